@@ -176,12 +176,12 @@ def _forbid_processes(request: pytest.FixtureRequest) -> None:
     URLs of the servers.
     """
     if lane_of(request.config) == "fast":
-        sys.addaudithook(_check_event)
+        sys.addaudithook(_fail_on_forbidden_audit_event)
         # The fork server of multiprocessing may already run, and its forks raise no event here.
         BaseProcess.start = _fail_start  # type: ignore[method-assign]
 
 
-def _check_event(event: str, arguments: tuple[Any, ...]) -> None:
+def _fail_on_forbidden_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _START_EVENTS:
         pytest.fail(f"a test of the fast lane starts {arguments[:1]} ({event}): {_MARK_SLOW}")
     if event == "socket.connect" and _port(arguments[1]) in _SERVER_PORTS:

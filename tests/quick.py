@@ -142,14 +142,16 @@ def _compile_each_statement_once(patch: pytest.MonkeyPatch) -> None:
         engine._compiled_cache = statements
 
     def is_equal(one: DefaultDialect, other: object) -> bool:
-        return isinstance(other, DefaultDialect) and _kind(one) == _kind(other)
+        return isinstance(other, DefaultDialect) and _properties_that_determine_statements(
+            one
+        ) == _properties_that_determine_statements(other)
 
     patch.setattr(Engine, "__init__", use_shared_statements)
     patch.setattr(DefaultDialect, "__eq__", is_equal)
     patch.setattr(DefaultDialect, "__hash__", lambda dialect: hash(type(dialect)))
 
 
-def _kind(dialect: DefaultDialect) -> tuple[object, ...]:
+def _properties_that_determine_statements(dialect: DefaultDialect) -> tuple[object, ...]:
     """Return the properties of a dialect that determine the text of a statement."""
     quote = dialect.identifier_preparer.initial_quote
     version = getattr(dialect, "server_version_info", None)

@@ -223,7 +223,7 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         raise auth_token.InvalidToken("no access rule allows the request")
 
     def _locate(self, request: webob.Request) -> tuple[str | None, list[str]]:
-        """Return the service type of a request's API, and paths for its rules.
+        """Return the service type of a request and the paths that rules match.
 
         The paths are the path below the API, the path below its version, and the whole path.
         """

@@ -177,7 +177,7 @@ class CandidateBatches:
         return _Batch(trees, distinct, firsts.tolist(), [])
 
     def _get_shape(self, batch: _Batch, number: int) -> _Shape:
-        """Return a shape of a batch. Shapes are built in the order of their numbers."""
+        """Return a shape by its number, after the shapes before it are built."""
         while number >= len(batch.shapes):
             first = batch.firsts[len(batch.shapes)]
             key = batch.trees.keys[first] if self.random is None else None

@@ -211,7 +211,7 @@ class Subtrees:
     def below(
         self, top: int, options: Sequence[Sequence[int]], rule: Subtree
     ) -> tuple[Sequence[int], ...]:
-        """Return the options of all slots, limited to a subtree for the slots of the rule."""
+        """Return the options, with the slots of a rule limited to a subtree."""
         lineage, limited = self._lineage, list(options)
         self._spend(sum(len(options[slot]) for slot in rule.slots) // _CHOICES_PER_STEP)
         for slot in rule.slots:

@@ -46,7 +46,7 @@ class ProviderContents:
 
 
 class ProviderSource(ABC):
-    """Source of provider columns for a candidate search, with its queries.
+    """Provide a candidate search with provider columns and look-ups.
 
     ``reads_cheaply``: all providers are in the columns, so that no query sends an SQL statement.
     """
@@ -115,7 +115,7 @@ class ProviderSource(ABC):
     def serving_of(
         self, query: CandidatesQuery, names: ResolvedNames, ids: Collection[int]
     ) -> tuple[CandidateProvider, ...]:
-        """Return by id which of these providers serve a request of a single group."""
+        """Return, sorted by id, which of these providers serve a single group."""
         with self.held(ids) as (cloud, shape):
             rows = np.sort(cloud.rows_of(ids))
             return tuple(

@@ -205,7 +205,7 @@ class _Server(MPServer):
             stop()
 
     def is_ready(self) -> bool:
-        """Return whether a worker serves."""
+        """Return whether any worker is serving requests."""
         return any(self.beats)
 
     def is_alive(self) -> bool:

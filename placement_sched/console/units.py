@@ -145,7 +145,7 @@ def format_stage(name: str) -> str:
 
 
 def describe_stage(name: str) -> str:
-    """Return an operator's words for the hosts that a stage rejects, empty if it has none."""
+    """Describe why a stage rejects hosts, in words of an operator."""
     words = _FILTER_WORDS.get(name) or format_stage(name)
     return "" if words == name else words.replace(",", ", ").replace(",  ", ", ")
 

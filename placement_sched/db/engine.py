@@ -321,7 +321,7 @@ def _sqlite_engine(
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
-        # The sqlite3 module begins transactions only at the first write; _begin_with begins them.
+        # The sqlite3 module begins transactions only at the first write. _begin_with begins them.
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={synchronous}")

@@ -57,7 +57,7 @@ MINUTES_OF_COMMITTED, MINUTES_OF_REFUSED = 15, 24 * 60
 _BATCH, _MAX_BATCHES = 5000, 20
 
 _INTO = "INTO sched_commit_marks (id, created_at, done)"
-# Keys of marks ascend, so that inserts of these short-lived rows stay at the end of the index.
+# Keys of marks ascend, so that inserts of short-lived rows stay at the end of the index.
 _INSERT_MARK = {
     # A transaction without an id has written nothing and may be repeated.
     "postgresql": f"INSERT {_INTO} SELECT '%s', timezone('UTC', now()), 1 "

@@ -164,7 +164,7 @@ def _read_step(step: re.Match[str]) -> PathStep:
 
 
 def join_keys(steps: Iterable[PathStep], separator: str = ".") -> str:
-    """Return the keys among the steps: ``add.count``."""
+    """Join the keys of a path without its positions, as ``add.count``."""
     return separator.join(step for step in steps if isinstance(step, str))
 
 

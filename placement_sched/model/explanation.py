@@ -177,7 +177,7 @@ class NearMisses:
         return cls(tuple(sorted(misses, key=lambda miss: -miss.hosts)), complete)
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the keys of a report about near misses, if there are any.
+        """Return the JSON keys about near misses, which may be none.
 
         ``nearest_misses_complete`` is present, and false, only if there may be more near misses
         than are listed.
@@ -371,7 +371,7 @@ class WouldFit:
 
 
 def fewest_changes(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
-    """Return the entries that skip the fewest stages, the entry with the most hosts first."""
+    """Return the entries with the fewest skipped stages, most hosts first."""
     fewest = min((len(entry.without) for entry in entries), default=0)
     smallest = [entry for entry in entries if len(entry.without) == fewest]
     return tuple(sorted(smallest, key=lambda entry: (-len(entry.hosts), entry.without, entry.why)))

@@ -157,7 +157,7 @@ class Allowance:
 
     @property
     def stuck(self) -> int:
-        """Return the minimum number of instances of ``domain`` that then find no place."""
+        """Return how many instances find no place when ``domain`` fails, at least."""
         return self.instances - self.placed
 
     def as_json(self) -> Json:

@@ -145,7 +145,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @property
     def system_metadata(self) -> Mapping[str, str | None]:
-        """Return nova's metadata, such as image properties, empty as :attr:`metadata`."""
+        """Return nova's system metadata, empty for instances of this request."""
         return self._all_metadata.system_metadata
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's versioned objects as primitives: supported types, reading and building.
+"""Readers and builders of nova's versioned objects as JSON primitives.
 
 A primitive is a JSON object with name, namespace, version and changes of the versioned object, and
 its data, without unset fields. A set is a list. Nova raises the minor version for
@@ -176,7 +176,7 @@ def list_of(item: FieldReader) -> FieldReader:
 
 
 def set_of(item: FieldReader) -> FieldReader:
-    """Return the reader of a set or null, as a sorted list."""
+    """Return a reader that sorts a set into a list and keeps null."""
     read_list = list_of(item)
 
     def read(value: Any, place: str) -> list[Any] | None:
@@ -203,7 +203,7 @@ def dict_of(values: FieldReader, *, nulls: bool = False) -> FieldReader:
 
 
 def list_object_of(name: str, item: ObjectType) -> FieldReader:
-    """Return the reader of a list object of nova or null, as the list of its items."""
+    """Return a reader of nova's list object or null that yields its items."""
     whole = ObjectType(name, {"objects": list_of(item.read)})
 
     def read(value: Any, place: str) -> list[Any] | None:

@@ -146,9 +146,9 @@ class AggregateCheck:
 
 
 def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:
-    """Return the users of each reserved aggregate, and findings in order.
+    """Check who may use the reserved aggregates, and list faults.
 
-    The order is the order to fix the findings.
+    Fix them in their order.
 
     The number of SQL statements is constant.
     """

@@ -52,7 +52,7 @@ class FailoverTask(PeriodicTask):
             with self._scheduler.database.read() as connection:
                 result = self._scheduler.memory.failover.current(connection)
         except Error as failure:
-            LOG.debug("the failover result was not read: %s", sentence(failure))
+            LOG.debug("cannot read the failover result: %s", sentence(failure))
             return
         is_young = result is not None and result.age(self._scheduler.clock()) < self._interval
         if is_young or not self._lease.is_held():

@@ -246,7 +246,7 @@ class FailoverGauges:
         try:
             result = self._read()
         except Error as failure:
-            LOG.warning("the failover result was not read: %s", failure.detail)
+            LOG.warning("cannot read the failover result: %s", failure.detail)
             return
         if result is not None:
             yield from failover_gauges(result, time.time())

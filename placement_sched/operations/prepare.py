@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preparation of the database at start, with warm-up."""
+"""Preparation of the database and of the candidate search at start."""
 
 import ctypes
 import gc

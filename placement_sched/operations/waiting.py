@@ -120,7 +120,7 @@ class WaitingRequests(PeriodicTask):
         failed = tuple(key for key in notice.pending if not self._deliver(addresses, key, body))
         if failed and notice.attempts >= self._max_attempts:
             LOG.warning(
-                "the notice of decision %s was not delivered after %d attempts",
+                "the webhook notice about decision %s was not delivered after %d attempts",
                 notice.decision,
                 notice.attempts,
             )
@@ -139,7 +139,9 @@ class WaitingRequests(PeriodicTask):
             self._send(addresses[key], body)
         except ServiceFailed as failure:
             LOG.warning(
-                "the notice of decision %s was not delivered: %s", body["decision"], failure.detail
+                "the webhook notice about decision %s was not delivered: %s",
+                body["decision"],
+                failure.detail,
             )
             return False
         return True

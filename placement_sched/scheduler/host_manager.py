@@ -182,9 +182,9 @@ class CloudView:
 
         return ratios
 
-    def all_nodes_have(self, trait: str) -> bool:
+    def is_trait_of_all_nodes(self, trait: str) -> bool:
         """Return whether all root providers of enabled compute nodes have a trait."""
-        return host_store.all_nodes_have(self.connection, trait)
+        return host_store.is_trait_of_all_nodes(self.connection, trait)
 
 
 def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
@@ -202,7 +202,7 @@ def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates)
 def host_states(
     cloud: CloudView, candidates: Candidates, spec: RequestSpec, include: Iterable[str] = ()
 ) -> list[HostState]:
-    """Return a state of each node with candidates, in result order.
+    """Return the state of each node with candidates, in result order.
 
     A provider tree whose root is not a compute node is left out, as in nova. ``include`` are uuids
     of nodes to include without candidates.

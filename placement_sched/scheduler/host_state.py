@@ -194,7 +194,7 @@ def set_candidates(state: HostState, requests: Sequence[Any]) -> None:
 
 
 def candidates_of(state: HostState) -> Sequence[Any]:
-    """Return the candidates of a host as :func:`set_candidates` accepts them."""
+    """Return the candidates that :func:`set_candidates` has set."""
     return state._candidates  # noqa: SLF001 - as above
 
 

@@ -136,7 +136,7 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
 
 
 def sum_cloud(scheduler: Scheduler) -> Json:
-    """Return the hosts by state, the sums of each zone and aggregate, and the hosts not up.
+    """Sum the hosts by state, zone and aggregate, and list hosts that are not up.
 
     A host counts as nearly full from :data:`NEARLY_FULL`, and as full from :data:`FULL`. The number
     of SQL statements does not depend on the number of hosts.

@@ -23,7 +23,7 @@ _MASK = "***"
 
 
 def list_policies(scheduler: Scheduler) -> list[Json]:
-    """Return all listed policies and policies of aggregates, the default first."""
+    """List the configured and the tagged policies, the default first."""
     policies, tagged = _current_policies(scheduler)
     listed = policies.names if policies.named else ()
     unlisted = sorted({each.policy or "" for each in tagged}.difference(listed, [DEFAULT_POLICY]))

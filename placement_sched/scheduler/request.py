@@ -505,7 +505,7 @@ def _image(connection: Connection, name: str) -> Document:
     if len(candidates) > 1:
         uuids = ", ".join(image.uuid for image in candidates[:5])
         raise Invalid(
-            f"{len(candidates)} images are named {name!r}, use an id: {uuids}",
+            f"{len(candidates)} images are named {name!r}. Use an id: {uuids}",
             json_path="$.request_spec.image",
         )
     return candidates[0].as_request_image()

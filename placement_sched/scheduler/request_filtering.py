@@ -112,8 +112,8 @@ class _RecordingContext:
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
         return self._call(self._context.provider_aggregates, uuids)
 
-    def all_nodes_have(self, trait: str) -> bool:
-        return self._call(self._context.all_nodes_have, trait)
+    def is_trait_of_all_nodes(self, trait: str) -> bool:
+        return self._call(self._context.is_trait_of_all_nodes, trait)
 
     def _call(self, method: Callable[..., T], *arguments: Any) -> T:
         try:

@@ -41,7 +41,10 @@ _ANY_AGGREGATE = AggregateTerms()
 def check_name(source: str, name: str) -> str:
     """Return ``name``, or raise :class:`Invalid` with its source if the name is invalid."""
     if not _SYMBOL.fullmatch(name):
-        raise Invalid(f"{source}: {name!r} is not a name: use upper case letters, digits and _")
+        raise Invalid(
+            f"{source}: {name!r} is not a valid name of a trait or resource class: use upper case "
+            "letters, digits and _"
+        )
     return name
 
 

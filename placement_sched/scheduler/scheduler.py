@@ -98,7 +98,7 @@ _BUSY = (
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Scheduler:
-    """The scheduler of a process, safe for any number of threads.
+    """Schedule the requests of a process, from any number of threads.
 
     ``random`` draws the uuids of decisions, which seed all random choices of their runs.
     ``neutron`` provides networks and ports, and is None if it is not configured. ``announcer``

@@ -328,7 +328,7 @@ class Weighing:
             self._positions[host.obj.host].append(position)
 
     def weigh_all(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
-        """Return the hosts best first, without the weights of a previous call."""
+        """Weigh all hosts again and return them best first."""
         run = run_weighers(self._weighers, hosts, spec)
         self._requested = run.weighers
         self._changed.clear()

@@ -145,7 +145,7 @@ class Schema:
 
 
 def most_helpful(faults: Iterable[Fault]) -> Fault | None:
-    """Return the outermost fault, among alternatives the innermost.
+    """Return the fault that jsonschema's ``best_match`` would choose.
 
     The choice is the same as by ``best_match`` in the library jsonschema. OpenStack placement
     returns the messages of this library.

@@ -284,7 +284,7 @@ def _format_cpu_info(value: Any) -> str:
     if isinstance(value, dict):
         return json.dumps(value)
     if not isinstance(_parse_json(value, "cpu_info"), dict):
-        raise DocumentError("the string is not the JSON of an object", "cpu_info")
+        raise DocumentError("the string is not a JSON object", "cpu_info")
     return str(value)
 
 

@@ -164,7 +164,7 @@ def other_executor(uuid: str) -> Conflict:
 
 
 def not_running(run: PlanRun) -> Conflict:
-    """Return the error of the start of a move in a run that is not running."""
+    """Return the error for starting a move in a run that is not running."""
     return Conflict(
         f"Run {run.uuid} is {run.state}, and starts moves only while it is running: set its state "
         "to running first"

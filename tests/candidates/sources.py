@@ -25,7 +25,7 @@ from placement_sched.store.placement.change_log import Changes
 
 
 @dataclass
-class AllProvidersChanged:
+class ChangeLogWithEveryProvider:
     """A change log that reports all existing and deleted providers, and all names, as changed."""
 
     ids: set[int] = field(default_factory=set)
@@ -60,7 +60,7 @@ def source_of(connection: Connection) -> ProviderSource:
     """Return the providers of a database."""
     if not _USES_CACHE[-1]:
         return LoadedProviders(connection)
-    cache = _CACHES.setdefault(connection.engine, ProviderCache(AllProvidersChanged()))
+    cache = _CACHES.setdefault(connection.engine, ProviderCache(ChangeLogWithEveryProvider()))
     assert cache.refresh(connection)
     return CachedProviders(cache)
 

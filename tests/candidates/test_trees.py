@@ -127,7 +127,7 @@ def test_hosts_sharing_pools_are_searched_together(
     assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * per_host)
 
 
-def test_candidates_from_pools_only_are_returned_once(sqlite_database, sqlite_settings):
+def test_candidates_of_sharing_providers_alone_are_returned_once(sqlite_database, sqlite_settings):
     """The pools serve the query without a host."""
     load_cloud(sqlite_database, _hosts_with_pools(30, 4))
     query = CandidatesQuery(groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1),)),))

@@ -25,7 +25,7 @@ def create_image(each_server):
         each_server.request_json("DELETE", f"{URL}/{uuid}")
 
 
-def test_image_is_created_with_traits_changed_shown_and_deleted(client):
+def test_image_with_traits_can_be_created_changed_shown_and_deleted(client):
     image = client.json(
         *("image", "create", "windows"),
         *("--property", "trait:CUSTOM_LICENSED=required", "--property", "os_distro=windows"),

@@ -203,7 +203,7 @@ def test_outdated_trust_level_is_polled_again_after_a_pause(service, levels_at):
     assert levels_at(110, "cn1") == ["trusted"]
 
 
-def test_trust_level_from_the_future_is_cached_longer(service, levels_at):
+def test_trust_level_with_a_future_time_is_cached_until_it_expires(service, levels_at):
     service.level = Level("trusted", SINCE + timedelta(seconds=30))
     assert poll_times(service, levels_at, 0, 61, 90, 91) == [0, 91]
 

@@ -32,8 +32,8 @@ from tests.support.host_maps import (
     add_aggregate,
     add_unrecorded_trait,
     aggregate_uuid,
-    build_host_map_reader,
-    build_join,
+    build_aggregate_join,
+    host_map_reader,
     read_members,
     read_providers_with_trait,
     set_metadata,
@@ -82,8 +82,8 @@ def test_aggregates_are_synchronised(placement_app, placement, sqlite_database):
 def test_stale_memberships_are_removed(placement, sqlite_database):
     first, second = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1"])
-    placement.change(build_join(aggregate_uuid("a"), first, second))
-    synced = sync_aggregates(build_host_map_reader(sqlite_database), placement, remove_stale=True)
+    placement.change(build_aggregate_join(aggregate_uuid("a"), first, second))
+    synced = sync_aggregates(host_map_reader(sqlite_database), placement, remove_stale=True)
     assert by_name(synced.removed) == {aggregate_uuid("a"): {second}}
     assert read_members(sqlite_database, "a") == {first}
 

@@ -21,7 +21,7 @@ NAMES = ["boxes.size", "boxes.old_size", "DEFAULT.older_size"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_works_in_a_file(conf, name, tmp_path):
+def test_every_old_name_of_an_option_works_in_a_file(conf, name, tmp_path):
     group, option = name.split(".")
     file = tmp_path / "a.conf"
     file.write_text(f"[{group}]\n{option} = 5\n")
@@ -29,7 +29,7 @@ def test_every_name_works_in_a_file(conf, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_works_in_the_environment(conf, name, monkeypatch):
+def test_every_old_name_of_an_option_works_in_the_environment(conf, name, monkeypatch):
     monkeypatch.setenv("OS_" + name.upper().replace(".", "__"), "5")
     assert Settings.from_conf(read_files(conf)).boxes.size == 5
 
@@ -41,7 +41,7 @@ def test_current_name_takes_precedence_in_the_environment(conf, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [*NAMES, "older_size"])
-def test_every_name_works_in_overrides(conf, name):
+def test_every_old_name_of_an_option_works_in_overrides(conf, name):
     assert Settings.from_conf(read_files(conf)).with_overrides({name: 5}).boxes.size == 5
 
 

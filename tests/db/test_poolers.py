@@ -101,8 +101,8 @@ def server():
 
 
 @pytest.fixture
-def pooled(server):
-    """Give a function that returns the pooled URL of a database."""
+def pooled_url(server):
+    """Give a function that returns the pooled_url URL of a database."""
     with (
         TemporaryDirectory(prefix="placement_sched_pgbouncer_") as folder,
         pgbouncer(Path(folder), server.port) as port,
@@ -120,13 +120,13 @@ def with_generation(number, **body):
     return {"resource_provider_generation": number, **body}
 
 
-def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pooled, tmp_path):
+def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pooled_url, tmp_path):
     direct = Database(make_settings(server.url("placement")))
     sync(direct, utcnow)
     sessions = [requests.Session() for _ in range(CLIENTS)]
     options = {
         "OS_API__AUTH_STRATEGY": "noauth2",
-        "OS_PLACEMENT_DATABASE__CONNECTION": pooled("placement"),
+        "OS_PLACEMENT_DATABASE__CONNECTION": pooled_url("placement"),
     }
     with start_server(
         "--workers", "2", folder=tmp_path, variables=environment(**options)
@@ -202,9 +202,9 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pool
     direct.dispose()
 
 
-@pytest.mark.parametrize("is_pooled", [False, True], ids=["direct", "pooled"])
-def test_statements_are_prepared_only_in_private_sessions(server, pooled, is_pooled):
-    url = pooled("placement") if is_pooled else server.url("placement")
+@pytest.mark.parametrize("is_pooled", [False, True], ids=["direct", "pooled_url"])
+def test_statements_are_prepared_only_in_private_sessions(server, pooled_url, is_pooled):
+    url = pooled_url("placement") if is_pooled else server.url("placement")
     database = Database(make_settings(url))
     statement = FrequentStatement(select(literal_column("1 + 1").label("sum")))
     with database.read() as connection:
@@ -217,11 +217,11 @@ def test_statements_are_prepared_only_in_private_sessions(server, pooled, is_poo
     database.dispose()
 
 
-def test_nova_databases_are_read_through_a_pooler(server, pooled):
+def test_nova_databases_are_read_through_a_pooler(server, pooled_url):
     engine = create_engine(server.url("nova_api"))
     API.create_all(engine)
     engine.dispose()
-    database = NovaDatabase("nova_api", parse_url(pooled("nova_api"), "connection"))
+    database = NovaDatabase("nova_api", parse_url(pooled_url("nova_api"), "connection"))
 
     def read(_number):
         with database.read() as connection:

@@ -132,7 +132,7 @@ def run_server(line: str, reader_folder: Path) -> Iterator[Server]:
         yield server
 
 
-def test_policy_file_of_the_page_is_valid(reader_folder):
+def test_policy_file_of_the_guide_passes_the_validator(reader_folder):
     sample, validated = lines_of_test("policies")
     (reader_folder / "placement.conf").write_text("[oslo_policy]\npolicy_file = policy.yaml\n")
     run_line(sample, reader_folder)

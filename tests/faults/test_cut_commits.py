@@ -52,7 +52,7 @@ class CutWrites:
         self.app.post_json("/scheduler/v1/compute_nodes", [report(self.host, **large)])
 
     @property
-    def write_kinds(self) -> list[Callable[..., None]]:
+    def all_writes(self) -> list[Callable[..., None]]:
         return [
             self.put_allocations_of_new_consumer,
             self.put_allocations_of_existing_consumer,
@@ -152,9 +152,9 @@ def writes(database_url, proxied_database, make_app) -> CutWrites:
 
 
 def test_write_succeeds_once_when_its_commit_is_cut(writes, database, record_property):
-    twice = [[CommitCut.BEFORE, cut] for cut in (CommitCut.ANSWERED, CommitCut.UNDER_WAY)]
-    plans = [*([cut] for cut in CommitCut), *twice]
-    kinds = writes.write_kinds
+    twice = [[Cut.BEFORE, cut] for cut in (Cut.ANSWERED, Cut.UNDER_WAY)]
+    plans = [*([cut] for cut in Cut), *twice]
+    kinds = writes.all_writes
     # Six rounds combine every kind with every plan.
     for number in count():
         turn, kind = divmod(number, len(kinds))

@@ -93,7 +93,7 @@ def run_replicas_behind_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, Cuttin
 
 
 @contextmanager
-def serving(make_app, url) -> Iterator[TestApp]:
+def open_app(make_app, url) -> Iterator[TestApp]:
     app = make_app(make_settings(url))
     yield app
     app.app.services.database.dispose()
@@ -102,7 +102,7 @@ def serving(make_app, url) -> Iterator[TestApp]:
 def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
     with (
         run_replicated_postgresql() as (_primary, standby),
-        serving(make_app, standby.url()) as app,
+        open_app(make_app, standby.url()) as app,
     ):
         check_writes_are_rejected(app)
         opened = []
@@ -119,9 +119,9 @@ def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
 def test_mariadb_accepts_writes_after_read_only_mode_and_engine(make_app, record_property):
     with run_mariadb() as server:
         url = server.new_database()
-        create_tables(url)
-        with serving(make_app, url) as app:
-            check_writes_are_accepted(app)
+        prepare_database(url)
+        with open_app(make_app, url) as app:
+            check_writable(app)
             server.run("SET GLOBAL read_only = 1")
             check_writes_are_rejected(app)
             # The superuser may write to a read-only server.
@@ -170,9 +170,9 @@ def run_mariadb_with_read_only_sessions():
 )
 def test_read_only_sessions_are_replaced(make_app, run_server, first, record_property):
     with run_server() as (url, switch):
-        create_tables(url)
-        with serving(make_app, url) as app:
-            check_writes_are_accepted(app)
+        prepare_database(url)
+        with open_app(make_app, url) as app:
+            check_writable(app)
             switch(read_only=True)
             app.app.services.database.dispose()
             check_writes_are_rejected(app)
@@ -190,7 +190,7 @@ def test_write_is_read_after_a_proxy_switches_to_the_primary(
 ):
     with (
         run_replicas_behind_proxy() as (primary, standby, proxy, url),
-        serving(make_app, url) as app,
+        open_app(make_app, url) as app,
     ):
         check_writes_are_rejected(app)
         standby.query("SELECT pg_wal_replay_pause()")

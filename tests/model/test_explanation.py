@@ -107,7 +107,7 @@ def test_lists_have_at_most_a_hundred_entries_by_default():
     assert len(report.as_json()["rejected"]) == 150
 
 
-def test_amounts_behind_a_weight_are_shown():
+def test_detail_of_a_weigher_is_in_the_json_of_a_host():
     weights = {"Strands": WeightReport(-2.0, 1.0, 1.0, "leaves 4 VCPU")}
     (document,) = hosts_as_json([HostReport("cn1", "n", 1.0, weights)])
     assert document["weights"]["Strands"]["detail"] == "leaves 4 VCPU"

@@ -59,7 +59,7 @@ def database(request, tmp_path):
 
 
 @pytest.fixture
-def sqlite_empty(tmp_path):
+def empty_sqlite_database(tmp_path):
     yield from make_empty_database("sqlite", tmp_path)
 
 
@@ -171,21 +171,21 @@ def test_unknown_tables_and_columns_are_unchanged(database):
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == NEWEST
 
 
-def test_roots_without_a_compute_node_are_reported(sqlite_empty):
-    create_openstack_schema(sqlite_empty)
-    uuid = add_openstack_rows(sqlite_empty)
-    adoption = adopt(sqlite_empty, utcnow)
+def test_roots_without_a_compute_node_are_reported(empty_sqlite_database):
+    create_openstack_schema(empty_sqlite_database)
+    uuid = add_openstack_rows(empty_sqlite_database)
+    adoption = adopt(empty_sqlite_database, utcnow)
     assert adoption.census.roots_without_node == 1
     assert any(
         "PUT /scheduler/v1/compute_nodes/{uuid}" in note for note in describe_adoption(adoption)
     )
     report = parse(build_report(uuid=uuid), Defaults(now=NOW))
-    sqlite_empty.write(
+    empty_sqlite_database.write(
         lambda connection: connection.execute(
             insert(compute_nodes), {**row_of(report.node), "version": 1}
         )
     )
-    again = adopt(sqlite_empty, utcnow)
+    again = adopt(empty_sqlite_database, utcnow)
     assert again.census.roots_without_node == 0
     assert describe_adoption(again) == ()
 
@@ -198,10 +198,10 @@ def test_overcommitted_inventories_are_reported(database):
     assert any("over-allocated" in note for note in describe_adoption(adoption))
 
 
-def test_inconsistent_rows_are_reported(sqlite_empty):
-    create_openstack_schema(sqlite_empty)
-    add_openstack_rows(sqlite_empty, record=False)
-    adoption = adopt(sqlite_empty, utcnow)
+def test_inconsistent_rows_are_reported(empty_sqlite_database):
+    create_openstack_schema(empty_sqlite_database)
+    add_openstack_rows(empty_sqlite_database, record=False)
+    adoption = adopt(empty_sqlite_database, utcnow)
     assert adoption.census.incomplete_consumers == 1
     assert any("status upgrade check" in note for note in describe_adoption(adoption))
 
@@ -254,13 +254,13 @@ def read_schema_of_revision(revision):
         (lambda database: sync(database, utcnow), "already belongs to this service"),
     ],
 )
-def test_unknown_schema_is_rejected_and_unchanged(sqlite_empty, prepare, error):
-    prepare(sqlite_empty)
-    before = list_table_names(sqlite_empty)
+def test_unknown_schema_is_rejected_and_unchanged(empty_sqlite_database, prepare, error):
+    prepare(empty_sqlite_database)
+    before = table_names(empty_sqlite_database)
     with pytest.raises(Unavailable, match=error) as rejection:
-        adopt(sqlite_empty, utcnow)
+        adopt(empty_sqlite_database, utcnow)
     assert "\n" not in rejection.value.detail
-    assert list_table_names(sqlite_empty) == before
+    assert table_names(empty_sqlite_database) == before
 
 
 def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
@@ -281,14 +281,14 @@ def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
         (None, r"did not create .*allocations.*db adopt"),
     ],
 )
-def test_db_sync_rejects_an_unadopted_database(sqlite_empty, revision, error):
-    create_openstack_schema(sqlite_empty, revision)
-    before = list_table_names(sqlite_empty)
+def test_db_sync_rejects_an_unadopted_database(empty_sqlite_database, revision, error):
+    create_openstack_schema(empty_sqlite_database, revision)
+    before = table_names(empty_sqlite_database)
     with pytest.raises(NotAdopted, match=error) as rejection:
-        sync(sqlite_empty, utcnow)
+        sync(empty_sqlite_database, utcnow)
     assert "\n" not in rejection.value.detail
-    assert list_table_names(sqlite_empty) == before
-    with sqlite_empty.read() as connection:
+    assert table_names(empty_sqlite_database) == before
+    with empty_sqlite_database.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits")) == 0
 
 

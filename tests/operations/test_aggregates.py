@@ -156,7 +156,7 @@ def test_hosts_of_a_policy_have_the_ratios_of_the_policy(cloud, policy, ratios):
     assert cloud.ratios(2) == OWN
 
 
-def test_reporting_host_of_a_policy_has_its_ratios(cloud):
+def test_host_with_a_policy_keeps_the_policy_ratios_after_its_report(cloud):
     cloud.report(build_report(1))
     cloud.make(1, "high_cpu_density", "cn1")
     # The reported ratio is stored, but the policy's ratio applies.

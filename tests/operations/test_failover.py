@@ -92,4 +92,4 @@ def test_unreadable_failover_result_has_no_gauges(caplog):
         raise Unavailable("the database is locked")
 
     assert list(FailoverGauges(fail).collect()) == []
-    assert "the failover result was not read: the database is locked" in caplog.text
+    assert "cannot read the failover result: the database is locked" in caplog.text

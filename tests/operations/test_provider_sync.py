@@ -29,9 +29,8 @@ from tests.support.host_maps import (
     add_aggregate,
     add_unrecorded_trait,
     aggregate_uuid,
-    build_join,
-    build_leave,
-    build_local_services,
+    build_aggregate_departure,
+    build_aggregate_join,
     build_trait_addition,
     build_trait_removal,
     read_members,
@@ -218,8 +217,8 @@ def test_own_host_aggregates_are_reread_under_lock(database):
         own_aggregates.add_hosts(connection, number, ["cn2"], NOW)
 
     database.write(swap_hosts)
-    assert placement.change(build_join(stale.aggregates[0].uuid, one)).done == set()
-    assert placement.change(build_leave(stale.aggregates[0].uuid, two)).done == set()
+    assert placement.change(build_aggregate_join(stale.aggregates[0].uuid, one)).done == set()
+    assert placement.change(build_aggregate_departure(stale.aggregates[0].uuid, two)).done == set()
     assert read_members(database, "fast") == {two}
 
 
@@ -380,14 +379,14 @@ def test_trait_of_an_unlisted_aggregate_is_kept(database):
     )
     hosts = HostMap((theirs,), frozenset({"cn1"}), {"cn1": frozenset({node})})
     elsewhere = OwnPlacement(database, lambda: NOW, own_hosts=False)
-    elsewhere.change(build_join(theirs.uuid, node))
+    elsewhere.change(build_aggregate_join(theirs.uuid, node))
     sync_traits(lambda: hosts, elsewhere)
     synced = sync_traits(*build_local_services(database))
     assert (synced.removed, synced.code) == (set(), SyncCode.AGGREGATE_UNKNOWN)
     assert [problem.about for problem in synced.problems] == ["cn1"]
     assert read_providers_with_trait(database) == {node}
-    elsewhere.change(build_leave(theirs.uuid, node))
-    assert sync_traits(*build_local_services(database)).removed == {(node, LICENSED)}
+    elsewhere.change(build_aggregate_departure(theirs.uuid, node))
+    assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
 
 
 def test_sync_of_an_unknown_aggregate_is_an_error(sqlite_database):

@@ -105,7 +105,8 @@ def test_only_failed_addresses_are_notified_again(make_waiting_task, outbox, cap
     task.run_round()
     assert sorted(address for address, _ in outbox.take_sent()) == [FIRST, SECOND]
     assert (
-        f"the notice of decision {decision} was not delivered: {SECOND} answered 503" in caplog.text
+        f"the webhook notice about decision {decision} was not delivered: {SECOND} answered 503"
+        in caplog.text
     )
     task.run_round()
     assert [address for address, _ in outbox.take_sent()] == [SECOND]
@@ -124,7 +125,7 @@ def test_notice_attempts_are_limited(make_waiting_task, outbox, caplog):
     for _ in range(5):
         task.run_round()
     assert len(outbox.take_sent()) == 3
-    assert f"the notice of decision {decision} was not delivered after" in caplog.text
+    assert f"the webhook notice about decision {decision} was not delivered after" in caplog.text
 
 
 def test_attempt_of_a_notice_counts_if_the_process_crashes(make_waiting_task, outbox):

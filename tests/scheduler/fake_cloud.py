@@ -31,7 +31,7 @@ class FakeCloud:
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
         return {uuid: self.memberships[uuid] for uuid in uuids if uuid in self.memberships}
 
-    def all_nodes_have(self, trait: str) -> bool:
+    def is_trait_of_all_nodes(self, trait: str) -> bool:
         return trait in self.common_traits
 
 

@@ -130,7 +130,9 @@ ram_weight_multiplier = -1
 """
 
 
-def test_simulated_aggregate_of_a_policy_changes_the_hosts(sqlite_url, make_app, tmp_path):
+def test_simulated_aggregate_with_a_policy_changes_the_passing_hosts(
+    sqlite_url, make_app, tmp_path
+):
     file = tmp_path / "nova.conf"
     file.write_text(POLICIES)
     settings = read_settings([str(file)], make_full_conf())

@@ -307,7 +307,7 @@ BAD = [
     ("cpu_allocation_ratio", {"cpu_allocation_ratio": True}, "not a number"),
     ("ram_allocation_ratio", {"ram_allocation_ratio": 1e39}, MAXIMUM),
     *(("cpu_info", {"cpu_info": text}, "not JSON") for text in ("?", '{"a": NaN}', '{"a": 1e999}')),
-    ("cpu_info", {"cpu_info": "[]"}, "not the JSON of an object"),
+    ("cpu_info", {"cpu_info": "[]"}, "not a JSON object"),
     ("cpu_info", {"cpu_info": ["x"]}, "not an object or a string"),
     ("supported_hv_specs", {"supported_hv_specs": "kvm"}, "not a list"),
     ("supported_hv_specs[0]", {"supported_hv_specs": [["x86_64", "kvm"]]}, "at least 3 items"),

@@ -87,14 +87,14 @@ def build_local_services(database: Database) -> tuple[Callable[[], HostMap], Own
     return build_host_map_reader(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
 
 
-def build_join(aggregate: str, *providers: str) -> ProviderChange:
+def build_aggregate_join(aggregate: str, *providers: str) -> ProviderChange:
     """Put providers into a placement aggregate."""
     return ProviderChange("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding=True)
 
 
-def build_leave(aggregate: str, *providers: str) -> ProviderChange:
+def build_aggregate_departure(aggregate: str, *providers: str) -> ProviderChange:
     """Take providers out of a placement aggregate."""
-    return build_join(aggregate, *providers)._replace(adding=False)
+    return build_aggregate_join(aggregate, *providers)._replace(adding=False)
 
 
 def build_trait_addition(trait: str, providers: Mapping[str, str]) -> ProviderChange:

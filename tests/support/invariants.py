@@ -8,7 +8,7 @@ from sqlalchemy import Executable, create_engine
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.checks import Invariant
-from tests.verifier.growth import fallen_generations, read_generations
+from tests.verifier.growth import decreased_generations, read_generations
 from tests.verifier.verify import verify
 
 #: Statement that disables the foreign keys of a connection, by database.
@@ -31,7 +31,7 @@ def assert_generations_grow(database: Database) -> Iterator[None]:
     """Fail if the generation of a provider or consumer is lower at the end."""
     before = read_generations(database)
     yield
-    fallen = fallen_generations(before, read_generations(database))
+    fallen = decreased_generations(before, read_generations(database))
     assert [violation.detail for violation in fallen] == []
 
 

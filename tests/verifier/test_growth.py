@@ -9,7 +9,7 @@ from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_generations_grow, break_tables
 from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
-from tests.verifier.growth import fallen_generations, find_lost_writes, read_generations
+from tests.verifier.growth import decreased_generations, lost_writes, read_generations
 from tests.verifier.model import AcknowledgedWrites
 
 CN1, CONSUMER = report("cn1")["uuid"], uuid_of("consumer")
@@ -43,10 +43,10 @@ def test_increased_generations_are_valid(client, database):
 
 
 @pytest.mark.parametrize("table", [resource_providers, consumers], ids=["provider", "consumer"])
-def test_fallen_generation_is_reported(client, database, table):
+def test_decreased_generation_is_reported(client, database, table):
     before = read_generations(database)
     break_tables(database, update(table).values(generation=0))
-    (violation,) = fallen_generations(before, read_generations(database))
+    (violation,) = decreased_generations(before, read_generations(database))
     assert " to 0" in violation.detail
 
 

@@ -608,7 +608,7 @@ def put_allocations(app, uuid, **by_provider):
     app.put_json(f"/placement/allocations/{uuid}", body, headers=LATEST_HEADERS)
 
 
-def test_instance_with_extra_allocations_is_on_its_host(cloud, database):
+def test_allocations_on_other_providers_are_no_violation(cloud, database):
     app = cloud.app
     app.post_json(
         "/placement/resource_providers", {"uuid": POOL, "name": "pool"}, headers=LATEST_HEADERS

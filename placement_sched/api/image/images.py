@@ -160,7 +160,7 @@ def _parse_number(name: str, value: str, maximum: int) -> int:
 
 
 def _parse_boolean(name: str, value: str) -> tuple[bool, ...]:
-    """Return a boolean. As in glance, ``os_hidden`` has more spellings, such as ``True``."""
+    """Parse ``true`` or ``false``, and looser spellings for ``os_hidden``."""
     boolean = _LOOSE_WORDS.get(value.lower()) if name == "os_hidden" else _WORDS.get(value)
     if boolean is None:
         raise Invalid(f"Invalid value {value!r} for {name}: it must be true or false")

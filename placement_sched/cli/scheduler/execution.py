@@ -115,7 +115,7 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
 
 
 def check_execution_arguments(arguments: argparse.Namespace) -> None:
-    """Raise :class:`Invalid` for options of an execution if nothing is carried out."""
+    """Reject options that need --execute or --resume if neither is given."""
     if getattr(arguments, "skip", None) and arguments.resume is None:
         raise Invalid("--skip needs --resume")
     if arguments.execute or arguments.resume is not None:

@@ -62,7 +62,7 @@ def register(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the proposal, or carry it out.
+    """Print the proposal, or execute it with ``--execute``.
 
     The status of a proposal is 0 even if no move helps.
     """

@@ -197,9 +197,9 @@ def _spec_of_flags(arguments: argparse.Namespace) -> Json:
     if arguments.flavor_json is not None:
         sizes = (arguments.vcpus, arguments.ram, arguments.disk)
         if flavor is not None:
-            raise Invalid("--flavor excludes --flavor-json")
+            raise Invalid("--flavor cannot be combined with --flavor-json")
         if any(size is not None for size in sizes):
-            raise Invalid("--flavor-json excludes --vcpus, --ram and --disk")
+            raise Invalid("--flavor-json cannot be combined with --vcpus, --ram or --disk")
         flavor = _read_object(arguments.flavor_json)
     request = FlatRequest(
         flavor=flavor,

@@ -189,7 +189,7 @@ def _build_query(client: ApiClient, filters: Mapping[str, str]) -> dict[str, str
 
 
 def _find_server(client: ApiClient, query: Mapping[str, str]) -> Json | None:
-    """Return the name, host and state of the instance in the filter."""
+    """Return name, host and state of the server that the page filters by."""
     uuid = read_uuid(query.get("instance", ""))
     if uuid is None:
         return None

@@ -57,7 +57,7 @@ class TraitPreferences:
 
 
 def trait_preferences(flavor: Flavor, image: Image) -> TraitPreferences | None:
-    """Return the preferred and avoided traits of flavor and image, or None without any.
+    """Return the traits that flavor and image prefer or avoid, or None.
 
     Raises :class:`Invalid` if a name is not the name of a trait, or if a trait is both preferred
     and avoided.

@@ -308,7 +308,7 @@ def _build_agreement(step: InstanceStep, nova: HostName, ours: HostName, more: s
 
 
 def _may_be_equal(notes: EvaluationRecord, step: InstanceStep, nova: HostName) -> bool:
-    """Return whether a host may be one of the best hosts that are not recorded."""
+    """Return whether nova's host may weigh as much as the chosen host."""
     if nova in notes.refused:
         return False
     weight = notes.passed.get(nova)

@@ -154,7 +154,7 @@ def allocated_hosts(connection: Connection, uuids: Collection[str]) -> Held:
 
 @dataclass(frozen=True, slots=True)
 class AllocationsBefore:
-    """The hosts and claims of instances before nova places them.
+    """Hosts and claims that instances have before nova places them.
 
     ``sources`` are the recorded hosts. ``held`` are hosts with allocations that an instance keeps
     while it is placed, such as the source of an evacuation. ``claimed`` are the instances with

@@ -196,7 +196,7 @@ class NovaCells:
 
     @property
     def next_attempt(self) -> float:
-        """The monotonic time of the next attempt at a cell that is away, or infinity."""
+        """Return the monotonic time of the next try of an unreachable cell, or infinity."""
         return min((cell.away_until for cell in self.away if cell.away_until), default=inf)
 
     @contextmanager

@@ -69,7 +69,7 @@ class ServiceScan:
         return census
 
     def differing(self) -> frozenset[str]:
-        """Return the hosts whose disabled or forced-down service differs from nova's."""
+        """Return the hosts whose disabled or forced-down state differs in nova."""
         recorded = {
             host: row for host, row in self.recorded.items() if row.disabled or row.forced_down
         }

@@ -283,7 +283,7 @@ class MergeState:
         return names[0] if len(names) == 1 else host
 
     def note_entry(self, kind: str, *names: str) -> None:
-        """Record an object's entry, or raise :class:`DocumentError` if it has one."""
+        """Record an object's entry, and reject a second entry."""
         if (kind, *names) in self.entries:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
         self.entries[(kind, *names)] = self.entry

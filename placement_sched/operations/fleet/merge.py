@@ -120,7 +120,7 @@ def _put_root(
 def _put_provider(
     draft: MergeState, provider: ProviderState, entry: Json, key: str = "aggregates"
 ) -> ProviderState:
-    """Merge a provider with traits and aggregates (under ``key``) of an entry."""
+    """Merge a provider and the traits and aggregates of its file entry."""
     uuid = provider.uuid
     listed = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
     lists: Json = {name: frozenset(values) for name, values in listed.items() if values is not None}
@@ -210,7 +210,7 @@ def _merge_services(draft: MergeState, entry: Json) -> None:
             message = f"uuid {service.uuid} already belongs to {owner[1]} of {owner[0]}"
             raise DocumentError(message, "uuid")
         if reason is not None and not service.disabled:
-            raise DocumentError("only a disabled service has a reason", "disabled_reason")
+            raise DocumentError("disabled_reason requires the status disabled", "disabled_reason")
         draft.after.services[host, binary] = service
 
 
@@ -364,7 +364,7 @@ def _find_by_name(kind: str, value: str, objects: Mapping[str, Any]) -> Any:
     if not named:
         raise DocumentError(f"there is no {kind} {value}")
     if len(named) > 1:
-        raise DocumentError(f"{len(named)} {kind}s are named {value}, use an id")
+        raise DocumentError(f"{len(named)} {kind}s are named {value}: use an id")
     return named[0]
 
 

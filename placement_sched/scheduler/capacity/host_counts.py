@@ -159,7 +159,7 @@ class HostCount:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class HostCounter(HostCount):
-    """The counter of a host with candidates.
+    """Count how many instances fit on a host with candidates.
 
     ``all_options`` are the options of all candidates, and ``options`` the options of the
     candidates that passed the filters. If instances are placed in rounds, ``offers`` are candidates

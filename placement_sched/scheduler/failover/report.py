@@ -162,7 +162,7 @@ def _join(failures: Iterable[Failure]) -> Failure:
 
 
 def check_within(aggregates: Aggregates, within: str | None) -> None:
-    """Raise :class:`Invalid`, with the nearest key, if no aggregate has the key."""
+    """Reject a metadata key that no aggregate has, and suggest the nearest."""
     keys = {key for aggregate in aggregates.every for key in aggregate.metadata}
     keys |= {ZONE, AGGREGATE}
     if within is not None and within not in keys:

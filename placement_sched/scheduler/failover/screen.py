@@ -99,7 +99,7 @@ class FailedLoad:
         self.is_tied = self.is_tied or other.is_tied
 
     def with_more(self, key: bytes, number: int) -> "FailedLoad":
-        """Return the load with further instances of a request."""
+        """Return a copy of the load with ``number`` more instances."""
         return replace(self, counts=self.counts + Counter({key: number}))
 
 

@@ -137,7 +137,7 @@ def fork_paths(name: str) -> list[str]:
 
 
 def fork_files(name: str) -> list[Path]:
-    """Return the files on ``sys.path`` that add names to a provided module."""
+    """List a fork's files on ``sys.path`` that extend a module of the shim."""
     paths = [Path(folder or ".").joinpath(*name.split(".")) for folder in sys.path]
     files = (file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py"))
     return [file for file in files if file.is_file()]

@@ -79,7 +79,7 @@ class SchedulerReportClient:
     def get(self, url: str, version: str | None = None, **_: Any) -> Response:
         """Return the response of the Placement API to a GET request."""
         if _Placement.get is None:
-            raise NovaException("This process has no Placement API.")
+            raise NovaException("the Placement API is not available in this process")
         return Response(*_Placement.get(url, version or _MICROVERSION))
 
     def get_provider_traits(self, context: Any, rp_uuid: str) -> TraitInfo:

@@ -63,7 +63,7 @@ class RequestFilterContext(Protocol):
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
         """Map each provider in an aggregate to the uuids of its aggregates."""
 
-    def all_nodes_have(self, trait: str) -> bool:
+    def is_trait_of_all_nodes(self, trait: str) -> bool:
         """Return whether there are enabled nodes, and all their root providers have the trait."""
 
 

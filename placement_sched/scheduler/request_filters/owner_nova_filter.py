@@ -29,7 +29,7 @@ class OwnerNovaFilter(BaseRequestFilter):
 
     def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult | None:
         """Return the request for nova's providers, or None if nothing changes."""
-        if _OWNER in spec.root_required or not context.all_nodes_have(_OWNER):
+        if _OWNER in spec.root_required or not context.is_trait_of_all_nodes(_OWNER):
             return None
         outcome = require_traits(spec, _OWNER)
         ids = [group.requester_id for group in spec.requested_resources if _is_pci(spec, group)]

@@ -234,7 +234,7 @@ _LACKING = (
 _ALL_HAVE = select(and_(_CARRIERS.exists(), enabled_nodes().exists(), ~_LACKING.exists()))
 
 
-def all_nodes_have(connection: Connection, trait: str) -> bool:
+def is_trait_of_all_nodes(connection: Connection, trait: str) -> bool:
     """Return whether all root providers of enabled compute nodes have a trait.
 
     False if there is no such node. A node without a provider lacks the trait.

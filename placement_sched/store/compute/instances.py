@@ -163,7 +163,7 @@ def host_instances(connection: Connection, records: Sequence[Instance]) -> list[
 
 
 def named_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[InstanceNames, ...]:
-    """Return location and names of the instances on hosts, by name, then uuid."""
+    """Return the names and places of instances, sorted by name, then uuid."""
     query = select(*(_COLUMNS[name] for name in InstanceNames._fields))
     names = map(
         InstanceNames._make, sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts))

@@ -286,7 +286,7 @@ class _Prepared:
 
     @property
     def released_provider_ids(self) -> set[int]:
-        """The ids of the providers of consumers that give up all allocations."""
+        """Return the providers of consumers that give up all allocations."""
         return {row.place[0] for row in self.current if row.consumer not in self.owners}
 
     @property

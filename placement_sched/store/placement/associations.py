@@ -157,7 +157,7 @@ class Associations:
     def of_providers(
         self, connection: Connection, uuids: Iterable[str]
     ) -> dict[str, frozenset[str]]:
-        """Return the member names of providers that have any, by provider uuid."""
+        """Return the traits or aggregates of providers that have any, by provider uuid."""
         rows = sql.select_in_batches(connection, self._by_uuid, providers.c.uuid, set(uuids))
         names_by_uuid = sql.grouped((uuid, name) for name, uuid in rows)
         return {uuid: frozenset(names) for uuid, names in names_by_uuid.items()}

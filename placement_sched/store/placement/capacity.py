@@ -218,7 +218,8 @@ def check_inventories(
         if entry.place not in used_inventories:
             raise CapacityExceeded(
                 f"Unable to allocate inventory: Inventory for '{entry.resource_class}' on resource "
-                f"provider '{entry.provider_uuid}' invalid: it has none."
+                f"provider '{entry.provider_uuid}' invalid: the provider has no inventory of this "
+                "class."
             )
     return used_inventories
 

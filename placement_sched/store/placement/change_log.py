@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change log of providers: written providers, with times.
+"""Change log: which providers were written, and when.
 
 Triggers (``db/triggers.py``) write the log in the transactions of all services. A reader
 that has loaded all providers keeps them current::

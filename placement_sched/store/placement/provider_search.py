@@ -179,7 +179,7 @@ def _has_amounts(amounts: tuple[tuple[int, int], ...]) -> Condition:
 def meets_traits(
     terms: TraitTerms, ids: Mapping[str, int], provider: ColumnElement[int] = _PROVIDERS.id
 ) -> Iterator[Condition]:
-    """Yield the conditions that a provider has a trait of each set and no forbidden trait."""
+    """Yield the SQL conditions for the required and forbidden traits."""
     trait = tables.resource_provider_traits.c.trait_id
     for any_of in terms.required:
         yield has_any_trait(provider, (ids[name] for name in any_of))

@@ -25,7 +25,7 @@ def test_errors_are_html_if_anything_is_accepted(sqlite_app):
         assert MESSAGE in answer.text, accept
 
 
-def test_errors_are_plain_text_otherwise(sqlite_app):
+def test_errors_are_plain_text_if_neither_html_nor_json_is_accepted(sqlite_app):
     answer = sqlite_app.get("/image/v2/images/x", headers={"Accept": "text/plain"}, status=404)
     assert answer.content_type == "text/plain"
     assert answer.text == "404 Not Found\n\nNo image found with ID x\n"

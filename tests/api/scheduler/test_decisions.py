@@ -56,7 +56,7 @@ def test_decision_shows_request_funnel_and_selections(cloud):
     assert "RAMWeigher" in [weigher["name"] for weigher in funnel["weighers"]]
 
 
-def test_no_valid_host_is_a_decision_with_the_funnel(cloud):
+def test_no_valid_host_is_recorded_as_a_decision_with_its_funnel(cloud):
     error = post_selection(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
     shown = cloud.get(f"{DECISIONS}/{error['decision']}").json
     assert (shown["outcome"], shown["selections"]) == ("no_valid_host", [])

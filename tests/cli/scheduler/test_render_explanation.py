@@ -108,7 +108,7 @@ def test_best_three_hosts_have_the_weight_of_each_weigher():
     assert "RAMWeigher 1.000 (raw 4096) 0.500 (raw 4095) 0.333 (raw 4094)" in lines
 
 
-def test_amounts_behind_a_weight_are_shown():
+def test_detail_of_a_weigher_is_printed_with_the_host():
     one = host("cn1", 1.0, Strands={**weight(1.0, -2), "detail": "leaves 4 VCPU"})
     lines = text_lines(explanation(hosts=[one], weighers=["Strands"]))
     assert "cn1: Strands leaves 4 VCPU" in lines

@@ -247,7 +247,7 @@ def test_request_is_read_from_stdin(run_cli, monkeypatch):
         (("absent.json", "--vcpus", "1"), "--vcpus cannot be combined with a request file"),
         (
             ("--flavor-json", "absent.json", "--ram", "1"),
-            "--flavor-json excludes --vcpus, --ram and --disk",
+            "--flavor-json cannot be combined with --vcpus, --ram or --disk",
         ),
         (
             ("--image", "x", "--image-property", "a=b"),

@@ -51,7 +51,7 @@ _FAULTS = ("JSON does not validate", "Invalid query string parameters")
 
 
 @explains("a malformed body is reported with the place of the fault")
-def _fault_named_by_path(both: AnswerPair, found: Differences) -> set[str]:
+def _schema_error_has_a_path(both: AnswerPair, found: Differences) -> set[str]:
     ours = both.ours.detail
     placed = "(at $" in ours and any(words in ours for words in _FAULTS)
     return {"names in detail"} if both.is_rejected_by_both and placed else set()

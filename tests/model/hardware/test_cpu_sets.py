@@ -82,6 +82,6 @@ def test_a_leading_caret_excludes_cpus_from_all(mask, cpus):
     assert masked_cpus(flavor_of({}, vcpus=0), "^0", "x") == set()
 
 
-def test_all_cpus_rejects_more_than_are_supported():
+def test_all_cpus_rejects_a_flavor_with_too_many_vcpus():
     with pytest.raises(Invalid, match="flavor has 2000000000 vcpus"):
         all_cpus(flavor_of({}, vcpus=2_000_000_000))

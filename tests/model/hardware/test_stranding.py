@@ -210,7 +210,7 @@ def test_devices_count_on_hosts_and_near_nodes():
     assert table.count_fits(table.read(hosts)).tolist() == [[3, 2], [1, 0], [0, 0]]
 
 
-def test_flavors_that_hosts_do_not_report_are_left_out():
+def test_flavors_that_host_reports_cannot_measure_are_left_out():
     flavors = [
         build_flavor(1),
         build_flavor(1, name="the same amounts"),

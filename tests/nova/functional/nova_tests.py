@@ -109,7 +109,7 @@ class ServedPlacement(fixtures.Fixture):
         return self.urls[options_key]
 
 
-def configure_installed_package():
+def adapt_nova_tests_to_installed_nova():
     """Adapt the tests to an installed package and the newest SQLAlchemy.
 
     They read ``api-paste.ini`` from the source tree, and treat deprecation warnings of SQLAlchemy,
@@ -153,7 +153,7 @@ def main():
     if sys.argv[1] == "ours":
         ServedPlacement.lines = lines
         placement_fixtures.PlacementFixture = ServedPlacement
-    configure_installed_package()
+    adapt_nova_tests_to_installed_nova()
     requests = Requests()
     # Collecting garbage as often as by default takes a sixth of the time of nova's tests.
     gc.freeze()

@@ -248,7 +248,7 @@ def test_server_groups_with_equal_names_are_selected_by_uuid(sqlite_cloud):
         sqlite_cloud.load(f"server_groups: [{{name: g, uuid: {uuid}, policy: affinity}}]")
     with pytest.raises(Invalid, match="2 server groups are named g"):
         sqlite_cloud.load("server_groups: [{name: g, policy: affinity}]")
-    with pytest.raises(Invalid, match="2 server groups are named g, use an id"):
+    with pytest.raises(Invalid, match="2 server groups are named g: use an id"):
         sqlite_cloud.load("instances: [{name: one, server_group: g}]")
     sqlite_cloud.load(f"instances: [{{name: one, server_group: {uuids[1]}}}]")
     assert read_instance(sqlite_cloud, "one").server_group == uuids[1]

@@ -24,13 +24,13 @@ aggregates:
 
 
 @pytest.fixture
-def policed_cloud(database, database_url, tmp_path):
+def cloud_with_policies(database, database_url, tmp_path):
     """An empty cloud with the policies of the documentation."""
     return LoadableCloud(database, settings_with_policies(database_url, tmp_path))
 
 
 @pytest.fixture
-def sqlite_policed_cloud(sqlite_database, sqlite_url, tmp_path):
+def sqlite_cloud_with_policies(sqlite_database, sqlite_url, tmp_path):
     return LoadableCloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
 
 
@@ -42,41 +42,41 @@ def read_ratios_by_host(cloud):
     }
 
 
-def test_hosts_have_the_ratios_of_their_policy(policed_cloud):
-    policed_cloud.load(HOSTS)
-    assert read_ratios_by_host(policed_cloud) == {"h1": 8.0, "h2": 3.0}
-    assert policed_cloud.load(HOSTS) == []
+def test_hosts_have_the_ratios_of_their_policy(cloud_with_policies):
+    cloud_with_policies.load(HOSTS)
+    assert ratios_by_host(cloud_with_policies) == {"h1": 8.0, "h2": 3.0}
+    assert cloud_with_policies.load(HOSTS) == []
 
 
-def test_ratios_follow_changes_of_hosts_and_policies(policed_cloud):
-    policed_cloud.load(HOSTS)
+def test_ratios_follow_changes_of_hosts_and_policies(cloud_with_policies):
+    cloud_with_policies.load(HOSTS)
     moved = "version: 1\naggregates: [{name: dense, hosts: [h2]}]"
-    policed_cloud.load(moved)
-    assert read_ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 8.0}
+    cloud_with_policies.load(moved)
+    assert ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 8.0}
     other = "version: 1\naggregates: [{name: dense, metadata: {sched_policy: low_cpu_density}}]"
-    policed_cloud.load(other)
-    assert read_ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 1.0}
-    policed_cloud.load("version: 1\naggregates: [{name: dense, metadata: {}}]")
-    assert read_ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 3.0}
+    cloud_with_policies.load(other)
+    assert ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 1.0}
+    cloud_with_policies.load("version: 1\naggregates: [{name: dense, metadata: {}}]")
+    assert ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 3.0}
 
 
-def test_dump_omits_ratios_of_the_policy(sqlite_policed_cloud):
-    sqlite_policed_cloud.load(HOSTS)
-    dumped = sqlite_policed_cloud.dump()
+def test_dump_omits_ratios_of_the_policy(sqlite_cloud_with_policies):
+    sqlite_cloud_with_policies.load(HOSTS)
+    dumped = sqlite_cloud_with_policies.dump()
     assert "inventories" not in dumped
     assert "8.0" not in dumped
-    assert sqlite_policed_cloud.load(dumped) == []
+    assert sqlite_cloud_with_policies.load(dumped) == []
 
 
-def test_host_changes_policy_in_one_load(sqlite_policed_cloud):
-    sqlite_policed_cloud.load(HOSTS)
-    sqlite_policed_cloud.load("""
+def test_host_changes_policy_in_one_load(sqlite_cloud_with_policies):
+    sqlite_cloud_with_policies.load(HOSTS)
+    sqlite_cloud_with_policies.load("""
 version: 1
 aggregates:
   - {name: dense, hosts: [h2]}
   - {name: sparse, hosts: [h1], metadata: {sched_policy: low_cpu_density}}
 """)
-    assert read_ratios_by_host(sqlite_policed_cloud) == {"h1": 1.0, "h2": 8.0}
+    assert ratios_by_host(sqlite_cloud_with_policies) == {"h1": 1.0, "h2": 8.0}
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,12 @@ aggregates:
         ("{name: x, metadata: {sched_policy: nope}}", "there is no policy 'nope'"),
     ],
 )
-def test_conflicting_policies_are_rejected_with_their_line(sqlite_policed_cloud, entry, message):
-    sqlite_policed_cloud.load(HOSTS)
-    before = sqlite_policed_cloud.state
+def test_conflicting_policies_are_rejected_with_their_line(
+    sqlite_cloud_with_policies, entry, message
+):
+    sqlite_cloud_with_policies.load(HOSTS)
+    before = sqlite_cloud_with_policies.state
     with pytest.raises(Invalid, match=message) as refused:
-        sqlite_policed_cloud.load(f"version: 1\naggregates:\n  - {entry}\n")
+        sqlite_cloud_with_policies.load(f"version: 1\naggregates:\n  - {entry}\n")
     assert "f.yaml:3" in refused.value.detail
-    assert sqlite_policed_cloud.state == before
+    assert sqlite_cloud_with_policies.state == before

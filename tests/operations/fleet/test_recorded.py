@@ -8,7 +8,7 @@ from placement_sched.errors import Invalid
 from tests.support.clouds import uuid_of
 
 
-def test_recorded_document_is_unchanged(sqlite_cloud):
+def test_flavor_and_image_of_an_instance_are_stored_unchanged(sqlite_cloud):
     flavor = {"vcpus": 4, "swap": "", "extra_specs": {"a": 1, "b": "c", "d": 1.5}}
     image = {"tags": ["t"], "properties": {"a": True, "mappings": [{"a": [1, {"b": None}]}]}}
     uuid = uuid_of("one")

@@ -151,7 +151,7 @@ UUID = uuid_of("one")
         ),
         (
             "services:\n- {host: a, disabled_reason: x}",
-            "f.yaml:2:30: only a disabled service has a reason",
+            "f.yaml:2:30: disabled_reason requires the status disabled",
         ),
     ],
 )

@@ -166,7 +166,7 @@ def test_amount_is_checked_by_filters_of_the_flavor(cloud, request_spec, words):
 
 
 @pytest.mark.parametrize(("options", "words"), [({}, None), ({"hosts": ["cn1"]}, "not evaluated")])
-def test_failure_of_a_filter_after_the_last_host_is_no_error(
+def test_filter_that_fails_without_remaining_hosts_is_no_error(
     make_app, sqlite_url, caplog, options, words
 ):
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=["JsonFilter"]))

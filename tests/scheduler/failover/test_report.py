@@ -42,7 +42,7 @@ def set_metadata(app, name, **values):
     return number
 
 
-def fill(app, hosts, instances):
+def report_hosts_with_instances(app, hosts, instances):
     """Report hosts of 4 GiB, and place instances of 1 GiB on named hosts."""
     app.post_json(NODES, [report(name, memory_mb=4096) for name in hosts])
     store_flavor(app, "small")
@@ -52,7 +52,9 @@ def fill(app, hosts, instances):
 
 
 def test_host_is_covered_if_all_its_instances_find_places(sqlite_app):
-    fill(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
+    report_hosts_with_instances(
+        sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"]
+    )
     answer = compute(sqlite_app)
     assert states(answer) == {"covered": 3, "uncovered": 0, "undetermined": 0}
     assert (answer["failures"], answer["exact"], answer["bound"]) == ([], True, None)
@@ -61,7 +63,7 @@ def test_host_is_covered_if_all_its_instances_find_places(sqlite_app):
 
 @pytest.mark.all_databases
 def test_instances_without_a_place_are_listed_with_what_is_lacking(app):
-    fill(app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
+    report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place(app, 9, "cn2", flavor="large")
     answer = compute(app)
     (failure,) = [entry for entry in answer["failures"] if entry["name"] == "cn2"]
@@ -91,7 +93,7 @@ def test_uncovered_host_is_not_exact_if_another_order_may_place_all(sqlite_app):
 
 
 def test_uncovered_host_is_exact_if_no_instance_finds_a_place(sqlite_app):
-    fill(sqlite_app, ["cn1", "cn2"], [])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     make_zone(sqlite_app, "az1", "cn1")
     for number in (1, 2):
         place(sqlite_app, number, "cn1", flavor="small", availability_zone="az1")
@@ -104,7 +106,7 @@ def test_uncovered_host_is_exact_if_no_instance_finds_a_place(sqlite_app):
 
 
 def test_all_instances_of_a_group_on_a_host_may_be_apart(sqlite_app):
-    fill(sqlite_app, ["cn1", "cn2", "cn3"], [])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2", "cn3"], [])
     group = create_group(sqlite_app)
     for number, host in enumerate(["cn1", "cn2"], 1):
         place(sqlite_app, number, host, flavor="small", instance_group=group)
@@ -114,7 +116,7 @@ def test_all_instances_of_a_group_on_a_host_may_be_apart(sqlite_app):
 
 
 def test_members_of_an_affinity_group_are_simulated(sqlite_app):
-    fill(sqlite_app, ["cn1", "cn2"], [])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     group = create_group(sqlite_app, policy="affinity")
     for number in (1, 2):
         place(sqlite_app, number, "cn1", flavor="small", instance_group=group)
@@ -126,7 +128,9 @@ def test_members_of_an_affinity_group_are_simulated(sqlite_app):
 def test_hosts_of_a_zone_fail_together(sqlite_app):
     sqlite_app.post_json(NODES, [report("cn1"), report("cn2")])
     make_zone(sqlite_app, "az1", "cn1", "cn2")
-    fill(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2", "cn3"])
+    report_hosts_with_instances(
+        sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2", "cn3"]
+    )
     assert states(compute(sqlite_app))["covered"] == 3
     answer = compute(sqlite_app, within="zone")
     assert states(answer) == {"covered": 1, "uncovered": 1, "undetermined": 0}
@@ -136,7 +140,7 @@ def test_hosts_of_a_zone_fail_together(sqlite_app):
 
 
 def test_uncovered_failure_without_time_for_a_list_has_the_least_number(sqlite_app, monkeypatch):
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
 
     def fail(*_arguments):
         raise Unavailable("the simulation took too long")
@@ -150,7 +154,7 @@ def test_uncovered_failure_without_time_for_a_list_has_the_least_number(sqlite_a
 
 
 def test_hosts_with_the_same_metadata_of_aggregates_fail_together(sqlite_app):
-    fill(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn2"])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn2"])
     for rack, host in (("r1", "cn1"), ("r1", "cn2")):
         number = set_metadata(sqlite_app, f"{rack}-{host}", rack=rack)
         add = {"add_host": {"host": host}}
@@ -162,7 +166,7 @@ def test_hosts_with_the_same_metadata_of_aggregates_fail_together(sqlite_app):
 
 def test_all_sets_of_two_hosts_are_examined(sqlite_app):
     sqlite_app.post_json(NODES, [report("big")])
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2", "cn2", "big"])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2", "cn2", "big"])
     answer = compute(sqlite_app, host_failures=2)
     assert states(answer) == {"covered": 1, "uncovered": 2, "undetermined": 0}
     nowhere = {failure["name"]: len(failure["nowhere"]) for failure in answer["failures"]}
@@ -172,7 +176,7 @@ def test_all_sets_of_two_hosts_are_examined(sqlite_app):
 
 def test_cloud_without_hosts_is_covered_and_a_single_host_is_not(sqlite_app):
     assert states(compute(sqlite_app)) == {"covered": 0, "uncovered": 0, "undetermined": 0}
-    fill(sqlite_app, ["cn1"], ["cn1"])
+    report_hosts_with_instances(sqlite_app, ["cn1"], ["cn1"])
     answer = compute(sqlite_app, host_failures=3)
     assert (answer["uncovered"], answer["host_failures"]) == (1, 1)
 
@@ -190,7 +194,7 @@ def test_error_for_an_unknown_key_or_an_invalid_number_of_failures(sqlite_app):
 
 def test_failures_that_are_not_examined_in_time_are_undetermined(make_app, sqlite_settings):
     app = make_app(sqlite_settings.with_overrides({"scheduler.failover_budget": 1e-9}))
-    fill(app, ["cn1", "cn2"], ["cn1"])
+    report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1"])
     answer = compute(app)
     assert states(answer) == {"covered": 1, "uncovered": 0, "undetermined": 1}
     assert not answer["exact"]
@@ -213,7 +217,9 @@ def read_row(app, name="small"):
 
 
 def test_remaining_instances_keep_every_host_covered(sqlite_app):
-    fill(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
+    report_hosts_with_instances(
+        sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"]
+    )
     before = sqlite_app.get("/scheduler/v1/hosts").json
     row = read_row(sqlite_app)
     assert sqlite_app.get("/scheduler/v1/hosts").json == before
@@ -224,7 +230,7 @@ def test_remaining_instances_keep_every_host_covered(sqlite_app):
 
 
 def test_no_instance_remains_if_fewer_of_an_uncovered_host_would_fit(sqlite_app):
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3 + ["cn2"] * 3)
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3 + ["cn2"] * 3)
     row = read_row(sqlite_app)
     assert (row["remaining"], row["at_most"]) == (0, 0)
     # Now 1 of 3 instances fits elsewhere. After a further instance, none fits.
@@ -232,7 +238,7 @@ def test_no_instance_remains_if_fewer_of_an_uncovered_host_would_fit(sqlite_app)
 
 
 def test_instances_remain_if_as_many_of_an_uncovered_host_would_fit(sqlite_app):
-    fill(sqlite_app, ["cn1", "cn2"], [])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     sqlite_app.post_json(NODES, [report("big", memory_mb=65536)])
     store_flavor(sqlite_app, "huge", ram=65536)
     place(sqlite_app, 1, "big", flavor="huge")
@@ -241,7 +247,7 @@ def test_instances_remain_if_as_many_of_an_uncovered_host_would_fit(sqlite_app):
 
 
 def test_flavor_that_fits_on_no_host_makes_no_host_uncovered(sqlite_app):
-    fill(sqlite_app, ["cn1"], [])
+    report_hosts_with_instances(sqlite_app, ["cn1"], [])
     store_flavor(sqlite_app, "huge", ram=65536)
     row = read_row(sqlite_app, "huge")
     assert (row["remaining"], row["exact"], row["breaks"]) == (0, True, None)
@@ -249,8 +255,8 @@ def test_flavor_that_fits_on_no_host_makes_no_host_uncovered(sqlite_app):
 
 def test_many_hosts_get_bounds_without_simulations(sqlite_app, monkeypatch):
     hosts = [f"cn{number}" for number in range(6)]
-    fill(sqlite_app, hosts, hosts)
-    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 5)
+    report_hosts_with_instances(sqlite_app, hosts, hosts)
+    monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 5)
     row = read_row(sqlite_app)
     # 18 more fit, 15 of them on other hosts, and a single instance needs a place.
     assert (row["remaining"], row["at_most"], row["exact"]) == (4, 14, False)
@@ -258,7 +264,7 @@ def test_many_hosts_get_bounds_without_simulations(sqlite_app, monkeypatch):
 
 
 def test_numbers_of_an_uncovered_host_count_its_instances_of_all_flavors(sqlite_app, monkeypatch):
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1"])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1"])
     store_flavor(sqlite_app, "tiny", ram=512)
     place(sqlite_app, 9, "cn1", flavor="tiny")
     row = read_row(sqlite_app)
@@ -271,8 +277,8 @@ def test_numbers_of_an_uncovered_host_count_its_instances_of_all_flavors(sqlite_
 
 
 def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound(sqlite_app, monkeypatch):
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
-    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
+    monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 0)
     assert read_row(sqlite_app)["at_most"] == 1
     sqlite_app.delete(f"{FLAVORS}/small", headers=ADMIN)
     store_flavor(sqlite_app, "small", ram=128)
@@ -291,7 +297,7 @@ def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_
 
 @pytest.mark.slow
 @settings(max_examples=draws(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
-# CPU and disk spread m1 over hosts, while memory alone would fill cn2.
+# CPU and disk spread m1 over hosts, while memory alone would report_hosts_with_instances cn2.
 @example(
     cloud=([4, 20, 18], [{"flavor": M9}, {"flavor": M9, "availability_zone": "az1"}], set()),
     name="m1",
@@ -312,10 +318,10 @@ def test_bounds_contain_the_number_that_simulations_find(make_new_app, monkeypat
     if bounds["at_most"] is not None:
         assert row["remaining"] <= bounds["at_most"]
     assert row["exact"]
-    check_by_placing(app, sizes, name, row)
+    check_remaining_by_placing_instances(app, sizes, name, row)
 
 
-def check_by_placing(app, sizes, name, row):
+def check_remaining_by_placing_instances(app, sizes, name, row):
     """Place the instances that remain, then another, and compute again after each."""
     before = count_stuck(compute(app))
     if row["remaining"]:

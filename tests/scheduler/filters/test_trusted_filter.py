@@ -154,7 +154,7 @@ def test_configured_blob_is_sent(service):
 
 
 @pytest.mark.parametrize("option", ["attestation_server", "attestation_insecure_ssl"])
-def test_overrides_may_not_change_the_service(service, option):
+def test_overrides_of_the_attestation_service_are_rejected(service, option):
     with pytest.raises(Invalid, match="not read per request"):
         with_overrides(settings_with(), {f"trusted_computing.{option}": "true"})
 

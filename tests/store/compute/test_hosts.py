@@ -18,8 +18,8 @@ from tests.support.statements import run_query
 pytestmark = pytest.mark.all_databases
 
 
-def all_nodes_have(database, trait=TRAIT):
-    return run_query(database, hosts.all_nodes_have, trait)
+def is_trait_of_all_nodes(database, trait=TRAIT):
+    return run_query(database, hosts.is_trait_of_all_nodes, trait)
 
 
 @pytest.fixture
@@ -31,17 +31,17 @@ def cloud(database, settings):
 
 
 def test_every_enabled_node_has_the_trait(cloud):
-    assert not all_nodes_have(cloud)
-    assert not all_nodes_have(cloud, "CUSTOM_UNKNOWN")
+    assert not is_trait_of_all_nodes(cloud)
+    assert not is_trait_of_all_nodes(cloud, "CUSTOM_UNKNOWN")
     delete_root_provider(cloud, node_uuid(2))
-    assert not all_nodes_have(cloud)
+    assert not is_trait_of_all_nodes(cloud)
     create_root_provider(cloud, node_uuid(2))
     add_trait(cloud, node_uuid(2))
-    assert all_nodes_have(cloud)
+    assert is_trait_of_all_nodes(cloud)
 
 
 def test_disabled_nodes_are_ignored(cloud):
-    cloud.write(lambda connection: disable_service(connection, "cn2", "fan"))
-    assert all_nodes_have(cloud)
-    cloud.write(lambda connection: disable_service(connection, "cn1", "fan"))
-    assert not all_nodes_have(cloud)
+    cloud.write(lambda connection: disable(connection, "cn2", "fan"))
+    assert is_trait_of_all_nodes(cloud)
+    cloud.write(lambda connection: disable(connection, "cn1", "fan"))
+    assert not is_trait_of_all_nodes(cloud)

@@ -14,7 +14,7 @@ def add_resources(dice: Dice, draft: Draft) -> None:
         draft.extra_specs[f"resources:{name}"] = dice.choice(["1", "2", "0", "64"])
 
 
-def add_vcpus_by_name(dice: Dice, draft: Draft) -> None:
+def add_cpus_as_resources(dice: Dice, draft: Draft) -> None:
     name = dice.choice(["VCPU", "PCPU", "PCPU"])
     amount = draft.vcpus if dice.chance(0.8) else draft.vcpus + 1
     draft.extra_specs[f"resources:{name}"] = str(amount)

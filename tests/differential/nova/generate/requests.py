@@ -13,7 +13,7 @@ from tests.differential.nova.generate.invalid import make_invalid
 #: Weights of the subjects in the random choice.
 _SUBJECTS: dict[Subject, int] = {
     amounts.add_resources: 6,
-    amounts.add_vcpus_by_name: 2,
+    amounts.add_cpus_as_resources: 2,
     amounts.add_bare_metal_resources: 1,
     amounts.add_traits: 6,
     amounts.add_request_groups: 8,

@@ -27,7 +27,7 @@ class Facts:
     def patched_aggregates(self):
         return mock.patch.multiple(
             objects.AggregateList,
-            get_by_metadata=self._by_metadata,
+            get_by_metadata=self._list_aggregates_by_metadata,
             get_non_matching_by_metadata_keys=self._aggregates_without_metadata,
         )
 
@@ -43,7 +43,7 @@ class Facts:
             if host in (None, node.host) and name in (None, node.hypervisor_hostname)
         ]
 
-    def _by_metadata(self, _context, key=None, value=None):
+    def _list_aggregates_by_metadata(self, _context, key=None, value=None):
         return [
             aggregate
             for aggregate in self._aggregates
