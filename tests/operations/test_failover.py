@@ -8,7 +8,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.operations.failover import THREAD_NAME, FailoverTask, store_result
 from placement_sched.operations.gauges import FailoverGauges
 from tests.conftest import make_settings
-from tests.scheduler.failover.test_report import fill
+from tests.scheduler.failover.test_report import report_hosts_with_instances
 from tests.support.concurrency import join_threads
 
 FAILOVER = "/scheduler/v1/failover_capacity"
@@ -30,7 +30,7 @@ def app_with_interval(settings, make_app):
     app = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
     app.get("/scheduler/v1/hosts")
     join_threads(THREAD_NAME)
-    fill(app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
+    report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
     return app
 
 

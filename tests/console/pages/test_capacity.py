@@ -6,7 +6,7 @@ from webtest import TestApp
 
 from placement_sched.console.client import ApiClient
 from tests.scheduler.capacity.test_report import make_zone
-from tests.scheduler.failover.test_report import fill, place, set_metadata
+from tests.scheduler.failover.test_report import place, report_hosts_with_instances, set_metadata
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import instance, report, spec
 
@@ -271,7 +271,7 @@ def read_text(page) -> str:
 
 
 def test_failover_capacity_has_a_form_on_the_page(sqlite_app, own_browser):
-    fill(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn2"])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn2"])
     set_metadata(sqlite_app, "r1", rack="r1")
     form = next(each for each in own_browser.get(PAGE).forms.values() if each.action == FAILOVER)
     choices = [each["value"] for each in form.html.select("datalist option")]
@@ -288,7 +288,7 @@ def test_failover_capacity_has_a_form_on_the_page(sqlite_app, own_browser):
 
 
 def test_hosts_that_are_not_covered_are_listed_with_the_missing_capacity(sqlite_app, own_browser):
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place(sqlite_app, 9, "cn2", flavor="large")
     page = own_browser.get(f"{FAILOVER}?host_failures=1")
     assert "Not all instances find places on other hosts if any host fails: 0" in read_verdict(page)
@@ -302,7 +302,7 @@ def test_hosts_that_are_not_covered_are_listed_with_the_missing_capacity(sqlite_
 
 
 def test_reason_of_an_instance_without_a_place_names_the_aggregate(sqlite_app, own_browser):
-    fill(sqlite_app, ["cn1", "cn2"], [])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     make_zone(sqlite_app, "az1", "cn1")
     place(sqlite_app, 1, "cn1", flavor="small", availability_zone="az1")
     (row,) = read_rows(own_browser.get(f"{FAILOVER}?host_failures=1"), "failures")
@@ -310,7 +310,7 @@ def test_reason_of_an_instance_without_a_place_names_the_aggregate(sqlite_app, o
 
 
 def test_failover_capacity_is_shared_as_request_and_command(sqlite_app, own_browser):
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1"])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"])
     page = own_browser.get(f"{FAILOVER}?host_failures=1&within=zone")
     assert '"host_failures": 1, "within": "zone"' in page.html.select_one("#share-curl")["value"]
     command = page.html.select_one("#share-command")["value"]

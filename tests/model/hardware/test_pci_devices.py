@@ -104,7 +104,7 @@ def test_specs_are_compared_once_with_equal_pools(number):
     specs = [_CountingSpec({f"key{key}": "1"}) for key in range(number)]
     pci_request = request(1, *specs)
     for host in range(10):
-        pools = [pool(host, pool_of=str(host), **({"key0": "2"} if host % 2 else {}))]
+        pools = [pool(host, **({"key0": "2"} if host % 2 else {}))]
         assert not PciPools.of(pools).support_requests([pci_request])
     assert {spec.compared for spec in specs} == {2}
 

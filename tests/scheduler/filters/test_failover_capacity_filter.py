@@ -11,7 +11,7 @@ from placement_sched.operations.failover import store_result
 from placement_sched.store import failover_results
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import store_flavor
-from tests.scheduler.failover.test_report import fill
+from tests.scheduler.failover.test_report import report_hosts_with_instances
 from tests.scheduler.test_scheduler import explain
 from tests.support.scheduling import flavor, instance, spec
 from tests.support.statements import record_statements
@@ -43,7 +43,7 @@ def cloud(sqlite_url, make_app, clock):
     enabled = [*settings.filter_scheduler.enabled_filters, NAME]
     options = {"filter_scheduler.enabled_filters": enabled}
     app = make_app(settings.with_overrides(options), clock=clock)
-    fill(app, ["cn1", "cn2"], ["cn1", "cn2"])
+    report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1", "cn2"])
     store_result(app.app.services.scheduler)
     return app
 
