@@ -3,7 +3,10 @@
 
 
 class ComputeClient:
-    """Sends requests with the administrator's token and the newest microversion as defaults."""
+    """Sends requests with the administrator's token and the newest microversion as defaults.
+
+    A path is below ``url`` or the whole path of the compute API.
+    """
 
     url = "/compute/v2.1"
 
@@ -16,7 +19,7 @@ class ComputeClient:
         headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
         if roles is not None:
             headers["X-Roles"] = roles
-        url = f"{self.url}{path}"
+        url = path if path.startswith(ComputeClient.url) else f"{self.url}{path}"
         if body is None:
             return self.app.request(url, method=method, headers=headers, status=status)
         send = getattr(self.app, f"{method.lower()}_json")

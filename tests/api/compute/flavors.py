@@ -31,11 +31,11 @@ class FlavorApi(ComputeClient):
 
     def add_access(self, flavorid, project, **options):
         body = {"addTenantAccess": {"tenant": project}}
-        return self.request("POST", f"/{flavorid}/action", body, **options)
+        return self.request("POST", f"{URL}/{flavorid}/action", body, **options)
 
     def remove_access(self, flavorid, project, **options):
         body = {"removeTenantAccess": {"tenant": project}}
-        return self.request("POST", f"/{flavorid}/action", body, **options)
+        return self.request("POST", f"{URL}/{flavorid}/action", body, **options)
 
 
 #: nova's longer names of fields.

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.scheduler.failover.test_report import fill, place
+from tests.scheduler.failover.test_report import place, report_hosts_with_instances
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def run_failover(sqlite_app, run_cli):
     """Return a function that runs the command on two hosts, and returns status and output."""
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place(sqlite_app, 9, "cn2", flavor="large")
     return partial(run_cli, "capacity")
 
