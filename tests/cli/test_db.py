@@ -53,8 +53,8 @@ def test_sync_of_a_prepared_database_changes_nothing(database_url, run_main, run
     assert run_main("db", "version")[1].endswith(f"newest {newest_revision()}\n")
 
 
-def test_revision_of_an_empty_database_is_printed_as_none(run, tmp_path):
-    refused = run("db", "version")
+def test_revision_of_an_empty_database_is_printed_as_none(run_command, tmp_path):
+    refused = run_command("db", "version")
     assert refused.returncode == 1
     assert "there is no database placement_sched.db" in refused.stderr
     (tmp_path / "placement_sched.db").touch()

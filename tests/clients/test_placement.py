@@ -33,7 +33,7 @@ from tests.support.host_maps import (
     add_unrecorded_trait,
     aggregate_uuid,
     build_aggregate_join,
-    host_map_reader,
+    build_host_map_reader,
     read_members,
     read_providers_with_trait,
     set_metadata,
@@ -83,7 +83,7 @@ def test_stale_memberships_are_removed(placement, sqlite_database):
     first, second = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1"])
     placement.change(build_aggregate_join(aggregate_uuid("a"), first, second))
-    synced = sync_aggregates(host_map_reader(sqlite_database), placement, remove_stale=True)
+    synced = sync_aggregates(build_host_map_reader(sqlite_database), placement, remove_stale=True)
     assert by_name(synced.removed) == {aggregate_uuid("a"): {second}}
     assert read_members(sqlite_database, "a") == {first}
 
@@ -240,7 +240,7 @@ def test_malformed_response_is_reported():
             "it answered 406 told (Minimum 1.0)",
         ),
     ):
-        answer = answer_with_documents(documents, version=version, status=status)
+        answer = build_document_handler(documents, version=version, status=status)
         placement = RemotePlacement(placement_service(InProcess(answer), URL))
         with pytest.raises(ServiceFailed) as failure:
             placement.providers_with("aggregates", ["a"])

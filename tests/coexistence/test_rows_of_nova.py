@@ -166,8 +166,8 @@ def test_commands_keep_rows_of_nova(adopted_app, read_rows_of_nova):
         assert read_rows_of_nova() == before, command
 
 
-def test_report_without_inventories_changes_no_rows_that_nova_wrote(adopted_app, peer_rows):
-    before = peer_rows()
+def test_report_without_inventories_changes_no_rows_that_nova_wrote(adopted_app, read_rows_of_nova):
+    before = read_rows_of_nova()
     adopted_app.post_json(
         "/scheduler/v1/compute_nodes",
         [build_report(1, inventories=False, vcpus=1), build_report(2, inventories=False)],

@@ -82,7 +82,7 @@ def test_sync_aggregates_of_a_remote_placement_is_idempotent(
 ):
     add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn4"])
     add_aggregate(sqlite_database, "b", ["cn2"])
-    placement = RemotePlacement(placement_service(licensed_trait_peer, THEIRS))
+    placement = RemotePlacement(placement_service(peer_with_licensed_trait, THEIRS))
     placement.change(build_aggregate_join(aggregate_uuid("b"), node_uuid(3)))
     synced = sync_aggregates(read_hosts, placement)
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "cn4")]

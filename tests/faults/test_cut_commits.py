@@ -152,8 +152,8 @@ def writes(database_url, proxied_database, make_app) -> CutWrites:
 
 
 def test_write_succeeds_once_when_its_commit_is_cut(writes, database, record_property):
-    twice = [[Cut.BEFORE, cut] for cut in (Cut.ANSWERED, Cut.UNDER_WAY)]
-    plans = [*([cut] for cut in Cut), *twice]
+    twice = [[CommitCut.BEFORE, cut] for cut in (CommitCut.ANSWERED, CommitCut.UNDER_WAY)]
+    plans = [*([cut] for cut in CommitCut), *twice]
     kinds = writes.all_writes
     # Six rounds combine every kind with every plan.
     for number in count():

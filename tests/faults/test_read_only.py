@@ -119,9 +119,9 @@ def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
 def test_mariadb_accepts_writes_after_read_only_mode_and_engine(make_app, record_property):
     with run_mariadb() as server:
         url = server.new_database()
-        prepare_database(url)
+        create_tables(url)
         with open_app(make_app, url) as app:
-            check_writable(app)
+            check_writes_are_accepted(app)
             server.run("SET GLOBAL read_only = 1")
             check_writes_are_rejected(app)
             # The superuser may write to a read-only server.
@@ -170,9 +170,9 @@ def run_mariadb_with_read_only_sessions():
 )
 def test_read_only_sessions_are_replaced(make_app, run_server, first, record_property):
     with run_server() as (url, switch):
-        prepare_database(url)
+        create_tables(url)
         with open_app(make_app, url) as app:
-            check_writable(app)
+            check_writes_are_accepted(app)
             switch(read_only=True)
             app.app.services.database.dispose()
             check_writes_are_rejected(app)

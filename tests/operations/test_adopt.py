@@ -256,11 +256,11 @@ def read_schema_of_revision(revision):
 )
 def test_unknown_schema_is_rejected_and_unchanged(empty_sqlite_database, prepare, error):
     prepare(empty_sqlite_database)
-    before = table_names(empty_sqlite_database)
+    before = list_table_names(empty_sqlite_database)
     with pytest.raises(Unavailable, match=error) as rejection:
         adopt(empty_sqlite_database, utcnow)
     assert "\n" not in rejection.value.detail
-    assert table_names(empty_sqlite_database) == before
+    assert list_table_names(empty_sqlite_database) == before
 
 
 def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
@@ -283,11 +283,11 @@ def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
 )
 def test_db_sync_rejects_an_unadopted_database(empty_sqlite_database, revision, error):
     create_openstack_schema(empty_sqlite_database, revision)
-    before = table_names(empty_sqlite_database)
+    before = list_table_names(empty_sqlite_database)
     with pytest.raises(NotAdopted, match=error) as rejection:
         sync(empty_sqlite_database, utcnow)
     assert "\n" not in rejection.value.detail
-    assert table_names(empty_sqlite_database) == before
+    assert list_table_names(empty_sqlite_database) == before
     with empty_sqlite_database.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits")) == 0
 

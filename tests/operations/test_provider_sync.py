@@ -31,6 +31,7 @@ from tests.support.host_maps import (
     aggregate_uuid,
     build_aggregate_departure,
     build_aggregate_join,
+    build_local_services,
     build_trait_addition,
     build_trait_removal,
     read_members,
@@ -386,7 +387,7 @@ def test_trait_of_an_unlisted_aggregate_is_kept(database):
     assert [problem.about for problem in synced.problems] == ["cn1"]
     assert read_providers_with_trait(database) == {node}
     elsewhere.change(build_aggregate_departure(theirs.uuid, node))
-    assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
+    assert sync_traits(*build_local_services(database)).removed == {(node, LICENSED)}
 
 
 def test_sync_of_an_unknown_aggregate_is_an_error(sqlite_database):

@@ -32,7 +32,9 @@ def _read_generations_of_table(connection: sa.Connection, of: Table) -> Generati
     return {(number, uuid, created): last for number, uuid, created, last in rows}
 
 
-def decreased_generations(before: GenerationsSeen, after: GenerationsSeen) -> tuple[Violation, ...]:
+def decreased_generations(
+    before: GenerationsAtMoment, after: GenerationsAtMoment
+) -> tuple[Violation, ...]:
     pairs = (
         ("provider", before.providers, after.providers),
         ("consumer", before.consumers, after.consumers),

@@ -9,7 +9,7 @@ from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_generations_grow, break_tables
 from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
-from tests.verifier.growth import decreased_generations, lost_writes, read_generations
+from tests.verifier.growth import decreased_generations, find_lost_writes, read_generations
 from tests.verifier.model import AcknowledgedWrites
 
 CN1, CONSUMER = report("cn1")["uuid"], uuid_of("consumer")

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.db.tables import services
 from tests.api.compute.servers import ServerApi
 from tests.support.reports import NOW
-from tests.support.service_changes import disable
+from tests.support.service_changes import disable_service
 from tests.support.statements import record_statements
 
 URL = "/compute/v2.1/os-availability-zone"
@@ -17,7 +17,7 @@ URL = "/compute/v2.1/os-availability-zone"
 class Cloud(ServerApi):
     """Hosts in zones, with a clock that a test sets."""
 
-    def disable(self, *hosts):
+    def disable_service(self, *hosts):
         def write_rows(connection):
             for host in hosts:
                 disable_service(connection, host, now=self.now)

@@ -44,7 +44,7 @@ def read_ratios_by_host(cloud):
 
 def test_hosts_have_the_ratios_of_their_policy(cloud_with_policies):
     cloud_with_policies.load(HOSTS)
-    assert ratios_by_host(cloud_with_policies) == {"h1": 8.0, "h2": 3.0}
+    assert read_ratios_by_host(cloud_with_policies) == {"h1": 8.0, "h2": 3.0}
     assert cloud_with_policies.load(HOSTS) == []
 
 
@@ -52,12 +52,12 @@ def test_ratios_follow_changes_of_hosts_and_policies(cloud_with_policies):
     cloud_with_policies.load(HOSTS)
     moved = "version: 1\naggregates: [{name: dense, hosts: [h2]}]"
     cloud_with_policies.load(moved)
-    assert ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 8.0}
+    assert read_ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 8.0}
     other = "version: 1\naggregates: [{name: dense, metadata: {sched_policy: low_cpu_density}}]"
     cloud_with_policies.load(other)
-    assert ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 1.0}
+    assert read_ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 1.0}
     cloud_with_policies.load("version: 1\naggregates: [{name: dense, metadata: {}}]")
-    assert ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 3.0}
+    assert read_ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 3.0}
 
 
 def test_dump_omits_ratios_of_the_policy(sqlite_cloud_with_policies):
@@ -76,7 +76,7 @@ aggregates:
   - {name: dense, hosts: [h2]}
   - {name: sparse, hosts: [h1], metadata: {sched_policy: low_cpu_density}}
 """)
-    assert ratios_by_host(sqlite_cloud_with_policies) == {"h1": 1.0, "h2": 8.0}
+    assert read_ratios_by_host(sqlite_cloud_with_policies) == {"h1": 1.0, "h2": 8.0}
 
 
 @pytest.mark.parametrize(

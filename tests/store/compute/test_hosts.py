@@ -12,7 +12,7 @@ from tests.support.provider_traits import (
     delete_root_provider,
 )
 from tests.support.reports import build_report, node_uuid
-from tests.support.service_changes import disable
+from tests.support.service_changes import disable_service
 from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
@@ -41,7 +41,7 @@ def test_every_enabled_node_has_the_trait(cloud):
 
 
 def test_disabled_nodes_are_ignored(cloud):
-    cloud.write(lambda connection: disable(connection, "cn2", "fan"))
+    cloud.write(lambda connection: disable_service(connection, "cn2", "fan"))
     assert is_trait_of_all_nodes(cloud)
-    cloud.write(lambda connection: disable(connection, "cn1", "fan"))
+    cloud.write(lambda connection: disable_service(connection, "cn1", "fan"))
     assert not is_trait_of_all_nodes(cloud)
