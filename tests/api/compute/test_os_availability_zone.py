@@ -17,7 +17,7 @@ URL = "/compute/v2.1/os-availability-zone"
 class Cloud(ServerApi):
     """Hosts in zones, with a clock that a test sets."""
 
-    def disable_service(self, *hosts):
+    def disable(self, *hosts):
         def write_rows(connection):
             for host in hosts:
                 disable_service(connection, host, now=self.now)
