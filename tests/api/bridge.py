@@ -20,7 +20,7 @@ SCOPE = {
 }
 
 
-async def messages_to_client(bridge, path, leaves=None):
+async def collect_messages_to_client(bridge, path, leaves=None):
     """Return the messages that a client of a path receives until ``leaves`` is done."""
     leaves = leaves or asyncio.get_running_loop().create_future()
     path, _, query = path.partition(b"?")
@@ -38,7 +38,7 @@ async def messages_to_client(bridge, path, leaves=None):
     return sent
 
 
-def concurrent_statuses(bridge, *paths, cancelled=(), gone=()):
+def send_concurrent_requests(bridge, *paths, cancelled=(), gone=()):
     """Send requests in order and return their statuses, None if there is no response.
 
     The server cancels the ``cancelled`` requests at once. The clients in ``gone`` close their
@@ -46,7 +46,7 @@ def concurrent_statuses(bridge, *paths, cancelled=(), gone=()):
     """
 
     async def send_request(path, leaves):
-        sent = await messages_to_client(bridge, path, leaves)
+        sent = await collect_messages_to_client(bridge, path, leaves)
         return sent[0]["status"] if sent else None
 
     async def send_all():

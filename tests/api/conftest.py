@@ -14,24 +14,26 @@ from placement_sched.scheduler.plugins import make_full_conf
 
 
 @pytest.fixture
-def configured(tmp_path: Path, sqlite_url: str) -> Callable[[str], Settings]:
+def make_configured_settings(tmp_path: Path, sqlite_url: str) -> Callable[[str], Settings]:
     """Return a function that makes settings for SQLite from the text of a file."""
 
-    def configured(text: str) -> Settings:
+    def make_configured_settings(text: str) -> Settings:
         file = tmp_path / "placement.conf"
         file.write_text(f"{text}\n[placement_database]\nconnection = {sqlite_url}\n")
         return Settings.from_conf(read_files(make_full_conf(), [str(file)]))
 
-    return configured
+    return make_configured_settings
 
 
 @pytest.fixture
-def configured_app(configured: Callable[[str], Settings]) -> Iterator[Callable[[str], TestApp]]:
+def make_configured_app(
+    make_configured_settings: Callable[[str], Settings],
+) -> Iterator[Callable[[str], TestApp]]:
     """Return a function that makes a client of an application with this configuration file."""
     applications = []
 
     def build_app(text: str) -> TestApp:
-        applications.append(create_app(configured(text)))
+        applications.append(create_app(make_configured_settings(text)))
         return TestApp(applications[-1])
 
     yield build_app
@@ -40,14 +42,14 @@ def configured_app(configured: Callable[[str], Settings]) -> Iterator[Callable[[
 
 
 @pytest.fixture
-def app_with_rules(
-    configured_app: Callable[[str], TestApp], tmp_path: Path
+def make_app_with_rules(
+    make_configured_app: Callable[[str], TestApp], tmp_path: Path
 ) -> Callable[[dict[str, str]], TestApp]:
     """Return a function that makes a client of an application with policy rules."""
 
     def build_app(rules: dict[str, str]) -> TestApp:
         file = tmp_path / "rules.yaml"
         file.write_text("".join(f'"{rule}": "{check}"\n' for rule, check in rules.items()))
-        return configured_app(f"[oslo_policy]\npolicy_file = {file}\n")
+        return make_configured_app(f"[oslo_policy]\npolicy_file = {file}\n")
 
     return build_app

@@ -50,7 +50,7 @@ def test_unreadable_body_is_a_client_error(sqlite_app):
     assert status == "400 Bad Request"
 
 
-def test_writes_reads_without_a_body_and_other_apis_ignore_accept(sqlite_app):
+def test_accept_header_matters_only_for_documents_of_placement(sqlite_app):
     sqlite_app.put("/placement/traits/CUSTOM_A", headers=PLAIN, status=201)
     sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=PLAIN, status=201)
     body = {"name": "a"}
@@ -120,7 +120,7 @@ def test_internal_error_is_logged_with_traceback_and_hidden_from_clients(sqlite_
     noun = Blueprint("noun", __name__)
 
     @noun.get("/", public=True)
-    def broken(_call):
+    def fail_with_division_by_zero(_call):
         raise ZeroDivisionError("geheim")
 
     services = make_services(sqlite_settings)

@@ -56,8 +56,8 @@ def keystone() -> Iterator[Identity]:
 
 
 @pytest.fixture
-def start_app(configured_app: Callable[[str], TestApp]) -> Start:
-    return lambda url, **changes: configured_app(build_config(url, **changes))
+def start_app(make_configured_app: Callable[[str], TestApp]) -> Start:
+    return lambda url, **changes: make_configured_app(build_config(url, **changes))
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_public_document_needs_no_token(app):
             assert app.get(path, headers=headers).status_int in {200, 300}, path
 
 
-def test_each_api_has_its_own_error_format(app):
+def test_rejected_token_has_the_error_format_of_each_api(app):
     for path, key in [
         ("/placement/traits", "errors"),
         ("/compute/v2.1/os-aggregates", "unauthorized"),
@@ -196,18 +196,18 @@ def test_rejected_service_password_is_503(start_app, keystone):
     app.get(PROVIDERS, headers=token_headers(token), status=503)
 
 
-def test_missing_keystone_configuration_is_reported_at_start(configured, keystone):
+def test_missing_keystone_configuration_is_reported_at_start(make_configured_settings, keystone):
     with pytest.raises(ConfigurationError, match=r"\[keystone_authtoken\] auth_type"):
-        create_app(configured(build_config(keystone.url, auth_type="#")))
+        create_app(make_configured_settings(build_config(keystone.url, auth_type="#")))
 
 
-def test_missing_auth_option_is_reported_at_start(configured, keystone):
+def test_missing_auth_option_is_reported_at_start(make_configured_settings, keystone):
     with pytest.raises(ConfigurationError, match=r"\[keystone_authtoken\].*auth_url"):
-        create_app(configured(build_config(keystone.url, auth_url="#")))
+        create_app(make_configured_settings(build_config(keystone.url, auth_url="#")))
 
 
-def test_placement_only_deployment_validates_tokens(configured, keystone):
-    services = make_services(configured(build_config(keystone.url)))
+def test_placement_only_deployment_validates_tokens(make_configured_settings, keystone):
+    services = make_services(make_configured_settings(build_config(keystone.url)))
     app = TestApp(placement_app(services))
     token = keystone.issue_token("ann", "shop", "service")
     assert app.get("/").status_int == 200
@@ -225,16 +225,18 @@ def test_token_is_cached_for_the_configured_time(start_app, keystone):
     assert keystone.validations == before + 1
 
 
-def test_client_of_memcached_is_installed(configured, keystone):
+def test_python_client_of_memcached_is_installed(make_configured_settings, keystone):
     options = "memcached_servers = 127.0.0.1:11211"
-    create_app(configured(build_config(keystone.url, token_cache_time=options))).close()
+    create_app(
+        make_configured_settings(build_config(keystone.url, token_cache_time=options))
+    ).close()
 
 
 @pytest.mark.skipif(find_spec("bmemcached") is not None, reason="the client is installed")
-def test_missing_memcached_client_is_reported_at_start(configured, keystone):
+def test_missing_memcached_client_is_reported_at_start(make_configured_settings, keystone):
     options = "memcache_sasl_enabled = true\nmemcached_servers = 127.0.0.1:1"
     with pytest.raises(ConfigurationError, match="bmemcached"):
-        create_app(configured(build_config(keystone.url, token_cache_time=options)))
+        create_app(make_configured_settings(build_config(keystone.url, token_cache_time=options)))
 
 
 def issue_restricted_token(keystone, *rules):
@@ -277,9 +279,9 @@ def test_request_that_no_access_rule_allows_is_401(app, keystone):
         app.get(PROVIDERS, headers=token_headers(issue_restricted_token(keystone)), status=401)
 
 
-def test_forwarded_prefix_does_not_affect_access_rules(configured_app, keystone):
+def test_forwarded_prefix_does_not_affect_access_rules(make_configured_app, keystone):
     believing = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
-    app = configured_app(f"{build_config(keystone.url)}{believing}")
+    app = make_configured_app(f"{build_config(keystone.url)}{believing}")
     forged = {"X-Forwarded-Prefix": "/public"}
     for path, status in (("/public/**", 401), ("/resource_providers", 200)):
         token = issue_restricted_token(keystone, ("placement", "GET", path))

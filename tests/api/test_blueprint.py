@@ -131,14 +131,14 @@ def test_first_path_segment_selects_the_api(client):
             assert f'"answered":"{answered}"'.encode() in b"".join(body), (path, answered)
 
 
-def test_links_start_with_server_and_api_prefix(client):
+def test_links_start_with_the_server_and_the_prefix_of_the_api(client):
     environ = {"SCRIPT_NAME": "/front", "HTTP_HOST": "sched.example.com"}
     answer = client.get("/a/things/x", extra_environ=environ).json
     assert answer["base"] == "/front/a"
     assert answer["url"] == "http://sched.example.com/front/a"
 
 
-def test_path_without_a_slash_is_not_the_root(sqlite_settings):
+def test_api_prefix_without_a_slash_is_not_its_root(sqlite_settings):
     services = make_services(sqlite_settings)
     environ = {**create_environ(headers={"X-Auth-Token": "admin"}), "PATH_INFO": ";x=1"}
     _, status, _ = run_wsgi_app(placement_app(services), environ)
@@ -151,7 +151,7 @@ def test_flask_extensions_can_be_added(services):
     client = TestApp(application)
 
     @application.before_request
-    def in_maintenance():
+    def reject_during_maintenance():
         if "X-Maintenance" in flask.request.headers:
             return {"status": "maintenance"}, 503
         return None
@@ -162,7 +162,7 @@ def test_flask_extensions_can_be_added(services):
         return response
 
     @application.get("/extension/<name>")
-    def extension(name):
+    def show_extension(name):
         return {"name": name}
 
     assert client.get("/extension/x").json == {"name": "x"}
@@ -190,7 +190,7 @@ def test_rules_of_extensions_belong_to_no_api(application, prefix):
 
     @application.get("/extension/<name>")
     @application.get(f"{prefix}/things/<name>/extension")
-    def extension(name):
+    def show_extension(name):
         return {"name": name, "api": flask.request.api}
 
     for path in ("/extension/x", f"{prefix}/things/x/extension"):

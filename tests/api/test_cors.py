@@ -20,8 +20,8 @@ PATHS = [
 
 
 @pytest.fixture
-def app(configured_app):
-    return configured_app(CONFIG)
+def app(make_configured_app):
+    return make_configured_app(CONFIG)
 
 
 def send_preflight(app, path, method="PUT", **headers):
@@ -29,7 +29,7 @@ def send_preflight(app, path, method="PUT", **headers):
     return app.options(path, headers=request_headers)
 
 
-def counts_by_status(app, method):
+def read_request_counts_by_status(app, method):
     """Return the number of counted requests of a method by status."""
     counts = Counter()
     for family in text_string_to_metric_families(app.get("/metrics").text):
@@ -84,10 +84,10 @@ def test_metrics_count_preflights_and_rejected_requests(app):
     for headers, path in ({}, PATHS[0]), (ADMIN, PATHS[0]), ({}, "/compute/v2.1/os-aggregates"):
         send_preflight(app, path, **headers)
         app.options(path, headers=headers, status=200)
-    assert counts_by_status(app, "OPTIONS") == {"200": 6}
+    assert read_request_counts_by_status(app, "OPTIONS") == {"200": 6}
     app.get(PATHS[0], headers={"Origin": ORIGIN}, status=401)
     app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN})
-    assert counts_by_status(app, "GET") == {"401": 1, "200": 1}
+    assert read_request_counts_by_status(app, "GET") == {"401": 1, "200": 1}
 
 
 def test_monitoring_has_a_request_id_with_cors_and_without(app, sqlite_app):
@@ -96,8 +96,8 @@ def test_monitoring_has_a_request_id_with_cors_and_without(app, sqlite_app):
             assert served.get(path).headers["X-Openstack-Request-Id"].startswith("req-"), path
 
 
-def test_cors_options_are_used(configured_app):
-    app = configured_app(
+def test_cors_options_are_used(make_configured_app):
+    app = make_configured_app(
         f"{CONFIG}allow_credentials = false\nmax_age = 7\nallow_methods = GET\n"
         "allow_headers = X-Colour\nexpose_headers = X-Colour\n"
     )

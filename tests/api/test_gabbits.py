@@ -108,20 +108,20 @@ class CleanupClient:
         objects = self.request_json("GET", noun).get(noun, [])
         return frozenset(str(each[key] if key else each) for each in objects)
 
-    def created_paths(self) -> set[str]:
+    def list_created_paths(self) -> set[str]:
         """Return the paths of the objects that were created after the start."""
         before = self._before
         return {f"{noun}/{name}" for noun in LISTS for name in self.list_names(noun) - before[noun]}
 
-    def delete_created(self) -> None:
+    def delete_created_objects(self) -> None:
         """Delete the objects that were created after the start, children before their parents."""
-        while created := self.created_paths():
+        while created := self.list_created_paths():
             for path in created:
                 allocations = self.request_json("GET", f"{path}/allocations").get("allocations", ())
                 for consumer in allocations:
                     self.request_json("DELETE", f"allocations/{consumer}")
                 self.request_json("DELETE", path)
-            assert len(self.created_paths()) < len(created), f"cannot be removed: {created}"
+            assert len(self.list_created_paths()) < len(created), f"cannot be removed: {created}"
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
     client = CleanupClient(address)
     assert not client.list_names("resource_providers"), f"{address} has resource providers"
     yield address
-    client.delete_created()
+    client.delete_created_objects()
 
 
 @pytest.mark.exhaustive
@@ -153,6 +153,6 @@ def test_gabbi_story_leaves_nothing_on_the_server(own_server):
     client = CleanupClient(own_server)
     for story in ("aggregates", "inventories"):
         run_story(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
-        assert client.created_paths()
-        client.delete_created()
+        assert client.list_created_paths()
+        client.delete_created_objects()
     assert client.request_json("GET", "resource_classes/CUSTOM_KEPT")["name"] == "CUSTOM_KEPT"

@@ -42,7 +42,7 @@ def test_unavailable_database_is_live_but_not_ready(tmp_path):
     application.close()
 
 
-def test_readiness_comes_back_with_the_database(tmp_path):
+def test_process_is_ready_when_its_database_is_available_again(tmp_path):
     application = create_app(
         make_settings(
             f"sqlite:///{tmp_path}/late/late.db", placement_database__sync_on_startup=True
@@ -64,12 +64,12 @@ def test_configured_sqlite_file_is_prepared_at_start(tmp_path, empty):
     application.close()
 
 
-def test_head_has_no_body(sqlite_app):
+def test_head_of_a_health_path_has_no_body(sqlite_app):
     answer = TestApp(sqlite_app.app).head("/healthz")
     assert answer.body == b""
 
 
-def test_other_methods_and_paths_are_rejected(sqlite_app):
+def test_unknown_methods_and_paths_of_health_are_rejected(sqlite_app):
     client = TestApp(sqlite_app.app)
     assert client.post("/healthz", status=405).headers["Allow"] == "GET, HEAD"
     client.get("/healthz/elsewhere", status=404)
@@ -124,13 +124,13 @@ def test_readiness_has_the_age_of_the_nova_sync(make_app, settings):
     one, two = NovaCell(uuid=uuid_of("one"), name="one"), NovaCell(uuid=uuid_of("two"))
     before = utcnow() - timedelta(seconds=90)
 
-    def note_away(connection):
+    def record_cell_as_unreachable(connection):
         cells.put(connection, [one, two], utcnow())
         cells.note_read(connection, [one.uuid], utcnow())
         cells.note_read(connection, [two.uuid], before)
         cells.note_away(connection, one.uuid, "connection refused", utcnow())
 
-    services.database.write(note_away)
+    services.database.write(record_cell_as_unreachable)
     age = read_nova_age()
     assert 90 <= age["read_seconds_ago"] < 900
     assert age["cells_away"] == ["one"]

@@ -56,7 +56,7 @@ def test_request_is_counted_by_api_route_method_status_and_version(sqlite_app):
     }
 
 
-def test_every_answer_of_an_api_is_counted(sqlite_app):
+def test_every_response_of_an_api_is_counted(sqlite_app):
     traits, old = "/placement/traits", {"OpenStack-API-Version": "placement 1.99"}
     requests = (
         ("GET", "/placement/none", LATEST_HEADERS, {"route": "", "status": "404"}),
@@ -96,7 +96,7 @@ def test_latency_is_measured_by_route(sqlite_app):
 
 
 @pytest.mark.all_databases
-def test_statements_are_counted(app):
+def test_sql_statements_are_counted(app):
     app.get("/placement/resource_classes", headers=LATEST_HEADERS)
     app.get("/placement/resource_classes", headers=LATEST_HEADERS)
     labels = {"route": "/resource_classes"}
@@ -109,7 +109,7 @@ def test_statements_are_counted(app):
     assert metric_total(app, "request_statements_count") == 3
 
 
-def test_candidates_found_are_counted(app, database):
+def test_found_candidates_are_counted(app, database):
     for _ in range(3):
         make_provider(database, VCPU=8)
     app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
@@ -139,7 +139,7 @@ def test_claims_won_and_lost_are_counted(app, database):
     assert (count_claims(app, "won"), count_claims(app, "lost")) == (2, 1)
 
 
-def test_malformed_and_removing_writes_are_no_claims(sqlite_app, sqlite_database):
+def test_malformed_writes_and_removals_are_not_counted_as_claims(sqlite_app, sqlite_database):
     provider = make_provider(sqlite_database, VCPU=8)
     put_claim(sqlite_app, provider, -1, 400)
     consumer = put_claim(sqlite_app, provider, 1, 204)
@@ -148,7 +148,7 @@ def test_malformed_and_removing_writes_are_no_claims(sqlite_app, sqlite_database
     assert (count_claims(sqlite_app, "won"), count_claims(sqlite_app, "lost")) == (1, 0)
 
 
-def test_selections_are_claims_by_default(sqlite_app):
+def test_selections_that_claim_are_counted_as_claims(sqlite_app):
     host = report("cn1")
     sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{host['uuid']}", host)
     for claiming in (False, True):
@@ -193,7 +193,7 @@ def test_stage_duration_is_observed_once_per_request(sqlite_app):
     }
 
 
-def test_cloud_metrics_are_by_class_and_zone(app, database):
+def test_cloud_metrics_have_labels_of_class_and_zone(app, database):
     """cn1 is in az1, cn2 in no zone and silent, cn3 disabled."""
     silent = report("cn2", last_seen_up="2020-01-01T00:00:00Z")
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), silent, report("cn3")])
@@ -293,9 +293,9 @@ def test_missing_metrics_directory_is_reported_at_start(monkeypatch, tmp_path):
         Metrics()
 
 
-def test_exhausted_pool_is_counted(configured_app):
+def test_exhausted_pool_is_counted(make_configured_app):
     config = "[placement_database]\nmax_pool_size = 1\nmax_overflow = 0\npool_timeout = 0\n"
-    app = configured_app(config)
+    app = make_configured_app(config)
     headers = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
     app.get("/placement/traits", headers=headers)
     assert metric_total(app, "database_pool_timeouts_total") == 0

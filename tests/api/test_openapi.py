@@ -31,7 +31,7 @@ def operations_by_path(document: dict) -> dict[tuple[str, str], dict]:
     }
 
 
-def parameters_of(document: dict, method: str, path: str) -> dict[str, dict]:
+def read_parameters_by_name(document: dict, method: str, path: str) -> dict[str, dict]:
     return {each["name"]: each for each in document["paths"][path][method]["parameters"]}
 
 
@@ -63,18 +63,20 @@ def test_error_statuses_follow_from_the_route():
 
 
 def test_repeatable_parameters_are_arrays():
-    def parameter_kind(version, path, name):
-        return parameters_of(build_document(version), "get", path)[name]["schema"]["type"]
+    def read_parameter_type(version, path, name):
+        return read_parameters_by_name(build_document(version), "get", path)[name]["schema"]["type"]
 
-    assert parameter_kind(Version(1, 23), "/allocation_candidates", "member_of") == "string"
-    assert parameter_kind(Version(1, 24), "/allocation_candidates", "member_of") == "array"
-    assert parameter_kind(Version(1, 38), "/resource_providers", "required") == "string"
-    assert parameter_kind(Version(1, 39), "/resource_providers", "required") == "array"
+    assert read_parameter_type(Version(1, 23), "/allocation_candidates", "member_of") == "string"
+    assert read_parameter_type(Version(1, 24), "/allocation_candidates", "member_of") == "array"
+    assert read_parameter_type(Version(1, 38), "/resource_providers", "required") == "string"
+    assert read_parameter_type(Version(1, 39), "/resource_providers", "required") == "array"
 
 
-def test_suffixed_parameters_are_one_object_parameter():
-    before = parameters_of(build_document(Version(1, 24)), "get", "/allocation_candidates")
-    since = parameters_of(build_document(Version(1, 25)), "get", "/allocation_candidates")
+def test_parameters_with_suffixes_are_documented_as_one_object():
+    before = read_parameters_by_name(
+        build_document(Version(1, 24)), "get", "/allocation_candidates"
+    )
+    since = read_parameters_by_name(build_document(Version(1, 25)), "get", "/allocation_candidates")
     assert "suffixed" not in before
     patterns = since["suffixed"]["schema"]["patternProperties"]
     assert set(patterns) == {
@@ -86,7 +88,7 @@ def test_suffixed_parameters_are_one_object_parameter():
 
 def test_parameter_that_a_version_requires_is_required():
     parameters = {
-        version: parameters_of(build_document(version), "get", "/allocation_candidates")[
+        version: read_parameters_by_name(build_document(version), "get", "/allocation_candidates")[
             "resources"
         ]
         for version in (Version(1, 24), Version(1, 25))
@@ -111,15 +113,15 @@ SHOWN = Exchange(
 )
 
 
-def shown_headers_without(*names: str) -> dict[str, str]:
+def copy_response_headers_without(*names: str) -> dict[str, str]:
     return {name: value for name, value in SHOWN.headers.items() if name not in names}
 
 
-def test_documented_answer_passes():
+def test_documented_response_passes_the_check():
     check_exchange(SHOWN)
 
 
-def test_undocumented_answer_is_reported():
+def test_undocumented_status_or_header_is_reported():
     """The check of all Placement responses of the suite does report deviations."""
     for faults in [
         {"status": "409", "body": b""},
@@ -133,7 +135,7 @@ def test_undocumented_answer_is_reported():
         {"headers": {"openstack-api-version": f"placement {LATEST}"}},
         {"headers": {**SHOWN.headers, "location": "/traits/HW_CPU_X86_AVX2"}},
         {"headers": {**SHOWN.headers, "x-surprise": "1"}},
-        {"headers": shown_headers_without("cache-control")},
+        {"headers": copy_response_headers_without("cache-control")},
         {"headers": {}},
     ]:
         with pytest.raises(AssertionError):
@@ -141,7 +143,7 @@ def test_undocumented_answer_is_reported():
 
 
 def test_undocumented_body_is_reported():
-    headers = shown_headers_without("last-modified", "cache-control")
+    headers = copy_response_headers_without("last-modified", "cache-control")
     gone = replace(SHOWN, method="DELETE", path="/traits/CUSTOM_A", status="204", headers=headers)
     with pytest.raises(AssertionError, match="undocumented body"):
         check_exchange(gone)

@@ -62,7 +62,7 @@ class FaultyRequest:
 
     def __init__(self, settings):
         self.absent = True
-        self.services = replace(make_services(settings), ready=self.ready)
+        self.services = replace(make_services(settings), ready=self.check_database)
         self.api = Application(self.services, {"/a": API}, make_blueprint(self.services))
         self.application = BodyReader(self.api, MAX_BODY)
         self.environ = create_environ("/a/nowhere", method="BREW", query_string="nope=1")
@@ -73,11 +73,11 @@ class FaultyRequest:
         }
         self.body = b"x"
 
-    def ready(self):
+    def check_database(self):
         if self.absent:
             raise Unavailable("The database does not answer")
 
-    def send_changed(self, **changes):
+    def send_with_changes(self, **changes):
         """Change the request, send it, and return status and body. Empty values are left out."""
         self.absent = changes.pop("absent", self.absent)
         self.body = changes.pop("body", self.body)
@@ -96,8 +96,11 @@ class FaultyRequest:
 @pytest.fixture
 def faulty_request(sqlite_settings):
     present.clear()
-    configured = {"api.max_request_body_size": MAX_BODY, "api_database.connection": "sqlite://"}
-    request = FaultyRequest(sqlite_settings.with_overrides(configured))
+    make_configured_settings = {
+        "api.max_request_body_size": MAX_BODY,
+        "api_database.connection": "sqlite://",
+    }
+    request = FaultyRequest(sqlite_settings.with_overrides(make_configured_settings))
     yield request
     request.services.database.dispose()
 
@@ -129,33 +132,35 @@ def test_errors_are_reported_in_the_documented_order(faulty_request):
         ({"PATH_INFO": "/a/things/x"}, 11, 400, "Invalid query string parameters"),
         ({"QUERY_STRING": "kind=b"}, 12, 404, "There is no thing x"),
     ]
-    errors = [(step, *faulty_request.send_changed(**changes)) for changes, step, *_ in corrections]
+    errors = [
+        (step, *faulty_request.send_with_changes(**changes)) for changes, step, *_ in corrections
+    ]
     expected = [(step, status) for _, step, status, _ in corrections]
     assert [(step, status) for step, status, _ in errors] == expected
     for (_, _, body), (_, _, _, words) in zip(errors, corrections, strict=True):
         assert words in body
     present.add("x")
-    assert faulty_request.send_changed()[0] == 400
-    assert faulty_request.send_changed(CONTENT_LENGTH="11", body=b'{"mend":{}}') == (
+    assert faulty_request.send_with_changes()[0] == 400
+    assert faulty_request.send_with_changes(CONTENT_LENGTH="11", body=b'{"mend":{}}') == (
         200,
         '{"mended":"x"}',
     )
     documented = {
-        int(step): numbers for step, numbers in documented_steps(application.__doc__).items()
+        int(step): numbers for step, numbers in read_documented_steps(application.__doc__).items()
     }
     assert all(status in documented[step] for step, status in expected)
 
 
 @pytest.mark.parametrize("rejection", [SLOW, FULL])
-def test_incomplete_body_is_reported_first(faulty_request, rejection):
+def test_incomplete_body_is_reported_before_all_other_errors(faulty_request, rejection):
     """``placement-sched serve`` reads bodies itself and passes the rejection on."""
     sent = {**faulty_request.environ, "wsgi.input": ReadBody(), REJECTED_BODY_KEY: rejection}
     _, status, _ = run_wsgi_app(faulty_request.application, sent)
     assert int(status[:3]) == rejection.status
-    assert rejection.status in documented_steps(application.__doc__)[1]
+    assert rejection.status in read_documented_steps(application.__doc__)[1]
 
 
-def documented_steps(text):
+def read_documented_steps(text):
     """Return the statuses of each step of the list."""
     steps = re.findall(r"^(\d+)\. (.*(?:\n {3,}.*)*)", text, re.MULTILINE)
     return {int(step): set(map(int, re.findall(r"\b[45]\d\d\b", words))) for step, words in steps}
@@ -166,4 +171,4 @@ def test_api_reference_lists_the_same_checks():
     (ours,) = listed.findall(application.__doc__)
     (documented,) = listed.findall(CONVENTIONS.read_text())
     assert ours == documented
-    assert list(documented_steps(ours)) == list(range(1, 13))
+    assert list(read_documented_steps(ours)) == list(range(1, 13))

@@ -42,14 +42,14 @@ def config(rules_file: Path) -> str:
     return f"[oslo_policy]\npolicy_file = {rules_file}\n"
 
 
-def test_policy_file_changes_its_rules_only(configured_app, config, rules_file):
+def test_policy_file_changes_its_rules_only(make_configured_app, config, rules_file):
     paths = {
         "placement:resource_providers:list": "/placement/resource_providers",
         "os_compute_api:os-aggregates:index": "/compute/v2.1/os-aggregates",
         "scheduler:compute_nodes:list": "/scheduler/v1/compute_nodes",
     }
     rules_file.write_text("".join(f'"{rule}": "role:reader"\n' for rule in paths))
-    app = configured_app(config)
+    app = make_configured_app(config)
     for path in paths.values():
         app.get(path, headers=READER, status=200)
         app.get(path, headers=ADMIN, status=403)
@@ -57,17 +57,17 @@ def test_policy_file_changes_its_rules_only(configured_app, config, rules_file):
     app.get("/placement/traits", headers=ADMIN, status=200)
 
 
-def test_base_rule_changes_all_rules_referring_to_it(configured_app, config, rules_file):
+def test_base_rule_changes_all_rules_referring_to_it(make_configured_app, config, rules_file):
     rules_file.write_text('"admin_or_service_api": "role:reader"\n')
-    app = configured_app(config)
+    app = make_configured_app(config)
     for path in ("/placement/resource_providers", "/placement/resource_classes"):
         app.get(path, headers=READER, status=200)
         app.get(path, headers=ADMIN, status=403)
 
 
-def test_changed_policy_file_is_reloaded(configured_app, config, rules_file):
+def test_changed_policy_file_is_reloaded(make_configured_app, config, rules_file):
     rules_file.write_text("{}\n")
-    app = configured_app(config)
+    app = make_configured_app(config)
     app.get("/placement/traits", headers=READER, status=403)
     rules_file.write_text('"placement:traits:list": "role:reader"\n')
     later = rules_file.stat().st_mtime + 10
@@ -75,10 +75,12 @@ def test_changed_policy_file_is_reloaded(configured_app, config, rules_file):
     app.get("/placement/traits", headers=READER, status=200)
 
 
-def test_policy_files_are_checked_after_a_pause(configured_app, config, rules_file, monkeypatch):
+def test_policy_files_are_checked_for_changes_only_after_a_pause(
+    make_configured_app, config, rules_file, monkeypatch
+):
     now = [100.0]
     monkeypatch.setattr(policy_module, "monotonic", lambda: now[0])
-    app = configured_app(config)
+    app = make_configured_app(config)
     # At first the database creates files in the directory, which count as changes.
     for _ in range(3):
         app.get("/placement/traits", headers=READER, status=403)
@@ -89,9 +91,9 @@ def test_policy_files_are_checked_after_a_pause(configured_app, config, rules_fi
     app.get("/placement/traits", headers=READER, status=200)
 
 
-def test_replacement_by_an_older_file_is_loaded(configured_app, config, rules_file):
+def test_policy_file_replaced_by_an_older_file_is_reloaded(make_configured_app, config, rules_file):
     rules_file.write_text("{}\n")
-    app = configured_app(config)
+    app = make_configured_app(config)
     app.get("/placement/traits", headers=READER, status=403)
     other = rules_file.with_name("other")
     other.write_text('"placement:traits:list": "role:reader"\n')
@@ -100,8 +102,10 @@ def test_replacement_by_an_older_file_is_loaded(configured_app, config, rules_fi
     app.get("/placement/traits", headers=READER, status=200)
 
 
-def test_new_policy_file_is_loaded_and_dropped_when_removed(configured_app, config, rules_file):
-    app = configured_app(config)
+def test_new_policy_file_is_loaded_and_dropped_when_removed(
+    make_configured_app, config, rules_file
+):
+    app = make_configured_app(config)
     app.get("/placement/traits", headers=READER, status=403)
     rules_file.write_text('"placement:traits:list": "role:reader"\n')
     app.get("/placement/traits", headers=READER, status=200)
@@ -110,9 +114,9 @@ def test_new_policy_file_is_loaded_and_dropped_when_removed(configured_app, conf
     app.get("/placement/traits", headers=ADMIN, status=200)
 
 
-def test_policy_directories_are_watched(configured_app, tmp_path):
+def test_policy_directories_are_watched(make_configured_app, tmp_path):
     directory = tmp_path / "rules.d"
-    app = configured_app(f"[oslo_policy]\npolicy_dirs = {directory}\n")
+    app = make_configured_app(f"[oslo_policy]\npolicy_dirs = {directory}\n")
     app.get("/placement/traits", headers=READER, status=403)
     directory.mkdir()
     (directory / "a.yaml").write_text('"placement:traits:list": "role:reader"\n')
@@ -123,9 +127,9 @@ def test_policy_directories_are_watched(configured_app, tmp_path):
     app.get("/placement/traits", headers=SERVICE, status=200)
 
 
-def test_invalid_changed_file_keeps_the_rules(configured_app, config, rules_file, caplog):
+def test_invalid_changed_file_keeps_the_rules(make_configured_app, config, rules_file, caplog):
     rules_file.write_text('"placement:traits:list": "role:reader"\n')
-    app = configured_app(config)
+    app = make_configured_app(config)
     rules_file.write_text('"placement:traits:list": [\n')
     for _ in range(3):
         app.get("/placement/traits", headers=READER, status=200)
@@ -151,9 +155,9 @@ def changing_verdicts() -> Iterator[list[bool]]:
     del registered_checks["changing"]
 
 
-def test_external_checks_are_not_cached(configured_app, config, rules_file, changing_verdicts):
+def test_external_checks_are_not_cached(make_configured_app, config, rules_file, changing_verdicts):
     rules_file.write_text('"placement:traits:list": "not (role:admin and changing:today)"\n')
-    app = configured_app(config)
+    app = make_configured_app(config)
     changing_verdicts[:] = [True, False, True]
     for status in (403, 200, 403):
         app.get("/placement/traits", headers=ADMIN, status=status)
@@ -169,9 +173,11 @@ def test_external_checks_are_not_cached(configured_app, config, rules_file, chan
         ("service_roles:service", {"further": {"service_roles": ("other", "service")}}),
     ],
 )
-def test_verdicts_are_cached_per_caller(configured, config, rules_file, rule, differing):
+def test_policy_verdicts_are_cached_per_caller(
+    make_configured_settings, config, rules_file, rule, differing
+):
     rules_file.write_text(f'"mine": "{rule}"\n')
-    policy = Policy(configured(config), ())
+    policy = Policy(make_configured_settings(config), ())
     target = {"user_id": "u", "project_id": "p"}
     whoever = Identity("v", "q", ("s",), {"service_roles": ("other",)})
     for _ in range(2):
@@ -180,10 +186,10 @@ def test_verdicts_are_cached_per_caller(configured, config, rules_file, rule, di
             policy.check("mine", whoever, target)
 
 
-def test_cached_verdicts_are_limited(configured, config, rules_file, monkeypatch):
+def test_cached_verdicts_are_limited(make_configured_settings, config, rules_file, monkeypatch):
     rules_file.write_text('"mine": "project_id:%(project_id)s"\n')
     monkeypatch.setattr(policy_module, "MAX_VERDICTS", 3)
-    policy = Policy(configured(config), ())
+    policy = Policy(make_configured_settings(config), ())
     for number in [*range(10), *range(10)]:
         policy.check("mine", Identity("u", f"{number}"), {"project_id": f"{number}"})
         with pytest.raises(Forbidden):
@@ -202,23 +208,25 @@ def test_verdicts_about_long_queries_are_not_cached(sqlite_app):
         assert len(verdicts) == remembered, length
 
 
-def test_verdicts_about_callers_with_many_roles_are_not_cached(configured, config, rules_file):
+def test_verdicts_about_callers_with_many_roles_are_not_cached(
+    make_configured_settings, config, rules_file
+):
     rules_file.write_text('"mine": "role:r"\n')
-    policy = Policy(configured(config), ())
+    policy = Policy(make_configured_settings(config), ())
     for number in range(5):
         roles = ("r", f"{number}", *("role" * 10 for _ in range(500)))
         policy.check("mine", Identity("u", "p", roles), {})
     assert not policy._read._verdicts
 
 
-def test_policy_yaml_next_to_the_configuration_is_found(configured_app, tmp_path):
+def test_policy_yaml_next_to_the_configuration_is_found(make_configured_app, tmp_path):
     (tmp_path / "policy.yaml").write_text('"placement:traits:list": "role:reader"\n')
-    configured_app("").get("/placement/traits", headers=READER, status=200)
+    make_configured_app("").get("/placement/traits", headers=READER, status=200)
 
 
-def test_rule_can_use_the_project_of_the_query(configured_app, config, rules_file):
+def test_rule_can_use_the_project_of_the_query(make_configured_app, config, rules_file):
     rules_file.write_text('"placement:usages": "role:auditor or project_id:%(project_id)s"\n')
-    app = configured_app(config)
+    app = make_configured_app(config)
     member = {**READER, "X-Roles": "member"}
     auditor = {**READER, "X-Roles": "auditor"}
     app.get("/placement/usages?project_id=shop", headers=member, status=200)
@@ -226,22 +234,22 @@ def test_rule_can_use_the_project_of_the_query(configured_app, config, rules_fil
     app.get("/placement/usages?project_id=other", headers=auditor, status=200)
 
 
-def test_unreadable_policy_file_is_reported_at_start(configured, config, rules_file):
+def test_unreadable_policy_file_is_reported_at_start(make_configured_settings, config, rules_file):
     for text in ['"a": [', "just a sentence\n", '"a": "role:b"\n "c": "d"\n']:
         rules_file.write_text(text)
         with pytest.raises(ConfigurationError, match=r"policy_file .*rules\.yaml"):
-            create_app(configured(config))
+            create_app(make_configured_settings(config))
 
 
-def test_missing_policy_file_keeps_the_defaults_and_is_logged(configured_app, config, caplog):
-    app = configured_app(config)
+def test_missing_policy_file_keeps_the_defaults_and_is_logged(make_configured_app, config, caplog):
+    app = make_configured_app(config)
     app.get("/placement/traits", headers=SERVICE, status=200)
     assert "there is no policy file" in caplog.text
 
 
-def test_unknown_rule_is_reported(configured_app, config, rules_file, caplog):
+def test_unknown_rule_is_reported(make_configured_app, config, rules_file, caplog):
     rules_file.write_text('"placement:trait:list": "@"\n"mine": "role:a"\n')
-    configured_app(config)
+    make_configured_app(config)
     message = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert message == [
         "the policy file changes placement:trait:list, which is not a rule of this service"
@@ -257,8 +265,10 @@ INVALID_BODY: dict[str, object] = {}
     [("", 403), ("[oslo_policy]\nenforce_new_defaults = false\n", 400)],
     ids=["new defaults", "deprecated defaults"],
 )
-def test_reshaper_requires_the_service_role_by_new_defaults(configured_app, text, admin_status):
-    app = configured_app(text)
+def test_reshaper_requires_the_service_role_by_new_defaults(
+    make_configured_app, text, admin_status
+):
+    app = make_configured_app(text)
     for headers, status in ((SERVICE, 400), (ADMIN, admin_status), (READER, 403)):
         app.post_json("/placement/reshaper", INVALID_BODY, headers=headers, status=status)
 
@@ -277,7 +287,7 @@ def test_usages_check_policy_before_schema(sqlite_app):
         sqlite_app.get(f"/placement/usages?{query}", headers=READER, status=status)
 
 
-def test_usages_without_a_project_are_400_with_permission(sqlite_app):
+def test_permitted_usages_request_without_a_project_is_400(sqlite_app):
     for headers in [ADMIN, SERVICE]:
         sqlite_app.get("/placement/usages", headers=headers, status=400)
 
@@ -308,9 +318,9 @@ def test_token_without_project_is_out_of_scope_for_administrators(sqlite_app, ca
             assert message in caplog.text, path
 
 
-def test_noauth2_project_is_the_callers(configured_app, config, rules_file):
+def test_noauth2_project_is_the_callers(make_configured_app, config, rules_file):
     rules_file.write_text('"placement:traits:list": "project_id:other and user_id:bob"\n')
-    app = configured_app(config)
+    app = make_configured_app(config)
     app.get("/placement/traits", headers=READER, status=403)
     app.get("/placement/traits", headers={**READER, "X-Project-Id": "other"}, status=200)
 

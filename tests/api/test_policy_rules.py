@@ -96,8 +96,8 @@ def test_each_route_requires_the_roles_of_its_rule(sqlite_app):
 
 
 @pytest.mark.slow
-def test_each_route_follows_the_configured_rule(app_with_rules):
-    app = app_with_rules({route.policy: "role:operator" for _, route in GUARDED})
+def test_each_route_follows_the_configured_rule(make_app_with_rules):
+    app = make_app_with_rules({route.policy: "role:operator" for _, route in GUARDED})
     for api, route in GUARDED:
         assert not is_rejected(send_request(app, api, route, "operator"), route), route
         assert is_rejected(send_request(app, api, route, "admin"), route), route

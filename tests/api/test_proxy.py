@@ -15,7 +15,7 @@ FORWARDED = {
 }
 
 
-def document_links(app, path, headers):
+def list_links_of_document(app, path, headers):
     """Return every link of a version document."""
     links = []
 
@@ -34,15 +34,15 @@ def document_links(app, path, headers):
 PATHS = ("/compute", "/image/versions", "/identity/v3")
 
 
-def test_links_use_address_and_prefix_of_the_proxy(configured_app):
-    app = configured_app(CONFIG)
+def test_links_use_address_and_prefix_of_the_proxy(make_configured_app):
+    app = make_configured_app(CONFIG)
     forwarded = {"Forwarded": "for=192.0.2.7;proto=https;host=cloud.example.com"}
     for path in PATHS:
         for headers, prefix in (
             *((FORWARDED, ""), (forwarded, "")),
             ({**FORWARDED, "X-Forwarded-Prefix": "/cloud"}, "/cloud"),
         ):
-            links = document_links(app, path, headers)
+            links = list_links_of_document(app, path, headers)
             assert links
             address = f"https://cloud.example.com{prefix}/"
             assert all(link.startswith(address) for link in links), links
@@ -50,13 +50,13 @@ def test_links_use_address_and_prefix_of_the_proxy(configured_app):
 
 def test_proxy_headers_are_ignored_by_default(sqlite_app):
     for path in PATHS:
-        links = document_links(sqlite_app, path, FORWARDED)
+        links = list_links_of_document(sqlite_app, path, FORWARDED)
         assert not any("cloud.example.com" in link for link in links)
 
 
-def test_access_log_has_the_client_behind_the_proxy(configured_app, caplog):
+def test_access_log_has_the_client_behind_the_proxy(make_configured_app, caplog):
     caplog.set_level(logging.INFO)
-    app = TestApp(AccessLog(configured_app(CONFIG).app))
+    app = TestApp(AccessLog(make_configured_app(CONFIG).app))
     app.get("/healthz", headers=FORWARDED)
     (line,) = [r.getMessage() for r in caplog.records if r.name == AccessLog.__module__]
     assert line.startswith("192.0.2.7 ")

@@ -18,7 +18,7 @@ PATHS = [
 ]
 
 
-def test_error_has_the_own_request_id_and_the_sent_id(sqlite_app):
+def test_error_has_its_request_id_and_the_global_id_that_the_client_sent(sqlite_app):
     for path in PATHS:
         answer = sqlite_app.get(path, headers={"X-Openstack-Request-Id": NOVAS}, status=404)
         (error,) = answer.json["errors"]

@@ -21,11 +21,11 @@ def json_application(environ, start_response):
 def authenticating_application(inner, user):
     """An application behind a middleware that has authenticated ``user``."""
 
-    def serve(environ, start_response):
+    def confirm_user_and_serve(environ, start_response):
         context_of(environ).confirm({"X-User-Id": user, "X-Project-Id": "p1"})
         return inner(environ, start_response)
 
-    return serve
+    return confirm_user_and_serve
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def request_log_line(caplog):
     """Return a function that sends a request and returns the logged line."""
     caplog.set_level(logging.INFO)
 
-    def read_line(path: str, confirmed: str = "", **environ: str) -> str:
+    def request_and_read_log_line(path: str, confirmed: str = "", **environ: str) -> str:
         served = set_request_context(
             authenticating_application(json_application, confirmed)
             if confirmed
@@ -44,10 +44,10 @@ def request_log_line(caplog):
         caplog.clear()
         return record.getMessage()
 
-    return read_line
+    return request_and_read_log_line
 
 
-def test_line_has_common_format_request_id_and_time(request_log_line):
+def test_log_line_has_common_log_format_with_request_id_and_duration(request_log_line):
     assert re.fullmatch(
         r"192\.0\.2\.7 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "
         r'"GET /placement/traits\?name=in:A HTTP/1\.0" 200 2 req-[0-9a-f-]{36} \d+\.\d ms',
@@ -55,7 +55,7 @@ def test_line_has_common_format_request_id_and_time(request_log_line):
     )
 
 
-def test_user_is_the_authenticated_user(request_log_line):
+def test_logged_user_is_the_authenticated_user(request_log_line):
     assert " - u_1 [" in request_log_line("/", confirmed="u 1")
 
 

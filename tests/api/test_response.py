@@ -26,14 +26,14 @@ def test_document_is_sent_as_json_with_content_length():
     )
 
 
-def test_bytes_are_sent_unchanged_with_their_type():
+def test_bytes_are_sent_unchanged_with_their_content_type():
     _, headers, body = send_response(
         ApiResponse(body=b"<p>", headers={"Content-Type": "text/html"})
     )
     assert (headers["Content-Type"], body) == ("text/html", b"<p>")
 
 
-def test_no_content_has_no_type_or_length():
+def test_response_204_has_no_content_type_or_length():
     assert send_response(ApiResponse(status=204), Vary="x") == (
         "204 No Content",
         {"Vary": "x"},
@@ -41,11 +41,11 @@ def test_no_content_has_no_type_or_length():
     )
 
 
-def test_empty_body_has_length_zero_and_no_type():
+def test_empty_body_has_content_length_zero_and_no_content_type():
     assert send_response(ApiResponse(status=201)) == ("201 Created", {"Content-Length": "0"}, b"")
 
 
-def test_head_has_a_length_and_no_body():
+def test_response_to_head_has_a_content_length_and_no_body():
     _, headers, body = send_response(ApiResponse(body=[1, 2]), "HEAD")
     assert (headers["Content-Length"], body) == ("5", b"")
 

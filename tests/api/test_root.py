@@ -7,7 +7,7 @@ from placement_sched.api.scheduler.routes import API
 APIS = ["placement", "compute", "image", "identity", "scheduler"]
 
 
-def test_document_lists_every_api_with_its_versions_and_address(sqlite_app):
+def test_root_document_lists_every_api_with_its_versions_and_address(sqlite_app):
     answer = sqlite_app.get("/", headers={"X-Auth-Token": ""})
     assert answer.content_type == "application/json"
     apis = {api["name"]: api["versions"] for api in answer.json["apis"]}
@@ -24,7 +24,7 @@ def test_document_lists_every_api_with_its_versions_and_address(sqlite_app):
     assert apis["image"][0]["max_version"] is None
 
 
-def test_document_equals_each_apis_version_document(sqlite_app):
+def test_root_document_contains_the_version_document_of_each_api(sqlite_app):
     apis = {api["name"]: api["versions"][0] for api in sqlite_app.get("/").json["apis"]}
     placement = sqlite_app.get("/placement/").json["versions"][0]
     compute = sqlite_app.get("/compute/").json["versions"][0]
@@ -40,7 +40,7 @@ def test_document_equals_each_apis_version_document(sqlite_app):
     assert apis["scheduler"]["id"] == sqlite_app.get("/scheduler/v1").json["id"]
 
 
-def test_every_link_of_the_document_is_served(sqlite_app):
+def test_every_link_of_the_root_document_is_served(sqlite_app):
     document = sqlite_app.get("/").json
     links = [*document["links"], *(api["versions"][0]["links"][0] for api in document["apis"])]
     assert [link["rel"] for link in document["links"]] == ["health", "readiness", "metrics"]
@@ -48,7 +48,7 @@ def test_every_link_of_the_document_is_served(sqlite_app):
         sqlite_app.get(link["href"], status=200)
 
 
-def test_links_use_the_proxy_address(sqlite_app):
+def test_links_of_the_root_document_use_the_proxy_address(sqlite_app):
     for prefix in ["", "/front"]:
         environ = {
             "SCRIPT_NAME": prefix,
@@ -59,7 +59,7 @@ def test_links_use_the_proxy_address(sqlite_app):
         assert document["links"][0]["href"] == f"https://sched.example.com{prefix}/healthz", prefix
 
 
-def test_other_paths_are_404_with_the_apis(sqlite_app):
+def test_unknown_paths_are_404_with_a_list_of_the_apis(sqlite_app):
     for path in ["/nothing", "/favicon.ico", "/v1", "/placements", "//", "/x/y"]:
         for method in ["GET", "POST", "DELETE"]:
             answer = sqlite_app.request(path, method=method, status=404)
@@ -74,7 +74,7 @@ def test_other_paths_are_404_with_the_apis(sqlite_app):
             }
 
 
-def test_document_is_read_only(sqlite_app):
+def test_root_document_is_read_only(sqlite_app):
     answer = sqlite_app.head("/")
     assert answer.body == b""
     assert int(answer.headers["Content-Length"]) > 100

@@ -79,7 +79,7 @@ GRANULAR = st.fixed_dictionaries(
 )
 
 
-def _meaningful_value(name: str, value: Any) -> st.SearchStrategy[Any]:
+def _draw_meaningful_value(name: str, value: Any) -> st.SearchStrategy[Any]:
     """Return a strategy of the random value and of values from :data:`MEANINGFUL`."""
     stem = max((key for key in MEANINGFUL if name.startswith(key)), key=len, default=None)
     if stem is None:
@@ -89,20 +89,25 @@ def _meaningful_value(name: str, value: Any) -> st.SearchStrategy[Any]:
     return values | values | st.just(value)
 
 
-def _with_known_names(value: Any, key: str = "") -> Any:
+def _replace_names_by_existing_names(value: Any, key: str = "") -> Any:
     """Return a body with existing classes, providers and traits, and small generations."""
     if isinstance(value, dict):
-        return {_known_name(name): _with_known_names(inner, name) for name, inner in value.items()}
+        return {
+            _choose_existing_name(name): _replace_names_by_existing_names(inner, name)
+            for name, inner in value.items()
+        }
     if isinstance(value, list):
-        return [_with_known_names(inner, key) for inner in value]
+        return [_replace_names_by_existing_names(inner, key) for inner in value]
     if isinstance(value, int) and key.endswith("generation"):
         return value % 5
     if key == "traits" and isinstance(value, str):
         return TRAITS[len(value) % len(TRAITS)]
-    return _known_name(value) if key in {"uuid", "parent_provider_uuid"} and value else value
+    return (
+        _choose_existing_name(value) if key in {"uuid", "parent_provider_uuid"} and value else value
+    )
 
 
-def _known_name(name: Any) -> Any:
+def _choose_existing_name(name: Any) -> Any:
     if not isinstance(name, str):
         return name
     if name.isupper():
@@ -118,7 +123,7 @@ def _set_current_generations(client: Any, names: Mapping[str, Any], body: Any) -
         return
     for uuid, part in (
         (names.get("uuid", names.get("consumer_uuid")), body),
-        *_parts_by_uuid(body),
+        *_list_objects_by_uuid(body),
     ):
         for key, path in GENERATIONS.items():
             if isinstance(part, dict) and key in part and part[key] in EVEN:
@@ -128,7 +133,7 @@ def _set_current_generations(client: Any, names: Mapping[str, Any], body: Any) -
                 part[key] = shown.json.get("generation", shown.json.get("consumer_generation"))
 
 
-def _parts_by_uuid(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _list_objects_by_uuid(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return the parts of a body that belong to a uuid."""
     inner = [value for value in body.values() if isinstance(value, dict)]
     return [item for each in (body, *inner) for item in each.items() if len(item[0]) == 36]
@@ -143,7 +148,9 @@ def _load_schema(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
     def flatmap_query(
         context: schemathesis.HookContext, query: Mapping[str, Any] | None
     ) -> st.SearchStrategy[Any]:
-        values = {name: _meaningful_value(name, value) for name, value in (query or {}).items()}
+        values = {
+            name: _draw_meaningful_value(name, value) for name, value in (query or {}).items()
+        }
         random_query = st.fixed_dictionaries(values)
         candidates = context.operation.path == "/allocation_candidates"
         return GRANULAR | random_query if candidates else random_query
@@ -161,7 +168,7 @@ def _load_schema(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
 
     @schema.hook
     def map_body(_context: schemathesis.HookContext, body: Any) -> Any:
-        return _with_known_names(body)
+        return _replace_names_by_existing_names(body)
 
     return schema
 
@@ -169,23 +176,27 @@ def _load_schema(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
 def _create_objects(client: Any) -> None:
     """Create providers with inventories, a tree and aggregates, unless they exist."""
 
-    def send(method: str, path: str, body: Any = None) -> None:
+    def send_request(method: str, path: str, body: Any = None) -> None:
         send_it = getattr(client, f"{method}_json")
         send_it(f"/placement/{path}", body, headers=LATEST_HEADERS, status="*")
 
     for name in CLASSES[2:]:
-        send("post", "resource_classes", {"name": name})
+        send_request("post", "resource_classes", {"name": name})
     for name in TRAITS[1:]:
         client.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
     stock = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 4096}, "CUSTOM_LLAMA": {"total": 2}}
     for number, uuid in enumerate(UUIDS[:4]):
         path = f"resource_providers/{uuid}"
         parent = {"parent_provider_uuid": UUIDS[0]} if number == 1 else {}
-        send("post", "resource_providers", {"name": f"host{number}", "uuid": uuid, **parent})
+        send_request(
+            "post", "resource_providers", {"name": f"host{number}", "uuid": uuid, **parent}
+        )
         for generation, (noun, items) in enumerate(
             (("inventories", stock), ("traits", TRAITS[: number + 1]), ("aggregates", UUIDS[:2]))
         ):
-            send("put", f"{path}/{noun}", {"resource_provider_generation": generation, noun: items})
+            send_request(
+                "put", f"{path}/{noun}", {"resource_provider_generation": generation, noun: items}
+            )
     claim = {
         "allocations": {UUIDS[3]: {"resources": {"VCPU": 1}}},
         "project_id": "project",
@@ -193,7 +204,7 @@ def _create_objects(client: Any) -> None:
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    send("put", f"allocations/{UUIDS[4]}", claim)
+    send_request("put", f"allocations/{UUIDS[4]}", claim)
 
 
 @pytest.mark.property
@@ -238,12 +249,12 @@ def _run_operation(
         suppress_health_check=list(HealthCheck),
     )
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-    def send(case: schemathesis.Case) -> None:
+    def send_request(case: schemathesis.Case) -> None:
         _set_current_generations(client, case.path_parameters or {}, case.body)
         case.call_and_validate(headers=headers, checks=CHECKS)
 
     try:
-        send()
+        send_request()
     except hypothesis.errors.Unsatisfiable:
         # An operation without parameters has no invalid request.
         assert mode == GenerationMode.NEGATIVE

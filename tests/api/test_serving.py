@@ -97,17 +97,17 @@ def test_body_is_complete_before_the_application_runs():
     assert (environ["CONTENT_LENGTH"], environ["body"]) == ("3", b"abc")
 
 
-def test_whole_answer_is_sent():
+def test_whole_response_body_is_sent_and_closed():
     closed = []
 
-    class Pieces(list):
+    class ClosableBody(list):
         def close(self):
             closed.append(True)
 
     def application(environ, start_response):
         write = start_response("201 Created", [("X-A", "1"), ("X-B", "\xe9")])
         write(b"a")
-        return Pieces([b"b", b"c"])
+        return ClosableBody([b"b", b"c"])
 
     assert send_request(application) == (201, {b"X-A": b"1", b"X-B": b"\xe9"}, b"abc")
     assert closed

@@ -11,8 +11,8 @@ from placement_sched.api.serving import AsgiToWsgi
 from tests.api.bridge import (
     BlockingApplication,
     SlowApplication,
-    concurrent_statuses,
-    messages_to_client,
+    collect_messages_to_client,
+    send_concurrent_requests,
 )
 
 pytestmark = pytest.mark.slow
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.slow
 def test_waiting_request_is_rejected_while_threads_are_busy():
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.2)
-    assert concurrent_statuses(bridge, b"/a", b"/b") == [200, 503]
+    assert send_concurrent_requests(bridge, b"/a", b"/b") == [200, 503]
     assert held.ended == ["/b", "/a"]
 
 
-def test_requests_are_answered_in_order_without_a_limit():
+def test_requests_are_served_in_order_if_waiting_is_unlimited():
     slow = SlowApplication(0.05)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0)
-    assert concurrent_statuses(bridge, b"/a", b"/b", b"/c") == [200, 200, 200]
+    assert send_concurrent_requests(bridge, b"/a", b"/b", b"/c") == [200, 200, 200]
     assert slow.begun == ["/a", "/b", "/c"]
 
 
@@ -36,7 +36,7 @@ def test_requests_are_answered_in_order_without_a_limit():
 def test_health_is_answered_while_all_threads_are_busy(path):
     held = BlockingApplication(free=path.decode())
     bridge = AsgiToWsgi(held, limit=1000, threads=2)
-    assert concurrent_statuses(bridge, b"/a", b"/b", b"/c", path) == [200] * 4
+    assert send_concurrent_requests(bridge, b"/a", b"/b", b"/c", path) == [200] * 4
     assert held.begun == ["/a", "/b", path.decode(), "/c"]
     assert held.ended[0] == path.decode()
 
@@ -44,19 +44,21 @@ def test_health_is_answered_while_all_threads_are_busy(path):
 def test_liveness_is_never_rejected():
     slow = SlowApplication(0.1)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0.05)
-    assert concurrent_statuses(bridge, *[b"/healthz"] * 3) == [200] * 3
+    assert send_concurrent_requests(bridge, *[b"/healthz"] * 3) == [200] * 3
 
 
 def test_readiness_is_rejected_after_waiting_too_long():
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.1)
-    assert concurrent_statuses(bridge, *[b"/healthz/ready"] * 2) == [200, 503]
+    assert send_concurrent_requests(bridge, *[b"/healthz/ready"] * 2) == [200, 503]
 
 
 def test_slow_readiness_check_does_not_block_requests():
     held = BlockingApplication(free="/a")
     bridge = AsgiToWsgi(held, limit=1000, threads=1)
-    assert concurrent_statuses(bridge, b"/healthz/ready", b"/healthz/ready", b"/a") == [200] * 3
+    assert (
+        send_concurrent_requests(bridge, b"/healthz/ready", b"/healthz/ready", b"/a") == [200] * 3
+    )
     assert held.ended == ["/a", "/healthz/ready", "/healthz/ready"]
 
 
@@ -66,7 +68,7 @@ def test_frequent_health_checks_do_not_displace_requests():
 
     async def send_repeatedly(path):
         while len(slow.ended) < 200:
-            await messages_to_client(bridge, path)
+            await collect_messages_to_client(bridge, path)
 
     async def send_all():
         await asyncio.gather(*map(send_repeatedly, [b"/healthz/ready"] * 16 + [b"/a"] * 4))
@@ -78,7 +80,7 @@ def test_frequent_health_checks_do_not_displace_requests():
 def test_stopping_server_is_not_ready_without_the_database():
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, stopping=lambda: bool(held.begun))
-    assert concurrent_statuses(bridge, b"/healthz/ready", b"/healthz/ready") == [200, 503]
+    assert send_concurrent_requests(bridge, b"/healthz/ready", b"/healthz/ready") == [200, 503]
     assert held.ended == ["/healthz/ready"] * 2
 
 
@@ -113,41 +115,43 @@ def test_only_health_paths_are_health_checks(sqlite_app):
         ("/placement/healthz", "request", None),
     ]:
         threads.clear()
-        body = json.loads(asyncio.run(messages_to_client(bridge, path.encode()))[1]["body"] or "{}")
+        body = json.loads(
+            asyncio.run(collect_messages_to_client(bridge, path.encode()))[1]["body"] or "{}"
+        )
         name = "request_0" if thread == "request" else thread
         assert (threads, body.get("status")) == ([name], content), path
 
 
-def test_request_of_a_gone_client_is_not_started():
+def test_request_of_a_disconnected_client_is_not_started():
     slow = SlowApplication(0.3)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=30)
-    assert concurrent_statuses(bridge, b"/a", b"/b", b"/c", gone=[b"/b"]) == [200, None, 200]
+    assert send_concurrent_requests(bridge, b"/a", b"/b", b"/c", gone=[b"/b"]) == [200, None, 200]
     assert slow.begun == ["/a", "/c"]
 
 
-def test_running_request_of_a_gone_client_is_finished():
+def test_running_request_of_a_disconnected_client_is_finished():
     slow = SlowApplication(0.3)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=30)
-    assert concurrent_statuses(bridge, b"/a", b"/b", gone=[b"/a"]) == [200, 200]
+    assert send_concurrent_requests(bridge, b"/a", b"/b", gone=[b"/a"]) == [200, 200]
     assert slow.begun == ["/a", "/b"]
 
 
 def test_request_cancelled_at_shutdown_is_not_started():
     slow = SlowApplication(0.2)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=30)
-    first, second, third = concurrent_statuses(bridge, b"/a", b"/b", b"/c", cancelled=[b"/b"])
+    first, second, third = send_concurrent_requests(bridge, b"/a", b"/b", b"/c", cancelled=[b"/b"])
     assert (first, third) == (200, 200)
     assert isinstance(second, asyncio.CancelledError)
     assert slow.begun == ["/a", "/c"]
 
 
-def test_rejected_requests_are_freed():
+def test_rejected_requests_leave_the_queue():
     """All threads are stuck, for instance on a lock of the database."""
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.05)
 
     async def send_all():
-        tasks = [asyncio.create_task(messages_to_client(bridge, b"/a")) for _ in range(20)]
+        tasks = [asyncio.create_task(collect_messages_to_client(bridge, b"/a")) for _ in range(20)]
         await asyncio.sleep(0.3)
         waiting = bridge._executor._work_queue.qsize()
         await asyncio.gather(*tasks)

@@ -18,9 +18,9 @@ ADMIN = {"X-Auth-Token": "admin"}
 
 
 @pytest.fixture
-def slow_app_and_records(configured_app, caplog):
+def slow_app_and_records(make_configured_app, caplog):
     """An application that logs every request as slow, and a function for its records."""
-    app = configured_app(CONFIG)
+    app = make_configured_app(CONFIG)
     hosts = [report(f"cn{number}", memory_mb=8192 * (number + 1)) for number in range(3)]
     app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN)
 
@@ -59,7 +59,7 @@ def test_no_valid_host_and_explanation_are_logged_with_funnel(slow_app_and_recor
     assert explained.getMessage().endswith("; hosts 3 > resources 0")
 
 
-def test_slow_request_log_is_per_request(slow_app_and_records):
+def test_slow_request_line_has_no_details_of_a_previous_request(slow_app_and_records):
     app, records = slow_app_and_records
     body = {"request_spec": spec(flavor=flavor())}
     app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN)
@@ -72,14 +72,14 @@ def test_slow_request_log_is_per_request(slow_app_and_records):
     assert "a request outside of the APIs took" in records()[-1].getMessage()
 
 
-def test_fast_requests_are_not_logged(configured_app, caplog):
+def test_fast_requests_are_not_logged(make_configured_app, caplog):
     for seconds in ["0", "1000"]:
-        app = configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
+        app = make_configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
         app.get("/placement/resource_providers", headers=ADMIN)
     assert not [record for record in caplog.records if record.name == request_log.__name__]
 
 
-def test_summary_has_the_stages_that_removed_hosts():
+def test_funnel_summary_has_the_stages_that_removed_hosts():
     steps = [
         {"constraint": "resources", "before": 300, "after": 106},
         {"constraint": "required", "before": 106, "after": 106},
@@ -93,11 +93,11 @@ def test_summary_has_the_stages_that_removed_hosts():
     assert funnel_summary({"allocation_candidates": None, "filters": []}) == ""
 
 
-def test_access_log_in_json_has_route_status_and_duration_as_fields(configured_app, caplog):
+def test_access_log_in_json_has_route_status_and_duration_as_fields(make_configured_app, caplog):
     from oslo_log.formatters import JSONFormatter
 
     caplog.set_level(logging.INFO)
-    app = configured_app("[api]\nauth_strategy = noauth2\n")
+    app = make_configured_app("[api]\nauth_strategy = noauth2\n")
     sent = "req-11111111-1111-4111-8111-111111111111"
     TestApp(AccessLog(app.app)).get(
         "/placement/resource_providers/X?a=b",

@@ -132,7 +132,7 @@ def _name_roles(roles: tuple[str, ...]) -> str:
 
 
 @pytest.fixture
-def noauth2_callers(configured_app: Callable[[str], TestApp]) -> AppWithCallers:
+def noauth2_callers(make_configured_app: Callable[[str], TestApp]) -> AppWithCallers:
     callers: dict[str, Mapping[str, str]] = {
         name: {"X-Auth-Token": f"bob:{PROJECT}", "X-Roles": _name_roles(roles)}
         for name, roles in access_rules.ROLES.items()
@@ -143,16 +143,16 @@ def noauth2_callers(configured_app: Callable[[str], TestApp]) -> AppWithCallers:
         scope = {"OpenStack-System-Scope": "all", "X-Project-Id": ""}
         callers[name] = {"X-Auth-Token": "bob", "X-Roles": _name_roles(roles), **scope}
     maker = {**ALL_ROLES, "X-Auth-Token": f"bob:{PROJECT}"}
-    app = configured_app("[api]\nauth_strategy = noauth2\n")
+    app = make_configured_app("[api]\nauth_strategy = noauth2\n")
     return AppWithCallers(app, {**callers, "without token": {}}, maker, guards_pages=False)
 
 
 @pytest.fixture
-def keystone_callers(configured_app: Callable[[str], TestApp]) -> Iterator[AppWithCallers]:
+def keystone_callers(make_configured_app: Callable[[str], TestApp]) -> Iterator[AppWithCallers]:
     with identity.run_keystone() as service:
         here = f"www_authenticate_uri = {service.url}/v3"
         kept = "token_cache_time = 300"
-        app = configured_app(
+        app = make_configured_app(
             build_config(service.url, www_authenticate_uri=here, token_cache_time=kept)
         )
         issue = service.issue_token
@@ -187,13 +187,13 @@ def keystone_callers(configured_app: Callable[[str], TestApp]) -> Iterator[AppWi
 
 
 @pytest.fixture
-def callers_without_keystone(configured_app: Callable[[str], TestApp]) -> AppWithCallers:
+def callers_without_keystone(make_configured_app: Callable[[str], TestApp]) -> AppWithCallers:
     """Return an empty application whose keystone does not answer."""
     nowhere = "http://127.0.0.1:1"
     here = f"www_authenticate_uri = {nowhere}/v3"
     forged = {**CONFIRMED, "X-Identity-Unreachable": ""}
     callers = {"with a token": {"X-Auth-Token": "any"}, "without": {}, "forged": forged}
-    app = configured_app(build_config(nowhere, www_authenticate_uri=here))
+    app = make_configured_app(build_config(nowhere, www_authenticate_uri=here))
     return AppWithCallers(app, callers, maker=None)
 
 

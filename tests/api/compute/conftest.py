@@ -22,7 +22,7 @@ class AggregateApi:
         fields = {"name": name} | ({} if zone is None else {"availability_zone": zone})
         return self.app.post_json(URL, {"aggregate": fields}, headers=headers, status=status)
 
-    def make(self, name, zone=None):
+    def create_and_get_id(self, name, zone=None):
         """Create an aggregate and return its id."""
         return self.create(name, zone).json["aggregate"]["id"]
 
@@ -30,55 +30,55 @@ class AggregateApi:
         headers = {"OpenStack-API-Version": f"compute {version}"}
         return self.app.get(f"{URL}/{number}", headers=headers, status=status)
 
-    def uuid(self, number):
+    def read_uuid(self, number):
         return self.show(number).json["aggregate"]["uuid"]
 
     def update(self, number, status=200, **fields):
         return self.app.put_json(f"{URL}/{number}", {"aggregate": fields}, status=status)
 
-    def act(self, number, body, status=200):
+    def send_action(self, number, body, status=200):
         return self.app.post_json(f"{URL}/{number}/action", body, status=status)
 
     def add_host(self, number, host, status=200):
-        return self.act(number, {"add_host": {"host": host}}, status)
+        return self.send_action(number, {"add_host": {"host": host}}, status)
 
     def remove_host(self, number, host, status=200):
-        return self.act(number, {"remove_host": {"host": host}}, status)
+        return self.send_action(number, {"remove_host": {"host": host}}, status)
 
     def set_metadata(self, number, status=200, **metadata):
-        return self.act(number, {"set_metadata": {"metadata": metadata}}, status)
+        return self.send_action(number, {"set_metadata": {"metadata": metadata}}, status)
 
     def delete(self, number, status=200):
         return self.app.delete(f"{URL}/{number}", status=status)
 
 
 @pytest.fixture
-def api(app):
+def aggregate_api(app):
     return AggregateApi(app)
 
 
 @pytest.fixture
-def sqlite_api(sqlite_app):
+def sqlite_aggregate_api(sqlite_app):
     return AggregateApi(sqlite_app)
 
 
 @pytest.fixture
-def flavors(app):
+def flavor_api(app):
     return FlavorApi(app)
 
 
 @pytest.fixture
-def sqlite_flavors(sqlite_app):
+def sqlite_flavor_api(sqlite_app):
     return FlavorApi(sqlite_app)
 
 
 @pytest.fixture
-def groups(app):
+def group_api(app):
     return GroupApi(app)
 
 
 @pytest.fixture
-def sqlite_groups(sqlite_app):
+def sqlite_group_api(sqlite_app):
     return GroupApi(sqlite_app)
 
 
@@ -88,20 +88,20 @@ def _settings_with_down_time(settings):
 
 
 @pytest.fixture
-def hosts(settings, make_app):
+def host_api(settings, make_app):
     return HostApi(make_app(_settings_with_down_time(settings), clock=lambda: NOW))
 
 
 @pytest.fixture
-def sqlite_hosts(sqlite_settings, make_app):
+def sqlite_host_api(sqlite_settings, make_app):
     return HostApi(make_app(_settings_with_down_time(sqlite_settings), clock=lambda: NOW))
 
 
 @pytest.fixture
-def servers(database_url, make_app):
+def server_api(database_url, make_app):
     return ServerApi(database_url, make_app)
 
 
 @pytest.fixture
-def sqlite_servers(sqlite_url, make_app):
+def sqlite_server_api(sqlite_url, make_app):
     return ServerApi(sqlite_url, make_app)

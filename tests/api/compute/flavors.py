@@ -21,7 +21,7 @@ class FlavorApi(ComputeClient):
     def show(self, flavorid, **options):
         return self.request("GET", f"/{flavorid}", **options).json.get("flavor")
 
-    def ids(self, query="", **options):
+    def list_ids(self, query="", **options):
         return [each["id"] for each in self.request("GET", query, **options).json["flavors"]]
 
     def add_extra_specs(self, flavorid, extra_specs, **options):

@@ -13,7 +13,7 @@ HYPERVISORS = "/os-hypervisors"
 class HostApi(ComputeClient):
     """A client of services and hypervisors that reports hosts."""
 
-    def report(self, number=1, *, silent=0, **fields):
+    def report_host(self, number=1, *, silent=0, **fields):
         """Send the report of host ``cn<number>`` with a time ``silent`` seconds ago."""
         seen = (NOW - timedelta(seconds=silent)).isoformat()
         report = build_report(number, **{"last_seen_up": seen, **fields})
@@ -21,25 +21,25 @@ class HostApi(ComputeClient):
         self.app.put_json(f"/scheduler/v1/compute_nodes/{uuid}", report)
         return uuid
 
-    def report_many(self, count, **fields):
+    def report_hosts(self, count, **fields):
         """Send the reports of ``count`` hosts in a request."""
         reports = [build_report(number, **fields) for number in range(count)]
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
-    def record(self, uuid, host, node=None, name="one"):
+    def record_instance(self, uuid, host, node=None, name="one"):
         body = {"host": host, "node": node, "display_name": name}
         self.app.put_json(f"/scheduler/v1/instances/{uuid}", body)
 
-    def services(self, query="", **options):
+    def list_services(self, query="", **options):
         return self.request("GET", f"{SERVICES}{query}", **options).json["services"]
 
-    def service(self, host="cn1", **options):
-        (row,) = self.services(f"?host={host}", **options)
+    def read_service(self, host="cn1", **options):
+        (row,) = self.list_services(f"?host={host}", **options)
         return row
 
     def change_service(self, fields, host="cn1", **options):
         """Change the service of a host by its uuid and return it, or the error message."""
-        uuid = self.service(host)["id"]
+        uuid = self.read_service(host)["id"]
         answer = self.request("PUT", f"{SERVICES}/{uuid}", fields, **options)
         return answer.json.get("service") or error_message(answer)
 
@@ -50,16 +50,16 @@ class HostApi(ComputeClient):
         return self.request("PUT", f"{SERVICES}/{action}", body, version=version, status=status)
 
     def delete_service(self, host="cn1", **options):
-        return self.request("DELETE", f"{SERVICES}/{self.service(host)['id']}", **options)
+        return self.request("DELETE", f"{SERVICES}/{self.read_service(host)['id']}", **options)
 
-    def hypervisors(self, query="", **options):
+    def list_hypervisors(self, query="", **options):
         return self.request("GET", f"{HYPERVISORS}{query}", **options).json["hypervisors"]
 
-    def hypervisor(self, number=1, query="", **options):
+    def show_hypervisor(self, number=1, query="", **options):
         path = f"{HYPERVISORS}/{node_uuid(number)}{query}"
         return self.request("GET", path, **options).json["hypervisor"]
 
-    def traits(self, number=1):
+    def read_traits(self, number=1):
         path = f"/placement/resource_providers/{node_uuid(number)}/traits"
         headers = {"OpenStack-API-Version": "placement 1.6"}
         return set(self.app.get(path, headers=headers).json["traits"])

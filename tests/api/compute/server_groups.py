@@ -20,7 +20,7 @@ class GroupApi(ComputeClient):
     def show(self, uuid, **options):
         return self.request("GET", f"/{uuid}", **options).json.get("server_group")
 
-    def names(self, query="", **options):
+    def list_names(self, query="", **options):
         return [
             each["name"] for each in self.request("GET", query, **options).json["server_groups"]
         ]

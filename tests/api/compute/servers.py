@@ -23,14 +23,14 @@ class ServerApi(ComputeClient):
         super().__init__(make_app(settings, clock=lambda: self.now))
         self.database = self.app.app.services.database
 
-    def record(self, number, *, later=0, **fields):
+    def record_instance(self, number, *, later=0, **fields):
         """Record an instance of the project ``shop``, ``later`` seconds after the first time."""
         self.now = NOW + timedelta(seconds=later)
         body = {"project_id": "shop", "user_id": "bob", "display_name": f"s{number}", **fields}
         path = f"/scheduler/v1/instances/{instance(number)}"
         return self.app.put_json(path, body).json
 
-    def report(self, *numbers):
+    def report_hosts(self, *numbers):
         reports = [build_report(number) for number in numbers]
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
@@ -45,6 +45,6 @@ class ServerApi(ComputeClient):
     def show(self, number, **options):
         return self.request("GET", f"/{instance(number)}", **options).json.get("server")
 
-    def names(self, query="all_tenants=1", **options):
+    def list_names(self, query="all_tenants=1", **options):
         answer = self.request("GET", f"?{query}", **options)
         return [each["name"] for each in answer.json["servers"]]

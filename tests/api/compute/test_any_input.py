@@ -69,21 +69,21 @@ GROUP = JSON | st.fixed_dictionaries(
 
 
 @pytest.fixture(scope="module")
-def api(sqlite_template, tmp_path_factory):
+def host_api(sqlite_template, tmp_path_factory):
     """A client of an application with a host that has reported, and a recorded instance."""
     path = tmp_path_factory.mktemp("any_input") / "placement_sched.db"
     shutil.copy(sqlite_template, path)
     application = create_app(make_settings(f"sqlite:///{path}"), clock=lambda: NOW)
     hosts = HostApi(Client(application))
-    hosts.report(1)
-    hosts.record(instance(1), "cn1", name="s1")
+    hosts.report_host(1)
+    hosts.record_instance(instance(1), "cn1", name="s1")
     yield hosts
     application.close()
 
 
-def check_answer(api, method, path, version, body=None):
+def check_answer(host_api, method, path, version, body=None):
     """Check that the API documents the response."""
-    answer = api.request(method, path, body, version=version, status="*")
+    answer = host_api.request(method, path, body, version=version, status="*")
     if answer.status_int >= 400:
         (fault,) = answer.json.values()
         assert fault["code"] == answer.status_int, (method, path, body)
@@ -98,8 +98,8 @@ def check_answer(api, method, path, version, body=None):
     | st.tuples(PATH, st.sampled_from(["", "/uptime", "/servers"])).map("".join),
     query=HOST_QUERY,
 )
-def test_random_hypervisor_queries_get_documented_answers(api, version, path, query):
-    check_answer(api, "GET", f"{HYPERVISORS}{path}?{urlencode(query)}", version)
+def test_random_hypervisor_queries_get_documented_answers(host_api, version, path, query):
+    check_answer(host_api, "GET", f"{HYPERVISORS}{path}?{urlencode(query)}", version)
 
 
 @settings(max_examples=draws(40), deadline=None)
@@ -110,16 +110,18 @@ def test_random_hypervisor_queries_get_documented_answers(api, version, path, qu
     body=CHANGE.filter(lambda body: body is not None),
     query=HOST_QUERY,
 )
-def test_random_service_changes_get_documented_answers(api, version, method, path, body, query):
+def test_random_service_changes_get_documented_answers(
+    host_api, version, method, path, body, query
+):
     path = "" if method == "GET" else path
     sent = body if method == "PUT" else None
-    check_answer(api, method, f"{SERVICES}{path}?{urlencode(query)}", version, sent)
+    check_answer(host_api, method, f"{SERVICES}{path}?{urlencode(query)}", version, sent)
 
 
 @settings(max_examples=draws(60), deadline=None)
 @given(version=VERSIONS, path=st.sampled_from(["", "/detail"]) | PATH, query=QUERY)
-def test_random_server_queries_get_documented_answers(api, version, path, query):
-    check_answer(api, "GET", f"{SERVERS}{path}?{urlencode(query)}", version)
+def test_random_server_queries_get_documented_answers(host_api, version, path, query):
+    check_answer(host_api, "GET", f"{SERVERS}{path}?{urlencode(query)}", version)
 
 
 @settings(max_examples=draws(30), deadline=None)
@@ -129,11 +131,11 @@ def test_random_server_queries_get_documented_answers(api, version, path, query)
     path=st.just("") | PATH,
     query=QUERY,
 )
-def test_random_group_queries_get_documented_answers(api, version, method, path, query):
-    check_answer(api, method if path else "GET", f"{GROUPS}{path}?{urlencode(query)}", version)
+def test_random_group_queries_get_documented_answers(host_api, version, method, path, query):
+    check_answer(host_api, method if path else "GET", f"{GROUPS}{path}?{urlencode(query)}", version)
 
 
 @settings(max_examples=draws(40), deadline=None)
 @given(version=VERSIONS, group=GROUP)
-def test_random_groups_are_created_or_rejected(api, version, group):
-    check_answer(api, "POST", GROUPS, version, {"server_group": group})
+def test_random_groups_are_created_or_rejected(host_api, version, group):
+    check_answer(host_api, "POST", GROUPS, version, {"server_group": group})

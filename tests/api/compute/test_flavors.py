@@ -14,57 +14,57 @@ FIELDS = {
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_flavor_is_shown_as_created(flavors):
+def test_flavor_is_shown_as_created(flavor_api):
     sizes = {"ram": 2048, "vcpus": 2, "disk": 20, "swap": 512, "rxtx_factor": 1.5}
-    shown = flavors.create("f1", name="m1.x", **sizes, ephemeral=7, description="For é")
+    shown = flavor_api.create("f1", name="m1.x", **sizes, ephemeral=7, description="For é")
     assert sizes.items() <= shown.items()
     assert (shown["id"], shown["name"], shown["description"]) == ("f1", "m1.x", "For é")
     assert (shown["OS-FLV-EXT-DATA:ephemeral"], shown["extra_specs"]) == (7, {})
     assert (shown["os-flavor-access:is_public"], shown["OS-FLV-DISABLED:disabled"]) == (True, False)
-    assert flavors.show("f1") == shown
+    assert flavor_api.show("f1") == shown
 
 
-def test_omitted_fields_have_novas_defaults(sqlite_flavors):
-    shown = sqlite_flavors.create("f", name="f")
+def test_omitted_flavor_fields_have_novas_defaults(sqlite_flavor_api):
+    shown = sqlite_flavor_api.create("f", name="f")
     assert (shown["swap"], shown["OS-FLV-EXT-DATA:ephemeral"], shown["rxtx_factor"]) == (0, 0, 1.0)
     assert (shown["description"], shown["os-flavor-access:is_public"]) == (None, True)
 
 
-def test_flavor_fields_depend_on_the_version(sqlite_flavors):
+def test_flavor_fields_depend_on_the_version(sqlite_flavor_api):
     specs = {"description", "extra_specs"}
     for version, more, no_swap in (
         *(("2.1", set(), ""), ("2.55", {"description"}, ""), ("2.61", specs, "")),
         *(("2.74", specs, ""), ("2.75", specs, 0), ("2.96", specs, 0)),
     ):
-        flavor = sqlite_flavors.create("f", version=version)
-        sqlite_flavors.create("swapping", version=version, swap=5)
-        shown = sqlite_flavors.show("f", version=version)
-        listed = sqlite_flavors.request("GET", "/detail", version=version).json["flavors"]
+        flavor = sqlite_flavor_api.create("f", version=version)
+        sqlite_flavor_api.create("swapping", version=version, swap=5)
+        shown = sqlite_flavor_api.show("f", version=version)
+        listed = sqlite_flavor_api.request("GET", "/detail", version=version).json["flavors"]
         for each in (flavor, shown, listed[0]):
             assert set(each) == FIELDS | more, version
             assert each["swap"] == no_swap, version
             assert type(each["swap"]) is type(no_swap), version
         assert listed[1]["swap"] == 5, version
-        brief, _ = sqlite_flavors.request("GET", version=version).json["flavors"]
+        brief, _ = sqlite_flavor_api.request("GET", version=version).json["flavors"]
         assert set(brief) == {"id", "name", "links"} | (more & {"description"}), version
         for flavorid in ("f", "swapping"):
-            sqlite_flavors.request("DELETE", f"/{flavorid}", status=202)
+            sqlite_flavor_api.request("DELETE", f"/{flavorid}", status=202)
 
 
-def test_links_lead_to_the_flavor(sqlite_flavors):
-    flavor = sqlite_flavors.create("a b")
+def test_links_of_a_flavor_lead_to_its_page(sqlite_flavor_api):
+    flavor = sqlite_flavor_api.create("a b")
     assert flavor["links"] == [
         {"rel": "self", "href": "http://localhost/compute/v2.1/flavors/a%20b"},
         {"rel": "bookmark", "href": "http://localhost/compute/flavors/a%20b"},
     ]
-    assert sqlite_flavors.show("a%20b")["id"] == "a b"
+    assert sqlite_flavor_api.show("a%20b")["id"] == "a b"
 
 
-def test_valid_flavor_ids(sqlite_flavors):
+def test_valid_flavor_ids_are_accepted(sqlite_flavor_api):
     for flavorid, kept in (
         *(("A.b-c_d", "A.b-c_d"), (5, "5"), (6.0, "6"), ("auto", "auto"), ("x" * 255, "x" * 255)),
     ):
-        assert sqlite_flavors.create(flavorid, name=f"n{kept}"[:9])["id"] == kept
+        assert sqlite_flavor_api.create(flavorid, name=f"n{kept}"[:9])["id"] == kept
 
 
 def test_flavor_without_an_id_gets_a_uuid(sqlite_app):
@@ -73,7 +73,7 @@ def test_flavor_without_an_id_gets_a_uuid(sqlite_app):
         assert len(sqlite_app.post_json(URL, {"flavor": flavor}).json["flavor"]["id"]) == 36
 
 
-def test_valid_flavor_values(flavors):
+def test_valid_flavor_values_are_accepted(flavor_api):
     for fields, key, kept in [
         ({"ram": "512"}, "ram", 512),
         ({"ram": "007"}, "ram", 7),
@@ -87,12 +87,12 @@ def test_valid_flavor_values(flavors):
         ({"description": ""}, "description", ""),
         ({"description": "x" * 65535}, "description", "x" * 65535),
     ]:
-        flavors.create("f", **fields)
-        assert flavors.show("f")[key] == kept, fields
-        flavors.request("DELETE", "/f", status=202)
+        flavor_api.create("f", **fields)
+        assert flavor_api.show("f")[key] == kept, fields
+        flavor_api.request("DELETE", "/f", status=202)
 
 
-def test_malformed_flavor_is_400_with_the_path(sqlite_flavors):
+def test_malformed_flavor_is_400_with_the_path_of_the_error(sqlite_flavor_api):
     for fields, place in [
         ({"id": ""}, ".id"),
         ({"id": "a/b"}, ".id"),
@@ -122,9 +122,9 @@ def test_malformed_flavor_is_400_with_the_path(sqlite_flavors):
         ({"extra_specs": {}}, ""),
         ({"OS-FLV-DISABLED:disabled": True}, ""),
     ]:
-        fault = sqlite_flavors.create("f", status=400, **fields)["badRequest"]
+        fault = sqlite_flavor_api.create("f", status=400, **fields)["badRequest"]
         assert f"(at $.flavor{place})" in fault["message"], fields
-        assert sqlite_flavors.ids() == [], fields
+        assert sqlite_flavor_api.list_ids() == [], fields
 
 
 def test_missing_required_field_is_named(sqlite_app):
@@ -140,50 +140,50 @@ def test_body_without_flavor_is_400(sqlite_app):
         sqlite_app.post(URL, body, content_type="application/json", status=400)
 
 
-def test_duplicate_id_or_name_is_409(flavors):
-    flavors.create("a")
-    taken = flavors.create("a", name="other", status=409)["conflictingRequest"]
+def test_duplicate_id_or_name_is_409(flavor_api):
+    flavor_api.create("a")
+    taken = flavor_api.create("a", name="other", status=409)["conflictingRequest"]
     assert taken["message"] == "Flavor with ID a already exists."
-    taken = flavors.create("b", name="a", status=409)["conflictingRequest"]
+    taken = flavor_api.create("b", name="a", status=409)["conflictingRequest"]
     assert taken["message"] == "Flavor with name a already exists."
-    flavors.create("A")
-    assert flavors.ids() == ["A", "a"]
+    flavor_api.create("A")
+    assert flavor_api.list_ids() == ["A", "a"]
 
 
 @pytest.mark.all_databases
-def test_only_description_can_be_changed(flavors):
-    flavor = flavors.create("f", description="old")
+def test_only_description_can_be_changed(flavor_api):
+    flavor = flavor_api.create("f", description="old")
     for text in ("new", "", None):
-        answer = flavors.request("PUT", "/f", {"flavor": {"description": text}})
+        answer = flavor_api.request("PUT", "/f", {"flavor": {"description": text}})
         assert answer.json["flavor"] == {**flavor, "description": text}
-        assert flavors.show("f") == {**flavor, "description": text}
+        assert flavor_api.show("f") == {**flavor, "description": text}
 
 
-def test_malformed_change_is_400(sqlite_flavors):
-    flavor = sqlite_flavors.create("f")
+def test_malformed_change_of_a_flavor_is_400(sqlite_flavor_api):
+    flavor = sqlite_flavor_api.create("f")
     for fields in ({}, {"name": "x"}, {"description": "d", "ram": 1}, {"description": "x" * 65536}):
-        sqlite_flavors.request("PUT", "/f", {"flavor": fields}, status=400)
-    assert sqlite_flavors.show("f") == flavor
+        sqlite_flavor_api.request("PUT", "/f", {"flavor": fields}, status=400)
+    assert sqlite_flavor_api.show("f") == flavor
 
 
-def test_description_is_accepted_from_2_55(sqlite_flavors):
-    sqlite_flavors.create("g", version="2.54", description="d", status=400)
-    sqlite_flavors.create("f", version="2.55", description="d")
+def test_description_is_accepted_from_2_55(sqlite_flavor_api):
+    sqlite_flavor_api.create("g", version="2.54", description="d", status=400)
+    sqlite_flavor_api.create("f", version="2.55", description="d")
     body = {"flavor": {"description": "e"}}
-    sqlite_flavors.request("PUT", "/f", body, version="2.54", status=404)
-    sqlite_flavors.request("PUT", "/f", body, version="2.55")
+    sqlite_flavor_api.request("PUT", "/f", body, version="2.54", status=404)
+    sqlite_flavor_api.request("PUT", "/f", body, version="2.55")
 
 
-def test_id_and_name_of_a_deleted_flavor_can_be_reused(flavors):
-    flavors.create("f")
-    flavors.add_extra_specs("f", {"a": "1"})
-    assert flavors.request("DELETE", "/f", status=202).body == b""
-    flavors.show("f", status=404)
-    assert flavors.create("f")["extra_specs"] == {}
+def test_id_and_name_of_a_deleted_flavor_can_be_reused(flavor_api):
+    flavor_api.create("f")
+    flavor_api.add_extra_specs("f", {"a": "1"})
+    assert flavor_api.request("DELETE", "/f", status=202).body == b""
+    flavor_api.show("f", status=404)
+    assert flavor_api.create("f")["extra_specs"] == {}
 
 
-def test_unknown_flavor_is_404(flavors):
-    flavors.create("f")
+def test_unknown_flavor_is_404(flavor_api):
+    flavor_api.create("f")
     for flavorid in ("nope", "F", "f%20", "x" * 300, "%C3%A9", "f%00"):
         for method, path, body in (
             ("GET", "", None),
@@ -198,27 +198,27 @@ def test_unknown_flavor_is_404(flavors):
             ("PUT", "/os-extra_specs/a", {"a": "1"}),
             ("DELETE", "/os-extra_specs/a", None),
         ):
-            flavors.request(method, f"/{flavorid}{path}", body, status=404)
-    answer = flavors.request("GET", "/nope", status=404)
+            flavor_api.request(method, f"/{flavorid}{path}", body, status=404)
+    answer = flavor_api.request("GET", "/nope", status=404)
     assert answer.json == {
         "itemNotFound": {"code": 404, "message": "Flavor nope could not be found."}
     }
 
 
-def test_extra_specs_are_omitted_without_permission(app_with_rules):
+def test_extra_specs_are_omitted_without_permission(make_app_with_rules):
     rules = {"os_compute_api:os-flavor-extra-specs:index": "role:operator"}
-    api = FlavorApi(app_with_rules(rules))
+    api = FlavorApi(make_app_with_rules(rules))
     assert "extra_specs" not in api.create("f")
     assert "extra_specs" not in api.show("f")
     assert api.show("f", token="bob", roles="operator,reader")["extra_specs"] == {}
 
 
-def test_administrator_rule_is_configurable(app_with_rules):
-    api = FlavorApi(app_with_rules({"context_is_admin": "role:operator"}))
+def test_administrator_rule_is_configurable(make_app_with_rules):
+    api = FlavorApi(make_app_with_rules({"context_is_admin": "role:operator"}))
     operator = {"token": "olga:ops", "roles": "operator"}
     flavor = {"name": "x", "ram": 1, "vcpus": 1, "disk": 0, "id": "p"}
     body = {"flavor": {**flavor, "os-flavor-access:is_public": False}}
     api.request("POST", "", body, status=403)
     api.request("POST", "", body, **operator)
-    assert api.ids("?is_public=none", **operator) == ["p"]
+    assert api.list_ids("?is_public=none", **operator) == ["p"]
     api.request("GET", "/p", token="bob:shop", roles="reader,admin", status=404)

@@ -8,11 +8,11 @@ from tests.support.statements import record_statements
 
 
 @pytest.fixture
-def several_flavors(flavors):
+def several_flavors(flavor_api):
     for flavorid, ram, disk in (("c", 1024, 10), ("a", 512, 20), ("b", 2048, 0), ("B", 2048, 5)):
-        flavors.create(flavorid, ram=ram, disk=disk)
-    flavors.create("p", is_public=False, ram=64, disk=1)
-    return flavors
+        flavor_api.create(flavorid, ram=ram, disk=disk)
+    flavor_api.create("p", is_public=False, ram=64, disk=1)
+    return flavor_api
 
 
 @pytest.mark.slow
@@ -48,12 +48,12 @@ def test_query_filters_flavors(several_flavors):
         ("?sort_key=root_gb&marker=B", "ca"),
         ("?sort_dir=desc", "cbaB"),
     ]:
-        assert "".join(several_flavors.ids(query)) == ids, query
-        assert "".join(several_flavors.ids(f"/detail{query}")) == ids, query
+        assert "".join(several_flavors.list_ids(query)) == ids, query
+        assert "".join(several_flavors.list_ids(f"/detail{query}")) == ids, query
 
 
-def test_malformed_query_is_400_with_the_reason(sqlite_flavors):
-    sqlite_flavors.create("a")
+def test_malformed_query_is_400_with_the_reason(sqlite_flavor_api):
+    sqlite_flavor_api.create("a")
     for query, words in (
         ("is_public=abc", "Invalid is_public filter [abc]"),
         ("is_public=", "Invalid is_public filter []"),
@@ -70,15 +70,15 @@ def test_malformed_query_is_400_with_the_reason(sqlite_flavors):
     ):
         for path, version in (("", "2.1"), ("/detail", "2.96")):
             url = f"{path}?{query}"
-            answer = sqlite_flavors.request("GET", url, status=400, version=version)
+            answer = sqlite_flavor_api.request("GET", url, status=400, version=version)
             assert words in error_message(answer), url
 
 
-def test_unknown_parameters_are_rejected_from_2_75(sqlite_flavors):
-    sqlite_flavors.request("GET", "?bogus=1", version="2.74")
-    sqlite_flavors.request("GET", "?bogus=1", version="2.75", status=400)
-    sqlite_flavors.create("f")
-    sqlite_flavors.request("GET", "/f?bogus=1")
+def test_unknown_parameters_are_rejected_from_2_75(sqlite_flavor_api):
+    sqlite_flavor_api.request("GET", "?bogus=1", version="2.74")
+    sqlite_flavor_api.request("GET", "?bogus=1", version="2.75", status=400)
+    sqlite_flavor_api.create("f")
+    sqlite_flavor_api.request("GET", "/f?bogus=1")
 
 
 @pytest.mark.parametrize("path", ["", "/detail"])
@@ -93,11 +93,11 @@ def test_full_page_links_to_the_next_page(several_flavors, path):
     assert "".join(seen) == "pcbaB"
 
 
-def test_page_has_at_most_a_thousand_flavors(sqlite_flavors, monkeypatch):
+def test_page_has_at_most_a_thousand_flavors(sqlite_flavor_api, monkeypatch):
     monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
     for flavorid in "abc":
-        sqlite_flavors.create(flavorid)
-    page = sqlite_flavors.request("GET").json
+        sqlite_flavor_api.create(flavorid)
+    page = sqlite_flavor_api.request("GET").json
     assert [each["id"] for each in page["flavors"]] == ["a", "b"]
     assert page["flavors_links"][0]["href"].endswith("/compute/v2.1/flavors?marker=b")
 

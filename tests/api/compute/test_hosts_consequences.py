@@ -6,11 +6,11 @@ from tests.support.scheduling import instance
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
-def select_host(hosts, number):
+def select_host(host_api, number):
     """Return the selected host and no reasons, or None and the reasons of the rejections."""
     flavor = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
     spec = {"project_id": "shop", "flavor": flavor, "instance_uuids": [instance(number)]}
-    answer = hosts.app.post_json(
+    answer = host_api.app.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": spec}, status="*"
     )
     if answer.status_int == 200:
@@ -22,34 +22,34 @@ def select_host(hosts, number):
     return None, sorted(each["reason"] for each in rejections)
 
 
-def test_disabled_or_down_host_is_not_selected(hosts):
+def test_disabled_or_down_host_is_not_selected(host_api):
     for number in (1, 2):
-        hosts.report(number)
-    hosts.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn1")
-    assert select_host(hosts, 1) == ("cn2", ())
-    hosts.change_service({"forced_down": True}, host="cn2")
-    assert select_host(hosts, 2) == (None, ["disabled: fan", "forced down"])
-    hosts.change_service({"status": "enabled"}, host="cn1")
-    assert select_host(hosts, 2) == ("cn1", ())
-    hosts.change_service({"status": "disabled"}, host="cn1")
-    hosts.change_service({"forced_down": False}, host="cn2")
-    assert select_host(hosts, 3) == ("cn2", ())
+        host_api.report_host(number)
+    host_api.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn1")
+    assert select_host(host_api, 1) == ("cn2", ())
+    host_api.change_service({"forced_down": True}, host="cn2")
+    assert select_host(host_api, 2) == (None, ["disabled: fan", "forced down"])
+    host_api.change_service({"status": "enabled"}, host="cn1")
+    assert select_host(host_api, 2) == ("cn1", ())
+    host_api.change_service({"status": "disabled"}, host="cn1")
+    host_api.change_service({"forced_down": False}, host="cn2")
+    assert select_host(host_api, 3) == ("cn2", ())
 
 
-def test_deleted_host_is_selected_after_a_new_report(hosts):
-    hosts.report(1)
-    hosts.change_service({"status": "disabled"})
-    hosts.delete_service(status=204)
-    assert select_host(hosts, 1) == (None, [])
-    hosts.report(1)
-    assert hosts.traits() == set()
-    assert select_host(hosts, 1) == ("cn1", ())
+def test_deleted_host_is_selected_after_a_new_report(host_api):
+    host_api.report_host(1)
+    host_api.change_service({"status": "disabled"})
+    host_api.delete_service(status=204)
+    assert select_host(host_api, 1) == (None, [])
+    host_api.report_host(1)
+    assert host_api.read_traits() == set()
+    assert select_host(host_api, 1) == ("cn1", ())
 
 
-def test_new_node_of_a_disabled_host_has_the_disabled_trait(hosts):
-    hosts.report(1, host="rack")
-    hosts.change_service({"status": "disabled"}, host="rack")
-    hosts.report(2, host="rack")
-    assert hosts.traits(2) == {DISABLED}
-    hosts.change_service({"status": "enabled"}, host="rack")
-    assert (hosts.traits(1), hosts.traits(2)) == (set(), set())
+def test_new_node_of_a_disabled_host_has_the_disabled_trait(host_api):
+    host_api.report_host(1, host="rack")
+    host_api.change_service({"status": "disabled"}, host="rack")
+    host_api.report_host(2, host="rack")
+    assert host_api.read_traits(2) == {DISABLED}
+    host_api.change_service({"status": "enabled"}, host="rack")
+    assert (host_api.read_traits(1), host_api.read_traits(2)) == (set(), set())

@@ -15,104 +15,104 @@ FIELDS = [
 ]
 
 
-def test_new_aggregate_is_shown_without_hosts_and_metadata(api):
-    new = api.create("ssd", "z1").json["aggregate"]
+def test_new_aggregate_is_shown_without_hosts_and_metadata(aggregate_api):
+    new = aggregate_api.create("ssd", "z1").json["aggregate"]
     assert sorted(new) == sorted(set(FIELDS) - {"hosts", "metadata"})
     assert (new["name"], new["availability_zone"]) == ("ssd", "z1")
     assert (new["deleted"], new["deleted_at"], new["updated_at"]) == (False, None, None)
-    shown = api.show(new["id"], version="2.40").json["aggregate"]
+    shown = aggregate_api.show(new["id"], version="2.40").json["aggregate"]
     assert sorted(shown) == FIELDS
     assert (shown["metadata"], shown["hosts"]) == ({"availability_zone": "z1"}, [])
     assert len(shown["created_at"]) == len("2026-11-20T08:57:03.000000")
 
 
-def test_listed_aggregates_have_every_field_and_are_in_order_of_id(api):
-    numbers = [api.make(name) for name in ("b", "a", "c")]
-    listed = api.app.get(URL).json["aggregates"]
+def test_listed_aggregates_have_every_field_and_are_in_order_of_id(aggregate_api):
+    numbers = [aggregate_api.create_and_get_id(name) for name in ("b", "a", "c")]
+    listed = aggregate_api.app.get(URL).json["aggregates"]
     assert [each["id"] for each in listed] == numbers
     assert sorted(listed[0]) == FIELDS
 
 
-def test_uuid_is_shown_from_2_41(sqlite_api):
+def test_uuid_is_shown_from_2_41(sqlite_aggregate_api):
     for version, is_shown in (("2.40", False), ("2.41", True), ("2.96", True)):
         headers = {"OpenStack-API-Version": f"compute {version}"}
         body = {"aggregate": {"name": version}}
-        aggregate = sqlite_api.app.post_json(URL, body, headers=headers).json["aggregate"]
+        aggregate = sqlite_aggregate_api.app.post_json(URL, body, headers=headers).json["aggregate"]
         path = f"{URL}/{aggregate['id']}"
-        shown = sqlite_api.app.get(path, headers=headers).json["aggregate"]
-        updated = sqlite_api.app.put_json(path, body, headers=headers).json["aggregate"]
-        listed = sqlite_api.app.get(URL, headers=headers).json["aggregates"]
+        shown = sqlite_aggregate_api.app.get(path, headers=headers).json["aggregate"]
+        updated = sqlite_aggregate_api.app.put_json(path, body, headers=headers).json["aggregate"]
+        listed = sqlite_aggregate_api.app.get(URL, headers=headers).json["aggregates"]
         for each in (aggregate, shown, updated, *listed):
             assert ("uuid" in each) is is_shown
 
 
-def test_request_has_at_most_a_thousand_metadata_keys(api):
-    number = api.make("a")
+def test_request_has_at_most_a_thousand_metadata_keys(aggregate_api):
+    number = aggregate_api.create_and_get_id("a")
     most = {f"k{each}": "v" for each in range(MAX_AGGREGATE_METADATA)}
-    answer = api.set_metadata(number, **most, more="v", status=400)
+    answer = aggregate_api.set_metadata(number, **most, more="v", status=400)
     assert "Failed validating 'maxProperties'" in answer.json["badRequest"]["message"]
-    api.set_metadata(number, **most)
+    aggregate_api.set_metadata(number, **most)
 
 
-def test_name_is_unique_until_its_aggregate_is_deleted(api):
-    number = api.make("a")
-    assert api.make("A") != number
-    fault = api.create("a", status=409).json["conflictingRequest"]
+def test_name_is_unique_until_its_aggregate_is_deleted(aggregate_api):
+    number = aggregate_api.create_and_get_id("a")
+    assert aggregate_api.create_and_get_id("A") != number
+    fault = aggregate_api.create("a", status=409).json["conflictingRequest"]
     assert fault["message"] == "Aggregate a already exists."
-    api.update(api.make("b"), name="a", status=409)
-    assert api.update(number, name="a").json["aggregate"]["name"] == "a"
-    assert api.delete(number).body == b""
-    api.show(number, status=404)
-    assert api.make("a") != number
+    aggregate_api.update(aggregate_api.create_and_get_id("b"), name="a", status=409)
+    assert aggregate_api.update(number, name="a").json["aggregate"]["name"] == "a"
+    assert aggregate_api.delete(number).body == b""
+    aggregate_api.show(number, status=404)
+    assert aggregate_api.create_and_get_id("a") != number
 
 
-def test_update_changes_only_name_and_zone(api):
-    number = api.make("a", "z1")
-    api.set_metadata(number, ssd="true")
-    assert api.update(number, name="b").json["aggregate"]["availability_zone"] == "z1"
-    updated = api.update(number, availability_zone="z2").json["aggregate"]
+def test_update_changes_only_name_and_zone(aggregate_api):
+    number = aggregate_api.create_and_get_id("a", "z1")
+    aggregate_api.set_metadata(number, ssd="true")
+    assert aggregate_api.update(number, name="b").json["aggregate"]["availability_zone"] == "z1"
+    updated = aggregate_api.update(number, availability_zone="z2").json["aggregate"]
     assert updated["updated_at"] >= updated["created_at"]
     assert updated["name"] == "b"
     assert updated["metadata"] == {"availability_zone": "z2", "ssd": "true"}
 
 
 @pytest.mark.all_databases
-def test_metadata_is_merged_and_null_removes_a_key(api):
-    number = api.make("a")
-    api.set_metadata(number, ssd="true", gpu="2")
-    tagged = api.set_metadata(number, ssd=None, absent=None, Ssd="x").json["aggregate"]
+def test_metadata_is_merged_and_null_removes_a_key(aggregate_api):
+    number = aggregate_api.create_and_get_id("a")
+    aggregate_api.set_metadata(number, ssd="true", gpu="2")
+    tagged = aggregate_api.set_metadata(number, ssd=None, absent=None, Ssd="x").json["aggregate"]
     assert tagged["metadata"] == {"Ssd": "x", "gpu": "2"}
-    assert api.show(number).json["aggregate"]["metadata"] == {"Ssd": "x", "gpu": "2"}
+    assert aggregate_api.show(number).json["aggregate"]["metadata"] == {"Ssd": "x", "gpu": "2"}
 
 
-def test_metadata_is_stored_exactly(api):
-    number = api.make("a")
+def test_metadata_is_stored_unchanged(aggregate_api):
+    number = aggregate_api.create_and_get_id("a")
     metadata = {
         **{f"k{at}": value for at, value in enumerate(("", "v" * 255, "TRUE ", "é✓", "a\nb"))},
         **dict.fromkeys(("k" * 255, "trait:CUSTOM_X", "a b", "filter_tenant_id-3.b_C"), "v"),
     }
     body = {"set_metadata": {"metadata": metadata}}
-    assert api.act(number, body).json["aggregate"]["metadata"] == metadata
-    assert api.show(number).json["aggregate"]["metadata"] == metadata
+    assert aggregate_api.send_action(number, body).json["aggregate"]["metadata"] == metadata
+    assert aggregate_api.show(number).json["aggregate"]["metadata"] == metadata
 
 
-def test_unknown_aggregate_is_404_and_non_numeric_id_400(sqlite_api, sqlite_database):
+def test_unknown_aggregate_is_404_and_non_numeric_id_400(sqlite_aggregate_api, sqlite_database):
     add_node(sqlite_database, "h1")
     for number, status, words in (
         *((number, 404, str(number)) for number in (9999, -1, 0, 2**31, 10**30)),
         *((text, 400, "must be an integer") for text in ("abc", "1.5", "1e3", "x" * 300)),
     ):
-        (fault,) = sqlite_api.show(number, status=status).json.values()
+        (fault,) = sqlite_aggregate_api.show(number, status=status).json.values()
         assert words in fault["message"]
-        sqlite_api.update(number, name="b", status=status)
-        sqlite_api.delete(number, status=status)
-        sqlite_api.add_host(number, "h1", status=status)
-        sqlite_api.remove_host(number, "h1", status=status)
-        sqlite_api.set_metadata(number, k="v", status=status)
+        sqlite_aggregate_api.update(number, name="b", status=status)
+        sqlite_aggregate_api.delete(number, status=status)
+        sqlite_aggregate_api.add_host(number, "h1", status=status)
+        sqlite_aggregate_api.remove_host(number, "h1", status=status)
+        sqlite_aggregate_api.set_metadata(number, k="v", status=status)
 
 
-def test_malformed_aggregate_is_400_with_the_path(sqlite_api):
-    number = sqlite_api.make("kept")
+def test_malformed_aggregate_is_400_with_the_path_of_the_error(sqlite_aggregate_api):
+    number = sqlite_aggregate_api.create_and_get_id("kept")
     for fields, place in (
         ({}, "$.aggregate"),
         ({"name": ""}, "$.aggregate.name"),
@@ -126,27 +126,32 @@ def test_malformed_aggregate_is_400_with_the_path(sqlite_api):
         ({"name": "a", "metadata": {}}, "$.aggregate"),
         ({"name": "a", "hosts": []}, "$.aggregate"),
     ):
-        for send, path in ((sqlite_api.app.post_json, URL), (sqlite_api.app.put_json, f"{URL}/1")):
+        for send, path in (
+            (sqlite_aggregate_api.app.post_json, URL),
+            (sqlite_aggregate_api.app.put_json, f"{URL}/1"),
+        ):
             answer = send(path, {"aggregate": fields}, status=400)
             assert f"(at {place})" in answer.json["badRequest"]["message"], fields
-    assert sqlite_api.show(number).json["aggregate"]["name"] == "kept"
+    assert sqlite_aggregate_api.show(number).json["aggregate"]["name"] == "kept"
     for body in (b"", b"{", b"[]", b"null", b'{"x": 1}', b'"a"', NUL):
-        sqlite_api.app.post(URL, body, content_type="application/json", status=400)
-        sqlite_api.app.put(f"{URL}/1", body, content_type="application/json", status=400)
+        sqlite_aggregate_api.app.post(URL, body, content_type="application/json", status=400)
+        sqlite_aggregate_api.app.put(f"{URL}/1", body, content_type="application/json", status=400)
 
 
-def test_valid_zone_names(sqlite_api):
+def test_valid_zone_names_are_accepted(sqlite_aggregate_api):
     for number, zone in enumerate(("z 1,b", "z" * 255, "zürich", None)):
         body = {"aggregate": {"name": f"a{number}", "availability_zone": zone}}
-        aggregate = sqlite_api.app.post_json(URL, body).json["aggregate"]
+        aggregate = sqlite_aggregate_api.app.post_json(URL, body).json["aggregate"]
         assert aggregate["availability_zone"] == zone
 
 
-def test_malformed_action_is_400_and_changes_nothing(sqlite_api, sqlite_database):
+def test_malformed_aggregate_action_is_400_and_changes_nothing(
+    sqlite_aggregate_api, sqlite_database
+):
     add_node(sqlite_database, "h1")
-    number = sqlite_api.make("a")
-    sqlite_api.set_metadata(number, k="kept")
-    before = sqlite_api.show(number).json
+    number = sqlite_aggregate_api.create_and_get_id("a")
+    sqlite_aggregate_api.set_metadata(number, k="kept")
+    before = sqlite_aggregate_api.show(number).json
     for body in (
         {},
         [],
@@ -170,9 +175,9 @@ def test_malformed_action_is_400_and_changes_nothing(sqlite_api, sqlite_database
         {"set_metadata": {"metadata": {"k": "1", "k ": "2"}}},
         {"set_metadata": {"metadata": {"k ": None}}},
     ):
-        sqlite_api.act(number, body, status=400)
-        assert sqlite_api.show(number).json == before, body
-    answer = sqlite_api.act(number, {"frob": {}}, status=400)
+        sqlite_aggregate_api.send_action(number, body, status=400)
+        assert sqlite_aggregate_api.show(number).json == before, body
+    answer = sqlite_aggregate_api.send_action(number, {"frob": {}}, status=400)
     assert answer.json["badRequest"]["message"] == "There is no such action: frob"
 
 
@@ -181,12 +186,12 @@ def cache_images(app, number, body, version, status):
     return app.post_json(f"{URL}/{number}/images", body, headers=headers, status=status)
 
 
-def test_cache_images_is_accepted_from_2_81(sqlite_api):
-    number = sqlite_api.make("a")
+def test_cache_images_is_accepted_from_2_81(sqlite_aggregate_api):
+    number = sqlite_aggregate_api.create_and_get_id("a")
     body = {"cache": [{"id": IMAGE}]}
-    cache_images(sqlite_api.app, number, body, "2.80", 404)
-    assert cache_images(sqlite_api.app, number, body, "2.81", 202).body == b""
-    cache_images(sqlite_api.app, 9999, body, "2.81", 404)
+    cache_images(sqlite_aggregate_api.app, number, body, "2.80", 404)
+    assert cache_images(sqlite_aggregate_api.app, number, body, "2.81", 202).body == b""
+    cache_images(sqlite_aggregate_api.app, 9999, body, "2.81", 404)
     for malformed in (
         {},
         {"cache": []},
@@ -194,4 +199,4 @@ def test_cache_images_is_accepted_from_2_81(sqlite_api):
         {"cache": [{"id": IMAGE}, {"id": IMAGE}]},
         {"cache": [{"id": IMAGE}], "more": 1},
     ):
-        cache_images(sqlite_api.app, number, malformed, "2.96", 400)
+        cache_images(sqlite_aggregate_api.app, number, malformed, "2.96", 400)

@@ -19,7 +19,7 @@ from tests.support.statements import record_statements
 
 
 @pytest.fixture
-def members_of(database):
+def read_aggregate_members(database):
     """Return a function that returns the uuids of the providers in a placement aggregate."""
 
     def read_members(uuid):
@@ -41,200 +41,218 @@ def members_of(database):
     return read_members
 
 
-def test_added_hosts_are_shown_in_order(api, database):
-    number = api.make("a")
+def test_added_hosts_are_shown_in_order(aggregate_api, database):
+    number = aggregate_api.create_and_get_id("a")
     for host in ("h2", "h1"):
         add_node(database, host)
-        answer = api.add_host(number, host)
+        answer = aggregate_api.add_host(number, host)
     assert answer.json["aggregate"]["hosts"] == ["h1", "h2"]
-    assert api.show(number).json["aggregate"]["hosts"] == ["h1", "h2"]
-    assert api.remove_host(number, "h1").json["aggregate"]["hosts"] == ["h2"]
+    assert aggregate_api.show(number).json["aggregate"]["hosts"] == ["h1", "h2"]
+    assert aggregate_api.remove_host(number, "h1").json["aggregate"]["hosts"] == ["h2"]
 
 
 @pytest.mark.all_databases
-def test_providers_of_all_nodes_of_the_host_are_added(api, database, members_of):
+def test_providers_of_all_nodes_of_the_host_are_added(
+    aggregate_api, database, read_aggregate_members
+):
     mine = {add_node(database, "h1", "n1"), add_node(database, "h1", "n2")}
     add_node(database, "h2")
     add_node(database, "H1")
-    number = api.make("a")
-    api.add_host(number, "h1")
-    assert members_of(api.uuid(number)) == mine
-    api.remove_host(number, "h1")
-    assert members_of(api.uuid(number)) == set()
+    number = aggregate_api.create_and_get_id("a")
+    aggregate_api.add_host(number, "h1")
+    assert read_aggregate_members(aggregate_api.read_uuid(number)) == mine
+    aggregate_api.remove_host(number, "h1")
+    assert read_aggregate_members(aggregate_api.read_uuid(number)) == set()
 
 
-def test_placement_api_shows_the_host_aggregates(api, database):
+def test_placement_api_shows_the_host_aggregates(aggregate_api, database):
     provider = add_node(database, "h1")
-    one, two = api.make("one"), api.make("two")
+    one, two = aggregate_api.create_and_get_id("one"), aggregate_api.create_and_get_id("two")
     for number in (one, two):
-        api.add_host(number, "h1")
-    api.remove_host(one, "h1")
-    answer = api.app.get(
+        aggregate_api.add_host(number, "h1")
+    aggregate_api.remove_host(one, "h1")
+    answer = aggregate_api.app.get(
         f"/placement/resource_providers/{provider}/aggregates",
         headers={"OpenStack-API-Version": "placement 1.19"},
     )
-    assert answer.json["aggregates"] == [api.uuid(two)]
+    assert answer.json["aggregates"] == [aggregate_api.read_uuid(two)]
     assert answer.json["resource_provider_generation"] == 3
 
 
-def test_host_without_providers_can_be_added(api, database):
+def test_host_without_providers_can_be_added(aggregate_api, database):
     add_service(database, "s1")
     add_node(database, "n1", provider=False)
-    number = api.make("a")
-    api.add_host(number, "s1")
-    assert api.add_host(number, "n1").json["aggregate"]["hosts"] == ["n1", "s1"]
-    api.remove_host(number, "n1")
-    assert api.remove_host(number, "s1").json["aggregate"]["hosts"] == []
+    number = aggregate_api.create_and_get_id("a")
+    aggregate_api.add_host(number, "s1")
+    assert aggregate_api.add_host(number, "n1").json["aggregate"]["hosts"] == ["n1", "s1"]
+    aggregate_api.remove_host(number, "n1")
+    assert aggregate_api.remove_host(number, "s1").json["aggregate"]["hosts"] == []
 
 
-def test_unknown_host_is_404(api, database):
+def test_unknown_host_is_404(aggregate_api, database):
     add_node(database, "h1")
     add_service(database, "controller", "nova-scheduler")
-    number = api.make("a")
+    number = aggregate_api.create_and_get_id("a")
     for host in ("nope", "H1", "controller"):
-        fault = api.add_host(number, host, status=404).json["itemNotFound"]
+        fault = aggregate_api.add_host(number, host, status=404).json["itemNotFound"]
         assert fault["message"] == f"Compute host {host} could not be found."
 
 
-def test_member_is_added_and_removed_once(api, database):
+def test_host_can_be_added_and_removed_only_once(aggregate_api, database):
     add_node(database, "h1")
-    number = api.make("a")
-    api.remove_host(number, "h1", status=404)
-    api.add_host(number, "h1")
-    fault = api.add_host(number, "h1", status=409).json["conflictingRequest"]
+    number = aggregate_api.create_and_get_id("a")
+    aggregate_api.remove_host(number, "h1", status=404)
+    aggregate_api.add_host(number, "h1")
+    fault = aggregate_api.add_host(number, "h1", status=409).json["conflictingRequest"]
     assert "already has host h1" in fault["message"]
-    fault = api.delete(number, status=400).json["badRequest"]
+    fault = aggregate_api.delete(number, status=400).json["badRequest"]
     assert "not empty" in fault["message"]
-    api.remove_host(number, "h1")
-    api.delete(number)
+    aggregate_api.remove_host(number, "h1")
+    aggregate_api.delete(number)
 
 
-def test_host_can_be_in_one_zone_only(api, database, members_of):
+def test_host_can_be_in_one_zone_only(aggregate_api, database, read_aggregate_members):
     add_node(database, "h1")
     plain, zone, same, other = (
-        api.make(name, name[0] if name != "plain" else None) for name in ("plain", "z1", "z2", "y")
+        aggregate_api.create_and_get_id(name, name[0] if name != "plain" else None)
+        for name in ("plain", "z1", "z2", "y")
     )
     for number in (plain, zone, same):
-        api.add_host(number, "h1")
-    fault = api.add_host(other, "h1", status=409).json["conflictingRequest"]
+        aggregate_api.add_host(number, "h1")
+    fault = aggregate_api.add_host(other, "h1", status=409).json["conflictingRequest"]
     assert "already in availability zone(s) z" in fault["message"]
-    assert api.show(other).json["aggregate"]["hosts"] == []
-    assert members_of(api.uuid(other)) == set()
+    assert aggregate_api.show(other).json["aggregate"]["hosts"] == []
+    assert read_aggregate_members(aggregate_api.read_uuid(other)) == set()
 
 
-def test_zone_change_conflicts_with_another_zone_of_the_host(api, database):
+def test_zone_change_conflicts_with_another_zone_of_the_host(aggregate_api, database):
     add_node(database, "h1")
-    one, two, plain = api.make("one", "z"), api.make("two", "z"), api.make("plain")
+    one, two, plain = (
+        aggregate_api.create_and_get_id("one", "z"),
+        aggregate_api.create_and_get_id("two", "z"),
+        aggregate_api.create_and_get_id("plain"),
+    )
     for number in (one, two, plain):
-        api.add_host(number, "h1")
-    api.update(one, availability_zone="y", status=400)
-    api.set_metadata(one, availability_zone="y", status=400)
-    api.set_metadata(plain, availability_zone="y", status=400)
-    tagged = api.set_metadata(plain, availability_zone="z").json["aggregate"]
+        aggregate_api.add_host(number, "h1")
+    aggregate_api.update(one, availability_zone="y", status=400)
+    aggregate_api.set_metadata(one, availability_zone="y", status=400)
+    aggregate_api.set_metadata(plain, availability_zone="y", status=400)
+    tagged = aggregate_api.set_metadata(plain, availability_zone="z").json["aggregate"]
     assert tagged["availability_zone"] == "z"
 
 
-def test_zone_of_hosts_without_instances_can_change_but_not_be_removed(sqlite_api, sqlite_database):
+def test_zone_of_hosts_without_instances_can_change_but_not_be_removed(
+    sqlite_aggregate_api, sqlite_database
+):
     add_node(sqlite_database, "h1")
-    number = sqlite_api.make("a", "z1")
-    sqlite_api.add_host(number, "h1")
-    shown = sqlite_api.update(number, availability_zone="z2").json["aggregate"]
+    number = sqlite_aggregate_api.create_and_get_id("a", "z1")
+    sqlite_aggregate_api.add_host(number, "h1")
+    shown = sqlite_aggregate_api.update(number, availability_zone="z2").json["aggregate"]
     assert shown["hosts"] == ["h1"]
-    sqlite_api.set_metadata(number, availability_zone="z3")
+    sqlite_aggregate_api.set_metadata(number, availability_zone="z3")
     for zone in (None, ""):
-        answer = sqlite_api.set_metadata(number, availability_zone=zone, status=400)
+        answer = sqlite_aggregate_api.set_metadata(number, availability_zone=zone, status=400)
         assert "empty named availability zone" in answer.json["badRequest"]["message"]
-        sqlite_api.update(number, availability_zone=zone, status=400)
-    assert sqlite_api.show(number).json["aggregate"]["availability_zone"] == "z3"
+        sqlite_aggregate_api.update(number, availability_zone=zone, status=400)
+    assert sqlite_aggregate_api.show(number).json["aggregate"]["availability_zone"] == "z3"
 
 
-def test_host_with_instances_cannot_enter_a_zone(api, database):
+def test_host_with_instances_cannot_enter_a_zone(aggregate_api, database):
     add_node(database, "h1")
     add_instance(database, "h1")
-    fault = api.add_host(api.make("zone", "nova"), "h1", status=409).json["conflictingRequest"]
+    fault = aggregate_api.add_host(
+        aggregate_api.create_and_get_id("zone", "nova"), "h1", status=409
+    ).json["conflictingRequest"]
     assert "h1" in fault["message"]
-    assert api.add_host(api.make("plain"), "h1").status_int == 200
+    assert aggregate_api.add_host(aggregate_api.create_and_get_id("plain"), "h1").status_int == 200
 
 
-def test_host_with_instances_cannot_leave_its_zone(api, database, members_of):
+def test_host_with_instances_cannot_leave_its_zone(aggregate_api, database, read_aggregate_members):
     provider = add_node(database, "h1")
-    one, two, plain = api.make("one", "z"), api.make("two", "z"), api.make("plain")
-    api.add_host(one, "h1")
+    one, two, plain = (
+        aggregate_api.create_and_get_id("one", "z"),
+        aggregate_api.create_and_get_id("two", "z"),
+        aggregate_api.create_and_get_id("plain"),
+    )
+    aggregate_api.add_host(one, "h1")
     add_instance(database, "h1")
-    api.add_host(two, "h1")
-    api.add_host(plain, "h1")
-    api.remove_host(plain, "h1")
-    api.remove_host(one, "h1")
-    api.remove_host(two, "h1", status=409)
-    assert members_of(api.uuid(two)) == {provider}
+    aggregate_api.add_host(two, "h1")
+    aggregate_api.add_host(plain, "h1")
+    aggregate_api.remove_host(plain, "h1")
+    aggregate_api.remove_host(one, "h1")
+    aggregate_api.remove_host(two, "h1", status=409)
+    assert read_aggregate_members(aggregate_api.read_uuid(two)) == {provider}
 
 
-def test_zone_of_hosts_with_instances_cannot_change(api, database):
+def test_zone_of_hosts_with_instances_cannot_change(aggregate_api, database):
     add_node(database, "h1")
-    zone, plain = api.make("zone", "z"), api.make("plain")
-    api.add_host(zone, "h1")
-    api.add_host(plain, "h1")
+    zone, plain = (
+        aggregate_api.create_and_get_id("zone", "z"),
+        aggregate_api.create_and_get_id("plain"),
+    )
+    aggregate_api.add_host(zone, "h1")
+    aggregate_api.add_host(plain, "h1")
     add_instance(database, "h1")
-    before = api.show(zone).json
-    api.update(zone, name="b", availability_zone="y", status=400)
-    fault = api.set_metadata(zone, ssd="true", availability_zone="y", status=400).json
+    before = aggregate_api.show(zone).json
+    aggregate_api.update(zone, name="b", availability_zone="y", status=400)
+    fault = aggregate_api.set_metadata(zone, ssd="true", availability_zone="y", status=400).json
     assert "instances" in fault["badRequest"]["message"]
-    assert api.show(zone).json == before
-    api.set_metadata(plain, availability_zone="z", status=400)
-    assert api.update(zone, availability_zone="z", name="kept").status_int == 200
-    assert api.set_metadata(zone, ssd="true").status_int == 200
+    assert aggregate_api.show(zone).json == before
+    aggregate_api.set_metadata(plain, availability_zone="z", status=400)
+    assert aggregate_api.update(zone, availability_zone="z", name="kept").status_int == 200
+    assert aggregate_api.set_metadata(zone, ssd="true").status_int == 200
 
 
 @pytest.mark.all_databases
-def test_concurrent_zones_never_both_get_a_host(api, database):
+def test_concurrent_additions_of_a_host_to_two_zones_never_both_succeed(aggregate_api, database):
     add_node(database, "h1")
-    numbers = [api.make(zone, zone) for zone in ("za", "zb", "zc", "zd")]
+    numbers = [aggregate_api.create_and_get_id(zone, zone) for zone in ("za", "zb", "zc", "zd")]
     answers = run_concurrently(
-        *(partial(api.add_host, number, "h1", status="*") for number in numbers)
+        *(partial(aggregate_api.add_host, number, "h1", status="*") for number in numbers)
     )
     assert sorted(answer.status_int for answer in answers) == [200, 409, 409, 409]
 
 
 @pytest.mark.all_databases
-def test_host_of_a_new_instance_cannot_change_zone(api):
-    select = partial(api.app.post_json, "/scheduler/v1/select_destinations", status="*")
+def test_host_of_a_new_instance_cannot_change_zone(aggregate_api):
+    select = partial(aggregate_api.app.post_json, "/scheduler/v1/select_destinations", status="*")
     # The request fills a host, so that only the host of this round fits.
     fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
     for number in range(4):
         host = f"host{number}"
-        api.app.post_json("/scheduler/v1/compute_nodes", [report(host)])
-        aggregate = api.make(host, host)
+        aggregate_api.app.post_json("/scheduler/v1/compute_nodes", [report(host)])
+        aggregate = aggregate_api.create_and_get_id(host, host)
         placed, added = run_concurrently(
             partial(select, {"request_spec": spec(**fields)}),
-            partial(api.add_host, aggregate, host, status="*"),
+            partial(aggregate_api.add_host, aggregate, host, status="*"),
         )
         assert sorted([placed.status_int, added.status_int]) == [200, 409], added.text
 
 
-def count_statements(api, database, size):
+def count_statements(aggregate_api, database, size):
     """Return the numbers of statements that the calls for a host and its aggregate take.
 
     The aggregate has ``size`` hosts already, and the host has ``size`` nodes.
     """
-    used = api.app.app.services.database
+    used = aggregate_api.app.app.services.database
     for node in range(size):
         add_node(database, f"many{size}", f"n{node}")
-    number = api.make(f"of {size}", "z")
+    number = aggregate_api.create_and_get_id(f"of {size}", "z")
     for host in (f"h{size}-{each}" for each in range(size)):
         add_node(database, host)
-        api.add_host(number, host)
+        aggregate_api.add_host(number, host)
     with record_statements(used) as adding:
-        api.add_host(number, f"many{size}")
+        aggregate_api.add_host(number, f"many{size}")
     with record_statements(used) as listing:
-        api.app.get(URL)
+        aggregate_api.app.get(URL)
     with record_statements(used) as zoning:
-        api.update(number, availability_zone="y")
+        aggregate_api.update(number, availability_zone="y")
     with record_statements(used) as removing:
-        api.remove_host(number, f"many{size}")
+        aggregate_api.remove_host(number, f"many{size}")
     return [len(each) for each in (adding, listing, zoning, removing)]
 
 
-def test_statement_count_is_independent_of_hosts_and_nodes(api, database):
-    few = count_statements(api, database, 2)
-    assert count_statements(api, database, 8) == few
+def test_statement_count_is_independent_of_hosts_and_nodes(aggregate_api, database):
+    few = count_statements(aggregate_api, database, 2)
+    assert count_statements(aggregate_api, database, 8) == few
     assert max(few) < 20

@@ -16,77 +16,94 @@ HIGH, LOW = "high_cpu_density", "low_cpu_density"
 
 
 @pytest.fixture
-def api(database_url, tmp_path, make_app):
+def aggregate_api(database_url, tmp_path, make_app):
     """A client of a server with the documented policies and the hosts h1 and h2."""
-    api = AggregateApi(make_app(settings_with_policies(database_url, tmp_path)))
+    aggregate_api = AggregateApi(make_app(settings_with_policies(database_url, tmp_path)))
     for host in ("h1", "h2"):
-        add_service(api.app.app.services.database, host)
-    return api
+        add_service(aggregate_api.app.app.services.database, host)
+    return aggregate_api
 
 
-def create_policy_aggregate(api, name, policy):
+def create_policy_aggregate(aggregate_api, name, policy):
     """Create an aggregate with a scheduling policy and return its id."""
-    number = api.make(name)
-    api.set_metadata(number, sched_policy=policy)
+    number = aggregate_api.create_and_get_id(name)
+    aggregate_api.set_metadata(number, sched_policy=policy)
     return number
 
 
-def test_host_cannot_be_in_two_policies(api):
-    high, low = create_policy_aggregate(api, "high", HIGH), create_policy_aggregate(api, "low", LOW)
-    api.add_host(high, "h1")
-    assert error_message(api.add_host(low, "h1", status=409)) == (
+def test_host_cannot_be_in_two_policies(aggregate_api):
+    high, low = (
+        create_policy_aggregate(aggregate_api, "high", HIGH),
+        create_policy_aggregate(aggregate_api, "low", LOW),
+    )
+    aggregate_api.add_host(high, "h1")
+    assert error_message(aggregate_api.add_host(low, "h1", status=409)) == (
         f"Cannot add host to aggregate {low}: low names policy '{LOW}', but host h1 has policy "
         f"'{HIGH}' from aggregate {high} (high)."
     )
-    assert api.show(low).json["aggregate"]["hosts"] == []
-    assert api.add_host(low, "h2").status_int == 200
+    assert aggregate_api.show(low).json["aggregate"]["hosts"] == []
+    assert aggregate_api.add_host(low, "h2").status_int == 200
 
 
-def test_policy_change_conflicts_with_another_policy_of_its_hosts(api):
-    high, plain = create_policy_aggregate(api, "high", HIGH), api.make("plain")
+def test_policy_change_conflicts_with_another_policy_of_its_hosts(aggregate_api):
+    high, plain = (
+        create_policy_aggregate(aggregate_api, "high", HIGH),
+        aggregate_api.create_and_get_id("plain"),
+    )
     for host in ("h1", "h2"):
-        api.add_host(high, host)
-        api.add_host(plain, host)
-    assert error_message(api.set_metadata(plain, sched_policy=LOW, ssd="true", status=409)) == (
+        aggregate_api.add_host(high, host)
+        aggregate_api.add_host(plain, host)
+    assert error_message(
+        aggregate_api.set_metadata(plain, sched_policy=LOW, ssd="true", status=409)
+    ) == (
         f"Cannot update aggregate {plain}: plain names policy '{LOW}', but hosts h1, h2 have "
         f"policy '{HIGH}' from aggregate {high} (high)."
     )
-    assert api.show(plain).json["aggregate"]["metadata"] == {}
+    assert aggregate_api.show(plain).json["aggregate"]["metadata"] == {}
 
 
-def test_host_can_be_in_several_aggregates_of_a_policy(api):
+def test_host_can_be_in_several_aggregates_of_a_policy(aggregate_api):
     for name, policy in (("one", HIGH), ("two", " High_CPU_Density ")):
-        api.add_host(create_policy_aggregate(api, name, policy), "h1")
-    api.add_host(create_policy_aggregate(api, "named", "default"), "h1", status=409)
+        aggregate_api.add_host(create_policy_aggregate(aggregate_api, name, policy), "h1")
+    aggregate_api.add_host(
+        create_policy_aggregate(aggregate_api, "named", "default"), "h1", status=409
+    )
 
 
-def test_host_can_change_its_policy(api):
-    high, low = create_policy_aggregate(api, "high", HIGH), create_policy_aggregate(api, "low", LOW)
-    api.add_host(high, "h1")
-    api.set_metadata(high, sched_policy=None)
-    assert "sched_policy" not in api.show(high).json["aggregate"]["metadata"]
-    api.add_host(low, "h1")
-    api.set_metadata(high, sched_policy=HIGH, status=409)
-    api.remove_host(low, "h1")
-    api.set_metadata(high, sched_policy=HIGH)
-    api.set_metadata(high, sched_policy=LOW)
+def test_host_can_change_its_policy(aggregate_api):
+    high, low = (
+        create_policy_aggregate(aggregate_api, "high", HIGH),
+        create_policy_aggregate(aggregate_api, "low", LOW),
+    )
+    aggregate_api.add_host(high, "h1")
+    aggregate_api.set_metadata(high, sched_policy=None)
+    assert "sched_policy" not in aggregate_api.show(high).json["aggregate"]["metadata"]
+    aggregate_api.add_host(low, "h1")
+    aggregate_api.set_metadata(high, sched_policy=HIGH, status=409)
+    aggregate_api.remove_host(low, "h1")
+    aggregate_api.set_metadata(high, sched_policy=HIGH)
+    aggregate_api.set_metadata(high, sched_policy=LOW)
     # Other keys are no policy.
-    api.set_metadata(high, SCHED_POLICY="nope", sched_policy2="nope")
+    aggregate_api.set_metadata(high, SCHED_POLICY="nope", sched_policy2="nope")
 
 
-def test_unknown_policy_is_409(api):
-    number = api.make("a")
+def test_unknown_policy_is_409(aggregate_api):
+    number = aggregate_api.create_and_get_id("a")
     for policy in ["nope", "", "filter_scheduler"]:
-        answer = error_message(api.set_metadata(number, sched_policy=policy, status=409))
+        answer = error_message(aggregate_api.set_metadata(number, sched_policy=policy, status=409))
         assert answer.startswith(f"Cannot update aggregate {number}: a cannot use policy"), policy
         assert f"'{policy}'" in answer, policy
-        assert api.show(number).json["aggregate"]["metadata"] == {}, policy
+        assert aggregate_api.show(number).json["aggregate"]["metadata"] == {}, policy
 
 
 def test_invalid_policy_is_409(sqlite_url, tmp_path, make_app):
     text = "[broken]\ncpu_allocation_ratio = many\n"
-    api = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, text)))
-    answer = error_message(api.set_metadata(api.make("a"), sched_policy="broken", status=409))
+    aggregate_api = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, text)))
+    answer = error_message(
+        aggregate_api.set_metadata(
+            aggregate_api.create_and_get_id("a"), sched_policy="broken", status=409
+        )
+    )
     assert "policies.conf:" in answer
     assert "'many'" in answer
 
@@ -104,32 +121,42 @@ def test_host_cannot_join_a_removed_policy(sqlite_url, tmp_path, make_app):
     after.set_metadata(number, sched_policy=None)
 
 
-def test_policy_metadata_is_409_without_policies(sqlite_api):
+def test_policy_metadata_is_409_without_policies(sqlite_aggregate_api):
     answer = error_message(
-        sqlite_api.set_metadata(sqlite_api.make("a"), sched_policy=HIGH, status=409)
+        sqlite_aggregate_api.set_metadata(
+            sqlite_aggregate_api.create_and_get_id("a"), sched_policy=HIGH, status=409
+        )
     )
     assert "there are: default" in answer
 
 
 @pytest.mark.all_databases
-def test_concurrent_policies_never_both_get_a_host(api):
-    numbers = [create_policy_aggregate(api, f"a{each}", (HIGH, LOW)[each % 2]) for each in range(4)]
+def test_concurrent_additions_of_a_host_to_two_policies_never_both_succeed(aggregate_api):
+    numbers = [
+        create_policy_aggregate(aggregate_api, f"a{each}", (HIGH, LOW)[each % 2])
+        for each in range(4)
+    ]
     answers = run_concurrently(
-        *(partial(api.add_host, number, "h1", status="*") for number in numbers)
+        *(partial(aggregate_api.add_host, number, "h1", status="*") for number in numbers)
     )
     won = [number for number, each in zip(numbers, answers, strict=True) if each.status_int == 200]
     assert {each.status_int for each in answers} == {200, 409}
-    assert len({api.show(each).json["aggregate"]["metadata"]["sched_policy"] for each in won}) == 1
+    assert (
+        len(
+            {aggregate_api.show(each).json["aggregate"]["metadata"]["sched_policy"] for each in won}
+        )
+        == 1
+    )
 
 
 @pytest.mark.all_databases
-def test_concurrent_policy_changes_of_shared_hosts_never_both_succeed(api):
-    numbers = [api.make(f"a{each}") for each in range(4)]
+def test_concurrent_policy_changes_of_shared_hosts_never_both_succeed(aggregate_api):
+    numbers = [aggregate_api.create_and_get_id(f"a{each}") for each in range(4)]
     for number in numbers:
-        api.add_host(number, "h1")
+        aggregate_api.add_host(number, "h1")
     answers = run_concurrently(
         *(
-            partial(api.set_metadata, number, sched_policy=policy, status="*")
+            partial(aggregate_api.set_metadata, number, sched_policy=policy, status="*")
             for number, policy in zip(numbers, (HIGH, LOW, "everything", "nothing"), strict=True)
         )
     )
@@ -137,33 +164,36 @@ def test_concurrent_policy_changes_of_shared_hosts_never_both_succeed(api):
 
 
 @pytest.mark.all_databases
-def test_concurrent_policy_change_and_host_never_make_two_policies(api):
-    high, plain = create_policy_aggregate(api, "high", HIGH), api.make("plain")
-    api.add_host(plain, "h1")
+def test_concurrent_policy_change_and_host_addition_never_both_succeed(aggregate_api):
+    high, plain = (
+        create_policy_aggregate(aggregate_api, "high", HIGH),
+        aggregate_api.create_and_get_id("plain"),
+    )
+    aggregate_api.add_host(plain, "h1")
     answers = run_concurrently(
-        partial(api.set_metadata, plain, sched_policy=LOW, status="*"),
-        partial(api.add_host, high, "h1", status="*"),
+        partial(aggregate_api.set_metadata, plain, sched_policy=LOW, status="*"),
+        partial(aggregate_api.add_host, high, "h1", status="*"),
     )
     assert sorted(each.status_int for each in answers) == [200, 409]
 
 
-def count_statements(api):
+def count_statements(aggregate_api):
     """Return the number of statements that add a host, set metadata and remove the host."""
-    number = api.make("a")
-    used = api.app.app.services.database
+    number = aggregate_api.create_and_get_id("a")
+    used = aggregate_api.app.app.services.database
     with record_statements(used) as seen:
-        api.add_host(number, "h1")
-        api.set_metadata(number, ssd="true")
-        api.remove_host(number, "h1")
+        aggregate_api.add_host(number, "h1")
+        aggregate_api.set_metadata(number, ssd="true")
+        aggregate_api.remove_host(number, "h1")
     return len(seen)
 
 
-def test_aggregates_without_policies_take_no_more_statements(
-    sqlite_url, sqlite_api, tmp_path, make_app
+def test_changes_of_aggregates_without_policies_take_no_additional_statements(
+    sqlite_url, sqlite_aggregate_api, tmp_path, make_app
 ):
-    add_service(sqlite_api.app.app.services.database, "h1")
-    without = count_statements(sqlite_api)
+    add_service(sqlite_aggregate_api.app.app.services.database, "h1")
+    without = count_statements(sqlite_aggregate_api)
     with_policies = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, DOCUMENT)))
     with_policies.app.get("/compute/v2.1/os-aggregates")
-    sqlite_api.delete(1)
+    sqlite_aggregate_api.delete(1)
     assert count_statements(with_policies) == without

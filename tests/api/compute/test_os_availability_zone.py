@@ -62,7 +62,7 @@ def service_state(*, available=True, binary="nova-compute"):
 
 def test_zones_are_listed_with_the_default_zone(cloud):
     assert cloud.read_zones() == cloud.read_zones("/detail") == []
-    cloud.report(1, 2, 3)
+    cloud.report_hosts(1, 2, 3)
     cloud.create_zone("west", "cn2")
     cloud.create_zone("empty")
     assert cloud.read_zones() == [zone_document("nova"), zone_document("west")]
@@ -74,7 +74,7 @@ def test_zones_are_listed_with_the_default_zone(cloud):
 
 @pytest.mark.all_databases
 def test_zone_is_available_while_one_of_its_services_is_enabled(cloud):
-    cloud.report(1, 2, 3)
+    cloud.report_hosts(1, 2, 3)
     cloud.create_zone("east", "cn1", "cn2")
     cloud.disable("cn1", "cn3")
     assert cloud.read_zones() == [zone_document("east"), zone_document("nova", available=False)]
@@ -85,7 +85,7 @@ def test_zone_is_available_while_one_of_its_services_is_enabled(cloud):
 
 
 def test_down_services_are_shown_in_an_available_zone(sqlite_cloud):
-    sqlite_cloud.report(1)
+    sqlite_cloud.report_hosts(1)
     sqlite_cloud.now = NOW + timedelta(seconds=61)
     assert sqlite_cloud.read_zones() == [zone_document("nova")]
     assert sqlite_cloud.read_zones("/detail") == [
@@ -95,7 +95,7 @@ def test_down_services_are_shown_in_an_available_zone(sqlite_cloud):
 
 def test_internal_services_are_in_a_hidden_zone(sqlite_cloud):
     sqlite_cloud.add_internal_service("control", "nova-conductor")
-    sqlite_cloud.report(1)
+    sqlite_cloud.report_hosts(1)
     assert sqlite_cloud.read_zones() == [zone_document("nova")]
     internal = zone_document("internal", {"control": service_state(binary="nova-conductor")})
     assert sqlite_cloud.read_zones("/detail") == [
@@ -108,13 +108,13 @@ def test_default_and_internal_zone_names_are_configurable(sqlite_url, make_app):
     names = {"default_availability_zone": "home", "internal_service_availability_zone": "inner"}
     cloud = Cloud(sqlite_url, make_app, **{f"DEFAULT__{key}": names[key] for key in names})
     cloud.add_internal_service("control", "nova-scheduler")
-    cloud.report(1)
+    cloud.report_hosts(1)
     assert [each["zoneName"] for each in cloud.read_zones("/detail")] == ["home", "inner"]
     assert [each["zoneName"] for each in cloud.read_zones()] == ["home"]
 
 
 def test_host_in_two_aggregates_of_a_zone_is_listed_once(sqlite_cloud):
-    sqlite_cloud.report(1)
+    sqlite_cloud.report_hosts(1)
     sqlite_cloud.create_zone("west", "cn1")
     aggregate = sqlite_cloud.app.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "again", "availability_zone": "west"}}
@@ -127,7 +127,7 @@ def test_host_in_two_aggregates_of_a_zone_is_listed_once(sqlite_cloud):
 def test_statement_count_is_independent_of_hosts(sqlite_cloud):
     counts = set()
     for number in (1, 2, 3, 4):
-        sqlite_cloud.report(number)
+        sqlite_cloud.report_hosts(number)
         sqlite_cloud.create_zone(f"z{number}", f"cn{number}")
         with record_statements(sqlite_cloud.database) as statements:
             sqlite_cloud.read_zones("/detail")

@@ -37,11 +37,11 @@ def hypervisor_names(hypervisors):
     return [hypervisor["hypervisor_hostname"] for hypervisor in hypervisors]
 
 
-def test_hypervisor_shows_the_report_of_its_host(hosts):
-    hosts.report(1, **REPORTED)
-    shown = hosts.hypervisor(1, version="2.87")
+def test_hypervisor_shows_the_report_of_its_host(host_api):
+    host_api.report_host(1, **REPORTED)
+    shown = host_api.show_hypervisor(1, version="2.87")
     expected = {key: value for key, value in REPORTED.items() if key != "stats"} | {
-        "service": {"id": hosts.service()["id"], "host": "cn1", "disabled_reason": None},
+        "service": {"id": host_api.read_service()["id"], "host": "cn1", "disabled_reason": None},
         "vcpus": 8,
         "memory_mb": 16384,
         "free_ram_mb": 15872,
@@ -51,19 +51,19 @@ def test_hypervisor_shows_the_report_of_its_host(hosts):
         "running_vms": 3,
     }
     assert {key: shown[key] for key in expected} == expected
-    assert hosts.hypervisors("/detail", version="2.87") == [shown]
+    assert host_api.list_hypervisors("/detail", version="2.87") == [shown]
 
 
-def test_fields_and_types_depend_on_the_version(sqlite_hosts):
-    sqlite_hosts.report(1, **REPORTED)
+def test_hypervisor_fields_and_their_types_depend_on_the_version(sqlite_host_api):
+    sqlite_host_api.report_host(1, **REPORTED)
     for version, fields, kind, cpu_info in (
         *(("2.1", WHOLE, int, str), ("2.27", WHOLE, int, str), ("2.28", WHOLE, int, dict)),
         *(("2.52", WHOLE, int, dict), ("2.53", WHOLE, str, dict), ("2.87", WHOLE, str, dict)),
         *(("2.88", LEAN | {"uptime"}, str, None), ("2.96", LEAN | {"uptime"}, str, None)),
     ):
-        (brief,) = sqlite_hosts.hypervisors(version=version)
-        (listed,) = sqlite_hosts.hypervisors("/detail", version=version)
-        shown = sqlite_hosts.request("GET", f"{HYPERVISORS}/{brief['id']}", version=version).json
+        (brief,) = sqlite_host_api.list_hypervisors(version=version)
+        (listed,) = sqlite_host_api.list_hypervisors("/detail", version=version)
+        shown = sqlite_host_api.request("GET", f"{HYPERVISORS}/{brief['id']}", version=version).json
         assert shown["hypervisor"] == listed, version
         assert (set(brief), set(listed)) == (BRIEF, fields), version
         assert isinstance(listed["id"], kind), version
@@ -71,31 +71,33 @@ def test_fields_and_types_depend_on_the_version(sqlite_hosts):
         assert cpu_info is None or isinstance(listed["cpu_info"], cpu_info), version
 
 
-def test_unreported_fields_are_empty(sqlite_hosts):
-    sqlite_hosts.report(1, free_disk_gb=None)
-    shown = sqlite_hosts.hypervisor(1, version="2.87")
+def test_hypervisor_fields_that_a_report_lacks_are_empty(sqlite_host_api):
+    sqlite_host_api.report_host(1, free_disk_gb=None)
+    shown = sqlite_host_api.show_hypervisor(1, version="2.87")
     assert (shown["cpu_info"], shown["host_ip"], shown["disk_available_least"]) == ({}, None, None)
     assert (shown["running_vms"], shown["current_workload"]) == (0, 0)
     assert shown["free_disk_gb"] is None
-    assert sqlite_hosts.hypervisor(1)["uptime"] is None
+    assert sqlite_host_api.show_hypervisor(1)["uptime"] is None
 
 
-def test_state_and_status_come_from_the_service(hosts):
-    hosts.report(1, silent=300)
-    hosts.report(2)
-    hosts.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn2")
-    states = [(hypervisor["state"], hypervisor["status"]) for hypervisor in hosts.hypervisors()]
+def test_state_and_status_come_from_the_service(host_api):
+    host_api.report_host(1, silent=300)
+    host_api.report_host(2)
+    host_api.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn2")
+    states = [
+        (hypervisor["state"], hypervisor["status"]) for hypervisor in host_api.list_hypervisors()
+    ]
     assert states == [("down", "enabled"), ("up", "disabled")]
-    assert hosts.hypervisor(2)["service"]["disabled_reason"] == "fan"
-    hosts.change_service({"forced_down": True}, host="cn2")
-    assert hosts.hypervisor(2)["state"] == "down"
+    assert host_api.show_hypervisor(2)["service"]["disabled_reason"] == "fan"
+    host_api.change_service({"forced_down": True}, host="cn2")
+    assert host_api.show_hypervisor(2)["state"] == "down"
 
 
-def test_uptime_is_shown_for_hosts_that_are_up(sqlite_hosts):
-    sqlite_hosts.report(1, **REPORTED)
-    sqlite_hosts.report(2)
+def test_uptime_is_shown_for_hosts_that_are_up(sqlite_host_api):
+    sqlite_host_api.report_host(1, **REPORTED)
+    sqlite_host_api.report_host(2)
     path = f"{HYPERVISORS}/{node_uuid(1)}/uptime"
-    answer = sqlite_hosts.request("GET", path, version="2.87").json["hypervisor"]
+    answer = sqlite_host_api.request("GET", path, version="2.87").json["hypervisor"]
     assert answer == {
         "id": node_uuid(1),
         "hypervisor_hostname": "cn1",
@@ -103,25 +105,25 @@ def test_uptime_is_shown_for_hosts_that_are_up(sqlite_hosts):
         "status": "enabled",
         "uptime": "12:00:00 up 9 days",
     }
-    assert sqlite_hosts.hypervisor(1, version="2.88")["uptime"] == "12:00:00 up 9 days"
-    sqlite_hosts.request("GET", path, version="2.88", status=404)
-    numbered = sqlite_hosts.request("GET", f"{HYPERVISORS}/1/uptime", version="2.1")
+    assert sqlite_host_api.show_hypervisor(1, version="2.88")["uptime"] == "12:00:00 up 9 days"
+    sqlite_host_api.request("GET", path, version="2.88", status=404)
+    numbered = sqlite_host_api.request("GET", f"{HYPERVISORS}/1/uptime", version="2.1")
     assert numbered.json["hypervisor"] == answer | {"id": 1}
-    silent = sqlite_hosts.request("GET", f"{HYPERVISORS}/2/uptime", version="2.1", status=501)
+    silent = sqlite_host_api.request("GET", f"{HYPERVISORS}/2/uptime", version="2.1", status=501)
     assert "Host cn2 has not reported its uptime" in silent.json["notImplemented"]["message"]
-    sqlite_hosts.report(1, silent=300, **REPORTED)
-    down = sqlite_hosts.request("GET", path, version="2.87", status=400)
+    sqlite_host_api.report_host(1, silent=300, **REPORTED)
+    down = sqlite_host_api.request("GET", path, version="2.87", status=400)
     assert error_message(down) == "Compute service of cn1 is unavailable at this time."
-    assert sqlite_hosts.hypervisor(1, version="2.88")["uptime"] is None
+    assert sqlite_host_api.show_hypervisor(1, version="2.88")["uptime"] is None
 
 
 @pytest.mark.all_databases
-def test_statistics_sum_up_enabled_hypervisors(hosts):
-    hosts.report(1, **REPORTED)
-    hosts.report(2, silent=300, free_disk_gb=None)
-    hosts.report(3)
-    hosts.change_service({"status": "disabled"}, host="cn3")
-    answer = hosts.request("GET", f"{HYPERVISORS}/statistics", version="2.87")
+def test_statistics_sum_up_enabled_hypervisors(host_api):
+    host_api.report_host(1, **REPORTED)
+    host_api.report_host(2, silent=300, free_disk_gb=None)
+    host_api.report_host(3)
+    host_api.change_service({"status": "disabled"}, host="cn3")
+    answer = host_api.request("GET", f"{HYPERVISORS}/statistics", version="2.87")
     assert answer.json["hypervisor_statistics"] == {
         "count": 2,
         "vcpus": 16,
@@ -136,22 +138,22 @@ def test_statistics_sum_up_enabled_hypervisors(hosts):
         "current_workload": 1,
         "running_vms": 3,
     }
-    hosts.request("GET", f"{HYPERVISORS}/statistics", version="2.88", status=404)
+    host_api.request("GET", f"{HYPERVISORS}/statistics", version="2.88", status=404)
 
 
-def test_statistics_without_hypervisors_are_zero(sqlite_hosts):
-    answer = sqlite_hosts.request("GET", f"{HYPERVISORS}/statistics", version="2.1")
+def test_statistics_without_hypervisors_are_zero(sqlite_host_api):
+    answer = sqlite_host_api.request("GET", f"{HYPERVISORS}/statistics", version="2.1")
     assert answer.json["hypervisor_statistics"] == dict.fromkeys({"count", *MEASURES}, 0)
 
 
-def test_page_links_lead_to_the_last_page(hosts):
+def test_page_links_lead_to_the_last_page(host_api):
     for number in (3, 1, 2):
-        hosts.report(number)
+        host_api.report_host(number)
     for path in ("", "/detail"):
         for version in ("2.33", "2.52", "2.53", "2.96"):
             pages, url = [], f"{HYPERVISORS}{path}?limit=2"
             while url:
-                page = hosts.request("GET", url, version=version).json
+                page = host_api.request("GET", url, version=version).json
                 pages.append(hypervisor_names(page["hypervisors"]))
                 links = page.get("hypervisors_links", [])
                 assert [link["rel"] for link in links] == ["next"][: len(links)]
@@ -159,95 +161,100 @@ def test_page_links_lead_to_the_last_page(hosts):
             assert pages == [["cn3", "cn1"], ["cn2"]], (path, version)
 
 
-def test_page_starts_after_the_marker(sqlite_hosts):
+def test_page_of_hypervisors_starts_after_the_marker(sqlite_host_api):
     for number in (1, 2):
-        sqlite_hosts.report(number)
+        sqlite_host_api.report_host(number)
 
-    def list_after(marker, **options):
-        answer = sqlite_hosts.request("GET", f"{HYPERVISORS}?marker={marker}", **options)
+    def list_hypervisors_after(marker, **options):
+        answer = sqlite_host_api.request("GET", f"{HYPERVISORS}?marker={marker}", **options)
         return answer.json if "status" in options else hypervisor_names(answer.json["hypervisors"])
 
-    assert list_after(node_uuid(1)) == list_after(1, version="2.33") == ["cn2"]
-    assert list_after(node_uuid(2)) == []
+    assert (
+        list_hypervisors_after(node_uuid(1)) == list_hypervisors_after(1, version="2.33") == ["cn2"]
+    )
+    assert list_hypervisors_after(node_uuid(2)) == []
     for marker, version, expected in (
         (UNKNOWN, "2.53", f"marker [{UNKNOWN}] not found"),
         ("1", "2.53", "Invalid uuid 1"),
         ("99", "2.33", "marker [99] not found"),
         (node_uuid(1), "2.52", f"marker [{node_uuid(1)}] not found"),
     ):
-        assert list_after(marker, version=version, status=400)["badRequest"]["message"] == expected
-    assert list_after(UNKNOWN, version="2.32") == ["cn1", "cn2"]
+        assert (
+            list_hypervisors_after(marker, version=version, status=400)["badRequest"]["message"]
+            == expected
+        )
+    assert list_hypervisors_after(UNKNOWN, version="2.32") == ["cn1", "cn2"]
 
 
-def test_links_use_the_address_of_the_request(sqlite_hosts):
-    sqlite_hosts.report(1)
-    answer = sqlite_hosts.request("GET", f"{HYPERVISORS}/detail?limit=1&with_servers=on")
+def test_links_use_the_address_of_the_request(sqlite_host_api):
+    sqlite_host_api.report_host(1)
+    answer = sqlite_host_api.request("GET", f"{HYPERVISORS}/detail?limit=1&with_servers=on")
     (link,) = answer.json["hypervisors_links"]
     shown = urlsplit(link["href"])
     assert (shown.netloc, shown.path) == ("localhost", "/compute/v2.1/os-hypervisors/detail")
     assert shown.query == f"limit=1&with_servers=on&marker={node_uuid(1)}"
 
 
-def test_limit_is_between_zero_and_the_maximum(sqlite_hosts):
-    sqlite_hosts.report(1)
-    assert sqlite_hosts.hypervisors("?limit=0") == []
-    assert hypervisor_names(sqlite_hosts.hypervisors(f"?limit={10**40}")) == ["cn1"]
+def test_limit_is_between_zero_and_the_maximum(sqlite_host_api):
+    sqlite_host_api.report_host(1)
+    assert sqlite_host_api.list_hypervisors("?limit=0") == []
+    assert hypervisor_names(sqlite_host_api.list_hypervisors(f"?limit={10**40}")) == ["cn1"]
     for limit in ("-1", "x", "1.5", ""):
-        sqlite_hosts.request("GET", f"{HYPERVISORS}?limit={limit}", status=400)
-    assert hypervisor_names(sqlite_hosts.hypervisors("?limit=x", version="2.32")) == ["cn1"]
+        sqlite_host_api.request("GET", f"{HYPERVISORS}?limit={limit}", status=400)
+    assert hypervisor_names(sqlite_host_api.list_hypervisors("?limit=x", version="2.32")) == ["cn1"]
 
 
-def test_hypervisors_are_found_by_part_of_a_name(hosts):
+def test_hypervisors_are_found_by_part_of_a_name(host_api):
     for number, name in enumerate(("Alpha.example", "alpha_b", "beta%")):
-        hosts.report(number, hypervisor_hostname=name)
+        host_api.report_host(number, hypervisor_hostname=name)
 
     def find_names(part):
-        return hypervisor_names(hosts.hypervisors(f"?hypervisor_hostname_pattern={part}"))
+        return hypervisor_names(host_api.list_hypervisors(f"?hypervisor_hostname_pattern={part}"))
 
     assert find_names("ALPHA") == ["Alpha.example", "alpha_b"]
     assert find_names("_") == ["alpha_b"]
     assert find_names("%25") == ["beta%"]
-    missing = hosts.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=zz", status=404)
+    missing = host_api.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=zz", status=404)
     assert error_message(missing) == "No hypervisor matching 'zz' could be found."
 
 
-def test_name_search_cannot_be_paged(sqlite_hosts):
-    sqlite_hosts.report(1)
+def test_name_search_cannot_be_paged(sqlite_host_api):
+    sqlite_host_api.report_host(1)
     for page in ("limit=1", f"marker={node_uuid(1)}"):
         query = f"?hypervisor_hostname_pattern=cn&{page}"
-        answer = error_message(sqlite_hosts.request("GET", f"{HYPERVISORS}{query}", status=400))
+        answer = error_message(sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", status=400))
         assert "Paging over hypervisors" in answer
-    sqlite_hosts.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=", status=400)
+    sqlite_host_api.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=", status=400)
 
 
 @pytest.mark.all_databases
-def test_instances_are_shown_by_node_if_requested(hosts):
-    hosts.report(1, host="rack")
-    hosts.report(2, host="rack")
-    hosts.report(3)
-    hosts.record(ONE, "rack", "cn1", "web")
-    hosts.record(TWO, "rack", "cn2", "db")
-    hosts.record(THREE, "rack", None, "lost")
+def test_instances_are_shown_by_node_if_requested(host_api):
+    host_api.report_host(1, host="rack")
+    host_api.report_host(2, host="rack")
+    host_api.report_host(3)
+    host_api.record_instance(ONE, "rack", "cn1", "web")
+    host_api.record_instance(TWO, "rack", "cn2", "db")
+    host_api.record_instance(THREE, "rack", None, "lost")
     web, db, lost = (
         {"name": name, "uuid": uuid} for name, uuid in (("web", ONE), ("db", TWO), ("lost", THREE))
     )
-    hypervisors = hosts.hypervisors("?with_servers=true")
+    hypervisors = host_api.list_hypervisors("?with_servers=true")
     assert [hypervisor["servers"] for hypervisor in hypervisors] == [[lost, web], [db, lost], []]
-    detailed = hosts.hypervisors("/detail?with_servers=1&hypervisor_hostname_pattern=cn1")
+    detailed = host_api.list_hypervisors("/detail?with_servers=1&hypervisor_hostname_pattern=cn1")
     assert [one["servers"] for one in detailed] == [[lost, web]]
-    assert hosts.hypervisor(2, "?with_servers=yes")["servers"] == [db, lost]
-    assert "servers" not in hosts.hypervisor(2, "?with_servers=no")
-    before = hosts.hypervisors("?with_servers=true", version="2.74")
+    assert host_api.show_hypervisor(2, "?with_servers=yes")["servers"] == [db, lost]
+    assert "servers" not in host_api.show_hypervisor(2, "?with_servers=no")
+    before = host_api.list_hypervisors("?with_servers=true", version="2.74")
     assert [one.get("servers") for one in before] == [[lost, web], [db, lost], None]
 
 
-def test_search_and_servers_paths_exist_before_2_53(sqlite_hosts):
+def test_search_and_servers_paths_exist_before_2_53(sqlite_host_api):
     for number in (1, 2):
-        sqlite_hosts.report(number)
-    sqlite_hosts.record(ONE, "cn1", "cn1", "web")
+        sqlite_host_api.report_host(number)
+    sqlite_host_api.record_instance(ONE, "cn1", "cn1", "web")
 
-    def send(path, version="2.52", status=200):
-        answer = sqlite_hosts.request(
+    def send_get_request(path, version="2.52", status=200):
+        answer = sqlite_host_api.request(
             "GET", f"{HYPERVISORS}/{path}", version=version, status=status
         ).json
         return answer["hypervisors"] if status == 200 else answer["itemNotFound"]["message"]
@@ -256,31 +263,31 @@ def test_search_and_servers_paths_exist_before_2_53(sqlite_hosts):
         {"id": number, "hypervisor_hostname": f"cn{number}", "state": "up", "status": "enabled"}
         for number in (1, 2)
     ]
-    assert send("CN/search") == brief
-    assert send("2/search") == brief[1:]
-    assert send("cn/servers", version="2.1") == [
+    assert send_get_request("CN/search") == brief
+    assert send_get_request("2/search") == brief[1:]
+    assert send_get_request("cn/servers", version="2.1") == [
         {**brief[0], "servers": [{"name": "web", "uuid": ONE}]},
         brief[1],
     ]
     for path in ("zz/search", "zz/servers"):
-        assert send(path, status=404) == "No hypervisor matching 'zz' could be found."
+        assert send_get_request(path, status=404) == "No hypervisor matching 'zz' could be found."
     for path in ("cn/search", "cn/servers"):
-        send(path, version="2.53", status=404)
+        send_get_request(path, version="2.53", status=404)
 
 
-def test_invalid_parameters_are_rejected_from_2_53(sqlite_hosts):
-    sqlite_hosts.report(1)
+def test_invalid_parameters_are_rejected_from_2_53(sqlite_host_api):
+    sqlite_host_api.report_host(1)
     shown = f"/{node_uuid(1)}"
     for query in ("?x=1", "/detail?x=1", "?with_servers=perhaps", f"{shown}?with_servers=2"):
-        sqlite_hosts.request("GET", f"{HYPERVISORS}{query}", status=400)
+        sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", status=400)
     for query in (f"{shown}?limit=1", "?limit=1&limit=x"):
-        sqlite_hosts.request("GET", f"{HYPERVISORS}{query}", version="2.53", status=400)
+        sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", version="2.53", status=400)
     for query in ("?x=1", "?with_servers=perhaps", "/1?x=1"):
-        sqlite_hosts.request("GET", f"{HYPERVISORS}{query}", version="2.52")
+        sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", version="2.52")
 
 
-def test_unknown_hypervisor_is_404_and_invalid_uuid_400(sqlite_hosts):
-    sqlite_hosts.report(1)
+def test_unknown_hypervisor_is_404_and_invalid_uuid_400(sqlite_host_api):
+    sqlite_host_api.report_host(1)
     for name, version, status, expected in (
         (UNKNOWN, "2.53", 404, f"Hypervisor with ID '{UNKNOWN}' could not be found."),
         ("1", "2.53", 400, "Invalid uuid 1"),
@@ -291,25 +298,25 @@ def test_unknown_hypervisor_is_404_and_invalid_uuid_400(sqlite_hosts):
         for path in ("", "/uptime"):
             url = f"{HYPERVISORS}/{name}{path}"
             assert expected in error_message(
-                sqlite_hosts.request("GET", url, version=version, status=status)
+                sqlite_host_api.request("GET", url, version=version, status=status)
             )
 
 
-def test_node_without_a_service_is_not_listed(sqlite_hosts, sqlite_database):
+def test_node_without_a_service_is_not_listed(sqlite_host_api, sqlite_database):
     uuid = add_node(sqlite_database, "cn1")
-    assert sqlite_hosts.hypervisors() == []
-    sqlite_hosts.request("GET", f"{HYPERVISORS}/{uuid}", status=404)
+    assert sqlite_host_api.list_hypervisors() == []
+    sqlite_host_api.request("GET", f"{HYPERVISORS}/{uuid}", status=404)
 
 
-def test_statement_count_is_independent_of_hypervisors_and_instances(hosts):
+def test_statement_count_is_independent_of_hypervisors_and_instances(host_api):
     calls = ("?with_servers=true", "/detail?with_servers=true", "/statistics")
     counts = []
     for size in (2, 10):
-        hosts.report_many(size)
+        host_api.report_hosts(size)
         for number in range(size):
-            hosts.record(node_uuid(9000 + number), f"cn{number}")
-        with record_statements(hosts.app.app.services.database) as seen:
+            host_api.record_instance(node_uuid(9000 + number), f"cn{number}")
+        with record_statements(host_api.app.app.services.database) as seen:
             for query in calls:
-                hosts.request("GET", f"{HYPERVISORS}{query}", version="2.87")
+                host_api.request("GET", f"{HYPERVISORS}{query}", version="2.87")
         counts.append(len(seen))
     assert counts[0] == counts[1]

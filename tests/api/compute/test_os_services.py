@@ -13,24 +13,24 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 UNKNOWN = "e81d66a4-ddd3-4aba-8a84-171d1cb4d339"
 
 
-def test_service_keys_depend_on_the_version(sqlite_hosts):
-    sqlite_hosts.report(1)
+def test_service_keys_depend_on_the_version(sqlite_host_api):
+    sqlite_host_api.report_host(1)
     for version, kind, forced_down in (
         *(("2.1", int, False), ("2.10", int, False), ("2.11", int, True), ("2.52", int, True)),
         *(("2.53", str, True), ("2.69", str, True), ("2.96", str, True)),
     ):
-        service = sqlite_hosts.service(version=version)
+        service = sqlite_host_api.read_service(version=version)
         assert isinstance(service["id"], kind), version
         assert ("forced_down" in service) == forced_down, version
 
 
-def test_services_are_found_by_host_and_binary(hosts, database):
+def test_services_are_found_by_host_and_binary(host_api, database):
     for number in (1, 2):
-        hosts.report(number)
+        host_api.report_host(number)
     add_service(database, "cn1", "nova-scheduler")
 
     def find_services(query):
-        return [(service["host"], service["binary"]) for service in hosts.services(query)]
+        return [(service["host"], service["binary"]) for service in host_api.list_services(query)]
 
     compute, scheduler = ("cn1", "nova-compute"), ("cn1", "nova-scheduler")
     assert find_services("") == [compute, ("cn2", "nova-compute"), scheduler]
@@ -41,62 +41,67 @@ def test_services_are_found_by_host_and_binary(hosts, database):
     assert find_services("?host=&binary=") == find_services("")
 
 
-def test_service_zone_is_of_its_host_default_or_internal(hosts, api, database):
+def test_service_has_the_zone_of_its_host_or_the_default_or_internal_zone(
+    host_api, aggregate_api, database
+):
     for number in (1, 2):
-        hosts.report(number)
+        host_api.report_host(number)
     add_service(database, "cn1", "nova-scheduler")
-    zone, plain = api.make("zone", "east"), api.make("plain")
-    api.add_host(zone, "cn1")
+    zone, plain = (
+        aggregate_api.create_and_get_id("zone", "east"),
+        aggregate_api.create_and_get_id("plain"),
+    )
+    aggregate_api.add_host(zone, "cn1")
     for host in ("cn1", "cn2"):
-        api.add_host(plain, host)
-    assert [service["zone"] for service in hosts.services()] == ["east", "nova", "internal"]
+        aggregate_api.add_host(plain, host)
+    assert [service["zone"] for service in host_api.list_services()] == ["east", "nova", "internal"]
 
 
 def test_default_zone_name_is_configurable(sqlite_settings, make_app):
     settings = sqlite_settings.with_overrides({"DEFAULT.default_availability_zone": "az0"})
-    hosts = HostApi(make_app(settings, clock=lambda: NOW))
-    hosts.report(1)
-    assert hosts.service()["zone"] == "az0"
+    host_api = HostApi(make_app(settings, clock=lambda: NOW))
+    host_api.report_host(1)
+    assert host_api.read_service()["zone"] == "az0"
 
 
-def test_service_is_up_while_its_last_report_is_recent(sqlite_hosts):
+def test_service_is_up_while_its_last_report_is_recent(sqlite_host_api):
     for silent, state in ((0, "up"), (60, "up"), (61, "down")):
-        sqlite_hosts.report(1, silent=silent)
-        assert sqlite_hosts.service()["state"] == state, silent
+        sqlite_host_api.report_host(1, silent=silent)
+        assert sqlite_host_api.read_service()["state"] == state, silent
 
 
-def test_unknown_parameters_are_rejected_from_2_75(sqlite_hosts):
-    assert sqlite_hosts.services("?x=1", version="2.74") == []
-    sqlite_hosts.request("GET", f"{SERVICES}?x=1", version="2.75", status=400)
+def test_unknown_parameters_are_rejected_from_2_75(sqlite_host_api):
+    assert sqlite_host_api.list_services("?x=1", version="2.74") == []
+    sqlite_host_api.request("GET", f"{SERVICES}?x=1", version="2.75", status=400)
 
 
-def test_only_disabled_host_has_the_disabled_trait(hosts):
+def test_only_disabled_host_has_the_disabled_trait(host_api):
     for number in (1, 2):
-        hosts.report(number)
-    answer = hosts.change_service({"status": "disabled", "disabled_reason": "broken fan"})
+        host_api.report_host(number)
+    answer = host_api.change_service({"status": "disabled", "disabled_reason": "broken fan"})
     assert (answer["status"], answer["disabled_reason"], answer["state"]) == (
         *("disabled", "broken fan"),
         "up",
     )
-    assert answer == hosts.service()
-    assert (hosts.traits(1), hosts.traits(2)) == ({DISABLED}, set())
-    answer = hosts.change_service({"status": "enabled"})
+    assert answer == host_api.read_service()
+    assert (host_api.read_traits(1), host_api.read_traits(2)) == ({DISABLED}, set())
+    answer = host_api.change_service({"status": "enabled"})
     assert (answer["status"], answer["disabled_reason"]) == ("enabled", None)
-    assert hosts.traits(1) == set()
+    assert host_api.read_traits(1) == set()
 
 
-def test_forced_down_service_is_down_until_unset(hosts):
-    hosts.report(1)
-    answer = hosts.change_service({"forced_down": True})
+def test_forced_down_service_is_down_until_unset(host_api):
+    host_api.report_host(1)
+    answer = host_api.change_service({"forced_down": True})
     assert (answer["forced_down"], answer["state"], answer["status"]) == (True, "down", "enabled")
-    hosts.report(1)
-    assert hosts.service()["state"] == "down"
-    assert hosts.change_service({"forced_down": False})["state"] == "up"
+    host_api.report_host(1)
+    assert host_api.read_service()["state"] == "down"
+    assert host_api.change_service({"forced_down": False})["state"] == "up"
 
 
-def test_status_and_forced_down_change_together(sqlite_hosts):
-    sqlite_hosts.report(1)
-    answer = sqlite_hosts.change_service(
+def test_status_and_forced_down_can_be_changed_in_one_request(sqlite_host_api):
+    sqlite_host_api.report_host(1)
+    answer = sqlite_host_api.change_service(
         {"status": "disabled", "disabled_reason": "moved", "forced_down": "true"}
     )
     assert (answer["status"], answer["forced_down"], answer["disabled_reason"]) == (
@@ -119,65 +124,67 @@ WRONG_CHANGES = [
 ]
 
 
-def test_invalid_change_is_reported_and_changes_nothing(sqlite_hosts):
-    sqlite_hosts.report(1)
-    before = sqlite_hosts.service()
+def test_invalid_change_of_a_service_is_reported_and_changes_nothing(sqlite_host_api):
+    sqlite_host_api.report_host(1)
+    before = sqlite_host_api.read_service()
     for fields, expected in WRONG_CHANGES:
-        assert expected in sqlite_hosts.change_service(fields, status=400), fields
-    assert sqlite_hosts.service() == before
+        assert expected in sqlite_host_api.change_service(fields, status=400), fields
+    assert sqlite_host_api.read_service() == before
 
 
-def test_unknown_uuid_is_404_and_invalid_uuid_400(sqlite_hosts):
+def test_unknown_service_uuid_is_404_and_invalid_uuid_400(sqlite_host_api):
     body = {"status": "enabled"}
-    missing = sqlite_hosts.request("PUT", f"{SERVICES}/{UNKNOWN}", body, status=404)
+    missing = sqlite_host_api.request("PUT", f"{SERVICES}/{UNKNOWN}", body, status=404)
     assert error_message(missing) == f"Service {UNKNOWN} could not be found."
-    wrong = sqlite_hosts.request("PUT", f"{SERVICES}/7", body, status=400)
+    wrong = sqlite_host_api.request("PUT", f"{SERVICES}/7", body, status=400)
     assert error_message(wrong) == "Invalid uuid 7"
 
 
-def test_only_compute_services_can_be_changed_by_uuid(sqlite_hosts, sqlite_database):
+def test_only_compute_services_can_be_changed_by_uuid(sqlite_host_api, sqlite_database):
     add_service(sqlite_database, "cn1", "nova-scheduler")
-    answer = sqlite_hosts.change_service({"status": "disabled"}, status=400)
+    answer = sqlite_host_api.change_service({"status": "disabled"}, status=400)
     assert "Updating a nova-scheduler service is not supported" in answer
-    assert sqlite_hosts.service()["status"] == "enabled"
+    assert sqlite_host_api.read_service()["status"] == "enabled"
 
 
 @pytest.mark.all_databases
-def test_service_can_be_changed_by_name_before_2_53(hosts):
-    hosts.report(1)
+def test_service_can_be_changed_by_name_before_2_53(host_api):
+    host_api.report_host(1)
     named = {"host": "cn1", "binary": "nova-compute"}
-    answer = hosts.change_service_by_name(
+    answer = host_api.change_service_by_name(
         "disable-log-reason", version="2.1", disabled_reason="fan"
     ).json["service"]
     assert answer == {**named, "status": "disabled", "disabled_reason": "fan"}
-    assert hosts.service(version="2.1")["disabled_reason"] == "fan"
-    assert hosts.traits() == {DISABLED}
-    answer = hosts.change_service_by_name("enable", version="2.1").json["service"]
+    assert host_api.read_service(version="2.1")["disabled_reason"] == "fan"
+    assert host_api.read_traits() == {DISABLED}
+    answer = host_api.change_service_by_name("enable", version="2.1").json["service"]
     assert answer == {**named, "status": "enabled"}
-    assert (hosts.service()["disabled_reason"], hosts.traits()) == (None, set())
-    answer = hosts.change_service_by_name("disable", version="2.1").json["service"]
+    assert (host_api.read_service()["disabled_reason"], host_api.read_traits()) == (None, set())
+    answer = host_api.change_service_by_name("disable", version="2.1").json["service"]
     assert answer == {**named, "status": "disabled"}
-    assert (hosts.service()["status"], hosts.traits()) == ("disabled", {DISABLED})
-    answer = hosts.change_service_by_name("force-down", forced_down="1").json["service"]
+    assert (host_api.read_service()["status"], host_api.read_traits()) == ("disabled", {DISABLED})
+    answer = host_api.change_service_by_name("force-down", forced_down="1").json["service"]
     assert answer == {**named, "forced_down": True}
-    assert hosts.service()["state"] == "down"
+    assert host_api.read_service()["state"] == "down"
 
 
-def test_disabling_other_services_sets_no_trait(hosts, database):
-    hosts.report(1)
+def test_disabling_a_service_that_is_not_nova_compute_sets_no_trait(host_api, database):
+    host_api.report_host(1)
     add_service(database, "cn1", "nova-scheduler")
-    hosts.change_service_by_name("disable", binary="nova-scheduler")
-    states = {service["binary"]: service["status"] for service in hosts.services()}
+    host_api.change_service_by_name("disable", binary="nova-scheduler")
+    states = {service["binary"]: service["status"] for service in host_api.list_services()}
     assert states == {"nova-compute": "enabled", "nova-scheduler": "disabled"}
-    assert hosts.traits() == set()
+    assert host_api.read_traits() == set()
 
 
-def test_name_paths_exist_before_2_53_only(sqlite_hosts):
-    sqlite_hosts.report(1)
+def test_change_of_a_service_by_host_name_is_404_from_2_53(sqlite_host_api):
+    sqlite_host_api.report_host(1)
     for action in ("enable", "disable", "disable-log-reason", "force-down"):
-        sqlite_hosts.change_service_by_name(action, version="2.53", status=404)
-    sqlite_hosts.change_service_by_name("force-down", version="2.10", forced_down=True, status=404)
-    sqlite_hosts.change_service_by_name("stop", status=404)
+        sqlite_host_api.change_service_by_name(action, version="2.53", status=404)
+    sqlite_host_api.change_service_by_name(
+        "force-down", version="2.10", forced_down=True, status=404
+    )
+    sqlite_host_api.change_service_by_name("stop", status=404)
 
 
 WRONG_NAMED = [
@@ -192,19 +199,19 @@ WRONG_NAMED = [
 ]
 
 
-def test_invalid_change_by_name_is_reported(sqlite_hosts):
-    sqlite_hosts.report(1)
+def test_invalid_change_of_a_service_by_host_name_is_reported(sqlite_host_api):
+    sqlite_host_api.report_host(1)
     for action, fields, status, expected in WRONG_NAMED:
         assert expected in error_message(
-            sqlite_hosts.change_service_by_name(action, status=status, **fields)
+            sqlite_host_api.change_service_by_name(action, status=status, **fields)
         ), fields
 
 
-def test_statement_count_is_independent_of_services(hosts):
+def test_statement_count_is_independent_of_services(host_api):
     counts = []
     for size in (2, 12):
-        hosts.report_many(size)
-        with record_statements(hosts.app.app.services.database) as seen:
-            assert len(hosts.services()) == size
+        host_api.report_hosts(size)
+        with record_statements(host_api.app.app.services.database) as seen:
+            assert len(host_api.list_services()) == size
         counts.append(len(seen))
     assert counts[0] == counts[1] <= 3

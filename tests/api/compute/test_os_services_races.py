@@ -13,42 +13,46 @@ pytestmark = pytest.mark.all_databases
 FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 
 
-def select_destination(hosts, number):
+def select_destination(host_api, number):
     spec = {"project_id": "shop", "flavor": FLAVOR, "instance_uuids": [instance(number)]}
     body = {"request_spec": spec}
-    return hosts.app.post_json("/scheduler/v1/select_destinations", body, status="*").status_int
+    return host_api.app.post_json("/scheduler/v1/select_destinations", body, status="*").status_int
 
 
-def test_concurrent_deletion_and_claim_never_both_succeed(hosts):
+def test_concurrent_deletion_and_claim_never_both_succeed(host_api):
     for number in range(2):
-        hosts.report(1)
-        uuid = hosts.service()["id"]
+        host_api.report_host(1)
+        uuid = host_api.read_service()["id"]
         deleted, placed = run_concurrently(
             lambda uuid=uuid: (
-                hosts.request("DELETE", f"/os-services/{uuid}", status="*").status_int
+                host_api.request("DELETE", f"/os-services/{uuid}", status="*").status_int
             ),
-            lambda number=number: select_destination(hosts, number),
+            lambda number=number: select_destination(host_api, number),
         )
         assert (deleted, placed) in {(204, 409), (409, 200)}
-        providers = hosts.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
-        assert len(providers["resource_providers"]) == len(hosts.services()) == (deleted == 409)
-        assert len(hosts.hypervisors()) == (deleted == 409)
+        providers = host_api.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
+        assert (
+            len(providers["resource_providers"])
+            == len(host_api.list_services())
+            == (deleted == 409)
+        )
+        assert len(host_api.list_hypervisors()) == (deleted == 409)
         if placed == 200:
-            hosts.app.delete(f"/scheduler/v1/instances/{instance(number)}")
+            host_api.app.delete(f"/scheduler/v1/instances/{instance(number)}")
 
 
-def test_concurrent_deletion_and_report_leave_a_whole_host_or_none(hosts):
+def test_concurrent_deletion_and_report_leave_a_complete_host_or_none(host_api):
     for _ in range(2):
-        hosts.report(1)
-        uuid = hosts.service()["id"]
+        host_api.report_host(1)
+        uuid = host_api.read_service()["id"]
         deleted, _ = run_concurrently(
             lambda uuid=uuid: (
-                hosts.request("DELETE", f"/os-services/{uuid}", status="*").status_int
+                host_api.request("DELETE", f"/os-services/{uuid}", status="*").status_int
             ),
-            lambda: hosts.report(1, vcpus=16),
+            lambda: host_api.report_host(1, vcpus=16),
         )
         assert deleted == 204
-        providers = hosts.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
+        providers = host_api.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
         uuids = [provider["uuid"] for provider in providers["resource_providers"]]
         assert uuids in ([], [node_uuid(1)])
-        assert len(hosts.services()) == len(hosts.hypervisors()) == len(uuids)
+        assert len(host_api.list_services()) == len(host_api.list_hypervisors()) == len(uuids)

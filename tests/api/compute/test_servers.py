@@ -54,10 +54,10 @@ ADDED_FIELDS = {
 
 
 @pytest.mark.all_databases
-def test_server_shows_the_recorded_instance(servers):
-    servers.report(1)
-    servers.create_zone("west", "cn1")
-    servers.record(
+def test_server_shows_the_recorded_instance(server_api):
+    server_api.report_hosts(1)
+    server_api.create_zone("west", "cn1")
+    server_api.record_instance(
         1,
         host="cn1",
         node="node1",
@@ -67,7 +67,7 @@ def test_server_shows_the_recorded_instance(servers):
         flavor=FLAVOR,
         image={"id": "i1", "name": "win"},
     )
-    shown = servers.show(1)
+    shown = server_api.show(1)
     links = [link["href"] for link in (*shown["links"], *shown["image"]["links"])]
     paths = (f"{URL}/{instance(1)}", f"/compute/servers/{instance(1)}", "/compute/images/i1")
     assert all(link.endswith(path) for link, path in zip(links, paths, strict=True))
@@ -88,124 +88,124 @@ def test_server_shows_the_recorded_instance(servers):
         "OS-EXT-STS:task_state": "rebooting",
     }
     assert {key: shown[key] for key in expected} == expected
-    servers.record(1, later=5, host="cn1", vm_state="active")
-    later = servers.show(1)
+    server_api.record_instance(1, later=5, host="cn1", vm_state="active")
+    later = server_api.show(1)
     assert (later["created"], later["updated"]) == ("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z")
     assert later["progress"] == 0
-    (listed,) = servers.request("GET", "/detail?all_tenants=1").json["servers"]
+    (listed,) = server_api.request("GET", "/detail?all_tenants=1").json["servers"]
     later.pop("server_groups")
     assert listed == later
 
 
-def test_keys_depend_on_the_version(sqlite_servers):
-    sqlite_servers.record(1)
-    seen = set(sqlite_servers.show(1, version="2.1"))
+def test_keys_of_a_server_depend_on_the_version(sqlite_server_api):
+    sqlite_server_api.record_instance(1)
+    seen = set(sqlite_server_api.show(1, version="2.1"))
     for version, added in ADDED_FIELDS.items():
         before = f"2.{int(version.split('.')[1]) - 1}"
-        assert set(sqlite_servers.show(1, version=before)) == seen
-        seen = set(sqlite_servers.show(1, version=version))
+        assert set(sqlite_server_api.show(1, version=before)) == seen
+        seen = set(sqlite_server_api.show(1, version=version))
         assert added <= seen
-        assert not added & set(sqlite_servers.show(1, version=before))
+        assert not added & set(sqlite_server_api.show(1, version=before))
 
 
-def test_flavor_is_embedded_from_2_47(sqlite_servers):
-    sqlite_servers.record(1, flavor=FLAVOR)
-    old = sqlite_servers.show(1, version="2.46")["flavor"]
+def test_flavor_is_embedded_from_2_47(sqlite_server_api):
+    sqlite_server_api.record_instance(1, flavor=FLAVOR)
+    old = sqlite_server_api.show(1, version="2.46")["flavor"]
     assert old["id"] == "f1"
     assert old["links"][0]["href"].endswith("/compute/flavors/f1")
-    assert sqlite_servers.show(1, version="2.47")["flavor"] == EMBEDDED
+    assert sqlite_server_api.show(1, version="2.47")["flavor"] == EMBEDDED
 
 
-def test_known_fields_of_a_flavor_are_shown(sqlite_servers):
+def test_server_shows_the_recorded_fields_of_its_flavor(sqlite_server_api):
     for flavor, flavorid, name in [
         (None, "", ""),
         ("gone", "gone", "gone"),
         ({"name": "n"}, "", "n"),
         ({"id": 3}, "3", "3"),
     ]:
-        sqlite_servers.record(1, flavor=flavor)
-        assert sqlite_servers.show(1, version="2.46")["flavor"]["id"] == flavorid, flavor
-        embedded = sqlite_servers.show(1)["flavor"]
+        sqlite_server_api.record_instance(1, flavor=flavor)
+        assert sqlite_server_api.show(1, version="2.46")["flavor"]["id"] == flavorid, flavor
+        embedded = sqlite_server_api.show(1)["flavor"]
         assert (embedded["original_name"], embedded["ram"]) == (name, 0), flavor
 
 
-def test_server_without_host_has_no_zone(sqlite_servers):
-    sqlite_servers.record(1)
-    shown = sqlite_servers.show(1)
+def test_server_without_host_has_no_zone(sqlite_server_api):
+    sqlite_server_api.record_instance(1)
+    shown = sqlite_server_api.show(1)
     keys = ("hostId", "host_status", "OS-EXT-AZ:availability_zone", "image", "status")
     assert [shown[key] for key in keys] == ["", "", "", "", "UNKNOWN"]
     assert shown["OS-EXT-STS:power_state"] == 0
     assert "progress" not in shown
 
 
-def test_host_without_a_zone_is_in_the_default_zone(sqlite_servers):
-    sqlite_servers.record(1, host="unreported")
-    shown = sqlite_servers.show(1)
+def test_host_without_a_zone_is_in_the_default_zone(sqlite_server_api):
+    sqlite_server_api.record_instance(1, host="unreported")
+    shown = sqlite_server_api.show(1)
     assert (shown["OS-EXT-AZ:availability_zone"], shown["host_status"]) == ("nova", "UNKNOWN")
 
 
-def test_host_status_is_the_service_status(sqlite_servers):
-    sqlite_servers.report(1)
-    sqlite_servers.record(1, host="cn1")
-    assert sqlite_servers.show(1)["host_status"] == "UP"
-    sqlite_servers.now = NOW + timedelta(seconds=61)
-    assert sqlite_servers.show(1)["host_status"] == "UNKNOWN"
-    write = sqlite_servers.database.write
+def test_host_status_is_the_service_status(sqlite_server_api):
+    sqlite_server_api.report_hosts(1)
+    sqlite_server_api.record_instance(1, host="cn1")
+    assert sqlite_server_api.show(1)["host_status"] == "UP"
+    sqlite_server_api.now = NOW + timedelta(seconds=61)
+    assert sqlite_server_api.show(1)["host_status"] == "UNKNOWN"
+    write = sqlite_server_api.database.write
     write(lambda connection: service_changes.disable_service(connection, "cn1"))
-    assert sqlite_servers.show(1)["host_status"] == "MAINTENANCE"
+    assert sqlite_server_api.show(1)["host_status"] == "MAINTENANCE"
     write(
         lambda connection: service_changes.set_service_fields(connection, "cn1", forced_down=True)
     )
-    assert sqlite_servers.show(1)["host_status"] == "DOWN"
+    assert sqlite_server_api.show(1)["host_status"] == "DOWN"
 
 
-def test_server_shows_its_group_from_2_71(sqlite_servers):
+def test_server_shows_its_group_from_2_71(sqlite_server_api):
     body = {"server_group": {"name": "g", "policies": ["affinity"]}}
-    group = sqlite_servers.app.post_json("/compute/v2.1/os-server-groups", body).json
+    group = sqlite_server_api.app.post_json("/compute/v2.1/os-server-groups", body).json
     uuid = group["server_group"]["id"]
-    sqlite_servers.record(1, server_group=uuid)
-    assert sqlite_servers.show(1)["server_groups"] == [uuid]
-    assert "server_groups" not in sqlite_servers.show(1, version="2.70")
-    (listed,) = sqlite_servers.request("GET", "/detail?all_tenants=1").json["servers"]
+    sqlite_server_api.record_instance(1, server_group=uuid)
+    assert sqlite_server_api.show(1)["server_groups"] == [uuid]
+    assert "server_groups" not in sqlite_server_api.show(1, version="2.70")
+    (listed,) = sqlite_server_api.request("GET", "/detail?all_tenants=1").json["servers"]
     assert "server_groups" not in listed
 
 
-def test_claimed_selection_is_a_building_server(servers):
-    servers.report(1)
+def test_claimed_selection_is_a_building_server(server_api):
+    server_api.report_hosts(1)
     spec = {"project_id": "shop", "instance_uuids": [instance(1)], "flavor": FLAVOR}
-    servers.app.post_json("/scheduler/v1/select_destinations", {"request_spec": spec})
-    shown = servers.show(1)
+    server_api.app.post_json("/scheduler/v1/select_destinations", {"request_spec": spec})
+    shown = server_api.show(1)
     assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("BUILD", "cn1")
     assert shown["flavor"]["original_name"] == "m1"
 
 
-def test_projects_see_their_servers_without_hosts(servers):
-    servers.report(1)
-    servers.record(1, host="cn1")
-    servers.record(2, host="cn1", project_id="bank")
-    servers.record(3, host="cn1", project_id=None)
-    own = servers.show(1, **READER)
+def test_projects_see_only_their_servers_and_no_hosts(server_api):
+    server_api.report_hosts(1)
+    server_api.record_instance(1, host="cn1")
+    server_api.record_instance(2, host="cn1", project_id="bank")
+    server_api.record_instance(3, host="cn1", project_id=None)
+    own = server_api.show(1, **READER)
     assert own["hostId"]
     private = {key for key in own if key.startswith("OS-EXT-SRV-ATTR") or key == "host_status"}
     assert private == {"OS-EXT-SRV-ATTR:hostname"}
-    assert not any("SRV-ATTR" in key for key in servers.show(1, version="2.89", **READER))
+    assert not any("SRV-ATTR" in key for key in server_api.show(1, version="2.89", **READER))
     for number in (2, 3):
-        hidden = servers.request("GET", f"/{instance(number)}", status=404, **READER)
+        hidden = server_api.request("GET", f"/{instance(number)}", status=404, **READER)
         answer = f"Instance {instance(number)} could not be found."
         assert hidden.json["itemNotFound"]["message"] == answer
-        assert servers.show(number)["name"] == f"s{number}"
-    assert servers.names("", **READER) == ["s1"]
+        assert server_api.show(number)["name"] == f"s{number}"
+    assert server_api.list_names("", **READER) == ["s1"]
 
 
-def test_unknown_server_is_404(servers):
+def test_unknown_server_is_404(server_api):
     for uuid in [instance(9), "nonsense"]:
-        assert servers.request("GET", f"/{uuid}", status=404).json["itemNotFound"]["code"] == 404, (
-            uuid
-        )
+        assert (
+            server_api.request("GET", f"/{uuid}", status=404).json["itemNotFound"]["code"] == 404
+        ), uuid
 
 
-def test_servers_are_read_only(sqlite_servers):
-    sqlite_servers.record(1)
+def test_servers_are_read_only(sqlite_server_api):
+    sqlite_server_api.record_instance(1)
     for method, path, body in [
         ("POST", "/v2.1/servers", {"server": {"name": "x", "flavorRef": "1"}}),
         ("PUT", f"/v2.1/servers/{instance(1)}", {"server": {"name": "x"}}),
@@ -213,27 +213,27 @@ def test_servers_are_read_only(sqlite_servers):
         ("POST", f"/v2.1/servers/{instance(1)}/action", {"os-stop": None}),
     ]:
         below = path.removeprefix("/v2.1/servers")
-        answer = sqlite_servers.request(method, below, body, status=403)
+        answer = sqlite_server_api.request(method, below, body, status=403)
         assert "cannot be created, changed or deleted" in error_message(answer), path
         assert "/scheduler/v1/instances" in error_message(answer), path
-        assert sqlite_servers.request(method, below, body, token="", status=401), path
-        assert sqlite_servers.names() == ["s1"], path
+        assert sqlite_server_api.request(method, below, body, token="", status=401), path
+        assert sqlite_server_api.list_names() == ["s1"], path
 
 
-def test_statement_count_is_independent_of_servers(sqlite_servers):
+def test_statement_count_is_independent_of_servers(sqlite_server_api):
     counts = set()
     for number in range(1, 5):
-        sqlite_servers.report(number)
-        sqlite_servers.record(number, host=f"cn{number}")
-        with record_statements(sqlite_servers.database) as listing:
-            sqlite_servers.request("GET", "/detail?all_tenants=1")
-        with record_statements(sqlite_servers.database) as showing:
-            sqlite_servers.show(number)
+        sqlite_server_api.report_hosts(number)
+        sqlite_server_api.record_instance(number, host=f"cn{number}")
+        with record_statements(sqlite_server_api.database) as listing:
+            sqlite_server_api.request("GET", "/detail?all_tenants=1")
+        with record_statements(sqlite_server_api.database) as showing:
+            sqlite_server_api.show(number)
         counts.add((len(listing), len(showing)))
     assert counts == {(3, 4)}
 
 
-def test_listing_all_projects_requires_an_administrator(sqlite_servers):
+def test_listing_all_projects_requires_an_administrator(sqlite_server_api):
     for path, rule in [("", "index"), ("/detail", "detail")]:
-        others = sqlite_servers.request("GET", f"{path}?all_tenants=1", status=403, **READER)
+        others = sqlite_server_api.request("GET", f"{path}?all_tenants=1", status=403, **READER)
         assert f"{rule}:get_all_tenants" in error_message(others), (path, rule)

@@ -9,21 +9,23 @@ from tests.support.scheduling import instance
 
 
 @pytest.fixture
-def cloud(servers):
+def five_servers(server_api):
     """Five servers, each created a second after the last, except two of the same second."""
-    servers.report(1, 2)
-    servers.create_zone("west", "cn1")
+    server_api.report_hosts(1, 2)
+    server_api.create_zone("west", "cn1")
     flavor = {"flavorid": "f1", "name": "m1"}
-    servers.record(1, host="cn1", node="n1", vm_state="active", flavor=flavor)
-    servers.record(2, later=1, host="cn2", node="n2", vm_state="stopped", image="i1")
-    servers.record(3, later=1, vm_state="ERROR", task_state="deleting", display_name="Web-3")
-    servers.record(4, later=2, host="cn2", vm_state="active", task_state="rebooting")
-    servers.record(5, later=3, project_id="bank", user_id="eve", flavor="f2")
-    return servers
+    server_api.record_instance(1, host="cn1", node="n1", vm_state="active", flavor=flavor)
+    server_api.record_instance(2, later=1, host="cn2", node="n2", vm_state="stopped", image="i1")
+    server_api.record_instance(
+        3, later=1, vm_state="ERROR", task_state="deleting", display_name="Web-3"
+    )
+    server_api.record_instance(4, later=2, host="cn2", vm_state="active", task_state="rebooting")
+    server_api.record_instance(5, later=3, project_id="bank", user_id="eve", flavor="f2")
+    return server_api
 
 
 @pytest.mark.all_databases
-def test_list_is_filtered_by_any_recorded_field(cloud):
+def test_servers_are_filtered_by_any_recorded_field(five_servers):
     for query, names in {
         "": ["s5", "s4", "Web-3", "s2", "s1"],
         "name=s": ["s5", "s4", "s2", "s1"],
@@ -63,11 +65,11 @@ def test_list_is_filtered_by_any_recorded_field(cloud):
         "created_at=2026-01-01T12:00:03": ["s5"],
         "host=cn2&status=SHUTOFF": ["s2"],
     }.items():
-        assert cloud.names(f"all_tenants=1&{query}") == names, query
+        assert five_servers.list_names(f"all_tenants=1&{query}") == names, query
 
 
 @pytest.mark.all_databases
-def test_list_is_sorted_and_paged_in_the_requested_order(cloud):
+def test_servers_are_sorted_and_paged_in_the_requested_order(five_servers):
     everyone = "all_tenants=1"
     for query, names in {
         "sort_key=created_at&sort_dir=asc": ["s1", "s2", "Web-3", "s4", "s5"],
@@ -84,36 +86,36 @@ def test_list_is_sorted_and_paged_in_the_requested_order(cloud):
         "sort_key=uuid&sort_dir=asc": ["s1", "s2", "Web-3", "s4", "s5"],
         "sort_key=key_name": ["s5", "s4", "Web-3", "s2", "s1"],
     }.items():
-        assert cloud.names(f"{everyone}&{query}") == names, query
+        assert five_servers.list_names(f"{everyone}&{query}") == names, query
         path, read = f"?{everyone}&{query}&limit=2", []
         while path:
-            answer = cloud.request("GET", path).json
+            answer = five_servers.request("GET", path).json
             read += [each["name"] for each in answer["servers"]]
             (link,) = answer.get("servers_links", [None])
             path = link and link["href"].partition("/v2.1/servers")[2]
         assert read == names, query
 
 
-def test_marker_need_not_match_the_filter(cloud):
-    assert cloud.names(f"all_tenants=1&marker={instance(3)}") == ["s2", "s1"]
-    assert cloud.names(f"marker={instance(3)}", **READER) == ["s2", "s1"]
+def test_marker_need_not_match_the_filter(five_servers):
+    assert five_servers.list_names(f"all_tenants=1&marker={instance(3)}") == ["s2", "s1"]
+    assert five_servers.list_names(f"marker={instance(3)}", **READER) == ["s2", "s1"]
     for marker in (instance(9), "nonsense"):
-        answer = cloud.request("GET", f"?marker={marker}", status=400)
+        answer = five_servers.request("GET", f"?marker={marker}", status=400)
         assert error_message(answer) == f"marker [{marker}] not found"
-    cloud.request("GET", f"?marker={instance(5)}", status=400, **READER)
+    five_servers.request("GET", f"?marker={instance(5)}", status=400, **READER)
 
 
-def test_page_has_at_most_the_maximum(cloud, monkeypatch):
+def test_page_of_servers_has_at_most_the_maximum_number(five_servers, monkeypatch):
     monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
-    assert cloud.names() == ["s5", "s4"]
-    assert cloud.names("all_tenants=1&limit=9") == ["s5", "s4"]
-    assert cloud.names("all_tenants=1&limit=0") == []
-    link = cloud.request("GET", "/detail?all_tenants=1").json["servers_links"][0]["href"]
+    assert five_servers.list_names() == ["s5", "s4"]
+    assert five_servers.list_names("all_tenants=1&limit=9") == ["s5", "s4"]
+    assert five_servers.list_names("all_tenants=1&limit=0") == []
+    link = five_servers.request("GET", "/detail?all_tenants=1").json["servers_links"][0]["href"]
     assert f"/v2.1/servers/detail?all_tenants=1&marker={instance(4)}" in link
 
 
-def test_filter_matching_no_record_lists_nothing(sqlite_servers):
-    sqlite_servers.record(1)
+def test_filter_matching_no_record_lists_nothing(sqlite_server_api):
+    sqlite_server_api.record_instance(1)
     for query in [
         "ip=10.0.0.1",
         "key_name=k",
@@ -125,14 +127,14 @@ def test_filter_matching_no_record_lists_nothing(sqlite_servers):
         "config_drive=true",
         "launch_index=3",
     ]:
-        assert sqlite_servers.names(f"all_tenants=1&{query}") == [], query
-        assert sqlite_servers.request("GET", f"/detail?all_tenants=1&{query}").json == {
+        assert sqlite_server_api.list_names(f"all_tenants=1&{query}") == [], query
+        assert sqlite_server_api.request("GET", f"/detail?all_tenants=1&{query}").json == {
             "servers": []
         }, query
 
 
-def test_filter_matching_every_record_lists_all(sqlite_servers):
-    sqlite_servers.record(1)
+def test_filter_matching_every_record_lists_all(sqlite_server_api):
+    sqlite_server_api.record_instance(1)
     for query in [
         "deleted=False",
         "locked=no",
@@ -141,10 +143,10 @@ def test_filter_matching_every_record_lists_all(sqlite_servers):
         "config_drive=0",
         "progress=0",
     ]:
-        assert sqlite_servers.names(f"all_tenants=1&{query}") == ["s1"], query
+        assert sqlite_server_api.list_names(f"all_tenants=1&{query}") == ["s1"], query
 
 
-def test_invalid_query_is_400(sqlite_servers):
+def test_invalid_query_is_400(sqlite_server_api):
     for query, expected in [
         ("all_tenants=x", "all_tenants must be a boolean"),
         ("locked=x", "locked must be a boolean"),
@@ -161,40 +163,40 @@ def test_invalid_query_is_400(sqlite_servers):
         ("bogus=1", "bogus"),
     ]:
         for path in ("", "/detail"):
-            answer = sqlite_servers.request("GET", f"{path}?{query}", status=400)
+            answer = sqlite_server_api.request("GET", f"{path}?{query}", status=400)
             assert expected in error_message(answer), (query, expected)
 
 
 ODD_NAMES = ["a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"]
 
 
-def test_name_search_compares_characters_exactly(servers):
+def test_name_search_compares_characters_exactly(server_api):
     for number, name in enumerate(ODD_NAMES, start=1):
-        servers.record(number, display_name=name)
+        server_api.record_instance(number, display_name=name)
     for part in ["%", "_", ".*", "(", "%_\\", "ö", "Ö"]:
         query = {"all_tenants": "1", "name": part}
-        rows = servers.app.get("/compute/v2.1/servers", query).json["servers"]
+        rows = server_api.app.get("/compute/v2.1/servers", query).json["servers"]
         assert {row["name"] for row in rows} == {name for name in ODD_NAMES if part in name}, part
 
 
-def test_statuses_can_be_repeated_or_unknown(sqlite_servers):
-    sqlite_servers.record(1, vm_state="active")
+def test_status_filter_can_be_repeated_or_unknown(sqlite_server_api):
+    sqlite_server_api.record_instance(1, vm_state="active")
     query = "&".join(f"status=ACTIVE&status=other{number}" for number in range(1000))
-    assert sqlite_servers.names(f"all_tenants=1&{query}") == ["s1"]
+    assert sqlite_server_api.list_names(f"all_tenants=1&{query}") == ["s1"]
 
 
-def test_parameters_depend_on_the_version(sqlite_servers):
+def test_filters_of_servers_depend_on_the_version(sqlite_server_api):
     for before, version, query in (
         ("2.74", "2.75", "bogus=1"),
         ("2.74", "2.95", "pinned_availability_zone=x"),
     ):
-        sqlite_servers.request("GET", f"?{query}", version=before)
-        sqlite_servers.request("GET", f"?{query}", version=version, status=400)
-    sqlite_servers.request("GET", "?pinned_availability_zone=x", version="2.96")
+        sqlite_server_api.request("GET", f"?{query}", version=before)
+        sqlite_server_api.request("GET", f"?{query}", version=version, status=400)
+    sqlite_server_api.request("GET", "?pinned_availability_zone=x", version="2.96")
 
 
 @pytest.mark.all_databases
-def test_other_users_can_use_some_filters(cloud):
+def test_project_users_can_use_only_some_filters(five_servers):
     own = ["s4", "Web-3", "s2", "s1"]
     for query, names in {
         "name=s1": ["s1"],
@@ -208,15 +210,19 @@ def test_other_users_can_use_some_filters(cloud):
         "availability_zone=west": ["s1"],
         "locked=true": [],
     }.items():
-        assert cloud.names(query, **READER) == names, query
-    assert cloud.names("vm_state=stopped", version="2.82", **READER) == own
-    assert cloud.names("locked=true", version="2.72", **READER) == own
-    sorted_by_host = cloud.request("GET", "?sort_key=host", status=403, **READER)
+        assert five_servers.list_names(query, **READER) == names, query
+    assert five_servers.list_names("vm_state=stopped", version="2.82", **READER) == own
+    assert five_servers.list_names("locked=true", version="2.72", **READER) == own
+    sorted_by_host = five_servers.request("GET", "?sort_key=host", status=403, **READER)
     assert "Only administrators" in error_message(sorted_by_host)
 
 
-def test_list_without_all_tenants_is_of_the_own_project(cloud):
-    assert cloud.names("") == []
-    assert cloud.names("project_id=bank") == []
-    assert cloud.names("all_tenants=0") == []
-    assert cloud.names("all_tenants=") == cloud.names("all_tenants=True") == cloud.names()
+def test_servers_of_the_own_project_are_listed_without_all_tenants(five_servers):
+    assert five_servers.list_names("") == []
+    assert five_servers.list_names("project_id=bank") == []
+    assert five_servers.list_names("all_tenants=0") == []
+    assert (
+        five_servers.list_names("all_tenants=")
+        == five_servers.list_names("all_tenants=True")
+        == five_servers.list_names()
+    )

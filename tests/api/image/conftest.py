@@ -20,7 +20,7 @@ class ImageApi:
     def create(self, attributes=None, status=201, **headers):
         return self.app.post_json(URL, attributes or {}, headers=headers, status=status)
 
-    def make(self, name=None, attributes=None, **headers):
+    def create_and_get_uuid(self, name=None, attributes=None, **headers):
         """Create an image and return its uuid."""
         fields = {} if name is None else {"name": name}
         return self.create({**fields, **(attributes or {})}, **headers).json["id"]
@@ -28,12 +28,12 @@ class ImageApi:
     def show(self, uuid, status=200, **headers):
         return self.app.get(f"{URL}/{uuid}", headers=headers, status=status)
 
-    def names(self, query="", **headers):
+    def list_names(self, query="", **headers):
         """Return the names of the listed images, in order."""
-        answer = self.list(query, **headers)
+        answer = self.list_images(query, **headers)
         return [image["name"] for image in answer.json["images"]]
 
-    def list(self, query="", status=200, **headers):
+    def list_images(self, query="", status=200, **headers):
         return self.app.get(f"{URL}?{query}", headers=headers, status=status)
 
     def patch(self, uuid, *operations, status=200, media_type=CURRENT, **headers):
@@ -48,7 +48,7 @@ class ImageApi:
     def delete(self, uuid, status=204, **headers):
         return self.app.delete(f"{URL}/{uuid}", headers=headers, status=status)
 
-    def call(self, method, path, body=None, status=200, **headers):
+    def send_request(self, method, path, body=None, status=200, **headers):
         """Send a request for a path below the images."""
         if body is None:
             return self.app.request(f"{URL}/{path}", method=method, headers=headers, status=status)
@@ -57,10 +57,10 @@ class ImageApi:
 
 
 @pytest.fixture
-def api(app):
+def image_api(app):
     return ImageApi(app)
 
 
 @pytest.fixture
-def sqlite_api(sqlite_app):
+def sqlite_image_api(sqlite_app):
     return ImageApi(sqlite_app)

@@ -7,33 +7,42 @@ from tests.api.image.conftest import SHOP
 
 
 @pytest.mark.all_databases
-def test_tags_are_added_and_removed(api):
-    uuid = api.make("image", {"tags": ["first"]})
+def test_tags_are_added_and_removed(image_api):
+    uuid = image_api.create_and_get_uuid("image", {"tags": ["first"]})
     for tag in ("second", "first", "with%20blank", "Second", "%C3%BC" * 255):
-        answer = api.app.put(f"/image/v2/images/{uuid}/tags/{tag}", status=204)
+        answer = image_api.app.put(f"/image/v2/images/{uuid}/tags/{tag}", status=204)
         assert answer.body == b""
-    assert api.show(uuid).json["tags"] == ["Second", "first", "second", "with blank", "ü" * 255]
-    api.app.delete(f"/image/v2/images/{uuid}/tags/second", status=204)
-    assert api.show(uuid).json["tags"] == ["Second", "first", "with blank", "ü" * 255]
-    shown = api.call("DELETE", f"{uuid}/tags/second", status=404).json["message"]
+    assert image_api.show(uuid).json["tags"] == [
+        "Second",
+        "first",
+        "second",
+        "with blank",
+        "ü" * 255,
+    ]
+    image_api.app.delete(f"/image/v2/images/{uuid}/tags/second", status=204)
+    assert image_api.show(uuid).json["tags"] == ["Second", "first", "with blank", "ü" * 255]
+    shown = image_api.send_request("DELETE", f"{uuid}/tags/second", status=404).json["message"]
     assert "second" in shown
 
 
-def test_tag_of_an_unknown_image_is_404(sqlite_api):
-    sqlite_api.call("PUT", "nothing/tags/x", status=404)
-    sqlite_api.call("DELETE", "nothing/tags/x", status=404)
+def test_tag_of_an_unknown_image_is_404(sqlite_image_api):
+    sqlite_image_api.send_request("PUT", "nothing/tags/x", status=404)
+    sqlite_image_api.send_request("DELETE", "nothing/tags/x", status=404)
 
 
-def test_invalid_tag_is_rejected(sqlite_api):
+def test_invalid_tag_is_rejected(sqlite_image_api):
     for tag in ["x" * 256, "x%20", "%0A"]:
-        uuid = sqlite_api.make()
-        assert "tag" in sqlite_api.call("PUT", f"{uuid}/tags/{tag}", status=400).json["message"], (
-            tag
-        )
-        assert sqlite_api.show(uuid).json["tags"] == [], tag
+        uuid = sqlite_image_api.create_and_get_uuid()
+        assert (
+            "tag"
+            in sqlite_image_api.send_request("PUT", f"{uuid}/tags/{tag}", status=400).json[
+                "message"
+            ]
+        ), tag
+        assert sqlite_image_api.show(uuid).json["tags"] == [], tag
 
 
-def test_only_the_owner_changes_tags(api):
-    uuid = api.make("public", {"visibility": "public"})
-    api.call("PUT", f"{uuid}/tags/x", status=403, **SHOP)
-    api.call("DELETE", f"{uuid}/tags/x", status=403, **SHOP)
+def test_only_the_owner_changes_tags(image_api):
+    uuid = image_api.create_and_get_uuid("public", {"visibility": "public"})
+    image_api.send_request("PUT", f"{uuid}/tags/x", status=403, **SHOP)
+    image_api.send_request("DELETE", f"{uuid}/tags/x", status=403, **SHOP)

@@ -18,8 +18,8 @@ BASE = {
 }
 
 
-def test_minimal_image_has_every_attribute(api):
-    answer = api.create({})
+def test_minimal_image_has_every_attribute(image_api):
+    answer = image_api.create({})
     image = answer.json
     assert set(image) == BASE
     assert (image["status"], image["visibility"], image["owner"]) == ("queued", "shared", "admin")
@@ -35,7 +35,7 @@ def test_minimal_image_has_every_attribute(api):
 
 
 @pytest.mark.all_databases
-def test_image_is_shown_as_it_was_created(api):
+def test_image_is_shown_as_it_was_created(image_api):
     fields = {
         "id": UUID,
         "name": "Windows",
@@ -54,23 +54,23 @@ def test_image_is_shown_as_it_was_created(api):
         "os_distro": "win",
         "ütf 💿": "\t\n'\"\\",
     }
-    image = api.create(fields).json
+    image = image_api.create(fields).json
     assert image == {**image, **fields, "tags": ["a", "b"]}
-    assert api.show(UUID).json == image
-    assert api.show(UUID.upper()).json == image
+    assert image_api.show(UUID).json == image
+    assert image_api.show(UUID.upper()).json == image
 
 
-def test_duplicate_image_id_is_409(api):
-    api.create({"id": UUID})
-    answer = api.create({"id": UUID.upper(), "x": "y"}, status=409).json
+def test_duplicate_image_id_is_409(image_api):
+    image_api.create({"id": UUID})
+    answer = image_api.create({"id": UUID.upper(), "x": "y"}, status=409).json
     assert answer["title"] == "Conflict"
     assert UUID in answer["message"]
-    assert "x" not in api.show(UUID).json
-    api.delete(UUID)
-    assert api.create({"id": UUID}).json["id"] == UUID
+    assert "x" not in image_api.show(UUID).json
+    image_api.delete(UUID)
+    assert image_api.create({"id": UUID}).json["id"] == UUID
 
 
-def test_invalid_attribute_is_rejected_with_its_path(sqlite_api):
+def test_invalid_attribute_is_rejected_with_its_path(sqlite_image_api):
     for attributes, expected in [
         ({"id": "x"}, "$.id"),
         ({"name": "n" * 256}, "$.name"),
@@ -89,160 +89,162 @@ def test_invalid_attribute_is_rejected_with_its_path(sqlite_api):
         ({"blank ": "x"}, "blank "),
         ({"kernel_id": "x"}, "$.kernel_id"),
     ]:
-        answer = sqlite_api.create(attributes, status=400).json
+        answer = sqlite_image_api.create(attributes, status=400).json
         assert answer["code"] == "400 Bad Request", attributes
         assert expected in answer["message"], attributes
-        assert sqlite_api.names() == [], attributes
+        assert sqlite_image_api.list_names() == [], attributes
 
 
-def test_body_that_is_no_object_is_rejected(sqlite_app):
+def test_image_body_that_is_no_object_is_rejected(sqlite_app):
     for body in [[], "x", 5, None]:
         sqlite_app.post_json(URL, body, status=400)
     sqlite_app.post(URL, b"{}", content_type="text/plain", status=415)
 
 
-def test_read_only_attributes_are_forbidden(sqlite_api):
+def test_read_only_attributes_are_forbidden(sqlite_image_api):
     read_only = [
         *("status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value"),
         *("created_at", "updated_at", "self", "file", "schema", "direct_url"),
     ]
-    uuid = sqlite_api.make()
+    uuid = sqlite_image_api.create_and_get_uuid()
     for name in [*read_only, "location", "deleted", "os_glance_importing"]:
         word = "read-only" if name in read_only else "reserved"
         value = {"status": "active", "created_at": TIME, "updated_at": TIME}.get(name)
         value = value or (5 if name in {"size", "virtual_size"} else "x")
-        answer = sqlite_api.create({name: value}, status=403).json
+        answer = sqlite_image_api.create({name: value}, status=403).json
         assert answer["message"] == f"Attribute '{name}' is {word}.", name
         for operation in ("add", "replace", "remove"):
             change = {"op": operation, "path": f"/{name}", "value": value}
-            rejection = sqlite_api.patch(uuid, change, status=403).json
+            rejection = sqlite_image_api.patch(uuid, change, status=403).json
             assert rejection["message"] == answer["message"], name
 
 
-def test_null_kernel_id_is_no_kernel(api):
-    image = api.create({"kernel_id": None, "ramdisk_id": UUID}).json
+def test_null_kernel_id_is_no_kernel(image_api):
+    image = image_api.create({"kernel_id": None, "ramdisk_id": UUID}).json
     assert "kernel_id" not in image
     assert image["ramdisk_id"] == UUID
 
 
-def test_image_has_at_most_128_properties_and_tags(api):
+def test_image_has_at_most_128_properties_and_tags(image_api):
     many = {f"p{number}": "x" for number in range(128)}
-    uuid = api.make("full", many)
-    assert "properties" in api.create({**many, "more": "x"}, status=413).json["message"]
+    uuid = image_api.create_and_get_uuid("full", many)
+    assert "properties" in image_api.create({**many, "more": "x"}, status=413).json["message"]
     more = {"op": "add", "path": "/more", "value": "x"}
-    assert api.patch(uuid, more, status=413).json["code"] == "413 Request Entity Too Large"
-    api.patch(uuid, {"op": "remove", "path": "/p0"}, more)
+    assert image_api.patch(uuid, more, status=413).json["code"] == "413 Request Entity Too Large"
+    image_api.patch(uuid, {"op": "remove", "path": "/p0"}, more)
     tags = [f"t{number}" for number in range(128)]
-    api.patch(uuid, {"op": "replace", "path": "/tags", "value": tags})
-    assert "tags" in api.call("PUT", f"{uuid}/tags/more", status=413).json["message"]
-    api.call("PUT", f"{uuid}/tags/t0", status=204)
+    image_api.patch(uuid, {"op": "replace", "path": "/tags", "value": tags})
+    assert "tags" in image_api.send_request("PUT", f"{uuid}/tags/more", status=413).json["message"]
+    image_api.send_request("PUT", f"{uuid}/tags/t0", status=204)
 
 
-def test_properties_have_a_limited_number_of_characters(api):
+def test_properties_have_a_limited_number_of_characters(image_api):
     half = MAX_IMAGE_PROPERTY_CHARACTERS // 2 - 2
-    uuid = api.make("large", {"p1": "x" * half, "p2": "\u00e9" * half})
+    uuid = image_api.create_and_get_uuid("large", {"p1": "x" * half, "p2": "\u00e9" * half})
     last = {"op": "replace", "path": "/p2", "value": "x" * (half + 1)}
-    assert "property characters" in api.patch(uuid, last, status=413).json["message"]
+    assert "property characters" in image_api.patch(uuid, last, status=413).json["message"]
     wide = {"p1": "x" * half, "p2": "x" * half, "p3": ""}
-    assert "property characters" in api.create(wide, status=413).json["message"]
+    assert "property characters" in image_api.create(wide, status=413).json["message"]
 
 
-def test_deleted_image_is_removed_with_its_properties(api):
-    uuid = api.make("gone", {"a": "b", "tags": ["t"]})
-    api.delete(uuid)
-    answer = api.show(uuid, status=404).json
+def test_deleted_image_is_removed_with_its_properties(image_api):
+    uuid = image_api.create_and_get_uuid("gone", {"a": "b", "tags": ["t"]})
+    image_api.delete(uuid)
+    answer = image_api.show(uuid, status=404).json
     assert answer == {
         "message": f"No image found with ID {uuid}",
         "code": "404 Not Found",
         "title": "Not Found",
     }
-    api.delete(uuid, status=404)
-    assert api.names() == []
+    image_api.delete(uuid, status=404)
+    assert image_api.list_names() == []
 
 
-def test_protected_image_cannot_be_deleted(api):
-    uuid = api.make("kept", {"protected": True})
-    assert "is protected" in api.delete(uuid, status=403).json["message"]
-    api.patch(uuid, {"op": "replace", "path": "/protected", "value": False})
-    api.delete(uuid)
+def test_protected_image_cannot_be_deleted(image_api):
+    uuid = image_api.create_and_get_uuid("kept", {"protected": True})
+    assert "is protected" in image_api.delete(uuid, status=403).json["message"]
+    image_api.patch(uuid, {"op": "replace", "path": "/protected", "value": False})
+    image_api.delete(uuid)
 
 
-def test_queued_image_cannot_be_deactivated(api):
-    uuid = api.make()
+def test_queued_image_cannot_be_deactivated(image_api):
+    uuid = image_api.create_and_get_uuid()
     for action in ["deactivate", "reactivate"]:
-        answer = api.call("POST", f"{uuid}/actions/{action}", status=403).json
+        answer = image_api.send_request("POST", f"{uuid}/actions/{action}", status=403).json
         assert answer["message"] == f"Not allowed to {action} image in status 'queued'"
-        api.call("POST", f"{UUID}/actions/{action}", status=404)
+        image_api.send_request("POST", f"{UUID}/actions/{action}", status=404)
 
 
 @pytest.mark.all_databases
-def test_active_image_is_deactivated_and_reactivated(api):
+def test_active_image_is_deactivated_and_reactivated(image_api):
     formats = {"disk_format": "raw", "container_format": "bare"}
-    uuid = api.make("active", {"visibility": "public", **formats})
+    uuid = image_api.create_and_get_uuid("active", {"visibility": "public", **formats})
     octets = "application/octet-stream"
-    api.app.put(f"/image/v2/images/{uuid}/file", b"", content_type=octets, status=204)
+    image_api.app.put(f"/image/v2/images/{uuid}/file", b"", content_type=octets, status=204)
     for _ in range(2):
-        api.app.post(f"/image/v2/images/{uuid}/actions/deactivate", status=204)
-        assert api.show(uuid).json["status"] == "deactivated"
-    api.call("GET", f"{uuid}/file", status=403, **SHOP)
-    api.call("POST", f"{uuid}/actions/deactivate", status=403, **SHOP)
+        image_api.app.post(f"/image/v2/images/{uuid}/actions/deactivate", status=204)
+        assert image_api.show(uuid).json["status"] == "deactivated"
+    image_api.send_request("GET", f"{uuid}/file", status=403, **SHOP)
+    image_api.send_request("POST", f"{uuid}/actions/deactivate", status=403, **SHOP)
     for _ in range(2):
-        api.app.post(f"/image/v2/images/{uuid}/actions/reactivate", status=204)
-        assert api.show(uuid).json["status"] == "active"
+        image_api.app.post(f"/image/v2/images/{uuid}/actions/reactivate", status=204)
+        assert image_api.show(uuid).json["status"] == "active"
 
 
-def test_images_of_other_projects_are_404_or_403(api):
+def test_images_of_other_projects_are_404_or_403(image_api):
     uuids = {
-        visibility: api.make(visibility, {"visibility": visibility, "owner": "shop"})
+        visibility: image_api.create_and_get_uuid(
+            visibility, {"visibility": visibility, "owner": "shop"}
+        )
         for visibility in ("public", "community", "shared", "private")
     }
     change = {"op": "add", "path": "/a", "value": "b"}
     for visibility, uuid in uuids.items():
         seen = visibility in {"public", "community"}
-        assert api.show(uuid, **SHOP).json["name"] == visibility
-        api.show(uuid, status=200 if seen else 404, **BANK)
+        assert image_api.show(uuid, **SHOP).json["name"] == visibility
+        image_api.show(uuid, status=200 if seen else 404, **BANK)
         rejected_status = 403 if seen else 404
-        api.patch(uuid, change, status=rejected_status, **BANK)
-        api.call("PUT", f"{uuid}/tags/t", status=rejected_status, **BANK)
-        api.delete(uuid, status=rejected_status, **BANK)
-        api.patch(uuid, change, **SHOP)
-        api.delete(uuid, **SHOP)
+        image_api.patch(uuid, change, status=rejected_status, **BANK)
+        image_api.send_request("PUT", f"{uuid}/tags/t", status=rejected_status, **BANK)
+        image_api.delete(uuid, status=rejected_status, **BANK)
+        image_api.patch(uuid, change, **SHOP)
+        image_api.delete(uuid, **SHOP)
 
 
-def test_only_an_administrator_sets_another_owner(api):
-    assert api.create({}, **SHOP).json["owner"] == "shop"
-    assert api.create({"owner": "shop"}, **SHOP).json["owner"] == "shop"
-    api.create({"owner": "bank"}, status=403, **SHOP)
-    api.create({"owner": None}, status=403, **SHOP)
-    assert api.create({"owner": "bank"}).json["owner"] == "bank"
-    nobodys = api.create({"owner": None}).json
+def test_only_an_administrator_sets_another_owner(image_api):
+    assert image_api.create({}, **SHOP).json["owner"] == "shop"
+    assert image_api.create({"owner": "shop"}, **SHOP).json["owner"] == "shop"
+    image_api.create({"owner": "bank"}, status=403, **SHOP)
+    image_api.create({"owner": None}, status=403, **SHOP)
+    assert image_api.create({"owner": "bank"}).json["owner"] == "bank"
+    nobodys = image_api.create({"owner": None}).json
     assert nobodys["owner"] is None
-    api.show(nobodys["id"], status=404, **SHOP)
+    image_api.show(nobodys["id"], status=404, **SHOP)
 
 
-def test_only_an_administrator_makes_an_image_public(api):
-    answer = api.create({"visibility": "public"}, status=403, **SHOP).json
+def test_only_an_administrator_makes_an_image_public(image_api):
+    answer = image_api.create({"visibility": "public"}, status=403, **SHOP).json
     assert "public" in answer["message"]
-    uuid = api.make("mine", {"visibility": "community"}, **SHOP)
+    uuid = image_api.create_and_get_uuid("mine", {"visibility": "community"}, **SHOP)
     publish = {"op": "replace", "path": "/visibility", "value": "public"}
-    api.patch(uuid, publish, status=403, **SHOP)
-    api.patch(uuid, publish)
-    api.patch(uuid, {"op": "replace", "path": "/name", "value": "still mine"}, **SHOP)
-    assert api.show(uuid).json["visibility"] == "public"
+    image_api.patch(uuid, publish, status=403, **SHOP)
+    image_api.patch(uuid, publish)
+    image_api.patch(uuid, {"op": "replace", "path": "/name", "value": "still mine"}, **SHOP)
+    assert image_api.show(uuid).json["visibility"] == "public"
 
 
-def test_glance_owner_rule_is_supported(app_with_rules):
+def test_glance_owner_rule_is_supported(make_app_with_rules):
     """The rule is from glance's sample of policies."""
     check = "role:admin or (role:member and project_id:%(project_id)s and project_id:%(owner)s)"
-    api = ImageApi(app_with_rules({"add_image": check}))
-    assert api.create({}, **SHOP).json["owner"] == "shop"
+    image_api = ImageApi(make_app_with_rules({"add_image": check}))
+    assert image_api.create({}, **SHOP).json["owner"] == "shop"
 
 
-def test_publish_and_list_all_rules_are_configurable(app_with_rules):
+def test_publish_and_list_all_rules_are_configurable(make_app_with_rules):
     rules = {"publicize_image": "role:publisher", "context_is_admin": "role:auditor"}
-    api = ImageApi(app_with_rules(rules))
-    api.create({"visibility": "public"}, status=403, **SHOP)
-    api.create({"visibility": "public"}, **{**SHOP, "X-Roles": "member,publisher"})
-    hidden = api.make("hidden", **SHOP)
-    api.show(hidden, status=404, **BANK)
-    api.show(hidden, **{**BANK, "X-Roles": "reader,auditor"})
+    image_api = ImageApi(make_app_with_rules(rules))
+    image_api.create({"visibility": "public"}, status=403, **SHOP)
+    image_api.create({"visibility": "public"}, **{**SHOP, "X-Roles": "member,publisher"})
+    hidden = image_api.create_and_get_uuid("hidden", **SHOP)
+    image_api.show(hidden, status=404, **BANK)
+    image_api.show(hidden, **{**BANK, "X-Roles": "reader,auditor"})

@@ -9,71 +9,73 @@ BYTES = "application/octet-stream"
 FORMATS = {"disk_format": "raw", "container_format": "bare"}
 
 
-def upload(api, uuid, data, status, kind=BYTES, **headers):
+def upload_image_data(image_api, uuid, data, status, kind=BYTES, **headers):
     path = f"/image/v2/images/{uuid}/file"
-    return api.app.put(path, data, content_type=kind, headers=headers, status=status)
+    return image_api.app.put(path, data, content_type=kind, headers=headers, status=status)
 
 
-def test_empty_upload_activates_the_image(api):
-    uuid = api.make("empty", FORMATS)
-    before = api.show(uuid).json
+def test_empty_upload_activates_the_image(image_api):
+    uuid = image_api.create_and_get_uuid("empty", FORMATS)
+    before = image_api.show(uuid).json
     assert (before["status"], before["size"]) == ("queued", None)
-    assert api.app.get(f"/image/v2/images/{uuid}/file", status=204).body == b""
-    assert upload(api, uuid, b"", 204).body == b""
-    after = api.show(uuid).json
+    assert image_api.app.get(f"/image/v2/images/{uuid}/file", status=204).body == b""
+    assert upload_image_data(image_api, uuid, b"", 204).body == b""
+    after = image_api.show(uuid).json
     assert (after["status"], after["size"]) == ("active", 0)
-    assert api.names("status=active") == ["empty"]
-    assert api.call("GET", f"{uuid}/file", status=204).body == b""
-    upload(api, "nothing", b"", 404)
-    api.call("GET", f"{uuid}x/file", status=404)
+    assert image_api.list_names("status=active") == ["empty"]
+    assert image_api.send_request("GET", f"{uuid}/file", status=204).body == b""
+    upload_image_data(image_api, "nothing", b"", 404)
+    image_api.send_request("GET", f"{uuid}x/file", status=404)
 
 
-def test_image_is_uploaded_once_and_keeps_its_formats(api):
-    uuid = api.make("once", FORMATS)
-    upload(api, uuid, b"", 204)
-    answer = upload(api, uuid, b"", 409).json
+def test_image_accepts_only_one_upload_and_then_no_change_of_its_formats(image_api):
+    uuid = image_api.create_and_get_uuid("once", FORMATS)
+    upload_image_data(image_api, uuid, b"", 204)
+    answer = upload_image_data(image_api, uuid, b"", 409).json
     assert answer["message"] == (
         f"Image {uuid} is active: data can be uploaded only to a queued image."
     )
     change = {"op": "replace", "path": "/disk_format", "value": "qcow2"}
-    assert "queued image" in api.patch(uuid, change, status=403).json["message"]
+    assert "queued image" in image_api.patch(uuid, change, status=403).json["message"]
 
 
-def test_image_without_formats_stays_queued(sqlite_api):
+def test_image_without_formats_stays_queued(sqlite_image_api):
     for names in [(), ("disk_format",), ("container_format",)]:
-        uuid = sqlite_api.make("vague", {name: FORMATS[name] for name in names})
+        uuid = sqlite_image_api.create_and_get_uuid(
+            "vague", {name: FORMATS[name] for name in names}
+        )
         missing = " and ".join(sorted(FORMATS.keys() - set(names)))
-        answer = upload(sqlite_api, uuid, b"", 400).json
+        answer = upload_image_data(sqlite_image_api, uuid, b"", 400).json
         assert answer["message"] == f"Set {missing} of image {uuid} before uploading its data.", (
             names
         )
-        assert sqlite_api.show(uuid).json["status"] == "queued", names
+        assert sqlite_image_api.show(uuid).json["status"] == "queued", names
 
 
-def test_data_upload_is_rejected_with_a_message(api):
+def test_data_upload_is_rejected_with_a_message(image_api):
     for size in [1, 100_000]:
-        uuid = api.make("full")
-        answer = upload(api, uuid, b"\0" * size, 413).json
+        uuid = image_api.create_and_get_uuid("full")
+        answer = upload_image_data(image_api, uuid, b"\0" * size, 413).json
         assert answer["code"] == "413 Request Entity Too Large", size
         assert "No image data is stored here" in answer["message"], size
-        assert api.show(uuid).json["status"] == "queued", size
+        assert image_api.show(uuid).json["status"] == "queued", size
 
 
-def test_chunked_data_upload_is_rejected(sqlite_api):
-    uuid = sqlite_api.make("chunked", FORMATS)
+def test_chunked_data_upload_is_rejected(sqlite_image_api):
+    uuid = sqlite_image_api.create_and_get_uuid("chunked", FORMATS)
     environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
     for data, status in ((b"x" * 70_000, 413), (b"", 204)):
-        request = sqlite_api.app.RequestClass.blank(
+        request = sqlite_image_api.app.RequestClass.blank(
             f"/image/v2/images/{uuid}/file", method="PUT", environ=environ
         )
         request.body_file = BytesIO(data)
         request.headers["Content-Type"] = BYTES
         request.headers["X-Auth-Token"] = "admin"
         request.environ.pop("CONTENT_LENGTH", None)
-        sqlite_api.app.do_request(request, status=status)
+        sqlite_image_api.app.do_request(request, status=status)
 
 
-def test_too_large_data_upload_is_rejected_with_the_same_message(make_app, sqlite_settings):
+def test_too_large_upload_is_rejected_as_no_data_is_stored(make_app, sqlite_settings):
     settings = sqlite_settings.with_overrides({"api.max_request_body_size": 1024})
     app = make_app(settings)
     uuid = app.post_json("/image/v2/images", {}).json["id"]
@@ -82,28 +84,30 @@ def test_too_large_data_upload_is_rejected_with_the_same_message(make_app, sqlit
     assert "No image data is stored here" in answer["message"]
 
 
-def test_other_content_types_are_415(sqlite_api):
+def test_upload_with_another_content_type_is_415(sqlite_image_api):
     for kind in ["application/json", "text/plain"]:
-        upload(sqlite_api, sqlite_api.make(), b"x", 415, kind)
+        upload_image_data(sqlite_image_api, sqlite_image_api.create_and_get_uuid(), b"x", 415, kind)
 
 
-def test_owner_uploads_and_viewer_downloads(api):
-    public = api.make("public", {"visibility": "public", "owner": "shop", **FORMATS})
-    private = api.make("private", {"visibility": "private", "owner": "shop"})
-    upload(api, public, b"", 204, **SHOP)
-    upload(api, public, b"", 403, **BANK)
-    upload(api, private, b"", 404, **BANK)
-    api.call("GET", f"{public}/file", status=204, **BANK)
-    api.call("GET", f"{private}/file", status=404, **BANK)
+def test_owner_uploads_and_viewer_downloads(image_api):
+    public = image_api.create_and_get_uuid(
+        "public", {"visibility": "public", "owner": "shop", **FORMATS}
+    )
+    private = image_api.create_and_get_uuid("private", {"visibility": "private", "owner": "shop"})
+    upload_image_data(image_api, public, b"", 204, **SHOP)
+    upload_image_data(image_api, public, b"", 403, **BANK)
+    upload_image_data(image_api, private, b"", 404, **BANK)
+    image_api.send_request("GET", f"{public}/file", status=204, **BANK)
+    image_api.send_request("GET", f"{private}/file", status=404, **BANK)
 
 
-def test_import_is_not_served(sqlite_app):
+def test_no_import_methods_and_stores_are_offered(sqlite_app):
     assert sqlite_app.get("/image/v2/info/import").json["import-methods"]["value"] == []
     sqlite_app.get("/image/v2/info/stores", status=404)
 
 
-def test_members_are_rejected_with_the_alternatives(sqlite_api):
-    uuid, app = sqlite_api.make("shared"), sqlite_api.app
+def test_image_members_are_rejected_with_a_hint_at_community_visibility(sqlite_image_api):
+    uuid, app = sqlite_image_api.create_and_get_uuid("shared"), sqlite_image_api.app
     for answer in (
         app.get(f"/image/v2/images/{uuid}/members", status=404),
         app.post(f"/image/v2/images/{uuid}/members", status=404),

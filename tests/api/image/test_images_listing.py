@@ -33,7 +33,7 @@ class HourlyClock:
 
 
 @pytest.fixture
-def hourly_api(settings):
+def image_api_with_hourly_clock(settings):
     """A client of a server whose clock advances by an hour at each reading."""
     application = create_app(settings, clock=HourlyClock())
     yield ImageApi(Client(application))
@@ -41,7 +41,7 @@ def hourly_api(settings):
 
 
 @pytest.fixture
-def cloud(api):
+def api_with_various_images(image_api):
     """Images with every kind of attribute, all created in the same second."""
     for name, attributes in {
         "a": {"os_distro": "win", "tags": ["x", "y"], "disk_format": "raw", "min_ram": 5},
@@ -49,13 +49,13 @@ def cloud(api):
         "c, d": {"os_distro": "win", "a.b": "1", "protected": True, "owner": "shop"},
         "hidden": {"os_distro": "win", "os_hidden": True},
     }.items():
-        api.make(name, attributes)
-    return api
+        image_api.create_and_get_uuid(name, attributes)
+    return image_api
 
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_filter_returns_matching_images(cloud):
+def test_filter_returns_matching_images(api_with_various_images):
     for query, names in [
         ("", {"a", "b", "c, d"}),
         ("name=a", {"a"}),
@@ -97,29 +97,29 @@ def test_filter_returns_matching_images(cloud):
         ("name=a&name=b", {"b"}),
     ]:
         pairs = [tuple(pair.split("=", 1)) for pair in query.split("&") if pair]
-        assert set(cloud.names(urlencode(pairs))) == names, query
+        assert set(api_with_various_images.list_names(urlencode(pairs))) == names, query
 
 
-def test_id_filter_ignores_case(cloud):
-    uuids = [image["id"] for image in cloud.list().json["images"]]
-    assert len(cloud.names(f"id=in:{uuids[0].upper()},{uuids[1]}")) == 2
-    assert len(cloud.names(f"id={uuids[2].upper()}")) == 1
+def test_id_filter_ignores_case(api_with_various_images):
+    uuids = [image["id"] for image in api_with_various_images.list_images().json["images"]]
+    assert len(api_with_various_images.list_names(f"id=in:{uuids[0].upper()},{uuids[1]}")) == 2
+    assert len(api_with_various_images.list_names(f"id={uuids[2].upper()}")) == 1
 
 
-def test_size_filters_compare_numbers(cloud):
-    cloud.app.app.services.database.write(
+def test_size_filters_compare_numbers(api_with_various_images):
+    api_with_various_images.app.app.services.database.write(
         lambda connection: connection.execute(
             update(images).where(images.c.name == "b").values(size=5_000_000_000)
         )
     )
-    assert cloud.names("size_min=5000000000&size_max=5000000000") == ["b"]
-    assert cloud.names("size_min=5000000001") == []
-    assert cloud.names("size=5000000000") == ["b"]
-    (image,) = cloud.list("name=b").json["images"]
+    assert api_with_various_images.list_names("size_min=5000000000&size_max=5000000000") == ["b"]
+    assert api_with_various_images.list_names("size_min=5000000001") == []
+    assert api_with_various_images.list_names("size=5000000000") == ["b"]
+    (image,) = api_with_various_images.list_images("name=b").json["images"]
     assert image["size"] == 5_000_000_000
 
 
-def test_invalid_query_is_rejected_with_its_name(sqlite_api):
+def test_invalid_query_is_rejected_with_its_name(sqlite_image_api):
     for query, expected in [
         ("limit=-1", "limit"),
         ("limit=1.5", "limit"),
@@ -146,15 +146,17 @@ def test_invalid_query_is_rejected_with_its_name(sqlite_api):
         ("self=/v2/images/x", "self"),
         ("tags=x", "tags"),
     ]:
-        answer = sqlite_api.list(query, status=400).json
+        answer = sqlite_image_api.list_images(query, status=400).json
         assert answer["code"] == "400 Bad Request", query
         assert expected in answer["message"], query
 
 
-def test_time_filters_compare_times(hourly_api):
+def test_time_filters_compare_times(image_api_with_hourly_clock):
     for name in "abcd":
-        hourly_api.make(name)  # created at 13, 15, 17 and 19 o'clock
-    services = hourly_api.app.app.services
+        image_api_with_hourly_clock.create_and_get_uuid(
+            name
+        )  # created at 13, 15, 17 and 19 o'clock
+    services = image_api_with_hourly_clock.app.app.services
     times = {name: START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
     for name, created in times.items():
         services.database.write(
@@ -178,21 +180,21 @@ def test_time_filters_compare_times(hourly_api):
         ("updated_at=gte:2026-01-02", ""),
         ("created_at=gt:2026-01-01T13:00:00&updated_at=lt:2026-01-01T18:00:00", "bc"),
     ]:
-        assert sorted(hourly_api.names(query)) == list(names), query
+        assert sorted(image_api_with_hourly_clock.list_names(query)) == list(names), query
 
 
-def test_newest_images_are_listed_first(hourly_api):
+def test_newest_images_are_listed_first(image_api_with_hourly_clock):
     for name in "abc":
-        hourly_api.make(name)
-    assert hourly_api.names() == ["c", "b", "a"]
-    assert hourly_api.names("sort_dir=asc") == ["a", "b", "c"]
+        image_api_with_hourly_clock.create_and_get_uuid(name)
+    assert image_api_with_hourly_clock.list_names() == ["c", "b", "a"]
+    assert image_api_with_hourly_clock.list_names("sort_dir=asc") == ["a", "b", "c"]
 
 
-def test_images_are_sorted_as_requested(hourly_api):
-    hourly_api.make(None, {"disk_format": "iso"})
-    hourly_api.make("a", {"disk_format": "raw"})
-    hourly_api.make("c")
-    hourly_api.make("b", {"disk_format": "raw"})
+def test_images_are_sorted_as_requested(image_api_with_hourly_clock):
+    image_api_with_hourly_clock.create_and_get_uuid(None, {"disk_format": "iso"})
+    image_api_with_hourly_clock.create_and_get_uuid("a", {"disk_format": "raw"})
+    image_api_with_hourly_clock.create_and_get_uuid("c")
+    image_api_with_hourly_clock.create_and_get_uuid("b", {"disk_format": "raw"})
     for query, names in [
         ("sort=name:asc", [None, "a", "b", "c"]),
         ("sort=name", ["c", "b", "a", None]),
@@ -203,21 +205,21 @@ def test_images_are_sorted_as_requested(hourly_api):
         ("sort=created_at:asc", [None, "a", "c", "b"]),
         ("sort=size,name:asc", [None, "a", "b", "c"]),
     ]:
-        assert hourly_api.names(query) == names, query
+        assert image_api_with_hourly_clock.list_names(query) == names, query
 
 
 @pytest.mark.all_databases
 @pytest.mark.property
-def test_pages_are_linked_and_hold_every_image_once(api):
+def test_pages_are_linked_and_hold_every_image_once(image_api):
     rng = Dice.numbered(7)
     for number in range(23):
         attributes = {"tags": ["t"]} if number % 5 else {"tags": ["t"], "disk_format": "raw"}
         if rng.random() < 0.3:
             attributes["disk_format"] = "qcow2"
-        api.make(rng.choice([None, "same", f"n{number}"]), attributes)
-    whole = api.list("tag=t&sort=disk_format:asc,name:desc").json["images"]
+        image_api.create_and_get_uuid(rng.choice([None, "same", f"n{number}"]), attributes)
+    whole = image_api.list_images("tag=t&sort=disk_format:asc,name:desc").json["images"]
     assert len(whole) == 23
-    page = api.list("tag=t&sort=disk_format:asc,name:desc&limit=4").json
+    page = image_api.list_images("tag=t&sort=disk_format:asc,name:desc&limit=4").json
     assert parse_qs(urlsplit(page["first"]).query) == {
         "tag": ["t"],
         "sort": ["disk_format:asc,name:desc"],
@@ -228,47 +230,49 @@ def test_pages_are_linked_and_hold_every_image_once(api):
     while "next" in page:
         assert len(page["images"]) == 4
         assert page["next"].startswith("/v2/images?")
-        page = api.app.get(f"/image{page['next']}").json
+        page = image_api.app.get(f"/image{page['next']}").json
         assert page["first"].startswith("/v2/images?")
         assert "marker" not in page["first"]
         listed += page["images"]
     assert listed == whole
 
 
-def test_last_page_has_no_next_link(api):
+def test_last_page_has_no_next_link(image_api):
     for name in "ab":
-        api.make(name)
-    page = api.list("limit=2").json
+        image_api.create_and_get_uuid(name)
+    page = image_api.list_images("limit=2").json
     assert len(page["images"]) == 2
     assert "next" not in page
-    page = api.list().json
+    page = image_api.list_images().json
     assert (page["first"], "next" in page) == ("/v2/images", False)
-    assert api.list("limit=0").json["images"] == []
+    assert image_api.list_images("limit=0").json["images"] == []
 
 
-def test_default_page_size_is_25(sqlite_api):
+def test_default_page_size_is_25(sqlite_image_api):
     for _ in range(26):
-        sqlite_api.make()
-    page = sqlite_api.list().json
+        sqlite_image_api.create_and_get_uuid()
+    page = sqlite_image_api.list_images().json
     assert len(page["images"]) == 25
     assert "next" in page
-    assert len(sqlite_api.list("limit=100000").json["images"]) == 26
+    assert len(sqlite_image_api.list_images("limit=100000").json["images"]) == 26
 
 
 @pytest.fixture
-def two_projects(api):
+def images_of_two_projects(image_api):
     """Images of two projects, of every visibility."""
     for owner in ("shop", "bank"):
         for visibility in ("public", "community", "shared", "private"):
-            api.make(f"{owner} {visibility}", {"owner": owner, "visibility": visibility})
-    return api
+            image_api.create_and_get_uuid(
+                f"{owner} {visibility}", {"owner": owner, "visibility": visibility}
+            )
+    return image_api
 
 
 OWN = {f"shop {visibility}" for visibility in ("public", "community", "shared", "private")}
 
 
 @pytest.mark.slow
-def test_list_shows_images_visible_to_the_project_or_administrator(two_projects):
+def test_list_shows_images_visible_to_the_project_or_administrator(images_of_two_projects):
     for query, names in [
         ("", OWN | {"bank public"}),
         ("visibility=public", {"shop public", "bank public"}),
@@ -280,32 +284,37 @@ def test_list_shows_images_visible_to_the_project_or_administrator(two_projects)
         ("owner=bank", {"bank public"}),
         ("owner=bank&visibility=private", set()),
     ]:
-        assert set(two_projects.names(query, **SHOP)) == names, query
-    assert len(two_projects.names()) == 8
-    assert set(two_projects.names("visibility=private")) == {"shop private", "bank private"}
-    assert len(two_projects.names("visibility=shared")) == 2
+        assert set(images_of_two_projects.list_names(query, **SHOP)) == names, query
+    assert len(images_of_two_projects.list_names()) == 8
+    assert set(images_of_two_projects.list_names("visibility=private")) == {
+        "shop private",
+        "bank private",
+    }
+    assert len(images_of_two_projects.list_names("visibility=shared")) == 2
 
 
 @pytest.mark.all_databases
-def test_marker_must_be_visible_to_the_project(two_projects):
-    uuids = {image["name"]: image["id"] for image in two_projects.list().json["images"]}
-    two_projects.list(f"marker={uuids['bank private']}", status=400, **SHOP)
-    two_projects.list(f"marker={uuids['bank community']}", **SHOP)
-    two_projects.list(f"marker={uuids['shop private']}", status=400, **BANK)
+def test_marker_must_be_visible_to_the_project(images_of_two_projects):
+    uuids = {
+        image["name"]: image["id"] for image in images_of_two_projects.list_images().json["images"]
+    }
+    images_of_two_projects.list_images(f"marker={uuids['bank private']}", status=400, **SHOP)
+    images_of_two_projects.list_images(f"marker={uuids['bank community']}", **SHOP)
+    images_of_two_projects.list_images(f"marker={uuids['shop private']}", status=400, **BANK)
 
 
-def test_statement_count_is_independent_of_images(api):
+def test_statement_count_is_independent_of_images(image_api):
     for number in (2, 8):
         for other in range(number):
-            api.make(f"{number}-{other}", {"a": "b", "c": "d", "tags": ["t"]})
-        marker = api.list("sort=name:asc&limit=1").json["images"][0]["id"]
-        with record_statements(api.app.app.services.database) as seen:
-            api.list(f"sort=name:asc&limit=1000&a=b&tag=t&marker={marker}")
+            image_api.create_and_get_uuid(f"{number}-{other}", {"a": "b", "c": "d", "tags": ["t"]})
+        marker = image_api.list_images("sort=name:asc&limit=1").json["images"][0]["id"]
+        with record_statements(image_api.app.app.services.database) as seen:
+            image_api.list_images(f"sort=name:asc&limit=1000&a=b&tag=t&marker={marker}")
         assert len(seen) == 4  # the marker, images, properties, tags
 
 
 @pytest.fixture
-def large_images(api):
+def api_with_large_images(image_api):
     """Sixty images, five of every six with the maximum size of properties."""
 
     def write_rows(connection):
@@ -321,19 +330,19 @@ def large_images(api):
             )
             add_image(connection, image)
 
-    api.app.app.services.database.write(write_rows)
-    return api
+    image_api.app.app.services.database.write(write_rows)
+    return image_api
 
 
 @pytest.mark.all_databases
-def test_pages_of_large_images_are_shorter(large_images):
+def test_pages_of_large_images_are_shorter(api_with_large_images):
     pages, address = [], "/v2/images?limit=1000&sort=name:asc&tag=t"
-    large_images.list("limit=1")
-    with record_statements(large_images.app.app.services.database) as seen:
-        large_images.app.get(f"/image{address}")
+    api_with_large_images.list_images("limit=1")
+    with record_statements(api_with_large_images.app.app.services.database) as seen:
+        api_with_large_images.app.get(f"/image{address}")
     assert len(seen) == 3  # images, properties, tags
     while address:
-        answer = large_images.app.get(f"/image{address}")
+        answer = api_with_large_images.app.get(f"/image{address}")
         pages.append([image["name"] for image in answer.json["images"]])
         assert len(answer.body) < 1.1 * MAX_IMAGE_PAGE_CHARACTERS
         address = answer.json.get("next")
@@ -341,16 +350,16 @@ def test_pages_of_large_images_are_shorter(large_images):
     assert [name for page in pages for name in page] == [f"n{number:02}" for number in range(60)]
 
 
-def test_page_of_large_images_has_at_least_one(large_images, monkeypatch):
+def test_page_of_large_images_has_at_least_one(api_with_large_images, monkeypatch):
     monkeypatch.setattr("placement_sched.store.images.MAX_IMAGE_PAGE_CHARACTERS", 1)
-    page = large_images.list("limit=1000&sort=name:desc").json
+    page = api_with_large_images.list_images("limit=1000&sort=name:desc").json
     assert [image["name"] for image in page["images"]] == ["n59"]
-    page = large_images.app.get(f"/image{page['next']}").json
+    page = api_with_large_images.app.get(f"/image{page['next']}").json
     assert [image["name"] for image in page["images"]] == ["n58"]
 
 
-def test_limit_applies_to_pages_of_large_images(large_images):
+def test_limit_applies_to_pages_of_large_images(api_with_large_images):
     for limit in (5, 30):
-        page = large_images.list(f"limit={limit}&sort=name:asc").json
+        page = api_with_large_images.list_images(f"limit={limit}&sort=name:asc").json
         assert len(page["images"]) == limit
         assert page["next"].endswith(uuid_of(f"image-{limit - 1}"))

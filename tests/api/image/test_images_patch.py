@@ -14,18 +14,18 @@ def operation_document(operation, path, *value):
 
 
 @pytest.fixture
-def uuid(api):
-    return api.make("image", {"a": "1", "b/c~d": "2", "tags": ["t"]})
+def image_uuid(image_api):
+    return image_api.create_and_get_uuid("image", {"a": "1", "b/c~d": "2", "tags": ["t"]})
 
 
 @pytest.fixture
-def image_uuid(sqlite_api):
-    return sqlite_api.make("image", {"a": "1"})
+def sqlite_image_uuid(sqlite_image_api):
+    return sqlite_image_api.create_and_get_uuid("image", {"a": "1"})
 
 
-def test_properties_are_added_replaced_and_removed(api, uuid):
-    answer = api.patch(
-        uuid,
+def test_properties_of_an_image_can_be_added_replaced_and_removed(image_api, image_uuid):
+    answer = image_api.patch(
+        image_uuid,
         operation_document("add", "/trait:CUSTOM_X", "required"),
         operation_document("add", "/with.dots", ""),
         operation_document("add", "/a", "over"),
@@ -37,16 +37,18 @@ def test_properties_are_added_replaced_and_removed(api, uuid):
     assert (image["trait:CUSTOM_X"], image["with.dots"]) == ("required", "")
     assert (image["a"], image["b/c~d"]) == ("over", "new")
     assert "short-lived" not in image
-    assert api.show(uuid).json == image
-    api.patch(uuid, operation_document("remove", "/b~1c~0d"), operation_document("remove", "/a"))
-    assert not {"a", "b/c~d"} & api.show(uuid).json.keys()
+    assert image_api.show(image_uuid).json == image
+    image_api.patch(
+        image_uuid, operation_document("remove", "/b~1c~0d"), operation_document("remove", "/a")
+    )
+    assert not {"a", "b/c~d"} & image_api.show(image_uuid).json.keys()
 
 
-def test_path_escapes_are_decoded_once(api, uuid):
-    assert api.patch(uuid, operation_document("add", "/~01", "x")).json["~1"] == "x"
+def test_escapes_in_a_patch_path_are_decoded_only_once(image_api, image_uuid):
+    assert image_api.patch(image_uuid, operation_document("add", "/~01", "x")).json["~1"] == "x"
 
 
-def test_attributes_are_replaced(api, uuid):
+def test_attributes_of_an_image_can_be_replaced(image_api, image_uuid):
     values = {
         "name": None,
         "visibility": "private",
@@ -62,49 +64,58 @@ def test_attributes_are_replaced(api, uuid):
     operations = [
         operation_document("replace", f"/{name}", value) for name, value in values.items()
     ]
-    image = api.patch(uuid, *operations).json
+    image = image_api.patch(image_uuid, *operations).json
     assert image == {**image, **values, "tags": ["x", "y"]}
-    assert api.show(uuid).json == image
-    assert api.patch(uuid, operation_document("add", "/name", "again")).json["name"] == "again"
+    assert image_api.show(image_uuid).json == image
+    assert (
+        image_api.patch(image_uuid, operation_document("add", "/name", "again")).json["name"]
+        == "again"
+    )
 
 
-def test_patch_is_atomic(api, uuid):
-    before = api.show(uuid).json
-    assert api.patch(uuid).json == before
-    api.patch(
-        uuid,
+def test_patch_with_an_invalid_operation_changes_nothing(image_api, image_uuid):
+    before = image_api.show(image_uuid).json
+    assert image_api.patch(image_uuid).json == before
+    image_api.patch(
+        image_uuid,
         operation_document("replace", "/name", "new"),
         operation_document("remove", "/nothing"),
         status=409,
     )
-    assert api.show(uuid).json == before
+    assert image_api.show(image_uuid).json == before
 
 
-def test_unknown_property_is_a_conflict(sqlite_api, image_uuid):
+def test_unknown_property_is_a_conflict(sqlite_image_api, sqlite_image_uuid):
     for operation in ["replace", "remove"]:
-        answer = sqlite_api.patch(
-            image_uuid, operation_document(operation, "/nothing", "x"), status=409
+        answer = sqlite_image_api.patch(
+            sqlite_image_uuid, operation_document(operation, "/nothing", "x"), status=409
         ).json
         assert answer["message"] == "Property nothing does not exist.", operation
 
 
-def test_core_attribute_cannot_be_removed_and_id_not_changed(sqlite_api, image_uuid):
-    answer = sqlite_api.patch(image_uuid, operation_document("remove", "/name"), status=403).json
+def test_core_attribute_cannot_be_removed_and_id_not_changed(sqlite_image_api, sqlite_image_uuid):
+    answer = sqlite_image_api.patch(
+        sqlite_image_uuid, operation_document("remove", "/name"), status=403
+    ).json
     assert answer["message"] == "Property name may not be removed."
-    uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
-    sqlite_api.patch(image_uuid, operation_document("replace", "/id", uuid), status=403)
+    image_uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
+    sqlite_image_api.patch(
+        sqlite_image_uuid, operation_document("replace", "/id", image_uuid), status=403
+    )
 
 
-def test_only_an_administrator_changes_the_owner(sqlite_api):
+def test_only_an_administrator_changes_the_owner(sqlite_image_api):
     shop = {"X-Auth-Token": "bob:shop", "X-Roles": "member"}
-    uuid = sqlite_api.make("mine", **shop)
-    sqlite_api.patch(uuid, operation_document("replace", "/owner", "bank"), status=403, **shop)
-    image = sqlite_api.patch(uuid, operation_document("replace", "/owner", "bank")).json
+    image_uuid = sqlite_image_api.create_and_get_uuid("mine", **shop)
+    sqlite_image_api.patch(
+        image_uuid, operation_document("replace", "/owner", "bank"), status=403, **shop
+    )
+    image = sqlite_image_api.patch(image_uuid, operation_document("replace", "/owner", "bank")).json
     assert image["owner"] == "bank"
-    sqlite_api.show(uuid, status=404, **shop)
+    sqlite_image_api.show(image_uuid, status=404, **shop)
 
 
-def test_malformed_operation_is_rejected_with_its_path(sqlite_api, image_uuid):
+def test_malformed_operation_is_rejected_with_its_path(sqlite_image_api, sqlite_image_uuid):
     for operation, place in [
         ({}, "$[0]"),
         ({"op": "add"}, "path"),
@@ -122,32 +133,32 @@ def test_malformed_operation_is_rejected_with_its_path(sqlite_api, image_uuid):
         ({"op": "replace", "path": "/tags", "value": [" x"]}, "Invalid value of tags"),
         ({"op": "add", "path": "/x ", "value": "y"}, "Invalid value of x"),
     ]:
-        answer = sqlite_api.patch(image_uuid, operation, status=400).json["message"]
+        answer = sqlite_image_api.patch(sqlite_image_uuid, operation, status=400).json["message"]
         assert place in answer, operation
         assert "[0]" in answer, operation
 
 
-def test_body_that_is_no_list_of_objects_is_rejected(sqlite_api, image_uuid):
+def test_patch_that_is_no_list_of_objects_is_rejected(sqlite_image_api, sqlite_image_uuid):
     for body in [{}, "x", None, ["x"], [5]]:
-        sqlite_api.app.patch_json(
-            f"/image/v2/images/{image_uuid}",
+        sqlite_image_api.app.patch_json(
+            f"/image/v2/images/{sqlite_image_uuid}",
             body,
             content_type="application/openstack-images-v2.1-json-patch",
             status=400,
         )
 
 
-def test_other_media_types_are_415(sqlite_api, image_uuid):
+def test_patch_with_another_media_type_is_415(sqlite_image_api, sqlite_image_uuid):
     for kind in ["application/json", "application/json-patch+json", "text/plain"]:
-        answer = sqlite_api.patch(
-            image_uuid, operation_document("add", "/a", "x"), media_type=kind, status=415
+        answer = sqlite_image_api.patch(
+            sqlite_image_uuid, operation_document("add", "/a", "x"), media_type=kind, status=415
         ).json
         assert "application/openstack-images-v2.1-json-patch" in answer["message"], kind
 
 
-def test_draft_4_patch_format_is_accepted(api, uuid):
-    image = api.patch(
-        uuid,
+def test_draft_4_patch_format_is_accepted(image_api, image_uuid):
+    image = image_api.patch(
+        image_uuid,
         {"replace": "/name", "value": "by draft"},
         {"add": "/new", "value": "x"},
         {"remove": "/b~1c~0d"},
@@ -157,7 +168,7 @@ def test_draft_4_patch_format_is_accepted(api, uuid):
     assert "b/c~d" not in image
 
 
-def test_malformed_draft_4_patch_is_rejected(sqlite_api, image_uuid):
+def test_malformed_draft_4_patch_is_rejected(sqlite_image_api, sqlite_image_uuid):
     for operation, status in [
         ({"add": "/a", "value": "x"}, 409),
         ({"add": "/name", "value": "x"}, 409),
@@ -167,14 +178,17 @@ def test_malformed_draft_4_patch_is_rejected(sqlite_api, image_uuid):
         ({"add": "/b"}, 400),
         ({"replace": "/status", "value": "active"}, 403),
     ]:
-        sqlite_api.patch(image_uuid, operation, media_type=DRAFT, status=status)
+        sqlite_image_api.patch(sqlite_image_uuid, operation, media_type=DRAFT, status=status)
 
 
 @pytest.mark.all_databases
-def test_concurrent_patches_are_all_applied(api, uuid):
+def test_concurrent_patches_are_all_applied(image_api, image_uuid):
     """Each patch applies to the result of the patch before it."""
     names = [f"p{number}" for number in range(4)]
     run_concurrently(
-        *(partial(api.patch, uuid, operation_document("add", f"/{name}", name)) for name in names)
+        *(
+            partial(image_api.patch, image_uuid, operation_document("add", f"/{name}", name))
+            for name in names
+        )
     )
-    assert set(names) <= api.show(uuid).json.keys()
+    assert set(names) <= image_api.show(image_uuid).json.keys()

@@ -4,7 +4,7 @@
 MESSAGE = "No image found with ID a&lt;b&gt;'c"
 
 
-def test_errors_are_json_if_accepted(sqlite_app):
+def test_image_errors_are_json_if_the_client_accepts_it(sqlite_app):
     for accept in ["application/json", "application/json, */*", "application/*", "image/png", None]:
         headers = {} if accept is None else {"Accept": accept}
         answer = sqlite_app.get("/image/v2/images/a<b>'c", headers=headers, status=404)
@@ -16,7 +16,7 @@ def test_errors_are_json_if_accepted(sqlite_app):
         }, accept
 
 
-def test_errors_are_html_if_anything_is_accepted(sqlite_app):
+def test_image_errors_are_html_if_the_client_accepts_anything(sqlite_app):
     for accept in ["*/*", "text/html", "text/html,application/xml;q=0.9,*/*;q=0.8"]:
         headers = {"Accept": accept}
         answer = sqlite_app.get("/image/v2/images/a<b>'c", headers=headers, status=404)
@@ -31,7 +31,7 @@ def test_errors_are_plain_text_if_neither_html_nor_json_is_accepted(sqlite_app):
     assert answer.text == "404 Not Found\n\nNo image found with ID x\n"
 
 
-def test_answers_are_always_json(sqlite_app):
+def test_successful_image_responses_are_always_json(sqlite_app):
     for accept in ("text/html", "image/png", "*/*"):
         answer = sqlite_app.get("/image/v2/images", headers={"Accept": accept})
         assert answer.content_type == "application/json"

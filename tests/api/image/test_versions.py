@@ -19,6 +19,6 @@ def test_versions_are_shown_without_a_token(sqlite_app):
         assert versions[0]["links"] == [{"rel": "self", "href": "http://localhost/image/v2/"}], path
 
 
-def test_other_paths_require_a_token(sqlite_app):
+def test_image_paths_other_than_versions_require_a_token(sqlite_app):
     answer = TestApp(sqlite_app.app).get("/image/v2/nothing", status=401)
     assert answer.json["code"] == "401 Unauthorized"

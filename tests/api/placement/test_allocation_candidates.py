@@ -28,13 +28,13 @@ REQUESTS = st.lists(
 
 
 @given(REQUESTS)
-def test_newest_format_renders_each_request(drawn):
+def test_newest_format_has_every_allocation_request(drawn):
     requests = [AllocationRequest(layout, uuids, uuids[0]) for layout, uuids in drawn]
     document = orjson.loads(render(requests, Version(1, 39)))
     assert document == [request.as_json() for request in requests]
 
 
-def test_older_formats_omit_mappings():
+def test_candidates_omit_mappings_before_1_34():
     uuids = (uuid_of("a"), uuid_of("b"), uuid_of("c"))
     amounts = {uuids[0]: {"VCPU": 2}, uuids[2]: {"CUSTOM_A": 1}}
     listed = [
@@ -46,7 +46,7 @@ def test_older_formats_omit_mappings():
         assert orjson.loads(rendered) == [{"allocations": expected}], minor
 
 
-def test_template_characters_in_names_are_literal():
+def test_percent_signs_and_quotes_in_class_names_are_rendered_unchanged():
     odd, uuid = '50%_%s%%"', uuid_of("a")
     request = AllocationRequest(Layout(({odd: 1},), {"": (0,)}), (uuid,), uuid)
     for minor in (10, 33, 39):
@@ -168,7 +168,7 @@ def find_candidates(app, query):
     return app.get(f"{PATH}?{query}", headers=LATEST_HEADERS).json
 
 
-def groups_of(document):
+def provider_names_by_group(document):
     """Return the names of the providers of each group of each candidate."""
     return [
         {
@@ -199,9 +199,9 @@ def cloud(request, database_url, log_of_changes, make_app):
 
 
 @pytest.mark.all_databases
-def test_candidates_of_each_query_have_the_providers(cloud):
+def test_each_query_finds_candidates_with_the_expected_providers(cloud):
     for query, expected in CANDIDATES:
-        groups = groups_of(find_candidates(cloud, query))
+        groups = provider_names_by_group(find_candidates(cloud, query))
         if isinstance(expected, int):
             assert len(groups) == expected, query
         else:
@@ -239,6 +239,6 @@ def test_used_amounts_are_not_available(cloud):
     claim = build_body(LATEST, {uuid_of("host1"): {"VCPU": 6}})
     path = f"/placement/allocations/{uuid_of('consumer')}"
     cloud.put_json(path, claim, headers=LATEST_HEADERS, status=204)
-    assert groups_of(find_candidates(cloud, "resources=VCPU:3")) == [{"": "host2"}]
+    assert provider_names_by_group(find_candidates(cloud, "resources=VCPU:3")) == [{"": "host2"}]
     summaries = find_candidates(cloud, "resources=VCPU:1")["provider_summaries"]
     assert summaries[uuid_of("host1")]["resources"]["VCPU"] == {"capacity": 8, "used": 6}

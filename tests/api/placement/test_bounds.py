@@ -36,7 +36,7 @@ def test_too_many_trait_conditions_are_rejected(sqlite_app):
         assert "No such trait(s)" in unknown.text, term
 
 
-def test_aggregate_conditions_count_with_trait_conditions(sqlite_app):
+def test_aggregate_conditions_count_towards_the_limit_of_trait_conditions(sqlite_app):
     groups = "&".join(
         f"resources{group}=VCPU:1&required{group}=HW_CPU_X86_AVX&member_of{group}={uuid4()}"
         for group in range(8)

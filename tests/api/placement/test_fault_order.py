@@ -18,7 +18,7 @@ def provider(sqlite_app):
     return f"{PROVIDERS}/{body['uuid']}"
 
 
-def error_of(app, query, status=400):
+def read_error(app, query, status=400):
     return app.get(query, headers=LATEST_HEADERS, status=status).json["errors"][0]
 
 
@@ -33,7 +33,7 @@ def test_first_error_of_a_candidates_query_with_several_errors(sqlite_app):
         ("resources=VCPU&root_required=A,!A", "query.bad_value"),
         ("resources=&root_required=in:A", "undefined_code"),
     ]:
-        assert error_of(sqlite_app, f"{CANDIDATES}?{query}")["code"] == f"placement.{code}", query
+        assert read_error(sqlite_app, f"{CANDIDATES}?{query}")["code"] == f"placement.{code}", query
 
 
 def test_error_of_a_candidates_query_without_resources(sqlite_app):
@@ -52,7 +52,7 @@ def test_first_error_of_a_provider_list_with_several_errors(sqlite_app):
         ("resources=VCPU&required=,", "required"),
         ("resources=NOPE:1&required=CUSTOM_NOPE", "CUSTOM_NOPE"),
     ]:
-        assert word in error_of(sqlite_app, f"{PROVIDERS}?{query}")["detail"], query
+        assert word in read_error(sqlite_app, f"{PROVIDERS}?{query}")["detail"], query
 
 
 def test_unknown_provider_is_reported_before_an_invalid_trait(sqlite_app, provider):

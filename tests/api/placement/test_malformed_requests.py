@@ -35,13 +35,13 @@ def test_invalid_body_is_rejected(sqlite_app):
         assert listed == {"resource_providers": []}, body
 
 
-def test_escaped_backslash_before_u0000_is_no_nul(sqlite_app):
+def test_u0000_after_an_escaped_backslash_is_no_nul_character(sqlite_app):
     body = rb'{"name": "a\\u0000"}'
     answer = sqlite_app.post("/placement/resource_providers", body, headers=JSON)
     assert answer.json["name"] == "a\\u0000"
 
 
-def test_other_content_type_is_rejected(sqlite_app):
+def test_content_type_other_than_json_is_rejected(sqlite_app):
     for kind in ["text/plain", "application/xml", "json"]:
         headers = {**LATEST_HEADERS, "Content-Type": kind}
         sqlite_app.post("/placement/resource_providers", b"{}", headers=headers, status=415)
@@ -65,7 +65,7 @@ def test_invalid_name_or_uuid_is_rejected(sqlite_app):
         )
 
 
-def test_invalid_query_is_rejected(sqlite_app):
+def test_invalid_query_string_is_rejected(sqlite_app):
     for query in [
         *("uuid=x", "uuid=", f"uuid={MISSING.replace('-', '')}", f"uuid={MISSING}&uuid=x"),
         *("in_tree=x", "limit=1", "NAME=a", "name=%FF", "name=%00", "member_of=x"),
@@ -85,6 +85,6 @@ def test_only_valid_custom_names_are_created(sqlite_app):
             sqlite_app.put(f"/placement/{noun}/{name}", headers=LATEST_HEADERS, status=201)
 
 
-def test_names_with_nul_are_rejected(app):
+def test_names_with_a_nul_character_are_rejected(app):
     for path in ["resource_providers/%00", "traits/%00", "resource_classes/%00"]:
         app.get(f"/placement/{path}", headers=LATEST_HEADERS, status=404)

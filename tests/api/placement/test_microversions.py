@@ -34,23 +34,23 @@ RESHAPE = {
 MOVE = {"name": "nic2", "parent_provider_uuid": BARE}
 
 
-def keys(document):
+def sorted_keys(document):
     return sorted(document)
 
 
-def names(document):
+def names_of_providers(document):
     return [provider["name"] for provider in document["resource_providers"]]
 
 
-def relations(document):
+def relations_of_links(document):
     return [link["rel"] for link in document["links"]]
 
 
-def allocations(document):
+def allocations_of_candidates(document):
     return [request["allocations"] for request in document["allocation_requests"]]
 
 
-def requests(document):
+def list_allocation_requests(document):
     return document["allocation_requests"]
 
 
@@ -58,7 +58,7 @@ def summarized_classes(document):
     return sorted(document["provider_summaries"][HOST]["resources"])
 
 
-def error_keys(document):
+def keys_of_first_error(document):
     return sorted(document["errors"][0])
 
 
@@ -67,8 +67,8 @@ def error_keys(document):
 EDGES = [
     (1, "GET", f"{RP}/{HOST}/aggregates", None, 404, (dict, {"aggregates": [GROUP]})),
     (2, "POST", "/resource_classes", {"name": "CUSTOM_MV"}, 404, 201),
-    (3, "GET", f"{RP}?member_of={GROUP}", None, 400, (names, ["host", "disk"])),
-    (4, "GET", f"{RP}?resources=VCPU:8", None, 400, (names, ["host"])),
+    (3, "GET", f"{RP}?member_of={GROUP}", None, 400, (names_of_providers, ["host", "disk"])),
+    (4, "GET", f"{RP}?resources=VCPU:8", None, 400, (names_of_providers, ["host"])),
     (5, "DELETE", f"{RP}/{BARE}/inventories", None, 405, 204),
     (
         6,
@@ -76,7 +76,7 @@ EDGES = [
         f"{RP}/{NIC1}/traits",
         None,
         404,
-        (keys, ["resource_provider_generation", "traits"]),
+        (sorted_keys, ["resource_provider_generation", "traits"]),
     ),
     (7, "PUT", "/resource_classes/CUSTOM_MV", {"name": "CUSTOM_NEW"}, 200, 201),
     (8, "PUT", CONSUMER, LISTED, 400, 204),
@@ -87,23 +87,26 @@ EDGES = [
         f"{CANDIDATES}?resources=VCPU:1",
         None,
         404,
-        (allocations, [LISTED["allocations"]]),
+        (allocations_of_candidates, [LISTED["allocations"]]),
     ),
     (
         *(11, "GET", f"{RP}/{HOST}", None),
-        (relations, ["self", "inventories", "usages", "aggregates", "traits"]),
-        (relations, ["self", "inventories", "usages", "aggregates", "traits", "allocations"]),
+        (relations_of_links, ["self", "inventories", "usages", "aggregates", "traits"]),
+        (
+            relations_of_links,
+            ["self", "inventories", "usages", "aggregates", "traits", "allocations"],
+        ),
     ),
     (12, "PUT", CONSUMER, claim_body(), 400, 204),
     (
         *(12, "GET", CONSUMER, None),
-        (keys, ["allocations"]),
-        (keys, ["allocations", "project_id", "user_id"]),
+        (sorted_keys, ["allocations"]),
+        (sorted_keys, ["allocations", "project_id", "user_id"]),
     ),
     (13, "POST", "/allocations", {CONSUMER[13:]: claim_body(allocations={})}, 404, 204),
     (
         *(14, "GET", f"{RP}/{NIC1}", None),
-        (keys, ["generation", "links", "name", "uuid"]),
+        (sorted_keys, ["generation", "links", "name", "uuid"]),
         (lambda nic: (nic["parent_provider_uuid"], nic["root_provider_uuid"]), (HOST, HOST)),
     ),
     (16, "GET", f"{CANDIDATES}?resources=SRIOV_NET_VF:1&limit=1", None, 400, 200),
@@ -111,23 +114,34 @@ EDGES = [
         *(17, "GET", f"{CANDIDATES}?resources=SRIOV_NET_VF:1&required=CUSTOM_NET", None, 400),
         (lambda found: found["provider_summaries"][NIC1]["traits"], ["CUSTOM_NET"]),
     ),
-    (18, "GET", f"{RP}?required=CUSTOM_NET", None, 400, (names, ["nic1"])),
+    (18, "GET", f"{RP}?required=CUSTOM_NET", None, 400, (names_of_providers, ["nic1"])),
     (19, "PUT", f"{RP}/{BARE}/aggregates", [GROUP], 200, 400),
     (19, "PUT", f"{RP}/{BARE}/aggregates", BY_GENERATION, 400, 409),
-    (20, "POST", RP, lambda version: {"name": version}, 201, (keys, 6)),
-    (21, "GET", f"{CANDIDATES}?resources=VCPU:1&member_of={GROUP}", None, 400, (requests, 1)),
+    (20, "POST", RP, lambda version: {"name": version}, 201, (sorted_keys, 6)),
+    (
+        21,
+        "GET",
+        f"{CANDIDATES}?resources=VCPU:1&member_of={GROUP}",
+        None,
+        400,
+        (list_allocation_requests, 1),
+    ),
     (
         *(22, "GET", f"{CANDIDATES}?resources=SRIOV_NET_VF:1&required=!CUSTOM_NET", None, 400),
-        (allocations, [{NIC2: FUNCTIONS}]),
+        (allocations_of_candidates, [{NIC2: FUNCTIONS}]),
     ),
-    (23, "POST", RP, {"name": "host"}, (error_keys, 4), (error_keys, 5)),
+    (23, "POST", RP, {"name": "host"}, (keys_of_first_error, 4), (keys_of_first_error, 5)),
     (
         *(24, "GET", f"{CANDIDATES}?resources=VCPU:1&member_of={GROUP}&member_of={uuid4()}", None),
-        *(400, (requests, 0)),
+        *(400, (list_allocation_requests, 0)),
     ),
     (
         *(25, "GET", f"{CANDIDATES}?resources1=VCPU:1&resources2=MEMORY_MB:64&group_policy=none"),
-        *(None, 400, (allocations, [{HOST: {"resources": {"VCPU": 1, "MEMORY_MB": 64}}}])),
+        *(
+            None,
+            400,
+            (allocations_of_candidates, [{HOST: {"resources": {"VCPU": 1, "MEMORY_MB": 64}}}]),
+        ),
     ),
     (
         *(26, "POST", f"{RP}/{BARE}/inventories"),
@@ -138,24 +152,38 @@ EDGES = [
         *((summarized_classes, ["VCPU"]), (summarized_classes, ["MEMORY_MB", "VCPU"])),
     ),
     (28, "PUT", CONSUMER, claim_body(consumer_generation=None), 400, 204),
-    (28, "GET", CONSUMER, None, (keys, 3), (lambda claim: claim["consumer_generation"], 1)),
+    (28, "GET", CONSUMER, None, (sorted_keys, 3), (lambda claim: claim["consumer_generation"], 1)),
     (
         *(29, "GET", f"{CANDIDATES}?resources=VCPU:1,SRIOV_NET_VF:1&required=CUSTOM_NET", None),
-        (requests, 0),
+        (list_allocation_requests, 0),
         (lambda found: sorted(found["provider_summaries"]), sorted([HOST, NIC1, NIC2])),
     ),
     (30, "POST", "/reshaper", RESHAPE, 404, 204),
-    (31, "GET", f"{CANDIDATES}?resources=VCPU:1&in_tree={DISK}", None, 400, (requests, 0)),
-    (32, "GET", f"{CANDIDATES}?resources=VCPU:1&member_of=!{GROUP}", None, 400, (requests, 0)),
-    (33, "GET", f"{CANDIDATES}?resources_CPU=VCPU:1", None, 400, (requests, 1)),
+    (
+        31,
+        "GET",
+        f"{CANDIDATES}?resources=VCPU:1&in_tree={DISK}",
+        None,
+        400,
+        (list_allocation_requests, 0),
+    ),
+    (
+        32,
+        "GET",
+        f"{CANDIDATES}?resources=VCPU:1&member_of=!{GROUP}",
+        None,
+        400,
+        (list_allocation_requests, 0),
+    ),
+    (33, "GET", f"{CANDIDATES}?resources_CPU=VCPU:1", None, 400, (list_allocation_requests, 1)),
     (
         *(34, "GET", f"{CANDIDATES}?resources_NET=SRIOV_NET_VF:3", None),
-        (lambda found: keys(found["allocation_requests"][0]), ["allocations"]),
+        (lambda found: sorted_keys(found["allocation_requests"][0]), ["allocations"]),
         (lambda found: found["allocation_requests"][0]["mappings"], {"_NET": [NIC1]}),
     ),
     (
         *(35, "GET", f"{CANDIDATES}?resources=SRIOV_NET_VF:3&root_required=HW_CPU_X86_AVX2", None),
-        *(400, (requests, 1)),
+        *(400, (list_allocation_requests, 1)),
     ),
     (
         *(36, "GET", f"{CANDIDATES}?{SUBTREE}", None, 400),
@@ -173,11 +201,11 @@ EDGES = [
     ),
     (
         *(39, "GET", f"{CANDIDATES}?resources=VCPU:1&required=in:HW_CPU_X86_AVX2,HW_CPU_X86_SSE"),
-        *(None, 400, (requests, 1)),
+        *(None, 400, (list_allocation_requests, 1)),
     ),
     (
         *(39, "GET", f"{RP}?required=HW_CPU_X86_AVX2&required=CUSTOM_NET", None),
-        *((names, ["nic1"]), (names, [])),
+        *((names_of_providers, ["nic1"]), (names_of_providers, [])),
     ),
 ]
 
@@ -210,7 +238,7 @@ def cloud(app):
     return app
 
 
-def check_result(app, minor, method, path, body, expected):
+def check_response_of_version(app, minor, method, path, body, expected):
     headers = {"OpenStack-API-Version": f"placement 1.{minor}", "X-Roles": "admin,service"}
     body = body(f"mv{minor}") if callable(body) else body
     url, options = f"/placement{path}", {"headers": headers, "status": "*"}
@@ -230,8 +258,8 @@ def check_result(app, minor, method, path, body, expected):
 
 def test_each_microversion_changes_its_request(cloud):
     for minor, method, path, body, before, after in EDGES:
-        check_result(cloud, minor - 1, method, path, body, before)
-        check_result(cloud, minor, method, path, body, after)
+        check_response_of_version(cloud, minor - 1, method, path, body, before)
+        check_response_of_version(cloud, minor, method, path, body, after)
     for minor in (14, 15):
         headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
         answer = cloud.get(f"/placement{RP}/{HOST}", headers=headers)
@@ -239,7 +267,7 @@ def test_each_microversion_changes_its_request(cloud):
     assert {15, *(minor for minor, *_ in EDGES)} == set(range(1, NEWEST.minor + 1))
 
 
-def test_version_is_negotiated(sqlite_app):
+def test_microversion_of_a_request_is_negotiated(sqlite_app):
     for requested, answered in (("placement latest", LATEST), ("compute 2.1", "1.0")):
         answer = sqlite_app.get(f"/placement{RP}", headers={"OpenStack-API-Version": requested})
         assert answer.headers["OpenStack-API-Version"] == f"placement {answered}"

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.all_databases
 
 
 @pytest.fixture
-def app_with_names(app):
+def app_with_custom_names(app):
     for name in ("CUSTOM_A", "CUSTOM_AB", "CUSTOM_B"):
         app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS, status=201)
     app.put("/placement/resource_classes/CUSTOM_A", headers=LATEST_HEADERS, status=201)
@@ -21,21 +21,21 @@ def list_names(app, path, key):
     return app.get(f"/placement{path}", headers=LATEST_HEADERS).json[key]
 
 
-def test_provider_is_listed_by_exact_name(app_with_names):
-    rows = list_names(app_with_names, "/resource_providers?name=Host", "resource_providers")
+def test_provider_is_listed_by_exact_name(app_with_custom_names):
+    rows = list_names(app_with_custom_names, "/resource_providers?name=Host", "resource_providers")
     assert [row["name"] for row in rows] == ["Host"]
     for name in ("host", "HOST", "Host%20"):
         path = f"/resource_providers?name={name}"
-        assert list_names(app_with_names, path, "resource_providers") == []
+        assert list_names(app_with_custom_names, path, "resource_providers") == []
 
 
-def test_trait_and_class_names_are_case_sensitive(app_with_names):
+def test_trait_and_class_names_are_case_sensitive(app_with_custom_names):
     for path in ["/traits/custom_a", "/resource_classes/custom_a"]:
-        app_with_names.get(f"/placement{path}", headers=LATEST_HEADERS, status=404)
-        app_with_names.delete(f"/placement{path}", headers=LATEST_HEADERS, status=404)
+        app_with_custom_names.get(f"/placement{path}", headers=LATEST_HEADERS, status=404)
+        app_with_custom_names.delete(f"/placement{path}", headers=LATEST_HEADERS, status=404)
 
 
-def test_query_with_a_name_in_another_case_is_rejected(app_with_names):
+def test_query_with_a_name_in_another_case_is_rejected(app_with_custom_names):
     for query in [
         "/resource_providers?required=custom_a",
         "/resource_providers?required=in:CUSTOM_A,custom_b",
@@ -46,13 +46,13 @@ def test_query_with_a_name_in_another_case_is_rejected(app_with_names):
         "/allocation_candidates?resources=VCPU:1&required=!custom_a",
         "/allocation_candidates?resources=VCPU:1&root_required=custom_a",
     ]:
-        app_with_names.get(f"/placement{query}", headers=LATEST_HEADERS, status=400)
+        app_with_custom_names.get(f"/placement{query}", headers=LATEST_HEADERS, status=400)
 
 
-def test_body_with_a_name_in_another_case_is_rejected(app_with_names):
-    (provider,) = list_names(app_with_names, "/resource_providers", "resource_providers")
+def test_body_with_a_name_in_another_case_is_rejected(app_with_custom_names):
+    (provider,) = list_names(app_with_custom_names, "/resource_providers", "resource_providers")
     path = f"/placement/resource_providers/{provider['uuid']}"
     body = {"resource_provider_generation": 0, "traits": ["custom_a"]}
-    app_with_names.put_json(f"{path}/traits", body, headers=LATEST_HEADERS, status=400)
+    app_with_custom_names.put_json(f"{path}/traits", body, headers=LATEST_HEADERS, status=400)
     body = {"resource_provider_generation": 0, "inventories": {"custom_a": {"total": 1}}}
-    app_with_names.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS, status=400)
+    app_with_custom_names.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS, status=400)

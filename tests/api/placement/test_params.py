@@ -14,7 +14,7 @@ A = "aaaaaaaa-0000-4000-8000-000000000001"
 B = "bbbbbbbb-0000-4000-8000-000000000002"
 
 
-def names_set(*names):
+def build_name_set(*names):
     return frozenset(names)
 
 
@@ -55,16 +55,16 @@ def test_invalid_resources_are_rejected():
 def test_required_is_parsed_by_version():
     for version, values, terms in [
         ((1, 39), [], TraitTerms()),
-        ((1, 18), ["A"], TraitTerms((names_set("A"),))),
-        ((1, 18), ["A,B"], TraitTerms((names_set("A"), names_set("B")))),
-        ((1, 18), ["A,A"], TraitTerms((names_set("A"),))),
-        ((1, 18), [" A , B "], TraitTerms((names_set("A"), names_set("B")))),
-        ((1, 22), ["A,!B"], TraitTerms((names_set("A"),), names_set("B"))),
-        ((1, 22), ["A,!!B"], TraitTerms((names_set("A"),), names_set("B"))),
-        ((1, 38), ["A", "B"], TraitTerms((names_set("B"),))),
-        ((1, 39), ["A", "B"], TraitTerms((names_set("A"), names_set("B")))),
-        ((1, 39), ["in:A,B", "!C"], TraitTerms((names_set("A", "B"),), names_set("C"))),
-        ((1, 39), ["in:A"], TraitTerms((names_set("A"),))),
+        ((1, 18), ["A"], TraitTerms((build_name_set("A"),))),
+        ((1, 18), ["A,B"], TraitTerms((build_name_set("A"), build_name_set("B")))),
+        ((1, 18), ["A,A"], TraitTerms((build_name_set("A"),))),
+        ((1, 18), [" A , B "], TraitTerms((build_name_set("A"), build_name_set("B")))),
+        ((1, 22), ["A,!B"], TraitTerms((build_name_set("A"),), build_name_set("B"))),
+        ((1, 22), ["A,!!B"], TraitTerms((build_name_set("A"),), build_name_set("B"))),
+        ((1, 38), ["A", "B"], TraitTerms((build_name_set("B"),))),
+        ((1, 39), ["A", "B"], TraitTerms((build_name_set("A"), build_name_set("B")))),
+        ((1, 39), ["in:A,B", "!C"], TraitTerms((build_name_set("A", "B"),), build_name_set("C"))),
+        ((1, 39), ["in:A"], TraitTerms((build_name_set("A"),))),
     ]:
         assert parse_traits(values, Version(*version)) == terms, (version, values, terms)
 
@@ -88,14 +88,18 @@ def test_invalid_required_is_rejected_with_its_name():
 def test_member_of_is_parsed_by_version():
     for version, values, terms in [
         ((1, 39), [], AggregateTerms()),
-        ((1, 3), [A], AggregateTerms((names_set(A),))),
-        ((1, 3), [f"in:{A},{B}"], AggregateTerms((names_set(A, B),))),
-        ((1, 3), [A.upper()], AggregateTerms((names_set(A),))),
-        ((1, 3), [A.replace("-", "")], AggregateTerms((names_set(A),))),
-        ((1, 24), [A, B], AggregateTerms((names_set(A), names_set(B)))),
-        ((1, 32), [f"!{A}"], AggregateTerms((), names_set(A))),
-        ((1, 32), [f"!in:{A},{B}"], AggregateTerms((), names_set(A, B))),
-        ((1, 32), [A, f"!{B}", f"!{A}"], AggregateTerms((names_set(A),), names_set(A, B))),
+        ((1, 3), [A], AggregateTerms((build_name_set(A),))),
+        ((1, 3), [f"in:{A},{B}"], AggregateTerms((build_name_set(A, B),))),
+        ((1, 3), [A.upper()], AggregateTerms((build_name_set(A),))),
+        ((1, 3), [A.replace("-", "")], AggregateTerms((build_name_set(A),))),
+        ((1, 24), [A, B], AggregateTerms((build_name_set(A), build_name_set(B)))),
+        ((1, 32), [f"!{A}"], AggregateTerms((), build_name_set(A))),
+        ((1, 32), [f"!in:{A},{B}"], AggregateTerms((), build_name_set(A, B))),
+        (
+            (1, 32),
+            [A, f"!{B}", f"!{A}"],
+            AggregateTerms((build_name_set(A),), build_name_set(A, B)),
+        ),
     ]:
         assert parse_member_of(values, Version(*version)) == terms, (version, values, terms)
 
@@ -120,7 +124,7 @@ def test_invalid_member_of_is_rejected_with_its_name():
             parse_member_of(values, Version(*version), "member_of_X")
 
 
-def test_parsed_terms_list_all_traits_and_aggregates():
+def test_terms_of_a_query_list_all_its_traits_and_aggregates():
     terms = parse_traits(["in:A,B", "C,!D"], NEWEST)
     assert terms.names == {"A", "B", "C", "D"}
     assert parse_member_of([A, f"!{B}"], NEWEST).uuids == {A, B}

@@ -59,7 +59,7 @@ def read_in_one_statement(app, path, status=200):
     return answer.json
 
 
-def uuids_in_tree(app, uuid):
+def list_uuids_in_tree(app, uuid):
     document = read_in_one_statement(app, f"{PROVIDERS}?in_tree={uuid}")
     return {provider["uuid"] for provider in document["resource_providers"]}
 
@@ -70,7 +70,7 @@ def create_child(app, parent):
     return body["uuid"]
 
 
-def test_each_provider_subresource_takes_one_statement(app, full_provider):
+def test_read_of_each_provider_subresource_takes_one_statement(app, full_provider):
     for uuid in (full_provider, full_provider.upper()):
         for noun in NOUNS:
             document = read_in_one_statement(app, f"{PROVIDERS}/{uuid}/{noun}")
@@ -80,19 +80,19 @@ def test_each_provider_subresource_takes_one_statement(app, full_provider):
     assert inventory["total"] == 8
 
 
-def test_empty_subresource_takes_one_statement(app, empty_provider):
+def test_read_of_an_empty_subresource_takes_one_statement(app, empty_provider):
     for noun in NOUNS:
         document = read_in_one_statement(app, f"{PROVIDERS}/{empty_provider}/{noun}")
         assert not document.pop(noun), noun
         assert document == {"resource_provider_generation": 0}, noun
 
 
-def test_an_unknown_provider_takes_one_statement(app, empty_provider):
+def test_read_of_an_unknown_provider_takes_one_statement(app, empty_provider):
     for noun in NOUNS:
         read_in_one_statement(app, f"{PROVIDERS}/{uuid4()}/{noun}", status=404)
 
 
-def test_allocations_of_a_consumer_take_one_statement(app, full_provider):
+def test_read_of_the_allocations_of_a_consumer_takes_one_statement(app, full_provider):
     consumer, _ = consumer_uuids()
     for uuid in (consumer, consumer.upper()):
         answer = read_in_one_statement(app, f"/placement/allocations/{uuid}")
@@ -100,24 +100,26 @@ def test_allocations_of_a_consumer_take_one_statement(app, full_provider):
     assert read_in_one_statement(app, f"/placement/allocations/{uuid4()}") == {"allocations": {}}
 
 
-def test_tree_of_any_member_takes_one_statement(app, empty_provider, full_provider):
+def test_search_in_the_tree_of_any_provider_takes_one_statement(app, empty_provider, full_provider):
     child = create_child(app, empty_provider)
     everyone = {empty_provider, child, create_child(app, child)}
     for member in everyone:
-        assert uuids_in_tree(app, member) == uuids_in_tree(app, member.upper()) == everyone
-    assert uuids_in_tree(app, full_provider) == {full_provider}
-    assert uuids_in_tree(app, uuid4()) == set()
+        assert (
+            list_uuids_in_tree(app, member) == list_uuids_in_tree(app, member.upper()) == everyone
+        )
+    assert list_uuids_in_tree(app, full_provider) == {full_provider}
+    assert list_uuids_in_tree(app, uuid4()) == set()
 
 
 def test_provider_without_root_is_its_own_tree(app, empty_provider, full_provider, database):
     """Databases from before nested providers may have such providers."""
     rootless = update(resource_providers).values(root_provider_id=None)
     database.write(lambda connection: connection.execute(rootless))
-    assert uuids_in_tree(app, empty_provider) == {empty_provider}
+    assert list_uuids_in_tree(app, empty_provider) == {empty_provider}
 
 
 @pytest.mark.all_databases
-def test_in_tree_and_name_are_combined(app, empty_provider):
+def test_in_tree_and_name_filters_can_be_combined(app, empty_provider):
     child = create_child(app, empty_provider)
     both = f"{PROVIDERS}?in_tree={empty_provider}&uuid={child.upper()}"
     assert [
@@ -127,7 +129,7 @@ def test_in_tree_and_name_are_combined(app, empty_provider):
 
 
 @pytest.mark.all_databases
-def test_filters_combine_with_a_uuid_in_any_spelling(app, empty_provider, full_provider):
+def test_filters_can_be_combined_with_a_uuid_in_any_format(app, empty_provider, full_provider):
     aggregate = str(uuid4())
     body = {"aggregates": [aggregate], "resource_provider_generation": 0}
     app.put_json(f"{PROVIDERS}/{empty_provider}/aggregates", body, headers=LATEST_HEADERS)

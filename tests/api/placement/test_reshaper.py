@@ -91,14 +91,14 @@ def test_rejected_reshape_changes_nothing(app, host_with_used_disk, change, stat
     assert get_document(app, f"/resource_providers/{disk}/inventories")["inventories"] == {}
 
 
-def test_inventory_can_shrink_below_unchanged_allocations(app, host_with_used_disk):
+def test_reshape_can_shrink_an_inventory_below_unchanged_allocations(app, host_with_used_disk):
     host, _, instance = host_with_used_disk
     same = build_body(LATEST, {host: {"VCPU": 2, "DISK_GB": 30}}, generation=1)
     post_reshaper(app, {host: inventories_body(1, VCPU=1, DISK_GB=10)}, {instance: same})
     assert get_document(app, f"/allocations/{instance}")["consumer_generation"] == 2
 
 
-def test_too_many_amounts_are_rejected(app, host_with_used_disk, monkeypatch):
+def test_reshape_with_too_many_amounts_is_rejected(app, host_with_used_disk, monkeypatch):
     host, disk, instance = host_with_used_disk
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     moved = build_body(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
@@ -108,7 +108,7 @@ def test_too_many_amounts_are_rejected(app, host_with_used_disk, monkeypatch):
     assert get_document(app, f"/allocations/{instance}")["allocations"].keys() == {host}
 
 
-def test_too_many_inventories_are_rejected(app, host_with_used_disk, monkeypatch):
+def test_reshape_with_too_many_inventories_is_rejected(app, host_with_used_disk, monkeypatch):
     host, disk, _ = host_with_used_disk
     monkeypatch.setattr("placement_sched.api.placement.reshaper.MAX_RESHAPER_INVENTORIES", 2)
     answer = post_reshaper(
@@ -121,7 +121,7 @@ def test_too_many_inventories_are_rejected(app, host_with_used_disk, monkeypatch
     assert inventories["VCPU"]["total"] == 8
 
 
-def test_too_many_providers_are_rejected(sqlite_app):
+def test_reshape_with_too_many_providers_is_rejected(sqlite_app):
     many = {str(uuid4()): inventories_body(0) for _ in range(MAX_RESHAPER_INVENTORIES + 1)}
     answer = post_reshaper(sqlite_app, many, status=400)
     assert "(at $.inventories). Failed validating 'maxProperties'" in answer.text
@@ -144,7 +144,7 @@ def test_statement_count_is_independent_of_providers_and_consumers(app):
     assert counts[0] == counts[1]
 
 
-def test_malformed_bodies_are_400(sqlite_app):
+def test_malformed_reshapes_are_400(sqlite_app):
     for body, version in [
         ({}, "1.30"),
         ([], LATEST),
@@ -166,7 +166,7 @@ def test_malformed_bodies_are_400(sqlite_app):
         assert "JSON does not validate" in answer.text, body
 
 
-def test_allocations_have_the_format_of_the_version(sqlite_app):
+def test_allocations_in_a_reshape_have_the_format_of_the_version(sqlite_app):
     host = make_provider(sqlite_app.app.services.database, VCPU=8)
     for generation, version in enumerate(("1.30", "1.34", "1.38")):
         inventories = {host: inventories_body(3 * generation, VCPU=8)}
@@ -179,7 +179,7 @@ def test_allocations_have_the_format_of_the_version(sqlite_app):
             post_reshaper(sqlite_app, inventories, mapped, version)
 
 
-def test_inventory_can_reserve_more_than_its_total(app):
+def test_reshape_can_reserve_more_than_the_total_of_an_inventory(app):
     provider = make_provider(app.app.services.database)
     reserved = {"total": 4, "reserved": 5}
     inventory = {"resource_provider_generation": 0, "inventories": {"VCPU": reserved}}

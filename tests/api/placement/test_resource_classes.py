@@ -26,7 +26,7 @@ def send_request(app):
 
 
 @pytest.fixture
-def send_for_status(send_request):
+def send_request_for_status(send_request):
     return lambda *request: send_request(*request).status_int
 
 
@@ -43,35 +43,37 @@ def read_subresource(send_request):
 
 
 @pytest.mark.parametrize("path", ["/resource_classes/CUSTOM_RACED", "/traits/CUSTOM_RACED"])
-def test_concurrent_creations_of_a_class_create_it_once(send_for_status, path):
+def test_concurrent_creations_of_a_class_create_it_once(send_request_for_status, path):
     for _ in range(ROUNDS):
-        results = run_concurrently(*[partial(send_for_status, "PUT", path)] * 4)
+        results = run_concurrently(*[partial(send_request_for_status, "PUT", path)] * 4)
         assert sorted(results) == [201, 204, 204, 204]
-        assert sorted(run_concurrently(*[partial(send_for_status, "DELETE", path)] * 2)) == [
-            204,
-            404,
-        ]
+        assert sorted(
+            run_concurrently(*[partial(send_request_for_status, "DELETE", path)] * 2)
+        ) == [204, 404]
 
 
-def test_concurrently_created_classes_all_exist(send_for_status):
+def test_concurrently_created_classes_all_exist(send_request_for_status):
     paths = [f"/resource_classes/CUSTOM_{letter}" for letter in "ABCD"]
-    assert run_concurrently(*(partial(send_for_status, "PUT", path) for path in paths)) == [201] * 4
+    assert (
+        run_concurrently(*(partial(send_request_for_status, "PUT", path) for path in paths))
+        == [201] * 4
+    )
 
 
 def test_concurrent_deletion_and_use_of_a_class_never_both_succeed(
-    send_request, send_for_status, read_subresource
+    send_request, send_request_for_status, read_subresource
 ):
     for number in range(ROUNDS):
         path = f"/resource_classes/CUSTOM_RACED_{number}"
         name = path.rpartition("/")[2]
-        send_for_status("PUT", path)
+        send_request_for_status("PUT", path)
         _, generation = read_subresource("inventories")
         body = {"resource_provider_generation": generation, "inventories": {name: {"total": 7}}}
         results = run_concurrently(
-            partial(send_for_status, "DELETE", path),
-            partial(send_for_status, "PUT", f"/resource_providers/{P}/inventories", body),
+            partial(send_request_for_status, "DELETE", path),
+            partial(send_request_for_status, "PUT", f"/resource_providers/{P}/inventories", body),
         )
         inventories, generation = read_subresource("inventories")
         assert (*results, name in inventories) in {(204, 400, False), (409, 200, True)}
         body = {"resource_provider_generation": generation, "inventories": {}}
-        assert send_for_status("PUT", f"/resource_providers/{P}/inventories", body) == 200
+        assert send_request_for_status("PUT", f"/resource_providers/{P}/inventories", body) == 200

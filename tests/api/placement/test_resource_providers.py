@@ -38,7 +38,7 @@ def test_statement_count_is_independent_of_providers(app):
     assert few[0] == 1
 
 
-def test_every_path_accepts_any_uuid_spelling(app):
+def test_every_path_accepts_a_uuid_in_any_format(app):
     [uuid] = make_providers(app.app.services.database, [[]])
     capitals = f"{PATH}/{uuid.upper()}"
     stock = {"resource_class": "VCPU", "total": 1}
@@ -56,7 +56,7 @@ def test_every_path_accepts_any_uuid_spelling(app):
     app.delete(capitals, headers=LATEST_HEADERS, status=204)
 
 
-def test_parent_uuid_can_have_any_spelling(app):
+def test_parent_uuid_can_be_in_any_format(app):
     parent, other = make_providers(app.app.services.database, [[], []])
     for spelling in (parent.upper(), parent.replace("-", "")):
         body = {"name": f"below {spelling}", "parent_provider_uuid": spelling}
@@ -80,23 +80,24 @@ def hourly_app(sqlite_settings, make_app):
     return make_app(sqlite_settings, clock=lambda: START + timedelta(hours=next(hours)))
 
 
-def last_modified(answer):
+def read_last_modified(answer):
     return datetime.strptime(answer.headers["Last-Modified"], "%a, %d %b %Y %H:%M:%S GMT")  # noqa: DTZ007 - GMT by definition
 
 
-def test_last_modified_is_the_latest_change_of_the_document(hourly_app):
+def test_last_modified_is_the_time_of_the_latest_change_of_the_document(hourly_app):
     uuids = [
         hourly_app.post_json(PATH, {"name": name}, headers=LATEST_HEADERS).json["uuid"]
         for name in "abc"
     ]
     times = [
-        last_modified(hourly_app.get(f"{PATH}/{uuid}", headers=LATEST_HEADERS)) for uuid in uuids
+        read_last_modified(hourly_app.get(f"{PATH}/{uuid}", headers=LATEST_HEADERS))
+        for uuid in uuids
     ]
     assert times == sorted(times)
     assert len(set(times)) == 3
-    assert last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) == times[-1]
+    assert read_last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) == times[-1]
     hourly_app.put_json(f"{PATH}/{uuids[0]}", {"name": "d"}, headers=LATEST_HEADERS)
-    assert last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) > times[-1]
+    assert read_last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) > times[-1]
 
 
 def test_unchanged_provider_keeps_its_update_time(hourly_app):
@@ -104,20 +105,22 @@ def test_unchanged_provider_keeps_its_update_time(hourly_app):
     path = f"{PATH}/{answer.json['uuid']}"
     same = hourly_app.put_json(path, {"name": "host"}, headers=LATEST_HEADERS)
     assert (
-        last_modified(same)
-        == last_modified(hourly_app.get(path, headers=LATEST_HEADERS))
-        == last_modified(answer)
+        read_last_modified(same)
+        == read_last_modified(hourly_app.get(path, headers=LATEST_HEADERS))
+        == read_last_modified(answer)
     )
     renamed = hourly_app.put_json(path, {"name": "other"}, headers=LATEST_HEADERS)
     assert (
-        last_modified(renamed)
-        == last_modified(hourly_app.get(path, headers=LATEST_HEADERS))
-        > last_modified(answer)
+        read_last_modified(renamed)
+        == read_last_modified(hourly_app.get(path, headers=LATEST_HEADERS))
+        > read_last_modified(answer)
     )
 
 
 def test_last_modified_of_an_empty_document_is_now(hourly_app):
-    first, second = (last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) for _ in range(2))
+    first, second = (
+        read_last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) for _ in range(2)
+    )
     assert second == first + timedelta(hours=1)
 
 
@@ -128,7 +131,7 @@ def test_empty_inventory_has_no_last_modified(hourly_app):
     assert "Last-Modified" not in answer.headers
 
 
-def test_every_version_creates_shows_and_deletes_a_provider(sqlite_app):
+def test_provider_can_be_created_shown_and_deleted_in_every_version(sqlite_app):
     for minor in range(40):
         headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
         answer = sqlite_app.post_json(PATH, {"name": "host"}, headers=headers)

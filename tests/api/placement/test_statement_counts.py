@@ -28,7 +28,7 @@ def provider(app):
 
 
 @pytest.fixture
-def dialect(app):
+def database_dialect(app):
     return app.app.services.database.writer.dialect.name
 
 
@@ -47,7 +47,9 @@ def claim_body(provider, **amounts):
     return build_body(LATEST, {provider.rpartition("/")[2]: amounts})
 
 
-def test_claims_for_new_consumers_take_equal_statements_alone_and_together(app, provider, dialect):
+def test_one_and_several_claims_of_new_consumers_take_equally_many_statements(
+    app, provider, database_dialect
+):
     app.put_json(
         f"{provider}/inventories", inventories_body(0, VCPU=99, DISK_GB=99), headers=LATEST_HEADERS
     )
@@ -56,21 +58,24 @@ def test_claims_for_new_consumers_take_equal_statements_alone_and_together(app, 
     app.post_json("/placement/allocations", first, headers=LATEST_HEADERS)
     claim = claim_body(provider, VCPU=1, DISK_GB=1)
     path = f"/placement/allocations/{uuid4()}"
-    assert count_statements(app, "put_json", path, claim) == CLAIMING[dialect]
+    assert count_statements(app, "put_json", path, claim) == CLAIMING[database_dialect]
     twenty = {str(uuid4()): claim_body(provider, VCPU=1, DISK_GB=2) for _ in range(20)}
-    assert count_statements(app, "post_json", "/placement/allocations", twenty) == CLAIMING[dialect]
+    assert (
+        count_statements(app, "post_json", "/placement/allocations", twenty)
+        == CLAIMING[database_dialect]
+    )
 
 
-def test_inventories_are_replaced_with_four_statements(app, provider, dialect):
-    begin = dialect == "sqlite"
+def test_inventories_are_replaced_with_four_statements(app, provider, database_dialect):
+    begin = database_dialect == "sqlite"
     path = f"{provider}/inventories"
     assert count_statements(app, "put_json", path, inventories_body(0, VCPU=1)) == 4 + begin
     body = inventories_body(1, VCPU=2, DISK_GB=3, MEMORY_MB=4)
     assert count_statements(app, "put_json", path, body) == 4 + begin
 
 
-def test_unchanged_inventories_are_not_written(app, provider, dialect):
-    begin = dialect == "sqlite"
+def test_unchanged_inventories_are_not_written(app, provider, database_dialect):
+    begin = database_dialect == "sqlite"
     path = f"{provider}/inventories"
     totals = {"VCPU": 1, "DISK_GB": 2, "MEMORY_MB": 3}
     app.put_json(path, inventories_body(0, **totals), headers=LATEST_HEADERS)
@@ -86,14 +91,14 @@ def test_unchanged_inventories_are_not_written(app, provider, dialect):
     assert changed == same + 1
 
 
-def test_existing_traits_of_a_provider_are_not_looked_up(app, provider, dialect):
-    begin, path = dialect == "sqlite", f"{provider}/traits"
+def test_existing_traits_of_a_provider_are_not_looked_up(app, provider, database_dialect):
+    begin, path = database_dialect == "sqlite", f"{provider}/traits"
 
-    def count_with(generation, names):
+    def count_trait_statements(generation, names):
         body = {"resource_provider_generation": generation, "traits": names}
         return count_statements(app, "put_json", path, body) - begin
 
-    assert count_with(0, TRAITS[:2]) == 4
-    assert count_with(1, TRAITS[1:]) == 5
-    assert count_with(2, TRAITS[1:]) == 1
-    assert count_with(2, TRAITS[1:2]) == 3
+    assert count_trait_statements(0, TRAITS[:2]) == 4
+    assert count_trait_statements(1, TRAITS[1:]) == 5
+    assert count_trait_statements(2, TRAITS[1:]) == 1
+    assert count_trait_statements(2, TRAITS[1:2]) == 3

@@ -34,7 +34,7 @@ def read_usages(app, query, version):
     return app.get(f"/placement/usages?{query}", headers=headers(version)).json["usages"]
 
 
-def test_provider_usages_by_class(app, provider):
+def test_usages_of_a_provider_are_shown_by_class(app, provider):
     for version in ["1.0", LATEST]:
         path = f"/placement/resource_providers/{provider}/usages"
         assert app.get(path, headers=headers(version)).json == {
@@ -56,7 +56,7 @@ def test_provider_without_inventory_has_no_usages(app):
         app.get(path.replace(uuid, unknown), headers=headers(LATEST), status=404)
 
 
-def test_usages_take_one_statement(app, provider):
+def test_read_of_usages_takes_one_statement(app, provider):
     for path in ["/resource_providers/{}/usages", "/usages?project_id=p"]:
         with record_statements(app.app.services.database) as seen:
             app.get("/placement" + path.format(provider), headers=headers(LATEST))
@@ -84,14 +84,14 @@ def test_project_usages_are_by_consumer_type_from_1_38(app, provider):
     assert read_usages(app, "project_id=p&consumer_type=NO_SUCH", "1.38") == {}
 
 
-def test_usages_of_all_consumer_types_are_one_sum(app, provider):
+def test_usages_of_consumer_type_all_are_one_sum(app, provider):
     assert read_usages(app, "project_id=p&consumer_type=all", "1.38") == {
         "all": {"VCPU": 4, "DISK_GB": 7, "consumer_count": 4}
     }
     assert read_usages(app, "project_id=nobody&consumer_type=all", "1.38") == {}
 
 
-def test_malformed_queries_are_400(sqlite_app):
+def test_malformed_queries_of_usages_are_400(sqlite_app):
     for query, version in [
         ("", "1.9"),
         ("user_id=u", "1.9"),

@@ -19,7 +19,7 @@ def reserved_database(sqlite_database):
         add_flavor(sqlite_database, name, *required)
 
 
-def test_no_findings_without_reserved_aggregates(sqlite_app):
+def test_check_has_no_findings_without_reserved_aggregates(sqlite_app):
     empty = {"filtering": False, "aggregates": [], "findings": []}
     assert sqlite_app.get(CHECK).json == empty
 

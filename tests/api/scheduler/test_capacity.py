@@ -6,7 +6,7 @@ from tests.scheduler.capacity.test_report import cloud as cloud  # noqa: PLC0414
 from tests.scheduler.capacity.test_report import store_flavor
 
 
-def test_invalid_request_is_rejected_with_its_path(cloud):
+def test_invalid_capacity_request_is_rejected_with_the_path_of_the_error(cloud):
     store_flavor(cloud, "small")
     for question, status, words in [
         ({"request_spec": {"flavor": "smal"}}, 404, "did you mean 'small'?"),

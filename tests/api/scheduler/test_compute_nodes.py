@@ -16,7 +16,7 @@ def put_report(app, number=1, status=200, **changes):
     return app.put_json(f"{NODES}/{node_uuid(number)}", body, status=status)
 
 
-def error_of(answer):
+def read_error(answer):
     (error,) = answer.json["errors"]
     return error
 
@@ -25,7 +25,7 @@ def read_provider(app, number=1, status=200):
     return app.get(f"/placement/resource_providers/{node_uuid(number)}", status=status)
 
 
-def provider_generation(app, number=1):
+def read_provider_generation(app, number=1):
     return read_provider(app, number).json["generation"]
 
 
@@ -38,7 +38,7 @@ def test_report_returns_the_node(app):
     assert app.get(f"{NODES}/{node_uuid(1)}").json == node
 
 
-def test_returned_node_can_be_sent_again_unchanged(app):
+def test_node_as_returned_is_a_valid_report(app):
     node = put_report(
         app,
         cpu_info={"arch": "x86_64"},
@@ -48,10 +48,10 @@ def test_returned_node_can_be_sent_again_unchanged(app):
         metrics=[{"name": "cpu.frequency", "value": 2400}],
         free_disk_gb=None,
     ).json
-    before = provider_generation(app)
+    before = read_provider_generation(app)
     assert app.put_json(f"{NODES}/{node_uuid(1)}", node).json == node
     assert app.post_json(NODES, [node]).json == {"created": 0, "changed": 0, "unchanged": 1}
-    assert provider_generation(app) == before
+    assert read_provider_generation(app) == before
 
 
 STORED = [
@@ -83,7 +83,7 @@ def test_metrics_are_accepted_in_nova_computes_format(app):
 
 def test_fractional_value_of_another_metric_is_rejected_with_its_path(sqlite_app):
     metrics = [*STORED, {"name": "cpu.frequency", "value": 2400.5}]
-    error = error_of(put_report(sqlite_app, status=400, metrics=metrics))
+    error = read_error(put_report(sqlite_app, status=400, metrics=metrics))
     assert error["detail"] == "2400.5 is not an integer (at $.metrics[2].value)"
 
 
@@ -106,7 +106,7 @@ def test_list_of_reports_creates_providers_with_inventories(app):
 
 
 @pytest.mark.slow
-def test_two_thousand_reports_in_one_request(app):
+def test_one_request_can_have_two_thousand_reports(app):
     assert app.post_json(NODES, []).json == {"created": 0, "changed": 0, "unchanged": 0}
     reports = [build_report(number) for number in range(MAX_REPORTS)]
     assert app.post_json(NODES, reports).json["created"] == MAX_REPORTS
@@ -127,7 +127,7 @@ def test_list_is_filtered_by_host_and_name(app):
     assert list_uuids("host=CN1") == []
 
 
-def test_page_links_lead_to_the_end(app):
+def test_page_links_lead_through_the_whole_list_of_nodes(app):
     app.post_json(NODES, [build_report(number, host="rack") for number in range(5)])
     seen, path, pages = [], f"{NODES}?host=rack&limit=2", 0
     while path:
@@ -152,7 +152,7 @@ def test_delete_of_a_node_with_allocations_is_409(app):
     consumer = f"/placement/allocations/{node_uuid(99)}"
     claim = build_body(LATEST, {node_uuid(1): {"VCPU": 1}})
     app.put_json(consumer, claim, headers=LATEST_HEADERS, status=204)
-    answer = error_of(app.delete(f"{NODES}/{node_uuid(1)}", status=409))
+    answer = read_error(app.delete(f"{NODES}/{node_uuid(1)}", status=409))
     assert answer["code"] == "scheduler.conflict"
     assert node_uuid(1) in answer["detail"]
     app.get(f"{NODES}/{node_uuid(1)}")
@@ -161,7 +161,7 @@ def test_delete_of_a_node_with_allocations_is_409(app):
 
 
 @pytest.mark.parametrize("spelt", [str.upper, lambda uuid: uuid.replace("-", "")])
-def test_uuid_in_a_path_can_have_any_spelling(sqlite_app, spelt):
+def test_node_uuid_in_a_path_can_be_in_any_format(sqlite_app, spelt):
     path = f"{NODES}/{spelt(node_uuid(1))}"
     node = sqlite_app.put_json(path, build_report(1)).json
     assert node["uuid"] == node_uuid(1)
@@ -176,12 +176,12 @@ def test_unknown_node_is_404(app):
             app.get(f"{NODES}/{uuid}", status=404),
             app.delete(f"{NODES}/{uuid}", status=404),
         ):
-            assert error_of(answer)["code"] == "scheduler.not_found", uuid
+            assert read_error(answer)["code"] == "scheduler.not_found", uuid
 
 
 def test_report_with_the_name_of_another_node_is_409_naming_both(app):
     put_report(app, 1)
-    answer = error_of(put_report(app, 2, status=409, host="cn1", hypervisor_hostname="cn1"))
+    answer = read_error(put_report(app, 2, status=409, host="cn1", hypervisor_hostname="cn1"))
     assert (answer["status"], answer["code"]) == (409, "scheduler.duplicate")
     assert node_uuid(1) in answer["detail"]
     assert node_uuid(2) in answer["detail"]
@@ -204,9 +204,9 @@ def test_invalid_report_in_a_list_is_400_and_writes_nothing(sqlite_app):
         ("pci_device_pools", [{"count": 1, "1": {}}], "pci_device_pools[0]"),
     ]:
         reports = [build_report(8), build_report(9), build_report(1, **{name: value})]
-        error = error_of(sqlite_app.post_json(NODES, reports, status=400))
+        error = read_error(sqlite_app.post_json(NODES, reports, status=400))
         assert f"(at $[2].{path}" in error["detail"], value
-        error = error_of(sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", reports[2], status=400))
+        error = read_error(sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", reports[2], status=400))
         assert f"(at $.{path}" in error["detail"], value
     assert sqlite_app.get(NODES).json["compute_nodes"] == []
 
@@ -224,29 +224,29 @@ def test_invalid_json_is_400(sqlite_app):
             answer = sqlite_app.request(
                 path, method=method, body=body, content_type="application/json", status=400
             )
-            assert "JSON" in error_of(answer)["detail"], body
+            assert "JSON" in read_error(answer)["detail"], body
 
 
-def test_other_json_is_400(sqlite_app):
+def test_json_that_is_no_report_is_400(sqlite_app):
     for document in [[], "x", 1, None, True]:
-        error_of(sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", document, status=400))
+        read_error(sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", document, status=400))
     for document in [{}, build_report(), "x", 1, None, [1], [[]], [None]]:
-        error_of(sqlite_app.post_json(NODES, document, status=400))
+        read_error(sqlite_app.post_json(NODES, document, status=400))
 
 
-def test_wrong_uuid_is_400(sqlite_app):
+def test_report_with_a_wrong_uuid_is_400(sqlite_app):
     body = remove_keys(build_report(), "uuid")
     answer = sqlite_app.put_json(f"{NODES}/cn1", body, status=400)
-    assert "not a uuid" in error_of(answer)["detail"]
+    assert "not a uuid" in read_error(answer)["detail"]
     for other in [node_uuid(2), "x", None, 1]:
         body = build_report(uuid=other)
         answer = sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", body, status=400)
-        assert "(at $.uuid)" in error_of(answer)["detail"], other
+        assert "(at $.uuid)" in read_error(answer)["detail"], other
 
 
 def test_repeated_node_in_a_list_is_400(sqlite_app):
     reports = [build_report(1), build_report(2), build_report(1)]
-    detail = error_of(sqlite_app.post_json(NODES, reports, status=400))["detail"]
+    detail = read_error(sqlite_app.post_json(NODES, reports, status=400))["detail"]
     assert detail.endswith("(at $[2].uuid)")
     assert "$[0]" in detail
 
@@ -257,10 +257,10 @@ def test_malformed_query_is_400(sqlite_app):
         *("marker=x", "marker=", "host=", "host=%00", "host=" + "x" * 256, "unknown=1"),
         "limit=1&limit=x",
     ]:
-        error_of(sqlite_app.get(f"{NODES}?{query}", status=400))
+        read_error(sqlite_app.get(f"{NODES}?{query}", status=400))
 
 
-def test_other_methods_are_405(sqlite_app):
+def test_unsupported_methods_of_compute_nodes_are_405(sqlite_app):
     for method in ["POST", "PATCH"]:
         answer = sqlite_app.request(f"{NODES}/{node_uuid(1)}", method=method, status=405)
         assert "PUT" in answer.headers["Allow"], method

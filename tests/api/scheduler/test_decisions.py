@@ -152,7 +152,7 @@ def test_recorded_settings_omit_startup_options(cloud):
     assert str(cloud.app.services.settings.placement_database.connection) not in str(options)
 
 
-def test_unclaimed_selection_has_its_own_kind(cloud):
+def test_selection_without_claims_is_recorded_with_the_kind_no_claim(cloud):
     """Nothing is allocated, with or without a valid host."""
     claimed = post_selection(cloud, instance(1))["decision"]
     tried = post_selection(cloud, instance(2), claim=False)["decision"]
@@ -169,7 +169,7 @@ def test_unclaimed_selection_has_its_own_kind(cloud):
     assert list_decisions(cloud, "?kind=shadow") == list_decisions(cloud, "?kind=explain") == []
 
 
-def test_rebuild_decision_has_the_requested_kind(cloud):
+def test_decision_about_a_rebuild_is_recorded_with_the_kind_select(cloud):
     post_selection(cloud, instance(1), force_hosts=["cn1"])
     hints = {"_nova_check_type": ["rebuild"]}
     rebuilt = post_selection(cloud, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
@@ -194,7 +194,7 @@ def three_decisions(cloud):
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_list_is_filtered_and_newest_first(three_decisions):
+def test_decisions_are_filtered_and_listed_newest_first(three_decisions):
     cloud, uuids = three_decisions
     for query, numbers in [
         ("", [2, 1, 0]),
@@ -222,7 +222,7 @@ def test_list_is_filtered_and_newest_first(three_decisions):
         assert list_decisions(cloud, query) == [uuids[place] for place in numbers], query
 
 
-def test_pages_are_linked(three_decisions):
+def test_pages_of_decisions_are_linked(three_decisions):
     cloud, uuids = three_decisions
     page = cloud.get(f"{DECISIONS}?limit=1&project_id=p1").json
     seen = [page["decisions"][0]["uuid"]]
@@ -241,7 +241,7 @@ def test_unknown_decision_is_404(app):
 
 
 @pytest.mark.all_databases
-def test_decisions_rejecting_a_host_have_reasons_and_pages(three_decisions):
+def test_decisions_that_rejected_a_host_are_listed_with_reasons_by_page(three_decisions):
     """The third request found no host, so its search counted the rejections of each host."""
     cloud, uuids = three_decisions
     body = cloud.get(f"{DECISIONS}?refused=cn1").json
@@ -257,7 +257,7 @@ def test_decisions_rejecting_a_host_have_reasons_and_pages(three_decisions):
     assert (rest["decisions"], rest["refused"]) == ([], {"examined": 2, "unknown": 1})
 
 
-def test_truncated_funnel_counts_as_unknown(cloud):
+def test_host_that_a_truncated_funnel_does_not_list_counts_as_unknown(cloud):
     """Each stage keeps a hundred rejected hosts, and any host may be among the others."""
     cloud.post_json("/scheduler/v1/compute_nodes", [report(f"m{number}") for number in range(150)])
     error = post_selection(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
@@ -287,7 +287,7 @@ def test_page_without_a_limit_has_at_most_a_thousand(cloud):
     assert (len(rest["decisions"]), rest["links"]) == (2, [])
 
 
-def test_replay_returns_then_now_and_differences(cloud):
+def test_replay_returns_the_recorded_and_the_new_result_with_differences(cloud):
     uuid = post_selection(cloud, instance(1), claim=False)["decision"]
     answer = cloud.post_json(f"{DECISIONS}/{uuid}/replay", {}).json
     assert answer["then"] == cloud.get(f"{DECISIONS}/{uuid}").json
@@ -350,7 +350,7 @@ def test_decisions_are_counted_by_value_and_over_time(cloud):
     assert cloud.get(f"{COUNTS}?until=2000-01-01T00:00:00").json["buckets"] == []
 
 
-def test_length_of_intervals_follows_the_time_range(cloud):
+def test_length_of_counted_intervals_follows_the_time_range(cloud):
     for since, seconds in [
         ("2026-01-01T10:00:00", 60),
         ("2025-12-31T12:00:00", 600),

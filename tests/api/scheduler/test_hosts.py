@@ -36,7 +36,7 @@ def test_capacity_of_more_than_64_bits_is_shown(app):
     assert "cn1" in app.get("/console/hosts/cn1", headers={"Host": "localhost"}).text
 
 
-def put_document(app, path, body):
+def put_json_document(app, path, body):
     app.put_json(f"/placement{path}", body, headers=LATEST_HEADERS)
 
 
@@ -46,7 +46,7 @@ def put_traits(app, provider, *names):
             app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
     path = f"/placement/resource_providers/{uuid_of(provider)}"
     generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
-    put_document(
+    put_json_document(
         app,
         f"/resource_providers/{uuid_of(provider)}/traits",
         {"resource_provider_generation": generation, "traits": list(names)},
@@ -57,7 +57,7 @@ def put_allocations(app, number, host=None, **amounts_by_provider):
     """Write the allocations of a consumer, and an instance record if ``host`` is given."""
     amounts = {uuid_of(name): each for name, each in amounts_by_provider.items()}
     body = build_body(LATEST, amounts, owner=("p1", "u1"))
-    put_document(app, f"/allocations/{instance(number)}", body)
+    put_json_document(app, f"/allocations/{instance(number)}", body)
     if host is not None:
         record_instance(app, number, host)
 
@@ -77,7 +77,7 @@ def app(database_url, tmp_path, make_app):
     app.post_json("/scheduler/v1/compute_nodes", reports)
     api = AggregateApi(app)
     for name, zone, hosts in (("east", "az-east", ("cn1", "cn2")), ("rack", None, ("cn1", "cn3"))):
-        number = api.make(name, zone)
+        number = api.create_and_get_id(name, zone)
         for host in hosts:
             api.add_host(number, host)
     api.set_metadata(number, sched_policy="High_CPU_density", rack="r7")
@@ -88,7 +88,7 @@ def app(database_url, tmp_path, make_app):
     app.post_json("/placement/resource_providers", child, headers=LATEST_HEADERS)
     stock = {"VCPU": {"total": 8}, "SRIOV_NET_VF": {"total": 4}}
     inventories = {"resource_provider_generation": 0, "inventories": stock}
-    put_document(app, f"/resource_providers/{child['uuid']}/inventories", inventories)
+    put_json_document(app, f"/resource_providers/{child['uuid']}/inventories", inventories)
     put_traits(app, "cn1", "CUSTOM_A", "CUSTOM_B")
     put_traits(app, "cn1_NUMA0", "CUSTOM_B", "HW_NUMA_ROOT")
     put_traits(app, "cn3", "CUSTOM_A")
@@ -109,7 +109,7 @@ def hosts_by_name(answer):
     return {host["host"]: host for host in answer["hosts"]}
 
 
-def test_list_has_every_host_with_its_resources(app):
+def test_every_host_is_listed_with_its_resources(app):
     answer = list_hosts(app)
     assert [host["host"] for host in answer["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
     assert hosts_by_name(answer)["cn3"] == {
@@ -166,7 +166,7 @@ def test_state_describes_a_service_that_is_not_up(app):
 
 
 @pytest.mark.slow
-def test_list_is_filtered_and_paged(app):
+def test_hosts_are_filtered_and_paged(app):
     for query, names in [
         ("?host=cn2", ["cn2"]),
         ("?host=CN2", []),
@@ -204,7 +204,7 @@ def test_list_is_filtered_and_paged(app):
     assert pages == [["cn1", "cn2", "cn3"], ["cn4"]]
 
 
-def test_instances_without_node_count_on_the_only_node(app):
+def test_instances_without_node_count_on_the_only_node_of_their_host(app):
     record_instance(app, 3, "cn3", node=None)
     assert hosts_by_name(list_hosts(app))["cn3"]["instances"] == 2
 

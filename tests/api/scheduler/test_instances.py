@@ -32,13 +32,13 @@ WHOLE = {
 }
 
 
-def error_of(answer):
+def read_error(answer):
     (error,) = answer.json["errors"]
     return error
 
 
 @pytest.mark.parametrize("spelt", [str.upper, lambda uuid: uuid.replace("-", "")])
-def test_uuid_in_a_path_can_have_any_spelling(sqlite_app, spelt):
+def test_instance_uuid_in_a_path_can_be_in_any_format(sqlite_app, spelt):
     path = f"{INSTANCES}/{spelt(node_uuid(500))}"
     assert sqlite_app.put_json(path, WHOLE).json["uuid"] == node_uuid(500)
     assert sqlite_app.get(path).json["uuid"] == node_uuid(500)
@@ -47,7 +47,7 @@ def test_uuid_in_a_path_can_have_any_spelling(sqlite_app, spelt):
 
 
 @pytest.mark.all_databases
-def test_record_is_stored_as_given(app):
+def test_instance_record_is_stored_unchanged(app):
     recorded = app.put_json(INSTANCE, WHOLE).json
     assert recorded == {"uuid": node_uuid(500), **WHOLE}
     assert app.get(INSTANCE).json == recorded
@@ -61,7 +61,7 @@ def test_omitted_fields_are_null_and_the_name_is_the_uuid(app):
     }
 
 
-def test_next_record_replaces_the_last(app):
+def test_second_record_of_an_instance_replaces_the_first(app):
     app.put_json(INSTANCE, WHOLE)
     recorded = app.put_json(INSTANCE, {"host": "cn2", "node": "cn2"}).json
     assert (recorded["host"], recorded["flavor"], recorded["vm_state"]) == ("cn2", None, None)
@@ -73,7 +73,7 @@ def test_flavor_and_image_can_be_ids(app):
     assert (recorded["flavor"], recorded["image"]) == ({"id": "f1"}, {"id": "i1"})
 
 
-def test_list_is_filtered_and_paged(app):
+def test_instances_are_filtered_and_paged(app):
     for number in range(4):
         body = {"host": f"cn{number % 2}", "node": "n", "project_id": f"p{number}"}
         app.put_json(f"{INSTANCES}/{node_uuid(500 + number)}", body)
@@ -88,7 +88,7 @@ def test_list_is_filtered_and_paged(app):
     assert list_uuids("host=cn9") == []
 
 
-def test_record_allocates_nothing(app):
+def test_record_of_an_instance_makes_no_allocations(app):
     app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     before = app.get(f"/scheduler/v1/compute_nodes/{node_uuid(1)}").json
     app.put_json(INSTANCE, WHOLE)
@@ -106,7 +106,7 @@ def put_allocations(app):
     return path
 
 
-def test_delete_removes_the_allocations(app):
+def test_delete_of_an_instance_removes_its_allocations(app):
     app.put_json(INSTANCE, WHOLE)
     consumer = put_allocations(app)
     app.delete(INSTANCE, status=204)
@@ -118,18 +118,18 @@ def test_delete_removes_the_allocations(app):
 
 def test_delete_of_an_unknown_instance_removes_nothing(app):
     consumer = put_allocations(app)
-    assert error_of(app.delete(INSTANCE, status=404))["code"] == "scheduler.not_found"
+    assert read_error(app.delete(INSTANCE, status=404))["code"] == "scheduler.not_found"
     assert app.get(consumer, headers=LATEST_HEADERS).json["allocations"]
 
 
 def test_unknown_instance_is_404(app):
     for uuid in [node_uuid(500), "nonsense"]:
         assert (
-            error_of(app.get(f"{INSTANCES}/{uuid}", status=404))["code"] == "scheduler.not_found"
+            read_error(app.get(f"{INSTANCES}/{uuid}", status=404))["code"] == "scheduler.not_found"
         ), uuid
 
 
-def test_malformed_record_is_400_with_its_path(sqlite_app):
+def test_malformed_instance_record_is_400_with_the_path_of_the_error(sqlite_app):
     sqlite_app.put_json(f"{INSTANCES}/web-1", {}, status=400)
     for path, body in [
         ("$", []),
@@ -158,5 +158,5 @@ def test_malformed_record_is_400_with_its_path(sqlite_app):
         ("$.image.properties", {"image": {"properties": []}}),
     ]:
         answer = sqlite_app.put_json(INSTANCE, body, status=400)
-        assert f"(at {path})" in error_of(answer)["detail"], body
+        assert f"(at {path})" in read_error(answer)["detail"], body
         assert sqlite_app.get(INSTANCES).json["instances"] == [], body

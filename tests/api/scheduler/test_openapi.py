@@ -24,7 +24,7 @@ OPERATIONS = operations_by_path(DOCUMENT)
 NODE = report("cn1")["uuid"]
 
 
-def path_of(route):
+def openapi_path_of(route):
     """Return the path of a route in OpenAPI's syntax, without a final slash."""
     return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route.path).rstrip("/") or "/"
 
@@ -37,7 +37,7 @@ def test_document_is_valid(sqlite_app):
 
 
 def test_document_has_exactly_the_routes():
-    assert set(OPERATIONS) == {(route.method, path_of(route)) for route in API.routes}
+    assert set(OPERATIONS) == {(route.method, openapi_path_of(route)) for route in API.routes}
 
 
 def test_operation_ids_are_unique():
@@ -53,7 +53,7 @@ def test_document_needs_no_token(sqlite_app):
 
 def test_operation_has_the_policy_statuses_and_schemas_of_its_route():
     for route in API.routes:
-        operation = OPERATIONS[route.method, path_of(route)]
+        operation = OPERATIONS[route.method, openapi_path_of(route)]
         assert operation.get("x-policy") == route.policy, route
         assert route.policy is None or route.policy in {rule.name for rule in RULES}, route
         responses = operation["responses"]

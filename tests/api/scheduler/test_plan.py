@@ -7,7 +7,7 @@ from tests.scheduler.test_drain_plan import cloud as cloud  # noqa: PLC0414 - a 
 from tests.scheduler.test_rebalance import make_filled_hosts, spec_with_memory
 
 
-def test_invalid_plan_is_400_with_its_path(cloud):
+def test_invalid_plan_is_400_with_the_path_of_the_error(cloud):
     for body, words in [
         ({}, "'changes' is a required property"),
         ({"changes": [], "flavor": "m1"}, "'flavor' was unexpected"),
@@ -22,7 +22,7 @@ def test_invalid_plan_is_400_with_its_path(cloud):
 
 
 @pytest.mark.slow
-def test_invalid_advice_request_is_400_with_its_path(app):
+def test_invalid_advice_request_is_400_with_the_path_of_the_error(app):
     make_filled_hosts(app, {"cn1": 8})
     for body, words in [
         ({"goal": "fti"}, "'fti' is not one of"),

@@ -11,7 +11,7 @@ RUNS = "/scheduler/v1/plan_runs"
 EXECUTOR, OTHER = instance(101), instance(102)
 
 
-def new_run(*moves, **changes):
+def build_run(*moves, **changes):
     return {
         "kind": "plan",
         "method": "live",
@@ -37,8 +37,8 @@ def cloud(app):
     return app
 
 
-def create(app, *moves, **changes):
-    return app.post_json(RUNS, new_run(*moves, **changes), status=201).json
+def create_run(app, *moves, **changes):
+    return app.post_json(RUNS, build_run(*moves, **changes), status=201).json
 
 
 def change_move(app, run, uuid, state, status=200, executor=EXECUTOR, **more):
@@ -46,7 +46,7 @@ def change_move(app, run, uuid, state, status=200, executor=EXECUTOR, **more):
     return app.put_json(f"{RUNS}/{run['uuid']}/moves/{uuid}", body, status=status).json
 
 
-def detail(answer):
+def read_error_detail(answer):
     return answer["errors"][0]["detail"]
 
 
@@ -54,7 +54,7 @@ def detail(answer):
 def test_run_is_recorded_with_its_moves_in_order(cloud):
     stuck = [{"instance": instance(9), "host": "cn1", "reason": "no space for \N{SNOWMAN}"}]
     request = {"changes": [{"drain": ["cn1"]}]}
-    run = create(cloud, TWO, MOVE, stuck=stuck, request=request)
+    run = create_run(cloud, TWO, MOVE, stuck=stuck, request=request)
     assert [(move["instance"], move["from"], move["to"]) for move in run["moves"]] == [TWO, MOVE]
     assert {move["state"] for move in run["moves"]} == {"planned"}
     assert (run["state"], run["user_id"], run["request"]) == ("running", "admin", request)
@@ -65,8 +65,8 @@ def test_run_is_recorded_with_its_moves_in_order(cloud):
 
 
 @pytest.mark.all_databases
-def test_move_is_started_and_done(cloud):
-    run = create(cloud, MOVE, TWO)
+def test_move_can_be_started_and_finished(cloud):
+    run = create_run(cloud, MOVE, TWO)
     move = change_move(cloud, run, instance(1), "started")
     assert (move["state"], move["rejection"], move["finished_at"]) == ("started", None, None)
     decision = cloud.get(f"/scheduler/v1/decisions/{move['decision']}").json
@@ -82,14 +82,14 @@ def test_move_is_started_and_done(cloud):
     assert counts == {"planned": 0, "started": 1, "done": 1, "failed": 0, "skipped": 0}
 
 
-def test_check_of_a_start_claims_nothing(cloud):
+def test_start_of_a_move_claims_nothing(cloud):
     before = cloud.get("/scheduler/v1/hosts").json
-    change_move(cloud, create(cloud, MOVE), instance(1), "started")
+    change_move(cloud, create_run(cloud, MOVE), instance(1), "started")
     assert cloud.get("/scheduler/v1/hosts").json == before
 
 
 def test_start_is_rejected_if_the_target_has_become_full(cloud):
-    run = create(cloud, MOVE)
+    run = create_run(cloud, MOVE)
     select(cloud, spec(instance(3), flavor=flavor(memory_mb=7168), force_hosts=["cn2"]))
     move = change_move(cloud, run, instance(1), "started")
     assert (move["state"], move["started_at"]) == ("planned", None)
@@ -103,62 +103,65 @@ def test_start_is_rejected_unless_the_instance_is_on_its_source(cloud):
         ((instance(1), "cn3", "cn2"), "it is recorded on cn1, not on cn3"),
         ((instance(7), "cn1", "cn2"), "it is not recorded: see placement-sched nova sync"),
     ]:
-        answer = change_move(cloud, create(cloud, move), move[0], "started")
+        answer = change_move(cloud, create_run(cloud, move), move[0], "started")
         assert (answer["state"], answer["rejection"]) == ("planned", rejection), rejection
 
 
 def test_start_is_rejected_if_the_target_does_not_exist(cloud):
-    answer = change_move(cloud, create(cloud, (instance(1), "cn1", "cn9")), instance(1), "started")
+    answer = change_move(
+        cloud, create_run(cloud, (instance(1), "cn1", "cn9")), instance(1), "started"
+    )
     assert "cn9" in answer["rejection"]
 
 
 @pytest.mark.all_databases
 def test_only_the_executor_changes_a_run(cloud):
-    run = create(cloud, MOVE)
+    run = create_run(cloud, MOVE)
     path = f"{RUNS}/{run['uuid']}"
     words = f"Run {run['uuid']} has another executor"
     answer = change_move(cloud, run, instance(1), "started", 409, executor=OTHER)
-    assert detail(answer).startswith(words)
+    assert read_error_detail(answer).startswith(words)
     stopped = {"executor": OTHER, "state": "stopped"}
-    assert detail(cloud.put_json(path, stopped, status=409).json).startswith(words)
+    assert read_error_detail(cloud.put_json(path, stopped, status=409).json).startswith(words)
     cloud.put_json(path, {"executor": OTHER, "state": "running"})
     answer = change_move(cloud, run, instance(1), "started", 409)
-    assert detail(answer).startswith(words)
+    assert read_error_detail(answer).startswith(words)
     assert change_move(cloud, run, instance(1), "started", executor=OTHER)["rejection"] is None
 
 
 @pytest.mark.all_databases
-def test_ended_move_does_not_change(cloud):
+def test_finished_or_skipped_move_cannot_be_changed(cloud):
     for state in ["done", "skipped"]:
-        run = create(cloud, MOVE)
+        run = create_run(cloud, MOVE)
         change_move(cloud, run, instance(1), state)
         for later in ("started", "failed"):
             answer = change_move(cloud, run, instance(1), later, 409)
             assert (
-                detail(answer) == f"The move of instance {instance(1)} is already done or skipped"
+                read_error_detail(answer)
+                == f"The move of instance {instance(1)} is already done or skipped"
             ), state
 
 
 def test_run_that_is_done_is_not_resumed(cloud):
-    run = create(cloud, MOVE)
+    run = create_run(cloud, MOVE)
     path = f"{RUNS}/{run['uuid']}"
     change_move(cloud, run, instance(1), "skipped")
     cloud.put_json(path, {"executor": EXECUTOR, "state": "done"})
     answer = cloud.put_json(path, {"executor": OTHER, "state": "running"}, status=409).json
-    assert detail(answer) == f"Run {run['uuid']} is already done"
+    assert read_error_detail(answer) == f"Run {run['uuid']} is already done"
 
 
 @pytest.mark.all_databases
 def test_run_with_open_moves_is_not_done(cloud):
-    run = create(cloud, MOVE, TWO)
+    run = create_run(cloud, MOVE, TWO)
     path, done = f"{RUNS}/{run['uuid']}", {"executor": EXECUTOR, "state": "done"}
     answer = cloud.put_json(path, done, status=409).json
     words = f"Run {run['uuid']} cannot change to done: "
-    assert detail(answer) == f"{words}2 moves are planned or started"
+    assert read_error_detail(answer) == f"{words}2 moves are planned or started"
     change_move(cloud, run, instance(1), "started")
     change_move(cloud, run, instance(2), "skipped")
     answer = cloud.put_json(path, done, status=409).json
-    assert detail(answer) == f"{words}1 move is planned or started"
+    assert read_error_detail(answer) == f"{words}1 move is planned or started"
     assert cloud.get(path).json["state"] == "running"
     change_move(cloud, run, instance(1), "failed")
     assert cloud.put_json(path, done).json["state"] == "done"
@@ -167,13 +170,13 @@ def test_run_with_open_moves_is_not_done(cloud):
 @pytest.mark.all_databases
 @pytest.mark.parametrize("state", ["stopped", "failed"])
 def test_move_starts_only_while_its_run_is_running(cloud, state):
-    run = create(cloud, MOVE, TWO)
+    run = create_run(cloud, MOVE, TWO)
     path = f"{RUNS}/{run['uuid']}"
     change_move(cloud, run, instance(1), "started")
     cloud.put_json(path, {"executor": EXECUTOR, "state": state})
     answer = change_move(cloud, run, instance(2), "started", 409)
     words = f"Run {run['uuid']} is {state}, and starts moves only while it is running: "
-    assert detail(answer).startswith(words)
+    assert read_error_detail(answer).startswith(words)
     assert change_move(cloud, run, instance(1), "done")["state"] == "done"
     cloud.put_json(path, {"executor": OTHER, "state": "running"})
     change_move(cloud, run, instance(2), "started", executor=OTHER)
@@ -181,7 +184,7 @@ def test_move_starts_only_while_its_run_is_running(cloud, state):
 
 @pytest.mark.all_databases
 def test_runs_are_listed_newest_first_page_by_page(cloud):
-    runs = [create(cloud, MOVE, kind=kind) for kind in ("plan", "rebalance", "drain")]
+    runs = [create_run(cloud, MOVE, kind=kind) for kind in ("plan", "rebalance", "drain")]
     cloud.put_json(f"{RUNS}/{runs[0]['uuid']}", {"executor": EXECUTOR, "state": "failed"})
     page = cloud.get(f"{RUNS}?limit=2").json
     assert [run["kind"] for run in page["plan_runs"]] == ["drain", "rebalance"]
@@ -194,38 +197,38 @@ def test_runs_are_listed_newest_first_page_by_page(cloud):
     assert cloud.get(f"{RUNS}?kind=drain&state=done").json["plan_runs"] == []
 
 
-def test_invalid_run_is_400_with_its_path(cloud):
+def test_invalid_run_is_400_with_the_path_of_the_error(cloud):
     for body, words in [
-        (new_run(), "(at $.moves)"),
-        (new_run(MOVE, (instance(1), "cn1", "cn3")), "has two moves (at $.moves[1].instance)"),
-        (new_run((instance(1), "cn1", "cn1")), "same host: cn1 (at $.moves[0].to)"),
-        (new_run(MOVE, parallel=0), "(at $.parallel)"),
-        (new_run(MOVE, method="hot"), "'hot' is not one of"),
-        (new_run(MOVE, kind="plans"), "(at $.kind)"),
-        (new_run(MOVE, executor="me"), "(at $.executor)"),
-        (new_run(MOVE, moved=[]), "'moved' was unexpected"),
+        (build_run(), "(at $.moves)"),
+        (build_run(MOVE, (instance(1), "cn1", "cn3")), "has two moves (at $.moves[1].instance)"),
+        (build_run((instance(1), "cn1", "cn1")), "same host: cn1 (at $.moves[0].to)"),
+        (build_run(MOVE, parallel=0), "(at $.parallel)"),
+        (build_run(MOVE, method="hot"), "'hot' is not one of"),
+        (build_run(MOVE, kind="plans"), "(at $.kind)"),
+        (build_run(MOVE, executor="me"), "(at $.executor)"),
+        (build_run(MOVE, moved=[]), "'moved' was unexpected"),
     ]:
-        assert words in detail(cloud.post_json(RUNS, body, status=400).json), words
+        assert words in read_error_detail(cloud.post_json(RUNS, body, status=400).json), words
 
 
-def test_unknown_run_move_and_state_are_errors(cloud):
-    run = create(cloud, MOVE)
+def test_unknown_run_or_move_or_state_is_an_error(cloud):
+    run = create_run(cloud, MOVE)
     path = f"{RUNS}/{run['uuid']}"
     started = {"executor": EXECUTOR, "state": "started"}
     assert cloud.get(f"{RUNS}/{instance(5)}", status=404)
     answer = cloud.put_json(f"{path}/moves/{instance(5)}", started, status=404).json
-    assert f"Run {run['uuid']} has no move of instance {instance(5)}" in detail(answer)
+    assert f"Run {run['uuid']} has no move of instance {instance(5)}" in read_error_detail(answer)
     wrong = {"executor": EXECUTOR, "state": "planned"}
     answer = cloud.put_json(f"{path}/moves/{instance(1)}", wrong, status=400).json
-    assert "(at $.state)" in detail(answer)
-    assert "marker" in detail(cloud.get(f"{RUNS}?marker=x", status=400).json)
+    assert "(at $.state)" in read_error_detail(answer)
+    assert "marker" in read_error_detail(cloud.get(f"{RUNS}?marker=x", status=400).json)
 
 
 def test_statements_do_not_depend_on_the_number_of_moves(sqlite_app):
     counts = []
     for number in (1, 50):
         moves = [(instance(each), "cn1", "cn2") for each in range(number)]
-        run = create(sqlite_app, *moves)
+        run = create_run(sqlite_app, *moves)
         with record_statements(sqlite_app.app.services.database) as statements:
             sqlite_app.get(RUNS)
             sqlite_app.get(f"{RUNS}/{run['uuid']}")

@@ -82,12 +82,12 @@ def start_app(tmp_path, sqlite_url, make_app, monkeypatch):
     """Return a function that starts an application with a configuration on a shared database."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
-    def start_with(text):
+    def start_app_with_text(text):
         file = tmp_path / "nova.conf"
         file.write_text(text)
         return make_app(read_settings([str(file)], make_full_conf()))
 
-    return start_with
+    return start_app_with_text
 
 
 def report_hosts(app, number):
@@ -119,12 +119,12 @@ def make_cloud(start_app):
     return build_cloud
 
 
-def explain(app, **fields):
+def explain_request(app, **fields):
     body = {"request_spec": spec(**fields)}
     return app.post_json("/scheduler/v1/explain", body).json
 
 
-def passed_hosts(explanation):
+def list_passing_hosts(explanation):
     return {host["host"] for host in explanation["hosts"]}
 
 
@@ -166,12 +166,12 @@ def test_story_1_ratio_of_the_policy_takes_effect(make_cloud):
 def test_story_2_request_uses_the_selected_policy_or_default(make_cloud, selection):
     app = make_cloud(selection)
     for policy, fields in SELECTING_FIELDS[selection].items():
-        explanation = explain(app, **fields)
+        explanation = explain_request(app, **fields)
         assert explanation["policy"] == explanation["funnel"]["policy"]["name"] == policy
         assert list(selector_outcomes(explanation).values()) == ["chosen"]
         (matched,) = explanation["funnel"]["policy"]["selectors"][0]["matched"]
         assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
-        assert passed_hosts(explanation) == POLICY_HOSTS[policy]
+        assert list_passing_hosts(explanation) == POLICY_HOSTS[policy]
         # The aggregate is a condition of the candidates query, not only of a filter.
         candidates = explanation["funnel"]["allocation_candidates"]
         assert f"member_of=in%3A{matched['uuid']}" in candidates["query"]
@@ -180,55 +180,55 @@ def test_story_2_request_uses_the_selected_policy_or_default(make_cloud, selecti
         assert set(selected_hosts(answer)) <= POLICY_HOSTS[policy]
         decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
         assert decision["policy"] == policy
-    explanation = explain(app, project_id="other")
+    explanation = explain_request(app, project_id="other")
     assert explanation["policy"] == "default"
     (outcome,) = selector_outcomes(explanation).values()
     assert outcome in {"not set in the request", "no aggregate with a policy matches"}
     # The filter of the default policy accepts the host without an aggregate, as in nova.
-    assert "cn5" in passed_hosts(explanation)
+    assert "cn5" in list_passing_hosts(explanation)
 
 
 def test_several_matching_policies_fall_back_to_default(make_cloud):
-    explanation = explain(make_cloud(), availability_zone="cpu_intensive_az,shared_az")
+    explanation = explain_request(make_cloud(), availability_zone="cpu_intensive_az,shared_az")
     assert explanation["policy"] == "default"
     (selector,) = explanation["funnel"]["policy"]["selectors"]
     assert selector["outcome"] == "several policies match: high_cpu_density, low_cpu_density"
     assert [one["aggregate"] for one in selector["matched"]] == ["rack1", "rack2"]
-    assert passed_hosts(explanation) == {"cn1", "cn2", "cn3", "cn4"}
+    assert list_passing_hosts(explanation) == {"cn1", "cn2", "cn3", "cn4"}
 
 
 def test_request_uses_all_aggregates_of_a_policy(make_cloud):
     app = make_cloud()
     tags = {"sched_policy": "low_cpu_density", "availability_zone": "cpu_intensive_az"}
     create_aggregate(app, "rack3", ["cn5"], **tags)
-    explanation = explain(app, availability_zone="cpu_intensive_az")
+    explanation = explain_request(app, availability_zone="cpu_intensive_az")
     assert explanation["policy"] == "low_cpu_density"
-    assert passed_hosts(explanation) == {"cn1", "cn2", "cn5"}
+    assert list_passing_hosts(explanation) == {"cn1", "cn2", "cn5"}
 
 
 def test_default_policy_can_avoid_policy_aggregates(make_cloud):
     text = f"{NOVA_CONF}[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
-    assert passed_hosts(explain(make_cloud(text=text))) == {"cn5"}
+    assert list_passing_hosts(explain_request(make_cloud(text=text))) == {"cn5"}
 
 
 def test_first_matching_selector_decides(make_cloud):
     app = make_cloud(f"{BY_HINT}, {BY_TENANT}, {BY_ZONE}", companion="AllHostsFilter")
-    explanation = explain(app, project_id="other", availability_zone="shared_az")
+    explanation = explain_request(app, project_id="other", availability_zone="shared_az")
     assert explanation["policy"] == "high_cpu_density"
     assert selector_outcomes(explanation) == {
         "hint": "not set in the request",
         "tenant": "no aggregate with a policy matches",
         "availability_zone": "chosen",
     }
-    explanation = explain(app, project_id="engineers", availability_zone="shared_az")
+    explanation = explain_request(app, project_id="engineers", availability_zone="shared_az")
     assert explanation["policy"] == "low_cpu_density"
 
 
 def test_hint_for_the_default_policy_is_used(make_cloud):
-    explanation = explain(make_cloud(BY_HINT), scheduler_hints={"sched_policy": "default"})
+    explanation = explain_request(make_cloud(BY_HINT), scheduler_hints={"sched_policy": "default"})
     assert explanation["policy"] == "default"
     assert selector_outcomes(explanation) == {"hint": "chosen"}
-    assert passed_hosts(explanation) == {"cn5"}
+    assert list_passing_hosts(explanation) == {"cn5"}
 
 
 SELECTOR = '''
@@ -250,7 +250,7 @@ def test_third_party_selector_is_loaded_by_dotted_path(make_cloud, tmp_path, mon
     (tmp_path / "acme_selectors.py").write_text(SELECTOR)
     monkeypatch.syspath_prepend(tmp_path)
     app = make_cloud("acme_selectors.ByName", companion="AllHostsFilter")
-    explanation = explain(app, scheduler_hints={"rack": "rack2"})
+    explanation = explain_request(app, scheduler_hints={"rack": "rack2"})
     assert explanation["policy"] == "high_cpu_density"
     assert selector_outcomes(explanation) == {"ByName": "chosen"}
 
@@ -269,10 +269,10 @@ ram_weight_multiplier = -2.0
 driver = chance_scheduler
 """
     app = make_cloud(text=text)
-    funnel = explain(app, availability_zone="cpu_intensive_az")["funnel"]
+    funnel = explain_request(app, availability_zone="cpu_intensive_az")["funnel"]
     assert [stage["name"] for stage in funnel["filters"]] == ["ComputeFilter", "NumInstancesFilter"]
     assert funnel["weighers"] == [{"name": "RAMWeigher", "multiplier": -2.0}]
-    funnel = explain(app, availability_zone="shared_az")["funnel"]
+    funnel = explain_request(app, availability_zone="shared_az")["funnel"]
     # The chance driver uses ComputeFilter only.
     assert [one["name"] for one in funnel["filters"]] == ["ComputeFilter"]
     assert funnel["weighers"] == []
@@ -282,15 +282,15 @@ def test_flavor_and_image_are_read_once(make_cloud, monkeypatch):
     app = make_cloud()
     read = []
 
-    class Counted(RequestedHardware):
+    class CountedHardware(RequestedHardware):
         def __init__(self, *both):
             read.append(both)
             super().__init__(*both)
 
-    monkeypatch.setattr("placement_sched.model.request_spec.RequestedHardware", Counted)
+    monkeypatch.setattr("placement_sched.model.request_spec.RequestedHardware", CountedHardware)
     for zone, policy in (("shared_az", "high_cpu_density"), (None, "default")):
         read.clear()
-        assert explain(app, availability_zone=zone)["policy"] == policy
+        assert explain_request(app, availability_zone=zone)["policy"] == policy
         assert len(read) == 1
 
 
@@ -313,14 +313,17 @@ def test_section_named_by_an_aggregate_is_a_policy(start_app):
         "[spread]\ncpu_allocation_ratio =\n",
     ):
         app = start_app(text)
-        explanation = explain(app, **HINT)
-        assert (explanation["policy"], passed_hosts(explanation)) == ("spread", {"cn1"}), text
+        explanation = explain_request(app, **HINT)
+        assert (explanation["policy"], list_passing_hosts(explanation)) == ("spread", {"cn1"}), text
 
 
 def test_unused_invalid_policy_is_explained_and_logged(start_app, caplog):
     create_spread_aggregate(start_app("[spread]\n"))
-    explanation = explain(start_app("[spread]\nhost_subset_size = two\n"), **HINT)
-    assert (explanation["policy"], passed_hosts(explanation)) == ("default", {"cn1", "cn2", "cn3"})
+    explanation = explain_request(start_app("[spread]\nhost_subset_size = two\n"), **HINT)
+    assert (explanation["policy"], list_passing_hosts(explanation)) == (
+        "default",
+        {"cn1", "cn2", "cn3"},
+    )
     outcomes = [selector["outcome"] for selector in explanation["funnel"]["policy"]["selectors"]]
     (why,) = [outcome for outcome in outcomes if outcome.startswith("it cannot be used: ")]
     assert "nova.conf:2" in why
@@ -328,16 +331,16 @@ def test_unused_invalid_policy_is_explained_and_logged(start_app, caplog):
     assert "(spread) names policy 'spread'" in caplog.text
     for name in ("ram_weight_multiplier", "host_subset_size", "service_down_time"):
         app = start_app(f"[spread]\n{name} =\n")
-        assert explain(app, **HINT)["policy"] == "default", name
+        assert explain_request(app, **HINT)["policy"] == "default", name
 
 
 def test_default_requests_avoid_aggregates_of_other_policies(start_app):
     app = create_spread_aggregate(start_app(f"{AVOIDING}[spread]\nhost_subset_size = 2\n"))
-    assert passed_hosts(explain(app)) == {"cn2", "cn3"}
+    assert list_passing_hosts(explain_request(app)) == {"cn2", "cn3"}
     create_aggregate(app, "default", ["cn2"], sched_policy="default")
-    assert passed_hosts(explain(app)) == {"cn2", "cn3"}
+    assert list_passing_hosts(explain_request(app)) == {"cn2", "cn3"}
     invalid = start_app(f"{AVOIDING}[spread]\nhost_subset_size = two\n")
-    assert passed_hosts(explain(invalid)) == {"cn2", "cn3"}
+    assert list_passing_hosts(explain_request(invalid)) == {"cn2", "cn3"}
 
 
 def test_empty_override_is_400(start_app):

@@ -10,7 +10,7 @@ from tests.support.scheduling import spec
 SELECT = "/scheduler/v1/select_destinations"
 
 
-def code_of(answer):
+def read_error_code(answer):
     (error,) = answer.json["errors"]
     return error["code"]
 
@@ -27,7 +27,7 @@ def test_error_code_follows_the_status(sqlite_app):
         ("GET", nodes, {"Accept": "text/html"}, b"", 406, "not_acceptable"),
     ):
         answer = sqlite_app.request(path, method=method, headers=headers, body=body, status=status)
-        assert code_of(answer) == f"scheduler.{code}", path
+        assert read_error_code(answer) == f"scheduler.{code}", path
 
 
 def test_invalid_request_has_a_scheduler_error_code(sqlite_app):
@@ -37,10 +37,10 @@ def test_invalid_request_has_a_scheduler_error_code(sqlite_app):
         (spec(requested_destination={"aggregates": ["x"]}), 400, "scheduler.bad_value"),
     ):
         answer = sqlite_app.post_json(SELECT, {"request_spec": request_spec}, status=status)
-        assert code_of(answer) == code
+        assert read_error_code(answer) == code
 
 
-def test_error_details_are_kept():
+def test_details_of_placement_errors_are_kept():
     for error, status, code in [
         (ConcurrentUpdate("x"), 409, "scheduler.concurrent_update"),
         (TooComplex("x"), 400, "scheduler.too_complex"),

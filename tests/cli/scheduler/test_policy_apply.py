@@ -31,7 +31,7 @@ class Cloud:
         self.app = make_app(settings_with_policies(url, folder, FIRST))
         self.app.post_json("/scheduler/v1/compute_nodes", [report("h1"), report("h2")])
         self.api = AggregateApi(self.app)
-        self.dense = self.api.make("dense hosts")
+        self.dense = self.api.create_and_get_id("dense hosts")
         self.api.set_metadata(self.dense, sched_policy="dense")
         self.api.add_host(self.dense, "h1")
 

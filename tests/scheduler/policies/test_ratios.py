@@ -71,7 +71,7 @@ def api(database_url, tmp_path, make_app):
     reports = [report(name, vcpus=8, vcpus_used=6) for name in ("high", "low", "plain")]
     api.app.post_json("/scheduler/v1/compute_nodes", reports)
     for host, policy in (("high", HIGH), ("low", LOW)):
-        number = api.make(f"{host} hosts")
+        number = api.create_and_get_id(f"{host} hosts")
         api.add_host(number, host)
         api.set_metadata(number, sched_policy=policy)
     return api
