@@ -55,14 +55,14 @@ def each_server(
 @pytest.fixture(scope="session")
 def each_client(
     each_server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator["Versioned"]:
+) -> Iterator["ClientsByVersion"]:
     """The clients of this server, by microversion of the compute API."""
-    with Versioned(Client(tmp_path_factory.mktemp("each"), each_server.url)) as clients:
+    with ClientsByVersion(Client(tmp_path_factory.mktemp("each"), each_server.url)) as clients:
         yield clients
 
 
 @pytest.fixture(scope="session")
-def client(each_client: "Versioned") -> "Session":
+def client(each_client: "ClientsByVersion") -> "Session":
     """The client of that server at the newest microversion."""
     return each_client()
 
@@ -166,7 +166,7 @@ class Session(Client):
         return subprocess.CompletedProcess(arguments, *json.loads(line))
 
 
-class Versioned(ExitStack):
+class ClientsByVersion(ExitStack):
     """Clients of a server by microversion of an API.
 
     Each has its own process. The imports take more than a second, and within a process the client
@@ -188,18 +188,18 @@ class Versioned(ExitStack):
 
 
 @pytest.fixture(scope="session")
-def openstack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Client:
+def openstack_client(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Client:
     """The client with a clouds.yaml that names the three APIs of the server."""
     return Client(tmp_path_factory.mktemp("client"), server.url)
 
 
 @pytest.fixture(scope="session")
-def session_of(
+def placement_clients(
     busy_server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Versioned]:
+) -> Iterator[ClientsByVersion]:
     """The clients of that server, by microversion of placement."""
-    openstack = Client(tmp_path_factory.mktemp("busy_client"), busy_server.url)
-    with Versioned(openstack, "placement") as clients:
+    openstack_client = Client(tmp_path_factory.mktemp("busy_client"), busy_server.url)
+    with ClientsByVersion(openstack_client, "placement") as clients:
         yield clients
 
 

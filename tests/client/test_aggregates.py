@@ -17,7 +17,7 @@ def read_provider_aggregates(server, host):
     return server.request_json("GET", path, version="placement 1.19")["aggregates"]
 
 
-def test_aggregate_is_created_tagged_shown_listed_and_deleted(client):
+def test_aggregate_can_be_created_tagged_shown_listed_and_deleted(client):
     created = client.json("aggregate", "create", "--zone", "z1", "--property", "ssd=true", "life")
     assert (created["name"], created["availability_zone"]) == ("life", "z1")
     client(
@@ -42,7 +42,7 @@ def test_aggregate_is_created_tagged_shown_listed_and_deleted(client):
     assert not {"life", "renamed"} & set(names)
 
 
-def test_provider_aggregates_are_updated_with_hosts(each_server, client):
+def test_adding_a_host_updates_the_aggregates_of_its_provider(each_server, client):
     report_host(each_server, "ag1")
     client("aggregate", "create", "follow")
     added = client.json("aggregate", "add", "host", "follow", "ag1")
@@ -67,7 +67,7 @@ def test_images_to_cache_are_accepted(each_server, client):
     each_server.request_json("DELETE", f"/image/v2/images/{IMAGE}")
 
 
-def test_old_client_creates_aggregates(each_server, each_client):
+def test_client_with_an_old_microversion_creates_aggregates(each_server, each_client):
     """Use microversion 2.79, the newest of Train."""
     client = each_client("2.79")
     report_host(each_server, "ag3")

@@ -6,7 +6,7 @@ import pytest
 pytestmark = pytest.mark.system
 
 
-def test_flavor_is_created_tagged_shown_listed_and_deleted(client):
+def test_flavor_can_be_created_tagged_shown_listed_and_deleted(client):
     flavor = client.json(
         *("flavor", "create", "--id", "lf1", "--ram", "2048", "--vcpus", "2", "--disk", "20"),
         *("--ephemeral", "5", "--swap", "512", "--rxtx-factor", "1.5"),
@@ -44,7 +44,7 @@ def test_private_flavor_is_listed_for_its_projects_and_admins(client):
     client("flavor", "delete", "pf1")
 
 
-def test_flavor_is_created_with_a_project(client):
+def test_flavor_can_be_created_for_a_project(client):
     arguments = ("--id", "pf2", "--ram", "64", "--private", "--project", "bank", "life.bank")
     client("flavor", "create", *arguments)
     assert client.json("flavor", "show", "pf2")["access_project_ids"] == ["bank"]
@@ -61,7 +61,7 @@ def test_flavors_are_listed_over_pages(client):
     client("flavor", "delete", "page0", "page1", "page2")
 
 
-def test_old_client_creates_flavors(each_client):
+def test_client_with_an_old_microversion_creates_flavors(each_client):
     """Use microversion 2.72, the newest of Stein."""
     client = each_client("2.72")
     trait = {"trait:CUSTOM_LICENSED": "required"}

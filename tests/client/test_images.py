@@ -65,21 +65,24 @@ def test_images_are_listed_by_property_tag_name_and_visibility(client, create_im
     first = create_image("list-a", tags=["listed"], **{"trait:CUSTOM_LISTED": "required"})
     second = create_image("list-b", tags=["listed", "other"], visibility="public")
 
-    def list_ids(*arguments):
+    def list_image_ids(*arguments):
         return {row["ID"] for row in client.json("image", "list", *arguments)}
 
-    assert {first, second} <= list_ids()
-    assert list_ids(*trait) == {first}
-    assert list_ids("--tag", "listed") == {first, second}
-    assert list_ids("--tag", "listed", "--tag", "other") == {second}
-    assert list_ids("--name", "list-a") == {first}
-    assert list_ids("--public", "--tag", "listed") == {second}
-    assert list_ids("--status", "active", "--tag", "listed") == set()
+    assert {first, second} <= list_image_ids()
+    assert list_image_ids(*trait) == {first}
+    assert list_image_ids("--tag", "listed") == {first, second}
+    assert list_image_ids("--tag", "listed", "--tag", "other") == {second}
+    assert list_image_ids("--name", "list-a") == {first}
+    assert list_image_ids("--public", "--tag", "listed") == {second}
+    assert list_image_ids("--status", "active", "--tag", "listed") == set()
     (row,) = client.json("image", "list", "--long", "--name", "list-a")
     assert (row["Status"], row["Visibility"], row["Tags"]) == ("queued", "shared", ["listed"])
-    assert list_ids("--limit", "1", "--sort", "name:asc", "--tag", "listed") <= {first, second}
+    assert list_image_ids("--limit", "1", "--sort", "name:asc", "--tag", "listed") <= {
+        first,
+        second,
+    }
     # Images of the same second are in order of their uuids, so either may come first.
-    after = [list_ids("--tag", "listed", "--marker", uuid) for uuid in (first, second)]
+    after = [list_image_ids("--tag", "listed", "--marker", uuid) for uuid in (first, second)]
     assert after in ([{second}, set()], [set(), {first}])
 
 

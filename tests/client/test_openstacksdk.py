@@ -26,7 +26,7 @@ def provider(placement, name):
     return placement.create_resource_provider(name=name)
 
 
-def test_resource_classes_are_created_listed_shown_ensured_and_deleted(placement, name):
+def test_resource_classes_can_be_created_listed_shown_ensured_and_deleted(placement, name):
     resource_class = f"CUSTOM_{name.upper()}"
     created = placement.create_resource_class(name=resource_class)
     assert created.name == resource_class
@@ -38,7 +38,7 @@ def test_resource_classes_are_created_listed_shown_ensured_and_deleted(placement
     placement.delete_resource_class(resource_class, ignore_missing=True)
 
 
-def test_providers_are_created_found_listed_renamed_and_deleted(placement, provider, name):
+def test_providers_can_be_created_found_listed_renamed_and_deleted(placement, provider, name):
     assert (provider.name, provider.generation) == (name, 0)
     child = placement.create_resource_provider(name=f"{name}_child", parent_provider_id=provider.id)
     assert (child.parent_provider_id, child.root_provider_id) == (provider.id, provider.id)
@@ -55,7 +55,7 @@ def test_providers_are_created_found_listed_renamed_and_deleted(placement, provi
     assert placement.find_resource_provider(name) is None
 
 
-def test_aggregates_of_a_provider_are_set_and_fetched(placement, provider):
+def test_aggregates_of_a_provider_can_be_set_and_fetched(placement, provider):
     groups = [str(uuid4()), str(uuid4())]
     changed = placement.set_resource_provider_aggregates(provider, *groups)
     assert sorted(changed.aggregates) == sorted(groups)
@@ -65,7 +65,7 @@ def test_aggregates_of_a_provider_are_set_and_fetched(placement, provider):
     assert found.id == provider.id
 
 
-def test_inventories_are_created_shown_listed_changed_and_deleted(placement, provider):
+def test_inventories_can_be_created_shown_listed_changed_and_deleted(placement, provider):
     created = placement.create_resource_provider_inventory(provider, "VCPU", total=8, max_unit=4)
     assert (created.resource_class, created.total, created.max_unit) == ("VCPU", 8, 4)
     shown = placement.get_resource_provider_inventory("VCPU", provider)
@@ -86,7 +86,7 @@ def test_inventories_are_created_shown_listed_changed_and_deleted(placement, pro
     assert list(placement.resource_provider_inventories(provider)) == []
 
 
-def test_traits_are_created_listed_shown_and_deleted(placement, name):
+def test_traits_can_be_created_listed_shown_and_deleted(placement, name):
     trait = f"CUSTOM_{name.upper()}"
     placement.create_trait(trait)
     assert placement.get_trait(trait).id == trait
@@ -97,7 +97,7 @@ def test_traits_are_created_listed_shown_and_deleted(placement, name):
         placement.get_trait(trait)
 
 
-def test_traits_of_a_provider_are_set_shown_and_deleted(placement, provider):
+def test_traits_of_a_provider_can_be_set_shown_and_deleted(placement, provider):
     carried = placement.get_resource_provider_trait(provider)
     assert carried.traits == []
     traits = ["HW_CPU_X86_AVX2"]
@@ -108,7 +108,7 @@ def test_traits_of_a_provider_are_set_shown_and_deleted(placement, provider):
     assert placement.get_resource_provider_trait(provider).traits == []
 
 
-def test_candidates_are_claimed_shown_counted_and_freed(placement, provider, name):
+def test_candidate_can_be_claimed_shown_counted_and_freed(placement, provider, name):
     placement.create_resource_provider_inventory(provider, "VCPU", total=8)
     (candidate,) = placement.allocation_candidates(resources="VCPU:2", in_tree=provider.id)
     assert candidate.allocations == {provider.id: {"resources": {"VCPU": 2}}}

@@ -17,7 +17,7 @@ def compute(each_server):
         yield connection.compute
 
 
-def test_service_is_found_disabled_forced_down_and_deleted(compute, each_server):
+def test_service_can_be_found_disabled_forced_down_and_deleted(compute, each_server):
     provider = report_host(each_server, "sdk-s1")
     (found,) = compute.services(host="sdk-s1", binary="nova-compute")
     assert (found.status, found.state, found.availability_zone) == ("enabled", "up", "nova")
@@ -33,7 +33,7 @@ def test_service_is_found_disabled_forced_down_and_deleted(compute, each_server)
         compute.delete_service(found.id, ignore_missing=False)
 
 
-def test_hypervisor_is_found_listed_and_shown_with_its_instances(compute, each_server):
+def test_hypervisor_can_be_found_listed_and_shown_with_its_instances(compute, each_server):
     uuid = report_host(each_server, "sdk-h1", stats={"uptime": "up 9 days"})
     address = record_instance(each_server, "sdk-h1", "web")
     found = compute.find_hypervisor("sdk-h1")
@@ -47,7 +47,7 @@ def test_hypervisor_is_found_listed_and_shown_with_its_instances(compute, each_s
     each_server.request_json("DELETE", address)
 
 
-def test_aggregate_is_created_tagged_filled_and_deleted(compute, each_server):
+def test_aggregate_can_be_created_tagged_given_hosts_and_deleted(compute, each_server):
     report_host(each_server, "sdk-a1")
     aggregate = compute.create_aggregate(name="sdk-aggregate", availability_zone="sdk-zone")
     compute.set_aggregate_metadata(aggregate, {"trait:CUSTOM_X": "required", "ssd": "true"})
@@ -63,7 +63,7 @@ def test_aggregate_is_created_tagged_filled_and_deleted(compute, each_server):
     compute.delete_aggregate(aggregate, ignore_missing=False)
 
 
-def test_group_is_created_found_listed_and_deleted(compute):
+def test_server_group_can_be_created_found_listed_and_deleted(compute):
     rules = {"max_server_per_host": 3}
     group = compute.create_server_group(name="sdk.apart", policy="anti-affinity", rules=rules)
     assert (group.name, group.policy, group.rules) == ("sdk.apart", "anti-affinity", rules)
@@ -84,7 +84,7 @@ def flavor(compute):
     compute.delete_flavor(flavor, ignore_missing=True)
 
 
-def test_flavor_is_created_found_described_and_deleted(compute, flavor):
+def test_flavor_can_be_created_found_described_and_deleted(compute, flavor):
     assert (flavor.id, flavor.name, flavor.ram, flavor.swap) == ("sdk1", "sdk.small", 512, 0)
     assert compute.get_flavor("sdk1").is_public is False
     assert compute.find_flavor("sdk.small", get_extra_specs=True).id == "sdk1"
@@ -96,7 +96,7 @@ def test_flavor_is_created_found_described_and_deleted(compute, flavor):
         compute.delete_flavor("sdk1", ignore_missing=False)
 
 
-def test_extra_specs_are_created_read_changed_and_deleted(compute, flavor):
+def test_extra_specs_can_be_created_read_changed_and_deleted(compute, flavor):
     created = compute.create_flavor_extra_specs(flavor, {"hw:cpu_sockets": "2", "acme:x": "1"})
     assert created.extra_specs == {"hw:cpu_sockets": "2", "acme:x": "1"}
     assert compute.get_flavor_extra_specs_property(flavor, "acme:x") == "1"

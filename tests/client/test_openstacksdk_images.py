@@ -22,7 +22,7 @@ def new_image(image, name):
     return image.create_image(name, allow_duplicates=True, **{"trait:CUSTOM_X": "required"})
 
 
-def test_image_is_created_found_shown_and_deleted(image, new_image, name):
+def test_image_can_be_created_found_shown_and_deleted(image, new_image, name):
     assert (new_image.name, new_image.status, new_image.visibility) == (name, "queued", "shared")
     assert new_image.properties["trait:CUSTOM_X"] == "required"
     assert new_image.properties["owner_specified.openstack.object"] == f"images/{name}"
@@ -34,7 +34,7 @@ def test_image_is_created_found_shown_and_deleted(image, new_image, name):
     image.delete_image(new_image, ignore_missing=True)
 
 
-def test_image_is_updated(image, new_image):
+def test_image_can_be_updated(image, new_image):
     changed = image.update_image(
         new_image.id,
         name="renamed",
@@ -70,7 +70,7 @@ def test_images_are_listed_over_pages(image, name):
     assert list(image.images(tag=name, size_min=1)) == []
 
 
-def test_tags_are_added_and_removed(image, new_image):
+def test_tags_of_an_image_can_be_added_and_removed(image, new_image):
     image.add_tag(new_image, "one")
     image.add_tag(new_image, "two")
     assert image.get_image(new_image.id).tags == ["one", "two"]

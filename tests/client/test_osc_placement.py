@@ -19,12 +19,12 @@ PROJECT, USER = "6f70656e737461636b", "a2d4c6e8f0b1a3c5"
 class Placement:
     """The commands with a microversion of placement."""
 
-    def __init__(self, session_of, version=LATEST):
-        self._session_of = session_of
-        self._commands = session_of(version)
+    def __init__(self, placement_clients, version=LATEST):
+        self._placement_clients = placement_clients
+        self._commands = placement_clients(version)
 
     def with_version(self, version):
-        return Placement(self._session_of, version)
+        return Placement(self._placement_clients, version)
 
     def run(self, words, *arguments):
         """Run a command that must succeed without output."""
@@ -54,11 +54,11 @@ class Placement:
 
 
 @pytest.fixture
-def placement(session_of):
-    return Placement(session_of)
+def placement(placement_clients):
+    return Placement(placement_clients)
 
 
-def test_every_command_is_tested_in_this_file():
+def test_every_osc_placement_command_is_tested_in_this_file():
     text = Path(__file__).read_text()
     commands = {
         each.name.replace("_", " ") for each in entry_points(group="openstack.placement.v1")
@@ -68,7 +68,7 @@ def test_every_command_is_tested_in_this_file():
     assert commands - tested == set()
 
 
-def test_providers_are_created_shown_listed_changed_and_deleted(placement, name):
+def test_providers_can_be_created_shown_listed_changed_and_deleted(placement, name):
     parent = placement.show("resource provider create", name)
     assert (parent["name"], parent["generation"]) == (name, 0)
     uuid = str(uuid4())
@@ -96,7 +96,7 @@ def test_providers_are_created_shown_listed_changed_and_deleted(placement, name)
     assert "No resource provider" in placement.rejection("resource provider show", uuid)
 
 
-def test_inventories_are_set_listed_shown_and_deleted(placement, name):
+def test_inventories_can_be_set_listed_shown_and_deleted(placement, name):
     uuid = placement.provider(name)
     arguments = ("--resource", "VCPU=8", "--resource", "VCPU:allocation_ratio=4.0")
     (row,) = placement.show("resource provider inventory set", uuid, *arguments)
@@ -127,7 +127,7 @@ def test_inventories_are_set_listed_shown_and_deleted(placement, name):
     assert "No inventory" in placement.rejection("resource provider inventory show", uuid, "VCPU")
 
 
-def test_aggregates_of_a_provider_are_set_and_listed(placement, name):
+def test_aggregates_of_a_provider_can_be_set_and_listed(placement, name):
     uuid, groups = placement.provider(name), sorted(str(uuid4()) for _ in range(2))
     arguments = [f"--aggregate={group}" for group in groups]
     rows = placement.show("resource provider aggregate set", uuid, *arguments, "--generation", "0")
@@ -144,7 +144,7 @@ def test_aggregates_of_a_provider_are_set_and_listed(placement, name):
     ]
 
 
-def test_traits_are_created_shown_listed_and_deleted(placement, name):
+def test_traits_can_be_created_shown_listed_and_deleted(placement, name):
     trait = f"CUSTOM_{name.upper()}"
     placement.run("trait create", trait)
     assert placement.show("trait show", trait) == {"name": trait}
@@ -156,7 +156,7 @@ def test_traits_are_created_shown_listed_and_deleted(placement, name):
     assert "No such trait" in placement.rejection("trait show", trait)
 
 
-def test_traits_of_a_provider_are_set_listed_and_deleted(placement, name):
+def test_traits_of_a_provider_can_be_set_listed_and_deleted(placement, name):
     uuid, trait = placement.provider(name, VCPU=1), f"CUSTOM_{name.upper()}"
     placement.run("trait create", trait)
     rows = placement.show("resource provider trait set", uuid, "--trait", trait)
@@ -172,7 +172,7 @@ def test_traits_of_a_provider_are_set_listed_and_deleted(placement, name):
     assert placement.show("resource provider trait list", uuid) == []
 
 
-def test_resource_classes_are_created_ensured_shown_listed_and_deleted(placement, name):
+def test_resource_classes_can_be_created_ensured_shown_listed_and_deleted(placement, name):
     kind = f"CUSTOM_{name.upper()}"
     placement.run("resource class create", kind)
     assert "already exists" in placement.rejection("resource class create", kind)
@@ -189,7 +189,7 @@ def test_resource_classes_are_created_ensured_shown_listed_and_deleted(placement
 OWNER = ("--project-id", PROJECT, "--user-id", USER)
 
 
-def test_allocations_are_set_shown_unset_and_deleted(placement, name):
+def test_allocations_can_be_set_shown_unset_and_deleted(placement, name):
     host = placement.provider(name, VCPU=8, MEMORY_MB=1024)
     disk = placement.provider(f"{name}d", DISK_GB=100)
     consumer = str(uuid4())
@@ -226,7 +226,7 @@ def test_allocations_are_set_shown_unset_and_deleted(placement, name):
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.8", "1.12", "1.28"])
-def test_allocations_are_set_in_every_body_format(placement, name, version):
+def test_allocations_can_be_set_in_every_body_format(placement, name, version):
     host, consumer = placement.provider(name, VCPU=8), str(uuid4())
     owner = () if version == "1.0" else OWNER
     arguments = ("--allocation", f"rp={host},VCPU=2", *owner)
@@ -237,7 +237,7 @@ def test_allocations_are_set_in_every_body_format(placement, name, version):
 
 
 @pytest.fixture
-def tree(placement, name):
+def provider_tree(placement, name):
     """A host with two devices below it, and a disk that it shares with others."""
     host = placement.provider(name, VCPU=8, MEMORY_MB=1024)
     group, devices = str(uuid4()), []
@@ -258,7 +258,7 @@ def tree(placement, name):
     return {"host": host, "devices": devices, "disk": disk, "kind": kind, "group": group}
 
 
-def amounts(rows):
+def list_allocations_of_candidates(rows):
     """Return the allocations of each candidate by provider."""
     candidates = {}
     for row in rows:
@@ -266,23 +266,32 @@ def amounts(rows):
     return list(candidates.values())
 
 
-def test_candidates_use_the_tree_and_its_shared_disk(placement, tree):
+def test_candidates_use_the_tree_and_its_shared_disk(placement, provider_tree):
     rows = placement.show(
         "allocation candidate list",
-        *("--resource", "VCPU=1", "--resource", "DISK_GB=10", "--member-of", tree["group"]),
+        *(
+            "--resource",
+            "VCPU=1",
+            "--resource",
+            "DISK_GB=10",
+            "--member-of",
+            provider_tree["group"],
+        ),
     )
-    assert amounts(rows) == [{tree["host"]: "VCPU=1", tree["disk"]: "DISK_GB=10"}]
+    assert list_allocations_of_candidates(rows) == [
+        {provider_tree["host"]: "VCPU=1", provider_tree["disk"]: "DISK_GB=10"}
+    ]
     assert {row["resource provider"]: row["inventory used/capacity"] for row in rows} == {
-        tree["host"]: "VCPU=0/8,MEMORY_MB=0/1024",
-        tree["disk"]: "DISK_GB=0/100",
+        provider_tree["host"]: "VCPU=0/8,MEMORY_MB=0/1024",
+        provider_tree["disk"]: "DISK_GB=0/100",
     }
 
 
-def test_granular_candidates_follow_their_group_policy(placement, tree):
-    groups = ("--group", "1", "--resource", f"{tree['kind']}=1", "--group", "2")
-    arguments = (*groups, "--resource", f"{tree['kind']}=1", "--group-policy", "isolate")
-    found = amounts(placement.show("allocation candidate list", *arguments))
-    both = dict.fromkeys(tree["devices"], f"{tree['kind']}=1")
+def test_granular_candidates_follow_their_group_policy(placement, provider_tree):
+    groups = ("--group", "1", "--resource", f"{provider_tree['kind']}=1", "--group", "2")
+    arguments = (*groups, "--resource", f"{provider_tree['kind']}=1", "--group-policy", "isolate")
+    found = list_allocations_of_candidates(placement.show("allocation candidate list", *arguments))
+    both = dict.fromkeys(provider_tree["devices"], f"{provider_tree['kind']}=1")
     assert found == [both, both]
-    two = ("--group", "1", "--resource", f"{tree['kind']}=2", "--group-policy", "none")
+    two = ("--group", "1", "--resource", f"{provider_tree['kind']}=2", "--group-policy", "none")
     assert placement.show("allocation candidate list", *two) == []

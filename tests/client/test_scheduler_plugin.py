@@ -7,15 +7,15 @@ pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
-def client(openstack):
-    with openstack.session() as client:
+def client(openstack_client):
+    with openstack_client.session() as client:
         yield client
 
 
 SIZES = ("--vcpus", "1", "--ram", "512", "--disk", "1")
 
 
-def test_hosts_are_listed_with_the_output_of_the_client(client, hosts):
+def test_hosts_are_listed_in_the_output_format_of_the_openstack_client(client, hosts):
     listed = client.json("scheduler", "host", "list", "--sort-column", "Host")
     assert [row["Host"] for row in listed] == sorted(hosts)
     assert listed[0]["Free memory"] == 16384

@@ -8,7 +8,7 @@ from tests.support.scheduling import instance
 pytestmark = pytest.mark.system
 
 
-def test_group_is_created_listed_shown_and_deleted(client, each_server):
+def test_server_group_can_be_created_listed_shown_and_deleted(client, each_server):
     group = client.json(
         *("server", "group", "create", "--policy", "anti-affinity"),
         *("--rule", "max_server_per_host=2", "life.apart"),
@@ -51,7 +51,7 @@ def test_soft_groups_are_listed_over_pages(client):
     client("server", "group", "delete", "life.soft-affinity", "life.soft-anti-affinity")
 
 
-def test_old_client_shows_policies(each_client):
+def test_client_with_an_old_microversion_shows_policies_of_a_group(each_client):
     client = each_client("2.15")
     group = client.json("server", "group", "create", "--policy", "soft-affinity", "life.old")
     assert group["policies"] == ["soft-affinity"]

@@ -51,13 +51,13 @@ def client(server, each_client):
     return each_client()
 
 
-def server_ids(rows):
+def list_server_ids(rows):
     return {row["ID"] for row in rows} & {WEB, DB, THEIRS}
 
 
 def test_servers_are_listed(client):
     rows = client.json("server", "list")
-    assert server_ids(rows) == {WEB, DB}
+    assert list_server_ids(rows) == {WEB, DB}
     (row,) = (row for row in rows if row["ID"] == WEB)
     assert (row["Name"], row["Status"], row["Networks"]) == ("life-web", "ACTIVE", {})
     assert (row["Image"], row["Flavor"]) == ("life.image", "m1.life")
@@ -65,7 +65,7 @@ def test_servers_are_listed(client):
 
 def test_servers_of_all_projects_are_listed_with_details(client):
     rows = client.json("server", "list", "--all-projects", "--long")
-    assert server_ids(rows) == {WEB, DB, THEIRS}
+    assert list_server_ids(rows) == {WEB, DB, THEIRS}
     (row,) = (row for row in rows if row["ID"] == WEB)
     details = {key: row[key] for key in ("Host", "Availability Zone", "Project ID", "Task State")}
     assert details == {
@@ -78,15 +78,17 @@ def test_servers_of_all_projects_are_listed_with_details(client):
 
 def test_servers_are_filtered_by_their_fields(client):
     everyone = ("server", "list", "--all-projects")
-    assert server_ids(client.json(*everyone, "--name", "ife-w")) == {WEB}
-    assert server_ids(client.json(*everyone, "--host", "life2")) == {DB}
-    assert server_ids(client.json(*everyone, "--status", "SHUTOFF")) == {DB}
-    assert server_ids(client.json(*everyone, "--changes-since", "2100-01-01T00:00:00Z")) == set()
-    assert server_ids(client.json(*everyone, "--deleted")) == set()
+    assert list_server_ids(client.json(*everyone, "--name", "ife-w")) == {WEB}
+    assert list_server_ids(client.json(*everyone, "--host", "life2")) == {DB}
+    assert list_server_ids(client.json(*everyone, "--status", "SHUTOFF")) == {DB}
+    assert (
+        list_server_ids(client.json(*everyone, "--changes-since", "2100-01-01T00:00:00Z")) == set()
+    )
+    assert list_server_ids(client.json(*everyone, "--deleted")) == set()
     first = client.json(*everyone, "--name", "life-", "--limit", "1")
     rest = client.json(*everyone, "--name", "life-", "--marker", first[0]["ID"])
-    assert server_ids(first) | server_ids(rest) == {WEB, DB, THEIRS}
-    assert not server_ids(first) & server_ids(rest)
+    assert list_server_ids(first) | list_server_ids(rest) == {WEB, DB, THEIRS}
+    assert not list_server_ids(first) & list_server_ids(rest)
 
 
 def test_server_is_shown_by_name_and_by_id(client):
@@ -102,7 +104,7 @@ def test_server_is_shown_by_name_and_by_id(client):
     assert "No Server found" in client.rejection("server", "show", "life-nobody")
 
 
-def test_old_client_lists_servers(server, each_client):
+def test_client_with_an_old_microversion_lists_servers(server, each_client):
     client = each_client("2.1")
     (row,) = client.json("server", "list", "--name", "life-web")
     assert (row["ID"], row["Status"]) == (WEB, "ACTIVE")
