@@ -17,26 +17,26 @@ SINCE = datetime(2026, 1, 1, 12)
 
 @pytest.fixture
 def attestation_service(tmp_path):
-    with run_attestation_service(tmp_path) as service:
-        service.hosts = {"cn1": ("trusted", TIME), "cn2": ("untrusted", TIME)}
-        yield service
+    with run_attestation_service(tmp_path) as fake_attestation:
+        fake_attestation.hosts = {"cn1": ("trusted", TIME), "cn2": ("untrusted", TIME)}
+        yield fake_attestation
 
 
 @pytest.fixture
-def attestation(attestation_service):
+def attestation_client(attestation_service):
     return Attestation(attestation_service.url, verify=attestation_service.ca_file)
 
 
-def failure_detail(attestation) -> str:
+def failure_detail(attestation_client) -> str:
     with pytest.raises(ServiceFailed) as failure:
-        attestation.poll(["cn1"])
+        attestation_client.poll(["cn1"])
     assert failure.value.service == "attestation"
     assert "\n" not in failure.value.detail
     return failure.value.detail
 
 
-def test_hosts_are_polled_in_one_request(attestation_service, attestation):
-    assert attestation.poll(["cn1", "cn2", "cn3"]) == {
+def test_hosts_are_polled_in_one_request(attestation_service, attestation_client):
+    assert attestation_client.poll(["cn1", "cn2", "cn3"]) == {
         "cn1": Level("trusted", SINCE),
         "cn2": Level("untrusted", SINCE),
     }
@@ -51,7 +51,7 @@ def test_request_contains_the_configured_blob(attestation_service):
     assert attestation_service.blobs == ["let-me-in"]
 
 
-def test_times_of_both_formats_are_parsed(attestation_service, attestation):
+def test_times_in_both_formats_of_the_service_are_parsed(attestation_service, attestation_client):
     for level, times in (
         (
             Level("trusted", SINCE),
@@ -64,7 +64,7 @@ def test_times_of_both_formats_are_parsed(attestation_service, attestation):
     ):
         for vtime in times:
             attestation_service.hosts = {"cn1": ("trusted", vtime)}
-            assert attestation.poll(["cn1"]) == {"cn1": level}, vtime
+            assert attestation_client.poll(["cn1"]) == {"cn1": level}, vtime
 
 
 def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
@@ -78,10 +78,10 @@ def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
 
 
 def test_certificate_for_another_name_is_rejected(tmp_path):
-    with run_attestation_service(tmp_path, "attestation.example.org") as service:
-        detail = failure_detail(Attestation(service.url, verify=service.ca_file))
+    with run_attestation_service(tmp_path, "attestation.example.org") as fake_attestation:
+        detail = failure_detail(Attestation(fake_attestation.url, verify=fake_attestation.ca_file))
     assert "certificate" in detail
-    assert service.seen == []
+    assert fake_attestation.seen == []
 
 
 def test_unverified_certificate_is_accepted_with_a_warning(attestation_service, caplog):
@@ -123,7 +123,7 @@ def test_service_without_tls_is_reported(attestation_service):
     assert "does not answer" in detail
 
 
-def test_failed_response_is_reported_and_not_retried(attestation_service, attestation):
+def test_failed_response_is_reported_and_not_retried(attestation_service, attestation_client):
     for status, body, words in (
         ("401 Unauthorized", {}, "answered 401 Unauthorized to POST /PollHosts"),
         ("404 Not Found", b"nginx", "is the address that of the API itself?"),
@@ -132,11 +132,11 @@ def test_failed_response_is_reported_and_not_retried(attestation_service, attest
     ):
         attestation_service.seen.clear()
         attestation_service.failure = (status, body)
-        assert words in failure_detail(attestation)
+        assert words in failure_detail(attestation_client)
         assert len(attestation_service.seen) == 1, status
 
 
-def test_malformed_response_is_reported(attestation_service, attestation):
+def test_malformed_response_is_reported(attestation_service, attestation_client):
     url = attestation_service.url
     for document in (
         *(b"", b"<html>", [], {}, {"hosts": None}, {"hosts": ["cn1"]}),
@@ -144,12 +144,12 @@ def test_malformed_response_is_reported(attestation_service, attestation):
         {"hosts": [{"trust_lvl": "trusted", "vtime": TIME}]},
     ):
         attestation_service.failure = ("200 OK", document)
-        assert failure_detail(attestation) == (
+        assert failure_detail(attestation_client) == (
             f"{url} did not answer POST /PollHosts as an attestation service does"
         ), document
 
 
-class Service:
+class FakeAttestation:
     """An attestation service that returns the same level for every host."""
 
     def __init__(self) -> None:
@@ -165,15 +165,15 @@ class Service:
 
 
 @pytest.fixture
-def service():
-    return Service()
+def fake_attestation():
+    return FakeAttestation()
 
 
 @pytest.fixture
-def levels_at(service):
+def read_levels_at(fake_attestation):
     """Give a function that returns the levels of hosts, some seconds after the start."""
     now = [SINCE]
-    attested = AttestedHosts(service.poll, lifetime=60, clock=lambda: now[0])
+    attested = AttestedHosts(fake_attestation.poll, lifetime=60, clock=lambda: now[0])
 
     def read_levels(seconds, *hosts):
         now[0] = SINCE + timedelta(seconds=seconds)
@@ -183,68 +183,74 @@ def levels_at(service):
     return read_levels
 
 
-def poll_times(service, levels_at, *seconds):
+def list_poll_times(fake_attestation, read_levels_at, *seconds):
     """Return the seconds of the polls that the service receives."""
     polls = []
     for moment in seconds:
-        before = len(service.polled)
-        levels_at(moment, "cn1")
-        if len(service.polled) > before:
+        before = len(fake_attestation.polled)
+        read_levels_at(moment, "cn1")
+        if len(fake_attestation.polled) > before:
             polls.append(moment)
     return polls
 
 
-def test_trust_level_is_cached_for_its_lifetime(service, levels_at):
-    assert poll_times(service, levels_at, 0, 1, 59, 60, 61) == [0, 61]
+def test_trust_level_is_cached_for_its_lifetime(fake_attestation, read_levels_at):
+    assert list_poll_times(fake_attestation, read_levels_at, 0, 1, 59, 60, 61) == [0, 61]
 
 
-def test_outdated_trust_level_is_polled_again_after_a_pause(service, levels_at):
-    assert poll_times(service, levels_at, 100, 101, 104, 105, 109, 110) == [100, 105, 110]
-    assert levels_at(110, "cn1") == ["trusted"]
+def test_outdated_trust_level_is_polled_again_after_a_pause(fake_attestation, read_levels_at):
+    assert list_poll_times(fake_attestation, read_levels_at, 100, 101, 104, 105, 109, 110) == [
+        100,
+        105,
+        110,
+    ]
+    assert read_levels_at(110, "cn1") == ["trusted"]
 
 
-def test_trust_level_with_a_future_time_is_cached_until_it_expires(service, levels_at):
-    service.level = Level("trusted", SINCE + timedelta(seconds=30))
-    assert poll_times(service, levels_at, 0, 61, 90, 91) == [0, 91]
+def test_trust_level_with_a_future_time_is_cached_until_it_expires(
+    fake_attestation, read_levels_at
+):
+    fake_attestation.level = Level("trusted", SINCE + timedelta(seconds=30))
+    assert list_poll_times(fake_attestation, read_levels_at, 0, 61, 90, 91) == [0, 91]
 
 
-def test_unknown_host_is_cached_for_a_lifetime(service, levels_at):
-    service.level = None
-    assert levels_at(0, "cn1") == ["unknown"]
-    assert poll_times(service, levels_at, 1, 60, 61) == [61]
+def test_unknown_host_is_cached_for_the_lifetime_of_a_trust_level(fake_attestation, read_levels_at):
+    fake_attestation.level = None
+    assert read_levels_at(0, "cn1") == ["unknown"]
+    assert list_poll_times(fake_attestation, read_levels_at, 1, 60, 61) == [61]
 
 
-def test_unavailable_service_is_polled_again_after_a_pause(service, levels_at):
-    service.down = True
-    assert levels_at(0, "cn1", "cn2") == ["unknown", "unknown"]
-    assert levels_at.attested.levels(["cn1"])["cn1"].failure == "it is down"
-    assert poll_times(service, levels_at, 1, 4) == []
-    service.down = False
-    assert levels_at(5, "cn1", "cn2") == ["trusted", "trusted"]
-    assert service.polled == [["cn1", "cn2"]] * 2
+def test_unavailable_service_is_polled_again_after_a_pause(fake_attestation, read_levels_at):
+    fake_attestation.down = True
+    assert read_levels_at(0, "cn1", "cn2") == ["unknown", "unknown"]
+    assert read_levels_at.attested.levels(["cn1"])["cn1"].failure == "it is down"
+    assert list_poll_times(fake_attestation, read_levels_at, 1, 4) == []
+    fake_attestation.down = False
+    assert read_levels_at(5, "cn1", "cn2") == ["trusted", "trusted"]
+    assert fake_attestation.polled == [["cn1", "cn2"]] * 2
 
 
-def test_cached_levels_are_dropped_when_the_service_is_down(service, levels_at):
-    assert levels_at(0, "cn1") == ["trusted"]
-    service.down = True
-    assert levels_at(61, "cn1") == ["unknown"]
+def test_cached_levels_are_dropped_when_the_service_is_down(fake_attestation, read_levels_at):
+    assert read_levels_at(0, "cn1") == ["trusted"]
+    fake_attestation.down = True
+    assert read_levels_at(61, "cn1") == ["unknown"]
 
 
-def test_all_hosts_are_polled_if_one_is_unknown(service, levels_at):
-    levels_at(0, "cn1")
-    levels_at(10, "cn1", "cn2")
-    levels_at(20, "cn2")
-    assert service.polled == [["cn1"], ["cn1", "cn2"]]
+def test_all_hosts_are_polled_if_one_is_unknown(fake_attestation, read_levels_at):
+    read_levels_at(0, "cn1")
+    read_levels_at(10, "cn1", "cn2")
+    read_levels_at(20, "cn2")
+    assert fake_attestation.polled == [["cn1"], ["cn1", "cn2"]]
 
 
-def test_no_hosts_need_no_poll(service, levels_at):
-    assert levels_at(0) == []
-    assert service.polled == []
+def test_no_hosts_need_no_poll(fake_attestation, read_levels_at):
+    assert read_levels_at(0) == []
+    assert fake_attestation.polled == []
 
 
-def test_concurrent_threads_share_one_poll(service, levels_at):
+def test_concurrent_threads_share_one_poll(fake_attestation, read_levels_at):
     hosts = [f"cn{number}" for number in range(100)]
     with ThreadPoolExecutor(8) as threads:
-        levels = list(threads.map(lambda _: levels_at.attested.levels(hosts), range(64)))
-    assert len(service.polled) == 1
+        levels = list(threads.map(lambda _: read_levels_at.attested.levels(hosts), range(64)))
+    assert len(fake_attestation.polled) == 1
     assert all(each == levels[0] for each in levels)

@@ -64,12 +64,12 @@ def test_subnets_are_read_page_by_page(neutron_service, neutron):
         assert neutron.segments_of_network(NET) == (SEGMENT, SEGMENT_2), page
 
 
-def test_segment_of_a_subnet(neutron):
+def test_segment_of_a_subnet_is_read(neutron):
     for subnet, segments in ((SUBNET_2, (SEGMENT_2,)), (FLAT, ()), ("no-such-subnet", None)):
         assert neutron.segments_of_subnet(subnet) == segments
 
 
-def test_no_network_is_routed_without_the_segment_extension(neutron_service, neutron):
+def test_networks_have_no_segments_without_the_segment_extension(neutron_service, neutron):
     neutron_service.extensions.remove("segment")
     assert neutron.segments_of_network(NET) == ()
     assert neutron.segments_of_subnet(SUBNET) == ()
@@ -117,7 +117,7 @@ def test_slow_neutron_times_out(neutron_service):
 REFUSED = {"NeutronError": {"type": "x", "message": "The resource is gone.", "detail": ""}}
 
 
-def test_failed_response_is_reported(neutron_service, neutron):
+def test_failed_response_of_neutron_is_reported(neutron_service, neutron):
     for status, body, words in (
         ("401 Unauthorized", {"error": {"message": "who?"}}, "answered 401 Unauthorized (who?)"),
         ("403 Forbidden", REFUSED, "answered 403 Forbidden (The resource is gone.)"),
@@ -140,7 +140,7 @@ MALFORMED = {
 }
 
 
-def test_malformed_document_is_reported(neutron_service, neutron):
+def test_malformed_document_of_neutron_is_reported(neutron_service, neutron):
     for path, documents in MALFORMED.items():
         if path == "/subnets":
             neutron_service.failure = None

@@ -24,11 +24,11 @@ def nova(nova_service):
     return build_nova_client(nova_service.url)
 
 
-def test_server_has_host_status_and_task(nova):
+def test_server_is_read_with_host_status_and_task_state(nova):
     assert nova.server(INSTANCE) == NovaServer(INSTANCE, "cn1", "ACTIVE")
 
 
-def test_unknown_server_is_none(nova):
+def test_unknown_server_is_read_as_none(nova):
     assert nova.server(instance(2)) is None
 
 
@@ -56,7 +56,7 @@ def test_cold_migration_is_confirmed(nova_service, nova):
     assert nova.server(INSTANCE) == NovaServer(INSTANCE, "cn2", "ACTIVE")
 
 
-def test_rejected_action_returns_the_sentence_of_nova(nova_service, nova):
+def test_rejected_action_returns_the_error_message_of_nova(nova_service, nova):
     nova_service.rejecting[INSTANCE] = "Cannot 'os-migrateLive' instance while it is stopped."
     reason = "nova answered 409 Conflict (Cannot 'os-migrateLive' instance while it is stopped.)"
     assert nova.live_migrate(INSTANCE, "cn2") == reason
@@ -76,7 +76,7 @@ def test_compute_service_is_disabled_with_a_reason_and_enabled(nova_service, nov
     assert not nova.compute_service("cn1").is_disabled
 
 
-def test_host_without_a_compute_service_is_none(nova):
+def test_compute_service_of_an_unknown_host_is_read_as_none(nova):
     for host in ("cn9", "", "CN1"):
         assert nova.compute_service(host) is None, host
 
@@ -93,7 +93,7 @@ def test_old_nova_is_an_error(nova_service, nova):
         nova.server(INSTANCE)
 
 
-def test_failed_request_is_not_repeated(nova_service, nova):
+def test_failed_request_to_nova_is_not_repeated(nova_service, nova):
     nova_service.failure = ("503 Service Unavailable", None)
     with pytest.raises(ServiceFailed, match="503"):
         nova.live_migrate(INSTANCE, "cn2")

@@ -63,7 +63,7 @@ def placement(placement_app):
     return RemotePlacement(placement_service(placement_app, URL), pause=lambda _: None)
 
 
-def test_aggregates_are_synchronised(placement_app, placement, sqlite_database):
+def test_placement_aggregates_are_synchronised_with_nova(placement_app, placement, sqlite_database):
     first, second = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"])
@@ -88,7 +88,7 @@ def test_stale_memberships_are_removed(placement, sqlite_database):
     assert read_members(sqlite_database, "a") == {first}
 
 
-def test_traits_are_only_added_without_a_record(placement, sqlite_database):
+def test_sync_without_a_record_file_only_adds_traits(placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
     read_hosts = build_host_map_reader(sqlite_database)
@@ -100,7 +100,9 @@ def test_traits_are_only_added_without_a_record(placement, sqlite_database):
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_dry_run_reports_changes_and_writes_nothing(placement_app, placement, sqlite_database):
+def test_dry_run_of_a_sync_reports_changes_and_writes_nothing(
+    placement_app, placement, sqlite_database
+):
     node = add_node(sqlite_database, "cn1")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"], TRAIT_REQUIRED)
@@ -112,7 +114,7 @@ def test_dry_run_reports_changes_and_writes_nothing(placement_app, placement, sq
     assert (done.code, done.added, done.problems) == (planned.code, planned.added, planned.problems)
 
 
-def test_only_recorded_traits_are_removed(placement_app, sqlite_database, tmp_path):
+def test_sync_removes_only_traits_in_the_record_file(placement_app, sqlite_database, tmp_path):
     ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1", "cn2"], TRAIT_REQUIRED)
     add_unrecorded_trait(sqlite_database, theirs)
@@ -129,7 +131,7 @@ def test_only_recorded_traits_are_removed(placement_app, sqlite_database, tmp_pa
     assert TraitFile(file, service.place).aggregates == {}
 
 
-def test_record_adds_new_aggregates_and_drops_removed_traits(
+def test_record_file_gains_new_aggregates_and_loses_removed_traits(
     placement_app, sqlite_database, tmp_path
 ):
     node, deleted = add_node(sqlite_database, "cn1"), "00000000-0000-4000-8000-000000000000"
@@ -176,7 +178,9 @@ def test_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, t
     assert read_providers_with_trait(sqlite_database, "CUSTOM_SYNC_TRAITS_0") == {node}
 
 
-def test_constantly_changing_provider_is_reported_and_others_change(sqlite_app, sqlite_database):
+def test_constantly_changing_provider_is_reported_and_others_are_synchronised(
+    sqlite_app, sqlite_database
+):
     busy, idle = add_node(sqlite_database, "busy"), add_node(sqlite_database, "idle")
     add_aggregate(sqlite_database, "a", ["busy", "idle"])
     door = ConcurrentWriter(sqlite_app.app, sqlite_database, busy, 1000)
@@ -196,14 +200,14 @@ def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_da
         add_aggregate(sqlite_database, name, hosts, {f"trait:CUSTOM_{name.upper()}": "required"})
     codes = []
 
-    def work():
+    def sync_aggregates_and_traits():
         placement = RemotePlacement(
             placement_service(InProcess(build_wsgi_handler(sqlite_app.app)), URL)
         )
         read_hosts = build_host_map_reader(sqlite_database)
         codes.extend(each(read_hosts, placement).code for each in (sync_aggregates, sync_traits))
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
+    threads = [threading.Thread(target=sync_aggregates_and_traits) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -218,7 +222,7 @@ PROVIDERS = "/placement/resource_providers"
 ROCKY = "placement 1.19"
 
 
-def test_malformed_response_is_reported():
+def test_malformed_response_of_placement_is_reported():
     for documents, version, status, words in (
         ({}, None, 200, "404 told to GET /resource_providers"),
         ({}, ROCKY, 200, "404 told to GET /resource_providers"),
@@ -240,15 +244,15 @@ def test_malformed_response_is_reported():
             "it answered 406 told (Minimum 1.0)",
         ),
     ):
-        answer = build_document_handler(documents, version=version, status=status)
-        placement = RemotePlacement(placement_service(InProcess(answer), URL))
+        answer_page = build_document_handler(documents, version=version, status=status)
+        placement = RemotePlacement(placement_service(InProcess(answer_page), URL))
         with pytest.raises(ServiceFailed) as failure:
             placement.providers_with("aggregates", ["a"])
         assert words in failure.value.detail
         assert failure.value.service == "placement", words
 
 
-def test_newer_microversion_is_406(sqlite_app):
+def test_placement_without_the_required_microversion_is_406(sqlite_app):
     service = placement_service(InProcess(build_wsgi_handler(sqlite_app.app)), URL)
     service._version = "1.99"
     with pytest.raises(ServiceFailed, match="is too old"):
@@ -293,7 +297,7 @@ def test_record_file_is_written_at_the_end(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_unwritable_record_is_reported(tmp_path):
+def test_unwritable_record_file_is_reported(tmp_path):
     with (
         pytest.raises(Invalid, match="No such file"),
         open_trait_file(tmp_path / "no" / "put.json", "x") as record,
@@ -322,7 +326,7 @@ class LostConnection(InProcess):
 @pytest.mark.parametrize("writes", [0, 1, 2])
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_next_run_completes_an_interrupted_run(
+def test_next_sync_completes_an_interrupted_sync(
     sqlite_app, sqlite_database, tmp_path, monkeypatch, writes, is_late, is_killed
 ):
     """A killed process has recorded only its plan."""
@@ -338,7 +342,7 @@ def test_next_run_completes_an_interrupted_run(
         with open_trait_file(file, service.place) as record:
             return sync_traits(read_hosts, RemotePlacement(service, record))
 
-    def run_and_interrupt():
+    def run_and_interrupt_sync():
         door = LostConnection(sqlite_app.app, KeyboardInterrupt, writes, is_late=is_late)
         if not is_killed:
             door.failure = requests.ConnectionError("gone")
@@ -349,12 +353,12 @@ def test_next_run_completes_an_interrupted_run(
         with pytest.raises(KeyboardInterrupt):
             sync_traits(read_hosts, RemotePlacement(service, record))
 
-    run_and_interrupt()
+    run_and_interrupt_sync()
     assert len(read_providers_with_trait(sqlite_database)) == 1 + writes + is_late
     run_sync(InProcess(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == nodes | {theirs}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
-    run_and_interrupt()
+    run_and_interrupt_sync()
     run_sync(InProcess(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == {theirs}
     assert TraitFile(file, URL).aggregates == {}
@@ -384,7 +388,7 @@ def test_changes_before_a_placement_failure_are_recorded(
 NOVA_URL = "http://nova/v2.1"
 
 
-def hypervisor(number: int, host: str | None = None) -> dict:
+def build_hypervisor(number: int, host: str | None = None) -> dict:
     uuid = f"00000000-0000-4000-8000-{number:012}"
     name = f"cn{number}"
     return {
@@ -394,20 +398,20 @@ def hypervisor(number: int, host: str | None = None) -> dict:
     }
 
 
-def paged_answers(hypervisors: list[dict], max_limit: int = PAGE_SIZE):
+def build_pager_of_hypervisors(hypervisors: list[dict], max_limit: int = PAGE_SIZE):
     """Return a function that pages like nova, with at most ``max_limit`` items per page."""
 
-    def answer(target: str) -> dict:
+    def answer_page(target: str) -> dict:
         query = parse_qs(urlsplit(target).query)
         limit, start = min(int(query["limit"][0]), max_limit), 0
         if marker := query.get("marker"):
             start = [each["id"] for each in hypervisors].index(marker[0]) + 1
         return {"hypervisors": hypervisors[start : start + limit]}
 
-    return answer
+    return answer_page
 
 
-def nova_documents(hypervisors: list[dict]) -> dict:
+def build_nova_documents(hypervisors: list[dict]) -> dict:
     return {
         "/v2.1/os-aggregates": {
             "aggregates": [
@@ -431,48 +435,54 @@ def nova_documents(hypervisors: list[dict]) -> dict:
             ]
         },
         "/v2.1/os-services": {"services": [{"host": "serving", "binary": "nova-compute"}]},
-        "/v2.1/os-hypervisors/detail": paged_answers(hypervisors),
+        "/v2.1/os-hypervisors/detail": build_pager_of_hypervisors(hypervisors),
     }
 
 
-def read_documents(documents, **options):
+def read_hosts_from_documents(documents, **options):
     return read_remote_hosts(
         compute_service(InProcess(build_document_handler(documents, **options)), NOVA_URL)
     )
 
 
 def test_aggregates_hosts_and_their_nodes_are_read():
-    hosts = read_documents(
-        nova_documents([hypervisor(1), hypervisor(2, "ironic"), hypervisor(3, "ironic")])
+    hosts = read_hosts_from_documents(
+        build_nova_documents(
+            [build_hypervisor(1), build_hypervisor(2, "ironic"), build_hypervisor(3, "ironic")]
+        )
     )
     assert [each.name for each in hosts.aggregates] == ["zone", "windows"]
     assert hosts.aggregates[1].hosts == {"cn1", "ghost"}
     assert hosts.aggregates[1].metadata == {"trait:CUSTOM_LICENSED": "required"}
     assert hosts.known == {"cn1", "ironic", "serving"}
     assert hosts.nodes == {
-        "cn1": {hypervisor(1)["id"]},
-        "ironic": {hypervisor(2)["id"], hypervisor(3)["id"]},
+        "cn1": {build_hypervisor(1)["id"]},
+        "ironic": {build_hypervisor(2)["id"], build_hypervisor(3)["id"]},
     }
 
 
 @pytest.mark.parametrize("number", [PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1])
 def test_hypervisors_are_read_page_by_page(number):
-    hosts = read_documents(nova_documents([hypervisor(each) for each in range(number)]))
+    hosts = read_hosts_from_documents(
+        build_nova_documents([build_hypervisor(each) for each in range(number)])
+    )
     assert len(hosts.nodes) == number
 
 
 @pytest.mark.parametrize("max_limit", [1, 3, 7, 10])
-def test_smaller_pages_are_read_to_the_end(max_limit):
-    hypervisors = [hypervisor(each) for each in range(7)]
-    documents = nova_documents([]) | {
-        "/v2.1/os-hypervisors/detail": paged_answers(hypervisors, max_limit)
+def test_all_hypervisors_are_read_if_nova_has_smaller_pages(max_limit):
+    hypervisors = [build_hypervisor(each) for each in range(7)]
+    documents = build_nova_documents([]) | {
+        "/v2.1/os-hypervisors/detail": build_pager_of_hypervisors(hypervisors, max_limit)
     }
-    assert len(read_documents(documents).nodes) == 7
+    assert len(read_hosts_from_documents(documents).nodes) == 7
 
 
 def test_hypervisors_are_read_once_if_nova_ignores_the_marker():
-    hypervisors = [hypervisor(each) for each in range(3)]
-    documents = nova_documents([]) | {"/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}}
+    hypervisors = [build_hypervisor(each) for each in range(3)]
+    documents = build_nova_documents([]) | {
+        "/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}
+    }
     door = InProcess(build_document_handler(documents))
     hosts = read_remote_hosts(compute_service(door, NOVA_URL))
     assert len(hosts.nodes) == 3
@@ -490,7 +500,7 @@ def test_hypervisors_are_read_once_if_nova_ignores_the_marker():
 )
 def test_unsupported_nova_is_reported(version, status, words):
     with pytest.raises(ServiceFailed) as failure:
-        read_documents(nova_documents([]), version=version, status=status)
+        read_hosts_from_documents(build_nova_documents([]), version=version, status=status)
     assert words in failure.value.detail
     assert failure.value.service == "compute"
 
@@ -498,7 +508,7 @@ def test_unsupported_nova_is_reported(version, status, words):
 @pytest.mark.parametrize("strange", [[], {}, {"aggregates": [{}]}, {"aggregates": [1]}])
 def test_malformed_document_is_reported(strange):
     with pytest.raises(ServiceFailed, match="did not answer GET /os-aggregates as"):
-        read_documents(nova_documents([]) | {"/v2.1/os-aggregates": strange})
+        read_hosts_from_documents(build_nova_documents([]) | {"/v2.1/os-aggregates": strange})
 
 
 def test_own_compute_api_returns_the_database_state(sqlite_app, sqlite_database):

@@ -28,7 +28,7 @@ PASSWORD = {
 def make_neutron(tmp_path):
     """Give a function that returns the neutron client of a file with these groups."""
 
-    def neutron_with(options, **groups):
+    def make_neutron_with(options, **groups):
         file = tmp_path / "a.conf"
         sections = {"neutron": options, **groups}
         file.write_text(
@@ -39,7 +39,7 @@ def make_neutron(tmp_path):
         )
         return neutron_of(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
 
-    return neutron_with
+    return make_neutron_with
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def neutron_service():
         yield service
 
 
-def test_no_endpoint_means_no_service(make_neutron):
+def test_client_without_an_endpoint_is_none(make_neutron):
     assert make_neutron({}) is make_neutron({"region_name": "here", "timeout": "5"}) is None
 
 

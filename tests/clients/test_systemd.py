@@ -21,7 +21,7 @@ def notification_socket(tmp_path, monkeypatch):
         yield receiver
 
 
-def read_messages(systemd):
+def read_systemd_messages(systemd):
     """Yield the messages until none arrives in time."""
     with suppress(TimeoutError):
         while True:
@@ -42,7 +42,7 @@ def test_ready_is_sent_when_the_service_is_ready(notification_socket):
     assert notification_socket.recv(100) == b"STOPPING=1"
 
 
-def test_variables_are_not_passed_to_child_processes(notification_socket, monkeypatch):
+def test_systemd_variables_are_not_passed_to_child_processes(notification_socket, monkeypatch):
     monkeypatch.setenv("WATCHDOG_USEC", "1000000")
     monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
     Notifier()
@@ -58,7 +58,7 @@ def test_watchdog_gets_messages_while_the_service_is_alive(notification_socket, 
     is_alive[0] = False
     notification_socket.settimeout(0.5)
     assert (
-        len(list(zip(range(5), read_messages(notification_socket), strict=False))) <= 1
+        len(list(zip(range(5), read_systemd_messages(notification_socket), strict=False))) <= 1
     )  # on its way
 
 
@@ -72,7 +72,7 @@ def test_a_watchdog_of_another_process_gets_no_messages(notification_socket, mon
         notification_socket.recv(100)
 
 
-def test_an_abstract_address_begins_with_a_null_byte(monkeypatch):
+def test_abstract_socket_address_begins_with_a_null_byte(monkeypatch):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         name = f"placement-sched-test-{os.getpid()}"
         receiver.bind(f"\0{name}")
@@ -82,7 +82,7 @@ def test_an_abstract_address_begins_with_a_null_byte(monkeypatch):
         assert receiver.recv(100) == b"STOPPING=1"
 
 
-def test_without_systemd_nothing_is_sent(monkeypatch):
+def test_no_messages_are_sent_without_systemd(monkeypatch):
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     threads = threading.active_count()
     Notifier().start()

@@ -34,7 +34,7 @@ def failure_detail(address):
     return failure.value.detail
 
 
-def test_body_is_posted_without_a_token():
+def test_webhook_body_is_posted_without_a_token():
     receiver = Receiver()
     with serve_application(receiver) as url:
         webhook.send(f"{url}/hooks/secret", BODY)
@@ -42,7 +42,7 @@ def test_body_is_posted_without_a_token():
     assert (line, token, json.loads(body)) == ("POST /hooks/secret", None, BODY)
 
 
-def test_other_status_is_a_failure_that_is_not_repeated():
+def test_unexpected_status_is_a_failure_that_is_not_retried():
     receiver = Receiver()
     with serve_application(receiver) as url:
         for receiver.status in ("400 Bad Request", "503 Service Unavailable"):
@@ -50,7 +50,7 @@ def test_other_status_is_a_failure_that_is_not_repeated():
     assert len(receiver.received) == 2
 
 
-def test_redirect_is_not_followed():
+def test_redirect_of_a_webhook_is_not_followed():
     other = Receiver()
     with serve_application(other) as target:
         receiver = Receiver("307 Temporary Redirect", [("Location", target)])
@@ -66,7 +66,7 @@ def test_address_that_refuses_connections_is_named_without_its_path():
     assert detail == f"{url} does not answer: Connection refused"
 
 
-def test_silent_address_is_given_up(monkeypatch):
+def test_address_that_does_not_answer_times_out(monkeypatch):
     monkeypatch.setattr(webhook, "TIMEOUT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         detail = failure_detail(f"http://127.0.0.1:{silent.getsockname()[1]}/secret")
@@ -74,7 +74,7 @@ def test_silent_address_is_given_up(monkeypatch):
     assert "secret" not in detail
 
 
-def test_user_and_path_are_not_shown():
+def test_user_and_path_of_an_address_are_not_shown():
     assert webhook.shown("https://user:word@hooks.example:8443/secret?a=b") == (
         "https://hooks.example:8443"
     )
