@@ -69,7 +69,7 @@ def test_missing_options_fall_back_to_conf():
             _ = CONF.scheduler.no_such_option
 
 
-def test_options_that_plugins_register_are_added_to_other_objects():
+def test_options_that_plugins_register_are_added_to_new_conf_objects():
     CONF.register_opts([cfg.IntOpt("brought_racks", default=3)], "brought_by_module")
     CONF.register_opts([cfg.IntOpt("brought_rows", default=2)])
     fresh = new_conf()
@@ -78,14 +78,14 @@ def test_options_that_plugins_register_are_added_to_other_objects():
     assert (fresh.brought_by_module.brought_racks, fresh.brought_rows) == (3, 2)
 
 
-def test_own_option_of_equal_name_is_kept():
+def test_option_is_not_replaced_by_a_plugin_option_of_the_same_name():
     conf, other = new_conf(), Conf()
     other.register_opts([cfg.FloatOpt("cpu_allocation_ratio", default=99.0)])
     conf.register_missing(other)
     assert conf.cpu_allocation_ratio != 99.0
 
 
-def test_global_object_has_values_of_the_files_only(tmp_path):
+def test_global_conf_has_values_of_the_files_and_no_overrides(tmp_path):
     file = tmp_path / "a.conf"
     file.write_text("[brought_globally]\nracks = 8\n")
     share_files(read_files(new_conf(), [str(file)]))

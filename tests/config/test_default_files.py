@@ -9,7 +9,7 @@ from placement_sched.config.sources import find_files
 
 
 @pytest.fixture
-def etc(tmp_path, monkeypatch):
+def empty_etc_folder(tmp_path, monkeypatch):
     """Return an empty directory in place of ``/etc``."""
     monkeypatch.setattr(sources, "_ETC", tmp_path)
     monkeypatch.delenv(sources.FILES, raising=False)
@@ -32,25 +32,25 @@ OWN, PLACEMENT, NOVA = (
 )
 
 
-def test_no_files_leave_the_defaults(etc):
+def test_no_files_leave_the_defaults(empty_etc_folder):
     assert find_files(of_nova=True) == []
 
 
-def test_own_file_overrides_the_files_of_openstack(etc):
-    files = write_files(etc, PLACEMENT, NOVA, OWN)
+def test_own_file_overrides_the_files_of_openstack(empty_etc_folder):
+    files = write_files(empty_etc_folder, PLACEMENT, NOVA, OWN)
     assert find_files(of_nova=True) == files
     assert find_files() == [files[0], files[2]]
 
 
-def test_configuration_directory_variable_of_placement_is_used(etc, monkeypatch):
-    write_files(etc, PLACEMENT)
-    (other,) = write_files(etc, "other/placement.conf")
-    monkeypatch.setenv("OS_PLACEMENT_CONFIG_DIR", str(etc / "other"))
+def test_configuration_directory_variable_of_placement_is_used(empty_etc_folder, monkeypatch):
+    write_files(empty_etc_folder, PLACEMENT)
+    (other,) = write_files(empty_etc_folder, "other/placement.conf")
+    monkeypatch.setenv("OS_PLACEMENT_CONFIG_DIR", str(empty_etc_folder / "other"))
     assert find_files() == [other]
 
 
-def test_named_files_replace_the_default_files(etc, monkeypatch):
-    write_files(etc, PLACEMENT, OWN)
+def test_files_of_the_command_line_replace_the_default_files(empty_etc_folder, monkeypatch):
+    write_files(empty_etc_folder, PLACEMENT, OWN)
     monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "a.conf:b.conf")
     assert find_files() == ["a.conf", "b.conf"]
     monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "")
@@ -66,20 +66,22 @@ def test_named_files_replace_the_default_files(etc, monkeypatch):
         (["db", "version", "--config-file", "mine.conf"], ["mine.conf"]),
     ],
 )
-def test_commands_read_default_files(etc, monkeypatch, command, names):
-    write_files(etc, PLACEMENT, NOVA, OWN)
+def test_commands_read_default_files(empty_etc_folder, monkeypatch, command, names):
+    write_files(empty_etc_folder, PLACEMENT, NOVA, OWN)
     arguments = main.parse_arguments(command)
-    assert arguments.config_file == [n if n == "mine.conf" else str(etc / n) for n in names]
+    assert arguments.config_file == [
+        n if n == "mine.conf" else str(empty_etc_folder / n) for n in names
+    ]
 
 
 @pytest.mark.parametrize(
     "command", [["db", "version"], ["status", "upgrade", "check"], ["config", "validate"]]
 )
-def test_checks_create_no_database(etc, tmp_path, monkeypatch, command):
-    write_files(etc, OWN)
+def test_check_commands_create_no_database(empty_etc_folder, tmp_path, monkeypatch, command):
+    write_files(empty_etc_folder, OWN)
     database = tmp_path / "absent.db"
     text = f"[placement_database]\nconnection = sqlite:///{database}\n"
-    etc.joinpath(OWN).write_text(text)
+    empty_etc_folder.joinpath(OWN).write_text(text)
     monkeypatch.chdir(tmp_path)
     main.main(command)
     assert not database.exists()

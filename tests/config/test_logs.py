@@ -33,11 +33,11 @@ def conf_with_options(options):
     return conf
 
 
-def escape_like(formatter):
+def make_escaping_formatter(formatter):
     return EscapingFormatter(datefmt=formatter.datefmt, config=formatter.conf)
 
 
-def record_of(level=logging.INFO, message="100 %% of %s", args=("this",), **extra):
+def build_record(level=logging.INFO, message="100 %% of %s", args=("this",), **extra):
     record = logging.LogRecord("a.name", level, __file__, 7, message, args, None, "f")
     record.__dict__.update(extra)
     return record
@@ -51,12 +51,12 @@ def test_log_line_equals_oslo_log(options, known, ids, level):
     slow = ContextFormatter(datefmt="%Y-%m-%d %H:%M:%S", config=conf_with_options(options))
     context = RequestContext(ids)
     context.confirm(known)
-    for record in (record_of(level, context=context), record_of(level)):
-        again = record_of(level, **record.__dict__)
-        assert escape_like(slow).format(record) == slow.format(again)
+    for record in (build_record(level, context=context), build_record(level)):
+        again = build_record(level, **record.__dict__)
+        assert make_escaping_formatter(slow).format(record) == slow.format(again)
 
 
-def test_useless_library_messages_are_dropped(caplog):
+def test_useless_log_messages_of_libraries_are_dropped(caplog):
     drop_unhelpful()
     caplog.set_level(logging.INFO)
     alembic = logging.getLogger("alembic.runtime.migration")
@@ -93,14 +93,14 @@ ESCAPED = r"a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
 
 def format_record(record):
     slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
-    return escape_like(slow).format(record)
+    return make_escaping_formatter(slow).format(record)
 
 
-def record_with_exception(failure):
+def build_record_with_exception(failure):
     try:
         raise failure
     except type(failure) as raised:
-        return record_of(
+        return build_record(
             logging.ERROR,
             "%s failed",
             ("it",),
@@ -111,18 +111,18 @@ def record_with_exception(failure):
 @pytest.mark.parametrize("level", [logging.INFO, logging.ERROR])
 @pytest.mark.parametrize("extra", [{}, {"context": RequestContext(IDS)}], ids=["none", "context"])
 def test_newlines_in_a_message_are_escaped(level, extra):
-    line = format_record(record_of(level, "zone %s", (FORGED,), **extra))
+    line = format_record(build_record(level, "zone %s", (FORGED,), **extra))
     assert line.splitlines() == [line]
     assert f"zone {ESCAPED}" in line
 
 
-def chained_exception():
+def build_chained_exception():
     failure = TypeError("outer")
     failure.__cause__ = ValueError(FORGED)
     return failure
 
 
-def exception_with_note():
+def build_exception_with_note():
     failure = ValueError("noted")
     failure.add_note(FORGED)
     return failure
@@ -132,15 +132,15 @@ def exception_with_note():
     "failure",
     [
         ValueError(FORGED),
-        chained_exception(),
-        exception_with_note(),
+        build_chained_exception(),
+        build_exception_with_note(),
         ExceptionGroup("two", [ValueError(FORGED)]),
         SyntaxError(FORGED, (FORGED, 1, 1, FORGED)),
     ],
     ids=["alone", "cause", "note", "group", "syntax"],
 )
 def test_exception_text_cannot_forge_a_line(failure):
-    first, *lines = format_record(record_with_exception(failure)).splitlines()
+    first, *lines = format_record(build_record_with_exception(failure)).splitlines()
     assert any("Traceback (most recent call last)" in line for line in lines)
     assert any("2026-01-01 ERROR forged" in line for line in lines)
     assert all(line.isprintable() for line in (first, *lines))
@@ -148,25 +148,25 @@ def test_exception_text_cannot_forge_a_line(failure):
     assert all(" ERROR a.name " in line.partition("forged")[0] for line in lines)
 
 
-def check_equals_oslo_log(record):
+def check_text_equals_oslo_log(record):
     slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
-    again = record_of(record.levelno, **record.__dict__)
-    assert escape_like(slow).format(record) == slow.format(again)
+    again = build_record(record.levelno, **record.__dict__)
+    assert make_escaping_formatter(slow).format(record) == slow.format(again)
 
 
 def test_plain_traceback_equals_oslo_log():
-    check_equals_oslo_log(record_with_exception(ValueError("plain")))
+    check_text_equals_oslo_log(build_record_with_exception(ValueError("plain")))
 
 
 def test_missing_exception_equals_oslo_log():
-    check_equals_oslo_log(record_of(logging.ERROR, exc_info=(None, None, None)))
+    check_text_equals_oslo_log(build_record(logging.ERROR, exc_info=(None, None, None)))
 
 
 def test_line_during_an_exception_equals_oslo_log():
     try:
         int("why")
     except ValueError:
-        check_equals_oslo_log(record_of(context=RequestContext(IDS)))
+        check_text_equals_oslo_log(build_record(context=RequestContext(IDS)))
 
 
 def test_configured_colours_are_kept():
@@ -174,5 +174,7 @@ def test_configured_colours_are_kept():
     # The thread may have a context of an earlier test.
     formats = {f"logging_{which}_format_string": line for which in ("default", "context")}
     slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options(formats))
-    line = escape_like(slow).format(record_of(message="red", args=(), color="\x1b[31m"))
+    line = make_escaping_formatter(slow).format(
+        build_record(message="red", args=(), color="\x1b[31m")
+    )
     assert line == "\x1b[31mred\x1b[0m"

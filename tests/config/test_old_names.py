@@ -93,7 +93,7 @@ def read_settings_file(file: str) -> Settings:
     return Settings.from_conf(read_files(make_full_conf(), [file]))
 
 
-def list_warnings(file: str, texts: Iterable[str]) -> list[str]:
+def build_expected_warnings(file: str, texts: Iterable[str]) -> list[str]:
     """Return the warnings about the options of a file, which each have two lines."""
     return [f"{file}:{2 * number}: warning: {text}" for number, text in enumerate(texts, 1)]
 
@@ -110,7 +110,7 @@ def test_old_names_set_the_current_options_and_are_reported(tmp_path, of_default
         assert expected != getattr(getattr(default, new_group), new_name)
         assert getattr(getattr(settings, new_group), new_name) == expected
         assert getattr(getattr(old, new_group), new_name) == expected
-    assert list(map(str, check_files([file], {}, make_full_conf()))) == list_warnings(
+    assert list(map(str, check_files([file], {}, make_full_conf()))) == build_expected_warnings(
         file,
         (
             f"[{group}] {name} is a deprecated name of [{new_group}] {new_name}"
@@ -119,7 +119,7 @@ def test_old_names_set_the_current_options_and_are_reported(tmp_path, of_default
     )
 
 
-def test_table_has_every_older_option_name():
+def test_table_of_old_names_has_every_older_option_name():
     listings = (
         *((group, GROUPS[group]) for group in ("scheduler", "filter_scheduler", "metrics")),
         *list_opts(),
@@ -134,7 +134,7 @@ def test_table_has_every_older_option_name():
     assert declared == {(group, name) for group, name, *_ in OLD}
 
 
-def test_unchanged_names_are_accepted_silently(tmp_path):
+def test_unchanged_option_names_are_accepted_without_warnings(tmp_path):
     file = write_options(tmp_path, [row[:3] for row in UNCHANGED])
     assert check_files([file], {}, make_full_conf()) == []
     settings = read_settings_file(file)
@@ -161,7 +161,7 @@ def test_old_name_of_a_multi_option_can_be_repeated(tmp_path):
 
 def test_ignored_options_are_reported_with_line_and_reason(tmp_path):
     file = write_options(tmp_path, [(*option, "1") for option in OF_NOVA])
-    assert list(map(str, check_files([file], {}, make_full_conf()))) == list_warnings(
+    assert list(map(str, check_files([file], {}, make_full_conf()))) == build_expected_warnings(
         file, (f"[{group}] {name} is ignored: {why}" for (group, name), why in OF_NOVA.items())
     )
 

@@ -29,7 +29,9 @@ def test_alias_names_are_not_deprecated(conf_with_an_aliased_option, name, tmp_p
 @pytest.mark.parametrize(
     "order", [("wide = true", "broad = false"), ("broad = false", "wide = true")]
 )
-def test_first_alias_name_takes_precedence(conf_with_an_aliased_option, order, tmp_path):
+def test_first_of_several_alias_names_takes_precedence(
+    conf_with_an_aliased_option, order, tmp_path
+):
     file = tmp_path / "a.conf"
     file.write_text("[boxes]\n" + "\n".join(order) + "\n")
     assert (

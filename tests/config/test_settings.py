@@ -10,42 +10,49 @@ from placement_sched.errors import Invalid
 
 
 @pytest.fixture
-def conf():
-    conf = new_conf()
+def conf_with_old_names():
+    conf_with_old_names = new_conf()
     old = [cfg.DeprecatedOpt("old_size"), cfg.DeprecatedOpt("older_size", group="DEFAULT")]
-    conf.register_opts([cfg.IntOpt("size", default=1, deprecated_opts=old)], group="boxes")
-    return conf
+    conf_with_old_names.register_opts(
+        [cfg.IntOpt("size", default=1, deprecated_opts=old)], group="boxes"
+    )
+    return conf_with_old_names
 
 
 NAMES = ["boxes.size", "boxes.old_size", "DEFAULT.older_size"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_old_name_of_an_option_works_in_a_file(conf, name, tmp_path):
+def test_every_old_name_of_an_option_works_in_a_file(conf_with_old_names, name, tmp_path):
     group, option = name.split(".")
     file = tmp_path / "a.conf"
     file.write_text(f"[{group}]\n{option} = 5\n")
-    assert Settings.from_conf(read_files(conf, [str(file)])).boxes.size == 5
+    assert Settings.from_conf(read_files(conf_with_old_names, [str(file)])).boxes.size == 5
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_old_name_of_an_option_works_in_the_environment(conf, name, monkeypatch):
+def test_every_old_name_of_an_option_works_in_the_environment(
+    conf_with_old_names, name, monkeypatch
+):
     monkeypatch.setenv("OS_" + name.upper().replace(".", "__"), "5")
-    assert Settings.from_conf(read_files(conf)).boxes.size == 5
+    assert Settings.from_conf(read_files(conf_with_old_names)).boxes.size == 5
 
 
-def test_current_name_takes_precedence_in_the_environment(conf, monkeypatch):
+def test_current_name_takes_precedence_in_the_environment(conf_with_old_names, monkeypatch):
     monkeypatch.setenv("OS_BOXES__OLD_SIZE", "5")
     monkeypatch.setenv("OS_BOXES__SIZE", "6")
-    assert Settings.from_conf(read_files(conf)).boxes.size == 6
+    assert Settings.from_conf(read_files(conf_with_old_names)).boxes.size == 6
 
 
 @pytest.mark.parametrize("name", [*NAMES, "older_size"])
-def test_every_old_name_of_an_option_works_in_overrides(conf, name):
-    assert Settings.from_conf(read_files(conf)).with_overrides({name: 5}).boxes.size == 5
+def test_every_old_name_of_an_option_works_in_overrides(conf_with_old_names, name):
+    assert (
+        Settings.from_conf(read_files(conf_with_old_names)).with_overrides({name: 5}).boxes.size
+        == 5
+    )
 
 
 @pytest.mark.parametrize("name", ["boxes.older_size", "size", "DEFAULT.old_size"])
-def test_older_name_works_in_its_own_group_only(conf, name):
+def test_older_option_name_works_only_in_its_own_group(conf_with_old_names, name):
     with pytest.raises(Invalid, match=name):
-        Settings.from_conf(read_files(conf)).with_overrides({name: 5})
+        Settings.from_conf(read_files(conf_with_old_names)).with_overrides({name: 5})

@@ -30,25 +30,25 @@ SWITCH = cfg.BoolOpt("switch")
         (SWITCH, "maybe", "Unexpected boolean value 'maybe'"),
     ],
 )
-def test_configuration_error_message_is_plain(option, value, message):
+def test_configuration_error_message_has_no_library_details(option, value, message):
     with pytest.raises((TypeError, ValueError)) as failure:
         option.type([] if value is None else value)
     assert describe_reason(value, failure.value) == message
 
 
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan"])
-def test_nan_and_infinity_are_rejected(text):
+def test_options_that_are_nan_or_infinity_are_rejected(text):
     with pytest.raises(ValueError, match=f"^{text} is not a finite number$"):
         check_number(SHARE, SHARE.type(text))
 
 
 @pytest.mark.parametrize("value", [1.5, 0.0, 7, "inf", None, [1.0]])
-def test_other_numbers_are_accepted(value):
+def test_finite_numbers_are_accepted(value):
     assert check_number(SHARE, value) == value
 
 
 @pytest.mark.parametrize("kind", [cfg.FloatOpt, cfg.IntOpt])
-def test_empty_number_needs_an_optional_option(kind):
+def test_empty_number_is_valid_only_for_an_optional_option(kind):
     unset, always = kind("number"), kind("number", default=1)
     assert check_number(unset, unset.type("")) is None
     with pytest.raises(ValueError, match=r"^an empty text is not a number$"):
@@ -56,7 +56,7 @@ def test_empty_number_needs_an_optional_option(kind):
 
 
 @pytest.fixture
-def file(tmp_path):
+def placement_conf(tmp_path):
     """A placement.conf with a directory next to it."""
     (tmp_path / "placement.conf.d").mkdir()
     path = tmp_path / "placement.conf"
@@ -64,98 +64,123 @@ def file(tmp_path):
     return path
 
 
-def add_file(file, name, text):
-    path = file.with_name(f"{file.name}.d") / name
+def add_file_to_directory(placement_conf, name, text):
+    path = placement_conf.with_name(f"{placement_conf.name}.d") / name
     path.write_text(text)
     return path
 
 
-def test_files_of_the_directory_come_after_the_file_in_order_of_names(file):
-    second, first = add_file(file, "20.conf", ""), add_file(file, "10.conf", "")
-    add_file(file, "10.conf.bak", "")
-    add_file(file, ".#20.conf", "")
-    assert with_directories([str(file)]) == [str(file), str(first), str(second)]
-    assert with_directories([str(file), str(first)]) == [str(file), str(first), str(second)]
+def test_files_of_the_conf_directory_are_read_after_the_file_in_order_of_names(placement_conf):
+    second, first = (
+        add_file_to_directory(placement_conf, "20.conf", ""),
+        add_file_to_directory(placement_conf, "10.conf", ""),
+    )
+    add_file_to_directory(placement_conf, "10.conf.bak", "")
+    add_file_to_directory(placement_conf, ".#20.conf", "")
+    assert with_directories([str(placement_conf)]) == [str(placement_conf), str(first), str(second)]
+    assert with_directories([str(placement_conf), str(first)]) == [
+        str(placement_conf),
+        str(first),
+        str(second),
+    ]
 
 
-def test_connection_in_the_directory_is_the_database(file):
-    add_file(file, "10.conf", "[placement_database]\nconnection = postgresql://u@h/first\n")
-    add_file(file, "20.conf", "[placement_database]\nconnection = postgresql://u@h/second\n")
-    assert database_url(read_settings([str(file)], new_conf())).database == "second"
+def test_connection_in_a_file_of_the_conf_directory_is_used(placement_conf):
+    add_file_to_directory(
+        placement_conf, "10.conf", "[placement_database]\nconnection = postgresql://u@h/first\n"
+    )
+    add_file_to_directory(
+        placement_conf, "20.conf", "[placement_database]\nconnection = postgresql://u@h/second\n"
+    )
+    assert database_url(read_settings([str(placement_conf)], new_conf())).database == "second"
 
 
-def test_files_without_connection_are_a_one_line_error(file, monkeypatch, capsys):
-    second = add_file(file, "10.conf", "[scheduler]\nmax_attempts = 3\n")
-    message = f"[placement_database] connection is not set in {file}, {second}: name a database"
+def test_files_without_connection_are_a_one_line_error(placement_conf, monkeypatch, capsys):
+    second = add_file_to_directory(placement_conf, "10.conf", "[scheduler]\nmax_attempts = 3\n")
+    message = (
+        f"[placement_database] connection is not set in {placement_conf}, {second}: name a database"
+    )
     with pytest.raises(ConfigurationError) as failure:
-        database_url(read_settings([str(file)], new_conf()))
+        database_url(read_settings([str(placement_conf)], new_conf()))
     assert failure.value.detail.startswith(message)
-    assert main(["config", "validate", "--config-file", str(file)]) == 1
+    assert main(["config", "validate", "--config-file", str(placement_conf)]) == 1
     assert f"error: {message}" in capsys.readouterr().out
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///other.db")
-    assert database_url(read_settings([str(file)], new_conf())).database == "other.db"
+    assert database_url(read_settings([str(placement_conf)], new_conf())).database == "other.db"
 
 
 def test_default_database_is_a_local_sqlite_file():
     assert database_url(read_settings([], new_conf())).database == "placement_sched.db"
 
 
-def test_auth_strategy_in_the_directory_is_used(file):
-    file.write_text("")
-    add_file(file, "keystone.conf", "[keystone_authtoken]\nauth_type = password\n")
-    assert read_settings([str(file)], new_conf()).api.auth_strategy == "keystone"
+def test_auth_strategy_in_a_file_of_the_conf_directory_is_used(placement_conf):
+    placement_conf.write_text("")
+    add_file_to_directory(
+        placement_conf, "keystone.conf", "[keystone_authtoken]\nauth_type = password\n"
+    )
+    assert read_settings([str(placement_conf)], new_conf()).api.auth_strategy == "keystone"
 
 
-def test_filters_in_the_directory_of_nova_conf_are_used(tmp_path):
+def test_filters_in_a_file_of_nova_conf_d_are_used(tmp_path):
     (tmp_path / "nova.conf.d").mkdir()
     nova = tmp_path / "nova.conf"
     nova.write_text("")
-    add_file(nova, "filters.conf", "[filter_scheduler]\nenabled_filters = ComputeFilter\n")
+    add_file_to_directory(
+        nova, "filters.conf", "[filter_scheduler]\nenabled_filters = ComputeFilter\n"
+    )
     settings = read_settings([str(nova)], new_conf())
     assert settings.filter_scheduler.enabled_filters == ["ComputeFilter"]
 
 
-def test_policy_file_of_the_directory_is_used(file, tmp_path):
-    add_file(file, "policy.conf", f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n")
-    conf = read_files(new_conf(), [str(file)])
+def test_policy_file_named_in_the_conf_directory_is_used(placement_conf, tmp_path):
+    add_file_to_directory(
+        placement_conf, "policy.conf", f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n"
+    )
+    conf = read_files(new_conf(), [str(placement_conf)])
     assert conf.config_file[-1].endswith("policy.conf")
 
 
-def test_named_files_override_the_service_directory(file, tmp_path, monkeypatch):
+def test_files_of_the_command_line_override_the_conf_directory(
+    placement_conf, tmp_path, monkeypatch
+):
     own = tmp_path / ".placement_sched" / "placement_sched.conf.d"
     own.mkdir(parents=True)
     (own / "a.conf").write_text("[scheduler]\nmax_attempts = 9\n")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert read_settings([str(file)], new_conf()).scheduler.max_attempts != 9
+    assert read_settings([str(placement_conf)], new_conf()).scheduler.max_attempts != 9
 
 
-def test_config_validate_names_the_line_of_an_error_in_a_directory(file, capsys):
-    wrong = add_file(file, "10.conf", "[scheduler]\nmax_atempts = 3\n")
-    assert main(["config", "validate", "--config-file", str(file)]) == 1
+def test_config_validate_names_the_line_of_an_error_in_a_directory(placement_conf, capsys):
+    wrong = add_file_to_directory(placement_conf, "10.conf", "[scheduler]\nmax_atempts = 3\n")
+    assert main(["config", "validate", "--config-file", str(placement_conf)]) == 1
     assert (
         f"{wrong}:2: error: there is no option [scheduler] max_atempts" in capsys.readouterr().out
     )
 
 
-def test_config_validate_names_the_files_that_were_read(file, capsys):
-    second = add_file(file, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n")
-    assert main(["config", "validate", "--config-file", str(file)]) == 0
-    assert f"files read: {file}, {second}\n" in capsys.readouterr().err
-    assert main(["config", "validate", "--format", "json", "--config-file", str(file)]) == 0
+def test_config_validate_names_the_files_that_were_read(placement_conf, capsys):
+    second = add_file_to_directory(
+        placement_conf, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n"
+    )
+    assert main(["config", "validate", "--config-file", str(placement_conf)]) == 0
+    assert f"files read: {placement_conf}, {second}\n" in capsys.readouterr().err
+    assert (
+        main(["config", "validate", "--format", "json", "--config-file", str(placement_conf)]) == 0
+    )
     shown = capsys.readouterr()
     assert json.loads(shown.out) == []
-    assert f"files read: {file}, {second}\n" in shown.err
+    assert f"files read: {placement_conf}, {second}\n" in shown.err
     assert main(["config", "validate", "--config-dir", str(Path(second).parent)]) == 0
     assert f"files read: {second}\n" in capsys.readouterr().err
 
 
-def test_files_of_config_dir_are_read(file, tmp_path, capsys):
+def test_files_of_config_dir_are_read(placement_conf, tmp_path, capsys):
     folder = tmp_path / "more"
     folder.mkdir()
     (folder / "a.conf").write_text("[scheduler]\nmax_attempts = 4\n")
     (folder / "b.conf").write_text("[scheduler]\nmax_atempts = 5\n")
     (folder / ".c.conf").symlink_to("someone@host.1234")
-    order = ("--config-file", str(file), "--config-dir", str(folder))
+    order = ("--config-file", str(placement_conf), "--config-dir", str(folder))
     assert main(["config", "validate", *order]) == 1
     assert f"{folder}/b.conf:2: error: there is no option" in capsys.readouterr().out
 
@@ -166,12 +191,12 @@ def test_missing_config_dir_is_a_one_line_error(tmp_path, capsys):
     assert "there is no directory" in capsys.readouterr().err
 
 
-def test_unreadable_directory_is_reported(tmp_path, monkeypatch):
+def test_unreadable_conf_directory_is_reported(tmp_path, monkeypatch):
     (tmp_path / "a.conf.d").mkdir()
 
-    def fail(_self):
+    def deny_permission(_self):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.iterdir", fail)
+    monkeypatch.setattr("pathlib.Path.iterdir", deny_permission)
     with pytest.raises(ConfigurationError, match=r"a\.conf\.d: Permission denied"):
         with_directories([str(tmp_path / "a.conf")])

@@ -67,7 +67,7 @@ user_domain_name=Default username=placement password=secret
 """
 
 
-def read_documented() -> dict[str, dict[str, str]]:
+def read_documented_options() -> dict[str, dict[str, str]]:
     """Return the possible values of options by group."""
     parts = re.split(r"\[(\w+)\]\n", DOCUMENTED)[1:]
     return {
@@ -76,7 +76,7 @@ def read_documented() -> dict[str, dict[str, str]]:
     }
 
 
-OPTIONS = read_documented()
+OPTIONS = read_documented_options()
 
 
 def test_every_option_is_supported_or_reported_as_ignored():
@@ -112,7 +112,7 @@ def test_file_with_every_option_is_valid(tmp_path):
     ).placement.max_allocation_candidates
 
 
-def test_auth_strategy_works_under_its_oldest_name(tmp_path):
+def test_auth_strategy_can_be_set_by_its_oldest_name(tmp_path):
     file = tmp_path / "placement.conf"
     file.write_text("[DEFAULT]\nauth_strategy = keystone\n")
     conf = read_files(make_full_conf(), [str(file)])
