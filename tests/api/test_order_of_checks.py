@@ -96,11 +96,8 @@ class FaultyRequest:
 @pytest.fixture
 def faulty_request(sqlite_settings):
     present.clear()
-    make_configured_settings = {
-        "api.max_request_body_size": MAX_BODY,
-        "api_database.connection": "sqlite://",
-    }
-    request = FaultyRequest(sqlite_settings.with_overrides(make_configured_settings))
+    configured = {"api.max_request_body_size": MAX_BODY, "api_database.connection": "sqlite://"}
+    request = FaultyRequest(sqlite_settings.with_overrides(configured))
     yield request
     request.services.database.dispose()
 

@@ -17,9 +17,9 @@ SINCE = datetime(2026, 1, 1, 12)
 
 @pytest.fixture
 def attestation_service(tmp_path):
-    with run_attestation_service(tmp_path) as fake_attestation:
-        fake_attestation.hosts = {"cn1": ("trusted", TIME), "cn2": ("untrusted", TIME)}
-        yield fake_attestation
+    with run_attestation_service(tmp_path) as service:
+        service.hosts = {"cn1": ("trusted", TIME), "cn2": ("untrusted", TIME)}
+        yield service
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
 
 
 def test_certificate_for_another_name_is_rejected(tmp_path):
-    with run_attestation_service(tmp_path, "attestation.example.org") as fake_attestation:
-        detail = failure_detail(Attestation(fake_attestation.url, verify=fake_attestation.ca_file))
+    with run_attestation_service(tmp_path, "attestation.example.org") as service:
+        detail = failure_detail(Attestation(service.url, verify=service.ca_file))
     assert "certificate" in detail
-    assert fake_attestation.seen == []
+    assert service.seen == []
 
 
 def test_unverified_certificate_is_accepted_with_a_warning(attestation_service, caplog):

@@ -244,8 +244,8 @@ def test_malformed_response_of_placement_is_reported():
             "it answered 406 told (Minimum 1.0)",
         ),
     ):
-        answer_page = build_document_handler(documents, version=version, status=status)
-        placement = RemotePlacement(placement_service(InProcess(answer_page), URL))
+        answer = build_document_handler(documents, version=version, status=status)
+        placement = RemotePlacement(placement_service(InProcess(answer), URL))
         with pytest.raises(ServiceFailed) as failure:
             placement.providers_with("aggregates", ["a"])
         assert words in failure.value.detail
