@@ -20,7 +20,7 @@ def browser(sqlite_app: TestApp) -> TestApp:
 
 
 @pytest.fixture(scope="session")
-def share_app(
+def build_shared_app(
     sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[], Client]]:
     """Give a function that creates an application for tests that write nothing.
@@ -44,6 +44,6 @@ def share_app(
 
 
 @pytest.fixture(scope="session")
-def empty_cloud(share_app: Callable[[], Client]) -> Application:
+def empty_cloud(build_shared_app: Callable[[], Client]) -> Application:
     """Return the application of a cloud without hosts, for tests that write nothing."""
-    return share_app().app
+    return build_shared_app().app

@@ -75,7 +75,7 @@ def test_no_bars_without_hosts():
     assert picture.without_effect == ("RAMWeigher",)
 
 
-def test_weigher_reordering_lower_hosts_has_an_effect():
+def test_weigher_that_reorders_hosts_below_the_best_has_an_effect():
     best = [host(f"cn{n}", 1.0, RAMWeigher=weight(1.0, 1)) for n in range(BEST)]
     last = host("last", -2.0, RAMWeigher=weight(1.0, 1), CPUWeigher=weight(1.0, 1, -3.0))
     weighers = [{"name": "RAMWeigher"}, {"name": "CPUWeigher"}, {"name": "IoOpsWeigher"}]

@@ -76,7 +76,7 @@ def test_invalid_value_is_kept_and_the_error_names_field_and_expectation(
         assert technical not in shown
 
 
-def test_api_error_is_unchanged(browser):
+def test_error_of_the_proxied_api_is_unchanged(browser):
     same = {"Sec-Fetch-Site": "same-origin"}
     body = {"request_spec": {"flavor": {"vcpus": -1, "memory_mb": 1}}}
     answer = browser.post_json("/console/api/scheduler/v1/explain", body, headers=same, status=400)
@@ -110,6 +110,6 @@ def test_errors_without_form_fields_are_translated(fault, message):
     assert message in shown
 
 
-def test_plain_messages_are_unchanged():
+def test_messages_without_a_path_are_unchanged():
     error = {"detail": "No host fits (2 are down)"}
     assert with_form_labels(error) == error["detail"]

@@ -53,7 +53,7 @@ def test_command_sends_the_same_request_as_the_page(served_cloud, query, capsys)
     assert name == "placement-sched"
     assert main([*words, "--format", "json"]) == 0
     by_command = json.loads(capsys.readouterr().out)
-    assert comparable_part(by_curl) == comparable_part(by_command)
+    assert remove_request_specific_keys(by_curl) == remove_request_specific_keys(by_command)
     assert by_curl["outcome"] == ("selected" if "Selected." in text else "no_valid_host") or (
         "host=cn1" in query
     )
@@ -61,7 +61,7 @@ def test_command_sends_the_same_request_as_the_page(served_cloud, query, capsys)
         assert entry["name"] in text
 
 
-def comparable_part(explanation: dict) -> dict:
+def remove_request_specific_keys(explanation: dict) -> dict:
     """Return the part of an explanation that is equal for equal requests."""
     funnel = explanation["funnel"]
     return {
@@ -90,7 +90,7 @@ def test_link_reopens_the_same_request(browser):
     assert again.html.select_one("#share-curl") == page.html.select_one("#share-curl")
 
 
-def test_capacity_link_uses_the_same_request(browser):
+def test_link_to_capacity_has_the_flavor_of_the_request(browser):
     page = browser.get(f"{ASKED}&count=3&{RAM}=5&beside=default")
     address = urlsplit(find_link(page, "How many more instances fit"))
     assert address.path == "/console/capacity"

@@ -20,7 +20,7 @@ PROSE = {"server", "serves", "itself"}
 WORD = re.compile(r"[\w./{}=*:-]*\w")
 
 
-def commands_in_templates() -> Iterator[tuple[str, str]]:
+def find_commands_in_templates() -> Iterator[tuple[str, str]]:
     """Yield the commands of templates and scripts, which are complete."""
     for path in sorted([*CONSOLE.rglob("*.html"), *CONSOLE.rglob("*.js")]):
         text = re.sub(r"\{\{.*?\}\}", "X", path.read_text("utf-8"))
@@ -28,16 +28,16 @@ def commands_in_templates() -> Iterator[tuple[str, str]]:
             yield path.name, found.group()
 
 
-def commands_in_modules() -> Iterator[tuple[str, str]]:
+def find_commands_in_modules() -> Iterator[tuple[str, str]]:
     """Yield the strings of the package from the program's name to their end."""
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
-        for text in string_texts(tree):
+        for text in list_texts_of_strings(tree):
             for found in re.finditer(rf"(?={NAME})", re.sub(r"\s+", " ", text)):
                 yield path.name, re.sub(r"\s+", " ", text)[found.start() :]
 
 
-def string_texts(tree: ast.AST) -> Iterator[str]:
+def list_texts_of_strings(tree: ast.AST) -> Iterator[str]:
     """Yield the strings of a module, with X for each inserted value."""
     nested = set()
     for node in ast.walk(tree):
@@ -49,7 +49,7 @@ def string_texts(tree: ast.AST) -> Iterator[str]:
             yield str(node.value)
 
 
-def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def list_subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Return the commands of a group, or nothing for a command."""
     groups = [
         action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
@@ -57,7 +57,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
     return dict(groups[0].choices) if groups else {}
 
 
-def is_command(parser: argparse.ArgumentParser) -> bool:
+def is_complete_command(parser: argparse.ArgumentParser) -> bool:
     """Return whether a group is also a command, such as nova-shadow."""
     return " " in parser.prog and parser.get_default("run") is not None
 
@@ -69,9 +69,9 @@ def check_command(text: str) -> None:
     if first is None or first.group() in PROSE:
         return
     parser: argparse.ArgumentParser = make_parser([first.group()])
-    while commands := subcommands(parser):
+    while commands := list_subcommands(parser):
         word = WORD.match(words.pop(0)) if words else None
-        if is_command(parser) and (word is None or word.group() not in commands):
+        if is_complete_command(parser) and (word is None or word.group() not in commands):
             break
         assert word is not None, "the group's command is not named"
         assert word.group() in commands
@@ -85,25 +85,25 @@ def check_command(text: str) -> None:
 
 
 def test_commands_on_pages_are_valid():
-    commands = list(commands_in_templates())
+    commands = list(find_commands_in_templates())
     assert len(commands) >= 3
     for _, command in commands:
         words = shlex.split(command.removeprefix(NAME))
         assert callable(make_parser(words).parse_args(words).run), command
-        assert not remaining_subcommands(words), command
+        assert not list_missing_subcommands(words), command
 
 
-def remaining_subcommands(words: list[str]) -> dict[str, argparse.ArgumentParser]:
+def list_missing_subcommands(words: list[str]) -> dict[str, argparse.ArgumentParser]:
     """Return the commands of the group that a line ends with, or nothing if it is complete."""
     parser: argparse.ArgumentParser = make_parser(words)
     for word in words:
-        parser = subcommands(parser).get(word, parser)
-    return {} if is_command(parser) else subcommands(parser)
+        parser = list_subcommands(parser).get(word, parser)
+    return {} if is_complete_command(parser) else list_subcommands(parser)
 
 
 @pytest.mark.slow
 def test_commands_in_messages_exist():
-    texts = {text for _, text in commands_in_modules()}
+    texts = {text for _, text in find_commands_in_modules()}
     assert len(texts) > 30
     for text in texts:
         check_command(text)
@@ -112,6 +112,6 @@ def test_commands_in_messages_exist():
 @pytest.mark.parametrize(
     "text", ["placement-sched fleet apply FILE", "placement-sched nova sync --chek"]
 )
-def test_unknown_command_is_detected(text):
+def test_check_of_commands_detects_an_unknown_command(text):
     with pytest.raises((AssertionError, SystemExit)):
         check_command(text)

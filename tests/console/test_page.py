@@ -124,7 +124,7 @@ def test_cross_origin_requests_are_rejected(browser, headers):
         assert "another origin" in answer.text
 
 
-def test_other_paths_are_unaffected(browser):
+def test_paths_outside_the_console_have_no_page_headers(browser):
     for path in ("/healthz", "/consoles", "/scheduler/v1/policies"):
         answer = browser.get(path, headers={"X-Auth-Token": "admin"}, status="*")
         assert "Content-Security-Policy" not in answer.headers

@@ -128,7 +128,7 @@ def test_no_valid_host_report_names_the_obstacles():
     assert "No valid host. no host has 2 VCPU" in page.text.replace("\u2717 ", "")
 
 
-def test_report_loads_nothing_and_has_no_scripts():
+def test_report_loads_no_other_files_and_has_no_scripts():
     html = explanation_report(build_explanation(), REQUEST, HEADING, {})
     page = ParsedPage(html)
     assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
@@ -141,7 +141,7 @@ def test_report_loads_nothing_and_has_no_scripts():
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_malicious_name_is_escaped(name):
+def test_malicious_name_is_escaped_in_an_explanation_report(name):
     request = {"flavor": {"name": name, "vcpus": 1, "extra_specs": {name: name}}}
     request["project_id"] = name
     heading = Heading(title=name, place=name, made=HEADING.made, facts=[(name, name)])

@@ -68,7 +68,7 @@ def test_enabled_console_is_served_to_other_machines(client_of_enabled_console):
     assert "<h1>Overview</h1>" in client_of_enabled_console.get("/", headers=ELSEWHERE)
 
 
-def test_disabled_console_is_404(sqlite_settings, make_app):
+def test_every_page_of_a_disabled_console_is_404(sqlite_settings, make_app):
     client = TestApp(make_app(sqlite_settings.with_overrides({"console.enabled": False})).app)
     assert client.get("/", headers=BROWSER).json["apis"]
     client.get("/console/", status=404)
@@ -81,7 +81,7 @@ def test_api_proxy_uses_the_token_of_the_user(browser):
 
 
 @pytest.mark.parametrize("path", ["/", *PATHS, "/console/api/scheduler/v1/policies"])
-def test_head_is_like_get_without_a_body(browser, path):
+def test_head_of_a_page_has_the_headers_of_get_and_no_body(browser, path):
     shown = browser.get(path, headers=BROWSER)
     head = browser.head(path, headers=BROWSER)
     assert head.body == b""
@@ -106,7 +106,7 @@ def test_api_proxy_serves_api_paths_only(browser, path):
     browser.get(f"/console/api/{path}", headers=SAME, status=404)
 
 
-def test_links_from_other_sites_open_pages(browser):
+def test_pages_can_be_opened_by_links_from_other_sites(browser):
     opened = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     browser.get("/console/ask", headers=opened)
     fetched = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}

@@ -35,7 +35,7 @@ def is_compressed(answer) -> bool:
     return answer.headers.get("Content-Encoding") == "gzip"
 
 
-def loaded_files(browser, html: str) -> set[str]:
+def list_loaded_files(browser, html: str) -> set[str]:
     """Return the addresses of all files that a page loads, including imports of its scripts."""
     tags = (("script", "src"), ("link", "href"), ("img", "src"))
     page = BeautifulSoup(html, "html.parser")
@@ -53,8 +53,8 @@ def loaded_files(browser, html: str) -> set[str]:
 
 
 def test_first_page_and_its_files_are_small_when_compressed(browser):
-    first = loaded_files(browser, browser.get("/", headers={"Accept": "text/html"}).text)
-    cloud = loaded_files(browser, browser.get("/console/cloud").text)
+    first = list_loaded_files(browser, browser.get("/", headers={"Accept": "text/html"}).text)
+    cloud = list_loaded_files(browser, browser.get("/console/cloud").text)
     assert "/console/static/map.js" in cloud, "an imported module"
     files = sorted({*first, *cloud})
     answers = [browser.get(path, headers=GZIP) for path in ("/", "/console/cloud", *files)]
@@ -76,7 +76,7 @@ def test_compressed_text_is_unchanged(browser, path):
 
 @pytest.mark.parametrize("accepted", ["", "identity", "br", "gzip;q=0", "gzip;q=0, *"])
 @pytest.mark.parametrize("path", ["/console/", STYLES])
-def test_client_without_gzip_gets_plain_text(browser, path, accepted):
+def test_client_without_gzip_gets_uncompressed_text(browser, path, accepted):
     answer = browser.get(path, headers={"Accept-Encoding": accepted})
     assert not is_compressed(answer)
     assert "Accept-Encoding" in answer.headers["Vary"]
@@ -102,7 +102,7 @@ def test_cached_file_is_not_sent_again(browser):
     assert browser.get(STYLES, headers={"If-None-Match": plain}).status_code == 304
 
 
-def test_range_request_returns_plain_text(browser):
+def test_range_request_returns_uncompressed_text(browser):
     part = browser.get(STYLES, headers={**GZIP, "Range": "bytes=0-9"})
     assert part.status_code == 206
     assert not is_compressed(part)

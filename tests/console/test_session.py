@@ -78,7 +78,7 @@ def browser_without_keystone(tmp_path, sqlite_template):
         yield TestApp(AccessLog(application), extra_environ=HTTPS)
 
 
-def redirect_path(answer):
+def read_redirect_path(answer):
     """Return the path on this service that a response redirects to."""
     parts = urlsplit(answer.headers["Location"])
     assert parts.netloc in {"", HTTPS["HTTP_HOST"], "localhost"}
@@ -92,14 +92,14 @@ def sign_in(browser, **filled):
 
 def test_page_redirects_to_sign_in(browser):
     answer = browser.get("/console/policies?name=default", status=303)
-    assert redirect_path(answer) == "/console/sign-in"
+    assert read_redirect_path(answer) == "/console/sign-in"
     query = urlsplit(answer.headers["Location"]).query
     assert parse_qs(query) == {"next": ["/console/policies?name=default"]}
 
 
 def test_sign_in_redirects_to_the_requested_page(browser):
     answer = sign_in(browser, next="/console/policies")
-    assert (answer.status_int, redirect_path(answer)) == (303, "/console/policies")
+    assert (answer.status_int, read_redirect_path(answer)) == (303, "/console/policies")
     page = answer.follow()
     assert f"{USER}, service" in page.html.find(class_="person").text
 
@@ -245,7 +245,7 @@ BROKEN_TOKENS += ["\xe9", "\xe6\x97\xa5", "../../../etc/passwd", "x" * 8000]
 def test_broken_cookie_is_removed_and_reported(browser, path, token):
     headers = {"Accept": "text/html", **build_cookie(token)}
     answer = browser.get(path, headers=headers, status=303)
-    assert redirect_path(answer) == "/console/sign-in"
+    assert read_redirect_path(answer) == "/console/sign-in"
     assert_cookie_deleted(answer)
     form = browser.get(answer.headers["Location"])
     assert "Sign in again" in form.html.find(role="alert").text
@@ -282,7 +282,7 @@ def test_revoked_token_redirects_to_sign_in(browser, keystone):
     sign_in(browser)
     keystone.revoke_token(browser.cookies[COOKIE])
     answer = browser.get("/console/policies", status=303)
-    assert redirect_path(answer) == "/console/sign-in"
+    assert read_redirect_path(answer) == "/console/sign-in"
     assert browser.cookies == {}
     sign_in(browser)
     browser.get("/console/policies")
@@ -300,6 +300,6 @@ def test_pages_check_the_role_of_the_user(browser, keystone):
     assert "policy" in page.html.find(role="alert").text.lower()
 
 
-def test_noauth2_has_no_sign_in(sqlite_app):
+def test_console_has_no_sign_in_page_with_noauth2(sqlite_app):
     browser = TestApp(sqlite_app.app)
-    assert redirect_path(browser.get("/console/sign-in", status=303)) == "/console/"
+    assert read_redirect_path(browser.get("/console/sign-in", status=303)) == "/console/"

@@ -136,7 +136,7 @@ def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
         watched.check()
 
 
-def point_at_a_host(page: Page) -> str:
+def point_at_any_host(page: Page) -> str:
     """Move the pointer to a cell of the map and return the name of its host."""
     box = page.get_by_label("Map of hosts").bounding_box()
     tip = page.locator(".tip")
@@ -147,7 +147,7 @@ def point_at_a_host(page: Page) -> str:
     return tip.locator("b").inner_text()
 
 
-def release_routes(routes: list[Route]) -> None:
+def continue_held_requests(routes: list[Route]) -> None:
     """Continue the held requests, unless the page has cancelled them."""
     for route in routes:
         with suppress(Error):

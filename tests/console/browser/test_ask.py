@@ -4,7 +4,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE, point_at_a_host, release_routes
+from tests.console.browser.conftest import PHONE, continue_held_requests, point_at_any_host
 
 pytestmark = pytest.mark.exhaustive
 
@@ -68,7 +68,7 @@ def test_hosts_beyond_the_limit_are_on_the_map_only(visit):
 
 def test_click_and_enter_on_the_map_show_the_path_of_the_host(visit):
     page = wait_until_drawn(visit(REFUSED))
-    named = point_at_a_host(page)
+    named = point_at_any_host(page)
     page.mouse.down()
     page.mouse.up()
     expect(page.locator("#why-title")).to_have_text(named)
@@ -100,7 +100,7 @@ def test_only_moved_sliders_are_sent(visit):
     assert page.locator(f"#question [name='{RAM}']").input_value() == ""
 
 
-def test_answer_is_requested_once(visit):
+def test_explanation_and_hosts_are_requested_only_once(visit):
     page = visit(ASK)
     requests = []
     page.on("request", lambda request: requests.append((request.method, request.url)))
@@ -120,7 +120,7 @@ def test_stages_and_map_are_side_by_side_in_view(visit):
     expect(page.get_by_label("Why not, or why, this host?")).to_be_in_viewport()
 
 
-def test_pointer_on_a_stage_or_host_highlights_the_other(visit):
+def test_pointer_on_a_stage_highlights_its_hosts_and_vice_versa(visit):
     page = wait_until_drawn(visit(REFUSED))
     canvas = page.locator(".map canvas")
     plain = canvas.screenshot()
@@ -131,7 +131,7 @@ def test_pointer_on_a_stage_or_host_highlights_the_other(visit):
     assert canvas.screenshot() != plain
     page.mouse.move(0, 0)
     expect(row).not_to_have_class("lit")
-    point_at_a_host(page)
+    point_at_any_host(page)
     letter = page.locator(".map .tip div").nth(1).inner_text()[0]
     lit = page.locator(".why-not tr.lit .sign")
     expect(lit).to_have_text(letter)
@@ -149,7 +149,7 @@ def test_stage_stays_selected_by_keyboard_and_click(visit):
     expect(sign).to_have_attribute("aria-pressed", "false")
 
 
-def test_field_explains_why_a_host_is_rejected_and_back_returns(visit, page):
+def test_host_field_explains_a_rejection_until_the_back_button_is_pressed(visit, page):
     canvas = page.locator(".map canvas")
     field = page.get_by_label("Why not, or why, this host?")
     field.press_sequentially("az1-r03-ssd0")
@@ -175,7 +175,7 @@ def test_field_explains_why_a_host_is_rejected_and_back_returns(visit, page):
     wait_until_drawn(again)
 
 
-def test_answer_to_an_earlier_host_does_not_replace_a_later_one(page):
+def test_late_answer_about_a_host_does_not_replace_that_about_the_next_host(page):
     held = []
     page.route("**host=az1-r01-hdd05**", lambda route: held.append(route))  # noqa: PLW0108
     field = page.get_by_label("Why not, or why, this host?")
@@ -183,7 +183,7 @@ def test_answer_to_an_earlier_host_does_not_replace_a_later_one(page):
         field.fill(name)
         field.press("Enter")
     expect(page.locator("#why-title")).to_have_text("az1-r01-hdd07")
-    release_routes(held)
+    continue_held_requests(held)
     page.wait_for_timeout(300)
     expect(page.locator("#why-title")).to_have_text("az1-r01-hdd07")
 
@@ -227,7 +227,7 @@ def test_error_is_announced_and_fixed_in_the_form(visit):
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
-def test_page_is_usable_by_keyboard(visit):
+def test_ask_page_is_usable_by_keyboard(visit):
     page = visit(ASK)
     page.locator("#more-fields > summary").press("Enter")
     page.locator("#question [name=vcpus]").focus()

@@ -26,12 +26,12 @@ def test_flavors_appear_as_they_are_counted_and_can_be_cancelled(visit):
     page = visit(PAGE)
     answered = []
 
-    def answer(route):
+    def hold_later_requests(route):
         answered.append(route.request.url)
         if len(answered) < 3:
             route.continue_()
 
-    page.route("**/capacity/row?**", answer)
+    page.route("**/capacity/row?**", hold_later_requests)
     page.get_by_role("link", name="Count all flavors").click()
     expect(page.locator("table.capacity tbody tr[data-part]")).to_have_count(2)
     expect(page.locator("table.capacity")).to_contain_text("Counting")
@@ -49,7 +49,7 @@ def test_table_is_sorted_by_a_click_on_a_title(visit):
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("All hosts")
 
 
-def test_plan_of_a_drain_is_loaded_when_it_is_opened(visit):
+def test_plan_of_a_drain_is_loaded_when_its_section_is_opened(visit):
     page = visit("/console/hosts/az1-r01-hdd01")
     page.wait_for_load_state("networkidle")
     expect(page.locator("[data-part]")).to_have_count(0)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browser.conftest import PHONE, point_at_a_host, release_routes
+from tests.console.browser.conftest import PHONE, continue_held_requests, point_at_any_host
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.exhaustive
@@ -43,7 +43,7 @@ def wait_until_drawn(page: Page) -> Page:
     return page
 
 
-def visit_again(visit, page: Page) -> Page:
+def reopen_page(visit, page: Page) -> Page:
     """Open the address of a page in another browser."""
     return wait_until_drawn(visit(f"/console/cloud?{urlsplit(page.url).query}"))
 
@@ -58,17 +58,17 @@ def find_canvas(page: Page):
     return page.get_by_label("Map of hosts")
 
 
-def read_query(page: Page) -> dict[str, list[str]]:
+def read_query_of_url(page: Page) -> dict[str, list[str]]:
     return parse_qs(urlsplit(page.url).query)
 
 
-def serve_hosts(page: Page, document: dict[str, object]) -> None:
+def replace_hosts_of_map(page: Page, document: dict[str, object]) -> None:
     """Replace the hosts of the map, and reload the page."""
     page.route(HOSTS, lambda route: route.fulfill(json=document))
     page.reload()
 
 
-def build_host(name: str, **changes: object) -> dict[str, object]:
+def build_host_document(name: str, **changes: object) -> dict[str, object]:
     return {
         "host": name,
         "node": name,
@@ -94,7 +94,7 @@ def test_legend_counts_every_host_and_shows_only_the_hosts_of_an_entry(visit):
     expect(legend).to_be_in_viewport(ratio=1)
     expect(page.locator(".totals")).to_be_in_viewport(ratio=1)
     assert page.locator(".totals").inner_text().startswith("memory")
-    assert point_at_a_host(page).startswith("az1-r01-hdd")
+    assert point_at_any_host(page).startswith("az1-r01-hdd")
     tip = page.locator(".tip")
     expect(tip).to_contain_text("memory")
     expect(tip).to_be_in_viewport(ratio=1)
@@ -102,7 +102,7 @@ def test_legend_counts_every_host_and_shows_only_the_hosts_of_an_entry(visit):
     expect(counted).to_have_text("16 of 300 hosts match")
     expect(page.locator("#hosts tbody tr")).to_have_count(16)
     page.wait_for_url("**only=95**")
-    expect(visit_again(visit, page).locator("#counted")).to_have_text("16 of 300 hosts match")
+    expect(reopen_page(visit, page).locator("#counted")).to_have_text("16 of 300 hosts match")
     legend.get_by_role("button", name="95 % or more: 16").click()
     expect(counted).to_have_text("300 hosts")
     legend.get_by_role("button", name="disabled: 1").click()
@@ -117,7 +117,7 @@ def test_map_colour_choice_is_kept_in_the_url(visit, page):
     ):
         page.get_by_label("Coloured by").select_option(colour)
         page.wait_for_url(f"**colour={colour}**")
-        for shown in (page, visit_again(visit, page)):
+        for shown in (page, reopen_page(visit, page)):
             expect(shown.get_by_label("Coloured by")).to_have_value(colour)
             expect(shown.locator("#legend")).to_contain_text(words)
 
@@ -135,7 +135,7 @@ def test_filters_apply_to_map_and_table_and_are_kept_in_the_url(visit):
         expect(page.locator("#counted")).to_have_text(f"{count} of 300 hosts match")
         expect(page.locator(".host-table tbody tr")).to_have_count(min(count, 50))
         page.wait_for_url(f"**{name}={text}**")
-        again = visit_again(visit, page)
+        again = reopen_page(visit, page)
         expect(again.locator("#counted")).to_have_text(f"{count} of 300 hosts match")
         page.locator(f"#view [name={name}]").fill("")
     page.locator("#panel").get_by_role("button", name="licensed-windows").click()
@@ -160,14 +160,14 @@ def test_keyboard_moves_on_the_map_and_opens_a_host(visit):
     page.keyboard.press("Enter")
     expect(page.locator("#panel-title")).to_be_focused()
     expect(page.locator("#panel")).to_contain_text("VCPU")
-    assert read_query(page)["open"] == ["az1-r01-hdd01"]
+    assert read_query_of_url(page)["open"] == ["az1-r01-hdd01"]
     page.keyboard.press("Escape")
     expect(page.locator("#panel-title")).to_have_text("All hosts")
     expect(find_canvas(page)).to_be_focused()
-    assert "open" not in read_query(page)
+    assert "open" not in read_query_of_url(page)
 
 
-def test_selection_in_the_table_is_that_of_the_map(page):
+def test_hosts_selected_in_the_table_are_selected_on_the_map(page):
     table = page.locator("#hosts")
     table.get_by_role("button", name="What if more like them are added?").click()
     expect(page.locator("#progress")).to_contain_text("Select hosts first")
@@ -249,8 +249,10 @@ def test_grouping_shows_every_aggregate_of_a_host(visit):
     ]
     aggregates[2]["metadata"] = {"availability_zone": "az1", "policy": "packed"}
     aggregates[3]["metadata"] = {"availability_zone": "az1"}
-    hosts = [build_host(f"cn{number}", aggregates=[0, 1, 2, 3]) for number in range(60)]
-    serve_hosts(page, {"hosts": hosts, "aggregates": aggregates, "traits": [], "cells": []})
+    hosts = [build_host_document(f"cn{number}", aggregates=[0, 1, 2, 3]) for number in range(60)]
+    replace_hosts_of_map(
+        page, {"hosts": hosts, "aggregates": aggregates, "traits": [], "cells": []}
+    )
     wait_until_drawn(page)
     page.evaluate(
         """() => {
@@ -270,8 +272,8 @@ def test_grouping_shows_every_aggregate_of_a_host(visit):
 
 def test_ten_thousand_hosts_are_drawn(visit):
     page = visit("/console/cloud")
-    hosts = [build_host(f"cn{n:05}", zone=f"az{n % 5}") for n in range(10_000)]
-    serve_hosts(page, {"hosts": hosts, "aggregates": [], "traits": [], "cells": []})
+    hosts = [build_host_document(f"cn{n:05}", zone=f"az{n % 5}") for n in range(10_000)]
+    replace_hosts_of_map(page, {"hosts": hosts, "aggregates": [], "traits": [], "cells": []})
     wait_until_drawn(page)
     expect(page.locator("#counted")).to_have_text("10,000 hosts")
     find_canvas(page).focus()
@@ -281,7 +283,7 @@ def test_ten_thousand_hosts_are_drawn(visit):
 
 def test_click_or_link_opens_a_host_next_to_the_map(visit, page):
     before = find_canvas(page).screenshot()
-    name = point_at_a_host(page)
+    name = point_at_any_host(page)
     page.mouse.down()
     page.mouse.up()
     expect(page.locator("#panel-title")).to_have_text(name)
@@ -335,12 +337,12 @@ def test_panel_shows_the_host_that_was_opened_last(page):
     expect(page.locator("#panel-title")).to_have_text("az1-r01-hdd07")
     table.get_by_role("link", name="az1-r01-hdd05").click()
     page.locator("#panel").get_by_role("button", name="Close").click()
-    release_routes(held)
+    continue_held_requests(held)
     expect(page.locator("#panel-title")).to_have_text("All hosts")
-    assert "open" not in read_query(page)
+    assert "open" not in read_query_of_url(page)
 
 
-def test_map_and_table_show_a_change_of_the_cloud(visit, sample_server):
+def test_map_and_table_show_changes_of_the_cloud_without_a_reload(visit, sample_server):
     """The map was read once, so that it contradicted the table."""
     page = visit("/console/cloud?state=disabled")
     page.clock.install()
@@ -358,7 +360,7 @@ def test_map_and_table_show_a_change_of_the_cloud(visit, sample_server):
         sample_server.request_json("PUT", "/compute/v2.1/os-services/enable", service)
 
 
-def test_going_back_keeps_the_map_and_reads_nothing_again(page):
+def test_back_button_keeps_the_map_and_sends_no_requests(page):
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     page.locator("#hosts").get_by_role("link", name="az1-r01-hdd05").click()
@@ -389,12 +391,14 @@ def test_rejected_hosts_have_the_colour_of_their_stage(dimming, colours, page):
     assert page.evaluate(DRAWN, dimming) == colours
 
 
-def test_names_are_escaped(visit):
+def test_host_names_on_the_map_are_escaped(visit):
     page = visit("/console/cloud")
-    hosts = [build_host(f"{ATTACK}{number}", zone=ATTACK, policy=ATTACK) for number in range(3)]
+    hosts = [
+        build_host_document(f"{ATTACK}{number}", zone=ATTACK, policy=ATTACK) for number in range(3)
+    ]
     aggregate = {"id": 1, "uuid": uuid_of("a"), "name": ATTACK, "metadata": {ATTACK: ATTACK}}
     document = {"hosts": hosts, "aggregates": [aggregate], "traits": [ATTACK], "cells": []}
-    serve_hosts(page, document)
+    replace_hosts_of_map(page, document)
     wait_until_drawn(page)
     page.get_by_label("Coloured by").select_option("policy")
     find_canvas(page).focus()
@@ -409,7 +413,7 @@ def test_empty_cloud_shows_instructions_instead_of_a_map(visit):
     page = visit("/console/cloud")
     empty = {"hosts": [], "aggregates": [], "traits": [], "cells": []}
     with page.expect_response(HOSTS):
-        serve_hosts(page, empty)
+        replace_hosts_of_map(page, empty)
     expect(find_canvas(page)).to_be_hidden()
     expect(page.get_by_role("heading", name="Hosts", exact=True)).to_be_in_viewport()
 

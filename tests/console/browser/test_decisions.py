@@ -23,7 +23,7 @@ def record_decision(server, flavor, project="live") -> str:
     return answer.get("decision") or answer["errors"][0]["decision"]
 
 
-def test_filter_is_applied_without_a_page_load_and_undone_by_back(visit):
+def test_filter_is_applied_without_a_page_load_and_undone_by_the_back_button(visit):
     page = visit(PAGE)
     before = page.locator(ROWS).count()
     page.get_by_label("Outcome").select_option("no valid host")
@@ -56,7 +56,7 @@ def test_first_decision_replaces_the_empty_state(visit, sample_server):
     expect(page.locator(".empty")).to_have_count(0)
 
 
-def test_paused_page_does_not_update(visit, sample_server):
+def test_paused_list_of_decisions_does_not_update(visit, sample_server):
     page = visit(f"{PAGE}?project_id=paused")
     page.get_by_role("button", name="Pause").click()
     requests = []

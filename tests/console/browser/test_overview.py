@@ -9,7 +9,7 @@ pytestmark = pytest.mark.exhaustive
 PAGE = "/console/"
 
 
-def test_answer_to_all_questions_is_above_the_fold(visit):
+def test_all_sections_of_the_overview_begin_above_the_fold(visit):
     page = visit(PAGE, size={"width": 1280, "height": 720})
     expect(page.locator(".fits tbody tr").first).to_be_visible(timeout=20_000)
     for heading in ("hosts", "attention", "requests", "rules", "full", "fits"):

@@ -35,10 +35,10 @@ def test_guide_screenshots_match_the_pages(visit, tmp_path, name):
     if WRITE:
         kept.write_bytes(drawn.read_bytes())
     assert kept.stat().st_size < LARGEST
-    assert read_size(kept) == read_size(drawn) == (SIZE["width"], SIZE["height"])
+    assert read_image_size(kept) == read_image_size(drawn) == (SIZE["width"], SIZE["height"])
 
 
-def read_size(save_screenshot: Path) -> tuple[int, int]:
+def read_image_size(save_screenshot: Path) -> tuple[int, int]:
     """Return the width and height of a PNG file."""
     width, height = struct.unpack(">II", save_screenshot.read_bytes()[16:24])
     return width, height

@@ -12,7 +12,7 @@ from tests.console.browser.test_ask import ASK, fill_form, wait_until_drawn
 pytestmark = pytest.mark.system
 
 
-def test_each_page_is_reachable_by_its_link(visit):
+def test_each_console_page_is_reachable_by_its_link(visit):
     page = visit("/")
     for name, path, _ in NAVIGATION:
         page.get_by_role("link", name=name, exact=True).first.click()

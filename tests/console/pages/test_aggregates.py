@@ -86,7 +86,7 @@ def test_disabled_filter_is_mentioned(browser, sqlite_database):
     assert "all requests may use all hosts" in browser.get(PAGE).text
 
 
-def test_page_without_aggregates_explains_them(browser):
+def test_page_without_any_aggregates_explains_what_they_are(browser):
     empty = browser.get(PAGE).html.select_one(".empty").get_text()
     assert "no host aggregates yet" in empty
     assert "openstack aggregate create" in empty

@@ -33,9 +33,9 @@ def build_reports(count: int = 3) -> list[dict]:
 
 
 @pytest.fixture(scope="module")
-def cloud(share_app):
+def cloud(build_shared_app):
     """Three hosts with increasing amounts of memory, which no test changes."""
-    app = share_app()
+    app = build_shared_app()
     app.post_json("/scheduler/v1/compute_nodes", build_reports())
     return app
 
@@ -46,7 +46,7 @@ def browser(cloud):
 
 
 @pytest.fixture
-def own_cloud(sqlite_app):
+def modifiable_cloud(sqlite_app):
     """The same hosts in a cloud that a test changes."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", build_reports())
     return sqlite_app
@@ -68,7 +68,7 @@ def read_conclusion(page) -> str:
     return read_text(page.html.select_one(".conclusion"))
 
 
-def read_counts(page) -> dict[str, tuple[int, int]]:
+def read_host_counts_of_stages(page) -> dict[str, tuple[int, int]]:
     """Return the number of hosts before and after each stage."""
     return {
         read_text(row.th): tuple(int(cell.text) for cell in row.select(".count"))
@@ -95,24 +95,24 @@ def test_first_visit_shows_a_prefilled_request(browser):
     assert read_conclusion(page.forms[1].submit().follow()).startswith("✓ Selected. 3 hosts passed")
 
 
-def test_stored_flavor_can_be_chosen_by_name(own_cloud):
+def test_stored_flavor_can_be_chosen_by_name(modifiable_cloud):
     body = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
-    own_cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
-    form = TestApp(own_cloud.app).get(PAGE).forms[1]
+    modifiable_cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
+    form = TestApp(modifiable_cloud.app).get(PAGE).forms[1]
     assert form["vcpus"].value == ""
     form["flavor"].select(text="m1.small (2 VCPUs, 2 GiB, 5 GiB disk)")
     page = form.submit().follow()
-    assert "MEMORY_MB:2048" in " ".join(read_counts(page))
+    assert "MEMORY_MB:2048" in " ".join(read_host_counts_of_stages(page))
     assert page.forms[1]["flavor"].value == "m1.small"
 
 
-def test_flavor_named_like_another_id_is_chosen_by_id(own_cloud):
+def test_flavor_named_like_another_id_is_chosen_by_id(modifiable_cloud):
     for name, id_ in (("7", "8"), ("m1", "7")):
         body = {"name": name, "vcpus": 2, "ram": 2048, "disk": 5, "id": id_}
-        own_cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
+        modifiable_cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
     values = {
         each["value"]
-        for each in TestApp(own_cloud.app).get(PAGE).html.select("[name=flavor] option")
+        for each in TestApp(modifiable_cloud.app).get(PAGE).html.select("[name=flavor] option")
     }
     assert values == {"", "8", "m1"}
 
@@ -146,7 +146,7 @@ def test_request_is_explained_with_simulated_changes(browser):
     assert "cn99" in rejection.html.find(role="alert").get_text()
 
 
-def test_every_field_reaches_the_request(browser):
+def test_every_field_of_the_form_is_in_the_request(browser):
     form = browser.get(PAGE).forms[1]
     typed = {
         "count": "2",
@@ -184,7 +184,7 @@ def test_every_field_reaches_the_request(browser):
     assert page.forms[1]["filter_scheduler.host_subset_size"].value == "2"
 
 
-def test_unchanged_weight_is_not_sent(browser):
+def test_weight_that_equals_the_configured_weight_is_not_sent(browser):
     page = browser.get(PAGE).forms[1].submit().follow()
     body = json.loads(shlex.split(page.html.select_one("#share-curl")["value"])[-1])
     assert "overrides" not in body
@@ -196,7 +196,7 @@ def test_unchanged_weight_is_not_sent(browser):
 # The answer
 
 
-def test_the_conclusion_is_first_and_names_the_host(browser):
+def test_page_starts_with_the_conclusion_that_names_the_selected_host(browser):
     page = browser.get(f"{ASKED}&{RAM}=5")
     assert read_conclusion(page) == "✓ Selected. 3 hosts passed all stages; cn3 is selected."
     assert page.html.select_one("#funnel").get_text() == "Why not the others"
@@ -258,7 +258,7 @@ def test_stage_links_to_a_host_and_back(browser):
     stage = browser.get(find_link(page, "resources MEMORY_MB:300000"))
     host = browser.get(find_link(stage, "cn2"))
     assert "✗ rejected" in read_text(host.html.select_one("#why"))
-    assert read_counts(host) == read_counts(page)
+    assert read_host_counts_of_stages(host) == read_host_counts_of_stages(page)
     assert not browser.get(find_link(host, "Close")).html.select("#why")
 
 
@@ -304,7 +304,7 @@ def test_passing_host_is_compared_with_the_best_weigher_by_weigher(browser):
     assert rows == {"cn2": "ahead by 1.667: RAM +1.667", "cn3": "ahead by 3.333: RAM +3.333"}
 
 
-def test_part_of_a_host_has_only_its_reasons_and_weights(browser):
+def test_page_fragment_about_a_host_has_only_its_reasons_and_weights(browser):
     page = browser.get(f"{ASKED}&host=cn1")
     part = page.html.select_one("[data-map]")["data-part"]
     bare = browser.get(f"{part}cn1")
@@ -312,7 +312,7 @@ def test_part_of_a_host_has_only_its_reasons_and_weights(browser):
     assert not bare.html.select(".funnel, .weights, form.question")
 
 
-def test_host_without_a_request_is_kept_for_the_request(browser):
+def test_host_in_the_url_is_kept_until_the_form_is_sent(browser):
     form = browser.get(f"{PAGE}?host=cn2").forms["question"]
     assert form["host"].value == "cn2"
     assert "passed, rank" in form.submit().follow().html.select_one("#why").text
@@ -321,7 +321,7 @@ def test_host_without_a_request_is_kept_for_the_request(browser):
 # What if
 
 
-def test_simulated_changes_and_weights_are_stated_with_a_way_back(browser):
+def test_simulated_changes_and_weights_are_stated_with_a_link_to_drop_them(browser):
     page = browser.get(f"{ASKED}&change=drain%3Dcn1,cn2&{RAM}=5&beside=default")
     stated = read_text(page.html.select_one(".what-if"))
     assert "drained cn1, cn2; ram weight 5 (configured 1)." in stated
@@ -344,13 +344,13 @@ def test_the_same_request_is_shown_under_another_policy(app_with_policies):
     assert page.forms[1]["beside"].value == "packed"
 
 
-def test_equal_answers_are_reported_as_equal(app_with_policies):
+def test_equal_explanations_of_two_policies_are_reported_as_equal(app_with_policies):
     page = app_with_policies.get(f"{ASKED}&beside=default")
     assert "Both answers are the same" in page
     assert "≠" not in page
 
 
-def test_options_can_be_omitted_in_the_comparison(app_with_policies):
+def test_request_can_be_compared_without_its_overridden_options(app_with_policies):
     options = f"{RAM}=5&override=filter_scheduler.enabled_filters=[%22RamFilter%22]"
     page = app_with_policies.get(f"{ASKED}&{options}&beside=default&beside_as_configured=1")
     rows = {read_text(row.th): read_text(row) for row in page.html.select(".compared tbody tr")}
@@ -389,7 +389,7 @@ def test_answer_can_be_saved_as_a_report(browser):
     assert "is not an integer" in browser.get(f"{PAGE}/report?vcpus=x", status=400)
 
 
-def test_report_contains_the_comparison_with_the_other_policy(app_with_policies):
+def test_report_contains_the_comparison_with_a_second_policy(app_with_policies):
     page = app_with_policies.get(f"{ASKED}&beside=packed")
     saved = app_with_policies.get(find_link(page, "Report (HTML)"))
     assert saved.html.select_one(".compared") == page.html.select_one(".compared")

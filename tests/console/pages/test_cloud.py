@@ -24,13 +24,13 @@ def fill_cloud(app):
 
 
 @pytest.fixture(scope="module")
-def cloud(share_app):
+def cloud(build_shared_app):
     """A browser on a cloud that no test changes."""
-    return fill_cloud(share_app())
+    return fill_cloud(build_shared_app())
 
 
 @pytest.fixture
-def own_cloud(sqlite_app):
+def modifiable_cloud(sqlite_app):
     """A browser on a cloud that a test changes."""
     return fill_cloud(sqlite_app)
 
@@ -96,9 +96,9 @@ def test_no_match_links_to_all_hosts(cloud):
         ("trait=CUSTOM_ABCDEFGHIJK", "There is no trait CUSTOM_ABCDEFGHIJK"),
     ],
 )
-def test_unknown_name_suggests_the_nearest(own_cloud, query, words):
-    add_aggregate(own_cloud.app.services.database, "rack", ["cn1"], {})
-    assert words in own_cloud.get(f"/console/cloud?{query}").html.find(id="hosts").get_text()
+def test_unknown_name_suggests_the_nearest(modifiable_cloud, query, words):
+    add_aggregate(modifiable_cloud.app.services.database, "rack", ["cn1"], {})
+    assert words in modifiable_cloud.get(f"/console/cloud?{query}").html.find(id="hosts").get_text()
 
 
 def test_trait_without_hosts_in_the_zone_is_not_unknown(cloud):
@@ -132,17 +132,17 @@ def test_selected_hosts_link_to_drain_and_add_simulations(cloud):
     assert form.submit("instead").forms[1]["change"].value.split() == ["add=cn1*3", "add=cn3*3"]
 
 
-def test_host_page_has_the_plan_and_the_command_of_a_drain(own_cloud):
-    page = own_cloud.get("/console/hosts/cn1")
+def test_host_page_has_the_plan_and_the_command_of_a_drain(modifiable_cloud):
+    page = modifiable_cloud.get("/console/hosts/cn1")
     (place,) = page.html.select("details [data-load]")
     assert place.a["href"] == place["data-load"]
-    part = own_cloud.get(place["data-load"]).html.select_one("[data-part]")
+    part = modifiable_cloud.get(place["data-load"]).html.select_one("[data-part]")
     assert "The instance fits on other hosts" in part.get_text()
     assert part.select_one("tbody tr").get_text(" ", strip=True) == f"1 {ATTACK} cn1 cn3"
     headers = {"X-Auth-Token": "admin"}
     disabling = {"host": "cn3", "binary": "nova-compute"}
-    own_cloud.put_json("/compute/v2.1/os-services/disable", disabling, headers=headers)
-    stuck = own_cloud.get(place["data-load"]).html.select_one("[data-part] tbody tr")
+    modifiable_cloud.put_json("/compute/v2.1/os-services/disable", disabling, headers=headers)
+    stuck = modifiable_cloud.get(place["data-load"]).html.select_one("[data-part] tbody tr")
     assert [cell.name for cell in stuck.find_all(["th", "td"])] == ["th", "td", "td"]
     assert stuck.get_text(" ", strip=True).startswith(f"{ATTACK} cn1 ")
     command = page.html.select_one("#share-drain")["value"]
@@ -162,14 +162,14 @@ def test_host_page_shows_resources_instances_and_report(cloud):
     assert page.html.find("a", string="default")["href"] == "/console/policies?policy=default"
 
 
-def test_host_page_shows_the_provider_tree(own_cloud):
-    root = own_cloud.get("/console/api/scheduler/v1/hosts/cn1").json["nodes"][0]["uuid"]
+def test_host_page_shows_the_provider_tree(modifiable_cloud):
+    root = modifiable_cloud.get("/console/api/scheduler/v1/hosts/cn1").json["nodes"][0]["uuid"]
     latest = {"OpenStack-API-Version": "placement latest", "X-Auth-Token": "admin"}
     for name, parent in (("numa0", root), ("card", instance(7))):
         uuid = instance(7) if name == "numa0" else instance(8)
         body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
-        own_cloud.post_json("/placement/resource_providers", body, headers=latest)
-    page = own_cloud.get("/console/hosts/cn1")
+        modifiable_cloud.post_json("/placement/resource_providers", body, headers=latest)
+    page = modifiable_cloud.get("/console/hosts/cn1")
     shown = [(one["class"][1], one.h3.text) for one in page.html.select(".provider")]
     assert shown == [("deep0", "cn1"), ("deep1", "numa0"), ("deep2", "card")]
 
@@ -179,12 +179,12 @@ def test_unknown_host_shows_the_api_error(cloud):
     assert "there is no host" in page
 
 
-def test_map_and_tables_agree_on_full_hosts(cloud):
+def test_map_and_tables_use_the_same_thresholds_of_full_hosts(cloud):
     script = cloud.get("/console/static/cloud.js").text
     assert f"[NEARLY_FULL, FULL] = [{NEARLY_FULL / 100}, {FULL / 100}]" in script
 
 
-def test_users_without_permission_are_rejected(sqlite_url, make_app, tmp_path):
+def test_page_is_forbidden_for_users_without_permission(sqlite_url, make_app, tmp_path):
     rules = tmp_path / "policy.yaml"
     rules.write_text('"scheduler:hosts:list": "!"\n')
     settings = settings_with_policies(
@@ -199,9 +199,9 @@ def test_page_that_does_not_exist_leads_to_the_overview(cloud):
     assert page.html.select_one("main p a[href='/console/']").get_text() == "Overview"
 
 
-def test_host_that_is_down_shows_its_age_as_the_overview_does(sqlite_app, own_cloud):
+def test_host_page_and_overview_show_equal_ages_of_the_last_heartbeat(sqlite_app, modifiable_cloud):
     silent = report("cn9", last_seen_up="2020-01-01T00:00:00Z")
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [silent])
-    shown = own_cloud.get("/console/hosts/cn9").html.select_one(".bad time")
+    shown = modifiable_cloud.get("/console/hosts/cn9").html.select_one(".bad time")
     assert shown.get_text().endswith(" ago")
     assert shown["title"] == "2020-01-01 00:00:00 UTC"

@@ -34,19 +34,19 @@ def record_decision(
     return (answer["errors"][0] if status == 409 else answer)["decision"]
 
 
-def record_failure(app, number: int, **fields) -> str:
+def record_failed_decision(app, number: int, **fields) -> str:
     return record_decision(app, number, status=409, **{"flavor": flavor(vcpus=99), **fields})
 
 
-def read_list(page) -> list[str]:
+def read_decision_uuids(page) -> list[str]:
     """Return the uuids of the decisions in a list."""
     return [row["id"].removeprefix("d-") for row in page.html.select(".decisions tr[id]")]
 
 
 def test_decisions_are_listed_newest_first(cloud, browser):
-    first, second = record_decision(cloud, 1), record_failure(cloud, 2)
+    first, second = record_decision(cloud, 1), record_failed_decision(cloud, 2)
     page = browser.get(PAGE)
-    assert set(read_list(page)) == {first, second}
+    assert set(read_decision_uuids(page)) == {first, second}
     rows = page.html.select(".decisions tbody tr")
     text = {row["id"]: " ".join(row.get_text(" ").split()) for row in rows}
     assert "Selected" in text[f"d-{first}"]
@@ -67,9 +67,9 @@ def test_decisions_are_listed_newest_first(cloud, browser):
     ],
 )
 def test_filter_in_the_url_is_applied_and_kept(cloud, browser, query, number):
-    uuids = {1: record_decision(cloud, 1), 2: record_failure(cloud, 2, project_id="p2")}
+    uuids = {1: record_decision(cloud, 1), 2: record_failed_decision(cloud, 2, project_id="p2")}
     page = browser.get(f"{PAGE}?{query}")
-    assert read_list(page) == [uuids[number]]
+    assert read_decision_uuids(page) == [uuids[number]]
     for name, value in parse_qsl(query):
         assert page.forms[1][name].value == value
     assert page.html.select_one("noscript a")["href"].startswith("/console/decisions?")
@@ -80,7 +80,7 @@ def test_a_request_is_found_by_its_id(cloud, browser):
     uuid = record_decision(cloud, 1, sent=request_id)
     record_decision(cloud, 2)
     page = browser.get(PAGE, params={"request_id": request_id})
-    assert read_list(page) == [uuid]
+    assert read_decision_uuids(page) == [uuid]
     assert page.forms[1]["request_id"].value == request_id
 
 
@@ -94,11 +94,11 @@ def test_decisions_rejecting_a_host_show_reasons(cloud, browser):
 def test_pages_follow_the_links_of_the_api(cloud, browser, monkeypatch):
     monkeypatch.setattr(decisions, "_PAGE_SIZE", 2)
     for number in (1, 2, 3):
-        record_failure(cloud, number)
+        record_failed_decision(cloud, number)
     first = browser.get(f"{PAGE}?outcome=no_valid_host")
     second = browser.get(first.html.select_one("a[rel=next]")["href"])
-    assert (len(read_list(first)), len(read_list(second))) == (2, 1)
-    assert not set(read_list(first)) & set(read_list(second))
+    assert (len(read_decision_uuids(first)), len(read_decision_uuids(second))) == (2, 1)
+    assert not set(read_decision_uuids(first)) & set(read_decision_uuids(second))
     assert second.html.select_one("a[rel=next]") is None
     assert second.forms[1]["outcome"].value == "no_valid_host"
     assert second.html.select_one("[data-live]") is None
@@ -122,7 +122,7 @@ def test_a_decision_shows_its_funnel_weights_and_selections(cloud, browser):
 
 
 def test_failed_decision_shows_its_recorded_funnel(cloud, browser):
-    uuid = record_failure(cloud, 1)
+    uuid = record_failed_decision(cloud, 1)
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
     page = browser.get(f"{PAGE}/{uuid}")
     assert "No valid host." in page.text
@@ -159,7 +159,7 @@ def test_unknown_decision_shows_an_error(browser):
 
 
 def test_decision_can_be_downloaded_as_a_report(cloud, browser):
-    uuid = record_failure(cloud, 1)
+    uuid = record_failed_decision(cloud, 1)
     page = browser.get(f"{PAGE}/{uuid}/report")
     assert page.headers["Content-Disposition"] == f'attachment; filename="decision-{uuid}.html"'
     assert page.html.find("style") is not None
@@ -167,7 +167,7 @@ def test_decision_can_be_downloaded_as_a_report(cloud, browser):
 
 
 def test_replay_shows_differences(cloud, browser):
-    uuid = record_failure(cloud, 1)
+    uuid = record_failed_decision(cloud, 1)
     same = browser.get(f"{PAGE}/{uuid}/replay")
     assert "There are no differences" in same.text
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
@@ -192,7 +192,7 @@ def test_rejected_replay_keeps_its_form(cloud, browser):
 
 def test_list_shows_totals_the_reason_and_counts_of_values(cloud, browser):
     record_decision(cloud, 1)
-    failed = record_failure(cloud, 2, project_id="p2")
+    failed = record_failed_decision(cloud, 2, project_id="p2")
     page = browser.get(PAGE)
     assert page.html.select_one("#list").get_text() == "2 decisions: 1 placed, 1 failed"
     row = page.html.select_one(f"#d-{failed}")
@@ -201,19 +201,19 @@ def test_list_shows_totals_the_reason_and_counts_of_values(cloud, browser):
     assert link.find_next_sibling("span").get_text() == "1 failed of 2"
     link = page.html.select_one(".facets a[title='p2']")
     chosen = browser.get(link["href"])
-    assert read_list(chosen) == [failed]
+    assert read_decision_uuids(chosen) == [failed]
     remove = chosen.html.select_one(".facets a[aria-current]")
     assert "p2" in remove.get_text()
-    assert len(read_list(browser.get(remove["href"]))) == 2
+    assert len(read_decision_uuids(browser.get(remove["href"]))) == 2
 
 
 def test_timeline_leads_to_the_decisions_of_an_interval(cloud, browser):
     record_decision(cloud, 1)
-    failed = record_failure(cloud, 2)
+    failed = record_failed_decision(cloud, 2)
     page = browser.get(f"{PAGE}?outcome=no_valid_host")
     bars = page.html.select(".timeline a")
     assert [bar.title.get_text().split("UTC: ")[1] for bar in bars] == ["0 placed, 1 failed"]
-    assert read_list(browser.get(bars[0]["href"])) == [failed]
+    assert read_decision_uuids(browser.get(bars[0]["href"])) == [failed]
     assert float(page.html.select_one(".timeline rect.hit")["width"]) < 3
     recent = browser.get(f"{PAGE}?since=1m").html.select_one(".timeline rect.hit")
     assert float(recent["width"]) > 3
@@ -225,7 +225,7 @@ def test_server_is_found_by_its_name(cloud, browser):
     record = {"host": "cn1", "display_name": "web-1", "project_id": "p1"}
     cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
     page = browser.get(f"{PAGE}?instance=web-1")
-    assert read_list(page) == [uuid]
+    assert read_decision_uuids(page) == [uuid]
     assert "web-1" in page.html.select_one(f"#d-{uuid}").get_text()
     assert "web-1" in browser.get(f"{PAGE}/{uuid}").text
     cloud.put_json(f"/scheduler/v1/instances/{instance(2)}", record)
@@ -244,7 +244,7 @@ def test_server_is_found_by_its_name(cloud, browser):
         ("2026-01-01T00:00:00", "2026-01-01T00:00:00"),
     ],
 )
-def test_time_of_a_day_is_understood(text, time):
+def test_time_filters_accept_a_time_of_day_without_a_date(text, time):
     assert _parse_when(text, datetime(2026, 3, 2, 12, 15, 20), "Since") == time
 
 
@@ -282,17 +282,17 @@ def test_reasons_name_aggregates(cloud, browser):
     assert not any(uuid in page.text for uuid in uuids)
 
 
-def test_script_reads_new_rows_without_counts(cloud, browser):
+def test_new_rows_are_read_by_the_script_without_counts(cloud, browser):
     uuid = record_decision(cloud, 1)
     page = browser.get(f"{PAGE}?live=1&outcome=selected")
-    assert read_list(page) == [uuid]
+    assert read_decision_uuids(page) == [uuid]
     assert page.html.select(".facets") == []
     live = browser.get(f"{PAGE}?outcome=selected").html.select_one("[data-live]")["data-live"]
-    assert read_list(browser.get(live)) == [uuid]
+    assert read_decision_uuids(browser.get(live)) == [uuid]
 
 
 def test_page_of_a_failure_shows_whether_it_would_fit_now(cloud, browser):
-    uuid = record_failure(cloud, 1)
+    uuid = record_failed_decision(cloud, 1)
     text = browser.get(f"{PAGE}/{uuid}").html.get_text(" ")
     assert "The request would not fit now: 2 hosts" in " ".join(text.split())
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])

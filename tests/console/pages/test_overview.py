@@ -21,16 +21,16 @@ def cloud(sqlite_app):
     return sqlite_app
 
 
-def read(page, heading) -> str:
+def read_section(page, heading) -> str:
     section = page.html.select_one(f"section[aria-labelledby={heading}]")
     return " ".join(section.get_text(" ").split())
 
 
 def test_hosts_are_counted_by_state_with_links_to_the_map(cloud, browser):
     page = browser.get(PAGE)
-    assert read(page, "hosts").startswith("3 hosts 2 up · 0 down · 1 disabled")
+    assert read_section(page, "hosts").startswith("3 hosts 2 up · 0 down · 1 disabled")
     assert page.html.find("a", href="/console/cloud?state=disabled")
-    assert "cn2 ▰ disabled".replace("▰", "\u25b0") in read(page, "attention")
+    assert "cn2 ▰ disabled".replace("▰", "\u25b0") in read_section(page, "attention")
 
 
 def test_used_share_of_each_zone_leads_to_its_hosts(cloud, browser):
@@ -50,8 +50,8 @@ def test_failed_requests_are_grouped_by_the_stage_that_left_no_host(cloud, brows
     for number in (2, 3):
         select(cloud, spec(instance(number), flavor=flavor(vcpus=99 + number)), 409)
     page = browser.get(PAGE)
-    assert read(page, "requests").startswith("3 requests in 24 hours 1 placed · 2 failed")
-    assert "2 not enough VCPU" in read(page, "requests")
+    assert read_section(page, "requests").startswith("3 requests in 24 hours 1 placed · 2 failed")
+    assert "2 not enough VCPU" in read_section(page, "requests")
     link = page.html.select_one("section[aria-labelledby=requests] li a")
     assert len(browser.get(link["href"]).html.select(".decisions tr[id]")) == 2
 
@@ -70,7 +70,7 @@ def test_findings_have_the_command_that_fixes_them(cloud, browser):
     assert part.select_one("[data-copy]")["title"].startswith("placement-sched")
 
 
-def test_flavors_of_which_fewest_fit_come_first(cloud, browser):
+def test_flavors_with_the_lowest_capacity_are_listed_first(cloud, browser):
     for name, vcpus in (("small", 1), ("huge", 999)):
         body = {"flavor": {"name": name, "vcpus": vcpus, "ram": 64, "disk": 1}}
         cloud.post_json("/compute/v2.1/flavors", body)
@@ -98,18 +98,18 @@ def test_failover_capacity_is_shown_once_it_is_computed(cloud, browser):
     assert not browser.get(PAGE).html.select_one("section[aria-labelledby=failover]")
     select(cloud, spec(instance(1), flavor=flavor(memory_mb=60000)))
     store_result(cloud.app.services.scheduler)
-    tile = read(browser.get(PAGE), "failover")
+    tile = read_section(browser.get(PAGE), "failover")
     assert tile.startswith("0 hosts without failover capacity")
     assert "All instances find places if a host fails." in tile
     select(cloud, spec(instance(2), flavor=flavor(memory_mb=60000)))
     store_result(cloud.app.services.scheduler)
     page = browser.get(PAGE)
-    assert read(page, "failover").startswith("2 hosts without failover capacity")
-    assert "cn1 : 1 of 1 instances find no place" in read(page, "failover")
+    assert read_section(page, "failover").startswith("2 hosts without failover capacity")
+    assert "cn1 : 1 of 1 instances find no place" in read_section(page, "failover")
     assert page.html.select_one("section[aria-labelledby=failover] a")["href"].endswith("cn1")
 
 
-def test_reason_after_the_count_leads_to_the_same_count(cloud, browser):
+def test_reason_that_stops_a_flavor_links_to_the_page_with_the_same_count(cloud, browser):
     """The link of "not enough memory on 128 hosts" led to an answer with 16 such hosts."""
     for name, vcpus in (("small", 4), ("huge", 99)):
         body = {"flavor": {"name": name, "vcpus": vcpus, "ram": 1024, "disk": 10}}

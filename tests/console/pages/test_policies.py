@@ -26,8 +26,10 @@ cpu_allocation_ratio = 1.0
 
 
 @pytest.fixture(scope="module")
-def browser(share_app) -> TestApp:
-    return TestApp(share_app(lambda url, folder: settings_with_policies(url, folder, POLICIES)).app)
+def browser(build_shared_app) -> TestApp:
+    return TestApp(
+        build_shared_app(lambda url, folder: settings_with_policies(url, folder, POLICIES)).app
+    )
 
 
 def read_rows(page, of: str) -> list[str]:

@@ -12,8 +12,8 @@ ATTACK = '"><script>alert(1)</script>'
 
 
 @pytest.fixture(scope="module")
-def cloud(share_app):
-    app = share_app()
+def cloud(build_shared_app):
+    app = build_shared_app()
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "a/b?x")])
     app.post_json(
         "/compute/v2.1/flavors", {"flavor": {"name": "m9", "vcpus": 1, "ram": 1, "disk": 0}}
@@ -46,7 +46,7 @@ def browser(cloud):
         ("web-1", f"/console/decisions?instance={instance(1)}"),
     ],
 )
-def test_exact_match_is_opened(cloud, browser, text, address):
+def test_search_opens_the_only_exact_match(cloud, browser, text, address):
     answer = browser.get(PAGE, params={"q": text}, status=303)
     assert answer.headers["Location"] == address
     if "?" not in text:
@@ -68,14 +68,14 @@ def test_instance_without_a_record_leads_to_its_decision(cloud, browser):
     assert answer.headers["Location"] == f"/console/decisions/{decision}"
 
 
-def test_several_matches_are_listed_by_kind(cloud, browser):
+def test_several_matches_are_listed_by_type_of_object(cloud, browser):
     page = browser.get(PAGE, params={"q": "cn"})
     rows = [row.get_text(" ", strip=True) for row in page.html.select("tbody tr")]
     assert rows == ["Host cn1 zone nova, up", "Host cn2 zone nova, up"]
     assert page.html.select_one(".find input")["value"] == "cn"
 
 
-def test_text_without_a_match_is_reported_as_text(cloud, browser):
+def test_search_text_without_a_match_is_shown_escaped(cloud, browser):
     page = browser.get(PAGE, params={"q": ATTACK})
     assert "No host, server" in page.text
     assert ATTACK not in page.text
