@@ -61,7 +61,7 @@ ADDRESSES = (
 )
 
 
-def read_answers(client: TestApp) -> dict[str, Any]:
+def read_responses(client: TestApp) -> dict[str, Any]:
     """Return the answers to reads, with each decision that is listed."""
     answers = {path: client.get(path, headers=HEADERS).json for path in ADDRESSES}
     for entry in answers["/scheduler/v1/decisions"]["decisions"]:
@@ -160,7 +160,7 @@ def _read_rows(connection: sa.Connection) -> Iterator[tuple[str, list[list[Any]]
         )
 
 
-def record() -> RecordedRelease:
+def record_release() -> RecordedRelease:
     """Play the story of the samples on a new database, and record the database."""
     with tempfile.TemporaryDirectory() as folder:
         settings = make_settings(
@@ -175,7 +175,7 @@ def record() -> RecordedRelease:
             client = TestApp(application)
             for _ in samples.run_story_on(client):
                 pass
-            answers = read_answers(client)
+            answers = read_responses(client)
             with database.read() as connection:
                 rows = dict(_read_rows(connection))
         finally:
@@ -195,7 +195,7 @@ def main() -> None:
     """Record the current version, a row or answer a line."""
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    release = record()
+    release = record_release()
     parts = []
     for name, value in release._asdict().items():
         if name == "revision":

@@ -37,7 +37,7 @@ AGGREGATE = "a0000000-0000-4000-8000-00000000000a"
 
 
 @pytest.fixture
-def openstack(tmp_path):
+def openstack_database(tmp_path):
     """A database of OpenStack placement in the character set of older releases."""
     with empty_database("mysql", tmp_path, f"CHARACTER SET utf8mb3 COLLATE {USUAL}") as url:
         database = Database(make_settings(url))
@@ -45,11 +45,11 @@ def openstack(tmp_path):
         database.dispose()
 
 
-def in_collation(collation: str) -> str:
+def build_collation_clause(collation: str) -> str:
     return f"CHARACTER SET {collation.partition('_')[0]} COLLATE {collation}"
 
 
-def collations(database: Database) -> dict[str, str]:
+def read_table_collations(database: Database) -> dict[str, str]:
     with database.read() as connection:
         rows = connection.execute(
             text(
@@ -100,27 +100,29 @@ def place_instance(database: Database) -> None:
         assert sum(len(rows.providers) for rows in read_all_providers(connection)) == 2
 
 
-def test_claims_and_searches_work_with_mixed_collations(openstack):
-    create_openstack_schema(openstack)
-    adopt(openstack, utcnow)
+def test_claims_and_searches_work_with_mixed_collations(openstack_database):
+    create_openstack_schema(openstack_database)
+    adopt(openstack_database, utcnow)
     conversions = (
-        f"ALTER TABLE {table} CONVERT TO {in_collation(collation)}"
+        f"ALTER TABLE {table} CONVERT TO {build_collation_clause(collation)}"
         for table, collation in TABLES.items()
     )
-    execute_statements(openstack, *conversions)
-    place_instance(openstack)
+    execute_statements(openstack_database, *conversions)
+    place_instance(openstack_database)
 
 
 @pytest.mark.parametrize("collation", [OTHER, WIDER])
-def test_added_tables_have_the_collation_of_the_adopted_tables(openstack, collation):
-    create_openstack_schema(openstack, TRAIN)
-    change_default = f"ALTER DATABASE {openstack.url.database} {in_collation(collation)}"
-    execute_statements(openstack, change_default)
-    adopt(openstack, utcnow)
-    execute_statements(
-        openstack, "DROP TABLE sched_leases", "DELETE FROM placement_sched_alembic_version"
+def test_added_tables_have_the_collation_of_the_adopted_tables(openstack_database, collation):
+    create_openstack_schema(openstack_database, TRAIN)
+    change_default = (
+        f"ALTER DATABASE {openstack_database.url.database} {build_collation_clause(collation)}"
     )
-    adopt(openstack, utcnow)
+    execute_statements(openstack_database, change_default)
+    adopt(openstack_database, utcnow)
+    execute_statements(
+        openstack_database, "DROP TABLE sched_leases", "DELETE FROM placement_sched_alembic_version"
+    )
+    adopt(openstack_database, utcnow)
     names = {"consumer_types", *(table.name for table in OWN_TABLES)}
-    assert {collations(openstack)[name] for name in names} == {USUAL}
-    place_instance(openstack)
+    assert {read_table_collations(openstack_database)[name] for name in names} == {USUAL}
+    place_instance(openstack_database)

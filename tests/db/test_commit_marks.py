@@ -26,7 +26,7 @@ def add_aggregate(connection, name):
     connection.execute(insert(placement_aggregates), {"uuid": uuid_of(name)})
 
 
-def aggregates_in_database(database):
+def list_aggregates(database):
     with database.read() as connection:
         return set(connection.scalars(select(placement_aggregates.c.uuid)))
 
@@ -59,11 +59,11 @@ def test_transaction_reported_uncommitted_cannot_commit_later(database, is_begun
             connection.commit()
     # The connection is reused, and commits only the next transaction.
     database.write(lambda connection: add_aggregate(connection, "two"))
-    assert aggregates_in_database(database) == {uuid_of("two")}
+    assert list_aggregates(database) == {uuid_of("two")}
     assert not is_done(database.read, mark)
 
 
-def test_rollback_removes_the_mark(database):
+def test_rollback_removes_the_commit_mark(database):
     mark = new_mark()
     with database.writer.connect() as connection:
         add_aggregate(connection, "one")
@@ -71,20 +71,20 @@ def test_rollback_removes_the_mark(database):
         connection.rollback()
         add_aggregate(connection, "two")
         connection.commit()
-    assert aggregates_in_database(database) == {uuid_of("two")}
+    assert list_aggregates(database) == {uuid_of("two")}
     assert read_marks(database) == {}
 
 
 # The triggers of the change log let a statement write rows although it matches no row.
 @pytest.mark.parametrize("statement", ["SELECT 1", "DELETE FROM sched_commit_marks"])
-def test_read_only_transaction_leaves_no_mark(database, statement):
+def test_read_only_transaction_leaves_no_commit_mark(database, statement):
     with database.writer.begin() as connection:
         connection.exec_driver_sql(statement)
         mark_commit(connection, new_mark())
     assert read_marks(database) == {}
 
 
-def test_running_transaction_is_undecided(database, monkeypatch):
+def test_outcome_of_a_running_transaction_is_unknown(database, monkeypatch):
     monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.0)
     mark = new_mark()
     with database.writer.connect() as other:
@@ -101,20 +101,20 @@ def test_running_transaction_is_undecided(database, monkeypatch):
     assert is_done(database.read, mark)
 
 
-def test_marks_are_unique_and_ascending(database_url):
+def test_commit_marks_are_unique_and_ascending(database_url):
     marks = [new_mark() for _ in range(1000)]
     assert len(set(marks)) == 1000
     assert {len(mark) for mark in marks} == {32}
     assert [mark[:12] for mark in marks] == sorted(mark[:12] for mark in marks)
 
 
-def forget_marks(database, last):
+def delete_old_marks(database, last):
     """Delete old marks, and return the database's time, for the next call."""
     with database.read() as connection:
         return transaction.forget_old_marks(connection, last)
 
 
-def leave_marks(database, minutes):
+def insert_marks_of_ages(database, minutes):
     """Insert marks of these ages. A name with ``refused`` is a mark that prevented a COMMIT."""
 
     def insert_marks(connection):
@@ -127,34 +127,34 @@ def leave_marks(database, minutes):
     database.write(insert_marks)
 
 
-def test_old_marks_are_deleted(database):
+def test_old_commit_marks_are_deleted(database):
     past = {"young": 14, "old": 16, "refused": 16, "refused_old": 1441}
     future = {"tomorrow": -1439, "next_year": -525_600, "refused_next_year": -525_600}
     ages = past | future
-    leave_marks(database, ages)
-    now = forget_marks(database, None)
+    insert_marks_of_ages(database, ages)
+    now = delete_old_marks(database, None)
     assert ages.keys() == read_marks(database).keys()
-    forget_marks(database, now)
+    delete_old_marks(database, now)
     assert read_marks(database).keys() == {"young", "refused", "tomorrow"}
 
 
-def test_new_marks_are_kept_after_a_clock_change(database):
-    now = forget_marks(database, None)
+def test_new_commit_marks_are_kept_after_a_clock_change(database):
+    now = delete_old_marks(database, None)
     # The clock is set forward or back by two days, so these marks are new.
     ages = {"before": 2880, "refused_before": 2880}
-    leave_marks(database, ages)
-    assert forget_marks(database, now - timedelta(minutes=2881)) >= now
+    insert_marks_of_ages(database, ages)
+    assert delete_old_marks(database, now - timedelta(minutes=2881)) >= now
     assert ages.keys() == read_marks(database).keys()
-    leave_marks(database, {"after": -2880})
-    forget_marks(database, now + timedelta(minutes=2879))
+    insert_marks_of_ages(database, {"after": -2880})
+    delete_old_marks(database, now + timedelta(minutes=2879))
     assert "after" in read_marks(database)
-    forget_marks(database, now)
+    delete_old_marks(database, now)
     assert read_marks(database) == {}
 
 
-def test_upkeep_of_a_server_deletes_old_marks(database, monkeypatch):
+def test_upkeep_of_a_server_deletes_old_commit_marks(database, monkeypatch):
     database.enable_commit_marks()
-    leave_marks(database, {"old": 16})
+    insert_marks_of_ages(database, {"old": 16})
     moments = iter(PAUSE * number + number for number in range(100))
     monkeypatch.setattr(periodic, "monotonic", lambda: next(moments))
     retention = LogRetention(database)

@@ -99,7 +99,7 @@ def query_value(database: Database, sql: str) -> object:
     return read
 
 
-def driver_of(connection):
+def driver_connection_of(connection):
     return connection.connection.driver_connection
 
 
@@ -188,7 +188,9 @@ def test_traced_statement_names_the_caller(open_database, sql_log, kind, traced)
     ("verbosity", "statement", "row"),
     [(0, False, False), (49, False, False), (50, True, False), (100, True, True)],
 )
-def test_connection_debug_controls_the_sql_log(open_database, sql_log, verbosity, statement, row):
+def test_option_connection_debug_controls_the_sql_log(
+    open_database, sql_log, verbosity, statement, row
+):
     database = open_database("sqlite_url", connection_debug=verbosity)
     query_value(database, "SELECT 40 + 2")
     messages = [record.getMessage() for record in sql_log.records if "sqlalchemy" in record.name]
@@ -202,7 +204,7 @@ def test_postgresql_url_options_are_merged(open_database, postgresql_server):
     assert query_value(database, "SHOW search_path") == "elsewhere"
     assert query_value(database, "SHOW lock_timeout") == "7s"
     with database.reader.connect() as connection:
-        assert driver_of(connection).info.get_parameters()["connect_timeout"] == "3"
+        assert driver_connection_of(connection).info.get_parameters()["connect_timeout"] == "3"
 
 
 def test_mariadb_url_options_are_merged(open_database, mysql_server):
@@ -215,7 +217,7 @@ def test_mariadb_url_options_are_merged(open_database, mysql_server):
 
 
 @on_servers
-def test_writes_are_read_committed(open_database, kind):
+def test_writes_use_the_isolation_level_read_committed(open_database, kind):
     """At REPEATABLE READ, MariaDB's default, a write reads a snapshot older than its lock."""
     query, expected = ISOLATION[kind.removesuffix("_server")]
     level = open_database(kind).write(lambda connection: connection.scalar(text(query)))
@@ -227,7 +229,7 @@ def test_connections_use_tcp_keepalive(open_database, kind):
     """A machine that does not respond is given up after seconds."""
 
     def read_options(connection):
-        driver = driver_of(connection)
+        driver = driver_connection_of(connection)
         number = (driver._sock if kind == "mysql_server" else driver).fileno()
         names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
         with socket.socket(fileno=os.dup(number)) as sock:
@@ -245,36 +247,36 @@ def test_connections_use_tcp_keepalive(open_database, kind):
 def test_last_used_connection_is_reused_until_it_is_closed(open_database, kind):
     database = open_database(kind)
     with database.read() as first, database.read() as second:
-        assert driver_of(first) is not driver_of(second)
+        assert driver_connection_of(first) is not driver_connection_of(second)
         assert database.connections_in_use == 2
-        last = driver_of(first)
+        last = driver_connection_of(first)
     with pytest.raises(ZeroDivisionError), database.read():
         raise ZeroDivisionError
     assert database.connections_in_use == 0
     with database.read() as again:
-        assert driver_of(again) is last
+        assert driver_connection_of(again) is last
         assert not again.in_transaction()
     with database.read():
         database.dispose()
     with database.read() as again:
-        assert driver_of(again) is not last
+        assert driver_connection_of(again) is not last
 
 
 @on_servers
 def test_connection_to_a_read_only_database_is_replaced(open_database, kind, monkeypatch):
     database = open_database(kind)
     with database.read() as first:
-        before = driver_of(first)
+        before = driver_connection_of(first)
     with database.read() as again:  # not checked again yet
-        assert driver_of(again) is before
+        assert driver_connection_of(again) is before
     monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
     with database.read() as again:
-        assert driver_of(again) is before
+        assert driver_connection_of(again) is before
         session = {"mysql": "SET SESSION tx_read_only = 1"}
         default = "SET default_transaction_read_only = on"
         again.exec_driver_sql(session.get(again.dialect.name, default))
     with database.read() as other:
-        assert driver_of(other) is not before
+        assert driver_connection_of(other) is not before
 
 
 @on_servers
@@ -287,7 +289,7 @@ def test_reads_continue_after_idle_connections_are_closed(open_database, kind):
     assert database.write(select_one) == 1
 
 
-def test_read_sends_no_ping(database):
+def test_read_sends_no_ping_before_its_query(database):
     with database.read() as connection:
         select_one(connection)
     begin_stats()
@@ -310,7 +312,7 @@ def test_lost_connection_is_discarded_without_a_log_line(open_database, kind, ca
 
 @pytest.mark.slow
 @on_every_database
-def test_late_statement_is_stopped_and_its_connection_is_usable(open_database, kind):
+def test_statement_over_its_time_limit_is_stopped_and_its_connection_usable(open_database, kind):
     database, patient = open_database(kind, read_timeout=1), open_database(kind, read_timeout=0)
     start = monotonic()
     with pytest.raises(Unavailable, match="read_timeout"), database.read() as connection:
@@ -325,30 +327,30 @@ def test_late_statement_is_stopped_and_its_connection_is_usable(open_database, k
 
 
 @pytest.fixture
-def mariadb(open_database, mysql_server):
+def mariadb_connection(open_database, mysql_server):
     """The driver's connection to MariaDB of an engine for writes."""
     with open_database(mysql_server).writer.connect() as connection:
-        yield driver_of(connection)
+        yield driver_connection_of(connection)
         connection.invalidate()
 
 
 def test_postgresql_session_has_no_prepared_statements(open_database, postgresql_server):
-    def count_prepared(connection):
+    def count_prepared_statements(connection):
         for number in range(OFTEN):
             connection.scalar(select(literal(number) + 1))
         return connection.scalar(text("SELECT count(*) FROM pg_prepared_statements"))
 
     database = open_database(postgresql_server)
-    assert database.write(count_prepared) == 0
+    assert database.write(count_prepared_statements) == 0
     with database.read() as connection:
-        assert count_prepared(connection) == 0
+        assert count_prepared_statements(connection) == 0
 
 
 def test_transaction_restores_lost_session_settings(open_database, postgresql_server):
     names = ("lock_timeout", "jit", "statement_timeout")
     database = open_database(postgresql_server, lock_timeout=7, read_timeout=8, max_pool_size=1)
 
-    def settings_of(connection):
+    def read_session_settings(connection):
         return [connection.scalar(text(f"SHOW {name}")) for name in names]
 
     with database.read() as connection:
@@ -357,35 +359,35 @@ def test_transaction_restores_lost_session_settings(open_database, postgresql_se
             connection.execute(text(f"SET {name} TO DEFAULT"))
         connection.execute(text("SET lock_timeout = 0"))
     with database.snapshot() as connection:
-        assert settings_of(connection) == ["7s", "off", "8s"]
+        assert read_session_settings(connection) == ["7s", "off", "8s"]
 
     def reset_session_settings(connection):
         connection.execute(text("COMMIT; SET lock_timeout = 0; SET jit = on"))
 
     database.write(reset_session_settings)
-    assert database.write(settings_of) == ["7s", "off", "0"]
+    assert database.write(read_session_settings) == ["7s", "off", "0"]
 
 
-def test_read_only_commit_leaves_no_mark(mariadb):
-    mariadb.commit_with = "SELECT no_such_column; COMMIT"
-    mariadb.query("SELECT 1")
-    mariadb.commit()
-    assert mariadb.commit_with is None
+def test_commit_of_a_read_leaves_no_mark_on_its_connection(mariadb_connection):
+    mariadb_connection.commit_with = "SELECT no_such_column; COMMIT"
+    mariadb_connection.query("SELECT 1")
+    mariadb_connection.commit()
+    assert mariadb_connection.commit_with is None
 
 
-def test_truncated_result_is_a_lost_connection(mariadb, monkeypatch):
+def test_truncated_result_is_a_lost_connection(mariadb_connection, monkeypatch):
     monkeypatch.setattr(
         MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(ENDING, "utf8"))
     )
     with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
-        mariadb.query("SELECT 1")
-    assert not mariadb.open
+        mariadb_connection.query("SELECT 1")
+    assert not mariadb_connection.open
 
 
-def test_second_end_of_result_is_not_the_next_result(mariadb):
-    mariadb._execute_command(COMMAND.COM_QUERY, "SELECT 1")
+def test_repeated_end_packet_is_not_read_as_the_next_result(mariadb_connection):
+    mariadb_connection._execute_command(COMMAND.COM_QUERY, "SELECT 1")
     for _ in range(2):  # the remaining packets have the numbers of this result
-        mariadb._read_packet()
+        mariadb_connection._read_packet()
     with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
-        mariadb.query("SELECT 2")
-    assert not mariadb.open
+        mariadb_connection.query("SELECT 2")
+    assert not mariadb_connection.open

@@ -55,23 +55,23 @@ def test_supported_url_parameters_are_accepted(url):
     assert dict(make_url(url).query).items() <= dict(parse_url(url, PLACE).query).items()
 
 
-def test_connection_parameters_option_is_checked_like_the_url():
+def test_option_connection_parameters_is_checked_like_parameters_of_a_url():
     settings = make_settings("mysql://u@h/d", placement_database__connection_parameters="ssl=on")
     with pytest.raises(ConfigurationError, match="connection_parameters: the driver does not"):
         database_url(settings)
 
 
 @pytest.fixture
-def missing_package(monkeypatch):
+def missing_package_of_pymysql(monkeypatch):
     """Let PyMySQL fail as for an authentication whose package is not installed."""
 
-    def connect(*_arguments):
+    def fail_to_connect(*_arguments):
         raise RuntimeError("'pynacl' package is required for ed25519_password auth method")
 
-    monkeypatch.setattr(pymysql.connections.Connection, "connect", connect)
+    monkeypatch.setattr(pymysql.connections.Connection, "connect", fail_to_connect)
 
 
-@pytest.mark.usefixtures("missing_package")
+@pytest.mark.usefixtures("missing_package_of_pymysql")
 def test_missing_package_of_the_driver_is_503_with_reason(make_app):
     url = "mysql+pymysql://u@127.0.0.1/d"
     app = make_app(make_settings(url))
@@ -115,7 +115,7 @@ def test_connection_rejected_by_the_server_is_503_with_the_reason(
 
 
 @pytest.mark.parametrize("code", [1030, 1026, 1180, 1016, 1023, 1206, 1637, 1412, 1615])
-def test_server_error_is_unavailable(code):
+def test_server_errors_are_reported_as_unavailable(code):
     failure = OperationalError("SELECT 1", None, pymysql.err.OperationalError(code, "words"))
     with pytest.raises(Unavailable) as found, translate_errors():
         raise failure
@@ -124,7 +124,7 @@ def test_server_error_is_unavailable(code):
 
 
 @pytest.fixture
-def mariadb(mysql_server):
+def mariadb_database(mysql_server):
     database = Database(make_settings(mysql_server))
     with database.read() as connection:
         for name in ("ascii", "latin1", "utf8mb3"):
@@ -147,18 +147,18 @@ def mariadb(mysql_server):
 @pytest.mark.parametrize(
     ("kept", "letter"), [("ascii", "é"), ("ascii", "中"), ("latin1", "中"), ("utf8mb3", "😀")]
 )
-def test_unstorable_character_is_an_input_error(mariadb, statement, kept, letter):
+def test_unstorable_character_is_an_input_error(mariadb_database, statement, kept, letter):
     with pytest.raises(Invalid, match=f"cannot store the character {letter}"), translate_errors():
-        mariadb.execute(text(statement.format(f"ps_{kept}")), {"a": f"a{letter}"})
+        mariadb_database.execute(text(statement.format(f"ps_{kept}")), {"a": f"a{letter}"})
     with translate_errors():
-        mariadb.execute(text("SELECT a FROM ps_latin1 WHERE a = :a"), {"a": "é"})
+        mariadb_database.execute(text("SELECT a FROM ps_latin1 WHERE a = :a"), {"a": "é"})
 
 
 @pytest.mark.parametrize("sent", ["a", "中"])
-def test_invalid_statement_is_not_an_outage(mariadb, sent):
+def test_invalid_statement_is_not_an_outage(mariadb_database, sent):
     statement = "SELECT :sent, 'a' COLLATE utf8mb4_bin = 'b' COLLATE utf8mb4_general_ci"
     with pytest.raises(OperationalError, match="1267"), translate_errors():
-        mariadb.execute(text(statement), {"sent": sent})
+        mariadb_database.execute(text(statement), {"sent": sent})
 
 
 def test_lost_connection_in_a_transaction_is_unavailable_and_retried():
@@ -173,14 +173,14 @@ def mysql_error(statement: str, code: int, message: str) -> OperationalError:
 
 def test_deadlock_in_a_savepoint_is_retried():
     @translate_errors()
-    def insert() -> None:
+    def insert_conflicting_row() -> None:
         try:
             raise mysql_error("INSERT INTO traits", 1213, "Deadlock found")
         finally:
             raise mysql_error("ROLLBACK TO SAVEPOINT s", 1305, "s does not exist")
 
     with pytest.raises(Unavailable) as raised:
-        insert()
+        insert_conflicting_row()
     assert is_worth_retrying(raised.value)
 
 

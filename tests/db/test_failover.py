@@ -25,15 +25,15 @@ COMPUTE = {"OpenStack-API-Version": "compute 2.90"}
 
 
 @pytest.fixture
-def servers():
-    with run_primary_and_standby() as servers:
-        yield servers
+def primary_and_standby():
+    with run_primary_and_standby() as primary_and_standby:
+        yield primary_and_standby
 
 
 @pytest.fixture
-def workers(servers, make_app):
+def two_workers(primary_and_standby, make_app):
     """Return a worker with a provider cache, and another without it, on either server."""
-    primary, standby = servers
+    primary, standby = primary_and_standby
     primary.query("CREATE DATABASE placement")
     url = primary.url("placement", standby)
     settings = [make_settings(url, placement__providers_in_memory=one) for one in (True, False)]
@@ -108,20 +108,20 @@ class Worker:
         return [host["host"] for host in answer.json["hosts"]]
 
 
-def test_workers_drop_rows_lost_by_a_failover(servers, workers):
-    first, other = workers
+def test_workers_drop_rows_lost_by_a_failover(primary_and_standby, two_workers):
+    first, other = two_workers
     first.client.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     answer = first.client.post_json(
         "/placement/resource_providers", {"name": "x"}, headers=PLACEMENT
     )
     provider = answer.json["uuid"]
-    stop_replication(*servers)
+    stop_replication(*primary_and_standby)
     first.make_zone("lost", "cn1")
     first.put(provider, 1000)
-    for worker in workers:
+    for worker in two_workers:
         assert worker.hosts_in("lost") == ["cn1"]
         assert 1000 in worker.capacities()
-    fail_over(*servers)
+    fail_over(*primary_and_standby)
     other.make_zone("kept", "cn2")
     other.put(provider, 2000)
     for worker in (other, first, first):
@@ -144,17 +144,19 @@ def engine(request, server_settings):
 
 
 @pytest.fixture
-def histories(engine):
-    histories = Histories()
-    histories.follow(engine)
-    return histories
+def database_histories(engine):
+    database_histories = Histories()
+    database_histories.follow(engine)
+    return database_histories
 
 
-def driver_of(connection):
+def driver_connection_of(connection):
     return connection.connection.driver_connection
 
 
-def test_connections_read_their_epoch_without_a_statement(server_settings, sqlite_database):
+def test_connections_read_the_epoch_of_their_server_without_a_statement(
+    server_settings, sqlite_database
+):
     database = Database(server_settings)
     begin_stats()
     assert database.history is None
@@ -167,21 +169,23 @@ def test_connections_read_their_epoch_without_a_statement(server_settings, sqlit
         assert epoch_of(connection) is None
 
 
-def test_connection_of_a_past_epoch_is_replaced(engine, histories, caplog):
+def test_connection_of_a_past_epoch_of_the_server_is_replaced(engine, database_histories, caplog):
     with engine.connect() as connection:
-        old, current = driver_of(connection), histories.current
+        old, current = driver_connection_of(connection), database_histories.current
         assert current == epoch_of(connection)
         if engine.dialect.name == "postgresql":
             assert old.info.transaction_status.name == "IDLE"
-    histories.current = ("another server",)
+    database_histories.current = ("another server",)
     with engine.connect() as connection:
-        assert driver_of(connection) is not old
-        assert epoch_of(connection) == histories.current == current
+        assert driver_connection_of(connection) is not old
+        assert epoch_of(connection) == database_histories.current == current
         assert "another server has taken over" in caplog.text
         # A pooler may change the server of an open connection.
-        connection.info[HISTORY] = histories.current = ("former server",)
-        histories.read_again(engine.dialect.name, driver_of(connection), connection.info)
-        assert epoch_of(connection) == histories.current == current
+        connection.info[HISTORY] = database_histories.current = ("former server",)
+        database_histories.read_again(
+            engine.dialect.name, driver_connection_of(connection), connection.info
+        )
+        assert epoch_of(connection) == database_histories.current == current
 
 
 def test_recreated_database_has_another_epoch(postgresql_server):

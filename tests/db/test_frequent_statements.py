@@ -23,13 +23,13 @@ NAMED = select(traits.c.name, traits.c.created_at, traits.c.updated_at).where(
 
 
 @pytest.fixture
-def postgresql(postgresql_server):
+def postgresql_database(postgresql_server):
     database = Database(make_settings(postgresql_server))
     yield database
     database.dispose()
 
 
-def test_repeated_statement_returns_equal_rows(database):
+def test_frequent_statement_returns_equal_rows_when_repeated(database):
     make_provider(database, VCPU=8)
     rows = [{"name": "CUSTOM_A", "created_at": NOW}, {"name": "CUSTOM_B", "updated_at": NOW}]
     database.write(lambda connection: [connection.execute(insert(traits), row) for row in rows])
@@ -62,9 +62,9 @@ def test_statements_are_counted_and_listeners_are_called(database):
     assert [statement.split()[0] for statement in executed] == ["SELECT"]
 
 
-def test_failing_statement_raises_sqlalchemy_errors(postgresql):
+def test_failing_frequent_statement_raises_errors_of_sqlalchemy(postgresql_database):
     statement = FrequentStatement(select(table("only_later", column("id")).c.id))
-    with postgresql.read() as connection:
+    with postgresql_database.read() as connection:
         with pytest.raises(ProgrammingError) as failure:
             statement.rows(connection, {})
         assert "only_later" in failure.value.statement
@@ -74,18 +74,20 @@ def test_failing_statement_raises_sqlalchemy_errors(postgresql):
             FrequentStatement(NAMED).rows(connection, {"name": "a\0b"})
 
 
-def test_statement_works_on_another_connection_and_after_a_change_of_its_table(postgresql):
+def test_frequent_statement_works_on_a_second_connection_and_after_a_table_change(
+    postgresql_database,
+):
     statement = FrequentStatement(select(literal_column("1").label("one")))
-    with postgresql.read() as connection:
+    with postgresql_database.read() as connection:
         statement.rows(connection, {})
         own = connection.scalar(text("SELECT pg_backend_pid()"))
-        with postgresql.read() as killer:
+        with postgresql_database.read() as killer:
             killer.exec_driver_sql(f"SELECT pg_terminate_backend({own})")
         with pytest.raises(OperationalError) as failure:
             statement.rows(connection, {})
         assert failure.value.connection_invalidated
     changing = FrequentStatement(select(text("* FROM changing")))
-    with postgresql.read() as connection:
+    with postgresql_database.read() as connection:
         assert statement.rows(connection, {}) == [(1,)]
         connection.execute(text("CREATE TEMPORARY TABLE changing (a INTEGER)"))
         connection.execute(text("INSERT INTO changing VALUES (1)"))

@@ -77,7 +77,7 @@ def test_lease_is_renewed_after_half_its_time(database, monkeypatch):
     assert len(statements) == 1
 
 
-def test_released_lease_is_free_at_once(database):
+def test_released_lease_is_free_immediately(database):
     first, other = (Lease(database, NAME, LONG) for _ in range(2))
     assert first.is_held()
     other.release()
@@ -87,7 +87,7 @@ def test_released_lease_is_free_at_once(database):
     assert not first.is_held()
 
 
-def test_lease_is_not_held_without_the_database():
+def test_lease_is_not_held_while_the_database_is_unavailable():
     database = Database(make_settings("postgresql+psycopg://nobody@127.0.0.1:1/none"))
     lease = Lease(database, NAME, LONG)
     assert not lease.is_held()

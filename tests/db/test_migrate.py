@@ -58,7 +58,7 @@ def database(request, tmp_path) -> Iterator[Database]:
         database.dispose()
 
 
-def schema_differences(database: Database) -> list[object]:
+def find_schema_differences(database: Database) -> list[object]:
     """Return the differences between the database and ``db/tables.py`` that alembic reports."""
     kind = database.url.get_backend_name()
     options = {
@@ -73,11 +73,11 @@ def schema_differences(database: Database) -> list[object]:
         return compare_metadata(context, metadata)
 
 
-def test_sync_creates_the_schema_once(database):
+def test_second_sync_of_the_schema_changes_nothing(database):
     assert current_revision(database) is None
     for _ in range(2):
         sync_schema(database)
-        assert schema_differences(database) == []
+        assert find_schema_differences(database) == []
         assert current_revision(database) == newest_revision()
 
 
@@ -105,7 +105,7 @@ def test_tables_of_a_running_placement_are_kept_and_the_others_completed(databas
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "b4ed3a175331"
     theirs = {"ALTER TABLE resource_providers DROP COLUMN theirs", "DROP TABLE alembic_version"}
     execute_statements(database, *theirs)
-    assert schema_differences(database) == []
+    assert find_schema_differences(database) == []
     assert current_revision(database) == newest_revision()
 
 
@@ -123,7 +123,7 @@ def test_earlier_revisions_are_upgraded_also_after_an_interruption(database):
         execute_statements(database, *statements, revision)
         sync_schema(database)
         assert current_revision(database) == newest_revision(), name
-        assert schema_differences(database) == [], name
+        assert find_schema_differences(database) == [], name
     with database.read() as connection:
         assert connection.scalar(text("SELECT generation FROM resource_providers")) == 7
         row = connection.execute(text("SELECT host, metadata FROM sched_instances")).one()
@@ -143,7 +143,7 @@ def test_schema_of_another_release_is_rejected(sqlite_database, revision, words)
     assert current_revision(sqlite_database) == revision
 
 
-def test_own_tables_are_distinct_from_placements():
+def test_names_of_own_tables_are_distinct_from_those_of_placement():
     own = {table.name for table in OWN_TABLES}
     assert own.isdisjoint(table.name for table in PLACEMENT_TABLES)
     assert all(name.startswith("sched_") for name in own)

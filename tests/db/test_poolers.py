@@ -60,7 +60,7 @@ ignore_startup_parameters = options
 
 
 @contextmanager
-def pgbouncer(folder: Path, server: int) -> Iterator[int]:
+def run_pgbouncer(folder: Path, server: int) -> Iterator[int]:
     """Run PgBouncer in front of the PostgreSQL on port ``server``, and yield its port."""
     program = find_program("pgbouncer")
     with reserve_port() as reserved, (folder / "pgbouncer.log").open("w") as log:
@@ -93,21 +93,23 @@ def accepts_connections(port: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def server():
-    with run_postgresql() as server:
+def pooled_postgresql():
+    with run_postgresql() as pooled_postgresql:
         for name in ("placement", "nova_api"):
-            server.query(f"CREATE DATABASE {name}")
-        yield server
+            pooled_postgresql.query(f"CREATE DATABASE {name}")
+        yield pooled_postgresql
 
 
 @pytest.fixture
-def pooled_url(server):
+def pooled_url(pooled_postgresql):
     """Give a function that returns the pooled_url URL of a database."""
     with (
         TemporaryDirectory(prefix="placement_sched_pgbouncer_") as folder,
-        pgbouncer(Path(folder), server.port) as port,
+        run_pgbouncer(Path(folder), pooled_postgresql.port) as port,
     ):
-        yield lambda name: server.url(name).replace(f":{server.port}/", f":{port}/")
+        yield lambda name: pooled_postgresql.url(name).replace(
+            f":{pooled_postgresql.port}/", f":{port}/"
+        )
 
 
 def run_concurrently(number, work):
@@ -116,12 +118,14 @@ def run_concurrently(number, work):
         return list(clients.map(work, range(number)))
 
 
-def with_generation(number, **body):
+def add_generation(number, **body):
     return {"resource_provider_generation": number, **body}
 
 
-def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pooled_url, tmp_path):
-    direct = Database(make_settings(server.url("placement")))
+def test_two_workers_behind_a_pooler_answer_like_direct_connections(
+    pooled_postgresql, pooled_url, tmp_path
+):
+    direct = Database(make_settings(pooled_postgresql.url("placement")))
     sync(direct, utcnow)
     sessions = [requests.Session() for _ in range(CLIENTS)]
     options = {
@@ -145,8 +149,8 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pool
             for method, place, body in (
                 ("POST", "/resource_providers", {"name": f"cn{number}", "uuid": uuid}),
                 ("PUT", f"/traits/{trait}", None),
-                ("PUT", f"{path}/inventories", with_generation(0, inventories=stock)),
-                ("PUT", f"{path}/traits", with_generation(1, traits=[trait])),
+                ("PUT", f"{path}/inventories", add_generation(0, inventories=stock)),
+                ("PUT", f"{path}/traits", add_generation(1, traits=[trait])),
             ):
                 assert send_request(method, place, json=body).ok
         paths = [
@@ -203,8 +207,8 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pool
 
 
 @pytest.mark.parametrize("is_pooled", [False, True], ids=["direct", "pooled_url"])
-def test_statements_are_prepared_only_in_private_sessions(server, pooled_url, is_pooled):
-    url = pooled_url("placement") if is_pooled else server.url("placement")
+def test_statements_are_prepared_only_in_private_sessions(pooled_postgresql, pooled_url, is_pooled):
+    url = pooled_url("placement") if is_pooled else pooled_postgresql.url("placement")
     database = Database(make_settings(url))
     statement = FrequentStatement(select(literal_column("1 + 1").label("sum")))
     with database.read() as connection:
@@ -217,16 +221,16 @@ def test_statements_are_prepared_only_in_private_sessions(server, pooled_url, is
     database.dispose()
 
 
-def test_nova_databases_are_read_through_a_pooler(server, pooled_url):
-    engine = create_engine(server.url("nova_api"))
+def test_nova_databases_are_read_through_a_pooler(pooled_postgresql, pooled_url):
+    engine = create_engine(pooled_postgresql.url("nova_api"))
     API.create_all(engine)
     engine.dispose()
     database = NovaDatabase("nova_api", parse_url(pooled_url("nova_api"), "connection"))
 
-    def read(_number):
+    def read_nova_hosts(_number):
         with database.read() as connection:
             return list(mapped_cells(connection))
 
     # Prepared statements would be missing in the sessions of other clients.
-    assert run_concurrently(NOVA_READS, read) == [[]] * NOVA_READS
+    assert run_concurrently(NOVA_READS, read_nova_hosts) == [[]] * NOVA_READS
     database.close()

@@ -32,7 +32,7 @@ MESSAGES = {
 
 
 @pytest.fixture
-def administer(database_url):
+def execute_as_administrator(database_url):
     """Give a function that executes statements about a new user, and returns the user's URL."""
     engine, user = create_engine(database_url, isolation_level="AUTOCOMMIT"), f"ps_{uuid4().hex}"
 
@@ -48,9 +48,9 @@ def administer(database_url):
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_missing_privilege_is_503_with_the_reason(administer, make_app, database_url):
+def test_missing_privilege_is_503_with_the_reason(execute_as_administrator, make_app, database_url):
     kind = database_url.partition("+")[0]
-    settings = make_settings(administer(CREATE_USER[kind]))
+    settings = make_settings(execute_as_administrator(CREATE_USER[kind]))
     words = f"lacks a privilege.*{MESSAGES[kind]}"
     database = Database(settings)
     with pytest.raises(Unavailable, match=words), database.read() as connection:
@@ -58,10 +58,10 @@ def test_missing_privilege_is_503_with_the_reason(administer, make_app, database
     database.dispose()
     answer = make_app(settings).get("/placement/resource_providers", status=503)
     assert "lacks a privilege" in answer.json["errors"][0]["detail"]
-    administer(DROP_USER[kind])
+    execute_as_administrator(DROP_USER[kind])
 
 
-def test_inaccessible_schema_is_a_missing_privilege():
+def test_schema_without_usage_right_is_reported_as_missing_privilege():
     """PostgreSQL skips a schema that the user may not use."""
     cause = psycopg.errors.InvalidSchemaName("no schema has been selected to create in")
     with pytest.raises(Unavailable, match=r"lacks a privilege.*no schema"), translate_errors():

@@ -16,8 +16,8 @@ from placement_sched.db.migrate import current_revision, newest_revision, sync_s
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.db.recorded_release import HEADERS, VERSIONS, RecordedRelease, read_answers
-from tests.db.test_migrate import schema_differences
+from tests.db.recorded_release import HEADERS, VERSIONS, RecordedRelease, read_responses
+from tests.db.test_migrate import find_schema_differences
 from tests.docs import samples
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.scheduling import flavor, instance, report, spec
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=VERSIONS)
-def release(request) -> RecordedRelease:
+def recorded_release(request) -> RecordedRelease:
     return RecordedRelease.load(request.param)
 
 
@@ -39,7 +39,7 @@ def database(request, tmp_path) -> Iterator[Database]:
 
 
 @pytest.fixture
-def start(database, make_app) -> Callable[[], TestApp]:
+def start_this_version(database, make_app) -> Callable[[], TestApp]:
     """Give a function that starts this version on the database, at the time of the record."""
     return lambda: make_app(
         make_settings(
@@ -49,7 +49,7 @@ def start(database, make_app) -> Callable[[], TestApp]:
     )
 
 
-def missing_keys(old: Any, new: Any, path: str = "$") -> list[str]:
+def find_missing_keys(old: Any, new: Any, path: str = "$") -> list[str]:
     """Return the paths of ``old`` that ``new`` lacks. New keys of objects are allowed."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old, new = dict(enumerate(old)), dict(enumerate(new))
@@ -57,23 +57,25 @@ def missing_keys(old: Any, new: Any, path: str = "$") -> list[str]:
         return [] if old == new else [path]
     lost = [f"{path}.{key}" for key in old if key not in new]
     for key in old.keys() & new.keys():
-        lost += missing_keys(old[key], new[key], f"{path}.{key}")
+        lost += find_missing_keys(old[key], new[key], f"{path}.{key}")
     return lost
 
 
-def lost_values(release: RecordedRelease, client: TestApp) -> list[str]:
+def find_lost_values(recorded_release: RecordedRelease, client: TestApp) -> list[str]:
     """Return the paths of recorded answers that this version does not give."""
-    return missing_keys(release.answers, read_answers(client))
+    return find_missing_keys(recorded_release.answers, read_responses(client))
 
 
-def test_upgraded_database_has_its_data_and_rows_that_old_workers_read(release, database, start):
-    release.make_schema(database)
-    release.write_rows(database)
+def test_upgraded_database_has_its_data_and_rows_that_old_workers_read(
+    recorded_release, database, start_this_version
+):
+    recorded_release.make_schema(database)
+    recorded_release.write_rows(database)
     sync(database, lambda: samples.NOW)
     assert current_revision(database) == newest_revision()
-    assert schema_differences(database) == []
-    client = start()
-    assert lost_values(release, client) == []
+    assert find_schema_differences(database) == []
+    client = start_this_version()
+    assert find_lost_values(recorded_release, client) == []
     node = report("cn9")
     client.post_json("/scheduler/v1/compute_nodes", [node], headers=HEADERS)
     body = {"request_spec": spec(instance(1), force_hosts=["cn9"])}
@@ -86,11 +88,11 @@ def test_upgraded_database_has_its_data_and_rows_that_old_workers_read(release, 
     with database.read() as connection:
         rows = {
             name: connection.execute(sa.select(table)).mappings().all()
-            for name, table in release.tables().items()
+            for name, table in recorded_release.tables().items()
         }
     unfilled = {
         f"{name}.{column.name}"
-        for name, table in release.tables().items()
+        for name, table in recorded_release.tables().items()
         for column in table.columns
         for row in rows[name]
         if not column.nullable and row[column.name] is None
@@ -108,9 +110,9 @@ def test_upgraded_database_has_its_data_and_rows_that_old_workers_read(release, 
     assert "row-1" in {row["name"] for row in rows["sched_aggregates"]}
 
 
-def test_rows_written_by_old_workers_are_readable(release, database, start):
-    release.make_schema(database)
+def test_rows_written_by_old_workers_are_readable(recorded_release, database, start_this_version):
+    recorded_release.make_schema(database)
     sync_schema(database)
-    release.write_rows(database)
+    recorded_release.write_rows(database)
     sync(database, lambda: samples.NOW)
-    assert lost_values(release, start()) == []
+    assert find_lost_values(recorded_release, start_this_version()) == []

@@ -47,7 +47,7 @@ class RecordingGate(Semaphore):
         return super().acquire(blocking, timeout)
 
 
-def test_writers_beyond_the_limit_wait_once_and_are_rejected_until_a_place_is_free(monkeypatch):
+def test_writers_beyond_the_limit_wait_once_and_are_then_rejected(monkeypatch):
     gate = WriteGate(places=2, patience=0.05)
     monkeypatch.setattr(gate, "_places", RecordingGate(2))
     for _ in range(2):
@@ -68,7 +68,7 @@ def test_database_servers_need_no_gate(url):
     database.dispose()
 
 
-def test_file_that_takes_no_writes_is_not_ready(sqlite_database, monkeypatch):
+def test_read_only_sqlite_file_is_not_ready(sqlite_database, monkeypatch):
     sqlite_database.ping()
     monkeypatch.setattr(transaction.os, "access", lambda _file, _mode: False)
     with pytest.raises(Unavailable, match="read-only"):

@@ -29,27 +29,27 @@ LOGGER = "placement_sched.db.triggers"
 
 
 @pytest.fixture(params=KINDS)
-def empty_url(request, tmp_path):
+def empty_database_url(request, tmp_path):
     with empty_database(request.param, tmp_path) as url:
         yield url
 
 
 @pytest.fixture
-def empty(empty_url):
-    database = logging_database(empty_url)
+def empty_database_with_log(empty_database_url):
+    database = open_database_with_log(empty_database_url)
     yield database
     database.dispose()
 
 
-def logging_database(url):
+def open_database_with_log(url):
     return Database(make_settings(url, placement__providers_in_memory=True))
 
 
-def missing_triggers(database):
+def find_missing_triggers(database):
     return run_query(database, triggers.missing_triggers)
 
 
-def reason_without_log(database):
+def read_reason_without_log(database):
     return run_query(database, change_log.reason_without_log)
 
 
@@ -73,69 +73,75 @@ def insert_allocation(database, provider=1):
             connection.execute(statement, row)
 
 
-def test_missing_triggers_are_detected_and_created(empty):
+def test_missing_triggers_are_detected_and_created(empty_database_with_log):
     """MariaDB commits each trigger, so an interrupted sync leaves some without the revision."""
-    assert "the table of the change log is missing" in reason_without_log(empty)
+    assert "the table of the change log is missing" in read_reason_without_log(
+        empty_database_with_log
+    )
     for _ in range(2):
-        sync_schema(empty)
-        assert missing_triggers(empty) == set()
-        assert reason_without_log(empty) is None
-    with empty.read() as connection:
+        sync_schema(empty_database_with_log)
+        assert find_missing_triggers(empty_database_with_log) == set()
+        assert read_reason_without_log(empty_database_with_log) is None
+    with empty_database_with_log.read() as connection:
         names = [trigger.name for trigger in triggers._build_triggers(connection)]
     for created in (len(names) - 1, 7, 0):
-        drop_triggers(empty, *names[created:])
-        assert missing_triggers(empty) == set(names[created:])
-        assert min(names[created:]) in reason_without_log(empty)
+        drop_triggers(empty_database_with_log, *names[created:])
+        assert find_missing_triggers(empty_database_with_log) == set(names[created:])
+        assert min(names[created:]) in read_reason_without_log(empty_database_with_log)
         statements = [f"DELETE FROM {VERSION_TABLE}"]
         statements += [f"DROP TABLE {tables.provider_changes.name}"] * (not created)
-        execute_statements(empty, *statements)
-        sync_schema(empty)
-        assert reason_without_log(empty) is None
-        assert current_revision(empty) == newest_revision()
+        execute_statements(empty_database_with_log, *statements)
+        sync_schema(empty_database_with_log)
+        assert read_reason_without_log(empty_database_with_log) is None
+        assert current_revision(empty_database_with_log) == newest_revision()
 
 
-def test_disabled_provider_cache_needs_no_triggers(empty):
+def test_disabled_provider_cache_needs_no_triggers(empty_database_with_log):
     """Existing triggers are removed, and readers of the log notice that it is not kept."""
-    without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
+    without = Database(
+        make_settings(empty_database_with_log.url.render_as_string(hide_password=False))
+    )
     sync_schema(without)
     with without.read() as connection:
         names = {trigger.name for trigger in triggers._build_triggers(connection)}
-    assert missing_triggers(without) == names
-    sync_schema(empty)
-    copy = ChangeLogCopy(empty)
+    assert find_missing_triggers(without) == names
+    sync_schema(empty_database_with_log)
+    copy = ChangeLogCopy(empty_database_with_log)
     sync_schema(without)
-    assert missing_triggers(without) == set()
+    assert find_missing_triggers(without) == set()
     assert stop_logging(without)
-    assert missing_triggers(without) == names
+    assert find_missing_triggers(without) == names
     assert not stop_logging(without)
     insert_allocation(without)
     without.dispose()
     assert copy.follow().is_in_doubt
-    assert "lacks the triggers" in reason_without_log(empty)
+    assert "lacks the triggers" in read_reason_without_log(empty_database_with_log)
 
 
-@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
-def test_disabled_trigger_counts_as_missing(empty):
-    sync_schema(empty)
-    execute_statements(empty, "ALTER TABLE allocations DISABLE TRIGGER sched_allocations_updated")
-    assert missing_triggers(empty) == {"sched_allocations_updated"}
-    sync_schema(empty)
-    assert reason_without_log(empty) is None
+@pytest.mark.parametrize("empty_database_url", ["postgresql"], indirect=True)
+def test_disabled_trigger_counts_as_missing(empty_database_with_log):
+    sync_schema(empty_database_with_log)
+    execute_statements(
+        empty_database_with_log, "ALTER TABLE allocations DISABLE TRIGGER sched_allocations_updated"
+    )
+    assert find_missing_triggers(empty_database_with_log) == {"sched_allocations_updated"}
+    sync_schema(empty_database_with_log)
+    assert read_reason_without_log(empty_database_with_log) is None
 
 
-def test_adopted_placement_database_is_logged(empty):
-    create_openstack_schema(empty)
-    add_openstack_rows(empty)
-    sync_schema(empty)
-    assert reason_without_log(empty) is None
-    copy = ChangeLogCopy(empty)
-    insert_allocation(empty)
+def test_adopted_placement_database_is_logged(empty_database_with_log):
+    create_openstack_schema(empty_database_with_log)
+    add_openstack_rows(empty_database_with_log)
+    sync_schema(empty_database_with_log)
+    assert read_reason_without_log(empty_database_with_log) is None
+    copy = ChangeLogCopy(empty_database_with_log)
+    insert_allocation(empty_database_with_log)
     assert copy.follow().providers == {1}
     assert copy.equals_tables()
 
 
 @contextmanager
-def user_with(url, rights):
+def create_user_with_rights(url, rights):
     """Create a user with these rights on a database, and yield the user's URL of it."""
     server = create_engine(SERVERS["mysql"], isolation_level="AUTOCOMMIT")
     name, base = f"ps_{uuid4().hex[:12]}", server.url.set(database=None)
@@ -152,28 +158,28 @@ def user_with(url, rights):
         server.dispose()
 
 
-@pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_missing_create_trigger_privilege_disables_the_log(empty, caplog):
+@pytest.mark.parametrize("empty_database_url", ["mysql"], indirect=True)
+def test_missing_create_trigger_privilege_disables_the_log(empty_database_with_log, caplog):
     """Once the privilege is granted, the next sync creates the triggers."""
     rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES"
-    url = empty.url.render_as_string(hide_password=False)
-    with user_with(url, rights) as limited:
-        database = logging_database(limited)
+    url = empty_database_with_log.url.render_as_string(hide_password=False)
+    with create_user_with_rights(url, rights) as limited:
+        database = open_database_with_log(limited)
         sync_schema(database)
         assert current_revision(database) == newest_revision()
         (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
         assert warning.startswith("[placement] providers_in_memory has no effect: ")
         assert "TRIGGER command denied" in warning
         assert "Grant it TRIGGER" in warning
-        assert "lacks the triggers" in reason_without_log(database)
+        assert "lacks the triggers" in read_reason_without_log(database)
         insert_allocation(database)
         database.dispose()
-    sync_schema(empty)
-    assert reason_without_log(empty) is None
+    sync_schema(empty_database_with_log)
+    assert read_reason_without_log(empty_database_with_log) is None
 
 
 @contextmanager
-def role_without_ownership(database):
+def become_role_without_ownership(database):
     """Give a connection with a new role that may write to the tables but does not own them."""
     name = f"ps_{uuid4().hex[:12]}"
 
@@ -188,36 +194,39 @@ def role_without_ownership(database):
         execute_statements(database, f"DROP OWNED BY {name}", f"DROP ROLE {name}")
 
 
-@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
-def test_triggers_are_unchanged_without_ownership_of_the_tables(empty, caplog):
+@pytest.mark.parametrize("empty_database_url", ["postgresql"], indirect=True)
+def test_triggers_are_unchanged_without_ownership_of_the_tables(empty_database_with_log, caplog):
     """The user of an operator who changes the option may not own the tables."""
-    sync_schema(empty)
-    with role_without_ownership(empty) as connection:
+    sync_schema(empty_database_with_log)
+    with become_role_without_ownership(empty_database_with_log) as connection:
         triggers.remove_triggers(connection)
-    assert reason_without_log(empty) is None
-    without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
+    assert read_reason_without_log(empty_database_with_log) is None
+    without = Database(
+        make_settings(empty_database_with_log.url.render_as_string(hide_password=False))
+    )
     stop_logging(without)
     without.dispose()
-    with role_without_ownership(empty) as connection:
+    with become_role_without_ownership(empty_database_with_log) as connection:
         triggers.make_triggers(connection)
-    assert "lacks the triggers" in reason_without_log(empty)
+    assert "lacks the triggers" in read_reason_without_log(empty_database_with_log)
     removal, creation = (r.getMessage() for r in caplog.records if r.name == LOGGER)
     assert "may not remove them: must be owner" in removal
     assert "may not create the triggers" in creation
     assert "Let it own the tables" in creation
 
 
-@pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_other_service_can_write_without_access_to_the_log(empty):
+@pytest.mark.parametrize("empty_database_url", ["mysql"], indirect=True)
+def test_other_service_can_write_without_access_to_the_log(empty_database_with_log):
     """The triggers run with the privileges of the user that created them."""
-    sync_schema(empty)
-    copy = ChangeLogCopy(empty)
-    url = empty.url.render_as_string(hide_password=False)
-    with user_with(url, "SELECT") as limited:
+    sync_schema(empty_database_with_log)
+    copy = ChangeLogCopy(empty_database_with_log)
+    url = empty_database_with_log.url.render_as_string(hide_password=False)
+    with create_user_with_rights(url, "SELECT") as limited:
         server = create_engine(SERVERS["mysql"], isolation_level="AUTOCOMMIT")
         other = create_engine(limited)
         with server.connect() as connection:
-            rights = f"INSERT ON {empty.url.database}.allocations TO {other.url.username}@'%'"
+            table = f"{empty_database_with_log.url.database}.allocations"
+            rights = f"INSERT ON {table} TO {other.url.username}@'%'"
             connection.execute(text(f"GRANT {rights}"))
         insert_allocation(other, 5)
         other.dispose()
@@ -225,44 +234,44 @@ def test_other_service_can_write_without_access_to_the_log(empty):
     assert copy.follow().providers == {5}
 
 
-@pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_cascading_foreign_keys_prevent_triggers(empty, caplog):
+@pytest.mark.parametrize("empty_database_url", ["mysql"], indirect=True)
+def test_cascading_foreign_keys_prevent_triggers(empty_database_with_log, caplog):
     """On InnoDB, such deletes run no triggers. The command removes existing triggers."""
-    sync_schema(empty)
+    sync_schema(empty_database_with_log)
     execute_statements(
-        empty,
+        empty_database_with_log,
         "ALTER TABLE inventories ADD CONSTRAINT theirs FOREIGN KEY (resource_provider_id) "
         "REFERENCES resource_providers (id) ON DELETE CASCADE",
     )
-    assert "theirs" in reason_without_log(empty)
-    sync_schema(empty)
+    assert "theirs" in read_reason_without_log(empty_database_with_log)
+    sync_schema(empty_database_with_log)
     warnings = [record for record in caplog.records if record.name.endswith(".migrate")]
     (warning,) = [record.getMessage() for record in warnings]
     assert "theirs" in warning
-    assert stop_logging(empty)
-    sync_schema(empty)
-    assert "sched_allocations_inserted" in missing_triggers(empty)
+    assert stop_logging(empty_database_with_log)
+    sync_schema(empty_database_with_log)
+    assert "sched_allocations_inserted" in find_missing_triggers(empty_database_with_log)
 
 
-@pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_trigger_creation_waits_briefly_for_table_locks(empty, monkeypatch):
+@pytest.mark.parametrize("empty_database_url", ["mysql"], indirect=True)
+def test_trigger_creation_waits_briefly_for_table_locks(empty_database_with_log, monkeypatch):
     """Other statements on the table would wait as long."""
-    sync_schema(empty)
-    drop_triggers(empty, "sched_inventories_deleted")
-    other = create_engine(empty.url)
+    sync_schema(empty_database_with_log)
+    drop_triggers(empty_database_with_log, "sched_inventories_deleted")
+    other = create_engine(empty_database_with_log.url)
     pauses = []
 
-    def pause(seconds):
+    def record_pause(seconds):
         pauses.append(seconds)
         using.rollback()
 
-    monkeypatch.setattr("placement_sched.db.migrate.time.sleep", pause)
+    monkeypatch.setattr("placement_sched.db.migrate.time.sleep", record_pause)
     with other.connect() as using:
         using.execute(text("SELECT count(*) FROM inventories"))
-        sync_schema(empty)
+        sync_schema(empty_database_with_log)
     other.dispose()
     assert len(pauses) == 1
-    assert missing_triggers(empty) == set()
-    with empty.read() as connection:
+    assert find_missing_triggers(empty_database_with_log) == set()
+    with empty_database_with_log.read() as connection:
         waits = connection.execute(text("SELECT @@lock_wait_timeout")).scalar_one()
     assert waits > 60

@@ -15,7 +15,7 @@ import pytest
 from placement_sched.db.migrate import newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.db.test_migrate import schema_differences
+from tests.db.test_migrate import find_schema_differences
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.releases import (
     build_release_command,
@@ -93,7 +93,7 @@ def test_both_releases_serve_one_database_during_the_upgrade(
     output = sync_schema("this", last_release, url, tmp_path)
     assert f"revision {newest_revision()}" in output
     database = Database(make_settings(url))
-    assert schema_differences(database) == []
+    assert find_schema_differences(database) == []
     database.dispose()
     # The last release reads and writes the new schema.
     provider = create_provider(last, 4)
