@@ -173,7 +173,7 @@ def record_release() -> RecordedRelease:
         application = create_app(settings, clock=lambda: samples.NOW, random=Random(1))
         try:
             client = TestApp(application)
-            for _ in samples.run_story_on(client):
+            for _ in samples.send_requests_to(client):
                 pass
             answers = read_responses(client)
             with database.read() as connection:

@@ -298,7 +298,7 @@ STORY = (
 )
 
 
-def run_story() -> Iterator[tuple[str, Any]]:
+def send_requests_to_new_application() -> Iterator[tuple[str, Any]]:
     """Send the requests to an application on a new database, and yield name and sample."""
     with tempfile.TemporaryDirectory() as folder:
         settings = make_settings(
@@ -312,12 +312,12 @@ def run_story() -> Iterator[tuple[str, Any]]:
         database.dispose()
         application = create_app(settings, clock=lambda: NOW, random=Random(1))
         try:
-            yield from run_story_on(TestApp(application))
+            yield from send_requests_to(TestApp(application))
         finally:
             application.close()
 
 
-def run_story_on(client: TestApp) -> Iterator[tuple[str, Any]]:
+def send_requests_to(client: TestApp) -> Iterator[tuple[str, Any]]:
     """Send the requests to an application with an empty database, and yield the samples."""
     group = ""  # the uuid of the last server group
     listed: list[Any] = []
@@ -359,17 +359,17 @@ _NAMED = frozenset(
 )
 
 
-def remove_changing_parts(document: Any) -> Any:
+def replace_changing_values(document: Any) -> Any:
     """Replace new uuids, durations and the newest version in a document."""
     if isinstance(document, dict):
         return {
             _replace_changing_text(key): 0
             if key in {"duration", "elapsed_ms", "max_version"}
-            else remove_changing_parts(value)
+            else replace_changing_values(value)
             for key, value in document.items()
         }
     if isinstance(document, list):
-        return [remove_changing_parts(value) for value in document]
+        return [replace_changing_values(value) for value in document]
     return _replace_changing_text(document) if isinstance(document, str) else document
 
 
@@ -379,7 +379,7 @@ def _replace_changing_text(text: str) -> str:
 
 def build_samples() -> dict[str, Any]:
     """Return every response sample by its file name."""
-    return dict(run_story())
+    return dict(send_requests_to_new_application())
 
 
 def main() -> None:

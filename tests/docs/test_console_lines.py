@@ -3,7 +3,7 @@
 
 A console line follows ``$`` or ``#`` in a console block. ``test_commands.py`` runs the blocks of
 the class ``played``. ``deploy/page_reader.py`` types other lines for operators on a Debian, with
-replacements for some words. Further tests read lines from the page (``lines_that_tests_run``,
+replacements for some words. Further tests read lines from the page (``list_lines_that_tests_run``,
 ``test_typed_lines.py``). ``untyped_lines.txt`` lists the remaining lines, with reasons and with
 tests of equal requests. Lines of README.md, deploy/README.md and the heads of the files in
 ``deploy`` are included.
@@ -71,7 +71,7 @@ _LITERAL = re.compile(
 )
 
 
-def guide_lines() -> list[tuple[str, str]]:
+def list_guide_lines() -> list[tuple[str, str]]:
     """Return every line of a ``console`` block of the guide with its page."""
     lines = []
     for path in sorted(GUIDE.glob("*.rst")):
@@ -81,7 +81,7 @@ def guide_lines() -> list[tuple[str, str]]:
     return lines
 
 
-def readme_lines() -> list[tuple[str, str]]:
+def list_readme_lines() -> list[tuple[str, str]]:
     """Return every console line of README.md and deploy/README.md with its page."""
     lines = []
     for page in ("README", "deploy/README"):
@@ -93,7 +93,7 @@ def readme_lines() -> list[tuple[str, str]]:
     return lines
 
 
-def lines_outside_console_blocks() -> list[tuple[str, str]]:
+def list_lines_outside_console_blocks() -> list[tuple[str, str]]:
     """Return every line outside console blocks that begins with a program, with its page."""
     lines = []
     for path in sorted(GUIDE.rglob("*.rst")):
@@ -103,7 +103,7 @@ def lines_outside_console_blocks() -> list[tuple[str, str]]:
     return [(page, line) for page, line in lines if _TYPED.match(line)]
 
 
-def lines_that_tests_run() -> dict[str, list[list[str]]]:
+def list_lines_that_tests_run() -> dict[str, list[list[str]]]:
     """Return by page the words of the lines that tests run unchanged."""
     taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
@@ -125,42 +125,42 @@ def lines_that_tests_run() -> dict[str, list[list[str]]]:
     taken += [("limits", page_reader.OF_LIMITS), ("deploy/nginx/placement-sched.conf", "nginx -t")]
     lines: dict[str, list[list[str]]] = {}
     for page, line in taken:
-        lines.setdefault(page, []).append(split_line(line))
+        lines.setdefault(page, []).append(split_line_into_words(line))
     return lines
 
 
-def split_line(line: str) -> list[str]:
+def split_line_into_words(line: str) -> list[str]:
     """Return the words of a line without its comment."""
     return shlex.split(line, comments=True)
 
 
-TAKEN = lines_that_tests_run()
-LISTED = [(page, split_line(line)) for page, line in UNTYPED]
-LINES = guide_lines() + readme_lines() + test_file_headers.list_lines_in_file_headers()
+TAKEN = list_lines_that_tests_run()
+LISTED = [(page, split_line_into_words(line)) for page, line in UNTYPED]
+LINES = list_guide_lines() + list_readme_lines() + test_file_headers.list_lines_in_file_headers()
 
 
 def test_each_console_line_is_run_by_a_test_or_listed_once():
     for page, line in LINES:
-        words = split_line(line)
+        words = split_line_into_words(line)
         taken, listed = words in TAKEN.get(page, []), LISTED.count((page, words))
         assert taken + listed == 1, (page, line, taken, listed)
 
 
 def test_every_listed_line_is_on_a_page():
-    on_pages = [(page, split_line(line)) for page, line in LINES]
+    on_pages = [(page, split_line_into_words(line)) for page, line in LINES]
     assert [line for line in LISTED if line not in on_pages] == []
 
 
 def test_command_of_the_nginx_file_is_on_the_page():
     """The lines above include it for the head of the file."""
-    assert split_line("nginx -t") in TAKEN["deploy"]
+    assert split_line_into_words("nginx -t") in TAKEN["deploy"]
 
 
-def program_lines() -> list[tuple[str, list[str]]]:
+def list_calls_of_the_program() -> list[tuple[str, list[str]]]:
     """Return the arguments of each line that calls our program, with its page."""
     calls = []
     for page, line in LINES:
-        typed = split_line(line)
+        typed = split_line_into_words(line)
         for number, word in enumerate(typed):
             before = typed[number - 1] if number else "--"
             if Path(word).name == "placement-sched" and (before == "--" or "=" in before):
@@ -170,15 +170,17 @@ def program_lines() -> list[tuple[str, list[str]]]:
     return calls
 
 
-def test_program_lines_have_valid_arguments():
-    for page, arguments in program_lines():
+def test_calls_of_the_program_have_valid_arguments():
+    for page, arguments in list_calls_of_the_program():
         assert make_parser(arguments).parse_args(arguments).run, (page, arguments)
 
 
 def test_make_lines_have_existing_targets_and_variables():
     used = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)", (ROOT / "Makefile").read_text()))
     for line in (line for _, line in UNTYPED if "make " in line):
-        _, target, *settings = [word for word in split_line(line) if not word.startswith("OS_")]
+        _, target, *settings = [
+            word for word in split_line_into_words(line) if not word.startswith("OS_")
+        ]
         assert target in TARGETS, line
         assert {setting.partition("=")[0] for setting in settings} <= used, line
 
@@ -191,15 +193,15 @@ def test_benchmark_lines_have_valid_options():
         assert set(re.findall(r"--[a-z][\w-]*", line)) <= options, line
 
 
-def test_named_tests_exist():
+def test_tests_named_in_the_list_of_lines_exist():
     tests = {*UNTYPED.values()} - {"none"}
     assert [test for test in tests if not (ROOT / "tests" / test).exists()] == []
 
 
-def test_other_blocks_contain_only_synopses():
+def test_lines_outside_console_blocks_are_synopses():
     """A synopsis contains a placeholder in capitals or an optional part."""
     commands = dict(all_commands(make_parser((), whole=True)))
-    for page, line in lines_outside_console_blocks():
+    for page, line in list_lines_outside_console_blocks():
         assert re.search(r"\[|\b[A-Z]{3,}\b", line), f"{page}: {line} is no synopsis"
         text = commands[" ".join(line.split()[:3])].format_help()
         assert [option for option in re.findall(r"--[\w-]+", line) if option not in text] == []

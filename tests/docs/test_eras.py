@@ -62,7 +62,7 @@ def era_table() -> ModuleType:
         sys.path.pop(0)
 
 
-def test_scheduling_options_are_documented_with_their_eras(era_table):
+def test_scheduling_options_are_documented_with_the_releases_that_have_them(era_table):
     existing = {(group, option.dest) for group, option in era_table.options_here()}
     assert existing - OURS <= set(era_table.DEFAULTS)
     assert OURS.isdisjoint(era_table.DEFAULTS)
@@ -73,7 +73,7 @@ def test_every_option_has_a_default_for_each_era(era_table):
     assert {len(row) for row in era_table.DEFAULTS.values()} == {len(era_table.ERAS)}
 
 
-def test_default_of_each_era_can_be_configured(era_table):
+def test_default_of_each_era_of_releases_can_be_configured(era_table):
     options = {(group, option.dest): option for group, option in era_table.options_here()}
     for (group, name), defaults in era_table.DEFAULTS.items():
         for value in set(defaults) - {era_table.NONE, era_table.UNSET, "empty"}:
@@ -81,7 +81,7 @@ def test_default_of_each_era_can_be_configured(era_table):
                 assert options[group, name].type(value) is not None
 
 
-def test_plugins_are_documented_with_their_eras(era_table):
+def test_plugins_are_documented_with_the_releases_that_have_them(era_table):
     assert {kind.__name__ for kind in all_filters()} - OUR_FILTERS <= set(era_table.FILTERS)
     assert {kind.__name__ for kind in all_weighers()} - OUR_WEIGHERS <= set(era_table.WEIGHERS)
     assert {kind.__name__ for kind in all_drivers()} == set(era_table.DRIVERS)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 SPEC = RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512), project_id="acme")
 
 
-def test_extra_specs_of_examples_are_checked() -> None:
+def test_extra_specs_of_example_plugins_are_validated() -> None:
     racks, rack = register()
     racks.check("8")
     with pytest.raises(Invalid, match="'9' is greater than the max value of '8'"):
@@ -69,20 +69,23 @@ def build_aggregate(number: int, **metadata: str) -> HostAggregate:
     )
 
 
-def test_night_shift_filter_runs_alone() -> None:
+def test_night_shift_filter_can_be_tested_without_a_scheduler() -> None:
     sleeper = HostState("cn1", "cn1", aggregates=(build_aggregate(1, sleeps="night"),))
 
-    def filter_at(hour: int) -> NightShiftFilter:
+    def make_filter_at_hour(hour: int) -> NightShiftFilter:
         plugin = NightShiftFilter()
         return NightShiftFilter.with_settings(plugin.settings, lambda: datetime(2026, 1, 1, hour))
 
-    assert filter_at(12).host_passes(sleeper, SPEC)
-    assert not filter_at(23).host_passes(sleeper, SPEC)
-    assert filter_at(23).rejection(sleeper, SPEC).reason == "it sleeps from 22 to 6, and it is 23"
-    assert filter_at(23).host_passes(HostState("cn2", "cn2"), SPEC)
+    assert make_filter_at_hour(12).host_passes(sleeper, SPEC)
+    assert not make_filter_at_hour(23).host_passes(sleeper, SPEC)
+    assert (
+        make_filter_at_hour(23).rejection(sleeper, SPEC).reason
+        == "it sleeps from 22 to 6, and it is 23"
+    )
+    assert make_filter_at_hour(23).host_passes(HostState("cn2", "cn2"), SPEC)
 
 
-def test_suggested_change_lets_the_full_host_pass() -> None:
+def test_simulated_change_that_the_filter_suggests_lets_a_full_host_pass() -> None:
     page = (SOURCE / "writing_plugins.rst").read_text()
     (quiet,) = (part for part in parse_page(page) if getattr(part, "name", "") == "quiet.py")
     (method,) = re.findall(r"   def suggested_changes.*\n(?:       .*\n)+", page)

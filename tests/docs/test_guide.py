@@ -35,7 +35,7 @@ def built_guide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def page_text(page: Path) -> str:
+def read_page_text(page: Path) -> str:
     """Return the text of a page, without its markup."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", "", page.read_text())).split())
 
@@ -49,7 +49,7 @@ PAGES = {
 
 @pytest.mark.parametrize("page", PAGES)
 def test_plugins_are_documented_with_their_options(built_guide, page):
-    text = page_text(built_guide / page)
+    text = read_page_text(built_guide / page)
     for kind in PAGES[page]:
         assert f"{kind.__module__}.{kind.__qualname__}" in text
         assert " ".join(kind.__doc__.split("\n")[0].split()).replace("``", "") in text
@@ -57,7 +57,7 @@ def test_plugins_are_documented_with_their_options(built_guide, page):
             assert f"[{group}] {option.dest}" in text
 
 
-def section_text(page: Path, title: str) -> str:
+def read_section_text(page: Path, title: str) -> str:
     """Return the text of the section of this title, without its markup."""
     anchor = title.replace("_", "-")
     _, _, rest = page.read_text().partition(f'<section id="{anchor}">')
@@ -67,7 +67,7 @@ def section_text(page: Path, title: str) -> str:
 def test_request_filters_are_documented_in_their_order(built_guide):
     page = built_guide / "plugins.html"
     for kind in all_request_filters():
-        text = section_text(page, kind.name)
+        text = read_section_text(page, kind.name)
         assert text.startswith(kind.name)
         for name in (kind.name, *kind.aliases, kind.__name__):
             assert f" {name}" in text
@@ -81,29 +81,29 @@ def test_request_filters_are_documented_in_their_order(built_guide):
     assert [name for name in found if name in names] == names
 
 
-def test_queries_and_rejections_equal_those_of_the_code(built_guide):
+def test_pages_on_requests_show_queries_and_rejections_of_the_code(built_guide):
     page = built_guide / "plugins.html"
-    hardware = section_text(page, "requested-hardware")
+    hardware = read_section_text(page, "requested-hardware")
     assert "hw:tpm_version=2.0 hw:tpm_model=tpm-crb required=COMPUTE_SECURITY_TPM_2_0," in hardware
     assert "PCPU:2,VCPU:2" in hardware
     assert "400" not in hardware
-    rejected = section_text(page, "contradictory-requests")
+    rejected = read_section_text(page, "contradictory-requests")
     assert rejected.count("400: ") == 5
-    ignored = section_text(page, "what-is-ignored")
+    ignored = read_section_text(page, "what-is-ignored")
     assert (ignored.count("ignored: "), ignored.count("400: ")) == (4, 0)
     assert "flavor extra spec 'hw:tpm_version'" in rejected
     assert "image property 'hw_tpm_version'" in rejected
 
 
 def test_every_option_is_documented(built_guide):
-    text = page_text(built_guide / "options.html")
+    text = read_page_text(built_guide / "options.html")
     for listing in (core.list_opts(), plugins.list_opts()):
         for _, options in listing:
             assert [option.dest for option in options if option.dest not in text] == []
 
 
 def test_every_error_code_is_documented(built_guide):
-    text = page_text(built_guide / "limits.html")
+    text = read_page_text(built_guide / "limits.html")
     codes = {
         code
         for path in PACKAGE.rglob("*.py")
@@ -114,7 +114,7 @@ def test_every_error_code_is_documented(built_guide):
 
 
 def test_limits_are_documented_with_their_values(built_guide):
-    text = page_text(built_guide / "limits.html")
+    text = read_page_text(built_guide / "limits.html")
     source = Path(limits.__file__).read_text()
     comments = re.findall(r"^#: (.+)\n(MAX_\w+)", source, re.MULTILINE)
     rows = {
@@ -126,14 +126,14 @@ def test_limits_are_documented_with_their_values(built_guide):
 
 def test_tables_and_policy_rules_are_documented(built_guide):
     tables, rules = (
-        page_text(built_guide / "database.html"),
-        page_text(built_guide / "options.html"),
+        read_page_text(built_guide / "database.html"),
+        read_page_text(built_guide / "options.html"),
     )
     assert [name for name in metadata.tables if name not in tables] == []
     assert [rule.name for rule in RULES if rule.name not in rules] == []
 
 
-def test_every_decision_is_linked(built_guide):
+def test_every_design_decision_is_linked_from_the_roadmap(built_guide):
     page = (built_guide / "roadmap.html").read_text()
     decisions = sorted((DOC / "decisions").glob("*.md"))
     assert decisions

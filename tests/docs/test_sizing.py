@@ -28,20 +28,20 @@ def read_cells(page: str, row: str) -> list[str]:
     return line.split()
 
 
-def largest_cpu_figure(row: str) -> float:
+def find_largest_cpu_figure(row: str) -> float:
     """Return the largest figure of CPU in a row. Every other figure is of CPU."""
     (_, table) = CACHE.split("\n1 000 000 hosts\n====")
     return max(float(figure) for figure in read_cells(table, row)[1::2])
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_row_has_the_largest_value_and_its_request_rate(row):
-    largest = max(largest_cpu_figure(name) for name in ROWS[row])
+def test_sizing_row_has_the_largest_measured_cpu_time_and_its_request_rate(row):
+    largest = max(find_largest_cpu_figure(name) for name in ROWS[row])
     figure, unit, about, rate = read_cells(SIZING, row)
     assert (float(figure), unit, about) == (largest, "ms", "about")
     assert int(rate) == pytest.approx(1000 / largest, rel=0.05)
 
 
-def test_worker_memory_equals_that_of_the_other_page():
+def test_worker_memory_equals_that_on_the_page_about_the_provider_cache():
     million = re.search(r"caches 1 000 000 providers\s+holds (\d+) MB", CACHE)[1]
     assert read_cells(SIZING, "1 000 000")[:2] == [million, "MB"]

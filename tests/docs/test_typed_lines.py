@@ -36,7 +36,7 @@ REPLACEMENTS = {
 SERVER = "http://127.0.0.1:8778"
 
 
-def typed_lines_of_page(page: str) -> list[str]:
+def list_typed_lines_of_page(page: str) -> list[str]:
     """Return the console lines of a page."""
     if page == "README":
         return test_readme.read_typed_lines()
@@ -46,7 +46,9 @@ def typed_lines_of_page(page: str) -> list[str]:
 
 def find_line(page: str, *words: str) -> str:
     """Return the only line of a page that contains these words."""
-    (line,) = {line for line in typed_lines_of_page(page) if all(word in line for word in words)}
+    (line,) = {
+        line for line in list_typed_lines_of_page(page) if all(word in line for word in words)
+    }
     return line
 
 
@@ -87,7 +89,7 @@ def list_tested_lines() -> list[tuple[str, str]]:
     return [(page, find_line(page, *words)) for rows in TYPED.values() for page, *words in rows]
 
 
-def lines_of_test(name: str) -> list[str]:
+def find_lines_of_test(name: str) -> list[str]:
     return [find_line(page, *words) for page, *words in TYPED[name]]
 
 
@@ -133,7 +135,7 @@ def run_server(line: str, reader_folder: Path) -> Iterator[Server]:
 
 
 def test_policy_file_of_the_guide_passes_the_validator(reader_folder):
-    sample, validated = lines_of_test("policies")
+    sample, validated = find_lines_of_test("policies")
     (reader_folder / "placement.conf").write_text("[oslo_policy]\npolicy_file = policy.yaml\n")
     run_line(sample, reader_folder)
     assert (reader_folder / "policy.yaml").read_text().startswith("#")
@@ -141,7 +143,7 @@ def test_policy_file_of_the_guide_passes_the_validator(reader_folder):
 
 
 def test_gunicorn_without_configuration_fails_as_documented(reader_folder):
-    (line,) = lines_of_test("gunicorn")
+    (line,) = find_lines_of_test("gunicorn")
     printed = run_line(line, reader_folder, 3)
     assert "placement_sched.wsgi: refusing to serve: the configuration" in printed
 
@@ -157,7 +159,7 @@ def make_placement_database(reader_folder: Path, file: str) -> None:
 
 def test_existing_placement_is_adopted_and_served(reader_folder):
     needs_peer()
-    adopt, valid, serve = lines_of_test("existing")
+    adopt, valid, serve = find_lines_of_test("existing")
     make_placement_database(reader_folder, "placement_sched.conf")
     assert "own schema: revision" in run_line(adopt, reader_folder)
     assert "the configuration is valid" in run_line(valid, reader_folder)
@@ -166,7 +168,7 @@ def test_existing_placement_is_adopted_and_served(reader_folder):
 
 
 def test_documented_startup_errors_are_reported(reader_folder):
-    valid, version, ready = lines_of_test("why")
+    valid, version, ready = find_lines_of_test("why")
     assert "the configuration is valid" in run_line(
         valid, reader_folder
     )  # SQLite is prepared at each start
@@ -176,7 +178,7 @@ def test_documented_startup_errors_are_reported(reader_folder):
         assert run_line(ready, reader_folder, url=server.url).endswith('{"status":"ready"}')
 
 
-def make_nova(reader_folder: Path) -> NovaCloud:
+def create_nova_databases(reader_folder: Path) -> NovaCloud:
     """Create nova databases with a host, and a ``nova.conf`` for them."""
     nova = sqlite_nova(reader_folder, "one")
     nova.add_host("cn1")
@@ -184,11 +186,11 @@ def make_nova(reader_folder: Path) -> NovaCloud:
     return nova
 
 
-def test_copied_cloud_is_explained(reader_folder):
+def test_request_in_a_copied_cloud_can_be_explained(reader_folder):
     needs_peer()
-    version, adopt, adopt_nova, sync, explain = lines_of_test("copy")
+    version, adopt, adopt_nova, sync, explain = find_lines_of_test("copy")
     make_placement_database(reader_folder, "copy.conf")
-    nova = make_nova(reader_folder)
+    nova = create_nova_databases(reader_folder)
     printed = run_line(version, reader_folder)
     assert printed.startswith(f"sqlite:///{reader_folder}/copy.db: ")
     assert "not adopted" in printed
@@ -201,13 +203,13 @@ def test_copied_cloud_is_explained(reader_folder):
 
 def test_shadow_report_is_printed(reader_folder):
     run_line("placement-sched db sync --config-file placement_sched.conf", reader_folder)
-    for line in lines_of_test("nova"):
+    for line in find_lines_of_test("nova"):
         assert "no request was evaluated" in run_line(line, reader_folder)
 
 
 def test_version_after_a_rollback_is_that_of_openstack(reader_folder):
     needs_peer()
-    (line,) = lines_of_test("left")
+    (line,) = find_lines_of_test("left")
     (reader_folder / "placement_sched.conf").write_text(
         "[placement_database]\nconnection = sqlite:///placement.db\n"
     )
@@ -216,18 +218,18 @@ def test_version_after_a_rollback_is_that_of_openstack(reader_folder):
     assert re.search(r"OpenStack placement's database of .*, not adopted", printed)
 
 
-def test_benchmark_clouds_are_loaded_and_queried(reader_folder):
+def test_clouds_of_benchmarks_can_be_loaded_and_queried(reader_folder):
     (reader_folder / "bench").symlink_to(ROOT / "bench")
-    nested, sparse, counted = lines_of_test("bench")
+    nested, sparse, counted = find_lines_of_test("bench")
     assert run_line(nested, reader_folder).startswith("nested, 1000: ")
     assert run_line(sparse, reader_folder).startswith("sparse, 200: ")
     assert "| capacity of 25 flavors per zone " in run_line(counted, reader_folder)
 
 
-def test_cached_cloud_is_queried(reader_folder):
+def test_cloud_in_the_provider_cache_can_be_queried(reader_folder):
     """SQLite has no change log, so the cache needs PostgreSQL."""
     (reader_folder / "bench").symlink_to(ROOT / "bench")
-    (line,) = lines_of_test("in memory")
+    (line,) = find_lines_of_test("in memory")
     load = find_line("how_current", "bench/load.py")
     with empty_database("postgresql", reader_folder) as url:
         load, query = (
