@@ -28,7 +28,7 @@ def cloud(sqlite_url, make_app):
     return app
 
 
-def sent_events(app):
+def read_sent_events(app):
     """Return event types and priorities after all notifications are sent."""
     app.app.services.scheduler.announcer.close()
     prefix = "scheduler.select_destinations."
@@ -37,7 +37,7 @@ def sent_events(app):
 
 def test_start_and_end_of_a_request_are_notified(cloud):
     cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
-    assert sent_events(cloud) == [("start", "info"), ("end", "info")]
+    assert read_sent_events(cloud) == [("start", "info"), ("end", "info")]
     properties = [
         each.payload["request_spec"]["instance_properties"] for each in read_notifications()
     ]
@@ -48,7 +48,7 @@ def test_start_and_end_of_a_request_are_notified(cloud):
 def test_generated_instance_uuid_is_notified(cloud):
     body = {"request_spec": {"flavor": flavor(), "image": None}}
     cloud.post_json(SELECT, body)
-    assert sent_events(cloud) == [("start", "info"), ("end", "info")]
+    assert read_sent_events(cloud) == [("start", "info"), ("end", "info")]
     (uuid,) = {
         each.payload["request_spec"]["instance_properties"]["uuid"] for each in read_notifications()
     }
@@ -59,40 +59,40 @@ def test_generated_instance_uuid_is_notified(cloud):
 def test_failed_request_is_notified_with_the_reason(cloud):
     body = {"request_spec": spec(instance(1), flavor=flavor(memory_mb=999999))}
     error = cloud.post_json(SELECT, body, status=409).json["errors"][0]
-    assert sent_events(cloud) == [("start", "info"), ("error", "error")]
+    assert read_sent_events(cloud) == [("start", "info"), ("error", "error")]
     payload = read_notifications()[1].payload
     assert payload["code"] == "scheduler.no_valid_host"
     assert payload["reason"] == error["detail"]
 
 
-def test_request_for_a_placed_instance_is_notified_as_an_error(cloud):
+def test_request_for_an_instance_that_has_a_host_is_notified_as_an_error(cloud):
     cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
     other = spec(instance(1), flavor=flavor(vcpus=2))
     cloud.post_json(SELECT, {"request_spec": other}, status=409)
-    assert sent_events(cloud)[2:] == [("start", "info"), ("error", "error")]
+    assert read_sent_events(cloud)[2:] == [("start", "info"), ("error", "error")]
     assert read_notifications()[3].payload["code"] == "scheduler.instance_placed"
 
 
 @pytest.mark.parametrize("claim", [True, False])
-def test_repeated_request_is_notified_again(cloud, claim):
+def test_notifications_of_a_repeated_request_are_sent_again(cloud, claim):
     for _ in range(2):
         cloud.post_json(SELECT, {"request_spec": spec(instance(1)), "claim": claim})
-    assert sent_events(cloud) == [("start", "info"), ("end", "info")] * 2
+    assert read_sent_events(cloud) == [("start", "info"), ("end", "info")] * 2
 
 
 def test_explanation_sends_no_notification(cloud):
     cloud.post_json(EXPLAIN, {"request_spec": spec(instance(1))})
     cloud.post_json(EXPLAIN, {"request_spec": spec(flavor=flavor(memory_mb=999999))})
-    assert sent_events(cloud) == []
+    assert read_sent_events(cloud) == []
 
 
 @pytest.mark.parametrize("request_spec", [{"flavor": 1}, {"flavor": "no-such-flavor"}])
 def test_invalid_request_sends_no_notification(cloud, request_spec):
     cloud.post_json(SELECT, {"request_spec": request_spec}, status="4*")
-    assert sent_events(cloud) == []
+    assert read_sent_events(cloud) == []
 
 
-def test_unavailable_bus_fails_no_request(sqlite_url, make_app, caplog):
+def test_request_succeeds_while_the_message_bus_is_unavailable(sqlite_url, make_app, caplog):
     options = {
         "oslo_messaging_notifications__driver": ["messagingv2"],
         "oslo_messaging_notifications__transport_url": "rabbit://guest:guest@127.0.0.1:1/",
@@ -136,7 +136,7 @@ def test_disabled_driver_sends_no_notification(drivers):
     assert announcer_of(settings_with(**{f"{GROUP}__driver": drivers})) is SILENT
 
 
-def test_library_is_not_imported_without_a_driver():
+def test_oslo_messaging_is_not_imported_without_a_driver():
     code = (
         "import sys; from placement_sched.app import make_services; "
         "from placement_sched.scheduler.plugins import read_settings; "

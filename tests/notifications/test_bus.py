@@ -22,7 +22,7 @@ SELECT, RUN = "scheduler.select_destinations", "scheduler.run_instance"
 REASON = Reason("scheduler.no_valid_host", "No valid host was found")
 
 
-def messages(event, **options):
+def send_event_and_read_messages(event, **options):
     """Send an event, and return publisher, type and priority of each message."""
     bus = Bus(settings_with(**IN_MEMORY, **options))
     bus.send(event)
@@ -40,11 +40,13 @@ def messages(event, **options):
     ],
 )
 @pytest.mark.parametrize(("phase", "priority"), [(START, "info"), (END, "info"), (ERROR, "error")])
-def test_format_option_selects_the_forms_of_each_phase(form, publishers, phase, priority):
+def test_format_option_selects_versioned_or_unversioned_notifications(
+    form, publishers, phase, priority
+):
     options = {"notifications__notification_format": form} if form else {}
     event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
     expected = [(publisher, f"{SELECT}.{phase}", priority) for publisher in publishers]
-    assert messages(event, **options) == expected
+    assert send_event_and_read_messages(event, **options) == expected
     assert [each.is_versioned for each in read_notifications()] == [
         publisher == VERSIONED for publisher in publishers
     ]
@@ -52,9 +54,9 @@ def test_format_option_selects_the_forms_of_each_phase(form, publishers, phase, 
 
 @pytest.mark.parametrize("form", ["unversioned", "versioned", "both"])
 @pytest.mark.parametrize(("phase", "is_sent"), [(START, True), (END, True), (ERROR, False)])
-def test_run_instance_is_optional_and_unversioned(form, phase, is_sent):
+def test_run_instance_notification_is_optional_and_unversioned(form, phase, is_sent):
     event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
-    found = messages(
+    found = send_event_and_read_messages(
         event, notifications__notification_format=form, notifications__notify_on_run_instance=True
     )
     run = [(PLAIN, f"{RUN}.{phase}", "info")]
@@ -62,8 +64,8 @@ def test_run_instance_is_optional_and_unversioned(form, phase, is_sent):
     assert len(found) == {"both": 2}.get(form, 1) + is_sent
 
 
-def test_context_has_the_user_and_project():
-    messages(Event(START, build_request(WHOLE)))
+def test_context_of_a_notification_has_the_user_and_project():
+    send_event_and_read_messages(Event(START, build_request(WHOLE)))
     assert [each.context for each in read_notifications()] == [
         {"user_id": "u1", "project_id": "p1", "user": "u1", "project": "p1"}
     ]
@@ -84,7 +86,7 @@ def test_each_driver_sends_every_message_once():
         ({"transport_url": "nonsense"}, "transport_url: No scheme specified"),
     ],
 )
-def test_invalid_options_are_reported(options, message):
+def test_invalid_notification_options_are_reported(options, message):
     values = {f"oslo_messaging_notifications__{name}": value for name, value in options.items()}
     with pytest.raises(ConfigurationError) as failure:
         Bus(settings_with(**{**IN_MEMORY, **values}))
@@ -114,59 +116,59 @@ class SlowBus:
 
 
 @pytest.fixture
-def bus():
-    bus = SlowBus()
-    yield bus
-    bus.released.set()
+def slow_bus():
+    slow_bus = SlowBus()
+    yield slow_bus
+    slow_bus.released.set()
 
 
-def test_events_are_sent_in_order_and_the_bus_is_closed(bus):
-    bus.released.set()
-    sender = Sender(lambda: bus)
+def test_events_are_sent_in_order_and_the_bus_is_closed(slow_bus):
+    slow_bus.released.set()
+    sender = Sender(lambda: slow_bus)
     events = [Event(phase, EVENT.spec) for phase in ("a", "b", "c")]
     for event in events:
         sender.put(event)
     sender.close()
-    assert bus.sent == events
-    assert bus.closed
+    assert slow_bus.sent == events
+    assert slow_bus.closed
 
 
-def test_blocked_bus_does_not_block_senders(bus, caplog):
-    sender = Sender(lambda: bus, waiting=2)
+def test_blocked_bus_does_not_block_senders(slow_bus, caplog):
+    sender = Sender(lambda: slow_bus, waiting=2)
     sender.put(EVENT)
-    assert bus.called.wait(60)
+    assert slow_bus.called.wait(60)
     for _ in range(5):  # an event is being sent, two are queued, and three are dropped
         sender.put(EVENT)
     assert [record.getMessage() for record in caplog.records] == [
         "the message bus accepts no notifications: 2 queued, others dropped"
     ]
     assert not sender.flush(0.01)
-    bus.released.set()
+    slow_bus.released.set()
     assert sender.flush(60)
     sender.put(EVENT)
     assert caplog.records[-1].getMessage() == (
         "the message bus accepts notifications again: 3 were dropped"
     )
     sender.close()
-    assert len(bus.sent) == 4
+    assert len(slow_bus.sent) == 4
 
 
-def test_failing_bus_is_logged_and_used_again(bus, caplog):
-    bus.broken = True
-    bus.released.set()
-    sender = Sender(lambda: bus)
+def test_failing_bus_is_logged_and_used_for_the_next_event(slow_bus, caplog):
+    slow_bus.broken = True
+    slow_bus.released.set()
+    sender = Sender(lambda: slow_bus)
     sender.put(EVENT)
     assert sender.flush(60)
     assert [record.getMessage() for record in caplog.records] == ["a notification was not sent"]
-    bus.broken = False
+    slow_bus.broken = False
     sender.put(EVENT)
     sender.close()
-    assert bus.sent == [EVENT]
+    assert slow_bus.sent == [EVENT]
 
 
-def test_bus_is_opened_again_for_the_next_event(bus, caplog):
-    bus.released.set()
-    results = iter([OSError("not yet"), bus])
+def test_bus_is_opened_again_for_the_next_event(slow_bus, caplog):
+    slow_bus.released.set()
+    results = iter([OSError("not yet"), slow_bus])
 
     def open_bus():
         if isinstance(result := next(results), OSError):
@@ -177,15 +179,15 @@ def test_bus_is_opened_again_for_the_next_event(bus, caplog):
     sender.put(EVENT)
     sender.put(EVENT)
     sender.close()
-    assert len(bus.sent) == 1
+    assert len(slow_bus.sent) == 1
     assert len(caplog.records) == 1
 
 
-def test_close_has_a_timeout(bus, caplog, monkeypatch):
+def test_closing_a_sender_has_a_timeout(slow_bus, caplog, monkeypatch):
     monkeypatch.setattr(module, "GRACE", 0.01)
-    sender = Sender(lambda: bus)
+    sender = Sender(lambda: slow_bus)
     sender.put(EVENT)
-    assert bus.called.wait(60)
+    assert slow_bus.called.wait(60)
     sender.put(EVENT)
     sender.close()
     assert "the message bus accepts no notifications" in caplog.text
@@ -198,7 +200,7 @@ def test_unused_sender_does_not_open_the_bus():
 def test_pending_events_are_sent_at_exit(tmp_path):
     """A worker of a server is also a child of multiprocessing."""
     path = tmp_path / "sent"
-    process = PROCESSES.Process(target=_put_and_exit, args=(path,))
+    process = PROCESSES.Process(target=_put_events, args=(path,))
     process.start()
     process.join(60)
     assert process.exitcode == 0
@@ -217,7 +219,7 @@ class _FileBus:
         pass
 
 
-def _put_and_exit(path) -> None:
+def _put_events(path) -> None:
     sender = Sender(lambda: _FileBus(path))
     for _ in range(3):
         sender.put(EVENT)

@@ -25,7 +25,7 @@ from tests.support.notification_requests import (
 pytestmark = pytest.mark.slow
 
 
-def object_fields(name: str, version: str, /, **data: object) -> dict[str, object]:
+def build_object(name: str, version: str, /, **data: object) -> dict[str, object]:
     return {
         "nova_object.name": name,
         "nova_object.namespace": "nova",
@@ -55,7 +55,7 @@ def expand_objects(value: Any) -> Any:
     fields = {name: expand_objects(field) for name, field in value.items()}
     (first, *_) = fields or [""]
     name, _, version = first.partition(" ")
-    return object_fields(name, version, **fields[first]) if version else fields
+    return build_object(name, version, **fields[first]) if version else fields
 
 
 #: A request with every field.
@@ -112,19 +112,19 @@ BARE_PAYLOAD = {
 
 @pytest.mark.parametrize(("document", "expected"), [(WHOLE, WHOLE_PAYLOAD), (BARE, BARE_PAYLOAD)])
 @pytest.mark.parametrize("phase", [START, END])
-def test_request_has_the_object_of_nova(document, expected, phase):
+def test_versioned_request_payload_is_the_object_of_nova(document, expected, phase):
     payload = versioned(Event(phase, build_request(document)))
-    assert payload == object_fields("RequestSpecPayload", "1.1", **expected)
+    assert payload == build_object("RequestSpecPayload", "1.1", **expected)
 
 
-def test_destination_without_cell_or_aggregates_has_nulls():
+def test_payload_of_a_destination_without_cell_or_aggregates_has_nulls():
     spec = build_request(BARE | {"requested_destination": {"host": "cn1"}})
     destination = versioned(Event(START, spec))["nova_object.data"]["requested_destination"]
     nulls = {"node": None, "cell": None, "aggregates": None}
-    assert destination == object_fields("DestinationPayload", "1.0", host="cn1", **nulls)
+    assert destination == build_object("DestinationPayload", "1.0", host="cn1", **nulls)
 
 
-def test_error_object_has_the_request_and_the_reason():
+def test_versioned_error_payload_has_the_request_and_the_reason():
     reason = Reason.of(NoValidHost("No valid host was found: there is no such host"))
     payload = versioned(Event(ERROR, build_request(BARE), reason))
     assert payload == {
@@ -132,7 +132,7 @@ def test_error_object_has_the_request_and_the_reason():
         "nova_object.namespace": "placement_sched",
         "nova_object.version": "1.0",
         "nova_object.data": {
-            "request_spec": object_fields("RequestSpecPayload", "1.1", **BARE_PAYLOAD),
+            "request_spec": build_object("RequestSpecPayload", "1.1", **BARE_PAYLOAD),
             "code": "scheduler.no_valid_host",
             "reason": "No valid host was found: there is no such host",
         },
@@ -199,11 +199,11 @@ REASON = Reason.of(
 
 @pytest.mark.parametrize(("document", "expected"), [(WHOLE, PLAIN_WHOLE), (BARE, PLAIN_BARE)])
 @pytest.mark.parametrize("phase", [START, END])
-def test_request_has_the_unversioned_form(document, expected, phase):
+def test_unversioned_request_payload_is_that_of_nova(document, expected, phase):
     assert unversioned(Event(phase, build_request(document))) == {"request_spec": expected}
 
 
-def test_error_has_its_reason():
+def test_unversioned_error_payload_has_the_reason():
     assert unversioned(Event(ERROR, build_request(BARE), REASON)) == {
         "request_spec": PLAIN_BARE,
         "code": "scheduler.no_valid_host",
@@ -214,11 +214,11 @@ def test_error_has_its_reason():
 @pytest.mark.parametrize(
     ("document", "instances"), [(WHOLE, [INSTANCE, OTHER]), (BARE, [INSTANCE])]
 )
-def test_run_instance_names_every_instance(document, instances):
+def test_run_instance_payload_has_every_instance(document, instances):
     payload = run_instance(Event(START, build_request(document)))
     assert payload["request_spec"].pop("instance_uuids") == instances
     assert payload == unversioned(Event(START, build_request(document)))
 
 
-def test_unexpected_error_has_only_its_name():
+def test_payload_of_an_unexpected_error_has_only_its_class_name():
     assert Reason.of(KeyError("secret")) == Reason("placement.undefined_code", "KeyError")

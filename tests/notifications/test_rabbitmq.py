@@ -16,26 +16,28 @@ PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
 
 
 @pytest.fixture
-def own_topics():
+def unused_topics():
     """Return unique topics for unversioned and versioned notifications."""
     own = uuid4().hex
     return f"notifications-{own}", f"versioned-{own}"
 
 
-def test_consumers_get_both_forms_in_order(sqlite_url, make_app, broker, own_topics):
+def test_consumers_get_versioned_and_unversioned_notifications_in_order(
+    sqlite_url, make_app, broker, unused_topics
+):
     settings = make_settings(
         sqlite_url,
         DEFAULT__host="ctl1",
         oslo_messaging_notifications__driver=["messagingv2"],
         oslo_messaging_notifications__transport_url=broker,
-        oslo_messaging_notifications__topics=[own_topics[0]],
-        notifications__versioned_notifications_topics=[own_topics[1]],
+        oslo_messaging_notifications__topics=[unused_topics[0]],
+        notifications__versioned_notifications_topics=[unused_topics[1]],
         notifications__notification_format="both",
         notifications__notify_on_run_instance=True,
     )
     app = make_app(settings)
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    with listen(broker, own_topics[0]) as plain, listen(broker, own_topics[1]) as versioned:
+    with listen(broker, unused_topics[0]) as plain, listen(broker, unused_topics[1]) as versioned:
         app.post_json(SELECT, {"request_spec": spec(instance(1))})
         received = [plain.next() for _ in range(4)]
         objects = [versioned.next() for _ in range(2)]
