@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from placement_sched.model.compute_node import inventories_of, node_of, stored_fields
 from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.schemas.node_report import parse
-from tests.schemas.test_node_report import CELL, DEFAULTS, node
+from tests.schemas.test_node_report import CELL, DEFAULTS, parse_node
 
 
 def test_inventories_follow_totals_ratios_and_reserved():
     inventories = inventories_of(
-        node(reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5)
+        parse_node(reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5)
     )
     assert inventories == (
         Inventory(resource_class="VCPU", total=8, max_unit=8, allocation_ratio=2.0),
@@ -25,9 +25,9 @@ def test_inventories_follow_totals_ratios_and_reserved():
 
 
 def test_class_with_a_total_of_zero_has_no_inventory():
-    names = [inventory.resource_class for inventory in inventories_of(node(local_gb=0))]
+    names = [inventory.resource_class for inventory in inventories_of(parse_node(local_gb=0))]
     assert names == ["VCPU", "MEMORY_MB"]
-    assert inventories_of(node(vcpus=0, memory_mb=0, local_gb=0)) == ()
+    assert inventories_of(parse_node(vcpus=0, memory_mb=0, local_gb=0)) == ()
 
 
 AMOUNTS = st.integers(0, MAX_INT)

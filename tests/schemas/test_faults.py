@@ -68,7 +68,7 @@ def test_fault_and_phrase_equal_those_of_the_library_jsonschema(document):
         assert shown == theirs.message
 
 
-def fault_of(schema: dict, value: object) -> dict:
+def read_fault(schema: dict, value: object) -> dict:
     with pytest.raises(Invalid) as failure:
         Schema({"type": "object", "properties": {"a": schema}}).check({"a": value}, "wrong")
     return failure.value.fault
@@ -108,13 +108,13 @@ def fault_of(schema: dict, value: object) -> dict:
         ),
     ],
 )
-def test_plain_reason_names_the_problem(schema, value, reason):
-    assert plain_reason(fault_of(schema, value)) == reason
+def test_plain_reason_of_a_fault_names_the_problem(schema, value, reason):
+    assert plain_reason(read_fault(schema, value)) == reason
 
 
 def test_fault_has_path_keyword_and_both_values_as_data():
     schema = {"type": "object", "properties": {"count": {}}, "additionalProperties": False}
-    assert fault_of(schema, {"cuont": 1}) == {
+    assert read_fault(schema, {"cuont": 1}) == {
         "problem": "Additional properties are not allowed ('cuont' was unexpected); did you mean "
         "'count'?",
         "path": "$.a",
@@ -133,6 +133,6 @@ def test_first_error_of_a_large_document_is_reported():
         schema.check(large, "JSON does not validate")
 
 
-def test_compared_errors_of_a_document_are_limited():
+def test_number_of_compared_errors_of_a_document_is_limited():
     schema = Schema({"type": "array", "items": {"type": "string"}})
     assert len(list(schema.find_faults([1] * (MAX_COMPARED - 1)))) == MAX_FAULTS

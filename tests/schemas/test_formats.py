@@ -11,7 +11,7 @@ from placement_sched.schemas import formats
 UUID = "12345678-1234-5678-1234-567812345678"
 
 
-def test_moment_is_naive_utc_without_a_fraction():
+def test_moment_is_read_as_naive_utc_without_a_fraction():
     for text, hour in (
         ("2026-01-01T12:00:00", 12),
         ("2026-01-01T12:00:00Z", 12),
@@ -22,12 +22,12 @@ def test_moment_is_naive_utc_without_a_fraction():
         assert formats.read(formats.moment, text) == datetime(2026, 1, 1, hour), text
 
 
-def test_uuid_is_read_in_its_usual_spelling():
+def test_uuid_is_read_into_its_canonical_format():
     for text in (UUID.replace("-", ""), UUID.upper()):
         assert formats.read(formats.uuid, text) == UUID
 
 
-def test_other_values_are_not_moments_or_uuids():
+def test_invalid_moments_and_uuids_are_rejected():
     for value in ("", "x", None, 7, "0001-01-01T00:00:00+14:00", "1969-12-31T00:00:00"):
         with pytest.raises(Invalid):
             formats.read(formats.moment, value)

@@ -21,11 +21,11 @@ DEFAULTS = Defaults(now=NOW)
 CELL = {"id": 0, "cpuset": [3, 1, 2], "memory": 1024}
 
 
-def node(**changes) -> ComputeNode:
+def parse_node(**changes) -> ComputeNode:
     return parse(build_report(**changes), DEFAULTS).node
 
 
-def test_missing_fields_have_defaults():
+def test_missing_fields_of_a_report_have_defaults():
     shortest = parse(remove_keys(build_report(), "local_gb"), DEFAULTS)
     assert shortest.inventories is True
     assert shortest.node == ComputeNode(
@@ -60,47 +60,47 @@ def test_missing_fields_have_defaults():
     )
 
 
-def test_null_of_a_nullable_field_is_its_default():
+def test_null_in_a_nullable_field_of_a_report_is_read_as_the_default():
     nullable = (
         *("cell_uuid", "host_ip", "cpu_info", "supported_hv_specs", "disk_available_least"),
         *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
         *("stats", "metrics", "pci_device_pools", "numa_topology", "reserved", "last_seen_up"),
     )
-    assert node(**dict.fromkeys(nullable)) == node()
+    assert parse_node(**dict.fromkeys(nullable)) == parse_node()
 
 
 def test_ratio_of_zero_or_null_is_the_default():
     ratios = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
     for nothing in (0, 0.0, None):
-        assert node(**dict.fromkeys(ratios, nothing)) == node()
+        assert parse_node(**dict.fromkeys(ratios, nothing)) == parse_node()
 
 
 def test_reported_ratio_overrides_the_default():
-    assert node(cpu_allocation_ratio=16).cpu_allocation_ratio == 16.0
+    assert parse_node(cpu_allocation_ratio=16).cpu_allocation_ratio == 16.0
 
 
 def test_free_amounts_are_totals_minus_used_amounts():
-    used = node(memory_mb_used=384, local_gb_used=30)
+    used = parse_node(memory_mb_used=384, local_gb_used=30)
     assert (used.free_ram_mb, used.free_disk_gb) == (16000, 70)
 
 
 def test_reported_free_amounts_may_be_null_or_negative():
-    assert node(free_disk_gb=None).free_disk_gb is None
-    assert node(free_ram_mb=None).free_ram_mb is None
-    assert node(free_ram_mb=-5, free_disk_gb=7).free_ram_mb == -5
-    assert node(disk_available_least=-3).disk_available_least == -3
+    assert parse_node(free_disk_gb=None).free_disk_gb is None
+    assert parse_node(free_ram_mb=None).free_ram_mb is None
+    assert parse_node(free_ram_mb=-5, free_disk_gb=7).free_ram_mb == -5
+    assert parse_node(disk_available_least=-3).disk_available_least == -3
 
 
 def test_cpu_info_is_stored_as_a_json_string():
     info = {"arch": "x86_64", "features": ["aes", "vmx"], "topology": {"cores": 4}}
-    assert json.loads(node(cpu_info=info).cpu_info) == info
-    assert node(cpu_info='{"arch":  "x86_64"}').cpu_info == '{"arch":  "x86_64"}'
-    assert node(cpu_info="").cpu_info == "{}"
+    assert json.loads(parse_node(cpu_info=info).cpu_info) == info
+    assert parse_node(cpu_info='{"arch":  "x86_64"}').cpu_info == '{"arch":  "x86_64"}'
+    assert parse_node(cpu_info="").cpu_info == "{}"
 
 
 def test_hypervisor_specs_have_the_canonical_names_of_nova():
     specs = [["AMD64", "KVM", "hv"], ["i386", "xapi", "PV"], ["s390x", "qemu", "hvm"]]
-    assert node(supported_hv_specs=specs).supported_hv_specs == (
+    assert parse_node(supported_hv_specs=specs).supported_hv_specs == (
         ("x86_64", "kvm", "hvm"),
         ("i686", "xen", "xen"),
         ("s390x", "qemu", "hvm"),
@@ -109,7 +109,7 @@ def test_hypervisor_specs_have_the_canonical_names_of_nova():
 
 def test_stats_are_stored_as_strings():
     stats = {"num_instances": 3, "io_workload": "2", "a": 1.5, "b": True, "uptime": "1 day"}
-    assert node(stats=stats).stats == {
+    assert parse_node(stats=stats).stats == {
         "num_instances": "3",
         "io_workload": "2",
         "a": "1.5",
@@ -125,7 +125,7 @@ def test_metrics_are_integers_with_times_in_utc():
         "source": "libvirt",
         "timestamp": "2026-01-01T13:00:00.5+01:00",
     }
-    assert node(metrics=[metric]).metrics == (metric | {"timestamp": "2026-01-01T12:00:00"},)
+    assert parse_node(metrics=[metric]).metrics == (metric | {"timestamp": "2026-01-01T12:00:00"},)
 
 
 #: Fractions, and their values in nova 34's MonitorMetricList.from_json.
@@ -138,7 +138,7 @@ PERCENT = [
 def test_fractions_of_percent_metrics_are_multiplied_by_100_as_in_nova():
     for name in (name for name in MONITOR_METRICS if "percent" in name):
         for fraction, percent in PERCENT:
-            (metric,) = node(metrics=[{"name": name, "value": fraction}]).metrics
+            (metric,) = parse_node(metrics=[{"name": name, "value": fraction}]).metrics
             assert metric["value"] == percent
             assert type(metric["value"]) is int
 
@@ -146,7 +146,7 @@ def test_fractions_of_percent_metrics_are_multiplied_by_100_as_in_nova():
 def test_integer_percentages_are_stored_unchanged():
     for value in (0, 1, 25, 100):
         metric = {"name": "cpu.percent", "value": value}
-        assert node(metrics=[metric]).metrics == (metric,)
+        assert parse_node(metrics=[metric]).metrics == (metric,)
 
 
 def test_metrics_of_novas_database_are_read():
@@ -157,28 +157,28 @@ def test_metrics_of_novas_database_are_read():
         {"name": "cpu.frequency", "value": 2400, **common},
         {"name": "numa.membw.current", "numa_membw_values": {"0": 10, "1": 43}, **common},
     ]
-    read = node(metrics=stored)
+    read = parse_node(metrics=stored)
     assert [metric["value"] for metric in read.metrics[:2]] == [25, 2400]
     by_node = read.reported_metrics[2]
     assert by_node.numa_membw_values == {"0": 10, "1": 43}
     assert not by_node.obj_attr_is_set("value")
     assert read.reported_metrics[0].obj_attr_is_set("value")
     assert {metric["timestamp"] for metric in read.metrics} == {"2026-11-21T10:11:12"}
-    assert node(metrics=[dict(metric) for metric in read.metrics]).metrics == read.metrics
-    assert node(metrics=json.dumps(stored)).metrics == read.metrics
-    assert node(metrics="").metrics == node(metrics="[]").metrics == ()
+    assert parse_node(metrics=[dict(metric) for metric in read.metrics]).metrics == read.metrics
+    assert parse_node(metrics=json.dumps(stored)).metrics == read.metrics
+    assert parse_node(metrics="").metrics == parse_node(metrics="[]").metrics == ()
 
 
 def test_metric_can_have_a_value_and_values_by_numa_node():
     metric = {"name": "numa.membw.max", "value": 53, "numa_membw_values": {"0": 10, "1": 43}}
-    assert node(metrics=[metric]).metrics == (metric,)
+    assert parse_node(metrics=[metric]).metrics == (metric,)
     nothing = {"name": "numa.membw.max", "numa_membw_values": None}
-    assert node(metrics=[nothing]).metrics == (nothing,)
+    assert parse_node(metrics=[nothing]).metrics == (nothing,)
 
 
 def test_every_metric_of_nova_is_accepted():
     metrics = [{"name": name, "value": 2**40} for name in sorted(MONITOR_METRICS)]
-    assert len(node(metrics=metrics).metrics) == 12
+    assert len(parse_node(metrics=metrics).metrics) == 12
 
 
 def test_tags_of_a_pci_pool_are_stored_next_to_its_other_keys():
@@ -189,11 +189,11 @@ def test_tags_of_a_pci_pool_are_stored_next_to_its_other_keys():
         {"tags": tags},
         {"dev_type": "type-PF", "tags": {"physical_network": None, "rev": 3}},
     ):
-        pools = node(pci_device_pools=[keys | pool]).pci_device_pools
+        pools = parse_node(pci_device_pools=[keys | pool]).pci_device_pools
         assert pools == ({**keys, "numa_node": None, **tags},)
 
 
-def nova_object(name: str, **data) -> dict:
+def build_nova_object(name: str, **data) -> dict:
     return {
         "nova_object.name": name,
         "nova_object.namespace": "nova",
@@ -221,32 +221,34 @@ PLAIN_TOPOLOGY = {
     ]
 }
 _CELL = PLAIN_TOPOLOGY["cells"][0]
-NOVA_TOPOLOGY = nova_object(
+NOVA_TOPOLOGY = build_nova_object(
     "NUMATopology",
     cells=[
-        nova_object(
+        build_nova_object(
             "NUMACell",
             **{
                 **_CELL,
-                "mempages": [nova_object("NUMAPagesTopology", **_CELL["mempages"][0])],
-                "network_metadata": nova_object("NetworkMetadata", **_CELL["network_metadata"]),
+                "mempages": [build_nova_object("NUMAPagesTopology", **_CELL["mempages"][0])],
+                "network_metadata": build_nova_object(
+                    "NetworkMetadata", **_CELL["network_metadata"]
+                ),
             },
         )
     ],
 )
 
 
-def test_every_form_of_a_numa_topology_is_stored_alike():
+def test_every_format_of_a_numa_topology_is_stored_as_plain_json():
     for form in (PLAIN_TOPOLOGY, NOVA_TOPOLOGY):
-        assert node(numa_topology=form).numa_topology == PLAIN_TOPOLOGY
-        assert node(numa_topology=json.dumps(form)).numa_topology == PLAIN_TOPOLOGY
+        assert parse_node(numa_topology=form).numa_topology == PLAIN_TOPOLOGY
+        assert parse_node(numa_topology=json.dumps(form)).numa_topology == PLAIN_TOPOLOGY
     for nothing in (None, "null"):
-        assert node(numa_topology=nothing).numa_topology is None
+        assert parse_node(numa_topology=nothing).numa_topology is None
 
 
 def test_missing_fields_of_a_numa_cell_have_defaults():
     cell = CELL | {"mempages": [{"size_kb": 4, "total": 9}]}
-    assert node(numa_topology={"cells": [cell]}).numa_topology == {
+    assert parse_node(numa_topology={"cells": [cell]}).numa_topology == {
         "cells": [
             {
                 "id": 0,
@@ -266,14 +268,16 @@ def test_missing_fields_of_a_numa_cell_have_defaults():
 
 
 def test_uuids_and_addresses_are_normalized():
-    found = node(
+    found = parse_node(
         uuid=node_uuid(10).upper(), cell_uuid=node_uuid(11).replace("-", ""), host_ip="FE80::0:1"
     )
     assert (found.uuid, found.cell_uuid, found.host_ip) == (node_uuid(10), node_uuid(11), "fe80::1")
 
 
 def test_heartbeat_is_the_reported_time():
-    assert node(last_seen_up="2025-12-31T23:00:00Z").last_seen_up == datetime(2025, 12, 31, 23)
+    assert parse_node(last_seen_up="2025-12-31T23:00:00Z").last_seen_up == datetime(
+        2025, 12, 31, 23
+    )
 
 
 POOL = {"vendor_id": "1", "product_id": "2", "count": 3}
@@ -365,7 +369,7 @@ BAD = [
     ("numa_topology.cells", {"numa_topology": {"cells": [CELL, CELL]}}, "same id"),
     (
         "numa_topology['nova_object.data'].cells[0].memory",
-        {"numa_topology": nova_object("NUMATopology", cells=[CELL | {"memory": "x"}])},
+        {"numa_topology": build_nova_object("NUMATopology", cells=[CELL | {"memory": "x"}])},
         "not an integer",
     ),
     ("reserved.PCPU", {"reserved": {"PCPU": 1}}, "not one of VCPU, MEMORY_MB, DISK_GB"),
@@ -384,7 +388,7 @@ def find_fault(document):
     return fault.value.detail
 
 
-def test_fault_is_rejected_with_its_path():
+def test_invalid_report_is_rejected_with_the_path_of_the_error():
     for path, changes, words in BAD:
         detail = find_fault(build_report(**changes))
         assert detail.endswith(f"(at $.{path})"), changes
@@ -408,7 +412,9 @@ JUNK = st.recursive(
     ),
     max_leaves=8,
 )
-KEYS = sorted({"inventories", *build_report(), *stored_fields(node()), "cell_uuid", "last_seen_up"})
+KEYS = sorted(
+    {"inventories", *build_report(), *stored_fields(parse_node()), "cell_uuid", "last_seen_up"}
+)
 
 
 @given(st.sampled_from(KEYS), JUNK)

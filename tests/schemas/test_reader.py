@@ -13,22 +13,22 @@ INTEGER = {"type": "integer", "minimum": 0, "maximum": 10}
 NUMBER = {"type": "number", "minimum": 0.0, "maximum": 10.0}
 
 
-def read(schema, value, path="$", **options):
+def read_value(schema, value, path="$", **options):
     return formats.read(Reader(schema, **options), value, path)
 
 
 def test_numbers_have_the_type_of_the_schema():
-    whole, number = read(INTEGER, 4.0), read(NUMBER, 4)
+    whole, number = read_value(INTEGER, 4.0), read_value(NUMBER, 4)
     assert (whole, type(whole), number, type(number)) == (4, int, 4.0, float)
 
 
-def test_value_that_is_kept_as_given_is_not_converted():
+def test_value_with_the_mark_as_given_is_not_converted():
     assert str(
-        read({"type": "object", "properties": {"a": INTEGER}, AS_GIVEN: True}, {"a": 4.0})
+        read_value({"type": "object", "properties": {"a": INTEGER}, AS_GIVEN: True}, {"a": 4.0})
     ) == ("{'a': 4.0}")
 
 
-def test_other_values_are_rejected():
+def test_values_that_do_not_match_the_schema_are_rejected():
     nan, infinity = float("nan"), float("inf")
     for schema, values, message in (
         (INTEGER, (True, "1", 1.5, None, [], nan, infinity), "is not an integer"),
@@ -44,30 +44,30 @@ def test_other_values_are_rejected():
     ):
         for value in values:
             with pytest.raises(Invalid, match=message):
-                read(schema, value)
+                read_value(schema, value)
 
 
-def test_error_has_its_path():
+def test_error_of_a_reader_has_its_path():
     inner = object_schema({"b c": map_schema(NAME, list_schema(INTEGER))})
     nested = list_schema(object_schema({"a": inner}))
     with pytest.raises(Invalid) as failure:
-        read(nested, [{}, {"a": {"b c": {"d": [1, "x"]}}}], "$.top")
+        read_value(nested, [{}, {"a": {"b c": {"d": [1, "x"]}}}], "$.top")
     assert failure.value.detail == "'x' is not an integer (at $.top[1].a['b c'].d[1])"
 
 
 def test_error_in_a_recursive_schema_has_its_path():
     tree = {"$ref": "#/$defs/tree"}
     schema = {**tree, "$defs": {"tree": object_schema({"n": INTEGER, "below": list_schema(tree)})}}
-    assert read(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
+    assert read_value(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
     with pytest.raises(
         Invalid, match=r"11 is greater than the maximum of 10 \(at \$\.below\[0\]\.n\)"
     ):
-        read(schema, {"below": [{"n": 11}]})
+        read_value(schema, {"below": [{"n": 11}]})
 
 
-def test_long_value_is_shortened():
+def test_long_value_is_shortened_in_an_error():
     with pytest.raises(Invalid) as failure:
-        read(INTEGER, "x" * 10_000)
+        read_value(INTEGER, "x" * 10_000)
     assert len(failure.value.detail) < 200
 
 
@@ -78,14 +78,14 @@ def test_unknown_and_missing_keys_are_named():
         ({}, r"'a' is required \(at \$\)"),
     ):
         with pytest.raises(Invalid, match=message):
-            read(schema, document)
+            read_value(schema, document)
 
 
 def test_enumerated_names_can_have_aliases_and_either_case():
     mode = {"type": "string", "format": "vm-mode"}
-    assert [read(mode, text) for text in ("XEN", "Pv", "hv")] == ["xen", "xen", "hvm"]
+    assert [read_value(mode, text) for text in ("XEN", "Pv", "hv")] == ["xen", "xen", "hvm"]
     with pytest.raises(Invalid, match="'none' is not one of exe, hvm, uml, xen"):
-        read(mode, "none")
+        read_value(mode, "none")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_enumerated_names_can_have_aliases_and_either_case():
 )
 def test_error_describes_the_expected_value(schema, value, message):
     with pytest.raises(Invalid) as failure:
-        read(schema, value)
+        read_value(schema, value)
     assert str(failure.value).startswith(message)
 
 
@@ -112,16 +112,21 @@ def test_digits_are_read_as_text_if_only_text_is_valid():
         {"a": NAME, "b": list_schema(NAME), "c": INTEGER, "d": {**NAME, AS_GIVEN: True}}
     )
     document = {"a": 1, "b": [2], "c": 3, "d": 4}
-    assert read(schema, document, digits_as_text=True) == {"a": "1", "b": ["2"], "c": 3, "d": "4"}
+    assert read_value(schema, document, digits_as_text=True) == {
+        "a": "1",
+        "b": ["2"],
+        "c": 3,
+        "d": "4",
+    }
     with pytest.raises(Invalid, match=r"true is not a string; put it in quotes \(at \$\.a\)"):
-        read(schema, {"a": True}, digits_as_text=True)
+        read_value(schema, {"a": True}, digits_as_text=True)
 
 
 def test_path_of_an_error_has_keys_that_are_not_names():
     nested = list_schema(map_schema(NAME, map_schema(NAME, INTEGER)))
     for key in ("1", "0", " 1", "\u0661"):
         with pytest.raises(Invalid) as failure:
-            read(nested, [{}, {key: {key: "x"}}])
+            read_value(nested, [{}, {key: {key: "x"}}])
         assert failure.value.detail == f"'x' is not an integer (at $[1][{key!r}][{key!r}])"
 
 
@@ -129,7 +134,7 @@ def test_error_under_a_key_that_the_validator_does_not_report_is_shown():
     nested = map_schema({}, map_schema({}, INTEGER))
     for key in ("", "+1", "01"):
         with pytest.raises(Invalid, match="'x' is not an integer"):
-            read(nested, {key: {key: "x"}, "1": {}})
+            read_value(nested, {key: {key: "x"}, "1": {}})
     document = {"": {"b": {"c": "x"}}, "b": {"c": 1}}
     with pytest.raises(Invalid, match=r"'x' is not an integer \(at \$\.b\.c\)"):
-        read(map_schema({}, map_schema({}, {"additionalProperties": INTEGER})), document)
+        read_value(map_schema({}, map_schema({}, {"additionalProperties": INTEGER})), document)
