@@ -21,35 +21,35 @@ def bump_counter(database, subject="things"):
     database.write(lambda connection: change_counters.bump(connection, subject))
 
 
-def counter_version(database, subject="things"):
+def read_counter_version(database, subject="things"):
     return run_query(database, change_counters.version, subject)
 
 
 def test_each_committed_bump_raises_the_version_of_its_subject(database):
-    versions = [counter_version(database)]
+    versions = [read_counter_version(database)]
     for _ in range(2):
         bump_counter(database)
-        versions.append(counter_version(database))
+        versions.append(read_counter_version(database))
     with database.writer.connect() as connection:
         change_counters.bump(connection, "things")
         connection.rollback()
-    assert [*versions, counter_version(database)] == [0, 1, 2, 2]
-    assert counter_version(database, "others") == 0
+    assert [*versions, read_counter_version(database)] == [0, 1, 2, 2]
+    assert read_counter_version(database, "others") == 0
 
 
 def test_concurrent_bumps_are_not_lost(database):
     run_concurrently(*[partial(bump_counter, database)] * 8)
-    assert counter_version(database) == 8
+    assert read_counter_version(database) == 8
 
 
-def test_locked_counter_is_bumped_after_the_lock(database):
+def test_bump_of_a_locked_counter_waits_for_the_lock(database):
     bumped = Event()
 
-    def work():
+    def bump_and_report():
         bump_counter(database, LOCKABLE)
         bumped.set()
 
-    rival = Thread(target=work)
+    rival = Thread(target=bump_and_report)
 
     def hold_counter(connection):
         held = change_counters.hold_version(connection, LOCKABLE)
@@ -59,4 +59,4 @@ def test_locked_counter_is_bumped_after_the_lock(database):
 
     held = database.write(hold_counter)
     rival.join(timeout=60)
-    assert counter_version(database, LOCKABLE) > held
+    assert read_counter_version(database, LOCKABLE) > held

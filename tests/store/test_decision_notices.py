@@ -14,7 +14,7 @@ from tests.support.scheduling import instance
 pytestmark = pytest.mark.all_databases
 
 
-def failure_at(minutes, number, *instances, **fields):
+def build_failure_at(minutes, number, *instances, **fields):
     """Return a decision without a host that was made some minutes ago."""
     places = tuple(PlacedInstance(instance(each)) for each in instances or (number,))
     decision = decision_at(NOW - timedelta(minutes=minutes), number)
@@ -31,25 +31,25 @@ def record_decisions(database, *rows):
     return [decision.uuid for decision in rows]
 
 
-def find_waiting(database, *policies, minutes=60, limit=10):
+def find_failures_to_notify(database, *policies, minutes=60, limit=10):
     with database.read() as connection:
         since = NOW - timedelta(minutes=minutes)
         return decision_notices.waiting(connection, policies or ("default",), since, limit)
 
 
-def test_recent_failures_of_the_policies_wait_newest_first(database):
+def test_recent_failures_of_the_policies_are_found_newest_first(database):
     first, second, third, *_ = record_decisions(
         database,
-        failure_at(90, 1),
-        failure_at(30, 2),
-        failure_at(20, 3, policy="dense"),
-        failure_at(10, 4, kind=EXPLAIN),
-        failure_at(10, 5, outcome=SELECTED),
+        build_failure_at(90, 1),
+        build_failure_at(30, 2),
+        build_failure_at(20, 3, policy="dense"),
+        build_failure_at(10, 4, kind=EXPLAIN),
+        build_failure_at(10, 5, outcome=SELECTED),
     )
-    assert find_waiting(database) == [second]
-    assert find_waiting(database, "default", "dense") == [third, second]
-    assert find_waiting(database, "default", "dense", limit=1) == [third]
-    assert find_waiting(database, minutes=100) == [second, first]
+    assert find_failures_to_notify(database) == [second]
+    assert find_failures_to_notify(database, "default", "dense") == [third, second]
+    assert find_failures_to_notify(database, "default", "dense", limit=1) == [third]
+    assert find_failures_to_notify(database, minutes=100) == [second, first]
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,15 @@ def test_recent_failures_of_the_policies_wait_newest_first(database):
     [({}, [1]), ({"outcome": "selected"}, []), ({"kind": EXPLAIN}, [0])],
     ids=["failed", "selected", "explained"],
 )
-def test_later_selection_of_an_instance_replaces_the_request(database, later, waiting):
-    uuids = record_decisions(database, failure_at(30, 1, 7, 8), failure_at(20, 2, 8, 9, **later))
-    assert find_waiting(database) == [uuids[number] for number in waiting]
+def test_failure_is_not_notified_if_an_instance_was_requested_later(database, later, waiting):
+    uuids = record_decisions(
+        database, build_failure_at(30, 1, 7, 8), build_failure_at(20, 2, 8, 9, **later)
+    )
+    assert find_failures_to_notify(database) == [uuids[number] for number in waiting]
 
 
-def test_ended_notice_is_not_sent_again(database):
-    (uuid,) = record_decisions(database, failure_at(30, 1))
+def test_failure_with_an_ended_notice_is_not_found(database):
+    (uuid,) = record_decisions(database, build_failure_at(30, 1))
     notice = Notice(uuid, 1, ("a", "b"))
     for current in (notice, replace(notice, attempts=2, pending=("b",))):
         database.write(
@@ -71,10 +73,10 @@ def test_ended_notice_is_not_sent_again(database):
         )
         with database.read() as connection:
             assert decision_notices.by_decision(connection, uuid) == current
-        assert find_waiting(database) == [uuid]
+        assert find_failures_to_notify(database) == [uuid]
     ended = replace(notice, attempts=3, pending=(), ended_at=NOW)
     database.write(lambda connection: decision_notices.record(connection, ended, NOW))
-    assert find_waiting(database) == []
+    assert find_failures_to_notify(database) == []
     database.write(lambda connection: decisions.purge(connection, NOW, 10))
     with database.read() as connection:
         assert decision_notices.by_decision(connection, uuid) is None

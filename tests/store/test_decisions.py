@@ -18,11 +18,11 @@ def test_old_decisions_are_purged_in_batches_with_placements(database):
             decision = decision_at(NOW - timedelta(days=number), number)
             decisions.record(connection, decision, decision.created_at)
 
-    def purge(connection):
+    def purge_decisions(connection):
         return decisions.purge(connection, NOW - timedelta(days=1), 2)
 
     database.write(write_rows)
-    assert [database.write(purge) for _ in range(3)] == [2, 1, 0]
+    assert [database.write(purge_decisions) for _ in range(3)] == [2, 1, 0]
     with database.read() as connection:
         remaining = decisions.search(connection, DecisionQuery())
     assert [decision.uuid for decision in remaining] == [instance(1001), instance(1000)]

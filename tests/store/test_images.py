@@ -75,7 +75,7 @@ def test_uuid_takes_precedence_and_names_are_case_sensitive(database):
     assert find_uuids("twin") == sorted([uuid_of("twin"), uuid_of("other")])
 
 
-def test_update_writes_differences_only(database):
+def test_update_of_an_image_writes_only_differences(database):
     add_images(
         database, FULL, build_image("untouched", tags=frozenset({"t"}), properties={"a": "b"})
     )
@@ -159,7 +159,7 @@ def test_every_image_is_on_exactly_one_page(cloud, seed):
     assert len({each.uuid for each in whole}) == 30
 
 
-def test_order_equals_python_sort_order(cloud):
+def test_order_of_images_equals_python_sort_order(cloud):
     """Databases differ in the order of texts, so the keys are a number and a time."""
     question = ImageSearch(viewer=EVERYBODY, order=(("size", True), ("created_at", False)))
     with cloud.read() as connection:

@@ -39,7 +39,7 @@ def run_sync(database):
 
 
 @pytest.fixture
-def synced(database):
+def synced_provider_and_aggregate(database):
     """Return a provider with a synced trait, and the aggregate that requires the trait."""
     node = add_node(database, "win1")
     aggregate = add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
@@ -48,8 +48,10 @@ def synced(database):
 
 
 @pytest.mark.parametrize("runs_before_removal", [0, 1])
-def test_manual_trait_on_a_recreated_provider_is_kept(database, synced, runs_before_removal):
-    node, _ = synced
+def test_manual_trait_on_a_recreated_provider_is_kept(
+    database, synced_provider_and_aggregate, runs_before_removal
+):
+    node, _ = synced_provider_and_aggregate
     recreate_provider(database, node)
     add_unrecorded_trait(database, node)
     for _ in range(runs_before_removal):
@@ -62,8 +64,8 @@ def test_manual_trait_on_a_recreated_provider_is_kept(database, synced, runs_bef
     assert read_synced_traits(database) == {}
 
 
-def test_synced_trait_on_a_recreated_provider_is_removed(database, synced):
-    node, aggregate = synced
+def test_synced_trait_on_a_recreated_provider_is_removed(database, synced_provider_and_aggregate):
+    node, aggregate = synced_provider_and_aggregate
     recreate_provider(database, node)
     assert run_sync(database).added == {(node, LICENSED)}
     assert read_synced_traits(database) == {(node, LICENSED): aggregate}
@@ -75,8 +77,10 @@ def test_synced_trait_on_a_recreated_provider_is_removed(database, synced):
     assert read_providers_with_trait(database) == set()
 
 
-def test_provider_recreated_during_the_sync_keeps_its_trait(database, synced):
-    node, _ = synced
+def test_provider_recreated_during_the_sync_keeps_its_trait(
+    database, synced_provider_and_aggregate
+):
+    node, _ = synced_provider_and_aggregate
     set_metadata(database, "windows", TRAIT_REMOVED)
     _, placement = build_local_services(database)
     recreate_provider(database, node)
@@ -85,9 +89,9 @@ def test_provider_recreated_during_the_sync_keeps_its_trait(database, synced):
     assert read_providers_with_trait(database) == {node}
 
 
-def test_record_of_a_concurrent_run_is_kept(database, synced):
+def test_trait_record_of_a_concurrent_sync_is_kept(database, synced_provider_and_aggregate):
     """A slower run has read the record before another run adds the trait again."""
-    node, aggregate = synced
+    node, aggregate = synced_provider_and_aggregate
     recreate_provider(database, node)
     _, slower = build_local_services(database)
     assert slower.read_record() == {}

@@ -65,7 +65,7 @@ def test_unchanged_report_updates_the_heartbeat_only(database):
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_changed_report_raises_the_version(database, change):
+def test_changed_report_raises_the_version_of_the_node(database, change):
     write_nodes(database, report_node())
     (before,) = read_nodes(database, node_uuid(1))
     written = write_nodes(database, report_node(now=LATER, **change), now=LATER)
@@ -108,7 +108,7 @@ def test_host_and_node_names_are_case_sensitive(database):
         assert compute_nodes.search(connection, **last) == ()
 
 
-def test_recreated_node_has_another_version(database):
+def test_recreated_node_has_a_version_unlike_the_deleted_node(database):
     write_nodes(database, report_node(1))
     (before,) = read_nodes(database, node_uuid(1))
     database.write(lambda connection: compute_nodes.remove(connection, before))
@@ -120,7 +120,7 @@ def test_recreated_node_has_another_version(database):
     assert after.version != before.version
 
 
-def test_versions_are_returned_for_existing_nodes(database):
+def test_versions_of_existing_nodes_are_returned(database):
     write_nodes(database, report_node(1), report_node(2, last_seen_up="2025-01-01T00:00:00Z"))
     nodes = read_nodes(database, node_uuid(1), node_uuid(2))
     with database.read() as connection:
@@ -130,17 +130,17 @@ def test_versions_are_returned_for_existing_nodes(database):
 
 @pytest.mark.parametrize("moments", [1, 7], ids=["one heartbeat", "several heartbeats"])
 def test_heartbeat_statement_count_is_independent_of_nodes(database, moments):
-    def fleet(size, now):
+    def build_reports_of_fleet(size, now):
         return [
             report_node(number, now=now + timedelta(seconds=number % moments))
             for number in range(size)
         ]
 
     counts = {}
-    write_nodes(database, *fleet(600, NOW))
+    write_nodes(database, *build_reports_of_fleet(600, NOW))
     for size in (20, 600):
         with record_statements(database) as seen:
-            write_nodes(database, *fleet(size, LATER + timedelta(hours=size)))
+            write_nodes(database, *build_reports_of_fleet(size, LATER + timedelta(hours=size)))
         counts[size] = len(seen)
     assert counts[20] == counts[600]
     assert {node.last_seen_up for node in read_nodes(database, node_uuid(0))} == {

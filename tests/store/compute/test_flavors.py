@@ -134,12 +134,12 @@ def list_ids(database):
 
     database.write(write_rows)
 
-    def ids(**filters):
+    def list_visible_ids(**filters):
         with database.read() as connection:
             found = search(connection, FlavorsWanted(**filters), extra_specs=False)
         return "".join(each.flavorid for each in found)
 
-    return ids
+    return list_visible_ids
 
 
 def test_public_and_accessible_flavors_are_listed(list_ids):
@@ -163,7 +163,7 @@ ORDERS = {
 }
 
 
-def test_order_is_equal_on_all_databases_and_on_pages(list_ids):
+def test_order_of_flavors_is_equal_on_all_databases_and_on_pages(list_ids):
     for key, order in ORDERS.items():
         assert list_ids(sort_key=key) == order, key
     for key, descending in product(SORT_KEYS, (False, True)):
@@ -176,7 +176,7 @@ def test_order_is_equal_on_all_databases_and_on_pages(list_ids):
     assert list_ids(sort_key="name", descending=True) == ORDERS["name"][::-1]
 
 
-def test_minimum_sizes_filter_the_list(list_ids):
+def test_flavors_are_filtered_by_minimum_sizes(list_ids):
     assert list_ids(min_memory_mb=1024) == "Bbc"
     assert list_ids(min_root_gb=5) == "Bac"
     assert list_ids(min_memory_mb=2**31) == ""

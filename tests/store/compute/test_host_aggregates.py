@@ -43,7 +43,7 @@ def test_aggregate_is_read_as_it_was_written(database, add_aggregate):
     assert run_query(database, store.id_of_name, "A") is None
 
 
-def test_snapshot_equals_the_list_without_times(database, add_aggregate):
+def test_aggregate_snapshot_equals_the_list_without_times(database, add_aggregate):
     assert run_query(database, store.snapshot) == ()
     add_aggregate("a", "h1", "h2", Ssd="TRUE", ssd="", availability_zone="z")
     add_aggregate("A")
@@ -56,7 +56,7 @@ def test_snapshot_equals_the_list_without_times(database, add_aggregate):
         assert (full.hosts, full.metadata) == (brief.hosts, brief.metadata)
 
 
-def test_metadata_update_changes_only_given_keys(database, add_aggregate):
+def test_metadata_update_changes_only_the_keys_in_the_request(database, add_aggregate):
     number = add_aggregate("a", one="1", two="2", One="upper")
     database.write(
         lambda connection: store.change_metadata(
@@ -118,14 +118,14 @@ def test_replaced_aggregate_has_only_the_new_hosts_and_metadata(database, add_ag
     assert (stored.hosts, stored.metadata) == ({"h2", "h3"}, {"rack": "r2"})
 
 
-def test_change_is_visible_to_another_server_at_once(database, settings, make_app):
+def test_aggregate_change_is_visible_to_another_server_immediately(database, settings, make_app):
     options = {"scheduler.limit_tenants_to_placement_aggregate": True}
     servers = [make_app(settings.with_overrides(options)) for _ in range(2)]
     body = {"aggregate": {"name": "agg", "availability_zone": None}}
     path = "/compute/v2.1/os-aggregates"
     number = servers[0].post_json(path, body).json["aggregate"]["id"]
 
-    def read_required(server):
+    def is_tenant_aggregate_required(server):
         body = {"request_spec": spec(project_id="p1")}
         funnel = server.post_json("/scheduler/v1/explain", body).json["funnel"]
         changes = {entry["name"]: entry["changes"] for entry in funnel["request_filters"]}
@@ -135,4 +135,4 @@ def test_change_is_visible_to_another_server_at_once(database, settings, make_ap
         for project in ("p1", None):
             metadata = {"set_metadata": {"metadata": {"filter_tenant_id": project}}}
             writer.post_json(f"{path}/{number}/action", metadata)
-            assert read_required(reader) == (project is not None)
+            assert is_tenant_aggregate_required(reader) == (project is not None)

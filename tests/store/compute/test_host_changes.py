@@ -17,7 +17,7 @@ from tests.support.statements import record_statements
 pytestmark = pytest.mark.all_databases
 
 
-def versions(database, host="cn1"):
+def read_change_counters(database, host="cn1"):
     with database.read() as connection:
         of_host = host_changes.versions(connection).get(host_changes.part_of(host), 0)
         return of_host, change_counters.version(connection, services.ENABLED_NODES)
@@ -117,32 +117,32 @@ CASES = [
 
 
 @pytest.mark.parametrize(("change", "of_host", "of_nodes"), CASES)
-def test_change_raises_the_counters_that_it_affects(cloud, change, of_host, of_nodes):
+def test_change_of_a_host_raises_the_counters_that_it_affects(cloud, change, of_host, of_nodes):
     names = NodeNames()
     with cloud.read() as connection:
         names.current(connection)
-    before = versions(cloud)
+    before = read_change_counters(cloud)
     cloud.write(change)
-    after = versions(cloud)
+    after = read_change_counters(cloud)
     assert (after[0] > before[0], after[1] > before[1]) == (of_host, of_nodes)
     with cloud.read() as connection:
         assert names.current(connection) == compute_nodes.names_by_uuid(connection)
 
 
 def test_new_node_and_new_service_raise_the_counter_of_their_host(cloud):
-    before = versions(cloud, "cn3")
+    before = read_change_counters(cloud, "cn3")
     cloud.write(write_nodes(report_node(3)))
-    between = versions(cloud, "cn3")
+    between = read_change_counters(cloud, "cn3")
     cloud.write(record_heartbeats("cn3"))
-    assert before[0] < between[0] < versions(cloud, "cn3")[0]
+    assert before[0] < between[0] < read_change_counters(cloud, "cn3")[0]
 
 
 def test_rolled_back_change_keeps_the_counters(cloud):
-    before = versions(cloud)
+    before = read_change_counters(cloud)
     with cloud.writer.connect() as connection:
         compute_nodes.write(connection, [report_node(1, host="cn9")], LATER)
         connection.rollback()
-    assert versions(cloud) == before
+    assert read_change_counters(cloud) == before
 
 
 def test_many_hosts_raise_all_counters_in_one_transaction(cloud):

@@ -30,7 +30,7 @@ def cloud(database, settings):
     return database
 
 
-def test_every_enabled_node_has_the_trait(cloud):
+def test_trait_of_every_enabled_node_is_a_trait_of_all_nodes(cloud):
     assert not is_trait_of_all_nodes(cloud)
     assert not is_trait_of_all_nodes(cloud, "CUSTOM_UNKNOWN")
     delete_root_provider(cloud, node_uuid(2))
@@ -40,7 +40,7 @@ def test_every_enabled_node_has_the_trait(cloud):
     assert is_trait_of_all_nodes(cloud)
 
 
-def test_disabled_nodes_are_ignored(cloud):
+def test_disabled_nodes_may_lack_a_trait_of_all_nodes(cloud):
     cloud.write(lambda connection: disable_service(connection, "cn2", "fan"))
     assert is_trait_of_all_nodes(cloud)
     cloud.write(lambda connection: disable_service(connection, "cn1", "fan"))

@@ -52,7 +52,7 @@ def test_all_fields_of_an_instance_are_stored(database):
     assert read_instance(database) == replace(recorded, created_at=NOW, updated_at=NOW)
 
 
-def test_metadata_are_read_once_for_all_instances_and_only_on_use(database):
+def test_metadata_of_all_instances_are_read_by_one_query_when_first_used(database):
     numbers = range(1, 31)
     new = [build_instance(number, metadata={"n": str(number)}) for number in numbers]
     database.write(lambda connection: instances.record(connection, new, NOW, with_metadata=True))
@@ -68,7 +68,7 @@ def test_metadata_are_read_once_for_all_instances_and_only_on_use(database):
     assert len(statements) == before + 1
 
 
-def test_record_without_metadata_keeps_them(database):
+def test_instance_record_without_metadata_keeps_the_stored_metadata(database):
     new = [build_instance(metadata={"a": "b"}, system_metadata={"c": None})]
     database.write(lambda connection: instances.record(connection, new, NOW, with_metadata=True))
     record_instances(database, build_instance(host="cn2"), now=LATER)
@@ -78,7 +78,7 @@ def test_record_without_metadata_keeps_them(database):
         assert reader.of(node_uuid(2)) == ({}, {})
 
 
-def test_update_keeps_creation_time_and_decision(database):
+def test_update_of_an_instance_keeps_creation_time_and_decision(database):
     record_instances(database, build_instance(decision_uuid=node_uuid(8), vm_state="building"))
     record_instances(database, build_instance(host="cn2"), now=LATER)
     found = read_instance(database)
@@ -105,10 +105,10 @@ def test_instances_are_sorted_by_host_and_uuid(database):
 def test_removed_instances_are_not_found(database):
     record_instances(database, build_instance(1), build_instance(2))
 
-    def remove(connection):
+    def remove_two_instances(connection):
         return instances.remove(connection, [node_uuid(1), node_uuid(3)])
 
-    assert database.write(remove) == 1
+    assert database.write(remove_two_instances) == 1
     with pytest.raises(NotFound):
         read_instance(database, 1)
     assert read_instance(database, 2)
@@ -131,7 +131,7 @@ def test_status_filters_match_displayed_status(database):
     ]
     record_instances(database, *records)
 
-    def uuids(**filters):
+    def search_server_uuids(**filters):
         with database.read() as connection:
             return {found.uuid for found in search_servers(connection, ServersWanted(**filters))}
 
@@ -139,7 +139,7 @@ def test_status_filters_match_displayed_status(database):
     assert UNKNOWN in statuses
     for status in statuses:
         expected = {r.uuid for r in records if status_of(r.vm_state, r.task_state) == status}
-        assert uuids(statuses=frozenset({status})) == expected, status
+        assert search_server_uuids(statuses=frozenset({status})) == expected, status
     for number in {0, *POWER_STATES.values()}:
         expected = {record.uuid for record in records if power_state_of(record.vm_state) == number}
-        assert uuids(power_state=number) == expected, number
+        assert search_server_uuids(power_state=number) == expected, number

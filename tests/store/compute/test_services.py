@@ -52,12 +52,12 @@ def test_later_heartbeat_keeps_operator_settings(database):
 def test_enabled_service_has_no_reason_and_is_down_if_forced(database):
     number = record_heartbeats(database, {"cn1": NOW})["cn1"].id
 
-    def change(connection):
+    def change_service(connection):
         for disabled in (True, False):
             services.set_disabled(connection, [number], disabled=disabled, reason="broken fan")
         services.set_forced_down(connection, [number], forced_down=True)
 
-    database.write(change)
+    database.write(change_service)
     service = services_by_host(database, "cn1")["cn1"]
     assert (service.disabled, service.disabled_reason) == (False, None)
     assert not service.is_up(NOW, 60)

@@ -55,15 +55,15 @@ def read_allocations(database, *consumers):
         }
 
 
-def consumer_of(database, uuid):
+def read_consumer(database, uuid):
     return run_query(database, allocations.of_consumers, [uuid])[0].consumer
 
 
-def generation_of(database, provider):
+def read_generation(database, provider):
     return run_query(database, resource_providers.by_uuid, provider).generation
 
 
-def stored_consumers(database):
+def list_stored_consumers(database):
     with database.read() as connection:
         return set(connection.scalars(select(tables.consumers.c.uuid)))
 
@@ -83,15 +83,15 @@ def test_replace_sets_owner_type_and_generations(database):
     provider = make_provider(database, VCPU=8)
     first = vcpu_claim(provider, 2, consumer_type="INSTANCE")
     replace_allocations(database, first)
-    stored = consumer_of(database, first.consumer)
+    stored = read_consumer(database, first.consumer)
     assert (stored.generation, stored.project_id, stored.user_id) == (1, "project", "user")
     assert stored.consumer_type == "INSTANCE"
     other = {"project_id": "other", "user_id": "somebody"}
     replace_allocations(database, build_claim(first.consumer, 1, other, on={provider: {"VCPU": 1}}))
-    changed = consumer_of(database, first.consumer)
+    changed = read_consumer(database, first.consumer)
     assert (changed.generation, changed.project_id, changed.user_id) == (2, "other", "somebody")
     assert changed.consumer_type == "INSTANCE", "a claim without a type keeps the type"
-    assert generation_of(database, provider) == 2
+    assert read_generation(database, provider) == 2
 
 
 def test_only_generations_of_released_providers_rise(database):
@@ -99,9 +99,9 @@ def test_only_generations_of_released_providers_rise(database):
     moving = vcpu_claim(old, 1)
     replace_allocations(database, moving)
     replace_allocations(database, vcpu_claim(new, 1, moving.consumer))
-    assert (generation_of(database, old), generation_of(database, new)) == (1, 1)
+    assert (read_generation(database, old), read_generation(database, new)) == (1, 1)
     replace_allocations(database, build_claim(moving.consumer))
-    assert (generation_of(database, old), generation_of(database, new)) == (1, 2)
+    assert (read_generation(database, old), read_generation(database, new)) == (1, 2)
 
 
 def test_consumer_without_allocations_is_deleted(database):
@@ -109,9 +109,9 @@ def test_consumer_without_allocations_is_deleted(database):
     leaving, staying = vcpu_claim(provider, 1), vcpu_claim(provider, 2)
     replace_allocations(database, leaving, staying)
     replace_allocations(database, build_claim(leaving.consumer, 1), build_claim(generation=None))
-    assert stored_consumers(database) == {staying.consumer}
+    assert list_stored_consumers(database) == {staying.consumer}
     replace_allocations(database, vcpu_claim(provider, 1, leaving.consumer, None))
-    assert consumer_of(database, leaving.consumer).generation == 1
+    assert read_consumer(database, leaving.consumer).generation == 1
 
 
 def test_remove_deletes_allocations_and_keeps_provider_generations(database):
@@ -121,12 +121,12 @@ def test_remove_deletes_allocations_and_keeps_provider_generations(database):
     uuids = [first.consumer, str(uuid4())]
     assert database.write(lambda connection: allocations.remove(connection, uuids)) == 1
     assert database.write(lambda connection: allocations.remove(connection, uuids)) == 0
-    assert stored_consumers(database) == {second.consumer}
-    assert generation_of(database, provider) == 1
+    assert list_stored_consumers(database) == {second.consumer}
+    assert read_generation(database, provider) == 1
 
 
 @pytest.mark.parametrize("generation", [None, 0, 2])
-def test_wrong_consumer_generation_is_a_conflict(sqlite_database, generation):
+def test_claim_with_a_wrong_consumer_generation_is_a_conflict(sqlite_database, generation):
     provider = make_provider(sqlite_database, VCPU=8)
     first = vcpu_claim(provider, 1)
     replace_allocations(sqlite_database, first)
@@ -138,7 +138,7 @@ def test_wrong_consumer_generation_is_a_conflict(sqlite_database, generation):
     unknown = build_claim(generation=4, on={str(uuid4()): {"NO_SUCH": 1}})
     with pytest.raises(ConcurrentUpdate, match="expected null but got 4"):
         replace_allocations(sqlite_database, unknown)
-    assert stored_consumers(sqlite_database) == {first.consumer}
+    assert list_stored_consumers(sqlite_database) == {first.consumer}
 
 
 def test_existing_consumer_without_allocations_counts_as_new(database):
@@ -146,7 +146,7 @@ def test_existing_consumer_without_allocations_counts_as_new(database):
     row = {"uuid": uuid, "project_id": 1, "user_id": 1, "generation": 0}
     database.write(lambda connection: connection.execute(insert(tables.consumers), row))
     replace_allocations(database, vcpu_claim(provider, 1, uuid, None))
-    assert consumer_of(database, uuid).generation == 1
+    assert read_consumer(database, uuid).generation == 1
 
 
 @pytest.mark.parametrize(
@@ -178,11 +178,11 @@ def test_claim_exceeding_capacity_is_rejected_entirely(sqlite_database, amounts,
     with pytest.raises(error, match=words):
         replace_allocations(sqlite_database, good, build_claim(on={provider: amounts}))
     assert read_allocations(sqlite_database, good.consumer) == {}
-    assert stored_consumers(sqlite_database) == set()
-    assert generation_of(sqlite_database, provider) == 0
+    assert list_stored_consumers(sqlite_database) == set()
+    assert read_generation(sqlite_database, provider) == 0
 
 
-def test_claims_of_one_write_share_capacity(database):
+def test_claims_written_together_share_the_capacity(database):
     provider = make_provider(database, VCPU=8)
     with pytest.raises(CapacityExceeded, match="10 requested"):
         replace_allocations(database, vcpu_claim(provider, 5), vcpu_claim(provider, 5))
@@ -263,7 +263,9 @@ writes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6)
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_writes_follow_the_capacity_rule(database, first, then, before, after):
+def test_claims_are_written_only_if_the_capacity_rule_allows_them(
+    database, first, then, before, after
+):
     """Compare writes of three consumers and a change of the inventory with a model in Python."""
     provider = make_provider(database, first)
     consumers = [str(uuid4()) for _ in range(3)]

@@ -55,7 +55,7 @@ class Claimant:
         self.results.append((number, error))
 
 
-def claim_each_whole(barrier, which, url, providers):
+def claim_whole_providers(barrier, which, url, providers):
     """Claim each whole provider for a new consumer, in all processes at the same moment."""
     claimant = Claimant(url)
     for number, provider in enumerate(providers):
@@ -64,7 +64,7 @@ def claim_each_whole(barrier, which, url, providers):
     return claimant.results
 
 
-def claim_or_reduce_each(barrier, which, url, providers):
+def claim_or_reduce_providers(barrier, which, url, providers):
     """Claim each whole provider, or reduce it, over its first generation."""
     claimant = Claimant(url)
     for number, uuid in enumerate(providers):
@@ -109,7 +109,7 @@ def move_consumers_at_random(barrier, which, url, providers, writes):
 
 
 @pytest.fixture
-def race(database, database_url, record_property):
+def run_race_of_processes(database, database_url, record_property):
     """Give a function that runs processes, and returns the results of each round."""
 
     def run_race(number, work, *arguments):
@@ -124,31 +124,35 @@ def race(database, database_url, record_property):
 
 
 @pytest.mark.parametrize("claimants", [3, pytest.param(6, marks=pytest.mark.exhaustive)])
-def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(database, race, claimants):
+def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(
+    database, run_race_of_processes, claimants
+):
     providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
-    results = race(claimants, claim_each_whole, providers)
+    results = run_race_of_processes(claimants, claim_whole_providers, providers)
     assert results == [{None: 1, CapacityExceeded: claimants - 1}] * ROUNDS
     assert [used_amounts(database, provider) for provider in providers] == [[8]] * ROUNDS
 
 
-def test_claim_does_not_use_capacity_that_is_removed_at_the_same_moment(database, race):
+def test_claim_does_not_use_capacity_that_is_removed_concurrently(database, run_race_of_processes):
     """Each increments the generation, so a reduction that succeeds is before the claims."""
     providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
-    for results in race(4, claim_or_reduce_each, providers):
+    for results in run_race_of_processes(4, claim_or_reduce_providers, providers):
         assert results[None] == 1
 
 
-def test_one_of_concurrent_creations_of_a_consumer_succeeds(database, race):
+def test_one_of_concurrent_creations_of_a_consumer_succeeds(database, run_race_of_processes):
     provider = make_provider(database, VCPU=1000)
     consumers = [str(uuid4()) for _ in range(ROUNDS)]
-    results = race(3, create_same_consumers, provider, consumers)
+    results = run_race_of_processes(3, create_same_consumers, provider, consumers)
     assert results == [{None: 1, ConcurrentUpdate: 2}] * ROUNDS
     assert used_amounts(database, provider) == [1] * ROUNDS
 
 
-def test_random_concurrent_moves_never_overcommit_or_block(database, race):
+def test_random_concurrent_moves_never_overcommit_or_block(database, run_race_of_processes):
     providers = [make_provider(database, VCPU=8) for _ in range(4)]
-    errors = sum(race(4, move_consumers_at_random, providers, ROUNDS * 2), Counter())
+    errors = sum(
+        run_race_of_processes(4, move_consumers_at_random, providers, ROUNDS * 2), Counter()
+    )
     assert set(errors) <= {None, CapacityExceeded}
     assert errors[None]
     for provider in providers:

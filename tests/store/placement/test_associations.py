@@ -33,12 +33,14 @@ def provider_ids(database):
     return create_provider_ids(database, 3)
 
 
-def generations(database, ids):
+def read_generations(database, ids):
     return list(database.write(partial(resource_providers.lock, ids=ids)).values())
 
 
 @on_both
-def test_member_is_added_and_removed_once(database, provider_ids, associations, name):
+def test_trait_or_aggregate_can_be_added_and_removed_only_once(
+    database, provider_ids, associations, name
+):
     def change(action, ids, now):
         return database.write(lambda connection: action(connection, name, ids, now))
 
@@ -47,16 +49,16 @@ def test_member_is_added_and_removed_once(database, provider_ids, associations, 
     assert change(associations.add, [], NOW) == frozenset()
     assert change(associations.add, [first, 2**31 - 1], NOW) == {first}
     assert change(associations.add, [first, second], LATER) == {second}
-    assert generations(database, provider_ids) == [1, 1, 0]
+    assert read_generations(database, provider_ids) == [1, 1, 0]
     assert change(associations.remove, [second, third], LATER) == {second}
-    assert generations(database, provider_ids) == [1, 2, 0]
+    assert read_generations(database, provider_ids) == [1, 2, 0]
     with database.read() as connection:
         members = associations.by_provider_id(connection)
     assert [name in members.get(number, ()) for number in provider_ids] == [True, False, False]
 
 
 @on_both
-def test_statement_count_is_independent_of_members(database, associations, name):
+def test_statement_count_is_independent_of_providers_with_a_trait(database, associations, name):
     def count_statements(number):
         ids = create_provider_ids(database, number)
         with record_statements(database) as seen:

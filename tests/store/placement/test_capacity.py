@@ -22,7 +22,7 @@ SMALL = st.integers(1, 40)
 
 
 @st.composite
-def inventories_with_usage(draw):
+def draw_inventory_with_usage(draw):
     total = draw(SMALL)
     inventory = Inventory(
         resource_class="VCPU",
@@ -59,7 +59,7 @@ def allocate_vcpus(database, by_uuid):
     database.write(write_rows)
 
 
-def providers_with_capacity(database, amount):
+def find_providers_with_capacity(database, amount):
     """Return the uuids of the providers that have remaining capacity for ``amount``."""
     with database.read() as connection:
         query = ProviderQuery(resources={"VCPU": amount})
@@ -72,7 +72,7 @@ def providers_with_capacity(database, amount):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    st.lists(inventories_with_usage(), min_size=1, max_size=30),
+    st.lists(draw_inventory_with_usage(), min_size=1, max_size=30),
     st.lists(st.integers(1, 120), max_size=5),
 )
 def test_sql_and_python_agree_on_capacity(database, drawn, amounts):
@@ -84,14 +84,14 @@ def test_sql_and_python_agree_on_capacity(database, drawn, amounts):
             for uuid, (inventory, used) in zip(uuids, drawn, strict=True)
             if fits_inventory(inventory, used, amount)
         }
-        assert providers_with_capacity(database, amount) & set(uuids) == expected
+        assert find_providers_with_capacity(database, amount) & set(uuids) == expected
 
 
 @pytest.mark.parametrize(
     ("total", "ratio"), [(10, 1.9), (10, 16.1), (10, 0.7), (10, 4.3), (MAX_INT, 1.0)]
 )
-def test_last_unit_fits_and_no_more(database, total, ratio):
+def test_provider_has_room_for_exactly_its_capacity(database, total, ratio):
     inventory = Inventory(resource_class="VCPU", total=total, allocation_ratio=ratio)
     uuids = set(make_providers(database, [[inventory]]))
-    assert providers_with_capacity(database, inventory.capacity) == uuids
-    assert providers_with_capacity(database, inventory.capacity + 1) == set()
+    assert find_providers_with_capacity(database, inventory.capacity) == uuids
+    assert find_providers_with_capacity(database, inventory.capacity + 1) == set()

@@ -79,7 +79,7 @@ WRITES = {
 }
 
 
-def allocate(connection, *providers):
+def insert_allocations(connection, *providers):
     for provider in providers:
         row = {"resource_provider_id": provider, "consumer_id": str(uuid4()), "used": 1}
         connection.execute(insert(tables.allocations), {**row, "resource_class_id": 0})
@@ -91,13 +91,13 @@ def read_new_changes(database):
     execute_statements(database, *BEFORE)
     copy = ChangeLogCopy(database)
 
-    def read():
+    def follow_changes():
         changes = copy.follow()
         assert copy.equals_tables()
         assert not copy.doubts
         return set(changes.providers) | ({"names"} if changes.names else set())
 
-    return read
+    return follow_changes
 
 
 @pytest.mark.parametrize("statement", WRITES)
@@ -107,7 +107,7 @@ def test_each_statement_logs_its_providers_only(database, read_new_changes, stat
     assert read_new_changes() == set()
 
 
-def test_replaced_row_is_logged(database, read_new_changes):
+def test_row_replaced_by_an_upsert_is_logged(database, read_new_changes):
     """REPLACE of MariaDB and upserts replace rows."""
     if database.url.get_backend_name() == "mysql":
         execute_statements(
@@ -136,19 +136,19 @@ def test_truncated_table_is_reloaded(database, read_new_changes):
 
 def test_only_committed_changes_are_logged(database, read_new_changes):
     with database.writer.connect() as connection:
-        allocate(connection, A)
+        insert_allocations(connection, A)
         assert read_new_changes() == set()
         connection.rollback()
         assert read_new_changes() == set()
-        allocate(connection, B)
+        insert_allocations(connection, B)
         with connection.begin_nested() as savepoint:
-            allocate(connection, A, C)
+            insert_allocations(connection, A, C)
             savepoint.rollback()
         connection.commit()
         assert read_new_changes() == {B}
 
 
-def test_statement_is_one_log_row_on_postgresql(database, read_new_changes):
+def test_write_of_many_rows_is_a_single_log_row_on_postgresql(database, read_new_changes):
     rows = ", ".join(f"({A}, 'many', {number}, 1)" for number in range(1000))
     with database.read() as connection:
         count = select(func.count()).select_from(tables.provider_changes)
@@ -174,7 +174,7 @@ def test_reading_the_log_takes_one_statement(database, read_new_changes):
 
 
 @pytest.fixture
-def clock(monkeypatch):
+def settable_clock(monkeypatch):
     """A settable monotonic clock of the change log."""
     now = [1000.0]
     monkeypatch.setattr(change_log, "monotonic", lambda: now[0])
@@ -204,7 +204,7 @@ def test_lost_log_rows_are_detected_until_they_reappear(database, read_new_chang
         assert change_log.read(connection, position).lacks_rows
 
 
-def test_old_log_rows_are_counted_without_being_read(database, read_new_changes, clock):
+def test_old_log_rows_are_counted_without_being_read(database, read_new_changes, settable_clock):
     with database.read() as connection:
         position = change_log.begin(connection)
         for number in range(5):
@@ -212,16 +212,18 @@ def test_old_log_rows_are_counted_without_being_read(database, read_new_changes,
             changes = change_log.read(connection, position)
             assert changes.providers == {A}
             position = changes.position
-            clock[0] += 1
+            settable_clock[0] += 1
         for _ in range(2):
-            clock[0] += change_log.OVERLAP
+            settable_clock[0] += change_log.OVERLAP
             position = change_log.read(connection, position).position
         assert len(position.rows) == 1
         assert position.count > 5
         assert change_log.read_late_rows(connection, position).position == position
 
 
-def test_reader_starts_after_a_large_transaction(database, read_new_changes, clock, monkeypatch):
+def test_reader_starts_after_a_large_transaction(
+    database, read_new_changes, settable_clock, monkeypatch
+):
     monkeypatch.setattr(change_log, "MAX_ROWS", 6)
     for number in range(20):
         change_allocation(database, number)
@@ -235,15 +237,17 @@ def test_reader_starts_after_a_large_transaction(database, read_new_changes, clo
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_late_rows_are_found_by_id(database, read_new_changes, clock):
+def test_log_rows_that_are_committed_late_are_found_by_id(
+    database, read_new_changes, settable_clock
+):
     with database.read() as connection, database.writer.connect() as long:
         position = change_log.begin(connection)
-        allocate(long, A)
+        insert_allocations(long, A)
         for _ in range(3):
             execute_statements(
                 database, "UPDATE allocations SET used = used + 1 WHERE consumer_id = 'y'"
             )
-            clock[0] += change_log.OVERLAP + 1
+            settable_clock[0] += change_log.OVERLAP + 1
             position = change_log.read(connection, position).position
         assert change_log.read_late_rows(connection, position).providers == set()
         long.commit()
@@ -254,7 +258,7 @@ def test_late_rows_are_found_by_id(database, read_new_changes, clock):
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_long_transaction_of_this_service_is_read_at_once(
+def test_long_transaction_of_this_service_is_read_after_its_commit(
     database_url, read_new_changes, monkeypatch
 ):
     monkeypatch.setattr("placement_sched.db.transaction.LONG_TRANSACTION", 0.0)
@@ -262,7 +266,7 @@ def test_long_transaction_of_this_service_is_read_at_once(
     own.marks_commits = True
     with own.read() as connection:
         position = change_log.begin(connection)
-        own.write(lambda writing: allocate(writing, A))
+        own.write(lambda writing: insert_allocations(writing, A))
         changes = change_log.read(connection, position)
         assert (changes.providers, changes.has_late_rows) == ({A}, True)
     own.dispose()
@@ -276,7 +280,7 @@ def test_late_rows_of_transactions_open_at_start_are_found(database, read_new_ch
             database, "UPDATE sched_provider_changes SET created_at = '2020-01-01 00:00:00'"
         )
     with database.read() as connection, database.writer.connect() as long:
-        allocate(long, A)
+        insert_allocations(long, A)
         for number in range(3):
             execute_statements(
                 database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {B}"
@@ -288,19 +292,21 @@ def test_late_rows_of_transactions_open_at_start_are_found(database, read_new_ch
         assert A in first.providers | late.providers
 
 
-def test_hourly_positions_advance(database, read_new_changes, clock):
+def test_positions_of_the_log_span_little_more_than_an_hour(
+    database, read_new_changes, settable_clock
+):
     with database.read() as connection:
         position = change_log.begin(connection)
         for number in range(40):
             change_allocation(database, number)
-            clock[0] += change_log.LATE_STEP
+            settable_clock[0] += change_log.LATE_STEP
             position = change_log.read(connection, position).position
             assert change_log.read_late_rows(connection, position).position == position
-        spanned = clock[0] - position.points[0][0]
+        spanned = settable_clock[0] - position.points[0][0]
     assert spanned < change_log.LATE_OVERLAP + 2 * change_log.LATE_STEP
 
 
-def test_old_rows_are_deleted_except_the_newest(database, read_new_changes):
+def test_old_log_rows_are_deleted_except_the_newest(database, read_new_changes):
     with database.read() as connection:
         execute_statements(database, "UPDATE allocations SET used = 7")
         position = change_log.begin(connection)

@@ -85,7 +85,7 @@ steps = st.lists(
 
 
 @pytest.fixture(params=[0.0, 3.0], ids=["no overlap", "3 s"])
-def overlap(request, monkeypatch):
+def change_log_overlap(request, monkeypatch):
     """Without an overlap, every row of a transaction that ends later is late."""
     monkeypatch.setattr(change_log, "OVERLAP", request.param)
 
@@ -96,11 +96,11 @@ def overlap(request, monkeypatch):
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_copy_equals_the_tables_after_each_read(database, overlap, steps):
+def test_copy_equals_the_tables_after_each_read_of_the_log(database, change_log_overlap, steps):
     cloud = Cloud(database)
     try:
         for name, *arguments in steps:
-            cloud.step(name, *arguments)
+            cloud.run_step(name, *arguments)
         cloud.finish_writers()
     finally:
         for writer in cloud.writers:
@@ -115,7 +115,7 @@ class Cloud:
         self.prompt, self.late = ChangeLogCopy(database), ChangeLogCopy(database)
         self.writers = [Writer(database) for _ in range(4)]
 
-    def step(self, name, *arguments):
+    def run_step(self, name, *arguments):
         if name == "trim":
             self.trim()
         elif name == "begin":

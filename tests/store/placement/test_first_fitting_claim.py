@@ -10,10 +10,10 @@ from placement_sched.model.provider import ConsumerClaim
 from placement_sched.store.placement import allocations, consumers, resource_providers
 from tests.store.placement.test_allocations import (
     build_claim,
-    generation_of,
+    list_stored_consumers,
     read_allocations,
+    read_generation,
     replace_allocations,
-    stored_consumers,
 )
 from tests.support.providers import NOW, make_provider, make_providers
 from tests.support.statements import record_statements
@@ -21,10 +21,10 @@ from tests.support.statements import record_statements
 pytestmark = pytest.mark.all_databases
 
 
-def vcpu_claim(consumer: str, *amounts: tuple[str, int]) -> ConsumerClaim:
+def vcpu_claim(consumer_uuid: str, *amounts: tuple[str, int]) -> ConsumerClaim:
     """Return a new consumer's claim of VCPU by provider."""
     resources = {provider: {"VCPU": amount} for provider, amount in amounts}
-    return build_claim(consumer, None, on=resources)
+    return build_claim(consumer_uuid, None, on=resources)
 
 
 def write_first_fitting_claim(database, *claims) -> int:
@@ -44,79 +44,87 @@ def full_provider(database) -> str:
 
 
 @pytest.fixture
-def consumer() -> str:
+def consumer_uuid() -> str:
     return str(uuid4())
 
 
-def test_first_fitting_claim_is_written(database, full_provider, consumer):
+def test_first_fitting_claim_is_written(database, full_provider, consumer_uuid):
     """Other candidates may have become full, lack the class, or be deleted."""
     small, disk = make_provider(database, VCPU=1), make_provider(database, DISK_GB=10)
     free, last = make_provider(database, VCPU=4), make_provider(database, VCPU=4)
-    before = {uuid: generation_of(database, uuid) for uuid in (full_provider, free, last)}
+    before = {uuid: read_generation(database, uuid) for uuid in (full_provider, free, last)}
     uuids = [full_provider, small, disk, str(uuid4()), free, last]
-    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in uuids]
+    claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in uuids]
     assert write_first_fitting_claim(database, *claims) == 4
-    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
-    after = {uuid: generation_of(database, uuid) for uuid in before}
+    assert read_allocations(database, consumer_uuid) == {(consumer_uuid, free, "VCPU"): 2}
+    after = {uuid: read_generation(database, uuid) for uuid in before}
     assert after == {**before, free: before[free] + 1}
-    again = [build_claim(consumer, 1, on={uuid: {"VCPU": 2}}) for uuid in (last, full_provider)]
+    again = [
+        build_claim(consumer_uuid, 1, on={uuid: {"VCPU": 2}}) for uuid in (last, full_provider)
+    ]
     assert write_first_fitting_claim(database, *again) == 0
-    assert read_allocations(database, consumer) == {(consumer, last, "VCPU"): 2}
+    assert read_allocations(database, consumer_uuid) == {(consumer_uuid, last, "VCPU"): 2}
 
 
-def test_nothing_is_written_without_capacity(database, full_provider, consumer):
+def test_no_claim_is_written_without_capacity(database, full_provider, consumer_uuid):
     small = make_provider(database, VCPU=1)
-    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full_provider, small)]
+    claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full_provider, small)]
     with pytest.raises(CapacityExceeded, match=full_provider):
         write_first_fitting_claim(database, *claims)
-    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (str(uuid4()), small)]
+    claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (str(uuid4()), small)]
     with pytest.raises(Invalid, match="does not exist"):
         write_first_fitting_claim(database, *claims)
-    assert read_allocations(database, consumer) == {}
-    assert consumer not in stored_consumers(database)
+    assert read_allocations(database, consumer_uuid) == {}
+    assert consumer_uuid not in list_stored_consumers(database)
 
 
-def test_provider_with_a_lower_id_is_locked(database, consumer):
+def test_full_provider_with_a_lower_id_is_also_locked(database, consumer_uuid):
     free, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
-    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full, full, free)]
+    claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full, full, free)]
     assert write_first_fitting_claim(database, *claims) == 2
-    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
+    assert read_allocations(database, consumer_uuid) == {(consumer_uuid, free, "VCPU"): 2}
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_locked_provider_with_a_lower_id_is_skipped(database, consumer):
+def test_locked_provider_with_a_lower_id_is_skipped(database, consumer_uuid):
     """A wait for it could be a deadlock. SQLite has a single writer at a time."""
     taken, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
     free = make_provider(database, VCPU=4)
     with database.writer.begin() as other:
         (number,) = consumers.ids_of(other, {consumers.PROVIDER: [taken]}).values()
         assert resource_providers.lock(other, [number])
-        claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full, taken, free)]
+        claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full, taken, free)]
         assert write_first_fitting_claim(database, *claims) == 2
-    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
+    assert read_allocations(database, consumer_uuid) == {(consumer_uuid, free, "VCPU"): 2}
 
 
-def test_already_locked_provider_can_be_used_by_the_next_claim(database, full_provider, consumer):
+def test_already_locked_provider_can_be_used_by_the_next_claim(
+    database, full_provider, consumer_uuid
+):
     """Several hosts may share a provider, such as a disk."""
     shared = make_provider(database, VCPU=4)
     free = make_provider(database, VCPU=4)
     first, other = (
-        vcpu_claim(consumer, (full_provider, 2), (shared, 1)),
-        vcpu_claim(consumer, (shared, 1), (free, 2)),
+        vcpu_claim(consumer_uuid, (full_provider, 2), (shared, 1)),
+        vcpu_claim(consumer_uuid, (shared, 1), (free, 2)),
     )
     assert write_first_fitting_claim(database, first, other) == 1
-    assert read_allocations(database, consumer) == {
-        (consumer, shared, "VCPU"): 1,
-        (consumer, free, "VCPU"): 2,
+    assert read_allocations(database, consumer_uuid) == {
+        (consumer_uuid, shared, "VCPU"): 1,
+        (consumer_uuid, free, "VCPU"): 2,
     }
 
 
-def test_own_allocations_count_as_free_capacity(database, full_provider, consumer):
+def test_own_allocations_of_the_consumer_count_as_free_capacity(
+    database, full_provider, consumer_uuid
+):
     own = make_provider(database, VCPU=4)
-    replace_allocations(database, vcpu_claim(consumer, (own, 3)))
-    claims = [build_claim(consumer, 1, on={uuid: {"VCPU": 4}}) for uuid in (full_provider, own)]
+    replace_allocations(database, vcpu_claim(consumer_uuid, (own, 3)))
+    claims = [
+        build_claim(consumer_uuid, 1, on={uuid: {"VCPU": 4}}) for uuid in (full_provider, own)
+    ]
     assert write_first_fitting_claim(database, *claims) == 1
-    assert read_allocations(database, consumer) == {(consumer, own, "VCPU"): 4}
+    assert read_allocations(database, consumer_uuid) == {(consumer_uuid, own, "VCPU"): 4}
 
 
 def test_statement_count_is_independent_of_skipped_hosts(database, full_provider):

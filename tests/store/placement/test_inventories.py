@@ -21,7 +21,7 @@ VCPU = Inventory(resource_class="VCPU", total=8, allocation_ratio=4.0)
 DISK = Inventory(resource_class="DISK_GB", total=100)
 
 
-def provider_of(database, uuid):
+def read_provider(database, uuid):
     return run_query(database, resource_providers.by_uuid, uuid)
 
 
@@ -32,7 +32,7 @@ def read_inventories(database, uuid):
         return inventories.by_provider_id(connection, [provider.id])[provider.id]
 
 
-def inventory_times(database, uuid):
+def read_inventory_times(database, uuid):
     """Return the times of creation and update of a provider's inventories by class."""
     with database.read() as connection:
         _, found = inventories.by_provider_uuid(connection, uuid)
@@ -48,7 +48,7 @@ def replace_inventories(database, by_uuid):
     return {uuid for uuid in by_uuid if found[uuid].id in changed}
 
 
-def test_differing_inventories_are_written_and_returned(database):
+def test_providers_with_changed_inventories_are_written_and_returned(database):
     new, old, same = make_providers(database, [[], [VCPU, DISK], [VCPU]])
     more = replace(VCPU, total=16)
     assert replace_inventories(database, {new: [VCPU], old: [more], same: [VCPU]}) == {new, old}
@@ -80,32 +80,40 @@ def test_statement_count_is_independent_of_providers(database):
 def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
     same = replace(VCPU, allocation_ratio=ratio)
     uuid, other = make_providers(database, [[same, DISK], [same]])
-    provider = provider_of(database, uuid)
+    provider = read_provider(database, uuid)
     database.write(
         lambda connection: inventories.put(connection, {provider.id: [same, *more]}, LATER)
     )
     new = dict.fromkeys((inventory.resource_class for inventory in more), (LATER, LATER))
-    assert inventory_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, NOW), **new}
+    assert read_inventory_times(database, uuid) == {
+        "VCPU": (NOW, NOW),
+        "DISK_GB": (NOW, NOW),
+        **new,
+    }
     changed = [same, replace(DISK, total=99), *more]
     database.write(lambda connection: inventories.replace(connection, provider, changed, LATER))
-    assert inventory_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, LATER), **new}
-    assert inventory_times(database, other) == {"VCPU": (NOW, NOW)}
+    assert read_inventory_times(database, uuid) == {
+        "VCPU": (NOW, NOW),
+        "DISK_GB": (NOW, LATER),
+        **new,
+    }
+    assert read_inventory_times(database, other) == {"VCPU": (NOW, NOW)}
 
 
 def test_inventory_in_use_can_shrink_but_not_be_removed(database):
     uuid = make_provider(database, VCPU, DISK)
-    provider, memory = provider_of(database, uuid), Inventory(resource_class="MEMORY_MB", total=1)
+    provider, memory = read_provider(database, uuid), Inventory(resource_class="MEMORY_MB", total=1)
     small = replace(VCPU, total=1)
 
-    def replace_all(*wanted):
+    def replace_provider_inventories(*wanted):
         database.write(lambda connection: inventories.replace(connection, provider, wanted, NOW))
 
     allocate_vcpus(database, {uuid: 30})
     with pytest.raises(InUse, match=f"'VCPU' on resource provider '{uuid}' in use") as rejection:
-        replace_all(memory)
+        replace_provider_inventories(memory)
     assert rejection.value.code == "placement.inventory.inuse"
     assert read_inventories(database, uuid) == {"VCPU": VCPU, "DISK_GB": DISK}
-    replace_all(small, memory)
+    replace_provider_inventories(small, memory)
     assert read_inventories(database, uuid) == {"VCPU": small, "MEMORY_MB": memory}
 
 
@@ -120,11 +128,11 @@ def test_inventories_are_removed_from_providers_having_them(database):
         assert set(read_inventories(database, uuid)) == {"DISK_GB"}
 
 
-def test_equal_removals_take_one_statement(database):
+def test_removal_of_the_same_classes_of_several_providers_takes_one_statement(database):
     counts = []
     for names in (["VCPU"], ["VCPU", "MEMORY_MB", "DISK_GB", "PCPU"]):
         amounts = dict.fromkeys(names, 8)
-        numbers = [provider_of(database, make_provider(database, **amounts)).id for _ in range(3)]
+        numbers = [read_provider(database, make_provider(database, **amounts)).id for _ in range(3)]
         with record_statements(database) as statements:
             names_by_id = dict.fromkeys(numbers, names)
             changed = database.write(partial(inventories.remove, names_by_provider_id=names_by_id))

@@ -65,7 +65,7 @@ def test_dozens_of_required_sets_are_evaluated_row_by_row(cloud, size):
         assert words["CASE"] >= len(sets) - provider_search.MAX_PLANNED
 
 
-def test_statement_is_equal_for_two_or_dozens_forbidden(cloud):
+def test_statement_is_equal_for_two_or_dozens_of_forbidden_traits(cloud):
     database, full = cloud
     queries = [
         [{"traits": TraitTerms(forbidden=frozenset(TRAITS[:most]))} for most in (2, 60)],

@@ -25,7 +25,7 @@ def remove_provider(database, provider):
     database.write(lambda connection: provider_trees.remove(connection, provider.uuid))
 
 
-def test_subtree_moves_with_its_root(database):
+def test_move_of_a_provider_moves_its_subtree(database):
     here, there = create_provider(database, "here"), create_provider(database, "there")
     child = create_provider(database, "child", here.uuid)
     grandchild = create_provider(database, "grandchild", child.uuid)
@@ -64,21 +64,21 @@ def test_move_that_makes_a_loop_is_rejected(database):
             move_provider(database, tree[0], parent)
 
 
-def test_concurrent_moves_make_no_loop(database):
+def test_concurrent_moves_of_providers_make_no_loop(database):
     first, second = create_provider(database, "one"), create_provider(database, "two")
 
-    def attempt(pair):
+    def attempt_move(pair):
         with suppress(Invalid, ConcurrentUpdate):
             move_provider(database, *pair)
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(attempt, [(first, second), (second, first)] * 3))
+        list(pool.map(attempt_move, [(first, second), (second, first)] * 3))
     parents = {read_provider(database, each).parent_uuid for each in (first, second)}
     assert len(parents) == 2
     assert None in parents
 
 
-def test_only_roots_move_before_1_37(database):
+def test_only_root_providers_can_be_moved_before_1_37(database):
     here, there = create_provider(database, "here"), create_provider(database, "there")
     child = create_provider(database, "child", here.uuid)
     with pytest.raises(Invalid, match="re-parenting"):

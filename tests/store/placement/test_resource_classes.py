@@ -19,7 +19,7 @@ def add_class(database, name):
     database.write(lambda connection: resource_classes.add(connection, name, NOW))
 
 
-def class_ids(database, *names):
+def read_class_ids(database, *names):
     return run_query(database, resource_classes.ids_by_name, names)
 
 
@@ -35,7 +35,9 @@ def test_concurrently_created_classes_have_consecutive_ids_from_10000(database):
     names = [f"CUSTOM_{letter}" for letter in "ABCDEFGH"]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda name: add_class(database, name), names))
-    assert sorted(class_ids(database, *names, "CUSTOM_X").values()) == list(range(10000, 10008))
+    assert sorted(read_class_ids(database, *names, "CUSTOM_X").values()) == list(
+        range(10000, 10008)
+    )
     with pytest.raises(Duplicate, match="CUSTOM_A"):
         add_class(database, "CUSTOM_A")
 
@@ -51,7 +53,7 @@ def test_class_is_renamed_to_an_unused_name(database):
     with pytest.raises(Duplicate, match="CUSTOM_B"):
         database.write(lambda connection: rename(connection, "CUSTOM_B"))
     database.write(lambda connection: rename(connection, "CUSTOM_C"))
-    assert class_ids(database, "CUSTOM_A", "CUSTOM_C") == {"CUSTOM_C": 10000}
+    assert read_class_ids(database, "CUSTOM_A", "CUSTOM_C") == {"CUSTOM_C": 10000}
 
 
 def test_class_in_use_is_not_deleted(database):

@@ -40,7 +40,7 @@ def move_provider(database, provider, parent, *, anywhere=True):
 
 
 @pytest.mark.parametrize("is_made", [True, False], ids=["create", "move"])
-def test_parent_recreated_before_its_lock_is_not_found(database, monkeypatch, is_made):
+def test_parent_that_is_recreated_before_it_is_locked_is_not_found(database, monkeypatch, is_made):
     root, other = create_provider(database, "root"), create_provider(database, "other")
     parent = create_provider(database, "parent", root.uuid)
     lock = resource_providers.lock
@@ -93,7 +93,7 @@ def test_duplicate_name_or_uuid_is_named_in_the_error(database, taken):
     assert read_provider(database, new).name == "new"
 
 
-def test_lock_returns_generations_of_existing_providers(database):
+def test_locking_providers_returns_the_generations_of_those_that_exist(database):
     one, two = create_provider(database, "one"), create_provider(database, "two")
 
     def write_rows(connection):
@@ -104,7 +104,7 @@ def test_lock_returns_generations_of_existing_providers(database):
     assert read_provider(database, two).updated_at == LATER
 
 
-def test_provider_is_found_by_any_uuid_spelling(database):
+def test_provider_is_found_by_a_uuid_in_any_format(database):
     provider = create_provider(database, "one")
     create_provider(database, "another")
     own = provider.uuid
