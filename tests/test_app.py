@@ -12,20 +12,20 @@ PUBLIC = ["/placement", "/compute", "/compute/v2.1", "/image", "/image/versions"
 
 
 @pytest.fixture
-def without_database(tmp_path):
+def app_without_database(tmp_path):
     application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
     yield TestApp(application)
     application.close()
 
 
 @pytest.mark.parametrize("path", PUBLIC)
-def test_version_documents_need_no_database(without_database, path):
-    assert without_database.get(path).status_int in {200, 300}
+def test_version_documents_need_no_database(app_without_database, path):
+    assert app_without_database.get(path).status_int in {200, 300}
 
 
-def test_unavailable_database_is_503_with_retry_after(without_database):
+def test_unavailable_database_is_503_with_retry_after(app_without_database):
     headers = {"X-Auth-Token": "admin"}
-    answer = without_database.get("/placement/traits", headers=headers, status=503)
+    answer = app_without_database.get("/placement/traits", headers=headers, status=503)
     assert answer.headers["Retry-After"] == "1"
 
 

@@ -24,46 +24,54 @@ def app(sqlite_app):
     return sqlite_app
 
 
-def post(app, path, body):
+def send_body(app, path, body):
     """Send a body, and return status and text of the response."""
     answer = app.post_json(f"{SCHEDULER}/{path}", body, headers=HEADERS, expect_errors=True)
     return answer.status_int, answer.text
 
 
-def names(count):
+def build_names(count):
     return [f"n{number}" for number in range(count)]
 
 
-def members(count):
-    uuids = [uuid_of(name) for name in names(count)]
+def build_group_with_members(count):
+    uuids = [uuid_of(name) for name in build_names(count)]
     return {"instance_group": {"policy": "affinity", "members": uuids}}
 
 
-def properties(count):
-    image = {"id": uuid_of("image"), "properties": dict.fromkeys(names(count), "v")}
+def build_image_with_properties(count):
+    image = {"id": uuid_of("image"), "properties": dict.fromkeys(build_names(count), "v")}
     return {"image": image}
 
 
 SMALL = flavor(memory_mb=16, root_gb=0)
 
 
-def hints(hint, number):
-    return {"scheduler_hints": {hint: names(number)}}
+def build_hints(hint, number):
+    return {"scheduler_hints": {hint: build_names(number)}}
 
 
 @pytest.mark.parametrize(
     ("fields", "limit", "unit", "path"),
     [
-        (lambda n: {"ignore_hosts": names(n)}, 10_000, "items", "ignore_hosts"),
-        (lambda n: {"force_hosts": [*names(n - 1), "cn1"]}, 10_000, "items", "force_hosts"),
-        (lambda n: {"force_nodes": [*names(n - 1), "cn1"]}, 10_000, "items", "force_nodes"),
-        (members, 10_000, "items", "instance_group.members"),
+        (lambda n: {"ignore_hosts": build_names(n)}, 10_000, "items", "ignore_hosts"),
+        (lambda n: {"force_hosts": [*build_names(n - 1), "cn1"]}, 10_000, "items", "force_hosts"),
+        (lambda n: {"force_nodes": [*build_names(n - 1), "cn1"]}, 10_000, "items", "force_nodes"),
+        (build_group_with_members, 10_000, "items", "instance_group.members"),
         (lambda n: {"retry": {"hosts": [["a", "b"]] * n}}, 10_000, "items", "retry.hosts"),
-        (lambda n: hints("same_host", n), 10_000, "items", "scheduler_hints.same_host"),
-        (lambda n: hints("different_host", n), 10_000, "items", "scheduler_hints.different_host"),
-        (properties, 1000, "properties", "image.properties"),
+        (lambda n: build_hints("same_host", n), 10_000, "items", "scheduler_hints.same_host"),
         (
-            lambda n: {"instance_uuids": [uuid_of(name) for name in names(n)], "flavor": SMALL},
+            lambda n: build_hints("different_host", n),
+            10_000,
+            "items",
+            "scheduler_hints.different_host",
+        ),
+        (build_image_with_properties, 1000, "properties", "image.properties"),
+        (
+            lambda n: {
+                "instance_uuids": [uuid_of(name) for name in build_names(n)],
+                "flavor": SMALL,
+            },
             1000,
             "items",
             "instance_uuids",
@@ -71,23 +79,25 @@ def hints(hint, number):
     ],
 )
 def test_list_in_a_request_is_limited(app, fields, limit, unit, path):
-    assert post(app, "explain", {"request_spec": spec(**fields(limit))})[0] == 200
-    status, text = post(app, "explain", {"request_spec": spec(**fields(limit + 1))})
+    assert send_body(app, "explain", {"request_spec": spec(**fields(limit))})[0] == 200
+    status, text = send_body(app, "explain", {"request_spec": spec(**fields(limit + 1))})
     assert status == 400
     assert f"at most {limit} {unit} (at $.request_spec.{path})" in text
 
 
 def test_request_is_for_at_most_1000_instances(app):
     request = {**spec(flavor=SMALL), "instance_uuids": None}
-    assert post(app, "explain", {"request_spec": {**request, "num_instances": 1000}})[0] == 200
-    status, text = post(app, "explain", {"request_spec": {**request, "num_instances": 1001}})
+    assert send_body(app, "explain", {"request_spec": {**request, "num_instances": 1000}})[0] == 200
+    status, text = send_body(app, "explain", {"request_spec": {**request, "num_instances": 1001}})
     assert status == 400
     assert "1001 is greater than the maximum of 1000 (at $.request_spec.num_instances)" in text
 
 
 def test_explanation_has_at_most_10000_hosts(app):
-    assert post(app, "explain", {"request_spec": spec(), "hosts": names(10_000)})[0] == 200
-    status, text = post(app, "explain", {"request_spec": spec(), "hosts": names(10_001)})
+    assert (
+        send_body(app, "explain", {"request_spec": spec(), "hosts": build_names(10_000)})[0] == 200
+    )
+    status, text = send_body(app, "explain", {"request_spec": spec(), "hosts": build_names(10_001)})
     assert status == 400
     assert "at most 10000 items (at $.hosts)" in text
 
@@ -98,70 +108,73 @@ def test_explanation_has_at_most_10000_hosts(app):
 )
 def test_overridden_option_has_at_most_1000_entries(app, route, body):
     option = "filter_scheduler.isolated_hosts"
-    assert post(app, route, {**body, "overrides": {option: names(1000)}})[0] == 200
-    status, text = post(app, route, {**body, "overrides": {option: names(1001)}})
+    assert send_body(app, route, {**body, "overrides": {option: build_names(1000)}})[0] == 200
+    status, text = send_body(app, route, {**body, "overrides": {option: build_names(1001)}})
     assert status == 400
     assert f"at most 1000 items (at $.overrides['{option}'])" in text
 
 
 @pytest.mark.parametrize(("length", "entry"), [(16_384, None), (1024, [])])
 def test_text_of_an_overridden_option_is_limited(app, length, entry):
-    def answer(text):
+    def explain_with_overridden_text(text):
         value = text if entry is None else [*entry, text]
         overrides = {"filter_scheduler.isolated_hosts": value}
-        return post(app, "explain", {"request_spec": spec(), "overrides": overrides})
+        return send_body(app, "explain", {"request_spec": spec(), "overrides": overrides})
 
-    assert answer("x" * length)[0] == 200
-    status, text = answer("x" * (length + 1))
+    assert explain_with_overridden_text("x" * length)[0] == 200
+    status, text = explain_with_overridden_text("x" * (length + 1))
     assert status == 400
     assert "$.overrides" in text
 
 
 def test_capacity_request_has_at_most_25_flavors(app):
     body = {"request_spec": {}, "flavors": [flavor(name=f"f{n}") for n in range(25)]}
-    assert post(app, "capacity", body)[0] == 200
+    assert send_body(app, "capacity", body)[0] == 200
     body["flavors"].append(flavor(name="more"))
-    status, text = post(app, "capacity", body)
+    status, text = send_body(app, "capacity", body)
     assert status == 400
     assert "is too long; at most 25 items (at $.flavors)" in text
 
 
 def test_plan_has_at_most_25_flavors(app):
     # No flavor is stored, so a list within the limit is rejected for that reason.
-    assert "'f0'" in post(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(25)]})[1]
-    status, text = post(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(26)]})
+    assert (
+        "'f0'"
+        in send_body(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(25)]})[1]
+    )
+    status, text = send_body(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(26)]})
     assert status == 400
     assert "is too long; at most 25 items (at $.flavors)" in text
 
 
 def test_request_has_at_most_2000_reports(app):
     # A list within the limit is rejected because its reports are empty.
-    assert "items" not in post(app, "compute_nodes", [{}] * 2000)[1]
-    status, text = post(app, "compute_nodes", [{}] * 2001)
+    assert "items" not in send_body(app, "compute_nodes", [{}] * 2000)[1]
+    status, text = send_body(app, "compute_nodes", [{}] * 2001)
     assert status == 400
     assert "at most 2000 items (at $)" in text
 
 
 def test_depth_of_a_body_is_limited(app):
-    def nested(depth):
+    def send_nested_body(depth):
         text = b'{"a":' * depth + b"1" + b"}" * depth
         path = f"{SCHEDULER}/explain"
         headers = {**HEADERS, "Content-Type": "application/json"}
         return app.request(path, method="POST", body=text, headers=headers, status=400).text
 
-    assert "nested" not in nested(MAX_JSON_DEPTH)
-    assert f"nested more than {MAX_JSON_DEPTH} deep" in nested(MAX_JSON_DEPTH + 1)
+    assert "nested" not in send_nested_body(MAX_JSON_DEPTH)
+    assert f"nested more than {MAX_JSON_DEPTH} deep" in send_nested_body(MAX_JSON_DEPTH + 1)
 
 
 def test_number_of_values_in_a_body_is_limited(app):
-    def values(count, status):
+    def send_list_of_values(count, status):
         text = b"[" + b",".join([b"1"] * count) + b"]"  # the list is a value, but 1 has no comma
         path, headers = f"{SCHEDULER}/explain", {**HEADERS, "Content-Type": "application/json"}
         return app.request(path, method="POST", body=text, headers=headers, status=status).text
 
-    assert f"at most {MAX_JSON_VALUES}" not in values(MAX_JSON_VALUES, 400)
+    assert f"at most {MAX_JSON_VALUES}" not in send_list_of_values(MAX_JSON_VALUES, 400)
     words = f"has {MAX_JSON_VALUES + 1} values, but at most {MAX_JSON_VALUES} are allowed."
-    assert words in values(MAX_JSON_VALUES + 1, 413)
+    assert words in send_list_of_values(MAX_JSON_VALUES + 1, 413)
 
 
 def test_flavor_that_is_repeated_is_counted_once(app, monkeypatch):
@@ -171,7 +184,9 @@ def test_flavor_that_is_repeated_is_counted_once(app, monkeypatch):
         report_module, "count_capacity", lambda *a, **k: counted.append(1) or count(*a, **k)
     )
     same = [flavor(name="same")] * 3 + [flavor(name="other")]
-    found = json.loads(post(app, "capacity", {"request_spec": {}, "flavors": same})[1])["flavors"]
+    found = json.loads(send_body(app, "capacity", {"request_spec": {}, "flavors": same})[1])[
+        "flavors"
+    ]
     assert [each["flavor"] for each in found] == ["same", "same", "same", "other"]
     assert found[0] == found[1] == found[2]
     assert len(counted) == 2
@@ -184,14 +199,14 @@ def test_at_most_ten_unknown_zones_are_compared_with_existing_zones(
     seen = []
     nearest = by_zone.nearest
     monkeypatch.setattr(by_zone, "nearest", lambda *a: seen.append(a[0]) or nearest(*a))
-    zones = ",".join(names(number))
-    status, text = post(app, "explain", {"request_spec": spec(availability_zone=zones)})
+    zones = ",".join(build_names(number))
+    status, text = send_body(app, "explain", {"request_spec": spec(availability_zone=zones)})
     assert status == 200
     assert "no aggregate has the availability zone" in text
     assert len(seen) == compared
 
 
-def test_repeated_same_subtree_is_evaluated_once(app, monkeypatch):
+def test_repeated_same_subtree_condition_is_evaluated_once(app, monkeypatch):
     queries = []
     make = params.CandidatesQuery
     monkeypatch.setattr(
@@ -226,7 +241,7 @@ def test_name_longer_than_any_stored_name_matches_nothing(app, path, status, bod
     assert body in (None, answer.json)
 
 
-def test_part_longer_than_any_stored_name_matches_nothing(app):
+def test_search_text_longer_than_any_stored_name_matches_no_hypervisor(app):
     path = f"{COMPUTE}/os-hypervisors/{LONG}/search"
     headers = {**HEADERS, "OpenStack-API-Version": "compute 2.1"}
     assert "No hypervisor matching" in app.get(path, headers=headers, status=404).text

@@ -40,13 +40,13 @@ every_application = pytest.mark.parametrize("application", ["application", "plac
 DATABASE = "[placement_database]\nconnection = sqlite:///placement_sched.db\n"
 
 
-def lines_of(server: Server) -> list[str]:
+def read_own_log_lines(server: Server) -> list[str]:
     """Return the log lines of our application when a server has ended."""
     server.process.wait(timeout=PATIENCE)
     return [line for line in server.log.read_text().splitlines() if "placement_sched" in line]
 
 
-def shows_a_traceback(running: Server, server: str) -> bool:
+def has_traceback_in_log(running: Server, server: str) -> bool:
     """Return whether the log shows a traceback.
 
     Only tracebacks of this package count for gunicorn with several workers. Its master may print a
@@ -59,11 +59,13 @@ def shows_a_traceback(running: Server, server: str) -> bool:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def start_wsgi_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Give a function that starts a server in an empty folder with these variables."""
     with ExitStack() as stack:
 
-        def start(server: str, application: str = "application", **variables: str) -> Server:
+        def start_wsgi_server(
+            server: str, application: str = "application", **variables: str
+        ) -> Server:
             program, *arguments = SERVERS[server]
             name = f"placement_sched.wsgi:{application}"
             command = [BIN / program, *(word.replace("{application}", name) for word in arguments)]
@@ -77,11 +79,11 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
                 )
             )
 
-        yield start
+        yield start_wsgi_server
 
 
-def flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command ``flask`` with our application, without a configuration."""
+def run_flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command ``run_flask`` with our application, without a configuration."""
     return subprocess.run(
         [BIN / "flask", "--app", "placement_sched.wsgi", *arguments],
         cwd=folder,
@@ -95,13 +97,13 @@ def flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("command", [("run", "--port", "0"), ("shell",)], ids=" ".join)
 def test_flask_does_not_serve_without_a_configured_strategy(tmp_path, command):
-    done = flask(tmp_path, *command)
+    done = run_flask(tmp_path, *command)
     assert done.returncode != 0
     assert done.stderr.startswith("placement_sched.wsgi: refusing to serve: ")
 
 
 def test_flask_lists_every_route(tmp_path):
-    done = flask(tmp_path, "routes", "--all-methods")
+    done = run_flask(tmp_path, "routes", "--all-methods")
     assert (done.returncode, done.stderr) == (0, "")
     assert not (tmp_path / "placement_sched.db").exists()
     rows = [line.split() for line in done.stdout.splitlines()[2:]]
@@ -114,9 +116,11 @@ def test_flask_lists_every_route(tmp_path):
 
 @every_server
 @every_application
-def test_server_ends_without_a_configured_strategy(start, tmp_path, server, application):
-    running = start(server, application)
-    lines = set(lines_of(running))
+def test_server_ends_without_a_configured_strategy(
+    start_wsgi_server, tmp_path, server, application
+):
+    running = start_wsgi_server(server, application)
+    lines = set(read_own_log_lines(running))
     assert running.process.returncode != 0 or server == "uwsgi --lazy-apps"
     (line,) = lines  # each worker logs the same line
     assert line == (
@@ -125,13 +129,15 @@ def test_server_ends_without_a_configured_strategy(start, tmp_path, server, appl
         "[api] auth_strategy = keystone and [keystone_authtoken], or [api] auth_strategy = "
         "noauth2, which admits every client, in a file that PLACEMENT_SCHED_CONFIG names"
     )
-    assert not shows_a_traceback(running, server)
+    assert not has_traceback_in_log(running, server)
     assert not (tmp_path / "placement_sched.db").exists()
 
 
-def test_file_without_a_strategy_does_not_allow_noauth2(start, tmp_path):
+def test_file_without_a_strategy_does_not_allow_noauth2(start_wsgi_server, tmp_path):
     (tmp_path / "a.conf").write_text("[keystone_authtoken]\n[api]\nmax_request_body_size = 5000\n")
-    (line,) = set(lines_of(start("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf")))
+    (line,) = set(
+        read_own_log_lines(start_wsgi_server("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf"))
+    )
     assert "the configuration (read from a.conf) sets neither" in line
 
 
@@ -148,13 +154,15 @@ def test_file_without_a_strategy_does_not_allow_noauth2(start, tmp_path):
         ),
     ],
 )
-def test_wrong_configuration_ends_the_server(start, tmp_path, server, name, text, message):
+def test_invalid_configuration_ends_the_server(
+    start_wsgi_server, tmp_path, server, name, text, message
+):
     if text is not None:
         (tmp_path / name).write_text(text)
-    running = start(server, PLACEMENT_SCHED_CONFIG=name)
-    (line,) = set(lines_of(running))
+    running = start_wsgi_server(server, PLACEMENT_SCHED_CONFIG=name)
+    (line,) = set(read_own_log_lines(running))
     assert re.fullmatch(rf"placement_sched\.wsgi: {message}", line)
-    assert not shows_a_traceback(running, server)
+    assert not has_traceback_in_log(running, server)
 
 
 @pytest.mark.exhaustive
@@ -180,11 +188,11 @@ def test_wrong_configuration_ends_the_server(start, tmp_path, server, name, text
     ],
     ids=["filter", "keystone", "alias", "database", "no INI", "policy", "log"],
 )
-def test_unusable_configuration_ends_the_server(start, tmp_path, text, message):
+def test_unusable_configuration_ends_the_server(start_wsgi_server, tmp_path, text, message):
     (tmp_path / "a.conf").write_text(text if "connection" in text else text + DATABASE)
     # gunicorn sometimes ends with another status if two workers fail at the same time.
-    running = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
-    (line,) = lines_of(running)
+    running = start_wsgi_server("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
+    (line,) = read_own_log_lines(running)
     assert line.startswith("placement_sched.wsgi: ")
     assert message in line
     assert running.process.returncode == 3
@@ -192,11 +200,11 @@ def test_unusable_configuration_ends_the_server(start, tmp_path, text, message):
 
 
 @every_server
-def test_noauth2_in_a_file_is_served(start, tmp_path, server):
+def test_noauth2_in_a_file_is_served(start_wsgi_server, tmp_path, server):
     connection = "[placement_database]\nconnection = sqlite:///a.db\n"
     text = f"{connection}[api]\nauth_strategy = noauth2\nauth_stratgy = x\n"
     (tmp_path / "a.conf").write_text(text)
-    running = start(server, PLACEMENT_SCHED_CONFIG="a.conf")
+    running = start_wsgi_server(server, PLACEMENT_SCHED_CONFIG="a.conf")
     assert running.first_status("/placement/resource_providers") == 401
     assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200
     assert "there is no option [api] auth_stratgy; did you mean auth_strategy?" in (
@@ -204,20 +212,24 @@ def test_noauth2_in_a_file_is_served(start, tmp_path, server):
     )
 
 
-def test_noauth2_in_the_environment_is_served(start):
-    running = start("gunicorn", "placement", OS_API__AUTH_STRATEGY="noauth2")
+def test_noauth2_in_the_environment_is_served(start_wsgi_server):
+    running = start_wsgi_server("gunicorn", "placement", OS_API__AUTH_STRATEGY="noauth2")
     assert running.first_status("/resource_providers", **{"X-Auth-Token": "admin"}) == 200
 
 
 @pytest.mark.exhaustive
 @every_application
-def test_keystone_section_alone_means_keystone(start, tmp_path, application):
+def test_keystone_section_without_a_strategy_enables_keystone(
+    start_wsgi_server, tmp_path, application
+):
     """A placement.conf may omit auth_strategy, whose default in OpenStack is keystone."""
     prefix = "/placement" if application == "application" else ""
     with identity.run_keystone() as keystone:
         text = build_config(keystone.url).replace("auth_strategy = keystone\n", "")
         (tmp_path / "placement.conf").write_text(f"{text}\n{DATABASE}")
-        running = start("gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf")
+        running = start_wsgi_server(
+            "gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf"
+        )
         token = keystone.issue_token("ann", "shop", "admin")
         path = f"{prefix}/resource_providers"
         assert running.first_status(path, **{"X-Auth-Token": "admin"}) == 401
@@ -231,10 +243,12 @@ def test_keystone_section_alone_means_keystone(start, tmp_path, application):
 
 
 @pytest.mark.exhaustive
-def test_file_that_becomes_invalid_after_the_start_does_not_stop_requests(start, tmp_path):
+def test_file_that_becomes_invalid_after_the_start_does_not_stop_requests(
+    start_wsgi_server, tmp_path
+):
     file = tmp_path / "a.conf"
     file.write_text(f"[api]\nauth_strategy = noauth2\n{DATABASE}")
-    running = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
+    running = start_wsgi_server("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     assert wait_until(lambda: "Booting worker" in running.log.read_text())
     rewrite_file(file, f"{file.read_text()}[scheduler]\nmax_attempts = many\n")
     assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200
