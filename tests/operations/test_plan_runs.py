@@ -7,7 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from placement_sched.errors import Conflict
 from placement_sched.operations import plan_runs
 from tests.exploring import draws
-from tests.scheduler.plan_moves import fill_small_cloud, host_of, make_application, small_clouds
+from tests.scheduler.plan_moves import (
+    fill_small_cloud,
+    make_application,
+    read_host_of_instance,
+    small_clouds,
+)
 from tests.support.scheduling import instance
 
 EXECUTOR = instance(101)
@@ -50,7 +55,7 @@ def test_move_starts_exactly_if_the_target_has_capacity_zone_and_no_group_member
     placed = fill_small_cloud(app, sizes, requests)
     hosts = [f"cn{index}" for index in range(1, len(sizes) + 1)]
     free, zone = count_free_memory(app, hosts, sizes), set(hosts[::2])
-    where = {uuid: host_of(app, uuid) for uuid in placed}
+    where = {uuid: read_host_of_instance(app, uuid) for uuid in placed}
     apart = {uuid for uuid, fields in placed.items() if "instance_group" in fields}
     for uuid, fields in placed.items():
         record = app.get(f"/scheduler/v1/instances/{uuid}").json

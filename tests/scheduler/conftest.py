@@ -38,7 +38,7 @@ def install_package(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def other_process_database(settings):
+def database_of_another_process(settings):
     """Return the database as another process has it."""
     database = Database(settings)
     yield database

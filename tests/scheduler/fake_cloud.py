@@ -38,18 +38,18 @@ class FakeCloud:
 EMPTY_CLOUD = FakeCloud()
 
 
-def run_filter(
+def run_request_filter(
     kind: type[BaseRequestFilter], spec: RequestSpec, world: FakeCloud = EMPTY_CLOUD, **options: Any
 ) -> RequestFilterResult | Rejection | None:
     """Return the result of a filter for a request under the default settings and overrides."""
     return kind.with_settings(settings_with(**options)).apply(spec, world)
 
 
-def root_required(
+def find_added_root_traits(
     kind: type[BaseRequestFilter], spec: RequestSpec, world: FakeCloud = EMPTY_CLOUD, **options: Any
 ) -> list[str]:
     """Return the root traits that a filter adds, which must equal its report."""
-    outcome = run_filter(kind, spec, world, **options)
+    outcome = run_request_filter(kind, spec, world, **options)
     if outcome is None:
         return []
     assert isinstance(outcome, RequestFilterResult)

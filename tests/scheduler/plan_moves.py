@@ -42,12 +42,12 @@ def place_instance(app: Any, number: int, fields: Mapping[str, Any]) -> bool:
     return answer.status_int == 200
 
 
-def host_of(app: Any, uuid: str) -> str:
+def read_host_of_instance(app: Any, uuid: str) -> str:
     """Return the recorded host of an instance."""
     return app.get(f"/scheduler/v1/instances/{uuid}").json["host"]
 
 
-def carry_out_move(app: Any, move: dict[str, str], **more: Any) -> None:
+def execute_move(app: Any, move: dict[str, str], **more: Any) -> None:
     """Move an instance as nova does, with its allocations held by another consumer."""
     uuid, other = move["instance"], str(uuid4())
     before = app.get(f"/scheduler/v1/instances/{uuid}").json

@@ -16,12 +16,12 @@ _UUIDS = st.sampled_from([uuid_of(f"agg{number}") for number in NUMBERS])
 _TRAITS = st.lists(st.sampled_from(CUSTOM), max_size=2, unique=True)
 
 
-def subsets_of(*items: tuple[str, object]) -> st.SearchStrategy[dict[str, object]]:
+def draw_subset(*items: tuple[str, object]) -> st.SearchStrategy[dict[str, object]]:
     """Return any of these items, as a dictionary."""
     return st.lists(st.sampled_from(items), max_size=4, unique_by=lambda item: item[0]).map(dict)
 
 
-EXTRA_SPECS = subsets_of(
+EXTRA_SPECS = draw_subset(
     ("trait:CUSTOM_A", "required"),
     ("trait:CUSTOM_B", "required"),
     ("trait:CUSTOM_B", "forbidden"),
@@ -34,7 +34,7 @@ EXTRA_SPECS = subsets_of(
     ("hw:sound_model", "virtio"),
     ("accel:device_profile", "fpga"),
 )
-PROPERTIES = subsets_of(
+PROPERTIES = draw_subset(
     ("trait:CUSTOM_A", "required"),
     ("trait:CUSTOM_B", "required"),
     ("trait9:CUSTOM_C", "required"),
@@ -98,7 +98,7 @@ SPECS = st.builds(
     requested_resources=GROUPS,
     request_level_params=PARAMS,
 )
-METADATA = subsets_of(
+METADATA = draw_subset(
     ("trait:CUSTOM_A", "required"),
     ("trait:CUSTOM_B", "required"),
     ("trait:CUSTOM_C", "required"),

@@ -50,7 +50,7 @@ def count_statements(database, cache, *numbers):
     return len(seen)
 
 
-def test_only_existing_nodes_are_returned(database):
+def test_cache_returns_only_existing_nodes(database):
     write_report(database, build_report(1), build_report(2), build_report(3))
     nodes = read_nodes(database, HostCache(load_nodes), 3, 9, 1)
     assert [node.host for node in nodes] == ["cn3", "cn1"]
@@ -74,7 +74,7 @@ def test_only_changed_nodes_are_read_again(database):
     assert count_statements(database, cache, 1) == 1
 
 
-def test_node_that_is_deleted_and_added_again_is_current(database):
+def test_cached_node_is_current_after_its_deletion_and_recreation(database):
     write_report(database, build_report(1))
     cache = HostCache(load_nodes)
     (before,) = read_nodes(database, cache, 1)
@@ -130,22 +130,22 @@ def report_service(database, *hosts, at=NOW):
     )
 
 
-def test_change_by_another_process_is_read_at_once(database, other_process_database):
+def test_cached_services_have_changes_by_another_process(database, database_of_another_process):
     cache = HostCache(load_services)
     assert get_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
-    report_service(other_process_database, "cn1", "cn2")
+    report_service(database_of_another_process, "cn1", "cn2")
     services_by_host = get_services(database, cache, "cn1", "cn2")
     assert services_by_host["cn1"]["last_seen_up"] == NOW
     number = services_by_host["cn1"]["id"]
-    report_service(other_process_database, "cn1", at=LATER)
+    report_service(database_of_another_process, "cn1", at=LATER)
     assert get_services(database, cache, "cn1")["cn1"]["last_seen_up"] == LATER
-    other_process_database.write(
+    database_of_another_process.write(
         lambda connection: services.set_disabled(connection, [number], disabled=True, reason="fan")
     )
     services_by_host = get_services(database, cache, "cn1", "cn2")
     assert services_by_host["cn1"]["disabled_reason"] == "fan"
     assert services_by_host["cn2"]["disabled"] is False
-    other_process_database.write(lambda connection: services.remove(connection, [number]))
+    database_of_another_process.write(lambda connection: services.remove(connection, [number]))
     assert get_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
 
 
@@ -160,11 +160,13 @@ def read_aggregates(database, cache):
         return cache.current(connection).every
 
 
-def test_every_change_by_another_process_is_read(database, other_process_database):
+def test_cached_aggregates_have_every_change_by_another_process(
+    database, database_of_another_process
+):
     cache = AggregateCache()
     add_node(database, "h1")
     assert read_aggregates(database, cache) == ()
-    number = create_aggregate(other_process_database, "a")
+    number = create_aggregate(database_of_another_process, "a")
     assert [entry.name for entry in read_aggregates(database, cache)] == ["a"]
     changes = (
         (aggregates.set_metadata, {"ssd": "true"}),
@@ -174,11 +176,11 @@ def test_every_change_by_another_process_is_read(database, other_process_databas
     )
     for change, what in changes:
         before = read_aggregates(database, cache)
-        other_process_database.write(
+        database_of_another_process.write(
             lambda connection, change=change, what=what: change(connection, number, what, NOW)
         )
         assert read_aggregates(database, cache) != before
-    other_process_database.write(lambda connection: aggregates.delete(connection, number))
+    database_of_another_process.write(lambda connection: aggregates.delete(connection, number))
     assert read_aggregates(database, cache) == ()
 
 
@@ -194,7 +196,7 @@ def test_unchanged_aggregates_take_one_statement(database):
     assert (len(first), len(second)) == (2, 1)
 
 
-def test_aggregates_are_found_by_host(sqlite_database):
+def test_cached_aggregates_are_found_by_host(sqlite_database):
     add_node(sqlite_database, "h1")
     first = create_aggregate(sqlite_database, "one", "z")
     second = create_aggregate(sqlite_database, "two")
@@ -212,7 +214,7 @@ def test_aggregates_are_found_by_host(sqlite_database):
     assert current.of_host("H1") == ()
 
 
-def test_flavors_are_compared_once_a_minute(database):
+def test_cached_flavors_are_compared_with_the_database_once_a_minute(database):
     time = [0.0]
     cache = FlavorCache(timer=lambda: time[0])
 
@@ -236,7 +238,7 @@ def test_flavors_are_compared_once_a_minute(database):
     assert read() == (["m1"], 1)
 
 
-class Failover:
+class DatabaseWithStandby:
     """A database with a standby that lags and can take over."""
 
     def __init__(self, database, folder):
@@ -266,8 +268,8 @@ class Failover:
 
 
 @pytest.fixture
-def servers(sqlite_database, tmp_path):
-    return Failover(sqlite_database, tmp_path)
+def database_with_standby(sqlite_database, tmp_path):
+    return DatabaseWithStandby(sqlite_database, tmp_path)
 
 
 def make_aggregates_reader(cache):
@@ -313,25 +315,25 @@ CACHES = {
 
 
 @pytest.mark.parametrize("kind", CACHES.values(), ids=CACHES)
-def test_cache_drops_a_lost_write(servers, kind):
+def test_cache_drops_a_write_that_a_failover_lost(database_with_standby, kind):
     make, make_reader, write_lost, write_other = kind
-    write_report(servers.database, build_report(1, vcpus=4))
-    servers.stop_replication()
+    write_report(database_with_standby.database, build_report(1, vcpus=4))
+    database_with_standby.stop_replication()
     cache, other_cache = make(), make()
-    with servers.read() as connection:
+    with database_with_standby.read() as connection:
         before = make_reader(cache)(connection)
         make_reader(other_cache)(connection)
-    write_lost(servers.database)
-    with servers.read() as connection:
+    write_lost(database_with_standby.database)
+    with database_with_standby.read() as connection:
         lost = make_reader(cache)(connection)
         assert lost != before
         assert make_reader(other_cache)(connection) == lost
-    servers.promote_standby(is_known=False)
-    write_other(servers.database)
-    with servers.read() as connection:
+    database_with_standby.promote_standby(is_known=False)
+    write_other(database_with_standby.database)
+    with database_with_standby.read() as connection:
         # Both histories have the same versions.
         assert make_reader(other_cache)(connection) == lost
-        servers.history = connection.info[HISTORY] = "second"
+        database_with_standby.history = connection.info[HISTORY] = "second"
         assert make_reader(cache)(connection) == make_reader(make())(connection) != lost
         # A read that began before the failover and ends after it does not restore old
         # values.
@@ -341,21 +343,21 @@ def test_cache_drops_a_lost_write(servers, kind):
         assert make_reader(cache)(connection) == make_reader(make())(connection)
 
 
-def test_node_history_is_dropped_at_once(servers):
-    write_report(servers.database, build_report(1, vcpus=4))
+def test_node_history_is_dropped_after_a_failover(database_with_standby):
+    write_report(database_with_standby.database, build_report(1, vcpus=4))
     history_cache = NodeHistory(HostCache(load_nodes))
 
     def read_vcpus():
-        with servers.read() as connection:
-            history_cache.refresh(NOW, 3600, servers.history)
+        with database_with_standby.read() as connection:
+            history_cache.refresh(NOW, 3600, database_with_standby.history)
             return make_nodes_reader(history_cache)(connection)
 
-    servers.stop_replication()
-    write_report(servers.database, build_report(1, vcpus=5))
+    database_with_standby.stop_replication()
+    write_report(database_with_standby.database, build_report(1, vcpus=5))
     assert read_vcpus() == [5]
     history_cache.note([(node_uuid(1), object())])
-    servers.promote_standby(is_known=False)
+    database_with_standby.promote_standby(is_known=False)
     assert read_vcpus() == [5]
-    servers.history = "second"
+    database_with_standby.history = "second"
     assert read_vcpus() == [4]
     assert not history_cache.placed_on(node_uuid(1))

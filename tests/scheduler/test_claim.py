@@ -11,7 +11,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.claim import ClaimMode
 from tests.scheduler.providers import add_provider, share_pool
-from tests.scheduler.test_scheduler import allocations, select, usages
+from tests.scheduler.test_scheduler import read_allocations_of, read_usages, select
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 from tests.support.versions import LATEST_HEADERS
@@ -19,7 +19,7 @@ from tests.support.versions import LATEST_HEADERS
 WHOLE = flavor(memory_mb=65536)
 
 
-class RivalClock:
+class ClockWithRivalClaim:
     """A clock whose first reading (the claim, if no filter reads the time) calls a function."""
 
     def __init__(self, act):
@@ -44,14 +44,14 @@ def claim_as_rival(app, provider, number=900, **resources):
     app.put_json(path, body, headers=LATEST_HEADERS, status=204)
 
 
-def rival_claims(app, hosts):
+def build_clock_that_fills_hosts(app, hosts):
     """Return a clock whose first reading fills hosts."""
 
     def fill_hosts():
         for number, host in enumerate(hosts, start=900):
             claim_as_rival(app, uuid_of(host), number, MEMORY_MB=65536)
 
-    return RivalClock(fill_hosts)
+    return ClockWithRivalClaim(fill_hosts)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def cloud(app):
 
 
 @pytest.fixture
-def scheduler_with_rivals(cloud, settings, make_app):
+def make_scheduler_with_rivals(cloud, settings, make_app):
     """Return a function that creates a scheduler. Rivals fill these hosts before its claim."""
 
     def scheduler(*rivals, **options):
@@ -71,7 +71,9 @@ def scheduler_with_rivals(cloud, settings, make_app):
         options["filter_scheduler.enabled_filters"] = ["AllHostsFilter"]
         own = make_app(settings).app.services.scheduler
         slower = replace(
-            own, clock=rival_claims(cloud, rivals), settings=settings.with_overrides(options)
+            own,
+            clock=build_clock_that_fills_hosts(cloud, rivals),
+            settings=settings.with_overrides(options),
         )
         begin_stats()
         return slower
@@ -84,13 +86,13 @@ def count_claims() -> tuple[int, int, dict[str, int]]:
     return stats.claims_won, stats.claims_lost, dict(stats.conflicts)
 
 
-def test_next_best_host_is_claimed_in_the_same_transaction(cloud, scheduler_with_rivals):
-    scheduler = scheduler_with_rivals("cn1", "cn2")
+def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_scheduler_with_rivals):
+    scheduler = make_scheduler_with_rivals("cn1", "cn2")
     request = spec(instance(1), flavor=WHOLE)
     answer = scheduler.select_destinations(request).answer
     assert selected_hosts(answer) == ["cn3"]
     assert count_claims() == (1, 0, {"moved": 1})
-    assert list(allocations(cloud, instance(1))) == [uuid_of("cn3")]
+    assert list(read_allocations_of(cloud, instance(1))) == [uuid_of("cn3")]
     assert cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn3"
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["selections"] == answer["selections"]
@@ -101,8 +103,8 @@ def test_next_best_host_is_claimed_in_the_same_transaction(cloud, scheduler_with
     assert scheduler.select_destinations(request).answer == answer
 
 
-def test_full_hosts_are_no_alternates(scheduler_with_rivals):
-    scheduler = scheduler_with_rivals("cn1", "cn2", scheduler__max_attempts=3)
+def test_hosts_that_rivals_filled_are_no_alternates(make_scheduler_with_rivals):
+    scheduler = make_scheduler_with_rivals("cn1", "cn2", scheduler__max_attempts=3)
     answer = scheduler.select_destinations(spec(instance(1), flavor=WHOLE), alternates=True).answer
     assert [selection["service_host"] for selection in answer["selections"][0]] == [
         "cn3",
@@ -111,32 +113,38 @@ def test_full_hosts_are_no_alternates(scheduler_with_rivals):
     ]
 
 
-def test_next_host_is_the_next_by_weight(cloud, scheduler_with_rivals):
+def test_host_after_failed_claims_is_the_next_by_weight(cloud, make_scheduler_with_rivals):
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn5", memory_mb=131072)])
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", memory_mb=98304)])
-    scheduler = scheduler_with_rivals("cn5", "cn1", "cn2")
+    scheduler = make_scheduler_with_rivals("cn5", "cn1", "cn2")
     big = flavor(memory_mb=90000)
     assert selected_hosts(scheduler.select_destinations(spec(instance(1), flavor=big)).answer) == [
         "cn6"
     ]
 
 
-def test_selection_starts_again_without_a_next_host(cloud, scheduler_with_rivals):
-    scheduler = scheduler_with_rivals("cn1", "cn2", "cn3", "cn4", "cn5", "cn6")
+def test_selection_restarts_if_no_host_remains_after_a_failed_claim(
+    cloud, make_scheduler_with_rivals
+):
+    scheduler = make_scheduler_with_rivals("cn1", "cn2", "cn3", "cn4", "cn5", "cn6")
     with pytest.raises(Exception, match="No valid host"):
         scheduler.select_destinations(spec(instance(1), flavor=WHOLE))
     assert count_claims() == (0, 1, {"capacity": 1})
 
 
-def test_selection_of_several_instances_starts_again(cloud, scheduler_with_rivals):
+def test_selection_of_several_instances_restarts_after_a_failed_claim(
+    cloud, make_scheduler_with_rivals
+):
     request = spec(instance(1), instance(2), flavor=WHOLE)
-    answer = scheduler_with_rivals("cn1").select_destinations(request).answer
+    answer = make_scheduler_with_rivals("cn1").select_destinations(request).answer
     assert selected_hosts(answer) == ["cn2", "cn3"]
     assert count_claims() == (1, 1, {"capacity": 1})
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["conditions"]["attempt"] == 1
     assert decision["selections"] == answer["selections"]
-    answer = scheduler_with_rivals().select_destinations(spec(instance(3), flavor=WHOLE)).answer
+    answer = (
+        make_scheduler_with_rivals().select_destinations(spec(instance(3), flavor=WHOLE)).answer
+    )
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["conditions"]["attempt"] == 0
 
@@ -149,29 +157,33 @@ def test_instances_of_two_earlier_requests_are_a_conflict(cloud):
     assert f"instance {instance(1)} already has allocations" in error["detail"]
 
 
-def test_other_candidate_of_the_best_host_is_before_the_next_host(cloud, scheduler_with_rivals):
+def test_failed_claim_is_retried_with_another_candidate_of_the_best_host(
+    cloud, make_scheduler_with_rivals
+):
     cards = [instance(801), instance(802)]
     for uuid in cards:
         add_provider(cloud, uuid, uuid, parent=uuid_of("cn1"), CUSTOM_CARD=1)
     request = spec(instance(1), flavor=flavor(extra_specs={"resources:CUSTOM_CARD": "1"}))
 
-    scheduler = scheduler_with_rivals()
+    scheduler = make_scheduler_with_rivals()
     first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).answer
     (card,) = set(first["selections"][0][0]["allocation_request"]["allocations"]) & set(cards)
 
-    rival = RivalClock(lambda: claim_as_rival(cloud, card, CUSTOM_CARD=1))
+    rival = ClockWithRivalClaim(lambda: claim_as_rival(cloud, card, CUSTOM_CARD=1))
     answer = replace(scheduler, clock=rival).select_destinations(request).answer
     assert selected_hosts(answer) == ["cn1"]
-    provider_uuids = set(allocations(cloud, instance(1)))
+    provider_uuids = set(read_allocations_of(cloud, instance(1)))
     assert provider_uuids == {uuid_of("cn1"), *cards} - {card}
-    assert sum(used.get("CUSTOM_CARD", 0) for used in usages(cloud)) == 2
+    assert sum(used.get("CUSTOM_CARD", 0) for used in read_usages(cloud)) == 2
 
 
 @pytest.mark.all_databases
-def test_host_deleted_before_the_claim_is_not_selected(cloud, scheduler_with_rivals):
+def test_host_deleted_before_the_claim_is_not_selected(cloud, make_scheduler_with_rivals):
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", memory_mb=131072)])
     path = f"/scheduler/v1/compute_nodes/{uuid_of('cn6')}"
-    scheduler = replace(scheduler_with_rivals(), clock=RivalClock(lambda: cloud.delete(path)))
+    scheduler = replace(
+        make_scheduler_with_rivals(), clock=ClockWithRivalClaim(lambda: cloud.delete(path))
+    )
     assert selected_hosts(scheduler.select_destinations(spec(instance(1))).answer) == ["cn1"]
 
 
@@ -197,7 +209,10 @@ def evacuate(
 
 
 def read_allocations(app, number: int = 1) -> dict[str, dict[str, int]]:
-    return {uuid: entry["resources"] for uuid, entry in allocations(app, instance(number)).items()}
+    return {
+        uuid: entry["resources"]
+        for uuid, entry in read_allocations_of(app, instance(number)).items()
+    }
 
 
 def test_evacuated_instance_has_allocations_of_both_hosts(placed_cloud):
@@ -206,7 +221,7 @@ def test_evacuated_instance_has_allocations_of_both_hosts(placed_cloud):
     assert placed_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn1"
 
 
-def test_existing_allocations_do_not_change(placed_cloud):
+def test_evacuation_to_the_same_host_or_no_host_changes_no_allocations(placed_cloud):
     assert selected_hosts(evacuate(placed_cloud, ignored_host="cn2")) == ["cn1"]
     assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS}
     answer = select(placed_cloud, spec(instance(1), ignore_hosts=["cn1"]), 409)
@@ -214,10 +229,10 @@ def test_existing_allocations_do_not_change(placed_cloud):
     full = spec(instance(1), ignore_hosts=["cn1"], flavor={"vcpus": 99, "memory_mb": 1024})
     select(placed_cloud, full, 409, claim="add")
     assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS}
-    assert sum(usage.get("VCPU", 0) for usage in usages(placed_cloud)) == 1
+    assert sum(usage.get("VCPU", 0) for usage in read_usages(placed_cloud)) == 1
 
 
-def test_instance_without_allocations_is_claimed(placed_cloud):
+def test_additional_claim_of_an_instance_without_allocations_is_a_plain_claim(placed_cloud):
     select(placed_cloud, spec(instance(2)), claim="add")
     assert list(read_allocations(placed_cloud, number=2).values()) == [AMOUNTS]
     assert placed_cloud.get(f"/scheduler/v1/instances/{instance(2)}").json["host"] == "cn1"

@@ -35,7 +35,7 @@ def replay_decision(app, uuid, **how):
     return replay(app.app.services.scheduler, read_decision(app, uuid), **how)
 
 
-def replay_differences(app, uuid, **how):
+def read_replay_differences(app, uuid, **how):
     return {
         difference["what"]: difference
         for difference in replay_decision(app, uuid, **how)["differences"]
@@ -92,7 +92,7 @@ def test_replay_on_the_same_data_equals_the_decision(
     # Another process has other options, and keeps the providers in memory.
     url = app.app.services.database.url.render_as_string(hide_password=False)
     other = make_app(make_settings(url), in_memory=True)
-    assert replay_differences(other, decision["uuid"], settings=THEN) == {}
+    assert read_replay_differences(other, decision["uuid"], settings=THEN) == {}
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def select_host(app, *numbers, **changes):
     return answer["decision"]
 
 
-def test_replay_on_other_data_lists_the_differences(cloud):
+def test_replay_on_changed_data_lists_the_differences(cloud):
     uuid = select_host(cloud, 1)
     chosen = read_decision(cloud, uuid).places[0].host
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": chosen, "binary": "nova-compute"})
@@ -138,12 +138,12 @@ def test_replay_records_nothing_and_has_limited_lists(cloud):
 
 
 @pytest.mark.all_databases
-def test_replay_without_a_host_names_the_stage(cloud):
+def test_replay_that_finds_no_host_names_the_stage(cloud):
     uuid = select_host(cloud, 1, flavor=flavor(vcpus=16))
     cloud.app.services.scheduler.select_destinations(
         spec(*map(instance, range(2, 14)), flavor=flavor(vcpus=16))
     )
-    result = replay_differences(cloud, uuid)
+    result = read_replay_differences(cloud, uuid)
     assert (result["outcome"]["then"], result["outcome"]["now"]) == ("selected", "no_valid_host")
     assert result["refusing stage"]["then"] is None
     assert "VCPU:16" in result["refusing stage"]["now"]
@@ -158,8 +158,8 @@ def test_replay_uses_current_or_recorded_settings(cloud, make_app):
     running = cloud.app.services.settings
     changed = running.with_overrides({"filter_scheduler.ram_weight_multiplier": -1.0})
     other = make_app(changed)
-    assert replay_differences(other, uuid, settings=THEN) == {}
-    result = replay_differences(other, uuid, settings=NOW)
+    assert read_replay_differences(other, uuid, settings=THEN) == {}
+    result = read_replay_differences(other, uuid, settings=NOW)
     option = result["option filter_scheduler.ram_weight_multiplier"]
     assert (option["then"], option["now"]) == (None, -1.0)
     assert result["multiplier of RAMWeigher"]["now"] == -1.0
@@ -178,10 +178,10 @@ def test_replay_reads_the_current_members_of_a_group(cloud):
     chosen = read_decision(cloud, decision).places[0].host
     claimed = spec(instance(2), instance_group=uuid, force_hosts=[chosen])
     cloud.app.services.scheduler.select_destinations(claimed)
-    result = replay_differences(cloud, decision)
+    result = read_replay_differences(cloud, decision)
     assert result["filter ServerGroupAntiAffinityFilter"]["now"] == {"before": 3, "after": 2}
     cloud.delete(f"/compute/v2.1/os-server-groups/{uuid}")
-    without_group = replay_differences(cloud, decision)
+    without_group = read_replay_differences(cloud, decision)
     assert (without_group["server group"]["then"], without_group["server group"]["now"]) == (
         uuid,
         None,
@@ -194,7 +194,7 @@ def test_decision_of_an_earlier_release_has_no_recorded_settings(cloud):
     database = cloud.app.services.database
     statement = "UPDATE sched_decisions SET conditions = NULL, best = NULL"
     database.write(lambda connection: connection.exec_driver_sql(statement))
-    assert "outcome" not in replay_differences(cloud, uuid, settings=NOW)
+    assert "outcome" not in read_replay_differences(cloud, uuid, settings=NOW)
     with pytest.raises(Invalid, match="are not recorded"):
         replay_decision(cloud, uuid, settings=THEN)
 

@@ -62,7 +62,7 @@ def test_claim_without_its_decision_is_rolled_back(cloud):
         assert count_rows(database, table) == 0
 
 
-def test_answer_without_allocations_needs_no_decision(cloud):
+def test_selection_without_a_claim_succeeds_if_its_decision_fails(cloud):
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
     with drop_table_temporarily(database, "sched_decision_places"):
         answer = scheduler.select_destinations(spec(instance(1)), claiming=ClaimMode.NONE).answer
@@ -93,7 +93,7 @@ def build_funnel(number=0, *, reason="full", query="resources=VCPU:1", detail="a
     ],
     ids=["all", "a hundred", "twenty", "three"],
 )
-def test_number_of_rejected_hosts_depends_on_the_size(funnel, expected):
+def test_number_of_recorded_rejected_hosts_depends_on_the_funnel_size(funnel, expected):
     (stored,) = limit_size(funnel)["filters"]
     assert (len(stored["rejected"]), stored["before"]) == (expected, funnel.filters[0].before)
 
@@ -115,7 +115,7 @@ def test_large_funnel_has_only_its_counts(funnel):
     assert stored["filters"] == [expected]
 
 
-def decision_at(moment, number=0):
+def build_decision(moment, number=0):
     return Decision(
         uuid=instance(1000 + number),
         outcome="selected",
@@ -136,7 +136,7 @@ def test_old_decisions_are_deleted_after_a_time_or_a_number_of_decisions(databas
     retention = Retention(database, keeping=60)
     assert retention.MAX_BATCH > retention.MAX_UNCLEANED
     old = NOW - timedelta(seconds=61)
-    record_decision(database, decision_at(old))
+    record_decision(database, build_decision(old))
     retention.count_decision(NOW)
     with record_statements(database) as statements:
         for _ in range(retention.MAX_UNCLEANED - 2):
@@ -144,21 +144,21 @@ def test_old_decisions_are_deleted_after_a_time_or_a_number_of_decisions(databas
     assert statements == []
     retention.count_decision(NOW)
     assert count_rows(database, "sched_decisions") == 0
-    record_decision(database, decision_at(old))
+    record_decision(database, build_decision(old))
     retention.count_decision(NOW + timedelta(seconds=59))
     assert count_rows(database, "sched_decisions") == 1
     retention.count_decision(NOW + timedelta(seconds=60))
     assert count_rows(database, "sched_decisions") == 0
     # The clock is set back.
     retention.count_decision(NOW + timedelta(days=365))
-    record_decision(database, decision_at(old))
+    record_decision(database, build_decision(old))
     retention.count_decision(NOW)
     assert count_rows(database, "sched_decisions") == 0
 
 
 def test_retention_of_0_keeps_all_decisions(database):
     retention = Retention(database, keeping=0)
-    record_decision(database, decision_at(NOW))
+    record_decision(database, build_decision(NOW))
     for _ in range(2 * retention.MAX_UNCLEANED):
         retention.count_decision(NOW + timedelta(days=9999))
     assert count_rows(database, "sched_decisions") == 1
@@ -170,7 +170,7 @@ def test_process_deletes_decisions_of_all_processes(database):
     first.MAX_BATCH, first.MAX_CLEANUP_SECONDS = 1, 60
     for retention, remaining in ((first, 0), (second, 3)):
         for number in range(3):
-            record_decision(database, decision_at(NOW - timedelta(seconds=61), number))
+            record_decision(database, build_decision(NOW - timedelta(seconds=61), number))
         retention.count_decision(NOW)
         retention.count_decision(NOW + timedelta(seconds=60))
         assert count_rows(database, "sched_decisions") == remaining
@@ -207,7 +207,7 @@ def test_service_has_the_configured_retention(make_app, sqlite_url):
     assert app.app.services.scheduler.claims.retention._keeping == timedelta(hours=1)
 
 
-def test_statement_count_of_the_list_is_constant(cloud):
+def test_list_of_decisions_takes_a_constant_number_of_statements(cloud):
     counts = set()
     for number in (1, 2, 3):
         cloud.app.services.scheduler.select_destinations(spec(instance(number)))

@@ -9,10 +9,10 @@ from tests.exploring import draws
 from tests.scheduler.plan_moves import (
     COMPUTE,
     FLAVORS,
-    carry_out_move,
     disable_host,
+    execute_move,
     fill_small_cloud,
-    host_of,
+    read_host_of_instance,
     read_usage,
     small_clouds,
 )
@@ -43,7 +43,7 @@ def check_plan(app, cloud):
     """Plan to drain hosts, carry out the moves, and plan again."""
     sizes, requests, drained = cloud
     stored = fill_small_cloud(app, sizes, requests)
-    on_drained = {uuid for uuid in stored if host_of(app, uuid) in drained}
+    on_drained = {uuid for uuid in stored if read_host_of_instance(app, uuid) in drained}
     for size in FLAVORS.values():
         stored_flavor = {"name": size["name"], "vcpus": 1, "ram": size["memory_mb"], "disk": 1}
         app.post_json("/compute/v2.1/flavors", {"flavor": stored_flavor}, headers=COMPUTE)
@@ -60,9 +60,9 @@ def check_plan(app, cloud):
         disable_host(app, host)
     for move in answer["moves"]:
         assert move["to"] not in drained
-        carry_out_move(app, move, **stored[move["instance"]])
+        execute_move(app, move, **stored[move["instance"]])
     for entry in answer["stuck"]:
-        assert host_of(app, entry["instance"]) == entry["host"]
+        assert read_host_of_instance(app, entry["instance"]) == entry["host"]
         assert entry["reason"]
     assert all(count["after"] == request_capacity(app, count["flavor"]) for count in counts)
     # Stuck instances still find no host, and the second plan has no moves.
@@ -145,14 +145,14 @@ def test_instances_may_move_to_added_hosts(cloud):
     assert [move["to"] for move in answer["moves"]] == ["cn3+1", "cn3+1"]
 
 
-def test_overrides_apply_to_moves(cloud):
+def test_overrides_apply_to_the_moves_of_a_drain_plan(cloud):
     packing = {"filter_scheduler.ram_weight_multiplier": -5.0}
     moves = request_plan(cloud, {"drain": ["cn1"]}, overrides=packing)["moves"]
     assert len(moves) == 2
     assert len({move["to"] for move in moves}) == 1
 
 
-def test_overrides_apply_to_the_capacity_after(cloud):
+def test_overrides_apply_to_the_capacity_after_a_drain_plan(cloud):
     stored = {"name": "m1.small", "vcpus": 1, "ram": 512, "disk": 1}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)
     one_each = {
@@ -166,7 +166,7 @@ def test_overrides_apply_to_the_capacity_after(cloud):
     assert count["after"] == 0
 
 
-def test_only_member_of_an_affinity_group_may_move_and_others_may_not(cloud):
+def test_single_member_of_an_affinity_group_may_move_but_several_may_not(cloud):
     group = {"instance_group": create_group(cloud, policy="affinity")}
     select(cloud, spec(instance(3), **group, force_hosts=["cn2"]))
     move = spec(instance(3), **group, ignore_hosts=["cn2"])

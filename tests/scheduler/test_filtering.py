@@ -28,36 +28,36 @@ class RejectsWithReason(BaseHostFilter):
         )
 
 
-class Passes(BaseHostFilter):
+class HostPassesFilter(BaseHostFilter):
     names = ("cn1",)
 
     def host_passes(self, host_state, _spec):
         return host_state.host not in self.names
 
 
-def host_names(run):
+def list_host_names(run):
     return [host.host for host in run.hosts]
 
 
 def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
-    run = run_filters([RejectsWithReason(), Passes()], HOSTS, SPEC)
-    assert host_names(run) == ["cn3"]
+    run = run_filters([RejectsWithReason(), HostPassesFilter()], HOSTS, SPEC)
+    assert list_host_names(run) == ["cn3"]
     first, second = run.reports
     assert (first.name, first.before, first.after) == ("RejectsWithReason", 3, 2)
     assert first.rejected == (Rejected("cn2", "cn2", "cn2 is not liked"),)
-    assert (second.name, second.before, second.after) == ("Passes", 2, 1)
-    assert second.rejected == (Rejected("cn1", "cn1", "rejected by Passes"),)
+    assert (second.name, second.before, second.after) == ("HostPassesFilter", 2, 1)
+    assert second.rejected == (Rejected("cn1", "cn1", "rejected by HostPassesFilter"),)
     run = run_filters([], HOSTS, SPEC)
-    assert (host_names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
+    assert (list_host_names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
 
 
 def test_later_filters_do_not_run_if_no_host_remains():
-    class All(RejectsWithReason):
+    class RejectsAllHosts(RejectsWithReason):
         names = ("cn1", "cn2", "cn3")
 
-    run = run_filters([All(), Passes()], HOSTS, SPEC)
-    assert host_names(run) == []
-    assert [report.name for report in run.reports] == ["All"]
+    run = run_filters([RejectsAllHosts(), HostPassesFilter()], HOSTS, SPEC)
+    assert list_host_names(run) == []
+    assert [report.name for report in run.reports] == ["RejectsAllHosts"]
 
 
 def test_filter_all_that_returns_none_rejects_every_host():
@@ -65,19 +65,19 @@ def test_filter_all_that_returns_none_rejects_every_host():
         def filter_all(self, _hosts, _spec):
             return None
 
-    run = run_filters([ReturnsNone(), Passes()], HOSTS, SPEC)
-    assert host_names(run) == []
+    run = run_filters([ReturnsNone(), HostPassesFilter()], HOSTS, SPEC)
+    assert list_host_names(run) == []
     assert [(report.before, report.after, len(report.rejected)) for report in run.reports] == [
         (3, 0, 3)
     ]
 
 
-class Generator(BaseHostFilter):
+class GeneratorFilter(BaseHostFilter):
     def filter_all(self, hosts, _spec):
         return (host for host in hosts if host.host == "cn1")
 
 
-class Twice(BaseHostFilter):
+class RepeatsFirstHost(BaseHostFilter):
     def filter_all(self, hosts, _spec):
         return [hosts[0], hosts[0]]
 
@@ -87,30 +87,30 @@ class FilterOne(BaseHostFilter):
         return host_state.host == "cn1"
 
 
-class Truthy(BaseHostFilter):
+class TruthyResultFilter(BaseHostFilter):
     def host_passes(self, host_state, _spec):
         return "yes" if host_state.host == "cn1" else 0
 
 
-@pytest.mark.parametrize("kind", [Generator, Twice, FilterOne, Truthy])
+@pytest.mark.parametrize("kind", [GeneratorFilter, RepeatsFirstHost, FilterOne, TruthyResultFilter])
 def test_filters_may_decide_by_any_interface_of_nova(kind):
     run = run_filters([kind()], HOSTS, SPEC)
-    assert host_names(run) == ["cn1"]
+    assert list_host_names(run) == ["cn1"]
     assert {rejection.reason for rejection in run.reports[0].rejected} == {
         f"rejected by {kind.__name__}"
     }
 
 
 def test_host_passes_of_a_subclass_decides():
-    class Stricter(RejectsWithReason):
+    class StricterHostPassesFilter(RejectsWithReason):
         def host_passes(self, host_state, spec):
             return super().host_passes(host_state, spec) and host_state.host != "cn3"
 
-    run = run_filters([Stricter()], HOSTS, SPEC)
-    assert host_names(run) == ["cn1"]
+    run = run_filters([StricterHostPassesFilter()], HOSTS, SPEC)
+    assert list_host_names(run) == ["cn1"]
     assert [rejection.reason for rejection in run.reports[0].rejected] == [
         "cn2 is not liked",
-        "rejected by Stricter",
+        "rejected by StricterHostPassesFilter",
     ]
 
 
@@ -127,47 +127,57 @@ class PreparedFilter(BaseHostFilter):
 def test_prepare_returns_a_function_for_all_hosts():
     spec = build_spec(scheduler_hints={"not": ["cn2"]})
     run = run_filters([PreparedFilter()], HOSTS, spec)
-    assert host_names(run) == ["cn1", "cn3"]
+    assert list_host_names(run) == ["cn1", "cn3"]
     assert [rejection.reason for rejection in run.reports[0].rejected] == ["not liked"]
     assert not PreparedFilter().host_passes(HOSTS[1], spec)
     assert PreparedFilter().rejection(HOSTS[1], spec).reason == "not liked"
-    assert host_names(run_filters([PreparedFilter()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
+    assert list_host_names(run_filters([PreparedFilter()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
     assert PreparedFilter().host_passes(HOSTS[1], SPEC)
 
 
 def test_methods_of_a_subclass_replace_prepare():
-    class Refusing(PreparedFilter):
+    class FilterWithRejectionMethod(PreparedFilter):
         def rejection(self, host_state, spec_obj):
             return super().rejection(host_state, spec_obj) or Rejection("nobody is good enough")
 
-    class Passing(PreparedFilter):
+    class FilterWithHostPassesMethod(PreparedFilter):
         def host_passes(self, host_state, spec_obj):
             return super().host_passes(host_state, spec_obj) and host_state.host != "cn1"
 
     named = build_spec(scheduler_hints={"not": ["cn2"]})
-    run = run_filters([Refusing()], HOSTS, named)
+    run = run_filters([FilterWithRejectionMethod()], HOSTS, named)
     assert [rejection.reason for rejection in run.reports[0].rejected] == [
         "nobody is good enough",
         "not liked",
         "nobody is good enough",
     ]
-    assert host_names(run_filters([Passing()], HOSTS, named)) == ["cn3"]
+    assert list_host_names(run_filters([FilterWithHostPassesMethod()], HOSTS, named)) == ["cn3"]
 
 
 def test_filter_may_run_for_some_instances_only():
-    class Once(Passes):
+    class OncePerRequestFilter(HostPassesFilter):
         run_filter_once_per_request = True
 
-    class Second(Passes):
+    class SecondInstanceFilter(HostPassesFilter):
         def run_filter_for_index(self, index):
             return index == 1
 
-    assert host_names(run_filters([Once()], HOSTS, SPEC, index=0)) == ["cn2", "cn3"]
-    later = run_filters([Once(), RejectsWithReason()], HOSTS, SPEC, index=1)
-    assert host_names(later) == ["cn1", "cn3"]
+    assert list_host_names(run_filters([OncePerRequestFilter()], HOSTS, SPEC, index=0)) == [
+        "cn2",
+        "cn3",
+    ]
+    later = run_filters([OncePerRequestFilter(), RejectsWithReason()], HOSTS, SPEC, index=1)
+    assert list_host_names(later) == ["cn1", "cn3"]
     assert [report.name for report in later.reports] == ["RejectsWithReason"]
-    assert host_names(run_filters([Second()], HOSTS, SPEC, index=0)) == ["cn1", "cn2", "cn3"]
-    assert host_names(run_filters([Second()], HOSTS, SPEC, index=1)) == ["cn2", "cn3"]
+    assert list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=0)) == [
+        "cn1",
+        "cn2",
+        "cn3",
+    ]
+    assert list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=1)) == [
+        "cn2",
+        "cn3",
+    ]
 
 
 class NoMessage(Exception):
@@ -187,14 +197,14 @@ class NoMessage(Exception):
     ids=lambda value: type(value).__name__,
 )
 def test_error_names_the_filter_that_raised(caplog, failure, expected):
-    class Fails(BaseHostFilter):
+    class FailingFilter(BaseHostFilter):
         def host_passes(self, _host_state, _spec):
             raise failure
 
     # A message that is not valid text cannot be captured.
     with caplog.at_level(logging.CRITICAL + 1), pytest.raises(PluginFailed) as error:
-        run_filters([Fails()], HOSTS, SPEC)
-    assert f"Fails failed: {expected} ({__file__}:" in error.value.detail
+        run_filters([FailingFilter()], HOSTS, SPEC)
+    assert f"FailingFilter failed: {expected} ({__file__}:" in error.value.detail
     assert error.value.__cause__ is failure
 
 
@@ -250,5 +260,5 @@ def test_filter_reads_the_options_of_its_request_in_conf():
 
     options = {"filter_scheduler__host_subset_size": 2, "DEFAULT__service_down_time": 7}
     plugin = ReadsOptions.with_settings(settings_with(**options))
-    assert host_names(run_filters([plugin], HOSTS, SPEC)) == ["cn1", "cn2"]
+    assert list_host_names(run_filters([plugin], HOSTS, SPEC)) == ["cn1", "cn2"]
     assert (CONF.filter_scheduler.host_subset_size, CONF.service_down_time) == (1, 60)

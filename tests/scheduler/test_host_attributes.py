@@ -33,7 +33,7 @@ def build_entry_point(value):
 
 
 @pytest.fixture
-def attributes():
+def registered_attributes():
     """Use the function of an entry point."""
     set_host_attributes([host_attributes(build_entry_point(f"{__name__}:read_attributes"))])
     CALLS.clear()
@@ -49,7 +49,7 @@ def build_app(make_app, url, **options):
     return app
 
 
-def test_plugin_reads_host_attributes(attributes, make_app, sqlite_url):
+def test_plugin_reads_host_attributes(registered_attributes, make_app, sqlite_url):
     path = f"{__name__}.TraitsFilter"
     app = build_app(
         make_app, sqlite_url, available_filters=[path], enabled_filters=["TraitsFilter"]
@@ -59,7 +59,7 @@ def test_plugin_reads_host_attributes(attributes, make_app, sqlite_url):
     assert sorted(CALLS) == ["cn1", "cn2"]
 
 
-def test_shipped_filters_do_not_read_host_attributes(attributes, make_app, sqlite_url):
+def test_shipped_filters_do_not_read_host_attributes(registered_attributes, make_app, sqlite_url):
     app = build_app(make_app, sqlite_url)
     flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1, "root_gb": 1}
     flavor["extra_specs"] = {"is_patched": "True", "capabilities:is_patched": "True"}

@@ -22,7 +22,7 @@ EXPLAIN = "/scheduler/v1/explain"
 ONE, TWO, THREE, NEW = map(instance, (1, 2, 3, 4))
 
 
-class Records:
+class RecordingInstanceStore:
     """Instances 1 and 2 on cn1, 3 on cn2, and a list of the reads."""
 
     def __init__(self):
@@ -47,7 +47,7 @@ class Records:
 
 
 def test_instances_of_all_hosts_are_read_at_the_first_use():
-    records = Records()
+    records = RecordingInstanceStore()
     recorded = records.read()
     first, second, third = (recorded.on(name) for name in ("cn1", "cn2", "cn3"))
     assert records.asked == []
@@ -60,8 +60,8 @@ def test_instances_of_all_hosts_are_read_at_the_first_use():
     assert records.asked == ["hosts"]
 
 
-def test_instances_of_the_request_are_read_without_the_others():
-    records = Records()
+def test_instances_of_the_request_are_read_without_instances_of_hosts():
+    records = RecordingInstanceStore()
     recorded = records.read(ONE, THREE, NEW)
     host, other_host = recorded.on("cn1"), recorded.on("cn2")
     assert (ONE in host, THREE in host, NEW in host, THREE in other_host) == (
@@ -79,7 +79,7 @@ def test_instances_of_the_request_are_read_without_the_others():
 
 
 def test_added_instances_are_on_one_host():
-    records = Records()
+    records = RecordingInstanceStore()
     recorded = records.read(NEW, ONE)
     # Nodes of a host share its instances.
     host, same_host, other_host = (recorded.on(name) for name in ("cn1", "cn1", "cn2"))
@@ -119,7 +119,7 @@ class ReadsInstances(BaseHostFilter):
         return flavors <= {"m1"} and len(host_state.instances) < 2
 
 
-def cloud_with(url, make_app, *enabled, size=3):
+def make_cloud_with_filters(url, make_app, *enabled, size=3):
     available = ["placement_sched.scheduler.filters.all_filters", f"{__name__}.ReadsInstances"]
     app = make_app(
         make_settings(
@@ -151,7 +151,7 @@ def record_instance(app, number, host, flavor=None):
     ids=str,
 )
 def test_instances_of_hints_are_read_on_every_database(database_url, make_app, hints, hosts):
-    app = cloud_with(database_url, make_app, "DifferentHostFilter", "SameHostFilter")
+    app = make_cloud_with_filters(database_url, make_app, "DifferentHostFilter", "SameHostFilter")
     record_instance(app, 1, "cn1")
     record_instance(app, 2, "cn2")
     answer = app.post_json(EXPLAIN, {"request_spec": spec(scheduler_hints=hints)}).json
@@ -164,7 +164,7 @@ COUNTS = {"ReadsInstances": 1, "TypeAffinityFilter": 1, "SameHostFilter": 1, "Al
 @pytest.mark.parametrize("enabled", COUNTS)
 @pytest.mark.parametrize("size", [3, 30], ids="{} hosts".format)
 def test_instances_are_read_in_one_statement_if_needed(sqlite_url, make_app, enabled, size):
-    app = cloud_with(sqlite_url, make_app, enabled, size=size)
+    app = make_cloud_with_filters(sqlite_url, make_app, enabled, size=size)
     for number in range(1, size + 1):
         record_instance(app, number, f"cn{number}")
     hints = {"same_host": [instance(n) for n in range(1, size + 1)]}

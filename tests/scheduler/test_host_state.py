@@ -39,18 +39,18 @@ SERVICE = service_view(
 )
 
 
-def host_state_of(**report):
+def build_reported_host_state(**report):
     return make_host_state(parse(build_report(**report), Defaults(now=NOW)).node, SERVICE)
 
 
 def test_host_state_has_the_names_of_nova_only():
-    names = {name for name in dir(host_state_of()) if not name.startswith("_")}
+    names = {name for name in dir(build_reported_host_state()) if not name.startswith("_")}
     # nova fills a host state with ``update``. This service creates it with all values.
     assert names == set(NOVA_NAMES.split()) - {"update"}
 
 
 def test_host_state_has_the_values_of_the_report():
-    state = host_state_of(
+    state = build_reported_host_state(
         cell_uuid=node_uuid(9),
         vcpus_used=2,
         memory_mb_used=1024,
@@ -81,7 +81,8 @@ def test_host_state_has_the_values_of_the_report():
 )
 def test_disk_available_least_caps_the_free_disk(least, free_gb):
     assert (
-        host_state_of(local_gb_used=10, disk_available_least=least).free_disk_mb == free_gb * 1024
+        build_reported_host_state(local_gb_used=10, disk_available_least=least).free_disk_mb
+        == free_gb * 1024
     )
 
 
@@ -96,13 +97,13 @@ def test_node_without_free_disk_has_an_empty_state():
 
 
 def test_free_memory_is_reported_or_computed():
-    assert host_state_of(memory_mb_used=1000, free_ram_mb=None).free_ram_mb == 15384
-    assert host_state_of(memory_mb_used=1000, free_ram_mb=5).free_ram_mb == 5
+    assert build_reported_host_state(memory_mb_used=1000, free_ram_mb=None).free_ram_mb == 15384
+    assert build_reported_host_state(memory_mb_used=1000, free_ram_mb=5).free_ram_mb == 5
     assert repr(HostState("h", "n")) == "(h, n) ram: 0MB disk: 0MB io_ops: 0 instances: 0"
 
 
 def test_service_is_a_mapping_as_in_nova():
-    service = host_state_of().service
+    service = build_reported_host_state().service
     assert service["disabled"] is True
     assert service["disabled_reason"] == service.get("disabled_reason") == "why"
     assert (service["host"], service["last_seen_up"]) == ("cn1", NOW)
@@ -117,7 +118,7 @@ def test_service_is_a_mapping_as_in_nova():
 
 
 def test_instance_of_the_request_uses_resources():
-    state = host_state_of(stats={"num_instances": 3, "io_workload": 2})
+    state = build_reported_host_state(stats={"num_instances": 3, "io_workload": 2})
     flavor = {"vcpus": 2, "memory_mb": 128, "root_gb": 5, "ephemeral_gb": 3, "swap": 512}
     state.consume_from_request(build_spec(flavor=flavor))
     assert state.free_ram_mb == 16384 - 128
@@ -125,30 +126,34 @@ def test_instance_of_the_request_uses_resources():
     assert (state.vcpus_used, state.num_instances, state.num_io_ops) == (2, 4, 3)
 
 
-def reported_topology(*cells):
+def build_reported_topology(*cells):
     """Return reported nodes with a shared CPU, a CPU for pinning and 1024 MB each."""
     plain = {"cpuset": [0], "pcpuset": [1], "memory": 1024, "siblings": [[0], [1]]}
     return {"cells": [{"id": number, **plain, **cell} for number, cell in enumerate(cells)]}
 
 
-def request_one_node(**fields):
+def build_request_for_one_numa_node(**fields):
     cell = {"cpuset": [], "pcpuset": [0], "memory": 512, "cpu_policy": "dedicated"}
     return build_spec(numa_topology={"cells": [cell]}, **fields)
 
 
 def test_numa_nodes_have_the_names_of_nova():
-    state = host_state_of(numa_topology=reported_topology({"pinned_cpus": [1]}, {"id": 5}))
+    state = build_reported_host_state(
+        numa_topology=build_reported_topology({"pinned_cpus": [1]}, {"id": 5})
+    )
     assert [cell.id for cell in state.numa_topology.cells] == [0, 5]
     assert [cell.avail_pcpus for cell in state.numa_topology.cells] == [0, 1]
     assert not state.numa_topology.has_threads
-    assert host_state_of().numa_topology is None
+    assert build_reported_host_state().numa_topology is None
 
 
 def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
-    node = parse(build_report(numa_topology=reported_topology({}, {})), Defaults(now=NOW)).node
+    node = parse(
+        build_report(numa_topology=build_reported_topology({}, {})), Defaults(now=NOW)
+    ).node
     state, other = make_host_state(node, SERVICE), make_host_state(node, SERVICE)
     for expected in ([0, 1], [1, 1], [1, 1]):  # The third instance does not fit and uses nothing.
-        state.consume_from_request(request_one_node())
+        state.consume_from_request(build_request_for_one_numa_node())
         used = [len(cell.pinned_cpus) for cell in state.numa_topology.cells]
         assert sorted(used) == expected
     assert [cell.memory_usage for cell in state.numa_topology.cells] == [512, 512]
@@ -158,15 +163,15 @@ def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
 
 
 def test_numa_nodes_are_read_only_if_requested(monkeypatch):
-    state = host_state_of(numa_topology=reported_topology({}))
+    state = build_reported_host_state(numa_topology=build_reported_topology({}))
     monkeypatch.setattr(NUMACell, "from_document", None)
     state.consume_from_request(build_spec())
     with pytest.raises(TypeError):
-        state.consume_from_request(request_one_node())
+        state.consume_from_request(build_request_for_one_numa_node())
 
 
 def test_cpus_are_near_the_devices_of_the_first_candidate():
-    class Stats:
+    class FakeDeviceStats:
         pools = ()
 
         def __init__(self):
@@ -178,8 +183,8 @@ def test_cpus_are_near_the_devices_of_the_first_candidate():
         def apply_requests(self, _requests, mapping, cells):
             self.taken.append((mapping, [cell.id for cell in cells]))
 
-    state = host_state_of(numa_topology=reported_topology({}, {}))
-    state.pci_stats = Stats()
+    state = build_reported_host_state(numa_topology=build_reported_topology({}, {}))
+    state.pci_stats = FakeDeviceStats()
     state.allocation_candidates = [
         {"allocations": {}, "mappings": {"pci": [provider]}} for provider in ("p1", "p0")
     ]
@@ -194,12 +199,12 @@ def test_cpus_are_near_the_devices_of_the_first_candidate():
 
 def test_devices_and_cpus_are_of_the_same_node():
     card = {"vendor_id": "8086", "product_id": "1520"}
-    state = host_state_of(
-        numa_topology=reported_topology({}, {}),
+    state = build_reported_host_state(
+        numa_topology=build_reported_topology({}, {}),
         pci_device_pools=[{**card, "numa_node": node, "count": 2 - node} for node in (0, 1)],
     )
     near = {"count": 1, "spec": [card], "alias_name": "nic", "numa_policy": "required"}
-    spec = request_one_node(pci_requests={"requests": [near]})
+    spec = build_request_for_one_numa_node(pci_requests={"requests": [near]})
     remaining = []
     for _ in range(2):
         state.consume_from_request(spec)

@@ -79,7 +79,7 @@ for_each_conf = pytest.mark.parametrize(
 
 
 @for_each_conf
-def test_late_options_have_the_values_of_the_file(plugin_file):
+def test_options_registered_by_plugins_have_the_values_of_the_file(plugin_file):
     plugins = plugins_for(read_settings([plugin_file], make_full_conf()))
     hosts = [build_host_state("cn1"), build_host_state("cn22")]
     hosts_after = run_filters(plugins.filters, hosts, build_spec()).hosts

@@ -21,13 +21,13 @@ NAME = "[scheduler] json_config_location"
 
 
 @pytest.fixture
-def file(tmp_path) -> Path:
+def settings_file(tmp_path) -> Path:
     return tmp_path / "scheduler.json"
 
 
-def settings_with(file: Path, text: str):
-    file.write_text(text)
-    overrides = {"scheduler_json_config_location": str(file)}
+def write_and_read_settings(settings_file: Path, text: str):
+    settings_file.write_text(text)
+    overrides = {"scheduler_json_config_location": str(settings_file)}
     return read_settings((), make_full_conf()).with_overrides(overrides)
 
 
@@ -48,8 +48,8 @@ RAM = "filter_scheduler.ram_weight_multiplier"
         ({"default_availability_zone": "z"}, "DEFAULT.default_availability_zone", "z"),
     ],
 )
-def test_option_may_have_each_of_its_names(file, document, option, value):
-    result = read(settings_with(file, json.dumps(document)))
+def test_option_may_have_each_of_its_names(settings_file, document, option, value):
+    result = read(write_and_read_settings(settings_file, json.dumps(document)))
     group, name = option.split(".")
     assert getattr(getattr(result.settings, group), name) == value
     assert result.ignored == ()
@@ -79,10 +79,12 @@ def test_settings_without_a_file_do_not_change():
         ),
     ],
 )
-def test_ineffective_option_is_reported_and_the_others_count(file, document, expected):
+def test_ineffective_option_is_reported_and_the_other_options_apply(
+    settings_file, document, expected
+):
     text = json.dumps({**document, "scheduler_host_subset_size": 3})
-    result = read(settings_with(file, text))
-    assert result.ignored == (f"{NAME}: {file}: {expected}",)
+    result = read(write_and_read_settings(settings_file, text))
+    assert result.ignored == (f"{NAME}: {settings_file}: {expected}",)
     assert result.settings.filter_scheduler.host_subset_size == 3
 
 
@@ -102,29 +104,29 @@ def test_ineffective_option_is_reported_and_the_others_count(file, document, exp
         ('{"pci": {"alias": "{"}}', "alias"),
     ],
 )
-def test_error_for_an_invalid_file_is_one_line_with_its_path(file, text, expected):
+def test_error_for_an_invalid_file_is_one_line_with_its_path(settings_file, text, expected):
     with pytest.raises(ConfigurationError, match=expected) as error:
-        read(settings_with(file, text))
-    assert error.value.detail.startswith(f"{NAME}: {file}: ")
+        read(write_and_read_settings(settings_file, text))
+    assert error.value.detail.startswith(f"{NAME}: {settings_file}: ")
     assert "\n" not in error.value.detail
 
 
-def test_file_that_is_missing_or_broken_when_the_service_starts(file, caplog):
-    settings = settings_with(file, "{")
+def test_missing_or_broken_settings_file_is_reported_at_the_start(settings_file, caplog):
+    settings = write_and_read_settings(settings_file, "{")
     assert LiveSettings(settings, utcnow).settings() is settings
     assert "keeping the previous settings" in caplog.text
-    file.unlink()
+    settings_file.unlink()
     with pytest.raises(ConfigurationError) as error:
         check_parts(settings)
-    assert error.value.detail == f"{NAME}: {file}: No such file or directory"
+    assert error.value.detail == f"{NAME}: {settings_file}: No such file or directory"
 
 
 @pytest.fixture
-def live_settings(file, tmp_path):
+def live_settings(settings_file, tmp_path):
     """Settings of a configuration file and of an options file with the value 2."""
-    file.write_text('{"scheduler_host_subset_size": 2}')
+    settings_file.write_text('{"scheduler_host_subset_size": 2}')
     config = tmp_path / "nova.conf"
-    config.write_text(f"[scheduler]\njson_config_location = {file}\n")
+    config.write_text(f"[scheduler]\njson_config_location = {settings_file}\n")
     return LiveSettings(read_settings([str(config)], make_full_conf()))
 
 
@@ -132,14 +134,14 @@ def read_subset_size(options: LiveSettings) -> int:
     return options.settings().filter_scheduler.host_subset_size
 
 
-def test_changed_file_is_read_again_at_a_reload(file, live_settings, caplog):
+def test_changed_file_is_read_again_at_a_reload(settings_file, live_settings, caplog):
     before = live_settings.settings()
-    file.write_text('{"scheduler_host_subset_size": 5, "zzz": 1}')
+    settings_file.write_text('{"scheduler_host_subset_size": 5, "zzz": 1}')
     assert live_settings.settings() is before
     live_settings.reload()
     assert read_subset_size(live_settings) == 5
-    assert f"{NAME}: {file}: there is no option 'zzz': it is ignored" in caplog.messages
-    file.write_text("{}")
+    assert f"{NAME}: {settings_file}: there is no option 'zzz': it is ignored" in caplog.messages
+    settings_file.write_text("{}")
     live_settings.reload()
     assert read_subset_size(live_settings) == 1
 
@@ -153,16 +155,16 @@ def test_changed_file_is_read_again_at_a_reload(file, live_settings, caplog):
     ],
 )
 def test_broken_file_keeps_the_old_values_and_logs_the_reason(
-    file, live_settings, caplog, text, why
+    settings_file, live_settings, caplog, text, why
 ):
-    file.unlink()
+    settings_file.unlink()
     if text is not None:
-        file.write_text(text)
+        settings_file.write_text(text)
     with caplog.at_level(logging.WARNING):
         live_settings.reload()
     assert read_subset_size(live_settings) == 2
     (message,) = caplog.messages
-    assert message.startswith(f"{NAME}: {file}: ")
+    assert message.startswith(f"{NAME}: {settings_file}: ")
     assert why in message
     assert message.endswith("; keeping the previous settings")
 
@@ -174,20 +176,22 @@ def test_plugins_are_created_before_a_request_needs_them(live_settings):
 
 
 @pytest.mark.parametrize("text", ["{", '{"scheduler_host_subset_size": 5}'])
-def test_worker_begins_with_the_settings_of_its_parent(file, live_settings, text):
-    file.write_text(text)
+def test_worker_begins_with_the_settings_of_its_parent(settings_file, live_settings, text):
+    settings_file.write_text(text)
     plugins_for.cache_clear()
     worker = LiveSettings(live_settings.configured, parent=live_settings)
     assert read_subset_size(worker) == 2
     test_plugins_are_created_before_a_request_needs_them(worker)
-    file.write_text('{"scheduler_host_subset_size": 7}')
+    settings_file.write_text('{"scheduler_host_subset_size": 7}')
     worker.reload()
     assert read_subset_size(worker) == 7
 
 
-def test_threads_use_the_old_settings_while_the_file_is_read(file, live_settings, monkeypatch):
+def test_threads_use_the_old_settings_while_the_file_is_read(
+    settings_file, live_settings, monkeypatch
+):
     monkeypatch.setattr(live_settings, "_reloads", -1)  # a reload is due
-    file.write_text("{}")
+    settings_file.write_text("{}")
     seen = []
     with live_settings._reading:
         asker = Thread(target=lambda: seen.append(read_subset_size(live_settings)))
@@ -198,12 +202,12 @@ def test_threads_use_the_old_settings_while_the_file_is_read(file, live_settings
 
 
 @pytest.fixture
-def cloud(file, sqlite_url, make_app, tmp_path):
+def cloud(settings_file, sqlite_url, make_app, tmp_path):
     """Three hosts, and a scheduler with an options file. cn3 has the most memory."""
-    file.write_text("{}")
+    settings_file.write_text("{}")
     config = tmp_path / "nova.conf"
     config.write_text(
-        f"[scheduler]\njson_config_location = {file}\n[api]\nauth_strategy = noauth2\n"
+        f"[scheduler]\njson_config_location = {settings_file}\n[api]\nauth_strategy = noauth2\n"
         f"[placement_database]\nconnection = {sqlite_url}\n"
     )
     settings = read_settings([str(config)], make_full_conf())
@@ -214,22 +218,24 @@ def cloud(file, sqlite_url, make_app, tmp_path):
     return app
 
 
-def change_file(app, file: Path, document: object) -> None:
-    file.write_text(json.dumps(document))
+def change_file(app, settings_file: Path, document: object) -> None:
+    settings_file.write_text(json.dumps(document))
     app.app.services.scheduler.live.reload()
 
 
-def test_requests_use_the_options_of_the_file(cloud, file):
+def test_requests_use_the_options_of_the_file(cloud, settings_file):
     assert selected_hosts(select(cloud, spec())) == ["cn3"]
-    change_file(cloud, file, {"ram_weight_multiplier": -1.0})
+    change_file(cloud, settings_file, {"ram_weight_multiplier": -1.0})
     assert selected_hosts(select(cloud, spec())) == ["cn1"]
     assert explain(cloud, spec())["hosts"][0]["host"] == "cn1"
     overrides = {"filter_scheduler.ram_weight_multiplier": 1.0}
     assert explain(cloud, spec(), overrides=overrides)["hosts"][0]["host"] == "cn3"
     isolated = ["IsolatedHostsFilter"]
-    change_file(cloud, file, {"scheduler_default_filters": isolated, "isolated_hosts": ["cn3"]})
+    change_file(
+        cloud, settings_file, {"scheduler_default_filters": isolated, "isolated_hosts": ["cn3"]}
+    )
     assert selected_hosts(select(cloud, spec())) == ["cn2"]
-    change_file(cloud, file, {})
+    change_file(cloud, settings_file, {})
     assert selected_hosts(select(cloud, spec())) == ["cn3"]
 
 

@@ -7,7 +7,7 @@ from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 
 
-def topology(*pinned_spec, **cell):
+def build_topology(*pinned_spec, **cell):
     """Return NUMA nodes with CPUs for pinning and 4096 MB each."""
     plain = {"cpuset": [], "memory": 4096}
     return {
@@ -26,15 +26,15 @@ def cloud(sqlite_settings, make_app):
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
-            report("cn1", numa_topology=topology([0, 1, 2, 3], [])),
-            report("cn2", numa_topology=topology([0, 1], [2, 3])),
+            report("cn1", numa_topology=build_topology([0, 1, 2, 3], [])),
+            report("cn2", numa_topology=build_topology([0, 1], [2, 3])),
             report("cn3"),
         ],
     )
     return app
 
 
-def pinned_spec(*instances, vcpus, **extra_specs):
+def build_request_for_pinned_cpus(*instances, vcpus, **extra_specs):
     keys = {f"hw:{key}": value for key, value in extra_specs.items()}
     request = flavor(vcpus=vcpus, extra_specs={"hw:cpu_policy": "dedicated", **keys})
     return spec(*map(instance, instances), flavor=request)
@@ -45,7 +45,7 @@ def pinned_spec(*instances, vcpus, **extra_specs):
     [(4, {}, ["cn1"]), (4, {"numa_nodes": "2"}, ["cn2"]), (3, {}, ["cn1"])],
 )
 def test_host_with_enough_capacity_per_node_is_selected(cloud, vcpus, extra_specs, hosts):
-    answer = select(cloud, pinned_spec(1, vcpus=vcpus, **extra_specs))
+    answer = select(cloud, build_request_for_pinned_cpus(1, vcpus=vcpus, **extra_specs))
     assert selected_hosts(answer) == hosts
     assert answer["selections"][0][0]["limits"] == {
         "numa_topology": {

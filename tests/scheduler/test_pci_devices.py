@@ -18,17 +18,17 @@ EXPLAIN = "/scheduler/v1/explain"
 ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "1520", "device_type": "type-VF"}'
 
 
-def pool(count=1, **more):
+def build_pool(count=1, **more):
     ids = {"vendor_id": "8086", "product_id": "1520", "numa_node": 0, "dev_type": "type-VF"}
     return {**ids, "count": count, **more}
 
 
-def spec_with_devices(count=1, **fields):
+def build_request_for_devices(count=1, **fields):
     request = {"count": count, "alias_name": "nic", "request_id": "r", "spec": [{}], **fields}
     return build_spec(pci_requests={"requests": [request]})
 
 
-def device_counts(state):
+def count_devices_by_provider(state):
     return {entry.get("rp_uuid"): entry["count"] for entry in state.pci_stats.pools}
 
 
@@ -36,14 +36,16 @@ def device_counts(state):
     ("providers", "count", "expected"), [(["b", "a"], 1, {"a": 2, "b": 1}), ([], 3, {"b": 1})]
 )
 def test_devices_are_of_the_first_candidate_or_any_pool(providers, count, expected):
-    state = build_host_state(pci_stats=PciPools.of([pool(2, rp_uuid="a"), pool(2, rp_uuid="b")]))
+    state = build_host_state(
+        pci_stats=PciPools.of([build_pool(2, rp_uuid="a"), build_pool(2, rp_uuid="b")])
+    )
     state.allocation_candidates = [{"mappings": {"r-0": [uuid]}} for uuid in providers]
-    state.consume_from_request(spec_with_devices(count))
-    assert device_counts(state) == expected
+    state.consume_from_request(build_request_for_devices(count))
+    assert count_devices_by_provider(state) == expected
 
 
 @pytest.mark.parametrize(
-    "request_spec", [build_spec(), build_spec(pci_requests=None), spec_with_devices(1)]
+    "request_spec", [build_spec(), build_spec(pci_requests=None), build_request_for_devices(1)]
 )
 def test_host_without_pools_can_be_selected(request_spec):
     state = build_host_state()
@@ -52,8 +54,8 @@ def test_host_without_pools_can_be_selected(request_spec):
 
 
 def test_too_few_devices_are_logged_and_the_instance_counts(caplog):
-    state = build_host_state("cn7", pci_stats=PciPools.of([pool(1)]))
-    state.consume_from_request(spec_with_devices(2))
+    state = build_host_state("cn7", pci_stats=PciPools.of([build_pool(1)]))
+    state.consume_from_request(build_request_for_devices(2))
     assert (state.pci_stats.free, state.num_instances) == (1, 1)
     warning = "Host cn7 has too few PCI devices: 2 devices for PCI alias nic requested"
     assert warning in caplog.text
@@ -62,20 +64,24 @@ def test_too_few_devices_are_logged_and_the_instance_counts(caplog):
 def test_request_has_the_providers_of_its_devices():
     mappings = {"": ["root"], "r-0": ["b"], "r-1": ["a"], "r-2": ["b"]}
     requests = with_device_providers(
-        spec_with_devices(3), {"mappings": mappings}
+        build_request_for_devices(3), {"mappings": mappings}
     ).pci_requests.requests
     assert [request.spec for request in requests] == [({"rp_uuids": "b,b,a"},)]
-    state = build_host_state(pci_stats=PciPools.of([pool(2, rp_uuid="a"), pool(3, rp_uuid="b")]))
-    state.consume_from_request(with_device_providers(spec_with_devices(3), {"mappings": mappings}))
-    assert device_counts(state) == {"a": 1, "b": 1}
+    state = build_host_state(
+        pci_stats=PciPools.of([build_pool(2, rp_uuid="a"), build_pool(3, rp_uuid="b")])
+    )
+    state.consume_from_request(
+        with_device_providers(build_request_for_devices(3), {"mappings": mappings})
+    )
+    assert count_devices_by_provider(state) == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize(
     ("request_spec", "result"),
     [
-        (spec_with_devices(), None),
-        (spec_with_devices(), {"mappings": {"": ["root"]}}),
-        (spec_with_devices(alias_name=None), {"mappings": {"r-0": ["a"]}}),
+        (build_request_for_devices(), None),
+        (build_request_for_devices(), {"mappings": {"": ["root"]}}),
+        (build_request_for_devices(alias_name=None), {"mappings": {"r-0": ["a"]}}),
         (build_spec(), {"mappings": {"r-0": ["a"]}}),
     ],
     ids=["nothing claimed", "not in placement", "device of a port", "no device"],
@@ -100,7 +106,7 @@ def cloud(database_url):
         result.append(create_app(settings))
         app = Client(result[-1])
         # Pools in reverse order: the choice of a NIC must not depend on it.
-        pools = [pool(count, rp_uuid=instance(900 + n)) for n, count in enumerate(vfs)][::-1]
+        pools = [build_pool(count, rp_uuid=instance(900 + n)) for n, count in enumerate(vfs)][::-1]
         hosts = [report("cn1", pci_device_pools=pools), report("cn2")]
         app.post_json("/scheduler/v1/compute_nodes", hosts)
         app.put("/placement/resource_classes/CUSTOM_PCI_8086_1520", headers=LATEST_HEADERS)
@@ -124,7 +130,7 @@ def request_devices(app, *instances, path=SELECT, count=1, status=200):
     return app.post_json(path, {"request_spec": request}, status=status).json
 
 
-def providers(answer):
+def list_serving_nics(answer):
     """Return the number of the NIC that serves each instance."""
     result = []
     for selections in answer["selections"]:
@@ -142,7 +148,7 @@ def test_instances_have_devices_that_the_host_reported(cloud, free, instances, e
     answer = request_devices(app, *uuids, status=200 if expected else 409)
     if expected:
         assert selected_hosts(answer) == ["cn1"] * instances
-        assert sorted(providers(answer)) == expected
+        assert sorted(list_serving_nics(answer)) == expected
     else:
         assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
 
@@ -160,5 +166,5 @@ def test_candidate_without_capacity_does_not_replace_another(cloud, vfs, totals)
 def test_devices_of_earlier_requests_are_used_while_reports_are_cached(cloud):
     app = cloud(1, 1, scheduler__driver="caching_scheduler")
     answers = [request_devices(app, instance(number)) for number in (1, 2)]
-    assert sorted(providers(answers[0]) + providers(answers[1])) == [0, 1]
+    assert sorted(list_serving_nics(answers[0]) + list_serving_nics(answers[1])) == [0, 1]
     request_devices(app, instance(3), status=409)

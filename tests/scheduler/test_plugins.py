@@ -30,7 +30,7 @@ def filter_settings(**options):
     return settings_with(**{f"filter_scheduler__{name}": entry for name, entry in options.items()})
 
 
-def names(plugins):
+def list_class_names(plugins):
     return [type(plugin).__name__ for plugin in plugins]
 
 
@@ -43,7 +43,7 @@ def test_shipped_plugin_needs_no_arguments_and_its_options_have_help():
 def test_plugins_have_the_configured_order_settings_and_clock():
     settings = filter_settings(enabled_filters=["ImagePropertiesFilter", "ComputeFilter"])
     plugins = plugins_for(settings, lambda: NOW)
-    assert names(plugins.filters) == ["ImagePropertiesFilter", "ComputeFilter"]
+    assert list_class_names(plugins.filters) == ["ImagePropertiesFilter", "ComputeFilter"]
     for plugin in plugins.filters:
         assert plugin.settings is settings
         assert plugin.now() == NOW
@@ -105,7 +105,7 @@ def test_every_path_of_nova_names_a_class_in_both_packages(package):
         named = [path.rpartition(".") for path in paths]
         plugins = plugins_for(filter_settings(**{option: [f"{package}.{path}" for path in paths]}))
         result = plugins.filters if option == "enabled_filters" else plugins.weighers
-        assert names(result) == [name for _, _, name in named]
+        assert list_class_names(result) == [name for _, _, name in named]
         for module, _, name in named:
             assert getattr(import_module(f"placement_sched.scheduler.{module}"), name)
 
@@ -113,7 +113,7 @@ def test_every_path_of_nova_names_a_class_in_both_packages(package):
 def test_class_of_a_module_that_was_merged_keeps_its_path():
     path = "placement_sched.scheduler.filters.same_host_filter.SameHostFilter"
     settings = filter_settings(enabled_filters=["ComputeFilter", path])
-    assert names(plugins_for(settings).filters) == ["ComputeFilter", "SameHostFilter"]
+    assert list_class_names(plugins_for(settings).filters) == ["ComputeFilter", "SameHostFilter"]
 
 
 def test_every_shipped_class_has_a_path():
@@ -125,14 +125,14 @@ def test_every_shipped_class_has_a_path():
         "filter_scheduler__stranded_resources_weight_multiplier": 1.0,
     }
     plugins = plugins_for(settings_with(**options))
-    assert names(plugins.filters) == [kind.__name__ for kind in all_filters()]
-    assert names(plugins.weighers) == [kind.__name__ for kind in all_weighers()]
+    assert list_class_names(plugins.filters) == [kind.__name__ for kind in all_filters()]
+    assert list_class_names(plugins.weighers) == [kind.__name__ for kind in all_weighers()]
 
 
 def test_single_filter_of_nova_can_be_available():
     path = "nova.scheduler.filters.compute_filter.ComputeFilter"
     settings = filter_settings(available_filters=[path], enabled_filters=["ComputeFilter"])
-    assert names(plugins_for(settings).filters) == ["ComputeFilter"]
+    assert list_class_names(plugins_for(settings).filters) == ["ComputeFilter"]
     with pytest.raises(ConfigurationError, match="unknown filter 'AllHostsFilter'"):
         plugins_for(filter_settings(available_filters=[path], enabled_filters=["AllHostsFilter"]))
 
@@ -143,7 +143,7 @@ def test_all_weighers_and_single_weighers_may_be_configured(package):
         weight_classes=[f"{package}.weights.all_weighers", f"{package}.weights.ram.RAMWeigher"]
     )
     request = [kind.__name__ for kind in all_weighers() if kind.is_wanted(settings)]
-    assert names(plugins_for(settings).weighers) == request
+    assert list_class_names(plugins_for(settings).weighers) == request
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_function_may_return_several_filters():
     settings = filter_settings(
         available_filters=[f"{ACME}.acme_filters"], enabled_filters=["OurStyle", "AcmeFilter"]
     )
-    assert names(plugins_for(settings).filters) == ["OurStyle", "AcmeFilter"]
+    assert list_class_names(plugins_for(settings).filters) == ["OurStyle", "AcmeFilter"]
 
 
 @pytest.mark.parametrize(
@@ -253,9 +253,9 @@ def test_installed_packages_provide_plugins(install_package):
         f"[placement_sched.request_filters]\nacme = {ACME}:AcmeRequestFilter\n"
     )
     plugins = plugins_for(filter_settings(enabled_filters=["AcmeFilter"]))
-    assert names(plugins.filters) == ["AcmeFilter"]
-    assert "AcmeWeigher" in names(plugins.weighers)
-    assert names(plugins.request_filters)[-1] == "AcmeRequestFilter"
+    assert list_class_names(plugins.filters) == ["AcmeFilter"]
+    assert "AcmeWeigher" in list_class_names(plugins.weighers)
+    assert list_class_names(plugins.request_filters)[-1] == "AcmeRequestFilter"
 
 
 def test_options_of_plugins_are_registered():
@@ -285,21 +285,23 @@ ALL = f"{OURS}.all_request_filters"
 SHIPPED = [kind.name for kind in all_request_filters()]
 
 
-def settings_with_filters(*names):
+def build_settings_with_filters(*names):
     return settings_with(scheduler__request_filters=list(names))
 
 
-def filter_order(*names):
+def list_filters_in_order(*names):
     """Return the names of the request filters in the order of their runs."""
-    return [plugin.name for plugin in plugins_for(settings_with_filters(*names)).request_filters]
+    return [
+        plugin.name for plugin in plugins_for(build_settings_with_filters(*names)).request_filters
+    ]
 
 
-def shipped_filters_without(*names):
+def list_shipped_filters_without(*names):
     return [name for name in SHIPPED if name not in names]
 
 
 def test_shipped_order_is_that_of_nova_and_then_ours():
-    assert filter_order() == [name for name in ORDER if name in SHIPPED]
+    assert list_filters_in_order() == [name for name in ORDER if name in SHIPPED]
     assert SHIPPED[-1] == "required_aggregates_by_trait"
 
 
@@ -343,7 +345,7 @@ def test_filters_are_always_enabled_or_by_their_option():
     ids=str,
 )
 def test_configured_filters_run_last_in_their_order(names, last):
-    assert filter_order(*names) == [*shipped_filters_without(*last), *last]
+    assert list_filters_in_order(*names) == [*list_shipped_filters_without(*last), *last]
 
 
 @pytest.fixture
@@ -384,8 +386,8 @@ def test_filter_of_an_installed_package_runs_after_the_shipped_filters(
 @pytest.mark.parametrize("name", ["acme_trait", "acme_label", "AcmeTrait", f"{ACME}.AcmeTrait"])
 def test_filter_of_an_installed_package_may_have_any_of_its_names(install_package, name):
     install_package(f"[placement_sched.request_filters]\nacme = {ACME}:AcmeTrait\n")
-    assert filter_order(name, "compute_status_filter") == [
-        *shipped_filters_without("compute_status_filter"),
+    assert list_filters_in_order(name, "compute_status_filter") == [
+        *list_shipped_filters_without("compute_status_filter"),
         "acme_trait",
         "compute_status_filter",
     ]
@@ -409,14 +411,14 @@ def test_filter_of_an_installed_package_may_have_any_of_its_names(install_packag
 )
 def test_error_for_a_wrong_name_names_the_option(name, words):
     with pytest.raises(ConfigurationError) as error:
-        filter_order("compute_status_filter", name)
+        list_filters_in_order("compute_status_filter", name)
     assert error.value.detail.startswith("[scheduler] request_filters: ")
     assert words in error.value.detail
     assert "\n" not in error.value.detail
 
 
 @pytest.fixture
-def traced_module(tmp_path, monkeypatch):
+def module_that_records_its_import(tmp_path, monkeypatch):
     """Return the path of a class in a module whose import leaves a file."""
     trace = tmp_path / "imported"
     (tmp_path / "bomb.py").write_text(
@@ -427,8 +429,8 @@ def traced_module(tmp_path, monkeypatch):
     sys.modules.pop("bomb", None)
 
 
-def test_overrides_import_no_code(sqlite_app, traced_module):
-    path, trace = traced_module
+def test_overrides_import_no_code(sqlite_app, module_that_records_its_import):
+    path, trace = module_that_records_its_import
     for value in ([path], path, ["compute_status_filter", path]):
         body = {"request_spec": spec(), "overrides": {"scheduler.request_filters": value}}
         answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=400)
@@ -436,17 +438,17 @@ def test_overrides_import_no_code(sqlite_app, traced_module):
         assert f"scheduler.request_filters: '{path}'" in error["detail"]
     assert not trace.exists()
     # The configuration may import the same path.
-    assert filter_order(path)[-1] == "acme_trait"
+    assert list_filters_in_order(path)[-1] == "acme_trait"
     assert trace.exists()
 
 
 def test_overrides_may_use_the_filters_of_the_configuration():
     path = f"{ACME}.AcmeTrait"
-    running = settings_with_filters(path)
+    running = build_settings_with_filters(path)
     request = {"scheduler.request_filters": ["compute_status_filter", path]}
     changed = with_overrides(running, request)
     assert [request_filter.name for request_filter in plugins_for(changed).request_filters][
         -2:
     ] == ["compute_status_filter", "acme_trait"]
     with pytest.raises(Invalid):
-        with_overrides(settings_with_filters(), request)
+        with_overrides(build_settings_with_filters(), request)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.exploring import draws
-from tests.scheduler.plan_moves import carry_out_move, read_usage
+from tests.scheduler.plan_moves import execute_move, read_usage
 from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import dump_tables
 from tests.support.fleets import load_fleet
@@ -32,11 +32,11 @@ def make_filled_hosts(app, free, *placed):
         select(app, {**request, "force_hosts": [host]})
 
 
-def spec_with_memory(size):
+def build_request_with_memory(size):
     return spec(flavor=flavor(memory_mb=size * GB, root_gb=1))
 
 
-def count_moves(free, placed, size, most):
+def find_minimum_of_moves(free, placed, size, most):
     """Return the minimal number of moves off a single host that make ``size`` fit."""
     remaining = dict(free)
     for host, amount in placed:
@@ -81,9 +81,9 @@ def test_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud
     app = make_new_app()
     make_filled_hosts(app, free, *placed)
     before = dump_tables(app)
-    answer = request_advice(app, request_spec=spec_with_memory(size), moves=3)
+    answer = request_advice(app, request_spec=build_request_with_memory(size), moves=3)
     assert dump_tables(app) == before
-    minimum = count_moves(free, placed, size, 3)
+    minimum = find_minimum_of_moves(free, placed, size, 3)
     exact = minimum in {None, 1} or len({amount for _, amount in placed}) < 2
     assert answer["complete"]
     if exact:
@@ -94,8 +94,10 @@ def test_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud
     assert len(answer["moves"]) == minimum if exact else len(answer["moves"]) >= minimum
     (origin,) = {move["from"] for move in answer["moves"]}
     for move in answer["moves"]:
-        carry_out_move(app, move)
-    assert origin in {host["host"] for host in explain(app, spec_with_memory(size))["hosts"]}
+        execute_move(app, move)
+    assert origin in {
+        host["host"] for host in explain(app, build_request_with_memory(size))["hosts"]
+    }
 
 
 @pytest.mark.slow
@@ -114,7 +116,7 @@ def test_moves_of_pack_and_spread_reach_their_goal(make_new_app, cloud, goal):
     before = read_loads()
     answer = request_advice(app, goal, moves=3)
     for move in answer["moves"]:
-        carry_out_move(app, move)
+        execute_move(app, move)
     after = read_loads()
     if goal == "spread":
         assert answer["reached"] is (max(after.values()) < max(before.values()))
@@ -133,15 +135,17 @@ def test_moves_of_pack_and_spread_reach_their_goal(make_new_app, cloud, goal):
 
 def test_the_smallest_sufficient_instance_moves(app):
     make_filled_hosts(app, {"cn1": 8, "cn2": 3}, ("cn1", 4), ("cn1", 3))
-    (move,) = request_advice(app, request_spec=spec_with_memory(4), moves=2)["moves"]
+    (move,) = request_advice(app, request_spec=build_request_with_memory(4), moves=2)["moves"]
     assert (move["instance"], move["from"], move["to"]) == (instance(2), "cn1", "cn2")
     assert move["reason"] == "makes room on cn1"
-    assert request_advice(app, request_spec=spec_with_memory(5), moves=2)["reached"] is False
+    assert (
+        request_advice(app, request_spec=build_request_with_memory(5), moves=2)["reached"] is False
+    )
 
 
 def test_error_for_an_unknown_host_has_the_nearest_name(app):
     make_filled_hosts(app, {"cn1": 8})
-    body = {"goal": "fit", "request_spec": {**spec_with_memory(4), "force_hosts": ["cn2"]}}
+    body = {"goal": "fit", "request_spec": {**build_request_with_memory(4), "force_hosts": ["cn2"]}}
     answer = app.post_json("/scheduler/v1/rebalance", body, status=404)
     assert "did you mean 'cn1'? (at $.request_spec.force_hosts[0])" in answer.text
 
@@ -176,11 +180,11 @@ def test_error_for_an_unknown_host_has_the_nearest_name(app):
         ),
     ],
 )
-def test_advice_has_its_outcome(app, free, placed, query, reached, moves, outcome):
+def test_rebalance_advice_has_moves_and_outcome(app, free, placed, query, reached, moves, outcome):
     make_filled_hosts(app, free, *placed)
     fields = {key: value for key, value in query.items() if key != "size"}
     if "size" in query:
-        fields["request_spec"] = spec_with_memory(query["size"])
+        fields["request_spec"] = build_request_with_memory(query["size"])
     answer = request_advice(app, **fields)
     assert (answer["reached"], len(answer["moves"])) == (reached, moves)
     assert (answer["outcome"], answer["complete"]) == (outcome, True)
@@ -191,11 +195,11 @@ def test_advice_has_its_outcome(app, free, placed, query, reached, moves, outcom
 )
 def test_advice_under_a_limit_says_that_it_is_incomplete(app, monkeypatch, bound, most):
     make_filled_hosts(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
-    answer = request_advice(app, request_spec=spec_with_memory(4), moves=1)
+    answer = request_advice(app, request_spec=build_request_with_memory(4), moves=1)
     outcome = "no move off one host makes room for it"
     assert (answer["reached"], answer["outcome"], answer["complete"]) == (False, outcome, True)
     monkeypatch.setattr(f"placement_sched.scheduler.rebalance.{bound}", most)
-    answer = request_advice(app, request_spec=spec_with_memory(4), moves=1)
+    answer = request_advice(app, request_spec=build_request_with_memory(4), moves=1)
     assert (answer["reached"], answer["complete"]) == (False, False)
     assert answer["outcome"] == f"{outcome} (not all were tried)"
 

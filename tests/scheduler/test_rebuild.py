@@ -11,7 +11,7 @@ REBUILD = {"_nova_check_type": ["rebuild"]}
 WINDOWS = {"properties": {"hypervisor_type": "hyperv"}}
 
 
-def report_cloud(app):
+def report_hosts(app):
     """Report two hosts that run images of QEMU."""
     reports = [
         report(name, supported_hv_specs=[["x86_64", "qemu", "hvm"]]) for name in ("cn1", "cn2")
@@ -22,12 +22,12 @@ def report_cloud(app):
 
 @pytest.fixture
 def cloud(app):
-    return report_cloud(app)
+    return report_hosts(app)
 
 
 @pytest.fixture(scope="module")
 def shared_cloud(make_shared_app):
-    return report_cloud(make_shared_app())
+    return report_hosts(make_shared_app())
 
 
 def place_instances(app, *numbers, host="cn1"):
@@ -120,6 +120,6 @@ def test_error_for_a_rebuild_on_another_host(shared_cloud, number, target):
 
 
 @pytest.mark.parametrize("kind", ["live_migrate", "Rebuild"])
-def test_other_check_types_run_everything(cloud, kind):
+def test_check_types_other_than_rebuild_run_the_candidate_search(cloud, kind):
     answer = explain(cloud, scheduler_hints={"_nova_check_type": [kind]})
     assert answer["funnel"]["allocation_candidates"]["query"]

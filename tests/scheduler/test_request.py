@@ -32,14 +32,14 @@ ALIASES = [json.dumps(GPU), json.dumps(FPGA)]
 REQUEST = {"count": 1, "alias_name": "gpu", "request_id": "r", "spec": [GPU]}
 
 
-def settings(**options):
+def build_settings(**options):
     return settings_with(pci__alias=ALIASES, filter_scheduler__pci_in_placement=True, **options)
 
 
-def device_groups(extra_specs=None, document=None, **options):
+def derive_device_groups(extra_specs=None, document=None, **options):
     """Return class and traits of each group of a PCI device, by suffix."""
     document = document or {}
-    spec = derive_defaults(build_spec(extra_specs, **document), document, settings(**options))
+    spec = derive_defaults(build_spec(extra_specs, **document), document, build_settings(**options))
     result = groups_of(spec)
     return {
         suffix: (*result[suffix].resources.items(), *sorted(result[suffix].required))
@@ -72,27 +72,29 @@ def test_pci_devices_are_groups_only_if_placement_has_them():
     spec = derive_defaults(build_spec(extra_specs), {}, outside)
     assert [request.alias_name for request in spec.pci_requests.requests] == ["gpu"]
     assert spec.requested_resources == ()
-    assert len(device_groups(extra_specs)) == 1
+    assert len(derive_device_groups(extra_specs)) == 1
 
 
 def test_each_pci_device_is_a_request_group():
-    result = device_groups({"pci_passthrough:alias": "gpu:2,fpga:1"})
+    result = derive_device_groups({"pci_passthrough:alias": "gpu:2,fpga:1"})
     assert sorted(result.values()) == [
         (("CUSTOM_FPGA", 1), "CUSTOM_FAST", "HW_NUMA_ROOT"),
         (("CUSTOM_PCI_10DE_1DB4", 1),),
         (("CUSTOM_PCI_10DE_1DB4", 1),),
     ]
     assert sorted(suffix.rpartition("-")[2] for suffix in result) == ["0", "0", "1"]
-    assert result == device_groups({"pci_passthrough:alias": "gpu:2,fpga:1"}), "the same each time"
+    assert result == derive_device_groups({"pci_passthrough:alias": "gpu:2,fpga:1"}), (
+        "the same each time"
+    )
 
 
 def test_pci_requests_of_the_request_do_not_change():
     extra_specs = {"pci_passthrough:alias": "gpu:5"}
-    assert device_groups(extra_specs, {"pci_requests": None}) == {}
+    assert derive_device_groups(extra_specs, {"pci_requests": None}) == {}
     expected = {"r-0": (("CUSTOM_PCI_10DE_1DB4", 1),)}
-    assert device_groups(extra_specs, {"pci_requests": {"requests": [REQUEST]}}) == expected
+    assert derive_device_groups(extra_specs, {"pci_requests": {"requests": [REQUEST]}}) == expected
     port = REQUEST | {"alias_name": None, "requester_id": "port"}
-    assert device_groups(document={"pci_requests": {"requests": [port]}}) == {}
+    assert derive_device_groups(document={"pci_requests": {"requests": [port]}}) == {}
 
 
 def test_invalid_alias_is_an_error_at_the_start():
@@ -121,11 +123,11 @@ def test_invalid_alias_is_an_error_at_the_start():
 )
 def test_error_for_an_invalid_device_has_its_place(requests, error, expected):
     with pytest.raises(error, match=expected):
-        device_groups(document={"pci_requests": {"requests": requests}})
+        derive_device_groups(document={"pci_requests": {"requests": requests}})
 
 
 def test_error_for_an_unknown_class_names_the_alias():
-    spec = derive_defaults(build_spec({"pci_passthrough:alias": "gpu:1"}), {}, settings())
+    spec = derive_defaults(build_spec({"pci_passthrough:alias": "gpu:1"}), {}, build_settings())
     unknown = UnknownResourceClassOrTrait("", kind="resource class", names=["CUSTOM_PCI_10DE_1DB4"])
     assert find_unknown_names(spec, unknown).detail == (
         "No such resource class: CUSTOM_PCI_10DE_1DB4 "
@@ -211,7 +213,7 @@ def test_segments_are_read_only_for_the_filter(fake_neutron, network, paths):
     assert (segments, fake_neutron.seen) == (None, paths)
 
 
-def test_everything_is_read_once_and_nothing_for_a_rebuild(fake_neutron):
+def test_neutron_objects_are_read_once_and_none_for_a_rebuild(fake_neutron):
     networks = [{"port_id": PORT}, {"network_id": NET}, {"port_id": PORT_2}, {"port_id": PORT}]
     assert read_vnic_types_and_segments(fake_neutron.url, *networks, **ROUTED) == [
         ("direct", (SEGMENT_2,)),
@@ -308,11 +310,11 @@ def select_host(app, *networks, status=200, number=1):
     return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
 
 
-def passing_hosts(explanation):
+def list_passing_hosts(explanation):
     return sorted(host["host"] for host in explanation["hosts"])
 
 
-def filter_report(explanation, name):
+def find_filter_report(explanation, name):
     (result,) = (
         request_filter
         for request_filter in explanation["funnel"]["request_filters"]
@@ -332,11 +334,11 @@ def filter_report(explanation, name):
 )
 def test_hosts_are_in_the_aggregates_of_the_segments(cloud, networks, reached, member_of):
     answer = explain(cloud, *networks)
-    assert passing_hosts(answer) == reached
+    assert list_passing_hosts(answer) == reached
     query = parse_qs(answer["funnel"]["allocation_candidates"]["query"])
     request = [item.removeprefix("in:") for item in query.get("member_of", [])]
     assert sorted(request) == sorted(entry.removeprefix("in:") for entry in member_of)
-    assert bool(filter_report(answer, "routed_networks_filter")["applied"]) == bool(member_of)
+    assert bool(find_filter_report(answer, "routed_networks_filter")["applied"]) == bool(member_of)
 
 
 def test_selection_is_repeated_without_neutron(cloud, fake_neutron):
@@ -346,7 +348,7 @@ def test_selection_is_repeated_without_neutron(cloud, fake_neutron):
     fake_neutron.seen.clear()
     assert select_host(cloud, {"port_id": PORT}) == first
     answer = explain(cloud, {"network_id": NET}, overrides={SWITCH: False})
-    assert passing_hosts(answer) == ["cn1", "cn2", "cn3"]
+    assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
     assert fake_neutron.seen == []
 
 

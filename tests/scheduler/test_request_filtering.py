@@ -35,13 +35,13 @@ SPEC = build_spec(
 )
 
 
-def changed_params(**changes):
+def build_result_with_params(**changes):
     return RequestFilterResult(
         replace(SPEC, request_level_params=replace(SPEC.request_level_params, **changes))
     )
 
 
-def changed_destination(**changes):
+def build_result_with_destination(**changes):
     return RequestFilterResult(
         replace(SPEC, requested_destination=replace(SPEC.destination, **changes))
     )
@@ -91,32 +91,38 @@ def test_filter_may_return_a_narrower_request_a_rejection_or_none(outcome):
             "scheduler_hints became NoneType",
         ),
         (RequestFilterResult(replace(SPEC, num_instances=5)), "may not change num_instances"),
-        (changed_params(root_required=SPEC.root_required | {5}), "5 is not the name of a trait"),
+        (
+            build_result_with_params(root_required=SPEC.root_required | {5}),
+            "5 is not the name of a trait",
+        ),
         (require_aggregates(SPEC, ["not-a-uuid"]), "is not a uuid"),
         (require_aggregates(SPEC, []), "is not a uuid"),
         (forbid_aggregates(SPEC, ["zz"]), "is not a uuid"),
         (forbid_aggregates(SPEC, ["0x00000000_0000_0000_0000_0000000001"]), "is not a uuid"),
-        (changed_params(root_required=frozenset()), "removed constraints: CUSTOM_A"),
-        (changed_params(root_forbidden=frozenset()), "removed constraints: CUSTOM_B"),
+        (build_result_with_params(root_required=frozenset()), "removed constraints: CUSTOM_A"),
+        (build_result_with_params(root_forbidden=frozenset()), "removed constraints: CUSTOM_B"),
         (
-            changed_destination(aggregates=SPEC.destination.aggregates[:1]),
+            build_result_with_destination(aggregates=SPEC.destination.aggregates[:1]),
             f"removed constraints: {AGGREGATES[1]}",
         ),
-        (changed_destination(forbidden_aggregates=()), f"removed constraints: {UUID(int=3)}"),
+        (
+            build_result_with_destination(forbidden_aggregates=()),
+            f"removed constraints: {UUID(int=3)}",
+        ),
     ],
     ids=range(23),
 )
-def test_any_other_result_is_an_error(outcome, expected):
+def test_invalid_result_of_a_request_filter_is_an_error(outcome, expected):
     with pytest.raises((TypeError, ValueError, DocumentError), match=expected):
         check_result(SPEC, outcome)
 
 
-class Cloud:
+class CloudWithAnAggregate:
     def host_aggregates(self):
         return build_aggregates({"ssd": "true"})
 
 
-class Confines(BaseRequestFilter):
+class ConfiningFilter(BaseRequestFilter):
     name = "confines"
 
     def enabled(self, _settings):
@@ -127,21 +133,21 @@ class Confines(BaseRequestFilter):
         return RequestFilterResult(spec.for_instance("x"), {"aggregates": uuids})
 
 
-class Off(Confines):
+class DisabledFilter(ConfiningFilter):
     name = "off"
 
     def enabled(self, _settings):
         return False
 
 
-class Passive(Confines):
+class UnchangingFilter(ConfiningFilter):
     name = ""
 
     def apply(self, _spec, _world):
         return None
 
 
-class No(Confines):
+class RejectingFilter(ConfiningFilter):
     name = "no"
 
     def apply(self, _spec, _world):
@@ -149,13 +155,15 @@ class No(Confines):
 
 
 def test_enabled_filters_narrow_the_request():
-    run = run_request_filters([Confines(), Off(), Passive()], PLAIN, Cloud())
+    run = run_request_filters(
+        [ConfiningFilter(), DisabledFilter(), UnchangingFilter()], PLAIN, CloudWithAnAggregate()
+    )
     assert run.spec.instance_uuid == "x"
     assert run.rejection is None
     assert [(report.name, report.applied) for report in run.reports] == [
         ("confines", True),
         ("off", False),
-        ("Passive", False),
+        ("UnchangingFilter", False),
     ]
     assert run.reports[0].changes == {"aggregates": [build_aggregates({})[0].uuid]}
     assert run.reports[0].elapsed_ms > 0
@@ -163,13 +171,17 @@ def test_enabled_filters_narrow_the_request():
 
 
 def test_filters_after_a_rejection_still_narrow_the_request():
-    class Never(No):
+    class LaterRejectingFilter(RejectingFilter):
         name = "never"
 
         def apply(self, _spec, _world):
             return Rejection("nor this")
 
-    run = run_request_filters([Confines(), No(), Confines(), Never()], PLAIN, Cloud())
+    run = run_request_filters(
+        [ConfiningFilter(), RejectingFilter(), ConfiningFilter(), LaterRejectingFilter()],
+        PLAIN,
+        CloudWithAnAggregate(),
+    )
     assert run.rejection == Rejection("never")
     assert [report.name for report in run.reports] == ["confines", "no", "confines", "never"]
     assert [report.as_json().get("refusal") for report in run.reports] == [
@@ -183,7 +195,7 @@ def test_filters_after_a_rejection_still_narrow_the_request():
 
 
 def test_error_for_a_forbidden_root_trait_names_the_filter():
-    class Wants(Confines):
+    class TraitRequiringFilter(ConfiningFilter):
         name = "wants"
 
         def apply(self, spec, _world):
@@ -192,17 +204,17 @@ def test_error_for_a_forbidden_root_trait_names_the_filter():
     spec = replace(PLAIN, request_level_params=RequestLevelParams(root_forbidden={"CUSTOM_A"}))
     both = "request filter wants and forbidden by .*request_level_params.root_forbidden"
     with pytest.raises(Invalid, match=both):
-        run_request_filters([Wants()], spec, Cloud())
+        run_request_filters([TraitRequiringFilter()], spec, CloudWithAnAggregate())
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("gone"), Unavailable("locked")])
 def test_error_of_the_cloud_is_not_an_error_of_the_filter(failure):
-    class Lost:
+    class FailingCloud:
         def host_aggregates(self):
             raise failure
 
     with pytest.raises(type(failure), match=str(failure)):
-        run_request_filters([Confines()], PLAIN, Lost())
+        run_request_filters([ConfiningFilter()], PLAIN, FailingCloud())
 
 
 @pytest.mark.parametrize(
@@ -220,25 +232,25 @@ def test_error_of_the_cloud_is_not_an_error_of_the_filter(failure):
     ids=["number", "no request", "not JSON", "exit", "exception"],
 )
 def test_error_names_the_request_filter(result, expected):
-    class Bad(Confines):
+    class InvalidFilter(ConfiningFilter):
         def apply(self, spec, _world):
             return result(spec)
 
-    with pytest.raises(PluginFailed, match=f"Bad failed: .*{expected}"):
-        run_request_filters([Bad()], PLAIN, Cloud())
+    with pytest.raises(PluginFailed, match=f"InvalidFilter failed: .*{expected}"):
+        run_request_filters([InvalidFilter()], PLAIN, CloudWithAnAggregate())
 
 
-class Passes(BaseHostFilter):
+class PassingHostFilter(BaseHostFilter):
     def host_passes(self, _host, _spec):
         return True
 
 
-class Breaks(Passes):
+class FailingCheckFilter(PassingHostFilter):
     def check(self, _spec):
         raise KeyError("early")
 
 
 def test_error_of_a_check_names_the_filter():
-    check_request([Passes()], PLAIN)
-    with pytest.raises(PluginFailed, match="Breaks failed: KeyError: 'early'"):
-        check_request([Passes(), Breaks()], PLAIN)
+    check_request([PassingHostFilter()], PLAIN)
+    with pytest.raises(PluginFailed, match="FailingCheckFilter failed: KeyError: 'early'"):
+        check_request([PassingHostFilter(), FailingCheckFilter()], PLAIN)

@@ -18,7 +18,7 @@ FLAVOR = {"vcpus": 4, "memory_mb": 512, "root_gb": 1}
 DEFAULT = {"": "DISK_GB:1 MEMORY_MB:512 VCPU:1"}
 
 
-def group_amounts(extra_specs=None, properties=None, **fields):
+def list_group_amounts(extra_specs=None, properties=None, **fields):
     """Return the amounts of each group as texts, by suffix."""
     groups = groups_of(build_spec(extra_specs, properties, **fields))
     return {
@@ -29,10 +29,10 @@ def group_amounts(extra_specs=None, properties=None, **fields):
     }
 
 
-def flavor_amounts(extra_specs, properties=None, **flavor):
-    return group_amounts(None, properties, flavor=FLAVOR | flavor | {"extra_specs": extra_specs})[
-        ""
-    ]
+def list_flavor_amounts(extra_specs, properties=None, **flavor):
+    return list_group_amounts(
+        None, properties, flavor=FLAVOR | flavor | {"extra_specs": extra_specs}
+    )[""]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def flavor_amounts(extra_specs, properties=None, **flavor):
     ids=str,
 )
 def test_disk_is_root_ephemeral_and_swap_without_a_volume(flavor, fields, disk):
-    answer = group_amounts(flavor={"vcpus": 1, "memory_mb": 1} | flavor, **fields)[""]
+    answer = list_group_amounts(flavor={"vcpus": 1, "memory_mb": 1} | flavor, **fields)[""]
     assert answer == (f"DISK_GB:{disk} " if disk else "") + "MEMORY_MB:1 VCPU:1"
 
 
@@ -90,7 +90,7 @@ def test_disk_is_root_ephemeral_and_swap_without_a_volume(flavor, fields, disk):
     ids=str,
 )
 def test_amounts_are_those_of_the_flavor_unless_extra_specs_change_them(extra_specs, expected):
-    assert flavor_amounts(extra_specs) == expected
+    assert list_flavor_amounts(extra_specs) == expected
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_amounts_are_those_of_the_flavor_unless_extra_specs_change_them(extra_sp
 def test_resource_classes_of_named_groups_are_not_in_the_group_of_the_flavor(
     extra_specs, ports, expected
 ):
-    assert group_amounts(extra_specs, requested_resources=ports) == expected
+    assert list_group_amounts(extra_specs, requested_resources=ports) == expected
 
 
 UEFI = {"hw_firmware_type": "uefi"}

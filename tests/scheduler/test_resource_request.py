@@ -24,24 +24,24 @@ from tests.support.states import build_spec, settings_with
 NODES = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
 
 
-def query_string(spec, *nodes, named=False, **options):
+def build_query_string(spec, *nodes, named=False, **options):
     settings = settings_with(**options)
     hints = plugins_for(settings, utcnow).unlimited_hints
     targets = TargetNodes(nodes if named or nodes else None, hints)
     return build_query(spec, settings, targets)[0].querystring()
 
 
-def parameters(spec, *nodes, **options):
+def build_query_parameters(spec, *nodes, **options):
     """Return the parameters of the query: a string, or a list if the key is repeated."""
-    values = parse_qs(query_string(spec, *nodes, **options))
+    values = parse_qs(build_query_string(spec, *nodes, **options))
     return {key: value[0] if len(value) == 1 else value for key, value in values.items()}
 
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", "x"])
 def test_trait_of_an_image_counts_only_with_the_value_required(value):
-    assert query_string(build_spec(properties={"trait:CUSTOM_A": value})) == query_string(
-        build_spec()
-    )
+    assert build_query_string(
+        build_spec(properties={"trait:CUSTOM_A": value})
+    ) == build_query_string(build_spec())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_error_for_an_invalid_name_contains_its_key(extra_specs, properties):
     kind = "flavor extra spec" if extra_specs else "image property"
     (key,) = [*extra_specs, *properties]
     with pytest.raises(Invalid) as error:
-        query_string(build_spec(extra_specs, properties))
+        build_query_string(build_spec(extra_specs, properties))
     assert f"{kind} {key!r}: " in error.value.detail
 
 
@@ -88,11 +88,11 @@ IGNORED = [
 
 @pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
 def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, value, expected):
-    query, ignored_values = build_query(build_spec({key: value}), settings_with(), TargetNodes())
-    assert query.querystring() == query_string(build_spec())
+    query, ignored_values = build_query(build_spec({key: value}), settings_with())
+    assert query.querystring() == build_query_string(build_spec())
     assert ignored_values == (IgnoredValue("flavor", key, value, expected),)
     with pytest.raises(Invalid) as error:
-        query_string(build_spec({key: value}), scheduler__strict_extra_specs=True)
+        build_query_string(build_spec({key: value}), scheduler__strict_extra_specs=True)
     assert error.value.detail.startswith(f"flavor extra spec {key!r}: expected {expected}, got ")
     assert len(error.value.detail) < 300
 
@@ -114,8 +114,8 @@ def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, val
 )
 def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as, ignored):
     spec = build_spec(extra_specs, properties)
-    query, ignored_values = build_query(spec, settings_with(), TargetNodes())
-    assert query.querystring() == query_string(build_spec(same_as))
+    query, ignored_values = build_query(spec, settings_with())
+    assert query.querystring() == build_query_string(build_spec(same_as))
     assert [value.key for value in ignored_values] == ignored
     if properties:
         place = "image property trait:=required"
@@ -137,7 +137,7 @@ def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as,
         ("resources:VCPU", "99999999999", "VCPU%3A2147483648"),
     ],
 )
-def test_spellings_that_nova_accepts_are_accepted(key, value, part, strict):
+def test_forms_of_extra_specs_that_nova_accepts_are_accepted(key, value, part, strict):
     query, ignored_values = build_query(
         build_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict), TargetNodes()
     )
@@ -157,24 +157,24 @@ def test_spellings_that_nova_accepts_are_accepted(key, value, part, strict):
     ids=str,
 )
 def test_request_that_refers_to_other_hosts_has_no_limit(fields):
-    assert "limit" not in parameters(build_spec(**fields))
+    assert "limit" not in build_query_parameters(build_spec(**fields))
 
 
-def test_limit_is_the_configured_number():
+def test_candidate_limit_is_the_configured_number():
     leaving = {"cell": "c", "allow_cross_cell_move": True}
-    assert parameters(build_spec(requested_destination=leaving))["limit"] == "1000"
-    assert parameters(build_spec())["limit"] == "1000"
-    assert parameters(build_spec(), scheduler__max_placement_results=7)["limit"] == "7"
+    assert build_query_parameters(build_spec(requested_destination=leaving))["limit"] == "1000"
+    assert build_query_parameters(build_spec())["limit"] == "1000"
+    assert build_query_parameters(build_spec(), scheduler__max_placement_results=7)["limit"] == "7"
 
 
 def test_only_several_target_nodes_remove_the_limit():
-    query = parameters(build_spec(), NODES[0])
+    query = build_query_parameters(build_spec(), NODES[0])
     assert (query["in_tree"], query["limit"]) == (NODES[0], "1000")
-    assert not {"in_tree", "limit"} & parameters(build_spec(), *NODES).keys()
-    assert "limit" in parameters(build_spec(), named=True), "no target node exists"
+    assert not {"in_tree", "limit"} & build_query_parameters(build_spec(), *NODES).keys()
+    assert "limit" in build_query_parameters(build_spec(), named=True), "no target node exists"
 
 
-def numbered_groups(number, **extra):
+def build_numbered_groups(number, **extra):
     return {f"resources{at}:CUSTOM_A": "1" for at in range(1, number + 1)} | extra
 
 
@@ -193,16 +193,16 @@ PORT = {"requester_id": "port-1", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 10
     ],
 )
 def test_group_policy_is_that_of_the_flavor_or_none_for_ports(groups, policy, ports, expected):
-    extra_specs = numbered_groups(groups, **({"group_policy": policy} if policy else {}))
+    extra_specs = build_numbered_groups(groups, **({"group_policy": policy} if policy else {}))
     ports = [PORT | {"requester_id": f"p{number}"} for number in range(ports)]
-    query = parameters(build_spec(extra_specs, requested_resources=ports))
+    query = build_query_parameters(build_spec(extra_specs, requested_resources=ports))
     assert query.get("group_policy") == expected
 
 
 def test_too_many_request_groups_are_an_error():
-    spec = build_spec(numbered_groups(5, group_policy="none"))
+    spec = build_spec(build_numbered_groups(5, group_policy="none"))
     with pytest.raises(TooComplex, match=r"6 request groups .* max_request_groups \(5\)"):
-        query_string(spec, placement__max_request_groups=5)
+        build_query_string(spec, placement__max_request_groups=5)
 
 
 def test_request_level_parameters_are_in_the_query():
@@ -211,8 +211,8 @@ def test_request_level_parameters_are_in_the_query():
         "root_forbidden": ["CUSTOM_C"],
         "same_subtree": [["1", "2"]],
     }
-    spec = build_spec(numbered_groups(2, group_policy="none"), request_level_params=params)
-    query = parameters(spec)
+    spec = build_spec(build_numbered_groups(2, group_policy="none"), request_level_params=params)
+    query = build_query_parameters(spec)
     assert query["root_required"] == "CUSTOM_A,CUSTOM_B,!CUSTOM_C"
     assert query["same_subtree"] == "1,2"
 
@@ -224,15 +224,15 @@ ONLY_TRAITS = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group
 @pytest.mark.parametrize(
     ("extra_specs", "fields", "message"),
     [
-        (numbered_groups(2), {}, "'1', '2': set the extra spec 'group_policy'"),
+        (build_numbered_groups(2), {}, "'1', '2': set the extra spec 'group_policy'"),
         (
-            numbered_groups(2, group_policy="bogus"),
+            build_numbered_groups(2, group_policy="bogus"),
             {},
             "'1', '2': set the extra spec 'group_policy'",
         ),
         # A group with an ignored amount counts as a group of the flavor.
         (
-            numbered_groups(2) | {"resources1:CUSTOM_A": "x"},
+            build_numbered_groups(2) | {"resources1:CUSTOM_A": "x"},
             {"requested_resources": [PORT]},
             "set the extra spec 'group_policy'",
         ),
@@ -242,7 +242,7 @@ ONLY_TRAITS = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group
             "duplicate request group '1', also from the flavor",
         ),
         (
-            numbered_groups(1),
+            build_numbered_groups(1),
             {"request_level_params": {"same_subtree": [["1", "9"]]}},
             r"unknown request group '9' \(.*: '1'\).*same_subtree\[0\]",
         ),
@@ -253,12 +253,12 @@ ONLY_TRAITS = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group
 )
 def test_error_for_invalid_request_groups(extra_specs, fields, message):
     with pytest.raises(Invalid, match=message):
-        query_string(build_spec(extra_specs, **fields))
+        build_query_string(build_spec(extra_specs, **fields))
 
 
 def test_group_without_resources_may_be_in_a_subtree_of_another():
     spec = build_spec(ONLY_TRAITS, request_level_params={"same_subtree": [["1", "2"]]})
-    assert parameters(spec)["required1"] == "CUSTOM_A"
+    assert build_query_parameters(spec)["required1"] == "CUSTOM_A"
 
 
 def test_error_for_an_unknown_trait_names_the_request_filter_that_added_it():
@@ -294,7 +294,7 @@ def test_fallback_to_vcpu_ignores_the_thread_policy():
     )
     assert "PCPU%3A1" in pinned
     assert "HW_CPU_HYPERTHREADING" in pinned
-    assert plain == query_string(build_spec())
+    assert plain == build_query_string(build_spec())
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_fallback_query_of_pinned_cpus_has_no_second_warning(cloud):
     assert [warning["key"] for warning in answer["funnel"]["warnings"]] == ["trait:CUSTOM_A"]
 
 
-def test_each_key_and_value_is_logged_once(cloud, caplog):
+def test_warning_about_a_key_and_value_is_logged_once(cloud, caplog):
     with caplog.at_level(logging.WARNING, logger=caches.__name__):
         for number in (1, 2):
             select(cloud, spec_with_ignored_keys(instance(number)))
@@ -393,7 +393,7 @@ def test_each_key_and_value_is_logged_once(cloud, caplog):
     assert logged == [*(entry["detail"] for entry in WARNINGS), other]
 
 
-def test_number_of_remembered_warnings_is_limited(caplog, monkeypatch):
+def test_number_of_cached_warnings_is_limited(caplog, monkeypatch):
     monkeypatch.setattr(caches, "MAX_LOGGED", 3)
     log_once = caches.ProcessCaches().log_once
     items = [

@@ -28,11 +28,11 @@ def explain(app, request_spec, **more):
     return app.post_json("/scheduler/v1/explain", {"request_spec": request_spec, **more}).json
 
 
-def allocations(app, uuid):
+def read_allocations_of(app, uuid):
     return app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json["allocations"]
 
 
-def usages(app):
+def read_usages(app):
     path = "/placement/resource_providers"
     providers = app.get(path, headers=LATEST_HEADERS).json["resource_providers"]
     return [
@@ -47,7 +47,7 @@ def test_best_host_is_claimed_for_the_instance(cloud):
     assert best["service_host"] == best["nodename"] == "cn3"
     assert best["availability_zone"] == "nova"
     assert best["allocation_request_version"] == LATEST
-    stored = allocations(cloud, instance(1))
+    stored = read_allocations_of(cloud, instance(1))
     assert {uuid: part["resources"] for uuid, part in stored.items()} == {
         best["compute_node_uuid"]: {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
     }
@@ -55,7 +55,7 @@ def test_best_host_is_claimed_for_the_instance(cloud):
     recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
     assert (recorded["host"], recorded["node"]) == ("cn3", "cn3")
     select(cloud, spec(instance(2)), claim=False)
-    assert allocations(cloud, instance(2)) == {}
+    assert read_allocations_of(cloud, instance(2)) == {}
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_best_host_is_claimed_for_the_instance(cloud):
     ],
     ids=["same", "alternates", "upper case", "without hyphens", "ignored number", "1.0 for 1"],
 )
-def test_same_request_again_has_the_same_answer(cloud, changes, options):
+def test_repeated_request_has_the_same_answer(cloud, changes, options):
     request = spec(instance(0xABC))
     first = select(cloud, request)
-    before = usages(cloud)
+    before = read_usages(cloud)
     assert select(cloud, request | changes, **options) == first
-    assert usages(cloud) == before
+    assert read_usages(cloud) == before
     twice = spec(instance(0xABC), instance(0xABC).upper())
     assert "$.request_spec.instance_uuids" in select(cloud, twice, 400)["errors"][0]["detail"]
 
@@ -93,15 +93,15 @@ def test_whole_numbers_may_be_written_as_floats(cloud):
     [spec(instance(1), flavor=flavor(vcpus=2)), spec(instance(1), instance(2))],
     ids=["other flavor", "one instance more"],
 )
-def test_other_request_for_a_placed_instance_is_an_error(cloud, other):
+def test_different_request_for_a_placed_instance_is_an_error(cloud, other):
     select(cloud, spec(instance(1)))
-    before = usages(cloud)
+    before = read_usages(cloud)
     (error,) = select(cloud, other, status=409)["errors"]
     assert error["code"] == "scheduler.instance_placed"
-    assert usages(cloud) == before
+    assert read_usages(cloud) == before
 
 
-def test_same_request_for_other_allocations_is_an_error(cloud):
+def test_repeated_request_is_an_error_after_its_allocations_moved(cloud):
     select(cloud, spec(instance(1)))
     path = f"/placement/allocations/{instance(1)}"
     stored = cloud.get(path, headers=LATEST_HEADERS).json
@@ -121,7 +121,7 @@ def test_instance_without_its_allocations_may_be_placed_again(cloud):
     assert selected_hosts(answer) == ["cn3"]
 
 
-def test_earlier_instances_of_a_request_count(cloud):
+def test_earlier_instances_of_a_request_use_resources(cloud):
     large = spec(*map(instance, range(3)), flavor=flavor(memory_mb=60000))
     by_memory = {"filter_scheduler.io_ops_weight_multiplier": 0.0}
     assert selected_hosts(explain(cloud, large, overrides=by_memory)) == ["cn3", "cn2", "cn3"]
@@ -136,7 +136,7 @@ def test_request_is_placed_completely_or_not_at_all(app):
     assert (answer["outcome"], answer["selections"]) == ("no_valid_host", [])
     assert [host["host"] for host in answer["hosts"]] == ["cn1"]
     select(app, request, status=409)
-    assert usages(app) == [{"VCPU": 0, "MEMORY_MB": 0, "DISK_GB": 0}]
+    assert read_usages(app) == [{"VCPU": 0, "MEMORY_MB": 0, "DISK_GB": 0}]
 
 
 def test_alternates_are_other_hosts_and_fewer_than_attempts(cloud):
@@ -144,13 +144,13 @@ def test_alternates_are_other_hosts_and_fewer_than_attempts(cloud):
     ((best, *others),) = answer["selections"]
     assert best["service_host"] == "cn3"
     assert [other["service_host"] for other in others] == ["cn2", "cn1"]
-    assert allocations(cloud, instance(1)).keys() == {best["compute_node_uuid"]}
+    assert read_allocations_of(cloud, instance(1)).keys() == {best["compute_node_uuid"]}
     cloud.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(4, 9)])
     request = spec(num_instances=2, instance_uuids=None)
     answer = select(cloud, request, return_alternates=True)
     assert [len(selections) for selections in answer["selections"]] == [3, 3]
     assert len(answer["instance_uuids"]) == 2
-    assert all(allocations(cloud, uuid) for uuid in answer["instance_uuids"])
+    assert all(read_allocations_of(cloud, uuid) for uuid in answer["instance_uuids"])
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_alternates_are_other_hosts_and_fewer_than_attempts(cloud):
         ),
     ],
 )
-def test_error_without_a_host_has_the_nearest_misses(cloud, amounts, misses, detail):
+def test_no_valid_host_error_has_the_nearest_misses(cloud, amounts, misses, detail):
     (error,) = select(cloud, spec(flavor=flavor(**amounts)), status=409)["errors"]
     assert error["code"] == "scheduler.no_valid_host"
     candidates = error["funnel"]["allocation_candidates"]
@@ -183,13 +183,13 @@ def test_error_without_a_host_has_the_nearest_misses(cloud, amounts, misses, det
 CELL = "0F0E0D0C-0B0A-0908-0706-050403020100"
 
 
-def three_equal_hosts(app):
+def report_three_equal_hosts(app):
     reports = [report(f"cn{number}", memory_mb=65536) for number in (1, 2, 3)]
     app.post_json("/scheduler/v1/compute_nodes", reports)
 
 
 def test_error_names_the_filter_that_rejected_a_later_instance(sqlite_app):
-    three_equal_hosts(sqlite_app)
+    report_three_equal_hosts(sqlite_app)
     group = {"policy": "anti-affinity"}
     response = select(
         sqlite_app, spec(*map(instance, range(1, 5)), instance_group=group), status=409
@@ -207,7 +207,7 @@ def test_error_names_the_filter_that_rejected_a_later_instance(sqlite_app):
     ]
 
 
-def test_requested_cell_rejects_hosts_of_others(cloud):
+def test_requested_cell_rejects_hosts_of_other_cells(cloud):
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", cell_uuid=CELL.lower())])
     answer = explain(cloud, spec(requested_destination={"cell": CELL}))
     assert [host["host"] for host in answer["hosts"]] == ["cn4"]

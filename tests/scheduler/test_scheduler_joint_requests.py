@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.exploring import draws
 from tests.scheduler.providers import share_pool
-from tests.scheduler.test_claim import rival_claims
-from tests.scheduler.test_scheduler import allocations, select, usages
+from tests.scheduler.test_claim import build_clock_that_fills_hosts
+from tests.scheduler.test_scheduler import read_allocations_of, read_usages, select
 from tests.scheduler.test_server_groups import create_group, read_members
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
@@ -39,20 +39,20 @@ def report_hosts(app, *names):
     return app
 
 
-def together(*specs, **more):
+def build_joint_request(*specs, **more):
     return {"requests": [{"request_spec": entry} for entry in specs], **more}
 
 
 def select_together(app, *specs, status=200, **more):
-    return app.post_json(SELECT, together(*specs, **more), status=status).json
+    return app.post_json(SELECT, build_joint_request(*specs, **more), status=status).json
 
 
-def hosts_of(answer):
+def list_selected_hosts(answer):
     return [selected_hosts(result) for result in answer["results"]]
 
 
-def all_hosts_of(answer):
-    return [host for hosts in hosts_of(answer) for host in hosts]
+def list_hosts_of_all_requests(answer):
+    return [host for hosts in list_selected_hosts(answer) for host in hosts]
 
 
 def read_error(answer):
@@ -61,15 +61,15 @@ def read_error(answer):
 
 
 def count_allocated(app):
-    return sum(used.get("MEMORY_MB", 0) for used in usages(app))
+    return sum(used.get("MEMORY_MB", 0) for used in read_usages(app))
 
 
 def test_all_requests_are_claimed_in_their_order(cloud):
     first, second = spec(instance(1), instance(2), flavor=HALF), spec(instance(3), flavor=WHOLE)
     answer = select_together(cloud, first, second)
-    assert [len(hosts) for hosts in hosts_of(answer)] == [2, 1]
-    for number, host in enumerate(all_hosts_of(answer), start=1):
-        assert list(allocations(cloud, instance(number))) == [uuid_of(host)]
+    assert [len(hosts) for hosts in list_selected_hosts(answer)] == [2, 1]
+    for number, host in enumerate(list_hosts_of_all_requests(answer), start=1):
+        assert list(read_allocations_of(cloud, instance(number))) == [uuid_of(host)]
         assert cloud.get(f"/scheduler/v1/instances/{instance(number)}").json["host"] == host
     decisions = [
         cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
@@ -81,7 +81,7 @@ def test_all_requests_are_claimed_in_their_order(cloud):
     assert_invariants(cloud.app.services.database)
 
 
-def test_repeated_call_has_the_same_answer(cloud):
+def test_repeated_joint_call_has_the_same_answer(cloud):
     requests = spec(instance(1), flavor=HALF), spec(instance(2), flavor=WHOLE)
     answer = select_together(cloud, *requests)
     assert select_together(cloud, *requests) == answer
@@ -96,7 +96,7 @@ def test_claimed_request_keeps_its_host_when_others_are_added(cloud):
         cloud, spec(instance(1), flavor=WHOLE), spec(instance(2), flavor=WHOLE)
     )
     assert answer["results"][0] == kept
-    assert hosts_of(answer)[1] != selected_hosts(kept)
+    assert list_selected_hosts(answer)[1] != selected_hosts(kept)
 
 
 def test_instance_of_another_request_is_a_conflict(cloud):
@@ -105,7 +105,7 @@ def test_instance_of_another_request_is_a_conflict(cloud):
     error = read_error(answer)
     assert error["code"] == "scheduler.instance_placed"
     assert error["detail"].startswith("$.requests[1].request_spec: instance ")
-    assert allocations(cloud, instance(1)) == {}
+    assert read_allocations_of(cloud, instance(1)) == {}
 
 
 def test_request_without_a_host_is_named_and_nothing_is_claimed(cloud):
@@ -133,7 +133,7 @@ def test_request_without_a_host_is_named_and_nothing_is_claimed(cloud):
 def test_dry_run_sees_the_earlier_requests_and_claims_nothing(cloud):
     requests = [spec(instance(number), flavor=WHOLE) for number in (1, 2, 3)]
     answer = select_together(cloud, *requests, claim=False)
-    assert sorted(all_hosts_of(answer)) == ["cn1", "cn2", "cn3"]
+    assert sorted(list_hosts_of_all_requests(answer)) == ["cn1", "cn2", "cn3"]
     assert count_allocated(cloud) == 0
     select_together(cloud, *requests, spec(instance(4), flavor=HALF), claim=False, status=409)
 
@@ -161,14 +161,14 @@ def test_server_group_holds_across_requests(cloud, policy, number):
         spec(instance(3), flavor=flavor(vcpus=3), scheduler_hints={"group": group}),
     ]
     answer = select_together(cloud, *requests)
-    assert len(set(all_hosts_of(answer))) == number
+    assert len(set(list_hosts_of_all_requests(answer))) == number
     assert read_members(cloud, group) == [instance(1), instance(2), instance(3)]
     assert select_together(cloud, *requests) == answer
     if policy == "anti-affinity":
         more = spec(instance(4), instance_group=group)
         error = read_error(select_together(cloud, spec(instance(5)), more, status=409))
         assert "requests[1]: ServerGroupAntiAffinityFilter" in error["detail"]
-        assert allocations(cloud, instance(5)) == {}
+        assert read_allocations_of(cloud, instance(5)) == {}
 
 
 def test_hints_may_name_instances_of_earlier_requests(cloud):
@@ -189,29 +189,37 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     ("body", "path", "problem"),
     [
         ({}, "$", "'request_spec' is a required property"),
-        (together(spec(), request_spec=spec()), "$.requests", "requests excludes request_spec"),
-        (together(), "$.requests", "[] should be non-empty"),
-        (together(*[spec()] * 11), "$.requests", "at most 10 items"),
-        (together({}), "$.requests[0].request_spec", "'flavor'"),
-        ({"requests": [{"claim": True}]}, "$.requests[0]", "'request_spec' is a required property"),
-        (together(spec(), claim="add"), "$.claim", "claim 'add' is not possible with requests"),
         (
-            together(spec(instance(1)), spec(instance(1))),
+            build_joint_request(spec(), request_spec=spec()),
+            "$.requests",
+            "requests excludes request_spec",
+        ),
+        (build_joint_request(), "$.requests", "[] should be non-empty"),
+        (build_joint_request(*[spec()] * 11), "$.requests", "at most 10 items"),
+        (build_joint_request({}), "$.requests[0].request_spec", "'flavor'"),
+        ({"requests": [{"claim": True}]}, "$.requests[0]", "'request_spec' is a required property"),
+        (
+            build_joint_request(spec(), claim="add"),
+            "$.claim",
+            "claim 'add' is not possible with requests",
+        ),
+        (
+            build_joint_request(spec(instance(1)), spec(instance(1))),
             "$.requests[1].request_spec.instance_uuids[0]",
             f"instance {instance(1)} is also at $.requests[0].request_spec.instance_uuids[0]",
         ),
         (
-            together(*({"flavor": WHOLE, "num_instances": count} for count in (999, 2))),
+            build_joint_request(*({"flavor": WHOLE, "num_instances": count} for count in (999, 2))),
             "$.requests",
             "the requests are for 1001 instances, the maximum is 1000",
         ),
         (
-            together(spec(), spec(scheduler_hints={"_nova_check_type": ["rebuild"]})),
+            build_joint_request(spec(), spec(scheduler_hints={"_nova_check_type": ["rebuild"]})),
             "$.requests[1].request_spec.scheduler_hints",
             "a rebuild cannot be placed together with other requests",
         ),
         (
-            together(spec(), spec(flavor="m1.large")),
+            build_joint_request(spec(), spec(flavor="m1.large")),
             "$.requests[1].request_spec.flavor",
             "There is no stored flavor 'm1.large'",
         ),
@@ -233,11 +241,13 @@ def test_amounts_of_all_requests_are_limited(cloud, monkeypatch):
     assert count_allocated(cloud) == 0
 
 
-def test_rival_claims_start_the_selection_again(cloud):
+def test_rival_claims_restart_the_selection(cloud):
     own = cloud.app.services.scheduler
     names = {"filter_scheduler.enabled_filters": ["AllHostsFilter"]}
     scheduler = replace(
-        own, clock=rival_claims(cloud, ["cn1"]), settings=own.settings.with_overrides(names)
+        own,
+        clock=build_clock_that_fills_hosts(cloud, ["cn1"]),
+        settings=own.settings.with_overrides(names),
     )
     begin_stats()
     documents = [spec(instance(number), flavor=WHOLE) for number in (1, 2)]
@@ -310,6 +320,6 @@ def test_result_equals_the_same_requests_sent_in_turn(make_new_app, sizes, entri
             return
         oracle.append(selected_hosts(answer.json))
     answer = select_together(together, *documents[0])
-    assert hosts_of(answer) == oracle
+    assert list_selected_hosts(answer) == oracle
     assert select_together(together, *documents[0]) == answer
     assert_invariants(together.app.services.database)

@@ -11,7 +11,7 @@ from placement_sched.app import create_app
 from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.scheduler.explanations import put_aggregate
-from tests.scheduler.test_scheduler import usages
+from tests.scheduler.test_scheduler import read_usages
 from tests.scheduler.test_server_groups import create_group
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
@@ -34,7 +34,7 @@ SMALL = flavor(memory_mb=4096)
 STACKING = {"filter_scheduler__ram_weight_multiplier": -1.0}
 
 
-def url_of(app) -> str:
+def read_database_url(app) -> str:
     return app.app.services.database.url.render_as_string(hide_password=False)
 
 
@@ -70,13 +70,13 @@ def test_members_are_spread_over_racks_and_equal_requests_claim_once(app):
     for number, (rack, names) in enumerate(racks.items(), 1):
         put_aggregate(app, number, {"rack": rack}, *names)
     groups = [create_group(app, f"g{n}", "soft-affinity") for n in range(ROUNDS)]
-    rows = run_in_processes(PROCESSES, claim_members_and_instances, url_of(app), groups)
+    rows = run_in_processes(PROCESSES, claim_members_and_instances, read_database_url(app), groups)
     assert {status for _, _, status, _ in rows} == {200}
     for number in range(ROUNDS):
         hosts = [host for kind, at, _, host in rows if (kind, at) == ("member", number)]
         assert sorted(Counter(map(rack_of.get, hosts)).values()) == [1, 1, 2]
         assert len({host for kind, at, _, host in rows if (kind, at) == ("same", number)}) == 1
-    assert sum(used["VCPU"] for used in usages(app)) == (PROCESSES + 1) * ROUNDS
+    assert sum(used["VCPU"] for used in read_usages(app)) == (PROCESSES + 1) * ROUNDS
     assert_invariants(app.app.services.database)
 
 
@@ -88,7 +88,7 @@ def fill_by_selections(client, uuids):
     return rows[1:]
 
 
-def fill_by_pairs(client, uuids):
+def fill_by_joint_requests(client, uuids):
     """Select hosts for two requests in a call, until a call finds no hosts."""
     rows = []
     while True:
@@ -118,7 +118,7 @@ def fill_cloud(barrier, which, url):
     client = make_client(url, **STACKING if which == 1 else {})
     uuids = (instance(1000 * (which + 1) + number) for number in count())
     barrier.wait(120)
-    rows = fill_by_pairs(client, uuids) if which == 2 else []
+    rows = fill_by_joint_requests(client, uuids) if which == 2 else []
     if which < 3:
         return rows + fill_by_selections(client, uuids)
     for host in sorted(CAPACITY, reverse=True):
@@ -131,9 +131,9 @@ def fill_cloud(barrier, which, url):
 def test_schedulers_and_claims_of_others_fill_a_cloud_completely(app):
     reports = [report(name, memory_mb=4096 * room) for name, room in CAPACITY.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
-    rows = run_in_processes(PROCESSES, fill_cloud, url_of(app))
+    rows = run_in_processes(PROCESSES, fill_cloud, read_database_url(app))
     errors = Counter((status, code) for status, code in rows if status != 200)
     assert errors == {(409, "scheduler.no_valid_host"): 4, (409, "full"): len(CAPACITY)}
     assert Counter(host for status, host in rows if status == 200) == CAPACITY
-    assert sum(used["MEMORY_MB"] for used in usages(app)) == 4096 * sum(CAPACITY.values())
+    assert sum(used["MEMORY_MB"] for used in read_usages(app)) == 4096 * sum(CAPACITY.values())
     assert_invariants(app.app.services.database)

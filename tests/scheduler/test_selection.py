@@ -40,11 +40,11 @@ class RecordingFilter(BaseHostFilter):
         return [host for host in hosts if host.host not in self.refused]
 
 
-class EveryInstance(RecordingFilter):
+class EveryInstanceFilter(RecordingFilter):
     refused = frozenset({"cn4"})
 
 
-class FirstInstance(RecordingFilter):
+class FirstInstanceFilter(RecordingFilter):
     run_filter_once_per_request = True
     refused = frozenset({"cn2"})
 
@@ -58,21 +58,21 @@ class RecordingIndexes(BaseHostFilter):
         return False
 
 
-class WithoutNewInstances(BaseHostFilter):
+class RejectsHostsWithNewInstances(BaseHostFilter):
     """Rejects a host with an instance of this request."""
 
     def host_passes(self, host_state, _spec):
         return host_state.num_instances == 0
 
 
-class Alone(BaseHostFilter):
+class RejectsHostsWithInstances(BaseHostFilter):
     """Rejects a host with an instance in ``host_state.instances``."""
 
     def host_passes(self, host_state, _spec):
         return not host_state.instances
 
 
-class FewerNewInstances(BaseHostWeigher):
+class PrefersFewerNewInstances(BaseHostWeigher):
     """Prefers hosts that no earlier instance of this request got."""
 
     def _weigh_object(self, host_state, _spec):
@@ -82,7 +82,9 @@ class FewerNewInstances(BaseHostWeigher):
 def choose_hosts(number, *filters, alternates=0, group=None):
     """Return the hosts chosen for each instance, with their alternates."""
     settings = settings_with()
-    plugins = Plugins((), filters, (FewerNewInstances(),), FilterScheduler.with_settings(settings))
+    plugins = Plugins(
+        (), filters, (PrefersFewerNewInstances(),), FilterScheduler.with_settings(settings)
+    )
     chooser = HostSelector(
         plugins=plugins,
         settings=settings,
@@ -98,42 +100,42 @@ def choose_hosts(number, *filters, alternates=0, group=None):
     return [[entry.service_host for entry in selection] for selection in choice.selections]
 
 
-def other_hosts(*names):
+def list_other_hosts(*names):
     return [name for name in HOSTS if name not in names]
 
 
 def test_rejected_hosts_stay_rejected_for_later_instances():
-    every = EveryInstance()
+    every = EveryInstanceFilter()
     assert choose_hosts(3, every) == [["cn1"], ["cn2"], ["cn3"]]
     assert every.runs == [
         (instance(0), list(HOSTS)),
-        (instance(1), other_hosts("cn4")),
-        (instance(2), other_hosts("cn4")),
+        (instance(1), list_other_hosts("cn4")),
+        (instance(2), list_other_hosts("cn4")),
     ]
-    first, every = FirstInstance(), EveryInstance()
+    first, every = FirstInstanceFilter(), EveryInstanceFilter()
     assert choose_hosts(3, first, every) == [["cn1"], ["cn3"], ["cn5"]]
     assert first.runs == [(instance(0), list(HOSTS))]
-    after_two = other_hosts("cn2", "cn4")
-    assert [hosts for _, hosts in every.runs] == [other_hosts("cn2"), after_two, after_two]
-    every = EveryInstance()
-    assert choose_hosts(3, WithoutNewInstances(), every) == [["cn1"], ["cn2"], ["cn3"]]
+    after_two = list_other_hosts("cn2", "cn4")
+    assert [hosts for _, hosts in every.runs] == [list_other_hosts("cn2"), after_two, after_two]
+    every = EveryInstanceFilter()
+    assert choose_hosts(3, RejectsHostsWithNewInstances(), every) == [["cn1"], ["cn2"], ["cn3"]]
     assert [hosts for _, hosts in every.runs] == [
         list(HOSTS),
-        other_hosts("cn1", "cn4"),
-        other_hosts("cn1", "cn2", "cn4"),
+        list_other_hosts("cn1", "cn4"),
+        list_other_hosts("cn1", "cn2", "cn4"),
     ]
 
 
 def test_instances_have_all_or_no_hosts():
-    assert choose_hosts(5, WithoutNewInstances(), FirstInstance()) == []
-    assert len(choose_hosts(4, WithoutNewInstances(), FirstInstance())) == 4
+    assert choose_hosts(5, RejectsHostsWithNewInstances(), FirstInstanceFilter()) == []
+    assert len(choose_hosts(4, RejectsHostsWithNewInstances(), FirstInstanceFilter())) == 4
 
 
 @pytest.mark.parametrize(("group", "number"), [(None, 6), ({"policy": "soft-affinity"}, 5)])
 def test_earlier_instances_are_on_host_states_in_a_server_group(group, number):
-    chosen = choose_hosts(number, Alone(), group=group)
+    chosen = choose_hosts(number, RejectsHostsWithInstances(), group=group)
     assert [host for (host,) in chosen] == [*HOSTS, "cn1"][:number]
-    assert choose_hosts(6, Alone(), group={"policy": "soft-affinity"}) == []
+    assert choose_hosts(6, RejectsHostsWithInstances(), group={"policy": "soft-affinity"}) == []
 
 
 @pytest.mark.parametrize(
@@ -147,10 +149,10 @@ def test_alternates_of_several_instances_are_filtered_again(number, alternates, 
 
 
 def test_alternates_are_the_next_best_unselected_hosts():
-    every = EveryInstance()
+    every = EveryInstanceFilter()
     assert choose_hosts(1, every, alternates=2) == [["cn1", "cn2", "cn3"]]
     assert len(every.runs) == 1
-    hosts = choose_hosts(2, FirstInstance(), alternates=2)
+    hosts = choose_hosts(2, FirstInstanceFilter(), alternates=2)
     assert hosts == [["cn1", "cn4", "cn5"], ["cn3", "cn4", "cn5"]]
 
 
@@ -169,7 +171,7 @@ WEIGHERS = [
 
 @pytest.mark.parametrize("weighers", [WEIGHERS[:3], WEIGHERS, WEIGHERS[3:], []])
 @pytest.mark.parametrize("seed", range(2))
-def test_weights_step_by_step_equal_those_of_a_complete_run(weighers, seed):
+def test_incremental_weights_equal_those_of_a_complete_run(weighers, seed):
     random = Random(seed)
     hosts = [
         build_host_state(f"cn{n % 7}", f"node{n}", free_ram_mb=random.choice([1024, 2048, 4096]))
@@ -204,7 +206,7 @@ def test_weights_of_an_earlier_instance_do_not_change():
     ) == before
 
 
-def cell(cpus):
+def build_numa_cell(cpus):
     """Return a NUMA node with CPUs, and with memory for four instances of 512 MB."""
     pages = [{"size_kb": 4, "total": 2048 * 256, "used": 0, "reserved": 0}]
     return {
@@ -232,14 +234,12 @@ class CompleteRuns(PlacementProgress):
 @pytest.mark.parametrize(
     "seed", [1, *[pytest.param(n, marks=pytest.mark.exhaustive) for n in (2, 3)]]
 )
-def test_selections_step_by_step_equal_those_of_complete_runs(
-    sqlite_app, monkeypatch, policy, seed
-):
+def test_incremental_selections_equal_those_of_complete_runs(sqlite_app, monkeypatch, policy, seed):
     random = Random(seed)
     names = [f"cn{number}" for number in range(8)]
     sizes = [4096, 6144, 65536]
     reports = [
-        report(name, memory_mb=random.choice(sizes), numa_topology={"cells": [cell(8)]})
+        report(name, memory_mb=random.choice(sizes), numa_topology={"cells": [build_numa_cell(8)]})
         for name in names
     ]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -269,23 +269,16 @@ def cloud(sqlite_app, monkeypatch):
     return sqlite_app
 
 
-def many_spec(count, **fields):
+def build_request_for_many(count, **fields):
     return {**spec(**fields), "instance_uuids": None, "num_instances": count}
 
 
-def test_too_many_instances_are_rejected_by_counting(cloud):
-    assert explain(cloud, many_spec(40))["outcome"] == "selected"
-    response = explain(cloud, many_spec(41))
-    assert response["outcome"] == "no_valid_host"
-    assert response["funnel"]["room"] == {"instances": 41, "at_most": 40}
-    assert response["funnel"]["obstacle"] == {
-        "stage": "room",
-        "name": "room",
-        "reason": "the hosts that passed have capacity for at most 40 of the 41 instances",
-    }
-    assert "later_instance" not in response["funnel"]
-    assert len(response["hosts"]) == 3
-    body = {"request_spec": many_spec(41)}
+def test_too_many_instances_are_placed_until_no_host_remains(cloud):
+    assert explain(cloud, build_request_for_many(40))["outcome"] == "selected"
+    funnel = explain(cloud, build_request_for_many(41))["funnel"]
+    assert funnel["later_instance"]["placed"] == 40
+    assert funnel["later_instance"]["filters"]
+    body = {"request_spec": build_request_for_many(41)}
     answer = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
     assert "capacity for at most 40 of the 41" in answer["errors"][0]["detail"]
     assert explain(cloud, many_spec(33, ignore_hosts=["cn3"]))["funnel"]["room"]["at_most"] == 32
@@ -312,7 +305,7 @@ LARGE_FLAVOR = flavor(extra_specs={f"resources:CUSTOM_{n}": "1" for n in range(1
 GROUP = {"policy": "soft-affinity", "members": [uuid_of(f"m{n}") for n in range(10_000)]}
 
 
-def hardware_fields(nodes, devices):
+def build_hardware_fields(nodes, devices):
     """Return the fields of a request for NUMA nodes and PCI devices."""
     cells = [{"id": node, "cpuset": [node], "memory": 1} for node in range(nodes)]
     requests = [{"count": 1, "spec": [{"vendor_id": "8086"}]}] * devices
@@ -337,16 +330,16 @@ def hardware_fields(nodes, devices):
             {"flavor": SMALL, "instance_group": GROUP},
             "101 instances of a server group with 10000 members: the product may be 1000000 at",
         ),
-        (200, hardware_fields(4, 4), None),
+        (200, build_hardware_fields(4, 4), None),
         (
             201,
-            hardware_fields(4, 4),
+            build_hardware_fields(4, 4),
             "all instances together may have at most 1600 NUMA nodes plus PCI requests (at $.req",
         ),
     ],
     ids=lambda value: str(value)[:20] if isinstance(value, str | int) else "",
 )
-def test_size_of_all_instances_is_limited(sqlite_app, number, fields, detail):
+def test_total_size_of_the_instances_of_a_request_is_limited(sqlite_app, number, fields, detail):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
     uuids = [uuid_of(f"{number} {n}") for n in range(number)]
     body = {"request_spec": spec(*uuids, **fields)}
@@ -377,6 +370,6 @@ def test_number_of_alternates_is_limited(sqlite_app):
 def test_pinned_cpus_may_use_vcpu_of_other_hosts(cloud):
     pinned = flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
     overrides = {"filter_scheduler.enabled_filters": ["ComputeFilter"]}
-    body = many_spec(30, flavor=pinned)
+    body = build_request_for_many(30, flavor=pinned)
     answer = explain(cloud, body, overrides=overrides)
     assert answer["outcome"] == "selected"

@@ -20,7 +20,7 @@ PLACEMENT = {"OpenStack-API-Version": "placement latest"}
 UNKNOWN = "11111111-2222-4333-8444-555555555555"
 
 
-def cloud_on(url, make_app, **options):
+def make_cloud(url, make_app, **options):
     """Three hosts. Only the filter of anti-affinity is enabled."""
     settings = make_settings(
         url, filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"], **options
@@ -32,12 +32,12 @@ def cloud_on(url, make_app, **options):
 
 @pytest.fixture
 def cloud(database_url, make_app):
-    return cloud_on(database_url, make_app)
+    return make_cloud(database_url, make_app)
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_url, make_app):
-    return cloud_on(sqlite_url, make_app)
+    return make_cloud(sqlite_url, make_app)
 
 
 def create_group(app, name="g", policy="anti-affinity", token="admin:p1", **rules):
@@ -80,7 +80,7 @@ def test_claimed_instances_become_members(cloud):
     assert select_hosts(cloud, instance(3), scheduler_hints={"group": group}) == third
 
 
-def test_instances_of_a_request_count_against_each_other(sqlite_cloud):
+def test_instances_of_a_request_follow_the_group_policy_among_each_other(sqlite_cloud):
     group = create_group(sqlite_cloud)
     answer = select_hosts(sqlite_cloud, *map(instance, (11, 12, 13)), instance_group=group)
     assert selected_hosts(answer) == ["cn1", "cn2", "cn3"]
@@ -112,7 +112,7 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
     assert rejection == {"host": "cn2", "node": "cn2", "reason": "the server group is on cn1"}
 
 
-def test_explain_and_a_request_without_claim_record_nothing(sqlite_cloud):
+def test_explain_and_a_request_without_claim_record_no_members(sqlite_cloud):
     group = create_group(sqlite_cloud)
     select_hosts(sqlite_cloud, instance(1), instance_group=group)
     explanation = select_hosts(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
@@ -203,9 +203,9 @@ def test_error_for_an_unknown_group_has_its_path(shared_cloud, key, value, words
         ("soft-anti-affinity", "ServerGroupSoftAntiAffinityWeigher"),
     ],
 )
-def test_policy_without_its_plugin_is_an_error(sqlite_url, make_app, policy, class_):
+def test_server_group_policy_without_its_plugin_is_an_error(sqlite_url, make_app, policy, class_):
     ram = "nova.scheduler.weights.ram.RAMWeigher"
-    app = cloud_on(sqlite_url, make_app, filter_scheduler__weight_classes=[ram])
+    app = make_cloud(sqlite_url, make_app, filter_scheduler__weight_classes=[ram])
     group = create_group(app, policy=policy)
     for path in (SELECT, EXPLAIN):
         answer = select_hosts(app, instance(1), status=400, path=path, instance_group=group)
@@ -270,12 +270,12 @@ def test_concurrent_requests_of_a_strict_group_have_different_hosts(cloud):
     group = create_group(cloud)
     scheduler = cloud.app.services.scheduler
 
-    def place(number):
+    def select_host_for_member(number):
         answer = scheduler.select_destinations(spec(instance(number), instance_group=group)).answer
         return selected_hosts(answer)[0]
 
     with ThreadPoolExecutor(3) as rivals:
-        assert sorted(rivals.map(place, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
+        assert sorted(rivals.map(select_host_for_member, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
     assert set(read_members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
 
 

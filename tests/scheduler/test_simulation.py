@@ -17,10 +17,10 @@ COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 @pytest.fixture
 def cloud(app):
     """Three hosts and a zone with cn3. cn2 is the largest host."""
-    return report_cloud(app)
+    return report_hosts(app)
 
 
-def report_cloud(app):
+def report_hosts(app):
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [report("cn1"), report("cn2", memory_mb=131072), report("cn3", memory_mb=32768)],
@@ -36,14 +36,14 @@ def report_cloud(app):
 @pytest.fixture(scope="module")
 def shared_cloud(make_shared_app):
     """The same cloud, for tests that change nothing."""
-    return report_cloud(make_shared_app())
+    return report_hosts(make_shared_app())
 
 
 def post_aggregate_action(app, number, action):
     app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", action, headers=COMPUTE)
 
 
-def passing_hosts(explanation):
+def list_passing_hosts(explanation):
     return [host["host"] for host in explanation["hosts"]]
 
 
@@ -56,28 +56,28 @@ def dump_tables(app):
         }
 
 
-def test_drained_host_is_rejected(shared_cloud):
+def test_host_drained_in_a_simulation_is_rejected(shared_cloud):
     answer = explain(shared_cloud, spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
     assert answer["selections"][0][0]["service_host"] == "cn1"
     reasons = " ".join(reason["reason"] for reason in answer["verdicts"][0]["reasons"])
     assert "drained in this simulation" in reasons
 
 
-def test_removed_host_is_unknown(cloud):
+def test_host_removed_in_a_simulation_is_unknown(cloud):
     select(cloud, spec(instance(1)))
     answer = explain(cloud, spec(), changes=[{"remove": ["cn2"]}])
-    assert passing_hosts(answer) == ["cn1", "cn3"]
+    assert list_passing_hosts(answer) == ["cn1", "cn3"]
     of_host = explain(cloud, spec(), changes=[{"remove": ["cn2"]}], hosts=["cn2"])
     assert of_host["verdicts"][0]["verdict"] == "unknown"
     assert answer["funnel"]["allocation_candidates"]["providers"] == 2
 
 
-def test_added_hosts_are_like_another_but_empty(cloud):
+def test_simulated_hosts_are_like_an_existing_host_but_empty(cloud):
     select(cloud, spec(instance(1), flavor=flavor(memory_mb=100000)))
     request = spec(flavor=flavor(memory_mb=120000))
-    assert passing_hosts(explain(cloud, request)) == []
+    assert list_passing_hosts(explain(cloud, request)) == []
     changes = [{"add": {"like": "cn2", "count": 2}}]
-    assert passing_hosts(explain(cloud, request, changes=changes)) == ["cn2+1", "cn2+2"]
+    assert list_passing_hosts(explain(cloud, request, changes=changes)) == ["cn2+1", "cn2+2"]
 
 
 AZ1, AZ2 = {"availability_zone": "az1"}, {"availability_zone": "az2"}
@@ -113,9 +113,9 @@ TO_AZ2 = {"aggregate": {"name": "gpu", "metadata": {"availability_zone": "az2", 
         (AZ1, [TO_AZ2], []),
     ],
 )
-def test_changes_apply_in_their_order(cloud, fields, changes, expected):
+def test_simulated_changes_apply_in_their_order(cloud, fields, changes, expected):
     before = explain(cloud, spec(**fields))
-    assert passing_hosts(explain(cloud, spec(**fields), changes=changes)) == expected
+    assert list_passing_hosts(explain(cloud, spec(**fields), changes=changes)) == expected
     assert explain(cloud, spec(**fields))["hosts"] == before["hosts"]
 
 
@@ -136,13 +136,13 @@ def test_simulated_aggregate_with_a_policy_changes_the_passing_hosts(
     file = tmp_path / "nova.conf"
     file.write_text(POLICIES)
     settings = read_settings([str(file)], make_full_conf())
-    cloud = report_cloud(
+    cloud = report_hosts(
         make_app(settings.with_overrides({"placement_database.connection": sqlite_url}))
     )
     changes = [{"aggregate": {"name": "gpu", "metadata": {"sched_policy": "dense"}}}]
-    assert passing_hosts(explain(cloud, spec(), changes=changes)) == ["cn2", "cn1"]
-    assert passing_hosts(explain(cloud, spec(), changes=changes, policy="dense")) == ["cn3"]
-    assert len(passing_hosts(explain(cloud, spec()))) == 3
+    assert list_passing_hosts(explain(cloud, spec(), changes=changes)) == ["cn2", "cn1"]
+    assert list_passing_hosts(explain(cloud, spec(), changes=changes, policy="dense")) == ["cn3"]
+    assert len(list_passing_hosts(explain(cloud, spec()))) == 3
 
 
 EVERY = [
@@ -225,7 +225,7 @@ def test_statements_do_not_depend_on_the_number_of_added_hosts(shared_cloud):
         changes = [{"add": {"like": "cn3", "count": count}}]
         with record_statements(shared_cloud.app.services.database) as statements:
             answer = explain(shared_cloud, spec(), changes=changes)
-        assert len(passing_hosts(answer)) == 3 + count
+        assert len(list_passing_hosts(answer)) == 3 + count
         numbers.append(len(statements))
     assert numbers[0] == numbers[1]
 
@@ -247,7 +247,7 @@ def test_number_of_concurrent_whole_cloud_queries_is_limited(cloud, kind):
     response = cloud.post_json(path, body, status=503)
     assert response.headers["Retry-After"] == "1"
     assert "queries about the whole cloud" in response.json["errors"][0]["detail"]
-    assert passing_hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
+    assert list_passing_hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
     slots.release()
     for _ in range(2):  # each releases its slot
         cloud.post_json(path, body, status=200)

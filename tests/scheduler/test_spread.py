@@ -14,7 +14,7 @@ from placement_sched.scheduler.spread import check_spread
 from tests.conftest import make_settings
 from tests.scheduler.capacity.placements import place_until_full, read_capacity
 from tests.scheduler.explanations import put_aggregate
-from tests.scheduler.test_claim import RivalClock
+from tests.scheduler.test_claim import ClockWithRivalClaim
 from tests.scheduler.test_server_groups import create_group, read_error, select_hosts
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 from tests.support.statements import record_statements
@@ -38,7 +38,7 @@ def add_racks(app, **racks):
         put_aggregate(app, number, {"rack": rack}, *names)
 
 
-def cloud_on(url, make_app, **options):
+def make_cloud(url, make_app, **options):
     options = {"filter_scheduler__enabled_filters": FILTERS, **UNWEIGHED, **options}
     app = make_app(make_settings(url, **options))
     add_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
@@ -48,23 +48,23 @@ def cloud_on(url, make_app, **options):
 
 @pytest.fixture
 def cloud(database_url, make_app):
-    return cloud_on(database_url, make_app)
+    return make_cloud(database_url, make_app)
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_url, make_app):
-    return cloud_on(sqlite_url, make_app)
+    return make_cloud(sqlite_url, make_app)
 
 
-def spread_request(group, extra_specs=HARD, **fields):
+def build_spread_fields(group, extra_specs=HARD, **fields):
     return {"flavor": flavor(extra_specs=extra_specs), "instance_group": group, **fields}
 
 
-def soft_group(app, **options):
+def create_soft_group(app, **options):
     return create_group(app, policy="soft-anti-affinity", **options)
 
 
-def rejections(answer):
+def list_rejections(answer):
     (stage,) = (
         entry for entry in answer["funnel"]["filters"] if entry["name"] == "TopologySpreadFilter"
     )
@@ -72,15 +72,15 @@ def rejections(answer):
 
 
 def test_members_are_spread_over_racks(cloud):
-    group = soft_group(cloud)
+    group = create_soft_group(cloud)
     racks = [
-        selected_hosts(select_hosts(cloud, instance(number), **spread_request(group)))[0]
+        selected_hosts(select_hosts(cloud, instance(number), **build_spread_fields(group)))[0]
         for number in (1, 2, 3)
     ]
     assert (racks[0], racks[1]) in {("cn1", "cn4"), ("cn4", "cn1")}
-    select_hosts(cloud, instance(4), **spread_request(group, SOFT), force_hosts=["cn1"])
-    select_hosts(cloud, instance(5), **spread_request(group, SOFT), force_hosts=["cn1"])
-    answer = select_hosts(cloud, instance(9), path=EXPLAIN, **spread_request(group))
+    select_hosts(cloud, instance(4), **build_spread_fields(group, SOFT), force_hosts=["cn1"])
+    select_hosts(cloud, instance(5), **build_spread_fields(group, SOFT), force_hosts=["cn1"])
+    answer = select_hosts(cloud, instance(9), path=EXPLAIN, **build_spread_fields(group))
     members = {"cn4": 1 + (racks[2] == "cn4")}
     members["cn1"] = 5 - members["cn4"]
     crowded = (
@@ -89,21 +89,21 @@ def test_members_are_spread_over_racks(cloud):
     )
     outside = "no aggregate of the host has metadata 'rack', the domain to spread over"
     expected = dict.fromkeys(("cn1", "cn2", "cn3"), crowded) | {"cn5": outside}
-    assert rejections(answer) == {
+    assert list_rejections(answer) == {
         host: reason.replace("1 members", "1 member") for host, reason in expected.items()
     }
     assert selected_hosts(answer) == ["cn4"]
 
 
-def test_instances_of_a_request_count_against_each_other(sqlite_cloud):
-    group = soft_group(sqlite_cloud)
+def test_instances_of_a_request_spread_among_each_other(sqlite_cloud):
+    group = create_soft_group(sqlite_cloud)
     uuids = [instance(number) for number in range(1, 8)]
-    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **spread_request(group)))
+    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **build_spread_fields(group)))
     racks = ["r2" if host == "cn4" else "r1" for host in hosts]
     for number in range(len(racks) + 1):
         counts = Counter({"r1": 0, "r2": 0}) + Counter(racks[:number])
         assert abs(counts["r1"] - counts["r2"]) <= 1
-    body = spec(instance_uuids=None, num_instances=4, **spread_request(group))
+    body = spec(instance_uuids=None, num_instances=4, **build_spread_fields(group))
     answer = sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json
     assert Counter("r2" if h == "cn4" else "r1" for h in selected_hosts(answer)) == {
         "r1": 2,
@@ -111,9 +111,9 @@ def test_instances_of_a_request_count_against_each_other(sqlite_cloud):
     }
 
 
-def test_full_domain_limits_the_other_domains(sqlite_cloud):
+def test_full_domain_limits_the_instances_of_the_remaining_domains(sqlite_cloud):
     whole = {"flavor": flavor(memory_mb=65536, extra_specs=HARD)}
-    group = {"instance_group": soft_group(sqlite_cloud)}
+    group = {"instance_group": create_soft_group(sqlite_cloud)}
     uuids = [instance(number) for number in range(1, 5)]
     answer = select_hosts(sqlite_cloud, *uuids, status=409, **whole, **group)
     assert "3 of the 4 instances fit" in read_error(answer)
@@ -123,17 +123,19 @@ def test_full_domain_limits_the_other_domains(sqlite_cloud):
 
 
 def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
-    group = soft_group(sqlite_cloud)
+    group = create_soft_group(sqlite_cloud)
     for number in (1, 2):
         select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
-    answer = select_hosts(sqlite_cloud, instance(3), path=EXPLAIN, **spread_request(group, SOFT))
+    answer = select_hosts(
+        sqlite_cloud, instance(3), path=EXPLAIN, **build_spread_fields(group, SOFT)
+    )
     raw = {
         host["host"]: host["weights"]["TopologySpreadWeigher"]["raw"] for host in answer["hosts"]
     }
     assert raw == {"cn1": -2.0, "cn2": -2.0, "cn3": -2.0, "cn4": 0.0, "cn5": -3.0}
     assert answer["hosts"][0]["host"] == "cn4"
     uuids = [instance(number) for number in (3, 4, 5)]
-    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **spread_request(group, SOFT)))
+    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **build_spread_fields(group, SOFT)))
     assert hosts[:2] == ["cn4", "cn4"]
     plain = select_hosts(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
     assert all(row["name"] != "TopologySpreadWeigher" for row in plain["funnel"]["weighers"])
@@ -141,13 +143,13 @@ def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
 
 def test_only_domains_of_the_requested_zone_count(sqlite_cloud):
     put_aggregate(sqlite_cloud, 11, {"availability_zone": "az1"}, "cn1", "cn2")
-    group = soft_group(sqlite_cloud)
-    request = spread_request(group, availability_zone="az1")
+    group = create_soft_group(sqlite_cloud)
+    request = build_spread_fields(group, availability_zone="az1")
     for number in (1, 2, 3):
         assert selected_hosts(select_hosts(sqlite_cloud, instance(number), **request))[0] != "cn4"
 
 
-def test_request_without_a_group_passes_with_a_warning(sqlite_cloud):
+def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     nothing = "the request has no server group, so there are no members to spread"
     answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, flavor=flavor(extra_specs=HARD))
     assert answer["funnel"]["warnings"] == [
@@ -175,15 +177,15 @@ def test_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     ]
 
 
-def test_unknown_key_is_an_error_if_hard_and_a_warning_if_soft(sqlite_cloud):
-    group, missing = soft_group(sqlite_cloud), "no aggregate with hosts has metadata 'rakc'"
+def test_unknown_key_of_a_hard_spread_is_an_error_and_of_a_soft_spread_a_warning(sqlite_cloud):
+    group, missing = create_soft_group(sqlite_cloud), "no aggregate with hosts has metadata 'rakc'"
     hints = {"spread_by": "rakc", "max_skew": "1"}
     answer = select_hosts(
         sqlite_cloud, instance(1), status=400, instance_group=group, scheduler_hints=hints
     )
     path = "$.request_spec.scheduler_hints.spread_by"
     assert read_error(answer) == f"{missing}; did you mean 'rack'? (at {path})"
-    request = spread_request(group, {"scheduler:spread_by": "rakc"})
+    request = build_spread_fields(group, {"scheduler:spread_by": "rakc"})
     answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, **request)
     (warning,) = answer["funnel"]["warnings"]
     expected = f"scheduler:spread_by=rakc has no effect: {missing}; did you mean 'rack'?"
@@ -192,26 +194,26 @@ def test_unknown_key_is_an_error_if_hard_and_a_warning_if_soft(sqlite_cloud):
 
 
 def test_hard_spread_without_its_filter_is_an_error(sqlite_url, make_app):
-    app = cloud_on(sqlite_url, make_app, filter_scheduler__enabled_filters=["ComputeFilter"])
-    group = soft_group(app)
+    app = make_cloud(sqlite_url, make_app, filter_scheduler__enabled_filters=["ComputeFilter"])
+    group = create_soft_group(app)
     expected = (
         "The members of the server group cannot be spread over 'rack': TopologySpreadFilter is not "
         "enabled, add it to [filter_scheduler] enabled_filters (at "
         "$.request_spec.flavor.extra_specs['scheduler:spread_by'])"
     )
     for path in (SELECT, EXPLAIN):
-        answer = select_hosts(app, instance(1), path=path, status=400, **spread_request(group))
+        answer = select_hosts(app, instance(1), path=path, status=400, **build_spread_fields(group))
         assert read_error(answer) == expected
-    select_hosts(app, instance(1), **spread_request(group, SOFT))
+    select_hosts(app, instance(1), **build_spread_fields(group, SOFT))
     select_hosts(app, instance(2), flavor=flavor(extra_specs=HARD))
 
 
-def test_instance_that_moves_does_not_count_itself(sqlite_cloud):
-    group = soft_group(sqlite_cloud)
+def test_moving_instance_is_not_counted_in_its_own_domain(sqlite_cloud):
+    group = create_soft_group(sqlite_cloud)
     for number, host in ((1, "cn1"), (2, "cn4")):
         select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=[host])
     body = {
-        "request_spec": spec(instance(1), **spread_request(group), ignore_hosts=["cn1"]),
+        "request_spec": spec(instance(1), **build_spread_fields(group), ignore_hosts=["cn1"]),
         "claim": "add",
     }
     moved = selected_hosts(sqlite_cloud.post_json(SELECT, body).json)
@@ -220,29 +222,29 @@ def test_instance_that_moves_does_not_count_itself(sqlite_cloud):
 
 @pytest.mark.all_databases
 def test_claim_fails_if_the_skew_has_grown(cloud):
-    group = soft_group(cloud)
+    group = create_soft_group(cloud)
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
     reader = scheduler.reader
-    request = reader.validate(reader.read(spec(instance(1), **spread_request(group))))
+    request = reader.validate(reader.read(spec(instance(1), **build_spread_fields(group))))
     with scheduler.evaluate(request) as (_, run):
         before = run.filtered_request.spec
 
-    def check(hosts, changed=before):
+    def check_skew(hosts, changed=before):
         database.write(lambda connection: check_spread(connection, changed, hosts))
 
-    check(["cn1"])
+    check_skew(["cn1"])
     select_hosts(cloud, instance(2), instance_group=group, force_hosts=["cn2"])
-    check(["cn4"])
+    check_skew(["cn4"])
     with pytest.raises(ConcurrentUpdate, match="rack=r1 has 1 member, the emptiest"):
-        check(["cn1"])
+        check_skew(["cn1"])
     both = replace(before, instance_uuids=(instance(1), instance(3)))
-    check(["cn4", "cn1"], both)
+    check_skew(["cn4", "cn1"], both)
     with pytest.raises(ConcurrentUpdate, match="the server group changed: Domain rack=r1"):
-        check(["cn1", "cn4"], both)
+        check_skew(["cn1", "cn4"], both)
     # The group of a request that lists its members need not be stored.
     listed = replace(before.instance_group, uuid=None, members=(instance(2),))
     with pytest.raises(ConcurrentUpdate):
-        check(["cn1"], replace(before, instance_group=listed))
+        check_skew(["cn1"], replace(before, instance_group=listed))
 
 
 class ComparingFilter(BaseHostFilter):
@@ -257,19 +259,19 @@ class ComparingFilter(BaseHostFilter):
 
 def test_claim_of_a_soft_spread_does_not_check_the_skew(sqlite_url, make_app):
     filters = [*FILTERS, f"{__name__}.ComparingFilter"]
-    app = cloud_on(sqlite_url, make_app, filter_scheduler__enabled_filters=filters)
-    group = soft_group(app)
+    app = make_cloud(sqlite_url, make_app, filter_scheduler__enabled_filters=filters)
+    group = create_soft_group(app)
     for number in (1, 2):
         select_hosts(app, instance(number), instance_group=group, force_hosts=["cn1"])
     soft = {**HARD, "scheduler:spread_mode": "soft"}
     for number, hosts in ((3, ["cn1"]), (4, ["cn5"])):  # the fullest domain, and no domain
         others = {f"cn{index}" for index in range(1, 6)}.difference(hosts)
-        request = spread_request(group, soft, ignore_hosts=sorted(others))
+        request = build_spread_fields(group, soft, ignore_hosts=sorted(others))
         assert selected_hosts(select_hosts(app, instance(number), **request)) == hosts
 
 
 @pytest.fixture
-def two_racks(sqlite_url, make_app):
+def cloud_with_two_racks(sqlite_url, make_app):
     """Two racks with a host in each, and no filter that reads the clock."""
     filters = ["TopologySpreadFilter"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=filters))
@@ -282,16 +284,16 @@ def select_together(scheduler, *specs):
 
 
 @pytest.mark.parametrize("recorded", [0, 2])
-def test_requests_of_a_joint_call_count_against_each_other(two_racks, recorded):
-    group = create_group(two_racks, policy="soft-affinity")
+def test_requests_of_a_joint_call_spread_among_each_other(cloud_with_two_racks, recorded):
+    group = create_group(cloud_with_two_racks, policy="soft-affinity")
     for number in range(recorded):
-        select_hosts(two_racks, instance(number), **spread_request(group))
-    requests = [spec(instance(number), **spread_request(group)) for number in range(10, 15)]
-    hosts = select_together(two_racks.app.services.scheduler, *requests)
+        select_hosts(cloud_with_two_racks, instance(number), **build_spread_fields(group))
+    requests = [spec(instance(number), **build_spread_fields(group)) for number in range(10, 15)]
+    hosts = select_together(cloud_with_two_racks.app.services.scheduler, *requests)
     for number in range(len(hosts) + 1):
         assert abs(hosts[:number].count("cn1") - hosts[:number].count("cn2")) <= 1
     members = [f"/scheduler/v1/instances/{instance(number)}" for number in range(10, 15)]
-    assert [two_racks.get(path).json["host"] for path in members] == hosts
+    assert [cloud_with_two_racks.get(path).json["host"] for path in members] == hosts
 
 
 @pytest.mark.parametrize(
@@ -304,32 +306,37 @@ def test_requests_of_a_joint_call_count_against_each_other(two_racks, recorded):
         (["cn2", "cn2"], ["cn1", "cn1"], 1),
     ],
 )
-def test_joint_claim_is_retried_if_the_skew_has_grown(two_racks, rivals, hosts, retries):
-    group, own = create_group(two_racks, policy="soft-affinity"), two_racks.app.services.scheduler
+def test_joint_claim_is_retried_if_the_skew_has_grown(cloud_with_two_racks, rivals, hosts, retries):
+    group, own = (
+        create_group(cloud_with_two_racks, policy="soft-affinity"),
+        cloud_with_two_racks.app.services.scheduler,
+    )
 
     def add_members():
         for number, host in enumerate(rivals, 900):
-            select_hosts(two_racks, instance(number), instance_group=group, force_hosts=[host])
+            select_hosts(
+                cloud_with_two_racks, instance(number), instance_group=group, force_hosts=[host]
+            )
 
-    scheduler = replace(own, clock=RivalClock(add_members))
+    scheduler = replace(own, clock=ClockWithRivalClaim(add_members))
     begin_stats()
-    requests = [spec(instance(number), **spread_request(group)) for number in (1, 2)]
+    requests = [spec(instance(number), **build_spread_fields(group)) for number in (1, 2)]
     assert select_together(scheduler, *requests) == hosts
     assert request_stats().claims_retried == retries
 
 
-def test_present_host_of_an_earlier_request_does_not_count(two_racks):
-    two_racks.post_json(NODES, [report("cn3")])
-    put_aggregate(two_racks, 3, {"rack": "r3"}, "cn3")
-    group = create_group(two_racks, policy="soft-affinity")
+def test_present_host_of_an_instance_in_an_earlier_request_is_not_counted(cloud_with_two_racks):
+    cloud_with_two_racks.post_json(NODES, [report("cn3")])
+    put_aggregate(cloud_with_two_racks, 3, {"rack": "r3"}, "cn3")
+    group = create_group(cloud_with_two_racks, policy="soft-affinity")
     # Recorded without an allocation, so that the next claim places it again.
     record = {"server_group": group, "host": "cn1", "node": "cn1"}
-    two_racks.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    cloud_with_two_racks.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
     requests = [
-        spec(instance(number), **spread_request(group), ignore_hosts=[host, "cn3"])
+        spec(instance(number), **build_spread_fields(group), ignore_hosts=[host, "cn3"])
         for number, host in ((1, "cn1"), (2, "cn2"))
     ]
-    assert select_together(two_racks.app.services.scheduler, *requests) == ["cn2", "cn1"]
+    assert select_together(cloud_with_two_racks.app.services.scheduler, *requests) == ["cn2", "cn1"]
 
 
 @pytest.mark.all_databases
@@ -337,27 +344,29 @@ def test_concurrent_joint_calls_keep_the_skew(cloud):
     group = create_group(cloud, policy="soft-affinity")
     scheduler = cloud.app.services.scheduler
 
-    def place(number):
+    def select_hosts_for_members(number):
         requests = [
-            spec(instance(index), **spread_request(group)) for index in (number, number + 1)
+            spec(instance(index), **build_spread_fields(group)) for index in (number, number + 1)
         ]
         return select_together(scheduler, *requests)
 
     with ThreadPoolExecutor(4) as rivals:
-        hosts = [host for pair in rivals.map(place, (1, 3, 5, 7)) for host in pair]
+        hosts = [
+            host for pair in rivals.map(select_hosts_for_members, (1, 3, 5, 7)) for host in pair
+        ]
     assert Counter("r2" if host == "cn4" else "r1" for host in hosts) == {"r1": 4, "r2": 4}
 
 
 @pytest.mark.slow
 def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
-    group, counts = soft_group(sqlite_cloud), set()
+    group, counts = create_soft_group(sqlite_cloud), set()
     # Several hosts pass, so that weighers run, which read the members.
     wide = {**HARD, "scheduler:max_skew": "9"}
     for number in range(1, 6):
-        select_hosts(sqlite_cloud, instance(number), **spread_request(group))
+        select_hosts(sqlite_cloud, instance(number), **build_spread_fields(group))
         with record_statements(sqlite_cloud.app.services.database) as seen:
             body = {
-                "request_spec": spec(instance(90), **spread_request(group, wide)),
+                "request_spec": spec(instance(90), **build_spread_fields(group, wide)),
                 "claim": False,
             }
             sqlite_cloud.post_json(SELECT, body)
@@ -368,12 +377,12 @@ def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
     assert counts == {len(seen) + 1}
 
 
-def test_capacity_counts_the_spread(sqlite_url, make_app):
+def test_capacity_respects_the_topology_spread(sqlite_url, make_app):
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=FILTERS))
     add_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
     fields = {
         "flavor": flavor(memory_mb=16384, extra_specs={**HARD, "scheduler:max_skew": "2"}),
-        "instance_group": soft_group(app),
+        "instance_group": create_soft_group(app),
     }
     counted = read_capacity(app, **fields)
     assert (counted["capacity"], counted["exact"]) == (4 + 6, True)

@@ -21,7 +21,7 @@ def test_required_traits_are_those_of_flavor_image_and_groups():
     assert required_traits(request) == {f"CUSTOM_{entry}" for entry in "ABCDE"} | tpm
 
 
-def test_aggregates_by_trait():
+def test_aggregates_are_listed_by_the_trait_that_reserves_them():
     world = build_aggregates(B, A | B, {"trait:CUSTOM_A": "forbidden"}, {"CUSTOM_A": "required"})
     first, second = (aggregate.uuid for aggregate in world[:2])
     result = tagged_with({"CUSTOM_B", "CUSTOM_A", "CUSTOM_C"}, world)
@@ -29,6 +29,6 @@ def test_aggregates_by_trait():
 
 
 @pytest.mark.parametrize("value", ["off", "prefer", "require"])
-def test_policy_is_an_option(value):
+def test_policy_of_required_aggregates_by_trait_is_an_option(value):
     assert policy(settings_with()) == "off"
     assert policy(settings_with(scheduler__required_aggregates_by_trait=value)) == value

@@ -18,7 +18,7 @@ from tests.support.states import build_aggregates, build_host_state
     ],
     ids=["no aggregate", "no metadata", "one", "smallest", "no number"],
 )
-def test_multiplier_of_the_aggregates_or_the_configuration(metadata, multiplier):
+def test_multiplier_is_that_of_the_aggregates_or_the_configuration(metadata, multiplier):
     host = build_host_state(aggregates=build_aggregates(*metadata))
     assert get_weight_multiplier(host, "x", 1.5) == multiplier
 

@@ -35,7 +35,7 @@ class AggregatesWeigher(BaseHostWeigher):
         return [len(item.obj.aggregates) for item in weighed]
 
 
-def order(run):
+def list_weighed_hosts(run):
     return [(host.obj.host, host.obj.nodename, host.weight) for host in run.hosts]
 
 
@@ -46,7 +46,11 @@ def test_weights_are_normalized_multiplied_and_added():
         build_host_state("cn3", free_ram_mb=20, aggregates=build_aggregates({})),
     ]
     run = run_weighers([FreeMemoryWeigher(), AggregatesWeigher()], hosts, SPEC)
-    assert order(run) == [("cn1", "cn1", 1.0), ("cn2", "cn2", 1.0), ("cn3", "cn3", 0.75)]
+    assert list_weighed_hosts(run) == [
+        ("cn1", "cn1", 1.0),
+        ("cn2", "cn2", 1.0),
+        ("cn3", "cn3", 0.75),
+    ]
     first = run.host_reports()[0]
     assert (first.host, first.weight) == ("cn1", 1.0)
     assert first.weights["FreeMemoryWeigher"].as_json() == weight(0.0, 10)
@@ -65,8 +69,13 @@ def test_equal_weights_are_ordered_by_host_then_node():
         build_host_state("a", "n1"),
     ]
     run = run_weighers([FreeMemoryWeigher()], hosts, SPEC)
-    assert [item[:2] for item in order(run)] == [("a", "n1"), ("a", "n2"), ("b", "b"), ("c", "c")]
-    assert {entry[2] for entry in order(run)} == {0.0}
+    assert [item[:2] for item in list_weighed_hosts(run)] == [
+        ("a", "n1"),
+        ("a", "n2"),
+        ("b", "b"),
+        ("c", "c"),
+    ]
+    assert {entry[2] for entry in list_weighed_hosts(run)} == {0.0}
 
 
 def test_single_host_is_not_weighed():
@@ -75,10 +84,14 @@ def test_single_host_is_not_weighed():
             raise AssertionError("weighed")
 
     run = run_weighers([FailingWeigher()], HOSTS[:1], SPEC)
-    assert (order(run), run.reports) == ([("cn1", "cn1", 0.0)], ())
+    assert (list_weighed_hosts(run), run.reports) == ([("cn1", "cn1", 0.0)], ())
     assert run.host_reports()[0].weights == {}
     assert run_weighers([FailingWeigher()], [], SPEC).hosts == []
-    assert [name for name, *_ in order(run_weighers([], HOSTS, SPEC))] == ["cn1", "cn2", "cn3"]
+    assert [name for name, *_ in list_weighed_hosts(run_weighers([], HOSTS, SPEC))] == [
+        "cn1",
+        "cn2",
+        "cn3",
+    ]
 
 
 def test_sum_of_weights_may_be_infinite():
@@ -99,35 +112,37 @@ class HintWeigher(BaseHostWeigher):
 
 def test_weigher_that_ignores_a_request_does_not_run():
     run = run_weighers([HintWeigher()], HOSTS, SPEC)
-    assert [name for name, *_ in order(run)] == ["cn1", "cn2", "cn3"]
+    assert [name for name, *_ in list_weighed_hosts(run)] == ["cn1", "cn2", "cn3"]
     assert [asdict(report) for report in run.reports] == [
         {"name": "HintWeigher", "multiplier": 1.0}
     ]
     (answer,) = {str(report.weights["HintWeigher"].as_json()) for report in run.host_reports()}
     assert answer == str({"raw": 0.0, "normalized": 0.0, "multiplier": 1.0, "weighted": 0.0})
     request = build_spec(scheduler_hints={"matters": "yes"})
-    assert [name for name, *_ in order(run_weighers([HintWeigher()], HOSTS, request))] == [
-        "cn3",
-        "cn2",
-        "cn1",
-    ]
+    assert [
+        name for name, *_ in list_weighed_hosts(run_weighers([HintWeigher()], HOSTS, request))
+    ] == ["cn3", "cn2", "cn1"]
 
 
 def test_methods_of_a_subclass_run_for_every_request():
-    class Object(HintWeigher):
+    class WeigherWithWeighObject(HintWeigher):
         def _weigh_object(self, host_state, spec):
             return super()._weigh_object(host_state, spec)
 
-    class Objects(HintWeigher):
+    class WeigherWithWeighObjects(HintWeigher):
         def weigh_objects(self, weighed, _spec):
             return [int(item.obj.host[2:]) for item in weighed]
 
-    class Named(HintWeigher):
+    class WeigherWithWeightMultiplier(HintWeigher):
         def weight_multiplier(self, _host):
             return 3.0
 
-    for kind, first in ((Object, "cn3"), (Objects, "cn3"), (Named, "cn1")):
-        assert order(run_weighers([kind()], HOSTS, SPEC))[0][0] == first
+    for kind, first in (
+        (WeigherWithWeighObject, "cn3"),
+        (WeigherWithWeighObjects, "cn3"),
+        (WeigherWithWeightMultiplier, "cn1"),
+    ):
+        assert list_weighed_hosts(run_weighers([kind()], HOSTS, SPEC))[0][0] == first
 
 
 @pytest.mark.parametrize(
@@ -141,17 +156,17 @@ def test_methods_of_a_subclass_run_for_every_request():
     ],
 )
 def test_error_for_invalid_weights_names_the_weigher(weights, reason):
-    class Wrong(BaseHostWeigher):
+    class InvalidWeigher(BaseHostWeigher):
         def weigh_objects(self, _weighed, _spec):
             return weights
 
-    with pytest.raises(PluginFailed, match=rf"Wrong failed: {reason}"):
-        run_weighers([Wrong()], HOSTS, SPEC)
+    with pytest.raises(PluginFailed, match=rf"InvalidWeigher failed: {reason}"):
+        run_weighers([InvalidWeigher()], HOSTS, SPEC)
 
 
 @given(st.lists(st.integers(0, 5), max_size=8), st.sampled_from([-1.0, 0.0, 2.5]))
 def test_order_equals_that_of_a_naive_model(figures, multiplier):
-    class Times(FreeMemoryWeigher):
+    class MultiplyingWeigher(FreeMemoryWeigher):
         def weight_multiplier(self, _host):
             return multiplier
 
@@ -161,21 +176,21 @@ def test_order_equals_that_of_a_naive_model(figures, multiplier):
     expected = sorted(hosts, key=lambda host: (-multiplier * host.free_ram_mb, host.host))
     if multiplier == 0.0:
         expected = sorted(hosts, key=lambda host: host.host)
-    run = run_weighers([Times()], hosts, SPEC)
+    run = run_weighers([MultiplyingWeigher()], hosts, SPEC)
     assert [weighed.obj for weighed in run.hosts] == expected
 
 
 @pytest.mark.parametrize("number", [Fraction(1, 2), Decimal("0.5"), 2**70, True])
 def test_weights_of_any_type_become_floats(number):
-    class Weighs(BaseHostWeigher):
+    class WeigherOfAnyType(BaseHostWeigher):
         def _weigh_object(self, host_state, _spec):
             return number if host_state.host == "cn1" else 0
 
         def weight_multiplier(self, _host_state):
             return Fraction(2)
 
-    run = run_weighers([Weighs()], HOSTS, SPEC)
-    answer = run.host_reports()[0].weights["Weighs"]
+    run = run_weighers([WeigherOfAnyType()], HOSTS, SPEC)
+    answer = run.host_reports()[0].weights["WeigherOfAnyType"]
     assert {type(value) for value in (*answer[:3], run.hosts[0].weight)} == {float}
     assert run.hosts[0].weight == 2.0
 
@@ -204,4 +219,4 @@ class WeigherBeforeJuno(BaseHostWeigher):
 @pytest.mark.parametrize("kind", [WeigherOfIcehouse, WeigherBeforeJuno])
 def test_weighers_of_old_releases_have_one_multiplier_for_all_hosts(kind):
     run = run_weighers([kind()], HOSTS, SPEC)
-    assert order(run) == [(name, name, 1.5) for name in ("cn1", "cn2", "cn3")]
+    assert list_weighed_hosts(run) == [(name, name, 1.5) for name in ("cn1", "cn2", "cn3")]

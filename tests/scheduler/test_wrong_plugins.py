@@ -84,39 +84,39 @@ def plugin_package(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def error_of(tmp_path):
+def read_startup_error(tmp_path):
     """Return a function that checks a file as a server does, and returns the error."""
 
-    def error_of(text=""):
+    def read_startup_error(text=""):
         file = tmp_path / "acme.conf"
         file.write_text(text)
         with pytest.raises(ConfigurationError) as error:
             check_parts(read_settings([str(file)], make_full_conf()))
         return error.value.detail
 
-    return error_of
+    return read_startup_error
 
 
-def setting_line(option, value):
+def build_setting_line(option, value):
     group, name = option.split()
     return f"{group}\n{name} = {value}\n"
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_error_for_a_module_that_cannot_be_imported(error_of, tmp_path, kind):
+def test_error_for_a_module_that_cannot_be_imported(read_startup_error, tmp_path, kind):
     option, (text, words) = ENABLED, MODULES[kind]
     (tmp_path / "acme_rack.py").write_text(text)
-    line = error_of(setting_line(option, "acme_rack.RackFilter"))
+    line = read_startup_error(build_setting_line(option, "acme_rack.RackFilter"))
     assert line.startswith(f"{option}: ")
     assert "'acme_rack.RackFilter' cannot be imported (" in line
     assert words in line
 
 
 @each_option
-def test_error_for_a_misspelt_class_has_the_right_name(error_of, tmp_path, option):
+def test_error_for_a_misspelt_class_has_the_right_name(read_startup_error, tmp_path, option):
     (tmp_path / "acme_good.py").write_text(GOOD)
     right, _ = OPTIONS[option]
-    line = error_of(setting_line(option, f"acme_good.{right}s"))
+    line = read_startup_error(build_setting_line(option, f"acme_good.{right}s"))
     assert f"did you mean 'acme_good.{right}'?" in line
 
 
@@ -130,14 +130,14 @@ def test_error_for_a_misspelt_class_has_the_right_name(error_of, tmp_path, optio
         ("{base}", "acme_good.{base} is the abstract base class"),
     ],
 )
-def test_error_for_a_class_of_the_wrong_kind(error_of, tmp_path, option, name, words):
+def test_error_for_a_class_that_is_no_plugin(read_startup_error, tmp_path, option, name, words):
     (tmp_path / "acme_good.py").write_text(GOOD)
     _, base = OPTIONS[option]
     path = f"acme_good.{name.format(base=base)}"
-    text = setting_line(option, path)
+    text = build_setting_line(option, path)
     if option.endswith("available_filters"):
         text += f"enabled_filters = {name}\n"
-    assert words.format(base=base) in error_of(text)
+    assert words.format(base=base) in read_startup_error(text)
 
 
 SHIPPED = "placement_sched.scheduler"
@@ -169,8 +169,10 @@ SHIPPED = "placement_sched.scheduler"
         ("[scheduler] driver", "nova.scheduler.chance.ChanceSchedular", "ChanceScheduler"),
     ],
 )
-def test_error_for_an_unknown_name_has_the_nearest(error_of, option, name, expected):
-    line = error_of(setting_line(option, name))
+def test_error_for_an_unknown_plugin_has_the_nearest_name(
+    read_startup_error, option, name, expected
+):
+    line = read_startup_error(build_setting_line(option, name))
     assert line.startswith(f"{option}: ")
     assert f"did you mean '{expected}'?" in line
 
@@ -185,12 +187,12 @@ def test_error_for_an_unknown_name_has_the_nearest(error_of, option, name, expec
     ],
 )
 def test_error_for_an_entry_point_that_cannot_be_imported(
-    error_of, install_package, tmp_path, group, target, kind
+    read_startup_error, install_package, tmp_path, group, target, kind
 ):
     text, words = MODULES[kind]
     (tmp_path / "acme_rack.py").write_text(text)
     install_package(f"[placement_sched.{group}]\nrack = {target}\n")
-    error = error_of()
+    error = read_startup_error()
     entry_point = f"entry point rack ({target}) of placement_sched.{group}"
     assert error.startswith(f"{entry_point} cannot be loaded: ")
     assert words in error
@@ -210,11 +212,11 @@ def test_server_and_validation_report_an_entry_point_in_one_line(install_package
     assert start_error == f"placement-sched: {entry_point_error.removeprefix('error: ')}"
 
 
-def test_error_for_an_entry_point_of_another_kind(error_of, install_package, tmp_path):
+def test_error_for_an_entry_point_that_is_no_plugin(read_startup_error, install_package, tmp_path):
     (tmp_path / "acme_good.py").write_text(GOOD)
     install_package("[placement_sched.weighers]\nrack = acme_good:RackFilter\n")
     entry_point = "entry point rack (acme_good:RackFilter) of placement_sched.weighers"
-    assert error_of() == f"{entry_point} is not a BaseHostWeigher"
+    assert read_startup_error() == f"{entry_point} is not a BaseHostWeigher"
 
 
 #: Imports of plugins for nova, and the change that the error suggests.
@@ -230,39 +232,43 @@ NOVAS = {
 PAGE = 'or set [filter_scheduler] nova_shim = true (see "Bring your filters" in the guide)'
 
 
-def plugin_text(line):
+def build_plugin_text(line):
     """Return a module that begins with this line, indented or not."""
     return f'"""Racks."""\n\nif True:\n    pass\n{line}\n\n\nclass Rack:\n    pass\n'
 
 
 @pytest.mark.parametrize("line", NOVAS)
 def test_error_for_an_import_of_nova_has_the_line_to_change(
-    error_of, install_package, tmp_path, line
+    read_startup_error, install_package, tmp_path, line
 ):
     file = tmp_path / "acme_rack.py"
-    file.write_text(plugin_text(line))
+    file.write_text(build_plugin_text(line))
     install_package("[placement_sched.filters]\nrack = acme_rack:Rack\n")
-    error = error_of()
+    error = read_startup_error()
     assert f"; {file}:5: {NOVAS[line]}" in error
     assert error.endswith(f"; {PAGE}")
 
 
-def test_error_lists_every_import_of_nova(error_of, tmp_path):
+def test_error_lists_every_import_of_nova(read_startup_error, tmp_path):
     file = tmp_path / "acme_rack.py"
     file.write_text("import nova.conf\nfrom nova.scheduler import filters\n")
-    line = error_of(setting_line(ENABLED, "acme_rack.Rack"))
+    line = read_startup_error(build_setting_line(ENABLED, "acme_rack.Rack"))
     first, second = NOVAS["import nova.conf"], NOVAS["from nova.scheduler import filters"]
     assert f"{file}:1: {first}; {file}:2: {second}; {PAGE}" in line
 
 
 @pytest.mark.parametrize("module", ["nova.scheduler", "novas"])
-def test_error_for_an_import_in_the_plugin_suggests_no_other_name(error_of, tmp_path, module):
+def test_error_for_an_import_in_the_plugin_suggests_no_other_name(
+    read_startup_error, tmp_path, module
+):
     (tmp_path / "acme_filter.py").write_text(f"import {module}\n")
-    line = error_of(setting_line(ENABLED, "acme_filter.RackFilter"))
+    line = read_startup_error(build_setting_line(ENABLED, "acme_filter.RackFilter"))
     assert "did you mean" not in line
 
 
-def test_error_for_a_base_class_of_nova_has_the_line_to_change(error_of, tmp_path, monkeypatch):
+def test_error_for_a_base_class_of_nova_has_the_line_to_change(
+    read_startup_error, tmp_path, monkeypatch
+):
     package = tmp_path / "nova" / "scheduler"
     package.mkdir(parents=True)
     (package / "filters.py").write_text("class BaseHostFilter:\n    pass\n")
@@ -272,7 +278,7 @@ def test_error_for_a_base_class_of_nova_has_the_line_to_change(error_of, tmp_pat
     file.write_text(
         "from nova.scheduler import filters\n\n\nclass Rack(filters.BaseHostFilter):\n    pass\n"
     )
-    line = error_of(setting_line(ENABLED, "acme_rack.Rack"))
+    line = read_startup_error(build_setting_line(ENABLED, "acme_rack.Rack"))
     change = NOVAS["from nova.scheduler import filters"]
     assert f"acme_rack.Rack is not a BaseHostFilter: its base is nova's; {file}:1: {change}" in line
 

@@ -8,7 +8,7 @@ import pytest
 
 from placement_sched.model.decision import EXPLAIN, SELECTED, Notice, PlacedInstance
 from placement_sched.store import decision_notices, decisions
-from tests.scheduler.test_decisions import NOW, decision_at
+from tests.scheduler.test_decisions import NOW, build_decision
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.all_databases
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.all_databases
 def build_failure_at(minutes, number, *instances, **fields):
     """Return a decision without a host that was made some minutes ago."""
     places = tuple(PlacedInstance(instance(each)) for each in instances or (number,))
-    decision = decision_at(NOW - timedelta(minutes=minutes), number)
+    decision = build_decision(NOW - timedelta(minutes=minutes), number)
     fields = {"outcome": "no_valid_host", "kind": "select", "policy": "default", **fields}
     return replace(decision, places=places, **fields)
 

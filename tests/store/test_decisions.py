@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.model.decision import DecisionQuery
 from placement_sched.store import decisions
-from tests.scheduler.test_decisions import NOW, count_rows, decision_at
+from tests.scheduler.test_decisions import NOW, build_decision, count_rows
 from tests.support.scheduling import instance
 
 
@@ -15,7 +15,7 @@ from tests.support.scheduling import instance
 def test_old_decisions_are_purged_in_batches_with_placements(database):
     def write_rows(connection):
         for number in range(5):
-            decision = decision_at(NOW - timedelta(days=number), number)
+            decision = build_decision(NOW - timedelta(days=number), number)
             decisions.record(connection, decision, decision.created_at)
 
     def purge_decisions(connection):

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.scheduler.test_drain_plan import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.scheduler.test_rebalance import make_filled_hosts, spec_with_memory
+from tests.scheduler.test_rebalance import build_request_with_memory, make_filled_hosts
 
 
 def test_invalid_plan_is_400_with_the_path_of_the_error(cloud):
@@ -28,12 +28,15 @@ def test_invalid_advice_request_is_400_with_the_path_of_the_error(app):
         ({"goal": "fti"}, "'fti' is not one of"),
         ({"goal": "fit"}, "the goal fit requires a request_spec (at $.goal)"),
         (
-            {"goal": "pack", "request_spec": spec_with_memory(1)},
+            {"goal": "pack", "request_spec": build_request_with_memory(1)},
             "the goal pack does not allow a request_spec",
         ),
         ({"goal": "pack", "moves": 0}, "(at $.moves)"),
         (
-            {"goal": "fit", "request_spec": {**spec_with_memory(1), "availability_zone": "nowa"}},
+            {
+                "goal": "fit",
+                "request_spec": {**build_request_with_memory(1), "availability_zone": "nowa"},
+            },
             "did you mean 'nova'? (at $.request_spec.availability_zone)",
         ),
     ]:

@@ -11,7 +11,7 @@ import pytest
 
 from placement_sched.operations import plan_execution
 from tests.cli.conftest import copy_filled_database
-from tests.scheduler.plan_moves import carry_out_move, host_of
+from tests.scheduler.plan_moves import execute_move, read_host_of_instance
 from tests.scheduler.test_scheduler import select
 from tests.support import program
 from tests.support.nova_api import run_nova
@@ -51,7 +51,7 @@ def cloud(sqlite_app, nova):
         nova.add_server(uuid, "cn7")
 
     def record_arrival(uuid: str, source: str, target: str) -> None:
-        carry_out_move(sqlite_app, {"instance": uuid, "from": source, "to": target})
+        execute_move(sqlite_app, {"instance": uuid, "from": source, "to": target})
 
     nova.arrived = record_arrival
     return sqlite_app
@@ -70,7 +70,7 @@ def read_newest_run(app) -> dict:
 
 
 def find_hosts_of_instances(app) -> set[str]:
-    return {host_of(app, uuid) for uuid in UUIDS}
+    return {read_host_of_instance(app, uuid) for uuid in UUIDS}
 
 
 def list_move_states(run) -> list[str]:
@@ -283,7 +283,7 @@ def test_instances_that_another_client_moved_or_deleted_are_skipped(run_on_nova,
 
 def test_move_fails_before_its_start_if_its_target_is_full(run_on_nova, cloud, nova):
     def fill_hosts(uuid: str, source: str, target: str) -> None:
-        carry_out_move(cloud, {"instance": uuid, "from": source, "to": target})
+        execute_move(cloud, {"instance": uuid, "from": source, "to": target})
         if uuid == UUIDS[1]:
             for number, host in enumerate(("cn8", "cn9"), 50):
                 large = flavor(memory_mb=56 * 1024)

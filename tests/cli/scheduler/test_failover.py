@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.scheduler.failover.test_report import place, report_hosts_with_instances
+from tests.scheduler.failover.test_report import place_instance_on_host, report_hosts_with_instances
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 def run_failover(sqlite_app, run_cli):
     """Return a function that runs the command on two hosts, and returns status and output."""
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
-    place(sqlite_app, 9, "cn2", flavor="large")
+    place_instance_on_host(sqlite_app, 9, "cn2", flavor="large")
     return partial(run_cli, "capacity")
 
 

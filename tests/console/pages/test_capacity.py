@@ -6,7 +6,11 @@ from webtest import TestApp
 
 from placement_sched.console.client import ApiClient
 from tests.scheduler.capacity.test_report import make_zone
-from tests.scheduler.failover.test_report import place, report_hosts_with_instances, set_metadata
+from tests.scheduler.failover.test_report import (
+    place_instance_on_host,
+    report_hosts_with_instances,
+    set_metadata,
+)
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import instance, report, spec
 

@@ -67,8 +67,8 @@ def count_by_node(app, **fields):
 @pytest.mark.slow
 @EXAMPLES
 @given(seed=st.integers(0, 2**32), sizes=SIZES)
-def test_filling_a_host_equals_counting_in_rounds(make_new_app, seed, sizes):
-    reports = list(draw_hosts(Random(seed)).values())
+def test_counts_of_filled_hosts_equal_counts_in_selection_rounds(make_new_app, seed, sizes):
+    reports = list(draw_host_reports(Random(seed)).values())
     fields = {"flavor": flavor(**sizes)}
     filled = make_new_app(filter_scheduler__enabled_filters=PLAIN)
     by_rounds = make_new_app(
@@ -86,7 +86,7 @@ def test_filling_a_host_equals_counting_in_rounds(make_new_app, seed, sizes):
 def test_count_of_several_flavors_equals_that_of_each(make_new_app, seed, flavors):
     random = Random(seed)
     app = make_new_app(filter_scheduler__enabled_filters=ALL_FILTERS, pci__alias=[GPU])
-    reports = draw_hosts(random)
+    reports = draw_host_reports(random)
     app.post_json(NODES, list(reports.values()))
     make_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
     extra = [{}, {"hw:numa_nodes": "1"}, {"pci_passthrough:alias": "gpu:1"}]
@@ -148,7 +148,7 @@ ALL_FILTERS = [*FILTERS, "NUMATopologyFilter", "PciPassthroughFilter", "NumInsta
 
 
 @dataclass
-class HostReports:
+class ReportingHosts:
     """Hosts that report their instances like nova-compute."""
 
     app: TestApp
@@ -175,7 +175,7 @@ class HostReports:
         self.app.post_json(NODES, [entry])
 
 
-def random_cells(random: Random, vcpus: int, memory: int) -> list[dict[str, Any]]:
+def draw_numa_cells(random: Random, vcpus: int, memory: int) -> list[dict[str, Any]]:
     """Return two NUMA cells with random parts of the CPUs and of the memory."""
     cpus, part = random.randint(1, vcpus - 1), random.randint(1, memory // 512 - 1) * 512
     empty = {"cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "siblings": [], "mempages": []}
@@ -185,7 +185,7 @@ def random_cells(random: Random, vcpus: int, memory: int) -> list[dict[str, Any]
     ]
 
 
-def draw_hosts(random: Random) -> dict[str, dict[str, Any]]:
+def draw_host_reports(random: Random) -> dict[str, dict[str, Any]]:
     """Return reports of a few small hosts, some of them down, with cells and devices."""
     reports = {}
     for number in range(random.randint(1, 5)):
@@ -196,7 +196,7 @@ def draw_hosts(random: Random) -> dict[str, dict[str, Any]]:
             vcpus=vcpus,
             memory_mb=memory,
             stats={"num_instances": str(random.randint(0, 3))},
-            numa_topology={"cells": random_cells(random, vcpus, memory)},
+            numa_topology={"cells": draw_numa_cells(random, vcpus, memory)},
             pci_device_pools=[{**DEVICE, "count": random.randint(0, 3)}],
             **seen,
         )
@@ -221,9 +221,11 @@ def draw_request(random: Random, app: TestApp, *, has_hardware: bool) -> dict[st
     return spec
 
 
-def compare_with_placing(app: TestApp, random: Random, *, has_hardware: bool) -> None:
+def compare_capacity_with_placed_instances(
+    app: TestApp, random: Random, *, has_hardware: bool
+) -> None:
     """Compare the capacity with the number of instances placed until nothing fits."""
-    reports = draw_hosts(random)
+    reports = draw_host_reports(random)
     app.post_json(NODES, list(reports.values()))
     make_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
     spec = draw_request(random, app, has_hardware=has_hardware)
@@ -232,14 +234,14 @@ def compare_with_placing(app: TestApp, random: Random, *, has_hardware: bool) ->
     assert before["exact"] is True
     # Each compute node counts once.
     assert sum(entry["hosts"] for entry in before["limited_by"]) == len(reports)
-    hosts = place_until_full(app, after=HostReports(app, reports, spec).report_instance, **spec)
+    hosts = place_until_full(app, after=ReportingHosts(app, reports, spec).report_instance, **spec)
     assert len(hosts) == before["capacity"]
     if per in {"zone", "host", "cell"}:
         assert sum(item["capacity"] for item in before["per"]) == before["capacity"]
     assert read_capacity(app, **spec)["capacity"] == 0
 
 
-def random_options(random: Random) -> dict[str, Any]:
+def draw_options(random: Random) -> dict[str, Any]:
     """Return settings with few or many filters and a random limit."""
     return {
         "filter_scheduler__enabled_filters": random.choice([FILTERS, ALL_FILTERS]),
@@ -254,9 +256,11 @@ def random_options(random: Random) -> dict[str, Any]:
 @given(seed=st.integers(min_value=0, max_value=2**32))
 def test_capacity_equals_placements_in_any_cloud(make_new_app, seed):
     random = Random(seed)
-    values = random_options(random)
+    values = draw_options(random)
     has_hardware = values["filter_scheduler__enabled_filters"] is ALL_FILTERS
-    compare_with_placing(make_new_app(**values), random, has_hardware=has_hardware)
+    compare_capacity_with_placed_instances(
+        make_new_app(**values), random, has_hardware=has_hardware
+    )
 
 
 FAST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
@@ -283,7 +287,7 @@ def test_hosts_share_the_capacity_of_a_pool(sqlite_app, pools):
     assert before["capacity"] == len(place_until_full(sqlite_app, **FAST))
 
 
-def test_each_provider_of_a_tree_counts(sqlite_app):
+def test_capacity_counts_each_provider_of_a_tree(sqlite_app):
     sqlite_app.post_json(NODES, [report("cn1", vcpus=3), report("cn2", vcpus=16)])
     for number, (host, total) in enumerate([("cn1", 5), ("cn1", 9), ("cn2", 3), ("cn2", 4)]):
         uuid = instance(100 + number)

@@ -19,7 +19,7 @@ aggregates:
 REQUEST = {"flavor": flavor(vcpus=1, memory_mb=512, root_gb=10), "project_id": "p"}
 
 
-def pool(number, total, aggregate):
+def build_pool(number, total, aggregate):
     return f"""
 - name: pool{number}
   inventories: {{DISK_GB: {{total: {total}}}}}
@@ -27,7 +27,7 @@ def pool(number, total, aggregate):
   aggregates: [{aggregate}]"""
 
 
-def capacity(app, fleet, **more):
+def compute_capacity_of_fleet(app, fleet, **more):
     load_fleet(app, fleet)
     return app.post_json("/scheduler/v1/capacity", {"request_spec": REQUEST, **more}).json
 
@@ -37,9 +37,9 @@ def test_capacity_that_a_full_pool_leaves_is_stranded(sqlite_app):
 hosts:
 - {{host: a, {SIZE}, provider_aggregates: [{ONE}]}}
 - {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
-providers:{pool(1, 100, ONE)}
+providers:{build_pool(1, 100, ONE)}
 """
-    answer = capacity(sqlite_app, fleet)
+    answer = compute_capacity_of_fleet(sqlite_app, fleet)
     assert answer["capacity"] == 10
     assert answer["stranded"] == {"MEMORY_MB": 2 * 65536 - 10 * 512, "VCPU": 2 * 16 * 4 - 10}
 
@@ -49,9 +49,9 @@ def test_each_zone_is_counted_with_the_complete_pools(sqlite_app):
 hosts:
 - {{host: a, {SIZE}, provider_aggregates: [{ONE}, {TWO}]}}
 - {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
-providers:{pool(1, 100, ONE)}{pool(2, 60, TWO)}
+providers:{build_pool(1, 100, ONE)}{build_pool(2, 60, TWO)}
 {AGGREGATES}"""
-    parts = capacity(sqlite_app, fleet, per="zone")["per"]
+    parts = compute_capacity_of_fleet(sqlite_app, fleet, per="zone")["per"]
     assert {part["name"]: part["capacity"] for part in parts} == {"az1": 16, "az2": 10}
 
 
@@ -66,7 +66,7 @@ def test_rejected_host_with_two_pools_hides_hosts_beyond_the_limit(sqlite_url, m
 hosts:
 - {{host: a, {SIZE}, provider_aggregates: [{ONE}]}}
 - {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
-providers:{pool(1, 10, ONE)}{pool(2, 1000, ONE)}
+providers:{build_pool(1, 10, ONE)}{build_pool(2, 1000, ONE)}
 """
-    answer = capacity(make_app(settings), fleet)
+    answer = compute_capacity_of_fleet(make_app(settings), fleet)
     assert (answer["capacity"], answer["exact"]) == (4, True)

@@ -94,16 +94,16 @@ def test_hosts_outside_the_zone_are_limited_by_member_of(cloud):
 
 
 @pytest.mark.slow
-def test_instances_placed_before_are_on_host_states(sqlite_url, make_app):
-    alone = ["tests.scheduler.test_selection.Alone"]
+def test_filters_of_a_capacity_count_see_its_earlier_instances(sqlite_url, make_app):
+    alone = ["tests.scheduler.test_selection.RejectsHostsWithInstances"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=alone))
     app.post_json(NODES, [report("cn1"), report("cn2")])
     answer = read_capacity(app)
     assert answer["capacity"] == len(place_until_full(app)) == 2
-    assert {"reason": "Alone", "hosts": 2} in answer["limited_by"]
+    assert {"reason": "RejectsHostsWithInstances", "hosts": 2} in answer["limited_by"]
 
 
-def test_several_flavors_are_in_order(cloud):
+def test_capacities_of_flavors_are_in_the_requested_order(cloud):
     store_flavor(cloud, "small")
     store_flavor(cloud, "large", ram=4096)
 
@@ -122,7 +122,7 @@ def test_several_flavors_are_in_order(cloud):
 
 
 @pytest.mark.parametrize("lots", [{}, {"placement__randomize_allocation_candidates": True}])
-def test_hosts_beyond_the_limit_count(sqlite_url, make_app, lots):
+def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app, lots):
     settings = make_settings(sqlite_url, scheduler__max_placement_results=2, **lots)
     app = make_app(settings)
     down = {"last_seen_up": "2020-01-01T00:00:00Z"}
@@ -159,14 +159,14 @@ DEDICATED = {"flavor": flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"
 CELL_UUIDS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
 
 
-def hosts_by_reason(answer):
+def count_hosts_by_reason(answer):
     return {
         (entry["reason"], entry.get("detail", "")): entry["hosts"] for entry in answer["limited_by"]
     }
 
 
 @pytest.mark.parametrize("policy", [None, "anti-affinity"])
-def test_each_node_of_a_host_counts_but_a_group_counts_hosts(sqlite_app, policy):
+def test_capacity_counts_nodes_but_for_a_server_group_hosts(sqlite_app, policy):
     fields = {}
     for number in range(3):
         uuid = instance(50 + number)
@@ -179,7 +179,7 @@ def test_each_node_of_a_host_counts_but_a_group_counts_hosts(sqlite_app, policy)
     expected = {"cn1": 1, "ironic": 1 if policy else 3}
     assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == expected
     assert answer["exact"] is True
-    assert sum(hosts_by_reason(answer).values()) == 4
+    assert sum(count_hosts_by_reason(answer).values()) == 4
     assert Counter(place_until_full(sqlite_app, **fields)) == expected
 
 
@@ -198,12 +198,12 @@ def test_disabled_cell_has_no_capacity(sqlite_url, make_app):
         CELL_UUIDS[0]: 4,
         CELL_UUIDS[1]: 0,
     }
-    assert hosts_by_reason(answer) == {("MEMORY_MB", ""): 3, ("enabled_cells", ""): 1}
+    assert count_hosts_by_reason(answer) == {("MEMORY_MB", ""): 3, ("enabled_cells", ""): 1}
     assert Counter(place_until_full(app)) == {"cn1": 4, "cn4": 2}
 
 
 @pytest.mark.parametrize("falls_back", [True, False])
-def test_hosts_with_pcpu_and_vcpu_count_once(sqlite_url, make_app, falls_back):
+def test_capacity_counts_hosts_with_pcpu_and_vcpu_once(sqlite_url, make_app, falls_back):
     options = {"workarounds__disable_fallback_pcpu_query": not falls_back}
     settings = make_settings(
         sqlite_url, filter_scheduler__enabled_filters=["ComputeFilter"], **options
@@ -218,7 +218,7 @@ def test_hosts_with_pcpu_and_vcpu_count_once(sqlite_url, make_app, falls_back):
     expected = {"cn1": 3 + 2, "cn2": 4, "cn3": 1} if falls_back else {"cn1": 3, "cn2": 0, "cn3": 1}
     assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == expected
     assert answer["exact"] is True
-    assert sum(hosts_by_reason(answer).values()) == 3
+    assert sum(count_hosts_by_reason(answer).values()) == 3
     assert Counter(place_until_full(app, **DEDICATED)) == +Counter(expected)
 
 
@@ -242,7 +242,7 @@ def test_devices_in_placement_are_counted_by_their_providers(sqlite_url, make_ap
     request = {"flavor": flavor(extra_specs={"pci_passthrough:alias": "gpu:1"})}
     answer = read_capacity(app, **request)
     assert (answer["capacity"], answer["exact"]) == (4, True)
-    assert sum(hosts_by_reason(answer).values()) == 2
+    assert sum(count_hosts_by_reason(answer).values()) == 2
 
 
 @pytest.mark.parametrize("driver", ["caching_scheduler", "chance_scheduler"])
@@ -279,7 +279,7 @@ class TickingTimer:
 
 
 @pytest.mark.parametrize(("budget", "capacity"), [(3.0, 2 * 2), (6.0, 2 * 5), (0, 2 * 64)])
-def test_count_over_its_budget_is_a_minimum(sqlite_url, make_app, budget, capacity):
+def test_capacity_count_over_its_time_budget_is_a_minimum(sqlite_url, make_app, budget, capacity):
     settings = make_settings(
         sqlite_url,
         scheduler__capacity_budget=budget,
@@ -308,7 +308,7 @@ def test_count_over_its_budget_is_a_minimum(sqlite_url, make_app, budget, capaci
         assert list(result.doubts) == []
 
 
-def test_flavors_of_a_query_share_its_budget(sqlite_url, make_app, monkeypatch):
+def test_flavors_of_a_capacity_query_share_its_time_budget(sqlite_url, make_app, monkeypatch):
     app = make_app(make_settings(sqlite_url, scheduler__capacity_budget=4.0))
     app.post_json(NODES, [report("cn1")])
     monkeypatch.setattr(report_module, "monotonic", TickingTimer())

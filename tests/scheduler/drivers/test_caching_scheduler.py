@@ -83,7 +83,7 @@ def test_interval_of_0_disables_the_cache(make_cloud, interval, host):
     assert selected_hosts(explain(app)) == [host]
 
 
-def test_placed_instances_count_until_the_next_report(make_cloud):
+def test_placed_instances_use_cached_resources_until_the_next_report(make_cloud):
     app, clock = make_cloud()
     fill_host(app)
     big = flavor(memory_mb=4000)
@@ -112,7 +112,7 @@ def test_full_host_is_no_candidate_despite_its_cached_report(make_cloud):
     assert selected_hosts(explain(app, instance(2), path=SELECT)) == ["cn2"]
 
 
-def test_failed_claim_does_not_count(make_cloud):
+def test_failed_claim_does_not_change_cached_host_states(make_cloud):
     app, _ = make_cloud()
     fill_host(app)
     explain(app, instance(1), path=SELECT)
@@ -125,7 +125,7 @@ def test_failed_claim_does_not_count(make_cloud):
 
 
 @pytest.mark.all_databases
-def test_new_and_down_hosts_are_detected_at_once(make_cloud):
+def test_caching_scheduler_detects_new_and_down_hosts_within_the_interval(make_cloud):
     app, _ = make_cloud()
     fill_host(app)
     explain(app)
@@ -137,6 +137,6 @@ def test_new_and_down_hosts_are_detected_at_once(make_cloud):
     assert selected_hosts(explain(app)) == ["cn1"]
 
 
-def test_other_drivers_have_no_age_of_host_states(app):
+def test_filter_scheduler_reports_no_age_of_host_states(app):
     fill_host(app)
     assert "host_states" not in explain(app)["funnel"]

@@ -45,13 +45,13 @@ def test_overrides_may_name_only_shipped_drivers(make_app, sqlite_url):
     app = make_app(make_settings(sqlite_url, scheduler__driver=f"{__name__}.ReversedDriver"))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", memory_mb=9999)])
 
-    def first_host(status=200, **overrides):
+    def explain_with_overrides(status=200, **overrides):
         body = {"request_spec": spec(), "overrides": overrides}
         return app.post_json("/scheduler/v1/explain", body, status=status).json
 
-    assert first_host()["selections"][0][0]["service_host"] == "cn2"
-    shipped = first_host(**{"scheduler.driver": "filter_scheduler"})
+    assert explain_with_overrides()["selections"][0][0]["service_host"] == "cn2"
+    shipped = explain_with_overrides(**{"scheduler.driver": "filter_scheduler"})
     assert shipped["selections"][0][0]["service_host"] == "cn1"
     for name in ("os.path.join", "nova.scheduler.filters.x.FilterScheduler2", "nonsense"):
-        detail = first_host(400, **{"scheduler.driver": name})["errors"][0]["detail"]
+        detail = explain_with_overrides(400, **{"scheduler.driver": name})["errors"][0]["detail"]
         assert name in detail

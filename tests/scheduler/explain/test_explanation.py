@@ -9,14 +9,14 @@ from sqlalchemy import insert
 from placement_sched.config.opts import MAX_INT
 from placement_sched.db.tables import placement_aggregates
 from tests.scheduler.providers import add_provider
-from tests.scheduler.test_scheduler import allocations, explain, instance, select
+from tests.scheduler.test_scheduler import explain, instance, read_allocations_of, select
 from tests.support.scheduling import flavor, report, spec
 from tests.support.statements import record_statements
 
 OLD = "2020-01-01T00:00:00Z"
 
 
-def report_cloud(app):
+def report_hosts(app):
     """Report ten hosts with different memory. One host is down."""
     app.post_json(
         "/scheduler/v1/compute_nodes",
@@ -29,17 +29,17 @@ def report_cloud(app):
 
 
 @pytest.fixture
-def own_cloud(app):
-    return report_cloud(app)
+def unshared_cloud(app):
+    return report_hosts(app)
 
 
 @pytest.fixture(scope="module")
 def cloud(make_shared_app):
     """A cloud for tests that change nothing."""
-    return report_cloud(make_shared_app())
+    return report_hosts(make_shared_app())
 
 
-def test_every_stage_has_its_counts(cloud):
+def test_every_stage_of_an_explanation_has_its_host_counts(cloud):
     answer = explain(cloud, spec(flavor=flavor(memory_mb=40000)))
     candidates = answer["funnel"]["allocation_candidates"]
     (memory,) = (step for step in candidates["steps"] if step["before"] != step["after"])
@@ -58,8 +58,8 @@ def test_every_stage_has_its_counts(cloud):
     ]  # fmt: skip
 
 
-def test_explanation_has_the_weights_the_query_and_the_selection(own_cloud):
-    explanation = explain(own_cloud, spec(instance(1)))
+def test_explanation_has_the_weights_the_query_and_the_selection(unshared_cloud):
+    explanation = explain(unshared_cloud, spec(instance(1)))
     for host in explanation["hosts"]:
         total = sum(weight["weighted"] for weight in host["weights"].values())
         assert host["weight"] == pytest.approx(total)
@@ -69,8 +69,8 @@ def test_explanation_has_the_weights_the_query_and_the_selection(own_cloud):
         "limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A1024%2CVCPU%3A1"
         "&root_required=%21COMPUTE_STATUS_DISABLED"
     )
-    assert allocations(own_cloud, instance(1)) == {}
-    assert select(own_cloud, spec(instance(1)))["selections"] == explanation["selections"]
+    assert read_allocations_of(unshared_cloud, instance(1)) == {}
+    assert select(unshared_cloud, spec(instance(1)))["selections"] == explanation["selections"]
 
 
 def test_overrides_apply_to_one_request(cloud):
@@ -127,7 +127,7 @@ def test_list_option_is_overridden_by_a_list_or_a_string(cloud, overrides, names
     assert [stage["name"] for stage in explanation["funnel"]["filters"]] == names
 
 
-def test_hosts_restrict_the_explanation_but_not_the_run(cloud):
+def test_hosts_key_restricts_the_explanation_but_not_the_scheduling(cloud):
     answer = explain(cloud, spec(flavor=flavor(memory_mb=40000)), hosts=["cn2", "cn9"])
     assert [host["host"] for host in answer["hosts"]] == ["cn9"]
     steps = answer["funnel"]["allocation_candidates"]["steps"]
@@ -148,12 +148,12 @@ def test_max_rejected_bounds_the_lists_and_not_the_counts(cloud):
     assert [step["after"] for step in limited_steps] == [step["after"] for step in all_steps]
 
 
-def test_plain_run_sends_no_statement_for_an_explanation(own_cloud):
-    database = own_cloud.app.services.database
+def test_selection_sends_no_statements_for_an_explanation(unshared_cloud):
+    database = unshared_cloud.app.services.database
     with record_statements(database) as explained:
-        explain(own_cloud, spec())
+        explain(unshared_cloud, spec())
     with record_statements(database) as plain:
-        select(own_cloud, spec(), claim=False)
+        select(unshared_cloud, spec(), claim=False)
     plain = [statement for statement in plain if "sched_decision" not in statement]
     assert len(plain) < len(explained)
     assert not any("met_0" in statement for statement in plain)
@@ -161,7 +161,7 @@ def test_plain_run_sends_no_statement_for_an_explanation(own_cloud):
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_every_database_accepts_the_maximum_of_aggregates(app):
+def test_request_with_the_maximum_of_aggregates_works_on_every_database(app):
     uuids = [str(UUID(int=number)) for number in range(1, 10_001)]
     app.app.services.database.write(
         lambda connection: connection.execute(
@@ -190,7 +190,7 @@ def test_overrides_also_apply_to_the_request_groups(sqlite_app):
 
 
 @pytest.fixture
-def provider_cloud(sqlite_app):
+def cloud_without_compute_nodes(sqlite_app):
     """Three providers with capacity but without compute nodes, as in OpenStack placement."""
     for number in (1, 2, 3):
         name, totals = f"cmp{number}.cloud", {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 100}
@@ -198,8 +198,8 @@ def provider_cloud(sqlite_app):
     return sqlite_app
 
 
-def test_candidates_without_a_compute_node_are_a_stage(provider_cloud):
-    answer = explain(provider_cloud, spec())
+def test_funnel_has_a_stage_for_candidates_without_a_compute_node(cloud_without_compute_nodes):
+    answer = explain(cloud_without_compute_nodes, spec())
     assert answer["outcome"] == "no_valid_host"
     (stage,) = answer["funnel"]["filters"]
     assert (stage["name"], stage["before"], stage["after"]) == ("compute_nodes", 3, 0)
@@ -210,7 +210,7 @@ def test_candidates_without_a_compute_node_are_a_stage(provider_cloud):
     }
     obstacle = answer["funnel"]["obstacle"]
     assert obstacle["reason"].startswith("3 hosts can take the request, but none is a known")
-    (error,) = provider_cloud.post_json(
+    (error,) = cloud_without_compute_nodes.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": spec()}, status=409
     ).json["errors"]
     assert obstacle["reason"] in error["detail"]
@@ -220,7 +220,7 @@ def test_candidates_without_a_compute_node_are_a_stage(provider_cloud):
 @pytest.mark.parametrize(
     "option", ["scheduler.max_placement_results", "placement.max_allocation_candidates"]
 )
-def test_limit_has_its_counts_and_the_option_that_set_it(cloud, option):
+def test_stage_of_the_candidate_limit_has_its_counts_and_option(cloud, option):
     explanation = explain(cloud, spec(), overrides={option: 4})
     last = explanation["funnel"]["allocation_candidates"]["steps"][-1]
     group, name = option.split(".")

@@ -43,12 +43,12 @@ def test_unknown_host_is_a_warning_with_the_nearest_name(cloud, key, named, deta
         {"force_nodes": ["bm1.cloud"]},
     ],
 )
-def test_known_hosts_have_no_warning(cloud, named):
+def test_existing_hosts_in_a_request_cause_no_warning(cloud, named):
     assert "warnings" not in explain(cloud, spec(**named))["funnel"]
     cloud.post_json("/scheduler/v1/capacity", {"request_spec": spec(**named)}, status=200)
 
 
-def test_ten_of_many_unknown_hosts_have_a_warning(cloud, monkeypatch):
+def test_at_most_ten_unknown_hosts_have_a_warning(cloud, monkeypatch):
     compared = []
     suggested = funnel.suggest_name
 

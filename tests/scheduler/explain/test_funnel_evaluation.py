@@ -36,20 +36,20 @@ def find_verdict(app, host, request=None, **more):
     return entry
 
 
-def reason_changes(verdict_, index=0):
+def read_suggested_changes(verdict_, index=0):
     return verdict_["reasons"][index]["changes"]
 
 
-def reason_names(verdict_):
+def list_reason_names(verdict_):
     return [reason["name"] for reason in verdict_["reasons"]]
 
 
-def test_change_of_an_amount_to_request_or_to_free(cloud):
+def test_suggestions_free_capacity_or_request_a_smaller_amount(cloud):
     uuid = spec()["instance_uuids"][0]
     select(cloud, spec(uuid, force_hosts=["cn1"], flavor=flavor(memory_mb=60000)))
     request = spec(flavor=flavor(memory_mb=8192))
     item = find_verdict(cloud, "cn1", request)
-    free, ask = reason_changes(item)
+    free, ask = read_suggested_changes(item)
     assert free == {
         "action": "free",
         "words": "free 2656 MB of MEMORY_MB",
@@ -66,28 +66,28 @@ def test_change_of_an_amount_to_request_or_to_free(cloud):
     assert find_verdict(cloud, "cn1", request)["verdict"] == "passed"
 
 
-def test_disabled_and_silent_host_needs_its_service_and_a_report(cloud):
+def test_disabled_and_silent_host_must_be_enabled_and_report(cloud):
     headers = {"OpenStack-API-Version": "compute 2.53"}
     path = "/compute/v2.1/os-services"
     (service,) = cloud.get(f"{path}?host=cn2", headers=headers).json["services"]
     cloud.put_json(f"{path}/{service['id']}", {"status": "disabled"}, headers=headers)
     entry = find_verdict(cloud, "cn2")
-    assert reason_changes(entry)[0]["words"] == "enable its compute service"
-    assert reason_changes(entry, 1)[0]["steps"] == ["enable_service", "report_in"]
+    assert read_suggested_changes(entry)[0]["words"] == "enable its compute service"
+    assert read_suggested_changes(entry, 1)[0]["steps"] == ["enable_service", "report_in"]
     assert entry["would_pass"] is True
     cloud.put_json(f"{path}/{service['id']}", {"status": "enabled"}, headers=headers)
     entry = find_verdict(cloud, "cn2")
-    (change,) = reason_changes(entry)
+    (change,) = read_suggested_changes(entry)
     assert (change["action"], change["words"]) == ("report_in", "make it report again")
-    assert (reason_names(entry), entry["would_pass"]) == (["ComputeFilter"], True)
+    assert (list_reason_names(entry), entry["would_pass"]) == (["ComputeFilter"], True)
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
     assert find_verdict(cloud, "cn2")["verdict"] == "passed"
 
 
-def test_changes_for_a_reserved_aggregate(cloud):
+def test_host_of_a_reserved_aggregate_has_suggested_changes(cloud):
     overrides = {"scheduler.enable_isolated_aggregate_filtering": True}
     entry = find_verdict(cloud, "cn3", overrides=overrides)
-    leave, ask = reason_changes(entry)
+    leave, ask = read_suggested_changes(entry)
     assert leave["words"] == "remove it from aggregate agg1"
     assert leave["aggregates"] == [{"uuid": str(UUID(int=1)), "name": "agg1"}]
     assert (ask["action"], ask["traits"]) == ("ask_traits", [LICENSED])
@@ -106,13 +106,13 @@ def test_host_of_another_zone_cannot_join_the_zone(cloud):
     cloud.app.services.database.write(write_aggregates)
     request = spec(availability_zone="az1")
     other, without_zone = (
-        reason_changes(find_verdict(cloud, host, request)) for host in ("cn4", "cn3")
+        read_suggested_changes(find_verdict(cloud, host, request)) for host in ("cn4", "cn3")
     )
     assert [change["action"] for change in other] == ["drop_constraint"]
     assert without_zone[1]["words"] == "do not confine the request to aggregate az1"
     assert [change["action"] for change in without_zone] == ["join_aggregate", "drop_constraint"]
     select(cloud, spec(uuid_of("i1"), force_hosts=["cn3"]))
-    with_instances = reason_changes(find_verdict(cloud, "cn3", request))
+    with_instances = read_suggested_changes(find_verdict(cloud, "cn3", request))
     assert [change["action"] for change in with_instances] == ["drop_constraint"]
     response = cloud.post_json(
         "/compute/v2.1/os-aggregates/2/action", {"add_host": {"host": "cn3"}}, status=409
@@ -124,12 +124,12 @@ def test_every_reason_has_changes_unless_a_request_filter_rejects(cloud):
     request = spec(flavor=flavor(memory_mb=70000, vcpus=17), ignore_hosts=["cn2"])
     entry = find_verdict(cloud, "cn2", request)
     assert len(entry["reasons"]) == 4
-    assert all(reason_changes(entry, index) for index in range(4))
+    assert all(read_suggested_changes(entry, index) for index in range(4))
     assert entry["would_pass"] is True
     assert find_verdict(cloud, "cn1", spec(availability_zone="mars"))["would_pass"] is None
 
 
-def test_stages_are_unique_and_in_order(cloud):
+def test_stages_of_reasons_are_unique_and_in_order(cloud):
     request = spec(flavor=flavor(memory_mb=70000), ignore_hosts=["cn1"])
     answer = explain(cloud, request, hosts=["cn1", "cn2"])
     stages = [(entry["stage"], entry["name"]) for entry in answer["stages"]]
@@ -162,7 +162,7 @@ def test_suggested_amount_is_the_nearest_that_fits(inventory, used, amount):
     assert smallest_above(room, amount) == min(larger, default=0)
 
 
-def test_disabled_host_needs_its_service_also_for_pinned_cpus(cloud):
+def test_disabled_host_must_be_enabled_for_a_request_with_pinned_cpus(cloud):
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
     pinned = spec(flavor=flavor(extra_specs={"hw:cpu_policy": "dedicated"}))
     entry = find_verdict(cloud, "cn1", pinned)

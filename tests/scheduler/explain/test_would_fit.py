@@ -24,15 +24,15 @@ LICENSED = "CUSTOM_LICENSED_WINDOWS"
 ISOLATING = {"scheduler.enable_isolated_aggregate_filtering": True}
 
 
-def would_fit(app, request, **more):
+def list_would_fit_entries(app, request, **more):
     return explain(app, request, **more)["funnel"].get("would_fit", [])
 
 
-def passing_hosts(app, request, **more):
+def list_passing_hosts(app, request, **more):
     return sorted(host["host"] for host in explain(app, request, **more)["hosts"])
 
 
-def report_cloud(app):
+def report_hosts(app):
     """Report six hosts with 16 to 48 GB. cn4 is down, cn5 and cn6 are in agg1."""
     sizes = {"cn1": 16384, "cn2": 32768, "cn3": 32768, "cn4": 49152, "cn5": 49152, "cn6": 49152}
     reports = [
@@ -46,24 +46,26 @@ def report_cloud(app):
 
 
 @pytest.fixture
-def own_cloud(sqlite_app):
-    return report_cloud(sqlite_app)
+def unshared_cloud(sqlite_app):
+    return report_hosts(sqlite_app)
 
 
 @pytest.fixture(scope="module")
 def cloud(make_shared_app):
     """A cloud for tests that change nothing."""
-    return report_cloud(make_shared_app())
+    return report_hosts(make_shared_app())
 
 
-def test_amount_is_the_largest_that_fits(cloud):
-    (entry,) = would_fit(cloud, spec(flavor=flavor(memory_mb=65536), ignore_hosts=["cn5", "cn6"]))
+def test_suggested_amount_is_the_largest_that_fits(cloud):
+    (entry,) = list_would_fit_entries(
+        cloud, spec(flavor=flavor(memory_mb=65536), ignore_hosts=["cn5", "cn6"])
+    )
     assert entry["words"] == "2 hosts would fit with MEMORY_MB:32768 instead of 65536"
     assert (entry["hosts"], entry["exact"], entry["examples"]) == (2, True, ["cn2", "cn3"])
     assert entry["change"]["amount"] == 32768
 
 
-def test_amount_is_a_multiple_of_the_step_size(app):
+def test_suggested_amount_is_a_multiple_of_the_step_size(app):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     for name, total, step in (("cn1", 15500, 1000), ("cn2", 14999, 1)):
         provider = f"/placement/resource_providers/{uuid_of(name)}"
@@ -71,47 +73,55 @@ def test_amount_is_a_multiple_of_the_step_size(app):
         body = {"resource_provider_generation": generation, "total": total, "step_size": step}
         app.put_json(f"{provider}/inventories/MEMORY_MB", body, headers=LATEST_HEADERS)
     select(app, spec(force_hosts=["cn1"], flavor=flavor(memory_mb=1000)))
-    (entry,) = would_fit(app, spec(flavor=flavor(memory_mb=20000)))
+    (entry,) = list_would_fit_entries(app, spec(flavor=flavor(memory_mb=20000)))
     assert entry["words"] == "cn2 would fit with MEMORY_MB:14999 instead of 20000"
-    (entry,) = would_fit(app, spec(flavor=flavor(memory_mb=20000), force_hosts=["cn1"]))
+    (entry,) = list_would_fit_entries(
+        app, spec(flavor=flavor(memory_mb=20000), force_hosts=["cn1"])
+    )
     assert entry["words"] == "cn1 would fit with MEMORY_MB:14000 instead of 20000"
 
 
-def test_sentence_names_the_trait_of_a_reserved_aggregate(cloud):
+def test_would_fit_sentence_names_the_trait_of_a_reserved_aggregate(cloud):
     request = spec(flavor=flavor(memory_mb=40000))
-    result = [entry["words"] for entry in would_fit(cloud, request, overrides=ISOLATING)]
+    result = [
+        entry["words"] for entry in list_would_fit_entries(cloud, request, overrides=ISOLATING)
+    ]
     reserved, amount, silent = result
     assert amount == "2 hosts would fit with MEMORY_MB:32768 instead of 40000"
     assert reserved == f"2 hosts fit but are in agg1, which needs trait {LICENSED}"
     assert re.fullmatch(SILENT, silent)
-    assert passing_hosts(cloud, request) == ["cn5", "cn6"]
+    assert list_passing_hosts(cloud, request) == ["cn5", "cn6"]
 
 
-def test_sentence_about_one_host_has_the_reason(own_cloud):
+def test_would_fit_sentence_about_a_single_host_has_the_reason(unshared_cloud):
     request = spec(flavor=flavor(memory_mb=40000), ignore_hosts=["cn5", "cn6"])
-    words = [entry["words"] for entry in would_fit(own_cloud, request)]
+    words = [entry["words"] for entry in list_would_fit_entries(unshared_cloud, request)]
     assert any(re.fullmatch(SILENT, word) for word in words)
-    silent = next(item for item in would_fit(own_cloud, request) if item["words"].startswith("cn4"))
+    silent = next(
+        item
+        for item in list_would_fit_entries(unshared_cloud, request)
+        if item["words"].startswith("cn4")
+    )
     assert silent["change"]["action"] == "report_in"
-    own_cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", memory_mb=49152)])
-    assert passing_hosts(own_cloud, request) == ["cn4"]
+    unshared_cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", memory_mb=49152)])
+    assert list_passing_hosts(unshared_cloud, request) == ["cn4"]
 
 
-def test_selection_and_successful_request_have_no_sentences(cloud):
+def test_selection_and_successful_explanation_have_no_would_fit_entries(cloud):
     assert "would_fit" not in explain(cloud, spec())["funnel"]
     answer = select(cloud, spec(flavor=flavor(memory_mb=65536)), status=409)
     assert "would_fit" not in answer["errors"][0]["funnel"]
 
 
-def test_amount_in_trees_is_that_of_a_provider(own_cloud):
-    add_provider(own_cloud, "pci", parent=uuid_of("cn1"))
-    (entry,) = would_fit(
-        own_cloud, spec(flavor=flavor(memory_mb=65536), ignore_hosts=["cn5", "cn6"])
+def test_suggested_amount_in_a_tree_fits_on_a_single_provider(unshared_cloud):
+    add_provider(unshared_cloud, "pci", parent=uuid_of("cn1"))
+    (entry,) = list_would_fit_entries(
+        unshared_cloud, spec(flavor=flavor(memory_mb=65536), ignore_hosts=["cn5", "cn6"])
     )
     assert entry["words"] == "2 hosts would fit with MEMORY_MB:32768 instead of 65536"
 
 
-def test_hosts_that_filters_reject_do_not_count(cloud):
+def test_would_fit_does_not_count_hosts_that_filters_reject(cloud):
     funnel = explain(cloud, spec(flavor=flavor(vcpus=17)))["funnel"]
     assert funnel["obstacle"]["reason"] == "6 hosts meet all constraints but resources VCPU:17"
     assert [entry["words"] for entry in funnel["would_fit"]] == [
@@ -119,7 +129,7 @@ def test_hosts_that_filters_reject_do_not_count(cloud):
     ]
 
 
-def test_explanation_of_single_hosts_has_no_sentences(cloud):
+def test_explanation_of_single_hosts_has_no_would_fit_entries(cloud):
     request = spec(flavor=flavor(memory_mb=65536))
     all_hosts, single = (explain(cloud, request), explain(cloud, request, hosts=["cn1"]))
     assert all_hosts["funnel"]["would_fit"]
@@ -148,11 +158,11 @@ def test_explanation_of_single_hosts_has_no_sentences(cloud):
     ],
     ids=["RamFilter", "CoreFilter", "DiskFilter", "DiskFilter and all disks"],
 )
-def test_amount_is_checked_by_filters_of_the_flavor(cloud, request_spec, words):
+def test_suggested_amount_passes_the_filters_of_the_flavor(cloud, request_spec, words):
     filters = ["ComputeFilter", "RamFilter", "CoreFilter", "DiskFilter"]
     overrides = {"filter_scheduler.enabled_filters": filters}
     request = spec(flavor=flavor(**request_spec), ignore_hosts=["cn5", "cn6"])
-    (entry,) = would_fit(cloud, request, overrides=overrides)
+    (entry,) = list_would_fit_entries(cloud, request, overrides=overrides)
     assert entry["words"] == words
     name, change = entry["change"]["resource_class"], entry["change"]
     size_name = {"MEMORY_MB": "memory_mb", "VCPU": "vcpus", "DISK_GB": "root_gb"}[name]
@@ -162,7 +172,7 @@ def test_amount_is_checked_by_filters_of_the_flavor(cloud, request_spec, words):
             changed = {**request_spec, "root_gb": amount, "ephemeral_gb": 0, "swap": 0}
         else:
             changed = {**request_spec, size_name: amount}
-        assert len(passing_hosts(cloud, {**request, "flavor": flavor(**changed)})) == hosts
+        assert len(list_passing_hosts(cloud, {**request, "flavor": flavor(**changed)})) == hosts
 
 
 @pytest.mark.parametrize(("options", "words"), [({}, None), ({"hosts": ["cn1"]}, "not evaluated")])
@@ -197,7 +207,7 @@ def gpu_cloud(sqlite_app):
     return sqlite_app
 
 
-def test_headline_names_the_limit_and_its_advice_helps(gpu_cloud):
+def test_obstacle_names_the_candidate_limit_and_advice_that_works(gpu_cloud):
     explanation = explain(gpu_cloud, spec(flavor=GPU), overrides=LIMIT)
     obstacle = explanation["funnel"]["obstacle"]
     assert obstacle["name"] == "ComputeFilter"
@@ -239,47 +249,47 @@ aggregates:
 FORBIDDING = {"scheduler.enable_forbidden_aggregates_filter": True}
 
 
-def small_flavor(disk=1, **extra_specs):
+def build_small_flavor(disk=1, **extra_specs):
     return flavor(vcpus=1, memory_mb=512, root_gb=disk, extra_specs=extra_specs)
 
 
-def verdict_on(app, fleet, request, **more):
+def explain_host_of_fleet(app, fleet, request, **more):
     load_fleet(app, fleet)
     return explain(app, request, hosts=["cn1"], **more)["verdicts"][0]
 
 
-def text_of(verdict):
+def join_reasons(verdict):
     return "; ".join(reason["reason"] for reason in verdict["reasons"])
 
 
-def advice_of(verdict):
+def join_suggested_changes(verdict):
     changes = [change for reason in verdict["reasons"] for change in reason.get("changes", ())]
     return "; ".join(change["words"] for change in changes)
 
 
 def test_reason_names_the_pool_outside_the_zone(sqlite_app):
-    request = spec(flavor=small_flavor(10), availability_zone="az1")
-    verdict = verdict_on(sqlite_app, POOL, request)
-    assert "pool" in text_of(verdict)
-    assert "each of" not in text_of(verdict)
-    assert "add it to aggregate az1" not in advice_of(verdict)
+    request = spec(flavor=build_small_flavor(10), availability_zone="az1")
+    verdict = explain_host_of_fleet(sqlite_app, POOL, request)
+    assert "pool" in join_reasons(verdict)
+    assert "each of" not in join_reasons(verdict)
+    assert "add it to aggregate az1" not in join_suggested_changes(verdict)
 
 
 def test_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
     load_fleet(sqlite_app, FLAT)
-    request = spec(flavor=small_flavor(**{"trait:CUSTOM_WIN": "required"}))
+    request = spec(flavor=build_small_flavor(**{"trait:CUSTOM_WIN": "required"}))
     explanation = explain(sqlite_app, request, overrides=FORBIDDING)
     words = [entry["words"] for entry in explanation["funnel"].get("would_fit", ())]
     assert "cn1 would fit without trait CUSTOM_WIN" not in words
 
 
-def test_pools_are_not_hosts(sqlite_app):
+def test_sharing_pools_are_not_counted_as_hosts(sqlite_app):
     load_fleet(sqlite_app, POOL)
-    steps = explain(sqlite_app, spec(flavor=small_flavor(10)))["funnel"]["allocation_candidates"][
-        "steps"
-    ]
+    steps = explain(sqlite_app, spec(flavor=build_small_flavor(10)))["funnel"][
+        "allocation_candidates"
+    ]["steps"]
     assert steps[0]["before"] == 2
-    explanation = explain(sqlite_app, spec(flavor=small_flavor(10), force_hosts=["cn2"]))
+    explanation = explain(sqlite_app, spec(flavor=build_small_flavor(10), force_hosts=["cn2"]))
     steps = explanation["funnel"]["allocation_candidates"]["steps"]
     (step,) = [step for step in steps if step["constraint"] == "in_tree"]
     assert [rejection["reason"] for rejection in step["rejected"]] == [

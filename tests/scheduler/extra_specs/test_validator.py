@@ -7,13 +7,13 @@ import pytest
 
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler.extra_specs import ExtraSpecValidator, all_validators, check
-from placement_sched.scheduler.extra_specs import validator as validators
+from placement_sched.scheduler.extra_specs import build_validator as validators
 
 
 @pytest.mark.parametrize(
     "key", ["mine", "acme:x", "hw", "HW:x", "trait", "resource:VCPU", "in_tree:x"]
 )
-def test_other_extra_specs_are_valid(key):
+def test_extra_specs_without_a_validator_are_valid(key):
     check(key, "whatever")
 
 
@@ -89,7 +89,7 @@ def test_error_names_the_invalid_package(install_package, text, entry, words):
         all_validators()
 
 
-def validator(name="acme:x", parameters=None, **value):
+def build_validator(name="acme:x", parameters=None, **value):
     return ExtraSpecValidator(name, "What it is.", value, parameters)
 
 
@@ -97,14 +97,14 @@ def validator(name="acme:x", parameters=None, **value):
     ("entry", "value"),
     [
         *(
-            (validator(type=bool), value)
+            (build_validator(type=bool), value)
             for value in ("true", "False", "YES", " on ", "t", "0", "n")
         ),
-        (validator(type=int), "-5"),
-        (validator(type=int, min=0, max=0), "0"),
-        (validator(type=str), "anything\nat all"),
-        (validator(type=str, enum=("a",)), "a"),
-        (validator(type=str, pattern="[0-9]+"), "12"),
+        (build_validator(type=int), "-5"),
+        (build_validator(type=int, min=0, max=0), "0"),
+        (build_validator(type=str), "anything\nat all"),
+        (build_validator(type=str, enum=("a",)), "a"),
+        (build_validator(type=str, pattern="[0-9]+"), "12"),
     ],
 )
 def test_valid_values_are_accepted(entry, value):
@@ -114,14 +114,14 @@ def test_valid_values_are_accepted(entry, value):
 @pytest.mark.parametrize(
     ("entry", "value", "words"),
     [
-        (validator(type=bool), "", "'' is not a valid boolean-like value."),
-        (validator(type=bool), "maybe", "'maybe' is not a valid boolean-like value."),
-        (validator(type=int), "x", "'x' is not a valid integer value."),
-        (validator(type=int), "1.0", "'1.0' is not a valid integer value."),
-        (validator(type=int, min=1), "0", "'0' is less than the min value of '1'."),
-        (validator(type=int, max=1), "2", "'2' is greater than the max value of '1'."),
-        (validator(type=str, enum=["a", "b"]), "A", "'A' is not one of: a, b."),
-        (validator(type=str, pattern="[0-9]+"), "1,", "'1,' is not of the format '[0-9]+'."),
+        (build_validator(type=bool), "", "'' is not a valid boolean-like value."),
+        (build_validator(type=bool), "maybe", "'maybe' is not a valid boolean-like value."),
+        (build_validator(type=int), "x", "'x' is not a valid integer value."),
+        (build_validator(type=int), "1.0", "'1.0' is not a valid integer value."),
+        (build_validator(type=int, min=1), "0", "'0' is less than the min value of '1'."),
+        (build_validator(type=int, max=1), "2", "'2' is greater than the max value of '1'."),
+        (build_validator(type=str, enum=["a", "b"]), "A", "'A' is not one of: a, b."),
+        (build_validator(type=str, pattern="[0-9]+"), "1,", "'1,' is not of the format '[0-9]+'."),
     ],
 )
 def test_error_for_an_invalid_value(entry, value, words):
@@ -130,8 +130,8 @@ def test_error_for_an_invalid_value(entry, value, words):
     assert error.value.detail == f"Validation failed; {words}"
 
 
-def test_patterns_match_complete_keys():
-    entry = validator(
+def test_key_patterns_of_validators_match_complete_keys():
+    entry = build_validator(
         "acme{group}:x.{num}",
         [
             {"name": "group", "pattern": "[a-z]*", "description": "A group."},
@@ -143,7 +143,7 @@ def test_patterns_match_complete_keys():
     assert all(entry.name_pattern.fullmatch(key) for key in matching)
     assert not any(map(entry.name_pattern.fullmatch, ("acme:x.", "acme:xx1", "acmeB:x.1")))
     assert entry.namespace_pattern.fullmatch("acmeb")
-    assert validator("plain", type=str).namespace_pattern is None
+    assert build_validator("plain", type=str).namespace_pattern is None
 
 
 @pytest.mark.parametrize(

@@ -19,17 +19,17 @@ FAILOVER = "/scheduler/v1/failover_capacity"
 SELECT = "/scheduler/v1/select_destinations"
 
 
-def place(app, number, host, **values):
+def place_instance_on_host(app, number, host, **values):
     body = {"request_spec": spec(instance(number), force_hosts=[host], **values)}
     app.post_json(SELECT, body)
 
 
-def compute(app, status=200, **body):
+def compute_failover(app, status=200, **body):
     """Compute without further instances, which takes longer."""
     return app.post_json(FAILOVER, {"remaining": False, **body}, status=status).json
 
 
-def states(answer):
+def read_counts_by_state(answer):
     return {state: answer[state] for state in ("covered", "uncovered", "undetermined")}
 
 
@@ -48,24 +48,24 @@ def report_hosts_with_instances(app, hosts, instances):
     store_flavor(app, "small")
     store_flavor(app, "large", ram=3072)
     for number, host in enumerate(instances, 1):
-        place(app, number, host, flavor="small")
+        place_instance_on_host(app, number, host, flavor="small")
 
 
 def test_host_is_covered_if_all_its_instances_find_places(sqlite_app):
     report_hosts_with_instances(
         sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"]
     )
-    answer = compute(sqlite_app)
-    assert states(answer) == {"covered": 3, "uncovered": 0, "undetermined": 0}
+    answer = compute_failover(sqlite_app)
+    assert read_counts_by_state(answer) == {"covered": 3, "uncovered": 0, "undetermined": 0}
     assert (answer["failures"], answer["exact"], answer["bound"]) == ([], True, None)
     assert (answer["host_failures"], answer["within"]) == (1, None)
 
 
 @pytest.mark.all_databases
-def test_instances_without_a_place_are_listed_with_what_is_lacking(app):
+def test_instances_without_a_place_are_listed_with_the_lacking_resource(app):
     report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
-    place(app, 9, "cn2", flavor="large")
-    answer = compute(app)
+    place_instance_on_host(app, 9, "cn2", flavor="large")
+    answer = compute_failover(app)
     (failure,) = [entry for entry in answer["failures"] if entry["name"] == "cn2"]
     assert (failure["state"], failure["hosts"], failure["instances"]) == ("uncovered", ["cn2"], 2)
     (nowhere,) = failure["nowhere"]
@@ -75,15 +75,15 @@ def test_instances_without_a_place_are_listed_with_what_is_lacking(app):
     assert "MEMORY_MB" in nowhere["reason"]
 
 
-def test_uncovered_host_is_not_exact_if_another_order_may_place_all(sqlite_app):
+def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(sqlite_app):
     hosts = [report("cn1"), report("cn2", memory_mb=4096), report("cn3", memory_mb=3072)]
     sqlite_app.post_json(NODES, hosts)
     store_flavor(sqlite_app, "large", ram=3072)
     store_flavor(sqlite_app, "medium", ram=2048)
     for number, name in enumerate(["large", "medium", "medium"], 1):
-        place(sqlite_app, number, "cn1", flavor=name)
+        place_instance_on_host(sqlite_app, number, "cn1", flavor=name)
     # The large instance goes to cn2, and a medium instance to cn3. The other way round all fit.
-    answer = compute(sqlite_app)
+    answer = compute_failover(sqlite_app)
     assert [len(failure["nowhere"]) for failure in answer["failures"]] == [1]
     assert not answer["exact"]
     assert answer["bound"] == (
@@ -92,12 +92,12 @@ def test_uncovered_host_is_not_exact_if_another_order_may_place_all(sqlite_app):
     )
 
 
-def test_uncovered_host_is_exact_if_no_instance_finds_a_place(sqlite_app):
+def test_report_of_an_uncovered_host_is_exact_if_no_instance_finds_a_place(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     make_zone(sqlite_app, "az1", "cn1")
     for number in (1, 2):
-        place(sqlite_app, number, "cn1", flavor="small", availability_zone="az1")
-    answer = compute(sqlite_app)
+        place_instance_on_host(sqlite_app, number, "cn1", flavor="small", availability_zone="az1")
+    answer = compute_failover(sqlite_app)
     assert (answer["uncovered"], answer["exact"], answer["bound"]) == (1, True, None)
     (failure,) = answer["failures"]
     # A filter rejects them, so they lack no amounts.
@@ -105,22 +105,22 @@ def test_uncovered_host_is_exact_if_no_instance_finds_a_place(sqlite_app):
     assert all(nowhere["reason"] for nowhere in failure["nowhere"])
 
 
-def test_all_instances_of_a_group_on_a_host_may_be_apart(sqlite_app):
+def test_members_of_an_anti_affinity_group_need_another_free_host(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2", "cn3"], [])
     group = create_group(sqlite_app)
     for number, host in enumerate(["cn1", "cn2"], 1):
-        place(sqlite_app, number, host, flavor="small", instance_group=group)
-    assert states(compute(sqlite_app))["covered"] == 3
-    place(sqlite_app, 3, "cn3", flavor="small", instance_group=group)
-    assert states(compute(sqlite_app))["uncovered"] == 3
+        place_instance_on_host(sqlite_app, number, host, flavor="small", instance_group=group)
+    assert read_counts_by_state(compute_failover(sqlite_app))["covered"] == 3
+    place_instance_on_host(sqlite_app, 3, "cn3", flavor="small", instance_group=group)
+    assert read_counts_by_state(compute_failover(sqlite_app))["uncovered"] == 3
 
 
 def test_members_of_an_affinity_group_are_simulated(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     group = create_group(sqlite_app, policy="affinity")
     for number in (1, 2):
-        place(sqlite_app, number, "cn1", flavor="small", instance_group=group)
-    (failure,) = compute(sqlite_app)["failures"]
+        place_instance_on_host(sqlite_app, number, "cn1", flavor="small", instance_group=group)
+    (failure,) = compute_failover(sqlite_app)["failures"]
     assert {entry["uuid"] for entry in failure["nowhere"]} == {instance(1), instance(2)}
     assert "ServerGroupAffinityFilter" in failure["nowhere"][0]["reason"]
 
@@ -131,23 +131,23 @@ def test_hosts_of_a_zone_fail_together(sqlite_app):
     report_hosts_with_instances(
         sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2", "cn3"]
     )
-    assert states(compute(sqlite_app))["covered"] == 3
-    answer = compute(sqlite_app, within="zone")
-    assert states(answer) == {"covered": 1, "uncovered": 1, "undetermined": 0}
+    assert read_counts_by_state(compute_failover(sqlite_app))["covered"] == 3
+    answer = compute_failover(sqlite_app, within="zone")
+    assert read_counts_by_state(answer) == {"covered": 1, "uncovered": 1, "undetermined": 0}
     (failure,) = answer["failures"]
     assert (failure["name"], failure["hosts"]) == ("az1", ["cn1", "cn2"])
     assert (failure["instances"], len(failure["nowhere"])) == (5, 2)
 
 
-def test_uncovered_failure_without_time_for_a_list_has_the_least_number(sqlite_app, monkeypatch):
+def test_uncovered_failure_without_time_for_details_has_a_minimum_number(sqlite_app, monkeypatch):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
 
     def fail(*_arguments):
         raise Unavailable("the simulation took too long")
 
-    listed = compute(sqlite_app)["failures"]
-    monkeypatch.setattr(simulated, "_simulate_some", fail)
-    unlisted = compute(sqlite_app)["failures"]
+    listed = compute_failover(sqlite_app)["failures"]
+    monkeypatch.setattr(failover_report, "_simulate_some", fail)
+    unlisted = compute_failover(sqlite_app)["failures"]
     assert [(each["stuck"], len(each["nowhere"])) for each in listed] == [(1, 1), (1, 1)]
     assert [(each["stuck"], each["nowhere"]) for each in unlisted] == [(1, []), (1, [])]
     assert {each["state"] for each in unlisted} == {"uncovered"}
@@ -159,44 +159,48 @@ def test_hosts_with_the_same_metadata_of_aggregates_fail_together(sqlite_app):
         number = set_metadata(sqlite_app, f"{rack}-{host}", rack=rack)
         add = {"add_host": {"host": host}}
         sqlite_app.post_json(f"{AGGREGATES}/{number}/action", add, headers=ADMIN)
-    answer = compute(sqlite_app, within="rack")
-    assert states(answer)["covered"] == 2  # r1, and cn3 alone
-    assert states(compute(sqlite_app, within="aggregate"))["covered"] == 3
+    answer = compute_failover(sqlite_app, within="rack")
+    assert read_counts_by_state(answer)["covered"] == 2  # r1, and cn3 alone
+    assert read_counts_by_state(compute_failover(sqlite_app, within="aggregate"))["covered"] == 3
 
 
-def test_all_sets_of_two_hosts_are_examined(sqlite_app):
+def test_failures_of_any_two_hosts_are_examined(sqlite_app):
     sqlite_app.post_json(NODES, [report("big")])
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2", "cn2", "big"])
-    answer = compute(sqlite_app, host_failures=2)
-    assert states(answer) == {"covered": 1, "uncovered": 2, "undetermined": 0}
+    answer = compute_failover(sqlite_app, host_failures=2)
+    assert read_counts_by_state(answer) == {"covered": 1, "uncovered": 2, "undetermined": 0}
     nowhere = {failure["name"]: len(failure["nowhere"]) for failure in answer["failures"]}
     assert nowhere == {"big, cn1": 1, "big, cn2": 1}
     assert answer["exact"]
 
 
 def test_cloud_without_hosts_is_covered_and_a_single_host_is_not(sqlite_app):
-    assert states(compute(sqlite_app)) == {"covered": 0, "uncovered": 0, "undetermined": 0}
+    assert read_counts_by_state(compute_failover(sqlite_app)) == {
+        "covered": 0,
+        "uncovered": 0,
+        "undetermined": 0,
+    }
     report_hosts_with_instances(sqlite_app, ["cn1"], ["cn1"])
-    answer = compute(sqlite_app, host_failures=3)
+    answer = compute_failover(sqlite_app, host_failures=3)
     assert (answer["uncovered"], answer["host_failures"]) == (1, 1)
 
 
 def test_error_for_an_unknown_key_or_an_invalid_number_of_failures(sqlite_app):
     set_metadata(sqlite_app, "r1", rack="r1")
-    (error,) = compute(sqlite_app, status=400, within="rak")["errors"]
+    (error,) = compute_failover(sqlite_app, status=400, within="rak")["errors"]
     assert "no aggregate has the metadata key 'rak'" in error["detail"]
     assert "rack" in error["detail"]
     assert "$.within" in error["detail"]
     for number in (0, 11):
-        (error,) = compute(sqlite_app, status=400, host_failures=number)["errors"]
+        (error,) = compute_failover(sqlite_app, status=400, host_failures=number)["errors"]
         assert "$.host_failures" in error["detail"]
 
 
 def test_failures_that_are_not_examined_in_time_are_undetermined(make_app, sqlite_settings):
     app = make_app(sqlite_settings.with_overrides({"scheduler.failover_budget": 1e-9}))
     report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1"])
-    answer = compute(app)
-    assert states(answer) == {"covered": 1, "uncovered": 0, "undetermined": 1}
+    answer = compute_failover(app)
+    assert read_counts_by_state(answer) == {"covered": 1, "uncovered": 0, "undetermined": 1}
     assert not answer["exact"]
     assert answer["bound"].startswith("1 hosts are undetermined: the computation took longer than")
 
@@ -211,17 +215,17 @@ BLOCKED_BY_GROUP = (
 )
 
 
-def read_row(app, name="small"):
-    answer = compute(app, remaining=True)
+def read_remaining_of_flavor(app, name="small"):
+    answer = compute_failover(app, remaining=True)
     return next(row for row in answer["remaining"] if row["flavor"] == name)
 
 
-def test_remaining_instances_keep_every_host_covered(sqlite_app):
+def test_every_host_stays_covered_after_the_remaining_instances_are_placed(sqlite_app):
     report_hosts_with_instances(
         sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"]
     )
     before = sqlite_app.get("/scheduler/v1/hosts").json
-    row = read_row(sqlite_app)
+    row = read_remaining_of_flavor(sqlite_app)
     assert sqlite_app.get("/scheduler/v1/hosts").json == before
     # 12 fit on three hosts, 8 on two, and 5 are there.
     assert (row["remaining"], row["exact"], row["at_most"]) == (3, True, 3)
@@ -229,27 +233,27 @@ def test_remaining_instances_keep_every_host_covered(sqlite_app):
     assert breaks["placed"] == breaks["instances"] - 1
 
 
-def test_no_instance_remains_if_fewer_of_an_uncovered_host_would_fit(sqlite_app):
+def test_remaining_number_is_0_if_a_further_instance_takes_a_place_of_a_failed_host(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3 + ["cn2"] * 3)
-    row = read_row(sqlite_app)
+    row = read_remaining_of_flavor(sqlite_app)
     assert (row["remaining"], row["at_most"]) == (0, 0)
     # Now 1 of 3 instances fits elsewhere. After a further instance, none fits.
     assert row["breaks"]["placed"] == 0
 
 
-def test_instances_remain_if_as_many_of_an_uncovered_host_would_fit(sqlite_app):
+def test_remaining_number_is_positive_if_no_place_of_a_failed_host_is_lost(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     sqlite_app.post_json(NODES, [report("big", memory_mb=65536)])
     store_flavor(sqlite_app, "huge", ram=65536)
-    place(sqlite_app, 1, "big", flavor="huge")
-    assert compute(sqlite_app)["uncovered"] == 1
-    assert read_row(sqlite_app)["remaining"] == 4
+    place_instance_on_host(sqlite_app, 1, "big", flavor="huge")
+    assert compute_failover(sqlite_app)["uncovered"] == 1
+    assert read_remaining_of_flavor(sqlite_app)["remaining"] == 4
 
 
 def test_flavor_that_fits_on_no_host_makes_no_host_uncovered(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1"], [])
     store_flavor(sqlite_app, "huge", ram=65536)
-    row = read_row(sqlite_app, "huge")
+    row = read_remaining_of_flavor(sqlite_app, "huge")
     assert (row["remaining"], row["exact"], row["breaks"]) == (0, True, None)
 
 
@@ -257,19 +261,19 @@ def test_many_hosts_get_bounds_without_simulations(sqlite_app, monkeypatch):
     hosts = [f"cn{number}" for number in range(6)]
     report_hosts_with_instances(sqlite_app, hosts, hosts)
     monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 5)
-    row = read_row(sqlite_app)
+    row = read_remaining_of_flavor(sqlite_app)
     # 18 more fit, 15 of them on other hosts, and a single instance needs a place.
     assert (row["remaining"], row["at_most"], row["exact"]) == (4, 14, False)
     assert row["breaks"] == {"domain": "cn0", "instances": 1, "placed": 0}
 
 
-def test_numbers_of_an_uncovered_host_count_its_instances_of_all_flavors(sqlite_app, monkeypatch):
+def test_numbers_of_an_uncovered_host_include_instances_of_all_flavors(sqlite_app, monkeypatch):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1"])
     store_flavor(sqlite_app, "tiny", ram=512)
-    place(sqlite_app, 9, "cn1", flavor="tiny")
-    row = read_row(sqlite_app)
-    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
-    bounds = read_row(sqlite_app)
+    place_instance_on_host(sqlite_app, 9, "cn1", flavor="tiny")
+    row = read_remaining_of_flavor(sqlite_app)
+    monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 0)
+    bounds = read_remaining_of_flavor(sqlite_app)
     assert (row["at_most"], bounds["at_most"]) == (1, 2)
     assert bounds["breaks"] == {"domain": "cn1", "instances": 3, "placed": 2}
     # A further instance is on cn1.
@@ -279,19 +283,19 @@ def test_numbers_of_an_uncovered_host_count_its_instances_of_all_flavors(sqlite_
 def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound(sqlite_app, monkeypatch):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
     monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 0)
-    assert read_row(sqlite_app)["at_most"] == 1
+    assert read_remaining_of_flavor(sqlite_app)["at_most"] == 1
     sqlite_app.delete(f"{FLAVORS}/small", headers=ADMIN)
     store_flavor(sqlite_app, "small", ram=128)
     # Eight of the new flavor fit on cn2 besides the three instances of cn1.
-    assert read_row(sqlite_app)["at_most"] is None
+    assert read_remaining_of_flavor(sqlite_app)["at_most"] is None
 
 
 def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_app, monkeypatch):
     fill_small_cloud(sqlite_app, [9, 13, 9], BLOCKED_BY_GROUP)
     store_flavor(sqlite_app, "m4", ram=4096, disk=1)
-    assert count_stuck(compute(sqlite_app)) == {"cn1": 1, "cn2": 1, "cn3": 1}
-    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
-    row = read_row(sqlite_app, "m4")
+    assert count_stuck(compute_failover(sqlite_app)) == {"cn1": 1, "cn2": 1, "cn3": 1}
+    monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 0)
+    row = read_remaining_of_flavor(sqlite_app, "m4")
     assert (row["remaining"], row["at_most"]) == (0, 1)
 
 
@@ -310,10 +314,10 @@ def test_bounds_contain_the_number_that_simulations_find(make_new_app, monkeypat
     fill_small_cloud(app, sizes, requests)
     report_usage(app, sizes)
     store_flavor(app, name, ram=1024 * int(name[1:]), disk=1)
-    row = read_row(app, name)
+    row = read_remaining_of_flavor(app, name)
     with monkeypatch.context() as patch:
-        patch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
-        bounds = read_row(app, name)
+        patch.setattr(failover_report, "MAX_PROBED_FAILURES", 0)
+        bounds = read_remaining_of_flavor(app, name)
     assert bounds["remaining"] <= row["remaining"]
     if bounds["at_most"] is not None:
         assert row["remaining"] <= bounds["at_most"]
@@ -323,14 +327,14 @@ def test_bounds_contain_the_number_that_simulations_find(make_new_app, monkeypat
 
 def check_remaining_by_placing_instances(app, sizes, name, row):
     """Place the instances that remain, then another, and compute again after each."""
-    before = count_stuck(compute(app))
+    before = count_stuck(compute_failover(app))
     if row["remaining"]:
         uuids = [instance(100 + number) for number in range(row["remaining"])]
         assert select_and_report(app, sizes, uuids, name)
-        after = count_stuck(compute(app))
+        after = count_stuck(compute_failover(app))
         assert all(number <= before.get(host, 0) for host, number in after.items())
     if select_and_report(app, sizes, [instance(99)], name) and row["breaks"]:
-        after = count_stuck(compute(app))
+        after = count_stuck(compute_failover(app))
         assert any(number > before.get(host, 0) for host, number in after.items())
 
 

@@ -13,7 +13,7 @@ from placement_sched.scheduler.failover.screen import FailedLoad, RequestOnHosts
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulation
 from tests.exploring import draws
-from tests.scheduler.failover.test_report import compute
+from tests.scheduler.failover.test_report import compute_failover
 from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
 
 VF = "CUSTOM_VF"
@@ -21,14 +21,14 @@ VF = "CUSTOM_VF"
 MOST_INSTANCES = 3
 
 
-def stuck_in_plan(app, hosts):
+def find_instances_stuck_in_drain(app, hosts):
     """Return the instances that find no place if hosts are drained."""
     body = {"changes": [{"drain": list(hosts)}], "flavors": []}
     plan = app.post_json("/scheduler/v1/plan", body).json
     return {entry["instance"] for entry in plan["stuck"]}
 
 
-def has_placement(app, hosts):
+def can_place_all_instances_of_failed_hosts(app, hosts):
     """Return whether any choice of hosts places all instances of failed hosts."""
     scheduler = app.app.services.scheduler
 
@@ -55,20 +55,20 @@ def has_placement(app, hosts):
     return scheduler.simulate([], can_place_all)
 
 
-def check(app, answer, sets):
+def check_failures_against_plans(app, answer, sets):
     """Compare an answer with a plan for each set, and with all placements if they differ."""
     failures = {tuple(failure["hosts"]): failure for failure in answer["failures"]}
     assert answer["covered"] + answer["uncovered"] == len(sets)
     assert answer["undetermined"] == 0
     for hosts in sets:
-        stuck = stuck_in_plan(app, hosts)
+        stuck = find_instances_stuck_in_drain(app, hosts)
         if hosts in failures:
             if answer["exact"] and failures[hosts]["instances"] <= MOST_INSTANCES:
-                assert not has_placement(app, hosts)
+                assert not can_place_all_instances_of_failed_hosts(app, hosts)
             assert {entry["uuid"] for entry in failures[hosts]["nowhere"]} == stuck != set()
             assert all(entry["reason"] for entry in failures[hosts]["nowhere"])
         elif stuck:
-            assert has_placement(app, hosts)
+            assert can_place_all_instances_of_failed_hosts(app, hosts)
 
 
 @pytest.mark.slow
@@ -81,24 +81,24 @@ def test_covered_hosts_equal_a_simulation_that_moves_all_instances(
     app = make_new_app()
     fill_small_cloud(app, sizes, requests)
     names = [f"cn{number}" for number in range(1, len(sizes) + 1)]
-    check(app, compute(app), [(name,) for name in names])
+    check_failures_against_plans(app, compute_failover(app), [(name,) for name in names])
     pairs = list(combinations(names, 2))
-    check(app, compute(app, host_failures=2), pairs)
+    check_failures_against_plans(app, compute_failover(app, host_failures=2), pairs)
     # The bound for many sets agrees with the check of each set.
     with monkeypatch.context() as patch:
         patch.setattr(failover_report, "MAX_FAILURE_SETS", 0)
-        answer = compute(app, host_failures=2)
+        answer = compute_failover(app, host_failures=2)
     assert not answer["exact"]
     assert "the limit is 0" in answer["bound"]
     states = {failure["name"]: failure["state"] for failure in answer["failures"]}
     for pair in pairs:
         if any(name not in states for name in pair):  # covered in every set
-            assert not stuck_in_plan(app, pair)
+            assert not find_instances_stuck_in_drain(app, pair)
         elif "uncovered" in {states[name] for name in pair}:
-            assert stuck_in_plan(app, pair)
+            assert find_instances_stuck_in_drain(app, pair)
 
 
-def judge_virtual_functions(free, options, fits, number):
+def judge_instances_with_virtual_functions(free, options, fits, number):
     """Return the verdict on instances if a single host remains, with these devices."""
     rows = {f"device{index}": index for index in range(len(free))}
     request = RequestOnHosts(
@@ -124,12 +124,12 @@ def judge_virtual_functions(free, options, fits, number):
 def test_candidates_that_share_devices_leave_the_verdict_unclear():
     # The first pair of devices leaves no pair, but each of them with the third makes two.
     pairs = [tuple((index, 1) for index in pair) for pair in combinations(range(3), 2)]
-    assert judge_virtual_functions((1, 1, 2), pairs, 1, 2) == (Verdict.UNCLEAR, 0)
+    assert judge_instances_with_virtual_functions((1, 1, 2), pairs, 1, 2) == (UNDETERMINED, 0)
 
 
 def test_too_few_candidates_with_different_devices_are_uncovered():
     apart = [((0, 1),), ((1, 1),), ((2, 1),)]
-    assert judge_virtual_functions((1, 1, 2), apart, 4, 5) == (Verdict.UNCOVERED, 1)
+    assert judge_instances_with_virtual_functions((1, 1, 2), apart, 4, 5) == (UNCOVERED, 1)
     # Every option uses the third device.
     common = [((0, 1), (2, 1)), ((1, 1), (2, 1))]
-    assert judge_virtual_functions((1, 1, 2), common, 2, 3) == (Verdict.UNCOVERED, 1)
+    assert judge_instances_with_virtual_functions((1, 1, 2), common, 2, 3) == (UNCOVERED, 1)

@@ -98,13 +98,13 @@ def test_affinity_rejects_a_host_outside_the_group(group, hosts):
         assert find_rejection(kind(), build_host_state(), request) == reason
 
 
-def anti_affinity_reason(group, *, uuid=NEW, kind=ServerGroupAntiAffinityFilter):
+def find_anti_affinity_rejection(group, *, uuid=NEW, kind=ServerGroupAntiAffinityFilter):
     host = build_host_state(instances=build_instances("cn1", HERE, TOO))
     request = build_spec(instance_group=group, instance_uuids=[uuid])
     return find_rejection(kind(), host, request)
 
 
-def group(*members, policy="anti-affinity", hosts=(), **rules):
+def build_group(*members, policy="anti-affinity", hosts=(), **rules):
     return {"policy": policy, "members": list(members), "hosts": list(hosts), "rules": rules}
 
 
@@ -112,30 +112,33 @@ def group(*members, policy="anti-affinity", hosts=(), **rules):
     ("group", "reason"),
     [
         (None, None),
-        (group(), None),
-        (group(ELSEWHERE), None),
-        (group(HERE, policy="affinity"), None),
-        (group(HERE, policy="soft-anti-affinity"), None),
-        (group(HERE, ELSEWHERE, max_server_per_host=2), None),
-        (group(HERE, TOO, max_server_per_host=3), None),
-        (group(ELSEWHERE, hosts=["cn2"]), None),
-        (group(HERE), "1 member of the server group here, 1 allowed"),
-        (group(HERE.upper()), "1 member of the server group here, 1 allowed"),
-        (group(HERE, TOO, ELSEWHERE), "2 members of the server group here, 1 allowed"),
-        (group(HERE, TOO, max_server_per_host=2), "2 members of the server group here, 2 allowed"),
+        (build_group(), None),
+        (build_group(ELSEWHERE), None),
+        (build_group(HERE, policy="affinity"), None),
+        (build_group(HERE, policy="soft-anti-affinity"), None),
+        (build_group(HERE, ELSEWHERE, max_server_per_host=2), None),
+        (build_group(HERE, TOO, max_server_per_host=3), None),
+        (build_group(ELSEWHERE, hosts=["cn2"]), None),
+        (build_group(HERE), "1 member of the server group here, 1 allowed"),
+        (build_group(HERE.upper()), "1 member of the server group here, 1 allowed"),
+        (build_group(HERE, TOO, ELSEWHERE), "2 members of the server group here, 1 allowed"),
+        (
+            build_group(HERE, TOO, max_server_per_host=2),
+            "2 members of the server group here, 2 allowed",
+        ),
         # A host in the group of the request has a member, although none is recorded.
-        (group(ELSEWHERE, hosts=["cn1"]), "1 member of the server group here, 1 allowed"),
-        (group(ELSEWHERE, hosts=["cn1"], max_server_per_host=2), None),
+        (build_group(ELSEWHERE, hosts=["cn1"]), "1 member of the server group here, 1 allowed"),
+        (build_group(ELSEWHERE, hosts=["cn1"], max_server_per_host=2), None),
     ],
     ids=str,
 )
 def test_anti_affinity_rejects_a_host_with_the_maximum_of_members(group, reason):
-    assert anti_affinity_reason(group) == reason
-    assert anti_affinity_reason(group, kind=GroupAntiAffinityFilter) == reason
+    assert find_anti_affinity_rejection(group) == reason
+    assert find_anti_affinity_rejection(group, kind=GroupAntiAffinityFilter) == reason
 
 
 def test_instance_may_remain_on_its_host():
-    assert anti_affinity_reason(group(HERE, TOO), uuid=HERE) is None
+    assert find_anti_affinity_rejection(build_group(HERE, TOO), uuid=HERE) is None
 
 
 MANY = [instance(number) for number in range(100, 5100)]

@@ -18,7 +18,7 @@ NAMESPACE = "aggregate_image_properties_isolation_namespace"
 SEPARATOR = "aggregate_image_properties_isolation_separator"
 
 
-def rejection(properties, *metadata, **options):
+def find_filter_rejection(properties, *metadata, **options):
     named = {f"filter_scheduler__{key}": value for key, value in options.items()}
     plugin = AggregateImagePropertiesIsolation.with_settings(settings_with(**named))
     host = build_host_state(aggregates=build_aggregates(*metadata))
@@ -53,7 +53,7 @@ DEBIAN, ENABLED = {"os_distro": "debian"}, {"hw_boot_menu": "yes"}
 def test_host_passes_unless_its_aggregates_have_other_values(properties, metadata, values):
     key = next(iter(metadata[0])) if metadata else ""
     reason = values and f"{key}: the image has {values[0]}, the aggregates {values[1]}"
-    assert rejection(properties, *metadata) == reason
+    assert find_filter_rejection(properties, *metadata) == reason
 
 
 def test_keys_outside_the_namespace_are_ignored():
@@ -61,9 +61,9 @@ def test_keys_outside_the_namespace_are_ignored():
     metadata = {"os_distro": "windows", "hw_disk_bus": "virtio"}
     options = {NAMESPACE: "hw", SEPARATOR: "_"}
     answer = "hw_disk_bus: the image has scsi, the aggregates virtio"
-    assert rejection(properties, metadata, **options) == answer
-    assert rejection({"os_distro": "debian"}, metadata, **options) is None
-    assert rejection(properties, metadata, **{NAMESPACE: "hw"}) is None
+    assert find_filter_rejection(properties, metadata, **options) == answer
+    assert find_filter_rejection({"os_distro": "debian"}, metadata, **options) is None
+    assert find_filter_rejection(properties, metadata, **{NAMESPACE: "hw"}) is None
 
 
 def test_filter_runs_once_and_on_rebuild():

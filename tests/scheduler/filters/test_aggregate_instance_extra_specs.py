@@ -15,7 +15,7 @@ SCOPED = "aggregate_instance_extra_specs:"
 NOT_FOUND = "requested, no aggregate of the host has it"
 
 
-def rejection(metadata, extra_specs):
+def find_filter_rejection(metadata, extra_specs):
     plugin = AggregateInstanceExtraSpecsFilter()
     plugin.check(build_spec(extra_specs))
     host = build_host_state(aggregates=build_aggregates(*metadata))
@@ -52,12 +52,12 @@ def rejection(metadata, extra_specs):
     ],
 )
 def test_host_passes_if_its_aggregates_match_all_extra_specs(metadata, extra_specs, reason):
-    assert rejection(metadata, extra_specs) == reason
+    assert find_filter_rejection(metadata, extra_specs) == reason
 
 
 def test_text_in_metadata_compared_with_a_number_is_an_error():
     with pytest.raises(ValueError, match="x"):
-        rejection([{"a": "2,x"}], {"a": ">= 3"})
+        find_filter_rejection([{"a": "2,x"}], {"a": ">= 3"})
 
 
 @pytest.mark.parametrize("key", ["a", f"{SCOPED}a"])

@@ -11,7 +11,7 @@ from tests.support.states import build_aggregates, build_host_state, build_spec,
 KEY = "filter_tenant_id"
 
 
-def rejection(project, *metadata):
+def find_filter_rejection(project, *metadata):
     plugin = AggregateMultiTenancyIsolation()
     host = build_host_state(aggregates=build_aggregates(*metadata))
     return find_rejection(plugin, host, build_spec(project_id=project))
@@ -38,5 +38,5 @@ def rejection(project, *metadata):
 )
 def test_host_of_other_projects_is_rejected(project, metadata, projects):
     reason = projects and f"requested by project {project}, the host is for {projects}"
-    assert rejection(project, *metadata) == reason
+    assert find_filter_rejection(project, *metadata) == reason
     assert not AggregateMultiTenancyIsolation().run_filter_for_index(1)

@@ -13,45 +13,49 @@ from tests.support.states import (
 )
 
 
-def rejection(zone, *metadata, **options):
+def find_filter_rejection(zone, *metadata, **options):
     plugin = AvailabilityZoneFilter.with_settings(settings_with(**options))
     host = build_host_state(aggregates=build_aggregates(*metadata))
     return find_rejection(plugin, host, build_spec(availability_zone=zone))
 
 
-def zone_metadata(*zones):
+def build_zone_metadata(*zones):
     return [{"availability_zone": zone} for zone in zones]
 
 
 @pytest.mark.parametrize(
     ("zone", "metadata", "reason"),
     [
-        (None, zone_metadata("az1"), None),
-        ("", zone_metadata("az1"), None),
-        (",", zone_metadata("az1"), None),
-        ("az1", zone_metadata("az1"), None),
-        ("az1", [{"ssd": "true"}, *zone_metadata("az1")], None),
-        ("az2", zone_metadata("az1, az2"), None),
-        ("az1,az2", zone_metadata("az2"), None),
-        ("az3 , az2", zone_metadata("az1,az2"), None),
+        (None, build_zone_metadata("az1"), None),
+        ("", build_zone_metadata("az1"), None),
+        (",", build_zone_metadata("az1"), None),
+        ("az1", build_zone_metadata("az1"), None),
+        ("az1", [{"ssd": "true"}, *build_zone_metadata("az1")], None),
+        ("az2", build_zone_metadata("az1, az2"), None),
+        ("az1,az2", build_zone_metadata("az2"), None),
+        ("az3 , az2", build_zone_metadata("az1,az2"), None),
         ("nova", [], None),
         ("nova", [{"ssd": "true"}], None),
-        ("nova", zone_metadata(""), None),
+        ("nova", build_zone_metadata(""), None),
         ("az1,nova", [], None),
-        ("nova", zone_metadata("nova"), None),
-        ("az1", zone_metadata("az2"), "zone az1 requested, the host is in az2"),
+        ("nova", build_zone_metadata("nova"), None),
+        ("az1", build_zone_metadata("az2"), "zone az1 requested, the host is in az2"),
         ("az1", [], "zone az1 requested, the host is in nova"),
-        ("nova", zone_metadata("az1"), "zone nova requested, the host is in az1"),
-        ("AZ1", zone_metadata("az1"), "zone AZ1 requested, the host is in az1"),
-        ("az3,az1", zone_metadata("az4,az2"), "zone az1 or az3 requested, the host is in az2, az4"),
+        ("nova", build_zone_metadata("az1"), "zone nova requested, the host is in az1"),
+        ("AZ1", build_zone_metadata("az1"), "zone AZ1 requested, the host is in az1"),
+        (
+            "az3,az1",
+            build_zone_metadata("az4,az2"),
+            "zone az1 or az3 requested, the host is in az2, az4",
+        ),
     ],
 )
 def test_host_in_other_zones_is_rejected(zone, metadata, reason):
-    assert rejection(zone, *metadata) == reason
+    assert find_filter_rejection(zone, *metadata) == reason
 
 
 def test_default_zone_is_an_option():
     option = {"DEFAULT__default_availability_zone": "home"}
-    assert rejection("home", **option) is None
-    assert rejection("nova", **option) == "zone nova requested, the host is in home"
+    assert find_filter_rejection("home", **option) is None
+    assert find_filter_rejection("nova", **option) == "zone nova requested, the host is in home"
     assert not AvailabilityZoneFilter().run_filter_for_index(1)

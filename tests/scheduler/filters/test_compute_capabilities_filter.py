@@ -26,7 +26,7 @@ HOST = build_host_state(
 )
 
 
-def rejection(host=HOST, **extra_specs):
+def find_filter_rejection(host=HOST, **extra_specs):
     plugin = ComputeCapabilitiesFilter()
     plugin.check(build_spec(extra_specs))
     return find_rejection(plugin, host, build_spec(extra_specs))
@@ -65,7 +65,7 @@ def rejection(host=HOST, **extra_specs):
     ],
 )
 def test_host_with_the_capability_passes(key, expected):
-    assert rejection(**{key: expected}) is None
+    assert find_filter_rejection(**{key: expected}) is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_host_with_the_capability_passes(key, expected):
     ],
 )
 def test_host_without_the_capability_is_rejected_with_both_values(extra_specs, reason):
-    assert rejection(**extra_specs) == reason
+    assert find_filter_rejection(**extra_specs) == reason
 
 
 PATHS = ("", ":", "cpu_info:nope", "cpu_info:x:y:z", "cpu_info:arch:q", "cpu_info:features:0")
@@ -110,18 +110,18 @@ def test_flavor_without_the_unmatched_extra_specs_is_suggested():
 
 @pytest.mark.parametrize("path", [*PATHS, "free_ram_mb:x", "foo:x", "nope:x"])
 def test_unknown_path_rejects_the_host(path):
-    assert rejection(**{f"capabilities:{path}": "z"})
+    assert find_filter_rejection(**{f"capabilities:{path}": "z"})
 
 
 @pytest.mark.parametrize("key", ["nope", "capabilities", "hw:foo", "bar:q", "trait:X", "quota:cpu"])
 def test_keys_of_other_namespaces_reject_no_host(key):
-    assert rejection(**{key: "junk"}) is None
+    assert find_filter_rejection(**{key: "junk"}) is None
 
 
 @pytest.mark.parametrize("cpu_info", ["not json", "null", "[1]", "5", None])
 def test_cpu_info_without_the_key_rejects_the_host(cpu_info):
     host = build_host_state(cpu_info=cpu_info)
-    assert rejection(host, **{"capabilities:cpu_info:model": "Nehalem"})
+    assert find_filter_rejection(host, **{"capabilities:cpu_info:model": "Nehalem"})
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_cpu_info_without_the_key_rejects_the_host(cpu_info):
 )
 def test_address_bits_are_compared_with_the_cpus(cpu_info, expected, reason):
     host = build_host_state(cpu_info=json.dumps(cpu_info))
-    assert rejection(host, **{"hw:maxphysaddr_bits": expected}) == reason
+    assert find_filter_rejection(host, **{"hw:maxphysaddr_bits": expected}) == reason
 
 
 @pytest.mark.parametrize("key", ["free_ram_mb", "capabilities:whatever", "hw:maxphysaddr_bits"])
@@ -154,4 +154,4 @@ def test_invalid_number_for_a_stat_is_an_error_at_the_host():
 
 def test_text_of_a_host_compared_with_a_number_is_an_error():
     with pytest.raises(ValueError, match="QEMU"):
-        rejection(hypervisor_type=">= 5")
+        find_filter_rejection(hypervisor_type=">= 5")

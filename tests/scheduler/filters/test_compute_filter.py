@@ -17,12 +17,12 @@ from tests.support.states import (
 )
 
 
-def rejection(host, **options):
+def find_filter_rejection(host, **options):
     plugin = ComputeFilter.with_settings(settings_with(**options), lambda: NOW)
     return find_rejection(plugin, host, build_spec())
 
 
-def silent_host(seconds, **changes):
+def build_silent_host(seconds, **changes):
     service = build_service(last_seen_up=NOW - timedelta(seconds=seconds), **changes)
     return build_host_state(service=service)
 
@@ -38,13 +38,13 @@ def silent_host(seconds, **changes):
     ],
 )
 def test_silent_host_is_rejected_after_the_configured_time(seconds, options, reason):
-    assert rejection(silent_host(seconds), **options) == reason
+    assert find_filter_rejection(build_silent_host(seconds), **options) == reason
 
 
 def test_service_may_be_unknown_or_a_dictionary():
-    assert rejection(HostState("cn1", "cn1")) == "no heartbeat ever"
+    assert find_filter_rejection(HostState("cn1", "cn1")) == "no heartbeat ever"
     service = {"disabled": False, "last_seen_up": NOW}
-    assert rejection(build_host_state(service=service)) is None
+    assert find_filter_rejection(build_host_state(service=service)) is None
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_service_may_be_unknown_or_a_dictionary():
     ],
 )
 def test_disabled_or_down_service_is_rejected(changes, reason):
-    assert rejection(build_host_state(service=build_service(**changes))) == reason
+    assert find_filter_rejection(build_host_state(service=build_service(**changes))) == reason

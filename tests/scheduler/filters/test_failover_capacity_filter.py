@@ -53,7 +53,7 @@ def select(app, *numbers, status=200, **fields):
     return app.post_json(SELECT, {"request_spec": request}, status=status).json
 
 
-def reasons_of(app, **fields):
+def list_rejection_reasons(app, **fields):
     (stage,) = [
         stage
         for stage in explain(app, spec(**{"flavor": "small", **fields}))["funnel"]["filters"]
@@ -65,9 +65,9 @@ def reasons_of(app, **fields):
 def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(cloud, clock):
     # Four instances fit on a host: two more keep the promise.
     clock.ahead = timedelta(seconds=40)
-    assert reasons_of(cloud, instance_uuids=[instance(8), instance(9)]) == set()
+    assert list_rejection_reasons(cloud, instance_uuids=[instance(8), instance(9)]) == set()
     uuids = [instance(number) for number in (7, 8, 9)]
-    (reason,) = reasons_of(cloud, instance_uuids=uuids)
+    (reason,) = list_rejection_reasons(cloud, instance_uuids=uuids)
     assert reason in {
         f"With 3 more of flavor small, the failure of host {host} leaves 1 or more instances "
         "without a place: at most 2 more keep the promise, computed 40 s ago"
@@ -75,28 +75,28 @@ def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(clo
     }
 
 
-def test_earlier_requests_of_the_same_call_count(cloud):
+def test_earlier_requests_of_a_joint_call_use_the_remaining_instances(cloud):
     requests = [{"request_spec": spec(instance(n), flavor="small")} for n in (6, 7, 8)]
     answer = cloud.post_json(SELECT, {"requests": requests}, status=409).json
     assert "With 1 more of flavor small" in str(answer)
     cloud.post_json(SELECT, {"requests": requests[:2]})
 
 
-def test_flavor_without_an_upper_bound_passes_and_is_logged(cloud, caplog):
+def test_flavor_without_a_bound_of_remaining_instances_passes_and_is_logged(cloud, caplog):
     document = store_result(cloud.app.services.scheduler)
     document["remaining"] = [{**each, "at_most": None} for each in document["remaining"]]
     write = cloud.app.services.database.write
     write(lambda connection: failover_results.replace(connection, document))
-    assert not reasons_of(cloud, instance_uuids=[instance(n) for n in range(4, 9)])
+    assert not list_rejection_reasons(cloud, instance_uuids=[instance(n) for n in range(4, 9)])
     assert "passes all hosts for flavor small" in caplog.text
 
 
-def test_next_result_rejects_new_instances_but_no_simulation_and_no_move_of_a_plan(cloud):
+def test_next_failover_result_rejects_new_instances_but_no_simulated_or_planned_moves(cloud):
     select(cloud, 7, 8)
     store_result(cloud.app.services.scheduler)
     answer = select(cloud, 9, status=409)
     assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
-    assert len(reasons_of(cloud)) == 1
+    assert len(list_rejection_reasons(cloud)) == 1
     changed = {"changes": [{"add": {"like": "cn1", "count": 1}}]}
     body = {"request_spec": spec(flavor="small"), **changed}
     answer = cloud.post_json("/scheduler/v1/explain", body).json
@@ -110,19 +110,19 @@ def test_next_result_rejects_new_instances_but_no_simulation_and_no_move_of_a_pl
     assert move["rejection"] is None
 
 
-def test_moves_and_flavors_without_a_number_pass(cloud):
+def test_moves_and_flavors_without_a_remaining_number_pass(cloud):
     uuids = [instance(number) for number in (7, 8, 9)]
-    assert not reasons_of(cloud, instance_uuids=uuids, ignore_hosts=["cn3"])
-    assert not reasons_of(cloud, instance_uuids=uuids, flavor=flavor(name="other"))
+    assert not list_rejection_reasons(cloud, instance_uuids=uuids, ignore_hosts=["cn3"])
+    assert not list_rejection_reasons(cloud, instance_uuids=uuids, flavor=flavor(name="other"))
     # The stored flavor of the name is compared with its number.
     store_flavor(cloud, "tiny", ram=64)
-    assert not reasons_of(cloud, flavor="tiny")
+    assert not list_rejection_reasons(cloud, flavor="tiny")
 
 
-def test_first_flavor_without_a_number_is_logged(cloud, caplog):
+def test_first_flavor_without_a_remaining_number_is_logged(cloud, caplog):
     with caplog.at_level(logging.WARNING, LOG):
         for name in ("small", "other", "third", "other"):
-            assert not reasons_of(cloud, flavor=flavor(name=name))
+            assert not list_rejection_reasons(cloud, flavor=flavor(name=name))
     (record,) = [record for record in caplog.records if record.name == LOG]
     assert record.message == (
         "FailoverCapacityFilter passes all hosts for flavor other: the result has no number for "
@@ -131,18 +131,20 @@ def test_first_flavor_without_a_number_is_logged(cloud, caplog):
     )
 
 
-def test_old_result_passes_all_hosts_and_is_logged_once(cloud, clock, caplog):
+def test_outdated_failover_result_passes_all_hosts_and_is_logged_once(cloud, clock, caplog):
     clock.ahead = timedelta(seconds=901)
     with caplog.at_level(logging.WARNING, LOG):
         for _ in range(2):
-            assert not reasons_of(cloud, instance_uuids=[instance(n) for n in (6, 7, 8, 9)])
+            assert not list_rejection_reasons(
+                cloud, instance_uuids=[instance(n) for n in (6, 7, 8, 9)]
+            )
     (record,) = [record for record in caplog.records if record.name == LOG]
     assert record.message == (
         "FailoverCapacityFilter passes all hosts: the result is 901 s old, the maximum is 900 s"
     )
 
 
-def test_missing_result_passes_all_hosts_and_is_logged(cloud, caplog, sqlite_database):
+def test_missing_failover_result_passes_all_hosts_and_is_logged(cloud, caplog, sqlite_database):
     with sqlite_database.read() as connection:
         connection.exec_driver_sql("DELETE FROM sched_failover_results")
         connection.exec_driver_sql(
@@ -151,11 +153,11 @@ def test_missing_result_passes_all_hosts_and_is_logged(cloud, caplog, sqlite_dat
         )
         connection.commit()
     with caplog.at_level(logging.WARNING, LOG):
-        assert not reasons_of(cloud, instance_uuids=[instance(n) for n in (7, 8, 9)])
+        assert not list_rejection_reasons(cloud, instance_uuids=[instance(n) for n in (7, 8, 9)])
     assert "no result exists" in caplog.text
 
 
-def test_filter_costs_one_statement(cloud, make_app, sqlite_url):
+def test_failover_capacity_filter_takes_one_statement(cloud, make_app, sqlite_url):
     plain = make_app(make_settings(sqlite_url))
     counts = []
     for app in (plain, cloud):

@@ -14,7 +14,7 @@ from placement_sched.scheduler.filters.host_capacity import (
 from tests.support.states import build_aggregates, build_host_state, settings_with
 
 
-def smallest_maximum(*values):
+def find_smallest_maximum(*values):
     host = build_host_state(aggregates=build_aggregates(*({"most": value} for value in values)))
     return smallest_of_aggregates(host, "most", int, 7)
 
@@ -22,15 +22,15 @@ def smallest_maximum(*values):
 @pytest.mark.parametrize(
     ("values", "number"), [((), 7), (("3",), 3), (("10", "9"), 9), (("-1", "0"), -1), ((" 5 ",), 5)]
 )
-def test_smallest_number_of_the_aggregates_counts(values, number, caplog):
-    assert smallest_maximum(*values) == number
+def test_smallest_number_of_the_aggregates_is_used(values, number, caplog):
+    assert find_smallest_maximum(*values) == number
     assert not caplog.records
 
 
 @pytest.mark.parametrize("values", [("x",), ("3", "x"), ("1.5",), ("3,4",), ("",)])
 def test_invalid_number_is_ignored_and_logged(values, caplog):
     with caplog.at_level(logging.WARNING):
-        assert smallest_maximum(*values) == 7
+        assert find_smallest_maximum(*values) == 7
     (record,) = caplog.records
     assert "host cn1: most of its aggregates is not a number" in record.getMessage()
 
@@ -93,6 +93,6 @@ def test_ratio_is_reported_or_the_default(expected, options, ratio):
         ([{KEY: "inf"}], 4.0),
     ],
 )
-def test_smallest_ratio_of_the_aggregates_counts(metadata, ratio):
+def test_smallest_ratio_of_the_aggregates_is_used(metadata, ratio):
     host = build_host_state(aggregates=build_aggregates(*metadata))
     assert aggregate_ratio(host, KEY, 4.0) == ratio

@@ -7,7 +7,7 @@ from placement_sched.scheduler.filters.image_props_filter import ImageProperties
 from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
 
 
-def rejection(properties, host=None, **options):
+def find_filter_rejection(properties, host=None, **options):
     plugin = ImagePropertiesFilter.with_settings(settings_with(**options))
     host, spec = host or build_host_state(), build_spec(properties=properties)
     return find_rejection(plugin, host, spec)
@@ -35,22 +35,25 @@ def rejection(properties, host=None, **options):
 def test_host_without_the_combination_is_rejected(properties, combination):
     supported = "x86_64/kvm/hvm, i686/qemu/hvm supported"
     reason = combination and f"{combination} requested, {supported}"
-    assert rejection(properties) == reason
+    assert find_filter_rejection(properties) == reason
 
 
 def test_host_without_supported_instances_is_rejected():
     host = build_host_state(supported_instances=None)
-    assert rejection({"vm_mode": "hvm"}, host) == "any/any/hvm requested, nothing supported"
-    assert rejection({}, host) is None
+    assert (
+        find_filter_rejection({"vm_mode": "hvm"}, host)
+        == "any/any/hvm requested, nothing supported"
+    )
+    assert find_filter_rejection({}, host) is None
     assert ImagePropertiesFilter.RUN_ON_REBUILD
 
 
 def test_hypervisor_version_is_compared_if_reported():
     request = {"hypervisor_type": "kvm", "img_hv_requested_version": ">=6"}
-    assert rejection(request) == "hypervisor version >=6 requested, 1.5.3 found"
-    assert rejection(request, build_host_state(hypervisor_version=6000000)) is None
-    assert rejection(request, build_host_state(hypervisor_version=0)) is None
-    assert rejection(request, build_host_state(hypervisor_version=None)) is None
+    assert find_filter_rejection(request) == "hypervisor version >=6 requested, 1.5.3 found"
+    assert find_filter_rejection(request, build_host_state(hypervisor_version=6000000)) is None
+    assert find_filter_rejection(request, build_host_state(hypervisor_version=0)) is None
+    assert find_filter_rejection(request, build_host_state(hypervisor_version=None)) is None
 
 
 @pytest.mark.parametrize(
@@ -65,11 +68,14 @@ def test_hypervisor_version_is_compared_if_reported():
 )
 def test_address_bits_are_compared_if_reported(cpu_info, reason):
     request = {"hw_architecture": "x86_64", "hw_maxphysaddr_bits": 42}
-    assert rejection(request, build_host_state(cpu_info=cpu_info)) == reason
-    assert rejection({"hw_maxphysaddr_bits": 42}, build_host_state(cpu_info=cpu_info)) is None
+    assert find_filter_rejection(request, build_host_state(cpu_info=cpu_info)) == reason
+    assert (
+        find_filter_rejection({"hw_maxphysaddr_bits": 42}, build_host_state(cpu_info=cpu_info))
+        is None
+    )
 
 
 def test_default_architecture_applies_to_images_without_one():
     option = {"filter_scheduler__image_properties_default_architecture": "aarch64"}
-    assert rejection({}, **option).startswith("aarch64/any/any requested")
-    assert rejection({"architecture": "x86_64"}, **option) is None
+    assert find_filter_rejection({}, **option).startswith("aarch64/any/any requested")
+    assert find_filter_rejection({"architecture": "x86_64"}, **option) is None

@@ -7,7 +7,7 @@ from placement_sched.scheduler.filters.isolated_hosts_filter import IsolatedHost
 from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
 
 
-def rejection(image, host, **options):
+def find_filter_rejection(image, host, **options):
     values = {f"filter_scheduler__{name}": value for name, value in options.items()}
     plugin = IsolatedHostsFilter.with_settings(settings_with(**values))
     state, spec = build_host_state(host), build_spec(image={"id": image} if image else None)
@@ -41,6 +41,6 @@ OPEN = ISOLATED | {"restrict_isolated_hosts_to_isolated_images": False}
     ids=str,
 )
 def test_isolated_hosts_get_only_isolated_images(image, host, options, reason):
-    assert rejection(image, host, **options) == reason
+    assert find_filter_rejection(image, host, **options) == reason
     assert not IsolatedHostsFilter().run_filter_for_index(1)
     assert IsolatedHostsFilter.RUN_ON_REBUILD

@@ -14,7 +14,7 @@ from tests.support.states import build_host_state, build_spec, find_rejection
 HINT = "at $.request_spec.scheduler_hints.query"
 
 
-def rejection(query, **attributes):
+def find_filter_rejection(query, **attributes):
     plugin = JsonFilter()
     host = build_host_state(**{"free_ram_mb": 512, "stats": {"num_instances": "3"}} | attributes)
     request = build_spec(scheduler_hints={} if query is None else {"query": query})
@@ -47,17 +47,17 @@ TRUE_QUERIES = [
 
 @pytest.mark.parametrize("query", TRUE_QUERIES, ids=str)
 def test_host_with_a_true_query_passes(query):
-    assert rejection(json.dumps(query)) is None
+    assert find_filter_rejection(json.dumps(query)) is None
 
 
 @pytest.mark.parametrize("query", [None, "", "{}", "null", ["[]"]], ids=str)
 def test_every_host_passes_without_a_query(query):
-    assert rejection(query) is None
+    assert find_filter_rejection(query) is None
 
 
 def test_query_may_be_a_list():
-    assert rejection([">=", "$free_ram_mb", 512]) is None
-    assert rejection(["not", ["in", "$host", "cn1"]]) is not None
+    assert find_filter_rejection([">=", "$free_ram_mb", 512]) is None
+    assert find_filter_rejection(["not", ["in", "$host", "cn1"]]) is not None
 
 
 FALSE_QUERIES = [
@@ -88,7 +88,8 @@ FALSE_QUERIES = [
 def test_host_with_a_false_query_is_rejected_with_its_values(query, expected):
     text = json.dumps(query, separators=(",", ":"))
     assert (
-        rejection(json.dumps(query)) == f"{text} does not hold{': ' if expected else ''}{expected}"
+        find_filter_rejection(json.dumps(query))
+        == f"{text} does not hold{': ' if expected else ''}{expected}"
     )
 
 
@@ -110,7 +111,7 @@ def test_host_with_a_false_query_is_rejected_with_its_values(query, expected):
 )
 def test_error_for_an_invalid_query_has_its_place(query, expected):
     with pytest.raises(Invalid, match=f"{expected}.*{HINT.replace('$', '[$]')}"):
-        rejection(query)
+        find_filter_rejection(query)
 
 
 def test_invalid_query_is_400_and_failed_comparison_500(make_app, sqlite_url):

@@ -11,7 +11,7 @@ from placement_sched.scheduler.host_state import HostState
 from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
 
 
-def rejection(setting, *names):
+def find_filter_rejection(setting, *names):
     settings = settings_with(metrics__weight_setting=setting)
     plugin = MetricsFilter.with_settings(settings)
     host = build_host_state(metrics=tuple(Metric(name=name, value=1) for name in names))
@@ -34,7 +34,9 @@ def rejection(setting, *names):
     ],
 )
 def test_host_without_a_metric_is_rejected_with_its_name(setting, names, missing):
-    assert rejection(setting, *names) == (missing and f"metrics not reported: {missing}")
+    assert find_filter_rejection(setting, *names) == (
+        missing and f"metrics not reported: {missing}"
+    )
 
 
 def test_metric_by_numa_node_is_reported_and_an_empty_host_has_none():
@@ -49,7 +51,7 @@ def test_metric_by_numa_node_is_reported_and_an_empty_host_has_none():
 
 def test_invalid_element_of_the_setting_is_ignored_and_logged(caplog):
     with caplog.at_level(logging.WARNING):
-        assert rejection(["a", "b=x"]) is None
+        assert find_filter_rejection(["a", "b=x"]) is None
     assert "ignored: a, b=x" in caplog.text
 
 

@@ -29,7 +29,7 @@ each_aggregate_filter = pytest.mark.parametrize(
 )
 
 
-def rejection(kind, facts, number, *metadata, maximum=None):
+def find_filter_rejection(kind, facts, number, *metadata, maximum=None):
     option, _, attribute, _ = facts
     options = {} if maximum is None else {f"filter_scheduler__{option}": maximum}
     host = build_host_state(**{attribute: number}, aggregates=build_aggregates(*metadata))
@@ -41,9 +41,11 @@ def rejection(kind, facts, number, *metadata, maximum=None):
     ("number", "maximum", "is_rejected"), [(0, 1, False), (4, 5, False), (5, 5, True), (6, 5, True)]
 )
 def test_host_at_the_maximum_is_rejected(kind, facts, number, maximum, is_rejected):
-    assert rejection(IoOpsFilter, IO_OPS, 0, maximum=0) == IO_OPS[3].format(0, 0)
+    assert find_filter_rejection(IoOpsFilter, IO_OPS, 0, maximum=0) == IO_OPS[3].format(0, 0)
     reason = facts[3].format(number, maximum)
-    assert rejection(kind, facts, number, maximum=maximum) == (reason if is_rejected else None)
+    assert find_filter_rejection(kind, facts, number, maximum=maximum) == (
+        reason if is_rejected else None
+    )
 
 
 @each_filter
@@ -53,9 +55,9 @@ def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
     fewer, larger = plugin.suggested_changes(build_host_state(**{attribute: 7}), build_spec())
     assert (fewer.action, fewer.values) == ("remove_instances", {"instances": 3})
     assert fewer.host == {attribute: 4}
-    assert rejection(kind, facts, 4, maximum=5) is None
+    assert find_filter_rejection(kind, facts, 4, maximum=5) is None
     assert (larger.action, larger.values) == ("raise_option", {"option": option, "value": 8})
-    assert rejection(kind, facts, 7, maximum=8) is None
+    assert find_filter_rejection(kind, facts, 7, maximum=8) is None
 
 
 @each_aggregate_filter
@@ -78,10 +80,10 @@ def test_fewer_instances_are_not_suggested_if_the_maximum_is_zero(kind, facts):
 
 
 @each_filter
-def test_maximum_has_a_default_that_earlier_instances_count_to(kind, facts):
+def test_earlier_instances_count_towards_the_default_maximum(kind, facts):
     _, default, attribute, reason = facts
-    assert rejection(kind, facts, default - 1) is None
-    assert rejection(kind, facts, default) == reason.format(default, default)
+    assert find_filter_rejection(kind, facts, default - 1) is None
+    assert find_filter_rejection(kind, facts, default) == reason.format(default, default)
     # Earlier instances of the request count.
     host, plugin = build_host_state(**{attribute: default - 1}), kind.with_settings(settings_with())
     assert find_rejection(plugin, host) is None
@@ -92,16 +94,16 @@ def test_maximum_has_a_default_that_earlier_instances_count_to(kind, facts):
 
 @each_aggregate_filter
 @pytest.mark.parametrize(("values", "maximum"), [((), 6), (("10", "9"), 9), (("0",), 0)])
-def test_smallest_maximum_of_the_aggregates_counts(kind, facts, values, maximum):
+def test_smallest_maximum_of_the_aggregates_is_used(kind, facts, values, maximum):
     metadata = [{facts[0]: value} for value in values]
-    assert rejection(kind, facts, maximum - 1, *metadata, maximum=6) is None
+    assert find_filter_rejection(kind, facts, maximum - 1, *metadata, maximum=6) is None
     reason = facts[3].format(maximum, maximum)
-    assert rejection(kind, facts, maximum, *metadata, maximum=6) == reason
+    assert find_filter_rejection(kind, facts, maximum, *metadata, maximum=6) == reason
 
 
 @each_aggregate_filter
 def test_invalid_maximum_is_ignored_and_logged(kind, facts, caplog):
     metadata = [{facts[0]: "few"}, {facts[0]: "12"}]
     with caplog.at_level(logging.WARNING):
-        assert rejection(kind, facts, 6, *metadata, maximum=6) == facts[3].format(6, 6)
+        assert find_filter_rejection(kind, facts, 6, *metadata, maximum=6) == facts[3].format(6, 6)
     assert facts[0] in caplog.text

@@ -16,11 +16,11 @@ TWO = {"cells": [{"cpuset": [0], "memory": 512}, {"cpuset": [1], "memory": 512}]
 PACKING = "compute__packing_host_numa_cells_allocation_strategy"
 
 
-def host_with(*cells, **attributes):
+def build_host_with_cells(*cells, **attributes):
     return build_host_state(numa_topology=NUMATopology(cells), **attributes)
 
 
-def rejection(host, spec, **options):
+def find_filter_rejection(host, spec, **options):
     plugin = NUMATopologyFilter.with_settings(settings_with(**options))
     return find_rejection(plugin, host, spec)
 
@@ -44,27 +44,31 @@ def rejection(host, spec, **options):
         ),
     ],
 )  # fmt: skip
-def test_host_needs_enough_nodes(topology, request_spec, reason):
+def test_host_needs_enough_numa_nodes(topology, request_spec, reason):
     host = build_host_state(numa_topology=None if topology is None else NUMATopology(topology))
-    assert rejection(host, build_spec(numa_topology=request_spec)) == reason
+    assert find_filter_rejection(host, build_spec(numa_topology=request_spec)) == reason
 
 
-def test_hosts_that_pass_have_limits():
-    host = host_with(build_cell(shared=[0]), cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
-    assert rejection(host, build_spec(numa_topology=TWO)) is not None
+def test_passing_hosts_have_numa_limits():
+    host = build_host_with_cells(
+        build_cell(shared=[0]), cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5
+    )
+    assert find_filter_rejection(host, build_spec(numa_topology=TWO)) is not None
     assert host.limits == {}
-    assert rejection(host, build_spec(numa_topology=ONE)) is None
+    assert find_filter_rejection(host, build_spec(numa_topology=ONE)) is None
     assert host.limits == {
         "numa_topology": NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
     }
 
 
-def test_host_without_a_ratio_has_that_of_the_options():
-    host = host_with(build_cell(shared=[0], cpu_usage=2), cpu_allocation_ratio=None)
+def test_host_without_a_ratio_uses_the_configured_ratio():
+    host = build_host_with_cells(build_cell(shared=[0], cpu_usage=2), cpu_allocation_ratio=None)
     spec = build_spec(numa_topology=ONE)
-    assert rejection(host, spec, DEFAULT__cpu_allocation_ratio=3.0) is None
-    assert rejection(host, spec, DEFAULT__cpu_allocation_ratio=2.0).endswith("0 free of 1 x 2")
-    assert rejection(host, spec) is None  # initial_cpu_allocation_ratio is 4.0
+    assert find_filter_rejection(host, spec, DEFAULT__cpu_allocation_ratio=3.0) is None
+    assert find_filter_rejection(host, spec, DEFAULT__cpu_allocation_ratio=2.0).endswith(
+        "0 free of 1 x 2"
+    )
+    assert find_filter_rejection(host, spec) is None  # initial_cpu_allocation_ratio is 4.0
     assert NUMATopologyFilter().run_filter_for_index(1)
 
 
@@ -79,23 +83,28 @@ def test_host_without_a_ratio_has_that_of_the_options():
         ({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "prefer"}, {}, False),
     ],
 )
-def test_threads_are_required_of_any_node(extra_specs, properties, is_required):
+def test_thread_policy_requires_threads_on_any_numa_node(extra_specs, properties, is_required):
     spec = build_spec(extra_specs, properties, numa_topology=None)
-    plain = host_with(build_cell(siblings=CORES))
+    plain = build_host_with_cells(build_cell(siblings=CORES))
     reason = "thread policy require requested, no core of the host has several threads"
-    assert rejection(plain, spec) == (reason if is_required else None)
+    assert find_filter_rejection(plain, spec) == (reason if is_required else None)
     assert (
-        rejection(host_with(build_cell(0, siblings=CORES), build_cell(1, siblings=THREADS)), spec)
+        find_filter_rejection(
+            build_host_with_cells(build_cell(0, siblings=CORES), build_cell(1, siblings=THREADS)),
+            spec,
+        )
         is None
     )
-    assert rejection(build_host_state(), spec) is None
+    assert find_filter_rejection(build_host_state(), spec) is None
 
 
 @pytest.mark.parametrize("packing", [False, True])
-def test_nodes_are_spread_or_packed(packing):
-    host = host_with(build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1]))
+def test_instances_spread_over_numa_nodes_or_pack_them(packing):
+    host = build_host_with_cells(
+        build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1])
+    )
     spec = build_spec(numa_topology=ONE)
-    assert rejection(host, spec, **{PACKING: packing}) is None
+    assert find_filter_rejection(host, spec, **{PACKING: packing}) is None
     host.consume_from_request(spec)
     used = [cell.memory_usage for cell in host.numa_topology.cells]
     assert used == ([513, 0] if packing else [1, 512])
@@ -106,15 +115,15 @@ def test_nodes_are_spread_or_packed(packing):
     [{"physnets": ["b"]}, NetworkMetadata(physnets=frozenset("b"))],
     ids=["JSON", "value"],
 )
-def test_networks_are_near_the_chosen_nodes(network):
-    host = host_with(build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b"))
+def test_chosen_numa_nodes_are_near_the_networks(network):
+    host = build_host_with_cells(build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b"))
     spec = build_spec(numa_topology=ONE, network_metadata=network)
-    assert rejection(host, spec) is None
+    assert find_filter_rejection(host, spec) is None
     host.consume_from_request(spec)
     assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 1]
 
 
-class NearNode:
+class FakeDevicesNearProviders:
     """Devices of providers, each at the NUMA node of the provider's name."""
 
     pools = ({"numa_node": 0, "count": 1}, {"numa_node": 1, "count": 1})
@@ -124,28 +133,33 @@ class NearNode:
         return [cell.id for cell in cells] == [int(entry) for entry in mapping["pci"]]
 
 
-def candidates_of(*providers):
+def build_candidates(*providers):
     return [{"allocations": {}, "mappings": {"pci": [provider]}} for provider in providers]
 
 
 PCI = {"requests": [{"count": 1}]}
 
 
-def test_candidates_with_devices_at_other_nodes_are_removed():
-    host = host_with(build_cell(0, shared=[0]), build_cell(1), pci_stats=NearNode())
+def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
+    host = build_host_with_cells(
+        build_cell(0, shared=[0]), build_cell(1), pci_stats=FakeDevicesNearProviders()
+    )
     request = build_spec(numa_topology=ONE, pci_requests=PCI)
-    host.allocation_candidates = candidates_of("1", "0", "1", "0")
-    assert rejection(host, request) is None
-    assert host.allocation_candidates == candidates_of("0", "0")
-    host.allocation_candidates = candidates_of("1")
-    assert rejection(host, build_spec(numa_topology=ONE, pci_requests={"requests": []})) is None
+    host.allocation_candidates = build_candidates("1", "0", "1", "0")
+    assert find_filter_rejection(host, request) is None
+    assert host.allocation_candidates == build_candidates("0", "0")
+    host.allocation_candidates = build_candidates("1")
+    assert (
+        find_filter_rejection(host, build_spec(numa_topology=ONE, pci_requests={"requests": []}))
+        is None
+    )
     assert NUMATopologyFilter().rejection(host, request).reason == (
         "1 PCI request cannot be served near NUMA nodes with enough capacity; "
         "free devices: 1 at NUMA node 0, 1 at NUMA node 1"
     )
-    assert host.allocation_candidates == candidates_of("1")
+    assert host.allocation_candidates == build_candidates("1")
     host.allocation_candidates = []
-    assert rejection(host, request) == "no allocation candidate remains"
+    assert find_filter_rejection(host, request) == "no allocation candidate remains"
 
 
 FILTER = NUMATopologyFilter.with_settings(settings_with())
@@ -192,7 +206,7 @@ CELLS_OF_REQUEST = st.fixed_dictionaries(
     emulator=st.sampled_from([None, "isolate", "share"]),
     ratio=st.sampled_from([None, 0.0, 1e-9, 1.0, 1e30]),
 )
-def test_no_report_makes_the_filter_fail(cells, requested, emulator, ratio):
+def test_filter_survives_every_reported_numa_topology(cells, requested, emulator, ratio):
     numbered = [{"id": number, **cell} for number, cell in enumerate(cells)]
     host = build_host_state(
         numa_topology=numa_topology({"cells": numbered}).topology, cpu_allocation_ratio=ratio

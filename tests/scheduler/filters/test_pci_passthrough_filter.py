@@ -11,17 +11,17 @@ A, B = "provider-a", "provider-b"
 ANY = {"mappings": {"": ["root"]}}
 
 
-def pool(count, product_id="1520", **more):
+def build_pool(count, product_id="1520", **more):
     return {"vendor_id": "8086", "product_id": product_id, "numa_node": 0, "count": count, **more}
 
 
-def host(pools, *candidates):
+def build_host(pools, *candidates):
     result = build_host_state(pci_stats=None if pools is None else PciPools.of(pools))
     result.allocation_candidates = candidates
     return result
 
 
-def spec(*counts, **fields):
+def build_device_request(*counts, **fields):
     """Return a request for these numbers of devices of the aliases nic-0, nic-1, ..."""
     requests = [
         {
@@ -36,69 +36,84 @@ def spec(*counts, **fields):
     return build_spec(pci_requests={"requests": requests})
 
 
-def rejection_reason(state, request_spec):
+def find_filter_rejection(state, request_spec):
     result = PciPassthroughFilter().rejection(state, request_spec)
     return result and result.reason
 
 
-@pytest.mark.parametrize("request_spec", [spec(), build_spec(), build_spec(pci_requests=None)])
-def test_every_host_passes_without_devices(request_spec):
-    for state in (host(None), host([]), host([pool(1)], ANY)):
+@pytest.mark.parametrize(
+    "request_spec", [build_device_request(), build_spec(), build_spec(pci_requests=None)]
+)
+def test_every_host_passes_without_device_requests(request_spec):
+    for state in (build_host(None), build_host([]), build_host([build_pool(1)], ANY)):
         assert PciPassthroughFilter().host_passes(state, request_spec)
 
 
 @pytest.mark.parametrize(
     ("pools", "counts", "reason"),
     [
-        ([pool(2)], (2,), None),
-        ([pool(1), pool(1, parent_ifname="eth0")], (1, 1), None),
-        ([pool(1)], (2,), "2 devices for PCI alias nic-0 requested; 1 free"),
-        ([pool(1), pool(3, "9")], (2,),
+        ([build_pool(2)], (2,), None),
+        ([build_pool(1), build_pool(1, parent_ifname="eth0")], (1, 1), None),
+        ([build_pool(1)], (2,), "2 devices for PCI alias nic-0 requested; 1 free"),
+        ([build_pool(1), build_pool(3, "9")], (2,),
          "2 devices for PCI alias nic-0 requested; 4 free, 1 with product_id 1520"),
         # The second alias gets the devices that the first alias leaves.
-        ([pool(3)], (2, 2), "2 devices for PCI alias nic-1 requested; 1 free"),
+        ([build_pool(3)], (2, 2), "2 devices for PCI alias nic-1 requested; 1 free"),
         ([], (1,), "1 device for PCI alias nic-0 requested; 0 free"),
         (None, (1, 2), "3 PCI devices requested, the host reports none"),
     ],
 )  # fmt: skip
-def test_host_needs_every_device(pools, counts, reason):
-    assert rejection_reason(host(pools, ANY), spec(*counts)) == reason
+def test_host_needs_every_requested_device(pools, counts, reason):
+    assert find_filter_rejection(build_host(pools, ANY), build_device_request(*counts)) == reason
 
 
 def test_rejection_has_requested_and_free_devices():
-    rejection = PciPassthroughFilter().rejection(host([pool(1)], ANY), spec(2))
+    rejection = PciPassthroughFilter().rejection(
+        build_host([build_pool(1)], ANY), build_device_request(2)
+    )
     assert (rejection.asked, rejection.has) == (2, 1)
-    assert rejection_reason(host([pool(1)], ANY), spec(1, numa_policy="required")) is None
+    assert (
+        find_filter_rejection(
+            build_host([build_pool(1)], ANY), build_device_request(1, numa_policy="required")
+        )
+        is None
+    )
     assert not PciPassthroughFilter.RUN_ON_REBUILD
 
 
 def test_candidates_without_free_devices_are_removed():
     first, second, third = ({"mappings": {"r0-0": [uuid]}} for uuid in (A, B, A))
-    state = host([pool(1, rp_uuid=B), pool(1, rp_uuid="c")], first, second, third)
-    (passed,) = PciPassthroughFilter().verdicts([state], spec(1))
+    state = build_host([build_pool(1, rp_uuid=B), build_pool(1, rp_uuid="c")], first, second, third)
+    (passed,) = PciPassthroughFilter().verdicts([state], build_device_request(1))
     assert passed.candidates == [second]
     assert state.allocation_candidates == [first, second, third]
-    assert PciPassthroughFilter().host_passes(state, spec(1))
+    assert PciPassthroughFilter().host_passes(state, build_device_request(1))
     assert state.allocation_candidates == [second]
 
 
 def test_host_without_a_candidate_is_rejected():
     candidates = [{"mappings": {"r0-0": [uuid]}} for uuid in (A, B)]
-    state = host([pool(2, rp_uuid="c")], *candidates)
+    state = build_host([build_pool(2, rp_uuid="c")], *candidates)
     reason = (
         "none of 2 allocation candidates fits, the first: 1 device for PCI alias nic-0 requested; "
         "2 free, 0 of the allocation candidate's providers (1 of provider-a)"
     )
-    assert rejection_reason(state, spec(1)) == reason
+    assert find_filter_rejection(state, build_device_request(1)) == reason
     assert state.allocation_candidates == candidates
     state.allocation_candidates = []
-    assert rejection_reason(state, spec(1)) == "no allocation candidate of the host remains"
+    assert (
+        find_filter_rejection(state, build_device_request(1))
+        == "no allocation candidate of the host remains"
+    )
 
 
-def test_earlier_instances_of_the_request_count():
-    state = host([pool(2)], ANY)
+def test_earlier_instances_of_the_request_use_devices():
+    state = build_host([build_pool(2)], ANY)
     for _ in range(2):
-        assert rejection_reason(state, spec(1)) is None
-        state.consume_from_request(spec(1))
-    assert rejection_reason(state, spec(1)) == "1 device for PCI alias nic-0 requested; 0 free"
+        assert find_filter_rejection(state, build_device_request(1)) is None
+        state.consume_from_request(build_device_request(1))
+    assert (
+        find_filter_rejection(state, build_device_request(1))
+        == "1 device for PCI alias nic-0 requested; 0 free"
+    )
     assert PciPassthroughFilter().run_filter_for_index(1)

@@ -35,7 +35,7 @@ DISK_MB = "MB of disk requested"
 every = pytest.mark.parametrize("kind", [CoreFilter, DiskFilter, RamFilter])
 
 
-def host_with(kind, total, left, ratio, *metadata):
+def build_host_with_amounts(kind, total, left, ratio, *metadata):
     """Return a host. ``left`` is the used amount of CPUs, or the free amount of others."""
     name, _ = NAMES[kind]
     fields = {
@@ -46,7 +46,7 @@ def host_with(kind, total, left, ratio, *metadata):
     return build_host_state(aggregates=build_aggregates(*metadata), **fields, **{name: ratio})
 
 
-def request_for(kind, *amounts):
+def build_request_for_amounts(kind, *amounts):
     """Return a request for CPUs, for MB, or for GB of root and ephemeral disk and MB of swap."""
     names = {CPU: ["vcpus"], DISK: ["root_gb", "ephemeral_gb", "swap"], RAM: ["memory_mb"]}
     return build_spec(
@@ -54,9 +54,11 @@ def request_for(kind, *amounts):
     )
 
 
-def rejection(kind, host, *amounts, **options):
+def find_filter_rejection(kind, host, *amounts, **options):
     plugin = kind.with_settings(settings_with(**options))
-    return find_rejection(plugin, host, request_for(kind, *amounts) if amounts else None)
+    return find_rejection(
+        plugin, host, build_request_for_amounts(kind, *amounts) if amounts else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,8 +83,8 @@ def rejection(kind, host, *amounts, **options):
     ],
 )
 def test_host_passes_and_has_a_limit_if_enough_remains(kind, amounts, total, left, ratio, reason):
-    host = host_with(kind, total, left, ratio)
-    assert rejection(kind, host, *amounts) == reason
+    host = build_host_with_amounts(kind, total, left, ratio)
+    assert find_filter_rejection(kind, host, *amounts) == reason
     assert host.limits == ({} if reason else {NAMES[kind][1]: total * ratio})
 
 
@@ -100,8 +102,11 @@ def test_host_passes_and_has_a_limit_if_enough_remains(kind, amounts, total, lef
     ],
 )
 def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, ratio, largest):
-    plugin, host = kind.with_settings(settings_with()), host_with(kind, total, left, ratio)
-    changes = list(plugin.suggested_changes(host, request_for(kind, *amounts)))
+    plugin, host = (
+        kind.with_settings(settings_with()),
+        build_host_with_amounts(kind, total, left, ratio),
+    )
+    changes = list(plugin.suggested_changes(host, build_request_for_amounts(kind, *amounts)))
     assert [(change.action, change.values) for change in changes] == (
         [("ask", largest)] if largest else []
     )
@@ -110,8 +115,8 @@ def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, r
 
 def test_host_without_any_report_is_rejected():
     host = HostState("cn1", "cn1")
-    assert rejection(DiskFilter, host, 1) == f"1024 {DISK_MB}, the host has 0 in all"
-    assert rejection(RamFilter, host, 512) == "512 MB requested, the host has 0 in all"
+    assert find_filter_rejection(DiskFilter, host, 1) == f"1024 {DISK_MB}, the host has 0 in all"
+    assert find_filter_rejection(RamFilter, host, 512) == "512 MB requested, the host has 0 in all"
 
 
 @pytest.mark.parametrize(
@@ -122,16 +127,16 @@ def test_host_without_any_report_is_rejected():
         (RamFilter, 1024, 0, 513, "513 MB requested, 512 free of 1024 x 1.5"),
     ],
 )
-def test_host_without_a_ratio_has_that_of_the_options(kind, total, left, amount, reason):
-    host, name = host_with(kind, total, left, None), NAMES[kind][0]
-    assert rejection(kind, host, amount, **{f"DEFAULT__{name}": 2.0}) is None
-    assert rejection(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == reason
+def test_host_without_a_ratio_uses_the_configured_ratio(kind, total, left, amount, reason):
+    host, name = build_host_with_amounts(kind, total, left, None), NAMES[kind][0]
+    assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__{name}": 2.0}) is None
+    assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == reason
 
 
 def test_host_without_a_number_of_cpus_passes_and_is_logged(caplog):
-    host = host_with(CoreFilter, 0, 0, None)
+    host = build_host_with_amounts(CoreFilter, 0, 0, None)
     with caplog.at_level(logging.WARNING):
-        assert rejection(CoreFilter, host, 64) is None
+        assert find_filter_rejection(CoreFilter, host, 64) is None
     assert "host cn1 does not report how many CPUs it has" in caplog.text
     assert host.limits == {}
 
@@ -150,11 +155,11 @@ def test_filter_runs_for_each_instance_but_not_on_rebuild(kind):
         (RamFilter, 1024, 1024, 600, "600 MB requested, 424 free of 1024 x 1"),
     ],
 )
-def test_instances_of_one_request_count_against_each_other(kind, total, left, amount, reason):
-    host = host_with(kind, total, left, 1.0)
-    assert rejection(kind, host, amount) is None
-    host.consume_from_request(request_for(kind, amount))
-    assert rejection(kind, host, amount) == reason
+def test_instances_of_one_request_use_the_amounts_of_a_host(kind, total, left, amount, reason):
+    host = build_host_with_amounts(kind, total, left, 1.0)
+    assert find_filter_rejection(kind, host, amount) is None
+    host.consume_from_request(build_request_for_amounts(kind, amount))
+    assert find_filter_rejection(kind, host, amount) == reason
 
 
 #: Total and used or free amounts of a host that is full under its own ratio.
@@ -200,14 +205,17 @@ NO_RAM = "512 MB requested, 0 free of 1024 x 1"
         ),
     ],
 )
-def test_smallest_ratio_of_the_aggregates_counts(kind, metadata, limit, reason):
-    host = host_with(kind, *FULL[kind], *metadata)
-    assert rejection(kind, host) == reason
+def test_smallest_ratio_of_the_aggregates_is_used(kind, metadata, limit, reason):
+    host = build_host_with_amounts(kind, *FULL[kind], *metadata)
+    assert find_filter_rejection(kind, host) == reason
     assert host.limits == ({} if limit is None else {NAMES[kind][1]: limit})
 
 
-def test_host_without_a_ratio_of_aggregates_has_that_of_the_options():
-    host = host_with(AggregateCoreFilter, 8, 16, None)
-    assert rejection(AggregateCoreFilter, host) is None
+def test_host_without_a_ratio_of_aggregates_uses_the_configured_ratio():
+    host = build_host_with_amounts(AggregateCoreFilter, 8, 16, None)
+    assert find_filter_rejection(AggregateCoreFilter, host) is None
     reason = "1 VCPU requested, -8 free of 8 x 1"
-    assert rejection(AggregateCoreFilter, host, DEFAULT__cpu_allocation_ratio=1.0) == reason
+    assert (
+        find_filter_rejection(AggregateCoreFilter, host, DEFAULT__cpu_allocation_ratio=1.0)
+        == reason
+    )

@@ -7,7 +7,7 @@ from placement_sched.scheduler.filters.retry_filter import RetryFilter
 from tests.support.states import build_host_state, build_spec, find_rejection
 
 
-def rejection(retry):
+def find_filter_rejection(retry):
     plugin = RetryFilter()
     host, spec = build_host_state("cn1", "node1"), build_spec(retry=retry)
     return find_rejection(plugin, host, spec)
@@ -25,7 +25,7 @@ def rejection(retry):
 )
 def test_host_of_an_earlier_attempt_is_rejected(hosts, number):
     reason = number and f"already tried ({number} hosts so far)"
-    assert rejection({"num_attempts": 2, "hosts": hosts}) == reason
-    assert rejection(None) is None
-    assert rejection({"num_attempts": 1}) is None
+    assert find_filter_rejection({"num_attempts": 2, "hosts": hosts}) == reason
+    assert find_filter_rejection(None) is None
+    assert find_filter_rejection({"num_attempts": 1}) is None
     assert RetryFilter().run_filter_for_index(1)

@@ -8,7 +8,7 @@ from placement_sched.scheduler.filters.simple_cidr_affinity_filter import Simple
 from tests.support.states import build_host_state, build_spec, find_rejection
 
 
-def rejection(host_ip, **hints):
+def find_filter_rejection(host_ip, **hints):
     plugin, request = SimpleCIDRAffinityFilter(), build_spec(scheduler_hints=hints)
     plugin.check(request)
     return find_rejection(plugin, build_host_state(host_ip=host_ip), request)
@@ -35,7 +35,7 @@ def test_host_outside_the_subnet_is_rejected(host_ip, near, cidr, subnet):
     hints = {key: value for key, value in hints.items() if value is not None}
     host_text = f"{host_ip} found" if host_ip else "the host reports none"
     reason = subnet and f"an address in {subnet} requested, {host_text}"
-    assert rejection(host_ip, **hints) == reason
+    assert find_filter_rejection(host_ip, **hints) == reason
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_host_outside_the_subnet_is_rejected(host_ip, near, cidr, subnet):
 )
 def test_error_for_an_invalid_hint_has_its_place(hints, expected):
     with pytest.raises(Invalid, match=expected):
-        rejection("10.0.0.1", **hints)
+        find_filter_rejection("10.0.0.1", **hints)

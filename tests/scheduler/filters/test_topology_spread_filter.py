@@ -19,49 +19,49 @@ CROWDED = (
 )
 
 
-def request(*, is_hard=True, own=None, **members):
+def build_spread_request(*, is_hard=True, own=None, **members):
     asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
     spread = Spread(asked, DOMAINS, frozenset({"r1", "r2"}), own=own or {})
     spec = build_spec(instance_group=GROUP, instance_uuids=[instance(1)])
     return replace(spec, spread=spread.with_members(members))
 
 
-def reason(spec, host):
+def find_filter_rejection(spec, host):
     return find_rejection(TopologySpreadFilter(), build_host_state(host), spec)
 
 
 def test_reason_names_the_domain_and_the_numbers():
-    spec = request(cn1=3, cn3=1)
-    assert reason(spec, "cn1") == CROWDED
-    assert (reason(spec, "cn2"), reason(spec, "cn3")) == (None, None)
-    assert "no aggregate of the host has metadata 'rack'" in reason(spec, "cn4")
+    spec = build_spread_request(cn1=3, cn3=1)
+    assert find_filter_rejection(spec, "cn1") == CROWDED
+    assert (find_filter_rejection(spec, "cn2"), find_filter_rejection(spec, "cn3")) == (None, None)
+    assert "no aggregate of the host has metadata 'rack'" in find_filter_rejection(spec, "cn4")
 
 
 def test_hosts_of_a_domain_share_the_rejection():
-    check = TopologySpreadFilter().prepare(request(cn2=5))
+    check = TopologySpreadFilter().prepare(build_spread_request(cn2=5))
     assert check(build_host_state("cn2")) is check(build_host_state("cn3")) is not None
 
 
-@pytest.mark.parametrize("spec", [build_spec(), request(is_hard=False, cn1=3)])
+@pytest.mark.parametrize("spec", [build_spec(), build_spread_request(is_hard=False, cn1=3)])
 def test_every_host_passes_without_a_hard_spread(spec):
     assert TopologySpreadFilter().prepare(spec) is None
-    assert reason(spec, "cn1") is None
+    assert find_filter_rejection(spec, "cn1") is None
     assert not TopologySpreadFilter().compares_hosts(spec)
 
 
-def test_instance_may_stay_on_its_host():
-    spec = request(cn1=3, own={instance(1): "cn1"})
-    assert reason(spec, "cn1") is None
-    assert reason(spec.for_instance(instance(2)), "cn1") is not None
+def test_moving_instance_may_stay_on_its_host():
+    spec = build_spread_request(cn1=3, own={instance(1): "cn1"})
+    assert find_filter_rejection(spec, "cn1") is None
+    assert find_filter_rejection(spec.for_instance(instance(2)), "cn1") is not None
 
 
 def test_suggested_changes_let_the_host_pass():
-    spec, host = request(cn1=3, cn3=1), build_host_state("cn1")
+    spec, host = build_spread_request(cn1=3, cn3=1), build_host_state("cn1")
     changes = list(TopologySpreadFilter().suggested_changes(host, spec))
     assert [(change.action, change.words, change.values) for change in changes] == [
         ("raise_skew", "raise max_skew to 3", {"max_skew": 3}),
         ("leave_group", "request an instance outside the server group", {}),
     ]
-    assert [reason(change.spec, "cn1") for change in changes] == [None, None]
+    assert [find_filter_rejection(change.spec, "cn1") for change in changes] == [None, None]
     (only,) = TopologySpreadFilter().suggested_changes(build_host_state("cn4"), spec)
     assert only.action == "leave_group"

@@ -19,44 +19,53 @@ LEVELS = ("trusted", "untrusted", "unknown")
 
 
 @pytest.fixture(scope="module")
-def running_service(tmp_path_factory):
+def running_attestation_service(tmp_path_factory):
     with run_attestation_service(tmp_path_factory.mktemp("attestation")) as fake:
         yield fake
 
 
 @pytest.fixture
-def service(running_service):
+def attestation_service(running_attestation_service):
     """A service with three hosts. The time of the third host is invalid."""
-    running_service.hosts = {
+    running_attestation_service.hosts = {
         "good": ("trusted", TIME),
         "bad": ("untrusted", TIME),
         "odd": ("trusted", "soon"),
     }
-    running_service.failure, running_service.seen, running_service.blobs = None, [], []
-    return running_service
+    (
+        running_attestation_service.failure,
+        running_attestation_service.seen,
+        running_attestation_service.blobs,
+    ) = None, [], []
+    return running_attestation_service
 
 
-def options(service, **changes):
+def build_trust_options(attestation_service, **changes):
     values = {
         "attestation_server": "127.0.0.1",
-        "attestation_port": service.port,
-        "attestation_server_ca_file": service.ca_file,
+        "attestation_port": attestation_service.port,
+        "attestation_server_ca_file": attestation_service.ca_file,
         **changes,
     }
     return {f"trusted_computing__{name}": value for name, value in values.items()}
 
 
-def make_filter(service, clock=lambda: NOW, **changes):
-    return TrustedFilter.with_settings(settings_with(**options(service, **changes)), clock)
+def make_filter(attestation_service, clock=lambda: NOW, **changes):
+    return TrustedFilter.with_settings(
+        settings_with(**build_trust_options(attestation_service, **changes)), clock
+    )
 
 
-def spec_with_level(level):
+def build_request_with_trust_level(level):
     return build_spec({"trust:trusted_host": level} if level is not None else {})
 
 
 def find_passing_hosts(plugin, level, *names):
     hosts = [build_host_state("any", name) for name in names]
-    return [host.nodename for host in run_filters([plugin], hosts, spec_with_level(level)).hosts]
+    return [
+        host.nodename
+        for host in run_filters([plugin], hosts, build_request_with_trust_level(level)).hosts
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,11 +79,11 @@ def find_passing_hosts(plugin, level, *names):
         ("", ["good", "bad", "odd", "new"]),
     ],
 )
-def test_hosts_with_the_requested_level_pass(service, expected, passes):
-    plugin = make_filter(service)
+def test_hosts_with_the_requested_level_pass(attestation_service, expected, passes):
+    plugin = make_filter(attestation_service)
     assert find_passing_hosts(plugin, expected, "good", "bad", "odd", "new") == passes
     polled = [{"count": 4, "hosts": ["good", "bad", "odd", "new"]}]
-    assert service.seen == (polled if expected else [])
+    assert attestation_service.seen == (polled if expected else [])
 
 
 @pytest.mark.parametrize(
@@ -89,43 +98,49 @@ def test_hosts_with_the_requested_level_pass(service, expected, passes):
         ),
     ],
 )
-def test_rejection_has_both_levels(service, expected, node, reason):
-    plugin = make_filter(service)
+def test_rejection_has_both_levels(attestation_service, expected, node, reason):
+    plugin = make_filter(attestation_service)
     host = build_host_state("any", node)
-    assert plugin.rejection(host, spec_with_level(expected)).reason == reason
-    assert not plugin.host_passes(host, spec_with_level(expected))
+    assert plugin.rejection(host, build_request_with_trust_level(expected)).reason == reason
+    assert not plugin.host_passes(host, build_request_with_trust_level(expected))
 
 
-def test_levels_are_cached_for_the_configured_time(service):
+def test_levels_are_cached_for_the_configured_time(attestation_service):
     now = [NOW]
-    plugin = make_filter(service, lambda: now[0], attestation_auth_timeout=30)
+    plugin = make_filter(attestation_service, lambda: now[0], attestation_auth_timeout=30)
     assert find_passing_hosts(plugin, "trusted", "good") == ["good"]
-    service.hosts = {"good": ("untrusted", f"{NOW + timedelta(seconds=31):%Y-%m-%dT%H:%M:%SZ}")}
+    attestation_service.hosts = {
+        "good": ("untrusted", f"{NOW + timedelta(seconds=31):%Y-%m-%dT%H:%M:%SZ}")
+    }
     for seconds, passes in ((30, ["good"]), (31, []), (61, [])):
         now[0] = NOW + timedelta(seconds=seconds)
         assert find_passing_hosts(plugin, "trusted", "good") == passes, seconds
-    assert len(service.seen) == 2
+    assert len(attestation_service.seen) == 2
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_host_is_unknown_if_the_service_fails(service, level):
-    service.failure = ("500 Internal Server Error", b"oops")
-    plugin = make_filter(service)
+def test_trust_level_of_every_host_is_unknown_if_the_service_fails(attestation_service, level):
+    attestation_service.failure = ("500 Internal Server Error", b"oops")
+    plugin = make_filter(attestation_service)
     names = [f"cn{number}" for number in range(20)]
     assert find_passing_hosts(plugin, level, *names) == (names if level == "unknown" else [])
-    assert len(service.seen) == 1
+    assert len(attestation_service.seen) == 1
     if level != "unknown":
-        assert plugin.rejection(build_host_state("any", "cn0"), spec_with_level(level)).reason == (
-            f"{level} requested, the host is unknown: {service.url} answered 500 Internal Server "
-            "Error to POST /PollHosts"
+        assert plugin.rejection(
+            build_host_state("any", "cn0"), build_request_with_trust_level(level)
+        ).reason == (
+            f"{level} requested, the host is unknown: {attestation_service.url} answered "
+            "500 Internal Server Error to POST /PollHosts"
         )
 
 
-def test_every_host_is_unknown_without_a_server():
+def test_trust_level_of_every_host_is_unknown_without_a_server():
     plugin = TrustedFilter.with_settings(settings_with())
     assert find_passing_hosts(plugin, "trusted", "good") == []
     assert find_passing_hosts(plugin, "unknown", "good") == ["good"]
-    assert plugin.rejection(build_host_state("any", "good"), spec_with_level("trusted")).reason == (
+    assert plugin.rejection(
+        build_host_state("any", "good"), build_request_with_trust_level("trusted")
+    ).reason == (
         "trusted requested, the host is unknown: [trusted_computing] attestation_server is not set"
     )
     assert [plugin.run_filter_for_index(index) for index in (0, 1)] == [True, False]
@@ -142,28 +157,34 @@ def test_every_host_is_unknown_without_a_server():
     ],
     ids=str,
 )
-def test_options_of_the_address_and_the_certificate(service, changes, passes):
-    values = {key: value for key, value in options(service, **changes).items() if value is not None}
+def test_options_of_the_address_and_the_certificate(attestation_service, changes, passes):
+    values = {
+        key: value
+        for key, value in build_trust_options(attestation_service, **changes).items()
+        if value is not None
+    }
     plugin = TrustedFilter.with_settings(settings_with(**values), lambda: NOW)
     assert find_passing_hosts(plugin, "trusted", "good") == passes
 
 
-def test_configured_blob_is_sent(service):
-    find_passing_hosts(make_filter(service, attestation_auth_blob="let-me-in"), "trusted", "good")
-    assert service.blobs == ["let-me-in"]
+def test_configured_auth_blob_is_sent_to_the_attestation_service(attestation_service):
+    find_passing_hosts(
+        make_filter(attestation_service, attestation_auth_blob="let-me-in"), "trusted", "good"
+    )
+    assert attestation_service.blobs == ["let-me-in"]
 
 
 @pytest.mark.parametrize("option", ["attestation_server", "attestation_insecure_ssl"])
-def test_overrides_of_the_attestation_service_are_rejected(service, option):
+def test_overrides_of_the_attestation_service_are_rejected(attestation_service, option):
     with pytest.raises(Invalid, match="not read per request"):
         with_overrides(settings_with(), {f"trusted_computing.{option}": "true"})
 
 
 @pytest.fixture
-def cloud(service, sqlite_url, make_app):
+def cloud(attestation_service, sqlite_url, make_app):
     settings = make_settings(
         sqlite_url,
-        **options(service),
+        **build_trust_options(attestation_service),
         filter_scheduler__enabled_filters=["ComputeFilter", "TrustedFilter"],
     )
     app = make_app(settings, clock=lambda: NOW)
@@ -171,7 +192,9 @@ def cloud(service, sqlite_url, make_app):
     return app
 
 
-def test_run_sends_one_request_and_reports_the_reasons(service, cloud):
+def test_scheduling_sends_one_attestation_request_and_reports_the_reasons(
+    attestation_service, cloud
+):
     request = flavor(extra_specs={"trust:trusted_host": "trusted"})
     body = {"request_spec": spec(instance(1), instance(2), flavor=request)}
     explained = cloud.post_json("/scheduler/v1/explain", body).json
@@ -185,4 +208,6 @@ def test_run_sends_one_request_and_reports_the_reasons(service, cloud):
     }
     answer = cloud.post_json("/scheduler/v1/select_destinations", body).json
     assert selected_hosts(answer) == ["good", "good"]
-    assert [sorted(entry["hosts"]) for entry in service.seen] == [["bad", "good", "new"]]
+    assert [sorted(entry["hosts"]) for entry in attestation_service.seen] == [
+        ["bad", "good", "new"]
+    ]

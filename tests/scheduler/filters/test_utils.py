@@ -24,7 +24,7 @@ HOST = build_host_state(
 )
 
 
-def test_metadata_of_the_aggregates_of_a_host():
+def test_metadata_of_all_aggregates_of_a_host_are_collected():
     assert aggregate_values_from_key(HOST, "a") == {"1, 2", "3"}
     assert aggregate_values_from_key(HOST, "z") == set()
     # These are split at commas.
@@ -56,7 +56,7 @@ def test_equal_aggregates_are_read_once_for_all_hosts():
         ({"1.5", "2"}, {"cast_to": float}, 1.5),
     ],
 )
-def test_smallest_number_counts_by_default(values, options, number):
+def test_smallest_number_of_aggregates_is_used_by_default(values, options, number):
     assert validate_num_values(values, default="7", **options) == number
     with pytest.raises(ValueError, match="x"):
         validate_num_values({*values, "x"}, default="7", **options)
@@ -80,7 +80,7 @@ REPORTING = build_host_state(
         ("nothing", None),
     ],
 )
-def test_path_of_attributes_stats_mappings_and_json(path, result):
+def test_path_leads_through_attributes_stats_mappings_and_json(path, result):
     assert value_at(REPORTING, path.split(":")) == result
 
 

@@ -32,12 +32,12 @@ class DatabaseFilter(BaseHostFilter):
             and db.aggregate_host_get_by_metadata_key(None, "rack") == {"cn1": {"r1"}}
             and [item.uuid for item in instances] == [instance(1)]
             and db.instance_get_by_uuid(None, instance(1)).host == "cn1"
-            and [names_of_aggregates(**terms) for terms, _ in LOOKUPS]
+            and [list_aggregate_names(**terms) for terms, _ in LOOKUPS]
             == [names for _, names in LOOKUPS]
         )
 
 
-def names_of_aggregates(**terms):
+def list_aggregate_names(**terms):
     return [each.name for each in objects.AggregateList.get_by_metadata(None, **terms)]
 
 

@@ -29,7 +29,7 @@ def test_the_guide_names_every_module(name):
     assert listed or package in {"nova.objects", "oslo.config", "oslo.serialization", "oslo.utils"}
 
 
-def test_classes_are_those_of_this_package(shim):
+def test_shim_classes_are_those_of_this_package(shim):
     assert import_module("nova.scheduler.filters").BaseHostFilter is filters.BaseHostFilter
     assert import_module("nova.scheduler.weights").BaseHostWeigher is weights.BaseHostWeigher
     own = import_module("placement_sched.scheduler.filters.disk_filter").DiskFilter

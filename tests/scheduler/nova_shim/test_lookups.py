@@ -150,7 +150,9 @@ def test_objects_are_made_only_for_the_hosts_of_the_request(make_app, sqlite_url
     assert [len(ids) for ids in batches] == [len(hosts)] == [5]
 
 
-def test_many_hosts_outside_of_the_request_are_read_at_once(make_app, sqlite_url):
+def test_hosts_outside_of_the_request_are_read_in_a_constant_number_of_statements(
+    make_app, sqlite_url
+):
     counts = set()
     for hosts in (30, 60):
         app = make_lookup_app(make_app, sqlite_url, hosts, "OtherHostFilter")
@@ -186,7 +188,7 @@ def test_exceptions_have_base_classes_by_their_names():
     assert not hasattr(exception, "acme")
 
 
-def test_text_of_an_exception_has_its_values():
+def test_message_of_an_exception_contains_its_values():
     assert str(exception.NoValidHost(reason="full")) == "NoValidHost: reason=full"
     assert str(exception.NoValidHost("none left", reason="full")) == "none left"
 

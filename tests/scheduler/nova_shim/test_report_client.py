@@ -16,7 +16,7 @@ def client(make_app, sqlite_url):
     return SchedulerReportClient()
 
 
-def test_get_answers_as_the_placement_api(client):
+def test_get_returns_the_response_of_the_placement_api(client):
     response = client.get("/resource_providers?name=cn1", version="1.14")
     assert response
     assert response.status_code == 200

@@ -14,6 +14,6 @@ def test_task_state_is_its_name_in_lower_case():
     )
 
 
-def test_other_names_are_not_provided():
+def test_unknown_task_states_are_not_provided():
     with pytest.raises(AttributeError, match=r"task_states\.spawning is not provided here"):
         _ = task_states.spawning

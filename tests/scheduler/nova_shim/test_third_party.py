@@ -101,7 +101,7 @@ def explain(app, overrides=None, **changes):
     return app.post_json("/scheduler/v1/explain", body).json
 
 
-def explain_with(app, option, value, **changes):
+def explain_hosts_with_option(app, option, value, **changes):
     """Return the hosts of an explanation with an option of the filter scheduler."""
     overrides = {f"filter_scheduler.{option}": [value]}
     return explain(app, overrides=overrides, **changes)["hosts"]
@@ -112,7 +112,7 @@ def test_filters_pass_the_hosts_that_they_pass_in_nova(build_cloud):
     app = build_cloud(available_filters=paths, enabled_filters=[])
     for path, changes, expected in FILTERS:
         name = "TraitFilter" if path.startswith("trait_filter") else path.rpartition(".")[2]
-        hosts = explain_with(app, "enabled_filters", name, **changes)
+        hosts = explain_hosts_with_option(app, "enabled_filters", name, **changes)
         assert sorted(host["host"] for host in hosts) == expected.split(), (path, changes)
 
 
@@ -120,11 +120,11 @@ def test_weighers_give_the_weights_that_they_give_in_nova(build_cloud):
     app = build_cloud(enabled_filters=[], weight_classes=[path for path, _ in WEIGHERS])
     for path, expected in WEIGHERS:
         name = path.rpartition(".")[2]
-        hosts = explain_with(app, "weight_classes", path)
+        hosts = explain_hosts_with_option(app, "weight_classes", path)
         assert {host["host"]: host["weights"][name]["raw"] for host in hosts} == expected, path
 
 
-def test_older_instances_lower_the_weight(build_cloud):
+def test_weigher_lowers_the_weight_of_hosts_with_older_instances(build_cloud):
     app = build_cloud(enabled_filters=[], weight_classes=["weighers.AgeWeigher"])
     weights = {host["host"]: host["weights"]["AgeWeigher"]["raw"] for host in explain(app)["hosts"]}
     assert weights["cn1"] < -1 < weights["cn2"] == weights["cn3"] == 0
@@ -162,7 +162,7 @@ def test_a_filter_reads_the_roles_of_the_caller(build_cloud):
     assert sorted(host["host"] for host in hosts) == list(HOSTS)
 
 
-def test_every_plugin_is_tested():
+def test_every_third_party_plugin_has_a_test():
     texts = [path.read_text() for path in THIRD_PARTY.glob("*.py")]
     classes = {name for text in texts for name in re.findall(r"^ *class (\w+)", text, re.MULTILINE)}
     tested = Path(__file__).read_text()

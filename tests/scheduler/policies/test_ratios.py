@@ -45,7 +45,7 @@ def policies(tmp_path):
         ("default", {}),
     ],
 )
-def test_ratios_are_those_of_the_section(policies, name, ratios):
+def test_ratios_of_a_policy_are_those_of_its_section(policies, name, ratios):
     assert ratios_of(policies.get(name)) == ratios
 
 
@@ -65,11 +65,13 @@ def test_ratios_of_a_host_are_those_of_the_first_valid_policy(policies, names, c
 
 
 @pytest.fixture
-def api(database_url, tmp_path, make_app):
+def cloud_with_ratio_policies(database_url, tmp_path, make_app):
     """A cloud of three hosts: two under different policies, and a host without a policy."""
-    api = AggregateApi(make_app(settings_with_policies(database_url, tmp_path, WITH_CORE_FILTER)))
+    cloud_with_ratio_policies = AggregateApi(
+        make_app(settings_with_policies(database_url, tmp_path, WITH_CORE_FILTER))
+    )
     reports = [report(name, vcpus=8, vcpus_used=6) for name in ("high", "low", "plain")]
-    api.app.post_json("/scheduler/v1/compute_nodes", reports)
+    cloud_with_ratio_policies.app.post_json("/scheduler/v1/compute_nodes", reports)
     for host, policy in (("high", HIGH), ("low", LOW)):
         number = api.create_and_get_id(f"{host} hosts")
         api.add_host(number, host)
@@ -77,40 +79,45 @@ def api(database_url, tmp_path, make_app):
     return api
 
 
-def explain(api, **changes):
-    return api.app.post_json("/scheduler/v1/explain", {"request_spec": spec(**changes)}).json
+def explain(cloud_with_ratio_policies, **changes):
+    return cloud_with_ratio_policies.app.post_json(
+        "/scheduler/v1/explain", {"request_spec": spec(**changes)}
+    ).json
 
 
-def inventories_of(api, host):
+def read_inventories(cloud_with_ratio_policies, host):
     path = f"/placement/resource_providers/{uuid_of(host)}/inventories"
-    return api.app.get(path).json["inventories"]
+    return cloud_with_ratio_policies.app.get(path).json["inventories"]
 
 
-def rejections(answer, name):
+def list_rejections(answer, name):
     (result,) = [stage for stage in answer["funnel"]["filters"] if stage["name"] == name]
     return {rejection["host"]: rejection["reason"] for rejection in result["rejected"]}
 
 
 @pytest.mark.all_databases
-def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(api):
-    answer = explain(api, flavor=flavor(vcpus=4))
+def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(cloud_with_ratio_policies):
+    answer = explain(cloud_with_ratio_policies, flavor=flavor(vcpus=4))
     reasons = {"low": "4 VCPU requested, 2 free of 8 x 1"}
-    assert rejections(answer, "CoreFilter") == reasons
+    assert list_rejections(answer, "CoreFilter") == reasons
     assert {host["host"] for host in answer["hosts"]} == {"high", "plain"}
     ((selection,),) = answer["selections"]
     assert selection["service_host"] == "high"
     assert selection["limits"] == {"vcpu": 64.0, "memory_mb": 2.0 * 65536, "disk_gb": 3.0 * 1000}
-    assert inventories_of(api, "high")["VCPU"]["allocation_ratio"] == 8.0
-    raw = {host["host"]: host["weights"]["CPUWeigher"]["raw"] for host in explain(api)["hosts"]}
+    assert read_inventories(cloud_with_ratio_policies, "high")["VCPU"]["allocation_ratio"] == 8.0
+    raw = {
+        host["host"]: host["weights"]["CPUWeigher"]["raw"]
+        for host in explain(cloud_with_ratio_policies)["hosts"]
+    }
     assert raw == {"high": 8 * 8.0 - 6, "low": 8 * 1.0 - 6, "plain": 8 * 4.0 - 6}
     # The policy of the request does not matter.
     body = {"request_spec": spec(flavor=flavor(vcpus=4)), "policy": LOW}
-    answer = api.app.post_json("/scheduler/v1/explain", body).json
-    assert rejections(answer, "CoreFilter") == reasons
+    answer = cloud_with_ratio_policies.app.post_json("/scheduler/v1/explain", body).json
+    assert list_rejections(answer, "CoreFilter") == reasons
 
 
-def test_compute_node_has_the_reported_ratio(api):
-    node = api.app.get(f"/scheduler/v1/compute_nodes/{uuid_of('high')}").json
+def test_compute_node_has_the_reported_ratio(cloud_with_ratio_policies):
+    node = cloud_with_ratio_policies.app.get(f"/scheduler/v1/compute_nodes/{uuid_of('high')}").json
     assert node["cpu_allocation_ratio"] == 4.0
-    api.app.put_json(f"/scheduler/v1/compute_nodes/{uuid_of('high')}", node)
-    assert inventories_of(api, "high")["VCPU"]["allocation_ratio"] == 8.0
+    cloud_with_ratio_policies.app.put_json(f"/scheduler/v1/compute_nodes/{uuid_of('high')}", node)
+    assert read_inventories(cloud_with_ratio_policies, "high")["VCPU"]["allocation_ratio"] == 8.0

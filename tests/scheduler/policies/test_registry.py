@@ -57,7 +57,7 @@ def test_option_may_have_each_of_its_names(read_policies, line, group, option, v
     assert getattr(getattr(policy.settings, group), option) == expected
 
 
-def test_other_options_are_those_of_the_configuration(read_policies):
+def test_options_outside_the_section_are_those_of_the_configuration(read_policies):
     more = "[filter_scheduler]\ncpu_weight_multiplier = 5.0"
     lines = "ram_weight_multiplier = -1\nhost_subset_size = 2\nscheduler_host_subset_size = 4"
     policies = read_policies(lines, more)
@@ -116,7 +116,7 @@ def test_policy_without_a_section_is_an_error(tmp_path):
         policies.check()
 
 
-def test_every_section_may_be_a_policy_without_a_list(tmp_path):
+def test_every_section_may_be_a_policy_without_a_list_of_policies(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text("[dense]\nram_weight_multiplier = -1\n[libvirt]\nvirt_type = kvm\n")
     policies = policies_for(read_settings([str(file)], make_full_conf()))
@@ -128,7 +128,7 @@ def test_every_section_may_be_a_policy_without_a_list(tmp_path):
         policies.get("sparse")
 
 
-def test_repeated_option_has_all_its_lines(read_policies):
+def test_option_on_several_lines_has_the_values_of_all_lines(read_policies):
     lines = [
         "available_filters = nova.scheduler.filters.ram_filter.RamFilter",
         "enabled_filters = RamFilter, CoreFilter",

@@ -76,7 +76,7 @@ def services(tmp_path, sqlite_url, make_app):
     }
 
 
-def with_aggregate(request_spec, uuid):
+def require_aggregate(request_spec, uuid):
     return {**request_spec, "requested_destination": {"aggregates": [uuid]}}
 
 
@@ -90,7 +90,7 @@ def random_request(name, uuid, random):
             root_gb=random.choice([10, 100, 300]),
         ),
     )
-    return with_aggregate(request, uuid) if name == "default" else request
+    return require_aggregate(request, uuid) if name == "default" else request
 
 
 def read_decision(client, request_spec):
@@ -119,7 +119,7 @@ def test_decisions_equal_those_of_a_service_with_one_policy(services):
         for name in random.choices(list(POLICIES), k=REQUESTS)
     ]
     expected = [
-        read_decision(alone[name][0], with_aggregate(request_spec, alone[name][1]))
+        read_decision(alone[name][0], require_aggregate(request_spec, alone[name][1]))
         for name, request_spec in requests
     ]
     assert {entry[0] for entry in expected} == {"selected", "no_valid_host"}
@@ -145,5 +145,5 @@ def test_policy_needs_no_statement(services):
     every, alone = services
     for name, (client, uuid) in alone.items():
         request = random_request(name, uuid, Random(1))
-        expected = count_statements(client, with_aggregate(request, uuid))
+        expected = count_statements(client, require_aggregate(request, uuid))
         assert count_statements(every, request) == expected, name

@@ -21,7 +21,7 @@ WINDOWS = {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
 XYZ = {"trait:CUSTOM_XYZ": "required"}
 
 
-def forbidden_numbers(metadata, extra_specs=None, properties=None, **fields):
+def find_forbidden_aggregates(metadata, extra_specs=None, properties=None, **fields):
     """Return the numbers of the aggregates that the request may not use."""
     request = build_spec(extra_specs, properties, **fields)
     outcome = ForbiddenAggregates().apply(request, FakeCloud.with_metadata(*metadata))
@@ -75,19 +75,19 @@ BOTH = WINDOWS | XYZ
 def test_aggregate_is_forbidden_unless_the_request_requires_all_its_traits(
     metadata, extra_specs, properties, expected
 ):
-    assert forbidden_numbers(metadata, extra_specs, properties) == expected
+    assert find_forbidden_aggregates(metadata, extra_specs, properties) == expected
 
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", "required ", "preferred", "", "true"])
 def test_metadata_reserve_an_aggregate_only_with_the_value_required(value):
-    assert forbidden_numbers([{"trait:CUSTOM_XYZ": value}]) == []
-    assert forbidden_numbers([XYZ], {"trait:CUSTOM_XYZ": value}) == [1]
-    assert forbidden_numbers([XYZ], properties={"trait:CUSTOM_XYZ": value}) == [1]
+    assert find_forbidden_aggregates([{"trait:CUSTOM_XYZ": value}]) == []
+    assert find_forbidden_aggregates([XYZ], {"trait:CUSTOM_XYZ": value}) == [1]
+    assert find_forbidden_aggregates([XYZ], properties={"trait:CUSTOM_XYZ": value}) == [1]
 
 
 @pytest.mark.parametrize("key", ["traits:CUSTOM_XYZ", "CUSTOM_XYZ", "Trait:CUSTOM_XYZ"])
 def test_metadata_without_the_prefix_forbid_nothing(key):
-    assert forbidden_numbers([{key: "required"}]) == []
+    assert find_forbidden_aggregates([{key: "required"}]) == []
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ def test_metadata_without_the_prefix_forbid_nothing(key):
     ["custom_xyz", "CUSTOM_xyz", "CUSTOM_XYZ ", " CUSTOM_XYZ", "CUSTOM_XY", "CUSTOM_XYZ2", ""],
 )
 def test_trait_names_are_compared_exactly(name):
-    assert forbidden_numbers([{f"trait:{name}": "required"}], XYZ, XYZ) == [1]
+    assert find_forbidden_aggregates([{f"trait:{name}": "required"}], XYZ, XYZ) == [1]
 
 
 @pytest.mark.parametrize(
     "key", ["trait1:CUSTOM_XYZ", "trait_DISK:CUSTOM_XYZ", "trait-a_9:CUSTOM_XYZ"]
 )
 def test_trait_of_a_suffixed_group_allows_the_aggregate(key):
-    assert forbidden_numbers([XYZ], {key: "required"}) == []
-    assert forbidden_numbers([XYZ], properties={key: "required"}) == []
+    assert find_forbidden_aggregates([XYZ], {key: "required"}) == []
+    assert find_forbidden_aggregates([XYZ], properties={key: "required"}) == []
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,19 @@ def test_trait_of_a_suffixed_group_allows_the_aggregate(key):
 )
 def test_required_traits_of_ports_allow_the_aggregate(traits, expected):
     port = {"requester_id": "port", "resources": {"CUSTOM_BW": 1}, **traits}
-    assert forbidden_numbers([XYZ, BOTH], requested_resources=[port]) == expected
+    assert find_forbidden_aggregates([XYZ, BOTH], requested_resources=[port]) == expected
 
 
-def test_traits_of_the_root_from_callers_allow_nothing_as_in_nova():
-    assert forbidden_numbers([XYZ], request_level_params={"root_required": ["CUSTOM_XYZ"]}) == [1]
+def test_root_traits_from_callers_allow_no_reserved_aggregate_as_in_nova():
+    assert find_forbidden_aggregates(
+        [XYZ], request_level_params={"root_required": ["CUSTOM_XYZ"]}
+    ) == [1]
 
 
-def test_aggregates_forbidden_before_stay_forbidden():
+def test_aggregates_that_the_request_forbids_stay_forbidden():
     fields = {"requested_destination": {"forbidden_aggregates": [str(UUID(int=9))]}}
-    assert forbidden_numbers([WINDOWS], **fields) == [9, 1]
-    assert forbidden_numbers([WINDOWS], properties=WINDOWS, **fields) == [9]
+    assert find_forbidden_aggregates([WINDOWS], **fields) == [9, 1]
+    assert find_forbidden_aggregates([WINDOWS], properties=WINDOWS, **fields) == [9]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_forbidden_aggregates_equal_those_of_a_naive_model(metadata, extra_specs
         aggregate_traits = {key.removeprefix("trait:") for key in entry if entry[key] == "required"}
         if not aggregate_traits <= required_traits:
             expected.append(number)
-    assert forbidden_numbers(metadata, extra_specs, properties) == expected
+    assert find_forbidden_aggregates(metadata, extra_specs, properties) == expected
 
 
 SWITCH = "scheduler__enable_isolated_aggregate_filtering"

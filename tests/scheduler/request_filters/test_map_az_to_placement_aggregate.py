@@ -32,7 +32,7 @@ def apply_filter(zone, **fields):
     )
 
 
-def uuids(*numbers):
+def build_aggregate_uuids(*numbers):
     return [str(UUID(int=number)) for number in numbers]
 
 
@@ -53,8 +53,8 @@ def uuids(*numbers):
 )
 def test_request_requires_the_aggregates_of_its_zones(zone, numbers):
     outcome = apply_filter(zone)
-    assert outcome.spec.destination.aggregates == (",".join(uuids(*numbers)),)
-    assert outcome.changes == {"aggregates": uuids(*numbers)}
+    assert outcome.spec.destination.aggregates == (",".join(build_aggregate_uuids(*numbers)),)
+    assert outcome.changes == {"aggregates": build_aggregate_uuids(*numbers)}
 
 
 @pytest.mark.parametrize("zone", [None, ""])
@@ -72,13 +72,17 @@ def test_unknown_zone_is_rejected_with_its_name(zone):
 def test_default_zone_forbids_the_aggregates_of_other_zones():
     outcome = apply_filter("nova")
     assert outcome.spec.destination.aggregates == ()
-    assert list(outcome.spec.destination.forbidden_aggregates) == uuids(1, 2, 3, 5)
-    assert outcome.changes == {"forbidden_aggregates": uuids(1, 2, 3, 5)}
+    assert list(outcome.spec.destination.forbidden_aggregates) == build_aggregate_uuids(1, 2, 3, 5)
+    assert outcome.changes == {"forbidden_aggregates": build_aggregate_uuids(1, 2, 3, 5)}
     outcome = apply_filter("nova,az1")
-    assert list(outcome.spec.destination.forbidden_aggregates) == uuids(2, 5)
-    outcome = apply_filter("nova", requested_destination={"forbidden_aggregates": uuids(1, 9)})
-    assert list(outcome.spec.destination.forbidden_aggregates) == uuids(1, 9, 2, 3, 5)
-    assert outcome.changes == {"forbidden_aggregates": uuids(2, 3, 5)}
+    assert list(outcome.spec.destination.forbidden_aggregates) == build_aggregate_uuids(2, 5)
+    outcome = apply_filter(
+        "nova", requested_destination={"forbidden_aggregates": build_aggregate_uuids(1, 9)}
+    )
+    assert list(outcome.spec.destination.forbidden_aggregates) == build_aggregate_uuids(
+        1, 9, 2, 3, 5
+    )
+    assert outcome.changes == {"forbidden_aggregates": build_aggregate_uuids(2, 3, 5)}
 
 
 @pytest.mark.parametrize(
@@ -88,9 +92,13 @@ def test_default_zone_forbids_the_aggregates_of_other_zones():
         (
             "nova",
             [{"availability_zone": "az1"}, {"availability_zone": "az2,nova"}],
-            {"forbidden_aggregates": uuids(1)},
+            {"forbidden_aggregates": build_aggregate_uuids(1)},
         ),
-        ("home", [{"availability_zone": "az1"}], {"forbidden_aggregates": uuids(1)}),
+        (
+            "home",
+            [{"availability_zone": "az1"}],
+            {"forbidden_aggregates": build_aggregate_uuids(1)},
+        ),
     ],
 )
 def test_default_zone_is_the_configured_zone(default, metadata, changes):
@@ -120,7 +128,7 @@ TARGETS = {
 def test_only_a_known_zone_applies_to_requested_hosts_and_moves(target):
     assert apply_filter("nova", **target) is None
     assert apply_filter("gone", **target) is None
-    assert apply_filter("az2", **target).changes == {"aggregates": uuids(2)}
+    assert apply_filter("az2", **target).changes == {"aggregates": build_aggregate_uuids(2)}
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +141,7 @@ def cloud(make_shared_app):
     return app
 
 
-def hosts_of(cloud, zone, **target):
+def list_candidate_hosts(cloud, zone, **target):
     return explain_request(cloud, spec(availability_zone=zone, **target)).hosts
 
 
@@ -154,7 +162,7 @@ def test_hosts_of_the_zone_are_the_candidates(cloud):
         "az1:": ["cn1", "cn3"],
         "nova:cn1:cn2": [],
     }
-    assert {zone: hosts_of(cloud, zone) for zone in expected} == expected
+    assert {zone: list_candidate_hosts(cloud, zone) for zone in expected} == expected
 
 
 def test_a_zone_with_more_than_host_and_node_is_400(cloud):
@@ -167,9 +175,9 @@ def test_funnel_and_query_have_the_aggregates(cloud):
     answer = explain_request(cloud, spec(availability_zone="az1"))
     assert answer.filter_report("map_az_to_placement_aggregate") == {
         "applied": True,
-        "changes": {"aggregates": uuids(1, 3)},
+        "changes": {"aggregates": build_aggregate_uuids(1, 3)},
     }
-    assert answer.query["member_of"] == [f"in:{','.join(uuids(1, 3))}"]
+    assert answer.query["member_of"] == [f"in:{','.join(build_aggregate_uuids(1, 3))}"]
 
 
 def test_unknown_zone_is_in_the_funnel(cloud):

@@ -27,7 +27,7 @@ ALL_ON = settings_with(
 FILTERS = plugins_for(ALL_ON).request_filters
 
 
-def assert_no_constraint_is_lost(before: RequestSpec, after: RequestSpec) -> None:
+def check_that_no_constraint_is_lost(before: RequestSpec, after: RequestSpec) -> None:
     """Assert that ``after`` has all constraints of ``before`` and no other change."""
     old, new = before.destination, after.destination
     assert new.aggregates[: len(old.aggregates)] == old.aggregates
@@ -55,7 +55,7 @@ def test_each_filter_keeps_all_constraints(spec, world):
         with suppress(Invalid):
             outcome = plugin.apply(spec, world) if plugin.enabled(plugin.settings) else None
             if isinstance(outcome, RequestFilterResult):
-                assert_no_constraint_is_lost(spec, outcome.spec)
+                check_that_no_constraint_is_lost(spec, outcome.spec)
                 assert bool(outcome.changes) == (outcome.spec != spec), plugin.name
         assert spec == original_spec, plugin.name
 
@@ -68,5 +68,5 @@ def test_all_filters_together_keep_all_constraints(spec, world):
     except Invalid:
         return
     assert spec == original_spec
-    assert_no_constraint_is_lost(spec, run.spec)
+    check_that_no_constraint_is_lost(spec, run.spec)
     assert [report.name for report in run.reports] == [plugin.name for plugin in FILTERS]

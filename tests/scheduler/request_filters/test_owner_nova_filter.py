@@ -9,7 +9,12 @@ import pytest
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.request_filters.owner_nova_filter import OwnerNovaFilter
 from tests.scheduler.explanations import explain_request, put_hosts
-from tests.scheduler.fake_cloud import EMPTY_CLOUD, FakeCloud, root_required, run_filter
+from tests.scheduler.fake_cloud import (
+    EMPTY_CLOUD,
+    FakeCloud,
+    find_added_root_traits,
+    run_request_filter,
+)
 from tests.support.scheduling import report, spec
 from tests.support.states import build_spec
 
@@ -19,11 +24,11 @@ REQUEST, PORT = str(UUID(int=7)), str(UUID(int=8))
 NEWEST = {"OpenStack-API-Version": "compute 2.96"}
 
 
-def request_group(requester_id, **fields):
+def build_request_group(requester_id, **fields):
     return {"requester_id": requester_id, "resources": {"CUSTOM_PCI_GPU": 1}, **fields}
 
 
-def device_request(*requested, requests=()):
+def build_device_request(*requested, requests=()):
     """Return a request for request groups and PCI devices."""
     request = InstancePCIRequests.from_document({"requests": list(requests)})
     return replace(build_spec(requested_resources=list(requested)), pci_requests=request)
@@ -34,20 +39,20 @@ BY_PORT = {"count": 1, "spec": [], "request_id": PORT, "requester_id": PORT}
 
 
 def test_root_trait_is_required_if_all_nodes_have_it():
-    assert root_required(OwnerNovaFilter, build_spec(), MARKED) == [OWNER]
-    assert run_filter(OwnerNovaFilter, build_spec(), EMPTY_CLOUD) is None
+    assert find_added_root_traits(OwnerNovaFilter, build_spec(), MARKED) == [OWNER]
+    assert run_request_filter(OwnerNovaFilter, build_spec(), EMPTY_CLOUD) is None
     request = build_spec(request_level_params={"root_required": [OWNER]})
-    assert run_filter(OwnerNovaFilter, request, MARKED) is None
-    assert run_filter(OwnerNovaFilter, request, EMPTY_CLOUD) is None
+    assert run_request_filter(OwnerNovaFilter, request, MARKED) is None
+    assert run_request_filter(OwnerNovaFilter, request, EMPTY_CLOUD) is None
 
 
 def test_trait_is_required_in_groups_of_pci_devices():
-    request = device_request(
-        request_group(f"{REQUEST}-0"),
-        request_group(f"{REQUEST}-1", required_traits=["CUSTOM_FAST"]),
+    request = build_device_request(
+        build_request_group(f"{REQUEST}-0"),
+        build_request_group(f"{REQUEST}-1", required_traits=["CUSTOM_FAST"]),
         requests=[BY_ALIAS],
     )
-    outcome = run_filter(OwnerNovaFilter, request, MARKED)
+    outcome = run_request_filter(OwnerNovaFilter, request, MARKED)
     assert outcome.changes == {
         "root_required": [OWNER],
         "requested_resources": [f"{REQUEST}-0", f"{REQUEST}-1"],
@@ -67,14 +72,14 @@ def test_trait_is_required_in_groups_of_pci_devices():
     ],
     ids=["no PCI requests", "accelerator", "no device of it", "port", "nobody"],
 )
-def test_other_groups_do_not_change(requester, requests):
-    request = device_request(request_group(requester), requests=requests)
-    outcome = run_filter(OwnerNovaFilter, request, MARKED)
+def test_groups_of_other_requesters_do_not_change(requester, requests):
+    request = build_device_request(build_request_group(requester), requests=requests)
+    outcome = run_request_filter(OwnerNovaFilter, request, MARKED)
     assert outcome.spec.requested_resources == request.requested_resources
     assert outcome.changes == {"root_required": [OWNER]}
 
 
-def test_trait_is_in_the_query_once_all_nodes_have_it(app):
+def test_query_requires_the_owner_trait_after_all_nodes_have_it(app):
     put_hosts(app, cn1=[OWNER], cn2=[OWNER])
     answer = explain_request(app, spec())
     assert answer.filter_report("owner_nova_filter") == {
@@ -89,7 +94,7 @@ def test_trait_is_in_the_query_once_all_nodes_have_it(app):
     assert mixed.hosts == ["cn1", "cn2", "cn3"]
 
 
-def test_node_that_is_disabled_does_not_count(app):
+def test_disabled_node_does_not_need_the_owner_trait(app):
     put_hosts(app, cn1=[OWNER], cn2=[])
     services = app.get("/compute/v2.1/os-services?host=cn2", headers=NEWEST).json["services"]
     address = f"/compute/v2.1/os-services/{services[0]['id']}"

@@ -10,7 +10,7 @@ from placement_sched.scheduler.request_filters.require_tenant_aggregate import (
     RequireTenantAggregate,
 )
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
-from tests.scheduler.fake_cloud import FakeCloud, run_filter
+from tests.scheduler.fake_cloud import FakeCloud, run_request_filter
 from tests.support.scheduling import spec
 from tests.support.states import build_spec
 
@@ -19,13 +19,13 @@ NEEDED = "scheduler__placement_aggregate_required_for_tenants"
 P1 = {"filter_tenant_id": "p1"}
 
 
-def uuids(*numbers):
+def build_aggregate_uuids(*numbers):
     return [str(UUID(int=number)) for number in numbers]
 
 
-def required_aggregates(metadata, project="p1", **fields):
+def find_required_aggregates(metadata, project="p1", **fields):
     """Return the numbers of the aggregates that the project requires."""
-    outcome = run_filter(
+    outcome = run_request_filter(
         RequireTenantAggregate,
         build_spec(project_id=project, **fields),
         FakeCloud.with_metadata(*metadata),
@@ -55,34 +55,34 @@ def required_aggregates(metadata, project="p1", **fields):
     ids=str,
 )
 def test_aggregates_of_the_project_are_required(metadata, numbers):
-    assert required_aggregates(metadata) == numbers
+    assert find_required_aggregates(metadata) == numbers
 
 
 @pytest.mark.parametrize("project", [None, ""])
 @pytest.mark.parametrize("value", ["p1", "", ",", "None"])
 def test_request_without_a_project_has_no_aggregate(project, value):
-    assert required_aggregates([{"filter_tenant_id": value}], project) == []
+    assert find_required_aggregates([{"filter_tenant_id": value}], project) == []
 
 
 def test_project_without_an_aggregate_is_rejected_if_one_is_required():
     request, world = build_spec(project_id="p9"), FakeCloud.with_metadata(P1)
-    outcome = run_filter(RequireTenantAggregate, request, world)
+    outcome = run_request_filter(RequireTenantAggregate, request, world)
     assert (outcome.spec, outcome.changes) == (request, {})
-    rejection = run_filter(RequireTenantAggregate, request, world, **{NEEDED: True})
+    rejection = run_request_filter(RequireTenantAggregate, request, world, **{NEEDED: True})
     assert rejection == Rejection("no aggregate is tagged with project 'p9'", asked="p9")
     request = build_spec(project_id="p1")
-    outcome = run_filter(RequireTenantAggregate, request, world, **{NEEDED: True})
-    assert outcome.changes == {"aggregates": uuids(1)}
+    outcome = run_request_filter(RequireTenantAggregate, request, world, **{NEEDED: True})
+    assert outcome.changes == {"aggregates": build_aggregate_uuids(1)}
 
 
-def test_candidates_of_a_project(sqlite_app):
+def test_candidates_of_a_project_are_in_its_aggregates(sqlite_app):
     """A host for project p1, a host for p2, and a host for everybody."""
     put_hosts(sqlite_app, cn1=[], cn2=[], cn3=[])
     put_aggregate(sqlite_app, 1, P1, "cn1")
     put_aggregate(sqlite_app, 2, {"filter_tenant_id": "p2"}, "cn2")
     every = ["cn1", "cn2", "cn3"]
     for project, options, hosts, aggregates in (
-        ("p1", [SWITCH], ["cn1"], uuids(1)),
+        ("p1", [SWITCH], ["cn1"], build_aggregate_uuids(1)),
         ("p1", [], every, []),
         ("p9", [SWITCH], every, []),
         ("p9", [SWITCH, NEEDED], [], []),

@@ -13,7 +13,7 @@ from placement_sched.scheduler.request_filters.required_aggregates_by_trait impo
     RequiredAggregatesByTrait,
 )
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
-from tests.scheduler.fake_cloud import FakeCloud, run_filter
+from tests.scheduler.fake_cloud import FakeCloud, run_request_filter
 from tests.support.scheduling import spec
 from tests.support.states import build_spec, settings_with
 
@@ -22,14 +22,16 @@ SWITCH = "scheduler__required_aggregates_by_trait"
 ISOLATE = "scheduler__enable_isolated_aggregate_filtering"
 
 
-def uuids(*numbers):
+def build_aggregate_uuids(*numbers):
     return [str(UUID(int=number)) for number in numbers]
 
 
-def aggregates_by_trait(metadata, extra_specs=None, properties=None, **fields):
+def find_aggregates_by_trait(metadata, extra_specs=None, properties=None, **fields):
     """Return the numbers of the aggregates for each trait, or None."""
     request = build_spec(extra_specs, properties, **fields)
-    outcome = run_filter(RequiredAggregatesByTrait, request, FakeCloud.with_metadata(*metadata))
+    outcome = run_request_filter(
+        RequiredAggregatesByTrait, request, FakeCloud.with_metadata(*metadata)
+    )
     if outcome is None:
         return None
     uuids_by_trait = outcome.changes["aggregates_by_trait"]
@@ -59,7 +61,7 @@ def aggregates_by_trait(metadata, extra_specs=None, properties=None, **fields):
     ids=str,
 )
 def test_host_must_be_in_an_aggregate_of_each_trait(metadata, extra_specs, properties, expected):
-    assert aggregates_by_trait(metadata, extra_specs, properties) == expected
+    assert find_aggregates_by_trait(metadata, extra_specs, properties) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,26 +78,30 @@ def test_host_must_be_in_an_aggregate_of_each_trait(metadata, extra_specs, prope
     ids=str,
 )
 def test_request_without_an_aggregate_of_its_traits_does_not_change(metadata, extra_specs):
-    assert aggregates_by_trait(metadata, extra_specs) is None
+    assert find_aggregates_by_trait(metadata, extra_specs) is None
 
 
-def test_traits_of_ports_count_but_not_those_of_the_root():
+def test_traits_of_ports_require_aggregates_but_root_traits_do_not():
     port = {"requester_id": "port", "resources": {"X": 1}, "required_traits": ["CUSTOM_A"]}
-    assert aggregates_by_trait([A], requested_resources=[port]) == {"CUSTOM_A": [1]}
+    assert find_aggregates_by_trait([A], requested_resources=[port]) == {"CUSTOM_A": [1]}
     params = {"root_required": ["CUSTOM_A"]}
-    assert aggregates_by_trait([A], request_level_params=params) is None
+    assert find_aggregates_by_trait([A], request_level_params=params) is None
 
 
-def test_aggregates_of_the_request_count():
-    required = {"aggregates": [",".join(uuids(7, 8))]}
-    assert aggregates_by_trait([A], A, requested_destination=required) == {"CUSTOM_A": [1]}
-    forbidden = {"forbidden_aggregates": [uuids(1)[0].upper()]}
-    assert aggregates_by_trait([A, A], A, requested_destination=forbidden) == {"CUSTOM_A": [2]}
+def test_requested_and_forbidden_aggregates_restrict_those_of_a_trait():
+    required = {"aggregates": [",".join(build_aggregate_uuids(7, 8))]}
+    assert find_aggregates_by_trait([A], A, requested_destination=required) == {"CUSTOM_A": [1]}
+    forbidden = {"forbidden_aggregates": [build_aggregate_uuids(1)[0].upper()]}
+    assert find_aggregates_by_trait([A, A], A, requested_destination=forbidden) == {"CUSTOM_A": [2]}
 
 
 def test_request_that_forbids_all_aggregates_of_a_trait_is_rejected():
-    request = build_spec(A, requested_destination={"forbidden_aggregates": uuids(1)})
-    assert run_filter(RequiredAggregatesByTrait, request, FakeCloud.with_metadata(A)) == Rejection(
+    request = build_spec(
+        A, requested_destination={"forbidden_aggregates": build_aggregate_uuids(1)}
+    )
+    assert run_request_filter(
+        RequiredAggregatesByTrait, request, FakeCloud.with_metadata(A)
+    ) == Rejection(
         "every aggregate with trait:CUSTOM_A=required is forbidden to the request", asked="CUSTOM_A"
     )
 
@@ -129,13 +135,15 @@ def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
     assert licensed.hosts == ["win1", "win2"]
     assert licensed.filter_report("required_aggregates_by_trait") == {
         "applied": True,
-        "changes": {"aggregates_by_trait": {"CUSTOM_A": uuids(1)}},
+        "changes": {"aggregates_by_trait": {"CUSTOM_A": build_aggregate_uuids(1)}},
     }
-    assert licensed.query["member_of"] == [f"in:{uuids(1)[0]}"]
+    assert licensed.query["member_of"] == [f"in:{build_aggregate_uuids(1)[0]}"]
     answer = explain_request(cloud, spec(**BY_IMAGE), **{ISOLATE: True})
     assert answer.hosts == ["stray", "win1", "win2"]
     assert answer.filter_report("required_aggregates_by_trait") == {"applied": False, "changes": {}}
-    request = spec(requested_destination={"forbidden_aggregates": uuids(1)}, **BY_IMAGE)
+    request = spec(
+        requested_destination={"forbidden_aggregates": build_aggregate_uuids(1)}, **BY_IMAGE
+    )
     answer = explain_request(cloud, request, **{SWITCH: "require"})
     assert answer.hosts == []
     assert answer.filter_report("required_aggregates_by_trait")["refusal"] == (
@@ -143,10 +151,10 @@ def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
     )
 
 
-def test_aggregate_with_further_traits_does_not_count(cloud):
+def test_aggregate_that_also_reserves_another_trait_is_not_required(cloud):
     put_aggregate(cloud, 2, A | B, "stray")
     answer = explain_request(cloud, spec(**BY_IMAGE), **{SWITCH: "require", ISOLATE: True})
     assert answer.hosts == ["win1", "win2"]
     assert answer.filter_report("required_aggregates_by_trait")["changes"] == {
-        "aggregates_by_trait": {"CUSTOM_A": uuids(1)}
+        "aggregates_by_trait": {"CUSTOM_A": build_aggregate_uuids(1)}
     }

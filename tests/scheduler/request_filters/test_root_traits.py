@@ -14,7 +14,7 @@ from placement_sched.scheduler.request_filters.root_traits import (
     VirtioSoundFilter,
 )
 from tests.scheduler.explanations import explain_request, put_hosts
-from tests.scheduler.fake_cloud import root_required, run_filter
+from tests.scheduler.fake_cloud import find_added_root_traits, run_request_filter
 from tests.support.scheduling import flavor, spec
 from tests.support.states import build_spec
 
@@ -70,31 +70,34 @@ COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 )
 def test_flavor_and_image_require_traits(kind, extra_specs, properties, traits):
     request = build_spec(extra_specs, properties)
-    assert root_required(kind, request) == traits
-    assert bool(run_filter(kind, request)) is bool(traits)
+    assert find_added_root_traits(kind, request) == traits
+    assert bool(run_request_filter(kind, request)) is bool(traits)
 
 
 DISK_FORMATS = ("aki", "ami", "ari", "iso", "ploop", "qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk")
 
 
-def image_spec(disk_format, **fields):
+def build_image_request(disk_format, **fields):
     return build_spec(image={"disk_format": disk_format}, **fields)
 
 
 @pytest.mark.parametrize(
     ("request_spec", "traits"),
     [
-        *((image_spec(name), [f"COMPUTE_IMAGE_TYPE_{name.upper()}"]) for name in DISK_FORMATS),
-        (image_spec("qcow2", is_bfv=True), []),
-        (image_spec("parchment"), []),
-        (image_spec(""), []),
-        (image_spec(None), []),
+        *(
+            (build_image_request(name), [f"COMPUTE_IMAGE_TYPE_{name.upper()}"])
+            for name in DISK_FORMATS
+        ),
+        (build_image_request("qcow2", is_bfv=True), []),
+        (build_image_request("parchment"), []),
+        (build_image_request(""), []),
+        (build_image_request(None), []),
         (build_spec(image=None), []),
     ],
 )
 def test_disk_format_of_the_image_requires_its_trait(request_spec, traits):
-    assert root_required(RequireImageTypeSupport, request_spec) == traits
-    assert bool(run_filter(RequireImageTypeSupport, request_spec)) is bool(traits)
+    assert find_added_root_traits(RequireImageTypeSupport, request_spec) == traits
+    assert bool(run_request_filter(RequireImageTypeSupport, request_spec)) is bool(traits)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +117,8 @@ def test_disk_format_of_the_image_requires_its_trait(request_spec, traits):
 )
 def test_remote_managed_port_requires_the_trait(networks, traits):
     assert (
-        root_required(RemoteManagedPortsFilter, build_spec(requested_networks=networks)) == traits
+        find_added_root_traits(RemoteManagedPortsFilter, build_spec(requested_networks=networks))
+        == traits
     )
 
 
@@ -159,7 +163,7 @@ def test_hosts_without_the_traits_are_no_candidates(sqlite_app):
 )
 def test_trait_of_disabled_hosts_is_forbidden(forbidden, expected):
     request = build_spec(request_level_params={"root_forbidden": forbidden})
-    outcome = run_filter(ComputeStatusFilter, request)
+    outcome = run_request_filter(ComputeStatusFilter, request)
     assert outcome.spec.root_forbidden == expected
     assert outcome.changes == ({} if DISABLED in forbidden else {"root_forbidden": [DISABLED]})
 

@@ -19,7 +19,7 @@ AGGREGATES = {
 }
 
 
-class Cloud:
+class CloudWithSegments:
     """Segments of three racks, and a record of the queries."""
 
     def __init__(self):
@@ -32,29 +32,32 @@ class Cloud:
 
 def apply_filter(*networks, cloud=None, **fields):
     request = build_spec(requested_networks=list(networks), **fields)
-    return RoutedNetworksFilter().apply(request, cloud or Cloud())
+    return RoutedNetworksFilter().apply(request, cloud or CloudWithSegments())
 
 
-def network_on(*segments, **fields):
+def build_network(*segments, **fields):
     return {"network_id": NET, "segments": list(segments), **fields}
 
 
 @pytest.mark.parametrize(
     ("networks", "aggregates"),
     [
-        ([network_on(RACK_1)], ["agg1"]),
-        ([network_on(RACK_1, RACK_2)], ["agg1,agg2"]),
-        ([network_on(RACK_2, RACK_1)], ["agg1,agg2"]),
-        ([network_on(RACK_3)], ["agg3a,agg3b"]),
+        ([build_network(RACK_1)], ["agg1"]),
+        ([build_network(RACK_1, RACK_2)], ["agg1,agg2"]),
+        ([build_network(RACK_2, RACK_1)], ["agg1,agg2"]),
+        ([build_network(RACK_3)], ["agg3a,agg3b"]),
         (
-            [network_on(RACK_1, RACK_2), network_on(RACK_2, RACK_3, network_id=NET_2)],
+            [build_network(RACK_1, RACK_2), build_network(RACK_2, RACK_3, network_id=NET_2)],
             ["agg1,agg2", "agg2,agg3a,agg3b"],
         ),
-        ([network_on(RACK_1, RACK_2), network_on(RACK_2, port_id=PORT)], ["agg1,agg2", "agg2"]),
-        ([network_on(RACK_1), network_on(RACK_1, port_id=PORT)], ["agg1"]),
-        ([network_on(), network_on(RACK_1), network_on()], ["agg1"]),
-        ([network_on(RACK_1), {"network_id": "auto"}, {}], ["agg1"]),
-        ([network_on(RACK_1.upper())], ["agg1"]),
+        (
+            [build_network(RACK_1, RACK_2), build_network(RACK_2, port_id=PORT)],
+            ["agg1,agg2", "agg2"],
+        ),
+        ([build_network(RACK_1), build_network(RACK_1, port_id=PORT)], ["agg1"]),
+        ([build_network(), build_network(RACK_1), build_network()], ["agg1"]),
+        ([build_network(RACK_1), {"network_id": "auto"}, {}], ["agg1"]),
+        ([build_network(RACK_1.upper())], ["agg1"]),
     ],
 )
 def test_aggregates_of_the_segments_are_required(networks, aggregates):
@@ -67,11 +70,11 @@ def test_aggregates_of_the_segments_are_required(networks, aggregates):
     "networks",
     [
         [],
-        [network_on()],
+        [build_network()],
         [{"network_id": "auto"}],
         [{"network_id": "none"}],
         [{}],
-        [network_on(), {}],
+        [build_network(), {}],
     ],
 )
 def test_networks_without_segments_require_nothing(networks):
@@ -79,9 +82,12 @@ def test_networks_without_segments_require_nothing(networks):
 
 
 def test_aggregates_of_all_segments_are_read_at_once():
-    cloud = Cloud()
+    cloud = CloudWithSegments()
     apply_filter(
-        network_on(RACK_1, RACK_2), network_on(), network_on(RACK_3, network_id=NET_2), cloud=cloud
+        build_network(RACK_1, RACK_2),
+        build_network(),
+        build_network(RACK_3, network_id=NET_2),
+        cloud=cloud,
     )
     assert cloud.queries == [{RACK_1, RACK_2, RACK_3}]
 
@@ -89,9 +95,12 @@ def test_aggregates_of_all_segments_are_read_at_once():
 @pytest.mark.parametrize(
     ("networks", "about"),
     [
-        ([network_on(RACK_1, LOST)], f"network {NET}"),
-        ([network_on(RACK_1), network_on(LOST, network_id=NET_2)], f"network {NET_2}"),
-        ([network_on(LOST, port_id=PORT, fixed_ips=[{"subnet_id": SUBNET}])], f"subnet {SUBNET}"),
+        ([build_network(RACK_1, LOST)], f"network {NET}"),
+        ([build_network(RACK_1), build_network(LOST, network_id=NET_2)], f"network {NET_2}"),
+        (
+            [build_network(LOST, port_id=PORT, fixed_ips=[{"subnet_id": SUBNET}])],
+            f"subnet {SUBNET}",
+        ),
         ([{"port_id": PORT, "segments": [LOST]}], f"port {PORT}"),
     ],
     ids=["one of several segments", "second network", "subnet", "port"],
@@ -106,7 +115,7 @@ def test_segment_without_an_aggregate_rejects_the_request(networks, about):
     ("networks", "about"),
     [
         ([{"network_id": NET}], f"network {NET}"),
-        ([network_on(RACK_1), {"port_id": PORT}], f"port {PORT}"),
+        ([build_network(RACK_1), {"port_id": PORT}], f"port {PORT}"),
         ([{"port_id": PORT, "network_id": NET}], f"network {NET}"),
         ([{"fixed_ips": [{"subnet_id": SUBNET}]}], f"subnet {SUBNET}"),
     ],

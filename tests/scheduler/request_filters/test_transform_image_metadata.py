@@ -9,7 +9,7 @@ from placement_sched.scheduler.request_filters.transform_image_metadata import (
     TransformImageMetadata,
 )
 from tests.scheduler.explanations import explain_request, put_hosts
-from tests.scheduler.fake_cloud import root_required, run_filter
+from tests.scheduler.fake_cloud import find_added_root_traits, run_request_filter
 from tests.support.scheduling import spec
 from tests.support.states import build_spec
 
@@ -53,13 +53,15 @@ SWITCH = "scheduler__image_metadata_prefilter"
     ids=lambda value: ",".join(value.values()) if isinstance(value, dict) else "",
 )
 def test_each_property_becomes_the_trait_of_its_value(properties, traits):
-    assert root_required(TransformImageMetadata, build_spec(properties=properties)) == traits
+    assert (
+        find_added_root_traits(TransformImageMetadata, build_spec(properties=properties)) == traits
+    )
 
 
 @pytest.mark.parametrize("properties", [{}, {"os_distro": "windows"}, {"hw_rng_model": "virtio"}])
 def test_other_properties_and_the_flavor_require_nothing(properties):
     request = build_spec({"hw:viommu_model": "intel", "hw:video_model": "qxl"}, properties)
-    assert run_filter(TransformImageMetadata, request) is None
+    assert run_request_filter(TransformImageMetadata, request) is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_other_properties_and_the_flavor_require_nothing(properties):
 def test_value_without_a_trait_disables_the_filter_and_is_logged(property_, trait, caplog):
     properties = property_ | {"hw_disk_bus": "virtio"}
     with caplog.at_level(logging.WARNING):
-        assert run_filter(TransformImageMetadata, build_spec(properties=properties)) is None
+        assert run_request_filter(TransformImageMetadata, build_spec(properties=properties)) is None
     assert trait in caplog.text
 
 

@@ -7,7 +7,7 @@ from placement_sched.scheduler.weights.affinity import (
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
 )
-from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
+from tests.scheduler.weights.weighing import find_raw_weights, weigh_hosts
 from tests.support.scheduling import instance, report, selected_hosts, spec
 from tests.support.states import build_host_state, build_instances, build_spec
 
@@ -43,7 +43,7 @@ def test_members_count_only_for_the_policy_of_the_weigher(
     policy, affinity_weights, anti_affinity_weights
 ):
     for kind, expected in zip(KINDS, (affinity_weights, anti_affinity_weights), strict=True):
-        assert raw_weights(kind, HOSTS, spec_with_group(policy)) == expected
+        assert find_raw_weights(kind, HOSTS, spec_with_group(policy)) == expected
         plugin = kind()
         alone = {host.host: plugin._weigh_object(host, spec_with_group(policy)) for host in HOSTS}
         assert alone == expected
@@ -56,7 +56,7 @@ def test_members_count_only_for_the_policy_of_the_weigher(
     ids=["no group", "nobody together", "nobody apart"],
 )
 def test_request_without_members_has_equal_weights(kind, request_spec):
-    assert raw_weights(kind, HOSTS, request_spec) == ZEROS
+    assert find_raw_weights(kind, HOSTS, request_spec) == ZEROS
 
 
 def test_order_by_soft_affinity_and_soft_anti_affinity():
@@ -70,10 +70,10 @@ def test_order_by_soft_affinity_and_soft_anti_affinity():
 
 def test_hosts_of_a_group_count_for_instances_without_a_uuid():
     named = spec_with_group("soft-affinity", (), hosts=["cn3"])
-    assert raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, named) == ZEROS
+    assert find_raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, named) == ZEROS
     unnamed = spec_with_group("soft-affinity", MEMBERS, None, hosts=["cn1", "cn3"])
     expected = {"cn1": 2, "cn2": 1, "cn3": 1}
-    assert raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, unnamed) == expected
+    assert find_raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, unnamed) == expected
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_normalising_keeps_the_order(weights, low, span):
     assert all(first <= second for first, second in pairwise(ranked))
 
 
-class Clamped(BaseHostWeigher):
+class WeigherWithFixedEnds(BaseHostWeigher):
     minval = 2
     maxval = 4
 
@@ -56,33 +56,33 @@ class Clamped(BaseHostWeigher):
         return host_state.free_ram_mb
 
 
-def weigh_with(plugin, *figures):
+def weigh_hosts_with(plugin, *figures):
     hosts = [WeighedHost(build_host_state(free_ram_mb=figure)) for figure in figures]
     return list(plugin.weigh_objects(hosts, build_spec()))
 
 
 def test_weights_are_limited_to_fixed_ends():
-    class Unlimited(Clamped):
+    class WeigherWithoutFixedEnds(WeigherWithFixedEnds):
         minval = maxval = None
 
-    assert weigh_with(Clamped(), 1, 3, 5) == [2, 3, 4]
-    assert weigh_with(Unlimited(), 1, 3, 5) == [1, 3, 5]
+    assert weigh_hosts_with(WeigherWithFixedEnds(), 1, 3, 5) == [2, 3, 4]
+    assert weigh_hosts_with(WeigherWithoutFixedEnds(), 1, 3, 5) == [1, 3, 5]
     host = build_host_state(aggregates=build_aggregates({"clamped_weight_multiplier": "5"}))
-    assert Clamped().weight_multiplier(host) == 1.0
-    assert Clamped().multipliers([host, host]) == [1.0, 1.0]
+    assert WeigherWithFixedEnds().weight_multiplier(host) == 1.0
+    assert WeigherWithFixedEnds().multipliers([host, host]) == [1.0, 1.0]
 
 
 def test_column_weighs_all_hosts_unless_a_subclass_weighs_each_host():
-    class Twice(Column):
+    class DoublingWeigher(ColumnWeigher):
         def _weigh_object(self, host_state, spec):
             return 2 * super()._weigh_object(host_state, spec)
 
-    assert weigh_with(Column(), 1, 3, 5) == [2, 3, 5]
-    assert Column()._weigh_object(build_host_state(free_ram_mb=1), build_spec()) == 1
-    assert weigh_with(Twice(), 1, 3, 5) == [2, 6, 10]
+    assert weigh_hosts_with(ColumnWeigher(), 1, 3, 5) == [2, 3, 5]
+    assert ColumnWeigher()._weigh_object(build_host_state(free_ram_mb=1), build_spec()) == 1
+    assert weigh_hosts_with(DoublingWeigher(), 1, 3, 5) == [2, 6, 10]
 
 
-class Column(BaseHostWeigher):
+class ColumnWeigher(BaseHostWeigher):
     minval = 2
 
     def column(self, hosts, _spec):
@@ -91,7 +91,7 @@ class Column(BaseHostWeigher):
 
 def test_weigher_without_a_method_is_an_error():
     with pytest.raises(NotImplementedError, match="BaseHostWeigher"):
-        weigh_with(BaseHostWeigher(), 1)
+        weigh_hosts_with(BaseHostWeigher(), 1)
 
 
 MULTIPLIERS = [
@@ -114,7 +114,7 @@ MULTIPLIERS = [
 
 
 @pytest.mark.parametrize(("metadata", "expected"), MULTIPLIERS)
-def test_smallest_multiplier_of_the_aggregates_counts(metadata, expected):
+def test_smallest_multiplier_of_the_aggregates_is_used(metadata, expected):
     settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
     plugin = RAMWeigher.with_settings(settings)
     host = build_host_state(aggregates=build_aggregates(*metadata))
@@ -131,7 +131,7 @@ def test_invalid_multiplier_is_logged_once_for_all_hosts(caplog):
     assert "'much'" in message
 
 
-class Penalty(RAMWeigher):
+class PenaltyWeigher(RAMWeigher):
     is_penalty = True
 
 
@@ -147,7 +147,7 @@ class Penalty(RAMWeigher):
 )
 def test_multiplier_of_a_penalty_counts_against_the_host(metadata, expected):
     settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
-    plugin = Penalty.with_settings(settings)
+    plugin = PenaltyWeigher.with_settings(settings)
     host = build_host_state(aggregates=build_aggregates(*metadata))
     assert plugin.weight_multiplier(host) == expected
     assert plugin.multipliers([build_host_state(), host]) == [-1.5, expected]
@@ -156,21 +156,21 @@ def test_multiplier_of_a_penalty_counts_against_the_host(metadata, expected):
 
 def test_multiplier_of_a_penalty_of_0_is_not_negative():
     settings = settings_with(filter_scheduler__ram_weight_multiplier=0.0)
-    assert str(Penalty.with_settings(settings).configured_multiplier) == "0.0"
+    assert str(PenaltyWeigher.with_settings(settings).configured_multiplier) == "0.0"
 
 
 def test_weigher_may_have_its_own_metadata_key_or_multiplier():
-    class OtherKey(RAMWeigher):
+    class WeigherWithMetadataKey(RAMWeigher):
         multiplier_keys = ("memory_multiplier",)
 
-    class OwnMultiplier(Clamped):
+    class WeigherWithMultiplier(WeigherWithFixedEnds):
         def weight_multiplier(self, host_state):
             return float(len(host_state.host))
 
     own, ignored = build_aggregates({"memory_multiplier": "3"}, {"ram_weight_multiplier": "4"})
     hosts = [build_host_state(aggregates=(own,)), build_host_state(aggregates=(ignored,))]
-    assert OtherKey.with_settings(settings_with()).multipliers(hosts) == [3.0, 1.0]
-    assert weigher_of(OwnMultiplier()).multipliers(
+    assert WeigherWithMetadataKey.with_settings(settings_with()).multipliers(hosts) == [3.0, 1.0]
+    assert weigher_of(WeigherWithMultiplier()).multipliers(
         [build_host_state("a"), build_host_state("bb")], ()
     ) == [1.0, 2.0]
     shared = build_aggregates({"ram_weight_multiplier": "2"})

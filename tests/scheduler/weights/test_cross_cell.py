@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.scheduler.weights.cross_cell import CrossCellWeigher
-from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
+from tests.scheduler.weights.weighing import find_raw_weights, weigh_hosts
 from tests.support.states import build_host_state, build_spec
 
 A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
@@ -16,7 +16,7 @@ HOSTS = [
 LOCAL = {"cell": A, "allow_cross_cell_move": True}
 
 
-def spec_with_destination(destination):
+def build_request_with_destination(destination):
     return build_spec(requested_destination=destination)
 
 
@@ -34,16 +34,21 @@ def spec_with_destination(destination):
     ids=str,
 )
 def test_hosts_of_the_cell_are_preferred_if_a_move_may_leave_the_cell(destination, expected):
-    assert raw_weights(CrossCellWeigher, HOSTS, spec_with_destination(destination)) == expected
+    assert (
+        find_raw_weights(CrossCellWeigher, HOSTS, build_request_with_destination(destination))
+        == expected
+    )
     assert {
-        host.host: CrossCellWeigher()._weigh_object(host, spec_with_destination(destination))
+        host.host: CrossCellWeigher()._weigh_object(
+            host, build_request_with_destination(destination)
+        )
         for host in HOSTS
     } == expected
 
 
 def test_default_multiplier_is_large_and_may_be_negative():
-    answer = weigh_hosts(CrossCellWeigher, HOSTS, spec_with_destination(LOCAL))
+    answer = weigh_hosts(CrossCellWeigher, HOSTS, build_request_with_destination(LOCAL))
     assert answer == [("cn2", 1000000.0), ("cn1", 0.0), ("cn3", 0.0)]
     options = {"filter_scheduler__cross_cell_move_weight_multiplier": -1.0}
-    answer = weigh_hosts(CrossCellWeigher, HOSTS, spec_with_destination(LOCAL), **options)
+    answer = weigh_hosts(CrossCellWeigher, HOSTS, build_request_with_destination(LOCAL), **options)
     assert answer == [("cn1", 0.0), ("cn3", 0.0), ("cn2", -1.0)]

@@ -16,12 +16,12 @@ from placement_sched.scheduler.weights.hypervisor_version import HypervisorVersi
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
+from tests.scheduler.weights.weighing import find_raw_weights, run_weigher, weigh_hosts
 from tests.support.explanations import weight
 from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
 
 
-def hosts_with(**figures):
+def build_hosts(**figures):
     """Return hosts cn1, cn2 and cn3 with these figures."""
     rows = zip(*figures.values(), strict=True)
     return [
@@ -31,7 +31,7 @@ def hosts_with(**figures):
 
 
 #: 7, 14 and -5 CPUs are free.
-FREE_CPUS = hosts_with(
+FREE_CPUS = build_hosts(
     vcpus_total=(8, 4, 4), vcpus_used=(1, 2, 9), cpu_allocation_ratio=(1.0, 4.0, 1.0)
 )
 
@@ -39,13 +39,13 @@ FREE_CPUS = hosts_with(
 @pytest.mark.parametrize(
     ("kind", "hosts"),
     [
-        (RAMWeigher, hosts_with(free_ram_mb=(1024, 2048, -512))),
-        (DiskWeigher, hosts_with(free_disk_mb=(1024, 2048, -512))),
+        (RAMWeigher, build_hosts(free_ram_mb=(1024, 2048, -512))),
+        (DiskWeigher, build_hosts(free_disk_mb=(1024, 2048, -512))),
         (CPUWeigher, FREE_CPUS),
-        (HypervisorVersionWeigher, hosts_with(hypervisor_version=(7002000, 8002000, 6002000))),
-        (NumInstancesWeigher, hosts_with(num_instances=(5, 7, 3))),
-        (IoOpsWeigher, hosts_with(num_io_ops=(2, 4, -3))),
-        (BuildFailureWeigher, hosts_with(failed_builds=(2, 4, 0))),
+        (HypervisorVersionWeigher, build_hosts(hypervisor_version=(7002000, 8002000, 6002000))),
+        (NumInstancesWeigher, build_hosts(num_instances=(5, 7, 3))),
+        (IoOpsWeigher, build_hosts(num_io_ops=(2, 4, -3))),
+        (BuildFailureWeigher, build_hosts(failed_builds=(2, 4, 0))),
     ],
 )
 def test_multiplier_prefers_hosts_with_a_large_or_a_small_figure(kind, hosts):
@@ -58,10 +58,10 @@ def test_multiplier_prefers_hosts_with_a_large_or_a_small_figure(kind, hosts):
 
 @pytest.mark.parametrize("kind", [RAMWeigher, DiskWeigher, CPUWeigher, HypervisorVersionWeigher])
 def test_figure_of_an_empty_host_state_is_0(kind):
-    assert raw_weights(kind, [HostState("cn0", "cn0"), build_host_state("cn1")])["cn0"] == 0
+    assert find_raw_weights(kind, [HostState("cn0", "cn0"), build_host_state("cn1")])["cn0"] == 0
 
 
-def test_default_multipliers():
+def test_default_multiplier_of_each_weigher():
     expected = {
         **dict.fromkeys([RAMWeigher, DiskWeigher, CPUWeigher, HypervisorVersionWeigher], 1.0),
         NumInstancesWeigher: 0.0,
@@ -84,7 +84,7 @@ def test_aggregates_may_have_the_multiplier_of_each_weigher(kind):
 
 
 def test_multiplier_of_build_failures_is_reported_with_its_sign():
-    answer = weigh(BuildFailureWeigher, hosts_with(failed_builds=(4, 0, 1)))
+    answer = run_weigher(BuildFailureWeigher, build_hosts(failed_builds=(4, 0, 1)))
     name = "BuildFailureWeigher"
     assert asdict(answer.reports[0]) == {"name": name, "multiplier": -1000000.0}
     assert answer.host_reports()[-1].weights[name].as_json() == weight(1.0, 4, -1000000.0)
@@ -93,5 +93,5 @@ def test_multiplier_of_build_failures_is_reported_with_its_sign():
 def test_one_failed_build_outweighs_free_memory():
     settings = settings_with()
     weighers = [kind.with_settings(settings) for kind in (RAMWeigher, BuildFailureWeigher)]
-    hosts = hosts_with(free_ram_mb=(10_000_000, 512), failed_builds=(1, 0))
+    hosts = build_hosts(free_ram_mb=(10_000_000, 512), failed_builds=(1, 0))
     assert run_weighers(weighers, hosts, build_spec()).hosts[0].obj.host == "cn2"

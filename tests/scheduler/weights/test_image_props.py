@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.scheduler.host_manager import RecordedInstances
 from placement_sched.scheduler.weights.image_props import ImagePropertiesWeigher
-from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
+from tests.scheduler.weights.weighing import find_raw_weights, weigh_hosts
 from tests.support.scheduling import instance, report, spec
 from tests.support.statements import record_statements
 from tests.support.states import build_aggregates, build_host_state, build_instances, build_spec
@@ -19,7 +19,7 @@ LINUX = {"os_distro": "ubuntu", "hw_machine_type": "q35"}
 NOBODY = {"cn1": 0.0, "cn2": 0.0, "cn3": 0.0}
 
 
-def instances_with_images(host, *properties, first=1):
+def build_instances_with_images(host, *properties, first=1):
     """Return instances on a host from images with these properties, or from none."""
     result = {}
     for number, entry in enumerate(properties, start=first):
@@ -29,10 +29,12 @@ def instances_with_images(host, *properties, first=1):
 
 
 HOSTS = [
-    build_host_state("cn1", instances=instances_with_images("cn1", WINDOWS, WINDOWS, LINUX)),
-    build_host_state("cn2", instances=instances_with_images("cn2", LINUX, LINUX, None, first=4)),
+    build_host_state("cn1", instances=build_instances_with_images("cn1", WINDOWS, WINDOWS, LINUX)),
     build_host_state(
-        "cn3", instances=instances_with_images("cn3", {"os_distro": "Windows"}, first=7)
+        "cn2", instances=build_instances_with_images("cn2", LINUX, LINUX, None, first=4)
+    ),
+    build_host_state(
+        "cn3", instances=build_instances_with_images("cn3", {"os_distro": "Windows"}, first=7)
     ),
 ]
 
@@ -56,7 +58,8 @@ HOSTS = [
 def test_each_shared_property_counts_with_its_ratio(setting, expected, caplog):
     request = build_spec(properties=WINDOWS)
     assert (
-        raw_weights(ImagePropertiesWeigher, HOSTS, request, **ON, **{SETTING: setting}) == expected
+        find_raw_weights(ImagePropertiesWeigher, HOSTS, request, **ON, **{SETTING: setting})
+        == expected
     )
     warning = "image_props_weight_setting: items that are not name=number are ignored: "
     assert (warning in caplog.text) is ("os_distro" in setting)
@@ -81,14 +84,16 @@ def test_each_shared_property_counts_with_its_ratio(setting, expected, caplog):
 )  # fmt: skip
 def test_properties_are_compared_as_nova_reads_them(properties, host_properties, expected):
     hosts = [
-        build_host_state("cn1", instances=instances_with_images("cn1", host_properties)),
+        build_host_state("cn1", instances=build_instances_with_images("cn1", host_properties)),
         build_host_state("cn2"),
     ]
-    answer = raw_weights(ImagePropertiesWeigher, hosts, build_spec(properties=properties), **ON)
+    answer = find_raw_weights(
+        ImagePropertiesWeigher, hosts, build_spec(properties=properties), **ON
+    )
     assert answer == {"cn1": expected, "cn2": 0}
 
 
-def test_multiplier_packs_or_spreads():
+def test_multiplier_packs_or_spreads_instances_with_equal_images():
     request = build_spec(properties=WINDOWS)
     packed = weigh_hosts(ImagePropertiesWeigher, HOSTS, request, **{MULTIPLIER: 10.0})
     assert packed == [("cn1", 10.0), ("cn2", 4.0), ("cn3", 0.0)]
@@ -101,14 +106,18 @@ def test_instance_of_the_same_request_counts_in_a_server_group(group, counted):
     request = build_spec(properties=WINDOWS, instance_uuids=[instance(50)], instance_group=group)
     chosen = build_host_state("cn1")
     chosen.consume_from_request(request)
-    answer = raw_weights(ImagePropertiesWeigher, [chosen, build_host_state("cn2")], request, **ON)
+    answer = find_raw_weights(
+        ImagePropertiesWeigher, [chosen, build_host_state("cn2")], request, **ON
+    )
     assert answer == {"cn1": counted, "cn2": 0}
 
 
 def test_multiplier_of_an_aggregate_counts_unless_it_is_0():
     answer = build_aggregates({"image_props_weight_multiplier": "3"})
     hosts = [
-        build_host_state("cn1", instances=instances_with_images("cn1", WINDOWS), aggregates=answer),
+        build_host_state(
+            "cn1", instances=build_instances_with_images("cn1", WINDOWS), aggregates=answer
+        ),
         build_host_state("cn2"),
     ]
     request = build_spec(properties=WINDOWS)
@@ -132,11 +141,11 @@ def test_instances_are_read_only_if_needed(options, properties, is_needed):
 
     def by_hosts(hosts):
         request.append(sorted(hosts))
-        return instances_with_images("cn1", WINDOWS).values()
+        return build_instances_with_images("cn1", WINDOWS).values()
 
     recorded = RecordedInstances({"cn1", "cn2"}, (), by_hosts=by_hosts, by_uuids=lambda _uuids: ())
     hosts = [build_host_state(name, instances=recorded.on(name)) for name in ("cn1", "cn2")]
-    answer = raw_weights(
+    answer = find_raw_weights(
         ImagePropertiesWeigher, hosts, build_spec(properties=properties), **options
     )
     assert request == ([["cn1", "cn2"]] if is_needed else [])

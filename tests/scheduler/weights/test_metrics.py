@@ -10,7 +10,7 @@ from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
-from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
+from tests.scheduler.weights.weighing import find_raw_weights, run_weigher, weigh_hosts
 from tests.support.scheduling import report, spec
 from tests.support.states import build_aggregates, build_host_state
 
@@ -18,7 +18,7 @@ SETTING = "metrics__weight_setting"
 REQUIRED = "metrics__required"
 
 
-def host(name, **figures):
+def build_host(name, **figures):
     metrics = tuple(
         Metric(name=key.replace("_", "."), value=value) for key, value in figures.items()
     )
@@ -26,9 +26,9 @@ def host(name, **figures):
 
 
 HOSTS = [
-    host("cn1", cpu_percent=10, cpu_user_percent=4),
-    host("cn2", cpu_percent=20, cpu_user_percent=8),
-    host("cn3", cpu_percent=15, cpu_user_percent=40),
+    build_host("cn1", cpu_percent=10, cpu_user_percent=4),
+    build_host("cn2", cpu_percent=20, cpu_user_percent=8),
+    build_host("cn3", cpu_percent=15, cpu_user_percent=40),
 ]
 
 
@@ -46,7 +46,7 @@ HOSTS = [
     ids=["one", "negative", "several", "named twice", "some ignored", "all ignored", "none"],
 )
 def test_weight_is_the_sum_of_the_metrics_times_their_ratios(setting, expected):
-    assert raw_weights(MetricsWeigher, HOSTS, **{SETTING: setting}) == expected
+    assert find_raw_weights(MetricsWeigher, HOSTS, **{SETTING: setting}) == expected
 
 
 def test_greatest_sum_is_best_unless_the_multiplier_is_negative():
@@ -59,20 +59,20 @@ def test_greatest_sum_is_best_unless_the_multiplier_is_negative():
 
 @pytest.mark.parametrize(
     "host_without_metric",
-    [host("cn4", cpu_user_percent=1), host("cn4"), HostState("cn4", "cn4")],
+    [build_host("cn4", cpu_user_percent=1), build_host("cn4"), HostState("cn4", "cn4")],
     ids=["another metric", "no metric", "nothing known"],
 )
 def test_missing_metric_is_an_error_or_has_the_configured_weight(host_without_metric):
     options = {SETTING: ["cpu.percent=1"]}
     with pytest.raises(PluginFailed, match=r"MetricsWeigher failed: host cn4, node cn4 does not"):
-        weigh(MetricsWeigher, [*HOSTS, host_without_metric], **options)
-    answer = raw_weights(
+        run_weigher(MetricsWeigher, [*HOSTS, host_without_metric], **options)
+    answer = find_raw_weights(
         MetricsWeigher, [*HOSTS, host_without_metric], **options, **{REQUIRED: False}
     )
     assert answer == {"cn1": 10, "cn2": 20, "cn3": 15, "cn4": -10000}
     options["metrics__weight_of_unavailable"] = 12.5
     options[REQUIRED] = False
-    assert raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"] == 12.5
+    assert find_raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"] == 12.5
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,12 @@ def test_missing_metric_with_ratio_0_is_ignored(setting, multiplier, expected):
         "cn4", metrics=(Metric(name="cpu.percent", value=5),), aggregates=answer
     )
     options = {SETTING: setting, REQUIRED: False}
-    assert raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"] == expected
+    assert (
+        find_raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"]
+        == expected
+    )
     with pytest.raises(PluginFailed, match=r"does not report cpu"):
-        weigh(MetricsWeigher, [*HOSTS, host_without_metric], **{SETTING: setting})
+        run_weigher(MetricsWeigher, [*HOSTS, host_without_metric], **{SETTING: setting})
 
 
 @pytest.mark.parametrize("required", [True, False])
@@ -104,17 +107,17 @@ def test_metric_by_numa_node_is_an_error_as_in_nova(required):
     for ratio in ("1", "0"):
         options = {SETTING: [f"numa.membw.current={ratio}"], REQUIRED: required}
         with pytest.raises(PluginFailed, match=r"cn4 reports numa\.membw\.current by NUMA node"):
-            weigh(MetricsWeigher, hosts, **options)
+            run_weigher(MetricsWeigher, hosts, **options)
     # A metric before it in the setting that is missing decides first.
     setting = {SETTING: ["cpu.percent=1", "numa.membw.current=1"], REQUIRED: False}
-    assert raw_weights(MetricsWeigher, hosts, **setting)["cn4"] == -10000.0
+    assert find_raw_weights(MetricsWeigher, hosts, **setting)["cn4"] == -10000.0
 
 
 def test_last_value_of_a_metric_counts_and_ignored_settings_are_logged(caplog):
     metrics = tuple(Metric(name="cpu.percent", value=value) for value in (50, 30))
     hosts = [*HOSTS, build_host_state("cn4", metrics=metrics)]
     with caplog.at_level(logging.WARNING):
-        weights = raw_weights(MetricsWeigher, hosts, **{SETTING: ["cpu.percent=1", "much"]})
+        weights = find_raw_weights(MetricsWeigher, hosts, **{SETTING: ["cpu.percent=1", "much"]})
     assert weights["cn4"] == 30
     assert "ignored: much" in caplog.text
 
@@ -131,7 +134,7 @@ def test_multiplier_of_an_aggregate_has_its_own_key():
     )
 
 
-def report_cloud(app):
+def report_hosts(app):
     """Report three hosts: a large busy host, a small idle host, and a host without metrics."""
     busy, idle = ([{"name": "cpu.idle.percent", "value": value}] for value in (10, 90))
     reports = [
@@ -145,7 +148,7 @@ def report_cloud(app):
 
 @pytest.fixture(scope="module")
 def cloud(make_shared_app):
-    return report_cloud(make_shared_app())
+    return report_hosts(make_shared_app())
 
 
 def explain(app, status=200, **overrides):
@@ -199,7 +202,7 @@ weight_setting = {IDLE}
 [filter_scheduler]
 enabled_filters = ComputeFilter
 """)
-    return report_cloud(make_app(read_settings([str(file)], make_full_conf())))
+    return report_hosts(make_app(read_settings([str(file)], make_full_conf())))
 
 
 def test_missing_metric_of_the_configuration_is_one_error(cloud_with_metrics, caplog):

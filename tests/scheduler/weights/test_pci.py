@@ -8,19 +8,19 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.weights.pci import PCIWeigher
-from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
+from tests.scheduler.weights.weighing import find_raw_weights, weigh_hosts
 from tests.support.states import build_host_state, build_spec, settings_with
 
 WITH_PCI = build_spec(pci_requests={"requests": [{"count": 1, "spec": [{}], "alias_name": "nic"}]})
 
 
-def host(name, *counts, **attributes):
+def build_host(name, *counts, **attributes):
     ids = {"vendor_id": "8086", "product_id": "1520", "numa_node": None}
     pools = PciPools.of([{**ids, "count": count} for count in counts])
     return build_host_state(name, pci_stats=pools, **attributes)
 
 
-HOSTS = [host("cn1", 4), host("cn2"), host("cn3", 1, 1), host("cn4", 0)]
+HOSTS = [build_host("cn1", 4), build_host("cn2"), build_host("cn3", 1, 1), build_host("cn4", 0)]
 
 
 @pytest.mark.parametrize("spec", [build_spec(), WITH_PCI])
@@ -33,22 +33,25 @@ def test_host_with_the_fewest_free_devices_is_best(spec):
     ("counts", "weight"),
     [((), 100), ((0,), 100), ((1,), 99), ((30, 40), 30), ((98,), 2), ((99,), 1), ((50, 5000), 1)],
 )
-def test_raw_weight_has_a_minimum(counts, weight):
-    assert raw_weights(PCIWeigher, [host("cn1", *counts), host("cn2")])["cn1"] == weight
+def test_raw_weight_of_many_free_devices_has_a_minimum(counts, weight):
+    assert (
+        find_raw_weights(PCIWeigher, [build_host("cn1", *counts), build_host("cn2")])["cn1"]
+        == weight
+    )
 
 
-def test_free_devices_of_unusual_hosts():
-    assert raw_weights(PCIWeigher, [build_host_state("cn1"), host("cn2", 3)]) == {
+def test_free_devices_are_counted_without_pools_and_after_earlier_instances():
+    assert find_raw_weights(PCIWeigher, [build_host_state("cn1"), build_host("cn2", 3)]) == {
         "cn1": 100,
         "cn2": 97,
     }
     # Pools of a third-party plugin.
     other = build_host_state("cn1", pci_stats=SimpleNamespace(pools=[{"count": 2}, {"count": 3}]))
-    assert raw_weights(PCIWeigher, [other, host("cn2")]) == {"cn1": 95, "cn2": 100}
+    assert find_raw_weights(PCIWeigher, [other, build_host("cn2")]) == {"cn1": 95, "cn2": 100}
     # An earlier instance of the request.
-    state = host("cn1", 5)
+    state = build_host("cn1", 5)
     state.consume_from_request(WITH_PCI)
-    assert raw_weights(PCIWeigher, [state, host("cn2")])["cn1"] == 96
+    assert find_raw_weights(PCIWeigher, [state, build_host("cn2")])["cn1"] == 96
 
 
 def test_negative_multiplier_is_an_error():

@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.scheduler.weights.preferred_tenant import PreferredTenantWeigher
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
-from tests.scheduler.weights.weighing import raw_weights, weigh
+from tests.scheduler.weights.weighing import find_raw_weights, run_weigher
 from tests.support.explanations import weight
 from tests.support.scheduling import spec
 from tests.support.states import build_aggregates, build_host_state, build_spec
@@ -14,9 +14,11 @@ NAME, KEY = "PreferredTenantWeigher", "prefer_tenant_id"
 PLAIN = build_host_state("plain")
 
 
-def weight_of(project, *metadata):
+def weigh_host_for_project(project, *metadata):
     host = build_host_state("cn1", aggregates=build_aggregates(*metadata))
-    return raw_weights(PreferredTenantWeigher, [host, PLAIN], build_spec(project_id=project))["cn1"]
+    return find_raw_weights(PreferredTenantWeigher, [host, PLAIN], build_spec(project_id=project))[
+        "cn1"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def weight_of(project, *metadata):
     ],
 )
 def test_host_for_the_project_weighs_1(metadata):
-    assert weight_of("p1", *metadata) == 1.0
+    assert weigh_host_for_project("p1", *metadata) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_host_for_the_project_weighs_1(metadata):
 )
 def test_weigher_does_not_run_without_an_aggregate_for_the_project(project, metadata):
     host = build_host_state("cn1", aggregates=build_aggregates(*metadata))
-    run = weigh(PreferredTenantWeigher, [host, PLAIN], build_spec(project_id=project))
+    run = run_weigher(PreferredTenantWeigher, [host, PLAIN], build_spec(project_id=project))
     assert (run.reports, run.columns) == ((), ())
     assert PreferredTenantWeigher().column([host, PLAIN], build_spec(project_id=project)) == [0, 0]
 

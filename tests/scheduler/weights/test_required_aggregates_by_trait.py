@@ -27,7 +27,7 @@ MULTIPLIER = "filter_scheduler__required_aggregates_by_trait_weight_multiplier"
 NAME = "RequiredAggregatesByTraitWeigher"
 
 
-def weights(extra_specs, *metadata):
+def list_weights(extra_specs, *metadata):
     """Return the weight of a host for each list of aggregate metadata."""
     hosts = [
         WeighedHost(build_host_state(aggregates=build_aggregates(*entry))) for entry in metadata
@@ -51,7 +51,7 @@ def weights(extra_specs, *metadata):
     ids=str,
 )
 def test_weight_is_the_share_of_traits_with_an_aggregate(extra_specs, metadata, expected):
-    assert weights(extra_specs, *metadata) == expected
+    assert list_weights(extra_specs, *metadata) == expected
 
 
 def test_default_multiplier_outweighs_free_memory():

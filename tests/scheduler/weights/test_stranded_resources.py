@@ -25,7 +25,7 @@ from tests.model.hardware.test_stranding import (
 )
 from tests.scheduler.capacity.placements import SELECT, read_capacity
 from tests.scheduler.capacity.test_report import store_flavor
-from tests.scheduler.weights.weighing import weigh, weigh_hosts
+from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
 from tests.support.scheduling import FLAVOR, report, spec
 from tests.support.statements import record_statements
 from tests.support.states import build_host_state, build_spec, settings_with
@@ -47,7 +47,7 @@ def build_request(flavor, *flavors):
     )
 
 
-def host(name, cpus=8, ram=16, disk=100, **fields):
+def build_host(name, cpus=8, ram=16, disk=100, **fields):
     """Return a host with free amounts: CPUs, memory and disk in GB."""
     state = build_host_state(
         name,
@@ -63,22 +63,22 @@ def host(name, cpus=8, ram=16, disk=100, **fields):
     return state
 
 
-def best_host(hosts, request):
-    return weigh(StrandedResourcesWeigher, hosts, request, **OPTIONS).hosts[0].obj.host
+def find_best_host(hosts, request):
+    return run_weigher(StrandedResourcesWeigher, hosts, request, **OPTIONS).hosts[0].obj.host
 
 
 SMALL, LARGE = build_flavor(1, 1024), build_flavor(8, 8192)
 
 
-def with_nodes(name, *nodes, **fields):
-    return host(name, 40, 64, numa_topology=NUMATopology(nodes), **fields)
+def build_host_with_numa_nodes(name, *nodes, **fields):
+    return build_host(name, 40, 64, numa_topology=NUMATopology(nodes), **fields)
 
 
-def test_whole_numa_nodes_are_kept():
+def test_weigher_keeps_whole_numa_nodes_free():
     small, large = pinned(2, 2), pinned(8, 8)
     hosts = [
-        with_nodes("cn1", build_cell(0, 8, 8), build_cell(1, 8, 8)),
-        with_nodes("cn2", build_cell(0, 8, 8), build_cell(1, 8, 6, used=2)),
+        build_host_with_numa_nodes("cn1", build_cell(0, 8, 8), build_cell(1, 8, 8)),
+        build_host_with_numa_nodes("cn2", build_cell(0, 8, 8), build_cell(1, 8, 6, used=2)),
     ]
     # The less used node of cn2 is tried first, and an instance would break it.
     settings = {"compute__packing_host_numa_cells_allocation_strategy": True}
@@ -90,55 +90,58 @@ def test_whole_numa_nodes_are_kept():
         verdict = plugin.prepare(request)
         for state in hosts:
             state.limits.update(verdict(state).limits)
-    assert best_host(hosts, request) == "cn2"
+    assert find_best_host(hosts, request) == "cn2"
 
 
-def test_huge_pages_are_kept():
+def test_weigher_keeps_huge_pages_free():
     """Instances with small pages avoid hosts with huge pages that another flavor needs."""
     huge = pinned(4, 8)
     hosts = [
-        with_nodes("cn1", build_cell(0, 4, 8, shared=4)),
-        with_nodes("cn2", build_cell(0, 4, 0, shared=4)),
+        build_host_with_numa_nodes("cn1", build_cell(0, 4, 8, shared=4)),
+        build_host_with_numa_nodes("cn2", build_cell(0, 4, 0, shared=4)),
     ]
     for state in hosts:
         state.free_ram_mb = 8 * 1024
-    assert best_host(hosts, build_request(build_flavor(1, 1024), huge)) == "cn2"
+    assert find_best_host(hosts, build_request(build_flavor(1, 1024), huge)) == "cn2"
 
 
-def test_devices_are_kept():
+def test_weigher_keeps_devices_free():
     """Instances without devices avoid hosts with devices that another flavor needs."""
     gpu = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:1"})
-    hosts = [host("cn1", 8, 8, pci_stats=pools((0, 2))), host("cn2", 8, 8, pci_stats=pools())]
+    hosts = [
+        build_host("cn1", 8, 8, pci_stats=pools((0, 2))),
+        build_host("cn2", 8, 8, pci_stats=pools()),
+    ]
     plain = build_flavor(2, 2048)
-    assert best_host(hosts, build_request(plain, plain, gpu)) == "cn2"
+    assert find_best_host(hosts, build_request(plain, plain, gpu)) == "cn2"
     # Pairs of devices stay together.
     pair = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:2"})
-    hosts = [host("cn1", pci_stats=pools((0, 2))), host("cn2", pci_stats=pools((0, 1)))]
-    assert best_host(hosts, build_request(gpu, gpu, pair)) == "cn2"
+    hosts = [build_host("cn1", pci_stats=pools((0, 2))), build_host("cn2", pci_stats=pools((0, 1)))]
+    assert find_best_host(hosts, build_request(gpu, gpu, pair)) == "cn2"
     # Weighing changes no host.
     assert [state.pci_stats.free for state in hosts] == [2, 1]
     assert [state.num_instances for state in hosts] == [0, 0]
 
 
 def test_weigher_runs_only_with_a_multiplier():
-    def names(**options):
+    def list_weigher_names(**options):
         return [type(plugin).__name__ for plugin in plugins_for(settings_with(**options)).weighers]
 
-    assert NAME not in names()
-    assert NAME in names(**OPTIONS)
-    assert names(**OPTIONS) == sorted([*names(), NAME])
+    assert NAME not in list_weigher_names()
+    assert NAME in list_weigher_names(**OPTIONS)
+    assert list_weigher_names(**OPTIONS) == sorted([*list_weigher_names(), NAME])
 
 
 def test_hosts_weigh_the_same_in_a_cloud_without_flavors():
-    hosts = [host("cn1"), host("cn2", 4)]
+    hosts = [build_host("cn1"), build_host("cn2", 4)]
     weights = [("cn1", 0.0), ("cn2", 0.0)]
     assert weigh_hosts(StrandedResourcesWeigher, hosts, build_request(SMALL), **OPTIONS) == weights
 
 
-def test_explanation_has_the_amounts():
+def test_explanation_has_the_stranded_amounts():
     flavors = [build_flavor(2, 4096), build_flavor(4, 8192)]
-    hosts = [host("cn1", 8, 8, disk=0), host("cn2", 8, 16, disk=0)]
-    run = weigh(StrandedResourcesWeigher, hosts, build_request(SMALL, *flavors), **OPTIONS)
+    hosts = [build_host("cn1", 8, 8, disk=0), build_host("cn2", 8, 16, disk=0)]
+    run = run_weigher(StrandedResourcesWeigher, hosts, build_request(SMALL, *flavors), **OPTIONS)
     # 2 of 3 CPUs and 5 of 6 GB that the average flavor has.
     for row in run.host_reports():
         assert row.weights[NAME].raw == pytest.approx(-2 / 3 - 5 / 6)
@@ -155,7 +158,7 @@ def test_explanation_has_the_amounts():
 def test_later_instances_are_weighed_as_in_a_complete_run():
     settings = settings_with(**OPTIONS)
     weighers = [kind.with_settings(settings) for kind in (StrandedResourcesWeigher, RAMWeigher)]
-    hosts = [host(f"cn{number}", 8 + number, 16 + 2 * number) for number in range(5)]
+    hosts = [build_host(f"cn{number}", 8 + number, 16 + 2 * number) for number in range(5)]
     request, weighing = build_request(SMALL, SMALL, LARGE), Weighing(weighers)
     for _ in range(20):
         step, complete = weighing.weigh(hosts, request), run_weighers(weighers, hosts, request)
@@ -216,7 +219,7 @@ def test_flavors_take_no_statement_of_a_request(cloud, make_app, sqlite_url):
     assert count(cloud) == count(make_app(make_settings(sqlite_url)))
 
 
-def test_detail_is_explained_and_recorded(cloud):
+def test_detail_of_stranded_amounts_is_explained_and_recorded(cloud):
     weights = explain(cloud)
     assert set(weights) == {"cn1", "cn2", "cn3"}
     assert all("that no flavor can use" in weight[NAME]["detail"] for weight in weights.values())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from placement_sched.model.preferences.requested import SpreadRequest
 from placement_sched.model.preferences.spread import Spread
 from placement_sched.scheduler.weights.topology_spread import TopologySpreadWeigher
-from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
+from tests.scheduler.weights.weighing import find_raw_weights, run_weigher, weigh_hosts
 from tests.support.states import build_host_state, build_spec
 
 DOMAINS = {"cn1": ("r1",), "cn2": ("r2",), "cn3": ("r1", "r2")}
@@ -14,7 +14,7 @@ HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3", "cn4")]
 MULTIPLIER = "filter_scheduler__topology_spread_weight_multiplier"
 
 
-def request(*, is_hard=False, **members):
+def build_spread_request(*, is_hard=False, **members):
     asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
     spread = Spread(asked, DOMAINS, frozenset({"r1", "r2"})).with_members(members)
     return replace(build_spec(instance_group={"policy": "soft-affinity"}), spread=spread)
@@ -22,23 +22,31 @@ def request(*, is_hard=False, **members):
 
 def test_weight_is_the_negated_number_of_members_of_the_domain():
     weights = {"cn1": -2.0, "cn2": -1.0, "cn3": -2.0, "cn4": -3.0}
-    assert raw_weights(TopologySpreadWeigher, HOSTS, request(cn1=2, cn2=1)) == weights
-    assert weigh_hosts(TopologySpreadWeigher, HOSTS, request(cn1=2, cn2=1))[0] == ("cn2", 1000.0)
+    assert (
+        find_raw_weights(TopologySpreadWeigher, HOSTS, build_spread_request(cn1=2, cn2=1))
+        == weights
+    )
+    assert weigh_hosts(TopologySpreadWeigher, HOSTS, build_spread_request(cn1=2, cn2=1))[0] == (
+        "cn2",
+        1000.0,
+    )
 
 
 def test_hosts_in_a_domain_are_preferred_for_the_first_member():
     weights = {"cn1": 0.0, "cn2": 0.0, "cn3": 0.0, "cn4": -1.0}
-    assert raw_weights(TopologySpreadWeigher, HOSTS, request()) == weights
+    assert find_raw_weights(TopologySpreadWeigher, HOSTS, build_spread_request()) == weights
 
 
 def test_weigher_runs_only_for_a_soft_spread():
-    for spec in (build_spec(), request(is_hard=True, cn1=2)):
-        run = weigh(TopologySpreadWeigher, HOSTS, spec)
+    for spec in (build_spec(), build_spread_request(is_hard=True, cn1=2)):
+        run = run_weigher(TopologySpreadWeigher, HOSTS, spec)
         assert (run.reports, run.columns) == ((), ())
         assert {host.weight for host in run.hosts} == {0.0}
     assert TopologySpreadWeigher().column(HOSTS[:1], build_spec()) == [0.0]
 
 
 def test_multiplier_is_an_option():
-    best = weigh_hosts(TopologySpreadWeigher, HOSTS[:2], request(cn1=2), **{MULTIPLIER: -1.0})[0]
+    best = weigh_hosts(
+        TopologySpreadWeigher, HOSTS[:2], build_spread_request(cn1=2), **{MULTIPLIER: -1.0}
+    )[0]
     assert best[0] == "cn1"

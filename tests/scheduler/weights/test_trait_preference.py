@@ -8,7 +8,7 @@ from placement_sched.scheduler.weights.trait_preference import TraitPreferenceWe
 from tests.conftest import make_settings
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.providers import add_provider
-from tests.scheduler.weights.weighing import raw_weights, weigh
+from tests.scheduler.weights.weighing import find_raw_weights, run_weigher
 from tests.support.clouds import Host, add_traits, uuid_of
 from tests.support.explanations import weight
 from tests.support.scheduling import flavor, spec
@@ -21,7 +21,7 @@ A_OR_B = {PREFER: "CUSTOM_A,CUSTOM_B", AVOID: "CUSTOM_C"}
 EXPLAIN = "/scheduler/v1/explain"
 
 
-def hosts_with(**traits):
+def build_hosts(**traits):
     hosts = [build_host_state(name) for name in traits]
     for host in hosts:
         set_traits(host, frozenset(traits[host.host]))
@@ -29,18 +29,18 @@ def hosts_with(**traits):
 
 
 def test_weight_is_the_number_of_preferred_less_the_number_of_avoided_traits():
-    hosts = hosts_with(
+    hosts = build_hosts(
         none=(), one=["CUSTOM_A"], two=["CUSTOM_A", "CUSTOM_B"], both=["CUSTOM_B", "CUSTOM_C"]
     )
     weights = {"none": 0.0, "one": 1.0, "two": 2.0, "both": 0.0}
-    assert raw_weights(TraitPreferenceWeigher, hosts, build_spec(A_OR_B)) == weights
+    assert find_raw_weights(TraitPreferenceWeigher, hosts, build_spec(A_OR_B)) == weights
     image = build_spec(properties={"trait:CUSTOM_B": "preferred"})
-    assert raw_weights(TraitPreferenceWeigher, hosts, image)["both"] == 1.0
+    assert find_raw_weights(TraitPreferenceWeigher, hosts, image)["both"] == 1.0
 
 
 def test_weigher_does_not_run_without_a_preference():
-    hosts = hosts_with(one=["CUSTOM_A"], none=())
-    run = weigh(TraitPreferenceWeigher, hosts, build_spec({"trait:CUSTOM_A": "required"}))
+    hosts = build_hosts(one=["CUSTOM_A"], none=())
+    run = run_weigher(TraitPreferenceWeigher, hosts, build_spec({"trait:CUSTOM_A": "required"}))
     assert (run.reports, run.columns) == ((), ())
     assert TraitPreferenceWeigher().column(hosts, build_spec()) == [0.0, 0.0]
 
@@ -81,7 +81,7 @@ def test_trait_of_a_nested_provider_counts(cloud):
     assert explain_request(cloud, spec_with_extra_specs({PREFER: "CUSTOM_GPU"})).hosts[0] == "cn4"
 
 
-def test_other_requests_have_the_same_weighers_and_weights(cloud):
+def test_requests_without_preferences_have_the_same_weighers_and_weights(cloud):
     answer = explain_request(cloud, spec()).answer
     assert NAME not in {name for host in answer["hosts"] for name in host["weights"]}
     assert NAME not in [weigher["name"] for weigher in answer["funnel"]["weighers"]]

@@ -8,7 +8,9 @@ from placement_sched.scheduler.weights import BaseHostWeigher
 from tests.support.states import build_spec, settings_with
 
 
-def weigh(kind: type[BaseHostWeigher], hosts: list[HostState], spec=None, **options) -> WeighRun:
+def run_weigher(
+    kind: type[BaseHostWeigher], hosts: list[HostState], spec=None, **options
+) -> WeighRun:
     plugin = kind.with_settings(settings_with(**options))
     return run_weighers([plugin], hosts, spec or build_spec())
 
@@ -17,12 +19,14 @@ def weigh_hosts(
     kind: type[BaseHostWeigher], hosts: list[HostState], spec: RequestSpec | None = None, **options
 ) -> list[tuple[str, float]]:
     """Return host and weight, best first."""
-    return [(host.obj.host, host.weight) for host in weigh(kind, hosts, spec, **options).hosts]
+    return [
+        (host.obj.host, host.weight) for host in run_weigher(kind, hosts, spec, **options).hosts
+    ]
 
 
-def raw_weights(
+def find_raw_weights(
     kind: type[BaseHostWeigher], hosts: list[HostState], spec: RequestSpec | None = None, **options
 ) -> dict[str, float]:
     """Return the raw weight of each host."""
-    reports = weigh(kind, hosts, spec, **options).host_reports()
+    reports = run_weigher(kind, hosts, spec, **options).host_reports()
     return {report.host: report.weights[kind.__name__].raw for report in reports}
