@@ -7,18 +7,18 @@ from placement_sched.model.caller import RequestContext, build_context, set_call
 from tests.support.states import build_spec
 
 
-def test_context_has_the_caller():
-    def run():
+def test_request_context_has_the_caller():
+    def build_member_context():
         set_caller(lambda: {"user_id": "u", "project_id": "p", "roles": ("member",), "is_x": 1})
         return build_context("owner", "project")
 
-    context = Context().run(run)
+    context = Context().run(build_member_context)
     assert (context.user_id, context.project_id, context.roles) == ("u", "p", ["member"])
     assert not context.is_admin
     assert (context.user, context.tenant) == ("u", "p")
 
 
-def test_without_a_caller_the_context_has_the_owner():
+def test_request_context_without_a_caller_has_the_owner():
     context = Context().run(build_context, "owner", "project")
     assert (context.user_id, context.project_id, context.roles) == ("owner", "project", [])
     assert build_spec()._context.project_id == build_spec()["context"].project_id

@@ -73,7 +73,7 @@ TIMES = ("last_seen_up", "created_at", "updated_at")
 
 
 @given(REPORTS)
-def test_stored_node_is_restored(document):
+def test_stored_compute_node_is_restored_from_its_document(document):
     parsed = parse(document, DEFAULTS).node
     fields = orjson.loads(orjson.dumps(stored_fields(parsed)))
     columns = {key: getattr(parsed, key) for key in COLUMNS + TIMES}

@@ -71,7 +71,7 @@ def test_path_quotes_keys_that_are_not_plain(steps, path):
 
 
 @given(STEPS)
-def test_split_path_has_the_steps_that_it_was_built_from(steps):
+def test_splitting_a_json_path_restores_its_steps(steps):
     assert split_json_path(build_json_path(steps)) == tuple(steps)
 
 
@@ -79,7 +79,7 @@ def test_name_of_a_query_parameter_is_a_path():
     assert split_json_path("since") == ("since",)
 
 
-def test_nearest_named_parent_is_found():
+def test_nearest_parent_with_a_name_is_found():
     names = {"request_spec.flavor": "flavor", "request_spec.flavor.vcpus": "vcpus"}
     assert find_name(("request_spec", "flavor", "vcpus"), names) == ("vcpus", ())
     assert find_name(("request_spec", "flavor", "a", 0), names) == ("flavor", ("a", 0))

@@ -91,7 +91,7 @@ def test_funnel_has_the_documented_keys():
         (ExplanationView(frozenset()), []),
     ],
 )
-def test_view_limits_the_lists_and_not_the_counts(view, hosts):
+def test_view_limits_lists_of_hosts_and_not_the_counts(view, hosts):
     document = FUNNEL.as_json(view)
     (step,) = document["allocation_candidates"]["steps"]
     (report,) = document["filters"]
@@ -100,7 +100,7 @@ def test_view_limits_the_lists_and_not_the_counts(view, hosts):
         assert (part["before"], part["after"]) == counts
 
 
-def test_lists_have_at_most_a_hundred_entries_by_default():
+def test_lists_of_hosts_have_at_most_a_hundred_entries_by_default():
     many = tuple(Rejected(f"cn{number}", "n", "why") for number in range(150))
     report = FilterReport(name="F", before=150, after=0, rejected=many)
     assert len(report.as_json(ExplanationView())["rejected"]) == 100
@@ -150,7 +150,7 @@ def test_nearest_misses_are_omitted_if_none_was_found_in_time():
     assert NearMisses().as_json() == {}
 
 
-def funnel(*, hosts=0, steps=(), misses=(), filters=(), **more) -> Funnel:
+def build_funnel(*, hosts=0, steps=(), misses=(), filters=(), **more) -> Funnel:
     return Funnel(
         request_filters=more.pop("request_filters", ()),
         allocation_candidates=CandidatesReport(
@@ -165,11 +165,11 @@ def funnel(*, hosts=0, steps=(), misses=(), filters=(), **more) -> Funnel:
     )
 
 
-def step(constraint: str, detail: str, before: int, after: int) -> StepReport:
+def build_step(constraint: str, detail: str, before: int, after: int) -> StepReport:
     return StepReport(constraint=constraint, detail=detail, before=before, after=after)
 
 
-def filter_report(name: str, before: int, after: int) -> FilterReport:
+def build_filter_report(name: str, before: int, after: int) -> FilterReport:
     return FilterReport(name=name, before=before, after=after)
 
 
@@ -179,46 +179,47 @@ REJECTING_FILTER = RequestFilterReport(
 ENABLED = ("root_required", "!COMPUTE_STATUS_DISABLED")
 TWO_CONSTRAINTS = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
 ALSO_DISABLED = NearMiss(*ENABLED, 1, others=(("required", "A"),))
-UNSERVED = LaterInstanceReport(placed=1, asked=3, filters=(filter_report("B", 2, 0),))
-USED_UP_HOSTS = LaterInstanceReport(placed=4, asked=9, filters=(filter_report(USED_UP, 2, 0),))
-A_REJECTS = (step("required", "A", 3, 0),)
+UNSERVED = LaterInstanceReport(placed=1, asked=3, filters=(build_filter_report("B", 2, 0),))
+USED_UP_HOSTS = LaterInstanceReport(
+    placed=4, asked=9, filters=(build_filter_report(USED_UP, 2, 0),)
+)
+A_REJECTS = (build_step("required", "A", 3, 0),)
 #: For each funnel, stage, name and reason of its obstacle.
 OBSTACLES = {
-    "request_filters: zones: zones rejected the request: no zone 'x'": funnel(
-        request_filters=(REJECTING_FILTER,), steps=(step("required", "A", 0, 0),)
+    "request_filters: zones: zones rejected the request: no zone 'x'": build_funnel(
+        request_filters=(REJECTING_FILTER,), steps=(build_step("required", "A", 0, 0),)
     ),
-    "allocation_candidates: required A: 3 hosts meet all constraints but required A": funnel(
+    "allocation_candidates: required A: 3 hosts meet all constraints but required A": build_funnel(
         steps=A_REJECTS, misses=[NearMiss("required", "A", 3)]
     ),
     "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED: "
-    "8 hosts are disabled and meet all other constraints": funnel(
-        steps=(step(*ENABLED, 8, 0),), misses=[NearMiss(*ENABLED, 8)]
+    "8 hosts are disabled and meet all other constraints": build_funnel(
+        steps=(build_step(*ENABLED, 8, 0),), misses=[NearMiss(*ENABLED, 8)]
     ),
     "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED and required A: "
-    "1 host is disabled and meets all constraints but required A": funnel(
-        steps=(step(*ENABLED, 8, 0),), misses=[ALSO_DISABLED]
+    "1 host is disabled and meets all constraints but required A": build_funnel(
+        steps=(build_step(*ENABLED, 8, 0),), misses=[ALSO_DISABLED]
     ),
     "allocation_candidates: required CUSTOM_A and resources VCPU:9: "
-    "1 host meets all constraints but required CUSTOM_A and resources VCPU:9": funnel(
+    "1 host meets all constraints but required CUSTOM_A and resources VCPU:9": build_funnel(
         steps=A_REJECTS, misses=[TWO_CONSTRAINTS]
     ),
-    "allocation_candidates: combination: combination rejected all 3 remaining hosts": funnel(
-        steps=(step("required", "A", 9, 3), step("combination", "", 3, 0))
+    "allocation_candidates: combination: combination rejected all 3 remaining hosts": build_funnel(
+        steps=(build_step("required", "A", 9, 3), build_step("combination", "", 3, 0))
     ),
-    "allocation_candidates: providers: there is no resource provider": funnel(
-        steps=(step("required", "A", 0, 0),)
+    "allocation_candidates: providers: there is no resource provider": build_funnel(
+        steps=(build_step("required", "A", 0, 0),)
     ),
-    "allocation_candidates: requested_hosts: there is no such host": funnel(query=""),
-    "filters: B: B rejected the last remaining host": funnel(
-        hosts=3, filters=(filter_report("A", 3, 1), filter_report("B", 1, 0))
+    "allocation_candidates: requested_hosts: there is no such host": build_funnel(query=""),
+    "filters: B: B rejected the last remaining host": build_funnel(
+        hosts=3, filters=(build_filter_report("A", 3, 1), build_filter_report("B", 1, 0))
     ),
     "later_instance: B: 1 of the 3 instances fits; for the next instance B rejected all 2 "
-    "remaining hosts": funnel(hosts=3, later=UNSERVED),
+    "remaining hosts": build_funnel(hosts=3, later=UNSERVED),
     "later_instance: room_left: 4 of the 9 instances fit; for the next instance no host has "
-    "remaining capacity": funnel(hosts=3, later=USED_UP_HOSTS),
-    "later_instance: : there are hosts for some of the instances, but not for all of them": funnel(
-        hosts=3
-    ),
+    "remaining capacity": build_funnel(hosts=3, later=USED_UP_HOSTS),
+    "later_instance: : there are hosts for some of the instances, "
+    "but not for all of them": build_funnel(hosts=3),
 }
 
 
@@ -234,7 +235,9 @@ def test_obstacle_is_none_if_hosts_were_found():
 
 
 def test_obstacle_of_unknown_compute_nodes_says_what_to_do():
-    obstacle = funnel(hosts=3000, filters=(filter_report(COMPUTE_NODES, 3000, 0),)).obstacle
+    obstacle = build_funnel(
+        hosts=3000, filters=(build_filter_report(COMPUTE_NODES, 3000, 0),)
+    ).obstacle
     assert (obstacle.stage, obstacle.name) == ("filters", COMPUTE_NODES)
     assert obstacle.reason.startswith(
         "3000 hosts can take the request, but none is a known compute"

@@ -11,7 +11,7 @@ from placement_sched.model.explanation_reader import (
 )
 
 
-def rejections(*reasons: str) -> list[dict[str, str]]:
+def build_rejections(*reasons: str) -> list[dict[str, str]]:
     return [
         {"host": f"cn{number}", "node": f"cn{number}", "reason": reason}
         for number, reason in enumerate(reasons)
@@ -20,13 +20,13 @@ def rejections(*reasons: str) -> list[dict[str, str]]:
 
 def test_equal_reasons_are_counted_and_merged_with_ranges():
     assert group_reasons([]) == []
-    groups = group_reasons(rejections("lacks trait X", "disabled", "lacks trait X"))
+    groups = group_reasons(build_rejections("lacks trait X", "disabled", "lacks trait X"))
     assert groups == [
         GroupedReason(2, "lacks trait X", "cn0", "cn0"),
         GroupedReason(1, "disabled", "cn1", "cn1"),
     ]
     reasons = ("10 free of 20, 99 requested", "9 free of 20, 99 requested")
-    groups = group_reasons(rejections(*reasons))
+    groups = group_reasons(build_rejections(*reasons))
     assert groups == [GroupedReason(2, "9..10 free of 20, 99 requested", "cn0", "cn0")]
 
 
@@ -41,8 +41,8 @@ def test_equal_reasons_are_counted_and_merged_with_ranges():
     ],
     ids=["numbers within names", "equally frequent"],
 )
-def test_different_reasons_are_sorted(reasons, expected):
-    assert [group.text for group in group_reasons(rejections(*reasons))] == expected
+def test_different_rejection_reasons_are_sorted(reasons, expected):
+    assert [group.text for group in group_reasons(build_rejections(*reasons))] == expected
 
 
 def test_a_node_with_another_name_than_its_host_is_shown():
@@ -68,7 +68,7 @@ def test_a_node_with_another_name_than_its_host_is_shown():
         ({"weight": 1.5, "RAMWeigher": 0.25}, "weight 1.5\nRAMWeigher 0.25"),
     ],
 )
-def test_values_are_formatted_for_people(value, text):
+def test_values_of_an_explanation_are_formatted_for_people(value, text):
     assert readable_value(value) == text
 
 

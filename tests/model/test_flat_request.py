@@ -32,7 +32,7 @@ def test_missing_options_are_left_to_the_scheduler():
     assert spec == {"num_instances": 1, "flavor": "m1.small"}
 
 
-def test_sizes_describe_a_flavor():
+def test_size_options_become_a_flavor():
     specs = {"hw:cpu_policy": "dedicated"}
     flavor = FlatRequest(vcpus=4, extra_specs=specs).as_spec(LABELS)["flavor"]
     assert (flavor["vcpus"], flavor["memory_mb"], flavor["root_gb"]) == (4, 512, 0)
@@ -96,14 +96,14 @@ def test_option_values_are_parsed_as_json_if_possible():
 
 
 @pytest.mark.parametrize("text", ["nonsense", "=value"])
-def test_a_text_without_an_equals_sign_is_rejected(text):
+def test_option_without_an_equals_sign_is_rejected(text):
     with pytest.raises(Invalid) as rejection:
         pairs([text], "Extra specs")
     assert rejection.value.detail == f"Extra specs {text}: expected KEY=VALUE"
 
 
 @pytest.mark.parametrize("names", [["cn1"], ["cn1", "cn2"], ["cn,1"], ["cn 1", "cn*2"], ["a=b"]])
-def test_short_form_of_hosts_equals_the_long_form(names):
+def test_short_form_of_changed_hosts_equals_the_long_form(names):
     assert change_of(shorten_change("drain", names), "change") == {"drain": names}
 
 
@@ -114,7 +114,7 @@ def test_short_form_of_added_hosts_equals_the_long_form(like):
 
 
 @pytest.mark.parametrize("text", ["lift=cn1", "drain=", "{", "aggregate=x:y"])
-def test_an_invalid_change_is_rejected_by_its_name(text):
+def test_error_for_an_invalid_change_has_the_name_of_the_option(text):
     with pytest.raises(Invalid, match="line"):
         change_of(text, "line")
 
@@ -130,5 +130,5 @@ def test_an_invalid_change_is_rejected_by_its_name(text):
         ),
     ],
 )
-def test_invalid_numbers_are_passed_on_as_texts(text, change):
+def test_invalid_numbers_of_options_are_passed_on_as_texts(text, change):
     assert change_of(text, "change") == change

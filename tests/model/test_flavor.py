@@ -6,7 +6,7 @@ import pytest
 from placement_sched.model.flavor import Flavor
 
 
-def test_document_becomes_a_flavor():
+def test_flavor_is_parsed_from_a_document():
     flavor = Flavor.from_document(
         {"name": "m1", "vcpus": 1, "memory_mb": 2, "root_gb": 3, "extra_specs": {"a": "b"}}
     )

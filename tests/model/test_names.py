@@ -20,7 +20,7 @@ def test_each_spelling_of_a_uuid_is_accepted(text):
 @pytest.mark.parametrize(
     "value", ["", "cn1", USUAL[:-1], "0x" + "a" * 30, "1_" * 16, 12, None, ["a"]]
 )
-def test_other_values_are_not_uuids(value):
+def test_value_of_another_form_is_not_a_uuid(value):
     assert read_uuid(value) is None
     assert usual_uuid("Cn1") == "Cn1"
 
@@ -51,7 +51,7 @@ def test_number_of_compared_names_is_limited(monkeypatch):
     assert nearest("nama", known, 2) == ("name",)
 
 
-def test_suggestions_end_a_sentence():
+def test_suggested_names_are_appended_to_a_sentence():
     assert did_you_mean(()) == ""
     assert did_you_mean(["cn7", "cn70"]) == "; did you mean 'cn7' or 'cn70'?"
 

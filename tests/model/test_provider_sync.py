@@ -19,5 +19,5 @@ from placement_sched.model.provider_sync import SyncCode, SyncProblem, most_seve
         ([2, 1], 2),
     ],
 )
-def test_code_is_that_of_the_most_severe_problem(codes, expected):
+def test_exit_code_is_that_of_the_most_severe_problem(codes, expected):
     assert most_severe(SyncProblem(SyncCode(code), "", "") for code in codes) == expected

@@ -13,12 +13,12 @@ from tests.support.scheduling import instance
 FLAVOR = {"name": "m1", "vcpus": 2, "memory_mb": 512, "root_gb": 10, "ephemeral_gb": 1, "swap": 5}
 
 
-def spec_of(**document):
+def build_request_spec(**document):
     return request_spec_from({"flavor": FLAVOR, **document})
 
 
 def test_smallest_request_has_novas_defaults():
-    spec = spec_of()
+    spec = build_request_spec()
     assert (spec.num_instances, spec.instance_uuid, spec.instance_uuids) == (1, None, ())
     assert (spec.ignore_hosts, spec.force_hosts, spec.force_nodes) == ((), (), ())
     assert spec.requested_destination is spec.retry is spec.limits is spec.instance_group is None
@@ -27,7 +27,7 @@ def test_smallest_request_has_novas_defaults():
 
 
 def test_flavor_and_plain_fields_are_read_from_the_spec():
-    spec = spec_of(project_id="p", user_id="u", is_bfv=True, availability_zone="az1")
+    spec = build_request_spec(project_id="p", user_id="u", is_bfv=True, availability_zone="az1")
     assert (spec.vcpus, spec.memory_mb, spec.root_gb) == (2, 512, 10)
     assert (spec.ephemeral_gb, spec.swap) == (1, 5)
     assert (spec.project_id, spec.user_id) == ("p", "u")
@@ -44,7 +44,7 @@ def test_flavor_and_plain_fields_are_read_from_the_spec():
     ],
 )
 def test_number_of_instance_uuids_overrides_num_instances(document, number, first):
-    spec = spec_of(**document)
+    spec = build_request_spec(**document)
     assert (spec.num_instances, spec.instance_uuid) == (number, first)
 
 
@@ -53,12 +53,12 @@ UUID = "0f0e0d0c-0b0a-0908-0706-050403020100"
 
 @pytest.mark.parametrize("spelling", [UUID.upper(), UUID.replace("-", "")])
 def test_instance_uuids_are_normalized(spelling):
-    spec = spec_of(instance_uuids=["b", spelling]).for_instance(UUID)
+    spec = build_request_spec(instance_uuids=["b", spelling]).for_instance(UUID)
     assert spec.instance_uuid == UUID
-    spec = spec_of(instance_uuids=[spelling])
+    spec = build_request_spec(instance_uuids=[spelling])
     assert (spec.instance_uuid, spec.instance_uuids) == (UUID, (UUID,))
     with pytest.raises(Invalid, match=rf"{UUID} is repeated .*\$\.request_spec\.instance_uuids"):
-        spec_of(instance_uuids=[UUID, spelling])
+        build_request_spec(instance_uuids=[UUID, spelling])
 
 
 OPTIONAL_FIELDS = ["project_id", "availability_zone", "ignore_hosts", "force_hosts", "retry"]
@@ -67,12 +67,14 @@ OPTIONAL_FIELDS += ["request_level_params", "instance_group", "image", "num_inst
 
 
 @pytest.mark.parametrize("field", OPTIONAL_FIELDS)
-def test_null_counts_as_absent(field):
-    assert spec_of(**{field: None}) == spec_of()
+def test_null_field_counts_as_absent(field):
+    assert build_request_spec(**{field: None}) == build_request_spec()
 
 
 def test_hints_are_lists_and_single_hints_are_unpacked():
-    spec = spec_of(scheduler_hints={"one": "a", "single": ["b"], "two": ["c", "d"], "none": []})
+    spec = build_request_spec(
+        scheduler_hints={"one": "a", "single": ["b"], "two": ["c", "d"], "none": []}
+    )
     assert spec.scheduler_hints["one"] == ["a"]
     hints = [spec.get_scheduler_hint(name) for name in ("one", "single", "two", "none", "absent")]
     assert hints == ["a", "b", ["c", "d"], [], None]
@@ -81,7 +83,7 @@ def test_hints_are_lists_and_single_hints_are_unpacked():
 
 def test_destination_is_parsed():
     document = {"host": "h", "node": "n", "cell": "c", "allow_cross_cell_move": True}
-    destination = spec_of(
+    destination = build_request_spec(
         requested_destination={
             **document,
             "aggregates": ["a,b", "c"],
@@ -100,13 +102,13 @@ def test_restricted_destination_is_a_copy():
 
 
 def test_retry_has_the_hosts_of_nova():
-    retry = spec_of(retry={"num_attempts": 2, "hosts": [["h", "n"]]}).retry
+    retry = build_request_spec(retry={"num_attempts": 2, "hosts": [["h", "n"]]}).retry
     assert (retry.num_attempts, retry.hosts) == (2, (TriedHost("h", "n"),))
     assert (retry.hosts[0].host, retry.hosts[0].hypervisor_hostname) == ("h", "n")
 
 
-def test_limits_and_request_level_params_are_attributes():
-    spec = spec_of(
+def test_limits_and_request_level_params_are_attributes_of_the_request_spec():
+    spec = build_request_spec(
         limits={"memory_mb": 5},
         request_level_params={"root_required": ["A"], "same_subtree": [["_1", "_2"]]},
     )
@@ -118,20 +120,20 @@ def test_limits_and_request_level_params_are_attributes():
 @pytest.mark.parametrize("noun", ["flavor", "image"])
 def test_name_of_a_stored_flavor_or_image_is_rejected(noun):
     with pytest.raises(NotFound, match=f"no stored {noun} 'x'"):
-        spec_of(**{noun: "x"})
+        build_request_spec(**{noun: "x"})
 
 
 def test_invalid_image_property_is_rejected_with_its_name():
     with pytest.raises(Invalid, match="hw_cpu_policy"):
-        spec_of(image={"properties": {"hw_cpu_policy": "some"}})
+        build_request_spec(image={"properties": {"hw_cpu_policy": "some"}})
 
 
 def test_hardware_is_shared_by_copies_with_the_same_flavor_and_image():
-    spec = spec_of()
+    spec = build_request_spec()
     hardware = spec.hardware
     assert replace(spec, user_id="u").hardware is spec.hardware is hardware
     assert replace(spec, flavor=Flavor()).hardware is not hardware
-    assert spec_of() == spec
+    assert build_request_spec() == spec
 
 
 CIRROS = {
@@ -229,7 +231,7 @@ def test_optional_filter_properties_are_empty(name):
     assert SPEC_WITHOUT_OPTIONS[name] == SPEC_WITHOUT_OPTIONS.get(name) == {}
 
 
-def test_attributes_are_set_as_in_nova_objects():
+def test_attributes_of_a_request_spec_can_be_set_as_in_nova_objects():
     assert "requested_destination" in SPEC_WITHOUT_OPTIONS
     assert SPEC_WITHOUT_OPTIONS.obj_attr_is_set("retry")
     assert "nonsense" not in SPEC_WITHOUT_OPTIONS
@@ -246,8 +248,8 @@ def test_attributes_are_set_as_in_nova_objects():
         ("limits", "vcpu", "disk_gb"),
     ],
 )
-def test_parts_of_a_request_support_in_as_in_nova(part, present, absent):
-    spec = spec_of(
+def test_objects_of_a_request_spec_support_the_in_operator_as_in_nova(part, present, absent):
+    spec = build_request_spec(
         image={"properties": {}},
         instance_group={"policy": "affinity"},
         requested_destination={"host": "cn1"},

@@ -25,14 +25,14 @@ def test_statements_of_reads_and_writes_are_counted(database):
     assert request_stats().statements == 3
 
 
-def test_new_statistics_begin_at_zero(sqlite_database):
+def test_new_request_statistics_begin_at_zero(sqlite_database):
     sqlite_database.write(send_statement)
     request_stats().candidates = 7
     begin_stats()
     assert (request_stats().statements, request_stats().candidates) == (0, None)
 
 
-def test_statistics_belong_to_a_thread(sqlite_database):
+def test_request_statistics_count_only_their_own_thread(sqlite_database):
     begin_stats()
     other = Thread(target=sqlite_database.write, args=(send_statement,))
     other.start()

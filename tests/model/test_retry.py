@@ -34,11 +34,11 @@ def test_last_error_is_raised():
         retrying(make_failing_work(3, ConcurrentUpdate("busy")), 3)
 
 
-def test_other_errors_are_not_retried():
+def test_errors_of_another_type_are_not_retried():
     with pytest.raises(Invalid):
         retrying(make_failing_work(1, Invalid("wrong")), 3)
 
 
-def test_no_attempt_is_made_after_the_deadline():
+def test_failed_work_is_not_retried_after_the_deadline():
     with pytest.raises(ConcurrentUpdate):
         retrying(make_failing_work(1, ConcurrentUpdate("busy")), 3, when=lambda _failure: False)

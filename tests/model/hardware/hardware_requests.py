@@ -9,14 +9,14 @@ from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
 
 
-def flavor_of(extra_specs, vcpus=4, memory_mb=4096):
+def build_flavor(extra_specs, vcpus=4, memory_mb=4096):
     return Flavor(name="f", vcpus=vcpus, memory_mb=memory_mb, extra_specs=extra_specs)
 
 
-def hardware_of(extra_specs, properties=(), **flavor):
+def read_hardware(extra_specs, properties=(), **flavor):
     """Return the requested hardware of a flavor and of an image with properties from glance."""
     image = Image.from_document({"properties": dict(properties)})
-    return RequestedHardware(flavor_of(extra_specs, **flavor), image)
+    return RequestedHardware(build_flavor(extra_specs, **flavor), image)
 
 
 def read_error(read, *keys):

@@ -4,7 +4,7 @@
 from collections.abc import Collection
 
 
-class Stats:
+class FakePciStats:
     """Devices by NUMA node, and the sets of nodes whose devices serve requests."""
 
     def __init__(

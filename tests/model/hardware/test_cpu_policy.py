@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.hardware.cpu_policy import Pinning
-from tests.model.hardware.hardware_requests import hardware_of, read_error
+from tests.model.hardware.hardware_requests import read_error, read_hardware
 
 REFUSED = "refused"
 TRAIT = "trait:HW_CPU_HYPERTHREADING"
@@ -15,19 +15,19 @@ POLICY, MASK = "hw:cpu_policy", "hw:cpu_dedicated_mask"
 REALTIME = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
 
 
-def read_cpus(name, key, by_flavor, by_image=None):
+def read_cpu_value(name, key, by_flavor, by_image=None):
     """Return the CPU request of a key, or assert that the error names both keys."""
     extra_specs = {} if by_flavor is None else {f"hw:{key}": by_flavor}
     properties = {} if by_image is None else {f"hw_{key}": by_image}
     keys = [f"'hw:{key}'"] + [f"'hw_{key}'"] * (by_image is not None)
     try:
-        return getattr(hardware_of(extra_specs, properties).cpus, name)
+        return getattr(read_hardware(extra_specs, properties).cpus, name)
     except Invalid as rejection:
         return REFUSED if all(name in rejection.detail for name in keys) else rejection.detail
 
 
-def pinning(extra_specs, properties=(), **flavor):
-    return hardware_of(extra_specs, properties, **flavor).cpus.pinning
+def read_pinning(extra_specs, properties=(), **flavor):
+    return read_hardware(extra_specs, properties, **flavor).cpus.pinning
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def pinning(extra_specs, properties=(), **flavor):
     ],
 )
 def test_image_may_not_relax_the_cpu_policy_of_the_flavor(by_flavor, by_image, policy):
-    assert read_cpus("policy", "cpu_policy", by_flavor, by_image) == policy
+    assert read_cpu_value("policy", "cpu_policy", by_flavor, by_image) == policy
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_image_may_not_relax_the_cpu_policy_of_the_flavor(by_flavor, by_image, p
     ],
 )
 def test_thread_policies_may_differ_only_if_the_flavor_prefers(by_flavor, by_image, policy):
-    assert read_cpus("thread_policy", "cpu_thread_policy", by_flavor, by_image) == policy
+    assert read_cpu_value("thread_policy", "cpu_thread_policy", by_flavor, by_image) == policy
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_thread_policies_may_differ_only_if_the_flavor_prefers(by_flavor, by_ima
     [(None, None), ("", None), ("share", "share"), ("isolate", "isolate"), ("other", REFUSED)],
 )
 def test_emulator_threads_policy_is_read_from_the_flavor(value, policy):
-    assert read_cpus("emulator_threads", "emulator_threads_policy", value) == policy
+    assert read_cpu_value("emulator_threads", "emulator_threads_policy", value) == policy
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_emulator_threads_policy_is_read_from_the_flavor(value, policy):
     ],
 )
 def test_dedicated_mask_must_select_some_cpus(mask, pinned):
-    assert read_cpus("dedicated", "cpu_dedicated_mask", mask) == pinned
+    assert read_cpu_value("dedicated", "cpu_dedicated_mask", mask) == pinned
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_dedicated_mask_must_select_some_cpus(mask, pinned):
     ],
 )
 def test_realtime_mask_of_the_image_takes_precedence(extra_specs, properties, expected):
-    assert hardware_of(extra_specs, properties).cpus.realtime == expected
+    assert read_hardware(extra_specs, properties).cpus.realtime == expected
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_realtime_mask_of_the_image_takes_precedence(extra_specs, properties, ex
     ],
 )
 def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
-    cpus = hardware_of({"hw:cpu_realtime": "true", **extra_specs}, properties).cpus
+    cpus = read_hardware({"hw:cpu_realtime": "true", **extra_specs}, properties).cpus
     assert names in read_error(lambda: cpus.realtime)
 
 
@@ -131,7 +131,7 @@ def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
     ],
 )
 def test_cpu_policy_follows_from_the_resource_classes(extra_specs, policy):
-    assert pinning(extra_specs).cpu_policy == policy
+    assert read_pinning(extra_specs).cpu_policy == policy
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_cpu_policy_follows_from_the_resource_classes(extra_specs, policy):
     ],
 )
 def test_cpu_classes_must_match_the_policy_and_the_vcpus(extra_specs, properties, names):
-    read_error(lambda: pinning(extra_specs, properties), *names, *extra_specs)
+    read_error(lambda: read_pinning(extra_specs, properties), *names, *extra_specs)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_cpu_classes_must_match_the_policy_and_the_vcpus(extra_specs, properties
     ],
 )
 def test_thread_policy_follows_from_the_trait(extra_specs, properties, policy):
-    assert pinning(PINNED | extra_specs, properties).thread_policy == policy
+    assert read_pinning(PINNED | extra_specs, properties).thread_policy == policy
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_thread_policy_follows_from_the_trait(extra_specs, properties, policy):
 )
 def test_thread_policy_and_trait_exclude_each_other(extra_specs, properties):
     message = read_error(
-        lambda: pinning(PINNED | extra_specs, properties), [*extra_specs, *properties][-1]
+        lambda: read_pinning(PINNED | extra_specs, properties), [*extra_specs, *properties][-1]
     )
     assert "cpu_thread_policy' and " in message
 
@@ -193,13 +193,13 @@ def test_thread_policy_and_trait_exclude_each_other(extra_specs, properties):
     ],
 )
 def test_pinned_cpus_follow_the_policy(extra_specs, policy, pinned):
-    result = pinning(extra_specs)
+    result = read_pinning(extra_specs)
     assert (result.cpu_policy, result.pinned) == (policy, pinned)
     assert result.is_requested is bool(pinned)
 
 
 def test_thread_policies_apply_to_pinned_cpus():
-    result = pinning(PINNED | ISOLATED, {"hw_cpu_thread_policy": "prefer"}, vcpus=1)
+    result = read_pinning(PINNED | ISOLATED, {"hw_cpu_thread_policy": "prefer"}, vcpus=1)
     assert result == Pinning(
         cpu_policy="dedicated",
         thread_policy="prefer",
@@ -220,7 +220,7 @@ def test_thread_policies_apply_to_pinned_cpus():
     ],
 )
 def test_keys_that_contradict_the_policy_are_rejected_with_their_names(extra_specs, names):
-    read_error(lambda: pinning(extra_specs), *names)
+    read_error(lambda: read_pinning(extra_specs), *names)
 
 
 KEY, NAME = "hw:tpm_version", "hw_tpm_version"
@@ -228,13 +228,13 @@ FLAVOR, IMAGE = f"flavor extra spec '{KEY}'", f"image property '{NAME}'"
 
 
 def test_different_values_are_rejected_with_both_keys():
-    both = hardware_of({KEY: "2.0"}, {NAME: "1.2"})
+    both = read_hardware({KEY: "2.0"}, {NAME: "1.2"})
     message = f"{FLAVOR} is '2.0', {IMAGE} is '1.2': they must be equal"
     assert read_error(lambda: both.agreed_value("tpm_version")) == message
-    both = hardware_of({}, {"os_secure_boot": "required"})
+    both = read_hardware({}, {"os_secure_boot": "required"})
     assert both.source("secure_boot", "os") == "image property 'os_secure_boot'"
     for flavor, image in (("true", "false"), ("", "true")):
-        both = hardware_of({"hw:locked_memory": flavor}, {"hw_locked_memory": image})
+        both = read_hardware({"hw:locked_memory": flavor}, {"hw_locked_memory": image})
         read_error(
             lambda b=both: b.agreed_flag("locked_memory"), "hw:locked_memory", "hw_locked_memory"
         )
@@ -251,4 +251,4 @@ def test_different_values_are_rejected_with_both_keys():
     ],
 )
 def test_stateless_firmware_needs_uefi(properties, stateless):
-    assert hardware_of({}, properties).has_stateless_firmware is stateless
+    assert read_hardware({}, properties).has_stateless_firmware is stateless

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_CPU_SET_CHARACTERS, MAX_CPUS
 from placement_sched.model.hardware.cpu_sets import all_cpus, cpu_set, masked_cpus, parse_cpus
-from tests.model.hardware.hardware_requests import flavor_of
+from tests.model.hardware.hardware_requests import build_flavor
 
 TEXTS = [
     ("0", {0}),
@@ -25,7 +25,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "cpus"), TEXTS)
-def test_numbers_ranges_and_exclusions_are_parsed(text, cpus):
+def test_numbers_ranges_and_exclusions_of_a_cpu_set_are_parsed(text, cpus):
     assert parse_cpus(text) == cpus
 
 
@@ -46,7 +46,7 @@ def test_numbers_ranges_and_exclusions_are_parsed(text, cpus):
         "9" * 5000,
     ],
 )
-def test_an_invalid_part_is_rejected(text):
+def test_invalid_part_of_a_cpu_set_is_rejected(text):
     with pytest.raises(ValueError, match=r"number|ends before|exceeds"):
         parse_cpus(text)
 
@@ -78,10 +78,10 @@ def test_error_names_the_source_of_the_cpu_set():
     ],
 )
 def test_a_leading_caret_excludes_cpus_from_all(mask, cpus):
-    assert masked_cpus(flavor_of({}), mask, "x") == cpus
-    assert masked_cpus(flavor_of({}, vcpus=0), "^0", "x") == set()
+    assert masked_cpus(build_flavor({}), mask, "x") == cpus
+    assert masked_cpus(build_flavor({}, vcpus=0), "^0", "x") == set()
 
 
 def test_all_cpus_rejects_a_flavor_with_too_many_vcpus():
     with pytest.raises(Invalid, match="flavor has 2000000000 vcpus"):
-        all_cpus(flavor_of({}, vcpus=2_000_000_000))
+        all_cpus(build_flavor({}, vcpus=2_000_000_000))

@@ -28,7 +28,7 @@ from tests.support.numa_nodes import build_host_with_memory, build_instance_with
 CELL = {"id": 0, "cpuset": [0, 1], "memory": 1024}
 
 
-def numa_cell(**changes):
+def build_numa_cell(**changes):
     fields = {
         "id": 0,
         "pcpuset": frozenset(range(8)),
@@ -45,7 +45,7 @@ def numa_cell(**changes):
 
 
 def test_free_cpus_and_memory_are_those_of_nova():
-    cell = numa_cell()
+    cell = build_numa_cell()
     assert cell.free_pcpus == {0, 2, 3, 5, 6, 7}
     assert cell.free_siblings == ({0}, {5}, {2, 6}, {3, 7})
     assert cell.free_cores == ((0,), (5,), (2, 6), (3, 7))
@@ -67,22 +67,22 @@ def test_free_cpus_and_memory_are_those_of_nova():
     ],
 )
 def test_memory_fits_whole_free_pages(size, kib, free, total):
-    assert numa_cell().can_fit_pagesize(size, kib) is free
-    assert numa_cell().can_fit_pagesize(size, kib, use_free=False) is total
+    assert build_numa_cell().can_fit_pagesize(size, kib) is free
+    assert build_numa_cell().can_fit_pagesize(size, kib, use_free=False) is total
     with pytest.raises(ValueError, match="NUMA node 0 has no pages of 8 KiB"):
-        numa_cell().can_fit_pagesize(8, 8)
+        build_numa_cell().can_fit_pagesize(8, 8)
 
 
 @pytest.mark.parametrize(
     ("siblings", "has_threads"), [([], False), ([{0}, {1}], False), ([{0}, {1, 2}], True)]
 )
 def test_host_has_threads_if_a_core_has_two_siblings(siblings, has_threads):
-    cell = numa_cell(siblings=tuple(map(frozenset, siblings)))
+    cell = build_numa_cell(siblings=tuple(map(frozenset, siblings)))
     assert cell.has_threads is has_threads
-    assert NUMATopology([numa_cell(siblings=()), cell]).has_threads is has_threads
+    assert NUMATopology([build_numa_cell(siblings=()), cell]).has_threads is has_threads
 
 
-def test_report_is_parsed_once_on_first_access(monkeypatch):
+def test_numa_report_is_parsed_once_on_first_access(monkeypatch):
     parsed_ids = []
     from_document = NUMACell.from_document
     monkeypatch.setattr(
@@ -97,7 +97,7 @@ def test_report_is_parsed_once_on_first_access(monkeypatch):
     assert parsed_ids == [0, 1]
 
 
-def test_each_key_of_a_report_is_parsed():
+def test_each_key_of_a_reported_numa_cell_is_parsed():
     (cell,) = numa_topology(
         {
             "cells": [
@@ -132,12 +132,12 @@ def test_each_key_of_a_report_is_parsed():
     )
 
 
-def test_topology_without_nodes_is_false():
+def test_numa_topology_without_nodes_is_false():
     assert not NUMATopology()
     assert not numa_topology({"cells": []}).topology
-    assert len(NUMATopology([numa_cell()])) == 1
-    assert NUMATopology([numa_cell()]) == NUMATopology([numa_cell()]) != NUMATopology()
-    assert "NUMACell(id=0" in repr(NUMATopology([numa_cell()]))
+    assert len(NUMATopology([build_numa_cell()])) == 1
+    assert NUMATopology([build_numa_cell()]) == NUMATopology([build_numa_cell()]) != NUMATopology()
+    assert "NUMACell(id=0" in repr(NUMATopology([build_numa_cell()]))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_topology_without_nodes_is_false():
         ),
     ],
 )
-def test_limits_are_written_as_json(network, document):
+def test_numa_limits_are_written_as_json(network, document):
     limits = NUMATopologyLimits(
         cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5, network_metadata=network, packing=True
     )
@@ -161,7 +161,7 @@ def test_limits_are_written_as_json(network, document):
     }
 
 
-def test_topology_is_read_from_a_document():
+def test_numa_topology_is_read_from_a_document():
     pinned = {
         "memory": 256,
         "pagesize": -2,
@@ -206,7 +206,7 @@ def test_instance_topology_has_the_policy_of_its_cells():
         ([], ()),
     ],
 )
-def test_earlier_item_gets_the_first_place_that_fits(places, result):
+def test_first_arrangement_prefers_the_first_place_of_earlier_items(places, result):
     assert first_arrangement(places, lambda _places: True) == result
 
 
@@ -243,16 +243,16 @@ def test_equal_places_are_interchangeable(places, place_kinds, data):
     counts = st.lists(st.sampled_from("abc"), min_size=len(places), max_size=len(places))
     accepted_sets = data.draw(st.lists(counts.map(sorted), max_size=4))
 
-    def accepts(places_set):
+    def accept_set(places_set):
         return sorted(place_kinds[place] for place in places_set) in accepted_sets
 
     arrangements = (
         arrangement
         for arrangement in permutations(range(5), len(places))
         if all(place in places_set for place, places_set in zip(arrangement, places, strict=True))
-        and accepts(arrangement)
+        and accept_set(arrangement)
     )
-    assert first_arrangement(places, accepts, lambda: place_kinds) == next(arrangements, None)
+    assert first_arrangement(places, accept_set, lambda: place_kinds) == next(arrangements, None)
 
 
 def test_equal_sets_of_places_are_evaluated_once():
@@ -278,7 +278,7 @@ def test_first_arrangement_is_tried_without_effort():
 
 
 @pytest.mark.parametrize(("steps", "sets", "number"), [(0, 10, 4), (0, 1000, 1), (1000, 245, 5)])
-def test_effort_of_later_sets_is_counted(steps, sets, number):
+def test_search_effort_counts_all_sets_of_places_but_the_first(steps, sets, number):
     attempts: list[tuple[int, ...]] = []
     budget = FitBudget(steps)
     assert (
@@ -344,7 +344,7 @@ class CountingPools(PciPools):
         return super().support_requests(requests, provider_mapping, numa_cells)
 
 
-def _gpus(pools, count, policy="required"):
+def _build_gpu_devices(pools, count, policy="required"):
     spec = ({"vendor_id": "10de", "product_id": "1db4"},)
     ids = {"vendor_id": "10de", "product_id": "1db4"}
     stats = CountingPools.of(
@@ -366,7 +366,7 @@ def _gpus(pools, count, policy="required"):
 def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, full, attempts):
     host = build_host_with_memory(*(1 if node in full else 512 for node in range(16)))
     instance = build_instance_with_memory(*[512] * nodes)
-    devices = _gpus(pools, count)
+    devices = _build_gpu_devices(pools, count)
     result = fit_to_host(host, instance, None, devices)
     assert "cannot be served near NUMA nodes" in result.reason
     assert devices.stats.calls == attempts
@@ -377,7 +377,7 @@ def test_search_of_a_request_is_limited_over_all_hosts(monkeypatch):
     host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
     budget, attempts = FitBudget(), []
     for _ in range(10):
-        devices = _gpus([(node, node + 1) for node in range(16)], 500)
+        devices = _build_gpu_devices([(node, node + 1) for node in range(16)], 500)
         result = fit_candidates(host, instance, LIMITS, devices, None, budget)
         assert "not all sets of NUMA nodes were tried" in result.reason
         attempts.append(devices.stats.calls)
@@ -397,7 +397,10 @@ def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
     host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
     candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
-    many, few = _gpus([(node, 1) for node in range(16)], 500), _gpus([(3, 1)], 1, "preferred")
+    many, few = (
+        _build_gpu_devices([(node, 1) for node in range(16)], 500),
+        _build_gpu_devices([(3, 1)], 1, "preferred"),
+    )
     rejection = fit_candidates(host, instance, LIMITS, many, candidates, FitBudget(0))
     assert rejection.reason.count("not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.calls < 100
@@ -414,7 +417,7 @@ def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
 
 def test_candidates_are_ignored_by_nodes_without_capacity():
     host, instance = build_host_with_memory(512, 1), build_instance_with_memory(512, 512)
-    devices, candidates = _gpus([(0, 1)], 1), [{"mappings": {}}] * 1000
+    devices, candidates = _build_gpu_devices([(0, 1)], 1), [{"mappings": {}}] * 1000
     budget = FitBudget(100)
     rejection = fit_candidates(host, instance, LIMITS, devices, candidates, budget)
     assert "do not fit all at once" in rejection.reason

@@ -29,7 +29,7 @@ from placement_sched.model.hardware.numa_fit import (
 )
 from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.model.verdict import Rejection
-from tests.model.hardware.pci_stats import Stats
+from tests.model.hardware.pci_stats import FakePciStats
 from tests.support.numa_nodes import (
     CORES,
     THREADS,
@@ -50,7 +50,7 @@ TWO_CELLS = build_instance_topology(
 )
 
 
-def cell_ids(found):
+def list_cell_ids(found):
     return found.reason if isinstance(found, Rejection) else [cell.id for cell in found]
 
 
@@ -77,7 +77,7 @@ NOT_ALL_AT_ONCE = (
 )
 def test_each_cell_gets_its_own_host_cell(host, instance, expected):
     fitted = fit_to_host(build_host_with_memory(*host), build_instance_with_memory(*instance))
-    assert cell_ids(fitted) == expected
+    assert list_cell_ids(fitted) == expected
 
 
 def test_page_size_is_chosen_for_each_host_cell():
@@ -107,7 +107,7 @@ def test_emulator_gets_its_cpu_on_the_first_node_only():
         build_instance_cell(1, pinned=range(4, 7)),
         emulator="isolate",
     )
-    assert cell_ids(fit_to_host(host, other, build_limits())) == (
+    assert list_cell_ids(fit_to_host(host, other, build_limits())) == (
         "NUMA node 0 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 4 "
         "dedicated CPUs "
         "and 1 for the emulator requested, 4 of 4 dedicated CPUs free"
@@ -124,9 +124,9 @@ FAR_DEVICES = (
     ("near_cells", "expected"), [([{0, 1}], [0, 1]), ([{1, 2}], [1, 2]), ([{0}], FAR_DEVICES)]
 )
 def test_chosen_nodes_are_near_devices(near_cells, expected):
-    devices = Devices(Stats([(2, 2)], near_cells), ["request"])
+    devices = Devices(FakePciStats([(2, 2)], near_cells), ["request"])
     fitted = fit_to_host(build_host_with_memory(512, 512, 512), TWO_CELLS, build_limits(), devices)
-    assert sorted(cell_ids(fitted)) == sorted(expected)
+    assert sorted(list_cell_ids(fitted)) == sorted(expected)
 
 
 NO_NETWORKS = (
@@ -151,19 +151,19 @@ def test_chosen_nodes_are_near_networks(physnets, tunneled, expected):
     )
     network = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
     fitted = fit_to_host(host, ONE_CELL, build_limits(network_metadata=network))
-    assert cell_ids(fitted) == expected
+    assert list_cell_ids(fitted) == expected
 
 
 @pytest.mark.parametrize(("packing", "expected"), [(False, [1]), (True, [0])])
 def test_packing_limit_decides_which_cell_is_first(packing, expected):
     host = build_host_topology(build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1]))
-    assert cell_ids(fit_to_host(host, ONE_CELL, build_limits(packing=packing))) == expected
+    assert list_cell_ids(fit_to_host(host, ONE_CELL, build_limits(packing=packing))) == expected
 
 
 PINNED = build_instance_topology(build_instance_cell(pinned=[0]))
 
 
-def cell_order(host, instance=ONE_CELL, devices=None, packing=False):
+def list_cells_in_order(host, instance=ONE_CELL, devices=None, packing=False):
     return [
         cell.id for cell in in_order(build_host_topology(*host), instance, devices, packing=packing)
     ]
@@ -186,9 +186,9 @@ def cell_order(host, instance=ONE_CELL, devices=None, packing=False):
     ],
     ids=["memory", "amount of it", "cpus first", "unpinned", "pinned", "free ones"],
 )
-def test_cells_are_sorted_by_usage(host, instance, spread, packed):
-    assert cell_order(host, instance) == spread
-    assert cell_order(host, instance, packing=True) == packed
+def test_host_cells_are_sorted_by_usage(host, instance, spread, packed):
+    assert list_cells_in_order(host, instance) == spread
+    assert list_cells_in_order(host, instance, packing=True) == packed
 
 
 @pytest.mark.parametrize("packing", [False, True])
@@ -204,13 +204,18 @@ def test_cells_are_sorted_by_usage(host, instance, spread, packed):
 def test_cells_with_devices_come_first_only_for_device_requests(
     pools, has_requests, expected, packing
 ):
-    devices = Devices(Stats(pools), ["request"] if has_requests else [])
-    assert cell_order([build_cell(0), build_cell(1)], ONE_CELL, devices, packing) == expected
+    devices = Devices(FakePciStats(pools), ["request"] if has_requests else [])
+    assert (
+        list_cells_in_order([build_cell(0), build_cell(1)], ONE_CELL, devices, packing) == expected
+    )
 
 
-def test_order_is_unchanged_if_each_cell_is_needed():
+def test_order_of_host_cells_is_unchanged_if_all_are_needed():
     host = [build_cell(0, memory_usage=9), build_cell(1)]
-    assert cell_order(host, TWO_CELLS, Devices(Stats([(1, 2)]), ["request"])) == [0, 1]
+    assert list_cells_in_order(host, TWO_CELLS, Devices(FakePciStats([(1, 2)]), ["request"])) == [
+        0,
+        1,
+    ]
 
 
 NETWORKS = build_host_topology(
@@ -238,7 +243,7 @@ def test_chosen_cells_reach_all_networks(physnets, tunneled, cell_ids, is_reacha
     assert can_reach_networks([NETWORKS.cells[node] for node in cell_ids], networks) is is_reachable
 
 
-def test_networks_without_a_cell_are_ignored():
+def test_networks_without_a_host_cell_are_ignored():
     networks = NetworkMetadata(physnets=frozenset("ax"), tunneled=True)
     assert bind_to_nodes(PLAIN, networks) == NetworkMetadata()
     assert bind_to_nodes(NETWORKS, networks).physnets == {"a"}
@@ -248,7 +253,7 @@ def test_networks_without_a_cell_are_ignored():
 USED_PAGES = build_pages((4, 262144, 5), (2048, 512, 7))
 
 
-def usage_of_cells(host, instance):
+def list_cell_usage(host, instance):
     """Return shared CPUs, memory, pinned CPUs and pages in use for each cell."""
     topology = with_usage(host, fit_to_host(host, instance, build_limits(cpu=4.0)))
     return [
@@ -279,7 +284,7 @@ def test_usage_includes_memory_pages_and_cpus(cell, emulator, expected):
         build_cell(shared=[8, 9], pinned=range(8), siblings=THREADS, mempages=USED_PAGES)
     )
     instance = build_instance_topology(build_instance_cell(**cell), emulator=emulator)
-    assert usage_of_cells(host, instance) == [expected]
+    assert list_cell_usage(host, instance) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -290,19 +295,19 @@ def test_usage_includes_memory_pages_and_cpus(cell, emulator, expected):
     ],
     ids=["cores of one thread", "a host of former days"],
 )
-def test_isolated_cpus_take_their_cores(host, expected):
+def test_isolated_cpus_use_their_whole_cores(host, expected):
     instance = build_instance_topology(
         build_instance_cell(pinned=[0, 1], cpu_thread_policy="isolate")
     )
-    assert usage_of_cells(build_host_topology(host), instance) == [(0, 512, expected, [])]
+    assert list_cell_usage(build_host_topology(host), instance) == [(0, 512, expected, [])]
 
 
-def test_other_cells_and_the_original_topology_are_unchanged():
+def test_usage_changes_neither_unused_cells_nor_the_original_topology():
     host = build_host_topology(
         build_cell(0, shared=[0], memory_usage=9, mempages=USED_PAGES), build_cell(1, shared=[1])
     )
     before = repr(host)
-    first, second = usage_of_cells(host, ONE_CELL)
+    first, second = list_cell_usage(host, ONE_CELL)
     assert first == (0, 9, [], [5, 7])
     assert second == (1, 512, [], [])
     assert repr(host) == before
@@ -329,7 +334,7 @@ HOST = build_cell(
 )
 
 
-def test_fitted_cell_has_host_cpus_and_pages():
+def test_fitted_instance_cell_has_host_cpus_and_pages():
     node = build_instance_cell(
         3, shared=[1], pinned=[0, 2], pagesize=PAGES_ANY, cpu_thread_policy="prefer"
     )
@@ -364,7 +369,7 @@ def test_fitted_cell_has_host_cpus_and_pages():
     ],
     ids=["memory", "memory beside pinned", "pages", "shared", "mixed", "dedicated"],
 )
-def test_reason_names_the_missing_resource(node, reason):
+def test_reason_of_a_numa_rejection_names_the_missing_resource(node, reason):
     assert fit_cell(HOST, node, build_limits()) == reason
 
 
@@ -497,11 +502,11 @@ def pin_cpus(host, count, policy=None, reserved=0):
     return result
 
 
-def host_with_threads(*pinned):
+def build_host_with_threads(*pinned):
     return build_cell(pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
 
 
-def host_before_train(*pinned):
+def build_host_before_train(*pinned):
     """Return a node as before Train: the same CPUs for sharing and for pinning."""
     return build_cell(shared=range(8), pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
 
@@ -519,7 +524,7 @@ def host_before_train(*pinned):
 )
 @pytest.mark.parametrize("policy", [None, "prefer"])
 def test_full_cores_are_preferred(pinned, count, cpus, policy):
-    assert pin_cpus(host_with_threads(*pinned), count, policy) == (cpus, [])
+    assert pin_cpus(build_host_with_threads(*pinned), count, policy) == (cpus, [])
 
 
 @pytest.mark.parametrize(
@@ -532,7 +537,7 @@ def test_full_cores_are_preferred(pinned, count, cpus, policy):
     ],
 )
 def test_required_siblings_are_taken_from_free_cores(pinned, count, expected):
-    assert pin_cpus(host_with_threads(*pinned), count, "require") == expected
+    assert pin_cpus(build_host_with_threads(*pinned), count, "require") == expected
 
 
 @pytest.mark.parametrize("policy", [None, "prefer", "isolate"])
@@ -546,7 +551,7 @@ def test_cores_of_one_thread_have_no_siblings_and_cores_of_several_are_not_isola
     host = build_cell(pinned=range(4), siblings=CORES)
     assert pin_cpus(host, 1, "require") == "1 dedicated CPUs on sibling threads requested, 0 free"
     reason = "thread policy isolate requested, cores have several threads"
-    assert pin_cpus(host_with_threads(), 1, "isolate") == reason
+    assert pin_cpus(build_host_with_threads(), 1, "isolate") == reason
 
 
 @pytest.mark.parametrize(
@@ -559,8 +564,8 @@ def test_cores_of_one_thread_have_no_siblings_and_cores_of_several_are_not_isola
         ([], 4, 1, "1 dedicated CPU for the emulator requested, 0 left"),
     ],
 )
-def test_hosts_before_train_isolate_with_idle_threads(pinned, count, reserved, expected):
-    assert pin_cpus(host_before_train(*pinned), count, "isolate", reserved) == expected
+def test_isolated_cpus_of_hosts_before_train_leave_threads_idle(pinned, count, reserved, expected):
+    assert pin_cpus(build_host_before_train(*pinned), count, "isolate", reserved) == expected
 
 
 @pytest.mark.parametrize(
@@ -573,7 +578,7 @@ def test_hosts_before_train_isolate_with_idle_threads(pinned, count, reserved, e
     ],
 )
 def test_emulator_gets_a_free_cpu(pinned, count, expected):
-    assert pin_cpus(host_with_threads(*pinned), count, None, reserved=1) == expected
+    assert pin_cpus(build_host_with_threads(*pinned), count, None, reserved=1) == expected
 
 
 def test_only_cpus_of_a_core_are_used_unless_no_cores_are_reported():
@@ -588,12 +593,12 @@ def test_only_cpus_of_a_core_are_used_unless_no_cores_are_reported():
     ("policy", "reserved", "fits"),
     [(None, 0, True), ("require", 0, True), ("isolate", 0, False), (None, 1, False)],
 )
-def test_node_with_shared_cpus_only_is_valid_in_a_mixed_topology(policy, reserved, fits):
+def test_cell_with_shared_cpus_alone_is_valid_in_a_mixed_topology(policy, reserved, fits):
     node = build_instance_cell(shared=[0], cpu_policy="mixed", cpu_thread_policy=policy)
-    expected = pin_cell(host_with_threads(), node, reserved)
+    expected = pin_cell(build_host_with_threads(), node, reserved)
     assert (expected == PinnedCPUs({}, frozenset())) is fits
     empty = build_instance_cell(cpu_policy="dedicated")
-    assert pin_cell(host_with_threads(), empty, 0) == (
+    assert pin_cell(build_host_with_threads(), empty, 0) == (
         "CPU policies require pinned CPUs, none requested"
     )
 

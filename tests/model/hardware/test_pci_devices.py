@@ -8,35 +8,35 @@ import pytest
 from placement_sched.errors import Conflict
 from placement_sched.model.hardware.pci_devices import Devices, PciPools, ReportedPools, devices_of
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest, InstancePCIRequests
-from tests.model.hardware.pci_stats import Stats
+from tests.model.hardware.pci_stats import FakePciStats
 from tests.support.numa_nodes import build_instance_cell
 
 A, B, C = "provider-a", "provider-b", "provider-c"
 
 
-def pool(count=1, numa_node=None, **more):
+def build_pool(count=1, numa_node=None, **more):
     ids = {"vendor_id": "8086", "product_id": "1520"}
     return {**ids, "numa_node": numa_node, "count": count, **more}
 
 
-def request(count=1, *specs, **fields):
+def build_request(count=1, *specs, **fields):
     named = {"alias_name": "nic", "request_id": "r", **fields}
     return InstancePCIRequest(count=count, spec=specs or ({},), **named)
 
 
-def port(count=1, *specs):
-    return request(count, *specs, alias_name=None, requester_id="port-1")
+def build_port_request(count=1, *specs):
+    return build_request(count, *specs, alias_name=None, requester_id="port-1")
 
 
-def topology(*sockets):
+def build_topology(*sockets):
     return {"cells": [{"id": cell, "socket": socket} for cell, socket in enumerate(sockets)]}
 
 
-def cells(*ids):
+def build_cells(*ids):
     return [SimpleNamespace(id=first) for first in ids]
 
 
-def remaining_pools(pools, requests, mappings=None, numa_cells=None, host=None):
+def find_remaining_pools(pools, requests, mappings=None, numa_cells=None, host=None):
     """Return name and count of the remaining pools, or the reason of the rejection."""
     host_pools = PciPools.of(pools, host)
     rejection = host_pools.why_not(requests, mappings, numa_cells)
@@ -85,8 +85,8 @@ def remaining_pools(pools, requests, mappings=None, numa_cells=None, host=None):
         ({}, [{"live_migratable": "true"}, {}], True),
     ],
 )
-def test_each_value_of_one_spec_must_match_the_pool(fields, specs, fits):
-    assert PciPools.of([pool(**fields)]).support_requests([request(1, *specs)]) is fits
+def test_all_values_of_a_device_spec_must_match_the_pool(fields, specs, fits):
+    assert PciPools.of([build_pool(**fields)]).support_requests([build_request(1, *specs)]) is fits
 
 
 class _CountingSpec(dict):
@@ -102,9 +102,9 @@ class _CountingSpec(dict):
 @pytest.mark.parametrize("number", [1, 40])
 def test_specs_are_compared_once_with_equal_pools(number):
     specs = [_CountingSpec({f"key{key}": "1"}) for key in range(number)]
-    pci_request = request(1, *specs)
+    pci_request = build_request(1, *specs)
     for host in range(10):
-        pools = [pool(host, **({"key0": "2"} if host % 2 else {}))]
+        pools = [build_pool(host, **({"key0": "2"} if host % 2 else {}))]
         assert not PciPools.of(pools).support_requests([pci_request])
     assert {spec.compared for spec in specs} == {2}
 
@@ -120,14 +120,18 @@ def test_specs_are_compared_once_with_equal_pools(number):
         (None, "type-VF", False),
     ],
 )
-@pytest.mark.parametrize("make", [request, port])
+@pytest.mark.parametrize("make", [build_request, build_port_request])
 def test_physical_functions_and_vdpa_devices_must_be_requested(make, kind, requested, fits):
     free, spec = {"dev_type": kind} if kind else {}, {"dev_type": requested} if requested else {}
-    assert PciPools.of([pool(**free)]).support_requests([make(1, spec)]) is fits
+    assert PciPools.of([build_pool(**free)]).support_requests([make(1, spec)]) is fits
 
 
-FOUR_POOLS = [pool(1, None, name="nowhere"), pool(1, 1, name="one"), pool(1, 0, name="zero"),
-        pool(1, 2, name="two")]  # fmt: skip
+FOUR_POOLS = [
+    build_pool(1, None, name="nowhere"),
+    build_pool(1, 1, name="one"),
+    build_pool(1, 0, name="zero"),
+    build_pool(1, 2, name="two"),
+]
 
 
 @pytest.mark.parametrize(
@@ -146,11 +150,11 @@ FOUR_POOLS = [pool(1, None, name="nowhere"), pool(1, 1, name="one"), pool(1, 0, 
     ],
 )  # fmt: skip
 def test_affinity_policy_decides_which_devices_are_taken(policy, nodes, names):
-    numa_cells = None if nodes is None else cells(*nodes)
+    numa_cells = None if nodes is None else build_cells(*nodes)
     results = []
     for count in range(1, 5):
-        pools = PciPools.of(FOUR_POOLS, topology(0, 0, 1))
-        requests = [request(count, numa_policy=policy)]
+        pools = PciPools.of(FOUR_POOLS, build_topology(0, 0, 1))
+        requests = [build_request(count, numa_policy=policy)]
         fits = pools.support_requests(requests, None, numa_cells)
         if fits:
             pools.apply_requests(requests, None, numa_cells)
@@ -158,14 +162,20 @@ def test_affinity_policy_decides_which_devices_are_taken(policy, nodes, names):
     assert results == names
 
 
-@pytest.mark.parametrize("host", [topology(0, 0, None), topology(0, None), None])
+@pytest.mark.parametrize("host", [build_topology(0, 0, None), build_topology(0, None), None])
 def test_socket_policy_needs_the_sockets_of_all_nodes(host):
-    requests = [request(numa_policy="socket")]
-    assert not PciPools.of([pool(1, 1)], host).support_requests(requests, None, cells(0))
-    assert PciPools.of([pool(1, 0)], host).support_requests(requests, None, cells(0))
+    requests = [build_request(numa_policy="socket")]
+    assert not PciPools.of([build_pool(1, 1)], host).support_requests(
+        requests, None, build_cells(0)
+    )
+    assert PciPools.of([build_pool(1, 0)], host).support_requests(requests, None, build_cells(0))
 
 
-POOLS_OF_PROVIDERS = [pool(2, name="a", rp_uuid=A), pool(2, name="b", rp_uuid=B), pool(2, name="-")]
+POOLS_OF_PROVIDERS = [
+    build_pool(2, name="a", rp_uuid=A),
+    build_pool(2, name="b", rp_uuid=B),
+    build_pool(2, name="-"),
+]
 
 
 @pytest.mark.parametrize(
@@ -185,48 +195,56 @@ POOLS_OF_PROVIDERS = [pool(2, name="a", rp_uuid=A), pool(2, name="b", rp_uuid=B)
     ],
 )  # fmt: skip
 def test_devices_are_taken_from_the_providers_of_the_candidate(mappings, count, names):
-    assert remaining_pools(POOLS_OF_PROVIDERS, [request(count)], mappings) == names
+    assert find_remaining_pools(POOLS_OF_PROVIDERS, [build_request(count)], mappings) == names
 
 
 def test_providers_of_a_candidate_take_precedence_over_the_request():
-    with_providers = request(1, {"rp_uuids": B})
-    assert remaining_pools(POOLS_OF_PROVIDERS, [with_providers]) == [("-", 2), ("a", 2), ("b", 1)]
-    remaining = remaining_pools(POOLS_OF_PROVIDERS, [with_providers], {"r-0": [A]})
+    with_providers = build_request(1, {"rp_uuids": B})
+    assert find_remaining_pools(POOLS_OF_PROVIDERS, [with_providers]) == [
+        ("-", 2),
+        ("a", 2),
+        ("b", 1),
+    ]
+    remaining = find_remaining_pools(POOLS_OF_PROVIDERS, [with_providers], {"r-0": [A]})
     assert remaining == [("-", 2), ("a", 1), ("b", 2)]
-    remaining = remaining_pools(POOLS_OF_PROVIDERS, [port(1)], {"r-0": [B]})
+    remaining = find_remaining_pools(POOLS_OF_PROVIDERS, [build_port_request(1)], {"r-0": [B]})
     assert remaining == [("-", 1), ("a", 2), ("b", 2)]
 
 
 def test_provider_of_several_pools_is_rejected():
-    pools = [pool(2, rp_uuid=A, x="1"), pool(2, rp_uuid=A, x="2"), pool(2, rp_uuid=B)]
+    pools = [
+        build_pool(2, rp_uuid=A, x="1"),
+        build_pool(2, rp_uuid=A, x="2"),
+        build_pool(2, rp_uuid=B),
+    ]
     rejection = (
         "6 free, 2 of the allocation candidate's providers (1 of provider-b), but devices of "
     )
-    assert remaining_pools(pools, [request()], {"r-0": [B]}).startswith(rejection)
-    assert remaining_pools(pools, [request()], {}) == [(None, 1), (None, 2), (None, 2)]
+    assert find_remaining_pools(pools, [build_request()], {"r-0": [B]}).startswith(rejection)
+    assert find_remaining_pools(pools, [build_request()], {}) == [(None, 1), (None, 2), (None, 2)]
 
 
 def test_candidate_is_ignored_if_pools_near_the_cells_suffice_as_in_nova():
-    pools = [pool(1, 0, rp_uuid=A), pool(5, 1, rp_uuid=B)]
-    requests, mappings = [request(numa_policy="preferred")], {"r-0": [A]}
-    assert isinstance(remaining_pools(pools, requests, mappings, cells(1)), str)
-    assert remaining_pools(pools, requests, mappings) == [(None, 5)]
+    pools = [build_pool(1, 0, rp_uuid=A), build_pool(5, 1, rp_uuid=B)]
+    requests, mappings = [build_request(numa_policy="preferred")], {"r-0": [A]}
+    assert isinstance(find_remaining_pools(pools, requests, mappings, build_cells(1)), str)
+    assert find_remaining_pools(pools, requests, mappings) == [(None, 5)]
 
 
-def test_requests_are_served_one_after_the_other():
-    assert remaining_pools([pool(3)], [request(2), request(1)]) == []
-    assert remaining_pools([pool(3)], [request(2), request(2)]) == "1 free"
-    pools = PciPools.of([pool(3)])
+def test_device_requests_are_served_in_their_order():
+    assert find_remaining_pools([build_pool(3)], [build_request(2), build_request(1)]) == []
+    assert find_remaining_pools([build_pool(3)], [build_request(2), build_request(2)]) == "1 free"
+    pools = PciPools.of([build_pool(3)])
     with pytest.raises(Conflict, match="2 devices for PCI alias nic requested; 1 free"):
-        pools.apply_requests([request(2), request(2)])
+        pools.apply_requests([build_request(2), build_request(2)])
     assert pools.free == 1
 
 
 def test_request_for_no_device_needs_a_matching_pool_as_in_nova():
-    assert remaining_pools([pool(2)], [request(0)]) == [(None, 2)]
-    assert remaining_pools([pool(0)], [request(0)]) == []
+    assert find_remaining_pools([build_pool(2)], [build_request(0)]) == [(None, 2)]
+    assert find_remaining_pools([build_pool(0)], [build_request(0)]) == []
     assert (
-        remaining_pools([pool(2)], [request(0, {"vendor_id": "10de"})])
+        find_remaining_pools([build_pool(2)], [build_request(0, {"vendor_id": "10de"})])
         == "2 free, 0 with vendor_id 10de"
     )
 
@@ -234,36 +252,37 @@ def test_request_for_no_device_needs_a_matching_pool_as_in_nova():
 @pytest.mark.parametrize(
     ("pools", "requested", "free", "reason"),
     [
-        ([], request(), 0, "1 device for PCI alias nic requested; 0 free"),
-        ([pool(1, product_id="1"), pool(2)], request(3, {"product_id": "1520"}), 2,
+        ([], build_request(), 0, "1 device for PCI alias nic requested; 0 free"),
+        ([build_pool(1, product_id="1"), build_pool(2)],
+         build_request(3, {"product_id": "1520"}), 2,
          "3 devices for PCI alias nic requested; 3 free, 2 with product_id 1520"),
-        ([pool(2)], request(1, {"a": "b"}, {"c": "d"}), 0,
+        ([build_pool(2)], build_request(1, {"a": "b"}, {"c": "d"}), 0,
          "1 device for PCI alias nic requested; 2 free, 0 with a b or c d"),
-        ([pool(2, dev_type="type-PF")], request(), 0,
+        ([build_pool(2, dev_type="type-PF")], build_request(), 0,
          ("1 device for PCI alias nic requested; 2 free, 0 without unrequested physical "
           "functions and vdpa devices")),
-        ([pool(2, remote_managed="true")], port(), 0,
+        ([build_pool(2, remote_managed="true")], build_port_request(), 0,
          ("1 device for port port-1 requested; 2 free, 0 without unrequested remote managed "
           "devices")),
-        ([pool(2, live_migratable="True")], request(1, {"live_migratable": "true"}), 0,
+        ([build_pool(2, live_migratable="True")], build_request(1, {"live_migratable": "true"}), 0,
          "1 device for PCI alias nic requested; 2 free, 0 live migratable"),
-        ([pool(2, 3)], request(numa_policy="required"), 0,
+        ([build_pool(2, 3)], build_request(numa_policy="required"), 0,
          ("1 device for PCI alias nic requested; 2 free, 0 near enough to NUMA nodes 0, 1 (policy "
           "required)")),
     ],
 )  # fmt: skip
 def test_rejection_has_requested_and_free_devices(pools, requested, free, reason):
-    rejection = PciPools.of(pools).why_not([requested], None, cells(1, 0))
+    rejection = PciPools.of(pools).why_not([requested], None, build_cells(1, 0))
     assert rejection.reason == reason
     assert (rejection.asked, rejection.has) == (requested.count, free)
 
 
 def test_pools_of_a_report_are_parsed_once_and_not_changed():
-    reported_pools = (pool(1, name="tagged", trusted="true"), pool(2, name="plain"))
+    reported_pools = (build_pool(1, name="tagged", trusted="true"), build_pool(2, name="plain"))
     reported = ReportedPools(reported_pools)
     first, second = PciPools(reported), PciPools(reported)
     assert [each["name"] for each in first] == ["plain", "tagged"]
-    first.apply_requests([request(2)])
+    first.apply_requests([build_request(2)])
     second.pools[0]["count"] = 7
     assert (first.free, second.free) == (1, 8)
     assert PciPools(reported).free == reported.free == 3
@@ -275,7 +294,7 @@ REQUESTS = InstancePCIRequests(requests=(InstancePCIRequest(count=1),))
 
 
 def test_devices_are_counted_by_node_and_served_near_nodes():
-    stats = Stats([(0, 2), (1, 1), (0, 1), (None, 5)], near=[{0}])
+    stats = FakePciStats([(0, 2), (1, 1), (0, 1), (None, 5)], near=[{0}])
     devices = Devices(stats, REQUESTS.requests, {"pci": ["p1"]})
     assert (dict(devices.near), devices.near[7]) == ({0: 3, 1: 1}, 0)
     assert devices.can_serve([build_instance_cell(0)])
@@ -289,7 +308,7 @@ def test_host_that_reports_no_devices_has_none(stats):
 
 
 def test_request_without_devices_has_no_device_requests():
-    stats = Stats()
+    stats = FakePciStats()
     assert devices_of(stats, None, {}) == Devices(stats, (), {})
     assert devices_of(stats, REQUESTS, {}) == Devices(stats, REQUESTS.requests, {})
     assert Devices(stats).can_serve([build_instance_cell(0)])

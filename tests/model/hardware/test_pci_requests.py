@@ -14,12 +14,12 @@ from placement_sched.model.hardware.pci_requests import (
     aliases_of,
     placement_terms,
 )
-from tests.model.hardware.hardware_requests import hardware_of, read_error
+from tests.model.hardware.hardware_requests import read_error, read_hardware
 
 SPEC = {"vendor_id": "8086", "product_id": "1520", "live_migratable": "true"}
 
 
-def test_requests_are_read_from_a_document():
+def test_pci_requests_are_read_from_a_document():
     requests = InstancePCIRequests.from_document(
         {
             "requests": [
@@ -44,7 +44,7 @@ def test_requests_are_read_from_a_document():
     ],
     ids=["requests", "specs", "keys"],
 )
-def test_too_many_requests_or_keys_are_rejected(requests, message):
+def test_too_many_pci_requests_or_keys_are_rejected(requests, message):
     with pytest.raises(Invalid, match=message):
         InstancePCIRequests.from_document({"requests": requests})
     keys = {f"key{number}": "1" for number in range(MAX_PCI_SPEC_KEYS // MAX_PCI_REQUESTS)}
@@ -74,11 +74,11 @@ KEY, NAME = "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy"
 
 def read_pci_requests(value, properties=(), **extra_specs):
     extra_specs = {"pci_passthrough:alias": value, **extra_specs}
-    return hardware_of(extra_specs, properties).pci_requests(ALIASES)
+    return read_hardware(extra_specs, properties).pci_requests(ALIASES)
 
 
-def test_requests_follow_their_aliases():
-    assert hardware_of({}).pci_requests(ALIASES) == ()
+def test_pci_requests_have_the_values_of_their_aliases():
+    assert read_hardware({}).pci_requests(ALIASES) == ()
     nic, gpu = read_pci_requests("nic:2, gpu: 1")
     assert (nic.alias_name, nic.count, nic.numa_policy) == ("nic", 2, "legacy")
     assert nic.spec == ({"vendor_id": "8086", "product_id": "1520"},)
@@ -86,7 +86,7 @@ def test_requests_follow_their_aliases():
     assert gpu.spec == ({"vendor_id": "10de", "product_id": "1db4"},)
 
 
-def test_request_ids_are_unique_and_reproducible():
+def test_ids_of_pci_requests_are_unique_and_reproducible():
     ids = [request.request_id for request in read_pci_requests("nic:1,nic:1,gpu:1")]
     assert len(set(ids)) == len(ids)
     assert ids == [request.request_id for request in read_pci_requests("nic:2,nic:3,gpu:4")]
@@ -117,7 +117,7 @@ def test_unknown_or_different_affinity_policies_are_rejected(by_flavor, by_image
 @pytest.mark.parametrize(
     "value", ["", "nic", "nic:", "nic:x", "nic:1,", "nic:1:2", "tpu:1", ":1", "nic:-1", "nic:99999"]
 )
-def test_invalid_requests_are_rejected_naming_the_key(value):
+def test_invalid_pci_requests_are_rejected_with_their_key(value):
     with pytest.raises(Invalid, match=r"^flavor extra spec 'pci_passthrough:alias': "):
         read_pci_requests(value)
 
@@ -154,7 +154,7 @@ def test_resource_class_and_traits_are_valid_names_of_placement(spec, resource_c
         (({"resource_class": "x", "traits": ["a"]},), "PCI request 'a': .* must be a string"),
     ],
 )
-def test_invalid_specs_have_no_placement_terms(specs, message):
+def test_invalid_device_specs_have_no_placement_terms(specs, message):
     with pytest.raises(Invalid, match=message):
         placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=specs))
 

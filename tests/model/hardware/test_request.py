@@ -10,13 +10,13 @@ from placement_sched.model.hardware.numa import (
     InstanceNUMACell,
     InstanceNUMATopology,
 )
-from tests.model.hardware.hardware_requests import hardware_of, read_error
+from tests.model.hardware.hardware_requests import read_error, read_hardware
 
 ALL, NONE = frozenset(range(4)), frozenset()
 PINNED = {"cpuset": NONE, "pcpuset": ALL, "cpu_policy": "dedicated"}
 
 
-def one_node(**fields):
+def build_single_cell(**fields):
     """Return a single node with the whole instance."""
     return InstanceNUMACell(**{"id": 0, "cpuset": ALL, "memory": 4096, **fields})
 
@@ -32,34 +32,36 @@ def one_node(**fields):
     ],
 )
 def test_topology_is_none_without_a_numa_request(extra_specs, properties):
-    assert hardware_of(extra_specs, properties).numa_topology is None
+    assert read_hardware(extra_specs, properties).numa_topology is None
 
 
 @pytest.mark.parametrize(
     ("extra_specs", "properties", "node"),
     [
-        ({"hw:numa_nodes": "1"}, {}, one_node()),
-        ({"hw:pmem": "6GB"}, {}, one_node()),
-        ({"hw:mem_page_size": "large"}, {}, one_node(pagesize=PAGES_LARGE)),
+        ({"hw:numa_nodes": "1"}, {}, build_single_cell()),
+        ({"hw:pmem": "6GB"}, {}, build_single_cell()),
+        ({"hw:mem_page_size": "large"}, {}, build_single_cell(pagesize=PAGES_LARGE)),
         (
             {"hw:cpu_policy": "dedicated"},
             {"hw_cpu_thread_policy": "require"},
-            one_node(**PINNED, cpu_thread_policy="require"),
+            build_single_cell(**PINNED, cpu_thread_policy="require"),
         ),
         (
             {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-1"},
             {},
-            one_node(cpuset=frozenset({0, 1}), pcpuset=frozenset({2, 3}), cpu_policy="mixed"),
+            build_single_cell(
+                cpuset=frozenset({0, 1}), pcpuset=frozenset({2, 3}), cpu_policy="mixed"
+            ),
         ),
         (
             {"resources:PCPU": "4", "trait:HW_CPU_HYPERTHREADING": "forbidden"},
             {},
-            one_node(**PINNED, cpu_thread_policy="isolate"),
+            build_single_cell(**PINNED, cpu_thread_policy="isolate"),
         ),
     ],
 )
 def test_single_node_topology_is_implied_or_explicit(extra_specs, properties, node):
-    result = hardware_of(extra_specs, properties).numa_topology
+    result = read_hardware(extra_specs, properties).numa_topology
     assert result == InstanceNUMATopology(cells=(node,))
 
 
@@ -71,7 +73,7 @@ def test_topology_spreads_pinned_cpus_over_its_nodes():
         "hw:emulator_threads_policy": "isolate",
     }
     mixed = {"memory": 2048, "cpu_policy": "mixed"}
-    assert hardware_of(extra_specs).numa_topology == InstanceNUMATopology(
+    assert read_hardware(extra_specs).numa_topology == InstanceNUMATopology(
         cells=(
             InstanceNUMACell(id=0, cpuset=frozenset({0}), pcpuset=frozenset({1}), **mixed),
             InstanceNUMACell(id=1, cpuset=frozenset({3}), pcpuset=frozenset({2}), **mixed),
@@ -91,15 +93,15 @@ def test_topology_spreads_pinned_cpus_over_its_nodes():
         ({"hw:numa_nodes": "1"}, {"hw_numa_nodes": "1"}),
     ],
 )
-def test_contradictions_are_rejected_without_a_numa_request(extra_specs, properties):
-    hardware = hardware_of(extra_specs, properties)
+def test_contradictory_keys_are_rejected_without_a_numa_request(extra_specs, properties):
+    hardware = read_hardware(extra_specs, properties)
     read_error(lambda: hardware.numa_topology, *extra_specs, *properties)
 
 
 def test_topology_of_an_empty_thread_policy_or_too_many_cpus_is_rejected():
-    hardware = hardware_of({"hw:numa_nodes": "1", "hw:cpu_thread_policy": ""})
+    hardware = read_hardware({"hw:numa_nodes": "1", "hw:cpu_thread_policy": ""})
     assert "'hw:cpu_thread_policy' is empty" in read_error(lambda: hardware.numa_topology)
-    hardware = hardware_of({"hw:cpu_policy": "dedicated"}, vcpus=2_000_000_000)
+    hardware = read_hardware({"hw:cpu_policy": "dedicated"}, vcpus=2_000_000_000)
     assert "2000000000 vcpus" in read_error(lambda: hardware.numa_topology)
 
 
@@ -108,7 +110,7 @@ NODES, NAME = "hw:numa_nodes", "hw_numa_nodes"
 
 def read_cells(extra_specs, properties=(), **flavor):
     """Return CPUs and memory of each node."""
-    topology = hardware_of(extra_specs, properties, **flavor).numa_topology
+    topology = read_hardware(extra_specs, properties, **flavor).numa_topology
     return topology and [(set(cell.cpuset), cell.memory) for cell in topology.cells]
 
 
@@ -128,19 +130,19 @@ def test_invalid_or_repeated_number_of_nodes_is_rejected(value):
     read_error(lambda: read_cells({NODES: "2"}, {NAME: "2"}), NODES, NAME)
 
 
-def node_keys(cpus, memory, prefix="hw:numa"):
+def build_node_keys(cpus, memory, prefix="hw:numa"):
     """Return the keys that spread CPUs and memory over nodes."""
     keys = {f"{prefix}_cpus.{node}": text for node, text in enumerate(cpus)}
     return keys | {f"{prefix}_mem.{node}": text for node, text in enumerate(memory)}
 
 
-def test_shares_are_equal_unless_flavor_or_image_set_them():
+def test_nodes_have_equal_cpus_and_memory_unless_flavor_or_image_set_them():
     assert read_cells({NODES: "2"}) == [({0, 1}, 2048), ({2, 3}, 2048)]
     for vcpus in (0, 4):
         assert read_cells({NODES: "1"}, vcpus=vcpus) == [(set(range(vcpus)), 4096)]
-    extra_specs = node_keys(["0,2-3", "1"], ["1024", "3072"]) | {"hw:numa_mem.3": "junk"}
+    extra_specs = build_node_keys(["0,2-3", "1"], ["1024", "3072"]) | {"hw:numa_mem.3": "junk"}
     assert read_cells({NODES: "2", **extra_specs}) == [({0, 2, 3}, 1024), ({1}, 3072)]
-    properties = node_keys(["0", "1-3"], ["4096", "0"], "hw_numa")
+    properties = build_node_keys(["0", "1-3"], ["4096", "0"], "hw_numa")
     assert read_cells({NODES: "2"}, properties) == [({0}, 4096), ({1, 2, 3}, 0)]
 
 
@@ -149,18 +151,22 @@ def test_shares_are_equal_unless_flavor_or_image_set_them():
     [
         ({NODES: "3"}, {}, (NODES, "hw:numa_cpus.N", "hw:numa_mem.N")),
         ({}, {NAME: "3"}, (NAME,)),
-        (node_keys(["0-3"], []), {}, ("hw:numa_cpus.N", "hw:numa_mem.N", NODES)),
-        (node_keys([], ["4096"]), {}, ("hw:numa_cpus.N", "hw_numa_mem.N")),
-        (node_keys(["0-3"], ["4096"]), {}, ("hw:numa_cpus.N", NODES)),
-        (node_keys(["0-1", "2-4"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
-        (node_keys(["0-2", "2-3"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
-        (node_keys(["0-1", "2-3"], ["2048", "2047"]), {}, ("hw:numa_mem.N",)),
-        (node_keys(["0-1", "2-3"], ["-1", "4097"]), {}, ("hw:numa_mem.N",)),
-        (node_keys(["0-1", "x"], ["2048", "2048"]), {}, ("hw:numa_cpus.1",)),
-        (node_keys([], ["1"]), node_keys([], ["1"], "hw_numa"), ("hw:numa_mem.0", "hw_numa_mem.0")),
+        (build_node_keys(["0-3"], []), {}, ("hw:numa_cpus.N", "hw:numa_mem.N", NODES)),
+        (build_node_keys([], ["4096"]), {}, ("hw:numa_cpus.N", "hw_numa_mem.N")),
+        (build_node_keys(["0-3"], ["4096"]), {}, ("hw:numa_cpus.N", NODES)),
+        (build_node_keys(["0-1", "2-4"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
+        (build_node_keys(["0-2", "2-3"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
+        (build_node_keys(["0-1", "2-3"], ["2048", "2047"]), {}, ("hw:numa_mem.N",)),
+        (build_node_keys(["0-1", "2-3"], ["-1", "4097"]), {}, ("hw:numa_mem.N",)),
+        (build_node_keys(["0-1", "x"], ["2048", "2048"]), {}, ("hw:numa_cpus.1",)),
+        (
+            build_node_keys([], ["1"]),
+            build_node_keys([], ["1"], "hw_numa"),
+            ("hw:numa_mem.0", "hw_numa_mem.0"),
+        ),
     ],
 )
-def test_shares_that_do_not_add_up_are_rejected(extra_specs, properties, named):
+def test_cpus_and_memory_of_nodes_that_do_not_add_up_are_rejected(extra_specs, properties, named):
     number = {} if NODES in extra_specs or NAME in properties else {NODES: "2"}
     read_error(lambda: read_cells(number | extra_specs, properties), *named)
 
@@ -182,36 +188,48 @@ FLAGS = [
 ]
 
 
-def read_device(name, extra_specs, properties=()):
-    return getattr(hardware_of(extra_specs, properties).devices, name)
+def read_device_value(name, extra_specs, properties=()):
+    return getattr(read_hardware(extra_specs, properties).devices, name)
 
 
 @pytest.mark.parametrize(("name", "key", "value", "other"), SHARED_VALUES)
-def test_value_is_read_from_flavor_or_image_and_checked(name, key, value, other):
+def test_device_value_is_read_from_flavor_or_image_and_checked(name, key, value, other):
     image_key = key.replace(":", "_")
-    assert read_device(name, {}) is None
-    assert read_device(name, {key: value}) == read_device(name, {}, {image_key: value}) == value
+    assert read_device_value(name, {}) is None
+    assert (
+        read_device_value(name, {key: value})
+        == read_device_value(name, {}, {image_key: value})
+        == value
+    )
     for by_flavor in (value, ""):
-        assert read_device(name, {key: by_flavor}, {image_key: value}) == value
-    read_error(lambda: read_device(name, {key: value}, {image_key: other}), key, image_key)
-    assert "expected" in read_error(lambda: read_device(name, {key: "junk"}), key)
+        assert read_device_value(name, {key: by_flavor}, {image_key: value}) == value
+    read_error(lambda: read_device_value(name, {key: value}, {image_key: other}), key, image_key)
+    assert "expected" in read_error(lambda: read_device_value(name, {key: "junk"}), key)
 
 
-def test_error_lists_the_valid_values():
-    message = read_error(lambda: read_device("secure_boot", {"os:secure_boot": "yes"}))
+def test_error_for_an_invalid_device_value_lists_the_valid_values():
+    message = read_error(lambda: read_device_value("secure_boot", {"os:secure_boot": "yes"}))
     assert message == (
         "flavor extra spec 'os:secure_boot': expected required or disabled or optional, got 'yes'"
     )
 
 
 @pytest.mark.parametrize(("name", "key"), FLAGS)
-def test_flag_is_read_from_flavor_or_image(name, key):
+def test_boolean_device_value_is_read_from_flavor_or_image(name, key):
     image_key = key.replace(":", "_")
-    assert read_device(name, {}) is read_device(name, {key: "false"}, {image_key: "no"}) is False
-    assert read_device(name, {key: "true"}) is read_device(name, {}, {image_key: "yes"}) is True
-    assert read_device(name, {key: "1"}, {image_key: "on"}) is True
-    assert read_device(name, {key: "junk"}) is False
-    read_error(lambda: read_device(name, {key: "no"}, {image_key: "yes"}), key, image_key)
+    assert (
+        read_device_value(name, {})
+        is read_device_value(name, {key: "false"}, {image_key: "no"})
+        is False
+    )
+    assert (
+        read_device_value(name, {key: "true"})
+        is read_device_value(name, {}, {image_key: "yes"})
+        is True
+    )
+    assert read_device_value(name, {key: "1"}, {image_key: "on"}) is True
+    assert read_device_value(name, {key: "junk"}) is False
+    read_error(lambda: read_device_value(name, {key: "no"}, {image_key: "yes"}), key, image_key)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +242,7 @@ def test_flag_is_read_from_flavor_or_image(name, key):
     ],
 )
 def test_pmem_namespaces_are_counted_by_class(extra_specs, amounts):
-    assert read_device("pmem_namespaces", extra_specs) == amounts
+    assert read_device_value("pmem_namespaces", extra_specs) == amounts
 
 
 @pytest.mark.parametrize(
@@ -241,8 +259,8 @@ def test_pmem_namespaces_are_counted_by_class(extra_specs, amounts):
 def test_tpm_traits_and_secret_security_are_those_of_the_version(
     extra_specs, properties, traits, security
 ):
-    assert read_device("tpm_traits", extra_specs, properties) == traits
-    assert read_device("tpm_secret_security", extra_specs, properties) == security
+    assert read_device_value("tpm_traits", extra_specs, properties) == traits
+    assert read_device_value("tpm_secret_security", extra_specs, properties) == security
 
 
 @pytest.mark.parametrize(
@@ -256,7 +274,7 @@ def test_tpm_traits_and_secret_security_are_those_of_the_version(
     ],
 )
 def test_tpm_with_unknown_or_different_values_is_rejected(extra_specs, properties, names):
-    read_error(lambda: read_device("tpm_secret_security", extra_specs, properties), *names)
+    read_error(lambda: read_device_value("tpm_secret_security", extra_specs, properties), *names)
 
 
 PAGE_SIZE, PAGE_SIZE_PROPERTY = "hw:mem_page_size", "hw_mem_page_size"
@@ -279,7 +297,7 @@ LOCKED, LOCKED_NAME = "hw:locked_memory", "hw_locked_memory"
     ],
 )
 def test_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
-    assert hardware_of(by_flavor, by_image).memory.page_size == size
+    assert read_hardware(by_flavor, by_image).memory.page_size == size
 
 
 @pytest.mark.parametrize(
@@ -294,7 +312,7 @@ def test_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
     ],
 )
 def test_invalid_page_sizes_are_rejected(by_flavor, by_image, names):
-    read_error(lambda: hardware_of(by_flavor, by_image).memory.page_size, *names)
+    read_error(lambda: read_hardware(by_flavor, by_image).memory.page_size, *names)
 
 
 UEFI = {"hw_firmware_type": "uefi"}
@@ -315,7 +333,7 @@ STATELESS = {**UEFI, "hw_firmware_stateless": "true"}
     ],
 )
 def test_memory_is_locked_on_request_or_for_encryption(by_flavor, by_image, locked):
-    assert hardware_of(by_flavor, by_image).memory.is_locked is locked
+    assert read_hardware(by_flavor, by_image).memory.is_locked is locked
 
 
 @pytest.mark.parametrize(
@@ -327,7 +345,7 @@ def test_memory_is_locked_on_request_or_for_encryption(by_flavor, by_image, lock
     ],
 )
 def test_locked_memory_needs_a_page_size_and_no_contradiction(by_flavor, by_image, names):
-    read_error(lambda: hardware_of(by_flavor, by_image).memory.is_locked, *names)
+    read_error(lambda: read_hardware(by_flavor, by_image).memory.is_locked, *names)
 
 
 MODEL = "hw:mem_encryption_model"
@@ -348,7 +366,7 @@ TDX = {**ENCRYPTED, MODEL: "intel-tdx"}
     ],
 )
 def test_encryption_trait_follows_the_model(extra_specs, properties, trait):
-    encryption = hardware_of(extra_specs, properties).memory.encryption
+    encryption = read_hardware(extra_specs, properties).memory.encryption
     assert (encryption and encryption.trait) == trait
 
 
@@ -366,4 +384,4 @@ def test_encryption_trait_follows_the_model(extra_specs, properties, trait):
 def test_contradicting_encryption_keys_are_rejected_with_their_names(
     extra_specs, properties, names
 ):
-    read_error(lambda: hardware_of(extra_specs, properties).memory.encryption, *names)
+    read_error(lambda: read_hardware(extra_specs, properties).memory.encryption, *names)

@@ -29,7 +29,7 @@ def build_flavor(vcpus=1, memory_mb=1024, disk=0, **fields):
     return Flavor(vcpus=vcpus, memory_mb=memory_mb, root_gb=disk, **fields)
 
 
-def pinned(vcpus, gigabytes, **extra_specs):
+def build_pinned_flavor(vcpus, gigabytes, **extra_specs):
     specs = {"hw:cpu_policy": "dedicated", "hw:mem_page_size": str(HUGE)}
     specs |= {name.replace("__", ":"): value for name, value in extra_specs.items()}
     return build_flavor(vcpus, 1024 * gigabytes, extra_specs=specs)
@@ -68,11 +68,11 @@ def build_cell(number, cpus, pages, *, shared=0, used=0):
     )
 
 
-def amounts_of(table, row):
+def read_amounts(table, row):
     return {name: value for name, value in zip(table.classes, row.tolist(), strict=True) if value}
 
 
-def fill_one_by_one(free, need):
+def fill_with_instances(free, need):
     """Return the amounts that remain after as many instances as fit."""
     while all(free[name] >= amount for name, amount in need.items()):
         free = {name: free[name] - need.get(name, 0) for name in free}
@@ -98,7 +98,7 @@ def test_stranded_amounts_equal_those_after_placing_one_by_one(sizes, hosts):
     mean, for_all = table.stranded(free)
     for number, amounts in enumerate(hosts):
         remaining = [
-            fill_one_by_one(
+            fill_with_instances(
                 dict(zip(CLASSES, amounts, strict=True)), dict(zip(CLASSES, size, strict=True))
             )
             for size in dict.fromkeys(sizes)
@@ -109,7 +109,7 @@ def test_stranded_amounts_equal_those_after_placing_one_by_one(sizes, hosts):
             assert for_all[number, place] == min(values)
 
 
-def count_one_by_one(topology, flavor):
+def count_placed_instances(topology, flavor):
     """Return how many instances of a flavor are placed on the NUMA nodes of a host."""
     instance = RequestedHardware(flavor, Image()).numa_topology
     number = 0
@@ -123,14 +123,14 @@ def count_one_by_one(topology, flavor):
     st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=3),
 )
 def test_instances_on_single_nodes_are_counted_as_they_are_placed(cells, sizes):
-    flavors = [pinned(*size) for size in dict.fromkeys(sizes)]
+    flavors = [build_pinned_flavor(*size) for size in dict.fromkeys(sizes)]
     topology = NUMATopology(build_cell(number, *cell) for number, cell in enumerate(cells))
     table = FlavorTable.of(flavors, {})
     fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
-    assert fits.tolist() == [[count_one_by_one(topology, flavor) for flavor in flavors]]
+    assert fits.tolist() == [[count_placed_instances(topology, flavor) for flavor in flavors]]
 
 
-def most_instances(nodes, count):
+def find_maximum_of_instances(nodes, count):
     """Return the most instances whose parts each use a node of their own, by trying all."""
     choices = [
         chosen
@@ -139,7 +139,10 @@ def most_instances(nodes, count):
     ]
     return max(
         (
-            1 + most_instances([free - (at in chosen) for at, free in enumerate(nodes)], count)
+            1
+            + find_maximum_of_instances(
+                [free - (at in chosen) for at, free in enumerate(nodes)], count
+            )
             for chosen in choices
         ),
         default=0,
@@ -149,24 +152,24 @@ def most_instances(nodes, count):
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=4), st.integers(1, 3))
 def test_instances_of_several_nodes_are_counted_exactly(nodes, count):
     spread = _count_spread(np.array([nodes], dtype=np.float64), count)
-    assert spread.tolist() == [most_instances(tuple(nodes), count)]
+    assert spread.tolist() == [find_maximum_of_instances(tuple(nodes), count)]
 
 
-def test_instances_of_two_nodes_need_both():
+def test_instances_on_two_numa_nodes_need_capacity_on_both():
     topology = NUMATopology([build_cell(0, 8, 8), build_cell(1, 3, 8)])
-    flavor = pinned(4, 4, hw__numa_nodes="2")
+    flavor = build_pinned_flavor(4, 4, hw__numa_nodes="2")
     table = FlavorTable.of([flavor], {})
     fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
-    assert fits.tolist() == [[count_one_by_one(topology, flavor)]] == [[1]]
+    assert fits.tolist() == [[count_placed_instances(topology, flavor)]] == [[1]]
 
 
-def test_amounts_of_numa_nodes_and_pages():
+def test_stranded_amounts_include_numa_nodes_and_pages():
     topology = NUMATopology([build_cell(0, 6, 10, shared=2, used=2), build_cell(1, 6, 4)])
-    table = FlavorTable.of([pinned(4, 8)], {})
+    table = FlavorTable.of([build_pinned_flavor(4, 8)], {})
     host = build_host(vcpus_total=14, vcpus_used=3, numa_topology=topology)
     free = table.read([host])
     # Of 14 CPUs, 12 are for pinning. Of the 3 used CPUs, 1 is shared.
-    assert amounts_of(table, free.hosts[0]) == {
+    assert read_amounts(table, free.hosts[0]) == {
         "VCPU": 1,
         "MEMORY_MB": 262144,
         "DISK_GB": 1000,
@@ -174,7 +177,7 @@ def test_amounts_of_numa_nodes_and_pages():
         "1048576 KiB pages": 14 * 1024,
     }
     # An instance fits on the first node, and the second lacks pages.
-    assert amounts_of(table, table.stranded(free)[0][0]) == {
+    assert read_amounts(table, table.stranded(free)[0][0]) == {
         "VCPU": 1,
         "MEMORY_MB": 262144 - 8192,
         "DISK_GB": 1000,
@@ -183,7 +186,7 @@ def test_amounts_of_numa_nodes_and_pages():
     }
 
 
-def test_large_pages_are_all_but_the_smallest():
+def test_all_pages_but_the_smallest_count_as_large():
     flavor = build_flavor(2, 2048, extra_specs={"hw:mem_page_size": "large"})
     table = FlavorTable.of([flavor], {})
     topology = NUMATopology([build_cell(0, 0, 5, shared=8)])
@@ -191,20 +194,20 @@ def test_large_pages_are_all_but_the_smallest():
     assert fits.tolist() == [[2]]
 
 
-def pools(*counts):
+def build_pools(*counts):
     ids = {"vendor_id": "10de", "product_id": "20b0", "dev_type": "type-PCI"}
     return PciPools.of([{**ids, "numa_node": node, "count": count} for node, count in counts])
 
 
-def test_devices_count_on_hosts_and_near_nodes():
+def test_stranded_devices_are_counted_by_host_and_near_numa_nodes():
     alias = {"pci_passthrough:alias": "gpu:2"}
     plain = build_flavor(1, 1024, extra_specs=alias)
-    near = pinned(2, 2, pci_passthrough__alias="gpu:2")
+    near = build_pinned_flavor(2, 2, pci_passthrough__alias="gpu:2")
     table = FlavorTable.of([plain, near], ALIASES)
     topology = NUMATopology([build_cell(0, 8, 8), build_cell(1, 8, 8)])
     hosts = [
-        build_host(numa_topology=topology, pci_stats=pools((0, 3), (1, 3))),
-        build_host(numa_topology=topology, pci_stats=pools((0, 1), (1, 1))),
+        build_host(numa_topology=topology, pci_stats=build_pools((0, 3), (1, 3))),
+        build_host(numa_topology=topology, pci_stats=build_pools((0, 1), (1, 1))),
         build_host(pci_stats=SimpleNamespace(pools=[])),
     ]
     assert table.count_fits(table.read(hosts)).tolist() == [[3, 2], [1, 0], [0, 0]]
@@ -223,16 +226,16 @@ def test_flavors_that_host_reports_cannot_measure_are_left_out():
     assert [flavor.total["VCPU"] for flavor in FlavorTable.of(flavors, {}).flavors] == [1]
 
 
-def test_disk_of_a_host_that_reports_none_is_no_limit():
+def test_host_that_reports_no_disk_has_no_limit_of_disk():
     table = FlavorTable.of([build_flavor(32, 1024, 500)], {})
     free = table.read([build_host(total_usable_disk_gb=0, free_disk_mb=0)])
     assert table.count_fits(free).tolist() == [[2]]
-    assert amounts_of(table, table.stranded(free)[0][0]) == {"MEMORY_MB": 262144 - 2048}
+    assert read_amounts(table, table.stranded(free)[0][0]) == {"MEMORY_MB": 262144 - 2048}
 
 
-def test_nodes_are_read_once_for_each_report_and_instance():
-    table = FlavorTable.of([pinned(4, 4)], {})
-    instance = RequestedHardware(pinned(2, 2), Image()).numa_topology
+def test_numa_nodes_are_read_once_for_each_report_and_instance():
+    table = FlavorTable.of([build_pinned_flavor(4, 4)], {})
+    instance = RequestedHardware(build_pinned_flavor(2, 2), Image()).numa_topology
     host = build_host(numa_topology=NUMATopology([build_cell(0, 8, 8)]))
     assert table.read([host]).nodes[0, 0, 2] == 8
     assert table.read([host], (0, 0, 0), instance).nodes[0, 0, 2] == 6

@@ -17,13 +17,13 @@ OF_FLAVOR = "$.request_spec.flavor.extra_specs['scheduler:{}']"
 OF_HINT = "$.request_spec.scheduler_hints.{}"
 
 
-def preferences(extra_specs, **properties):
+def read_preferences(extra_specs, **properties):
     image = Image.from_document({"properties": properties})
     return trait_preferences(Flavor(extra_specs=extra_specs), image)
 
 
 def test_traits_of_flavor_and_image_are_preferred():
-    expected = preferences(
+    expected = read_preferences(
         {PREFER: "CUSTOM_A, CUSTOM_B,", AVOID: "CUSTOM_C"}, **{"trait:CUSTOM_D": "preferred"}
     )
     assert [*expected.preferred] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_D"]
@@ -35,7 +35,7 @@ def test_traits_of_flavor_and_image_are_preferred():
 
 @pytest.mark.parametrize("value", ["required", "forbidden", "PREFERRED", 1])
 def test_image_trait_is_a_preference_only_with_the_value_preferred(value):
-    assert preferences({"trait:CUSTOM_A": "preferred"}, **{"trait:CUSTOM_A": value}) is None
+    assert read_preferences({"trait:CUSTOM_A": "preferred"}, **{"trait:CUSTOM_A": value}) is None
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_image_trait_is_a_preference_only_with_the_value_preferred(value):
 )
 def test_invalid_preference_is_an_error_with_its_path(extra_specs, properties, path, message):
     with pytest.raises(Invalid) as error:
-        preferences(extra_specs, **properties)
+        read_preferences(extra_specs, **properties)
     assert error.value.detail == f"{message} (at {path})"
 
 
 def test_error_for_an_unknown_trait_has_the_nearest_name():
-    wanted = preferences({PREFER: "CUSTOM_SDD"})
+    wanted = read_preferences({PREFER: "CUSTOM_SDD"})
     wanted.check({"CUSTOM_SDD"})
     with pytest.raises(Invalid) as error:
         wanted.check({"CUSTOM_SSD", "HW_CPU_X86_AVX2"})
@@ -93,12 +93,12 @@ def test_error_for_an_unknown_trait_has_the_nearest_name():
         ({}, {"spread_by": ["zone"], "max_skew": []}, ("zone", 1, False)),
     ],
 )
-def test_hints_override_extra_specs(extra_specs, hints, expected):
+def test_spread_hints_override_extra_specs(extra_specs, hints, expected):
     request = spread_request({f"scheduler:{key}": text for key, text in extra_specs.items()}, hints)
     assert (request and (request.key, request.max_skew, request.is_hard)) == expected
 
 
-def test_request_has_the_path_of_its_key():
+def test_spread_request_has_the_path_of_its_key():
     path = OF_FLAVOR.format("spread_by")
     assert spread_request({"scheduler:spread_by": "rack"}, {}) == SpreadRequest(
         "rack", 1, is_hard=False, path=path
@@ -118,7 +118,7 @@ def test_request_has_the_path_of_its_key():
         ("spread_mode", "", "'' is not a mode; there are: hard, soft"),
     ],
 )
-def test_invalid_value_is_an_error_with_its_path(name, value, message):
+def test_invalid_spread_value_is_an_error_with_its_path(name, value, message):
     for specs, hints, path in (
         ({f"scheduler:{name}": value}, {}, OF_FLAVOR.format(name)),
         ({}, {name: [value]}, OF_HINT.format(name)),
@@ -128,7 +128,7 @@ def test_invalid_value_is_an_error_with_its_path(name, value, message):
         assert error.value.detail == f"{message} (at {path})"
 
 
-def test_hint_with_several_values_is_an_error():
+def test_spread_hint_with_several_values_is_an_error():
     with pytest.raises(Invalid) as error:
         spread_request({}, {"spread_by": ["rack", "power"]})
     assert error.value.detail == (

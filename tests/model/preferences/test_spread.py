@@ -15,12 +15,12 @@ def build_spread(max_skew=1, **members):
     return spread.with_members(members)
 
 
-def reason(spread, host, instance="new"):
+def find_rejection_reason(spread, host, instance="new"):
     rejection = spread.rejection(host, instance, spread.find_emptiest())
     return rejection and rejection.reason
 
 
-def test_members_are_counted_by_domain():
+def test_group_members_are_counted_by_domain():
     spread = build_spread(a=1, b=1, c=2, d=5)
     assert spread.members == {"r1": 3, "r2": 1, "r3": 2}
     assert [spread.members_beside(host) for host in "abcd"] == [3, 1, 3, None]
@@ -45,19 +45,19 @@ def test_host_is_rejected_if_the_skew_exceeds_the_maximum(members, max_skew, hos
     domain = {"a": "r1", "b": "r2", "e": "r9"}[host]
     if expected is not None:
         expected = f"Domain rack={domain} has {expected} after placement exceeds max_skew 1"
-    assert reason(build_spread(max_skew, **members), host) == expected
+    assert find_rejection_reason(build_spread(max_skew, **members), host) == expected
 
 
 def test_worst_domain_of_a_host_counts():
-    assert "Domain rack=r1 has 2 members" in str(reason(build_spread(a=2), "c"))
+    assert "Domain rack=r1 has 2 members" in str(find_rejection_reason(build_spread(a=2), "c"))
 
 
 def test_host_without_a_domain_is_rejected():
     expected = "no aggregate of the host has metadata 'rack', the domain to spread over"
-    assert reason(build_spread(), "d") == expected
+    assert find_rejection_reason(build_spread(), "d") == expected
 
 
-def test_instance_may_stay_on_its_host():
+def test_moving_instance_may_stay_on_its_host():
     spread = build_spread(a=3)
-    assert reason(spread, "a") is not None
-    assert reason(spread, "a", "vm") is None
+    assert find_rejection_reason(spread, "a") is not None
+    assert find_rejection_reason(spread, "a", "vm") is None

@@ -20,8 +20,8 @@ from tests.model.hardware.test_stranding import (
     GPU_ALIAS,
     build_cell,
     build_flavor,
-    pinned,
-    pools,
+    build_pinned_flavor,
+    build_pools,
 )
 from tests.scheduler.capacity.placements import SELECT, read_capacity
 from tests.scheduler.capacity.test_report import store_flavor
@@ -75,7 +75,7 @@ def build_host_with_numa_nodes(name, *nodes, **fields):
 
 
 def test_weigher_keeps_whole_numa_nodes_free():
-    small, large = pinned(2, 2), pinned(8, 8)
+    small, large = build_pinned_flavor(2, 2), build_pinned_flavor(8, 8)
     hosts = [
         build_host_with_numa_nodes("cn1", build_cell(0, 8, 8), build_cell(1, 8, 8)),
         build_host_with_numa_nodes("cn2", build_cell(0, 8, 8), build_cell(1, 8, 6, used=2)),
@@ -95,7 +95,7 @@ def test_weigher_keeps_whole_numa_nodes_free():
 
 def test_weigher_keeps_huge_pages_free():
     """Instances with small pages avoid hosts with huge pages that another flavor needs."""
-    huge = pinned(4, 8)
+    huge = build_pinned_flavor(4, 8)
     hosts = [
         build_host_with_numa_nodes("cn1", build_cell(0, 4, 8, shared=4)),
         build_host_with_numa_nodes("cn2", build_cell(0, 4, 0, shared=4)),
@@ -109,14 +109,17 @@ def test_weigher_keeps_devices_free():
     """Instances without devices avoid hosts with devices that another flavor needs."""
     gpu = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:1"})
     hosts = [
-        build_host("cn1", 8, 8, pci_stats=pools((0, 2))),
-        build_host("cn2", 8, 8, pci_stats=pools()),
+        build_host("cn1", 8, 8, pci_stats=build_pools((0, 2))),
+        build_host("cn2", 8, 8, pci_stats=build_pools()),
     ]
     plain = build_flavor(2, 2048)
     assert find_best_host(hosts, build_request(plain, plain, gpu)) == "cn2"
     # Pairs of devices stay together.
     pair = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:2"})
-    hosts = [build_host("cn1", pci_stats=pools((0, 2))), build_host("cn2", pci_stats=pools((0, 1)))]
+    hosts = [
+        build_host("cn1", pci_stats=build_pools((0, 2))),
+        build_host("cn2", pci_stats=build_pools((0, 1))),
+    ]
     assert find_best_host(hosts, build_request(gpu, gpu, pair)) == "cn2"
     # Weighing changes no host.
     assert [state.pci_stats.free for state in hosts] == [2, 1]
