@@ -137,19 +137,19 @@ ONE_CARD = build_cloud(
 BANDWIDTH = "NET_BW_EGR_KILOBIT_PER_SEC"
 
 
-def _network_function(name: str, bandwidth: int, *traits: str, free: int = 16) -> Host:
+def _build_network_function(name: str, bandwidth: int, *traits: str, free: int = 16) -> Host:
     inventories = {"SRIOV_NET_VF": free, BANDWIDTH: bandwidth}
     return provider(name, inventories, under="CN1", traits=traits)
 
 
-def network_functions(free: int = 16) -> Cloud:
+def build_network_functions(free: int = 16) -> Cloud:
     """Return functions on two networks. RP1 and RP2 are faster and accelerate SSL."""
     return build_cloud(
         provider("CN1"),
-        _network_function("RP1", 10_000_000, "CUSTOM_NET1", "HW_NIC_ACCEL_SSL", free=free),
-        _network_function("RP2", 10_000_000, "CUSTOM_NET2", "HW_NIC_ACCEL_SSL", free=free),
-        _network_function("RP3", 1_000_000, "CUSTOM_NET1", free=free),
-        _network_function("RP4", 1_000_000, "CUSTOM_NET2", free=free),
+        _build_network_function("RP1", 10_000_000, "CUSTOM_NET1", "HW_NIC_ACCEL_SSL", free=free),
+        _build_network_function("RP2", 10_000_000, "CUSTOM_NET2", "HW_NIC_ACCEL_SSL", free=free),
+        _build_network_function("RP3", 1_000_000, "CUSTOM_NET1", free=free),
+        _build_network_function("RP4", 1_000_000, "CUSTOM_NET2", free=free),
     )
 
 

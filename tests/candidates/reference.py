@@ -25,16 +25,16 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
 @dataclass(frozen=True)
-class Found:
+class ExpectedCandidate:
     """A candidate: ``(provider, class, amount)`` and ``(suffix, providers)``."""
 
     allocations: frozenset[tuple[str, str, int]]
     mappings: frozenset[tuple[str, frozenset[str]]]
 
 
-def convert_candidate(request: AllocationRequest) -> Found:
+def convert_candidate(request: AllocationRequest) -> ExpectedCandidate:
     """Convert a candidate of the search, to compare it with the candidates of this module."""
-    return Found(
+    return ExpectedCandidate(
         frozenset(
             (provider, name, amount)
             for provider, amounts in request.allocations.items()
@@ -52,9 +52,9 @@ class _Slot:
     resources: tuple[tuple[str, int], ...]
 
 
-def candidates_of(
+def find_candidates_by_tree(
     cloud: Cloud, query: CandidatesQuery, *, single_per_tree: bool = False
-) -> dict[str, set[Found]]:
+) -> dict[str, set[ExpectedCandidate]]:
     """Return the candidates of each tree, by the uuid of its root."""
     return {
         root.uuid: {
@@ -70,7 +70,9 @@ def candidates_of(
 
 def all_candidates(cloud: Cloud, query: CandidatesQuery, *, single_per_tree: bool = False):
     """Return the candidates of all trees."""
-    return set().union(*candidates_of(cloud, query, single_per_tree=single_per_tree).values())
+    return set().union(
+        *find_candidates_by_tree(cloud, query, single_per_tree=single_per_tree).values()
+    )
 
 
 def tree_with_sharing_providers(cloud: Cloud, root: Host) -> list[Host]:
@@ -122,17 +124,17 @@ def _can_serve_slot(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
             for name, amount in slot.resources
         )
         and not host.traits & group.traits.forbidden
-        and (not group.suffix or _has_each(host.traits, group.traits))
-        and _is_member(group.aggregates, counted, avoided)
+        and (not group.suffix or _meets_trait_terms(host.traits, group.traits))
+        and _meets_aggregate_terms(group.aggregates, counted, avoided)
         and _is_in_tree(cloud, group, host)
     )
 
 
-def _has_each(traits: frozenset[str], terms: TraitTerms) -> bool:
+def _meets_trait_terms(traits: frozenset[str], terms: TraitTerms) -> bool:
     return all(traits & any_of for any_of in terms.required)
 
 
-def _is_member(
+def _meets_aggregate_terms(
     terms: AggregateTerms, counted: Iterable[Iterable[str]], avoided: Iterable[str]
 ) -> bool:
     """Return whether a set of ``counted`` meets all terms, and none is forbidden."""
@@ -160,13 +162,13 @@ def _satisfies_query(
     by_suffix = {slot.group.suffix: host for slot, host in zip(slots, chosen, strict=True)}
     unsuffixed = query.group or RequestGroup()
     return (
-        _has_each(together, unsuffixed.traits)
+        _meets_trait_terms(together, unsuffixed.traits)
         and not (query.isolates and len({host.name for host in suffixed}) < len(suffixed))
         and all(
             _is_subtree(cloud, [by_suffix[suffix] for suffix in suffixes])
             for suffixes in query.same_subtrees
         )
-        and _has_each(root.traits, query.root)
+        and _meets_trait_terms(root.traits, query.root)
         and not root.traits & query.root.forbidden
         and _fits_together(slots, chosen)
     )
@@ -182,14 +184,14 @@ def _fits_together(slots: list[_Slot], chosen: tuple[Host, ...]) -> bool:
     inventories = {
         (host.name, name): held for host in chosen for name, held in host.inventories.items()
     }
-    for place, amount in _amounts(slots, chosen).items():
+    for place, amount in _sum_amounts(slots, chosen).items():
         held = inventories[place]
         if held.used + amount > held.inventory.capacity or amount > held.inventory.max_unit:
             return False
     return True
 
 
-def _amounts(slots: list[_Slot], chosen: tuple[Host, ...]) -> Mapping[tuple[str, str], int]:
+def _sum_amounts(slots: list[_Slot], chosen: tuple[Host, ...]) -> Mapping[tuple[str, str], int]:
     totals: Counter[tuple[str, str]] = Counter()
     for slot, host in zip(slots, chosen, strict=True):
         for name, amount in slot.resources:
@@ -203,14 +205,14 @@ def _has_two_providers_of_a_tree(cloud: Cloud, chosen: tuple[Host, ...]) -> bool
     return len({cloud.root(cloud[name]).name for name in different}) < len(different)
 
 
-def _candidate_of(slots: list[_Slot], chosen: tuple[Host, ...]) -> Found:
+def _candidate_of(slots: list[_Slot], chosen: tuple[Host, ...]) -> ExpectedCandidate:
     mapped: dict[str, set[str]] = {}
     for slot, host in zip(slots, chosen, strict=True):
         mapped.setdefault(slot.group.suffix, set()).add(host.uuid)
-    return Found(
+    return ExpectedCandidate(
         frozenset(
             (uuid_of(provider), name, amount)
-            for (provider, name), amount in _amounts(slots, chosen).items()
+            for (provider, name), amount in _sum_amounts(slots, chosen).items()
         ),
         frozenset((suffix, frozenset(uuids)) for suffix, uuids in mapped.items()),
     )
@@ -221,7 +223,7 @@ def has_provider_for_each_slot(cloud: Cloud, query: CandidatesQuery, root: Host)
     pool = tree_with_sharing_providers(cloud, root)
     return (
         all(_has_provider_for_group(cloud, group, root, pool) for group in query.groups)
-        and _has_each(root.traits, query.root)
+        and _meets_trait_terms(root.traits, query.root)
         and not root.traits & query.root.forbidden
     )
 
@@ -234,6 +236,6 @@ def _has_provider_for_group(
         [host for host in pool if _can_serve_slot(cloud, slot, host, root)] for slot in slots
     ]
     if len(slots) == 1:
-        return any(_has_each(host.traits, group.traits) for host in fitting[0])
+        return any(_meets_trait_terms(host.traits, group.traits) for host in fitting[0])
     together = frozenset().union(*(host.traits for hosts in fitting for host in hosts))
-    return all(fitting) and _has_each(together, group.traits)
+    return all(fitting) and _meets_trait_terms(together, group.traits)

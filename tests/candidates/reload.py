@@ -10,7 +10,7 @@ from tests.candidates.strategies import TRAITS
 from tests.support.clouds import Cloud, load_cloud
 
 
-def reload(database: Database, cloud: Cloud) -> None:
+def replace_cloud(database: Database, cloud: Cloud) -> None:
     """Replace all providers, and create every trait that a random query can name."""
     database.write(_delete_providers)
     load_cloud(database, cloud)

@@ -56,7 +56,7 @@ def provider_cache_enabled() -> Iterator[None]:
     _USES_CACHE.pop()
 
 
-def source_of(connection: Connection) -> ProviderSource:
+def make_provider_source(connection: Connection) -> ProviderSource:
     """Return the providers of a database."""
     if not _USES_CACHE[-1]:
         return LoadedProviders(connection)
@@ -70,7 +70,7 @@ def find_candidates(
 ) -> Candidates:
     """Search the providers of a database."""
     with database.read() as connection:
-        source = source_of(connection)
+        source = make_provider_source(connection)
         return find(source, prepare(source, query), settings, Random(seed), **options)
 
 
@@ -79,7 +79,7 @@ def search_and_explain(
 ) -> tuple[Candidates, CandidatesReport]:
     """Search the providers of a database, and explain the result."""
     with database.read() as connection:
-        source = source_of(connection)
+        source = make_provider_source(connection)
         search = prepare(source, query)
         found = find(source, search, settings, Random(1))
         run = SearchRun(connection, source, search, found, settings, NodeNames())

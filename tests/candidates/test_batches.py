@@ -15,12 +15,12 @@ from placement_sched.candidates.trees import TreeReader
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import all_candidates, convert_candidate
-from tests.candidates.reload import reload
-from tests.candidates.sources import find_candidates, source_of
+from tests.candidates.reload import replace_cloud
+from tests.candidates.sources import find_candidates, make_provider_source
 from tests.candidates.strategies import examples, queries, tree_clouds
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
 
-pytestmark = pytest.mark.usefixtures("each_source")
+pytestmark = pytest.mark.usefixtures("each_provider_source")
 
 EXAMPLES = examples(20)
 BREADTH_FIRST = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
@@ -28,7 +28,7 @@ SHUFFLED = {"placement.randomize_allocation_candidates": True}
 MAX_CANDIDATES = "placement.max_allocation_candidates"
 BUDGET = "placement.allocation_candidates_budget"
 
-#: Two isolated cards. Each matching tree of ``_cloud`` has two candidates.
+#: Two isolated cards. Each matching tree of ``_build_cloud`` has two candidates.
 TWO_CARDS = CandidatesQuery(
     groups=tuple(
         RequestGroup(
@@ -42,7 +42,7 @@ TWO_CARDS = CandidatesQuery(
 )
 
 
-def _tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
+def _build_tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
     """Return a host and its cards. ``cards`` has a letter for each card."""
     host = f"{prefix}CN{number:03}"
     return (
@@ -54,18 +54,18 @@ def _tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
     )
 
 
-def _cloud(trees, serving):
+def _build_cloud(trees, serving):
     """Return trees of a host and two cards. Only the cards of ``serving`` have the trait."""
     return Cloud(
         tuple(
             member
             for number in range(trees)
-            for member in _tree(number, "AB", ("CUSTOM_GOLD",) if number in serving else ())
+            for member in _build_tree(number, "AB", ("CUSTOM_GOLD",) if number in serving else ())
         )
     )
 
 
-def _roots(found):
+def _list_roots(found):
     return [request.root_uuid for request in found.requests]
 
 
@@ -99,8 +99,10 @@ def _use_small_batches(monkeypatch):
     limit=st.sampled_from([-1, 1, 2, 3, 5]),
     strategy=st.sampled_from([{}, BREADTH_FIRST]),
 )
-def test_batch_size_does_not_change_answers(database, settings, cloud, query, limit, strategy):
-    reload(database, cloud)
+def test_batch_size_does_not_change_the_candidates(
+    database, settings, cloud, query, limit, strategy
+):
+    replace_cloud(database, cloud)
     options = settings.with_overrides({**strategy, MAX_CANDIDATES: limit})
     at_once = find_candidates(database, query, options)
     with pytest.MonkeyPatch.context() as patch:
@@ -118,7 +120,7 @@ def test_batch_size_does_not_change_answers(database, settings, cloud, query, li
 
 @pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
 def test_last_matching_tree_is_found_under_a_limit(database, settings, options, batch_sizes):
-    cloud = _cloud(60, {59})
+    cloud = _build_cloud(60, {59})
     load_cloud(database, cloud)
     # With this seed the matching tree is not in the first batch.
     found = find_candidates(
@@ -127,12 +129,12 @@ def test_last_matching_tree_is_found_under_a_limit(database, settings, options, 
     assert {convert_candidate(request) for request in found.requests} == all_candidates(
         cloud, TWO_CARDS
     )
-    assert _roots(found) == [uuid_of("CN059")] * 2
+    assert _list_roots(found) == [uuid_of("CN059")] * 2
     # Trees without candidates are not read batch by batch.
     assert batch_sizes == [16, 1]
 
 
-def _query_over_several_providers(*traits):
+def _build_query_over_several_providers(*traits):
     """Return a query for two classes and for traits that several providers may share."""
     group = RequestGroup(
         resources=(("VCPU", 1), ("DISK_GB", 1)),
@@ -160,7 +162,7 @@ def test_trees_lacking_a_required_trait_are_skipped(
     load_cloud(database, Cloud(tuple(_hosts_with_disks(60, traits))))
     # With this seed the matching tree is not in the first batch. Combining all exceeds the budget.
     small = settings.with_overrides({MAX_CANDIDATES: 10, **options, BUDGET: 40})
-    found = find_candidates(database, _query_over_several_providers(*traits), small, seed=2)
+    found = find_candidates(database, _build_query_over_several_providers(*traits), small, seed=2)
     assert [dict(request.allocations) for request in found.requests] == [
         {uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}
     ]
@@ -168,21 +170,21 @@ def test_trees_lacking_a_required_trait_are_skipped(
 
 
 def test_limit_is_reached_in_the_second_batch(database, settings, batch_sizes):
-    load_cloud(database, _cloud(60, set(range(0, 60, 2))))
+    load_cloud(database, _build_cloud(60, set(range(0, 60, 2))))
     found = find_candidates(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 40}))
     # 8 of the first 16 trees match, with two candidates each: 24 candidates are missing.
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 40, 2) for _ in range(2)]
-    assert _roots(found) == expected
+    assert _list_roots(found) == expected
     assert batch_sizes == [16, 30]
 
 
 def test_last_batch_has_the_remaining_trees(database, settings, batch_sizes):
-    load_cloud(database, _cloud(40, set(range(10))))
+    load_cloud(database, _build_cloud(40, set(range(10))))
     found = find_candidates(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 100}))
     assert len(found.requests) == 20
     assert not found.limited
     with database.read() as connection:
-        cheap = source_of(connection).reads_cheaply
+        cheap = make_provider_source(connection).reads_cheaply
     # If the source finds the ten matching trees without a statement, only they are read.
     assert batch_sizes == ([10] if cheap else [25, 15])
 
@@ -193,12 +195,12 @@ def test_batches_continue_after_trees_without_candidates(
 ):
     # Only the last tree has a card of its own for each slot.
     monkeypatch.setattr(batches, "_MIN_BATCH", 2)
-    alone = [member for number in range(2, 30) for member in _tree(number, "A")]
-    last = _tree(0, "AB", prefix="last ")
-    cloud = build_cloud(*_cloud(2, set()).hosts, *alone, *last)
+    alone = [member for number in range(2, 30) for member in _build_tree(number, "A")]
+    last = _build_tree(0, "AB", prefix="last ")
+    cloud = build_cloud(*_build_cloud(2, set()).hosts, *alone, *last)
     load_cloud(database, cloud)
     found = find_candidates(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 2}))
-    assert _roots(found) == [uuid_of("last CN000")] * 2
+    assert _list_roots(found) == [uuid_of("last CN000")] * 2
     assert batch_sizes == [2, 2, 8, 19]
 
 
@@ -206,13 +208,13 @@ def test_batches_continue_after_trees_without_candidates(
 @pytest.mark.parametrize("every", [5, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_random_sample_is_uniform_over_trees(sqlite_database, sqlite_settings, every, monkeypatch):
     serving = range(0, 6 * every, every)
-    load_cloud(sqlite_database, _cloud(6 * every, set(serving)))
+    load_cloud(sqlite_database, _build_cloud(6 * every, set(serving)))
     monkeypatch.setattr(batches, "_MIN_BATCH", 4)
     options = sqlite_settings.with_overrides({**SHUFFLED, **BREADTH_FIRST, MAX_CANDIDATES: 2})
     drawn = Counter(
         root
         for seed in range(60)
-        for root in set(_roots(find_candidates(sqlite_database, TWO_CARDS, options, seed)))
+        for root in set(_list_roots(find_candidates(sqlite_database, TWO_CARDS, options, seed)))
     )
     assert drawn.keys() == {uuid_of(f"CN{number:03}") for number in serving}
     # 60 draws of two of six trees draw each tree 20 times. Three standard deviations are 11.
@@ -220,7 +222,7 @@ def test_random_sample_is_uniform_over_trees(sqlite_database, sqlite_settings, e
 
 
 def test_random_sample_is_random_within_a_tree(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, _cloud(1, {0}))
+    load_cloud(sqlite_database, _build_cloud(1, {0}))
     options = sqlite_settings.with_overrides({**SHUFFLED, MAX_CANDIDATES: 1})
     first = {
         find_candidates(sqlite_database, TWO_CARDS, options, seed).requests[0].mappings["1"]
@@ -234,24 +236,24 @@ def test_random_sample_is_random_within_a_tree(sqlite_database, sqlite_settings)
     [({}, [0, 0, 0, 0]), (BREADTH_FIRST, [0, 1, 2, 3])],
     ids=["depth-first", "breadth-first"],
 )
-def test_depth_first_finishes_a_tree_and_breadth_first_alternates(
+def test_depth_first_finishes_a_tree_and_breadth_first_alternates_between_trees(
     database, settings, options, first
 ):
-    cloud = Cloud(tuple(member for number in range(4) for member in _tree(number, "ABC")))
+    cloud = Cloud(tuple(member for number in range(4) for member in _build_tree(number, "ABC")))
     load_cloud(database, cloud)
     found = find_candidates(
         database, TWO_CARDS, settings.with_overrides({**options, MAX_CANDIDATES: 4})
     )
-    assert _roots(found) == [uuid_of(f"CN{number:03}") for number in first]
+    assert _list_roots(found) == [uuid_of(f"CN{number:03}") for number in first]
     found = find_candidates(
         database, TWO_CARDS, settings.with_overrides({**options, MAX_CANDIDATES: 20})
     )
-    counts = Counter(_roots(found))
+    counts = Counter(_list_roots(found))
     assert sorted(counts.values()) == ([5, 5, 5, 5] if options else [2, 6, 6, 6])
 
 
 def test_maximum_of_zero_candidates_returns_none(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, _cloud(3, {0}))
+    load_cloud(sqlite_database, _build_cloud(3, {0}))
     none = sqlite_settings.with_overrides({MAX_CANDIDATES: 0})
     assert find_candidates(sqlite_database, TWO_CARDS, none).requests == ()
 
@@ -261,4 +263,4 @@ def test_infinite_capacity_is_unlimited(database, settings):
     load_cloud(database, build_cloud(host, provider("child", under="CN1")))
     groups = (RequestGroup(suffix=suffix, resources=(("VCPU", 1),)) for suffix in ("1", "2"))
     query = CandidatesQuery(groups=tuple(groups), group_policy="none")
-    assert _roots(find_candidates(database, query, settings)) == [uuid_of("CN1")]
+    assert _list_roots(find_candidates(database, query, settings)) == [uuid_of("CN1")]

@@ -42,12 +42,12 @@ EQUAL = build_cloud(
 )
 
 
-def _groups_query(groups, policy="isolate"):
+def _build_groups_query(groups, policy="isolate"):
     pairs = [f"resources{number}=SRIOV_NET_VF:1" for number in range(1, groups + 1)]
     return "&".join([*pairs, f"group_policy={policy}"])
 
 
-def _get(app, query, status=200):
+def _get_candidates(app, query, status=200):
     return app.get(
         f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS, status=status
     )
@@ -88,17 +88,20 @@ def test_search_stops_at_the_statement_timeout(monkeypatch):
 
 def test_too_many_combinations_are_rejected_naming_the_option(make_equal_children_app):
     app = make_equal_children_app(**{BUDGET: 10_000})
-    (error,) = _get(app, _groups_query(6), status=400).json["errors"]
+    (error,) = _get_candidates(app, _build_groups_query(6), status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     assert "allocation_candidates_budget" in error["detail"]
     app = make_equal_children_app(**{BUDGET: 50_000})
-    answer = _get(app, f"{_groups_query(6)}&limit=1000").json
+    answer = _get_candidates(app, f"{_build_groups_query(6)}&limit=1000").json
     assert len({str(each["mappings"]) for each in answer["allocation_requests"]}) == 1000
 
 
-def test_budget_of_zero_is_unlimited(make_equal_children_app):
+def test_work_budget_of_zero_is_unlimited(make_equal_children_app):
     app = make_equal_children_app(**{BUDGET: 0})
-    assert len(_get(app, _groups_query(4)).json["allocation_requests"]) == 8 * 7 * 6 * 5
+    assert (
+        len(_get_candidates(app, _build_groups_query(4)).json["allocation_requests"])
+        == 8 * 7 * 6 * 5
+    )
 
 
 MEGABYTES = f"resources=VCPU:1&member_of=in:{','.join([uuid_of('rack')] * 60_000)}"
@@ -106,15 +109,15 @@ MEGABYTES = f"resources=VCPU:1&member_of=in:{','.join([uuid_of('rack')] * 60_000
 
 @pytest.mark.parametrize(
     ("query", "words"),
-    [(_groups_query(2000), "2000 request groups"), (MEGABYTES, "max_query_string_size")],
+    [(_build_groups_query(2000), "2000 request groups"), (MEGABYTES, "max_query_string_size")],
     ids=["groups", "megabytes"],
 )
 def test_huge_query_is_rejected(make_equal_children_app, query, words):
-    (error,) = _get(make_equal_children_app(), query, status=400).json["errors"]
+    (error,) = _get_candidates(make_equal_children_app(), query, status=400).json["errors"]
     assert words in error["detail"]
 
 
-def _tree(providers, slots, free):
+def _build_tree(providers, slots, free):
     """Return a tree of equal providers with ``free`` units each, which can serve any slot."""
     options = (tuple(range(providers)),) * slots
     capacities = {
@@ -123,7 +126,7 @@ def _tree(providers, slots, free):
     return ProviderTree(options=options, free=capacities)
 
 
-def _rules(slots, *, isolate):
+def _build_rules(slots, *, isolate):
     requested = tuple(Slot(suffix=str(number), amounts=((1, 1),)) for number in range(slots))
     return Rules(slots=requested, isolate=isolate)
 
@@ -139,20 +142,20 @@ def _rules(slots, *, isolate):
     ],
 )
 def test_slots_are_matched_to_providers_before_combining(providers, slots, free, isolate, served):
-    tree, rules = _tree(providers, slots, free), _rules(slots, isolate=isolate)
+    tree, rules = _build_tree(providers, slots, free), _build_rules(slots, isolate=isolate)
     assert can_serve(tree, rules, WorkBudget(5000)) == served
 
 
-def test_too_few_providers_for_groups_are_detected_at_once():
-    assert not can_serve(_tree(16, 17, 1), _rules(17, isolate=True), WorkBudget(1))
+def test_too_few_providers_for_groups_are_detected_in_a_single_step():
+    assert not can_serve(_build_tree(16, 17, 1), _build_rules(17, isolate=True), WorkBudget(1))
     with pytest.raises(TooComplex):
-        can_serve(_tree(16, 16, 1), _rules(16, isolate=True), WorkBudget(100))
+        can_serve(_build_tree(16, 16, 1), _build_rules(16, isolate=True), WorkBudget(100))
 
 
 def test_endless_search_is_stopped():
     # A provider of 4 units has no room for a second slot. The sum of all units does not show that.
     slots = tuple(Slot(suffix=str(n), amounts=((1, 3 if n else 2),)) for n in range(14))
-    tree = _tree(13, 14, 4)
+    tree = _build_tree(13, 14, 4)
     with pytest.raises(TooComplex):
         list(combinations(tree, Rules(slots=slots), WorkBudget(10_000)))
 
@@ -174,7 +177,7 @@ def _smallest_sufficient_budget(subtrees):
     return None
 
 
-def test_same_subtree_rules_cost_work_in_proportion():
+def test_work_of_same_subtree_rules_grows_with_their_number():
     pairs = tuple(pairwise(range(10)))
     assert _smallest_sufficient_budget(pairs[:3]) == _smallest_sufficient_budget(pairs) == 2_000
     every = tuple(chain(*(choose(range(10), size) for size in (2, 3, 4))))
@@ -187,19 +190,21 @@ LONG = "&".join(f"resources_{'A' * 50}{number}=SRIOV_NET_VF:1" for number in ran
 
 @pytest.mark.parametrize(
     "query",
-    ["resources1=SRIOV_NET_VF:1", _groups_query(32, "none"), LONG],
+    ["resources1=SRIOV_NET_VF:1", _build_groups_query(32, "none"), LONG],
     ids=["1 group", "32 groups", "long suffixes"],
 )
-def test_candidates_cost_work_by_response_size(make_equal_children_app, query):
+def test_work_of_candidates_grows_with_the_response_size(make_equal_children_app, query):
     query = query if "group_policy" in query else f"{query}&group_policy=none"
-    reported = _get(make_equal_children_app(), f"{query}&limit=8").json["allocation_requests"]
+    reported = _get_candidates(make_equal_children_app(), f"{query}&limit=8").json[
+        "allocation_requests"
+    ]
     steps = sum(len(dumps(request)) for request in reported) // CHARACTERS_PER_STEP
     app = make_equal_children_app(**{BUDGET: steps // 2})
-    (error,) = _get(app, f"{query}&limit=8", status=400).json["errors"]
+    (error,) = _get_candidates(app, f"{query}&limit=8", status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     # The combinations of providers also cost work.
     app = make_equal_children_app(**{BUDGET: steps * 4})
-    assert _get(app, f"{query}&limit=8").json["allocation_requests"] == reported
+    assert _get_candidates(app, f"{query}&limit=8").json["allocation_requests"] == reported
 
 
 def test_many_groups_on_one_child_use_bounded_memory(sqlite_settings, make_app):
@@ -208,10 +213,10 @@ def test_many_groups_on_one_child_use_bounded_memory(sqlite_settings, make_app):
     plain = provider("PF1", {"SRIOV_NET_VF": 64}, under="CN")
     load_cloud(app.app.services.database, build_cloud(provider("CN"), gold, plain))
     pinned = "&".join(f"required{number}=CUSTOM_GOLD" for number in range(1, 47))
-    query = f"{_groups_query(64, 'none')}&{pinned}"
-    (error,) = _get(app, query, status=400).json["errors"]
+    query = f"{_build_groups_query(64, 'none')}&{pinned}"
+    (error,) = _get_candidates(app, query, status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
-    answer = _get(app, f"{query}&limit=100")
+    answer = _get_candidates(app, f"{query}&limit=100")
     assert len(answer.json["allocation_requests"]) == 100
     assert len(answer.body) < 50_000 * CHARACTERS_PER_STEP
 
@@ -221,10 +226,10 @@ def test_candidate_found_by_two_trees_is_counted_once(sqlite_settings, make_app)
     pool = provider("SS", {"DISK_GB": 99}, traits=[SHARES], aggregates=["a"])
     hosts = [provider(f"CN{number}", aggregates=["a"]) for number in range(500)]
     load_cloud(app.app.services.database, build_cloud(pool, *hosts))
-    assert len(_get(app, "resources=DISK_GB:1").json["allocation_requests"]) == 1
+    assert len(_get_candidates(app, "resources=DISK_GB:1").json["allocation_requests"]) == 1
 
 
-def _pools_and_hosts(count, **stock):
+def _build_pools_and_hosts(count, **stock):
     pools = [
         provider(f"SS{n}", {"SRIOV_NET_VF": 1}, traits=[SHARES], aggregates=["a"]) for n in range(8)
     ]
@@ -234,8 +239,8 @@ def _pools_and_hosts(count, **stock):
 @pytest.mark.parametrize(("stock", "status"), [({}, 200), ({"SRIOV_NET_VF": 1}, 400)])
 def test_equal_trees_share_the_search_cost(sqlite_settings, make_app, stock, status):
     app = make_app(sqlite_settings.with_overrides({BUDGET: 3000}))
-    load_cloud(app.app.services.database, _pools_and_hosts(400, **stock))
-    answer = _get(app, f"{_groups_query(20)}&limit=1", status=status).json
+    load_cloud(app.app.services.database, _build_pools_and_hosts(400, **stock))
+    answer = _get_candidates(app, f"{_build_groups_query(20)}&limit=1", status=status).json
     if status == 400:
         assert answer["errors"][0]["code"] == "placement.query.too_complex"
     else:
@@ -269,7 +274,7 @@ def test_too_many_member_of_sets_are_rejected(make_equal_children_app, sets, sta
     app = make_equal_children_app(**{MEMBER_OF: 6})
     terms = [f"member_of={uuid_of(str(number))}" for number in range(sets)]
     query = "&".join(["resources=VCPU:1,DISK_GB:1", *terms])
-    answer = _get(app, query, status=status).json
+    answer = _get_candidates(app, query, status=status).json
     if status == 400:
         assert answer["errors"][0]["code"] == "placement.query.too_complex"
         assert "8 sets of aggregates" in answer["errors"][0]["detail"]

@@ -84,7 +84,7 @@ def _candidates_of_request(app, query):
 
 
 @pytest.mark.parametrize("kind", CLOUDS)
-def test_unchanged_cloud_takes_one_statement(make_caching_worker, kind):
+def test_request_on_an_unchanged_cloud_takes_one_statement(make_caching_worker, kind):
     query, cloud = CLOUDS[kind]
     cached, plain = make_caching_worker(placement__providers_in_memory=True), make_caching_worker()
     database = cached.app.services.database
@@ -97,7 +97,7 @@ def test_unchanged_cloud_takes_one_statement(make_caching_worker, kind):
     assert len(seen) == 1
 
 
-def test_worker_sees_writes_of_another_worker(make_caching_worker):
+def test_worker_reads_writes_of_another_worker(make_caching_worker):
     query, cloud = CLOUDS["flat"]
     worker, other = (make_caching_worker(placement__providers_in_memory=True) for _ in range(2))
     load_cloud(worker.app.services.database, cloud)

@@ -12,7 +12,7 @@ from placement_sched.candidates.request import Rules, Slot
 from tests.exploring import draws
 
 
-def _met_choices(carried, choices):
+def _find_met_choices(carried, choices):
     """Return the choices that the traits of each provider meet, as bits."""
     return {
         provider: sum(1 << bit for bit, traits in enumerate(choices) if traits & carried[provider])
@@ -25,7 +25,9 @@ def _find_combinations(options, suffixes, carried, choices, budget=0):
         slots=tuple(Slot(suffix=suffix, amounts=()) for suffix in suffixes),
         trait_choices=tuple(choices),
     )
-    tree = ProviderTree(options=tuple(map(tuple, options)), covers=_met_choices(carried, choices))
+    tree = ProviderTree(
+        options=tuple(map(tuple, options)), covers=_find_met_choices(carried, choices)
+    )
     return list(combinations(tree, rules, WorkBudget(budget)))
 
 
@@ -55,44 +57,50 @@ TREES = draws(300)
 VF = 1
 
 
-def _rules(groups, *, isolate=False, subtrees=None):
+def _build_rules(groups, *, isolate=False, subtrees=None):
     slots = tuple(Slot(suffix=f"_{number}", amounts=((VF, 1),)) for number in range(groups))
     return Rules(slots=slots, isolate=isolate, subtrees=subtrees or (tuple(range(groups)),))
 
 
-def _devices(number, *, under=8):
+def _build_lineages_of_devices(number, *, under=8):
     """Return the lineages of devices, ``under`` per NUMA node (100, 101, ...) of host 99."""
     nodes = range(100, 100 + (number + under - 1) // under)
     lineage = {device: frozenset({device, 100 + device // under, 99}) for device in range(number)}
     return lineage | {node: frozenset({node, 99}) for node in nodes} | {99: frozenset({99})}
 
 
-def _free_capacities(devices, amount):
+def _build_free_capacities(devices, amount):
     free = FreeCapacity(amount=amount, max_unit=amount)
     return {(device, VF): free for device in range(devices)}
 
 
-def test_impossible_sibling_groups_stop_at_the_second_group():
+def test_combinations_of_sibling_groups_on_different_devices_are_cut_early():
     tree = ProviderTree(
-        options=(tuple(range(8)),) * 8, free=_free_capacities(8, amount=8), lineage=_devices(8)
+        options=(tuple(range(8)),) * 8,
+        free=_build_free_capacities(8, amount=8),
+        lineage=_build_lineages_of_devices(8),
     )
-    found = list(combinations(tree, _rules(8), WorkBudget(2000)))
+    found = list(combinations(tree, _build_rules(8), WorkBudget(2000)))
     assert found == [(device,) * 8 for device in range(8)]
 
 
 def test_isolated_groups_cannot_share_a_single_device():
     options = (tuple(range(60)),) * 6
-    tree = ProviderTree(options=options, free=_free_capacities(60, amount=8), lineage=_devices(60))
-    assert not list(combinations(tree, _rules(6, isolate=True), WorkBudget(5000)))
+    tree = ProviderTree(
+        options=options,
+        free=_build_free_capacities(60, amount=8),
+        lineage=_build_lineages_of_devices(60),
+    )
+    assert not list(combinations(tree, _build_rules(6, isolate=True), WorkBudget(5000)))
 
 
 def test_numa_nodes_with_too_few_devices_are_skipped():
     options = (tuple(range(100, 107)), *[tuple(range(56))] * 9)
-    tree = ProviderTree(options=options, lineage=_devices(56))
-    assert not list(combinations(tree, _rules(10, isolate=True), WorkBudget(5000)))
+    tree = ProviderTree(options=options, lineage=_build_lineages_of_devices(56))
+    assert not list(combinations(tree, _build_rules(10, isolate=True), WorkBudget(5000)))
 
 
-def _random_tree(dice, groups):
+def _draw_tree(dice, groups):
     """Return a random tree of up to nine providers."""
     ids = list(range(dice.randint(2, 9)))
     lineage = {0: frozenset({0})}
@@ -132,8 +140,8 @@ def test_combinations_equal_exhaustive_search(many, isolate, monkeypatch):
             tuple(dice.sample(range(groups), dice.randint(1, groups)))
             for _ in range(dice.randint(1, 3))
         ]
-        rules = _rules(groups, isolate=isolate, subtrees=tuple(tied))
-        tree = _random_tree(dice, groups)
+        rules = _build_rules(groups, isolate=isolate, subtrees=tuple(tied))
+        tree = _draw_tree(dice, groups)
         expected = {
             chosen for chosen in product(*tree.options) if _is_valid_choice(tree, rules, chosen)
         }

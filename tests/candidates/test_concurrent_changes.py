@@ -20,8 +20,8 @@ from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import provider_trees
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
-from tests.candidates.reload import reload
-from tests.candidates.sources import source_of
+from tests.candidates.reload import replace_cloud
+from tests.candidates.sources import make_provider_source
 from tests.support.clouds import Cloud, uuid_of
 from tests.support.providers import NOW
 
@@ -44,7 +44,7 @@ CLOUD = build_cloud(
 LONE = Cloud(tuple(host for host in HOSTS if host.parent is None))
 
 
-def _query(vcpus):
+def _build_query(vcpus):
     """Return a query whose search executes every kind of statement for trees."""
     unsuffixed = RequestGroup(
         resources=(("VCPU", vcpus), ("DISK_GB", 1)),
@@ -56,35 +56,39 @@ def _query(vcpus):
     )
 
 
-def _remove(*names):
+def _remove_providers(*names):
     return lambda connection: provider_trees.remove_whole(connection, [*map(uuid_of, names)])
 
 
-def _move(name, parent):
+def _move_provider(name, parent):
     return lambda connection: provider_trees.move(
         connection, uuid_of(name), uuid_of(parent), anywhere=True, now=NOW
     )
 
 
 CHANGES = {
-    "sharing providers deleted": _remove("shelf"),
-    "sharing provider moved": _move("tray", "CN0"),
-    "tree deleted": _remove("CN0"),
-    "child deleted": _remove("NUMA1"),
-    "child moved": _move("NUMA0", "array"),
+    "sharing providers deleted": _remove_providers("shelf"),
+    "sharing provider moved": _move_provider("tray", "CN0"),
+    "tree deleted": _remove_providers("CN0"),
+    "child deleted": _remove_providers("NUMA1"),
+    "child moved": _move_provider("NUMA0", "array"),
 }
 
 
 def _search_and_explain(connection, query, options):
-    search = prepare(source_of(connection), query)
-    found = find(source_of(connection), search, options, Random(1))
+    search = prepare(make_provider_source(connection), query)
+    found = find(make_provider_source(connection), search, options, Random(1))
     shown = (
-        source_of(connection).whole_trees(found.providers) if found.trees is None else found.trees
+        make_provider_source(connection).whole_trees(found.providers)
+        if found.trees is None
+        else found.trees
     )
-    render_summaries(source_of(connection), shown)
+    render_summaries(make_provider_source(connection), shown)
     render(found.requests, Version(1, 39))
     return explain(
-        SearchRun(connection, source_of(connection), search, found, options, NodeNames()),
+        SearchRun(
+            connection, make_provider_source(connection), search, found, options, NodeNames()
+        ),
         ExplanationView(),
     )
 
@@ -92,7 +96,7 @@ def _search_and_explain(connection, query, options):
 def _search_with_change_at_each_statement(database, settings, cloud, change, query):
     """Repeat a search with the change before each of its statements. Return their number."""
     for number in count(1):
-        reload(database, cloud)
+        replace_cloud(database, cloud)
         seen = []
 
         def change_at_statement(*_, number=number, seen=seen):
@@ -116,7 +120,7 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
 def test_search_survives_tree_changes_between_statements(
     sqlite_database, sqlite_settings, change, vcpus
 ):
-    query = _query(vcpus)
+    query = _build_query(vcpus)
     assert (
         _search_with_change_at_each_statement(
             sqlite_database, sqlite_settings, CLOUD, change, query
@@ -133,7 +137,7 @@ def test_search_survives_provider_deletion_between_statements(
         resources=(("VCPU", vcpus), ("MEMORY_MB", vcpus)),
         traits=TraitTerms((frozenset({"CUSTOM_GOLD"}),)),
     )
-    query, change = CandidatesQuery(groups=(group,)), _remove("CN1")
+    query, change = CandidatesQuery(groups=(group,)), _remove_providers("CN1")
     assert (
         _search_with_change_at_each_statement(sqlite_database, sqlite_settings, LONE, change, query)
         > 3

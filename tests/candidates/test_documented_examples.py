@@ -17,8 +17,8 @@ from tests.candidates.documented import (
     SHARED_BY_TREES,
     SHARED_DISK,
     TWO_STORAGES,
+    build_network_functions,
     mapped_providers,
-    network_functions,
     reported_candidates,
 )
 from tests.support.clouds import load_cloud, uuid_of
@@ -152,7 +152,7 @@ EXAMPLES = {
         {"PF1_1 SRIOV_NET_VF:1 + PF1_2 SRIOV_NET_VF:1"},
     ),
     "use case 3: a function of each kind": (
-        network_functions(),
+        build_network_functions(),
         (
             f"resources1=SRIOV_NET_VF:1,{BANDWIDTH}:10000&required1=CUSTOM_NET1"
             f"&resources2=SRIOV_NET_VF:1,{BANDWIDTH}:20000&required2=CUSTOM_NET2,HW_NIC_ACCEL_SSL"
@@ -164,7 +164,7 @@ EXAMPLES = {
         },
     ),
     "use case 5: as many as no single function has": (
-        network_functions(free=2),
+        build_network_functions(free=2),
         "&".join(f"resources{n}=SRIOV_NET_VF:1&required{n}=CUSTOM_NET1" for n in (1, 2, 3, 4))
         + "&group_policy=none",
         {"RP1 SRIOV_NET_VF:2 + RP3 SRIOV_NET_VF:2"},
@@ -221,7 +221,7 @@ def test_documented_example_has_documented_candidates(sqlite_app, cloud, query, 
     assert reported_candidates(answer, cloud) == expected
 
 
-def test_resourceless_group_appears_in_mappings_only(sqlite_app):
+def test_group_without_resources_is_in_the_mappings_only(sqlite_app):
     answer = _read_candidates(sqlite_app, FPGAS, f"{TWO_FPGAS}&same_subtree=_NUMA,_ACCEL1,_ACCEL2")
     assert mapped_providers(answer, FPGAS, "_NUMA") == {"NUMA1"}
     assert mapped_providers(answer, FPGAS, "_ACCEL1") == {"FPGA1_0"}

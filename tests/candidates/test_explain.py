@@ -35,25 +35,30 @@ from tests.candidates.prefixes import constraint_names, query_prefixes, query_wi
 from tests.candidates.reference import (
     SHARES,
     all_candidates,
-    candidates_of,
+    find_candidates_by_tree,
     has_provider_for_each_slot,
 )
-from tests.candidates.reload import reload
-from tests.candidates.sources import source_of
+from tests.candidates.reload import replace_cloud
+from tests.candidates.sources import make_provider_source
 from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
 
-pytestmark = pytest.mark.usefixtures("each_source")
+pytestmark = pytest.mark.usefixtures("each_provider_source")
 
 EXAMPLES = examples(20)
 
 
-def _explain(database, query, settings, view=EVERYTHING):
+def _explain_search(database, query, settings, view=EVERYTHING):
     with database.read() as connection:
-        search = prepare(source_of(connection), query)
-        found = find(source_of(connection), search, settings, Random(7))
+        search = prepare(make_provider_source(connection), query)
+        found = find(make_provider_source(connection), search, settings, Random(7))
         run = SearchRun(
-            connection, source_of(connection), search, found, settings, EveryProviderIsANode()
+            connection,
+            make_provider_source(connection),
+            search,
+            found,
+            settings,
+            EveryProviderIsANode(),
         )
         reported = explain(run, view)
         _check_first_steps(run, reported)
@@ -90,7 +95,7 @@ def check_nearest_misses(cloud, query, reported):
     terms = constraint_names(query)
     for size in range(1, len(terms) + 1 if cloud.hosts else 1):
         for dropped in combinations(terms, size):
-            every = candidates_of(cloud, query_without(query, dropped)).values()
+            every = find_candidates_by_tree(cloud, query_without(query, dropped)).values()
             if trees := sum(map(bool, every)):
                 expected[frozenset(dropped)] = trees
         if expected:
@@ -108,9 +113,9 @@ def check_nearest_misses(cloud, query, reported):
 def test_single_providers_are_rejected_by_the_first_unmet_constraint(
     database, settings, cloud, group
 ):
-    reload(database, cloud)
+    replace_cloud(database, cloud)
     query = CandidatesQuery(groups=(group,))
-    _, reported = _explain(database, query, settings)
+    _, reported = _explain_search(database, query, settings)
     _check_steps(cloud, query, reported)
     assert reported.hosts == len(all_candidates(cloud, query))
     check_nearest_misses(cloud, query, reported)
@@ -120,9 +125,9 @@ def test_single_providers_are_rejected_by_the_first_unmet_constraint(
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries())
 def test_trees_are_rejected_by_the_first_unmet_constraint(database, settings, cloud, query):
-    reload(database, cloud)
+    replace_cloud(database, cloud)
     unbounded = settings.with_overrides({"placement.allocation_candidates_budget": 0})
-    found, reported = _explain(database, query, unbounded)
+    found, reported = _explain_search(database, query, unbounded)
     _check_steps(cloud, query, reported)
     assert reported.hosts == len({request.root_uuid for request in found.requests})
     check_nearest_misses(cloud, query, reported)
@@ -152,7 +157,7 @@ def _check_steps(cloud, query, reported):
     assert all(earlier.after == later.before for earlier, later in pairwise(reported.steps))
 
 
-def _group(suffix="", required=(), **resources):
+def _build_group(suffix="", required=(), **resources):
     return RequestGroup(
         suffix=suffix,
         resources=tuple(resources.items()),
@@ -167,29 +172,34 @@ def test_hosts_beyond_the_limit_are_counted_in_the_last_step(database, settings,
         database,
         build_cloud(*(Host(f"cn{n:02}", build_inventory("VCPU", 4)) for n in range(20)), *child),
     )
-    query = CandidatesQuery(groups=(_group(VCPU=1),), limit=3)
-    _, reported = _explain(database, query, settings, ExplanationView())
+    query = CandidatesQuery(groups=(_build_group(VCPU=1),), limit=3)
+    _, reported = _explain_search(database, query, settings, ExplanationView())
     last = reported.steps[-1]
     assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
 
 
-def _rejection_of_single_tree(database, settings, cloud, query):
+def _explain_rejection_of_single_tree(database, settings, cloud, query):
     """Return the advised changes of an explanation for the tree CN only."""
     load_cloud(database, cloud)
     with database.read() as connection:
-        search = prepare(source_of(connection), query)
-        found = find(source_of(connection), search, settings, Random(7))
-        run = SearchRun(connection, source_of(connection), search, found, settings, NodeNames())
+        search = prepare(make_provider_source(connection), query)
+        found = find(make_provider_source(connection), search, settings, Random(7))
+        run = SearchRun(
+            connection, make_provider_source(connection), search, found, settings, NodeNames()
+        )
         steps = rejections_by_root(run, [uuid_of("CN")])
     return [change for step in steps[uuid_of("CN")].steps for change in step.rejected[0].changes]
 
 
 ISOLATED = CandidatesQuery(
-    groups=tuple(_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
+    groups=tuple(_build_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
     group_policy="isolate",
 )
 APART = CandidatesQuery(
-    groups=(_group("_A", ["CUSTOM_TYPE1"], FPGA=1), _group("_B", ["CUSTOM_TYPE2"], FPGA=1)),
+    groups=(
+        _build_group("_A", ["CUSTOM_TYPE1"], FPGA=1),
+        _build_group("_B", ["CUSTOM_TYPE2"], FPGA=1),
+    ),
     group_policy="none",
     same_subtrees=(("_A", "_B"),),
 )
@@ -203,14 +213,14 @@ APART = CandidatesQuery(
     ],
     ids=["isolated groups", "one subtree"],
 )
-def test_dropping_violated_rules_makes_a_tree_match(
+def test_dropping_the_suggested_constraint_makes_a_tree_match(
     sqlite_database, sqlite_settings, cloud, query, words, after
 ):
-    (change,) = _rejection_of_single_tree(sqlite_database, sqlite_settings, cloud, query)
+    (change,) = _explain_rejection_of_single_tree(sqlite_database, sqlite_settings, cloud, query)
     assert (change.action, change.words) == ("drop_constraint", words)
     with sqlite_database.read() as connection:
-        search = prepare(source_of(connection), after)
-        assert find(source_of(connection), search, sqlite_settings, Random(7)).requests
+        search = prepare(make_provider_source(connection), after)
+        assert find(make_provider_source(connection), search, sqlite_settings, Random(7)).requests
 
 
 NUMA_CHILD = build_cloud(
@@ -228,12 +238,12 @@ NUMA_CHILD = build_cloud(
     ],
     ids=["of the root", "of a child", "of a child and a suffixed group"],
 )
-def test_provider_in_a_forbidden_aggregate_is_to_leave_it(
+def test_suggested_change_removes_a_provider_from_a_forbidden_aggregate(
     sqlite_database, sqlite_settings, aggregate, suffix, words
 ):
     terms = AggregateTerms((), frozenset({aggregate}))
-    query = CandidatesQuery(groups=(replace(_group(suffix, VCPU=1), aggregates=terms),))
-    changes = _rejection_of_single_tree(sqlite_database, sqlite_settings, NUMA_CHILD, query)
+    query = CandidatesQuery(groups=(replace(_build_group(suffix, VCPU=1), aggregates=terms),))
+    changes = _explain_rejection_of_single_tree(sqlite_database, sqlite_settings, NUMA_CHILD, query)
     assert (changes[0].action, changes[0].words) == ("leave_aggregate", words)
 
 
@@ -242,29 +252,32 @@ def test_combined_capacity_shortage_is_reported_exactly(
     sqlite_database, sqlite_settings, amount, lacking
 ):
     query = CandidatesQuery(
-        groups=tuple(_group(suffix, SRIOV_NET_VF=amount) for suffix in ("1", "2", "3")),
+        groups=tuple(_build_group(suffix, SRIOV_NET_VF=amount) for suffix in ("1", "2", "3")),
         group_policy="none",
     )
-    (change,) = _rejection_of_single_tree(sqlite_database, sqlite_settings, ONE_CARD, query)
+    (change,) = _explain_rejection_of_single_tree(sqlite_database, sqlite_settings, ONE_CARD, query)
     assert change.words == f"make room for {lacking} more of SRIOV_NET_VF on PF1_1"
     assert (change.action, change.values["amount"]) == ("make_room", lacking)
 
-    def fits_with_more_devices(more):
+    def has_candidates_with_more_devices(more):
         hosts = [
             replace(provider, inventories=build_inventory("SRIOV_NET_VF", 4 + more))
             if provider.name == "PF1_1"
             else provider
             for provider in ONE_CARD.hosts
         ]
-        return bool(candidates_of(Cloud(tuple(hosts)), query)[uuid_of("CN")])
+        return bool(find_candidates_by_tree(Cloud(tuple(hosts)), query)[uuid_of("CN")])
 
-    assert (fits_with_more_devices(lacking - 1), fits_with_more_devices(lacking)) == (False, True)
+    assert (
+        has_candidates_with_more_devices(lacking - 1),
+        has_candidates_with_more_devices(lacking),
+    ) == (False, True)
 
 
-def _rejection_steps(database, settings, cloud, query):
+def _list_rejection_steps(database, settings, cloud, query):
     """Return the reasons of each step that rejected a tree."""
     load_cloud(database, cloud)
-    _, reported = _explain(database, query, settings)
+    _, reported = _explain_search(database, query, settings)
     return {
         f"{step.constraint} {step.detail}".strip(): [host.reason for host in step.rejected]
         for step in reported.steps
@@ -272,7 +285,7 @@ def _rejection_steps(database, settings, cloud, query):
     }
 
 
-BIG = _group(VCPU=4)
+BIG = _build_group(VCPU=4)
 WIDE = build_cloud(
     provider("CN"),
     Host("NUMA0", build_inventory("VCPU", 8, used=5), parent="CN"),
@@ -285,7 +298,7 @@ SHARED_WITH_FORBIDDEN_ROOT = build_cloud(
 )
 
 
-def _outside_a(group):
+def _forbid_aggregate_a(group):
     return replace(group, aggregates=AggregateTerms((), frozenset({AGG_A})))
 
 
@@ -309,13 +322,16 @@ REJECTIONS = {
     ),
     "a class that a tree lacks": (
         WIDE,
-        CandidatesQuery(groups=(_group(DISK_GB=1),)),
+        CandidatesQuery(groups=(_build_group(DISK_GB=1),)),
         {"resources DISK_GB:1": ["DISK_GB: none in inventory, 1 requested"]},
     ),
     "a group by its suffix": (
         NICS,
         CandidatesQuery(
-            groups=(_group(VCPU=1), _group("_NET", ["HW_NIC_OFFLOAD_GRO"], SRIOV_NET_VF=1))
+            groups=(
+                _build_group(VCPU=1),
+                _build_group("_NET", ["HW_NIC_OFFLOAD_GRO"], SRIOV_NET_VF=1),
+            )
         ),
         {
             "required HW_NIC_OFFLOAD_GRO (group _NET)": [
@@ -326,7 +342,7 @@ REJECTIONS = {
     "a trait of the root": (
         ROOT_TRAITS,
         CandidatesQuery(
-            groups=(_group(DISK_GB=1),),
+            groups=(_build_group(DISK_GB=1),),
             root=TraitTerms((), frozenset({"CUSTOM_WINDOWS_LICENSE_POOL"})),
         ),
         {
@@ -337,12 +353,12 @@ REJECTIONS = {
     ),
     "a storage forbidden with the root of its tree": (
         SHARED_WITH_FORBIDDEN_ROOT,
-        CandidatesQuery(groups=(_outside_a(_group(DISK_GB=1)),)),
+        CandidatesQuery(groups=(_forbid_aggregate_a(_build_group(DISK_GB=1)),)),
         {f"member_of !in:{AGG_A}": ["in a forbidden aggregate"]},
     ),
     "a storage of a root that is forbidden to a suffixed group": (
         SHARED_WITH_FORBIDDEN_ROOT,
-        CandidatesQuery(groups=(_outside_a(_group("1", DISK_GB=1)),)),
+        CandidatesQuery(groups=(_forbid_aggregate_a(_build_group("1", DISK_GB=1)),)),
         {"combination": ["only its sharing providers match; reported under another tree"]},
     ),
     "too few providers for isolated groups": (
@@ -362,7 +378,7 @@ REJECTIONS = {
     "no room for groups together": (
         ONE_CARD,
         CandidatesQuery(
-            groups=tuple(_group(suffix, SRIOV_NET_VF=3) for suffix in ("1", "2", "3")),
+            groups=tuple(_build_group(suffix, SRIOV_NET_VF=3) for suffix in ("1", "2", "3")),
             group_policy="none",
         ),
         {"combination": ["SRIOV_NET_VF: 3 + 3 + 3 requested, free on each provider: 4, 4"]},
@@ -371,5 +387,7 @@ REJECTIONS = {
 
 
 @pytest.mark.parametrize(("cloud", "query", "expected"), REJECTIONS.values(), ids=REJECTIONS)
-def test_rejection_has_a_reason(sqlite_database, sqlite_settings, cloud, query, expected):
-    assert _rejection_steps(sqlite_database, sqlite_settings, cloud, query) == expected
+def test_each_rejected_tree_has_a_step_and_a_reason(
+    sqlite_database, sqlite_settings, cloud, query, expected
+):
+    assert _list_rejection_steps(sqlite_database, sqlite_settings, cloud, query) == expected

@@ -14,7 +14,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.db.triggers import missing_triggers
 from placement_sched.store.placement import change_log
 from tests.candidates.documented import provider
-from tests.candidates.reload import reload
+from tests.candidates.reload import replace_cloud
 from tests.candidates.test_cache import clock as clock  # noqa: PLC0414 - a fixture
 from tests.conftest import make_settings
 from tests.support.clouds import Cloud
@@ -29,7 +29,7 @@ LOG = "sched_provider_changes"
 @pytest.fixture
 def filled_database(database_url):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
-    reload(database, CLOUD)
+    replace_cloud(database, CLOUD)
     yield database
     sync_schema(database)
     database.dispose()
@@ -77,7 +77,7 @@ def test_dropped_triggers_are_detected(filled_database, cache, clock, caplog):
     assert is_equal_to_database(cache, filled_database)
 
 
-def test_idle_worker_detects_lost_triggers(filled_database, clock):
+def test_idle_worker_detects_dropped_triggers(filled_database, clock):
     cache = ProviderCache(change_log, clock=clock, opened=filled_database.read)
     is_current(cache, filled_database)
     cache.wait(10)

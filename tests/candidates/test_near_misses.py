@@ -13,7 +13,7 @@ from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.explanation import NearMisses
 from tests.candidates.documented import build_cloud, provider
-from tests.candidates.sources import search_and_explain, source_of
+from tests.candidates.sources import make_provider_source, search_and_explain
 from tests.support.clouds import Cloud, load_cloud
 from tests.support.statements import record_statements
 
@@ -32,20 +32,22 @@ HUGE = CandidatesQuery(
 TREE = provider("child", under="CN0", traits=[OLD])
 
 
-def _hosts(count, **stock):
+def _build_hosts(count, **stock):
     return [provider(f"CN{n}", STOCK | stock, traits=[OLD]) for n in range(count)]
 
 
 @pytest.mark.parametrize("hosts", [4, 40])
-def test_statement_count_is_independent_of_hosts(sqlite_database, sqlite_settings, hosts):
-    load_cloud(sqlite_database, build_cloud(*_hosts(hosts), TREE))
+def test_number_of_statements_for_near_misses_does_not_depend_on_hosts(
+    sqlite_database, sqlite_settings, hosts
+):
+    load_cloud(sqlite_database, build_cloud(*_build_hosts(hosts), TREE))
     with record_statements(sqlite_database) as seen:
         _, reported = search_and_explain(sqlite_database, HUGE, sqlite_settings)
     assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
     assert len(seen) == 10
 
 
-def _overcrowded_tree(providers=13):
+def _build_overcrowded_tree(providers=13):
     """Return a tree, and a query for more traits than it has classes.
 
     Only the combination of nearly all providers shows that no candidate exists.
@@ -78,18 +80,18 @@ class CountingBudget(WorkBudget):
         self.spent += steps
 
 
-def _near_misses(database, query, budget):
+def _find_near_misses(database, query, budget):
     with database.read() as connection:
-        search = prepare(source_of(connection), query)
-        source = source_of(connection)
+        search = prepare(make_provider_source(connection), query)
+        source = make_provider_source(connection)
         return near_misses(source, search, CheckedTrees.of(source, search), budget)
 
 
 def test_near_misses_share_one_budget(sqlite_database):
-    cloud, query = _overcrowded_tree()
+    cloud, query = _build_overcrowded_tree()
     load_cloud(sqlite_database, cloud)
     budget = CountingBudget(50_000)
-    assert _near_misses(sqlite_database, query, budget) == NearMisses(complete=False)
+    assert _find_near_misses(sqlite_database, query, budget) == NearMisses(complete=False)
     assert budget.spent <= 50_000
     assert budget.rejections == 1
 
@@ -101,14 +103,14 @@ def test_exhausted_budget_reports_incomplete_near_misses(sqlite_database):
     group = RequestGroup(resources=(("VCPU", 4), ("MEMORY_MB", 4)))
     query = CandidatesQuery(groups=(group,))
     whole = CountingBudget(0)
-    every = _near_misses(sqlite_database, query, whole)
+    every = _find_near_misses(sqlite_database, query, whole)
     assert (len(every.found), every.complete) == (2, True)
-    part = _near_misses(sqlite_database, query, WorkBudget(whole.spent - 1))
+    part = _find_near_misses(sqlite_database, query, WorkBudget(whole.spent - 1))
     assert part == NearMisses(every.found[:1], complete=False)
 
 
 def test_impossible_request_is_explained_within_part_of_the_budget(app):
-    cloud, query = _overcrowded_tree()
+    cloud, query = _build_overcrowded_tree()
     load_cloud(app.app.services.database, cloud)
     (group,) = query.groups
     specs = {f"resources:{name}": amount for name, amount in group.resources}
@@ -146,15 +148,15 @@ CROWDED = CandidatesQuery(
 )
 
 
-def _nics(host, count, free):
+def _build_nics(host, count, free):
     yield provider(host)
     for number in range(count):
         yield provider(f"{host} NIC{number}", {"SRIOV_NET_VF": free}, under=host)
 
 
 def test_hosts_beyond_the_limit_count_if_the_budget_is_spent(sqlite_database, sqlite_settings):
-    crowded = [provider for n in range(3) for provider in _nics(f"CN{n}", 6, 4)]
-    load_cloud(sqlite_database, build_cloud(*_nics("easy", 7, 4), *crowded))
+    crowded = [provider for n in range(3) for provider in _build_nics(f"CN{n}", 6, 4)]
+    load_cloud(sqlite_database, build_cloud(*_build_nics("easy", 7, 4), *crowded))
     query = CandidatesQuery(groups=CROWDED.groups, group_policy="none", limit=1)
     settings = sqlite_settings.with_overrides({BUDGET: 1000})
     with pytest.raises(TooComplex):
@@ -169,7 +171,7 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
     sqlite_database, sqlite_settings, monkeypatch
 ):
     monkeypatch.setattr(near_misses_module, "_DIVISOR", 20)
-    load_cloud(sqlite_database, Cloud(tuple(_nics("CN0", 6, 4))))
+    load_cloud(sqlite_database, Cloud(tuple(_build_nics("CN0", 6, 4))))
     _, reported = search_and_explain(
         sqlite_database, CROWDED, sqlite_settings.with_overrides({BUDGET: 20_000})
     )

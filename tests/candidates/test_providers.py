@@ -23,7 +23,7 @@ from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery
 from placement_sched.store.placement import change_log, provider_state
 from tests.candidates.changing import RandomChanger, RecordedChanges
-from tests.candidates.reload import reload
+from tests.candidates.reload import replace_cloud
 from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
 from tests.support.clouds import uuid_of
 
@@ -95,7 +95,7 @@ FLAT = st.tuples(clouds(), groups().map(lambda group: CandidatesQuery(groups=(gr
 )
 def test_cached_answers_equal_the_database(database, settings, searched, case, single_per_tree):
     cloud, query = searched
-    reload(database, cloud)
+    replace_cloud(database, cloud)
     with database.read() as connection:
         options, cache = settings.with_overrides(case), ProviderCache(RecordedChanges())
         _check_cache_against_database(
@@ -112,7 +112,7 @@ def test_cached_answers_equal_the_database(database, settings, searched, case, s
     seed=st.integers(0, 2**30),
 )
 def test_cached_answers_follow_every_change(database, settings, cloud, searches, case, seed):
-    reload(database, cloud)
+    replace_cloud(database, cloud)
     cache, changer = ProviderCache(change_log), RandomChanger(Random(seed))
     options = settings.with_overrides(case)
     with database.read() as connection:
@@ -126,8 +126,10 @@ def test_cached_answers_follow_every_change(database, settings, cloud, searches,
 
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), size=st.integers(2, 5))
-def test_cloud_loaded_in_batches_is_equal(sqlite_database, sqlite_settings, cloud, query, size):
-    reload(sqlite_database, cloud)
+def test_answers_of_a_cache_loaded_in_batches_equal_the_database(
+    sqlite_database, sqlite_settings, cloud, query, size
+):
+    replace_cloud(sqlite_database, cloud)
     with pytest.MonkeyPatch.context() as patched, sqlite_database.read() as connection:
         patched.setattr(provider_state, "PROVIDERS_PER_STATEMENT", size)
         _check_cache_against_database(

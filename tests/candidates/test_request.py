@@ -11,7 +11,7 @@ SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
 
 
 @given(sets=SETS, held=st.frozensets(st.integers(0, 4)))
-def test_minimal_trait_sets_imply_all_sets(sets, held):
+def test_minimal_trait_sets_imply_all_requested_sets(sets, held):
     minimal = minimal_sets(sets)
     assert all(names & held for names in minimal) == all(names & held for names in sets)
     assert not any(names < other for names in minimal for other in minimal)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from tests.candidates.reference import all_candidates, candidates_of, convert_candidate
-from tests.candidates.reload import reload
+from tests.candidates.reference import all_candidates, convert_candidate, find_candidates_by_tree
+from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import find_candidates
 from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 
-pytestmark = pytest.mark.usefixtures("each_source")
+pytestmark = pytest.mark.usefixtures("each_provider_source")
 
 EXAMPLES = examples(20)
 #: ``test_cached_answers_equal_the_database`` compares the loader with the cache on each server.
@@ -29,16 +29,16 @@ on_servers_in_full_runs = pytest.mark.parametrize(
 )
 
 
-def _search(database, group, options, limit=None):
+def _search_with_group(database, group, options, limit=None):
     return find_candidates(database, CandidatesQuery(groups=(group,), limit=limit), options)
 
 
-def _uuids(found):
+def _list_uuids(found):
     return [provider.uuid for provider in found.providers]
 
 
-def _expected_uuids(cloud, group):
-    expected = candidates_of(cloud, CandidatesQuery(groups=(group,)))
+def _find_expected_uuids(cloud, group):
+    expected = find_candidates_by_tree(cloud, CandidatesQuery(groups=(group,)))
     return [root for root, candidates in expected.items() if candidates]
 
 
@@ -46,16 +46,20 @@ def _expected_uuids(cloud, group):
 @EXAMPLES
 @given(cloud=clouds(), group=groups())
 def test_search_equals_the_naive_model(database, settings, cloud, group):
-    reload(database, cloud)
-    assert _uuids(_search(database, group, settings)) == _expected_uuids(cloud, group)
+    replace_cloud(database, cloud)
+    assert _list_uuids(_search_with_group(database, group, settings)) == _find_expected_uuids(
+        cloud, group
+    )
 
 
 @EXAMPLES
 @given(cloud=clouds(), group=groups(), limit=st.integers(1, 4))
-def test_limit_keeps_the_first_by_provider_id(database, settings, cloud, group, limit):
-    reload(database, cloud)
-    uuids = _uuids(_search(database, group, settings, limit))
-    assert uuids == _expected_uuids(cloud, group)[:limit]
+def test_limited_search_returns_the_providers_with_the_lowest_ids(
+    database, settings, cloud, group, limit
+):
+    replace_cloud(database, cloud)
+    uuids = _list_uuids(_search_with_group(database, group, settings, limit))
+    assert uuids == _find_expected_uuids(cloud, group)[:limit]
 
 
 @pytest.fixture
@@ -65,11 +69,13 @@ def twenty_hosts(database):
     return hosts
 
 
-def test_random_sample_has_the_right_size_and_only_fitting_providers(
+def test_random_sample_has_the_requested_size_and_only_fitting_providers(
     database, settings, twenty_hosts
 ):
     shuffled = settings.with_overrides({"placement.randomize_allocation_candidates": True})
-    uuids = _uuids(_search(database, RequestGroup(resources=(("VCPU", 1),)), shuffled, 5))
+    uuids = _list_uuids(
+        _search_with_group(database, RequestGroup(resources=(("VCPU", 1),)), shuffled, 5)
+    )
     assert len(set(uuids)) == 5
     assert set(uuids) <= {host.uuid for host in twenty_hosts}
     assert uuids != [host.uuid for host in twenty_hosts[:5]]
@@ -78,8 +84,8 @@ def test_random_sample_has_the_right_size_and_only_fitting_providers(
 def test_configured_maximum_limits_every_answer(database, settings, twenty_hosts):
     bounded = settings.with_overrides({"placement.max_allocation_candidates": 3})
     group = RequestGroup(resources=(("VCPU", 1),))
-    assert len(_search(database, group, bounded).requests) == 3
-    assert len(_search(database, group, bounded, 2).requests) == 2
+    assert len(_search_with_group(database, group, bounded).requests) == 3
+    assert len(_search_with_group(database, group, bounded, 2).requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_configured_maximum_limits_every_answer(database, settings, twenty_hosts
 def test_unknown_name_is_rejected_with_its_name(database, settings, unknown):
     group = RequestGroup(**{"resources": (("VCPU", 1),), **unknown})
     with pytest.raises(Invalid, match="CUSTOM_NOPE"):
-        _search(database, group, settings)
+        _search_with_group(database, group, settings)
 
 
 # Trees and sharing providers
@@ -105,7 +111,7 @@ STRATEGY = "placement.allocation_candidates_generation_strategy"
 MAX_CANDIDATES = "placement.max_allocation_candidates"
 
 
-def _find(*search, **options):
+def _find_candidate_requests(*search, **options):
     return find_candidates(*search, **options).requests
 
 
@@ -119,12 +125,12 @@ def _convert_candidates(requests):
 def test_every_combination_is_found_once_in_any_order(
     database, settings, cloud, query, single_per_tree
 ):
-    reload(database, cloud)
+    replace_cloud(database, cloud)
     every = all_candidates(cloud, query, single_per_tree=single_per_tree)
     for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
         options = settings.with_overrides(overrides)
         reported = _convert_candidates(
-            _find(database, query, options, single_per_tree=single_per_tree)
+            _find_candidate_requests(database, query, options, single_per_tree=single_per_tree)
         )
         assert set(reported) == every
         assert len(reported) == len(every)
@@ -135,12 +141,12 @@ def test_every_combination_is_found_once_in_any_order(
 def test_limit_returns_the_same_candidates_every_time(
     database, settings, cloud, query, limit, strategy
 ):
-    reload(database, cloud)
+    replace_cloud(database, cloud)
     every = all_candidates(cloud, query)
     options = settings.with_overrides({STRATEGY: strategy, MAX_CANDIDATES: limit})
-    found = _find(database, query, options, seed=1)
-    assert found == _find(database, query, options, seed=2)
-    drawn = _find(database, query, options.with_overrides({SHUFFLED: True}))
+    found = _find_candidate_requests(database, query, options, seed=1)
+    assert found == _find_candidate_requests(database, query, options, seed=2)
+    drawn = _find_candidate_requests(database, query, options.with_overrides({SHUFFLED: True}))
     for reported in (_convert_candidates(found), _convert_candidates(drawn)):
         assert set(reported) <= every
         assert len(set(reported)) == len(reported) == min(limit, len(every))
@@ -149,10 +155,10 @@ def test_limit_returns_the_same_candidates_every_time(
 @EXAMPLES
 @given(cloud=tree_clouds(sharing=False, most=7), query=queries(), limit=st.integers(1, 6))
 def test_breadth_first_takes_one_candidate_per_tree_first(database, settings, cloud, query, limit):
-    reload(database, cloud)
+    replace_cloud(database, cloud)
     options = settings.with_overrides({STRATEGY: "breadth-first", MAX_CANDIDATES: limit})
-    found = _find(database, query, options)
-    expected = candidates_of(cloud, query)
+    found = _find_candidate_requests(database, query, options)
+    expected = find_candidates_by_tree(cloud, query)
     assert all(convert_candidate(request) in expected[request.root_uuid] for request in found)
     counts = Counter(request.root_uuid for request in found)
     most = max(counts.values(), default=0)

@@ -20,8 +20,8 @@ from placement_sched.model.provider import MAX_INT
 from placement_sched.operations.adopt import adopt
 from tests.candidates.documented import build_cloud, provider, reported_candidates
 from tests.candidates.reference import SHARES
-from tests.candidates.reload import reload
-from tests.candidates.sources import source_of
+from tests.candidates.reload import replace_cloud
+from tests.candidates.sources import make_provider_source
 from tests.candidates.strategies import examples, queries, tree_clouds
 from tests.conftest import make_settings
 from tests.support.clouds import load_cloud, uuid_of
@@ -35,7 +35,7 @@ WITH_CLASS_RENAMES = {"OpenStack-API-Version": "placement 1.6"}
 
 
 @pytest.fixture
-def cn1(app):
+def host_uuid(app):
     uuid = create_provider(app, str(uuid4()))
     put_inventory(app, uuid, VCPU=8, MEMORY_MB=1024)
     return uuid
@@ -80,42 +80,42 @@ def read_summary(app, uuid, resource_class="VCPU"):
     return answer.json["provider_summaries"][uuid]
 
 
-def test_usage_is_current_after_allocations_are_deleted(app, cn1):
+def test_usage_is_current_after_allocations_are_deleted(app, host_uuid):
     def read_used():
-        return read_summary(app, cn1)["resources"]["VCPU"]["used"]
+        return read_summary(app, host_uuid)["resources"]["VCPU"]["used"]
 
     consumer = str(uuid4())
     assert read_used() == 0
-    put_allocation(app, consumer, cn1, 3)
+    put_allocation(app, consumer, host_uuid, 3)
     assert read_used() == 3
     app.delete(f"/placement/allocations/{consumer}", headers=LATEST_HEADERS)
     assert read_used() == 0
 
 
-def test_changed_inventory_and_traits_are_summarized_at_once(app, cn1):
-    assert read_summary(app, cn1)["resources"]["VCPU"]["capacity"] == 8
-    put_inventory(app, cn1, VCPU=16)
-    assert read_summary(app, cn1)["resources"] == {"VCPU": {"capacity": 16, "used": 0}}
-    assert read_summary(app, cn1)["traits"] == []
-    put_traits(app, cn1, "HW_CPU_X86_AVX")
-    assert read_summary(app, cn1)["traits"] == ["HW_CPU_X86_AVX"]
+def test_changed_inventory_and_traits_are_summarized_at_once(app, host_uuid):
+    assert read_summary(app, host_uuid)["resources"]["VCPU"]["capacity"] == 8
+    put_inventory(app, host_uuid, VCPU=16)
+    assert read_summary(app, host_uuid)["resources"] == {"VCPU": {"capacity": 16, "used": 0}}
+    assert read_summary(app, host_uuid)["traits"] == []
+    put_traits(app, host_uuid, "HW_CPU_X86_AVX")
+    assert read_summary(app, host_uuid)["traits"] == ["HW_CPU_X86_AVX"]
 
 
-def test_renamed_class_is_summarized_by_its_new_name(app, cn1):
+def test_renamed_class_is_summarized_by_its_new_name(app, host_uuid):
     app.post_json("/placement/resource_classes", {"name": "CUSTOM_OLD"}, headers=LATEST_HEADERS)
-    put_inventory(app, cn1, VCPU=8, CUSTOM_OLD=1)
-    assert read_summary(app, cn1)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
+    put_inventory(app, host_uuid, VCPU=8, CUSTOM_OLD=1)
+    assert read_summary(app, host_uuid)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
     renamed = {"name": "CUSTOM_NEW"}
     path = "/placement/resource_classes/CUSTOM_OLD"
     app.put_json(path, renamed, headers=WITH_CLASS_RENAMES)
-    before = read_summary(app, cn1)
+    before = read_summary(app, host_uuid)
     assert before["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
     app.post_json("/placement/resource_classes", {"name": "CUSTOM_MORE"}, headers=LATEST_HEADERS)
-    assert read_summary(app, cn1) == before
+    assert read_summary(app, host_uuid) == before
 
 
-def test_usage_beyond_the_largest_amount_is_reported(app, cn1):
-    path = f"/placement/resource_providers/{cn1}"
+def test_usage_beyond_the_largest_amount_is_reported(app, host_uuid):
+    path = f"/placement/resource_providers/{host_uuid}"
     body = {
         "resource_provider_generation": app.get(path, headers=LATEST_HEADERS).json["generation"],
         "inventories": {
@@ -125,9 +125,9 @@ def test_usage_beyond_the_largest_amount_is_reported(app, cn1):
     }
     app.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS)
     for _ in range(3):
-        put_allocation(app, str(uuid4()), cn1, MAX_INT)
+        put_allocation(app, str(uuid4()), host_uuid, MAX_INT)
     for resource_class in ("VCPU", "MEMORY_MB"):
-        assert read_summary(app, cn1, resource_class=resource_class)["resources"]["VCPU"] == {
+        assert read_summary(app, host_uuid, resource_class=resource_class)["resources"]["VCPU"] == {
             "capacity": 16 * MAX_INT,
             "used": 3 * MAX_INT,
         }
@@ -176,7 +176,7 @@ def _read_candidates(app, query, version):
     return app.get(f"/placement/allocation_candidates?{query}", headers=headers).json
 
 
-def _summary_names(answer):
+def _list_summarized_providers(answer):
     return {NAMES[uuid] for uuid in answer["provider_summaries"]}
 
 
@@ -198,12 +198,12 @@ def test_before_1_29_candidates_use_one_provider_per_tree(cloud):
     assert shared == {"CN MEMORY_MB:64 + shelf DISK_GB:9"}
 
 
-def test_whole_trees_are_summarized_since_1_29(cloud):
+def test_summaries_include_whole_trees_since_1_29(cloud):
     answer = _read_candidates(cloud, "resources=VCPU:4", "1.28")
-    assert _summary_names(answer) == {"NUMA", "other"}
+    assert _list_summarized_providers(answer) == {"NUMA", "other"}
     assert answer["provider_summaries"][uuid_of("NUMA")].keys() == {"resources", "traits"}
     answer = _read_candidates(cloud, "resources=VCPU:4", "1.29")
-    assert _summary_names(answer) == {"CN", "NUMA", "PF", "other"}
+    assert _list_summarized_providers(answer) == {"CN", "NUMA", "PF", "other"}
     summaries = answer["provider_summaries"]
     assert {
         NAMES[uuid]: (summary["parent_provider_uuid"], summary["root_provider_uuid"])
@@ -222,7 +222,7 @@ def test_whole_trees_are_summarized_since_1_29(cloud):
     ("version", "classes", "traits_shown"),
     [("1.16", {"VCPU"}, False), ("1.26", {"VCPU"}, True), ("1.27", {"VCPU", "PCPU"}, True)],
 )
-def test_before_1_27_only_requested_classes_and_before_1_17_no_traits(
+def test_summaries_have_requested_classes_before_1_27_and_no_traits_before_1_17(
     cloud, version, classes, traits_shown
 ):
     shown = _read_candidates(cloud, "resources=VCPU:4", version)["provider_summaries"][
@@ -248,11 +248,13 @@ def test_names_with_percent_signs_and_quotes_are_unchanged(
     sqlite_database.write(rename)
     query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
     with sqlite_database.read() as connection:
-        search = prepare(source_of(connection), query)
-        found = find(source_of(connection), search, sqlite_settings, Random(1))
+        search = prepare(make_provider_source(connection), query)
+        found = find(make_provider_source(connection), search, sqlite_settings, Random(1))
         shape = SummaryFields(classes=None, traits=traits_shown, tree=tree)
         for _ in range(2):
-            text = b"".join(render_summaries(source_of(connection), found.providers, shape))
+            text = b"".join(
+                render_summaries(make_provider_source(connection), found.providers, shape)
+            )
             shown = orjson.loads(text)[host.uuid]
             assert shown["resources"] == {
                 "VCPU": {"capacity": 8, "used": 0},
@@ -265,7 +267,7 @@ def test_names_with_percent_signs_and_quotes_are_unchanged(
 @examples(20)
 @given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
 def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
-    reload(app.app.services.database, cloud)
+    replace_cloud(app.app.services.database, cloud)
     parameters = replace(query, limit=limit).querystring()
     # The API rejects same_subtree of a suffix without an underscore,
     assume("same_subtree=1" not in parameters and "same_subtree=2" not in parameters)

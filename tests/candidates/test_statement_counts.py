@@ -35,7 +35,7 @@ BATCHES = {
 }
 
 
-def _nested_hosts(number):
+def _build_nested_hosts(number):
     host = f"CN{number:04}"
     yield provider(host, {"DISK_GB": 9})
     yield provider(f"{host} NUMA", {"VCPU": 8}, under=host)
@@ -43,14 +43,14 @@ def _nested_hosts(number):
     yield provider(f"{host} PF", {"SRIOV_NET_VF": 8}, under=f"{host} NUMA", traits=traits)
 
 
-def _sharing_hosts(number):
+def _build_sharing_hosts(number):
     pool = f"pool {number % 4}"
     if number < 4:
         yield provider(pool, {"DISK_GB": 99_999}, traits=[SHARES], aggregates=[pool])
     yield provider(f"CN{number:04}", {"VCPU": 8}, traits=["CUSTOM_GOLD"], aggregates=[pool])
 
 
-def _filled_app(app, members, trees):
+def _fill_app(app, members, trees):
     load_cloud(app.app.services.database, Cloud(tuple(m for n in range(trees) for m in members(n))))
     app.get(
         "/placement/allocation_candidates?resources=PCPU:1", headers=LATEST_HEADERS
@@ -58,7 +58,7 @@ def _filled_app(app, members, trees):
     return app
 
 
-def _statements_and_candidates(app, query):
+def _count_statements_and_candidates(app, query):
     """Return the numbers of statements and of candidates of a repeated query."""
     for _ in range(2):
         with record_statements(app.app.services.database) as seen:
@@ -71,15 +71,15 @@ def _statements_and_candidates(app, query):
 @pytest.mark.parametrize("trees", TREES)
 @pytest.mark.parametrize(
     ("members", "query", "statements"),
-    [(_nested_hosts, NESTED, 3), (_sharing_hosts, SHARED, 4)],
+    [(_build_nested_hosts, NESTED, 3), (_build_sharing_hosts, SHARED, 4)],
     ids=["nested", "sharing"],
 )
 def test_trees_take_a_constant_number_of_statements_a_batch(app, members, query, statements, trees):
-    _filled_app(app, members, trees)
+    _fill_app(app, members, trees)
     for limit in ("limit=10", "limit=1000", ""):
         batches, answers = BATCHES[trees, limit]
         # Two statements for names, then per batch: roots, members, sharing providers, and rows of
         # at most 5 000 providers.
         more = int(answers == 2000 and statements == 3)
-        counts = _statements_and_candidates(app, f"{query}&{limit}".rstrip("&"))
+        counts = _count_statements_and_candidates(app, f"{query}&{limit}".rstrip("&"))
         assert counts == (2 + statements * batches + more, answers)

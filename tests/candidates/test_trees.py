@@ -14,8 +14,8 @@ from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
-from tests.candidates.reload import reload
-from tests.candidates.sources import provider_cache_enabled, source_of
+from tests.candidates.reload import replace_cloud
+from tests.candidates.sources import make_provider_source, provider_cache_enabled
 from tests.candidates.strategies import examples, queries, tree_clouds
 from tests.support.clouds import Cloud, load_cloud
 
@@ -36,7 +36,7 @@ def _use_provider_cache():
         yield
 
 
-def _hosts(number, cards):
+def _build_hosts(number, cards):
     """Return hosts with cards. On every third host, card 1 has no functions."""
     return Cloud(
         tuple(
@@ -57,7 +57,7 @@ def _hosts(number, cards):
     )
 
 
-def _found_candidates(database, query, options, *, alike=True, batch=None):
+def _find_candidates(database, query, options, *, alike=True, batch=None):
     """Return the candidates. Unless ``alike``, no two trees count as equal."""
     with pytest.MonkeyPatch.context() as patch, database.read() as connection:
         if batch is not None:
@@ -66,14 +66,14 @@ def _found_candidates(database, query, options, *, alike=True, batch=None):
         if not alike:
             keys = property(lambda trees: [b"%d" % root for root in trees.roots.tolist()])
             patch.setattr(ProviderTrees, "keys", keys)
-        source = source_of(connection)
+        source = make_provider_source(connection)
         return find(source, prepare(source, query), options, Random(7))
 
 
-def _found_together(database, query, options, *, batch=None):
+def _find_grouped_candidates(database, query, options, *, batch=None):
     """Return candidates of grouped trees, after a comparison with single trees."""
-    together = _found_candidates(database, query, options, batch=batch)
-    assert together == _found_candidates(database, query, options, alike=False)
+    together = _find_candidates(database, query, options, batch=batch)
+    assert together == _find_candidates(database, query, options, alike=False)
     return together
 
 
@@ -85,15 +85,15 @@ def _found_together(database, query, options, *, batch=None):
     limit=st.sampled_from([-1, 1, 2, 3, 5]),
     batch=st.sampled_from([1, 2, 100]),
 )
-def test_grouped_trees_have_the_candidates_of_single_trees(
+def test_search_of_grouped_trees_finds_the_candidates_of_single_trees(
     sqlite_database, sqlite_settings, cloud, query, limit, batch
 ):
-    reload(sqlite_database, cloud)
+    replace_cloud(sqlite_database, cloud)
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
-    _found_together(sqlite_database, query, options, batch=batch)
+    _find_grouped_candidates(sqlite_database, query, options, batch=batch)
 
 
-def _hosts_with_pools(number, pools, *, disk_of_hosts=0):
+def _build_hosts_with_pools(number, pools, *, disk_of_hosts=0):
     """Return hosts and pools, two of each per rack, half of the pools before the hosts."""
     hosts = [
         provider(
@@ -120,18 +120,18 @@ OF_POOLS = CandidatesQuery(
 def test_hosts_sharing_pools_are_searched_together(
     sqlite_database, sqlite_settings, limit, disk_of_hosts
 ):
-    load_cloud(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
+    load_cloud(sqlite_database, _build_hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
-    together = _found_together(sqlite_database, OF_POOLS, options)
+    together = _find_grouped_candidates(sqlite_database, OF_POOLS, options)
     per_host = 2 + (disk_of_hosts > 0)
     assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * per_host)
 
 
 def test_candidates_of_sharing_providers_alone_are_returned_once(sqlite_database, sqlite_settings):
     """The pools serve the query without a host."""
-    load_cloud(sqlite_database, _hosts_with_pools(30, 4))
+    load_cloud(sqlite_database, _build_hosts_with_pools(30, 4))
     query = CandidatesQuery(groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1),)),))
-    assert len(_found_together(sqlite_database, query, sqlite_settings).requests) == 8
+    assert len(_find_grouped_candidates(sqlite_database, query, sqlite_settings).requests) == 8
 
 
 def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_settings):
@@ -144,11 +144,11 @@ def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_
         groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("VCPU", 1))),)
     )
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: 100})
-    assert len(_found_together(sqlite_database, query, options, batch=25).requests) == 71
+    assert len(_find_grouped_candidates(sqlite_database, query, options, batch=25).requests) == 71
 
 
-def test_tree_cost_is_independent_of_other_trees(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, _hosts(30, 3))
+def test_search_of_equal_trees_costs_less_if_they_are_grouped(sqlite_database, sqlite_settings):
+    load_cloud(sqlite_database, _build_hosts(30, 3))
     together, alone = (
         _smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS, alike)
         for alike in (True, False)
@@ -162,9 +162,7 @@ def _smallest_sufficient_budget(database, options, query, alike):
     while answered - rejected > 1:
         budget = (rejected + answered) // 2
         try:
-            _found_candidates(
-                database, query, options.with_overrides({BUDGET: budget}), alike=alike
-            )
+            _find_candidates(database, query, options.with_overrides({BUDGET: budget}), alike=alike)
         except TooComplex:
             rejected = budget
         else:

@@ -15,7 +15,7 @@ from placement_sched.api.placement.params import query_of
 from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, RequestGroup
 from placement_sched.model.request_ids import NO_REQUEST
-from tests.candidates.reference import Found, all_candidates, candidates_of
+from tests.candidates.reference import ExpectedCandidate, all_candidates, find_candidates_by_tree
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.support.clouds import Cloud, Host, uuid_of
@@ -75,7 +75,7 @@ def candidates_served_by(
 
 def _find_candidates(
     cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool
-) -> set[Found]:
+) -> set[ExpectedCandidate]:
     single_per_tree = not _version_of(request).has(mv.NESTED_CANDIDATES)
     groups = tuple(_group_with_uuids_renamed(group) for group in query.groups)
     renamed = replace(query, groups=groups, limit=None)
@@ -83,7 +83,7 @@ def _find_candidates(
         return all_candidates(cloud, renamed, single_per_tree=single_per_tree)
     forbidden = renamed.group.aggregates.forbidden
     excluded = {host.uuid for host in cloud.hosts if {*map(uuid_of, host.aggregates)} & forbidden}
-    by_root = candidates_of(
+    by_root = find_candidates_by_tree(
         cloud, _query_without_forbidden_aggregates(renamed), single_per_tree=single_per_tree
     )
     return {
@@ -167,7 +167,9 @@ def _group_with_uuids_renamed(group: RequestGroup) -> RequestGroup:
     return replace(group, aggregates=aggregates, in_tree=group.in_tree and uuid_of(group.in_tree))
 
 
-def _candidate_with_names(found: Found, names: dict[str, str], *, mapped: bool) -> Candidate:
+def _candidate_with_names(
+    found: ExpectedCandidate, names: dict[str, str], *, mapped: bool
+) -> Candidate:
     mappings = found.mappings if mapped else frozenset()
     return (
         frozenset((names[uuid], name, amount) for uuid, name, amount in found.allocations),
