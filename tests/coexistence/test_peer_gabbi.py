@@ -13,7 +13,7 @@ from placement_sched.app import create_app
 from tests.coexistence.conftest import build_peer_url
 from tests.conftest import empty, make_settings
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import Lines
+from tests.differential.lines import LineProgram
 from tests.support.loopback import serve_application
 from tests.support.servers import Server, start_servers
 
@@ -89,8 +89,8 @@ def servers(
 
 
 @pytest.fixture(scope="module")
-def gabbi_runner(served_url: str) -> Iterator[Lines]:
-    lines = Lines(PEER_PYTHON, RUNNER, build_peer_url(served_url))
+def gabbi_runner(served_url: str) -> Iterator[LineProgram]:
+    lines = LineProgram(PEER_PYTHON, RUNNER, build_peer_url(served_url))
     yield lines
     lines.close()
 

@@ -36,7 +36,7 @@ COMPARISONS: dict[str, type[Comparison]] = {
 
 
 def main() -> int:
-    arguments = _arguments()
+    arguments = _parse_arguments()
     # Ignored options and metadata would be logged as thousands of warnings.
     logging.disable()
     findings = 0
@@ -54,7 +54,7 @@ def main() -> int:
     return 1 if findings else 0
 
 
-def _arguments() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
     parser.add_argument(
         "comparisons",
@@ -81,7 +81,9 @@ def _run_seeds(comparison: Comparison, arguments: argparse.Namespace) -> Tally:
     for seed in arguments.seeds:
         since = monotonic()
         tally = comparison.run(
-            seed, arguments.many or comparison.many, lambda done, seed=seed: _progress(seed, done)
+            seed,
+            arguments.many or comparison.many,
+            lambda done, seed=seed: _print_progress(seed, done),
         )
         _print_tally(f"{comparison.name}, seed {seed}", comparison, tally, monotonic() - since)
         for finding in tally.findings:
@@ -103,7 +105,7 @@ def _run_seeds(comparison: Comparison, arguments: argparse.Namespace) -> Tally:
     return total
 
 
-def _progress(seed: int, done: int) -> None:
+def _print_progress(seed: int, done: int) -> None:
     if done % 50 == 0 and sys.stderr.isatty():
         print(f"seed {seed}: {done}", end="\r", file=sys.stderr, flush=True)
 

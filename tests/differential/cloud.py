@@ -9,10 +9,12 @@ from tests.support.clouds import Cloud, Host, InventoryUsage
 
 def read_cloud(side: Side) -> Cloud:
     listed = get_document(side, "/resource_providers").document["resource_providers"]
-    return Cloud(tuple(_host(side, item["uuid"], item["parent_provider_uuid"]) for item in listed))
+    return Cloud(
+        tuple(_read_host(side, item["uuid"], item["parent_provider_uuid"]) for item in listed)
+    )
 
 
-def _host(side: Side, uuid: str, parent: str | None) -> Host:
+def _read_host(side: Side, uuid: str, parent: str | None) -> Host:
     path = f"/resource_providers/{uuid}"
     stock = get_document(side, f"{path}/inventories").document["inventories"]
     used = get_document(side, f"{path}/usages").document["usages"]

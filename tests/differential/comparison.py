@@ -196,7 +196,7 @@ def apply_explanations(
     return names, rest
 
 
-def minimize(
+def minimize_parts(
     parts: tuple[Any, ...], shows: Callable[[tuple[Any, ...]], bool], seconds: float
 ) -> tuple[Any, ...]:
     until = monotonic() + seconds

@@ -49,10 +49,10 @@ def theirs(comparison: Comparison) -> Any:
 
 
 @pytest.fixture(scope="module")
-def candidates(ours: Ours, theirs: Peer) -> Comparison:
+def candidates_comparison(ours: Ours, theirs: Peer) -> Comparison:
     return CandidatesComparison(ours, theirs)
 
 
 @pytest.fixture(scope="module")
-def sides(ours: Ours, theirs: Peer) -> tuple[Ours, Peer]:
+def placement_sides(ours: Ours, theirs: Peer) -> tuple[Ours, Peer]:
     return ours, theirs

@@ -49,7 +49,7 @@ def _aspects_of_reply(reply: Reply) -> dict[str, Any]:
     if reply.error:
         rest = {key: value for key, value in reply.error.items() if key not in _NOT_COMPARED}
         aspects |= {f"error {key}": value for key, value in rest.items()}
-    elif not reply.is_page:  # the text of an HTML error is not compared
+    elif not reply.is_error_page:  # the text of an HTML error is not compared
         aspects["body"] = normalize(document)
     return aspects
 

@@ -87,11 +87,11 @@ class Episode:
     def _repeat_pending_requests(self) -> None:
         self._clear_both_sides()
         for pair in self._sent:
-            self._align_sides(self._send(pair))
+            self._align_sides(self._send_to_both_sides(pair))
 
     def _explain_step(self, pair: _RequestPair) -> Step:
         self._sent.append(pair)
-        answers = self._send(pair)
+        answers = self._send_to_both_sides(pair)
         explained = Counter({LEFT_BEHIND: self._align_sides(answers)})
         found = differences(pair.ours, answers.ours, answers.theirs)
         names, unexplained = explain_differences(answers, found)
@@ -103,7 +103,7 @@ class Episode:
         is_accepted = answers.request.method not in _READS and answers.ours.status < 300
         return is_accepted and bool(self.state_differences())
 
-    def _send(self, pair: _RequestPair) -> AnswerPair:
+    def _send_to_both_sides(self, pair: _RequestPair) -> AnswerPair:
         ours = resolve_generations(self._ours, pair.ours)
         theirs = ours if pair.theirs == pair.ours else resolve_generations(self._ours, pair.theirs)
         replies = self._request_both_sides(

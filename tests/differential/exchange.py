@@ -117,13 +117,13 @@ class Reply:
         return {}
 
     @property
-    def is_page(self) -> bool:
+    def is_error_page(self) -> bool:
         kind = self.headers.get("content-type", "")
         return self.status >= 400 and kind.startswith(("text/html", "text/plain"))
 
     @property
     def detail(self) -> str:
-        if self.is_page:
+        if self.is_error_page:
             return _last_paragraph(self.body.decode())
         return str(self.error.get("detail", ""))
 

@@ -11,7 +11,7 @@ from typing import Any
 SERVE_NOVA = Path(__file__).parent / "nova" / "peer" / "serving.py"
 
 
-class Lines:
+class LineProgram:
     """A running program. Its first line is ``ready``."""
 
     def __init__(self, *command: str | Path) -> None:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Self
 
 from tests.differential.cloud import read_cloud
-from tests.differential.comparison import PEER_PYTHON, Comparison, Finding, Outcome, minimize
+from tests.differential.comparison import PEER_PYTHON, Comparison, Finding, Outcome, minimize_parts
 from tests.differential.differences import Differences
 from tests.differential.episode import Episode
 from tests.differential.exchange import Request
@@ -74,7 +74,7 @@ class RequestComparison(Comparison):
         aspects = set(finding.differences)
         only_state = all(aspect.startswith("state of") for aspect in aspects)
 
-        def shows(history: History) -> bool:
+        def shows_difference(history: History) -> bool:
             *steps, state = self.replay(history)
             if only_state:
                 return bool(aspects & state.keys())
@@ -82,9 +82,11 @@ class RequestComparison(Comparison):
 
         earlier = finding.case if only_state else finding.case[:-1]
         last = () if only_state else finding.case[-1:]
-        if not shows(earlier + last):
+        if not shows_difference(earlier + last):
             return finding
-        shortest = minimize(earlier, lambda history: shows(history + last), SHORTENING)
+        shortest = minimize_parts(
+            earlier, lambda history: shows_difference(history + last), SHORTENING
+        )
         return Finding((*shortest, *last), finding.differences, finding.kind)
 
     def new_episode(self) -> Episode:

@@ -13,8 +13,8 @@ from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.exchange import Reply, Request, reply_from_json
-from tests.differential.lines import Lines
-from tests.differential.peer.wsgi_call import call
+from tests.differential.lines import LineProgram
+from tests.differential.peer.wsgi_call import call_application
 
 SERVE = Path(__file__).parent / "peer" / "serve.py"
 
@@ -45,7 +45,7 @@ class Ours:
         return self._services.database.url.get_backend_name() == "mysql"
 
     def get_answer(self, request: Request) -> Reply:
-        return reply_from_json(call(self._application, request.as_wsgi_request()))
+        return reply_from_json(call_application(self._application, request.as_wsgi_request()))
 
     def remove_leftovers(self) -> int:
         return _delete_empty_consumers(self._services.database)
@@ -58,7 +58,7 @@ class Peer:
     """openstack-placement on a database, whose URL may have another driver for it."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON, peer: str | None = None) -> None:
-        self._program = Lines(python, SERVE, peer or url)
+        self._program = LineProgram(python, SERVE, peer or url)
         self._database = Database(make_settings(url))
 
     def remove_leftovers(self) -> int:

@@ -24,7 +24,7 @@ def load_requests(path):
     return [request_from_json(saved) for saved in json.loads(path.read_text())]
 
 
-def reply_with_candidates(reply, candidates):
+def build_reply_with_candidates(reply, candidates):
     body = json.dumps({**reply.document, "allocation_requests": candidates}).encode()
     return replace(reply, body=body, headers={**reply.headers, "content-length": str(len(body))})
 
@@ -36,8 +36,8 @@ def test_random_requests_get_equal_answers(comparison):
     assert {200, 204, 400, 404, 409} <= tally.coverage.keys()
 
 
-def test_candidates_equal_the_naive_search_and_the_peer(candidates):
-    tally = candidates.run(SEED, QUERIES)
+def test_candidates_equal_the_naive_search_and_the_peer(candidates_comparison):
+    tally = candidates_comparison.run(SEED, QUERIES)
     assert tally.count == QUERIES
     assert tally.findings == []
     assert tally.coverage["served"] > QUERIES / 4
@@ -48,7 +48,7 @@ def test_saved_differences_get_equal_answers(comparison, path):
     assert list(filter(None, comparison.replay(load_requests(path)))) == []
 
 
-def test_unexplained_difference_is_found(comparison, monkeypatch):
+def test_comparison_reports_an_unexplained_difference(comparison, monkeypatch):
     answers = AnswerPair(
         Request("GET", "/"), Reply(200, {}, b"{}"), Reply(404, {}, b""), None, None
     )
@@ -74,7 +74,7 @@ def test_lost_candidate_of_ours_is_never_explained(comparison, monkeypatch, case
         if request.path != "/allocation_candidates" or not reply.document["allocation_requests"]:
             return reply
         dropped.append(request)
-        return reply_with_candidates(reply, reply.document["allocation_requests"][1:])
+        return build_reply_with_candidates(reply, reply.document["allocation_requests"][1:])
 
     original = Ours.get_answer
     monkeypatch.setattr(Ours, "get_answer", drop_candidate)
@@ -96,7 +96,7 @@ def test_invented_candidate_of_the_peer_is_never_explained(comparison, monkeypat
         for uuid in candidates[0]["allocations"]:
             text = text.replace(uuid, forbidden)
         changed.add(request.target)
-        return reply_with_candidates(reply, [*candidates, json.loads(text)])
+        return build_reply_with_candidates(reply, [*candidates, json.loads(text)])
 
     original = Peer.get_answer
     monkeypatch.setattr(Peer, "get_answer", add_candidate)

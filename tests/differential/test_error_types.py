@@ -58,23 +58,24 @@ ERRORS = {
 
 
 @pytest.fixture(scope="module")
-def cleared_sides(sides):
-    for side in sides:
+def cleared_placement_sides(placement_sides):
+    for side in placement_sides:
         clear_state(side)
         created = side.get_answer(Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST))
         assert created.status == 201
-    yield sides
-    for side in sides:
+    yield placement_sides
+    for side in placement_sides:
         clear_state(side)
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_error_type_matches_the_peer_for_each_accept_header(cleared_sides, error):
+def test_error_type_matches_the_peer_for_each_accept_header(cleared_placement_sides, error):
     kinds = set()
     for accept in (*EQUAL, *JSON_ONLY_IN_OURS):
         headers = {**ERRORS[error].headers, "Accept": accept}
         replies = [
-            side.get_answer(replace(ERRORS[error], headers=headers)) for side in cleared_sides
+            side.get_answer(replace(ERRORS[error], headers=headers))
+            for side in cleared_placement_sides
         ]
         ours, theirs = replies
         assert ours.status == theirs.status >= 400, accept

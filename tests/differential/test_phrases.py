@@ -29,16 +29,16 @@ MIN_WORDS = 3
 
 
 @pytest.fixture(scope="module")
-def cloud(sides):
-    for side in sides:
+def cloud(placement_sides):
+    for side in placement_sides:
         clear_state(side)
-    sides[1].remove_leftovers()
+    placement_sides[1].remove_leftovers()
     for saved in SETUP:
-        for side in sides:
+        for side in placement_sides:
             reply = side.get_answer(request_from_json(saved))
             assert reply.status < 300, reply.body
-    yield sides
-    for side in sides:
+    yield placement_sides
+    for side in placement_sides:
         clear_state(side)
 
 
@@ -47,11 +47,11 @@ def test_error_detail_begins_like_the_peers(cloud, row):
     ours, theirs = (side.get_answer(request_from_json(row)) for side in cloud)
     cloud[1].remove_leftovers()
     assert (ours.status, theirs.status) == (row["status"], row["status"])
-    assert message_without_prefix(ours).startswith(row["begins"])
-    assert message_without_prefix(theirs).startswith(row["begins"])
+    assert remove_message_prefix(ours).startswith(row["begins"])
+    assert remove_message_prefix(theirs).startswith(row["begins"])
     assert "why" in row or len(row["begins"].split()) >= MIN_WORDS
 
 
-def message_without_prefix(reply):
+def remove_message_prefix(reply):
     first, gap, rest = reply.detail.partition("\n\n")
     return " ".join((rest if gap else first).split())

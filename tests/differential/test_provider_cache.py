@@ -36,7 +36,7 @@ def test_random_requests_get_equal_answers(comparison: RequestComparison):
     assert tally.findings == []
 
 
-def test_candidates_equal_the_peers(comparison: RequestComparison):
+def test_candidates_equal_those_of_the_peer(comparison: RequestComparison):
     tally = CandidatesComparison(comparison.ours, comparison.theirs).run(SEED, QUERIES)
     assert tally.count == QUERIES
     assert tally.findings == []

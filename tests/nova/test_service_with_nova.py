@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tests.differential.comparison import PEER_PYTHON, needs_peer
-from tests.differential.lines import Lines
+from tests.differential.lines import LineProgram
 from tests.nova.scheduling import wait_until_true
 
 pytestmark = pytest.mark.system
@@ -17,7 +17,7 @@ CONDUCTOR = Path(__file__).parent / "peer" / "conductor.py"
 @pytest.fixture(scope="module")
 def nova():
     needs_peer()
-    peer = Lines(PEER_PYTHON, CONDUCTOR)
+    peer = LineProgram(PEER_PYTHON, CONDUCTOR)
     yield lambda name, *arguments: peer.get_answer([name, arguments])
     peer.close()
 

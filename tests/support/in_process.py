@@ -14,7 +14,7 @@ from keystoneauth1.token_endpoint import Token
 from requests.adapters import BaseAdapter
 
 from placement_sched.clients.session import RemoteService
-from tests.differential.peer.wsgi_call import call
+from tests.differential.peer.wsgi_call import call_application
 from tests.differential.sides import Peer
 
 #: Answers a request with a response. Both are documents of ``wsgi_call``.
@@ -55,7 +55,7 @@ class InProcess(BaseAdapter):
 
 
 def build_wsgi_handler(application: Any) -> Handler:
-    return lambda request: call(application, request)
+    return lambda request: call_application(application, request)
 
 
 def build_peer_handler(other: Peer) -> Handler:

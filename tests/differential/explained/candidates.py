@@ -25,7 +25,7 @@ explains = partial(add_explanation, CANDIDATES)
 
 
 @explains("a limit may keep other candidates")
-def _other_candidates_within_limit(both: AnswerPair, found: Differences) -> set[str]:
+def _peer_chooses_other_candidates_within_limit(both: AnswerPair, found: Differences) -> set[str]:
     if (
         not _is_valid_answer_disputed(both)
         or parse_candidates_query(both.request).limit is None
@@ -170,7 +170,9 @@ def _peer_loses_sharing_candidates(both: AnswerPair, found: Differences) -> set[
 
 
 @explains("a group without resources may have only forbidden traits")
-def _group_with_forbidden_traits_only(both: AnswerPair, found: Differences) -> set[str]:
+def _peer_omits_candidates_for_forbidden_traits_only(
+    both: AnswerPair, found: Differences
+) -> set[str]:
     if not _is_valid_answer_disputed(both) or candidates_of_document(both.theirs.document):
         return set()
     bare = [group for group in parse_candidates_query(both.request).groups if not group.resources]

@@ -28,7 +28,7 @@ def _vary_header_differs(both: AnswerPair, found: Differences) -> set[str]:
 
 @explains("a client that accepts JSON gets errors as JSON")
 def _error_format_differs(both: AnswerPair, found: Differences) -> set[str]:
-    if not both.is_rejected_by_both or not both.theirs.is_page:
+    if not both.is_rejected_by_both or not both.theirs.is_error_page:
         return set()
     accept = create_accept_header(both.request.headers.get("Accept"))
     if both.ours.headers.get("content-type") != JSON or not accept.acceptable_offers([JSON]):
@@ -58,7 +58,7 @@ def _schema_error_has_a_path(both: AnswerPair, found: Differences) -> set[str]:
 
 
 @explains("of several faults in a query another one may be reported")
-def _other_fault_reported_first(both: AnswerPair, found: Differences) -> set[str]:
+def _sides_report_different_faults_first(both: AnswerPair, found: Differences) -> set[str]:
     several = both.request.query.count("=") > 1 and both.request.method == "GET"
     return (
         {"names in detail"}
@@ -71,13 +71,13 @@ _OBSTACLES = ("Unable to allocate inventory: ", "that does not exist.")
 
 
 @explains("a refused claim names class, provider and amounts")
-def _one_of_two_obstacles_reported(both: AnswerPair, found: Differences) -> set[str]:
+def _sides_report_different_obstacles(both: AnswerPair, found: Differences) -> set[str]:
     equal = any(words in both.ours.detail and words in both.theirs.detail for words in _OBSTACLES)
     return {"names in detail"} if both.is_rejected_by_both and equal else set()
 
 
 @explains("a path of a later microversion is 404, whatever the body")
-def _unsupported_in_version(both: AnswerPair, found: Differences) -> set[str]:
+def _peer_checks_body_before_version(both: AnswerPair, found: Differences) -> set[str]:
     early = (both.ours.status, both.theirs.status) == (404, 415)
     return set(found) if early and "not served at" in both.ours.detail else set()
 
@@ -88,14 +88,14 @@ def _peer_fails_on_bad_request(both: AnswerPair, found: Differences) -> set[str]
 
 
 @explains("the first limit must be at least 1")
-def _first_of_repeated_limits_used(both: AnswerPair, found: Differences) -> set[str]:
+def _first_of_repeated_limits_is_used(both: AnswerPair, found: Differences) -> set[str]:
     limits = [value for key, value in parse_qsl(both.request.query) if key == "limit"]
     refused = (both.ours.status, both.theirs.status) == (400, 200) and limits[1:]
     return set(found) if refused and re.fullmatch("-?[0-9]+", limits[0]) else set()
 
 
 @explains("usages by consumer type work on PostgreSQL")
-def _usages_by_type_differ(both: AnswerPair, found: Differences) -> set[str]:
+def _peer_fails_on_usages_by_consumer_type(both: AnswerPair, found: Differences) -> set[str]:
     statuses = (both.ours.status, both.theirs.status)
     if (
         unquote(both.request.path) != "/usages"
@@ -113,7 +113,7 @@ _OWNERS = {"project_id", "user_id"}
 
 
 @explains("NUL characters and bytes that are not UTF-8 are 400")
-def _nul_character_rejected(both: AnswerPair, found: Differences) -> set[str]:
+def _nul_character_is_rejected(both: AnswerPair, found: Differences) -> set[str]:
     words = ("NUL character", "not valid UTF-8")
     refused = both.ours.status == 400 and any(word in both.ours.detail for word in words)
     return set(found) if refused else set()
@@ -123,7 +123,7 @@ _UNDER_A_NAME = re.compile(r"inventories\['(?P<name>.*)'\]\S*\)\. Failed")
 
 
 @explains("a malformed body is reported before a conflict")
-def _nameless_provider_conflict(both: AnswerPair, found: Differences) -> set[str]:
+def _peer_reports_conflict_before_invalid_name(both: AnswerPair, found: Differences) -> set[str]:
     place = _UNDER_A_NAME.search(both.ours.detail)
     early = (both.ours.status, both.theirs.status) == (400, 409)
     conflict = "generation conflict" in both.theirs.detail
@@ -144,7 +144,7 @@ _NO_SUCH = re.compile(r"No such (trait\(s\)|resource class):? (.*)\.$")
 
 
 @explains("an unknown trait or class is always 400")
-def _unknown_name_rejected(both: AnswerPair, found: Differences) -> set[str]:
+def _unknown_name_is_rejected(both: AnswerPair, found: Differences) -> set[str]:
     named = _NO_SUCH.search(both.ours.detail)
     if not named or both.theirs.status != 200:
         return set()

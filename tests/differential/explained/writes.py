@@ -17,7 +17,7 @@ explains = partial(add_explanation, WRITES)
 
 
 @explains("the first PUT of a child provider has last-modified")
-def _last_modified_missing(both: AnswerPair, found: Differences) -> set[str]:
+def _last_modified_of_the_peer_is_missing(both: AnswerPair, found: Differences) -> set[str]:
     values = found.get("header last-modified")
     is_missing = values == (True, False) and "cache-control" in both.theirs.headers
     renamed = both.request.method == "PUT" and unquote(both.request.path).startswith(
@@ -27,19 +27,19 @@ def _last_modified_missing(both: AnswerPair, found: Differences) -> set[str]:
 
 
 @explains("a path may begin with two slashes")
-def _double_slash_path(both: AnswerPair, found: Differences) -> set[str]:
+def _peer_rejects_double_slash_path(both: AnswerPair, found: Differences) -> set[str]:
     return set(found) if both.request.path.startswith("//") and both.theirs.status == 404 else set()
 
 
 @explains("a media type may be written in capitals")
-def _uppercase_content_type(both: AnswerPair, found: Differences) -> set[str]:
+def _peer_rejects_uppercase_content_type(both: AnswerPair, found: Differences) -> set[str]:
     kind = both.request.headers.get("Content-Type") or ""
     refused = both.theirs.status == 415 and both.ours.status != 415
     return set(found) if refused and kind.lower() == "application/json" != kind else set()
 
 
 @explains("on MariaDB an allocation ratio has six digits")
-def _ratio_with_six_digits(both: AnswerPair, found: Differences) -> set[str]:
+def _ratio_is_rounded_to_six_digits(both: AnswerPair, found: Differences) -> set[str]:
     if not getattr(both.our_side, "has_short_ratios", False):
         return set()
     return {

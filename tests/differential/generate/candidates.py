@@ -4,7 +4,7 @@
 from tests.differential.exchange import Request
 from tests.differential.generate.dice import CLASSES, PROVIDERS, Dice
 from tests.differential.generate.query import (
-    query_string,
+    build_query_string,
     random_member_of,
     random_required,
     random_resources,
@@ -25,13 +25,13 @@ _SINCE = (10, 12, 16, 17, 21, 22, 24, 25, 29, 31, 32, 33, 34, 35, 36, 38, 39)
 
 def candidates_request(dice: Dice) -> Request:
     version, pairs = _random_query(dice)
-    return Request("GET", "/allocation_candidates" + query_string(dice, pairs), version)
+    return Request("GET", "/allocation_candidates" + build_query_string(dice, pairs), version)
 
 
 def unlimited_candidates_request(dice: Dice) -> Request:
     version, pairs = _random_query(dice)
     pairs = [(key, value) for key, value in pairs if key != "limit"]
-    return Request("GET", "/allocation_candidates" + query_string(dice, pairs), version)
+    return Request("GET", "/allocation_candidates" + build_query_string(dice, pairs), version)
 
 
 def _random_query(dice: Dice) -> tuple[str | None, list[tuple[str, str]]]:
@@ -40,9 +40,9 @@ def _random_query(dice: Dice) -> tuple[str | None, list[tuple[str, str]]]:
     if dice.chance(0.04):
         minor = 39  # with parameters of later versions
     pairs = (
-        _granular_groups(dice, minor)
+        _random_granular_groups(dice, minor)
         if minor >= 25 and dice.chance(0.6)
-        else _group_without_suffix(dice, minor)
+        else _random_group_without_suffix(dice, minor)
     )
     if dice.chance(0.03):
         pairs = [(key, value) for key, value in pairs if not key.startswith("resources")]
@@ -50,27 +50,27 @@ def _random_query(dice: Dice) -> tuple[str | None, list[tuple[str, str]]]:
     return version, pairs
 
 
-def _group_without_suffix(dice: Dice, minor: int) -> list[tuple[str, str]]:
+def _random_group_without_suffix(dice: Dice, minor: int) -> list[tuple[str, str]]:
     classes = dice.sample(CLASSES[:4], 1, dice.choice([1, 1, 2, 3]))
     if dice.chance(0.04):
         classes = [dice.resource_class()]
     return [
         ("resources", random_resources(dice, classes)),
-        *_trait_and_aggregate_terms(dice, minor, ""),
-        *_query_wide_terms(dice, minor),
+        *_random_trait_and_aggregate_terms(dice, minor, ""),
+        *_random_query_wide_terms(dice, minor),
     ]
 
 
-def _trait_and_aggregate_terms(dice: Dice, minor: int, suffix: str) -> list[tuple[str, str]]:
+def _random_trait_and_aggregate_terms(dice: Dice, minor: int, suffix: str) -> list[tuple[str, str]]:
     pairs = []
     if minor >= 17:
         pairs += [
-            (f"required{suffix}", _required(dice, minor))
+            (f"required{suffix}", _random_required_for_version(dice, minor))
             for _ in _random_repetitions(dice, minor, 39)
         ]
     if minor >= 21:
         pairs += [
-            (f"member_of{suffix}", _member_of(dice, minor))
+            (f"member_of{suffix}", _random_member_of_for_version(dice, minor))
             for _ in _random_repetitions(dice, minor, 24)
         ]
     if minor >= 31 and dice.chance(0.1):
@@ -83,7 +83,7 @@ def _random_repetitions(dice: Dice, minor: int, repeated: int) -> range:
     return range(dice.choice([0, 0, 0, 0, 0, 1, 1, 2 if minor >= repeated else 1]))
 
 
-def _required(dice: Dice, minor: int) -> str:
+def _random_required_for_version(dice: Dice, minor: int) -> str:
     value = random_required(dice)
     while (minor < 22 and "!" in value) or (minor < 39 and value.startswith("in:")):
         if dice.chance(0.05):
@@ -92,26 +92,26 @@ def _required(dice: Dice, minor: int) -> str:
     return value
 
 
-def _member_of(dice: Dice, minor: int) -> str:
+def _random_member_of_for_version(dice: Dice, minor: int) -> str:
     value = random_member_of(dice)
     while minor < 32 and "!" in value and dice.chance(0.95):
         value = random_member_of(dice)
     return value
 
 
-def _query_wide_terms(dice: Dice, minor: int) -> list[tuple[str, str]]:
+def _random_query_wide_terms(dice: Dice, minor: int) -> list[tuple[str, str]]:
     pairs = []
     if minor >= 16 and dice.chance(0.1):
         limits = _LIMITS if dice.chance(0.9) else ["0", "-1", "x", "", "01"]
         pairs.append(("limit", dice.choice(limits)))
     if minor >= 35 and dice.chance(0.1):
-        pairs.append(("root_required", _required(dice, minor)))
+        pairs.append(("root_required", _random_required_for_version(dice, minor)))
     if minor >= 25 and dice.chance(0.03):
         pairs.append(("group_policy", dice.choice(["none", "isolate", "x"])))
     return pairs
 
 
-def _granular_groups(dice: Dice, minor: int) -> list[tuple[str, str]]:
+def _random_granular_groups(dice: Dice, minor: int) -> list[tuple[str, str]]:
     numbered = ["1", "2", "3"]
     named = ["_A", "_B-c", "1"]
     names = named if minor >= 33 and dice.chance(0.7) else numbered
@@ -122,16 +122,16 @@ def _granular_groups(dice: Dice, minor: int) -> list[tuple[str, str]]:
     if dice.chance(0.5):
         pairs.append(("resources", random_resources(dice, dice.sample(CLASSES[:4], 1, 2))))
         if dice.chance(0.4):
-            pairs += _trait_and_aggregate_terms(dice, minor, "")
+            pairs += _random_trait_and_aggregate_terms(dice, minor, "")
     for suffix in suffixes:
         resourceless = minor >= 36 and dice.chance(0.15)
         if not resourceless:
             classes = dice.sample(CLASSES[:4], 1, dice.choice([1, 1, 2]))
             pairs.append((f"resources{suffix}", random_resources(dice, classes)))
         if resourceless or dice.chance(0.4):
-            pairs += _trait_and_aggregate_terms(dice, minor, suffix)
+            pairs += _random_trait_and_aggregate_terms(dice, minor, suffix)
         if resourceless and dice.chance(0.7):
-            pairs.append((f"required{suffix}", _required(dice, minor)))
+            pairs.append((f"required{suffix}", _random_required_for_version(dice, minor)))
     if len(suffixes) > 1 and dice.chance(0.97):
         policy = "x" if dice.chance(0.03) else dice.choice(["none", "isolate"])
         pairs.append(("group_policy", policy))
@@ -141,7 +141,9 @@ def _granular_groups(dice: Dice, minor: int) -> list[tuple[str, str]]:
         pairs += [
             ("same_subtree", between.join(_random_suffixes(dice, suffixes))) for _ in range(ties)
         ]
-    return pairs + [pair for pair in _query_wide_terms(dice, minor) if pair[0] != "group_policy"]
+    return pairs + [
+        pair for pair in _random_query_wide_terms(dice, minor) if pair[0] != "group_policy"
+    ]
 
 
 def _random_suffixes(dice: Dice, suffixes: list[str]) -> list[str]:

@@ -24,13 +24,13 @@ def put_allocations_request(dice: Dice) -> Request:
         "PUT",
         f"/allocations/{uuid}",
         version,
-        random_claim(dice, uuid, _allocation_format(dice, version)),
+        random_claim(dice, uuid, _choose_allocation_format(dice, version)),
     )
 
 
 def post_allocations_request(dice: Dice) -> Request:
     version = dice.version(dice.choice([13, 28, 34, 38]))
-    document = _random_claims(dice, max(_allocation_format(dice, version), 12))
+    document = _random_claims(dice, max(_choose_allocation_format(dice, version), 12))
     return Request("POST", "/allocations", version, document)
 
 
@@ -43,12 +43,14 @@ def reshaper_request(dice: Dice) -> Request:
     uuids = [dice.uuid(PROVIDERS) for _ in range(dice.choice([1, 1, 2, 3]))]
     document = {
         "inventories": {uuid: random_inventories(dice, uuid) for uuid in uuids},
-        "allocations": _random_claims(dice, max(_allocation_format(dice, version), 28), least=0),
+        "allocations": _random_claims(
+            dice, max(_choose_allocation_format(dice, version), 28), least=0
+        ),
     }
     return Request("POST", "/reshaper", version, document)
 
 
-def _allocation_format(dice: Dice, version: str | None) -> int:
+def _choose_allocation_format(dice: Dice, version: str | None) -> int:
     if dice.chance(0.05):
         return dice.integer(0, 39)
     return 39 if version == "latest" else int((version or "1.0")[2:])
@@ -60,7 +62,7 @@ def _random_claims(dice: Dice, form: int, least: int = 1) -> dict[str, Any]:
 
 
 def random_claim(dice: Dice, uuid: str, form: int, *, may_be_empty: bool = False) -> dict[str, Any]:
-    return claim_in_format(dice, uuid, _allocations(dice, form, may_be_empty), form)
+    return claim_in_format(dice, uuid, _random_allocations(dice, form, may_be_empty), form)
 
 
 def claim_in_format(dice: Dice, uuid: str, held: Any, form: int = 39) -> dict[str, Any]:
@@ -78,11 +80,11 @@ def claim_in_format(dice: Dice, uuid: str, held: Any, form: int = 39) -> dict[st
     return document
 
 
-def _allocations(dice: Dice, form: int, may_be_empty: bool) -> Any:
+def _random_allocations(dice: Dice, form: int, may_be_empty: bool) -> Any:
     many = dice.choice([1, 1, 1, 1, 2, 3])
     if dice.chance(0.15 if may_be_empty or form >= 28 else 0.03):
         many = 0
-    held = [(dice.uuid(PROVIDERS), _resources(dice)) for _ in range(many)]
+    held = [(dice.uuid(PROVIDERS), _random_resources(dice)) for _ in range(many)]
     if form < 12:
         return [
             {"resource_provider": {"uuid": uuid}, "resources": amounts} for uuid, amounts in held
@@ -94,7 +96,7 @@ def _allocations(dice: Dice, form: int, may_be_empty: bool) -> Any:
     return document
 
 
-def _resources(dice: Dice) -> dict[str, Any]:
+def _random_resources(dice: Dice) -> dict[str, Any]:
     names = dice.sample(CLASSES[:5], 1, dice.choice([1, 1, 1, 2]))
     if dice.chance(0.04):
         names.append(dice.resource_class())

@@ -109,7 +109,7 @@ def _with_malformed_body(dice: Dice, request: Request) -> Request:
 
 def _with_wrong_value(dice: Dice, request: Request) -> Request:
     document = json.loads(json.dumps(request.document))
-    places = list(_value_paths(document))
+    places = list(_list_value_paths(document))
     if not places:
         return replace(request, document=dice.choice(ODD_VALUES))
     holder, key = dice.choice(places)
@@ -127,14 +127,14 @@ def _with_wrong_value(dice: Dice, request: Request) -> Request:
     return replace(request, document=document)
 
 
-def _value_paths(value: Any) -> Any:
+def _list_value_paths(value: Any) -> Any:
     if isinstance(value, dict):
         if any(key.endswith("generation of") for key in value):
             return
         for key, item in value.items():
             yield value, key
-            yield from _value_paths(item)
+            yield from _list_value_paths(item)
     elif isinstance(value, list):
         for position, item in enumerate(value):
             yield value, position
-            yield from _value_paths(item)
+            yield from _list_value_paths(item)

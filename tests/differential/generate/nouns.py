@@ -23,7 +23,7 @@ from tests.differential.generate.dice import (
     Dice,
 )
 from tests.differential.generate.query import (
-    query_string,
+    build_query_string,
     random_member_of,
     random_required,
     random_resources,
@@ -31,7 +31,7 @@ from tests.differential.generate.query import (
 from tests.differential.state import current_generation
 
 
-def name_of(uuid: str) -> str:
+def build_provider_name(uuid: str) -> str:
     return f"host-{uuid[-1]}"
 
 
@@ -65,8 +65,10 @@ def provider_request(dice: Dice) -> Request:
 
 def _random_provider_name(dice: Dice, uuid: str) -> Any:
     if dice.chance(0.9):
-        return name_of(uuid)
-    return dice.choice([name_of(dice.choice(PROVIDERS)), "other", "ü", " ", "A" * 200, "A" * 201])
+        return build_provider_name(uuid)
+    return dice.choice(
+        [build_provider_name(dice.choice(PROVIDERS)), "other", "ü", " ", "A" * 200, "A" * 201]
+    )
 
 
 def _maybe_add_parent(dice: Dice, version: str | None, document: dict[str, Any]) -> None:
@@ -79,7 +81,7 @@ def _list_providers_request(dice: Dice) -> Request:
     version = dice.version(dice.choice([0, 3, 4, 14, 18, 22, 24, 32, 39]))
     pairs: list[tuple[str, str]] = []
     if dice.chance(0.15):
-        pairs.append(("name", name_of(dice.choice(PROVIDERS))))
+        pairs.append(("name", build_provider_name(dice.choice(PROVIDERS))))
     if dice.chance(0.15):
         pairs.append(("uuid", dice.uuid(PROVIDERS)))
     if dice.chance(0.3):
@@ -88,7 +90,7 @@ def _list_providers_request(dice: Dice) -> Request:
         pairs.append(("resources", random_resources(dice)))
     pairs += [("required", random_required(dice)) for _ in range(dice.choice([0, 0, 1, 1, 2]))]
     pairs += [("member_of", random_member_of(dice)) for _ in range(dice.choice([0, 0, 1, 2]))]
-    return Request("GET", "/resource_providers" + query_string(dice, pairs), version)
+    return Request("GET", "/resource_providers" + build_query_string(dice, pairs), version)
 
 
 def inventory_request(dice: Dice) -> Request:
@@ -168,7 +170,7 @@ def trait_request(dice: Dice) -> Request:
             pairs.append(("name", dice.choice(words)))
         if dice.chance(0.5) or not pairs:
             pairs.append(("associated", dice.choice(["true", "false", "True", "FALSE", "1", ""])))
-        return Request("GET", "/traits" + query_string(dice, pairs), version)
+        return Request("GET", "/traits" + build_query_string(dice, pairs), version)
     return Request(kind.upper(), f"/traits/{quote(name)}", version)
 
 
@@ -238,4 +240,6 @@ def usages_request(dice: Dice) -> Request:
         pairs.append(("consumer_type", dice.choice([*TYPES, "all", "nope", "NOPE", ""])))
     if dice.chance(0.05):
         pairs = pairs[1:]
-    return Request("GET", "/usages" + query_string(dice, pairs), dice.version(dice.choice([9, 38])))
+    return Request(
+        "GET", "/usages" + build_query_string(dice, pairs), dice.version(dice.choice([9, 38]))
+    )

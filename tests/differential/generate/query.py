@@ -9,13 +9,14 @@ from tests.differential.generate.dice import AGGREGATES, PROVIDERS, SHARES, TRAI
 FORBIDDEN = (TRAITS[0], TRAITS[1], TRAITS[1], SHARES)
 
 
-def query_string(dice: Dice, pairs: list[tuple[str, str]]) -> str:
+def build_query_string(dice: Dice, pairs: list[tuple[str, str]]) -> str:
     pairs = list(pairs)
     if dice.chance(0.03) and pairs:
         pairs.append(dice.choice(pairs))
     if dice.chance(0.04) and pairs:
         pairs.insert(
-            dice.choice([0, len(pairs)]), (dice.choice(pairs)[0], _repeated_value(dice, pairs))
+            dice.choice([0, len(pairs)]),
+            (dice.choice(pairs)[0], _random_value_for_repeated_key(dice, pairs)),
         )
     if dice.chance(0.02):
         pairs.append((dice.choice(["zork", "Resources", "limit", "name", "resources1"]), "1"))
@@ -25,7 +26,7 @@ def query_string(dice: Dice, pairs: list[tuple[str, str]]) -> str:
     return "?" + "&".join(f"{key}={quote(value, safe=safe)}" for key, value in pairs)
 
 
-def _repeated_value(dice: Dice, pairs: list[tuple[str, str]]) -> str:
+def _random_value_for_repeated_key(dice: Dice, pairs: list[tuple[str, str]]) -> str:
     return dice.choice(
         [
             dice.choice(pairs)[1],

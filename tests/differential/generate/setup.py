@@ -17,7 +17,7 @@ from tests.differential.generate.dice import (
     TRAITS,
     Dice,
 )
-from tests.differential.generate.nouns import name_of
+from tests.differential.generate.nouns import build_provider_name
 from tests.differential.state import current_generation
 from tests.support.versions import PEER_LATEST
 
@@ -29,7 +29,7 @@ def setup_requests(dice: Dice) -> Iterator[Request]:
         yield Request("PUT", f"/traits/{name}", PEER_LATEST)
     nested, sharing = dice.chance(0.7), dice.chance(0.6)
     for number, uuid in enumerate(PROVIDERS):
-        document = {"name": name_of(uuid), "uuid": uuid}
+        document = {"name": build_provider_name(uuid), "uuid": uuid}
         if nested and number and dice.chance(0.6):
             document["parent_provider_uuid"] = dice.choice(PROVIDERS[:number])
         yield Request("POST", "/resource_providers", PEER_LATEST, document)
@@ -47,7 +47,7 @@ def setup_requests(dice: Dice) -> Iterator[Request]:
 def _fill_provider_requests(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
     path = f"/resource_providers/{uuid}"
     stock = {
-        name: _setup_inventory(dice)
+        name: _random_setup_inventory(dice)
         for name in dice.sample(CLASSES[:5], dice.choice([0, 3, 4, 4]), 5)
     }
     traits = dice.sample(TRAITS, 0, 3)
@@ -64,7 +64,7 @@ def _fill_provider_requests(dice: Dice, uuid: str, *, sharing: bool) -> Iterator
             yield Request("PUT", f"{path}/{name}", PEER_LATEST, document)
 
 
-def _setup_inventory(dice: Dice) -> dict[str, Any]:
+def _random_setup_inventory(dice: Dice) -> dict[str, Any]:
     total = dice.choice([2, 4, 8, 16])
     stock: dict[str, Any] = {"total": total}
     if dice.chance(0.2):

@@ -41,7 +41,7 @@ class HostsComparison(CaseComparison):
 
     def kind(self, case: Case, unexplained: Differences) -> tuple[str, ...]:
         found = {
-            " ".join((kind, name, *map(_verdict, values)))
+            " ".join((kind, name, *map(_shorten_verdict, values)))
             for (kind, name, _), values in unexplained.items()
         }
         return tuple(sorted(found))
@@ -50,7 +50,7 @@ class HostsComparison(CaseComparison):
         return case.as_saved()
 
 
-def _verdict(value: object) -> str:
+def _shorten_verdict(value: object) -> str:
     if isinstance(value, str):
         return " ".join(value.split()[:4])
     return str(value) if isinstance(value, bool) else ""

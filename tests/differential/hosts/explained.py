@@ -29,20 +29,20 @@ class HostAnswers:
     ours: Answer
     theirs: Answer
 
-    def report(self, host: str, part: str = "report") -> dict[str, Any]:
+    def find_report_of_host(self, host: str, part: str = "report") -> dict[str, Any]:
         return next(
             item[part]
             for place, item in enumerate(self.case.hosts)
             if self.case.host_and_node_of(place) == host
         )
 
-    def metadata(self, host: str, key: str) -> Iterator[str]:
-        name = self.report(host)["host"]
+    def list_metadata_of_host(self, host: str, key: str) -> Iterator[str]:
+        name = self.find_report_of_host(host)["host"]
         for aggregate in self.case.aggregates:
             if name in aggregate["hosts"] and key in aggregate["metadata"]:
                 yield aggregate["metadata"][key]
 
-    def instances(self, host: str) -> set[str]:
+    def list_instances_of_host(self, host: str) -> set[str]:
         return {item["uuid"] for item in self.case.instances if item["host"] == host}
 
     @property
@@ -54,7 +54,7 @@ class HostAnswers:
 Check = Callable[[HostAnswers, str, Any, Any], bool]
 
 
-def _explains_verdicts(name: str, *plugins: str) -> Callable[[Check], Check]:
+def _explain_verdicts_of_plugins(name: str, *plugins: str) -> Callable[[Check], Check]:
     def add(check: Check) -> Check:
         @explains(name)
         def explain(both: HostAnswers, found: Differences) -> set[Aspect]:
@@ -75,12 +75,12 @@ def _is_failure(verdict: Any, *words: str) -> bool:
     return isinstance(verdict, str) and verdict.startswith(f"fails: {' '.join(words)}")
 
 
-@_explains_verdicts(
+@_explain_verdicts_of_plugins(
     "a comparison that cannot be made is 400",
     "AggregateInstanceExtraSpecsFilter",
     "ComputeCapabilitiesFilter",
 )
-def _number_operator_on_text(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _is_number_operator_on_text(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     named = _EXTRA_SPEC.match(ours) if isinstance(ours, str) else None
     if named is None or theirs is not False:
         return False
@@ -98,71 +98,81 @@ def _is_number(text: str) -> bool:
     return True
 
 
-@_explains_verdicts(
+@_explain_verdicts_of_plugins(
     "a host that reported no metrics or CPUs is evaluated", "MetricsFilter", "CPUWeigher"
 )
-def _incomplete_report(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _is_report_incomplete(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     hosts = [host] if host else [both.case.host_and_node_of(place) for place in both.theirs.weighed]
-    is_incomplete = any(both.report(name)["free_disk_gb"] is None for name in hosts)
+    is_incomplete = any(both.find_report_of_host(name)["free_disk_gb"] is None for name in hosts)
     return is_incomplete and not isinstance(ours, str) and _is_failure(theirs, "TypeError:")
 
 
-@_explains_verdicts("a host without an address is near no address", "SimpleCIDRAffinityFilter")
-def _host_without_address(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    report = both.report(host)
+@_explain_verdicts_of_plugins(
+    "a host without an address is near no address", "SimpleCIDRAffinityFilter"
+)
+def _has_host_no_address(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    report = both.find_report_of_host(host)
     is_missing = report["host_ip"] is None or report["free_disk_gb"] is None
     return is_missing and ours is False and _is_failure(theirs, "TypeError:")
 
 
-@_explains_verdicts("the hint cidr needs no slash", "SimpleCIDRAffinityFilter")
-def _cidr_without_slash(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+@_explain_verdicts_of_plugins("the hint cidr needs no slash", "SimpleCIDRAffinityFilter")
+def _is_cidr_without_slash(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     length = both.case.request_spec["scheduler_hints"].get("cidr", "/24")
     return not length.startswith("/") and isinstance(ours, bool) and theirs is not ours
 
 
-@_explains_verdicts("hw_maxphysaddr_bits of an image is compared", "ImagePropertiesFilter")
-def _address_bits_of_image(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+@_explain_verdicts_of_plugins(
+    "hw_maxphysaddr_bits of an image is compared", "ImagePropertiesFilter"
+)
+def _are_address_bits_of_image(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     has_property = "hw_maxphysaddr_bits" in both.properties
     return has_property and isinstance(ours, bool) and _is_failure(theirs, "AttributeError: 'str'")
 
 
-@_explains_verdicts("the VM mode xen needs a host with that mode", "ImagePropertiesFilter")
-def _hypervisor_like_mode(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+@_explain_verdicts_of_plugins(
+    "the VM mode xen needs a host with that mode", "ImagePropertiesFilter"
+)
+def _is_hypervisor_compared_with_vm_mode(
+    both: HostAnswers, host: str, ours: Any, theirs: Any
+) -> bool:
     requested = {both.properties.get(name) for name in ("img_hv_type", "hw_vm_mode")} & {
         "xen",
         "uml",
     }
-    supported = both.report(host)["supported_hv_specs"]
+    supported = both.find_report_of_host(host)["supported_hv_specs"]
     return bool(requested) and ours is False and theirs is True and any(
         requested & {hypervisor, mode} and hypervisor != mode for _, hypervisor, mode in supported
     )  # fmt: skip
 
 
-@_explains_verdicts("$host_ip is compared as text", "JsonFilter")
-def _address_compared_as_text(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+@_explain_verdicts_of_plugins("$host_ip is compared as text", "JsonFilter")
+def _is_address_compared_as_text(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     is_named = "$host_ip" in both.case.request_spec["scheduler_hints"].get("query", "")
     return is_named and isinstance(ours, bool) and (theirs is not ours)
 
 
-@_explains_verdicts("capabilities:service: finds the service", "ComputeCapabilitiesFilter")
-def _service_capability(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+@_explain_verdicts_of_plugins(
+    "capabilities:service: finds the service", "ComputeCapabilitiesFilter"
+)
+def _is_service_capability_required(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     keys = both.case.request_spec["flavor"]["extra_specs"]
     is_named = any(key.startswith("capabilities:service:") for key in keys)
     return is_named and ours is not False and theirs is False
 
 
 @explains("an aggregate's multiplier that is not a number is ignored")
-def _invalid_aggregate_multiplier(both: HostAnswers, found: Differences) -> set[Aspect]:
+def _explain_invalid_aggregate_multiplier(both: HostAnswers, found: Differences) -> set[Aspect]:
     return {
         (kind, name, host)
         for (kind, name, host), (ours, _) in found.items()
         if kind == "multipliers"
-        and _smallest_aggregate_multiplier(both, host, _KEYS[name]) == abs(ours)
+        and _find_smallest_aggregate_multiplier(both, host, _KEYS[name]) == abs(ours)
     }
 
 
-def _smallest_aggregate_multiplier(both: HostAnswers, host: str, key: str) -> float | None:
-    values = [*both.metadata(host, key)]
+def _find_smallest_aggregate_multiplier(both: HostAnswers, host: str, key: str) -> float | None:
+    values = [*both.list_metadata_of_host(host, key)]
     numbers = [float(value) for value in values if _is_number(value)]
     return abs(min(numbers)) if numbers and len(numbers) < len(values) else None
 
@@ -173,50 +183,50 @@ _KEYS = {
 }
 
 
-@_explains_verdicts(
+@_explain_verdicts_of_plugins(
     "same_host and different_host may have uuids in capitals",
     "SameHostFilter",
     "DifferentHostFilter",
 )
-def _uppercase_instance_uuid(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _is_instance_uuid_uppercase(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     hints = both.case.request_spec["scheduler_hints"]
     named = [hints.get(name, ()) for name in ("same_host", "different_host")]
     uuids = [uuid for hint in named for uuid in ([hint] if isinstance(hint, str) else hint)]
-    here = both.instances(both.report(host)["host"])
+    here = both.list_instances_of_host(both.find_report_of_host(host)["host"])
     found = any(uuid not in here and uuid.lower() in here for uuid in uuids)
     return found and isinstance(ours, bool) and theirs is (not ours)
 
 
-@_explains_verdicts(
+@_explain_verdicts_of_plugins(
     "the hosts that a request's group names count as hosts of members",
     "ServerGroupAntiAffinityFilter",
 )
-def _host_named_by_group(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _is_host_named_by_group(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     group = both.case.request_spec.get("instance_group") or {"hosts": (), "members": ()}
-    name = both.report(host)["host"]
-    named = name in group["hosts"] and not both.instances(name) & set(group["members"])
+    name = both.find_report_of_host(host)["host"]
+    named = name in group["hosts"] and not both.list_instances_of_host(name) & set(group["members"])
     return named and ours is False and theirs is True
 
 
-@_explains_verdicts(
+@_explain_verdicts_of_plugins(
     "an instance's image that cannot be read has no properties", "ImagePropertiesWeigher"
 )
-def _invalid_instance_image(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _is_instance_image_invalid(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     return (
         not isinstance(ours, str) and _is_failure(theirs, "ValueError:") and "not valid" in theirs
     )
 
 
-@_explains_verdicts(
+@_explain_verdicts_of_plugins(
     "one matching value of several aggregates suffices", "AggregateInstanceExtraSpecsFilter"
 )
-def _incomparable_aggregate_value(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _is_aggregate_value_incomparable(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     return ours is True and _is_failure(theirs, "ValueError: could not convert")
 
 
-@_explains_verdicts("a host whose clock is ahead is up", "ComputeFilter")
-def _heartbeat_in_the_future(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    last_seen_up = both.report(host, "service")["last_seen_up"]
+@_explain_verdicts_of_plugins("a host whose clock is ahead is up", "ComputeFilter")
+def _is_heartbeat_in_the_future(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    last_seen_up = both.find_report_of_host(host, "service")["last_seen_up"]
     return datetime.fromisoformat(last_seen_up) > NOW and ours is True and theirs is False
 
 

@@ -27,7 +27,7 @@ from placement_sched.schemas.formats import moment
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, Case, Document
-from tests.differential.lines import SERVE_NOVA, Lines
+from tests.differential.lines import SERVE_NOVA, LineProgram
 
 MODULE = Path(__file__).parent / "peer" / "plugins.py"
 
@@ -52,7 +52,7 @@ class Theirs:
     """Nova's filters and weighers."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        self._nova = Lines(python, SERVE_NOVA, MODULE)
+        self._nova = LineProgram(python, SERVE_NOVA, MODULE)
 
     def get_answer(self, case: Case) -> Answer:
         return Answer(**self._nova.get_answer(case.as_json()))
@@ -92,7 +92,7 @@ class Ours:
                 for name in WEIGHERS
             },
             _result_or_failure(lambda: hosts.sorted_by_weight(compared, weighed)),
-            _result_or_failure(lambda: list(hosts.rounds(chain, compared, chosen))),
+            _result_or_failure(lambda: list(hosts.run_rounds(chain, compared, chosen))),
         )
 
 
@@ -108,11 +108,15 @@ class _HostsUnderTest:
     def __init__(self, case: Case, spec: RequestSpec) -> None:
         self._spec = spec
         self._nodes = [parse(host["report"], Defaults(now=NOW)).node for host in case.hosts]
-        self._services = [_service(number, host) for number, host in enumerate(case.hosts, start=1)]
-        self._aggregates = [
-            _aggregate(number, item) for number, item in enumerate(case.aggregates, start=1)
+        self._services = [
+            _build_service(number, host) for number, host in enumerate(case.hosts, start=1)
         ]
-        self._instances = [HostInstance.recorded(_instance_record(item)) for item in case.instances]
+        self._aggregates = [
+            _build_aggregate(number, item) for number, item in enumerate(case.aggregates, start=1)
+        ]
+        self._instances = [
+            HostInstance.recorded(_build_instance_record(item)) for item in case.instances
+        ]
 
     def verdicts(self, plugin: BaseHostFilter) -> list[bool | str]:
         """Return the verdict of a filter on each host.
@@ -121,8 +125,8 @@ class _HostsUnderTest:
         these hosts. It rejects requests that are invalid for all hosts.
         """
         verdicts: list[bool | str] = [
-            _result_or_failure(lambda host=host: bool(self._passing([plugin], [host])))
-            for host in self._states()
+            _result_or_failure(lambda host=host: bool(self._run_filters([plugin], [host])))
+            for host in self._build_host_states()
         ]
         if isinstance(_result_or_failure(lambda: plugin.check(self._spec)), str):
             return verdicts
@@ -132,15 +136,17 @@ class _HostsUnderTest:
         ]
 
     def remaining_hosts(self, chain: list[BaseHostFilter]) -> list[int]:
-        hosts = self._states()
-        left = {id(host) for host in self._passing(chain, hosts)}
+        hosts = self._build_host_states()
+        left = {id(host) for host in self._run_filters(chain, hosts)}
         return [place for place, host in enumerate(hosts) if id(host) in left]
 
     def weights_of(
         self, weigher: BaseHostWeigher, weighed: Sequence[int]
     ) -> dict[str, list[float]]:
         # A single host is not weighed, so it is repeated.
-        run, order = self._run([weigher], weighed if len(weighed) > 1 else [*weighed, *weighed])
+        run, order = self._run_weighers(
+            [weigher], weighed if len(weighed) > 1 else [*weighed, *weighed]
+        )
         reports = zip(order, run.host_reports(), strict=True)
         weights = {place: report.weights[type(weigher).__name__] for place, report in reports}
         return {
@@ -152,16 +158,16 @@ class _HostsUnderTest:
     def sorted_by_weight(
         self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
     ) -> list[list[Any]]:
-        run, order = self._run(weighers, weighed)
+        run, order = self._run_weighers(weighers, weighed)
         return [[place, host.weight] for place, host in zip(order, run.hosts, strict=True)]
 
-    def rounds(
+    def run_rounds(
         self,
         chain: list[BaseHostFilter],
         weighers: list[BaseHostWeigher],
         chosen: Sequence[int | None],
     ) -> Iterator[Document]:
-        every, spec = self._states(), self._spec
+        every, spec = self._build_host_states(), self._spec
         place_of = {id(host): place for place, host in enumerate(every)}
         filters = [plugin for plugin in chain if plugin.RUN_ON_REBUILD or not spec.is_rebuild]
         left = every
@@ -177,23 +183,25 @@ class _HostsUnderTest:
             every[choice].consume_from_request(single)
             spec = single.in_group_on(every[choice].host)
 
-    def _passing(self, filters: list[BaseHostFilter], hosts: list[HostState]) -> list[HostState]:
+    def _run_filters(
+        self, filters: list[BaseHostFilter], hosts: list[HostState]
+    ) -> list[HostState]:
         enabled = [
             plugin for plugin in filters if plugin.RUN_ON_REBUILD or not self._spec.is_rebuild
         ]
         check_request(enabled, self._spec)
         return run_filters(enabled, hosts, self._spec).hosts
 
-    def _run(
+    def _run_weighers(
         self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
     ) -> tuple[WeighRun, list[int]]:
-        every = self._states()
+        every = self._build_host_states()
         hosts = [every[place] for place in weighed]
         place_of = {id(host): place for host, place in zip(hosts, weighed, strict=True)}
         run = run_weighers(weighers, hosts, self._spec)
         return run, [place_of[id(host.obj)] for host in run.hosts]
 
-    def _states(self) -> list[HostState]:
+    def _build_host_states(self) -> list[HostState]:
         recorded = RecordedInstances(
             {node.host for node in self._nodes},
             named_instances(self._spec),
@@ -211,7 +219,7 @@ class _HostsUnderTest:
         ]
 
 
-def _service(number: int, document: Document) -> Service:
+def _build_service(number: int, document: Document) -> Service:
     state = document["service"]
     return Service(
         id=number,
@@ -226,7 +234,7 @@ def _service(number: int, document: Document) -> Service:
     )
 
 
-def _aggregate(number: int, document: Document) -> HostAggregate:
+def _build_aggregate(number: int, document: Document) -> HostAggregate:
     return HostAggregate(
         id=number,
         uuid=str(UUID(int=number)),
@@ -236,7 +244,7 @@ def _aggregate(number: int, document: Document) -> HostAggregate:
     )
 
 
-def _instance_record(document: Document) -> Instance:
+def _build_instance_record(document: Document) -> Instance:
     return Instance(
         uuid=document["uuid"],
         host=document["host"],

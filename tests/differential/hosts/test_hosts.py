@@ -36,7 +36,7 @@ def load_case(path):
 
 
 @pytest.fixture(scope="module")
-def equal_case(ours, theirs):
+def case_with_equal_answers(ours, theirs):
     """Return a case with several rounds and equal answers, and the answer."""
     dice = Dice(Random(SEED))
     cases = (random_case(dice) for _ in range(MANY))
@@ -71,7 +71,7 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS)
-def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
+def test_every_explanation_has_a_saved_case_that_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation).strip('-')}.json"
     answers, names, left = comparison.compare_answers(load_case(path))
     assert (names, left) == ([explanation], {}), (answers.ours, answers.theirs)
@@ -91,53 +91,55 @@ def test_every_compared_plugin_exists():
 
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("wrong", ["inverted", "fails: oops", "rejects: no"])
-def test_wrong_verdict_is_found(equal_case, name, wrong):
-    case, answer = equal_case
+def test_comparison_detects_a_wrong_verdict(case_with_equal_answers, name, wrong):
+    case, answer = case_with_equal_answers
     first, *others = answer.filters[name]
     verdicts = [not first if wrong == "inverted" else wrong, *others]
     ours = replace(answer, filters={**answer.filters, name: verdicts})
-    assert ("filter", name, case.host_and_node_of(0)) in unexplained_differences(case, ours, answer)
+    assert ("filter", name, case.host_and_node_of(0)) in find_unexplained_differences(
+        case, ours, answer
+    )
 
 
 @pytest.mark.parametrize("name", WEIGHERS)
 @pytest.mark.parametrize("kind", ["raw", "multipliers", "normalized"])
 @pytest.mark.parametrize(("by", "found"), [(1.0, True), (1e-7, True), (1e-13, False)])
-def test_wrong_weight_is_found(equal_case, name, kind, by, found):
-    case, answer = equal_case
+def test_comparison_detects_a_wrong_weight(case_with_equal_answers, name, kind, by, found):
+    case, answer = case_with_equal_answers
     weights = answer.weighers[name]
     first, *others = weights[kind]
     changed = {**weights, kind: [first + by * max(1.0, abs(first)), *others]}
     ours = replace(answer, weighers={**answer.weighers, name: changed})
     aspect = (kind, name, case.host_and_node_of(answer.weighed[0]))
-    assert (aspect in unexplained_differences(case, ours, answer)) == found
+    assert (aspect in find_unexplained_differences(case, ours, answer)) == found
 
 
 @pytest.mark.parametrize("name", WEIGHERS)
-def test_failing_weigher_is_found(equal_case, name):
-    case, answer = equal_case
+def test_comparison_detects_a_failing_weigher(case_with_equal_answers, name):
+    case, answer = case_with_equal_answers
     ours = replace(answer, weighers={**answer.weighers, name: "fails: oops"})
-    assert ("weigher", name, "") in unexplained_differences(case, ours, answer)
+    assert ("weigher", name, "") in find_unexplained_differences(case, ours, answer)
 
 
-def test_wrong_filter_chain_is_found(equal_case):
-    case, answer = equal_case
+def test_comparison_detects_a_wrong_result_of_the_filter_chain(case_with_equal_answers):
+    case, answer = case_with_equal_answers
     ours = replace(answer, chain=[place for place in answer.chain if place] or [0])
-    assert ("our chain", "", "") in unexplained_differences(case, ours, answer)
+    assert ("our chain", "", "") in find_unexplained_differences(case, ours, answer)
 
 
-def test_wrong_weight_sum_or_order_is_found(equal_case):
-    case, answer = equal_case
+def test_comparison_detects_a_wrong_sum_or_order_of_weights(case_with_equal_answers):
+    case, answer = case_with_equal_answers
     (best, most), *others = answer.weights
     heavier = replace(answer, weights=[[best, most + 1.0], *others])
-    assert ("our weights", "", "") in unexplained_differences(case, heavier, answer)
+    assert ("our weights", "", "") in find_unexplained_differences(case, heavier, answer)
     reversed_order = replace(answer, weights=answer.weights[::-1])
-    assert ("order", "", "") in unexplained_differences(case, reversed_order, answer)
+    assert ("order", "", "") in find_unexplained_differences(case, reversed_order, answer)
     incomplete = replace(answer, weights=others)
-    assert ("our weights", "", "") in unexplained_differences(case, incomplete, answer)
+    assert ("our weights", "", "") in find_unexplained_differences(case, incomplete, answer)
 
 
-def test_hosts_and_weights_of_later_instances_are_compared(equal_case):
-    case, answer = equal_case
+def test_hosts_and_weights_of_later_instances_are_compared(case_with_equal_answers):
+    case, answer = case_with_equal_answers
     *earlier, last = answer.rounds
     (best, most), *others = last["weights"]
     number = str(len(earlier))
@@ -146,12 +148,12 @@ def test_hosts_and_weights_of_later_instances_are_compared(equal_case):
         {**last, "weights": [[best, most + 1.0], *others]},
     ):
         ours = replace(answer, rounds=[*earlier, changed])
-        assert list(unexplained_differences(case, ours, answer)) == [("instance", number, "")]
+        assert list(find_unexplained_differences(case, ours, answer)) == [("instance", number, "")]
     ours = replace(answer, rounds=earlier)
-    assert list(unexplained_differences(case, ours, answer)) == [("instances", "", "")]
+    assert list(find_unexplained_differences(case, ours, answer)) == [("instances", "", "")]
 
 
-def test_only_our_order_of_equal_weights_must_be_by_name():
+def test_only_our_side_must_order_equal_weights_by_name():
     report = {"hypervisor_hostname": "n"}
     hosts = tuple({"report": {**report, "host": name}} for name in ("b", "a"))
     case = Case(hosts=hosts, request_spec={})
@@ -162,6 +164,6 @@ def test_only_our_order_of_equal_weights_must_be_by_name():
     assert list(differences(case, by_place, by_name)) == [("order", "", "")]
 
 
-def unexplained_differences(case, ours, theirs):
+def find_unexplained_differences(case, ours, theirs):
     found = differences(case, ours, theirs)
     return explain_differences(HostAnswers(case, ours, theirs), found)[1]

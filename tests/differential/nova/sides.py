@@ -10,7 +10,7 @@ from placement_sched.app import create_app
 from tests.conftest import Client, make_settings
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.exchange import Request
-from tests.differential.lines import SERVE_NOVA, Lines
+from tests.differential.lines import SERVE_NOVA, LineProgram
 from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP, Cloud
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import RequestCase
@@ -42,7 +42,7 @@ class Theirs:
     """Nova's functions, and OpenStack's placement, which checks their query."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON) -> None:
-        self._nova = Lines(python, SERVE_NOVA, MODULE)
+        self._nova = LineProgram(python, SERVE_NOVA, MODULE)
         self._placement = Peer(url, python)
         for name in CUSTOM_CLASSES:
             self._placement.get_answer(Request("PUT", f"/resource_classes/{name}", PEER_LATEST))

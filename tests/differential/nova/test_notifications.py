@@ -46,14 +46,14 @@ def both_notifications(request):
     return json.loads(done.stdout), ours
 
 
-def without_unknown_fields(document: Any) -> Any:
+def remove_unknown_fields(document: Any) -> Any:
     if isinstance(document, dict):
         return {
-            key: None if key in UNKNOWN else without_unknown_fields(value)
+            key: None if key in UNKNOWN else remove_unknown_fields(value)
             for key, value in document.items()
         }
     return (
-        [without_unknown_fields(item) for item in document]
+        [remove_unknown_fields(item) for item in document]
         if isinstance(document, list)
         else document
     )
@@ -79,7 +79,7 @@ def test_versioned_payload_matches_nova(both_notifications):
     # nova 34 sends security groups with an identifier. These groups have no identifier.
     for document in (nova, payload):
         document["nova_object.data"]["security_groups"] = []
-    assert without_unknown_fields(payload) == without_unknown_fields(nova)
+    assert remove_unknown_fields(payload) == remove_unknown_fields(nova)
 
 
 def test_unversioned_payload_matches_nova(both_notifications):
@@ -88,4 +88,4 @@ def test_unversioned_payload_matches_nova(both_notifications):
     # nova sends the internal state of its PCI request objects.
     for document in (nova, payload):
         document["instance_properties"].pop("pci_requests")
-    assert without_unknown_fields(payload) == without_unknown_fields(nova)
+    assert remove_unknown_fields(payload) == remove_unknown_fields(nova)

@@ -43,7 +43,7 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS)
-def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
+def test_every_explanation_has_a_saved_case_that_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation).strip('-')}.json"
     saved = json.loads(path.read_text())
     answers, names, left = comparison.compare_answers(case_from_json(saved))
@@ -65,7 +65,7 @@ def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
     ],
     ids=["amount", "refused there", "refused here", "failed", "lost trait"],
 )
-def test_unexplained_difference_is_found(ours, theirs, aspects):
+def test_comparison_reports_an_unexplained_difference(ours, theirs, aspects):
     found = differences(PLAIN, ours, theirs)
     assert list(found) == aspects
     assert explain_differences(NovaAnswers(PLAIN, ours, theirs, lambda _case: theirs), found) == (
@@ -96,7 +96,7 @@ def test_too_small_query_of_ours_is_never_explained(comparison, ours, monkeypatc
     assert bool(left) == comparable
 
 
-def test_lost_trait_is_found_in_most_requests(comparison, ours, monkeypatch):
+def test_comparison_detects_a_lost_trait_in_most_requests(comparison, ours, monkeypatch):
     def answer_without_trait(case):
         answer = original(case)
         return replace(answer, query=answer.query.replace("root_required", "root_member"))

@@ -9,11 +9,11 @@ from typing import Any
 from tests.differential.comparison import CaseComparison, Differences
 from tests.differential.numa.generate import Case, random_case
 from tests.differential.numa.sides import Ours, Rounds, Theirs
-from tests.differential.numa.single_cells import fit_cell_by_cell, may_be_mixed_up
+from tests.differential.numa.single_cells import fit_cell_by_cell, may_nova_confuse_nodes
 
 
 @dataclass(frozen=True)
-class Answers:
+class NumaAnswers:
     """A case and both answers."""
 
     case: Case
@@ -24,18 +24,20 @@ class Answers:
     def number(self) -> int | None:
         """The first instance with different answers, None for equal answers."""
         ours, theirs = self.ours, self.theirs
-        if self.is_usage_lost_by_nova:
+        if self.has_nova_lost_usage:
             last = len(theirs) - 1
-            kept = [_document_without(item, "host") for item in ours[last : last + 1]]
+            kept = [_copy_document_without(item, "host") for item in ours[last : last + 1]]
             ours, theirs = (
                 [*ours[:last], *kept],
-                [*theirs[:last], _document_without(theirs[last], "lost")],
+                [*theirs[:last], _copy_document_without(theirs[last], "lost")],
             )
-        both = zip_longest(self._comparable(ours), self._comparable(theirs))
+        both = zip_longest(
+            self._remove_incomparable_values(ours), self._remove_incomparable_values(theirs)
+        )
         return next((number for number, pair in enumerate(both) if pair[0] != pair[1]), None)
 
     @property
-    def is_usage_lost_by_nova(self) -> bool:
+    def has_nova_lost_usage(self) -> bool:
         """Return whether nova could not subtract the CPUs that it assigned.
 
         It also assigns whole cores to the emulator's threads, even if a core is in use.
@@ -45,21 +47,21 @@ class Answers:
         return "lost" in self.theirs[-1] and policies == ("isolate", "isolate")
 
     def equals_ours(self, number: int, answer: dict[str, Any]) -> bool:
-        (ours, theirs) = self._comparable([self.ours[number], answer])
+        (ours, theirs) = self._remove_incomparable_values([self.ours[number], answer])
         return {name: ours[name] for name in theirs} == theirs
 
-    def _comparable(self, rounds: Rounds) -> Rounds:
+    def _remove_incomparable_values(self, rounds: Rounds) -> Rounds:
         """Return the rounds without reasons and without random choices of nova.
 
         In nova, the order of a Python set decides which thread of a core comes first. If this is
         not the numerical order, only the cores of CPUs are compared.
         """
-        plain = [_document_without(item, "reason") for item in rounds]
+        plain = [_copy_document_without(item, "reason") for item in rounds]
         if are_threads_in_order(self.case):
             return plain
         every = [core for cell in self.case["host"] for core in cell["siblings"]]
         cores = {cpu: number for number, core in enumerate(every) for cpu in core}
-        return [_pinning_by_core(item, cores) for item in plain]
+        return [_replace_cpus_by_cores(item, cores) for item in plain]
 
 
 class NumaComparison(CaseComparison):
@@ -73,25 +75,29 @@ class NumaComparison(CaseComparison):
     sides = Ours, Theirs
     draw_case = staticmethod(random_case)
 
-    def compare_answers(self, case: Case) -> tuple[Answers, list[str], Differences]:
+    def compare_answers(self, case: Case) -> tuple[NumaAnswers, list[str], Differences]:
         answers = self.answers(case)
-        names = ["lost"] * answers.is_usage_lost_by_nova
+        names = ["lost"] * answers.has_nova_lost_usage
         if answers.number is None:
             return answers, names, {}
-        if self.is_mixed_up(answers):
+        if self.has_nova_confused_nodes(answers):
             return answers, [*names, "mixed up"], {}
         return answers, names, {f"instance {answers.number}": (answers.ours, answers.theirs)}
 
-    def answers(self, case: Case) -> Answers:
-        return Answers(case, self.ours.get_answer(case), self.theirs.get_answer(case))
+    def answers(self, case: Case) -> NumaAnswers:
+        return NumaAnswers(case, self.ours.get_answer(case), self.theirs.get_answer(case))
 
-    def coverage_of(self, case: Case, answers: Answers) -> Iterable[Any]:
+    def coverage_of(self, case: Case, answers: NumaAnswers) -> Iterable[Any]:
         yield from (item.get("passes", False) for item in answers.theirs)
         yield from ["exact"] * are_threads_in_order(case)
 
-    def is_mixed_up(self, answers: Answers) -> bool:
+    def has_nova_confused_nodes(self, answers: NumaAnswers) -> bool:
         number = answers.number
-        if number is None or number >= len(answers.ours) or not may_be_mixed_up(answers.case):
+        if (
+            number is None
+            or number >= len(answers.ours)
+            or not may_nova_confuse_nodes(answers.case)
+        ):
             return False
         pieces = fit_cell_by_cell(self.theirs, answers.case, number, answers.ours)
         return answers.equals_ours(number, pieces)
@@ -102,11 +108,11 @@ def are_threads_in_order(case: Case) -> bool:
     return all(len(core) < 3 and list(set(core)) == core for core in cores)
 
 
-def _document_without(document: dict[str, Any], name: str) -> dict[str, Any]:
+def _copy_document_without(document: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key != name}
 
 
-def _pinning_by_core(document: dict[str, Any], cores: Mapping[int, int]) -> dict[str, Any]:
+def _replace_cpus_by_cores(document: dict[str, Any], cores: Mapping[int, int]) -> dict[str, Any]:
     if not document.get("passes"):
         return document
     cells = [

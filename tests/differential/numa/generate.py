@@ -28,7 +28,7 @@ def random_case(dice: Dice) -> Case:
     return {
         "host": host,
         "instance": instance,
-        **_cpu_settings(dice, instance),
+        **_random_cpu_settings(dice, instance),
         "cpu_allocation_ratio": dice.choice([0.5, 1.0, 1.3, 2.0, 4.0, 4.0, 16.0]),
         "ram_allocation_ratio": dice.choice([0.5, 0.9, 1.0, 1.0, 1.5, 1.5, 3.0]),
         "network_metadata": _random_networks(dice) if dice.chance(0.2) else None,
@@ -159,7 +159,7 @@ def _random_instance(dice: Dice, *, pins: bool) -> dict[str, Any]:
     return {"cells": cells, "emulator_threads_policy": emulator}
 
 
-def _cpu_settings(dice: Dice, instance: dict[str, Any]) -> dict[str, Any]:
+def _random_cpu_settings(dice: Dice, instance: dict[str, Any]) -> dict[str, Any]:
     first = instance["cells"][0]
     policies = {name: first[name] for name in ("cpu_policy", "cpu_thread_policy") if first[name]}
     if not dice.chance(0.3):

@@ -12,7 +12,7 @@ from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyF
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.schemas.node_report import numa_topology
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import SERVE_NOVA, Lines
+from tests.differential.lines import SERVE_NOVA, LineProgram
 from tests.differential.numa.generate import Case
 from tests.support.states import build_host_state, build_spec, settings_with
 
@@ -22,14 +22,14 @@ MODULE = Path(__file__).parent / "peer" / "fitting.py"
 Rounds = list[dict[str, Any]]
 
 
-class Theirs(Lines):
+class Theirs(LineProgram):
     """Nova's filter and fit."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         super().__init__(python, SERVE_NOVA, MODULE)
 
 
-class FakeStats:
+class FakePciStats:
     """Fake PCI devices with the locations of a case."""
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ class Ours:
         }
 
     def get_answer(self, case: Case) -> Rounds:
-        state, plugin = _host_state(case), self._filters[case["packing"]]
+        state, plugin = _build_host_state(case), self._filters[case["packing"]]
         spec = build_spec(
             case["extra_specs"],
             case["properties"],
@@ -73,10 +73,10 @@ class Ours:
         return rounds
 
 
-def _host_state(case: Case) -> HostState:
+def _build_host_state(case: Case) -> HostState:
     state = build_host_state(
         numa_topology=numa_topology({"cells": case["host"]}).topology,
-        pci_stats=case["devices"] and FakeStats(case["devices"]),
+        pci_stats=case["devices"] and FakePciStats(case["devices"]),
         cpu_allocation_ratio=case["cpu_allocation_ratio"],
         ram_allocation_ratio=case["ram_allocation_ratio"],
     )

@@ -15,10 +15,10 @@ from placement_sched.model.hardware.numa_fit import in_order
 from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.schemas.node_report import numa_topology
 from tests.differential.numa.generate import Case
-from tests.differential.numa.sides import FakeStats, Rounds, Theirs
+from tests.differential.numa.sides import FakePciStats, Rounds, Theirs
 
 
-def may_be_mixed_up(case: Case) -> bool:
+def may_nova_confuse_nodes(case: Case) -> bool:
     cells = case["instance"]["cells"]
     return len(case["host"]) > 1 and (len(cells) > 1 or (cells[0]["pagesize"] or 0) < 0)
 
@@ -35,7 +35,7 @@ def fit_cell_by_cell(theirs: Theirs, case: Case, number: int, ours: Rounds) -> d
         for index in range(len(cells_of_instance))
         for cell in host
     }
-    order = [cell.id for cell in _cells_in_order(case, host)]
+    order = [cell.id for cell in _order_cells(case, host)]
     left, cells = [], None
     for candidate in case["candidates"]:
         fits = (
@@ -93,9 +93,9 @@ def _fit_single_cell(
     return result["cells"][0] if result.get("passes") else None
 
 
-def _cells_in_order(case: Case, host: list[dict[str, Any]]) -> Any:
+def _order_cells(case: Case, host: list[dict[str, Any]]) -> Any:
     topology = numa_topology({"cells": host}).topology
-    stats = case["devices"] and FakeStats(case["devices"])
+    stats = case["devices"] and FakePciStats(case["devices"])
     requests = [None] if case["asks_devices"] else []
     return in_order(
         topology,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.differential.numa.comparison import Answers, NumaComparison
+from tests.differential.numa.comparison import NumaAnswers, NumaComparison
 
 pytestmark = pytest.mark.system
 COMPARISON = NumaComparison
@@ -11,7 +11,7 @@ COMPARISON = NumaComparison
 SEED, CASES = 2026, 400
 
 
-def plain_case(host, instance, **changes):
+def build_case(host, instance, **changes):
     return {
         "host": [
             {
@@ -67,32 +67,32 @@ def test_random_instances_get_equal_numa_nodes_and_cpus(comparison):
     assert min(tally.coverage[True], tally.coverage[False]) > CASES * 0.2
 
 
-def test_nova_confusing_numa_nodes_is_detected(comparison):
-    answers = comparison.answers(plain_case([1024, 1024, 1024], [512, 512, 2048]))
+def test_numa_nodes_that_nova_confuses_are_detected(comparison):
+    answers = comparison.answers(build_case([1024, 1024, 1024], [512, 512, 2048]))
     assert (answers.ours[0]["passes"], answers.theirs[0]["passes"]) == (False, True)
     assert answers.number == 0
-    assert comparison.is_mixed_up(answers)
+    assert comparison.has_nova_confused_nodes(answers)
 
 
-def test_different_numa_nodes_are_found(comparison):
-    answers = comparison.answers(plain_case([1024, 1024], [512]))
+def test_comparison_detects_different_numa_nodes(comparison):
+    answers = comparison.answers(build_case([1024, 1024], [512]))
     assert answers.number is None
     (result,) = answers.ours
     other = {**result, "cells": [{**result["cells"][0], "id": 1}]}
-    wrong = Answers(answers.case, [other], answers.theirs)
-    assert (wrong.number, comparison.is_mixed_up(wrong)) == (0, False)
+    wrong = NumaAnswers(answers.case, [other], answers.theirs)
+    assert (wrong.number, comparison.has_nova_confused_nodes(wrong)) == (0, False)
 
 
-def test_nova_confusing_nodes_does_not_excuse_other_differences(comparison):
-    answers = comparison.answers(plain_case([1024, 1024, 1024], [512, 512, 2048]))
+def test_numa_nodes_that_nova_confuses_do_not_excuse_other_differences(comparison):
+    answers = comparison.answers(build_case([1024, 1024, 1024], [512, 512, 2048]))
     passing = {**answers.theirs[0], "candidates": []}
-    wrong = Answers(answers.case, [passing], answers.theirs)
-    assert (wrong.number, comparison.is_mixed_up(wrong)) == (0, False)
+    wrong = NumaAnswers(answers.case, [passing], answers.theirs)
+    assert (wrong.number, comparison.has_nova_confused_nodes(wrong)) == (0, False)
 
 
 @pytest.mark.parametrize("changed", ["host", "cells", "candidates"])
-def test_every_part_of_an_answer_is_compared(comparison, changed):
-    answers = comparison.answers(plain_case([1024], [512]))
+def test_every_key_of_a_numa_answer_is_compared(comparison, changed):
+    answers = comparison.answers(build_case([1024], [512]))
     (result,) = answers.ours
-    wrong = Answers(answers.case, [{**result, changed: []}], answers.theirs)
+    wrong = NumaAnswers(answers.case, [{**result, changed: []}], answers.theirs)
     assert wrong.number == 0

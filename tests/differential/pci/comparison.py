@@ -21,7 +21,7 @@ class PciComparison(CaseComparison):
         self, case: PciCase
     ) -> tuple[tuple[Answer, Answer], list[str], Differences]:
         ours, theirs = self.ours.get_answer(case), self.theirs.get_answer(case)
-        names = [] if ours == theirs else self._explained(case, ours)
+        names = [] if ours == theirs else self._find_explanations(case, ours)
         unexplained = {} if ours == theirs or names else {"answer": (ours, theirs)}
         return (ours, theirs), names, unexplained
 
@@ -31,7 +31,7 @@ class PciComparison(CaseComparison):
     def as_saved(self, case: PciCase) -> Any:
         return case.as_json()
 
-    def _explained(self, case: PciCase, ours: Answer) -> list[str]:
+    def _find_explanations(self, case: PciCase, ours: Answer) -> list[str]:
         changed_by_all = case
         for name, change in EXPLANATIONS.items():
             changed, changed_by_all = change(case), change(changed_by_all)

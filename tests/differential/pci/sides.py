@@ -12,7 +12,7 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequest
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import SERVE_NOVA, Lines
+from tests.differential.lines import SERVE_NOVA, LineProgram
 from tests.differential.pci.generate import PciCase
 from tests.support.states import build_host_state, build_spec
 
@@ -40,7 +40,7 @@ class Theirs:
     """Nova's classes."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        self._nova = Lines(python, SERVE_NOVA, MODULE)
+        self._nova = LineProgram(python, SERVE_NOVA, MODULE)
 
     def get_answer(self, case: PciCase) -> Answer:
         return Answer(**self._nova.get_answer(case.as_json()))
@@ -63,7 +63,7 @@ class Ours:
             cells = [
                 InstanceNUMACell(id=cell, cpuset=frozenset(), memory=1) for cell in case.numa_cells
             ]
-        pools = _pci_pools(case)
+        pools = _build_pci_pools(case)
         supports = pools.support_requests(requests, case.mappings, cells)
         assert (pools.why_not(requests, case.mappings, cells) is None) is supports
         try:
@@ -71,7 +71,7 @@ class Ours:
             applies = True
         except Conflict:
             applies = False
-        host = build_host_state(pci_stats=_pci_pools(case))
+        host = build_host_state(pci_stats=_build_pci_pools(case))
         host.allocation_candidates = [
             {"number": number, "mappings": mappings}
             for number, mappings in enumerate(case.candidates)
@@ -89,7 +89,7 @@ class Ours:
         )
 
 
-def _pci_pools(case: PciCase) -> PciPools:
+def _build_pci_pools(case: PciCase) -> PciPools:
     topology = None
     if case.sockets is not None:
         topology = {"cells": [{"id": cell, "socket": socket} for cell, socket in case.sockets]}

@@ -21,12 +21,12 @@ POOL = {"vendor_id": "8086", "product_id": "1", "numa_node": 1, "count": 2}
 PLACED = {**POOL, "rp_uuid": "a"}
 
 
-def pci_case(pools, *requests, **fields):
+def build_pci_case(pools, *requests, **fields):
     usual = {"sockets": [(0, 0), (1, 0)], "mappings": None, "numa_cells": None, "candidates": [{}]}
     return PciCase(pools=pools, requests=list(requests), **(usual | fields))
 
 
-def pci_request(request_id="r", **fields):
+def build_pci_request(request_id="r", **fields):
     usual = {"count": 1, "spec": [{}], "alias_name": "nic", "requester_id": None}
     return {**usual, "request_id": request_id, "numa_policy": None, **fields}
 
@@ -45,14 +45,26 @@ def test_random_pci_requests_get_equal_devices(comparison):
 @pytest.mark.parametrize(
     ("number", "differing"),
     [
-        (0, pci_case([POOL], pci_request(numa_policy="socket"), sockets=None, numa_cells=[0])),
-        (1, pci_case([POOL], pci_request(spec=[]))),
-        (2, pci_case([PLACED], pci_request("r"), pci_request("r1"), mappings={"r-0": ["a"],
-                                                                      "r1-0": ["a"]})),
-        (2, pci_case([PLACED], pci_request(None), mappings={"None-0": ["a"]})),
+        (
+            0,
+            build_pci_case(
+                [POOL], build_pci_request(numa_policy="socket"), sockets=None, numa_cells=[0]
+            ),
+        ),
+        (1, build_pci_case([POOL], build_pci_request(spec=[]))),
+        (
+            2,
+            build_pci_case(
+                [PLACED],
+                build_pci_request("r"),
+                build_pci_request("r1"),
+                mappings={"r-0": ["a"], "r1-0": ["a"]},
+            ),
+        ),
+        (2, build_pci_case([PLACED], build_pci_request(None), mappings={"None-0": ["a"]})),
     ],
-)  # fmt: skip
-def test_every_explanation_has_a_case_only_it_explains(comparison, number, differing):
+)
+def test_every_explanation_has_a_saved_case_that_only_it_explains(comparison, number, differing):
     (ours, theirs), names, left = comparison.compare_answers(differing)
     assert ours != theirs
     assert left == {}
@@ -63,12 +75,12 @@ def test_every_explanation_has_a_case_only_it_explains(comparison, number, diffe
 @pytest.mark.parametrize(
     "missing", [0, *(pytest.param(step, marks=pytest.mark.exhaustive) for step in (1, 2, 3, 5))]
 )
-def test_missing_device_rule_is_found(comparison, monkeypatch, missing):
+def test_comparison_detects_a_missing_device_rule(comparison, monkeypatch, missing):
     steps = pci_devices._STEPS
     monkeypatch.setattr(pci_devices, "_STEPS", (*steps[:missing], *steps[missing + 1 :]))
     assert comparison.run(SEED, 600).findings
 
 
-def test_ignored_placement_mapping_is_found(comparison, monkeypatch):
+def test_comparison_detects_an_ignored_placement_mapping(comparison, monkeypatch):
     monkeypatch.setattr(pci_devices, "providers_of", lambda _request, _mappings: Counter())
     assert comparison.run(SEED, 600).findings

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from wsgi_call import call  # the folder of a script is on its path
+from wsgi_call import call_application  # the folder of a script is on its path
 
 
 def main():
@@ -29,7 +29,7 @@ def main():
         answers.write("ready\n")
         answers.flush()
         for line in sys.stdin:
-            answers.write(json.dumps(call(api.application, json.loads(line))) + "\n")
+            answers.write(json.dumps(call_application(api.application, json.loads(line))) + "\n")
             answers.flush()
 
 

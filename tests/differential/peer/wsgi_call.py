@@ -7,7 +7,7 @@ import sys
 from urllib.parse import unquote_to_bytes
 
 
-def call(application, request):
+def call_application(application, request):
     response = {}
 
     def start_response(status, headers, exc_info=None):

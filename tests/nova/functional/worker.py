@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.conftest import _prepare, empty
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import Lines
+from tests.differential.lines import LineProgram
 from tests.support.servers import Server, start_servers
 
 PROGRAM = Path(__file__).with_name("nova_tests.py")
@@ -68,7 +68,7 @@ class Worker:
     def __init__(self, service: str, servers: ServersByOptions | None) -> None:
         self._service = service
         self._servers = servers
-        self._started: Lines | None = None
+        self._started: LineProgram | None = None
 
     def list_tests(self, modules: Iterable[str]) -> list[str]:
         return list(self._lines.get_answer({"list": list(modules)})["tests"])
@@ -93,9 +93,9 @@ class Worker:
             self._started = None
 
     @property
-    def _lines(self) -> Lines:
+    def _lines(self) -> LineProgram:
         if self._started is None:
-            self._started = Lines(PEER_PYTHON, *QUIET, PROGRAM, self._service)
+            self._started = LineProgram(PEER_PYTHON, *QUIET, PROGRAM, self._service)
         return self._started
 
 

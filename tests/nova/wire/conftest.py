@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.comparison import PEER_PYTHON, needs_peer
-from tests.differential.lines import Lines
+from tests.differential.lines import LineProgram
 
 #: Release that has exactly the supported fields. Other tests run with older releases, too.
 NEWEST_RELEASE = 34
@@ -16,7 +16,7 @@ SERVE = Path(__file__).parent / "peer" / "serve.py"
 @pytest.fixture(scope="module")
 def nova():
     needs_peer()
-    peer = Lines(PEER_PYTHON, SERVE)
+    peer = LineProgram(PEER_PYTHON, SERVE)
     yield lambda name, *arguments: peer.get_answer([name, arguments])
     peer.close()
 

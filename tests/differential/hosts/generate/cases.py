@@ -27,7 +27,7 @@ _NOT_NEGATIVE = ("soft_affinity", "soft_anti_affinity")
 
 def random_case(dice: Dice) -> Case:
     instances = places.random_instances(dice)
-    spec, options = random_request(dice, instances), _options(dice)
+    spec, options = random_request(dice, instances), _random_options(dice)
     # In nova, instances that the same request has placed have no image for the weigher.
     if dice.chance(0.5) and not options.get("filter_scheduler.image_props_weight_multiplier"):
         spec["instance_uuids"] += OTHERS[: dice.integer(1, 3)]
@@ -41,7 +41,7 @@ def random_case(dice: Dice) -> Case:
     )
 
 
-def _options(dice: Dice) -> dict[str, Any]:
+def _random_options(dice: Dice) -> dict[str, Any]:
     options: dict[str, Any] = {
         name: dice.choice(_OPTIONS[name]) for name in dice.sample(sorted(_OPTIONS), 0, 4)
     }
@@ -57,15 +57,17 @@ def _options(dice: Dice) -> dict[str, Any]:
     if dice.chance(0.3):
         options["filter_scheduler.isolated_hosts"] = dice.sample(HOSTS, 0, 2)
     if dice.chance(0.6):
-        options["metrics.weight_setting"] = _ratios(dice, METRICS)
+        options["metrics.weight_setting"] = _random_ratios(dice, METRICS)
         if dice.chance(0.7):
             options["metrics.required"] = False
     if dice.chance(0.3):
-        options["filter_scheduler.image_props_weight_setting"] = _ratios(dice, tuple(PROPERTIES))
+        options["filter_scheduler.image_props_weight_setting"] = _random_ratios(
+            dice, tuple(PROPERTIES)
+        )
     return options
 
 
-def _ratios(dice: Dice, names: tuple[str, ...]) -> list[str]:
+def _random_ratios(dice: Dice, names: tuple[str, ...]) -> list[str]:
     ratios = [
         f"{name}={dice.choice(['1', '-0.5', '2.5', '0'])}" for name in dice.sample(names, 1, 3)
     ]

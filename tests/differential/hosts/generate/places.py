@@ -30,11 +30,12 @@ _POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 def random_aggregates(dice: Dice) -> tuple[Document, ...]:
     many = dice.integer(0, 5)
     return tuple(
-        {"metadata": _metadata(dice), "hosts": sorted(dice.sample(HOSTS, 1))} for _ in range(many)
+        {"metadata": _random_metadata(dice), "hosts": sorted(dice.sample(HOSTS, 1))}
+        for _ in range(many)
     )
 
 
-def _metadata(dice: Dice) -> Document:
+def _random_metadata(dice: Dice) -> Document:
     metadata: Document = {}
     for subject in dice.sample(
         (
@@ -96,10 +97,10 @@ def random_instances(dice: Dice) -> tuple[Document, ...]:
     uuids = dice.sample(INSTANCES, 0)
     if dice.chance(0.1):
         uuids.append(OWN_INSTANCE)
-    return tuple(_instance(dice, uuid) for uuid in uuids)
+    return tuple(_random_instance(dice, uuid) for uuid in uuids)
 
 
-def _instance(dice: Dice, uuid: str) -> Document:
+def _random_instance(dice: Dice, uuid: str) -> Document:
     image = {"id": dice.choice(IMAGES), "min_disk": 1, "properties": random_properties(dice, 6)}
     return {
         "uuid": uuid,

@@ -31,20 +31,20 @@ _TEXTS = {
 def random_query(dice: Dice) -> str:
     if dice.chance(0.05):
         return dice.choice(["", "[", "[]", '["=="]', '{"=": 1}', '["and"]', '"x"', '["not"]', "{}"])
-    return json.dumps(_condition(dice, dice.integer(0, 2)))
+    return json.dumps(_random_condition(dice, dice.integer(0, 2)))
 
 
-def _condition(dice: Dice, depth: int) -> list[Any]:
+def _random_condition(dice: Dice, depth: int) -> list[Any]:
     if depth == 0:
-        return _comparison(dice)
+        return _random_comparison(dice)
     many = dice.integer(0 if dice.chance(0.05) else 1, 3)
     return [
         dice.choice(["and", "or", "not"]),
-        *(_condition(dice, dice.integer(0, depth - 1)) for _ in range(many)),
+        *(_random_condition(dice, dice.integer(0, depth - 1)) for _ in range(many)),
     ]
 
 
-def _comparison(dice: Dice) -> list[Any]:
+def _random_comparison(dice: Dice) -> list[Any]:
     pool = _NUMBERS if dice.chance(0.5) else _TEXTS
     name = dice.choice(sorted(pool))
     operators = ["=", "in", "<", ">", "<=", ">="] if pool is _NUMBERS else ["=", "in"]

@@ -31,53 +31,55 @@ class Nova:
         self._filters = HostFilterHandler()
         self._weighers = HostWeightHandler()
         # Nova searches its folders in each call, so the result is kept.
-        self._filter_classes = _by_name(self._filters.get_all_classes())
-        self._weigher_classes = _by_name(self._weighers.get_all_classes())
+        self._filter_classes = _index_by_name(self._filters.get_all_classes())
+        self._weigher_classes = _index_by_name(self._weighers.get_all_classes())
 
     def answer(self, case):
         if "classes" in case:
             return {"filters": [*self._filter_classes], "weighers": [*self._weigher_classes]}
         timeutils.set_time_override(datetime.fromisoformat(case["now"]))
         with (
-            building.option_overrides(case["options"]),
+            building.override_options(case["options"]),
             mock.patch.object(objects.CellMapping, "get_by_uuid"),
             mock.patch.object(nova_context, "target_cell"),
         ):
-            hosts = states.states_of(case)
-            request = _result_or_failure(lambda: self._request(case))
+            hosts = states.build_host_states(case)
+            request = _result_or_failure(lambda: self._build_request(case))
             if isinstance(request, str):
                 return _answer_all_rejected(case, request, len(hosts))
             filters = _create_plugins(self._filter_classes, case["filters"])
             answer = {
                 "filters": {
-                    name: [self._verdict(plugin, host, request) for host in hosts]
+                    name: [self._find_verdict(plugin, host, request) for host in hosts]
                     for name, plugin in filters.items()
                 }
             }
             chain = [filters[name] for name in case["chain"]]
-            answer["chain"] = _result_or_failure(lambda: self._places(chain, hosts, request))
+            answer["chain"] = _result_or_failure(
+                lambda: self._list_passing_places(chain, hosts, request)
+            )
             chosen = answer["chain"] if isinstance(answer["chain"], list) else []
             answer["weighed"] = chosen or list(range(len(hosts)))
             left = [hosts[place] for place in answer["weighed"]]
             answer |= self._weigh(left, request, case["weighers"], answer["weighed"])
-            return {**answer, "rounds": [*self._rounds(case)]}
+            return {**answer, "rounds": [*self._run_rounds(case)]}
 
-    def _request(self, case):
+    def _build_request(self, case):
         spec = case["request_spec"]
-        flavor, image = building.flavor_of(spec), building.image_of(spec)
-        request = building.request_of(self._context, spec, flavor, image)
+        flavor, image = building.build_flavor(spec), building.build_image(spec)
+        request = building.build_request(self._context, spec, flavor, image)
         if spec.get("instance_group"):
-            request.instance_group = states.group_of(spec["instance_group"])
+            request.instance_group = states.build_instance_group(spec["instance_group"])
             # Nova's API makes instances members before it calls the scheduler.
             request.instance_group.members.extend(spec["instance_uuids"])
         return request
 
-    def _verdict(self, plugin, host, request):
+    def _find_verdict(self, plugin, host, request):
         return _result_or_failure(
             lambda: bool(self._filters.get_filtered_objects([plugin], [host], request))
         )
 
-    def _places(self, chain, hosts, request):
+    def _list_passing_places(self, chain, hosts, request):
         left = self._filters.get_filtered_objects(chain, hosts, request)
         return [place for place, host in enumerate(hosts) if any(host is passed for passed in left)]
 
@@ -86,16 +88,16 @@ class Nova:
         return {
             "weighers": {
                 name: _result_or_failure(
-                    lambda plugin=plugin: self._weights(plugin, hosts, request)
+                    lambda plugin=plugin: self._compute_weights(plugin, hosts, request)
                 )
                 for name, plugin in by_name.items()
             },
             "weights": _result_or_failure(
-                lambda: self._sorted([*by_name.values()], hosts, request, places)
+                lambda: self._sort_by_weight([*by_name.values()], hosts, request, places)
             ),
         }
 
-    def _weights(self, weigher, hosts, request):
+    def _compute_weights(self, weigher, hosts, request):
         handled = [self._weighers.object_class(host, 0.0) for host in hosts]
         raw = list(weigher.weigh_objects(handled, request))
         return {
@@ -104,15 +106,15 @@ class Nova:
             "multipliers": [weigher.weight_multiplier(host) for host in hosts],
         }
 
-    def _sorted(self, weighers, hosts, request, places):
+    def _sort_by_weight(self, weighers, hosts, request, places):
         place_of = {id(host): place for host, place in zip(hosts, places, strict=True)}
         best = self._weighers.get_weighed_objects(weighers, hosts, request)
         return [[place_of[id(weighed.obj)], weighed.weight] for weighed in best]
 
-    def _rounds(self, case):
+    def _run_rounds(self, case):
         chain = [*_create_plugins(self._filter_classes, case["chain"]).values()]
         chosen_by = [*_create_plugins(self._weigher_classes, case["weighers"]).values()]
-        every, request = states.states_of(case), self._request(case)
+        every, request = states.build_host_states(case), self._build_request(case)
         left, place_of = every, {id(host): place for place, host in enumerate(every)}
         for index, uuid in enumerate(case["request_spec"]["instance_uuids"]):
             request.instance_uuid = uuid
@@ -125,14 +127,14 @@ class Nova:
                 yield {"left": [], "weights": [], "chosen": None}
                 return
             weights = [[place_of[id(weighed.obj)], weighed.weight] for weighed in best]
-            chosen = _heaviest_host(every, weights)
+            chosen = _choose_heaviest_host(every, weights)
             yield {"left": sorted(place for place, _ in weights), "weights": weights,
                    "chosen": chosen}  # fmt: skip
             manager.SchedulerManager._consume_selected_host(every[chosen], request, uuid)
             left = [weighed.obj for weighed in best]
 
 
-def _by_name(classes):
+def _index_by_name(classes):
     return {kind.__name__: kind for kind in classes}
 
 
@@ -140,7 +142,7 @@ def _create_plugins(classes, names):
     return {name: classes[name]() for name in names}
 
 
-def _heaviest_host(hosts, weights):
+def _choose_heaviest_host(hosts, weights):
     most = weights[0][1]
     heaviest = [place for place, weight in weights if math.isclose(weight, most, rel_tol=1e-9)]
     return min(heaviest, key=lambda place: (hosts[place].host, hosts[place].nodename))

@@ -15,17 +15,17 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def states_of(document):
+def build_host_states(document):
     aggregates = [
-        (set(item["hosts"]), _aggregate(number, item))
+        (set(item["hosts"]), _build_aggregate(number, item))
         for number, item in enumerate(document["aggregates"], start=1)
     ]
     # In nova's host manager, all nodes of a host have the same instances.
     instances = {host["report"]["host"]: {} for host in document["hosts"]}
     for each in document["instances"]:
-        instances.setdefault(each["host"], {})[each["uuid"]] = _instance(each)
+        instances.setdefault(each["host"], {})[each["uuid"]] = _build_instance(each)
     return [
-        _host_state(
+        _build_host_state(
             host["report"],
             host["service"],
             [aggregate for hosts, aggregate in aggregates if host["report"]["host"] in hosts],
@@ -35,24 +35,24 @@ def states_of(document):
     ]
 
 
-def _host_state(report, service, aggregates, instances):
+def _build_host_state(report, service, aggregates, instances):
     state = HostState(report["host"], report["hypervisor_hostname"], report["cell_uuid"])
-    state.update(_node(report), _service(report, service), aggregates, instances)
+    state.update(_build_node(report), _build_service(report, service), aggregates, instances)
     if state.metrics is not None:
         state.metrics = objects.MonitorMetricList(
-            objects=[_metric(metric) for metric in report["metrics"]]
+            objects=[_build_metric(metric) for metric in report["metrics"]]
         )
     return state
 
 
-def _metric(document):
+def _build_metric(document):
     if isinstance(document.get("value"), float):
         (metric,) = objects.MonitorMetricList.from_json(json.dumps([document]))
         return metric
     return objects.MonitorMetric(**document)
 
 
-def _node(report):
+def _build_node(report):
     return objects.ComputeNode(
         **{name: report[name] for name in _PLAIN},
         supported_hv_specs=[
@@ -66,7 +66,7 @@ def _node(report):
     )
 
 
-def _service(report, document):
+def _build_service(report, document):
     service = objects.Service(
         host=report["host"],
         binary="nova-compute",
@@ -80,11 +80,11 @@ def _service(report, document):
     return dict(service.items())
 
 
-def _aggregate(number, document):
+def _build_aggregate(number, document):
     return objects.Aggregate(id=number, hosts=document["hosts"], metadata=document["metadata"])
 
 
-def _instance(document):
+def _build_instance(document):
     image = {**(document["image"] or {})}
     return objects.Instance(
         uuid=document["uuid"],
@@ -97,7 +97,7 @@ def _instance(document):
     )
 
 
-def group_of(document):
+def build_instance_group(document):
     return objects.InstanceGroup(
         uuid="9c9c9c9c-0000-4000-8000-000000000001",
         policy=document["policy"],

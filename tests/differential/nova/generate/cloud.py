@@ -51,11 +51,11 @@ class Cloud:
 def random_cloud(dice: Dice) -> Cloud:
     many = dice.integer(0 if dice.chance(0.3) else 3, len(AGGREGATES))
     return Cloud(
-        tuple(_aggregate(dice, uuid) for uuid in AGGREGATES[:many]), owned=dice.chance(0.6)
+        tuple(_random_aggregate(dice, uuid) for uuid in AGGREGATES[:many]), owned=dice.chance(0.6)
     )
 
 
-def _aggregate(dice: Dice, uuid: str) -> dict[str, Any]:
+def _random_aggregate(dice: Dice, uuid: str) -> dict[str, Any]:
     metadata: dict[str, str] = {}
     if dice.chance(0.6):
         metadata["availability_zone"] = dice.choice(ZONES)

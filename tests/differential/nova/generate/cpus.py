@@ -2,10 +2,10 @@
 """Random extra specs and image properties about CPUs, NUMA nodes and pages."""
 
 from tests.differential.generate.dice import Dice
-from tests.differential.nova.generate.draft import FALSE, TRUE, Draft
+from tests.differential.nova.generate.draft import FALSE, TRUE, RequestDraft
 
 
-def add_pinned_cpus(dice: Dice, draft: Draft) -> None:
+def add_pinned_cpus(dice: Dice, draft: RequestDraft) -> None:
     draft.set_in_flavor_or_image(dice, "cpu_policy", "dedicated")
     if dice.chance(0.5):
         draft.set_in_flavor_or_image(
@@ -15,7 +15,7 @@ def add_pinned_cpus(dice: Dice, draft: Draft) -> None:
         draft.extra_specs["hw:emulator_threads_policy"] = dice.choice(["isolate", "share"])
 
 
-def add_mixed_cpus(dice: Dice, draft: Draft) -> None:
+def add_mixed_cpus(dice: Dice, draft: RequestDraft) -> None:
     draft.extra_specs["hw:cpu_policy"] = "mixed"
     if dice.chance(0.7):
         draft.extra_specs["hw:cpu_dedicated_mask"] = _random_cpu_mask(dice, draft)
@@ -27,7 +27,7 @@ def add_mixed_cpus(dice: Dice, draft: Draft) -> None:
         draft.extra_specs["hw:cpu_thread_policy"] = dice.choice(["prefer", "isolate", "require"])
 
 
-def add_shared_cpus(dice: Dice, draft: Draft) -> None:
+def add_shared_cpus(dice: Dice, draft: RequestDraft) -> None:
     draft.set_in_flavor_or_image(dice, "cpu_policy", "shared")
     if dice.chance(0.1):
         draft.extra_specs["hw:cpu_thread_policy"] = dice.choice(["prefer", "require"])
@@ -35,7 +35,7 @@ def add_shared_cpus(dice: Dice, draft: Draft) -> None:
         draft.extra_specs["hw:emulator_threads_policy"] = dice.choice(["isolate", "share"])
 
 
-def add_real_time_cpus(dice: Dice, draft: Draft) -> None:
+def add_real_time_cpus(dice: Dice, draft: RequestDraft) -> None:
     draft.extra_specs["hw:cpu_realtime"] = dice.choice(TRUE if dice.chance(0.85) else FALSE)
     if dice.chance(0.3):
         draft.properties["hw_cpu_realtime_mask"] = _random_cpu_mask(dice, draft)
@@ -45,7 +45,7 @@ def add_real_time_cpus(dice: Dice, draft: Draft) -> None:
         draft.extra_specs.setdefault("hw:cpu_policy", "dedicated")
 
 
-def add_thread_policy(dice: Dice, draft: Draft) -> None:
+def add_thread_policy(dice: Dice, draft: RequestDraft) -> None:
     word = dice.choice(["required", "forbidden"])
     if dice.chance(0.7):
         draft.extra_specs["trait:HW_CPU_HYPERTHREADING"] = word
@@ -55,12 +55,12 @@ def add_thread_policy(dice: Dice, draft: Draft) -> None:
         draft.extra_specs["resources:PCPU"] = str(draft.vcpus)
 
 
-def add_given_numa_topology(dice: Dice, draft: Draft) -> None:
+def add_numa_topology_of_request(dice: Dice, draft: RequestDraft) -> None:
     cell = {"id": 0, "cpuset": list(range(draft.vcpus)), "memory": draft.flavor["memory_mb"]}
     draft.spec["numa_topology"] = dice.choice([None, {"cells": [cell]}])
 
 
-def add_numa_of_image(dice: Dice, draft: Draft) -> None:
+def add_numa_nodes_of_image(dice: Dice, draft: RequestDraft) -> None:
     nodes = dice.choice([1, 2])
     draft.properties["hw_numa_nodes"] = str(nodes)
     for cell in range(nodes if dice.chance(0.5) else 0):
@@ -70,7 +70,7 @@ def add_numa_of_image(dice: Dice, draft: Draft) -> None:
         draft.properties[f"hw_numa_mem.{cell}"] = str(memory if dice.chance(0.9) else memory + 1)
 
 
-def add_numa_nodes(dice: Dice, draft: Draft) -> None:
+def add_numa_nodes(dice: Dice, draft: RequestDraft) -> None:
     nodes = dice.choice([1, 2, 2, 4])
     if dice.chance(0.9):
         draft.extra_specs["hw:numa_nodes"] = str(nodes)
@@ -85,7 +85,7 @@ def add_numa_nodes(dice: Dice, draft: Draft) -> None:
         draft.extra_specs[f"hw:numa_mem.{cell}"] = str(memory)
 
 
-def add_page_size(dice: Dice, draft: Draft) -> None:
+def add_page_size(dice: Dice, draft: RequestDraft) -> None:
     draft.extra_specs["hw:mem_page_size"] = dice.choice(
         ["small", "large", "any", "2048", "2MB", "1GB"]
     )
@@ -93,16 +93,16 @@ def add_page_size(dice: Dice, draft: Draft) -> None:
         draft.properties["hw_mem_page_size"] = dice.choice(["large", "2048"])
 
 
-def add_locked_memory(dice: Dice, draft: Draft) -> None:
+def add_locked_memory(dice: Dice, draft: RequestDraft) -> None:
     draft.set_in_flavor_or_image(dice, "locked_memory", dice.choice(TRUE))
     if dice.chance(0.8):
         draft.extra_specs.setdefault("hw:mem_page_size", "large")
 
 
-def add_page_size_of_image(dice: Dice, draft: Draft) -> None:
+def add_page_size_of_image(dice: Dice, draft: RequestDraft) -> None:
     draft.properties["hw_mem_page_size"] = "large"
 
 
-def _random_cpu_mask(dice: Dice, draft: Draft) -> str:
+def _random_cpu_mask(dice: Dice, draft: RequestDraft) -> str:
     last = draft.vcpus - 1
     return dice.choice(["^0", "^0", f"^{last}", "0", f"0-{last}", f"0-{last},^0", "^0-1", "99"])

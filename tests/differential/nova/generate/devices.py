@@ -4,7 +4,7 @@
 import json
 
 from tests.differential.generate.dice import Dice
-from tests.differential.nova.generate.draft import Draft
+from tests.differential.nova.generate.draft import RequestDraft
 
 _NIC = {"name": "nic", "vendor_id": "8086", "product_id": "1502"}
 _GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1eb8", "device_type": "type-PCI"}
@@ -22,7 +22,7 @@ _OTHER_NIC = {**_NIC, "product_id": "1503"}
 _ALIASES = (_NIC, _GPU, _WITH_POLICY, _LIVELY)
 
 
-def add_pci_alias(dice: Dice, draft: Draft) -> None:
+def add_pci_alias(dice: Dice, draft: RequestDraft) -> None:
     aliases = list(_ALIASES)
     if dice.chance(0.9):
         draft.options["filter_scheduler.pci_in_placement"] = True
@@ -31,7 +31,7 @@ def add_pci_alias(dice: Dice, draft: Draft) -> None:
         aliases.append(_OTHER_NIC)
     draft.options["pci.alias"] = [json.dumps(alias) for alias in aliases]
     if dice.chance(0.15):
-        _add_given_pci_requests(dice, draft)
+        _add_pci_requests_of_request(dice, draft)
         return
     if dice.chance(0.05):
         return
@@ -42,12 +42,12 @@ def add_pci_alias(dice: Dice, draft: Draft) -> None:
     draft.extra_specs["pci_passthrough:alias"] = value
 
 
-def add_pci_affinity_policy(dice: Dice, draft: Draft) -> None:
+def add_pci_affinity_policy(dice: Dice, draft: RequestDraft) -> None:
     policy = dice.choice(["socket", "socket", "required", "preferred", "legacy"])
     draft.set_in_flavor_or_image(dice, "pci_numa_affinity_policy", policy)
 
 
-def _add_given_pci_requests(dice: Dice, draft: Draft) -> None:
+def _add_pci_requests_of_request(dice: Dice, draft: RequestDraft) -> None:
     spec = {"vendor_id": "8086", "product_id": "1502"}
     if dice.chance(0.3):
         spec = {"resource_class": "CUSTOM_A100", "traits": "CUSTOM_GPU_BIG"}

@@ -30,7 +30,7 @@ FALSE = ("false", "False", "no", "0", "off")
 
 
 @dataclass
-class Draft:
+class RequestDraft:
     """Parts of a request. ``spec`` holds the other fields of the request spec."""
 
     flavor: dict[str, Any]
@@ -54,4 +54,4 @@ class Draft:
             self.properties[f"{prefix}_{name}"] = value
 
 
-Subject = Callable[[Dice, Draft], None]
+Subject = Callable[[Dice, RequestDraft], None]

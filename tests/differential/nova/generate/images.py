@@ -2,7 +2,7 @@
 """Random image properties that have no equivalent extra spec."""
 
 from tests.differential.generate.dice import Dice
-from tests.differential.nova.generate.draft import TRAITS, Draft
+from tests.differential.nova.generate.draft import TRAITS, RequestDraft
 
 IMAGE = "1a1a1a1a-0000-4000-8000-000000000001"
 _FORMATS = ("qcow2", "raw", "vmdk", "iso", "ami", "vhd", "vhdx", "vdi", "ploop", "aki", "gluster")
@@ -31,7 +31,7 @@ _OTHERS = {
 }
 
 
-def add_image_properties(dice: Dice, draft: Draft) -> None:
+def add_image_properties(dice: Dice, draft: RequestDraft) -> None:
     draft.image = {"id": IMAGE, "name": "cirros", "container_format": "bare"}
     if dice.chance(0.97):
         draft.image["disk_format"] = dice.choice(_FORMATS[:3] if dice.chance(0.6) else _FORMATS)
@@ -39,12 +39,12 @@ def add_image_properties(dice: Dice, draft: Draft) -> None:
         draft.properties[key] = _OTHERS[key]
 
 
-def add_device_models(dice: Dice, draft: Draft) -> None:
+def add_device_models(dice: Dice, draft: RequestDraft) -> None:
     for key in dice.sample(tuple(_MODELS), 1, 3):
         draft.properties[key] = dice.choice(_MODELS[key])
 
 
-def add_image_traits(dice: Dice, draft: Draft) -> None:
+def add_image_traits(dice: Dice, draft: RequestDraft) -> None:
     for name in dice.sample(TRAITS, 1, 2):
         word = "required" if dice.chance(0.9) else dice.choice(["forbidden", "Required"])
         draft.properties[f"trait:{name}"] = word

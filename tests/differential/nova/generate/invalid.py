@@ -2,7 +2,7 @@
 """Random changes that make a value of a request invalid or contradictory."""
 
 from tests.differential.generate.dice import Dice
-from tests.differential.nova.generate.draft import Draft
+from tests.differential.nova.generate.draft import RequestDraft
 
 _ODD = (
     "", "x", "-1", "0", "1.5", "yes", "REQUIRED", " required", "forbidden", "a:b", "1,2",
@@ -35,7 +35,7 @@ _ODD_KEYS = {
 }
 
 
-def make_invalid(dice: Dice, draft: Draft) -> None:
+def make_invalid(dice: Dice, draft: RequestDraft) -> None:
     if dice.chance(0.3):
         key = dice.choice(sorted(_ODD_KEYS))
         draft.extra_specs[key] = _ODD_KEYS[key]

@@ -3,22 +3,22 @@
 
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.cloud import AGGREGATES, NODES, SERVER_GROUP
-from tests.differential.nova.generate.draft import TRAITS, ZONES, Draft
+from tests.differential.nova.generate.draft import TRAITS, ZONES, RequestDraft
 
 _OTHER_INSTANCE = "5b5b5b5b-0000-4000-8000-000000000002"
 _CELL = "8c8c8c8c-0000-4000-8000-000000000001"
 _PORTS = ("9a9a9a9a-0000-4000-8000-000000000001", "port_2", "9a9a9a9a-0000-4000-8000-000000000003")
 
 
-def add_zone(dice: Dice, draft: Draft) -> None:
+def add_zone(dice: Dice, draft: RequestDraft) -> None:
     draft.spec["availability_zone"] = dice.choice(ZONES)
 
 
-def add_unknown_zone(dice: Dice, draft: Draft) -> None:
+def add_unknown_zone(dice: Dice, draft: RequestDraft) -> None:
     draft.spec["availability_zone"] = dice.choice(["nowhere", "nova"])
 
 
-def add_destination(dice: Dice, draft: Draft) -> None:
+def add_destination(dice: Dice, draft: RequestDraft) -> None:
     node = dice.choice(NODES)
     destination = draft.spec.setdefault("requested_destination", {})
     kind = dice.integer(0, 4)
@@ -38,7 +38,7 @@ def add_destination(dice: Dice, draft: Draft) -> None:
         destination |= {"node": node.node, "host": node.host if dice.chance(0.9) else "nobody"}
 
 
-def add_forced_host(dice: Dice, draft: Draft) -> None:
+def add_forced_host(dice: Dice, draft: RequestDraft) -> None:
     node = dice.choice(NODES)
     if dice.chance(0.7):
         draft.spec["force_hosts"] = [node.host if dice.chance(0.9) else "nobody"]
@@ -46,13 +46,13 @@ def add_forced_host(dice: Dice, draft: Draft) -> None:
         draft.spec["force_nodes"] = [node.node]
 
 
-def add_hints(dice: Dice, draft: Draft) -> None:
+def add_hints(dice: Dice, draft: RequestDraft) -> None:
     key = dice.choice(["group", "same_host", "different_host", "build_near_host_ip", "mine"])
     named = SERVER_GROUP if key == "group" else _OTHER_INSTANCE
     draft.spec["scheduler_hints"] = {key: dice.choice([named, [named]])}
 
 
-def add_root_traits(dice: Dice, draft: Draft) -> None:
+def add_root_traits(dice: Dice, draft: RequestDraft) -> None:
     params = draft.spec.setdefault("request_level_params", {})
     if dice.chance(0.6):
         params["root_required"] = dice.sample((*TRAITS, "OWNER_NOVA"), 1, 2)
@@ -60,7 +60,7 @@ def add_root_traits(dice: Dice, draft: Draft) -> None:
         params["root_forbidden"] = dice.sample(TRAITS, 1, 2)
 
 
-def add_ports(dice: Dice, draft: Draft) -> None:
+def add_ports(dice: Dice, draft: RequestDraft) -> None:
     chosen = dice.sample(_PORTS, 1, 2)
     draft.spec["requested_resources"] = [_random_port(dice, name) for name in chosen]
     if dice.chance(0.05):

@@ -7,7 +7,7 @@ from typing import Any
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate import amounts, cpus, devices, guests, images, places
 from tests.differential.nova.generate.cloud import Cloud
-from tests.differential.nova.generate.draft import PROJECTS, Draft, Subject
+from tests.differential.nova.generate.draft import PROJECTS, RequestDraft, Subject
 from tests.differential.nova.generate.invalid import make_invalid
 
 #: Weights of the subjects in the random choice.
@@ -24,8 +24,8 @@ _SUBJECTS: dict[Subject, int] = {
     cpus.add_real_time_cpus: 2,
     cpus.add_thread_policy: 2,
     cpus.add_numa_nodes: 4,
-    cpus.add_numa_of_image: 2,
-    cpus.add_given_numa_topology: 1,
+    cpus.add_numa_nodes_of_image: 2,
+    cpus.add_numa_topology_of_request: 1,
     cpus.add_page_size: 2,
     cpus.add_locked_memory: 1,
     cpus.add_page_size_of_image: 1,
@@ -39,7 +39,7 @@ _SUBJECTS: dict[Subject, int] = {
     guests.add_sound_model: 2,
     guests.add_packed_ring: 2,
     guests.add_accelerator: 1,
-    guests.add_unrelated_specs: 2,
+    guests.add_unrelated_extra_specs: 2,
     devices.add_pci_alias: 6,
     devices.add_pci_affinity_policy: 2,
     images.add_device_models: 6,
@@ -91,11 +91,11 @@ def case_from_json(kept: dict[str, Any]) -> RequestCase:
 
 
 def random_request_case(dice: Dice, cloud: Cloud) -> RequestCase:
-    draft = Draft(flavor=_random_flavor(dice))
+    draft = RequestDraft(flavor=_random_flavor(dice))
     if dice.chance(0.9):
         images.add_image_properties(dice, draft)
     many = dice.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])
-    for subject in _random_subjects(dice, many):
+    for subject in _draw_subjects_of_request(dice, many):
         subject(dice, draft)
     for name in dice.sample(tuple(_SWITCHES), 0, 4):
         draft.options.setdefault(name, dice.choice(_SWITCHES[name]))
@@ -115,13 +115,13 @@ def _random_flavor(dice: Dice) -> dict[str, Any]:
     }
 
 
-def _random_subjects(dice: Dice, many: int) -> list[Subject]:
+def _draw_subjects_of_request(dice: Dice, many: int) -> list[Subject]:
     subjects, parts = list(_SUBJECTS), list(_SUBJECTS.values())
     drawn = dice.random.choices(subjects, parts, k=many)
     return sorted(set(drawn), key=drawn.index)
 
 
-def _random_request_spec(dice: Dice, draft: Draft) -> dict[str, Any]:
+def _random_request_spec(dice: Dice, draft: RequestDraft) -> dict[str, Any]:
     image = {**draft.image, "properties": draft.properties}
     return {
         "project_id": dice.choice(PROJECTS),

@@ -21,7 +21,7 @@ _FLAVOR = {
 
 
 @contextmanager
-def option_overrides(options):
+def override_options(options):
     conf = nova.conf.CONF
     pci_request.get_alias_from_config.cache_clear()
     names = {name: name.removeprefix("DEFAULT.").rpartition(".") for name in options}
@@ -34,32 +34,32 @@ def option_overrides(options):
             conf.clear_override(option, group or None)
 
 
-def flavor_of(spec):
+def build_flavor(spec):
     return objects.Flavor(**{**_FLAVOR, **spec["flavor"]})
 
 
-def image_of(spec):
+def build_image(spec):
     document = dict(spec.get("image") or {})
     document["properties"] = dict(document.get("properties") or {})
     return objects.ImageMeta.from_dict({"name": "image", **document})
 
 
-def request_of(context, spec, flavor, image):
+def build_request(context, spec, flavor, image):
     level = spec.get("request_level_params") or {}
     built = objects.RequestSpec.from_components(
         context,
         instance_uuid=INSTANCE,
         image=image,
         flavor=flavor,
-        numa_topology=_numa_topology(spec, flavor, image),
-        pci_requests=_pci_requests(spec, flavor, image),
-        filter_properties=_filter_properties(spec),
+        numa_topology=_build_numa_topology(spec, flavor, image),
+        pci_requests=_build_pci_requests(spec, flavor, image),
+        filter_properties=_build_filter_properties(spec),
         instance_group=None,
         availability_zone=spec.get("availability_zone"),
         project_id=spec.get("project_id"),
         user_id=spec.get("user_id"),
         port_resource_requests=[
-            _request_group(group) for group in spec.get("requested_resources") or ()
+            _build_request_group(group) for group in spec.get("requested_resources") or ()
         ],
         request_level_params=objects.RequestLevelParams(
             root_required=set(level.get("root_required") or ()),
@@ -72,11 +72,11 @@ def request_of(context, spec, flavor, image):
     return built
 
 
-def _numa_topology(spec, flavor, image):
+def _build_numa_topology(spec, flavor, image):
     return None if "numa_topology" in spec else hardware.numa_get_constraints(flavor, image)
 
 
-def _pci_requests(spec, flavor, image):
+def _build_pci_requests(spec, flavor, image):
     if "pci_requests" not in spec:
         policy = hardware.get_pci_numa_policy_constraint(flavor, image)
         return pci_request.get_pci_requests_from_flavor(flavor, affinity_policy=policy)
@@ -86,17 +86,17 @@ def _pci_requests(spec, flavor, image):
     )
 
 
-def _filter_properties(spec):
+def _build_filter_properties(spec):
     names = ("ignore_hosts", "force_hosts", "force_nodes")
     hints = spec.get("scheduler_hints") or {}
     return {
         **{name: spec[name] for name in names if spec.get(name)},
         "scheduler_hints": hints,
-        "requested_destination": _destination(spec.get("requested_destination")),
+        "requested_destination": _build_destination(spec.get("requested_destination")),
     }
 
 
-def _destination(document):
+def _build_destination(document):
     if document is None:
         return None
     fields = {key: value for key, value in document.items() if value is not None}
@@ -107,7 +107,7 @@ def _destination(document):
     return objects.Destination(**fields)
 
 
-def _request_group(document):
+def _build_request_group(document):
     fields = {key: value for key, value in document.items() if value is not None}
     for key in ("required_traits", "forbidden_traits", "forbidden_aggregates"):
         if key in fields:

@@ -10,7 +10,7 @@ from nova.scheduler import request_filter
 NEW, OLD = request_filter.MIN_COMPUTE_VERSION_OWNER_TRAIT, 1
 
 
-class Facts:
+class FakeNovaData:
     """The cloud of a request, in the place of nova's databases."""
 
     def __init__(self, case):
@@ -24,14 +24,14 @@ class Facts:
         ]
         self._version = NEW if case["owned"] else OLD
 
-    def patched_aggregates(self):
+    def patch_aggregates(self):
         return mock.patch.multiple(
             objects.AggregateList,
             get_by_metadata=self._list_aggregates_by_metadata,
-            get_non_matching_by_metadata_keys=self._aggregates_without_metadata,
+            get_non_matching_by_metadata_keys=self._list_aggregates_without_metadata,
         )
 
-    def patched_service_version(self):
+    def patch_service_version(self):
         return mock.patch.object(
             objects.service, "get_minimum_version_all_cells", return_value=self._version
         )
@@ -50,7 +50,7 @@ class Facts:
             if any(key in (None, k) and value in (None, v) for k, v in aggregate.metadata.items())
         ]
 
-    def _aggregates_without_metadata(self, _context, named, prefix, value):
+    def _list_aggregates_without_metadata(self, _context, named, prefix, value):
         return [
             aggregate
             for aggregate in self._aggregates

@@ -34,7 +34,7 @@ def main():
     objects.register_all()
     rpc.init(CONF)
     request = json.load(sys.stdin)
-    spec = request_spec(request)
+    spec = build_request_spec(request)
     sender = context.RequestContext(request.get("user_id"), request.get("project_id"))
     legacy = {"request_spec": spec.to_legacy_request_spec_dict()}
     rpc.get_notifier("scheduler").info(sender, "scheduler.select_destinations.start", legacy)
@@ -51,7 +51,7 @@ def main():
     json.dump(sent, sys.stdout, default=lambda value: f"<{type(value).__name__}>")
 
 
-def request_spec(document):
+def build_request_spec(document):
     return objects.RequestSpec(
         instance_uuid=document["instance_uuids"][0],
         num_instances=len(document["instance_uuids"]),
@@ -71,15 +71,17 @@ def request_spec(document):
             deleted_at=None,
             deleted=False,
         ),
-        image=image(document.get("image")),
+        image=build_image(document.get("image")),
         is_bfv=False,
         force_hosts=document.get("force_hosts"),
         force_nodes=document.get("force_nodes"),
         ignore_hosts=document.get("ignore_hosts"),
-        numa_topology=make_or_none(numa_topology, document.get("numa_topology")),
-        pci_requests=make_or_none(pci_requests, document.get("pci_requests")),
-        requested_destination=make_or_none(destination, document.get("requested_destination")),
-        retry=make_or_none(retry, document.get("retry")),
+        numa_topology=make_or_none(build_numa_topology, document.get("numa_topology")),
+        pci_requests=make_or_none(build_pci_requests, document.get("pci_requests")),
+        requested_destination=make_or_none(
+            build_destination, document.get("requested_destination")
+        ),
+        retry=make_or_none(build_retry, document.get("retry")),
         limits=objects.SchedulerLimits(),
         scheduler_hints={
             name: [value] if isinstance(value, str) else value
@@ -90,7 +92,7 @@ def request_spec(document):
                 objects.SecurityGroup(name=name) for name in document.get("security_groups", [])
             ]
         ),
-        instance_group=make_or_none(group, document.get("instance_group")),
+        instance_group=make_or_none(build_group, document.get("instance_group")),
         request_level_params=objects.RequestLevelParams(),
         requested_resources=[],
     )
@@ -100,14 +102,14 @@ def make_or_none(make, document):
     return None if document is None else make(document)
 
 
-def image(document):
+def build_image(document):
     if document is None:
         return None
     properties = objects.ImageMetaProps.from_dict(document["properties"])
     return objects.ImageMeta(**{**document, "properties": properties})
 
 
-def numa_topology(document):
+def build_numa_topology(document):
     cells = [
         objects.InstanceNUMACell(
             **{**cell, "cpuset": set(cell["cpuset"]), "pcpuset": set(cell["pcpuset"])}
@@ -118,17 +120,17 @@ def numa_topology(document):
     return objects.InstanceNUMATopology(cells=cells, emulator_threads_policy=policy)
 
 
-def pci_requests(document):
+def build_pci_requests(document):
     requests = [objects.InstancePCIRequest(**request) for request in document["requests"]]
     return objects.InstancePCIRequests(requests=requests)
 
 
-def destination(document):
+def build_destination(document):
     cell = objects.CellMapping(uuid=document["cell"], name=None, disabled=False)
     return objects.Destination(**{**document, "cell": cell})
 
 
-def retry(document):
+def build_retry(document):
     nodes = [
         objects.ComputeNode(host=host, hypervisor_hostname=node) for host, node in document["hosts"]
     ]
@@ -137,7 +139,7 @@ def retry(document):
     )
 
 
-def group(document):
+def build_group(document):
     rules = {name: str(value) for name, value in document["rules"].items()}
     return objects.InstanceGroup(**{**document, "rules": rules})
 

@@ -18,14 +18,14 @@ class Nova:
 
     def answer(self, case):
         try:
-            return self._answer(case)
+            return self._serve_requests(case)
         except Exception as failure:  # noqa: BLE001 - any exception of nova is a result
             return {"failed": type(failure).__name__}
 
-    def _answer(self, case):
+    def _serve_requests(self, case):
         requests = [objects.InstancePCIRequest(**request) for request in case["requests"]]
-        cells = _cells(case["numa_cells"])
-        stats = _stats(case)
+        cells = _build_cells(case["numa_cells"])
+        stats = _build_stats(case)
         supports = stats.support_requests(requests, case["mappings"], cells)
         try:
             stats.apply_requests(requests, case["mappings"], cells)
@@ -33,7 +33,7 @@ class Nova:
         except exception.PciDeviceRequestFailed:
             applies = False
         host = HostState("h", "h", "c")
-        host.pci_stats = _stats(case)
+        host.pci_stats = _build_stats(case)
         host.allocation_candidates = [
             {"number": number, "mappings": mappings}
             for number, mappings in enumerate(case["candidates"])
@@ -49,12 +49,12 @@ class Nova:
         }
 
 
-def _stats(case):
+def _build_stats(case):
     pools = pci_device_pool.from_pci_stats(case["pools"]) if case["pools"] else None
-    return PciDeviceStats(_topology(case["sockets"]), stats=pools)
+    return PciDeviceStats(_build_topology(case["sockets"]), stats=pools)
 
 
-def _topology(sockets):
+def _build_topology(sockets):
     if sockets is None:
         return None
     empty = {"cpuset": set(), "pcpuset": set(), "memory": 1, "cpu_usage": 0, "memory_usage": 0}
@@ -63,7 +63,7 @@ def _topology(sockets):
     return objects.NUMATopology(cells=cells)
 
 
-def _cells(ids):
+def _build_cells(ids):
     if ids is None:
         return None
     return [

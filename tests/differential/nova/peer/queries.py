@@ -10,7 +10,7 @@ from functools import partial
 
 import building
 import nova.conf
-from facts import Facts
+from facts import FakeNovaData
 from nova import context as nova_context
 from nova.api.validation.extra_specs import validators
 from nova.compute import api
@@ -26,16 +26,18 @@ class Nova:
         self._context = nova_context.RequestContext("u1", "p1")
 
     def answer(self, case):
-        with building.option_overrides(case["options"]):
-            answer = _result_or_failure(lambda: self._queries(case), lambda error: {"error": error})
+        with building.override_options(case["options"]):
+            answer = _result_or_failure(
+                lambda: self._build_queries(case), lambda error: {"error": error}
+            )
             rejection = _result_or_failure(lambda: _check_request_spec(case["request_spec"]), dict)
             return {**answer, "api_rejection": rejection}
 
-    def _queries(self, case):
-        spec, facts = case["request_spec"], Facts(case)
-        flavor, image = building.flavor_of(spec), building.image_of(spec)
-        request = building.request_of(self._context, spec, flavor, image)
-        with facts.patched_aggregates(), facts.patched_service_version():
+    def _build_queries(self, case):
+        spec, facts = case["request_spec"], FakeNovaData(case)
+        flavor, image = building.build_flavor(spec), building.build_image(spec)
+        request = building.build_request(self._context, spec, flavor, image)
+        with facts.patch_aggregates(), facts.patch_service_version():
             request_filter.process_reqspec(self._context, request)
             first = utils.resources_from_request_spec(self._context, request, facts)
             answer = {"query": first.to_querystring()}
@@ -58,7 +60,7 @@ def _check_request_spec(spec):
     image = dict(spec.get("image") or {})
     image["properties"] = dict(image.get("properties") or {})
     image.setdefault("name", "image")
-    api.API._validate_flavor_image_numa_pci(image, building.flavor_of(spec))
+    api.API._validate_flavor_image_numa_pci(image, building.build_flavor(spec))
     return None
 
 

@@ -18,7 +18,7 @@ INSTANCE = "5a5a5a5a-0000-4000-8000-000000000001"
 _PACKING = "packing_host_numa_cells_allocation_strategy"
 
 
-class Devices:
+class FakeDevices:
     """Fake PCI devices with the locations of a case."""
 
     def __init__(self, document):
@@ -37,7 +37,7 @@ class Nova:
 
     def answer(self, case):
         CONF.set_override(_PACKING, case["packing"], "compute")
-        state, rounds = _host_state(case), []
+        state, rounds = _build_host_state(case), []
         for _ in range(case["instances"]):
             try:
                 rounds.append(self._round(case, state))
@@ -48,9 +48,9 @@ class Nova:
         return rounds
 
     def _round(self, case, state):
-        if not self._filter.host_passes(state, _request_spec(case)):
+        if not self._filter.host_passes(state, _build_request_spec(case)):
             return {"passes": False}
-        spec = _request_spec(case)  # a new spec, because nova changes its argument
+        spec = _build_request_spec(case)  # a new spec, because nova changes its argument
         requests = spec.pci_requests and spec.pci_requests.requests
         fitted = hardware.numa_fit_instance_to_host(
             state.numa_topology,
@@ -73,12 +73,12 @@ class Nova:
         return {**fit, "host": [_host_cell_document(cell) for cell in host.cells]}
 
 
-def _host_state(case):
+def _build_host_state(case):
     return SimpleNamespace(
         host="cn1",
         nodename="cn1",
-        numa_topology=objects.NUMATopology(cells=[_host_cell(cell) for cell in case["host"]]),
-        pci_stats=case["devices"] and Devices(case["devices"]),
+        numa_topology=objects.NUMATopology(cells=[_build_host_cell(cell) for cell in case["host"]]),
+        pci_stats=case["devices"] and FakeDevices(case["devices"]),
         allocation_candidates=list(case["candidates"]),
         cpu_allocation_ratio=case["cpu_allocation_ratio"],
         ram_allocation_ratio=case["ram_allocation_ratio"],
@@ -86,7 +86,7 @@ def _host_state(case):
     )
 
 
-def _host_cell(document):
+def _build_host_cell(document):
     pages = [objects.NUMAPagesTopology(**page) for page in document["mempages"]]
     sets = {name: set(document[name]) for name in ("cpuset", "pcpuset", "pinned_cpus")}
     return objects.NUMACell(
@@ -95,17 +95,17 @@ def _host_cell(document):
             **sets,
             "siblings": [set(core) for core in document["siblings"]],
             "mempages": pages,
-            "network_metadata": _network_metadata(document["network_metadata"]),
+            "network_metadata": _build_network_metadata(document["network_metadata"]),
         }
     )
 
 
-def _network_metadata(document):
+def _build_network_metadata(document):
     physnets = set(document["physnets"])
     return objects.NetworkMetadata(physnets=physnets, tunneled=document["tunneled"])
 
 
-def _request_spec(case):
+def _build_request_spec(case):
     instance = case["instance"]
     flavor = objects.Flavor(
         id=1, flavorid="1", name="m1", vcpus=1, memory_mb=1, root_gb=0, ephemeral_gb=0, swap=0,
@@ -128,7 +128,7 @@ def _request_spec(case):
         instance_uuid=INSTANCE,
     )
     if case["network_metadata"] is not None:
-        spec.network_metadata = _network_metadata(case["network_metadata"])
+        spec.network_metadata = _build_network_metadata(case["network_metadata"])
     if case["asks_devices"]:
         request = objects.InstancePCIRequest(count=1, spec=[{"vendor_id": "8086"}], request_id=None)
         spec.pci_requests = objects.InstancePCIRequests(requests=[request])
