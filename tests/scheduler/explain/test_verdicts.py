@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.model.verdict import Rejection
-from placement_sched.scheduler.explain import list_verdicts as module
+from placement_sched.scheduler.explain import verdicts as module
 from placement_sched.scheduler.explain.verdicts import describe_would_fit
 from tests.conftest import make_settings
 from tests.scheduler.explain.test_explanation import (
