@@ -307,7 +307,7 @@ def test_hosts_that_are_not_covered_are_listed_with_the_missing_capacity(
     sqlite_app, browser_of_modifiable_cloud
 ):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
-    place(sqlite_app, 9, "cn2", flavor="large")
+    place_instance_on_host(sqlite_app, 9, "cn2", flavor="large")
     page = browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=1")
     assert "Not all instances find places on other hosts if any host fails: 0" in read_conclusion(
         page
@@ -326,7 +326,7 @@ def test_reason_of_an_instance_without_a_place_names_the_aggregate(
 ):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     make_zone(sqlite_app, "az1", "cn1")
-    place(sqlite_app, 1, "cn1", flavor="small", availability_zone="az1")
+    place_instance_on_host(sqlite_app, 1, "cn1", flavor="small", availability_zone="az1")
     (row,) = read_rows(browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=1"), "failures")
     assert row.endswith("member_of in:agg-az1")
 

@@ -73,10 +73,10 @@ def cloud_with_ratio_policies(database_url, tmp_path, make_app):
     reports = [report(name, vcpus=8, vcpus_used=6) for name in ("high", "low", "plain")]
     cloud_with_ratio_policies.app.post_json("/scheduler/v1/compute_nodes", reports)
     for host, policy in (("high", HIGH), ("low", LOW)):
-        number = api.create_and_get_id(f"{host} hosts")
-        api.add_host(number, host)
-        api.set_metadata(number, sched_policy=policy)
-    return api
+        number = cloud_with_ratio_policies.create_and_get_id(f"{host} hosts")
+        cloud_with_ratio_policies.add_host(number, host)
+        cloud_with_ratio_policies.set_metadata(number, sched_policy=policy)
+    return cloud_with_ratio_policies
 
 
 def explain(cloud_with_ratio_policies, **changes):
