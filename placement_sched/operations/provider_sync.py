@@ -149,9 +149,13 @@ class OwnPlacement:
         forgotten: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],  # noqa: ARG002 - recorded with their changes
     ) -> None:
-        """Change the aggregates of pairs in the record, and remove the pairs in ``forgotten``."""
+        """Change the aggregates of the pairs in ``rebound``, and remove pairs from the record.
+
+        Removes the pairs in ``forgotten`` and all pairs of deleted providers.
+        """
 
         def work(connection: Connection) -> None:
+            synced_traits.forget_outlived(connection)
             synced_traits.rebind(connection, rebound, self._clock())
             synced_traits.forget(connection, forgotten)
 

@@ -74,8 +74,8 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
         spread = spread.placed_on(host)
 
 
-def ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[RequestWarning]:
-    """Yield the hints and extra specs about preferences that the request ignores."""
+def ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
+    """Yield the hints and extra specs of preferences that have no effect on a request."""
     specs, hints = spec.flavor.extra_specs, spec.scheduler_hints
     for key in specs:
         if key.startswith(NAMESPACE) and key not in EXTRA_SPECS:

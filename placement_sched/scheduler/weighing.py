@@ -121,8 +121,14 @@ class WeighRun:
         return cls([weighed[position] for position in order], (), tuple(columns), order)
 
     def host_reports(self) -> tuple[HostReport, ...]:
-        """Build a report on each host with all its weights, best host first."""
-        columns = [(column.name, column.reports()) for column in self.columns]
+        """Return a report with all weights on each host, best first."""
+        if not self.hosts:
+            return ()
+        # Most weighers give all hosts the same weight, so their reports are shared.
+        same = {column.name: column.shared_report for column in self.columns}
+        individual = [
+            (column.name, column.reports()) for column in self.columns if same[column.name] is None
+        ]
         reports = []
         for weighed, position in zip(self.hosts, self.order, strict=True):
             weights = cast("dict[str, WeightReport]", same.copy())

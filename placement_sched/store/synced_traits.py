@@ -4,7 +4,7 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, delete, exists, select, update
+from sqlalchemy import Connection, Delete, bindparam, delete, exists, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.tables import resource_providers, synced_traits
@@ -70,5 +70,17 @@ def rebind(connection: Connection, pairs: Mapping[ProviderTrait, str], now: date
 
 def forget(connection: Connection, pairs: Collection[ProviderTrait]) -> None:
     """Remove pairs of provider uuid and trait from the record."""
+    _delete(connection, _FORGET, pairs)
+
+
+def forget_outlived(connection: Connection) -> None:
+    """Remove pairs whose provider no longer exists from the record."""
+    # The query locks no providers.
+    query = select(_COLUMNS.provider_uuid, _COLUMNS.trait).where(_IS_OUTLIVED)
+    pairs = [(provider, trait) for provider, trait in connection.execute(query)]
+    _delete(connection, _FORGET.where(_IS_OUTLIVED), pairs)
+
+
+def _delete(connection: Connection, statement: Delete, pairs: Collection[ProviderTrait]) -> None:
     if rows := [{"provider": provider, "name": trait} for provider, trait in sorted(pairs)]:
-        connection.execute(_FORGET, rows)
+        connection.execute(statement, rows)

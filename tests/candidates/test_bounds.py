@@ -71,9 +71,9 @@ def test_many_conditions_consume_the_work_budget(make_equal_children_app):
         f"required{number}={','.join(f'!{name}' for name in named[number : number + 20])}"
         for number in range(1, 31)
     )
-    query = f"{_groups_query(30, 'none')}&{forbidden}&limit=1"
-    _get(make_equal_children_app(**{BUDGET: 5_000}), query)
-    rejection = _get(make_equal_children_app(**{BUDGET: 200}), query, status=400)
+    query = f"{_build_groups_query(30, 'none')}&{forbidden}&limit=1"
+    _get_candidates(make_equal_children_app(**{BUDGET: 5_000}), query)
+    rejection = _get_candidates(make_equal_children_app(**{BUDGET: 200}), query, status=400)
     assert rejection.json["errors"][0]["code"] == "placement.query.too_complex"
 
 

@@ -147,7 +147,7 @@ def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_
     assert len(_find_grouped_candidates(sqlite_database, query, options, batch=25).requests) == 71
 
 
-def test_search_of_equal_trees_costs_less_if_they_are_grouped(sqlite_database, sqlite_settings):
+def test_tree_cost_is_independent_of_other_trees(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, _build_hosts(30, 3))
     together, alone = (
         _smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS, alike)

@@ -88,7 +88,7 @@ IGNORED = [
 
 @pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
 def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, value, expected):
-    query, ignored_values = build_query(build_spec({key: value}), settings_with())
+    query, ignored_values = build_query(build_spec({key: value}), settings_with(), TargetNodes())
     assert query.querystring() == build_query_string(build_spec())
     assert ignored_values == (IgnoredValue("flavor", key, value, expected),)
     with pytest.raises(Invalid) as error:
@@ -114,7 +114,7 @@ def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, val
 )
 def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as, ignored):
     spec = build_spec(extra_specs, properties)
-    query, ignored_values = build_query(spec, settings_with())
+    query, ignored_values = build_query(spec, settings_with(), TargetNodes())
     assert query.querystring() == build_query_string(build_spec(same_as))
     assert [value.key for value in ignored_values] == ignored
     if properties:

@@ -273,17 +273,29 @@ def build_request_for_many(count, **fields):
     return {**spec(**fields), "instance_uuids": None, "num_instances": count}
 
 
-def test_too_many_instances_are_placed_until_no_host_remains(cloud):
+def test_too_many_instances_are_rejected_by_counting(cloud):
     assert explain(cloud, build_request_for_many(40))["outcome"] == "selected"
-    funnel = explain(cloud, build_request_for_many(41))["funnel"]
-    assert funnel["later_instance"]["placed"] == 40
-    assert funnel["later_instance"]["filters"]
+    response = explain(cloud, build_request_for_many(41))
+    assert response["outcome"] == "no_valid_host"
+    assert response["funnel"]["room"] == {"instances": 41, "at_most": 40}
+    assert response["funnel"]["obstacle"] == {
+        "stage": "room",
+        "name": "room",
+        "reason": "the hosts that passed have capacity for at most 40 of the 41 instances",
+    }
+    assert "later_instance" not in response["funnel"]
+    assert len(response["hosts"]) == 3
     body = {"request_spec": build_request_for_many(41)}
     answer = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
     assert "capacity for at most 40 of the 41" in answer["errors"][0]["detail"]
-    assert explain(cloud, many_spec(33, ignore_hosts=["cn3"]))["funnel"]["room"]["at_most"] == 32
-    assert explain(cloud, many_spec(32, ignore_hosts=["cn3"]))["outcome"] == "selected"
-    funnel = explain(cloud, many_spec(9, flavor=flavor(vcpus=4)))["funnel"]
+    assert (
+        explain(cloud, build_request_for_many(33, ignore_hosts=["cn3"]))["funnel"]["room"][
+            "at_most"
+        ]
+        == 32
+    )
+    assert explain(cloud, build_request_for_many(32, ignore_hosts=["cn3"]))["outcome"] == "selected"
+    funnel = explain(cloud, build_request_for_many(9, flavor=flavor(vcpus=4)))["funnel"]
     assert "room" not in funnel
     assert funnel["later_instance"]["filters"]
 
@@ -293,9 +305,9 @@ def test_anti_affinity_is_counted_by_the_number_of_hosts(cloud, name):
     group = {"policy": "anti-affinity", "rules": {"max_server_per_host": 8}, "members": []}
     assert ServerGroup.from_document(group).rules
     overrides = {"filter_scheduler.enabled_filters": [name]}
-    answer = explain(cloud, many_spec(25, instance_group=group), overrides=overrides)
+    answer = explain(cloud, build_request_for_many(25, instance_group=group), overrides=overrides)
     assert answer["funnel"]["room"] == {"instances": 25, "at_most": 24}
-    fit = explain(cloud, many_spec(24, instance_group=group), overrides=overrides)
+    fit = explain(cloud, build_request_for_many(24, instance_group=group), overrides=overrides)
     assert fit["outcome"] == "selected"
 
 

@@ -54,8 +54,8 @@ class _NamedHost(NamedTuple):
     noun: str
 
 
-def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[RequestWarning, ...]:
-    """List forced or ignored hosts and nodes that do not exist.
+def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
+    """Return the forced or ignored hosts and nodes that do not exist.
 
     As in nova's filters, names are compared without case. The database is not read if the request
     names no hosts or nodes. Only the first ten names are listed. The last element counts the

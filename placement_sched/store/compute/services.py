@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Row, Select, and_, bindparam, delete,
 
 from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes, services
-from placement_sched.errors import NotFound
+from placement_sched.errors import Duplicate, NotFound
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_changes
@@ -195,15 +195,39 @@ def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down
 def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: datetime) -> None:
     """Create or replace services, by host and binary.
 
-    A row has the fields of :class:`Service` but ``id`` and ``updated_at``. No other service may
-    have its uuid.
+    A row has the fields of :class:`Service` but ``id`` and ``updated_at``. Raises
+    :class:`Duplicate` if a uuid belongs to another service.
     """
     if not rows:
         return
     stamped = [{**row, "created_at": now, "updated_at": now} for row in rows]
-    sql.insert_or_update(connection, services, stamped, key=("host", "binary"), changing=_CHANGING)
+    with sql.rejected_as(Duplicate("the uuid belongs to another service")):
+        sql.insert_or_update(
+            connection, services, stamped, key=("host", "binary"), changing=_CHANGING
+        )
+    _check_owners(connection, rows)
     host_changes.note(connection, (row["host"] for row in rows))
     note_enabled_change(connection)
+
+
+def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -> None:
+    """Raise :class:`Duplicate` if a row has overwritten another service.
+
+    MariaDB overwrites a service with the same uuid, because it updates the row of any unique key
+    that conflicts.
+    """
+    query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.binary)
+    rows_with_uuid = sql.select_in_batches(
+        connection, query, _COLUMNS.uuid, [row["uuid"] for row in rows]
+    )
+    owners = {uuid: (host, binary) for uuid, host, binary in rows_with_uuid}
+    for row in rows:
+        host, binary = owner = owners.get(row["uuid"], (row["host"], row["binary"]))
+        if owner != (row["host"], row["binary"]):
+            raise Duplicate(
+                f"{row['binary']} of {row['host']}: uuid {row['uuid']} already belongs to "
+                f"{binary} of {host}"
+            )
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:

@@ -308,11 +308,11 @@ def huge_spec(monkeypatch):
 
 
 def test_only_the_first_hosts_of_a_large_request_have_all_reasons(cloud, huge_spec):
-    first, second, third = verdicts(cloud, "cn6", "cn8", "cn7", request=huge_spec)
-    assert [first, second] == verdicts(cloud, "cn6", "cn8", request=huge_spec)
+    first, second, third = list_verdicts(cloud, "cn6", "cn8", "cn7", request=huge_spec)
+    assert [first, second] == list_verdicts(cloud, "cn6", "cn8", request=huge_spec)
     assert len(first["reasons"]) == 3
-    stored, text = reasons(third)
-    assert stored == reasons(verdicts(cloud, "cn7", request=huge_spec)[0])[0]
+    stored, text = list_reasons(third)
+    assert stored == list_reasons(list_verdicts(cloud, "cn7", request=huge_spec)[0])[0]
     assert text == ("filters", "", module._FIRST_REASON_ONLY.format(2))
     assert [reason["changes"] for reason in third["reasons"]] == [[], []]
     assert third["would_pass"] is None
@@ -320,21 +320,38 @@ def test_only_the_first_hosts_of_a_large_request_have_all_reasons(cloud, huge_sp
 
 def test_each_name_of_a_host_counts_as_a_host(cloud, huge_spec):
     names = ["cn7", uuid_of("cn7"), uuid_of("cn7").upper(), uuid_of("cn7").replace("-", "")]
-    request = spec(flavor=flavor(memory_mb=200000, vcpus=17))
-    answer = list_verdicts(cloud, *names, request=request)
-    assert [len(item["reasons"]) for item in answer] == [2, 2, 2, 2]
+    answer = list_verdicts(cloud, *names, request=huge_spec)
+    assert [len(item["reasons"]) for item in answer] == [3, 3, 2, 2]
     assert [entry["asked"] for entry in answer] == names
 
 
 def test_first_reason_does_not_depend_on_max_rejected(cloud, huge_spec):
     names = [f"cn{n}" for n in range(1, 11)]
-    request = spec(flavor=flavor(memory_mb=200000, vcpus=17))
-    few = list_verdicts(cloud, *names, request=request, max_rejected=1)
-    assert few == list_verdicts(cloud, *names, request=request, max_rejected=0)
+    few = list_verdicts(cloud, *names, request=huge_spec, max_rejected=1)
+    assert few == list_verdicts(cloud, *names, request=huge_spec, max_rejected=0)
     assert {list_reasons(entry)[0][1] for entry in few} == {"resources MEMORY_MB:200000"}
 
 
-def test_rank_in_a_verdict_is_that_for_the_first_instance(cloud):
+def test_first_reason_is_the_stage_that_rejected_the_host(cloud, huge_spec):
+    ignoring = spec(flavor=huge_spec["flavor"] | {"memory_mb": 1, "vcpus": 1}, ignore_hosts=["cn7"])
+    answer = list_verdicts(cloud, "cn1", "cn2", "cn7", "cn5", request=ignoring)
+    assert [list_reasons(entry)[0][1] for entry in answer[2:]] == ["ignore_hosts", "ComputeFilter"]
+
+
+def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(cloud, huge_spec):
+    item = {"scheduler.max_placement_results": 1}
+    request = spec(flavor=flavor(), ignore_hosts=["q"] * 2000)
+    answer = list_verdicts(
+        cloud, *(f"cn{n}" for n in range(1, 11)), request=request, overrides=item
+    )
+    ((stage, name, why),) = list_reasons(
+        [entry for entry in answer if entry["verdict"] == "rejected"][-1]
+    )
+    assert (stage, name) == ("filters", "")
+    assert why.startswith("the reason was not evaluated")
+
+
+def test_rank_is_that_of_the_first_instance(cloud):
     request = spec(instance_uuids=None, num_instances=5, flavor=flavor(memory_mb=16384))
     plain, explanation = explain(cloud, request), explain(cloud, request, hosts=["cn10"])
     assert explanation["verdicts"][0]["rank"] == 1

@@ -146,7 +146,7 @@ def test_uncovered_failure_without_time_for_details_has_a_minimum_number(sqlite_
         raise Unavailable("the simulation took too long")
 
     listed = compute_failover(sqlite_app)["failures"]
-    monkeypatch.setattr(failover_report, "_simulate_some", fail)
+    monkeypatch.setattr(simulated, "_simulate_some", fail)
     unlisted = compute_failover(sqlite_app)["failures"]
     assert [(each["stuck"], len(each["nowhere"])) for each in listed] == [(1, 1), (1, 1)]
     assert [(each["stuck"], each["nowhere"]) for each in unlisted] == [(1, []), (1, [])]
@@ -260,7 +260,7 @@ def test_flavor_that_fits_on_no_host_makes_no_host_uncovered(sqlite_app):
 def test_many_hosts_get_bounds_without_simulations(sqlite_app, monkeypatch):
     hosts = [f"cn{number}" for number in range(6)]
     report_hosts_with_instances(sqlite_app, hosts, hosts)
-    monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 5)
+    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 5)
     row = read_remaining_of_flavor(sqlite_app)
     # 18 more fit, 15 of them on other hosts, and a single instance needs a place.
     assert (row["remaining"], row["at_most"], row["exact"]) == (4, 14, False)
@@ -272,7 +272,7 @@ def test_numbers_of_an_uncovered_host_include_instances_of_all_flavors(sqlite_ap
     store_flavor(sqlite_app, "tiny", ram=512)
     place_instance_on_host(sqlite_app, 9, "cn1", flavor="tiny")
     row = read_remaining_of_flavor(sqlite_app)
-    monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 0)
+    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
     bounds = read_remaining_of_flavor(sqlite_app)
     assert (row["at_most"], bounds["at_most"]) == (1, 2)
     assert bounds["breaks"] == {"domain": "cn1", "instances": 3, "placed": 2}
@@ -282,7 +282,7 @@ def test_numbers_of_an_uncovered_host_include_instances_of_all_flavors(sqlite_ap
 
 def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound(sqlite_app, monkeypatch):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
-    monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 0)
+    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
     assert read_remaining_of_flavor(sqlite_app)["at_most"] == 1
     sqlite_app.delete(f"{FLAVORS}/small", headers=ADMIN)
     store_flavor(sqlite_app, "small", ram=128)
@@ -294,7 +294,7 @@ def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_
     fill_small_cloud(sqlite_app, [9, 13, 9], BLOCKED_BY_GROUP)
     store_flavor(sqlite_app, "m4", ram=4096, disk=1)
     assert count_stuck(compute_failover(sqlite_app)) == {"cn1": 1, "cn2": 1, "cn3": 1}
-    monkeypatch.setattr(failover_report, "MAX_PROBED_FAILURES", 0)
+    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
     row = read_remaining_of_flavor(sqlite_app, "m4")
     assert (row["remaining"], row["at_most"]) == (0, 1)
 
@@ -316,7 +316,7 @@ def test_bounds_contain_the_number_that_simulations_find(make_new_app, monkeypat
     store_flavor(app, name, ram=1024 * int(name[1:]), disk=1)
     row = read_remaining_of_flavor(app, name)
     with monkeypatch.context() as patch:
-        patch.setattr(failover_report, "MAX_PROBED_FAILURES", 0)
+        patch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
         bounds = read_remaining_of_flavor(app, name)
     assert bounds["remaining"] <= row["remaining"]
     if bounds["at_most"] is not None:

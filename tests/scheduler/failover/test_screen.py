@@ -124,12 +124,12 @@ def judge_instances_with_virtual_functions(free, options, fits, number):
 def test_candidates_that_share_devices_leave_the_verdict_unclear():
     # The first pair of devices leaves no pair, but each of them with the third makes two.
     pairs = [tuple((index, 1) for index in pair) for pair in combinations(range(3), 2)]
-    assert judge_instances_with_virtual_functions((1, 1, 2), pairs, 1, 2) == (UNDETERMINED, 0)
+    assert judge_instances_with_virtual_functions((1, 1, 2), pairs, 1, 2) == (Verdict.UNCLEAR, 0)
 
 
 def test_too_few_candidates_with_different_devices_are_uncovered():
     apart = [((0, 1),), ((1, 1),), ((2, 1),)]
-    assert judge_instances_with_virtual_functions((1, 1, 2), apart, 4, 5) == (UNCOVERED, 1)
+    assert judge_instances_with_virtual_functions((1, 1, 2), apart, 4, 5) == (Verdict.UNCOVERED, 1)
     # Every option uses the third device.
     common = [((0, 1), (2, 1)), ((1, 1), (2, 1))]
-    assert judge_instances_with_virtual_functions((1, 1, 2), common, 2, 3) == (UNCOVERED, 1)
+    assert judge_instances_with_virtual_functions((1, 1, 2), common, 2, 3) == (Verdict.UNCOVERED, 1)

@@ -2,11 +2,11 @@
 """Simulations of failures."""
 
 from placement_sched.scheduler.failover import simulated
-from tests.scheduler.failover.test_report import compute, fill
+from tests.scheduler.failover.test_report import compute_failover, report_hosts_with_instances
 
 
 def test_each_uncovered_failure_is_simulated_once(sqlite_app, monkeypatch):
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
     simulate, failures = simulated.simulate_failure, []
 
     def simulate_and_record(mover, scheduler, scratch, hosts):
@@ -14,5 +14,5 @@ def test_each_uncovered_failure_is_simulated_once(sqlite_app, monkeypatch):
         return simulate(mover, scheduler, scratch, hosts)
 
     monkeypatch.setattr(simulated, "simulate_failure", simulate_and_record)
-    assert compute(sqlite_app)["uncovered"] == 2
+    assert compute_failover(sqlite_app)["uncovered"] == 2
     assert sorted(failures) == [["cn1"], ["cn2"]]

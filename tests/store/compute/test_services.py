@@ -5,7 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from placement_sched.errors import Duplicate
 from placement_sched.store.compute import services
+from tests.support.clouds import uuid_of
 from tests.support.reports import NOW
 from tests.support.statements import record_statements, run_query
 
@@ -73,3 +75,24 @@ def test_heartbeat_statement_count_is_independent_of_hosts(database):
             record_heartbeats(database, dict.fromkeys(hosts, LATER), LATER)
         counts[size] = len(seen)
     assert counts[20] == counts[600]
+
+
+def test_service_with_a_duplicate_uuid_is_not_overwritten(database):
+    rows = [
+        {
+            "uuid": uuid_of("one"),
+            "host": host,
+            "binary": "nova-compute",
+            "disabled": 1,
+            "disabled_reason": host,
+            "forced_down": 0,
+            "last_seen_up": NOW,
+        }
+        for host in ("cn1", "cn2")
+    ]
+    database.write(lambda connection: services.put(connection, rows[:1], NOW))
+    for batch in (rows[1:], rows):
+        with pytest.raises(Duplicate):
+            database.write(lambda connection, batch=batch: services.put(connection, batch, NOW))
+    found = services_by_host(database, "cn1", "cn2")
+    assert {host: each.disabled_reason for host, each in found.items()} == {"cn1": "cn1"}
