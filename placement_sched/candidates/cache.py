@@ -279,8 +279,8 @@ class ProviderCache:
         if reason != self._reason:
             self._reason = reason
             LOG.warning(
-                "the provider cache is disabled, so candidates are searched for in the database, "
-                "which is slower: %s (set [placement] providers_in_memory = false to keep it off)",
+                "the provider cache is off for now, and candidates come from the slower database: "
+                "%s (to keep it off, set [placement] providers_in_memory = false)",
                 reason,
             )
 

@@ -22,7 +22,8 @@ def register(group: Commands) -> None:
     add_files(parser, of_parent=True)
     parser.add_argument(
         "--since",
-        help="only requests since this time (2026-01-31T12:00:00Z) or of this age (30m, 24h, 7d)",
+        help="only requests since this time (2026-01-31T12:00:00Z), or in this period before now "
+        "(30m, 24h, 7d)",
     )
     add_format(parser)
 

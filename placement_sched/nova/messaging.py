@@ -92,7 +92,7 @@ def transport_of(conf: cfg.ConfigOpts) -> Transport:
             return oslo_messaging.get_rpc_transport(conf)
     except (oslo_messaging.InvalidTransportURL, ValueError):  # whose texts contain passwords
         raise ConfigurationError(
-            "[DEFAULT] transport_url: it must be like rabbit://user:password@host:5672/"
+            "[DEFAULT] transport_url: use the form rabbit://user:password@host:5672/"
         ) from None
     except oslo_messaging.MessagingException as error:
         raise ConfigurationError(f"[DEFAULT] transport_url: {one_line(error)}") from None

@@ -193,8 +193,8 @@ def _check_size(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
         )
     elif members * instances > MAX_MEMBERSHIPS:
         reason = (
-            f"of a server group with {members} members: the product may be {MAX_MEMBERSHIPS} at "
-            "most"
+            f"of a server group with {members} members: instances times members may be "
+            f"{MAX_MEMBERSHIPS} at most"
         )
     elif (nodes + devices) * instances > MAX_FITTED:
         reason = (

@@ -232,7 +232,7 @@ def _to_finite(values: Iterable[float]) -> list[float]:
     if not isfinite(sum(numbers)):  # a finite sum is the quick and usual check
         for number in numbers:
             if not isfinite(number):
-                raise ValueError(f"a weight or multiplier is {number}")
+                raise ValueError(f"a weight or multiplier must be finite, not {number}")
     return numbers
 
 

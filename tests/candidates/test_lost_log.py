@@ -138,7 +138,7 @@ def test_restored_backup_is_detected(filled_database, cache, clock):
 def test_temporarily_renamed_table_is_detected(filled_database, cache, clock, caplog):
     execute_statements(filled_database, f"ALTER TABLE {LOG} RENAME TO elsewhere")
     assert not is_current(cache, filled_database)
-    assert "candidates are searched for in the database" in caplog.text
+    assert "candidates come from the slower database" in caplog.text
     execute_statements(filled_database, f"ALTER TABLE elsewhere RENAME TO {LOG}")
     change_generations(filled_database)
     clock.now += 61

@@ -340,7 +340,7 @@ def build_hardware_fields(nodes, devices):
         (
             101,
             {"flavor": SMALL, "instance_group": GROUP},
-            "101 instances of a server group with 10000 members: the product may be 1000000 at",
+            "101 instances of a server group with 10000 members: instances times members may be",
         ),
         (200, build_hardware_fields(4, 4), None),
         (

@@ -150,8 +150,8 @@ def test_methods_of_a_subclass_run_for_every_request():
     [
         ([1, 2], "ValueError: 2 weights for 3 hosts"),
         ([1, None, 2], "TypeError"),
-        ([1, float("inf"), 2], "ValueError: a weight or multiplier is inf"),
-        ([1, float("nan"), 2], "ValueError: a weight or multiplier is nan"),
+        ([1, float("inf"), 2], "ValueError: a weight or multiplier must be finite, not inf"),
+        ([1, float("nan"), 2], "ValueError: a weight or multiplier must be finite, not nan"),
         (None, "TypeError"),
     ],
 )

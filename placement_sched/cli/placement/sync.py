@@ -44,14 +44,15 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     services.add_argument(
         "--url",
         metavar="URL",
-        help="the placement API to change (http://controller/placement), OpenStack's or ours; "
-        f"microversion {MICROVERSIONS['placement'][0]} or newer",
+        help="the placement API to change (http://controller/placement), "
+        "of OpenStack placement or of this service; microversion "
+        f"{MICROVERSIONS['placement'][0]} or newer",
     )
     services.add_argument(
         "--compute-url",
         metavar="URL",
-        help="the compute API to read host aggregates from (http://controller:8774/v2.1), nova's "
-        f"or ours; microversion {MICROVERSIONS['compute'][0]} or newer",
+        help="the compute API to read host aggregates from (http://controller:8774/v2.1), of "
+        f"nova or of this service; microversion {MICROVERSIONS['compute'][0]} or newer",
     )
     add_login_arguments(services)
 

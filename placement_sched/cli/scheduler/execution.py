@@ -142,7 +142,9 @@ def open_nova(arguments: argparse.Namespace) -> Iterator[Nova]:
         with silence_library_logs():
             yield Nova(adapter, arguments.timeout)
         return
-    raise Invalid("no compute API of nova: add --os-cloud, $OS_AUTH_URL or --nova-url")
+    raise Invalid(
+        "nova's compute API is not set: add --os-cloud or --nova-url, or set $OS_AUTH_URL"
+    )
 
 
 def execute_plan(

@@ -258,7 +258,7 @@ def capacity(
         return scheduler.simulate(changes, lambda simulation, *_: capacity(simulation, question))
     with scheduler.source.read() as connection:
         names = read_flavors(connection, question)
-    # Instances are counted one after another, so that their number does not apply.
+    # Instances are counted in turn, so ``num_instances`` does not apply.
     document = {**question.document, "instance_uuids": [str(uuid4())]}
     document.pop("num_instances", None)
     question = replace(question, document=document)

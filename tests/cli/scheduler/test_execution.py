@@ -446,7 +446,7 @@ def test_invalid_option_of_an_execution_is_a_usage_error(run_on_nova, nova, comm
 
 
 def test_execution_without_the_address_of_nova_is_an_error(cloud, run_cli):
-    words = "no compute API of nova: add --os-cloud, $OS_AUTH_URL or --nova-url"
+    words = "nova's compute API is not set: add --os-cloud or --nova-url, or set $OS_AUTH_URL"
     assert run_cli(*DRAIN, "--execute") == (1, "", f"placement-sched: {words}\n")
 
 
