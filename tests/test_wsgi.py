@@ -236,7 +236,7 @@ def test_keystone_section_without_a_strategy_enables_keystone(
         assert running.first_status(path, **{"X-Auth-Token": token}) == 200
 
     def is_logged() -> bool:
-        lines = [line for line in running.log.read_text().splitlines() if "GET /" in line]
+        lines = [line for line in running.read_log_lines() if "GET /" in line]
         return any(" - ann [" in line for line in lines)
 
     assert wait_until(is_logged)  # the line is logged after the response

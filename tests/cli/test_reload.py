@@ -50,6 +50,10 @@ def replace_worker(server) -> None:
     server.wait_for("/placement/", 200)
 
 
+def find_lines_about_kept_values(server) -> list[str]:
+    return [line for line in server.read_log_lines() if KEPT in line]
+
+
 def find_applied_policies(server) -> set[str]:
     body = {"request_spec": spec(), "policy": "dense"}
     return {server.post("/scheduler/v1/explain", body)[1].get("policy") for _ in range(16)}
@@ -85,8 +89,8 @@ def test_new_policies_apply_without_a_restart(server, config_file):
 )
 def test_invalid_files_are_reported_and_change_nothing(server, config_file, text, why):
     reload_server(server, config_file, text)
-    assert wait_until(lambda: KEPT in server.log.read_text())
-    line = next(line for line in server.log.read_text().splitlines() if KEPT in line)
+    assert wait_until(lambda: find_lines_about_kept_values(server))
+    line, *_ = find_lines_about_kept_values(server)
     assert why in line
     assert "Traceback" not in server.log.read_text()
     assert find_first_hosts_of_workers(server) == {"cn1"}
@@ -97,9 +101,9 @@ def test_invalid_files_are_reported_and_change_nothing(server, config_file, text
 def test_invalid_files_are_logged_once_with_the_time(server, config_file):
     """The main process logs it for all workers."""
     reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = much\n")
-    assert wait_until(lambda: KEPT in server.log.read_text())
+    assert wait_until(lambda: find_lines_about_kept_values(server))
     assert find_first_hosts_of_workers(server) == {"cn1"}
-    (line,) = [line for line in server.log.read_text().splitlines() if KEPT in line]
+    (line,) = find_lines_about_kept_values(server)
     assert re.fullmatch(
         rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} {server.process.pid} ERROR \S+ \[-\] "
         rf"{config_file}:2: \[filter_scheduler\] ram_weight_multiplier has a wrong value: "
@@ -225,6 +229,6 @@ def test_file_replaced_by_a_folder_is_reported_and_the_server_stops(server, conf
     config_file.unlink()
     config_file.mkdir()
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: KEPT in server.log.read_text())
+    assert wait_until(lambda: find_lines_about_kept_values(server))
     assert find_first_hosts_of_workers(server) == {"cn1"}
     assert server.stop() == 0

@@ -97,7 +97,7 @@ def test_access_log_is_common_format_with_the_request_id(serve):
     request_id = {key.lower(): value for key, value in headers.items()}["x-openstack-request-id"]
     # The server writes the line after the response.
     assert wait_until(lambda: re.search(rf"{request_id} .* ms\n", server.log.read_text()))
-    (line,) = [line for line in server.log.read_text().splitlines() if request_id in line]
+    (line,) = [line for line in server.read_log_lines() if request_id in line]
     assert re.search(
         r"127\.0\.0\.1 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "
         r'"GET /placement/resource_providers\?name=x%22%0Ay HTTP/1\.1" '

@@ -176,7 +176,7 @@ def wait_for_access_line(server, request_id: str) -> str:
     """Wait for the access log line of a request, and return it."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        for line in server.log.read_text().splitlines():
+        for line in server.read_log_lines():
             if request_id in line and request_log.__name__ in line:
                 return line
         time.sleep(0.05)

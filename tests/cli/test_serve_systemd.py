@@ -81,7 +81,7 @@ def test_sigusr2_logs_stacks_and_the_service_continues(serve):
         os.kill(process, signal.SIGUSR2)
 
     def find_logging_processes(part):
-        lines = server.log.read_text().splitlines()
+        lines = server.read_log_lines()
         return {int(line.split()[2]) for line in lines if part in line}
 
     for part in ("Current thread", "Thread 0x", "in main"):

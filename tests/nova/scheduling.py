@@ -30,7 +30,7 @@ from tests.support import program
 from tests.support.conformance import CheckedApplication
 from tests.support.nova_clouds import NovaCloud, sqlite_nova
 from tests.support.scheduling import report
-from tests.support.servers import environment, wait_until
+from tests.support.servers import environment, read_whole_lines, wait_until
 
 ANNOUNCED = "placement-sched nova-scheduler serves "
 LIBRARY = oslo_messaging()
@@ -141,7 +141,7 @@ class Service:
         return [int(word) for file in threads for word in file.read_text().split()]
 
     def lines(self, part: str) -> list[str]:
-        return [line for line in self.log.read_text().splitlines() if part in line]
+        return [line for line in read_whole_lines(self.log) if part in line]
 
     def records(self, part: str) -> list[dict[str, Any]]:
         """Return the fields of log lines in JSON, and ``message`` and ``levelname``."""

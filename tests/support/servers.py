@@ -46,6 +46,11 @@ def rewrite_file(file: Path, text: str) -> None:
     new.replace(file)
 
 
+def read_whole_lines(file: Path) -> list[str]:
+    """Return the lines of a file that another process may be writing, without a begun line."""
+    return file.read_text().rpartition("\n")[0].splitlines()
+
+
 @dataclass
 class Server:
     """A running server with the line that announced it and the log of its output."""
@@ -97,6 +102,9 @@ class Server:
 
         assert wait_until(answered, 240), self.log.read_text()
         return answers[0]
+
+    def read_log_lines(self) -> list[str]:
+        return read_whole_lines(self.log)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Stop the server and return its exit status."""

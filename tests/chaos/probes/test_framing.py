@@ -72,7 +72,7 @@ def server(serve) -> Server:
 
 def test_server_serves_no_smuggled_request(server, record_property):
     responses = send_all_probes(RawClient(server.url))
-    lines = server.log.read_text().splitlines()
+    lines = server.read_log_lines()
     faults = [
         describe_framing_faults(n, answers, find_logged_requests(lines, n))
         for n, answers in enumerate(responses)
@@ -118,7 +118,7 @@ def find_differing_probes(proxied_server: ProxiedServer) -> list[str]:
 
     The server logs nothing for a forwarded request that it rejects as malformed.
     """
-    served = proxied_server.server.log.read_text().splitlines()
+    served = proxied_server.server.read_log_lines()
     lines = proxied_server.log.read_text().splitlines()
     forwarded = [line for line in lines if _FORWARDED.search(line)]
     refused = [line for line in lines if _REFUSED.search(line)]
