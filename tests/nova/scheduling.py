@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from amqp.exceptions import NotFound
 from kombu import Connection
 from sqlalchemy import create_engine
 
@@ -24,7 +23,7 @@ from placement_sched.app import Application, create_app
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.nova.objects import primitive_of
 from tests.conftest import Client, make_settings
-from tests.nova.cloud.rabbitmq import private_broker
+from tests.nova.cloud.rabbitmq import has_consumer, private_broker
 from tests.nova.databases.test_service_record import SERVICES
 from tests.support import program
 from tests.support.conformance import CheckedApplication
@@ -231,12 +230,7 @@ class Site:
             return int(queue.message_count)
 
     def is_queue_consumed(self) -> bool:
-        with Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
-            try:
-                queue = connection.default_channel.queue_declare("scheduler", passive=True)
-            except NotFound:
-                return False
-            return int(queue.consumer_count) > 0
+        return has_consumer(self.bus, "scheduler")
 
     def allocations(self, instance: str) -> dict[str, Any]:
         return dict(self.app.get(f"/placement/allocations/{instance}").json["allocations"])

@@ -97,7 +97,12 @@ class Operator:
         self.wait_for_status(server, status)
 
     def wait_for_fault(self, server: str) -> str:
-        return str(self.wait_for_status(server, "ERROR")["fault"]["message"])
+        def has_fault() -> bool:
+            # Nova records the fault after the status.
+            return "fault" in self.wait_for_status(server, "ERROR")
+
+        wait_for_condition(f"{server} has a fault", has_fault, self.cloud)
+        return str(self.server(server)["fault"]["message"])
 
     def newest_migration(self, server: str) -> str:
         path = f"/os-migrations?instance_uuid={server}"

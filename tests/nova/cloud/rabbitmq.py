@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from amqp.exceptions import NotFound
+from kombu import Connection
 
 from tests.conftest import BROKER_REQUIRED
 from tests.nova.cloud.processes import Program
@@ -73,6 +75,16 @@ class RabbitMQ:
                 return client.recv(4) == b"AMQP"
         except OSError:
             return False
+
+
+def has_consumer(url: str, queue: str) -> bool:
+    """Return whether a service receives the messages of a queue, such as ``compute.cn1``."""
+    with Connection(url.replace("rabbit://", "amqp://")) as connection:
+        try:
+            declared = connection.default_channel.queue_declare(queue, passive=True)
+        except NotFound:
+            return False
+        return int(declared.consumer_count) > 0
 
 
 def _program() -> str:

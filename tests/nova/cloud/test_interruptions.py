@@ -7,6 +7,7 @@ import pytest
 
 from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for_condition
 from tests.nova.cloud.operator_commands import running_operator
+from tests.nova.cloud.rabbitmq import has_consumer
 
 pytestmark = pytest.mark.exhaustive
 
@@ -66,6 +67,13 @@ def _restart_broker_during_call(operator, cloud):
     cloud.broker.restart()
     wait_for_condition(
         "all services are back", lambda: cloud.have_all_services_reported_since(before), cloud
+    )
+    # A service may report before it receives calls again.
+    queues = ["scheduler", *(f"compute.{host}" for host in HOSTS)]
+    wait_for_condition(
+        "all services receive calls",
+        lambda: all(has_consumer(cloud.broker.url, queue) for queue in queues),
+        cloud,
     )
     server = operator.boot_active_server("after")
     _wait_until_servers_run(operator, [server])
