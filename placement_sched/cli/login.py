@@ -19,7 +19,7 @@ from keystoneauth1.exceptions import ClientException
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
-from placement_sched.clients.session import silence_library_logs
+from placement_sched.clients.session import make_session, silence_library_logs
 from placement_sched.errors import Invalid
 
 #: Authentication plugin for the first of these variables, unless $OS_AUTH_TYPE names another.
@@ -124,13 +124,12 @@ def _open_session(auth: Any, cacert: str | None) -> Session:
     """Open a session that verifies servers, with the client certificate ``$OS_CERT``."""
     paths = ssl.get_default_verify_paths()
     bundle = cacert or os.environ.get("OS_CACERT") or os.environ.get("REQUESTS_CA_BUNDLE")
-    session: Session = loading.session.Session().load_from_options(
-        auth=auth,
+    return make_session(
+        auth,
         cacert=bundle or paths.cafile or paths.capath,
         cert=os.environ.get("OS_CERT") or None,
         key=os.environ.get("OS_KEY") or None,
     )
-    return session
 
 
 def _make_variable_adapters(

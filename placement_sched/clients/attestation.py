@@ -14,10 +14,8 @@ from typing import Any
 
 import urllib3
 from keystoneauth1.adapter import Adapter
-from keystoneauth1.noauth import NoAuth
-from keystoneauth1.session import Session
 
-from placement_sched.clients.session import RemoteService
+from placement_sched.clients.session import RemoteService, make_session
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.clock import Clock
 
@@ -54,18 +52,24 @@ Poll = Callable[[Collection[str]], Mapping[str, Level]]
 class Attestation:
     """Client of the attestation service at ``url``.
 
-    ``verify`` is a CA bundle, True for the CAs of this machine, or False to disable verification.
-    ``blob`` is the shared secret that authenticates this client.
+    ``blob`` is the shared secret that authenticates this client. ``cacert`` and ``insecure`` are
+    arguments of :func:`~placement_sched.clients.session.make_session`.
     """
 
     def __init__(
-        self, url: str, *, verify: str | bool, blob: str | None = None, timeout: float = TIMEOUT
+        self,
+        url: str,
+        *,
+        cacert: str | None = None,
+        insecure: bool = False,
+        blob: str | None = None,
+        timeout: float = TIMEOUT,
     ) -> None:
-        if verify is False:
+        if insecure:
             LOG.warning("the certificate of %s is not verified: any server may impersonate it", url)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         adapter = Adapter(
-            Session(auth=NoAuth(), verify=verify, timeout=timeout),
+            make_session(cacert=cacert, insecure=insecure, timeout=timeout),
             endpoint_override=url,
             additional_headers={"x-auth-blob": blob} if blob else {},
             # A scheduling request is waiting, and the next request tries again.

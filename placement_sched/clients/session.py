@@ -16,6 +16,7 @@ from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException
 from keystoneauth1.noauth import NoAuth
+from keystoneauth1.session import Session
 from oslo_config import cfg
 from requests import RequestException
 
@@ -40,10 +41,11 @@ MICROVERSIONS: Mapping[str, tuple[str, str]] = {
 #: The API that a response must conform to, if its name differs from the service type.
 _APIS = {"network": "the networking API says", "attestation": "an attestation service does"}
 
-# keystoneauth logs a warning for each retry. The caller's error describes the last attempt.
-_QUIET = logging.getLogger(__name__)
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
+#: Logger of requests, which drops keystoneauth's warning about each retry. The caller's error
+#: describes the last attempt.
+QUIET = logging.getLogger(__name__)
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
 
 #: Libraries that log errors if a cloud cannot be read or reached.
 _NOISY_LOGGERS = ("keystoneauth", "openstack", "stevedore")
@@ -133,7 +135,7 @@ class RemoteService:
                 microversion_service_type=self.kind,
                 raise_exc=False,
                 timeout=self._timeout or adapter.session.timeout or TIMEOUT,
-                logger=_QUIET,
+                logger=QUIET,
                 connect_retries=RETRIES if retries is None else retries,
                 status_code_retries=RETRIES if statuses is None else statuses,
                 retriable_status_codes=adapter.retriable_status_codes or [502, 503, 504],
@@ -229,6 +231,26 @@ def silence_library_logs(names: Iterable[str] = _NOISY_LOGGERS) -> Iterator[None
         for logger, propagated in zip(loggers, propagations, strict=True):
             logger.removeHandler(silence)
             logger.propagate = propagated
+
+
+def make_session(
+    auth: Any = None,
+    *,
+    cacert: str | None = None,
+    insecure: bool = False,
+    cert: str | None = None,
+    key: str | None = None,
+    timeout: float | None = None,
+) -> Session:
+    """Create a session, which is unauthenticated without ``auth``.
+
+    It verifies servers with the CA bundle ``cacert`` (default: that of requests), unless it is
+    ``insecure``. ``cert`` and ``key`` are a client certificate, ``timeout`` is in seconds.
+    """
+    session: Session = loading.session.Session().load_from_options(
+        auth=auth, cacert=cacert, insecure=insecure, cert=cert, key=key, timeout=timeout
+    )
+    return session
 
 
 def check_installed(group: str, auth_type: str | None) -> None:

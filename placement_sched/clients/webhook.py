@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Webhooks: notices sent by HTTP to addresses of the configuration."""
 
-import logging
 from hashlib import sha256
 from urllib.parse import urlsplit
 
 from keystoneauth1.exceptions import ClientException
-from keystoneauth1.noauth import NoAuth
-from keystoneauth1.session import Session
 
-from placement_sched.clients.session import exception_reason
+from placement_sched.clients.session import QUIET, exception_reason, make_session
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.document import Json
 
 #: Seconds that an address has to answer.
 TIMEOUT = 5
-
-_QUIET = logging.getLogger(f"{__name__}.requests")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
 
 
 def digest_of(address: str) -> str:
@@ -38,19 +31,15 @@ def send(address: str, body: Json) -> None:
     Raises :class:`ServiceFailed` unless the address answers with status 2xx in time. Redirects are
     not followed, and the body of the answer is not read.
     """
-    session = Session(auth=NoAuth(), timeout=TIMEOUT)
     try:
-        answer = session.request(
+        answer = make_session(timeout=TIMEOUT).request(
             address,
             "POST",
             json=body,
-            authenticated=False,
             redirect=False,
             raise_exc=False,
-            connect_retries=0,
-            status_code_retries=0,
             log=False,
-            logger=_QUIET,
+            logger=QUIET,
             stream=True,
         )
     except (ClientException, ValueError, OSError) as failure:

@@ -20,6 +20,7 @@ from keystoneauth1 import exceptions as keystone
 from keystoneauth1.identity import v3
 from keystoneauth1.session import Session
 
+from placement_sched.clients.session import make_session
 from placement_sched.config.options.api import KEYSTONE_GROUP
 from placement_sched.config.settings import Settings
 from placement_sched.console.page import check_same_origin, is_encrypted, page
@@ -146,7 +147,7 @@ class SignInViews:
         headers = {"X-Auth-Token": token, "X-Subject-Token": token}
         try:
             session = self._build_session(_SIGN_OUT_TIMEOUT)
-            session.delete(address, authenticated=False, headers=headers, log=False)
+            session.delete(address, headers=headers, log=False)
         except (keystone.Unauthorized, keystone.NotFound):
             return  # already invalid
         except keystone.ClientException as failure:
@@ -154,8 +155,7 @@ class SignInViews:
 
     def _build_session(self, timeout: float) -> Session:
         options = self._settings.conf[KEYSTONE_GROUP]
-        verify = False if options.insecure else (options.cafile or True)
-        return Session(verify=verify, timeout=timeout)
+        return make_session(cacert=options.cafile, insecure=options.insecure, timeout=timeout)
 
     def _get_keystone_url(self) -> str:
         options = self._settings.conf[KEYSTONE_GROUP]

@@ -24,7 +24,7 @@ def attestation_service(tmp_path):
 
 @pytest.fixture
 def attestation_client(attestation_service):
-    return Attestation(attestation_service.url, verify=attestation_service.ca_file)
+    return Attestation(attestation_service.url, cacert=attestation_service.ca_file)
 
 
 def failure_detail(attestation_client) -> str:
@@ -45,7 +45,7 @@ def test_hosts_are_polled_in_one_request(attestation_service, attestation_client
 
 
 def test_request_contains_the_configured_blob(attestation_service):
-    Attestation(attestation_service.url, verify=attestation_service.ca_file, blob="let-me-in").poll(
+    Attestation(attestation_service.url, cacert=attestation_service.ca_file, blob="let-me-in").poll(
         ["cn1"]
     )
     assert attestation_service.blobs == ["let-me-in"]
@@ -70,8 +70,8 @@ def test_times_in_both_formats_of_the_service_are_parsed(attestation_service, at
 def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(str(other))
-    for verify in (str(other), True):
-        detail = failure_detail(Attestation(attestation_service.url, verify=verify))
+    for cacert in (str(other), None):
+        detail = failure_detail(Attestation(attestation_service.url, cacert=cacert))
         assert detail.startswith(f"{attestation_service.url} does not answer: ")
         assert "certificate" in detail
     assert attestation_service.seen == []
@@ -79,13 +79,13 @@ def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
 
 def test_certificate_for_another_name_is_rejected(tmp_path):
     with run_attestation_service(tmp_path, "attestation.example.org") as service:
-        detail = failure_detail(Attestation(service.url, verify=service.ca_file))
+        detail = failure_detail(Attestation(service.url, cacert=service.ca_file))
     assert "certificate" in detail
     assert service.seen == []
 
 
 def test_unverified_certificate_is_accepted_with_a_warning(attestation_service, caplog):
-    level = Attestation(attestation_service.url, verify=False).poll(["cn1"])["cn1"]
+    level = Attestation(attestation_service.url, insecure=True).poll(["cn1"])["cn1"]
     assert level.trust == "trusted"
     (record,) = caplog.records
     assert record.getMessage() == (
@@ -95,20 +95,20 @@ def test_unverified_certificate_is_accepted_with_a_warning(attestation_service, 
 
 
 def test_missing_ca_file_is_reported(attestation_service):
-    detail = failure_detail(Attestation(attestation_service.url, verify="/no/such/file"))
+    detail = failure_detail(Attestation(attestation_service.url, cacert="/no/such/file"))
     assert "/no/such/file" in detail
 
 
 def test_unavailable_service_is_reported(attestation_service):
     url = "https://127.0.0.1:1"  # port 1 is never assigned as a free port
-    detail = failure_detail(Attestation(url, verify=attestation_service.ca_file))
+    detail = failure_detail(Attestation(url, cacert=attestation_service.ca_file))
     assert detail == f"{url} does not answer: Connection refused"
 
 
 def test_slow_service_times_out(attestation_service):
     attestation_service.awake.clear()
     detail = failure_detail(
-        Attestation(attestation_service.url, verify=attestation_service.ca_file, timeout=0.2)
+        Attestation(attestation_service.url, cacert=attestation_service.ca_file, timeout=0.2)
     )
     assert "timed out" in detail
     assert len(attestation_service.seen) <= 1
@@ -117,7 +117,7 @@ def test_slow_service_times_out(attestation_service):
 def test_service_without_tls_is_reported(attestation_service):
     detail = failure_detail(
         Attestation(
-            attestation_service.url.replace("https:", "http:"), verify=attestation_service.ca_file
+            attestation_service.url.replace("https:", "http:"), cacert=attestation_service.ca_file
         )
     )
     assert "does not answer" in detail

@@ -40,8 +40,8 @@ class TrustedFilter(BaseHostFilter):
             address = f"[{host}]" if ":" in host else host
             service = Attestation(
                 f"https://{address}:{conf.attestation_port}/{conf.attestation_api_url.strip('/')}",
-                verify=not conf.attestation_insecure_ssl
-                and (conf.attestation_server_ca_file or True),
+                cacert=conf.attestation_server_ca_file,
+                insecure=conf.attestation_insecure_ssl,
                 blob=conf.attestation_auth_blob,
             )
             lifetime = conf.attestation_auth_timeout
