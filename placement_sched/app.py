@@ -25,13 +25,13 @@ from placement_sched.api.identity.routes import API as IDENTITY
 from placement_sched.api.identity.versions import NEWEST as IDENTITY_VERSION
 from placement_sched.api.image.routes import API as IMAGE
 from placement_sched.api.image.versions import NEWEST as IMAGE_VERSION
-from placement_sched.api.metrics import Metrics, count_requests
+from placement_sched.api.metrics import Metrics
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy import Policy, check_files
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.request_context import WSGI, set_request_context
-from placement_sched.api.request_log import AccessLog, log_slow_requests
+from placement_sched.api.request_log import AccessLog, observe_requests
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.serving import BodyReader
 from placement_sched.config.settings import Settings
@@ -271,8 +271,8 @@ def _wrap_application(application: Application) -> Application:
     if services.settings.api.auth_strategy == "keystone":
         inner = auth.require_keystone(inner, services.settings.conf, application.names)
     inner = _wrap_oslo_middleware(inner, services.settings)
-    inner = log_slow_requests(inner, services.settings.api.slow_request_seconds)
-    inner = count_requests(inner, services.metrics)
+    slow_seconds = services.settings.api.slow_request_seconds
+    inner = observe_requests(inner, services.metrics, slow_seconds)
     inner = BodyReader(inner, services.settings.api.max_request_body_size)
     application.wsgi_app = set_request_context(inner)  # type: ignore[assignment,method-assign] # as Flask does
     return application

@@ -8,7 +8,6 @@ numbers to a file in a shared directory, and the scraped process adds up all fil
 """
 
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from placement_sched.api.request_context import WSGI
 from placement_sched.candidates.cache import CacheFigures
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.decision import DecisionLabels
@@ -153,10 +151,12 @@ class Metrics:
         """Set how many of nova's objects the last full read could not record unchanged."""
         self._left_out.set(number)
 
-    def request(
-        self, labels: RequestLabels, status: int, microversion: str, seconds: float
-    ) -> None:
-        """Count an answered request, its time and its statistics."""
+    def request(self, environ: dict[str, Any], status: int, seconds: float) -> None:
+        """Count an answered request that has labels, and reset its statistics."""
+        microversion = environ.pop(_UNCOUNTED, None)
+        if microversion is None:
+            return
+        labels: RequestLabels = environ[_LABELS]
         if labels.method not in _METHODS:
             labels = labels._replace(method="other")
         self._requests(*labels, status, microversion).inc()
@@ -166,6 +166,7 @@ class Metrics:
         if stats.candidates is not None:
             self._candidates.labels(*labels).observe(stats.candidates)
         self._count_stats(labels.api)
+        begin_stats()
 
     def _count_stats(self, api: str) -> None:
         stats = request_stats()
@@ -226,7 +227,7 @@ class _ProcessFiles(Collector):
 
 
 def note(environ: dict[str, Any], labels: RequestLabels, microversion: str) -> None:
-    """Record the labels and the version of a request, for :func:`count_requests` and the log."""
+    """Record the labels and the version of a request for metrics and logs."""
     environ[_LABELS] = labels
     environ[_UNCOUNTED] = microversion
 
@@ -235,29 +236,6 @@ def labels_of(environ: dict[str, Any]) -> RequestLabels | None:
     """Return the labels of a request, or None if its path is outside of the APIs."""
     labels: RequestLabels | None = environ.get(_LABELS)
     return labels
-
-
-def count_requests(application: WSGI, metrics: Metrics) -> WSGI:
-    """Wrap ``application`` to count the answers to requests with labels.
-
-    The wrapper must be outside of the CORS middleware, which may replace an answer, to count the
-    status that the client receives.
-    """
-
-    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        began = time.perf_counter()
-
-        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            microversion = environ.pop(_UNCOUNTED, None)
-            if microversion is not None:
-                seconds = time.perf_counter() - began
-                metrics.request(environ[_LABELS], int(status[:3]), microversion, seconds)
-                begin_stats()
-            return start_response(status, headers, *rest)
-
-        return application(environ, start)
-
-    return serve
 
 
 def share_numbers(directory: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access log and the log of slow requests."""
+"""The access log, the log of slow requests, and the metrics of requests."""
 
 import logging
 import time
@@ -9,10 +9,9 @@ from typing import Any
 
 from werkzeug.wsgi import ClosingIterator
 
-from placement_sched.api.metrics import labels_of
+from placement_sched.api.metrics import Metrics, labels_of
 from placement_sched.api.request_context import WSGI, RequestContext, context_of
-from placement_sched.model.request_stats import request_stats
-from placement_sched.scheduler.explain.funnel import describe_effort, effort_of
+from placement_sched.scheduler.explain.slow_log import log_slow
 
 LOG = logging.getLogger(__name__)
 
@@ -104,45 +103,34 @@ def _escape(text: str) -> str:
     )
 
 
-def log_slow_requests(application: WSGI, seconds: float) -> WSGI:
-    """Wrap ``application`` to log requests that take at least ``seconds``.
+def observe_requests(application: WSGI, metrics: Metrics, slow_seconds: float) -> WSGI:
+    """Wrap ``application`` to count requests with labels and to log slow requests.
 
-    0 disables the log. Belongs inside :func:`~placement_sched.api.metrics.count_requests`, which
-    resets the statistics.
+    A request is slow if its answer takes ``slow_seconds`` or more. With 0, no request is logged.
+    The wrapper must be outside of the CORS middleware, which may replace an answer, to get the
+    status that the client receives.
     """
-    if not seconds:
-        return application
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         began = time.perf_counter()
 
-        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            duration = time.perf_counter() - began
-            if duration >= seconds:
-                _log_slow(environ, status.partition(" ")[0], duration)
-            return start_response(status, headers, *rest)
+        def start(status_line: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            seconds, status = time.perf_counter() - began, int(status_line[:3])
+            if slow_seconds and seconds >= slow_seconds:
+                _log_slow_request(environ, status, seconds)
+            metrics.request(environ, status, seconds)
+            return start_response(status_line, headers, *rest)
 
         return application(environ, start)
 
     return serve
 
 
-def _log_slow(environ: dict[str, Any], status: str, seconds: float) -> None:
+def _log_slow_request(environ: dict[str, Any], status: int, seconds: float) -> None:
     labels = labels_of(environ)
-    name = (
-        f"{labels.method} /{labels.api}{labels.route}"
-        if labels
-        else "a request outside of the APIs"
-    )
-    statistics = effort_of(request_stats())
-    fields = {"status": int(status), "duration_ms": round(seconds * 1000, 1), **statistics}
+    name = "a request outside of the APIs"
+    fields = {"status": status, "duration_ms": round(seconds * 1000, 1)}
     if labels:
+        name = f"{labels.method} /{labels.api}{labels.route}"
         fields |= labels._asdict()
-    LOG.warning(
-        "slow: %s took %.1f s (status %s); %s",
-        name,
-        seconds,
-        status,
-        describe_effort(statistics),
-        extra={"context": context_of(environ), "extra": fields},
-    )
+    log_slow(LOG, name, f"status {status}", fields, context=context_of(environ))

@@ -12,8 +12,7 @@ from placement_sched import errors
 from placement_sched.errors import one_line
 from placement_sched.model.document import Json
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.model.request_stats import request_stats
-from placement_sched.scheduler.explain.funnel import describe_effort, effort_of
+from placement_sched.scheduler.explain.slow_log import log_slow
 
 LOG = logging.getLogger(__name__)
 
@@ -66,17 +65,17 @@ def log_rejection(
     failure: errors.Error, sent: Mapping[str, Any], fields: dict[str, Any], level: int
 ) -> None:
     """Log a rejected call, whose arguments were ``sent``, with reason and decision."""
-    uuids = sent.get("instance_uuids") or ["unknown"]
-    has_several = isinstance(uuids, list) and len(uuids) > 1
-    more = f" and {len(uuids) - 1} more" if has_several else ""
+    uuids = sent.get("instance_uuids")
+    if not isinstance(uuids, list) or not uuids:
+        uuids = ["unknown"]
+    more = f" and {len(uuids) - 1} more" if len(uuids) > 1 else ""
     decision_uuid = failure.extra.get("decision")
     decision = f", decision {decision_uuid}" if decision_uuid else ""
-    first = uuids[0] if isinstance(uuids, list) else "unknown"
     LOG.log(
         level,
         "%s (instance %s%s, request %s%s)",
         one_line(failure),
-        first,
+        uuids[0],
         more,
         fields["request_id"],
         decision,
@@ -84,19 +83,10 @@ def log_rejection(
     )
 
 
-def log_slow(fields: dict[str, Any]) -> None:
+def log_slow_call(fields: dict[str, Any]) -> None:
     """Log a slow call with the time of its steps and the counts of its funnel."""
-    spent = effort_of(request_stats())
-    LOG.warning(
-        "slow: %s took %.1f s (%s, request %s); %s",
-        fields["method"],
-        fields["duration_ms"] / 1000,
-        fields["outcome"],
-        fields["request_id"],
-        describe_effort(spent),
-        # The outcome of the call replaces that of the decision, which is in the sentence.
-        extra={"extra": spent | fields},
-    )
+    # The outcome of the call replaces that of the decision, which is in the sentence.
+    log_slow(LOG, fields["method"], f"{fields['outcome']}, request {fields['request_id']}", fields)
 
 
 def text_of(context: Context, name: str) -> str | None:

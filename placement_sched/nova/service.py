@@ -36,7 +36,7 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.nova import messaging
-from placement_sched.nova.call_log import Context, fields_of, log_slow
+from placement_sched.nova.call_log import Context, fields_of, log_slow_call
 from placement_sched.nova.databases.connections import check_databases_set
 from placement_sched.nova.databases.service_record import (
     BINARY,
@@ -420,5 +420,5 @@ def _count(figures: CallMetrics | None, slow: float, call: messaging.AnsweredCal
     if figures is not None:
         figures.call(call.method, call.outcome, call.seconds)
     if slow and call.seconds >= slow:
-        log_slow(fields_of(call.context, call.method, call.outcome, call.seconds))
+        log_slow_call(fields_of(call.context, call.method, call.outcome, call.seconds))
     begin_stats()

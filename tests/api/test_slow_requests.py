@@ -10,7 +10,7 @@ from webtest import TestApp
 
 from placement_sched.api import request_log
 from placement_sched.api.request_log import AccessLog
-from placement_sched.scheduler.explain.funnel import funnel_summary
+from placement_sched.scheduler.explain.slow_log import funnel_summary
 from tests.support.scheduling import flavor, report, spec
 
 CONFIG = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"

@@ -29,7 +29,6 @@ from placement_sched.model.explanation import (
 )
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.request_stats import RequestStats
 from placement_sched.scheduler.host_manager import host_states
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerate_failures
@@ -199,51 +198,6 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
         for step in report.steps
     ]
     return replace(report, steps=tuple(steps))
-
-
-def effort_of(stats: RequestStats) -> dict[str, Any]:
-    """Return the effort of a request, as fields of a log line.
-
-    The fields are the number of SQL ``statements`` and of ``candidates``, the milliseconds of each
-    scheduling stage, the ``decision`` with its ``outcome``, and a summary of the ``funnel``.
-    Missing values are None.
-    """
-    result = stats.result
-    decision = result and result.decision
-    return {
-        "statements": stats.statements,
-        "candidates": stats.candidates,
-        "stages_ms": {name: round(seconds * 1000, 1) for name, seconds in stats.stages.items()},
-        "decision": decision and decision.uuid,
-        "outcome": decision and decision.outcome,
-        "funnel": funnel_summary(result.funnel) if result and result.funnel else None,
-    }
-
-
-def describe_effort(spent: Mapping[str, Any]) -> str:
-    """Return the fields of :func:`effort_of` as text, without the missing values."""
-    parts = [f"{spent['statements']} SQL statements"]
-    if spent["candidates"] is not None:
-        parts.append(f"{spent['candidates']} candidates")
-    if spent["stages_ms"]:
-        longest = sorted(spent["stages_ms"].items(), key=lambda item: -item[1])
-        parts.append(", ".join(f"{name} {took:.0f} ms" for name, took in longest))
-    if spent["funnel"]:
-        parts.append(f"hosts {spent['funnel']}")
-    if spent["decision"]:
-        parts.append(f"{spent['outcome']}, decision {spent['decision']}")
-    return "; ".join(parts)
-
-
-def funnel_summary(funnel: Mapping[str, Any]) -> str:
-    """Describe a funnel by its number of hosts at the start and after each rejection."""
-    candidates = funnel.get("allocation_candidates") or {}
-    steps = [(each["constraint"], each) for each in candidates.get("steps", ())]
-    steps += [(each["name"], each) for each in funnel.get("filters", ())]
-    if not steps:
-        return ""
-    removing = [f"{name} {each['after']}" for name, each in steps if each["after"] < each["before"]]
-    return " > ".join([str(steps[0][1]["before"]), *removing])
 
 
 #: A candidate for hosts without candidates, so that filters can check the hosts themselves.
