@@ -28,12 +28,10 @@ from placement_sched.model.provider_sync import (
     ProviderTrait,
     SyncedAttribute,
 )
-from placement_sched.model.retry import retrying
+from placement_sched.model.retry import MAX_ATTEMPTS, retrying
 
 #: The format of the record.
 _FORMAT = 2
-#: Maximum number of attempts to change a provider that other clients keep changing.
-MAX_ATTEMPTS = 10
 #: Maximum seconds of the first pause before the next attempt; later pauses are longer.
 MAX_PAUSE = 0.05
 
@@ -171,7 +169,7 @@ class RemotePlacement:
                 entries[pair] = aggregate
             try:
                 attempt = partial(self._change, uuid, change)
-                if retrying(attempt, MAX_ATTEMPTS, between=self._wait):
+                if retrying(attempt, between=self._wait):
                     changed.add(uuid)
             except NotFound:
                 missing.add(uuid)

@@ -8,10 +8,13 @@ from placement_sched.errors import ConcurrentUpdate
 
 T = TypeVar("T")
 
+#: Default number of attempts: few writers change the same rows at the same time.
+MAX_ATTEMPTS = 10
+
 
 def retrying(
     work: Callable[[], T],
-    times: int,
+    times: int = MAX_ATTEMPTS,
     *,
     on: type[Exception] | tuple[type[Exception], ...] = ConcurrentUpdate,
     when: Callable[[Exception], bool] = lambda _failure: True,

@@ -37,8 +37,6 @@ from placement_sched.store.placement import allocations, resource_providers, tra
 
 #: Maximum number of consumers per transaction, as other writers wait for its locks.
 _BATCH = 500
-#: Maximum number of attempts to write a batch after concurrent changes of its consumers.
-_MAX_ATTEMPTS = 10
 #: Number of instances that are read at a time.
 BATCH = 50
 
@@ -257,7 +255,7 @@ class Auditor:
         consumers, done, deleted = sorted(audit.consumers), 0, 0
         for batch in batches(consumers, _BATCH):
             free = partial(self._free, consumers=batch)
-            deleted += retrying(partial(self.database.write, free), _MAX_ATTEMPTS)
+            deleted += retrying(partial(self.database.write, free))
             done += len(batch)
             progress(done, len(consumers))
         return replace(audit, deleted=deleted)
@@ -445,7 +443,7 @@ class Healer:
         if self.wanted.dry_run:
             return self._examine_only(uuid)
         try:
-            return retrying(lambda: self.database.claim(write), _MAX_ATTEMPTS)
+            return retrying(lambda: self.database.claim(write))
         except (Conflict, Invalid) as failure:
             return Healing(instance=uuid, outcome=HealOutcome.FAILED, reason=failure.detail)
 

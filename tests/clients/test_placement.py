@@ -12,7 +12,6 @@ import pytest
 import requests
 
 from placement_sched.clients.placement import (
-    MAX_ATTEMPTS,
     PAGE_SIZE,
     RemotePlacement,
     TraitFile,
@@ -21,6 +20,7 @@ from placement_sched.clients.placement import (
 )
 from placement_sched.errors import Invalid, ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
+from placement_sched.model.retry import MAX_ATTEMPTS
 from placement_sched.operations.provider_sync import (
     by_name,
     read_own_hosts,

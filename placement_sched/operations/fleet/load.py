@@ -59,8 +59,6 @@ NEW, CHANGED, GONE = "new", "changed", "gone"
 _HIDDEN = frozenset({"uuid", "generation", "version", "created_at", "updated_at", "id"})
 #: The change counter whose row serializes loads.
 SUBJECT = "fleet"
-#: Maximum number of attempts to load a file after concurrent updates.
-_MAX_ATTEMPTS = 10
 
 
 @contextmanager
@@ -429,7 +427,7 @@ def load_file(
         return changes
 
     try:
-        return retrying(lambda: database.write(work), _MAX_ATTEMPTS)
+        return retrying(lambda: database.write(work))
     except _DryRunError as done:
         return done.args
 

@@ -20,7 +20,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.provider import ConsumerClaim
-from placement_sched.model.retry import retrying
+from placement_sched.model.retry import MAX_ATTEMPTS, retrying
 from placement_sched.store.placement.capacity import InventoryIds
 
 PROJECT, USER, CONSUMER_TYPE, PROVIDER = "project", "user", "consumer_type", "provider"
@@ -49,8 +49,6 @@ _CONSUMER_ID = allocations.c.consumer_id
 _UNFINISHED = -1
 #: The generation of a consumer after its first allocations.
 _FIRST_GENERATION = 1
-#: Maximum number of attempts to create a consumer that other writers delete before it is locked.
-_MAX_ATTEMPTS = 10
 #: Number of claims per statement: with four values each, they fit on every database.
 _CLAIMS_PER_STATEMENT = 5_000
 _LOCK = (
@@ -194,11 +192,12 @@ def create(
         records.update(lock(connection, missing()))
         if missing():
             raise ConcurrentUpdate(
-                f"Concurrent updates of the same consumer; gave up after {_MAX_ATTEMPTS} attempts."
+                f"Concurrent updates of the same consumer; gave up after {MAX_ATTEMPTS} attempts."
             )
         return records
 
-    return retrying(create_missing, _MAX_ATTEMPTS)
+    # Other writers may delete a new consumer before it is locked.
+    return retrying(create_missing)
 
 
 def _insert(

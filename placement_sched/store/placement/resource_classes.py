@@ -22,9 +22,6 @@ SUBJECT = "resource_classes"
 #: database.
 FIRST_CUSTOM_ID = 10000
 
-#: Maximum number of ids to try if writers without our lock use the next id.
-_MAX_ATTEMPTS = 10
-
 #: The ids of standard classes are their positions, in every database. They are created at start.
 _STANDARD_IDS = {name: number for number, name in enumerate(os_resource_classes.STANDARDS)}
 
@@ -94,7 +91,8 @@ def add(connection: Connection, name: str, now: datetime) -> None:
     # Ids of custom classes are consecutive: writers lock the first row.
     first = select(_COLUMNS.id).where(_COLUMNS.id == 0)
     connection.execute(first.with_for_update())
-    retrying(lambda: _add(connection, name, now), _MAX_ATTEMPTS)
+    # Writers without our lock may use the next id.
+    retrying(lambda: _add(connection, name, now))
 
 
 def _add(connection: Connection, name: str, now: datetime) -> None:
