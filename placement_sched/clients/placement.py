@@ -30,8 +30,6 @@ from placement_sched.model.provider_sync import (
 )
 from placement_sched.model.retry import MAX_ATTEMPTS, retrying
 
-#: The format of the record.
-_FORMAT = 2
 #: Maximum seconds of the first pause before the next attempt; later pauses are longer.
 MAX_PAUSE = 0.05
 
@@ -85,7 +83,7 @@ class TraitFile:
             {"provider": provider, "trait": trait, "aggregate": aggregate}
             for (provider, trait), aggregate in sorted(aggregates.items())
         ]
-        document = {"format": _FORMAT, "placement": self._placement, "traits": traits}
+        document = {"placement": self._placement, "traits": traits}
         new = self._path.with_name(f"{self._path.name}.new")
         try:
             new.write_bytes(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))

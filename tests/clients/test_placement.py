@@ -290,7 +290,6 @@ def test_record_file_is_written_at_the_end(tmp_path):
         assert TraitFile(file, "x").aggregates == {("p", "A"): "a", ("p", "B"): "a"}
         record.aggregates = {("p", "B"): "a"}
     assert json.loads(file.read_text()) == {
-        "format": 2,
         "placement": "x",
         "traits": [{"provider": "p", "trait": "B", "aggregate": "a"}],
     }
