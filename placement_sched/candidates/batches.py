@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import Combination, WorkBudget, combinations
-from placement_sched.candidates.request import TreeSearch
+from placement_sched.candidates.request import Search
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.model.candidates_query import AllocationRequest, Layout
 
@@ -374,11 +374,11 @@ class CandidateBatches:
         return min(max(ceil(expected * 1.25), min(checked, _MIN_NEXT_BATCH)), _MAX_BATCH)
 
 
-def step_prices(search: TreeSearch) -> Sequence[int]:
+def step_prices(search: Search) -> Sequence[int]:
     """Return the cost of a candidate in steps for each number of providers."""
     # An upper bound: slots that the same provider serves share their amounts.
     fixed = _CANDIDATE + sum(
-        _SLOT + len(slot.slot.suffix) + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
+        _SLOT + len(slot.suffix) + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
         for slot in search.slots
     )
     return [

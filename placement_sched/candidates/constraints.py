@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 
 from placement_sched.candidates.columns import Mask, RowNumbers, SomeRows, number_of
-from placement_sched.candidates.request import ResolvedNames, SlotGroup, TreeSearch
+from placement_sched.candidates.request import ResolvedNames, Search, Slot
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.model.candidates_query import AggregateTerms, RequestGroup, TraitTerms
 
@@ -217,17 +217,17 @@ class ConstraintEvaluator:
         return self.shape.members_of(self.names.aggregate_ids(uuids))
 
 
-def roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumbers:
+def roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
     """Return the rows of roots with the required traits and ids above ``after``."""
     rows = shape.roots
     if after:
         rows = rows[np.searchsorted(shape.cloud.providers.ids[rows], after, "right") :]
     mask = np.ones(len(rows), np.bool_)
-    ConstraintEvaluator(shape, search.names).having(search.root, rows, mask)
+    ConstraintEvaluator(shape, search.names).having(search.query.root, rows, mask)
     return rows[mask]
 
 
-def serving_roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumbers:
+def serving_roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
     """Return the rows of roots with ids above ``after`` whose trees may serve."""
     cloud, evaluator = shape.cloud, ConstraintEvaluator(shape, search.names)
     count = evaluator.number_with_room
@@ -253,7 +253,7 @@ def serving_roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumber
     return passing
 
 
-def masks_of(shape: TreeIndex, search: TreeSearch, rows: RowNumbers, counted: CountedRoot) -> Mask:
+def masks_of(shape: TreeIndex, search: Search, rows: RowNumbers, counted: CountedRoot) -> Mask:
     """Return for each of the rows the ``distinct_slots`` that its provider can serve."""
     evaluator, slots = ConstraintEvaluator(shape, search.names), search.distinct_slots
     masks = np.zeros((len(rows), len(slots)), np.bool_)
@@ -262,17 +262,17 @@ def masks_of(shape: TreeIndex, search: TreeSearch, rows: RowNumbers, counted: Co
     return masks
 
 
-def roots_with_sharing(slot: SlotGroup, evaluator: ConstraintEvaluator, roots: RowNumbers) -> Mask:
+def roots_with_sharing(slot: Slot, evaluator: ConstraintEvaluator, roots: RowNumbers) -> Mask:
     """Return for each root whether a sharing provider may serve a slot of its tree."""
     forbidden = slot.group.aggregates.forbidden
-    if slot.slot.suffix or not forbidden:
+    if slot.suffix or not forbidden:
         return np.ones(len(roots), np.bool_)
     admitted: Mask = ~evaluator.members_of(forbidden)[roots]
     return admitted
 
 
 def _find_served(
-    shape: TreeIndex, slot: SlotGroup, evaluator: ConstraintEvaluator, rows: SomeRows
+    shape: TreeIndex, slot: Slot, evaluator: ConstraintEvaluator, rows: SomeRows
 ) -> Mask:
     """Return for each row whether it is the root of a tree that can serve a slot.
 
@@ -288,9 +288,9 @@ def _find_served(
     return mask
 
 
-def _select_counted_root(slot: SlotGroup, counted: CountedRoot) -> CountedRoot:
+def _select_counted_root(slot: Slot, counted: CountedRoot) -> CountedRoot:
     """Return the root whose aggregates count, or none for a slot with a suffix."""
-    return CountedRoot.NONE if slot.slot.suffix else counted
+    return CountedRoot.NONE if slot.suffix else counted
 
 
 def _find_roots_of(shape: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:

@@ -44,8 +44,8 @@ from placement_sched.candidates.near_misses import (
     near_misses,
 )
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import Rules, tree_search
-from placement_sched.candidates.search import Search, limiting_option
+from placement_sched.candidates.request import Rules, Search
+from placement_sched.candidates.search import limiting_option
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
@@ -390,11 +390,6 @@ class SearchRun(NamedTuple):
     names: NodeNames
 
     @property
-    def rules(self) -> Rules:
-        """Return the rules for combinations of providers in the search."""
-        return tree_search(self.search.query, self.search.names).rules
-
-    @property
     def taken(self) -> set[str]:
         """Return the uuids of the roots that have candidates."""
         return {request.root_uuid for request in self.found.requests}
@@ -472,7 +467,7 @@ class _Trees:
         could not be tried within the budget counts as serving.
         """
         uses, run = self.checked.uses, self.run
-        if run.search.is_single or (run.found.limited and always_combine(run.rules)):
+        if run.search.is_single or (run.found.limited and always_combine(run.search.rules)):
             return np.ones(len(remaining), np.bool_)
         served = run.taken
         serves = np.array([uuid in served for uuid in uses.root_uuids[remaining]], np.bool_)
@@ -503,18 +498,17 @@ class _Trees:
         return near_misses(run.source, run.search, self.checked, budget, left_out)
 
     def combines(self, advice: TreeAdvice) -> bool:
-        if always_combine(self.run.rules):
+        if always_combine(self.run.search.rules):
             return True
         budget = explanation_budget(self.run.settings, 1, shares=len(self.checked.uses))
         try:
-            return advice.combines(self.run.rules, budget)
+            return advice.combines(self.run.search.rules, budget)
         except TooComplex:
             return False
 
     def combinable(self, roots: Sequence[int]) -> ProviderTrees:
-        search = tree_search(self.run.search.query, self.run.search.names)
-        # No budget is needed, because the same trees were already checked.
-        return TreeReader(self.run.source, search, WorkBudget(0), for_explanation=True).read(roots)
+        run, no_limit = self.run, WorkBudget(0)  # the same trees were already checked
+        return TreeReader(run.source, run.search, no_limit, for_explanation=True).read(roots)
 
     def combination_step(
         self,
@@ -542,7 +536,7 @@ class _Trees:
                 named = TreeNames(classes, [names.get(key) for key in combinable.ids_of(number)])
                 full_tree = combinable.tree(number, with_all_free=True)
                 with suppress(TooComplex):
-                    broken = list(broken_rules(full_tree, self.run.rules, named, budget))
+                    broken = list(broken_rules(full_tree, self.run.search.rules, named, budget))
             reason = "; ".join(rule.reason for rule in broken) or _TOGETHER
             suggestions = (rule.change() for rule in broken) if with_changes else ()
             changes = tuple(change for change in suggestions if change)

@@ -27,8 +27,7 @@ from placement_sched.candidates.constraints import (
     root_constraints_of,
 )
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import can_serve_alone, slots_of
-from placement_sched.candidates.search import Search
+from placement_sched.candidates.request import Search, can_serve_alone
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
 from placement_sched.db.sql import select_in_batches
@@ -75,7 +74,7 @@ class Stage:
 
 def stages_of(search: Search) -> tuple[Stage, ...]:
     """List the constraints of a search in the order of reports."""
-    suffixes = [item.slot.suffix for item in slots_of(search.query, search.names)]
+    suffixes = [slot.suffix for slot in search.slots]
     stages: list[Stage] = []
     for group in search.query.groups:
         split = not can_serve_alone(group)
@@ -178,8 +177,7 @@ class CheckedTrees:
             checker = _Checker(shape, search, roots, len(stages))
             checker.check(search)
             uses = checker.uses()
-        slots = len(slots_of(search.query, search.names))
-        return cls(stages, slots, uses, checker.met, checker.holds)
+        return cls(stages, len(search.slots), uses, checker.met, checker.holds)
 
     def outcomes(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
         """Evaluate the stages, and return their outcomes and each slot's remaining uses.

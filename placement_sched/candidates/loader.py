@@ -19,9 +19,9 @@ from placement_sched.candidates.columns import ProviderColumns
 from placement_sched.candidates.providers import InventoryValues, ProviderContents, ProviderSource
 from placement_sched.candidates.request import (
     ResolvedNames,
-    SlotGroup,
+    Search,
+    Slot,
     Topology,
-    TreeSearch,
     check_names,
     minimal_sets,
     traits_of,
@@ -105,20 +105,21 @@ def trees_of_sharers(
     return scalars_in_batches(connection, statement, membership.aggregate_id, aggregates)
 
 
-def _select_roots(search: TreeSearch, after: int) -> sa.Select[int]:
-    conditions = meets_traits(search.root, search.names.traits, _TREE.id)
+def _select_roots(search: Search, after: int) -> sa.Select[int]:
+    conditions = meets_traits(search.query.root, search.names.traits, _TREE.id)
     return sa.select(_TREE.id).where(_TREE.id > after, *conditions).order_by(_TREE.id)
 
 
-def _build_slot_condition(slot: SlotGroup, pairs: sa.CTE | None) -> Condition:
+def _build_slot_condition(slot: Slot, names: ResolvedNames, pairs: sa.CTE | None) -> Condition:
     """Build the condition that a tree has an own or sharing provider for a slot."""
-    own = _exists_in_tree(*_yield_slot_conditions(slot, in_trees=not slot.slot.suffix))
+    own = _exists_in_tree(*_yield_slot_conditions(slot, names, in_trees=not slot.suffix))
     if pairs is None:
         return own
     sharing = sa.select(pairs.c.root_id).join(
         tables.resource_providers, _PROVIDER.id == pairs.c.provider_id
     )
-    return sa.or_(own, _TREE.id.in_(sharing.where(*_yield_slot_conditions(slot, in_trees=False))))
+    shared = sharing.where(*_yield_slot_conditions(slot, names, in_trees=False))
+    return sa.or_(own, _TREE.id.in_(shared))
 
 
 def _exists_in_tree(*conditions: Condition) -> Condition:
@@ -178,13 +179,15 @@ def _yield_conditions(
         yield evaluate_per_row(sa.not_(_build_membership(forbidden, in_trees=in_trees)))
 
 
-def _yield_slot_conditions(slot: SlotGroup, *, in_trees: bool) -> Iterator[Condition]:
+def _yield_slot_conditions(
+    slot: Slot, names: ResolvedNames, *, in_trees: bool
+) -> Iterator[Condition]:
     """Yield the conditions for a provider that serves a slot, with amounts last.
 
     SQLite evaluates them in this order, and the sums of allocations are expensive.
     """
-    yield from _yield_conditions(slot.group, slot.names, in_trees=in_trees)
-    yield from has_amounts(slot.slot.amounts)
+    yield from _yield_conditions(slot.group, names, in_trees=in_trees)
+    yield from has_amounts(slot.amounts)
 
 
 def _build_membership(aggregates: frozenset[int], *, in_trees: bool) -> Condition:
@@ -315,16 +318,14 @@ class LoadedProviders(ProviderSource):
         with self.held(roots=roots[roots != 0].tolist()):
             return super().whole_trees(providers)
 
-    def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
+    def roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first root ids above ``after`` whose roots have the required traits."""
         statement = _select_roots(search, after).limit(limit)
         # A provider without a parent is a root. This condition can use an index.
         is_root = _TREE.parent_provider_id.is_(None), _TREE.root_provider_id.is_not(None)
         return list(self._connection.scalars(statement.where(*is_root)))
 
-    def serving_roots(
-        self, search: TreeSearch, limit: int | None = None, after: int = 0
-    ) -> list[int]:
+    def serving_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first root ids above ``after`` whose trees may serve."""
         if any(_has_unknown_aggregates(slot.group, search.names) for slot in search.slots):
             return []
@@ -334,7 +335,7 @@ class LoadedProviders(ProviderSource):
         pairs = _select_sharing_pairs() if has_sharing else None
         conditions = chain(
             (_exists_in_tree(has_any_trait(_PROVIDER.id, trait_ids)) for trait_ids in sets),
-            (_build_slot_condition(slot, pairs) for slot in search.distinct_slots),
+            (_build_slot_condition(slot, search.names, pairs) for slot in search.distinct_slots),
         )
         statement = _select_roots(search, after).where(
             _TREE.id == _TREE.root_provider_id, *limit_planned(conditions)

@@ -21,8 +21,7 @@ from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkB
 from placement_sched.candidates.constraints import constraints_of
 from placement_sched.candidates.explain_stages import CheckedTrees, Stage, stages_of
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import Rules, can_serve_alone, slots_of, tree_search
-from placement_sched.candidates.search import Search
+from placement_sched.candidates.request import Rules, Search, can_serve_alone
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
@@ -89,7 +88,7 @@ def near_misses(
             for term_set in blockers.sets_of(size, rules):
                 dropped = [term for position, term in enumerate(terms) if term_set >> position & 1]
                 roots = blockers.trees_without(term_set)
-                looser = tree_search(_drop_terms(search.query, dropped), search.names)
+                looser = replace(search, query=_drop_terms(search.query, dropped))
                 budget.consume(
                     _EVALUATION_STEPS + _SLOT_STEPS * len(looser.slots) + _READ_STEPS * len(roots)
                 )
@@ -387,7 +386,7 @@ def _find_freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
     ]
     return tuple(
         _stage_bits(stage for stage in amounts if stage.slots == (slot,))
-        for slot in range(len(slots_of(search.query, search.names)))
+        for slot in range(len(search.slots))
     )
 
 

@@ -19,7 +19,7 @@ from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
-from placement_sched.candidates.request import ResolvedNames, Topology, TreeSearch, check_names
+from placement_sched.candidates.request import ResolvedNames, Search, Topology, check_names
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
@@ -146,14 +146,12 @@ class ProviderSource(ABC):
                 by_id.update((provider.id, provider) for provider in described)
         return tuple(by_id.values())
 
-    def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
+    def roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first ``limit`` root ids above ``after`` with the required traits."""
         with self.held(whole=True) as (cloud, shape):
             return _list_ids(cloud, constraints.roots(shape, search, after)[:limit])
 
-    def serving_roots(
-        self, search: TreeSearch, limit: int | None = None, after: int = 0
-    ) -> list[int]:
+    def serving_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first ``limit`` root ids above ``after`` whose trees may serve.
 
         Each slot has a provider that could serve it alone.

@@ -78,10 +78,20 @@ def _check(kind: str, words: str, names: AbstractSet[str], ids: Mapping[str, int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Part of a request that a single provider serves, with amounts by class id."""
+    """Part of a request that a single provider serves: a group, with its amounts by class id."""
 
-    suffix: str
+    group: RequestGroup
     amounts: tuple[tuple[int, int], ...]
+
+    @property
+    def suffix(self) -> str:
+        """Return the suffix of the group that the slot is a part of."""
+        return self.group.suffix
+
+    @property
+    def demand(self) -> RequestGroup:
+        """Return a key that slots with equal requirements share."""
+        return replace(self.group, suffix="_" if self.suffix else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,28 +113,53 @@ class Rules:
     single_per_tree: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotGroup:
-    """A slot, and the requirements for its provider as a request group."""
+@dataclass(frozen=True)
+class Search:
+    """A candidates query with resolved names, and its slots and rules.
 
-    slot: Slot
-    group: RequestGroup
+    ``single_per_tree`` excludes combinations with several providers of a tree.
+    """
+
+    query: CandidatesQuery
     names: ResolvedNames
+    single_per_tree: bool = False
 
     @property
-    def demand(self) -> RequestGroup:
-        """Return a key that slots with equal requirements share."""
-        return replace(self.group, suffix="_" if self.slot.suffix else "")
+    def is_single(self) -> bool:
+        """Return whether the request is a single group in a cloud without trees."""
+        return self.query.is_plain and self.names.topology.flat
 
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """Split the query into slots, in the order of its groups and classes."""
+        classes = self.names.classes
+        parts = (part for group in self.query.groups for part in _split_group(group))
+        return tuple(
+            Slot(
+                group=part,
+                amounts=tuple((classes[name], number) for name, number in part.resources),
+            )
+            for part in parts
+        )
 
-@dataclass(frozen=True, kw_only=True)
-class TreeSearch:
-    """A request prepared for a search in trees: its slots, rules and root traits."""
-
-    slots: tuple[SlotGroup, ...]
-    rules: Rules
-    root: TraitTerms
-    names: ResolvedNames
+    @cached_property
+    def rules(self) -> Rules:
+        """Return the rules for combinations of providers in a tree."""
+        query, traits = self.query, self.names.traits
+        positions = {slot.suffix: position for position, slot in enumerate(self.slots)}
+        group = query.group
+        required = group.traits.required if group and not can_serve_alone(group) else ()
+        return Rules(
+            slots=self.slots,
+            isolate=query.isolates,
+            trait_choices=minimal_sets(
+                frozenset(traits[name] for name in any_of) for any_of in required
+            ),
+            subtrees=distinct_subtrees(
+                tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
+            ),
+            single_per_tree=self.single_per_tree,
+        )
 
     @cached_property
     def equal_slots(self) -> list[list[int]]:
@@ -135,53 +170,20 @@ class TreeSearch:
         return list(equal.values())
 
     @cached_property
-    def distinct_slots(self) -> list[SlotGroup]:
+    def distinct_slots(self) -> list[Slot]:
         """Return the first slot of each group of :attr:`equal_slots`."""
         return [self.slots[positions[0]] for positions in self.equal_slots]
 
-
-def tree_search(
-    query: CandidatesQuery, names: ResolvedNames, *, single_per_tree: bool = False
-) -> TreeSearch:
-    """Prepare a request for a search in provider trees."""
-    slots = slots_of(query, names)
-    positions = {item.slot.suffix: position for position, item in enumerate(slots)}
-    group = query.group
-    required = group.traits.required if group and not can_serve_alone(group) else ()
-    rules = Rules(
-        slots=tuple(item.slot for item in slots),
-        isolate=query.isolates,
-        trait_choices=minimal_sets(
-            frozenset(names.traits[name] for name in any_of) for any_of in required
-        ),
-        subtrees=distinct_subtrees(
-            tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
-        ),
-        single_per_tree=single_per_tree,
-    )
-    return TreeSearch(slots=slots, rules=rules, root=query.root, names=names)
-
-
-def conditions_of(search: TreeSearch) -> int:
-    """Return the approximate number of conditions evaluated for each provider."""
-    groups = [slot.group for slot in search.distinct_slots]
-    return sum(
-        len(group.resources)
-        + len(group.traits.required)
-        + len(group.traits.forbidden)
-        + len(group.aggregates.member_of)
-        for group in groups
-    )
-
-
-def slots_of(query: CandidatesQuery, names: ResolvedNames) -> tuple[SlotGroup, ...]:
-    """Split a request into slots, in the order of its groups and classes."""
-    slots = []
-    for group in (part for query_group in query.groups for part in _split_group(query_group)):
-        amounts = tuple((names.classes[name], amount) for name, amount in group.resources)
-        slot = Slot(suffix=group.suffix, amounts=amounts)
-        slots.append(SlotGroup(slot=slot, group=group, names=names))
-    return tuple(slots)
+    @property
+    def conditions(self) -> int:
+        """Return the approximate number of conditions evaluated for each provider."""
+        return sum(
+            len(group.resources)
+            + len(group.traits.required)
+            + len(group.traits.forbidden)
+            + len(group.aggregates.member_of)
+            for group in (slot.group for slot in self.distinct_slots)
+        )
 
 
 def can_serve_alone(group: RequestGroup) -> bool:

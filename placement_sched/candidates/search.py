@@ -12,7 +12,7 @@ constraint removed.
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from random import Random
 
@@ -21,7 +21,7 @@ import orjson
 from placement_sched.candidates.batches import CandidateBatches
 from placement_sched.candidates.combine import WorkBudget
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import ResolvedNames, SlotGroup, slots_of, tree_search
+from placement_sched.candidates.request import Search
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
@@ -34,19 +34,6 @@ from placement_sched.model.candidates_query import (
     Layout,
     RenderedSummary,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """A candidates query with resolved names."""
-
-    query: CandidatesQuery
-    names: ResolvedNames
-
-    @property
-    def is_single(self) -> bool:
-        """Return whether the request is a single group in a cloud without trees."""
-        return self.query.is_plain and self.names.topology.flat
 
 
 def prepare(source: ProviderSource, query: CandidatesQuery) -> Search:
@@ -71,14 +58,15 @@ def find(
     microversion 1.29 do not understand. Raises :class:`TooComplex` if ``[placement]
     allocation_candidates_budget`` or ``max_member_of`` is exceeded.
     """
+    search = replace(search, single_per_tree=single_per_tree)
     _check_memberships(search, settings)
     limit = effective_limit(search.query.limit, settings)
     sampling = random if settings.placement.randomize_allocation_candidates else None
     if search.is_single:
         return _find_single(source, search, limit, sampling)
     in_turn = settings.placement.allocation_candidates_generation_strategy == "breadth-first"
-    reader = _build_reader(source, search, settings, single_per_tree=single_per_tree)
-    return _find_in_trees(search, reader, limit, in_turn=in_turn, random=sampling)
+    reader = _build_reader(source, search, settings)
+    return _find_in_trees(reader, limit, in_turn=in_turn, random=sampling)
 
 
 def find_on(
@@ -94,22 +82,17 @@ def find_on(
         return _build_single_candidates(search, serving, limit=None)
     only = sorted(source.ids_of(roots).values())
     limit = settings.scheduler.max_placement_results
-    return _find_in_trees(search, _build_reader(source, search, settings), limit, only=only)
+    return _find_in_trees(_build_reader(source, search, settings), limit, only=only)
 
 
-def _build_reader(
-    source: ProviderSource, search: Search, settings: Settings, *, single_per_tree: bool = False
-) -> TreeReader:
+def _build_reader(source: ProviderSource, search: Search, settings: Settings) -> TreeReader:
     steps = settings.placement.allocation_candidates_budget
     budget = WorkBudget(steps, settings.placement_database.read_timeout)
-    trees = tree_search(search.query, search.names, single_per_tree=single_per_tree)
-    return TreeReader(source, trees, budget)
+    return TreeReader(source, search, budget)
 
 
 def _check_memberships(search: Search, settings: Settings) -> None:
-    groups = list(search.query.groups)
-    if not search.is_single:
-        groups = [item.group for item in slots_of(search.query, search.names)]
+    groups = search.query.groups if search.is_single else [slot.group for slot in search.slots]
     number = sum(len(group.aggregates.member_of) for group in groups)
     limit = settings.placement.max_member_of
     if number > limit:
@@ -162,7 +145,6 @@ def _build_single_candidates(
 
 
 def _find_in_trees(
-    search: Search,
     reader: TreeReader,
     limit: int | None,
     *,
@@ -170,9 +152,10 @@ def _find_in_trees(
     random: Random | None = None,
     only: Sequence[int] | None = None,
 ) -> Candidates:
+    search = reader.search
     batches = CandidateBatches(
         reader=reader,
-        layout_of=_Layouts(search, reader.search.slots),
+        layout_of=_Layouts(search),
         limit=limit,
         in_turn=in_turn,
         random=random,
@@ -192,8 +175,8 @@ def _find_in_trees(
 class _Layouts:
     """The layouts of a search, each shared by many candidates."""
 
-    def __init__(self, search: Search, slots: Sequence[SlotGroup]) -> None:
-        self._class_names, self._slots = search.names.class_names, slots
+    def __init__(self, search: Search) -> None:
+        self._class_names, self._slots = search.names.class_names, search.slots
         self._cached: dict[tuple[int, ...], Layout] = {}
 
     def __call__(self, firsts: tuple[int, ...]) -> Layout:
@@ -210,10 +193,10 @@ class _Layouts:
         places = {first: place for place, first in enumerate(dict.fromkeys(firsts))}
         amounts: tuple[dict[str, int], ...] = tuple({} for _ in places)
         mappings: dict[str, dict[int, None]] = defaultdict(dict)
-        for item, first in zip(self._slots, firsts, strict=True):
+        for slot, first in zip(self._slots, firsts, strict=True):
             place = places[first]
-            mappings[item.slot.suffix][place] = None
-            for class_id, amount in item.slot.amounts:
+            mappings[slot.suffix][place] = None
+            for class_id, amount in slot.amounts:
                 name = self._class_names[class_id]
                 amounts[place][name] = amounts[place].get(name, 0) + amount
         return Layout(amounts, {suffix: tuple(indexes) for suffix, indexes in mappings.items()})

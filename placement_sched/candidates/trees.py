@@ -23,7 +23,7 @@ from placement_sched.candidates.constraints import (
     roots_with_sharing,
 )
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import TreeSearch, conditions_of
+from placement_sched.candidates.request import Search
 from placement_sched.candidates.tree_index import TreeIndex
 
 _Numbers = NDArray[np.int64]
@@ -88,7 +88,7 @@ class ProviderTrees:
     and ``max_unit``. ``parents`` and ``homes`` are zeros if no rule depends on them.
     """
 
-    search: TreeSearch
+    search: Search
     roots: _Numbers
     root_uuids: NDArray[np.object_]
     bounds: _Numbers
@@ -144,10 +144,10 @@ class ProviderTrees:
         """
         rules, distinct = self.search.rules, self.search.distinct_slots
         sizes = np.array([len(positions) for positions in self.search.equal_slots], np.int64)
-        is_plain = np.array([not slot.slot.suffix for slot in distinct], np.bool_)
+        is_plain = np.array([not slot.suffix for slot in distinct], np.bool_)
         limits = {}
         for class_id, (free, max_unit) in self.free.items():
-            amounts = np.array([dict(slot.slot.amounts).get(class_id, 0) for slot in distinct])
+            amounts = np.array([dict(slot.amounts).get(class_id, 0) for slot in distinct])
             served = self.serves & (amounts > 0)
             is_contested = served @ sizes > 1
             if rules.isolate:  # a provider serves one group with a suffix at most
@@ -228,7 +228,7 @@ class TreeReader:
     """
 
     source: ProviderSource
-    search: TreeSearch
+    search: Search
     budget: WorkBudget
     for_explanation: bool = False
     _pools: set[bytes] = field(default_factory=set)
@@ -238,7 +238,7 @@ class TreeReader:
 
         They are in the order of ``roots``.
         """
-        conditions = max(0, conditions_of(self.search) - _FREE_CONDITIONS)
+        conditions = max(0, self.search.conditions - _FREE_CONDITIONS)
         self.budget.consume(len(roots) * conditions // _CONDITIONS)
         with self.source.held(roots=roots) as (cloud, shape):
             exists, root_rows = cloud.places_of(np.fromiter(roots, np.int64, len(roots)))
@@ -287,7 +287,7 @@ class TreeReader:
         is_complete: Mask = np.logical_and.reduce(has_each, axis=1)
         choices = self.search.rules.trait_choices
         if choices and not self.for_explanation:
-            is_plain = [not slot.slot.suffix for slot in self.search.distinct_slots]
+            is_plain = [not slot.suffix for slot in self.search.distinct_slots]
             counted = uses.serves[:, np.array(is_plain)].any(axis=1)
             for traits in choices:
                 has_one = counted & shape.cloud.traits.any_of(traits, uses.rows)

@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from placement_sched.candidates.search import Search, find, prepare
+from placement_sched.candidates.request import Search
+from placement_sched.candidates.search import find, prepare
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid, TooComplex, UnknownResourceClassOrTrait
 from placement_sched.limits import MAX_FITTED, MAX_MEMBERSHIPS, MAX_REQUESTED_AMOUNTS

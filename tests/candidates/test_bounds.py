@@ -126,8 +126,12 @@ def _build_tree(providers, slots, free):
     return ProviderTree(options=options, free=capacities)
 
 
+def _build_slot(suffix, *amounts):
+    return Slot(group=RequestGroup(suffix=suffix), amounts=amounts)
+
+
 def _build_rules(slots, *, isolate):
-    requested = tuple(Slot(suffix=str(number), amounts=((1, 1),)) for number in range(slots))
+    requested = tuple(_build_slot(str(number), (1, 1)) for number in range(slots))
     return Rules(slots=requested, isolate=isolate)
 
 
@@ -154,7 +158,7 @@ def test_too_few_providers_for_groups_are_detected_in_a_single_step():
 
 def test_endless_search_is_stopped():
     # A provider of 4 units has no room for a second slot. The sum of all units does not show that.
-    slots = tuple(Slot(suffix=str(n), amounts=((1, 3 if n else 2),)) for n in range(14))
+    slots = tuple(_build_slot(str(n), (1, 3 if n else 2)) for n in range(14))
     tree = _build_tree(13, 14, 4)
     with pytest.raises(TooComplex):
         list(combinations(tree, Rules(slots=slots), WorkBudget(10_000)))
@@ -164,7 +168,7 @@ def _smallest_sufficient_budget(subtrees):
     """Return the smallest budget that yields 1000 combinations of ten slots in these subtrees."""
     options = (tuple(range(8)),) * 10
     lines = {number: frozenset(range(number + 1)) for number in range(8)}
-    slots = tuple(Slot(suffix=str(number), amounts=()) for number in range(10))
+    slots = tuple(_build_slot(str(number)) for number in range(10))
     rules = Rules(slots=slots, subtrees=subtrees)
     tree = ProviderTree(options=options, lineage=lines)
     for steps in (2_000 * 2**doubled for doubled in range(12)):

@@ -9,6 +9,7 @@ import pytest
 from placement_sched.candidates import combine
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, combinations
 from placement_sched.candidates.request import Rules, Slot
+from placement_sched.model.candidates_query import RequestGroup
 from tests.exploring import draws
 
 
@@ -20,10 +21,13 @@ def _find_met_choices(carried, choices):
     }
 
 
+def _build_slot(suffix, *amounts):
+    return Slot(group=RequestGroup(suffix=suffix), amounts=amounts)
+
+
 def _find_combinations(options, suffixes, carried, choices, budget=0):
     rules = Rules(
-        slots=tuple(Slot(suffix=suffix, amounts=()) for suffix in suffixes),
-        trait_choices=tuple(choices),
+        slots=tuple(_build_slot(suffix) for suffix in suffixes), trait_choices=tuple(choices)
     )
     tree = ProviderTree(
         options=tuple(map(tuple, options)), covers=_find_met_choices(carried, choices)
@@ -58,7 +62,7 @@ VF = 1
 
 
 def _build_rules(groups, *, isolate=False, subtrees=None):
-    slots = tuple(Slot(suffix=f"_{number}", amounts=((VF, 1),)) for number in range(groups))
+    slots = tuple(_build_slot(f"_{number}", (VF, 1)) for number in range(groups))
     return Rules(slots=slots, isolate=isolate, subtrees=subtrees or (tuple(range(groups)),))
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from placement_sched.candidates.explain import SearchRun, near_misses_of
 from placement_sched.candidates.explain_stages import nearest_amounts, stages_of, uuids_of
 from placement_sched.candidates.near_misses import amount_of_term, with_amount, without_terms
-from placement_sched.candidates.search import Search
+from placement_sched.candidates.request import Search
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed

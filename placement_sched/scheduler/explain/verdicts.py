@@ -16,7 +16,8 @@ import os_traits
 from placement_sched.candidates.explain import rejections_by_root
 from placement_sched.candidates.explain_stages import stages_of
 from placement_sched.candidates.near_misses import without_terms
-from placement_sched.candidates.search import Search, prepare
+from placement_sched.candidates.request import Search
+from placement_sched.candidates.search import prepare
 from placement_sched.db.sql import grouped, nested
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
