@@ -28,17 +28,6 @@ from placement_sched.scheduler.request_groups import Groups, aggregate_terms, gr
 
 
 @dataclass(frozen=True, slots=True)
-class TargetNodes:
-    """The uuids of the nodes that a request names, None if it names none.
-
-    ``unlimited_hints`` are scheduler hints that also name hosts or instances.
-    """
-
-    nodes: tuple[str, ...] | None = None
-    unlimited_hints: Collection[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class CandidateResult:
     """A query of the candidate search and its candidates."""
 
@@ -108,9 +97,9 @@ def find_candidates(
     if spec.is_rebuild:
         return CandidateResults()
     nodes = named_nodes(cloud.connection, spec)
-    uuids = None if nodes is None else tuple(node.uuid for node in nodes)
-    targets = TargetNodes(uuids, request.plugins.unlimited_hints)
-    query, ignored = build_query(spec, settings, targets)
+    uuids = None if nodes is None else [node.uuid for node in nodes]
+    targets = uuids, request.plugins.unlimited_hints
+    query, ignored = build_query(spec, settings, *targets)
     for entry in ignored:
         cloud.memory.log_once(entry.detail)
     if cloud.earlier and query.limit is not None:
@@ -120,7 +109,7 @@ def find_candidates(
         return CandidateResults(query, ignored)
     queries = [query]
     if can_fall_back_to_vcpu(spec, settings):
-        fallback_query, _ = build_query(spec, settings, targets, pinned=False)
+        fallback_query, _ = build_query(spec, settings, *targets, pinned=False)
         queries.append(replace(fallback_query, limit=query.limit))
     limits = settings
     if unlimited:
@@ -138,18 +127,25 @@ def find_candidates(
 
 
 def build_query(
-    spec: RequestSpec, settings: Settings, named: TargetNodes, *, pinned: bool = True
+    spec: RequestSpec,
+    settings: Settings,
+    nodes: Sequence[str] | None = None,
+    unlimited_hints: Collection[str] = (),
+    *,
+    pinned: bool = True,
 ) -> tuple[CandidatesQuery, tuple[IgnoredValue, ...]]:
     """Return the candidates query of a request, and the parts of the request that it ignores.
 
-    With ``pinned`` false, VCPU replaces PCPU. Raises :class:`Invalid` if extra specs, image
-    properties or groups are invalid or contradict each other, naming the keys, and with
-    ``[scheduler] strict_extra_specs`` also if keys would be ignored.
+    ``nodes`` are the uuids of the nodes that the request names, None if it names none.
+    ``unlimited_hints`` are scheduler hints that also name hosts or instances. With ``pinned``
+    false, VCPU replaces PCPU. Raises :class:`Invalid` if extra specs, image properties or groups
+    are invalid or contradict each other, naming the keys, and with ``[scheduler]
+    strict_extra_specs`` also if keys would be ignored.
     """
     groups = groups_of(spec, pinned=pinned)
     if groups.ignored and settings.scheduler.strict_extra_specs:
         raise Invalid(groups.ignored[0].rejection)
-    frozen = _at_destination([group.build() for group in groups], spec, named)
+    frozen = _at_destination([group.build() for group in groups], spec, nodes)
     _check(groups, frozen, spec.same_subtree)
     limit = settings.placement.max_request_groups
     if len(frozen) > limit:
@@ -159,10 +155,10 @@ def build_query(
     _check_size(frozen, spec)
     # A limit could cut the candidates on the target hosts.
     is_unlimited = (
-        (named.nodes is not None and len(named.nodes) > 1)
+        (nodes is not None and len(nodes) > 1)
         or spec.destination.only_cell
         or spec.instance_group is not None
-        or any(name in spec.scheduler_hints for name in named.unlimited_hints)
+        or any(name in spec.scheduler_hints for name in unlimited_hints)
     )
     query = CandidatesQuery(
         groups=tuple(frozen),
@@ -236,7 +232,7 @@ def find_unknown_names(
 
 
 def _at_destination(
-    groups: list[RequestGroup], spec: RequestSpec, targets: TargetNodes
+    groups: list[RequestGroup], spec: RequestSpec, nodes: Sequence[str] | None
 ) -> list[RequestGroup]:
     destination = spec.destination
     aggregates = aggregate_terms(
@@ -244,7 +240,7 @@ def _at_destination(
         (uuid for joined in destination.forbidden_aggregates for uuid in joined.split(",")),
     )
     # A query can name a single tree.
-    node = targets.nodes[0] if targets.nodes is not None and len(targets.nodes) == 1 else None
+    node = nodes[0] if nodes is not None and len(nodes) == 1 else None
     if aggregates == AggregateTerms() and node is None:
         return groups
     unsuffixed = next((group for group in groups if not group.suffix), RequestGroup())

@@ -12,7 +12,6 @@ from placement_sched.model.explanation import FLAVOR, IgnoredValue, RequestFilte
 from placement_sched.scheduler import caches
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.resource_request import (
-    TargetNodes,
     build_query,
     can_fall_back_to_vcpu,
     find_unknown_names,
@@ -27,8 +26,8 @@ NODES = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
 def build_query_string(spec, *nodes, named=False, **options):
     settings = settings_with(**options)
     hints = plugins_for(settings, utcnow).unlimited_hints
-    targets = TargetNodes(nodes if named or nodes else None, hints)
-    return build_query(spec, settings, targets)[0].querystring()
+    named_nodes = nodes if named or nodes else None
+    return build_query(spec, settings, named_nodes, hints)[0].querystring()
 
 
 def build_query_parameters(spec, *nodes, **options):
@@ -88,7 +87,7 @@ IGNORED = [
 
 @pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
 def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, value, expected):
-    query, ignored_values = build_query(build_spec({key: value}), settings_with(), TargetNodes())
+    query, ignored_values = build_query(build_spec({key: value}), settings_with())
     assert query.querystring() == build_query_string(build_spec())
     assert ignored_values == (IgnoredValue("flavor", key, value, expected),)
     with pytest.raises(Invalid) as error:
@@ -114,7 +113,7 @@ def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, val
 )
 def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as, ignored):
     spec = build_spec(extra_specs, properties)
-    query, ignored_values = build_query(spec, settings_with(), TargetNodes())
+    query, ignored_values = build_query(spec, settings_with())
     assert query.querystring() == build_query_string(build_spec(same_as))
     assert [value.key for value in ignored_values] == ignored
     if properties:
@@ -139,7 +138,7 @@ def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as,
 )
 def test_forms_of_extra_specs_that_nova_accepts_are_accepted(key, value, part, strict):
     query, ignored_values = build_query(
-        build_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict), TargetNodes()
+        build_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict)
     )
     assert part in query.querystring()
     assert ignored_values == ()
@@ -289,7 +288,7 @@ def test_only_a_dedicated_policy_falls_back_to_vcpu(extra, fallback):
 def test_fallback_to_vcpu_ignores_the_thread_policy():
     spec = build_spec({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"})
     pinned, plain = (
-        build_query(spec, settings_with(), TargetNodes(), pinned=pinned)[0].querystring()
+        build_query(spec, settings_with(), pinned=pinned)[0].querystring()
         for pinned in (True, False)
     )
     assert "PCPU%3A1" in pinned
