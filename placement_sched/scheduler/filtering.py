@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
@@ -19,8 +18,6 @@ from placement_sched.store.compute import compute_nodes
 
 #: Returns the rejection of a host, or None.
 _ReasonOf = Callable[[HostState], Rejection | None]
-#: No closed cells.
-_NO_CELLS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +125,7 @@ def is_forced(spec: RequestSpec) -> bool:
 
 
 def filter_by_name(
-    hosts: Sequence[HostState], spec: RequestSpec, closed_cells: Mapping[str, str] = _NO_CELLS
+    hosts: Sequence[HostState], spec: RequestSpec, closed_cells: Mapping[str, str]
 ) -> tuple[list[HostState], list[FilterReport]]:
     """Filter hosts by the names in the request, and return a report for each stage.
 
@@ -146,7 +143,7 @@ def rejections_of_host(
     host: HostState,
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
-    closed_cells: Mapping[str, str] = _NO_CELLS,
+    closed_cells: Mapping[str, str],
 ) -> Iterator[FilterReport]:
     """Yield the report of each stage that rejects this host, also after the first rejection.
 
@@ -170,7 +167,7 @@ def rejections_by_host(
     hosts: Sequence[HostState],
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
-    closed_cells: Mapping[str, str] = _NO_CELLS,
+    closed_cells: Mapping[str, str],
 ) -> list[list[tuple[str, Rejection]]]:
     """List for each host all stages that reject it, with their rejections.
 
@@ -196,13 +193,9 @@ def rejections_by_host(
     return rejections
 
 
-def stage_names(
-    spec: RequestSpec,
-    filters: Sequence[BaseHostFilter],
-    closed_cells: Mapping[str, str] = _NO_CELLS,
-) -> list[str]:
-    """List the names of the stages of :func:`rejections_of_host`, in order."""
-    by_name = [name for name, _ in _name_stages(spec, closed_cells)]
+def stage_names(spec: RequestSpec, filters: Sequence[BaseHostFilter]) -> list[str]:
+    """List the names of the stages that can reject a host of an open cell, in order."""
+    by_name = [name for name, _ in _name_stages(spec, {})]
     return [*by_name, *(type(each).__name__ for each in filters if each.run_filter_for_index(0))]
 
 
