@@ -417,17 +417,6 @@ class PciPools:
             else:
                 self._own = remaining
 
-    def why_not(
-        self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
-    ) -> Rejection | None:
-        """Return the rejection of the first request without enough devices, or None."""
-        for pools, demand, remaining in self._serve_in_order(
-            requests, provider_mapping, numa_cells
-        ):
-            if remaining is None:
-                return shortage(pools, demand)
-        return None
-
     def candidates_for(
         self, requests: Requests, candidates: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any]] | Rejection:
@@ -439,7 +428,8 @@ class PciPools:
             return supported
         if not candidates:
             return Rejection("no allocation candidate of the host remains")
-        rejection = self.why_not(requests, candidates[0]["mappings"])
+        *_, (pools, demand, _) = self._serve_in_order(requests, candidates[0]["mappings"], None)
+        rejection = shortage(pools, demand)
         if rejection is None:  # it was rejected above
             raise AssertionError("the devices suffice")
         if len(candidates) == 1:

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """PCI device pools of a host (nova 34 observed)."""
 
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
 from placement_sched.errors import Conflict
-from placement_sched.model.hardware.pci_devices import Devices, PciPools, ReportedPools, devices_of
+from placement_sched.model.hardware.pci_devices import (
+    DeviceRequest,
+    Devices,
+    PciPools,
+    ReportedPools,
+    devices_of,
+    shortage,
+)
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest, InstancePCIRequests
 from tests.model.hardware.pci_stats import FakePciStats
 from tests.support.numa_nodes import build_instance_cell
@@ -39,13 +47,12 @@ def build_cells(*ids):
 def find_remaining_pools(pools, requests, mappings=None, numa_cells=None, host=None):
     """Return name and count of the remaining pools, or the reason of the rejection."""
     host_pools = PciPools.of(pools, host)
-    rejection = host_pools.why_not(requests, mappings, numa_cells)
-    assert host_pools.support_requests(requests, mappings, numa_cells) is (rejection is None)
+    is_supported = host_pools.support_requests(requests, mappings, numa_cells)
     assert host_pools.free == sum(each["count"] for each in pools)
-    if rejection is not None:
-        with pytest.raises(Conflict, match="requested"):
+    if not is_supported:
+        with pytest.raises(Conflict, match="requested") as failure:
             host_pools.apply_requests(requests, mappings, numa_cells)
-        return rejection.reason.partition("requested; ")[2]
+        return failure.value.detail.partition("requested; ")[2]
     host_pools.apply_requests(requests, mappings, numa_cells)
     assert host_pools.free == sum(each["count"] for each in host_pools.pools)
     return [(each.get("name"), each["count"]) for each in host_pools.pools]
@@ -272,7 +279,8 @@ def test_request_for_no_device_needs_a_matching_pool_as_in_nova():
     ],
 )  # fmt: skip
 def test_rejection_has_requested_and_free_devices(pools, requested, free, reason):
-    rejection = PciPools.of(pools).why_not([requested], None, build_cells(1, 0))
+    demand = DeviceRequest(requested, Counter(), frozenset({0, 1}), {})
+    rejection = shortage(PciPools.of(pools).now, demand)
     assert rejection.reason == reason
     assert (rejection.asked, rejection.has) == (requested.count, free)
 
