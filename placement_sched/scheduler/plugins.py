@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -239,7 +239,8 @@ class Plugins:
 
         They name hosts or instances, and a limit could cut off the hosts that they mean.
         """
-        return _shipped_hints().union(*(plugin.unlimited_hints for plugin in self.filters))
+        shipped = (kind.unlimited_hints for kind in all_filters())
+        return frozenset[str]().union(*shipped, *(each.unlimited_hints for each in self.filters))
 
     def for_rebuild(self) -> Self:
         """Return the plugins that run for a rebuild, without request filters.
@@ -250,16 +251,10 @@ class Plugins:
         return replace(self, request_filters=(), filters=tuple(filters))
 
 
-@cache
 def policy_enforcer(policy: str) -> str:
     """Return the name of the shipped plugin that enforces a server group policy."""
     kinds = (*all_filters(), *all_weighers())
     return next(kind.__name__ for kind in kinds if vars(kind).get("server_group_policy") == policy)
-
-
-@cache
-def _shipped_hints() -> frozenset[str]:
-    return frozenset(hint for kind in all_filters() for hint in kind.unlimited_hints)
 
 
 @dataclass(frozen=True, slots=True)

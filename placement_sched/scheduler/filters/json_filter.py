@@ -2,7 +2,6 @@
 """JsonFilter: filter by a condition in JSON."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from operator import eq, ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any
@@ -87,10 +86,11 @@ _OPERATORS: Mapping[str, Callable[[Sequence[Any]], Any]] = MappingProxyType(
 
 def _get_query(spec_obj: RequestSpec) -> Any:
     value = spec_obj.scheduler_hints.get("query") or None
-    return _parse(value[0]) if value and len(value) == 1 and isinstance(value[0], str) else value
+    if value and len(value) == 1 and isinstance(value[0], str):
+        return spec_obj.read_once(value[0], _parse)
+    return value
 
 
-@lru_cache
 def _parse(text: str) -> Any:
     try:
         return orjson.loads(text) if text else None
