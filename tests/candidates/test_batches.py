@@ -126,9 +126,8 @@ def test_last_matching_tree_is_found_under_a_limit(database, settings, options, 
     found = find_candidates(
         database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 10, **options}), seed=2
     )
-    assert {convert_candidate(request) for request in found.requests} == all_candidates(
-        cloud, TWO_CARDS
-    )
+    candidates = {convert_candidate(request) for request in found.requests}
+    assert candidates == all_candidates(cloud, TWO_CARDS)
     assert _list_roots(found) == [uuid_of("CN059")] * 2
     # Trees without candidates are not read batch by batch.
     assert batch_sizes == [16, 1]
@@ -163,9 +162,8 @@ def test_trees_lacking_a_required_trait_are_skipped(
     # With this seed the matching tree is not in the first batch. Combining all exceeds the budget.
     small = settings.with_overrides({MAX_CANDIDATES: 10, **options, BUDGET: 40})
     found = find_candidates(database, _build_query_over_several_providers(*traits), small, seed=2)
-    assert [dict(request.allocations) for request in found.requests] == [
-        {uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}
-    ]
+    allocations = [dict(request.allocations) for request in found.requests]
+    assert allocations == [{uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}]
     assert batch_sizes == [16, 1]
 
 

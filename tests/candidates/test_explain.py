@@ -81,9 +81,8 @@ def _check_first_steps(run, reported):
     expected = defaultdict(list)
     for step in reported.steps:
         expected[step.constraint, step.detail] += [rejection.host for rejection in step.rejected]
-    assert {step: sorted(hosts) for step, hosts in removed.items()} == {
-        step: sorted(hosts) for step, hosts in expected.items() if hosts
-    }
+    steps = {step: sorted(hosts) for step, hosts in removed.items()}
+    assert steps == {step: sorted(hosts) for step, hosts in expected.items() if hosts}
 
 
 def check_nearest_misses(cloud, query, reported):

@@ -177,7 +177,6 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
     )
     last = reported.steps[-1]
     assert (last.constraint, last.after) == ("combination", 0)
-    assert [rejection.reason for rejection in last.rejected] == [
-        "no providers serve all groups and classes together"
-    ]
+    reasons = [rejection.reason for rejection in last.rejected]
+    assert reasons == ["no providers serve all groups and classes together"]
     assert reported.nearest_misses == NearMisses(complete=False)

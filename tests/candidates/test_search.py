@@ -47,9 +47,8 @@ def _find_expected_uuids(cloud, group):
 @given(cloud=clouds(), group=groups())
 def test_search_equals_the_naive_model(database, settings, cloud, group):
     replace_cloud(database, cloud)
-    assert _list_uuids(_search_with_group(database, group, settings)) == _find_expected_uuids(
-        cloud, group
-    )
+    uuids = _list_uuids(_search_with_group(database, group, settings))
+    assert uuids == _find_expected_uuids(cloud, group)
 
 
 @EXAMPLES

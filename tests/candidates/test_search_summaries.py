@@ -127,10 +127,8 @@ def test_usage_beyond_the_largest_amount_is_reported(app, host_uuid):
     for _ in range(3):
         put_allocation(app, str(uuid4()), host_uuid, MAX_INT)
     for resource_class in ("VCPU", "MEMORY_MB"):
-        assert read_summary(app, host_uuid, resource_class=resource_class)["resources"]["VCPU"] == {
-            "capacity": 16 * MAX_INT,
-            "used": 3 * MAX_INT,
-        }
+        summary = read_summary(app, host_uuid, resource_class=resource_class)["resources"]["VCPU"]
+        assert summary == {"capacity": 16 * MAX_INT, "used": 3 * MAX_INT}
 
 
 @pytest.fixture(params=KINDS)
@@ -256,10 +254,8 @@ def test_names_with_percent_signs_and_quotes_are_unchanged(
                 render_summaries(make_provider_source(connection), found.providers, shape)
             )
             shown = orjson.loads(text)[host.uuid]
-            assert shown["resources"] == {
-                "VCPU": {"capacity": 8, "used": 0},
-                odd: {"capacity": 2, "used": 0},
-            }
+            expected = {"VCPU": {"capacity": 8, "used": 0}, odd: {"capacity": 2, "used": 0}}
+            assert shown["resources"] == expected
             assert shown.get("traits", []) == ([odd] if traits_shown else [])
             assert ("root_provider_uuid" in shown) == tree
 

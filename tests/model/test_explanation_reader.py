@@ -81,8 +81,5 @@ def test_stages_after_the_first_reason_are_not_passed(all_sought):
         reasons.append({"stage": "filters", "name": "", "reason": "others were not sought"})
     path = path_of(explanation, {"reasons": reasons})
     groups = {name: [reason["reason"] for reason in rejecting] for _, name, rejecting in path}
-    assert groups == {
-        "first": [],
-        "second": ["full"],
-        "third": [] if all_sought else ["not evaluated"],
-    }
+    expected = {"first": [], "second": ["full"], "third": [] if all_sought else ["not evaluated"]}
+    assert groups == expected

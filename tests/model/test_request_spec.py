@@ -181,10 +181,8 @@ def test_request_spec_dict_has_the_keys_of_nova():
     properties = SPEC.to_legacy_request_spec_dict()
     assert properties == SPEC["request_spec"]
     assert properties["instance_type"] is SPEC.flavor
-    assert (properties["num_instances"], properties["instance_uuids"]) == (
-        2,
-        [instance(2), instance(5)],
-    )
+    instances = (properties["num_instances"], properties["instance_uuids"])
+    assert instances == (2, [instance(2), instance(5)])
     assert properties["image"] == {
         "id": instance(1),
         "name": "cirros",

@@ -246,9 +246,8 @@ def test_second_scheduler_takes_over_the_sync_with_nova(nova_site, how):
 
 def test_sighup_reloads_configuration_and_nova(nova_site):
     service = nova_site.start(workers=1, scheduler__nova_sync_interval="3600")
-    assert list_selected_hosts(nova_site.conductor.select(instance(1), ignore_hosts=["cn2"])) == [
-        "cn1"
-    ]
+    hosts = list_selected_hosts(nova_site.conductor.select(instance(1), ignore_hosts=["cn2"]))
+    assert hosts == ["cn1"]
     nova_site.configuration("ctl1", filter_scheduler__enabled_filters="IsolatedHostsFilter",
                        filter_scheduler__isolated_hosts="cn1,cn2")  # fmt: skip
     os.kill(service.process.pid, signal.SIGHUP)

@@ -120,9 +120,8 @@ def test_replay_on_changed_data_lists_the_differences(cloud):
     assert (result["hosts found"]["then"], result["hosts found"]["now"]) == (3, 2)
     (verdict,) = answer["now"]["verdicts"]
     assert (verdict["host"], verdict["verdict"]) == (chosen, "rejected")
-    assert answer["then"] == cloud.get(f"{DECISIONS}/{uuid}").json | {
-        "created_at": answer["then"]["created_at"]
-    }
+    expected = cloud.get(f"{DECISIONS}/{uuid}").json | {"created_at": answer["then"]["created_at"]}
+    assert answer["then"] == expected
 
 
 def test_replay_records_nothing_and_has_limited_lists(cloud):
@@ -182,10 +181,8 @@ def test_replay_reads_the_current_members_of_a_group(cloud):
     assert result["filter ServerGroupAntiAffinityFilter"]["now"] == {"before": 3, "after": 2}
     cloud.delete(f"/compute/v2.1/os-server-groups/{uuid}")
     without_group = read_replay_differences(cloud, decision)
-    assert (without_group["server group"]["then"], without_group["server group"]["now"]) == (
-        uuid,
-        None,
-    )
+    groups = (without_group["server group"]["then"], without_group["server group"]["now"])
+    assert groups == (uuid, None)
     assert "filter ServerGroupAntiAffinityFilter" not in without_group
 
 

@@ -67,9 +67,8 @@ def test_filter_all_that_returns_none_rejects_every_host():
 
     run = run_filters([ReturnsNone(), HostPassesFilter()], HOSTS, SPEC)
     assert list_host_names(run) == []
-    assert [(report.before, report.after, len(report.rejected)) for report in run.reports] == [
-        (3, 0, 3)
-    ]
+    counts = [(report.before, report.after, len(report.rejected)) for report in run.reports]
+    assert counts == [(3, 0, 3)]
 
 
 class GeneratorFilter(BaseHostFilter):
@@ -96,9 +95,8 @@ class TruthyResultFilter(BaseHostFilter):
 def test_filters_may_decide_by_any_interface_of_nova(kind):
     run = run_filters([kind()], HOSTS, SPEC)
     assert list_host_names(run) == ["cn1"]
-    assert {rejection.reason for rejection in run.reports[0].rejected} == {
-        f"rejected by {kind.__name__}"
-    }
+    reasons = {rejection.reason for rejection in run.reports[0].rejected}
+    assert reasons == {f"rejected by {kind.__name__}"}
 
 
 def test_host_passes_of_a_subclass_decides():
@@ -108,10 +106,8 @@ def test_host_passes_of_a_subclass_decides():
 
     run = run_filters([StricterHostPassesFilter()], HOSTS, SPEC)
     assert list_host_names(run) == ["cn1"]
-    assert [rejection.reason for rejection in run.reports[0].rejected] == [
-        "cn2 is not liked",
-        "rejected by StricterHostPassesFilter",
-    ]
+    reasons = [rejection.reason for rejection in run.reports[0].rejected]
+    assert reasons == ["cn2 is not liked", "rejected by StricterHostPassesFilter"]
 
 
 class PreparedFilter(BaseHostFilter):
@@ -146,11 +142,8 @@ def test_methods_of_a_subclass_replace_prepare():
 
     named = build_spec(scheduler_hints={"not": ["cn2"]})
     run = run_filters([FilterWithRejectionMethod()], HOSTS, named)
-    assert [rejection.reason for rejection in run.reports[0].rejected] == [
-        "nobody is good enough",
-        "not liked",
-        "nobody is good enough",
-    ]
+    reasons = [rejection.reason for rejection in run.reports[0].rejected]
+    assert reasons == ["nobody is good enough", "not liked", "nobody is good enough"]
     assert list_host_names(run_filters([FilterWithHostPassesMethod()], HOSTS, named)) == ["cn3"]
 
 
@@ -162,22 +155,15 @@ def test_filter_may_run_for_some_instances_only():
         def run_filter_for_index(self, index):
             return index == 1
 
-    assert list_host_names(run_filters([OncePerRequestFilter()], HOSTS, SPEC, index=0)) == [
-        "cn2",
-        "cn3",
-    ]
+    hosts = list_host_names(run_filters([OncePerRequestFilter()], HOSTS, SPEC, index=0))
+    assert hosts == ["cn2", "cn3"]
     later = run_filters([OncePerRequestFilter(), RejectsWithReason()], HOSTS, SPEC, index=1)
     assert list_host_names(later) == ["cn1", "cn3"]
     assert [report.name for report in later.reports] == ["RejectsWithReason"]
-    assert list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=0)) == [
-        "cn1",
-        "cn2",
-        "cn3",
-    ]
-    assert list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=1)) == [
-        "cn2",
-        "cn3",
-    ]
+    hosts = list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=0))
+    assert hosts == ["cn1", "cn2", "cn3"]
+    hosts = list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=1))
+    assert hosts == ["cn2", "cn3"]
 
 
 class NoMessage(Exception):

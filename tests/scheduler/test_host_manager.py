@@ -64,12 +64,8 @@ def test_instances_of_the_request_are_read_without_instances_of_hosts():
     records = RecordingInstanceStore()
     recorded = records.read(ONE, THREE, NEW)
     host, other_host = recorded.on("cn1"), recorded.on("cn2")
-    assert (ONE in host, THREE in host, NEW in host, THREE in other_host) == (
-        True,
-        False,
-        False,
-        True,
-    )
+    presence = (ONE in host, THREE in host, NEW in host, THREE in other_host)
+    assert presence == (True, False, False, True)
     assert host.keys() & {ONE, THREE, NEW} == {ONE}
     assert {THREE, ONE} & other_host.keys() == {THREE}
     assert host[ONE].uuid == ONE

@@ -80,10 +80,8 @@ def test_host_state_has_the_values_of_the_report():
     ("least", "free_gb"), [(None, 90), (95, 90), (90, 90), (50, 50), (0, 0), (-5, -5)]
 )
 def test_disk_available_least_caps_the_free_disk(least, free_gb):
-    assert (
-        build_reported_host_state(local_gb_used=10, disk_available_least=least).free_disk_mb
-        == free_gb * 1024
-    )
+    free = build_reported_host_state(local_gb_used=10, disk_available_least=least).free_disk_mb
+    assert free == free_gb * 1024
 
 
 def test_node_without_free_disk_has_an_empty_state():

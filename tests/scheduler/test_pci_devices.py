@@ -158,9 +158,8 @@ def test_candidate_without_capacity_does_not_replace_another(cloud, vfs, totals)
     # The first NIC reports a VF more than placement has, and the second a VF less.
     app = cloud(*vfs, totals=totals)
     assert request_devices(app, *map(instance, (1, 2)), path=EXPLAIN)["outcome"] == "selected"
-    assert (
-        request_devices(app, *map(instance, (1, 2, 3)), path=EXPLAIN)["outcome"] == "no_valid_host"
-    )
+    outcome = request_devices(app, *map(instance, (1, 2, 3)), path=EXPLAIN)["outcome"]
+    assert outcome == "no_valid_host"
 
 
 def test_devices_of_earlier_requests_are_used_while_reports_are_cached(cloud):

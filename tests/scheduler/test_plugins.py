@@ -184,16 +184,12 @@ def test_filter_of_nova_works_with_changed_imports():
     ]
     spec = build_spec(scheduler_hints={"rack": "r2"})
     run = run_filters(plugins.filters, hosts, spec)
-    assert [(rejection.host, rejection.reason) for rejection in run.reports[1].rejected] == [
-        ("cn3", "rejected by AcmeFilter"),
-        ("cn4", "rejected by AcmeFilter"),
-    ]
+    rejections = [(rejection.host, rejection.reason) for rejection in run.reports[1].rejected]
+    assert rejections == [("cn3", "rejected by AcmeFilter"), ("cn4", "rejected by AcmeFilter")]
     weighed = run_weighers(plugins.weighers, run.hosts, spec)
     # 2 and 1 instances of at most 2, times -2
-    assert [(host.obj.host, host.weight) for host in weighed.hosts] == [
-        ("cn2", -1.0),
-        ("cn1", -2.0),
-    ]
+    weights = [(host.obj.host, host.weight) for host in weighed.hosts]
+    assert weights == [("cn2", -1.0), ("cn1", -2.0)]
 
 
 def test_function_may_return_several_filters():
@@ -365,10 +361,8 @@ def test_third_party_plugin_named_by_its_path_narrows_requests(make_app_with):
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
     answer = explain_request(app, spec())
     assert answer.order == [*SHIPPED, "acme_trait"]
-    assert answer.filter_report("acme_trait") == {
-        "applied": True,
-        "changes": {"root_required": ["CUSTOM_ACME"]},
-    }
+    result = answer.filter_report("acme_trait")
+    assert result == {"applied": True, "changes": {"root_required": ["CUSTOM_ACME"]}}
     assert answer.hosts == ["cn1"]
 
 

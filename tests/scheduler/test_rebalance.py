@@ -138,9 +138,8 @@ def test_the_smallest_sufficient_instance_moves(app):
     (move,) = request_advice(app, request_spec=build_request_with_memory(4), moves=2)["moves"]
     assert (move["instance"], move["from"], move["to"]) == (instance(2), "cn1", "cn2")
     assert move["reason"] == "makes room on cn1"
-    assert (
-        request_advice(app, request_spec=build_request_with_memory(5), moves=2)["reached"] is False
-    )
+    reached = request_advice(app, request_spec=build_request_with_memory(5), moves=2)["reached"]
+    assert reached is False
 
 
 def test_error_for_an_unknown_host_has_the_nearest_name(app):

@@ -160,11 +160,8 @@ def test_enabled_filters_narrow_the_request():
     )
     assert run.spec.instance_uuid == "x"
     assert run.rejection is None
-    assert [(report.name, report.applied) for report in run.reports] == [
-        ("confines", True),
-        ("off", False),
-        ("UnchangingFilter", False),
-    ]
+    applied = [(report.name, report.applied) for report in run.reports]
+    assert applied == [("confines", True), ("off", False), ("UnchangingFilter", False)]
     assert run.reports[0].changes == {"aggregates": [build_aggregates({})[0].uuid]}
     assert run.reports[0].elapsed_ms > 0
     assert PLAIN.instance_uuid is None
@@ -184,12 +181,8 @@ def test_filters_after_a_rejection_still_narrow_the_request():
     )
     assert run.rejection == Rejection("never")
     assert [report.name for report in run.reports] == ["confines", "no", "confines", "never"]
-    assert [report.as_json().get("refusal") for report in run.reports] == [
-        None,
-        "never",
-        None,
-        "nor this",
-    ]
+    refusals = [report.as_json().get("refusal") for report in run.reports]
+    assert refusals == [None, "never", None, "nor this"]
     assert isinstance(run.spec, RequestSpec)
     assert run.spec.instance_uuid == "x"
 

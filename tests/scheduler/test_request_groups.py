@@ -248,9 +248,5 @@ def test_error_for_an_invalid_requested_group_names_its_place(groups, expected):
 
 def test_amounts_of_a_flavor_are_those_of_all_its_groups():
     flavor = build_spec({"resources1:CUSTOM_A": "2", "resources2:CUSTOM_A": "3"} | PINNED).flavor
-    assert amounts_of(flavor, boot_from_volume=False) == (
-        ("CUSTOM_A", 5),
-        ("DISK_GB", 1),
-        ("MEMORY_MB", 512),
-        ("PCPU", 1),
-    )
+    amounts = amounts_of(flavor, boot_from_volume=False)
+    assert amounts == (("CUSTOM_A", 5), ("DISK_GB", 1), ("MEMORY_MB", 512), ("PCPU", 1))

@@ -38,9 +38,8 @@ def build_query_parameters(spec, *nodes, **options):
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", "x"])
 def test_trait_of_an_image_counts_only_with_the_value_required(value):
-    assert build_query_string(
-        build_spec(properties={"trait:CUSTOM_A": value})
-    ) == build_query_string(build_spec())
+    query = build_query_string(build_spec(properties={"trait:CUSTOM_A": value}))
+    assert query == build_query_string(build_spec())
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,8 @@ def test_best_host_is_claimed_for_the_instance(cloud):
     assert best["availability_zone"] == "nova"
     assert best["allocation_request_version"] == LATEST
     stored = read_allocations_of(cloud, instance(1))
-    assert {uuid: part["resources"] for uuid, part in stored.items()} == {
-        best["compute_node_uuid"]: {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
-    }
+    amounts = {uuid: part["resources"] for uuid, part in stored.items()}
+    assert amounts == {best["compute_node_uuid"]: {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}}
     assert answer["policy"] == "default"
     recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
     assert (recorded["host"], recorded["node"]) == ("cn3", "cn3")
@@ -202,9 +201,8 @@ def test_error_names_the_filter_that_rejected_a_later_instance(sqlite_app):
     later = error["funnel"]["later_instance"]
     assert later["placed"] == 3
     (last,) = [stage for stage in later["filters"] if not stage["after"]]
-    assert [rejection["reason"] for rejection in last["rejected"]] == [
-        "1 member of the server group here, 1 allowed"
-    ]
+    reasons = [rejection["reason"] for rejection in last["rejected"]]
+    assert reasons == ["1 member of the server group here, 1 allowed"]
 
 
 def test_requested_cell_rejects_hosts_of_other_cells(cloud):

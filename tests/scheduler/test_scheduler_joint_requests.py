@@ -116,17 +116,15 @@ def test_request_without_a_host_is_named_and_nothing_is_claimed(cloud):
     error = read_error(answer)
     assert error["code"] == "scheduler.no_valid_host"
     assert error["request"] == "$.requests[1]"
-    assert error["detail"] == (
-        "No valid host was found for requests[1]: no host has remaining capacity"
-    )
+    detail = error["detail"]
+    assert detail == "No valid host was found for requests[1]: no host has remaining capacity"
     assert count_allocated(cloud) == 0
     decision = cloud.get(f"/scheduler/v1/decisions/{error['decision']}").json
     assert (decision["outcome"], decision["stage"]) == ("no_valid_host", "room_left")
     stage = decision["funnel"]["filters"][0]
     assert (stage["before"], stage["after"]) == (3, 0)
-    assert {entry["reason"] for entry in stage["rejected"]} == {
-        "no capacity remains after the earlier instances of this request"
-    }
+    reasons = {entry["reason"] for entry in stage["rejected"]}
+    assert reasons == {"no capacity remains after the earlier instances of this request"}
     assert len(cloud.get("/scheduler/v1/decisions").json["decisions"]) == 1
 
 

@@ -119,11 +119,8 @@ def test_rejected_hosts_stay_rejected_for_later_instances():
     assert [hosts for _, hosts in every.runs] == [list_other_hosts("cn2"), after_two, after_two]
     every = EveryInstanceFilter()
     assert choose_hosts(3, RejectsHostsWithNewInstances(), every) == [["cn1"], ["cn2"], ["cn3"]]
-    assert [hosts for _, hosts in every.runs] == [
-        list(HOSTS),
-        list_other_hosts("cn1", "cn4"),
-        list_other_hosts("cn1", "cn2", "cn4"),
-    ]
+    expected = [list(HOSTS), list_other_hosts("cn1", "cn4"), list_other_hosts("cn1", "cn2", "cn4")]
+    assert [hosts for _, hosts in every.runs] == expected
 
 
 def test_instances_have_all_or_no_hosts():
@@ -183,9 +180,8 @@ def test_incremental_weights_equal_those_of_a_complete_run(weighers, seed):
             weighing.weigh(hosts, build_spec()),
             run_weighers(weighers, hosts, build_spec()),
         )
-        assert [(entry.obj.nodename, entry.weight) for entry in step.hosts] == [
-            (item.obj.nodename, item.weight) for item in complete.hosts
-        ]
+        weights = [(entry.obj.nodename, entry.weight) for entry in step.hosts]
+        assert weights == [(item.obj.nodename, item.weight) for item in complete.hosts]
         best = random.choice(hosts)
         best.consume_from_request(build_spec(flavor=flavor(memory_mb=100)))
         weighing.note(best)
@@ -200,10 +196,8 @@ def test_weights_of_an_earlier_instance_do_not_change():
     hosts[2].free_ram_mb = 0
     weighing.note(hosts[2])
     weighing.weigh(hosts, build_spec())
-    assert (
-        [(entry.obj.host, entry.weight) for entry in first.hosts],
-        first.host_reports(),
-    ) == before
+    after = ([(entry.obj.host, entry.weight) for entry in first.hosts], first.host_reports())
+    assert after == before
 
 
 def build_numa_cell(cpus):

@@ -214,9 +214,8 @@ def test_number_of_added_hosts_is_limited(shared_cloud):
     changes = [{"add": {"like": "cn1", "count": 600}}, {"add": {"like": "cn2", "count": 401}}]
     body = {"request_spec": spec(), "changes": changes}
     answer = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
-    assert answer.json["errors"][0]["detail"] == (
-        "1001 hosts are added, the maximum is 1000 (at $.changes)"
-    )
+    detail = answer.json["errors"][0]["detail"]
+    assert detail == "1001 hosts are added, the maximum is 1000 (at $.changes)"
 
 
 def test_statements_do_not_depend_on_the_number_of_added_hosts(shared_cloud):

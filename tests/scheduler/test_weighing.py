@@ -46,11 +46,8 @@ def test_weights_are_normalized_multiplied_and_added():
         build_host_state("cn3", free_ram_mb=20, aggregates=build_aggregates({})),
     ]
     run = run_weighers([FreeMemoryWeigher(), AggregatesWeigher()], hosts, SPEC)
-    assert list_weighed_hosts(run) == [
-        ("cn1", "cn1", 1.0),
-        ("cn2", "cn2", 1.0),
-        ("cn3", "cn3", 0.75),
-    ]
+    weighed = list_weighed_hosts(run)
+    assert weighed == [("cn1", "cn1", 1.0), ("cn2", "cn2", 1.0), ("cn3", "cn3", 0.75)]
     first = run.host_reports()[0]
     assert (first.host, first.weight) == ("cn1", 1.0)
     assert first.weights["FreeMemoryWeigher"].as_json() == weight(0.0, 10)
@@ -69,12 +66,8 @@ def test_equal_weights_are_ordered_by_host_then_node():
         build_host_state("a", "n1"),
     ]
     run = run_weighers([FreeMemoryWeigher()], hosts, SPEC)
-    assert [item[:2] for item in list_weighed_hosts(run)] == [
-        ("a", "n1"),
-        ("a", "n2"),
-        ("b", "b"),
-        ("c", "c"),
-    ]
+    names = [item[:2] for item in list_weighed_hosts(run)]
+    assert names == [("a", "n1"), ("a", "n2"), ("b", "b"), ("c", "c")]
     assert {entry[2] for entry in list_weighed_hosts(run)} == {0.0}
 
 
@@ -87,11 +80,8 @@ def test_single_host_is_not_weighed():
     assert (list_weighed_hosts(run), run.reports) == ([("cn1", "cn1", 0.0)], ())
     assert run.host_reports()[0].weights == {}
     assert run_weighers([FailingWeigher()], [], SPEC).hosts == []
-    assert [name for name, *_ in list_weighed_hosts(run_weighers([], HOSTS, SPEC))] == [
-        "cn1",
-        "cn2",
-        "cn3",
-    ]
+    names = [name for name, *_ in list_weighed_hosts(run_weighers([], HOSTS, SPEC))]
+    assert names == ["cn1", "cn2", "cn3"]
 
 
 def test_sum_of_weights_may_be_infinite():
@@ -113,15 +103,13 @@ class HintWeigher(BaseHostWeigher):
 def test_weigher_that_ignores_a_request_does_not_run():
     run = run_weighers([HintWeigher()], HOSTS, SPEC)
     assert [name for name, *_ in list_weighed_hosts(run)] == ["cn1", "cn2", "cn3"]
-    assert [asdict(report) for report in run.reports] == [
-        {"name": "HintWeigher", "multiplier": 1.0}
-    ]
+    reports = [asdict(report) for report in run.reports]
+    assert reports == [{"name": "HintWeigher", "multiplier": 1.0}]
     (answer,) = {str(report.weights["HintWeigher"].as_json()) for report in run.host_reports()}
     assert answer == str({"raw": 0.0, "normalized": 0.0, "multiplier": 1.0, "weighted": 0.0})
     request = build_spec(scheduler_hints={"matters": "yes"})
-    assert [
-        name for name, *_ in list_weighed_hosts(run_weighers([HintWeigher()], HOSTS, request))
-    ] == ["cn3", "cn2", "cn1"]
+    names = [name for name, *_ in list_weighed_hosts(run_weighers([HintWeigher()], HOSTS, request))]
+    assert names == ["cn3", "cn2", "cn1"]
 
 
 def test_methods_of_a_subclass_run_for_every_request():

@@ -598,9 +598,8 @@ def test_cell_with_shared_cpus_alone_is_valid_in_a_mixed_topology(policy, reserv
     expected = pin_cell(build_host_with_threads(), node, reserved)
     assert (expected == PinnedCPUs({}, frozenset())) is fits
     empty = build_instance_cell(cpu_policy="dedicated")
-    assert pin_cell(build_host_with_threads(), empty, 0) == (
-        "CPU policies require pinned CPUs, none requested"
-    )
+    result = pin_cell(build_host_with_threads(), empty, 0)
+    assert result == "CPU policies require pinned CPUs, none requested"
 
 
 @pytest.mark.parametrize(

@@ -250,10 +250,8 @@ def test_device_requests_are_served_in_their_order():
 def test_request_for_no_device_needs_a_matching_pool_as_in_nova():
     assert find_remaining_pools([build_pool(2)], [build_request(0)]) == [(None, 2)]
     assert find_remaining_pools([build_pool(0)], [build_request(0)]) == []
-    assert (
-        find_remaining_pools([build_pool(2)], [build_request(0, {"vendor_id": "10de"})])
-        == "2 free, 0 with vendor_id 10de"
-    )
+    remaining = find_remaining_pools([build_pool(2)], [build_request(0, {"vendor_id": "10de"})])
+    assert remaining == "2 free, 0 with vendor_id 10de"
 
 
 @pytest.mark.parametrize(

@@ -190,9 +190,8 @@ def test_alias_has_the_keys_of_the_device(in_placement):
         "traits": "a,b",
         "live_migratable": "true",
     }
-    assert read_aliases(every, in_placement=in_placement) == {
-        "nic": Alias(name="nic", numa_policy="required", specs=(spec,))
-    }
+    aliases = read_aliases(every, in_placement=in_placement)
+    assert aliases == {"nic": Alias(name="nic", numa_policy="required", specs=(spec,))}
 
 
 def test_default_affinity_of_an_alias_is_legacy():

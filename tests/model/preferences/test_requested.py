@@ -100,9 +100,8 @@ def test_spread_hints_override_extra_specs(extra_specs, hints, expected):
 
 def test_spread_request_has_the_path_of_its_key():
     path = OF_FLAVOR.format("spread_by")
-    assert spread_request({"scheduler:spread_by": "rack"}, {}) == SpreadRequest(
-        "rack", 1, is_hard=False, path=path
-    )
+    request = spread_request({"scheduler:spread_by": "rack"}, {})
+    assert request == SpreadRequest("rack", 1, is_hard=False, path=path)
     hinted = spread_request({"scheduler:spread_by": "rack"}, {"spread_by": ["power"]})
     assert hinted.path == OF_HINT.format("spread_by")
 

@@ -58,9 +58,8 @@ def add_service(engine, host, binary="nova-scheduler", **changes):
 def test_first_heartbeat_creates_the_service_record(nova, read_service_record):
     read_service_record("ctl1").beat(NOW)
     columns = ("host", "binary", "topic", "report_count", "disabled", "last_seen_up", "deleted")
-    assert read_service_rows(nova, *columns) == [
-        ("ctl1", "nova-scheduler", "scheduler", 1, False, NOW, 0)
-    ]
+    rows = read_service_rows(nova, *columns)
+    assert rows == [("ctl1", "nova-scheduler", "scheduler", 1, False, NOW, 0)]
     ((uuid, created),) = read_service_rows(nova, "uuid", "created_at")
     assert len(uuid) == 36
     assert created == NOW
@@ -71,17 +70,15 @@ def test_later_heartbeats_update_time_and_report_count(nova, read_service_record
     record.beat(NOW)
     later = NOW + timedelta(seconds=10)
     assert not record.beat(later).shared
-    assert read_service_rows(nova, "report_count", "last_seen_up", "updated_at") == [
-        (2, later, later)
-    ]
+    rows = read_service_rows(nova, "report_count", "last_seen_up", "updated_at")
+    assert rows == [(2, later, later)]
 
 
 def test_existing_nova_scheduler_record_of_the_host_is_reused(nova, read_service_record):
     add_service(nova, "ctl1", disabled=True, disabled_reason="for now")
     read_service_record("ctl1").beat(NOW)
-    assert read_service_rows(nova, "report_count", "disabled", "disabled_reason") == [
-        (8, True, "for now")
-    ]
+    rows = read_service_rows(nova, "report_count", "disabled", "disabled_reason")
+    assert rows == [(8, True, "for now")]
 
 
 def test_other_service_records_are_unchanged(nova, read_service_record):

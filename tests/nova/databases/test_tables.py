@@ -129,10 +129,8 @@ def test_sync_rounds_find_changed_rows(make_follower, real_nova, database):
     with database.read() as connection:
         assert compute_nodes.by_uuid(connection, node).vcpus_used == 9
         assert services.by_hosts(connection, ["cn1"])["cn1"].forced_down
-        assert {instance.uuid: instance.host for instance in instances.search(connection)} == {
-            uuid: "cn2",
-            new: "cn1",
-        }
+        hosts = {instance.uuid: instance.host for instance in instances.search(connection)}
+        assert hosts == {uuid: "cn2", new: "cn1"}
         assert instances.by_uuid(connection, uuid).launched_at == launched
         metadata = instances.MetadataReader(connection, [uuid]).of(uuid)
     assert metadata == ({"a": "2", "b": 'a "quoted" ü'}, {"a": None, "b": 'a "quoted" ü'})

@@ -171,9 +171,8 @@ def test_host_claimed_before_the_evaluation_is_not_compared_by_capacity(
     steps, facts, chosen, verdict
 ):
     record = build_evaluation_record(build_step(*steps), late=LATE, **facts)
-    assert [result.verdict for result in judge_outcomes(record, build_outcome_on_host(chosen))] == [
-        verdict
-    ]
+    verdicts = [result.verdict for result in judge_outcomes(record, build_outcome_on_host(chosen))]
+    assert verdicts == [verdict]
 
 
 def test_weights_are_compared_per_instance():

@@ -163,9 +163,8 @@ def test_instances_with_an_emoji_keep_their_earlier_records(narrow_database, nar
             hosts = {row.uuid: row.host for row in instances.search(connection)}
             assert instances.by_uuid(connection, other).vm_state == "stopped"
         assert hosts == dict.fromkeys((other, *recorded), "cn1")
-        assert {issue.place for issue in findings.issues} == {
-            f"instance {uuid}" for uuid in (*recorded, *new)
-        }
+        places = {issue.place for issue in findings.issues}
+        assert places == {f"instance {uuid}" for uuid in (*recorded, *new)}
 
 
 def test_flavor_with_an_emoji_is_stored_unchanged(narrow_database, narrow_follower, nova):

@@ -44,17 +44,11 @@ def test_full_sync_records_all_of_nova(follower, nova, database):
     assert recorded.pci_device_pools[0]["physical_network"] == "physnet0"
     assert len(recorded.numa_topology["cells"]) == 2
     assert (barred.disabled, barred.disabled_reason) == (True, "mend it")
-    assert (instance.host, instance.server_group, instance.flavor["name"]) == (
-        "cn1",
-        group,
-        "m1.small",
-    )
+    recorded_instance = (instance.host, instance.server_group, instance.flavor["name"])
+    assert recorded_instance == ("cn1", group, "m1.small")
     assert (aggregate.hosts, aggregate.availability_zone) == ({"cn1"}, "north")
-    assert (kept.policy, kept.rules, kept.members) == (
-        "anti-affinity",
-        {"max_server_per_host": 2},
-        (uuid,),
-    )
+    group_fields = (kept.policy, kept.rules, kept.members)
+    assert group_fields == ("anti-affinity", {"max_server_per_host": 2}, (uuid,))
     assert cell.read_at is not None
 
 
@@ -87,10 +81,8 @@ def test_requests_see_current_services_and_nodes(follower, nova, database):
     with database.read() as connection:
         states = services.by_hosts(connection, ["cn1", "cn2"])
         assert compute_nodes.by_uuid(connection, node).vcpus_used == 9
-    assert {host: (state.disabled, state.forced_down) for host, state in states.items()} == {
-        "cn1": (False, True),
-        "cn2": (False, False),
-    }
+    flags = {host: (state.disabled, state.forced_down) for host, state in states.items()}
+    assert flags == {"cn1": (False, True), "cn2": (False, False)}
 
 
 def test_sync_does_not_write_nova_databases(follower, nova):

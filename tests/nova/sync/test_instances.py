@@ -187,10 +187,8 @@ def test_metadata_and_times_are_recorded(follower, nova, read_instances, read_me
     getattr(follower, reading)()
     instance = read_instances()[uuid]
     assert (instance.created_at, instance.launched_at) == (created, launched)
-    assert read_metadata(uuid) == (
-        {"role": "Datenbank für alle", "tier": "1"},
-        {"preemptible": "true", "empty": None},
-    )
+    expected = ({"role": "Datenbank für alle", "tier": "1"}, {"preemptible": "true", "empty": None})
+    assert read_metadata(uuid) == expected
     assert follower.compare().differing == 0
 
 

@@ -51,16 +51,11 @@ def cloud(app):
 def test_capacity_equals_the_number_of_placed_instances(cloud):
     answer = read_capacity(cloud, num_instances=7)
     assert (answer["exact"], answer["capacity"]) == (True, 12)
-    assert answer["limited_by"] == [
-        {"reason": "MEMORY_MB", "hosts": 2},
-        {"reason": "VCPU", "hosts": 1},
-    ]
+    limits = answer["limited_by"]
+    assert limits == [{"reason": "MEMORY_MB", "hosts": 2}, {"reason": "VCPU", "hosts": 1}]
     # VCPUs at a ratio of 4: 64 - 4 on cn1, none on cn2, and all 64 on cn3.
-    assert answer["stranded"] == {
-        "VCPU": 60 + 64,
-        "MEMORY_MB": 65536 - 8192 + 512,
-        "DISK_GB": 960 + 920 + 1000,
-    }
+    expected = {"VCPU": 60 + 64, "MEMORY_MB": 65536 - 8192 + 512, "DISK_GB": 960 + 920 + 1000}
+    assert answer["stranded"] == expected
     assert Counter(place_until_full(cloud)) == {"cn1": 4, "cn2": 8}
     assert read_capacity(cloud)["capacity"] == 0
 
@@ -81,10 +76,8 @@ def test_capacity_per_zone_aggregate_host_and_cell(cloud):
 def test_hosts_outside_the_zone_are_limited_by_member_of(cloud):
     answer = read_capacity(cloud, availability_zone="az1")
     assert answer["capacity"] == 4
-    assert [(entry["reason"], entry["hosts"]) for entry in answer["limited_by"]] == [
-        ("MEMORY_MB", 2),
-        ("member_of", 1),
-    ]
+    limits = [(entry["reason"], entry["hosts"]) for entry in answer["limited_by"]]
+    assert limits == [("MEMORY_MB", 2), ("member_of", 1)]
     (outside,) = (item for item in answer["limited_by"] if item["reason"] == "member_of")
     assert list(outside["names"].values()) == ["agg-az1"]
     assert all(uuid in outside["detail"] for uuid in outside["names"])
@@ -113,11 +106,8 @@ def test_capacities_of_flavors_are_in_the_requested_order(cloud):
         flavors = cloud.post_json("/scheduler/v1/capacity", body).json["flavors"]
         return [(entry["flavor"], entry["capacity"]) for entry in flavors]
 
-    assert count_flavors(flavors=["large", "small", flavor(name="own")]) == [
-        ("large", 9),
-        ("small", 12),
-        ("own", 12),
-    ]
+    capacities = count_flavors(flavors=["large", "small", flavor(name="own")])
+    assert capacities == [("large", 9), ("small", 12), ("own", 12)]
     assert sorted(count_flavors(all_flavors=True)) == [("large", 9), ("small", 12)]
 
 
@@ -193,11 +183,8 @@ def test_disabled_cell_has_no_capacity(sqlite_url, make_app):
     ]
     app.post_json(NODES, hosts)
     answer = read_capacity(app, query={"per": "cell"})
-    assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == {
-        "": 2,
-        CELL_UUIDS[0]: 4,
-        CELL_UUIDS[1]: 0,
-    }
+    capacities = {entry["name"]: entry["capacity"] for entry in answer["per"]}
+    assert capacities == {"": 2, CELL_UUIDS[0]: 4, CELL_UUIDS[1]: 0}
     assert count_hosts_by_reason(answer) == {("MEMORY_MB", ""): 3, ("enabled_cells", ""): 1}
     assert Counter(place_until_full(app)) == {"cn1": 4, "cn4": 2}
 

@@ -142,9 +142,8 @@ def test_max_rejected_bounds_the_lists_and_not_the_counts(cloud):
         "steps"
     ]
     all_steps = explain(cloud, request, max_rejected=0)["funnel"]["allocation_candidates"]["steps"]
-    assert [len(step["rejected"]) for step in limited_steps] == [
-        min(2, len(step["rejected"])) for step in all_steps
-    ]
+    lengths = [len(step["rejected"]) for step in limited_steps]
+    assert lengths == [min(2, len(step["rejected"])) for step in all_steps]
     assert [step["after"] for step in limited_steps] == [step["after"] for step in all_steps]
 
 
@@ -224,10 +223,6 @@ def test_stage_of_the_candidate_limit_has_its_counts_and_option(cloud, option):
     explanation = explain(cloud, spec(), overrides={option: 4})
     last = explanation["funnel"]["allocation_candidates"]["steps"][-1]
     group, name = option.split(".")
-    assert (last["constraint"], last["detail"], last["before"], last["after"]) == (
-        "limit",
-        "4",
-        10,
-        4,
-    )
+    step = (last["constraint"], last["detail"], last["before"], last["after"])
+    assert step == ("limit", "4", 10, 4)
     assert last["option"] == f"[{group}] {name} (set in overrides)"

@@ -27,9 +27,8 @@ def cloud(make_shared_app):
 )
 def test_unknown_host_is_a_warning_with_the_nearest_name(cloud, key, named, detail):
     answer = explain(cloud, spec(**{key: [named]}))
-    assert answer["funnel"]["warnings"] == [
-        {"key": key, "source": "request_spec", "detail": detail}
-    ]
+    warnings = answer["funnel"]["warnings"]
+    assert warnings == [{"key": key, "source": "request_spec", "detail": detail}]
     request = {"request_spec": spec(**{key: [named]})}
     errors = cloud.post_json("/scheduler/v1/capacity", request, status=404).json["errors"][0]
     assert errors["detail"].endswith(f"{detail} (at $.request_spec.{key}[0])")

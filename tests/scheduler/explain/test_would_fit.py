@@ -124,9 +124,8 @@ def test_suggested_amount_in_a_tree_fits_on_a_single_provider(unshared_cloud):
 def test_would_fit_does_not_count_hosts_that_filters_reject(cloud):
     funnel = explain(cloud, spec(flavor=flavor(vcpus=17)))["funnel"]
     assert funnel["obstacle"]["reason"] == "6 hosts meet all constraints but resources VCPU:17"
-    assert [entry["words"] for entry in funnel["would_fit"]] == [
-        "5 hosts would fit with VCPU:16 instead of 17"
-    ]
+    words = [entry["words"] for entry in funnel["would_fit"]]
+    assert words == ["5 hosts would fit with VCPU:16 instead of 17"]
 
 
 def test_explanation_of_single_hosts_has_no_would_fit_entries(cloud):
@@ -292,7 +291,5 @@ def test_sharing_pools_are_not_counted_as_hosts(sqlite_app):
     explanation = explain(sqlite_app, spec(flavor=build_small_flavor(10), force_hosts=["cn2"]))
     steps = explanation["funnel"]["allocation_candidates"]["steps"]
     (step,) = [step for step in steps if step["constraint"] == "in_tree"]
-    assert [rejection["reason"] for rejection in step["rejected"]] == [
-        "not in the tree of cn2",
-        "pool: not in the tree of cn2",
-    ]
+    reasons = [rejection["reason"] for rejection in step["rejected"]]
+    assert reasons == ["not in the tree of cn2", "pool: not in the tree of cn2"]

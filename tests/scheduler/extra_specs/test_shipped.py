@@ -110,9 +110,8 @@ def test_invalid_value_is_reported(key, value):
 def test_unknown_key_is_reported(key):
     with pytest.raises(Invalid) as error:
         check(key, "1")
-    assert error.value.detail == (
-        f"Validation failed; extra spec '{key}' does not appear to be a valid extra spec."
-    )
+    expected = f"Validation failed; extra spec '{key}' does not appear to be a valid extra spec."
+    assert error.value.detail == expected
 
 
 def test_every_standard_trait_and_resource_class_is_valid():

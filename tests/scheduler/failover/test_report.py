@@ -175,11 +175,8 @@ def test_failures_of_any_two_hosts_are_examined(sqlite_app):
 
 
 def test_cloud_without_hosts_is_covered_and_a_single_host_is_not(sqlite_app):
-    assert read_counts_by_state(compute_failover(sqlite_app)) == {
-        "covered": 0,
-        "uncovered": 0,
-        "undetermined": 0,
-    }
+    counts = read_counts_by_state(compute_failover(sqlite_app))
+    assert counts == {"covered": 0, "uncovered": 0, "undetermined": 0}
     report_hosts_with_instances(sqlite_app, ["cn1"], ["cn1"])
     answer = compute_failover(sqlite_app, host_failures=3)
     assert (answer["uncovered"], answer["host_failures"]) == (1, 1)

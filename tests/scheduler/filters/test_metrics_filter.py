@@ -60,10 +60,8 @@ def test_reason_and_change_have_the_first_of_many_metrics():
     settings = settings_with(metrics__weight_setting=[f"{name}=1" for name in names])
     plugin = MetricsFilter.with_settings(settings)
     first = f"{', '.join(names[:10])} and 20 more"
-    assert (
-        plugin.rejection(build_host_state(), build_spec()).reason
-        == f"metrics not reported: {first}"
-    )
+    reason = plugin.rejection(build_host_state(), build_spec()).reason
+    assert reason == f"metrics not reported: {first}"
     (change,) = plugin.suggested_changes(build_host_state(), build_spec())
     assert change.words == f"make the host report {first}"
     assert change.values == {"metrics": names[:20], "more": 10}

@@ -8,10 +8,8 @@ from placement_sched.scheduler.nova_shim import task_states
 
 def test_task_state_is_its_name_in_lower_case():
     assert (task_states.SPAWNING, task_states.RESIZE_PREP) == ("spawning", "resize_prep")
-    assert (task_states.POWERING_OFF, task_states.SOFT_DELETING) == (
-        "powering-off",
-        "soft-deleting",
-    )
+    states = (task_states.POWERING_OFF, task_states.SOFT_DELETING)
+    assert states == ("powering-off", "soft-deleting")
 
 
 def test_unknown_task_states_are_not_provided():

@@ -103,9 +103,8 @@ def test_default_policy_applies_for_an_invalid_policy(policies):
     result = choose_policy(policies, build_spec(availability_zone="az4"), "availability_zone")
     assert result.policy.name == "default"
     (selector,) = result.report.as_json()["selectors"]
-    assert selector["outcome"] == (
-        f"it cannot be used: there is no policy 'gone'; there are: default, {DENSE}, {ROOMY}"
-    )
+    expected = f"it cannot be used: there is no policy 'gone'; there are: default, {DENSE}, {ROOMY}"
+    assert selector["outcome"] == expected
 
 
 def test_request_requires_the_aggregates_of_its_policy_unless_it_is_a_rebuild(policies):
@@ -133,9 +132,8 @@ def test_option_forbids_policy_aggregates_to_default_requests(policies, is_enabl
 
 
 def test_policy_by_name_has_all_its_aggregates(policies):
-    assert choose_named(DENSE, policies, AGGREGATES).confined == tuple(
-        entry.uuid for entry in AGGREGATES[:2]
-    )
+    uuids = choose_named(DENSE, policies, AGGREGATES).confined
+    assert uuids == tuple(entry.uuid for entry in AGGREGATES[:2])
     assert choose_named("default", policies, AGGREGATES).confined == ()
 
 

@@ -79,9 +79,8 @@ def test_default_zone_forbids_the_aggregates_of_other_zones():
     outcome = apply_filter(
         "nova", requested_destination={"forbidden_aggregates": build_aggregate_uuids(1, 9)}
     )
-    assert list(outcome.spec.destination.forbidden_aggregates) == build_aggregate_uuids(
-        1, 9, 2, 3, 5
-    )
+    uuids = list(outcome.spec.destination.forbidden_aggregates)
+    assert uuids == build_aggregate_uuids(1, 9, 2, 3, 5)
     assert outcome.changes == {"forbidden_aggregates": build_aggregate_uuids(2, 3, 5)}
 
 

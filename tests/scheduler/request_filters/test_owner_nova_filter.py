@@ -53,10 +53,8 @@ def test_trait_is_required_in_groups_of_pci_devices():
         requests=[BY_ALIAS],
     )
     outcome = run_request_filter(OwnerNovaFilter, request, MARKED)
-    assert outcome.changes == {
-        "root_required": [OWNER],
-        "requested_resources": [f"{REQUEST}-0", f"{REQUEST}-1"],
-    }
+    expected = {"root_required": [OWNER], "requested_resources": [f"{REQUEST}-0", f"{REQUEST}-1"]}
+    assert outcome.changes == expected
     traits = [group.required_traits for group in outcome.spec.requested_resources]
     assert traits == [{OWNER}, {OWNER, "CUSTOM_FAST"}]
 
@@ -82,10 +80,8 @@ def test_groups_of_other_requesters_do_not_change(requester, requests):
 def test_query_requires_the_owner_trait_after_all_nodes_have_it(app):
     put_hosts(app, cn1=[OWNER], cn2=[OWNER])
     answer = explain_request(app, spec())
-    assert answer.filter_report("owner_nova_filter") == {
-        "applied": True,
-        "changes": {"root_required": [OWNER]},
-    }
+    result = answer.filter_report("owner_nova_filter")
+    assert result == {"applied": True, "changes": {"root_required": [OWNER]}}
     assert answer.query["root_required"] == [f"{OWNER},!COMPUTE_STATUS_DISABLED"]
     assert answer.hosts == ["cn1", "cn2"]
     app.post_json("/scheduler/v1/compute_nodes", [report("cn3")])

@@ -106,9 +106,8 @@ def test_aggregates_of_all_segments_are_read_at_once():
     ids=["one of several segments", "second network", "subnet", "port"],
 )
 def test_segment_without_an_aggregate_rejects_the_request(networks, about):
-    assert apply_filter(*networks) == Rejection(
-        f"{about}: its segment {LOST} is in no aggregate", LOST
-    )
+    outcome = apply_filter(*networks)
+    assert outcome == Rejection(f"{about}: its segment {LOST} is in no aggregate", LOST)
 
 
 @pytest.mark.parametrize(

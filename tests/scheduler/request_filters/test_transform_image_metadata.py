@@ -53,9 +53,8 @@ SWITCH = "scheduler__image_metadata_prefilter"
     ids=lambda value: ",".join(value.values()) if isinstance(value, dict) else "",
 )
 def test_each_property_becomes_the_trait_of_its_value(properties, traits):
-    assert (
-        find_added_root_traits(TransformImageMetadata, build_spec(properties=properties)) == traits
-    )
+    added = find_added_root_traits(TransformImageMetadata, build_spec(properties=properties))
+    assert added == traits
 
 
 @pytest.mark.parametrize("properties", [{}, {"os_distro": "windows"}, {"hw_rng_model": "virtio"}])

@@ -97,11 +97,8 @@ def test_instances_of_a_request_count_for_each_other(cloud):
     cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
     three = tuple(map(instance, (2, 3, 4)))
     assert selected_hosts(select_hosts(cloud, "soft-affinity", *three)) == ["cn3"] * 3
-    assert selected_hosts(select_hosts(cloud, "soft-anti-affinity", *three)) == [
-        "cn1",
-        "cn2",
-        "cn3",
-    ]
+    hosts = selected_hosts(select_hosts(cloud, "soft-anti-affinity", *three))
+    assert hosts == ["cn1", "cn2", "cn3"]
     two = {"instance_uuids": None, "num_instances": 2}
     assert selected_hosts(select_hosts(cloud, "soft-affinity", **two)) == ["cn3", "cn3"]
     assert selected_hosts(select_hosts(cloud, "soft-anti-affinity", **two)) == ["cn1", "cn2"]

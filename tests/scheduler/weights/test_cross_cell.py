@@ -34,10 +34,8 @@ def build_request_with_destination(destination):
     ids=str,
 )
 def test_hosts_of_the_cell_are_preferred_if_a_move_may_leave_the_cell(destination, expected):
-    assert (
-        find_raw_weights(CrossCellWeigher, HOSTS, build_request_with_destination(destination))
-        == expected
-    )
+    weights = find_raw_weights(CrossCellWeigher, HOSTS, build_request_with_destination(destination))
+    assert weights == expected
     assert {
         host.host: CrossCellWeigher()._weigh_object(
             host, build_request_with_destination(destination)

@@ -70,9 +70,8 @@ def test_default_multiplier_of_each_weigher():
         CrossCellWeigher: 1000000.0,
     }
     settings = settings_with()
-    assert {kind: kind.with_settings(settings).configured_multiplier for kind in expected} == (
-        expected
-    )
+    multipliers = {kind: kind.with_settings(settings).configured_multiplier for kind in expected}
+    assert multipliers == expected
 
 
 @pytest.mark.parametrize("kind", all_weighers())

@@ -57,10 +57,8 @@ HOSTS = [
 )  # fmt: skip
 def test_each_shared_property_counts_with_its_ratio(setting, expected, caplog):
     request = build_spec(properties=WINDOWS)
-    assert (
-        find_raw_weights(ImagePropertiesWeigher, HOSTS, request, **ON, **{SETTING: setting})
-        == expected
-    )
+    weights = find_raw_weights(ImagePropertiesWeigher, HOSTS, request, **ON, **{SETTING: setting})
+    assert weights == expected
     warning = "image_props_weight_setting: items that are not name=number are ignored: "
     assert (warning in caplog.text) is ("os_distro" in setting)
 

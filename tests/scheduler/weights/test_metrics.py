@@ -92,10 +92,8 @@ def test_missing_metric_with_ratio_0_is_ignored(setting, multiplier, expected):
         "cn4", metrics=(Metric(name="cpu.percent", value=5),), aggregates=answer
     )
     options = {SETTING: setting, REQUIRED: False}
-    assert (
-        find_raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"]
-        == expected
-    )
+    weight = find_raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"]
+    assert weight == expected
     with pytest.raises(PluginFailed, match=r"does not report cpu"):
         run_weigher(MetricsWeigher, [*HOSTS, host_without_metric], **{SETTING: setting})
 

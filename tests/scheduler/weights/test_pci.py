@@ -34,17 +34,13 @@ def test_host_with_the_fewest_free_devices_is_best(spec):
     [((), 100), ((0,), 100), ((1,), 99), ((30, 40), 30), ((98,), 2), ((99,), 1), ((50, 5000), 1)],
 )
 def test_raw_weight_of_many_free_devices_has_a_minimum(counts, weight):
-    assert (
-        find_raw_weights(PCIWeigher, [build_host("cn1", *counts), build_host("cn2")])["cn1"]
-        == weight
-    )
+    raw = find_raw_weights(PCIWeigher, [build_host("cn1", *counts), build_host("cn2")])["cn1"]
+    assert raw == weight
 
 
 def test_free_devices_are_counted_without_pools_and_after_earlier_instances():
-    assert find_raw_weights(PCIWeigher, [build_host_state("cn1"), build_host("cn2", 3)]) == {
-        "cn1": 100,
-        "cn2": 97,
-    }
+    weights = find_raw_weights(PCIWeigher, [build_host_state("cn1"), build_host("cn2", 3)])
+    assert weights == {"cn1": 100, "cn2": 97}
     # Pools of a third-party plugin.
     other = build_host_state("cn1", pci_stats=SimpleNamespace(pools=[{"count": 2}, {"count": 3}]))
     assert find_raw_weights(PCIWeigher, [other, build_host("cn2")]) == {"cn1": 95, "cn2": 100}

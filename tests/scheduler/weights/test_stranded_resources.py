@@ -170,10 +170,8 @@ def test_later_instances_are_weighed_as_in_a_complete_run():
         chosen.consume_from_request(request)
         weighing.note(chosen)
         hosts = [state for state in hosts if state.free_ram_mb > 0]
-    assert (
-        weighing.weigh(hosts[:2], request).host_reports()
-        == run_weighers(weighers, hosts[:2], request).host_reports()
-    )
+    reports = weighing.weigh(hosts[:2], request).host_reports()
+    assert reports == run_weighers(weighers, hosts[:2], request).host_reports()
 
 
 @pytest.fixture

@@ -106,9 +106,8 @@ def test_unknown_trait_is_an_error_with_the_nearest_name(cloud, changes, path):
     body = {"request_spec": spec(**changes)}
     for place in (EXPLAIN, "/scheduler/v1/select_destinations"):
         (error,) = cloud.post_json(place, body, status=400).json["errors"]
-        assert error["detail"] == (
-            f"No such trait: CUSTOM_AA; did you mean 'CUSTOM_A'? (at $.request_spec.{path})"
-        )
+        expected = f"No such trait: CUSTOM_AA; did you mean 'CUSTOM_A'? (at $.request_spec.{path})"
+        assert error["detail"] == expected
 
 
 @pytest.mark.slow
