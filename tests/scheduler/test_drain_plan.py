@@ -72,11 +72,9 @@ def check_plan(app, cloud):
 
 
 M1, M4, M9 = ({"flavor": size} for size in FLAVORS.values())
-ZONE, GROUP, FIRST = (
-    {"availability_zone": "az1"},
-    {"instance_group": "apart"},
-    {"force_hosts": ["cn1"]},
-)
+ZONE = {"availability_zone": "az1"}
+GROUP = {"instance_group": "apart"}
+FIRST = {"force_hosts": ["cn1"]}
 
 
 @pytest.mark.slow

@@ -40,6 +40,25 @@ def test_shipped_plugin_needs_no_arguments_and_its_options_have_help():
         kind()
 
 
+#: The shipped filters that the earlier instances of a request concern.
+FOR_EACH_INSTANCE = """
+    AggregateCoreFilter AggregateDiskFilter AggregateIoOpsFilter AggregateNumInstancesFilter
+    AggregateRamFilter CoreFilter DiskFilter GroupAffinityFilter GroupAntiAffinityFilter IoOpsFilter
+    JsonFilter MetricsFilter NUMATopologyFilter NumInstancesFilter PciPassthroughFilter RamFilter
+    RetryFilter ServerGroupAffinityFilter ServerGroupAntiAffinityFilter TopologySpreadFilter
+    TypeAffinityFilter
+"""
+ON_REBUILD = "AggregateImagePropertiesIsolation ImagePropertiesFilter IsolatedHostsFilter"
+
+
+def test_only_some_filters_run_for_each_instance_or_on_rebuild():
+    names = {kind.__name__ for kind in all_filters() if kind().run_filter_for_index(1)}
+    assert names == set(FOR_EACH_INSTANCE.split())
+    assert all(kind().run_filter_for_index(0) for kind in all_filters())
+    names = {kind.__name__ for kind in all_filters() if kind.RUN_ON_REBUILD}
+    assert names == set(ON_REBUILD.split())
+
+
 def test_plugins_have_the_configured_order_settings_and_clock():
     settings = filter_settings(enabled_filters=["ImagePropertiesFilter", "ComputeFilter"])
     plugins = plugins_for(settings, lambda: NOW)

@@ -305,10 +305,8 @@ def test_requests_of_a_joint_call_spread_among_each_other(cloud_with_two_racks, 
     ],
 )
 def test_joint_claim_is_retried_if_the_skew_has_grown(cloud_with_two_racks, rivals, hosts, retries):
-    group, own = (
-        create_group(cloud_with_two_racks, policy="soft-affinity"),
-        cloud_with_two_racks.app.services.scheduler,
-    )
+    group = create_group(cloud_with_two_racks, policy="soft-affinity")
+    own = cloud_with_two_racks.app.services.scheduler
 
     def add_members():
         for number, host in enumerate(rivals, 900):

@@ -397,10 +397,8 @@ def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
     host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
     candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
-    many, few = (
-        _build_gpu_devices([(node, 1) for node in range(16)], 500),
-        _build_gpu_devices([(3, 1)], 1, "preferred"),
-    )
+    many = _build_gpu_devices([(node, 1) for node in range(16)], 500)
+    few = _build_gpu_devices([(3, 1)], 1, "preferred")
     rejection = fit_candidates(host, instance, LIMITS, many, candidates, FitBudget(0))
     assert rejection.reason.count("not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.calls < 100

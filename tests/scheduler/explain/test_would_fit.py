@@ -221,10 +221,8 @@ def test_obstacle_names_the_candidate_limit_and_advice_that_works(gpu_cloud):
 SEEN = 'last_seen_up: "2099-01-01T00:00:00Z"'
 SIZE = f"vcpus: 4, memory_mb: 8192, {SEEN}"
 SHARED = "00000000-0000-4000-8000-000000000001"
-ZONE, LICENSED_AGGREGATE = (
-    "00000000-0000-4000-8000-0000000000a1",
-    "00000000-0000-4000-8000-0000000000a2",
-)
+ZONE = "00000000-0000-4000-8000-0000000000a1"
+LICENSED_AGGREGATE = "00000000-0000-4000-8000-0000000000a2"
 #: cn1 is in az1. Its pool of disk is in no zone.
 POOL = f"""
 hosts:

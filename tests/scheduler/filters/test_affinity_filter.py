@@ -11,28 +11,11 @@ from placement_sched.scheduler.filters.affinity_filter import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
 )
-from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances
 from tests.support.scheduling import instance
 from tests.support.states import build_host_state, build_instances, build_spec, find_rejection
 
 HERE, TOO, ELSEWHERE, NEW = map(instance, (1, 2, 3, 4))
-
-
-@pytest.mark.parametrize(
-    ("kind", "once"),
-    [
-        (DifferentHostFilter, True),
-        (SameHostFilter, True),
-        (SimpleCIDRAffinityFilter, True),
-        (ServerGroupAffinityFilter, False),
-        (ServerGroupAntiAffinityFilter, False),
-        (GroupAffinityFilter, False),
-        (GroupAntiAffinityFilter, False),
-    ],
-)
-def test_filters_of_hints_run_once_per_request(kind, once):
-    assert kind().run_filter_for_index(1) is not once
 
 
 @pytest.mark.parametrize(

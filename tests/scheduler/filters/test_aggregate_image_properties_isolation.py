@@ -64,8 +64,3 @@ def test_keys_outside_the_namespace_are_ignored():
     assert find_filter_rejection(properties, metadata, **options) == answer
     assert find_filter_rejection({"os_distro": "debian"}, metadata, **options) is None
     assert find_filter_rejection(properties, metadata, **{NAMESPACE: "hw"}) is None
-
-
-def test_filter_runs_once_and_on_rebuild():
-    assert not AggregateImagePropertiesIsolation().run_filter_for_index(1)
-    assert AggregateImagePropertiesIsolation.RUN_ON_REBUILD

@@ -43,7 +43,6 @@ def test_host_without_supported_instances_is_rejected():
     reason = find_filter_rejection({"vm_mode": "hvm"}, host)
     assert reason == "any/any/hvm requested, nothing supported"
     assert find_filter_rejection({}, host) is None
-    assert ImagePropertiesFilter.RUN_ON_REBUILD
 
 
 def test_hypervisor_version_is_compared_if_reported():

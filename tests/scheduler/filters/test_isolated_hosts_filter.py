@@ -42,5 +42,3 @@ OPEN = ISOLATED | {"restrict_isolated_hosts_to_isolated_images": False}
 )
 def test_isolated_hosts_get_only_isolated_images(image, host, options, reason):
     assert find_filter_rejection(image, host, **options) == reason
-    assert not IsolatedHostsFilter().run_filter_for_index(1)
-    assert IsolatedHostsFilter.RUN_ON_REBUILD

@@ -78,7 +78,6 @@ def test_rejection_has_requested_and_free_devices():
         )
         is None
     )
-    assert not PciPassthroughFilter.RUN_ON_REBUILD
 
 
 def test_candidates_without_free_devices_are_removed():
@@ -112,4 +111,3 @@ def test_earlier_instances_of_the_request_use_devices():
         state.consume_from_request(build_device_request(1))
     reason = find_filter_rejection(state, build_device_request(1))
     assert reason == "1 device for PCI alias nic-0 requested; 0 free"
-    assert PciPassthroughFilter().run_filter_for_index(1)

@@ -32,9 +32,6 @@ NAMES = {
 DISK_MB = "MB of disk requested"
 
 
-every = pytest.mark.parametrize("kind", [CoreFilter, DiskFilter, RamFilter])
-
-
 def build_host_with_amounts(kind, total, left, ratio, *metadata):
     """Return a host. ``left`` is the used amount of CPUs, or the free amount of others."""
     name, _ = NAMES[kind]
@@ -102,10 +99,8 @@ def test_host_passes_and_has_a_limit_if_enough_remains(kind, amounts, total, lef
     ],
 )
 def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, ratio, largest):
-    plugin, host = (
-        kind.with_settings(settings_with()),
-        build_host_with_amounts(kind, total, left, ratio),
-    )
+    plugin = kind.with_settings(settings_with())
+    host = build_host_with_amounts(kind, total, left, ratio)
     changes = list(plugin.suggested_changes(host, build_request_for_amounts(kind, *amounts)))
     assert [(change.action, change.values) for change in changes] == (
         [("ask", largest)] if largest else []
@@ -139,12 +134,6 @@ def test_host_without_a_number_of_cpus_passes_and_is_logged(caplog):
         assert find_filter_rejection(CoreFilter, host, 64) is None
     assert "host cn1 does not report how many CPUs it has" in caplog.text
     assert host.limits == {}
-
-
-@every
-def test_filter_runs_for_each_instance_but_not_on_rebuild(kind):
-    assert kind().run_filter_for_index(1)
-    assert not kind.RUN_ON_REBUILD
 
 
 @pytest.mark.parametrize(

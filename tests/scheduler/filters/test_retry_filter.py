@@ -28,4 +28,3 @@ def test_host_of_an_earlier_attempt_is_rejected(hosts, number):
     assert find_filter_rejection({"num_attempts": 2, "hosts": hosts}) == reason
     assert find_filter_rejection(None) is None
     assert find_filter_rejection({"num_attempts": 1}) is None
-    assert RetryFilter().run_filter_for_index(1)

@@ -62,4 +62,3 @@ def test_host_in_aggregates_of_other_flavors_is_rejected(values, names):
         find_rejection(AggregateTypeAffinityFilter(), build_host_state(aggregates=metadata))
         == reason
     )
-    assert not AggregateTypeAffinityFilter().run_filter_for_index(1)

@@ -170,15 +170,6 @@ def test_a_zone_with_more_than_host_and_node_is_400(cloud):
     assert "(at $.request_spec.availability_zone)" in answer.json["errors"][0]["detail"]
 
 
-def test_funnel_and_query_have_the_aggregates(cloud):
-    answer = explain_request(cloud, spec(availability_zone="az1"))
-    assert answer.filter_report("map_az_to_placement_aggregate") == {
-        "applied": True,
-        "changes": {"aggregates": build_aggregate_uuids(1, 3)},
-    }
-    assert answer.query["member_of"] == [f"in:{','.join(build_aggregate_uuids(1, 3))}"]
-
-
 def test_unknown_zone_is_in_the_funnel(cloud):
     hints = {"mars": "", "az9": "; did you mean 'az1'?", "AZ2": "; did you mean 'az2'?"}
     for zone, hint in hints.items():

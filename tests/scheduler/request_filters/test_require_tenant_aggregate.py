@@ -9,12 +9,9 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.require_tenant_aggregate import (
     RequireTenantAggregate,
 )
-from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.fake_cloud import FakeCloud, run_request_filter
-from tests.support.scheduling import spec
 from tests.support.states import build_spec
 
-SWITCH = "scheduler__limit_tenants_to_placement_aggregate"
 NEEDED = "scheduler__placement_aggregate_required_for_tenants"
 P1 = {"filter_tenant_id": "p1"}
 
@@ -73,25 +70,3 @@ def test_project_without_an_aggregate_is_rejected_if_one_is_required():
     request = build_spec(project_id="p1")
     outcome = run_request_filter(RequireTenantAggregate, request, world, **{NEEDED: True})
     assert outcome.changes == {"aggregates": build_aggregate_uuids(1)}
-
-
-def test_candidates_of_a_project_are_in_its_aggregates(sqlite_app):
-    """A host for project p1, a host for p2, and a host for everybody."""
-    put_hosts(sqlite_app, cn1=[], cn2=[], cn3=[])
-    put_aggregate(sqlite_app, 1, P1, "cn1")
-    put_aggregate(sqlite_app, 2, {"filter_tenant_id": "p2"}, "cn2")
-    every = ["cn1", "cn2", "cn3"]
-    for project, options, hosts, aggregates in (
-        ("p1", [SWITCH], ["cn1"], build_aggregate_uuids(1)),
-        ("p1", [], every, []),
-        ("p9", [SWITCH], every, []),
-        ("p9", [SWITCH, NEEDED], [], []),
-    ):
-        enabled = dict.fromkeys(options, True)
-        answer = explain_request(sqlite_app, spec(project_id=project), **enabled)
-        report = answer.filter_report("require_tenant_aggregate")
-        assert report["applied"] is bool(enabled)
-        assert report["changes"] == ({"aggregates": aggregates} if aggregates else {})
-        assert answer.query.get("member_of", []) == [f"in:{uuid}" for uuid in aggregates]
-        assert answer.hosts == hosts
-    assert report["refusal"] == "no aggregate is tagged with project 'p9'"

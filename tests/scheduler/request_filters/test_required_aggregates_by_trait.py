@@ -148,11 +148,3 @@ def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
     assert answer.hosts == []
     reason = answer.filter_report("required_aggregates_by_trait")["refusal"]
     assert reason == "every aggregate with trait:CUSTOM_A=required is forbidden to the request"
-
-
-def test_aggregate_that_also_reserves_another_trait_is_not_required(cloud):
-    put_aggregate(cloud, 2, A | B, "stray")
-    answer = explain_request(cloud, spec(**BY_IMAGE), **{SWITCH: "require", ISOLATE: True})
-    assert answer.hosts == ["win1", "win2"]
-    changes = answer.filter_report("required_aggregates_by_trait")["changes"]
-    assert changes == {"aggregates_by_trait": {"CUSTOM_A": build_aggregate_uuids(1)}}

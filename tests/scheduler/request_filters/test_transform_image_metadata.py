@@ -8,12 +8,8 @@ import pytest
 from placement_sched.scheduler.request_filters.transform_image_metadata import (
     TransformImageMetadata,
 )
-from tests.scheduler.explanations import explain_request, put_hosts
 from tests.scheduler.fake_cloud import find_added_root_traits, run_request_filter
-from tests.support.scheduling import spec
 from tests.support.states import build_spec
-
-SWITCH = "scheduler__image_metadata_prefilter"
 
 
 @pytest.mark.parametrize(
@@ -76,18 +72,3 @@ def test_value_without_a_trait_disables_the_filter_and_is_logged(property_, trai
     with caplog.at_level(logging.WARNING):
         assert run_request_filter(TransformImageMetadata, build_spec(properties=properties)) is None
     assert trait in caplog.text
-
-
-def test_hosts_without_the_traits_are_no_candidates(sqlite_app):
-    virtio, sata = "COMPUTE_STORAGE_BUS_VIRTIO", "COMPUTE_STORAGE_BUS_SATA"
-    put_hosts(sqlite_app, cn1=[virtio, sata], cn2=[sata], cn3=[virtio])
-    request = spec(image={"properties": {"hw_disk_bus": "virtio", "hw_cdrom_bus": "sata"}})
-    answer = explain_request(sqlite_app, request, **{SWITCH: True})
-    assert answer.filter_report("transform_image_metadata") == {
-        "applied": True,
-        "changes": {"root_required": [sata, virtio]},
-    }
-    (root,) = answer.query["root_required"]
-    assert {sata, virtio} < set(root.split(","))
-    assert answer.hosts == ["cn1"]
-    assert explain_request(sqlite_app, request).hosts == ["cn1", "cn2", "cn3"]
