@@ -42,7 +42,7 @@ def test_typed_and_raw_image_properties_are_equal(nova):
     for image in nova("images", SEED, 400):
         typed = Image.from_document(IMAGE.read(image["primitive"], "image"))
         assert typed.properties == Image.from_document(image["raw"]).properties
-        ours = documents.convert_image_to_document(typed)
+        ours = documents.convert_to_document(typed)
         assert unify_empty_values(ours, image["held"]) == image["held"]
 
 

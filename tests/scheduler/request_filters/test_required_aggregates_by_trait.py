@@ -141,10 +141,3 @@ def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
     answer = explain_request(cloud, spec(**BY_IMAGE), **{ISOLATE: True})
     assert answer.hosts == ["stray", "win1", "win2"]
     assert answer.filter_report("required_aggregates_by_trait") == {"applied": False, "changes": {}}
-    request = spec(
-        requested_destination={"forbidden_aggregates": build_aggregate_uuids(1)}, **BY_IMAGE
-    )
-    answer = explain_request(cloud, request, **{SWITCH: "require"})
-    assert answer.hosts == []
-    reason = answer.filter_report("required_aggregates_by_trait")["refusal"]
-    assert reason == "every aggregate with trait:CUSTOM_A=required is forbidden to the request"

@@ -7,7 +7,7 @@ from placement_sched.scheduler.weights.affinity import (
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
 )
-from tests.scheduler.weights.weighing import find_raw_weights, weigh_hosts
+from tests.scheduler.weights.weighing import find_raw_weights
 from tests.support.scheduling import instance, report, selected_hosts, spec
 from tests.support.states import build_host_state, build_instances, build_spec
 
@@ -57,15 +57,6 @@ def test_members_count_only_for_the_policy_of_the_weigher(
 )
 def test_request_without_members_has_equal_weights(kind, request_spec):
     assert find_raw_weights(kind, HOSTS, request_spec) == ZEROS
-
-
-def test_order_by_soft_affinity_and_soft_anti_affinity():
-    near = weigh_hosts(ServerGroupSoftAffinityWeigher, HOSTS, spec_with_group("soft-affinity"))
-    assert near == [("cn1", 1.0), ("cn2", 0.5), ("cn3", 0.0)]
-    anti_affinity_weights = weigh_hosts(
-        ServerGroupSoftAntiAffinityWeigher, HOSTS, spec_with_group("soft-anti-affinity")
-    )
-    assert anti_affinity_weights == [("cn3", 1.0), ("cn2", 0.5), ("cn1", 0.0)]
 
 
 def test_hosts_of_a_group_count_for_instances_without_a_uuid():

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.scheduler.weights.cross_cell import CrossCellWeigher
-from tests.scheduler.weights.weighing import find_raw_weights, weigh_hosts
+from tests.scheduler.weights.weighing import find_raw_weights
 from tests.support.states import build_host_state, build_spec
 
 A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
@@ -14,10 +14,6 @@ HOSTS = [
     build_host_state("cn3"),
 ]
 LOCAL = {"cell": A, "allow_cross_cell_move": True}
-
-
-def build_request_with_destination(destination):
-    return build_spec(requested_destination=destination)
 
 
 @pytest.mark.parametrize(
@@ -34,19 +30,6 @@ def build_request_with_destination(destination):
     ids=str,
 )
 def test_hosts_of_the_cell_are_preferred_if_a_move_may_leave_the_cell(destination, expected):
-    weights = find_raw_weights(CrossCellWeigher, HOSTS, build_request_with_destination(destination))
-    assert weights == expected
-    assert {
-        host.host: CrossCellWeigher()._weigh_object(
-            host, build_request_with_destination(destination)
-        )
-        for host in HOSTS
-    } == expected
-
-
-def test_default_multiplier_is_large_and_may_be_negative():
-    answer = weigh_hosts(CrossCellWeigher, HOSTS, build_request_with_destination(LOCAL))
-    assert answer == [("cn2", 1000000.0), ("cn1", 0.0), ("cn3", 0.0)]
-    options = {"filter_scheduler__cross_cell_move_weight_multiplier": -1.0}
-    answer = weigh_hosts(CrossCellWeigher, HOSTS, build_request_with_destination(LOCAL), **options)
-    assert answer == [("cn1", 0.0), ("cn3", 0.0), ("cn2", -1.0)]
+    spec, plugin = build_spec(requested_destination=destination), CrossCellWeigher()
+    assert find_raw_weights(CrossCellWeigher, HOSTS, spec) == expected
+    assert {host.host: plugin._weigh_object(host, spec) for host in HOSTS} == expected

@@ -5,17 +5,23 @@ from dataclasses import asdict
 
 import pytest
 
+from placement_sched.errors import Invalid
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import all_weighers
+from placement_sched.scheduler.weights.affinity import (
+    ServerGroupSoftAffinityWeigher,
+    ServerGroupSoftAntiAffinityWeigher,
+)
 from placement_sched.scheduler.weights.compute import BuildFailureWeigher
 from placement_sched.scheduler.weights.cpu import CPUWeigher
-from placement_sched.scheduler.weights.cross_cell import CrossCellWeigher
 from placement_sched.scheduler.weights.disk import DiskWeigher
 from placement_sched.scheduler.weights.hypervisor_version import HypervisorVersionWeigher
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
+from placement_sched.scheduler.weights.pci import PCIWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
+from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
 from tests.scheduler.weights.weighing import find_raw_weights, run_weigher, weigh_hosts
 from tests.support.explanations import weight
 from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
@@ -62,16 +68,49 @@ def test_figure_of_an_empty_host_state_is_0(kind):
 
 
 def test_default_multiplier_of_each_weigher():
-    expected = {
-        **dict.fromkeys([RAMWeigher, DiskWeigher, CPUWeigher, HypervisorVersionWeigher], 1.0),
-        NumInstancesWeigher: 0.0,
-        IoOpsWeigher: -1.0,
-        BuildFailureWeigher: -1000000.0,
-        CrossCellWeigher: 1000000.0,
-    }
     settings = settings_with()
-    multipliers = {kind: kind.with_settings(settings).configured_multiplier for kind in expected}
-    assert multipliers == expected
+    kinds = {}
+    for kind in all_weighers():
+        multiplier = kind.with_settings(settings).configured_multiplier
+        kinds.setdefault(multiplier, set()).add(kind.__name__.removesuffix("Weigher"))
+    assert kinds == {
+        1000000.0: {"CrossCell"},
+        1000.0: {
+            "PreferredTenant",
+            "RequiredAggregatesByTrait",
+            "TopologySpread",
+            "TraitPreference",
+        },
+        1.0: {
+            *("CPU", "Disk", "HypervisorVersion", "Metrics", "PCI", "RAM"),
+            *("ServerGroupSoftAffinity", "ServerGroupSoftAntiAffinity"),
+        },
+        0.0: {"ImageProperties", "NumInstances", "StrandedResources"},
+        -1.0: {"IoOps"},
+        -1000000.0: {"BuildFailure"},
+    }
+
+
+#: Weighers whose multiplier must not be negative.
+NOT_NEGATIVE = {
+    PCIWeigher,
+    ServerGroupSoftAffinityWeigher,
+    ServerGroupSoftAntiAffinityWeigher,
+    StrandedResourcesWeigher,
+}
+
+
+@pytest.mark.parametrize("kind", all_weighers())
+def test_multiplier_of_each_weigher_is_an_option(kind):
+    option = "__".join(kind.multiplier_option)
+    for value in (0.0, 3.0):
+        plugin = kind.with_settings(settings_with(**{option: value}))
+        assert plugin.configured_multiplier == (-value if kind.is_penalty else value)
+    if kind in NOT_NEGATIVE:
+        with pytest.raises(Invalid, match=kind.multiplier_option[1]):
+            settings_with(**{option: -1.0})
+    else:
+        assert settings_with(**{option: -1.0})
 
 
 @pytest.mark.parametrize("kind", all_weighers())

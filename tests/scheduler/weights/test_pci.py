@@ -5,11 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from placement_sched.errors import Invalid
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.scheduler.weights.weighing import find_raw_weights, weigh_hosts
-from tests.support.states import build_host_state, build_spec, settings_with
+from tests.support.states import build_host_state, build_spec
 
 WITH_PCI = build_spec(pci_requests={"requests": [{"count": 1, "spec": [{}], "alias_name": "nic"}]})
 
@@ -48,9 +47,3 @@ def test_free_devices_are_counted_without_pools_and_after_earlier_instances():
     state = build_host("cn1", 5)
     state.consume_from_request(WITH_PCI)
     assert find_raw_weights(PCIWeigher, [state, build_host("cn2")])["cn1"] == 96
-
-
-def test_negative_multiplier_is_an_error():
-    assert settings_with(filter_scheduler__pci_weight_multiplier=0.0)
-    with pytest.raises(Invalid, match="pci_weight_multiplier"):
-        settings_with(filter_scheduler__pci_weight_multiplier=-1.0)

@@ -4,13 +4,10 @@
 import pytest
 
 from placement_sched.scheduler.weights.preferred_tenant import PreferredTenantWeigher
-from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.weights.weighing import find_raw_weights, run_weigher
-from tests.support.explanations import weight
-from tests.support.scheduling import spec
 from tests.support.states import build_aggregates, build_host_state, build_spec
 
-NAME, KEY = "PreferredTenantWeigher", "prefer_tenant_id"
+KEY = "prefer_tenant_id"
 PLAIN = build_host_state("plain")
 
 
@@ -49,17 +46,3 @@ def test_weigher_does_not_run_without_an_aggregate_for_the_project(project, meta
     run = run_weigher(PreferredTenantWeigher, [host, PLAIN], build_spec(project_id=project))
     assert (run.reports, run.columns) == ((), ())
     assert PreferredTenantWeigher().column([host, PLAIN], build_spec(project_id=project)) == [0, 0]
-
-
-def test_hosts_for_the_project_come_first(sqlite_app):
-    put_hosts(sqlite_app, cn1=[], cn2=[], cn3=[])
-    put_aggregate(sqlite_app, 1, {KEY: "p1,p9"}, "cn3")
-    answer = explain_request(sqlite_app, spec())
-    assert answer.hosts == ["cn3", "cn1", "cn2"]
-    assert answer.answer["hosts"][0]["weights"][NAME] == weight(1.0, 1.0, 1000.0)
-    assert answer.answer["hosts"][1]["weights"][NAME] == weight(0.0, 0.0, 1000.0)
-    other = explain_request(sqlite_app, spec(project_id="p2"))
-    assert other.hosts == ["cn1", "cn2", "cn3"]
-    assert NAME not in [weigher["name"] for weigher in other.answer["funnel"]["weighers"]]
-    option = {"filter_scheduler__preferred_tenant_weight_multiplier": -1.0}
-    assert explain_request(sqlite_app, spec(), **option).hosts == ["cn1", "cn2", "cn3"]

@@ -10,9 +10,6 @@ from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.required_aggregates_by_trait import (
     RequiredAggregatesByTraitWeigher,
 )
-from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
-from tests.support.explanations import weight
-from tests.support.scheduling import report, spec
 from tests.support.states import (
     build_aggregate,
     build_aggregates,
@@ -23,7 +20,6 @@ from tests.support.states import (
 
 A, B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
 SWITCH = "scheduler__required_aggregates_by_trait"
-MULTIPLIER = "filter_scheduler__required_aggregates_by_trait_weight_multiplier"
 NAME = "RequiredAggregatesByTraitWeigher"
 
 
@@ -73,27 +69,3 @@ def test_weigher_runs_only_with_prefer():
     for value, expected in (("off", False), ("prefer", True), ("require", False)):
         weighers = plugins_for(settings_with(**{SWITCH: value})).weighers
         assert (NAME in [type(weigher).__name__ for weigher in weighers]) == expected
-
-
-@pytest.fixture
-def cloud(sqlite_app):
-    """A licensed host with little memory, and a larger host with the trait only."""
-    put_hosts(sqlite_app, stray=["CUSTOM_A"], win=["CUSTOM_A"])
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("win", memory_mb=8192)])
-    put_aggregate(sqlite_app, 1, A, "win")
-    return sqlite_app
-
-
-def test_host_of_the_aggregate_is_preferred(cloud):
-    request = spec(image={"properties": A})
-    answer = explain_request(cloud, request)
-    assert answer.hosts == ["stray", "win"]
-    assert NAME not in [weigher["name"] for weigher in answer.answer["funnel"]["weighers"]]
-    answer = explain_request(cloud, request, **{SWITCH: "prefer"})
-    assert answer.hosts == ["win", "stray"]
-    assert {"name": NAME, "multiplier": 1000.0} in answer.answer["funnel"]["weighers"]
-    assert answer.answer["hosts"][0]["weights"][NAME] == weight(1.0, 1.0, 1000.0)
-    assert answer.filter_report("required_aggregates_by_trait") == {"applied": False, "changes": {}}
-    assert explain_request(cloud, spec(), **{SWITCH: "prefer"}).hosts == ["stray", "win"]
-    answer = explain_request(cloud, request, **{SWITCH: "prefer", MULTIPLIER: -5.0})
-    assert answer.hosts == ["stray", "win"]

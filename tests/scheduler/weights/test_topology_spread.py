@@ -11,7 +11,6 @@ from tests.support.states import build_host_state, build_spec
 
 DOMAINS = {"cn1": ("r1",), "cn2": ("r2",), "cn3": ("r1", "r2")}
 HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3", "cn4")]
-MULTIPLIER = "filter_scheduler__topology_spread_weight_multiplier"
 
 
 def build_spread_request(*, is_hard=False, **members):
@@ -21,13 +20,10 @@ def build_spread_request(*, is_hard=False, **members):
 
 
 def test_weight_is_the_negated_number_of_members_of_the_domain():
+    spec = build_spread_request(cn1=2, cn2=1)
     weights = {"cn1": -2.0, "cn2": -1.0, "cn3": -2.0, "cn4": -3.0}
-    assert (
-        find_raw_weights(TopologySpreadWeigher, HOSTS, build_spread_request(cn1=2, cn2=1))
-        == weights
-    )
-    best = weigh_hosts(TopologySpreadWeigher, HOSTS, build_spread_request(cn1=2, cn2=1))[0]
-    assert best == ("cn2", 1000.0)
+    assert find_raw_weights(TopologySpreadWeigher, HOSTS, spec) == weights
+    assert weigh_hosts(TopologySpreadWeigher, HOSTS, spec)[0] == ("cn2", 1000.0)
 
 
 def test_hosts_in_a_domain_are_preferred_for_the_first_member():
@@ -41,10 +37,3 @@ def test_weigher_runs_only_for_a_soft_spread():
         assert (run.reports, run.columns) == ((), ())
         assert {host.weight for host in run.hosts} == {0.0}
     assert TopologySpreadWeigher().column(HOSTS[:1], build_spec()) == [0.0]
-
-
-def test_multiplier_is_an_option():
-    best = weigh_hosts(
-        TopologySpreadWeigher, HOSTS[:2], build_spread_request(cn1=2), **{MULTIPLIER: -1.0}
-    )[0]
-    assert best[0] == "cn1"
