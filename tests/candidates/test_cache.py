@@ -24,16 +24,10 @@ from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reload import replace_cloud
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
 from tests.support.statements import record_statements
+from tests.support.states import ManualClock
 
 QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
 CLOUD = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
@@ -55,7 +49,7 @@ def recorded_changes():
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return ManualClock(0.0)
 
 
 @pytest.fixture

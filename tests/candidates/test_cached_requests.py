@@ -11,9 +11,10 @@ from tests.api.test_metrics import metric_samples
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
 from tests.conftest import make_settings
+from tests.support.allocation_bodies import build_body
 from tests.support.clouds import Cloud, load_cloud, uuid_of
 from tests.support.statements import record_statements
-from tests.support.versions import LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 NESTED = "resources=DISK_GB:1&resources_CPU=VCPU:1&same_subtree=_CPU&group_policy=isolate"
 SHARED = "resources=VCPU:1,DISK_GB:1&required=CUSTOM_GOLD"
@@ -102,13 +103,7 @@ def test_worker_reads_writes_of_another_worker(make_caching_worker):
     worker, other = (make_caching_worker(placement__providers_in_memory=True) for _ in range(2))
     load_cloud(worker.app.services.database, cloud)
     assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 4
-    body = {
-        "allocations": {uuid_of("CN0"): {"resources": {"VCPU": 4}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    body = build_body(LATEST, {uuid_of("CN0"): {"VCPU": 4}})
     path = f"/placement/allocations/{uuid_of('consumer')}"
     other.put_json(path, body, headers=LATEST_HEADERS)
     assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 3

@@ -24,6 +24,7 @@ from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import make_provider_source
 from tests.candidates.strategies import examples, queries, tree_clouds
 from tests.conftest import make_settings
+from tests.support.allocation_bodies import build_body
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.openstack_databases import create_openstack_schema
@@ -64,13 +65,7 @@ def put_traits(app, uuid, *names):
 
 
 def put_allocation(app, consumer, uuid, amount):
-    body = {
-        "allocations": {uuid: {"resources": {"VCPU": amount}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    body = build_body(LATEST, {uuid: {"VCPU": amount}})
     app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
 
 

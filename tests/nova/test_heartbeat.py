@@ -2,7 +2,7 @@
 """The service record of a scheduler's heartbeat, and log lines on other schedulers."""
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -12,6 +12,7 @@ from placement_sched.nova.service import Heartbeat
 from placement_sched.store.compute import services
 from tests.conftest import make_settings
 from tests.nova.databases.test_service_record import NOW, SERVICES, add_service, read_service_rows
+from tests.support.states import ManualClock
 
 
 @pytest.fixture
@@ -22,19 +23,9 @@ def nova(tmp_path):
     engine.dispose()
 
 
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return ManualClock(NOW)
 
 
 @pytest.fixture

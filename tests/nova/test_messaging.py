@@ -10,15 +10,13 @@ from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging
 from placement_sched.nova.messaging import ExpectedError, UnsupportedCall, expose, target_of
-from placement_sched.scheduler.plugins import make_full_conf, read_settings
+from tests.support.states import read_settings_text
 
 LIBRARY = oslo_messaging()
 
 
 def build_bus_options(folder, *lines):
-    file = folder / "nova.conf"
-    file.write_text("\n".join(("[DEFAULT]", *lines)))
-    return messaging.bus_options(read_settings([str(file)], make_full_conf()))
+    return messaging.bus_options(read_settings_text(folder, "\n".join(("[DEFAULT]", *lines))))
 
 
 @pytest.fixture(autouse=True)
@@ -134,9 +132,8 @@ def test_invalid_transport_url_is_rejected_without_its_password(tmp_path, url):
 
 
 def test_bus_address_is_logged_without_its_password(tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text("[DEFAULT]\ntransport_url = rabbit://nova:secret@bus1:5671,nova:s@bus2/cloud\n")
-    settings = read_settings([str(file)], make_full_conf())
+    text = "[DEFAULT]\ntransport_url = rabbit://nova:secret@bus1:5671,nova:s@bus2/cloud\n"
+    settings = read_settings_text(tmp_path, text)
     assert messaging.bus_of(settings) == "rabbit://bus1:5671,bus2:5672/cloud"
 
 

@@ -12,9 +12,10 @@ from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.claim import ClaimMode
 from tests.scheduler.providers import add_provider, share_pool
 from tests.scheduler.test_scheduler import read_allocations_of, read_usages, select
+from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
-from tests.support.versions import LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 WHOLE = flavor(memory_mb=65536)
 
@@ -33,13 +34,7 @@ class ClockWithRivalClaim:
 
 def claim_as_rival(app, provider, number=900, **resources):
     """Claim resources of a provider through the Placement API."""
-    body = {
-        "allocations": {provider: {"resources": resources}},
-        "project_id": "rival",
-        "user_id": "rival",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    body = build_body(LATEST, {provider: resources}, owner=("rival", "rival"))
     path = f"/placement/allocations/{instance(number)}"
     app.put_json(path, body, headers=LATEST_HEADERS, status=204)
 

@@ -11,7 +11,7 @@ from placement_sched.config.conf import CONF, read_files
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.weighing import run_weighers
-from tests.support.states import build_host_state, build_spec
+from tests.support.states import build_host_state, build_spec, read_settings_text
 
 MODULE = """
 from oslo_config import cfg
@@ -106,8 +106,6 @@ def test_options_registered_in_init_have_values_of_the_new_file(plugin_file):
 
 
 def test_files_are_read_before_plugins_are_imported(tmp_path):
-    file = tmp_path / "a.conf"
-    file.write_text("[brought_early]\nracks = 8\n")
-    read_settings([str(file)], make_full_conf())
+    read_settings_text(tmp_path, "[brought_early]\nracks = 8\n")
     cfg.CONF.register_opts([cfg.IntOpt("racks")], "brought_early")
     assert cfg.CONF.brought_early.racks == 8

@@ -16,6 +16,7 @@ from placement_sched.scheduler.live_settings import with_options_file as read
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import report, selected_hosts, spec
+from tests.support.states import read_settings_text
 
 NAME = "[scheduler] json_config_location"
 
@@ -125,9 +126,8 @@ def test_missing_or_broken_settings_file_is_reported_at_the_start(settings_file,
 def live_settings(settings_file, tmp_path):
     """Settings of a configuration file and of an options file with the value 2."""
     settings_file.write_text('{"scheduler_host_subset_size": 2}')
-    config = tmp_path / "nova.conf"
-    config.write_text(f"[scheduler]\njson_config_location = {settings_file}\n")
-    return LiveSettings(read_settings([str(config)], make_full_conf()))
+    text = f"[scheduler]\njson_config_location = {settings_file}\n"
+    return LiveSettings(read_settings_text(tmp_path, text))
 
 
 def read_subset_size(options: LiveSettings) -> int:
@@ -205,13 +205,11 @@ def test_threads_use_the_old_settings_while_the_file_is_read(
 def cloud(settings_file, sqlite_url, make_app, tmp_path):
     """Three hosts, and a scheduler with an options file. cn3 has the most memory."""
     settings_file.write_text("{}")
-    config = tmp_path / "nova.conf"
-    config.write_text(
+    text = (
         f"[scheduler]\njson_config_location = {settings_file}\n[api]\nauth_strategy = noauth2\n"
         f"[placement_database]\nconnection = {sqlite_url}\n"
     )
-    settings = read_settings([str(config)], make_full_conf())
-    app = make_app(settings)
+    app = make_app(read_settings_text(tmp_path, text))
     memory = {"cn1": 65536, "cn2": 98304, "cn3": 131072}
     hosts = [report(name, memory_mb=size) for name, size in memory.items()]
     app.post_json("/scheduler/v1/compute_nodes", hosts)

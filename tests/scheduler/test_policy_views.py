@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from placement_sched.scheduler.plugins import make_full_conf, read_settings
+from tests.support.states import read_settings_text
 
 POLICIES = "/scheduler/v1/policies"
 
@@ -34,9 +34,7 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
 
     def build_cloud(text=CONF):
         (tmp_path / "options.json").write_text(json.dumps({"disk_weight_multiplier": 2.0}))
-        file = tmp_path / "a.conf"
-        file.write_text(text.format(folder=tmp_path))
-        return make_app(read_settings([str(file)], make_full_conf()))
+        return make_app(read_settings_text(tmp_path, text.format(folder=tmp_path)))
 
     return build_cloud
 
@@ -103,14 +101,14 @@ def test_policy_lists_its_aggregates(cloud):
 
 #: Policy and option, with value, source and place.
 OPTIONS = {
-    ("default", "DEFAULT.cpu_allocation_ratio"): (4.0, "configuration", "a.conf:2"),
-    ("dense", "DEFAULT.cpu_allocation_ratio"): (8.0, "policy", "a.conf:8"),
-    ("sparse", "DEFAULT.cpu_allocation_ratio"): (1.0, "policy", "a.conf:12"),
+    ("default", "DEFAULT.cpu_allocation_ratio"): (4.0, "configuration", "nova.conf:2"),
+    ("dense", "DEFAULT.cpu_allocation_ratio"): (8.0, "policy", "nova.conf:8"),
+    ("sparse", "DEFAULT.cpu_allocation_ratio"): (1.0, "policy", "nova.conf:12"),
     # By an older name, and an option that is not overridden.
-    ("dense", "filter_scheduler.host_subset_size"): (3, "configuration", "a.conf:3"),
+    ("dense", "filter_scheduler.host_subset_size"): (3, "configuration", "nova.conf:3"),
     ("default", "scheduler.max_attempts"): (5, "environment", "OS_SCHEDULER__MAX_ATTEMPTS"),
-    ("dense", "scheduler.max_attempts"): (2, "policy", "a.conf:9"),
-    ("dense", "filter_scheduler.enabled_filters"): (["ComputeFilter"], "policy", "a.conf:10"),
+    ("dense", "scheduler.max_attempts"): (2, "policy", "nova.conf:9"),
+    ("dense", "filter_scheduler.enabled_filters"): (["ComputeFilter"], "policy", "nova.conf:10"),
     ("dense", "filter_scheduler.ram_weight_multiplier"): (1.0, "default", None),
     ("sparse", "filter_scheduler.disk_weight_multiplier"): (2.0, "options_file", "options.json"),
 }
@@ -141,7 +139,7 @@ def test_invalid_policy_has_its_error(make_cloud):
     policy = app.get(f"{POLICIES}/wrong").json
     assert not policy["usable"]
     assert (policy["filters"], policy["weighers"], policy["options"]) == ([], [], {})
-    assert "a.conf:14: [wrong]: there is no option ram_wieght_multiplier" in policy["error"]
+    assert "nova.conf:14: [wrong]: there is no option ram_wieght_multiplier" in policy["error"]
 
 
 @pytest.mark.parametrize("path", [POLICIES, f"{POLICIES}/default"])

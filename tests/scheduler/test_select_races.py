@@ -13,6 +13,7 @@ from tests.exploring import draws
 from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.test_scheduler import read_usages
 from tests.scheduler.test_server_groups import create_group
+from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
@@ -102,13 +103,7 @@ def fill_by_joint_requests(client, uuids):
 
 def claim_by_placement(client, host, uuid):
     """Claim memory of a host through the Placement API, and return the status."""
-    body = {
-        "allocations": {uuid_of(host): {"resources": {"MEMORY_MB": 4096}}},
-        "project_id": "p1",
-        "user_id": "u1",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    body = build_body("1.39", {uuid_of(host): {"MEMORY_MB": 4096}})
     path = f"/placement/allocations/{uuid}"
     return client.put_json(path, body, headers=ADMIN, expect_errors=True).status_code
 

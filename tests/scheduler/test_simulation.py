@@ -6,10 +6,10 @@ from sqlalchemy import select as query
 
 from placement_sched.db.tables import metadata
 from placement_sched.limits import MAX_EXPENSIVE_QUERIES
-from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
+from tests.support.states import read_settings_text
 
 COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 
@@ -133,9 +133,7 @@ ram_weight_multiplier = -1
 def test_simulated_aggregate_with_a_policy_changes_the_passing_hosts(
     sqlite_url, make_app, tmp_path
 ):
-    file = tmp_path / "nova.conf"
-    file.write_text(POLICIES)
-    settings = read_settings([str(file)], make_full_conf())
+    settings = read_settings_text(tmp_path, POLICIES)
     cloud = report_hosts(
         make_app(settings.with_overrides({"placement_database.connection": sqlite_url}))
     )

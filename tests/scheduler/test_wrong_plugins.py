@@ -9,7 +9,8 @@ from placement_sched.app import check_parts
 from placement_sched.cli.main import main
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.extra_specs import all_validators
-from placement_sched.scheduler.plugins import list_announced_opts, make_full_conf, read_settings
+from placement_sched.scheduler.plugins import list_announced_opts
+from tests.support.states import read_settings_text
 
 #: The text of invalid modules, and a part of the error.
 MODULES = {
@@ -88,10 +89,8 @@ def read_startup_error(tmp_path):
     """Return a function that checks a file as a server does, and returns the error."""
 
     def read_startup_error(text=""):
-        file = tmp_path / "acme.conf"
-        file.write_text(text)
         with pytest.raises(ConfigurationError) as error:
-            check_parts(read_settings([str(file)], make_full_conf()))
+            check_parts(read_settings_text(tmp_path, text))
         return error.value.detail
 
     return read_startup_error

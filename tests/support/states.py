@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -17,9 +18,21 @@ from placement_sched.model.instance import HostInstance
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, service_view
-from placement_sched.scheduler.plugins import make_full_conf
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
+
+
+class ManualClock:
+    """A clock with the time ``now``, which the test sets."""
+
+    def __init__(self, now: Any = NOW) -> None:
+        """Begin at this time."""
+        self.now = now
+
+    def __call__(self) -> Any:
+        """Return the time."""
+        return self.now
 
 
 @lru_cache(maxsize=4)
@@ -33,6 +46,13 @@ def settings_with(**options: Any) -> Settings:
     settings = Settings.from_conf(_read_conf(environment))
     values = {key.replace("__", "."): value for key, value in options.items()}
     return settings.with_overrides(values, "nova.conf")  # the source in messages
+
+
+def read_settings_text(folder: Path, text: str) -> Settings:
+    """Return the settings of a configuration file with this text."""
+    file = folder / "nova.conf"
+    file.write_text(text)
+    return read_settings([str(file)], make_full_conf())
 
 
 def build_aggregate(number: int = 1, *hosts: str, **metadata: str) -> HostAggregate:

@@ -33,6 +33,8 @@ from tests.nova.shadow.records import (
 )
 
 UUIDS = ("i1", "i2", "i3")
+CHOSEN_A = build_evaluation_record(build_step("a"))
+ON_A, ON_B, ON_Z, ON_NONE = map(build_outcome_on_host, ("a", "b", "z", None))
 NO_ROOM = HostRejection(
     "allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 requested"
 )
@@ -50,59 +52,54 @@ def judge_outcomes(record, *outcomes):
 @pytest.mark.parametrize(
     ("record", "outcome", "verdict", "why"),
     [
-        (build_evaluation_record(build_step("a")), build_outcome_on_host("a"), SAME_HOST, None),
+        (CHOSEN_A, ON_A, SAME_HOST, None),
         (
             build_evaluation_record(build_step("a", "b")),
-            build_outcome_on_host("b"),
+            ON_B,
             EQUAL_WEIGHT,
             "b weighs the same as a",
         ),
         (
             build_evaluation_record(build_step("a"), refused={"b": NO_ROOM}),
-            build_outcome_on_host("b"),
+            ON_B,
             OTHER_HOST,
             f"b did not pass here: {NO_ROOM}; a was chosen with the weight 1",
         ),
         (
             build_evaluation_record(obstacle="no host has the trait"),
-            build_outcome_on_host(None),
+            ON_NONE,
             BOTH_NO_HOST,
             "no host has the trait",
         ),
         (
             build_evaluation_record(refused={"b": WRONG_ZONE}),
-            build_outcome_on_host("b"),
+            ON_B,
             ONLY_NOVA,
             "b did not pass here: AggregateInstanceExtraSpecsFilter: ssd is not true",
         ),
+        (CHOSEN_A, ON_NONE, ONLY_OURS, "nova found no host; a was chosen here with the weight 1"),
+        (CHOSEN_A, None, UNKNOWN, "nova's outcome is unknown"),
         (
-            build_evaluation_record(build_step("a")),
-            build_outcome_on_host(None),
-            ONLY_OURS,
-            "nova found no host; a was chosen here with the weight 1",
-        ),
-        (build_evaluation_record(build_step("a")), None, UNKNOWN, "nova's outcome is unknown"),
-        (
-            build_evaluation_record(build_step("a")),
+            CHOSEN_A,
             build_outcome_on_host("b", first_known=False),
             ALTERNATE,
             "an attempt failed, and b is the host of a later attempt",
         ),
         (
-            build_evaluation_record(build_step("a")),
+            CHOSEN_A,
             build_outcome_on_host("a", ended_on=build_host_name("b")),
             SAME_HOST,
             "the attempt failed, and a later attempt was on b",
         ),
         (
             build_evaluation_record(build_step("a", more=3)),
-            build_outcome_on_host("z"),
+            ON_Z,
             UNKNOWN,
             "3 more hosts of the same weight as a are not recorded",
         ),
         (
             build_evaluation_record(build_step("a", more=3), passed={"a": 1.0, "z": 0.5}),
-            build_outcome_on_host("z"),
+            ON_Z,
             OTHER_HOST,
             "z weighs 0.5 here; a was chosen with the weight 1",
         ),
@@ -116,13 +113,13 @@ def test_verdict_on_an_instance_has_its_reason(record, outcome, verdict, why):
 
 def test_host_of_lower_weight_is_disagreement_with_both_weights():
     record = build_evaluation_record(build_step("a", weight=3.02), passed={"a": 3.02, "b": 1.5})
-    (result,) = judge_outcomes(record, build_outcome_on_host("b"))
+    (result,) = judge_outcomes(record, ON_B)
     assert result.verdict == OTHER_HOST
     assert (result.detail["our_weight"], result.detail["nova_weight"]) == (3.02, 1.5)
 
 
 def test_disagreement_without_a_recorded_reason_needs_an_explanation():
-    (result,) = judge_outcomes(build_evaluation_record(build_step("a")), build_outcome_on_host("b"))
+    (result,) = judge_outcomes(CHOSEN_A, ON_B)
     assert result.verdict == OTHER_HOST
     assert result.needs_reason
 
@@ -177,7 +174,7 @@ def test_host_claimed_before_the_evaluation_is_not_compared_by_capacity(
 
 def test_weights_are_compared_per_instance():
     record = build_evaluation_record(build_step("a"), build_step("b"), passed={"a": 3.0, "b": 1.0})
-    _, second = judge_outcomes(record, build_outcome_on_host("a"), build_outcome_on_host("a"))
+    _, second = judge_outcomes(record, ON_A, ON_A)
     assert second.verdict == OTHER_HOST
     assert "nova_weight" not in second.detail
 

@@ -1,30 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver that reads reports from time to time."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from placement_sched.app import create_app
 from tests.conftest import Client, make_settings
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.states import ManualClock
 
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"
 NODES = "/scheduler/v1/compute_nodes"
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self):
-        self.time = datetime(2026, 1, 1, 12, 0, 0)
-
-    def __call__(self):
-        return self.time
-
-    def advance(self, seconds):
-        self.time += timedelta(seconds=seconds)
 
 
 @pytest.fixture
@@ -33,7 +21,7 @@ def make_cloud(database_url):
     result = []
 
     def build_cloud(**options):
-        clock = Clock()
+        clock = ManualClock()
         settings = make_settings(
             database_url,
             scheduler__driver="caching_scheduler",
@@ -65,10 +53,10 @@ def test_reports_are_read_again_after_the_interval(make_cloud):
     first = explain(app)
     assert (selected_hosts(first), first["funnel"]["host_states"]) == (["cn1"], {"age_s": 0.0})
     fill_host(app, free_ram_mb=2000)
-    clock.advance(29.5)
+    clock.now += timedelta(seconds=29.5)
     stale = explain(app)
     assert (selected_hosts(stale), stale["funnel"]["host_states"]) == (["cn1"], {"age_s": 29.5})
-    clock.advance(0.5)
+    clock.now += timedelta(seconds=0.5)
     fresh = explain(app)
     assert (selected_hosts(fresh), fresh["funnel"]["host_states"]) == (["cn2"], {"age_s": 0.0})
 
@@ -79,7 +67,7 @@ def test_interval_of_0_disables_the_cache(make_cloud, interval, host):
     fill_host(app)
     explain(app)
     fill_host(app, free_ram_mb=2000)
-    clock.advance(100_000)
+    clock.now += timedelta(seconds=100_000)
     assert selected_hosts(explain(app)) == [host]
 
 
@@ -94,7 +82,7 @@ def test_placed_instances_use_cached_resources_until_the_next_report(make_cloud)
     weights = {host["host"]: host["weights"]["RAMWeigher"]["raw"] for host in explain(app)["hosts"]}
     assert weights == {"cn1": 57536, "cn2": 60000}
     assert selected_hosts(explain(app, instance(3), path=SELECT, flavor=big)) == ["cn2"]
-    clock.advance(60)
+    clock.now += timedelta(seconds=60)
     weights = {
         entry["host"]: entry["weights"]["RAMWeigher"]["raw"] for entry in explain(app)["hosts"]
     }

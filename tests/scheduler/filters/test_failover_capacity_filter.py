@@ -15,25 +15,16 @@ from tests.scheduler.failover.test_report import report_hosts_with_instances
 from tests.scheduler.test_scheduler import explain
 from tests.support.scheduling import flavor, instance, spec
 from tests.support.statements import record_statements
+from tests.support.states import ManualClock
 
 SELECT = "/scheduler/v1/select_destinations"
 NAME = "FailoverCapacityFilter"
 LOG = "placement_sched.scheduler.filters.failover_capacity_filter"
 
 
-class Clock:
-    """A clock that a test advances."""
-
-    def __init__(self):
-        self.start, self.ahead = utcnow(), timedelta()
-
-    def __call__(self):
-        return self.start + self.ahead
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return ManualClock(utcnow())
 
 
 @pytest.fixture
@@ -64,7 +55,7 @@ def list_rejection_reasons(app, **fields):
 
 def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(cloud, clock):
     # Four instances fit on a host: two more keep the promise.
-    clock.ahead = timedelta(seconds=40)
+    clock.now += timedelta(seconds=40)
     assert list_rejection_reasons(cloud, instance_uuids=[instance(8), instance(9)]) == set()
     uuids = [instance(number) for number in (7, 8, 9)]
     (reason,) = list_rejection_reasons(cloud, instance_uuids=uuids)
@@ -132,7 +123,7 @@ def test_first_flavor_without_a_remaining_number_is_logged(cloud, caplog):
 
 
 def test_outdated_failover_result_passes_all_hosts_and_is_logged_once(cloud, clock, caplog):
-    clock.ahead = timedelta(seconds=901)
+    clock.now += timedelta(seconds=901)
     with caplog.at_level(logging.WARNING, LOG):
         for _ in range(2):
             assert not list_rejection_reasons(

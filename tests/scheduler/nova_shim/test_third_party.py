@@ -11,10 +11,11 @@ from sqlalchemy import update
 
 from placement_sched.config.conf import read_files
 from placement_sched.db.tables import instances
-from placement_sched.scheduler.plugins import make_full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf
 from tests.conftest import make_settings
 from tests.scheduler.nova_shim.conftest import THIRD_PARTY
 from tests.support.scheduling import instance, report, spec
+from tests.support.states import read_settings_text
 from tests.support.versions import LATEST_HEADERS
 
 HOSTS = ("cn1", "cn2", "cn3")
@@ -183,11 +184,8 @@ def test_option_is_known_by_its_current_and_former_names(name, group):
 
 
 def test_global_object_has_the_options_of_nova(shim, tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text(
-        "[DEFAULT]\ndefault_availability_zone = az9\n[filter_scheduler]\nnova_shim = true\n"
-    )
-    read_settings([str(file)], make_full_conf())
+    text = "[DEFAULT]\ndefault_availability_zone = az9\n[filter_scheduler]\nnova_shim = true\n"
+    read_settings_text(tmp_path, text)
     cfg.CONF.import_opt("default_availability_zone", "nova.availability_zones")
     cfg.CONF.import_opt("cpu_allocation_ratio", "nova.scheduler.filters.core_filter")
     with pytest.raises(ImportError, match=r"nova\.acme is not provided here"):

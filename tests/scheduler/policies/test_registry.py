@@ -4,8 +4,8 @@
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.policies.registry import policies_for
+from tests.support.states import read_settings_text
 
 FILTERS = "filter_scheduler"
 
@@ -15,9 +15,8 @@ def read_policies(tmp_path):
     """Return a function that reads a file and returns the overrides of the policy ``dense``."""
 
     def read_policies(section: str, more: str = "", name: str = "dense"):
-        file = tmp_path / "nova.conf"
-        file.write_text(f"{more}\n[scheduler]\npolicies = {name}\n[{name}]\n{section}\n")
-        return policies_for(read_settings([str(file)], make_full_conf()))
+        text = f"{more}\n[scheduler]\npolicies = {name}\n[{name}]\n{section}\n"
+        return policies_for(read_settings_text(tmp_path, text))
 
     return read_policies
 
@@ -108,18 +107,16 @@ def test_policy_may_not_have_the_name_of_a_group_of_options(read_policies, name)
 
 
 def test_policy_without_a_section_is_an_error(tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text("[scheduler]\npolicies = dense, sparse\n[dense]\n")
-    policies = policies_for(read_settings([str(file)], make_full_conf()))
+    text = "[scheduler]\npolicies = dense, sparse\n[dense]\n"
+    policies = policies_for(read_settings_text(tmp_path, text))
     assert policies.get("dense").overrides == ()
     with pytest.raises(ConfigurationError, match=r"there is no section \[sparse\]"):
         policies.check()
 
 
 def test_every_section_may_be_a_policy_without_a_list_of_policies(tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text("[dense]\nram_weight_multiplier = -1\n[libvirt]\nvirt_type = kvm\n")
-    policies = policies_for(read_settings([str(file)], make_full_conf()))
+    text = "[dense]\nram_weight_multiplier = -1\n[libvirt]\nvirt_type = kvm\n"
+    policies = policies_for(read_settings_text(tmp_path, text))
     policies.check()
     assert policies.get("dense").settings.filter_scheduler.ram_weight_multiplier == -1.0
     with pytest.raises(ConfigurationError, match=r"nova\.conf:4: \[libvirt\]: there is no option"):
@@ -158,13 +155,12 @@ class Limit(BaseHostFilter):
 def test_plugin_of_a_policy_has_its_options(tmp_path, monkeypatch):
     (tmp_path / "acme_limit.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
-    file = tmp_path / "nova.conf"
-    file.write_text(
+    text = (
         "[scheduler]\npolicies = dense, other\n[acme_limits]\nmost = 4\n"
         "[dense]\nenabled_filters = CoreFilter, acme_limit.Limit\nacme_limits_most = 7\n"
         "[other]\nenabled_filters = acme_limit.Limit\n"
     )
-    policies = policies_for(read_settings([str(file)], make_full_conf()))
+    policies = policies_for(read_settings_text(tmp_path, text))
     policies.check()
     assert policies.get("dense").settings.acme_limits.most == 7
     assert policies.get("other").settings.acme_limits.most == 4

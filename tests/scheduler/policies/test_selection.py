@@ -4,10 +4,10 @@
 import pytest
 
 from placement_sched.errors import PluginFailed
-from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.policies.registry import choose, choose_named, policies_for
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
-from tests.support.states import build_aggregate, build_spec
+from tests.support.states import build_aggregate, build_spec, read_settings_text
 
 DENSE, ROOMY = "high_cpu_density", "low_cpu_density"
 AGGREGATES = (
@@ -22,12 +22,11 @@ AGGREGATES = (
 
 @pytest.fixture(scope="module")
 def policies(tmp_path_factory):
-    file = tmp_path_factory.mktemp("policies") / "nova.conf"
-    file.write_text(
+    text = (
         f"[scheduler]\npolicies = {DENSE}, {ROOMY}\n"
         f"[{DENSE}]\nram_weight_multiplier = -1\n[{ROOMY}]\ncpu_allocation_ratio = 1.0\n"
     )
-    return policies_for(read_settings([str(file)], make_full_conf()))
+    return policies_for(read_settings_text(tmp_path_factory.mktemp("policies"), text))
 
 
 def choose_policy(policies, spec, *names):

@@ -8,11 +8,10 @@ import pytest
 from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
 from tests.scheduler.weights.weighing import find_raw_weights, run_weigher, weigh_hosts
 from tests.support.scheduling import report, spec
-from tests.support.states import build_aggregates, build_host_state
+from tests.support.states import build_aggregates, build_host_state, read_settings_text
 
 SETTING = "metrics__weight_setting"
 REQUIRED = "metrics__required"
@@ -194,13 +193,9 @@ def test_infinite_weight_of_an_override_is_400(cloud):
 def cloud_with_metrics(sqlite_url, make_app, monkeypatch, tmp_path):
     """The same hosts with a configured metric that cn3 does not report."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    file = tmp_path / "nova.conf"
-    file.write_text(f"""[metrics]
-weight_setting = {IDLE}
-[filter_scheduler]
-enabled_filters = ComputeFilter
-""")
-    return report_hosts(make_app(read_settings([str(file)], make_full_conf())))
+    filters = "[filter_scheduler]\nenabled_filters = ComputeFilter\n"
+    settings = read_settings_text(tmp_path, f"[metrics]\nweight_setting = {IDLE}\n{filters}")
+    return report_hosts(make_app(settings))
 
 
 def test_missing_metric_of_the_configuration_is_one_error(cloud_with_metrics, caplog):
