@@ -164,7 +164,7 @@ def test_outdated_sync_of_nova_is_a_warning(database, settings):
     )
     cell = NovaCell(uuid="c0000000-0000-0000-0000-000000000001", name="one")
 
-    def run_check_of_nova_sync():
+    def check_nova_sync():
         result = check_upgrade(database, settings)["Reading of Nova"]
         return result.code, result.details
 
@@ -175,20 +175,17 @@ def test_outdated_sync_of_nova_is_a_warning(database, settings):
 
         database.write(write_rows)
 
-    code, details = run_check_of_nova_sync()
+    code, details = check_nova_sync()
     assert (code, "placement-sched nova adopt" in details) == (Code.WARNING, True)
     record_call(0)
-    assert run_check_of_nova_sync() == (Code.SUCCESS, None)
+    assert check_nova_sync() == (Code.SUCCESS, None)
     record_call(1000)
-    code, details = run_check_of_nova_sync()
+    code, details = check_nova_sync()
     assert code is Code.WARNING
     assert details.startswith("A cell of nova was last read 10")
     assert "placement-sched nova sync" in details
     database.write(lambda connection: cells.note_away(connection, cell.uuid, "gone", utcnow()))
-    assert run_check_of_nova_sync() == (
-        Code.WARNING,
-        "The databases of these cells are unavailable: one.",
-    )
+    assert check_nova_sync() == (Code.WARNING, "The databases of these cells are unavailable: one.")
 
 
 def test_table_equals_that_of_placement_status(sqlite_url, monkeypatch, capsys):

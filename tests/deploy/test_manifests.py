@@ -35,13 +35,13 @@ def read_manifests() -> list[dict]:
     ]
 
 
-def find_manifests_of_kind(kind: str) -> list[dict]:
+def find_manifests(kind: str) -> list[dict]:
     return [manifest for manifest in read_manifests() if manifest["kind"] == kind]
 
 
 (CONFIGURATION,) = [
     manifest["data"]["placement_sched.conf"]
-    for manifest in find_manifests_of_kind("ConfigMap")
+    for manifest in find_manifests("ConfigMap")
     if manifest["metadata"]["name"] == "placement-sched"
 ]
 
@@ -50,7 +50,7 @@ def list_pod_templates() -> list[dict]:
     return [
         manifest["spec"]["template"]
         for kind in ("Deployment", "Job")
-        for manifest in find_manifests_of_kind(kind)
+        for manifest in find_manifests(kind)
     ]
 
 
@@ -112,7 +112,7 @@ def test_manifest_is_valid_for_its_kind(manifest):
 
 
 def test_invalid_fields_of_manifests_are_reported():
-    (deployment,) = find_manifests_of_kind("Deployment")
+    (deployment,) = find_manifests("Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     container |= {"readynessProbe": {}, "image": 7, "args": []}
     del deployment["spec"]["selector"]
@@ -171,9 +171,7 @@ def test_kubectl_accepts_the_lines_of_the_readme(line, tmp_path):
     secret = yaml.safe_load(output)
     assert secret["type"] == "kubernetes.io/tls"
     names = {
-        tls["secretName"]
-        for ingress in find_manifests_of_kind("Ingress")
-        for tls in ingress["spec"]["tls"]
+        tls["secretName"] for ingress in find_manifests("Ingress") for tls in ingress["spec"]["tls"]
     }
     assert names == {secret["metadata"]["name"]}
 
@@ -183,7 +181,7 @@ def test_memory_requests_equal_the_guide_for_10_000_hosts():
     page = (ROOT / "doc/source/deploy.rst").read_text()
     worker = max(map(int, re.findall(r"(\d+) MB", re.search(r"\n10 000 {2,}(.*)", page)[1])))
     parent = int(re.search(r"(\d+) MB for the parent process", page)[1])
-    (deployment,) = find_manifests_of_kind("Deployment")
+    (deployment,) = find_manifests("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     workers = int(re.search(r"--workers=(\d+)", " ".join(container["args"]))[1])
     requested = int(container["resources"]["requests"]["memory"].removesuffix("Mi")) << 20
@@ -204,21 +202,18 @@ def test_pods_meet_the_restricted_standard():
 
 
 def test_selectors_match_only_the_servers():
-    (deployment,), (service,) = (
-        find_manifests_of_kind("Deployment"),
-        find_manifests_of_kind("Service"),
-    )
+    (deployment,), (service,) = (find_manifests("Deployment"), find_manifests("Service"))
     servers = deployment["spec"]["template"]["metadata"]["labels"]
-    (job,) = find_manifests_of_kind("Job")
+    (job,) = find_manifests("Job")
     others = job["spec"]["template"]["metadata"]["labels"]
     selectors = [deployment["spec"]["selector"]["matchLabels"], service["spec"]["selector"]]
     selectors += [
         manifest["spec"]["selector"]["matchLabels"]
-        for manifest in find_manifests_of_kind("PodDisruptionBudget")
+        for manifest in find_manifests("PodDisruptionBudget")
     ]
     selectors += [
         manifest["spec"]["podSelector"]["matchLabels"]
-        for manifest in find_manifests_of_kind("NetworkPolicy")
+        for manifest in find_manifests("NetworkPolicy")
     ]
     for selector in selectors:
         assert selector.items() <= servers.items()
@@ -250,14 +245,14 @@ def test_commands_of_the_manifests_exist(pod):
 
 
 def test_termination_period_covers_running_requests():
-    (deployment,) = find_manifests_of_kind("Deployment")
+    (deployment,) = find_manifests("Deployment")
     pod = deployment["spec"]["template"]["spec"]
     delay = re.search(r"shutdown_delay = (\d+)", CONFIGURATION)
     assert pod["terminationGracePeriodSeconds"] > GRACE + int(delay[1])
 
 
 def test_configuration_of_the_manifests_is_valid(tmp_path, monkeypatch, capsys):
-    (secret,) = find_manifests_of_kind("Secret")
+    (secret,) = find_manifests("Secret")
     for name, value in secret["stringData"].items():
         monkeypatch.setenv(name, value)
     file = tmp_path / "placement_sched.conf"

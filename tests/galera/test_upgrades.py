@@ -64,7 +64,7 @@ def sync_concurrently(galera, tmp_path):
 
 
 @pytest.fixture
-def check_schema_on_all_nodes(galera):
+def check_schemas(galera):
     """Give a function that checks the tables, revision and traits of a database."""
 
     def check(name, expected):
@@ -83,7 +83,7 @@ def check_schema_on_all_nodes(galera):
 
 
 def test_concurrent_sync_on_all_nodes_makes_the_schema_once(
-    galera, make_database, sync_concurrently, check_schema_on_all_nodes, prepared_database
+    galera, make_database, sync_concurrently, check_schemas, prepared_database
 ):
     expected = galera.nodes[0].query(TABLES.format(prepared_database))
     for _round in range(FRESH):
@@ -96,11 +96,11 @@ def test_concurrent_sync_on_all_nodes_makes_the_schema_once(
                 galera.nodes[0].query(statement, name)
             galera.wait_until_settled()
             sync_concurrently(urls)
-            check_schema_on_all_nodes(name, expected)
+            check_schemas(name, expected)
 
 
 def test_schema_check_during_a_change_through_another_node(
-    galera, make_database, check_schema_on_all_nodes, prepared_database
+    galera, make_database, check_schemas, prepared_database
 ):
     name, urls = make_database()
     database = Database(make_settings(urls[0]))
@@ -125,17 +125,12 @@ def test_schema_check_during_a_change_through_another_node(
     assert changes
     database.dispose()
     galera.wait_until_settled()
-    check_schema_on_all_nodes(name, expected)
+    check_schemas(name, expected)
 
 
 @pytest.mark.parametrize("is_running", [False, True], ids=["killed", "running"])
 def test_sync_waits_for_another_sync_until_its_lease_ends(
-    galera,
-    make_database,
-    sync_concurrently,
-    check_schema_on_all_nodes,
-    prepared_database,
-    is_running,
+    galera, make_database, sync_concurrently, check_schemas, prepared_database, is_running
 ):
     name, urls = make_database()
     first = galera.nodes[0]
@@ -151,4 +146,4 @@ def test_sync_waits_for_another_sync_until_its_lease_ends(
         assert first.query("SHOW TABLES", name) == [("sched_leases",)]
         first.query("DELETE FROM sched_leases", name)
     syncing.join(timeout=120)
-    check_schema_on_all_nodes(name, first.query(TABLES.format(prepared_database)))
+    check_schemas(name, first.query(TABLES.format(prepared_database)))

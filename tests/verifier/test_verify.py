@@ -91,12 +91,12 @@ def database_copy(written_database_file, tmp_path):
     database.dispose()
 
 
-def build_id_of_provider(uuid):
+def provider_id(uuid):
     columns = tables.resource_providers.c
     return select(columns.id).where(columns.uuid == uuid).scalar_subquery()
 
 
-def build_id_of_class(name):
+def class_id(name):
     columns = tables.resource_classes.c
     return select(columns.id).where(columns.name == name).scalar_subquery()
 
@@ -143,7 +143,7 @@ def _build_update(table, column, value, values):
 
 
 def move_allocations(uuid, to):
-    number = build_id_of_provider(to)
+    number = provider_id(to)
     return [
         change_allocations(uuid, resource_provider_id=number),
         change_consumer(uuid, generation=2),
@@ -156,8 +156,8 @@ AN_AGGREGATE = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery
 DECISION_OF_FREE = (
     select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == FREE)
 ).scalar_subquery()
-OF_MEMORY = tables.inventories.c.resource_class_id == build_id_of_class("MEMORY_MB")
-OF_VCPUS = tables.allocations.c.resource_class_id == build_id_of_class("VCPU")
+OF_MEMORY = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
+OF_VCPUS = tables.allocations.c.resource_class_id == class_id("VCPU")
 #: The two instances of the group are on a host.
 TOGETHER = [
     *(change_instance(uuid, host="cn1", node="cn1") for uuid in (FIRST, SECOND)),
@@ -199,22 +199,22 @@ BROKEN = {
         f"consumer {FIRST} holds 1024 MEMORY_MB of provider cn",
     ),
     "allocation of no provider": (
-        [insert_allocation(ABSENT, build_id_of_class("VCPU"), FREE)],
+        [insert_allocation(ABSENT, class_id("VCPU"), FREE)],
         {Invariant.NO_PROVIDER},
         f"consumer {FREE} holds allocations of the provider number {ABSENT}, which does not",
     ),
     "allocation of no class": (
-        [insert_allocation(build_id_of_provider(CN1), ABSENT, FREE)],
+        [insert_allocation(provider_id(CN1), ABSENT, FREE)],
         {Invariant.NO_CLASS},
         f"class number {ABSENT}, which does not exist, of provider cn1 ({CN1})",
     ),
     "allocation of no consumer": (
-        [insert_allocation(build_id_of_provider(CN1), build_id_of_class("VCPU"), OTHER)],
+        [insert_allocation(provider_id(CN1), class_id("VCPU"), OTHER)],
         {Invariant.NO_CONSUMER},
         f"consumer {OTHER} holds allocations and has no record",
     ),
     "allocated twice": (
-        [insert_allocation(build_id_of_provider(CHILD), build_id_of_class("VGPU"), FREE)] * 2,
+        [insert_allocation(provider_id(CHILD), class_id("VGPU"), FREE)] * 2,
         {Invariant.ALLOCATED_TWICE, Fault.CLAIM_DIFFERS},
         f"consumer {FREE} has 2 allocations of VGPU of provider cn1-gpu ({CHILD})",
     ),
@@ -231,12 +231,12 @@ BROKEN = {
     "no user": ([change_consumer(FREE, user_id=ABSENT)], {Fault.NO_USER}, FREE),
     "no consumer type": ([change_consumer(FREE, consumer_type_id=ABSENT)], {Fault.NO_TYPE}, FREE),
     "inventory of no provider": (
-        [insert_inventory(ABSENT, build_id_of_class("VCPU"))],
+        [insert_inventory(ABSENT, class_id("VCPU"))],
         {Fault.INVENTORY_NO_PROVIDER},
         f"{ABSENT}",
     ),
     "inventory of no class": (
-        [insert_inventory(build_id_of_provider(CN2), ABSENT)],
+        [insert_inventory(provider_id(CN2), ABSENT)],
         {Fault.INVENTORY_NO_CLASS},
         CN2,
     ),
@@ -246,7 +246,7 @@ BROKEN = {
         f"{ABSENT}",
     ),
     "no such trait": (
-        [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=build_id_of_provider(CN2))],
+        [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=provider_id(CN2))],
         {Fault.UNKNOWN_TRAIT},
         CN2,
     ),
@@ -256,11 +256,7 @@ BROKEN = {
         f"{ABSENT}",
     ),
     "no such aggregate": (
-        [
-            insert(MEMBER).values(
-                aggregate_id=ABSENT, resource_provider_id=build_id_of_provider(CN2)
-            )
-        ],
+        [insert(MEMBER).values(aggregate_id=ABSENT, resource_provider_id=provider_id(CN2))],
         {Fault.UNKNOWN_AGGREGATE},
         CN2,
     ),
@@ -330,7 +326,7 @@ BROKEN = {
             change_instance(FREE, host="cn2", node=None),
             delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE),
             change_consumer(FREE, generation=2),
-            insert_allocation(build_id_of_provider(CHILD), build_id_of_class("VGPU"), FREE),
+            insert_allocation(provider_id(CHILD), class_id("VGPU"), FREE),
         ],
         {Invariant.ANOTHER_HOST},
         f"instance {FREE} is recorded on host cn2 (node None), but has allocations on host cn1",
@@ -369,11 +365,7 @@ BROKEN = {
     ),
     "host not in its provider aggregate": ([delete(MEMBER)], {Fault.NOT_IN_PLACEMENT}, "cn1"),
     "provider aggregate of another host": (
-        [
-            insert(MEMBER).values(
-                aggregate_id=AN_AGGREGATE, resource_provider_id=build_id_of_provider(CN2)
-            )
-        ],
+        [insert(MEMBER).values(aggregate_id=AN_AGGREGATE, resource_provider_id=provider_id(CN2))],
         {Fault.STALE_IN_PLACEMENT},
         "cn2",
     ),
@@ -411,8 +403,8 @@ def test_cloud_written_by_the_apis_has_no_violations(database_copy):
 def test_mutual_parents_are_a_loop(cloud, database):
     break_tables(
         database,
-        change_provider(CN1, parent_provider_id=build_id_of_aliased_provider(CN2)),
-        change_provider(CN2, parent_provider_id=build_id_of_aliased_provider(CN1)),
+        change_provider(CN1, parent_provider_id=aliased_provider_id(CN2)),
+        change_provider(CN2, parent_provider_id=aliased_provider_id(CN1)),
     )
     violations = verify(database).violations
     loops = [violation for violation in violations if "cycle" in violation.detail]
@@ -420,7 +412,7 @@ def test_mutual_parents_are_a_loop(cloud, database):
     assert list_invariants(loops) == {Invariant.PARENT_LOOP}
 
 
-def build_id_of_aliased_provider(uuid):
+def aliased_provider_id(uuid):
     inner = select(tables.resource_providers).subquery()
     return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
 
@@ -445,7 +437,7 @@ def test_consumer_uuid_in_upper_and_lower_case_is_reported(sqlite_database, sqli
     break_tables(
         sqlite_database,
         copy_row(sqlite_database, tables.consumers, lower, uuid=lower.upper()),
-        insert_allocation(build_id_of_provider(CHILD), build_id_of_class("VGPU"), lower.upper()),
+        insert_allocation(provider_id(CHILD), class_id("VGPU"), lower.upper()),
     )
     (violation,) = verify(sqlite_database).violations
     assert violation.invariant is Invariant.CONSUMER_TWICE
@@ -478,19 +470,17 @@ def test_valid_change_violates_no_invariant(database_copy, statements):
 @pytest.mark.all_databases
 def test_overreserved_inventory_without_allocations_is_valid(cloud, database):
     reserving = update(tables.inventories).where(
-        tables.inventories.c.resource_class_id == build_id_of_class("VGPU")
+        tables.inventories.c.resource_class_id == class_id("VGPU")
     )
     break_tables(database, reserving.values(total=1, reserved=5))
     assert_invariants(database)
     assert verify(database).allowed == ()
-    break_tables(
-        database, insert_allocation(build_id_of_provider(CHILD), build_id_of_class("VGPU"), FREE)
-    )
+    break_tables(database, insert_allocation(provider_id(CHILD), class_id("VGPU"), FREE))
     assert Invariant.OVER_CAPACITY in list_invariants(verify(database).violations)
 
 
 def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
-    memory = tables.inventories.c.resource_class_id == build_id_of_class("MEMORY_MB")
+    memory = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
     shrunk = update(tables.inventories).where(memory)
     earlier = {"created_at": LATER - timedelta(seconds=1)}
     at_once = [change_allocations(uuid, updated_at=LATER) for uuid in (FIRST, SECOND, FREE)]
@@ -508,7 +498,7 @@ def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
 
 def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy):
     shrunk = update(tables.inventories).where(
-        tables.inventories.c.resource_class_id == build_id_of_class("MEMORY_MB")
+        tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
     )
     break_tables(database_copy, shrunk.values(total=512, max_unit=512, updated_at=LATER))
     verified = verify(database_copy)
@@ -525,9 +515,7 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy)
 def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 1)
     shrunk = update(tables.inventories).where(
-        tables.inventories.c.resource_class_id.in_(
-            [build_id_of_class("MEMORY_MB"), build_id_of_class("DISK_GB")]
-        )
+        tables.inventories.c.resource_class_id.in_([class_id("MEMORY_MB"), class_id("DISK_GB")])
     )
     later = LATER + timedelta(seconds=1)
     break_tables(
@@ -560,7 +548,7 @@ def test_amount_below_one_is_always_a_violation(database_copy, used):
 
 
 def test_negative_allocated_amount_adds_no_capacity(database_copy):
-    on_cn1 = {"resource_provider_id": build_id_of_provider(CN1), "updated_at": LATER}
+    on_cn1 = {"resource_provider_id": provider_id(CN1), "updated_at": LATER}
     break_tables(
         database_copy,
         update(tables.allocations).values(**on_cn1),
@@ -572,7 +560,7 @@ def test_negative_allocated_amount_adds_no_capacity(database_copy):
 
 @pytest.mark.all_databases
 def test_inventory_update_without_a_change_does_not_excuse_over_allocation(cloud, database):
-    memory = tables.allocations.c.resource_class_id == build_id_of_class("MEMORY_MB")
+    memory = tables.allocations.c.resource_class_id == class_id("MEMORY_MB")
     long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
     break_tables(
         database,
@@ -719,7 +707,7 @@ def test_rejected_request_leaves_no_partial_rows(cloud, database):
 
 def test_list_of_very_many_violations_is_truncated(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 3)
-    broken = [insert_allocation(ABSENT, build_id_of_class("VCPU"), FREE) for _ in range(5)]
+    broken = [insert_allocation(ABSENT, class_id("VCPU"), FREE) for _ in range(5)]
     break_tables(sqlite_database, *broken)
     verified = verify(sqlite_database)
     assert verified.cut == {Invariant.NO_PROVIDER}

@@ -14,7 +14,7 @@ def api_with_one_flavor(flavor_api):
 
 
 @pytest.fixture
-def sqlite_api_with_one_flavor(sqlite_flavor_api):
+def sqlite_api(sqlite_flavor_api):
     sqlite_flavor_api.create("f")
     return sqlite_flavor_api
 
@@ -66,12 +66,12 @@ def test_extra_specs_are_stored_unchanged(api_with_one_flavor):
     assert read_extra_specs(api_with_one_flavor) == fields
 
 
-def test_numbers_in_extra_specs_are_stored_as_text(sqlite_api_with_one_flavor):
+def test_numbers_in_extra_specs_are_stored_as_text(sqlite_api):
     for number, text in [(5, "5"), (-1, "-1"), (1.5, "1.5")]:
-        assert sqlite_api_with_one_flavor.add_extra_specs("f", {"a": number}).json == {
+        assert sqlite_api.add_extra_specs("f", {"a": number}).json == {
             "extra_specs": {"a": number}
         }, number
-        assert read_extra_specs(sqlite_api_with_one_flavor) == {"a": text}, number
+        assert read_extra_specs(sqlite_api) == {"a": text}, number
 
 
 def test_unknown_extra_spec_is_404(api_with_one_flavor):
@@ -84,7 +84,7 @@ def test_unknown_extra_spec_is_404(api_with_one_flavor):
         assert read_extra_specs(api_with_one_flavor) == {"a": "1"}, key
 
 
-def test_malformed_extra_specs_are_400_and_set_nothing(sqlite_api_with_one_flavor):
+def test_malformed_extra_specs_are_400_and_set_nothing(sqlite_api):
     for body in [
         {},
         {"x": {}},
@@ -99,21 +99,19 @@ def test_malformed_extra_specs_are_400_and_set_nothing(sqlite_api_with_one_flavo
         {"extra_specs": {"k" * 256: "b"}},
         {"extra_specs": {"ok": "b", "a": None}},
     ]:
-        sqlite_api_with_one_flavor.request("POST", "/f/os-extra_specs", body, status=400)
-        assert read_extra_specs(sqlite_api_with_one_flavor) == {}, body
+        sqlite_api.request("POST", "/f/os-extra_specs", body, status=400)
+        assert read_extra_specs(sqlite_api) == {}, body
 
 
-def test_malformed_change_of_an_extra_spec_is_400(sqlite_api_with_one_flavor):
-    answer = sqlite_api_with_one_flavor.request(
-        "PUT", "/f/os-extra_specs/a", {"b": "1"}, status=400
-    )
+def test_malformed_change_of_an_extra_spec_is_400(sqlite_api):
+    answer = sqlite_api.request("PUT", "/f/os-extra_specs/a", {"b": "1"}, status=400)
     assert error_message(answer) == "Request body and URI mismatch"
     for body in [{}, {"a": "1", "b": "2"}, {"a": None}, {"a": "v" * 256}, {"a/": "1"}]:
-        sqlite_api_with_one_flavor.request("PUT", "/f/os-extra_specs/a", body, status=400)
-        assert read_extra_specs(sqlite_api_with_one_flavor) == {}, body
+        sqlite_api.request("PUT", "/f/os-extra_specs/a", body, status=400)
+        assert read_extra_specs(sqlite_api) == {}, body
 
 
-def test_values_of_extra_specs_are_validated_from_2_86(sqlite_api_with_one_flavor):
+def test_values_of_extra_specs_are_validated_from_2_86(sqlite_api):
     for key, value, words in (
         ("hw:cpu_policy", "nope", "'nope' is not one of: dedicated, shared, mixed."),
         ("hw:cpu_policy", 5, "'5' is not one of: dedicated, shared, mixed."),
@@ -121,15 +119,13 @@ def test_values_of_extra_specs_are_validated_from_2_86(sqlite_api_with_one_flavo
         ("trait:NO_SUCH", "required", "extra spec 'trait:NO_SUCH' does not appear to be"),
         ("resources1:VCPU", "x", "'x' is not a valid integer value."),
     ):
-        before = read_extra_specs(sqlite_api_with_one_flavor)
+        before = read_extra_specs(sqlite_api)
         path, both = f"/f/os-extra_specs/{key}", {"ok": "1", key: value}
-        answer = sqlite_api_with_one_flavor.add_extra_specs("f", both, version="2.86", status=400)
+        answer = sqlite_api.add_extra_specs("f", both, version="2.86", status=400)
         assert error_message(answer).startswith(f"Validation failed; {words}")
-        answer = sqlite_api_with_one_flavor.request(
-            "PUT", path, {key: value}, version="2.86", status=400
-        )
+        answer = sqlite_api.request("PUT", path, {key: value}, version="2.86", status=400)
         assert words in error_message(answer)
-        assert read_extra_specs(sqlite_api_with_one_flavor) == before
-        sqlite_api_with_one_flavor.request("PUT", path, {key: value}, version="2.85")
-        sqlite_api_with_one_flavor.add_extra_specs("f", both, version="2.85")
-        assert read_extra_specs(sqlite_api_with_one_flavor)[key] == str(value)
+        assert read_extra_specs(sqlite_api) == before
+        sqlite_api.request("PUT", path, {key: value}, version="2.85")
+        sqlite_api.add_extra_specs("f", both, version="2.85")
+        assert read_extra_specs(sqlite_api)[key] == str(value)

@@ -30,13 +30,13 @@ def put_allocations(app, consumer, body, version, status=204):
     return app.put_json(path, body, headers=headers(version), status=status)
 
 
-def get_placement_path(app, path, version=LATEST, status=200):
+def get_path(app, path, version=LATEST, status=200):
     return app.get(f"/placement{path}", headers=headers(version), status=status)
 
 
 def test_consumer_fields_depend_on_the_version(app, provider):
     consumer = str(uuid4())
-    answer = get_placement_path(app, f"/allocations/{consumer}")
+    answer = get_path(app, f"/allocations/{consumer}")
     assert answer.json == {"allocations": {}}
     assert "Last-Modified" in answer.headers
     amounts = {"VCPU": 2, "DISK_GB": 5}
@@ -49,10 +49,10 @@ def test_consumer_fields_depend_on_the_version(app, provider):
         ("1.38", {"consumer_type": "INSTANCE"}),
     ):
         minor = int(version[2:])
-        before = get_placement_path(app, f"/allocations/{consumer}", f"1.{max(minor - 1, 0)}").json
+        before = get_path(app, f"/allocations/{consumer}", f"1.{max(minor - 1, 0)}").json
         assert minor == 0 or before == expected, version
         expected |= fields
-        assert get_placement_path(app, f"/allocations/{consumer}", version).json == expected
+        assert get_path(app, f"/allocations/{consumer}", version).json == expected
 
 
 def test_provider_lists_allocations_by_consumer(app, provider):
@@ -60,9 +60,7 @@ def test_provider_lists_allocations_by_consumer(app, provider):
     put_allocations(app, one, build_body("1.12", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.12")
     put_allocations(app, two, build_body("1.12", {provider: {"VCPU": 1}}), "1.12")
     for version, shown in [("1.0", set()), ("1.27", set()), ("1.28", {"consumer_generation"})]:
-        document = get_placement_path(
-            app, f"/resource_providers/{provider}/allocations", version
-        ).json
+        document = get_path(app, f"/resource_providers/{provider}/allocations", version).json
         generation = dict.fromkeys(shown, 1)
         assert document == {
             "allocations": {
@@ -83,7 +81,7 @@ def test_last_modified_is_sent_from_1_15(app, provider):
             f"/resource_providers/{provider}/usages",
             "/usages?project_id=project",
         ):
-            answer = get_placement_path(app, path, version)
+            answer = get_path(app, path, version)
             assert ("Last-Modified" in answer.headers) is stamped, version
             assert (answer.headers.get("Cache-Control") == "no-cache") is stamped, version
 
@@ -99,7 +97,7 @@ def test_incomplete_project_and_user_are_configurable(sqlite_settings, make_app)
     )
     consumer, provider = str(uuid4()), make_provider(app.app.services.database, VCPU=8)
     put_allocations(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
-    document = get_placement_path(app, f"/allocations/{consumer}", "1.12").json
+    document = get_path(app, f"/allocations/{consumer}", "1.12").json
     assert (document["project_id"], document["user_id"]) == ("nobody's", "nobody")
 
 
@@ -110,7 +108,7 @@ def test_last_entry_of_a_repeated_provider_counts_in_the_list_format(app, provid
         for name in ("VCPU", "DISK_GB")
     ]
     put_allocations(app, consumer, {"allocations": entries}, "1.0")
-    document = get_placement_path(app, f"/allocations/{consumer}").json["allocations"]
+    document = get_path(app, f"/allocations/{consumer}").json["allocations"]
     assert document[provider]["resources"] == {"DISK_GB": 2}
 
 
@@ -134,7 +132,7 @@ def test_consumer_generations_are_checked_from_1_28(app, provider):
         app, consumer, build_body("1.28", {provider: {"VCPU": 2}}, generation=1), "1.28"
     )
     put_allocations(app, consumer, build_body("1.27", {provider: {"VCPU": 3}}), "1.27")
-    assert get_placement_path(app, f"/allocations/{consumer}").json["consumer_generation"] == 3
+    assert get_path(app, f"/allocations/{consumer}").json["consumer_generation"] == 3
 
 
 def test_empty_allocations_remove_the_consumer_from_1_28(app, provider):
@@ -142,7 +140,7 @@ def test_empty_allocations_remove_the_consumer_from_1_28(app, provider):
     put_allocations(app, consumer, build_body("1.28", {provider: {"VCPU": 1}}), "1.28")
     put_allocations(app, consumer, build_body("1.27", {}), "1.27", status=400)
     put_allocations(app, consumer, build_body("1.28", {}, generation=1), "1.28")
-    assert get_placement_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
+    assert get_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
     put_allocations(
         app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28"
     )
@@ -153,11 +151,11 @@ def test_consumer_type_is_kept_until_changed(app, provider):
     amounts = {provider: {"VCPU": 1}}
     put_allocations(app, consumer, build_body("1.38", amounts, kind="MIGRATION"), "1.38")
     put_allocations(app, consumer, build_body("1.37", amounts, generation=1), "1.37")
-    assert get_placement_path(app, f"/allocations/{consumer}").json["consumer_type"] == "MIGRATION"
+    assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "MIGRATION"
     put_allocations(
         app, consumer, build_body("1.38", amounts, generation=2, kind="INSTANCE"), "1.38"
     )
-    assert get_placement_path(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
+    assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
 
 
 def test_post_of_several_consumers_is_atomic(app, provider):
@@ -166,7 +164,7 @@ def test_post_of_several_consumers_is_atomic(app, provider):
     bodies[two] = build_body("1.13", {provider: {"VCPU": 5}})
     app.post_json("/placement/allocations", bodies, headers=headers("1.13"), status=409)
     for consumer in (one, two):
-        assert get_placement_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
+        assert get_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
 def test_consumer_uuid_can_be_in_any_format(app, provider):
@@ -179,7 +177,7 @@ def test_consumer_uuid_can_be_in_any_format(app, provider):
         "1.28",
     )
     for spelling in (consumer, consumer.upper()):
-        assert get_placement_path(app, f"/allocations/{spelling}").json["allocations"]
+        assert get_path(app, f"/allocations/{spelling}").json["allocations"]
     twice = {spelling: build_body("1.13", {}) for spelling in (consumer, consumer.upper())}
     app.post_json("/placement/allocations", twice, headers=headers("1.13"), status=400)
     app.delete(f"/placement/allocations/{consumer.upper()}", headers=headers("1.28"), status=204)
@@ -205,7 +203,7 @@ def test_claim_on_unknown_provider_is_400_and_reading_it_404(sqlite_app):
     (error,) = put_allocations(sqlite_app, uuid4(), body, LATEST, 400).json["errors"]
     assert unknown in error["detail"]
     for noun in ("allocations", "usages"):
-        answer = get_placement_path(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
+        answer = get_path(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
         assert f"No resource provider with uuid {unknown} found" in answer.text
 
 
@@ -275,7 +273,7 @@ def test_consumer_with_invalid_uuid_is_rejected(sqlite_app):
         sqlite_app, "nobody", build_body(LATEST, {A: {"VCPU": 1}}), LATEST, 400
     )
     assert "Malformed consumer_uuid: nobody" in answer.text
-    assert get_placement_path(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
+    assert get_path(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
 
 
 def test_malformed_posts_of_allocations_are_400(sqlite_app):
@@ -297,9 +295,7 @@ def test_too_many_amounts_of_one_consumer_are_rejected(sqlite_app, sqlite_provid
         body = build_body(version, {sqlite_provider: amounts})
         answer = put_allocations(sqlite_app, consumer, body, version, status=400)
         assert "$.allocations: the consumers hold 2 amounts, which" in answer.text, version
-        assert get_placement_path(sqlite_app, f"/allocations/{consumer}").json == {
-            "allocations": {}
-        }
+        assert get_path(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
 def test_too_many_amounts_of_several_consumers_are_rejected(
@@ -313,4 +309,4 @@ def test_too_many_amounts_of_several_consumers_are_rejected(
     path = "/placement/allocations"
     answer = sqlite_app.post_json(path, body, headers=headers(LATEST), status=400)
     assert "$: the consumers hold 2 amounts, which" in answer.text
-    assert get_placement_path(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}
+    assert get_path(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}

@@ -129,7 +129,7 @@ def build_tree_queries(shared: int = 8) -> Iterator[LargeRequest]:
     )
 
 
-def _build_explain_request(name: str, request_spec: Any, **more: Any) -> LargeRequest:
+def _explain_request(name: str, request_spec: Any, **more: Any) -> LargeRequest:
     body = {"request_spec": request_spec, **more}
     return LargeRequest(f"explain: {name}", "POST", f"{_SCHEDULER}/explain", lambda _: body)
 
@@ -139,28 +139,24 @@ def build_explain_requests() -> Iterator[LargeRequest]:
     members = [uuid_of(name) for name in names]
     condition = ["or", *(["<", "$free_ram_mb", number] for number in range(20_000))]
     hosts = [f"cn{number}" for number in range(300)]
-    yield _build_explain_request("forced hosts", spec(force_hosts=names))
-    yield _build_explain_request("ignored hosts", spec(ignore_hosts=names), hosts=names)
-    yield _build_explain_request(
+    yield _explain_request("forced hosts", spec(force_hosts=names))
+    yield _explain_request("ignored hosts", spec(ignore_hosts=names), hosts=names)
+    yield _explain_request(
         "hosts of a group", spec(instance_group={"policy": "affinity", "hosts": names})
     )
-    yield _build_explain_request(
-        "a condition", spec(scheduler_hints={"query": json.dumps(condition)})
-    )
-    yield _build_explain_request(
-        "instances to avoid", spec(scheduler_hints={"different_host": members})
-    )
-    yield _build_explain_request(
+    yield _explain_request("a condition", spec(scheduler_hints={"query": json.dumps(condition)}))
+    yield _explain_request("instances to avoid", spec(scheduler_hints={"different_host": members}))
+    yield _explain_request(
         "groups", spec(flavor=_build_flavor_with_extra_specs("resources{}:CUSTOM_1", "1", 20_000))
     )
-    yield _build_explain_request(
+    yield _explain_request(
         "misspelt keys", spec(flavor=_build_flavor_with_extra_specs("hw:cpu_polic{}", "1", 20_000))
     )
     many = [uuid_of(f"instance {number}") for number in range(MAX_INSTANCES)]
     for policy in POLICIES:
         group = {"policy": policy, "members": members[:MAX_INSTANCES]}
         small = flavor(memory_mb=1, root_gb=0)
-        yield _build_explain_request(
+        yield _explain_request(
             f"instances of a group: {policy}", spec(*many, flavor=small, instance_group=group)
         )
     # Without traits with other effects: pinned CPUs and disabled hosts.
@@ -169,17 +165,15 @@ def build_explain_requests() -> Iterator[LargeRequest]:
     traits = sorted(trait for trait in traits if trait.startswith(kinds))[:495]
     required = flavor(memory_mb=10**7, extra_specs={f"trait:{t}": "required" for t in traits})
     either = "<or> " + " <or> ".join(["abc"] * 25)
-    yield _build_explain_request("all refusals of all hosts", spec(flavor=required), hosts=hosts)
+    yield _explain_request("all refusals of all hosts", spec(flavor=required), hosts=hosts)
     capabilities = _build_flavor_with_extra_specs("capabilities:cpu_info:x{}", either, 495)
-    yield _build_explain_request(
-        "capabilities of all hosts", spec(flavor=capabilities), hosts=hosts
-    )
+    yield _explain_request("capabilities of all hosts", spec(flavor=capabilities), hosts=hosts)
     for option, entries in {
         "metrics.weight_setting": [f"{name}=1.0" for name in names[:MAX_OPTION_ENTRIES]],
         "filter_scheduler.isolated_hosts": names[:MAX_OPTION_ENTRIES],
         "scheduler.request_filters": ["forbidden_aggregates"] * MAX_OPTION_ENTRIES,
     }.items():
-        yield _build_explain_request(
+        yield _explain_request(
             option, spec(), overrides={option: entries, "metrics.required": False}
         )
 
@@ -193,7 +187,7 @@ def build_large_writes() -> Iterator[LargeRequest]:
     copies = {"changes": [{"add": {"like": "cn0", "count": MAX_HOST_COPIES}}]}
     yield LargeRequest("hosts to add", "POST", f"{_SCHEDULER}/plan", lambda _: copies)
     aggregate = {"aggregate": {"name": "most", "metadata": {"k": "v"}, "add_hosts": ["cn0"]}}
-    yield _build_explain_request("aggregates to change", spec(), changes=[aggregate] * MAX_CHANGES)
+    yield _explain_request("aggregates to change", spec(), changes=[aggregate] * MAX_CHANGES)
     yield LargeRequest("moves", "POST", f"{_SCHEDULER}/rebalance", lambda _: {"goal": "pack"})
     flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MAX_CAPACITY_FLAVORS)]
     counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
@@ -313,35 +307,35 @@ def build_hardware_requests() -> Iterator[LargeRequest]:
     for node in range(MAX_NUMA_NODES):
         nodes[f"hw:numa_cpus.{node}"] = (f"{node}" + f",{node}" * VALUE)[:VALUE].rstrip(",")
         nodes[f"hw:numa_mem.{node}"] = "8"
-    yield _build_explain_request(
+    yield _explain_request(
         "numbered nodes", spec(flavor=flavor(vcpus=MAX_NUMA_NODES, extra_specs=nodes))
     )
     text = "0-65535," * (MAX_CPU_SET_CHARACTERS // 8)
     dedicated = flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
     for name in ("hw_numa_cpus.0", "hw_cpu_dedicated_mask", "hw_mem_page_size", "hw_numa_nodes"):
         image = {"id": None, "name": "large", "properties": {name: text}}
-        yield _build_explain_request(f"image property {name}", spec(flavor=dedicated, image=image))
+        yield _explain_request(f"image property {name}", spec(flavor=dedicated, image=image))
     # The last two nodes fit only on the same node of a host.
     least = CPUS - 2 * (CELLS - 1)
     growing = [*(least + 2 * node for node in range(CELLS - 2)), CPUS, CPUS]
-    yield _build_explain_request("nodes that nearly fit", _build_numa_request(growing))
-    yield _build_explain_request(
+    yield _explain_request("nodes that nearly fit", _build_numa_request(growing))
+    yield _explain_request(
         "nodes on whole cores", _build_numa_request(growing, cpu_thread_policy="require")
     )
     first = [name for at, name in enumerate(ALIASES) if at % CELLS < CELLS // 2]
     names = [first[at % len(first)] for at in range(MAX_PCI_REQUESTS - 2)]
     devices = {"requests": [_build_pci_request(name) for name in (*names, *ALIASES[4:6])]}
-    yield _build_explain_request(
+    yield _explain_request(
         "nodes near devices", {**_build_numa_request([2] * 4), "pci_requests": devices}
     )
     every = ",".join(f"{name}:3" for name in ALIASES)[:VALUE].rpartition(",")[0]
-    yield _build_explain_request(
+    yield _explain_request(
         "aliases", spec(flavor=flavor(extra_specs={"pci_passthrough:alias": every}))
     )
     last = [_build_pci_request(name) for name in ALIASES[CELLS // 2 : CELLS]]
     many = {**_build_numa_request([1] * len(last)), "pci_requests": {"requests": last}}
     number = min(MAX_FITTED // (2 * len(last)), MAX_INSTANCES)
-    yield _build_explain_request(
+    yield _explain_request(
         "many instances", {**many, "instance_uuids": None, "num_instances": number}
     )
 

@@ -15,17 +15,17 @@ CN1, CN2 = node_uuid(1), node_uuid(2)
 
 
 @pytest.fixture
-def cloud_without_instances(app, capsys, database_url, monkeypatch):
+def empty_cloud(app, capsys, database_url, monkeypatch):
     """A cloud without recorded instances."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
     return Cloud(app, capsys)
 
 
 @pytest.fixture
-def cloud(cloud_without_instances):
+def cloud(empty_cloud):
     """A cloud with a recorded instance. Without any, the audit judges no consumer."""
-    cloud_without_instances.record(99)
-    return cloud_without_instances
+    empty_cloud.record(99)
+    return empty_cloud
 
 
 @pytest.fixture
@@ -177,32 +177,29 @@ def list_skip_reasons(document):
     return {row["consumer"]: (row["reason"], row["about"]) for row in document["not_judged"]}
 
 
-def test_nothing_is_deleted_if_no_instance_is_recorded(cloud_without_instances):
-    cloud_without_instances.allocate(1)
-    cloud_without_instances.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
-    document = cloud_without_instances.document("audit")
+def test_nothing_is_deleted_if_no_instance_is_recorded(empty_cloud):
+    empty_cloud.allocate(1)
+    empty_cloud.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
+    document = empty_cloud.document("audit")
     assert (document["code"], document["orphaned"], document["consumers"]) == (6, [], 0)
     assert list_skip_reasons(document) == {
         uuid(1): ("no_instance_recorded", ["cn1"]),
         uuid(2): ("no_instance_recorded", ["cn1", "cn2"]),
     }
-    assert cloud_without_instances.document("audit", "--delete")["code"] == 6
-    assert (
-        cloud_without_instances.document("audit", "--resource_provider", CN1, "--delete")["code"]
-        == 6
-    )
-    assert [cloud_without_instances.read_allocations(number) for number in (1, 2)] == [
+    assert empty_cloud.document("audit", "--delete")["code"] == 6
+    assert empty_cloud.document("audit", "--resource_provider", CN1, "--delete")["code"] == 6
+    assert [empty_cloud.read_allocations(number) for number in (1, 2)] == [
         {CN1: {"VCPU": 1}},
         {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}},
     ]
 
 
-def test_orphans_are_deleted_without_recorded_instances_only_by_option(cloud_without_instances):
-    cloud_without_instances.allocate(1)
-    assert cloud_without_instances.document("audit", "--instances-are-all-recorded")["code"] == 3
-    document = cloud_without_instances.document("audit", "--delete", "--instances-are-all-recorded")
+def test_orphans_are_deleted_without_recorded_instances_only_by_option(empty_cloud):
+    empty_cloud.allocate(1)
+    assert empty_cloud.document("audit", "--instances-are-all-recorded")["code"] == 3
+    document = empty_cloud.document("audit", "--delete", "--instances-are-all-recorded")
     assert (document["code"], document["deleted"]) == (4, 1)
-    assert cloud_without_instances.read_allocations(1) == {}
+    assert empty_cloud.read_allocations(1) == {}
 
 
 def test_allocations_left_by_the_last_instance_of_a_host_are_found(cloud):

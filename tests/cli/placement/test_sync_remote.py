@@ -21,7 +21,7 @@ ASKING = {f"trait:{LICENSED}": "required"}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def shared_server(tmp_path_factory):
     """A server with two hosts. cn1 is in an aggregate."""
     with serve_database(tmp_path_factory.mktemp("server")) as server:
         server.request_json(
@@ -36,11 +36,11 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def server_without_membership_and_trait(server):
+def server(shared_server):
     """The server without the membership and the trait in placement."""
-    put_provider_values(server, "aggregates", [])
-    put_provider_values(server, "traits", [])
-    return server
+    put_provider_values(shared_server, "aggregates", [])
+    put_provider_values(shared_server, "traits", [])
+    return shared_server
 
 
 def put_provider_values(server: Server, what: str, value: list[str]) -> None:
@@ -55,61 +55,41 @@ def read_provider_values(server: Server, what: str) -> list[str]:
     return server.request_json("GET", path, version="placement 1.19")[what]
 
 
-def build_address_options(server: Server) -> list[str]:
-    return ["--url", f"{server.url}/placement", "--compute-url", f"{server.url}/compute/v2.1"]
+def run_sync(server: Server, command: str, *options: str) -> int:
+    urls = ("--url", f"{server.url}/placement", "--compute-url", f"{server.url}/compute/v2.1")
+    return main(["placement", command, *urls, *options])
 
 
-def test_sync_aggregates_accepts_addresses_and_a_token(server_without_membership_and_trait, capsys):
-    assert (
-        main(
-            [
-                "placement",
-                "sync_aggregates",
-                *build_address_options(server_without_membership_and_trait),
-                "--token",
-                "admin",
-            ]
-        )
-        == 0
-    )
+def test_sync_aggregates_accepts_addresses_and_a_token(server, capsys):
+    assert run_sync(server, "sync_aggregates", "--token", "admin") == 0
     assert capsys.readouterr().out.splitlines()[0] == "windows: 1 added (cn1)"
-    assert len(read_provider_values(server_without_membership_and_trait, "aggregates")) == 1
+    assert len(read_provider_values(server, "aggregates")) == 1
 
 
-def test_sync_traits_of_a_remote_placement_adds_and_removes_traits(
-    server_without_membership_and_trait, tmp_path, capsys
-):
+def test_sync_traits_of_a_remote_placement_adds_and_removes_traits(server, tmp_path, capsys):
     file = tmp_path / "put.json"
-    command = [
-        "placement",
-        "sync_traits",
-        *build_address_options(server_without_membership_and_trait),
-    ]
-    assert main([*command, "--dry-run"]) == 0
+    assert run_sync(server, "sync_traits", "--dry-run") == 0
     assert "traits are not removed without a record" in capsys.readouterr().out
-    assert read_provider_values(server_without_membership_and_trait, "traits") == []
-    assert main([*command, "--state", str(file)]) == 0
-    assert read_provider_values(server_without_membership_and_trait, "traits") == [LICENSED]
+    assert read_provider_values(server, "traits") == []
+    assert run_sync(server, "sync_traits", "--state", str(file)) == 0
+    assert read_provider_values(server, "traits") == [LICENSED]
     record = json.loads(file.read_text())
-    assert record["placement"] == f"{server_without_membership_and_trait.url}/placement"
+    assert record["placement"] == f"{server.url}/placement"
     (put,) = record["traits"]
     assert (put["provider"], put["trait"]) == (node_uuid(1), LICENSED)
-    assert main([*command, "--aggregate", "windows", "--format", "json"]) == 0
+    options = ("--aggregate", "windows", "--format", "json")
+    assert run_sync(server, "sync_traits", *options) == 0
 
 
-def test_sync_reads_aggregates_of_a_remote_nova(
-    server_without_membership_and_trait, sqlite_url, monkeypatch, capsys
-):
+def test_sync_reads_aggregates_of_a_remote_nova(server, sqlite_url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    compute = ["--compute-url", f"{server_without_membership_and_trait.url}/compute/v2.1"]
+    compute = ["--compute-url", f"{server.url}/compute/v2.1"]
     assert main(["placement", "sync_aggregates", *compute, "--format", "json"]) == 6
     document = json.loads(capsys.readouterr().out)
     assert [problem["about"] for problem in document["problems"]] == ["cn1"]
 
 
-def test_sync_updates_a_remote_placement(
-    server_without_membership_and_trait, sqlite_url, sqlite_app, monkeypatch, capsys
-):
+def test_sync_updates_a_remote_placement(server, sqlite_url, sqlite_app, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     body = {"aggregate": {"name": "ours"}}
@@ -117,19 +97,9 @@ def test_sync_updates_a_remote_placement(
     sqlite_app.post_json(
         f"/compute/v2.1/os-aggregates/{number}/action", {"add_host": {"host": "cn1"}}
     )
-    assert (
-        main(
-            [
-                "placement",
-                "sync_aggregates",
-                "--url",
-                f"{server_without_membership_and_trait.url}/placement",
-            ]
-        )
-        == 0
-    )
+    assert main(["placement", "sync_aggregates", "--url", f"{server.url}/placement"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "ours: 1 added (cn1)"
-    assert len(read_provider_values(server_without_membership_and_trait, "aggregates")) == 1
+    assert len(read_provider_values(server, "aggregates")) == 1
 
 
 def build_cloud_entry(server: Server, **options: str) -> dict:
@@ -141,16 +111,14 @@ def build_cloud_entry(server: Server, **options: str) -> dict:
     }
 
 
-def test_sync_accepts_a_cloud_of_clouds_yaml(
-    server_without_membership_and_trait, tmp_path, run_command
-):
+def test_sync_accepts_a_cloud_of_clouds_yaml(server, tmp_path, run_command):
     (tmp_path / "clouds.yaml").write_text(
-        yaml.safe_dump({"clouds": {"here": build_cloud_entry(server_without_membership_and_trait)}})
+        yaml.safe_dump({"clouds": {"here": build_cloud_entry(server)}})
     )
     done = run_command("placement", "sync_traits", "--os-cloud", "here", "--state", "put.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(f"{LICENSED}: added to 1 provider (cn1)\n")
-    assert read_provider_values(server_without_membership_and_trait, "traits") == [LICENSED]
+    assert read_provider_values(server, "traits") == [LICENSED]
 
 
 AT_NOBODY = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}
@@ -191,19 +159,13 @@ def test_invalid_or_unreachable_cloud_is_reported_in_one_line(
 
 
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
-def test_address_option_overrides_clouds_yaml(
-    server_without_membership_and_trait, tmp_path, monkeypatch
-):
-    clouds = {
-        "here": build_cloud_entry(
-            server_without_membership_and_trait, placement_endpoint_override="http://127.0.0.1:1"
-        )
-    }
+def test_address_option_overrides_clouds_yaml(server, tmp_path, monkeypatch):
+    clouds = {"here": build_cloud_entry(server, placement_endpoint_override="http://127.0.0.1:1")}
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": clouds}))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     command = ["placement", "sync_aggregates", "--os-cloud", "here"]
-    assert main([*command, "--url", f"{server_without_membership_and_trait.url}/placement"]) == 0
-    assert len(read_provider_values(server_without_membership_and_trait, "aggregates")) == 1
+    assert main([*command, "--url", f"{server.url}/placement"]) == 0
+    assert len(read_provider_values(server, "aggregates")) == 1
 
 
 @pytest.mark.parametrize(
@@ -219,21 +181,11 @@ def test_address_option_overrides_clouds_yaml(
     ids=["token", "other path", "no placement", "no nova", "nova is down", "placement is down"],
 )
 def test_unexpected_answer_of_a_service_is_reported_in_one_line(
-    server_without_membership_and_trait, capsys, monkeypatch, arguments, status, words
+    server, capsys, monkeypatch, arguments, status, words
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
-    options = [argument.format(server_without_membership_and_trait.url) for argument in arguments]
-    assert (
-        main(
-            [
-                "placement",
-                "sync_aggregates",
-                *build_address_options(server_without_membership_and_trait),
-                *options,
-            ]
-        )
-        == status
-    )
+    options = [argument.format(server.url) for argument in arguments]
+    assert run_sync(server, "sync_aggregates", *options) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("placement-sched: http://127.0.0.1:")
     assert words in line

@@ -25,7 +25,7 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 @pytest.fixture
-def run_and_read_error(run_cli, monkeypatch, tmp_path):
+def read_error(run_cli, monkeypatch, tmp_path):
     """Return a function that runs a failing command on a host, and returns its error."""
     monkeypatch.chdir(tmp_path)
 
@@ -63,11 +63,9 @@ FILES = [
     [("plan", "f"), pytest.param((*EXPLAIN, "--changes", "f"), marks=pytest.mark.exhaustive)],
     ids=["plan", "explain"],
 )
-def test_invalid_changes_file_is_reported_with_the_line(
-    run_and_read_error, tmp_path, command, text, words
-):
+def test_invalid_changes_file_is_reported_with_the_line(read_error, tmp_path, command, text, words):
     (tmp_path / "f").write_text(text)
-    assert run_and_read_error(*command) == words
+    assert read_error(*command) == words
 
 
 @pytest.mark.parametrize(
@@ -77,11 +75,9 @@ def test_invalid_changes_file_is_reported_with_the_line(
         ("flavors:\n- 5", "f:3: flavors: 5 is not a string"),
     ],
 )
-def test_invalid_flavor_of_a_plan_is_reported_with_the_line(
-    run_and_read_error, tmp_path, flavors, words
-):
+def test_invalid_flavor_of_a_plan_is_reported_with_the_line(read_error, tmp_path, flavors, words):
     (tmp_path / "f").write_text(f"changes: [drain: [cn1]]\n{flavors}")
-    assert run_and_read_error("plan", "f") == words
+    assert read_error("plan", "f") == words
 
 
 @pytest.mark.parametrize(
@@ -113,22 +109,20 @@ def test_invalid_flavor_of_a_plan_is_reported_with_the_line(
         ),
     ],
 )
-def test_invalid_option_is_reported_by_name(run_and_read_error, arguments, words):
-    assert run_and_read_error(*arguments) == words
+def test_invalid_option_is_reported_by_name(read_error, arguments, words):
+    assert read_error(*arguments) == words
 
 
-def test_json_path_in_a_server_error_becomes_the_option(run_and_read_error, sqlite_app, tmp_path):
+def test_json_path_in_a_server_error_becomes_the_option(read_error, sqlite_app, tmp_path):
     (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
     with serve_application(sqlite_app.app) as url:
-        line = run_and_read_error("plan", "f", "--url", url, "--token", "admin")
+        line = read_error("plan", "f", "--url", url, "--token", "admin")
     assert line.startswith("f:2: drain: there is no host 'cn2'; did you mean 'cn1'? (400, req-")
 
 
-def test_parameter_in_a_server_error_becomes_the_option(run_and_read_error, sqlite_app):
+def test_parameter_in_a_server_error_becomes_the_option(read_error, sqlite_app):
     with serve_application(sqlite_app.app) as url:
-        line = run_and_read_error(
-            "decision", "list", "--instance", "x", "--url", url, "--token", "admin"
-        )
+        line = read_error("decision", "list", "--instance", "x", "--url", url, "--token", "admin")
     assert line.startswith("--instance: 'x' is not a uuid (400, req-")
 
 

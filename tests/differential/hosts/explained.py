@@ -54,7 +54,7 @@ class HostAnswers:
 Check = Callable[[HostAnswers, str, Any, Any], bool]
 
 
-def _explain_verdicts_of_plugins(name: str, *plugins: str) -> Callable[[Check], Check]:
+def _explain_plugins(name: str, *plugins: str) -> Callable[[Check], Check]:
     def add(check: Check) -> Check:
         @explains(name)
         def explain(both: HostAnswers, found: Differences) -> set[Aspect]:
@@ -75,7 +75,7 @@ def _is_failure(verdict: Any, *words: str) -> bool:
     return isinstance(verdict, str) and verdict.startswith(f"fails: {' '.join(words)}")
 
 
-@_explain_verdicts_of_plugins(
+@_explain_plugins(
     "a comparison that cannot be made is 400",
     "AggregateInstanceExtraSpecsFilter",
     "ComputeCapabilitiesFilter",
@@ -98,7 +98,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-@_explain_verdicts_of_plugins(
+@_explain_plugins(
     "a host that reported no metrics or CPUs is evaluated", "MetricsFilter", "CPUWeigher"
 )
 def _is_report_incomplete(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
@@ -107,32 +107,26 @@ def _is_report_incomplete(both: HostAnswers, host: str, ours: Any, theirs: Any) 
     return is_incomplete and not isinstance(ours, str) and _is_failure(theirs, "TypeError:")
 
 
-@_explain_verdicts_of_plugins(
-    "a host without an address is near no address", "SimpleCIDRAffinityFilter"
-)
+@_explain_plugins("a host without an address is near no address", "SimpleCIDRAffinityFilter")
 def _has_host_no_address(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     report = both.find_report_of_host(host)
     is_missing = report["host_ip"] is None or report["free_disk_gb"] is None
     return is_missing and ours is False and _is_failure(theirs, "TypeError:")
 
 
-@_explain_verdicts_of_plugins("the hint cidr needs no slash", "SimpleCIDRAffinityFilter")
+@_explain_plugins("the hint cidr needs no slash", "SimpleCIDRAffinityFilter")
 def _is_cidr_without_slash(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     length = both.case.request_spec["scheduler_hints"].get("cidr", "/24")
     return not length.startswith("/") and isinstance(ours, bool) and theirs is not ours
 
 
-@_explain_verdicts_of_plugins(
-    "hw_maxphysaddr_bits of an image is compared", "ImagePropertiesFilter"
-)
+@_explain_plugins("hw_maxphysaddr_bits of an image is compared", "ImagePropertiesFilter")
 def _are_address_bits_of_image(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     has_property = "hw_maxphysaddr_bits" in both.properties
     return has_property and isinstance(ours, bool) and _is_failure(theirs, "AttributeError: 'str'")
 
 
-@_explain_verdicts_of_plugins(
-    "the VM mode xen needs a host with that mode", "ImagePropertiesFilter"
-)
+@_explain_plugins("the VM mode xen needs a host with that mode", "ImagePropertiesFilter")
 def _is_hypervisor_compared_with_vm_mode(
     both: HostAnswers, host: str, ours: Any, theirs: Any
 ) -> bool:
@@ -146,15 +140,13 @@ def _is_hypervisor_compared_with_vm_mode(
     )  # fmt: skip
 
 
-@_explain_verdicts_of_plugins("$host_ip is compared as text", "JsonFilter")
+@_explain_plugins("$host_ip is compared as text", "JsonFilter")
 def _is_address_compared_as_text(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     is_named = "$host_ip" in both.case.request_spec["scheduler_hints"].get("query", "")
     return is_named and isinstance(ours, bool) and (theirs is not ours)
 
 
-@_explain_verdicts_of_plugins(
-    "capabilities:service: finds the service", "ComputeCapabilitiesFilter"
-)
+@_explain_plugins("capabilities:service: finds the service", "ComputeCapabilitiesFilter")
 def _is_service_capability_required(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     keys = both.case.request_spec["flavor"]["extra_specs"]
     is_named = any(key.startswith("capabilities:service:") for key in keys)
@@ -183,7 +175,7 @@ _KEYS = {
 }
 
 
-@_explain_verdicts_of_plugins(
+@_explain_plugins(
     "same_host and different_host may have uuids in capitals",
     "SameHostFilter",
     "DifferentHostFilter",
@@ -197,7 +189,7 @@ def _is_instance_uuid_uppercase(both: HostAnswers, host: str, ours: Any, theirs:
     return found and isinstance(ours, bool) and theirs is (not ours)
 
 
-@_explain_verdicts_of_plugins(
+@_explain_plugins(
     "the hosts that a request's group names count as hosts of members",
     "ServerGroupAntiAffinityFilter",
 )
@@ -208,7 +200,7 @@ def _is_host_named_by_group(both: HostAnswers, host: str, ours: Any, theirs: Any
     return named and ours is False and theirs is True
 
 
-@_explain_verdicts_of_plugins(
+@_explain_plugins(
     "an instance's image that cannot be read has no properties", "ImagePropertiesWeigher"
 )
 def _is_instance_image_invalid(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
@@ -217,14 +209,14 @@ def _is_instance_image_invalid(both: HostAnswers, host: str, ours: Any, theirs: 
     )
 
 
-@_explain_verdicts_of_plugins(
+@_explain_plugins(
     "one matching value of several aggregates suffices", "AggregateInstanceExtraSpecsFilter"
 )
 def _is_aggregate_value_incomparable(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     return ours is True and _is_failure(theirs, "ValueError: could not convert")
 
 
-@_explain_verdicts_of_plugins("a host whose clock is ahead is up", "ComputeFilter")
+@_explain_plugins("a host whose clock is ahead is up", "ComputeFilter")
 def _is_heartbeat_in_the_future(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     last_seen_up = both.find_report_of_host(host, "service")["last_seen_up"]
     return datetime.fromisoformat(last_seen_up) > NOW and ours is True and theirs is False

@@ -32,7 +32,7 @@ def read_inventories(database, uuid):
         return inventories.by_provider_id(connection, [provider.id])[provider.id]
 
 
-def read_inventory_times(database, uuid):
+def read_times(database, uuid):
     """Return the times of creation and update of a provider's inventories by class."""
     with database.read() as connection:
         _, found = inventories.by_provider_uuid(connection, uuid)
@@ -85,19 +85,11 @@ def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
         lambda connection: inventories.put(connection, {provider.id: [same, *more]}, LATER)
     )
     new = dict.fromkeys((inventory.resource_class for inventory in more), (LATER, LATER))
-    assert read_inventory_times(database, uuid) == {
-        "VCPU": (NOW, NOW),
-        "DISK_GB": (NOW, NOW),
-        **new,
-    }
+    assert read_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, NOW), **new}
     changed = [same, replace(DISK, total=99), *more]
     database.write(lambda connection: inventories.replace(connection, provider, changed, LATER))
-    assert read_inventory_times(database, uuid) == {
-        "VCPU": (NOW, NOW),
-        "DISK_GB": (NOW, LATER),
-        **new,
-    }
-    assert read_inventory_times(database, other) == {"VCPU": (NOW, NOW)}
+    assert read_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, LATER), **new}
+    assert read_times(database, other) == {"VCPU": (NOW, NOW)}
 
 
 def test_inventory_in_use_can_shrink_but_not_be_removed(database):
