@@ -34,179 +34,104 @@ RESHAPE = {
 MOVE = {"name": "nic2", "parent_provider_uuid": BARE}
 
 
-def sorted_keys(document):
-    return sorted(document)
+#: The links of a provider before 1.11.
+LINKS = ["self", "inventories", "usages", "aggregates", "traits"]
+AVX2, NET = "HW_CPU_X86_AVX2", "CUSTOM_NET"
+ONE_CPU, ONE_VF = "resources=VCPU:1", "resources=SRIOV_NET_VF:1"
+RESOURCES_OF_HOST = f"provider_summaries.{HOST}.resources.keys"
+STOCK = {"resource_class": "VCPU", "total": 2, "reserved": 2}
 
 
-def names_of_providers(document):
-    return [provider["name"] for provider in document["resource_providers"]]
+def providers(*names):
+    return {"resource_providers.*.name": [*names]}
 
 
-def relations_of_links(document):
-    return [link["rel"] for link in document["links"]]
+def candidates(*allocations):
+    return {"allocation_requests.*.allocations": [*allocations]}
 
 
-def allocations_of_candidates(document):
-    return [request["allocations"] for request in document["allocation_requests"]]
+def count(number):
+    return {"allocation_requests.length": number}
 
 
-def list_allocation_requests(document):
-    return document["allocation_requests"]
+def keys(*names):
+    return {"keys": sorted(names)}
 
 
-def summarized_classes(document):
-    return sorted(document["provider_summaries"][HOST]["resources"])
-
-
-def keys_of_first_error(document):
-    return sorted(document["errors"][0])
-
-
-#: The minor version, a request, and the result at the version before and at the version: a status,
-#: or a function of the document and its value.
+#: The minor version, a request, and the response of the version before and of the version: a
+#: status, or values by their paths in the document. The body is last.
 EDGES = [
-    (1, "GET", f"{RP}/{HOST}/aggregates", None, 404, (dict, {"aggregates": [GROUP]})),
-    (2, "POST", "/resource_classes", {"name": "CUSTOM_MV"}, 404, 201),
-    (3, "GET", f"{RP}?member_of={GROUP}", None, 400, (names_of_providers, ["host", "disk"])),
-    (4, "GET", f"{RP}?resources=VCPU:8", None, 400, (names_of_providers, ["host"])),
-    (5, "DELETE", f"{RP}/{BARE}/inventories", None, 405, 204),
+    (1, "GET", f"{RP}/{HOST}/aggregates", 404, {"aggregates": [GROUP]}),
+    (2, "POST", "/resource_classes", 404, 201, {"name": "CUSTOM_MV"}),
+    (3, "GET", f"{RP}?member_of={GROUP}", 400, providers("host", "disk")),
+    (4, "GET", f"{RP}?resources=VCPU:8", 400, providers("host")),
+    (5, "DELETE", f"{RP}/{BARE}/inventories", 405, 204),
+    (6, "GET", f"{RP}/{NIC1}/traits", 404, keys("resource_provider_generation", "traits")),
+    (7, "PUT", "/resource_classes/CUSTOM_MV", 200, 201, {"name": "CUSTOM_NEW"}),
+    (8, "PUT", CONSUMER, 400, 204, LISTED),
+    (9, "GET", USAGES, 404, {"usages": {"VCPU": 1}}),
+    (10, "GET", f"{CANDIDATES}?{ONE_CPU}", 404, candidates(LISTED["allocations"])),
     (
-        6,
-        "GET",
-        f"{RP}/{NIC1}/traits",
-        None,
-        404,
-        (sorted_keys, ["resource_provider_generation", "traits"]),
+        *(11, "GET", f"{RP}/{HOST}"),
+        *({"links.*.rel": LINKS}, {"links.*.rel": [*LINKS, "allocations"]}),
     ),
-    (7, "PUT", "/resource_classes/CUSTOM_MV", {"name": "CUSTOM_NEW"}, 200, 201),
-    (8, "PUT", CONSUMER, LISTED, 400, 204),
-    (9, "GET", USAGES, None, 404, (dict, {"usages": {"VCPU": 1}})),
+    (12, "PUT", CONSUMER, 400, 204, claim_body()),
+    (12, "GET", CONSUMER, keys("allocations"), keys("allocations", "project_id", "user_id")),
+    (13, "POST", "/allocations", 404, 204, {CONSUMER[13:]: claim_body(allocations={})}),
     (
-        10,
-        "GET",
-        f"{CANDIDATES}?resources=VCPU:1",
-        None,
-        404,
-        (allocations_of_candidates, [LISTED["allocations"]]),
+        *(14, "GET", f"{RP}/{NIC1}", keys("generation", "links", "name", "uuid")),
+        {"parent_provider_uuid": HOST, "root_provider_uuid": HOST},
     ),
+    (16, "GET", f"{CANDIDATES}?{ONE_VF}&limit=1", 400, 200),
     (
-        *(11, "GET", f"{RP}/{HOST}", None),
-        (relations_of_links, ["self", "inventories", "usages", "aggregates", "traits"]),
-        (
-            relations_of_links,
-            ["self", "inventories", "usages", "aggregates", "traits", "allocations"],
-        ),
+        *(17, "GET", f"{CANDIDATES}?{ONE_VF}&required={NET}", 400),
+        {f"provider_summaries.{NIC1}.traits": [NET]},
     ),
-    (12, "PUT", CONSUMER, claim_body(), 400, 204),
-    (
-        *(12, "GET", CONSUMER, None),
-        (sorted_keys, ["allocations"]),
-        (sorted_keys, ["allocations", "project_id", "user_id"]),
-    ),
-    (13, "POST", "/allocations", {CONSUMER[13:]: claim_body(allocations={})}, 404, 204),
-    (
-        *(14, "GET", f"{RP}/{NIC1}", None),
-        (sorted_keys, ["generation", "links", "name", "uuid"]),
-        (lambda nic: (nic["parent_provider_uuid"], nic["root_provider_uuid"]), (HOST, HOST)),
-    ),
-    (16, "GET", f"{CANDIDATES}?resources=SRIOV_NET_VF:1&limit=1", None, 400, 200),
-    (
-        *(17, "GET", f"{CANDIDATES}?resources=SRIOV_NET_VF:1&required=CUSTOM_NET", None, 400),
-        (lambda found: found["provider_summaries"][NIC1]["traits"], ["CUSTOM_NET"]),
-    ),
-    (18, "GET", f"{RP}?required=CUSTOM_NET", None, 400, (names_of_providers, ["nic1"])),
-    (19, "PUT", f"{RP}/{BARE}/aggregates", [GROUP], 200, 400),
-    (19, "PUT", f"{RP}/{BARE}/aggregates", BY_GENERATION, 400, 409),
-    (20, "POST", RP, lambda version: {"name": version}, 201, (sorted_keys, 6)),
-    (
-        21,
-        "GET",
-        f"{CANDIDATES}?resources=VCPU:1&member_of={GROUP}",
-        None,
-        400,
-        (list_allocation_requests, 1),
-    ),
-    (
-        *(22, "GET", f"{CANDIDATES}?resources=SRIOV_NET_VF:1&required=!CUSTOM_NET", None, 400),
-        (allocations_of_candidates, [{NIC2: FUNCTIONS}]),
-    ),
-    (23, "POST", RP, {"name": "host"}, (keys_of_first_error, 4), (keys_of_first_error, 5)),
-    (
-        *(24, "GET", f"{CANDIDATES}?resources=VCPU:1&member_of={GROUP}&member_of={uuid4()}", None),
-        *(400, (list_allocation_requests, 0)),
-    ),
+    (18, "GET", f"{RP}?required={NET}", 400, providers("nic1")),
+    (19, "PUT", f"{RP}/{BARE}/aggregates", 200, 400, [GROUP]),
+    (19, "PUT", f"{RP}/{BARE}/aggregates", 400, 409, BY_GENERATION),
+    (20, "POST", RP, 201, {"length": 6}, lambda version: {"name": version}),
+    (21, "GET", f"{CANDIDATES}?{ONE_CPU}&member_of={GROUP}", 400, count(1)),
+    (22, "GET", f"{CANDIDATES}?{ONE_VF}&required=!{NET}", 400, candidates({NIC2: FUNCTIONS})),
+    (23, "POST", RP, {"errors.0.length": 4}, {"errors.0.length": 5}, {"name": "host"}),
+    (24, "GET", f"{CANDIDATES}?{ONE_CPU}&member_of={GROUP}&member_of={uuid4()}", 400, count(0)),
     (
         *(25, "GET", f"{CANDIDATES}?resources1=VCPU:1&resources2=MEMORY_MB:64&group_policy=none"),
-        *(
-            None,
-            400,
-            (allocations_of_candidates, [{HOST: {"resources": {"VCPU": 1, "MEMORY_MB": 64}}}]),
-        ),
+        *(400, candidates({HOST: {"resources": {"VCPU": 1, "MEMORY_MB": 64}}})),
     ),
+    (26, "POST", f"{RP}/{BARE}/inventories", 400, 201, STOCK),
     (
-        *(26, "POST", f"{RP}/{BARE}/inventories"),
-        *({"resource_class": "VCPU", "total": 2, "reserved": 2}, 400, 201),
+        *(27, "GET", f"{CANDIDATES}?{ONE_CPU}"),
+        *({RESOURCES_OF_HOST: ["VCPU"]}, {RESOURCES_OF_HOST: ["MEMORY_MB", "VCPU"]}),
     ),
+    (28, "PUT", CONSUMER, 400, 204, claim_body(consumer_generation=None)),
+    (28, "GET", CONSUMER, {"length": 3}, {"consumer_generation": 1}),
     (
-        *(27, "GET", f"{CANDIDATES}?resources=VCPU:1", None),
-        *((summarized_classes, ["VCPU"]), (summarized_classes, ["MEMORY_MB", "VCPU"])),
+        *(29, "GET", f"{CANDIDATES}?resources=VCPU:1,SRIOV_NET_VF:1&required={NET}"),
+        *(count(0), {"provider_summaries.keys": sorted([HOST, NIC1, NIC2])}),
     ),
-    (28, "PUT", CONSUMER, claim_body(consumer_generation=None), 400, 204),
-    (28, "GET", CONSUMER, None, (sorted_keys, 3), (lambda claim: claim["consumer_generation"], 1)),
+    (30, "POST", "/reshaper", 404, 204, RESHAPE),
+    (31, "GET", f"{CANDIDATES}?{ONE_CPU}&in_tree={DISK}", 400, count(0)),
+    (32, "GET", f"{CANDIDATES}?{ONE_CPU}&member_of=!{GROUP}", 400, count(0)),
+    (33, "GET", f"{CANDIDATES}?resources_CPU=VCPU:1", 400, count(1)),
     (
-        *(29, "GET", f"{CANDIDATES}?resources=VCPU:1,SRIOV_NET_VF:1&required=CUSTOM_NET", None),
-        (list_allocation_requests, 0),
-        (lambda found: sorted(found["provider_summaries"]), sorted([HOST, NIC1, NIC2])),
+        *(34, "GET", f"{CANDIDATES}?resources_NET=SRIOV_NET_VF:3"),
+        {"allocation_requests.0.keys": ["allocations"]},
+        {"allocation_requests.0.mappings": {"_NET": [NIC1]}},
     ),
-    (30, "POST", "/reshaper", RESHAPE, 404, 204),
+    (35, "GET", f"{CANDIDATES}?resources=SRIOV_NET_VF:3&root_required={AVX2}", 400, count(1)),
     (
-        31,
-        "GET",
-        f"{CANDIDATES}?resources=VCPU:1&in_tree={DISK}",
-        None,
-        400,
-        (list_allocation_requests, 0),
+        *(36, "GET", f"{CANDIDATES}?{SUBTREE}", 400),
+        {"allocation_requests.0.mappings": {"_C": [HOST], "_N": [NIC1]}},
     ),
+    (37, "PUT", f"{RP}/{NIC2}", 400, {"root_provider_uuid": BARE}, MOVE),
+    (38, "PUT", CONSUMER, 400, 204, claim_body(consumer_generation=1, consumer_type="INSTANCE")),
     (
-        32,
-        "GET",
-        f"{CANDIDATES}?resources=VCPU:1&member_of=!{GROUP}",
-        None,
-        400,
-        (list_allocation_requests, 0),
+        *(38, "GET", USAGES, {"usages": {"VCPU": 2}}),
+        {"usages": {"INSTANCE": {"VCPU": 2, "consumer_count": 1}}},
     ),
-    (33, "GET", f"{CANDIDATES}?resources_CPU=VCPU:1", None, 400, (list_allocation_requests, 1)),
-    (
-        *(34, "GET", f"{CANDIDATES}?resources_NET=SRIOV_NET_VF:3", None),
-        (lambda found: sorted_keys(found["allocation_requests"][0]), ["allocations"]),
-        (lambda found: found["allocation_requests"][0]["mappings"], {"_NET": [NIC1]}),
-    ),
-    (
-        *(35, "GET", f"{CANDIDATES}?resources=SRIOV_NET_VF:3&root_required=HW_CPU_X86_AVX2", None),
-        *(400, (list_allocation_requests, 1)),
-    ),
-    (
-        *(36, "GET", f"{CANDIDATES}?{SUBTREE}", None, 400),
-        (lambda found: found["allocation_requests"][0]["mappings"], {"_C": [HOST], "_N": [NIC1]}),
-    ),
-    (37, "PUT", f"{RP}/{NIC2}", MOVE, 400, (lambda nic: nic["root_provider_uuid"], BARE)),
-    (
-        *(38, "PUT", CONSUMER, claim_body(consumer_generation=1, consumer_type="INSTANCE")),
-        *(400, 204),
-    ),
-    (
-        *(38, "GET", USAGES, None),
-        (dict, {"usages": {"VCPU": 2}}),
-        (dict, {"usages": {"INSTANCE": {"VCPU": 2, "consumer_count": 1}}}),
-    ),
-    (
-        *(39, "GET", f"{CANDIDATES}?resources=VCPU:1&required=in:HW_CPU_X86_AVX2,HW_CPU_X86_SSE"),
-        *(None, 400, (list_allocation_requests, 1)),
-    ),
-    (
-        *(39, "GET", f"{RP}?required=HW_CPU_X86_AVX2&required=CUSTOM_NET", None),
-        *((names_of_providers, ["nic1"]), (names_of_providers, [])),
-    ),
+    (39, "GET", f"{CANDIDATES}?{ONE_CPU}&required=in:{AVX2},HW_CPU_X86_SSE", 400, count(1)),
+    (39, "GET", f"{RP}?required={AVX2}&required={NET}", providers("nic1"), providers()),
 ]
 
 
@@ -238,6 +163,19 @@ def cloud(app):
     return app
 
 
+def read_value(document, path):
+    """Return a part of a document: ``*`` is each item, ``keys`` and ``length`` end a path."""
+    name, _, rest = path.partition(".")
+    if name == "keys":
+        return sorted(document)
+    if name == "length":
+        return len(document)
+    if name == "*":
+        return [read_value(item, rest) for item in document]
+    value = document[int(name) if name.isdigit() else name]
+    return read_value(value, rest) if rest else value
+
+
 def check_response_of_version(app, minor, method, path, body, expected):
     headers = {"OpenStack-API-Version": f"placement 1.{minor}", "X-Roles": "admin,service"}
     body = body(f"mv{minor}") if callable(body) else body
@@ -246,18 +184,16 @@ def check_response_of_version(app, minor, method, path, body, expected):
         answer = app.request(url, method=method, **options)
     else:
         answer = getattr(app, f"{method.lower()}_json")(url, body, **options)
+    request = (minor, method, path)
     if isinstance(expected, int):
-        assert answer.status_int == expected, (minor, method, path, answer.text)
+        assert answer.status_int == expected, (request, answer.text)
         return
-    read, value = expected
-    result = read(answer.json)
-    assert (len(result) if isinstance(value, int) and not isinstance(result, int) else result) == (
-        value
-    ), (minor, method, path)
+    assert {name: read_value(answer.json, name) for name in expected} == expected, request
 
 
 def test_each_microversion_changes_its_request(cloud):
-    for minor, method, path, body, before, after in EDGES:
+    for minor, method, path, before, after, *rest in EDGES:
+        body = rest[0] if rest else None
         check_response_of_version(cloud, minor - 1, method, path, body, before)
         check_response_of_version(cloud, minor, method, path, body, after)
     for minor in (14, 15):
