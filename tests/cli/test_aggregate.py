@@ -6,9 +6,14 @@ from functools import partial
 
 import pytest
 
-from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from tests.operations.test_aggregate_check import add_flavor
-from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, build_local_services
+from tests.support.host_maps import (
+    LICENSED,
+    add_aggregate,
+    aggregate_uuid,
+    sync_own_aggregates,
+    sync_own_traits,
+)
 from tests.support.hosts import add_node
 
 pytestmark = pytest.mark.slow
@@ -91,6 +96,6 @@ def test_aggregate_check_prints_json(cloud, run_check):
 
 
 def test_check_without_problems_exits_with_0(sqlite_database, run_check):
-    sync_aggregates(*build_local_services(sqlite_database))
-    sync_traits(*build_local_services(sqlite_database))
+    sync_own_aggregates(sqlite_database)
+    sync_own_traits(sqlite_database)
     assert run_check() == (0, "no host aggregate is reserved by traits\nno findings\n", "")

@@ -6,7 +6,6 @@ import pytest
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import StoredImage
 from placement_sched.operations.aggregate_check import Kind, check_aggregates
-from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, host_aggregates
 from placement_sched.store.placement import resource_providers
@@ -18,8 +17,9 @@ from tests.support.host_maps import (
     add_aggregate,
     add_unrecorded_trait,
     aggregate_uuid,
-    build_local_services,
     set_metadata,
+    sync_own_aggregates,
+    sync_own_traits,
 )
 from tests.support.hosts import NOW, add_node
 from tests.support.statements import record_statements
@@ -76,8 +76,8 @@ def sync_traits_now(database):
     add_image(database, "linux", hw_disk_bus="nonsense")
     add_image(database, "windows", LICENSED)
     add_image(database, None, uuid=uuid_of("nameless"))
-    sync_aggregates(*build_local_services(database))
-    sync_traits(*build_local_services(database))
+    sync_own_aggregates(database)
+    sync_own_traits(database)
 
 
 def test_correct_cloud_has_no_findings(database):
@@ -122,7 +122,7 @@ def test_unknown_trait_is_a_finding(cloud):
 
 def test_unrequested_trait_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
-    sync_traits(*build_local_services(cloud))
+    sync_own_traits(cloud)
     (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.trait) == (Kind.TRAIT_UNASKED, "CUSTOM_OTHER")
     assert finding.detail.endswith(", so no request may use the hosts")
@@ -130,7 +130,7 @@ def test_unrequested_trait_is_a_finding(cloud):
 
 def test_traits_never_requested_together_are_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
-    sync_traits(*build_local_services(cloud))
+    sync_own_traits(cloud)
     add_flavor(cloud, "m1.other", "CUSTOM_OTHER")
     assert list_finding_kinds(cloud) == []  # the image requires both traits
     drop_image(cloud, "windows")
@@ -144,7 +144,7 @@ def test_traits_never_requested_together_are_a_finding(cloud):
 )
 def test_disabled_filter_suppresses_exclusion_findings(cloud, asking, kind):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
-    sync_traits(*build_local_services(cloud))
+    sync_own_traits(cloud)
     drop_image(cloud, "windows")
     add_flavor(cloud, "m1.other", asking)
     off, finding = run_check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
@@ -164,7 +164,7 @@ def drop_image(database, name):
 def test_missing_provider_trait_is_a_finding(cloud):
     add_node(cloud, "win2")
     add_host_to_aggregate(cloud, "windows", "win2")
-    sync_aggregates(*build_local_services(cloud))
+    sync_own_aggregates(cloud)
     (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait, finding.names) == (
         Kind.TRAIT_LACKING,
@@ -172,7 +172,7 @@ def test_missing_provider_trait_is_a_finding(cloud):
         LICENSED,
         ("win2",),
     )
-    sync_traits(*build_local_services(cloud))
+    sync_own_traits(cloud)
     assert list_finding_kinds(cloud) == []
 
 
@@ -207,7 +207,7 @@ def test_node_in_the_provider_aggregate_only_counts_as_in_the_aggregate(cloud):
     stale = add_node(cloud, "stale")
     add_unrecorded_trait(cloud, stale)
     add_host_to_aggregate(cloud, "windows", "stale")
-    sync_aggregates(*build_local_services(cloud))
+    sync_own_aggregates(cloud)
     cloud.write(lambda connection: remove_host_from_aggregate(connection, "windows", "stale"))
     assert list_finding_kinds(cloud) == [Kind.STALE_IN_PLACEMENT]
 
@@ -302,7 +302,7 @@ def test_differing_aggregates_are_a_finding(cloud):
         (Kind.NOT_IN_PLACEMENT, "all", ("cn2",)),
         (Kind.STALE_IN_PLACEMENT, "all", ("cn1",)),
     ]
-    sync_aggregates(*build_local_services(cloud), remove_stale=True)
+    sync_own_aggregates(cloud, remove_stale=True)
     assert list_finding_kinds(cloud) == []
 
 

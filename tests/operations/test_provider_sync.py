@@ -37,6 +37,8 @@ from tests.support.host_maps import (
     read_members,
     read_providers_with_trait,
     set_metadata,
+    sync_own_aggregates,
+    sync_own_traits,
 )
 from tests.support.hosts import NOW, add_node, add_service
 from tests.support.providers import make_provider
@@ -65,7 +67,7 @@ def test_missing_placement_aggregates_are_added(database):
     one, two, other = (add_node(database, host) for host in ("cn1", "cn2", "cn3"))
     add_aggregate(database, "fast", ["cn1", "cn2"])
     add_to_placement_aggregate(database, "fast", one)
-    synced = sync_aggregates(*build_local_services(database))
+    synced = sync_own_aggregates(database)
     assert synced.code is SyncCode.DONE
     assert (by_name(synced.added), synced.stale) == ({aggregate_uuid("fast"): {two}}, set())
     assert read_members(database, "fast") == {one, two}
@@ -76,10 +78,10 @@ def test_second_sync_of_aggregates_changes_nothing(database):
     nodes = [add_node(database, f"cn{number}") for number in range(8)]
     for name in ("a", "b", "c"):
         add_aggregate(database, name, [f"cn{number}" for number in range(8)])
-    sync_aggregates(*build_local_services(database))
+    sync_own_aggregates(database)
     generations = [read_generation(database, node) for node in nodes]
     with record_statements(database) as statements:
-        synced = sync_aggregates(*build_local_services(database))
+        synced = sync_own_aggregates(database)
     assert (synced.added, synced.removed, synced.stale, synced.problems) == (
         set(),
         set(),
@@ -109,12 +111,12 @@ def test_stale_provider_membership_is_removed_only_with_the_option(database):
     one, left = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
     add_to_placement_aggregate(database, "fast", one, left)
-    synced = sync_aggregates(*build_local_services(database))
+    synced = sync_own_aggregates(database)
     fast = aggregate_uuid("fast")
     assert synced.stale == {(left, fast)}
     assert synced.code is SyncCode.DONE
     assert read_members(database, "fast") == {one, left}
-    removed = sync_aggregates(*build_local_services(database), remove_stale=True)
+    removed = sync_own_aggregates(database, remove_stale=True)
     assert (removed.removed, removed.stale) == ({(left, fast)}, set())
     assert read_members(database, "fast") == {one}
 
@@ -124,7 +126,7 @@ def test_provider_without_compute_node_is_never_stale(sqlite_database):
     storage = make_provider(sqlite_database, DISK_GB=1000)
     add_aggregate(sqlite_database, "fast", ["cn1"])
     add_to_placement_aggregate(sqlite_database, "fast", storage)
-    synced = sync_aggregates(*build_local_services(sqlite_database), remove_stale=True)
+    synced = sync_own_aggregates(sqlite_database, remove_stale=True)
     assert {aggregate for _, aggregate in synced.added} == {aggregate_uuid("fast")}
     assert synced.stale | synced.removed == set()
     assert storage in read_members(sqlite_database, "fast")
@@ -133,7 +135,7 @@ def test_provider_without_compute_node_is_never_stale(sqlite_database):
 def test_aggregates_only_in_placement_are_unchanged(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_to_placement_aggregate(sqlite_database, "routed-network", node)
-    synced = sync_aggregates(*build_local_services(sqlite_database), remove_stale=True)
+    synced = sync_own_aggregates(sqlite_database, remove_stale=True)
     assert (synced.added, synced.removed, synced.stale) == (set(), set(), set())
     assert read_members(sqlite_database, "routed-network") == {node}
 
@@ -145,7 +147,7 @@ def test_each_sync_failure_has_the_exit_code_of_nova_manage(database):
     gone = add_node(database, "gone", provider=False)
     add_aggregate(database, "all", ["good", "several", "serving", "gone", "ghost"])
     add_to_placement_aggregate(database, "all", *several)
-    synced = sync_aggregates(*build_local_services(database), remove_stale=True)
+    synced = sync_own_aggregates(database, remove_stale=True)
     assert read_members(database, "all") == {good} | several
     assert {(problem.code, problem.about) for problem in synced.problems} == {
         (SyncCode.SEVERAL_NODES, "several"),
@@ -252,7 +254,7 @@ def test_trait_is_created_and_set_on_every_node_of_the_hosts(database):
     inside = {add_node(database, "win1", f"node{number}") for number in (1, 2)}
     add_node(database, "cn1")
     aggregate = add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
-    synced = sync_traits(*build_local_services(database))
+    synced = sync_own_traits(database)
     assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED) for node in inside})
     assert synced.code is SyncCode.DONE
     assert read_providers_with_trait(database) == inside
@@ -264,14 +266,14 @@ def test_only_required_values_request_a_trait(sqlite_database):
     add_aggregate(
         sqlite_database, "a", ["cn1"], {"trait:CUSTOM_A": "forbidden", "CUSTOM_B": "required"}
     )
-    synced = sync_traits(*build_local_services(sqlite_database))
+    synced = sync_own_traits(sqlite_database)
     assert (synced.created, synced.added, synced.problems) == ([], set(), [])
 
 
 def test_aggregate_without_hosts_creates_its_trait(sqlite_database):
     """A request that names a missing trait is rejected, so the trait must exist."""
     add_aggregate(sqlite_database, "windows", [], ASKING)
-    assert sync_traits(*build_local_services(sqlite_database)).created == [LICENSED]
+    assert sync_own_traits(sqlite_database).created == [LICENSED]
     with sqlite_database.read() as connection:
         assert traits.by_names(connection, [LICENSED])
 
@@ -281,9 +283,9 @@ def test_second_sync_of_traits_changes_nothing(database):
     nodes = [add_node(database, host) for host in hosts]
     for name in ("a", "b"):
         add_aggregate(database, name, hosts, ASKING)
-    sync_traits(*build_local_services(database))
+    sync_own_traits(database)
     with record_statements(database) as statements:
-        synced = sync_traits(*build_local_services(database))
+        synced = sync_own_traits(database)
     assert (synced.created, synced.added, synced.removed) == ([], set(), set())
     assert len(statements) == 6
     with database.read() as connection:
@@ -317,22 +319,22 @@ def test_host_with_unreported_node_keeps_the_trait(database):
 def test_manually_removed_trait_is_set_again(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
-    sync_traits(*build_local_services(sqlite_database))
+    sync_own_traits(sqlite_database)
     remove_trait_manually(sqlite_database, node)
-    assert sync_traits(*build_local_services(sqlite_database)).added == {(node, LICENSED)}
+    assert sync_own_traits(sqlite_database).added == {(node, LICENSED)}
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
 def test_manually_removed_trait_is_dropped_from_the_record_of_synced_traits(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
-    sync_traits(*build_local_services(sqlite_database))
+    sync_own_traits(sqlite_database)
     remove_trait_manually(sqlite_database, node)
     set_metadata(sqlite_database, "windows", NOT_ASKING)
-    assert sync_traits(*build_local_services(sqlite_database)).removed == set()
+    assert sync_own_traits(sqlite_database).removed == set()
     assert read_synced_traits(sqlite_database) == {}
     add_unrecorded_trait(sqlite_database, node)
-    sync_traits(*build_local_services(sqlite_database))
+    sync_own_traits(sqlite_database)
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
@@ -340,31 +342,23 @@ def test_trait_stays_while_another_aggregate_requests_it(database):
     node = add_node(database, "win1")
     add_aggregate(database, "one", ["win1"], ASKING)
     add_aggregate(database, "two", ["win1"], ASKING)
-    sync_traits(*build_local_services(database))
+    sync_own_traits(database)
     set_metadata(database, "one", NOT_ASKING)
-    assert sync_traits(*build_local_services(database)).removed == set()
+    assert sync_own_traits(database).removed == set()
     assert read_synced_traits(database) == {(node, LICENSED): aggregate_uuid("two")}
     set_metadata(database, "two", NOT_ASKING)
-    assert sync_traits(*build_local_services(database), aggregate="two").removed == {
-        (node, LICENSED)
-    }
+    assert sync_own_traits(database, aggregate="two").removed == {(node, LICENSED)}
 
 
 def test_sync_can_be_limited_to_one_aggregate(sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "one", ["cn1"], {"trait:CUSTOM_ONE": "required"})
     add_aggregate(sqlite_database, "two", ["cn2"], {"trait:CUSTOM_TWO": "required"})
-    assert sync_traits(*build_local_services(sqlite_database), aggregate="one").added == {
-        (one, "CUSTOM_ONE")
-    }
-    assert sync_traits(*build_local_services(sqlite_database), aggregate="two").added == {
-        (two, "CUSTOM_TWO")
-    }
+    assert sync_own_traits(sqlite_database, aggregate="one").added == {(one, "CUSTOM_ONE")}
+    assert sync_own_traits(sqlite_database, aggregate="two").added == {(two, "CUSTOM_TWO")}
     set_metadata(sqlite_database, "one", {"trait:CUSTOM_ONE": None})
-    assert sync_traits(*build_local_services(sqlite_database), aggregate="two").removed == set()
-    assert sync_traits(*build_local_services(sqlite_database), aggregate="one").removed == {
-        (one, "CUSTOM_ONE")
-    }
+    assert sync_own_traits(sqlite_database, aggregate="two").removed == set()
+    assert sync_own_traits(sqlite_database, aggregate="one").removed == {(one, "CUSTOM_ONE")}
 
 
 def test_trait_of_an_unlisted_aggregate_is_kept(database):
@@ -382,17 +376,17 @@ def test_trait_of_an_unlisted_aggregate_is_kept(database):
     elsewhere = OwnPlacement(database, lambda: NOW, own_hosts=False)
     elsewhere.change(build_aggregate_join(theirs.uuid, node))
     sync_traits(lambda: hosts, elsewhere)
-    synced = sync_traits(*build_local_services(database))
+    synced = sync_own_traits(database)
     assert (synced.removed, synced.code) == (set(), SyncCode.AGGREGATE_UNKNOWN)
     assert [problem.about for problem in synced.problems] == ["cn1"]
     assert read_providers_with_trait(database) == {node}
     elsewhere.change(build_aggregate_departure(theirs.uuid, node))
-    assert sync_traits(*build_local_services(database)).removed == {(node, LICENSED)}
+    assert sync_own_traits(database).removed == {(node, LICENSED)}
 
 
 def test_sync_of_an_unknown_aggregate_is_an_error(sqlite_database):
     with pytest.raises(NotFound, match="no host aggregate named 'nix'"):
-        sync_traits(*build_local_services(sqlite_database), aggregate="nix")
+        sync_own_traits(sqlite_database, aggregate="nix")
 
 
 @pytest.mark.parametrize(
@@ -401,7 +395,7 @@ def test_sync_of_an_unknown_aggregate_is_an_error(sqlite_database):
 def test_invalid_trait_is_rejected_and_others_are_set(sqlite_database, name):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "odd", ["cn1"], {f"trait:{name}": "required", **ASKING})
-    synced = sync_traits(*build_local_services(sqlite_database))
+    synced = sync_own_traits(sqlite_database)
     assert synced.code is SyncCode.TRAIT_REFUSED
     assert [(problem.about, "aggregate odd" in problem.detail) for problem in synced.problems] == [
         (name, True)
@@ -415,7 +409,7 @@ def test_trait_sync_of_a_host_without_provider_has_the_exit_code_of_nova_manage(
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "all", ["good", "serving", "gone", "ghost"], ASKING)
     add_aggregate(sqlite_database, "does not ask", ["elsewhere"])
-    synced = sync_traits(*build_local_services(sqlite_database))
+    synced = sync_own_traits(sqlite_database)
     assert read_providers_with_trait(sqlite_database) == {good}
     assert list_problems(synced) == {
         (SyncCode.NO_NODE, "serving"),
@@ -428,15 +422,15 @@ def test_trait_sync_of_a_host_without_provider_has_the_exit_code_of_nova_manage(
 def test_dry_run_reports_changes_without_writing(sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "old", ["cn1"], ASKING)
-    sync_traits(*build_local_services(sqlite_database))
+    sync_own_traits(sqlite_database)
     set_metadata(sqlite_database, "old", NOT_ASKING)
     add_aggregate(sqlite_database, "new", ["cn2"], {"trait:CUSTOM_NEW": "required"})
-    planned = sync_traits(*build_local_services(sqlite_database), dry_run=True)
+    planned = sync_own_traits(sqlite_database, dry_run=True)
     assert (
         read_providers_with_trait(sqlite_database),
         read_providers_with_trait(sqlite_database, "CUSTOM_NEW"),
     ) == ({one}, set())
-    done = sync_traits(*build_local_services(sqlite_database))
+    done = sync_own_traits(sqlite_database)
     assert list_changes(planned) == list_changes(done)
     assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
@@ -450,7 +444,7 @@ def test_own_metadata_is_reread_under_lock(database):
         placement.change(build_trait_addition(LICENSED, {node: aggregate_uuid("a")})).done == set()
     )
     set_metadata(database, "a", ASKING)
-    sync_traits(*build_local_services(database))
+    sync_own_traits(database)
     assert placement.change(build_trait_removal(LICENSED, node)).done == set()
     assert read_providers_with_trait(database) == {node}
 
@@ -511,11 +505,11 @@ def test_sync_is_idempotent_and_traits_are_requested_or_manual(
         add_unrecorded_trait(shared_database, nodes[host], trait)
     for cloud in (before, after):
         make_aggregates(shared_database, cloud)
-        sync_aggregates(*build_local_services(shared_database), remove_stale=True)
-        sync_traits(*build_local_services(shared_database))
+        sync_own_aggregates(shared_database, remove_stale=True)
+        sync_own_traits(shared_database)
         once = read_sync_state(shared_database, nodes)
-        sync_aggregates(*build_local_services(shared_database), remove_stale=True)
-        sync_traits(*build_local_services(shared_database))
+        sync_own_aggregates(shared_database, remove_stale=True)
+        sync_own_traits(shared_database)
         assert read_sync_state(shared_database, nodes) == once
         for trait in TRAITS:
             members = [aggregate["hosts"] for aggregate in cloud if trait in aggregate["traits"]]

@@ -9,7 +9,6 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.operations import aggregates
-from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates as aggregates_store
 from placement_sched.store.placement import resource_providers, traits
@@ -17,9 +16,10 @@ from tests.conftest import empty, make_settings
 from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
-    build_local_services,
     read_members,
     read_providers_with_trait,
+    sync_own_aggregates,
+    sync_own_traits,
 )
 from tests.support.hosts import NOW, add_node
 from tests.support.invariants import assert_invariants
@@ -40,8 +40,8 @@ def run_random_writer(barrier, which, url, nodes):
     try:
         if which < SYNCING:
             for _ in range(ROUNDS):
-                sync_aggregates(*build_local_services(database), remove_stale=True)
-                sync_traits(*build_local_services(database))
+                sync_own_aggregates(database, remove_stale=True)
+                sync_own_traits(database)
             return []
         if which < SYNCING + MOVING:
             for _ in range(4 * ROUNDS):
@@ -107,7 +107,7 @@ def run_and_check_race(url: str) -> bool:
     )
     # Moves of hosts also update the provider aggregates. They match without another sync.
     required = check_members(database, nodes)
-    sync_traits(*build_local_services(database))
+    sync_own_traits(database)
     check_members(database, nodes)
     assert read_providers_with_trait(database) == required
     with database.read() as connection:

@@ -9,7 +9,6 @@ from sqlalchemy import update
 
 from placement_sched.db import tables
 from placement_sched.model.provider_sync import ChangeResult
-from placement_sched.operations.provider_sync import sync_traits
 from placement_sched.store import synced_traits
 from tests.support.host_maps import (
     LICENSED,
@@ -20,6 +19,7 @@ from tests.support.host_maps import (
     read_providers_with_trait,
     recreate_provider,
     set_metadata,
+    sync_own_traits,
 )
 from tests.support.hosts import add_node
 from tests.support.statements import run_query
@@ -35,7 +35,7 @@ def read_synced_traits(database):
 
 
 def run_sync(database):
-    return sync_traits(*build_local_services(database))
+    return sync_own_traits(database)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_manual_trait_on_a_recreated_provider_is_kept(
         assert run_sync(database).added == set()
         assert read_synced_traits(database) == {}
     set_metadata(database, "windows", TRAIT_REMOVED)
-    assert sync_traits(*build_local_services(database), dry_run=True).removed == set()
+    assert sync_own_traits(database, dry_run=True).removed == set()
     assert run_sync(database).removed == set()
     assert read_providers_with_trait(database) == {node}
     assert read_synced_traits(database) == {}

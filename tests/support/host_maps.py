@@ -3,11 +3,18 @@
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.provider_sync import HostMap, ProviderChange
-from placement_sched.operations.provider_sync import OwnPlacement, read_own_hosts
+from placement_sched.operations.provider_sync import (
+    OwnPlacement,
+    SyncRun,
+    read_own_hosts,
+    sync_aggregates,
+    sync_traits,
+)
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, provider_trees, resource_providers, traits
 from tests.support.hosts import NOW
@@ -85,6 +92,14 @@ def build_host_map_reader(database: Database) -> Callable[[], HostMap]:
 def build_local_services(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
     """Return a reader and a writer of a database with its own host aggregates."""
     return build_host_map_reader(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
+
+
+def sync_own_aggregates(database: Database, **options: Any) -> SyncRun:
+    return sync_aggregates(*build_local_services(database), **options)
+
+
+def sync_own_traits(database: Database, **options: Any) -> SyncRun:
+    return sync_traits(*build_local_services(database), **options)
 
 
 def build_aggregate_join(aggregate: str, *providers: str) -> ProviderChange:

@@ -30,6 +30,11 @@ def put_allocations(app, consumer, body, version, status=204):
     return app.put_json(path, body, headers=headers(version), status=status)
 
 
+def claim(app, consumer, version, amounts, status=204, **fields):
+    body = build_body(version, amounts, **fields)
+    return put_allocations(app, consumer, body, version, status)
+
+
 def get_path(app, path, version=LATEST, status=200):
     return app.get(f"/placement{path}", headers=headers(version), status=status)
 
@@ -40,7 +45,7 @@ def test_consumer_fields_depend_on_the_version(app, provider):
     assert answer.json == {"allocations": {}}
     assert "Last-Modified" in answer.headers
     amounts = {"VCPU": 2, "DISK_GB": 5}
-    put_allocations(app, consumer, build_body(LATEST, {provider: amounts}), LATEST)
+    claim(app, consumer, LATEST, {provider: amounts})
     expected = {"allocations": {provider: {"generation": 1, "resources": amounts}}}
     for version, fields in (
         ("1.0", {}),
@@ -57,8 +62,8 @@ def test_consumer_fields_depend_on_the_version(app, provider):
 
 def test_provider_lists_allocations_by_consumer(app, provider):
     one, two = str(uuid4()), str(uuid4())
-    put_allocations(app, one, build_body("1.12", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.12")
-    put_allocations(app, two, build_body("1.12", {provider: {"VCPU": 1}}), "1.12")
+    claim(app, one, "1.12", {provider: {"VCPU": 2, "DISK_GB": 5}})
+    claim(app, two, "1.12", {provider: {"VCPU": 1}})
     for version, shown in [("1.0", set()), ("1.27", set()), ("1.28", {"consumer_generation"})]:
         document = get_path(app, f"/resource_providers/{provider}/allocations", version).json
         generation = dict.fromkeys(shown, 1)
@@ -73,7 +78,7 @@ def test_provider_lists_allocations_by_consumer(app, provider):
 
 def test_last_modified_is_sent_from_1_15(app, provider):
     consumer = str(uuid4())
-    put_allocations(app, consumer, build_body("1.12", {provider: {"VCPU": 2}}), "1.12")
+    claim(app, consumer, "1.12", {provider: {"VCPU": 2}})
     for version, stamped in [("1.14", False), ("1.15", True)]:
         for path in (
             f"/allocations/{consumer}",
@@ -96,7 +101,7 @@ def test_incomplete_project_and_user_are_configurable(sqlite_settings, make_app)
         )
     )
     consumer, provider = str(uuid4()), make_provider(app.app.services.database, VCPU=8)
-    put_allocations(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
+    claim(app, consumer, "1.0", {provider: {"VCPU": 1}})
     document = get_path(app, f"/allocations/{consumer}", "1.12").json
     assert (document["project_id"], document["user_id"]) == ("nobody's", "nobody")
 
@@ -114,47 +119,33 @@ def test_last_entry_of_a_repeated_provider_counts_in_the_list_format(app, provid
 
 def test_consumer_generations_are_checked_from_1_28(app, provider):
     consumer = str(uuid4())
-    put_allocations(
-        app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28"
-    )
+    claim(app, consumer, "1.28", {provider: {"VCPU": 1}}, generation=None)
     for wrong in (None, 0, 2):
-        answer = put_allocations(
-            app,
-            consumer,
-            build_body("1.28", {provider: {"VCPU": 2}}, generation=wrong),
-            "1.28",
-            409,
-        )
+        answer = claim(app, consumer, "1.28", {provider: {"VCPU": 2}}, status=409, generation=wrong)
         (error,) = answer.json["errors"]
         assert error["code"] == "placement.concurrent_update"
         assert "consumer generation conflict - expected 1" in error["detail"]
-    put_allocations(
-        app, consumer, build_body("1.28", {provider: {"VCPU": 2}}, generation=1), "1.28"
-    )
-    put_allocations(app, consumer, build_body("1.27", {provider: {"VCPU": 3}}), "1.27")
+    claim(app, consumer, "1.28", {provider: {"VCPU": 2}}, generation=1)
+    claim(app, consumer, "1.27", {provider: {"VCPU": 3}})
     assert get_path(app, f"/allocations/{consumer}").json["consumer_generation"] == 3
 
 
 def test_empty_allocations_remove_the_consumer_from_1_28(app, provider):
     consumer = str(uuid4())
-    put_allocations(app, consumer, build_body("1.28", {provider: {"VCPU": 1}}), "1.28")
-    put_allocations(app, consumer, build_body("1.27", {}), "1.27", status=400)
-    put_allocations(app, consumer, build_body("1.28", {}, generation=1), "1.28")
+    claim(app, consumer, "1.28", {provider: {"VCPU": 1}})
+    claim(app, consumer, "1.27", {}, status=400)
+    claim(app, consumer, "1.28", {}, generation=1)
     assert get_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
-    put_allocations(
-        app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28"
-    )
+    claim(app, consumer, "1.28", {provider: {"VCPU": 1}}, generation=None)
 
 
 def test_consumer_type_is_kept_until_changed(app, provider):
     consumer = str(uuid4())
     amounts = {provider: {"VCPU": 1}}
-    put_allocations(app, consumer, build_body("1.38", amounts, kind="MIGRATION"), "1.38")
-    put_allocations(app, consumer, build_body("1.37", amounts, generation=1), "1.37")
+    claim(app, consumer, "1.38", amounts, kind="MIGRATION")
+    claim(app, consumer, "1.37", amounts, generation=1)
     assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "MIGRATION"
-    put_allocations(
-        app, consumer, build_body("1.38", amounts, generation=2, kind="INSTANCE"), "1.38"
-    )
+    claim(app, consumer, "1.38", amounts, generation=2, kind="INSTANCE")
     assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
 
 
@@ -169,7 +160,7 @@ def test_post_of_several_consumers_is_atomic(app, provider):
 
 def test_consumer_uuid_can_be_in_any_format(app, provider):
     consumer = str(uuid4())
-    put_allocations(app, consumer.upper(), build_body("1.28", {provider: {"VCPU": 1}}), "1.28")
+    claim(app, consumer.upper(), "1.28", {provider: {"VCPU": 1}})
     put_allocations(
         app,
         consumer.replace("-", ""),
@@ -269,9 +260,7 @@ def test_mappings_are_accepted_from_1_34(sqlite_app, sqlite_provider):
 
 
 def test_consumer_with_invalid_uuid_is_rejected(sqlite_app):
-    answer = put_allocations(
-        sqlite_app, "nobody", build_body(LATEST, {A: {"VCPU": 1}}), LATEST, 400
-    )
+    answer = claim(sqlite_app, "nobody", LATEST, {A: {"VCPU": 1}}, status=400)
     assert "Malformed consumer_uuid: nobody" in answer.text
     assert get_path(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Races between creation, deletion and use of resource classes."""
+"""Races between creation, deletion and use of resource classes and of traits."""
 
 from functools import partial
 
@@ -26,54 +26,46 @@ def send_request(app):
 
 
 @pytest.fixture
-def send_request_for_status(send_request):
+def send(send_request):
+    """Return a function that sends a request and returns the status."""
     return lambda *request: send_request(*request).status_int
 
 
-@pytest.fixture
-def read_subresource(send_request):
-    """Return a function that returns a subresource of the provider, and its generation."""
-    send_request("POST", "/resource_providers", {"name": "p", "uuid": P})
-
-    def read_document(noun):
-        document = send_request("GET", f"/resource_providers/{P}/{noun}").json
-        return document[noun], document["resource_provider_generation"]
-
-    return read_document
-
-
 @pytest.mark.parametrize("path", ["/resource_classes/CUSTOM_RACED", "/traits/CUSTOM_RACED"])
-def test_concurrent_creations_of_a_class_create_it_once(send_request_for_status, path):
+def test_concurrent_creations_of_a_class_create_it_once(send, path):
     for _ in range(ROUNDS):
-        results = run_concurrently(*[partial(send_request_for_status, "PUT", path)] * 4)
+        results = run_concurrently(*[partial(send, "PUT", path)] * 4)
         assert sorted(results) == [201, 204, 204, 204]
-        assert sorted(
-            run_concurrently(*[partial(send_request_for_status, "DELETE", path)] * 2)
-        ) == [204, 404]
+        assert sorted(run_concurrently(*[partial(send, "DELETE", path)] * 2)) == [204, 404]
 
 
-def test_concurrently_created_classes_all_exist(send_request_for_status):
+def test_concurrently_created_classes_all_exist(send):
     paths = [f"/resource_classes/CUSTOM_{letter}" for letter in "ABCD"]
-    assert (
-        run_concurrently(*(partial(send_request_for_status, "PUT", path) for path in paths))
-        == [201] * 4
-    )
+    assert run_concurrently(*(partial(send, "PUT", path) for path in paths)) == [201] * 4
 
 
+@pytest.mark.parametrize(
+    ("plural", "noun", "deleted"),
+    [("resource_classes", "inventories", {400}), ("traits", "traits", {400, 409})],
+)
 def test_concurrent_deletion_and_use_of_a_class_never_both_succeed(
-    send_request, send_request_for_status, read_subresource
+    send_request, send, plural, noun, deleted
 ):
+    """Either the use is rejected (``deleted``), or the deletion."""
+    send("POST", "/resource_providers", {"name": "p", "uuid": P})
+    target = f"/resource_providers/{P}/{noun}"
     for number in range(ROUNDS):
-        path = f"/resource_classes/CUSTOM_RACED_{number}"
-        name = path.rpartition("/")[2]
-        send_request_for_status("PUT", path)
-        _, generation = read_subresource("inventories")
-        body = {"resource_provider_generation": generation, "inventories": {name: {"total": 7}}}
+        name = f"CUSTOM_RACED_{number}"
+        send("PUT", f"/{plural}/{name}")
+        generation = send_request("GET", target).json["resource_provider_generation"]
+        body = {
+            "resource_provider_generation": generation,
+            noun: [name] if noun == "traits" else {name: {"total": 7}},
+        }
         results = run_concurrently(
-            partial(send_request_for_status, "DELETE", path),
-            partial(send_request_for_status, "PUT", f"/resource_providers/{P}/inventories", body),
+            partial(send, "DELETE", f"/{plural}/{name}"), partial(send, "PUT", target, body)
         )
-        inventories, generation = read_subresource("inventories")
-        assert (*results, name in inventories) in {(204, 400, False), (409, 200, True)}
-        body = {"resource_provider_generation": generation, "inventories": {}}
-        assert send_request_for_status("PUT", f"/resource_providers/{P}/inventories", body) == 200
+        items = send_request("GET", target).json[noun]
+        allowed = {(204, status, False) for status in deleted} | {(409, 200, True)}
+        assert (*results, name in items) in allowed
+        assert send("DELETE", target) == 204
