@@ -13,6 +13,7 @@ import pytest
 from placement_sched.app import APIS
 from tests.api.test_auth import build_config
 from tests.support import identity
+from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE
 from tests.support.servers import BIN, Server, environment, rewrite_file, start_server, wait_until
 
@@ -84,14 +85,11 @@ def start_wsgi_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
 def run_flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command ``run_flask`` with our application, without a configuration."""
-    return subprocess.run(
+    return run_captured(
         [BIN / "flask", "--app", "placement_sched.wsgi", *arguments],
         cwd=folder,
         env=environment(COLUMNS="300"),
         timeout=PATIENCE,
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

@@ -3,25 +3,21 @@
 
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 
+from tests.support.commands import run_captured
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.exhaustive
 
 
 def run_benchmark(script, *arguments, folder=ROOT, **variables):
-    return subprocess.run(
+    return run_captured(
         [sys.executable, f"bench/{script}.py", *arguments],
         cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=240,
         env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-        check=False,
     )
 
 

@@ -2,7 +2,6 @@
 """Imports of commands. Few imports make a command start fast."""
 
 import json
-import subprocess
 import sys
 from importlib import import_module
 
@@ -10,6 +9,7 @@ import pytest
 
 from placement_sched.cli.arguments import Parser
 from placement_sched.cli.main import GROUPS
+from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE, ROOT, read_importers
 from tests.support.servers import environment
 
@@ -40,13 +40,8 @@ COMMON_MODULES = {
 
 def list_imported_modules(*commands: list[str]) -> set[str]:
     """Return the modules that a process has imported after these commands."""
-    done = subprocess.run(
-        [sys.executable, "-c", MODULES, json.dumps(commands)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=environment(),
-        check=True,
+    done = run_captured(
+        [sys.executable, "-c", MODULES, json.dumps(commands)], env=environment(), check=True
     )
     return set(json.loads(done.stdout.splitlines()[-1]))
 
@@ -55,11 +50,8 @@ def list_imported_modules(*commands: list[str]) -> set[str]:
 def test_no_command_module_is_imported_without_a_command(arguments):
     modules = list_imported_modules(arguments)
     assert {name for name in modules if name.startswith("placement_sched")} == COMMON_MODULES
-    bare = subprocess.run(
+    bare = run_captured(
         [sys.executable, "-c", "import json, sys; print(json.dumps(sorted(sys.modules)))"],
-        capture_output=True,
-        text=True,
-        timeout=240,
         check=True,
     )
     packages = {name.partition(".")[0] for name in modules - set(json.loads(bare.stdout))}

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import socket
-import subprocess
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from placement_sched.cli import completion
 from placement_sched.cli.completion import SHELLS, all_commands, find_names
 from placement_sched.cli.main import GROUPS, main, make_parser
 from tests.deploy import find_program
+from tests.support.commands import run_captured
 from tests.support.loopback import serve_application
 from tests.support.repository import ROOT
 from tests.support.scheduling import report
@@ -71,10 +71,8 @@ def read_passed_line(program: Path) -> str:
 def run_shell(*command: str, program: Path | None = None, folder: Path | None = None) -> str:
     """Run a shell, which finds ``program`` on its path, and return its output."""
     folders = [str(program.parent)] if program else []
-    done = subprocess.run(
+    done = run_captured(
         command,
-        capture_output=True,
-        text=True,
         check=True,
         timeout=60,
         cwd=folder,

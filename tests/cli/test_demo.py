@@ -20,6 +20,7 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.operations.demo import DISABLED_HOST, DISABLED_REASON, FULL_RACK, SILENT_HOST
+from tests.support.commands import run_captured
 from tests.support.servers import PROGRAM, environment, wait_until
 from tests.support.versions import LATEST_HEADERS
 
@@ -49,15 +50,11 @@ class DemoUser:
         return {**inherited, "PATH": path, **places, **variables}
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return run_captured(
             [PROGRAM, *arguments],
-            capture_output=True,
-            text=True,
             stdin=subprocess.DEVNULL,
-            timeout=240,
             env=self.environment(**variables),
             cwd=self.place / "work",
-            check=False,
         )
 
     def leftover_files(self) -> list[Path]:
@@ -362,11 +359,8 @@ def test_printed_commands_have_the_path_of_the_program(demo_user):
     called = demo_user.place / "work/.venv"
     demo_user.environment()
     called.symlink_to(Path(PROGRAM).parents[1])
-    done = subprocess.run(
+    done = run_captured(
         [".venv/bin/placement-sched", "demo"],
-        capture_output=True,
-        text=True,
-        timeout=240,
         env=demo_user.environment(PATH="/usr/bin:/bin"),
         cwd=called.parent,
         check=True,

@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from tests.deploy import find_program
+from tests.support.commands import run_captured
 from tests.support.loopback import reserve_port
 from tests.support.servers import PROGRAM, environment, wait_until
 
@@ -121,14 +122,10 @@ def serve_on_socket(
     folder: Path, passing: str, kind: str, count: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the server with a socket from the program ``passing``, until the server ends."""
-    return subprocess.run(
+    return run_captured(
         [sys.executable, "-c", passing, kind, count, PROGRAM, "serve"],
         cwd=folder,
         env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
     )
 
 

@@ -20,6 +20,7 @@ import uvloop
 
 from placement_sched.cli.serve import _stop_at_first_signal
 from placement_sched.db.migrate import VERSION_TABLE
+from tests.support.commands import run_captured
 from tests.support.loopback import reserve_port
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST
@@ -164,9 +165,7 @@ def create_resource_class(server, name="CUSTOM_WAITED") -> int:
     command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "PUT"]
     headers = ["-H", "X-Auth-Token: admin", "-H", f"OpenStack-API-Version: placement {LATEST}"]
     url = f"{server.url}/placement/resource_classes/{name}"
-    done = subprocess.run(
-        [*command, *headers, url], capture_output=True, text=True, check=True, timeout=240
-    )
+    done = run_captured([*command, *headers, url], check=True)
     return int(done.stdout)
 
 
@@ -390,14 +389,11 @@ def test_wsgi_module_serves_both_applications(tmp_path):
     )
     connection = "[placement_database]\nconnection = sqlite:///a.db\n"
     (tmp_path / "a.conf").write_text(f"{connection}[api]\nauth_strategy = noauth2\n")
-    done = subprocess.run(
+    done = run_captured(
         [sys.executable, "-c", code],
         env={**os.environ, "PLACEMENT_SCHED_CONFIG": str(tmp_path / "a.conf")},
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
         check=True,
-        timeout=240,
     )
     assert done.stdout.split() == ["200", LATEST]
     assert done.stderr.count('"GET /') == 2

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable
 
@@ -14,6 +13,7 @@ import pytest
 from placement_sched.api import request_log
 from tests.api.test_auth import build_config
 from tests.support import identity
+from tests.support.commands import run_captured
 from tests.support.servers import PROGRAM, environment, start_server
 
 pytestmark = pytest.mark.system
@@ -216,13 +216,7 @@ def test_option_check_does_not_load_notification_libraries(tmp_path):
         "from placement_sched.operations.config_check import lines_without_effect;"
         "print(lines_without_effect(read_settings(['a.conf'])), 'oslo_messaging' in sys.modules)"
     )
-    done = subprocess.run(
-        [PROGRAM.with_name("python"), "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=240,
-        env={**os.environ},
+    done = run_captured(
+        [PROGRAM.with_name("python"), "-c", code], cwd=tmp_path, check=True, env={**os.environ}
     )
     assert done.stdout == "[] False\n"

@@ -16,6 +16,7 @@ import yaml
 
 from tests.client.reporting import report_host
 from tests.conftest import server_database
+from tests.support.commands import run_captured
 from tests.support.servers import BIN, Server, environment, serve_database
 
 HOSTS = ("cn1", "cn2", "cn3", "cn4")
@@ -103,15 +104,11 @@ class Client:
         (folder / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": cloud}}))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return run_captured(
             [BIN / "openstack", *arguments],
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=240,
             cwd=self._folder,
             env=environment(OS_CLOUD="here", HOME=str(self._folder)),
-            check=False,
         )
 
     @contextmanager

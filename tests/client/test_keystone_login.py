@@ -2,12 +2,12 @@
 """Login by ``clouds.yaml`` to OpenStack's keystone, and the scheduler from its catalogue."""
 
 import json
-import subprocess
 
 import pytest
 import yaml
 
 from tests.differential.comparison import needs_peer
+from tests.support.commands import run_captured
 from tests.support.keystone import PASSWORD, run_keystone
 from tests.support.servers import BIN, environment, start_server
 
@@ -42,14 +42,10 @@ def run_with_login(tmp_path_factory):
         config.write_text("\n".join(lines))
 
         def run(program: str, *words: str, cloud: str = "good"):
-            return subprocess.run(
+            return run_captured(
                 [BIN / program, *words],
                 env=environment(OS_CLOUD=cloud, HOME=str(folder)),
                 cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=240,
-                check=False,
             )
 
         with start_server("--config-file", config, folder=folder) as server:

@@ -2,7 +2,6 @@
 """OpenStack's placement on the databases of these tests."""
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.conftest import make_settings
 from tests.differential.comparison import PEER_PYTHON
+from tests.support.commands import run_captured
 from tests.support.empty_databases import KINDS, empty_database
 
 MIGRATE = Path(__file__).with_name("migrate.py")
@@ -35,15 +35,7 @@ class OpenStackPlacement:
     def _run(self, *command: object) -> str:
         environment = {**os.environ, "OS_PLACEMENT_DATABASE__CONNECTION": self.url}
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                [str(part) for part in command],
-                env=environment,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=240,
-                check=False,
-            )
+            done = run_captured([str(part) for part in command], env=environment, cwd=folder)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

@@ -3,7 +3,6 @@
 
 import re
 import shutil
-import subprocess
 from contextlib import closing
 from uuid import uuid4
 
@@ -21,6 +20,7 @@ from tests.coexistence.sent_requests import build_provider_requests, build_reque
 from tests.conftest import make_settings
 from tests.deploy import find_program
 from tests.differential.sides import Ours, Peer
+from tests.support.commands import run_captured
 from tests.support.empty_databases import empty_database
 from tests.support.openstack_databases import create_openstack_schema
 from tests.support.repository import ROOT
@@ -76,14 +76,10 @@ def _run_leave_command(url, folder=ROOT):
     documented, actual = replacements[name]
     assert documented in command
     find_program(name)
-    return subprocess.run(
+    return run_captured(
         ["bash", "-euo", "pipefail", "-c", command.replace(documented, actual)],
         cwd=folder,
         env=environment(MYSQL_PWD=str(parsed.password or "")),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
     )
 
 

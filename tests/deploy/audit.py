@@ -9,7 +9,6 @@ not be checked.
 
 import os
 import re
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import NamedTuple
 
 import requests
 from packaging.utils import canonicalize_name
+
+from tests.support.commands import run_captured
 
 REQUIREMENTS = Path(__file__).parents[2] / "deploy" / "requirements.txt"
 FOUND, UNKNOWN = 1, 3
@@ -128,9 +129,7 @@ def _find_index() -> str:
 
 
 def _run_pip(*arguments: str) -> str:
-    done = subprocess.run(
-        [*_PIP, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = run_captured([*_PIP, *arguments], timeout=60)
     return done.stdout.strip() if done.returncode == 0 else ""
 
 

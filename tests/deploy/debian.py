@@ -24,6 +24,7 @@ import pytest
 
 from tests.deploy import DEPLOY, REQUIRED, find_program, run_program
 from tests.house.test_packaging import LEFT_OUT
+from tests.support.commands import run_captured
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
@@ -205,13 +206,7 @@ class Machine:
 
     def read(self, path: str) -> str:
         """Return the content of a file of the machine."""
-        done = subprocess.run(
-            self._command_prefix("cat", path),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
+        done = run_captured(self._command_prefix("cat", path), timeout=60, check=True)
         return done.stdout
 
     def write(self, path: str, text: str) -> None:
@@ -239,13 +234,7 @@ class Machine:
 
     def is_up(self) -> bool:
         """Return whether systemd has started all units."""
-        done = subprocess.run(
-            self._command_prefix("systemctl", "is-system-running"),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = run_captured(self._command_prefix("systemctl", "is-system-running"), timeout=60)
         return done.stdout.strip() in {"running", "degraded"}
 
 

@@ -2,7 +2,6 @@
 """Backup during writes, and restore, with the commands of the guide."""
 
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from placement_sched.operations.prepare import check_schema_revision, sync
 from placement_sched.store.placement import change_log
 from tests.conftest import SERVERS, make_settings
 from tests.deploy import find_program
+from tests.support.commands import run_captured
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.repository import ROOT
 from tests.support.servers import environment, start_server
@@ -61,14 +61,10 @@ def run_documented_command(
             rf"\1 --host={restored.host} --user={restored.username} ",
             command,
         )
-    done = subprocess.run(
+    done = run_captured(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=folder,
         env=environment(**{key: value for key, value in server.items() if value}),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
     )
     assert done.returncode == 0, f"{command}\n{done.stderr}"
 

@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from uuid import uuid4
@@ -22,6 +21,7 @@ from sqlalchemy.engine import make_url
 from tests.conftest import SERVERS
 from tests.deploy import run_program
 from tests.house.test_packaging import LEFT_OUT
+from tests.support.commands import run_captured
 from tests.support.empty_databases import empty_database
 from tests.support.repository import ROOT
 from tests.support.servers import PROGRAM, environment, start_server, wait_until
@@ -82,15 +82,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
             edit_configuration(root / "etc/placement_sched/placement_sched.conf")
         # The build of the wheel downloads nothing. Packages that pip downloads have hashes.
         offline = NO_PACKAGES if "--no-deps" in command else {}
-        done = subprocess.run(
-            command,
-            cwd=source,
-            env=environment(**offline),
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        done = run_captured(command, cwd=source, env=environment(**offline), timeout=600)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return root
 

@@ -3,13 +3,13 @@
 
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from placement_sched.cli.main import make_parser
 from tests.deploy import run_program
+from tests.support.commands import run_captured
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -112,7 +112,5 @@ def test_unknown_mode_of_the_devstack_plugin_is_reported(tmp_path):
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_devstack_plugin_passes_shellcheck(script):
-    done = subprocess.run(
-        ["shellcheck", script], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_captured(["shellcheck", script], timeout=60)
     assert done.returncode == 0, done.stdout

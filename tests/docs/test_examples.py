@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import textwrap
 from configparser import ConfigParser
@@ -21,6 +20,7 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import SuggestedChange
 from placement_sched.scheduler.host_state import HostState
 from tests.docs.test_commands import File, parse_page
+from tests.support.commands import run_captured
 
 SOURCE = Path(__file__).parents[2] / "doc" / "source"
 sys.path.append(str(SOURCE))
@@ -169,16 +169,12 @@ def _explain_with_examples(url: str, folder: Path) -> dict:
     )
     request = {"project_id": "acme", "flavor": {"vcpus": 1, "memory_mb": 512}}
     (folder / "request.json").write_text(json.dumps(request))
-    done = subprocess.run(
+    done = run_captured(
         [
             *(Path(sys.executable).parent / "placement-sched", "explain", folder / "request.json"),
             *("--config-file", folder / "sched.conf", "--format", "json"),
         ],
         env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{SOURCE}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import run_command, serve
+from tests.support.commands import run_captured
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.exhaustive
@@ -84,13 +85,10 @@ def cloud(run_command, tmp_path):
 
 
 def test_tests_of_the_package_pass(package_copy, installed_package):
-    done = subprocess.run(
+    done = run_captured(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=package_copy,
         env={**os.environ, "PYTHONPATH": installed_package},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=600,
     )
     assert done.returncode == 0, done.stdout

@@ -8,6 +8,7 @@ import sys
 import pytest
 from packaging.utils import canonicalize_name
 
+from tests.support.commands import run_captured
 from tests.support.repository import ROOT, read_requirements
 from tests.support.servers import start_server
 
@@ -44,9 +45,7 @@ def test_package_serves_with_the_constraints(tmp_path):
     install = ["install", "--constraint", FILE, "--editable", f"{ROOT}[all]"]
     subprocess.run([*pip, *install], check=True, timeout=600)
     subprocess.run([*pip, "check"], check=True, timeout=600)
-    frozen = subprocess.run(
-        [*pip, "freeze"], check=True, timeout=600, capture_output=True, text=True
-    ).stdout
+    frozen = run_captured([*pip, "freeze"], check=True, timeout=600).stdout
     installed = {
         canonicalize_name(name): version
         for name, version in re.findall(r"^([\w.-]+)==(\S+)$", frozen, re.MULTILINE)

@@ -11,6 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE, ROOT, read_requirements, read_setup_cfg
 
 #: Modules of each extra, and the extra that an error names.
@@ -80,14 +81,11 @@ def run_without_extras(tmp_path):
     """Give a function that runs code with hidden extras, in a folder for its SQLite database."""
 
     def run(code: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return run_captured(
             [sys.executable, "-c", WITHOUT + code],
             cwd=tmp_path,
             env={**os.environ, "OS_API__AUTH_STRATEGY": "noauth2"},
-            capture_output=True,
-            text=True,
             timeout=120,
-            check=False,
         )
 
     return run

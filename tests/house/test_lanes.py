@@ -2,7 +2,6 @@
 """The lanes of the tests hold what they promise."""
 
 import re
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ from placement_sched.scheduler.weights import all_weighers
 from tests.chaos.parts import PARTS
 from tests.house.test_routes import is_requested, list_violating_routes
 from tests.lanes import LANES, MARKERS, is_run_elsewhere, may_have_tests
+from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE, ROOT
 
 pytestmark = pytest.mark.slow
@@ -91,9 +91,7 @@ def run_lane(folder, lane, *arguments):
     """Run pytest on the tests of a folder, which are no part of the suite; return its output."""
     command = [sys.executable, "-m", "pytest", "-c", "setup.cfg", "-p", "tests.lanes"]
     command += ["-p", "no:cacheprovider", "--lane", lane, *arguments, str(folder)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_captured(command, cwd=ROOT, timeout=120)
     return done.stdout
 
 

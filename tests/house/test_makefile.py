@@ -4,11 +4,11 @@
 import configparser
 import os
 import re
-import subprocess
 
 import pytest
 import yaml
 
+from tests.support.commands import run_captured
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -26,15 +26,7 @@ def run_make(*arguments):
         for name, value in os.environ.items()
         if not name.startswith(("MAKE", "MFLAGS", "GNUMAKEFLAGS")) and name not in VARIABLES
     }
-    done = subprocess.run(
-        ["make", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=environment,
-        check=True,
-    )
+    done = run_captured(["make", *arguments], cwd=ROOT, env=environment, check=True)
     return done.stdout.splitlines()
 
 

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 from placement_sched.api.placement.microversions import VERSIONING
+from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE, ROOT, read_setup_cfg
 from tests.support.servers import start_server
 
@@ -93,12 +94,10 @@ def test_wheel_has_modules_migrations_and_type_marker(wheel):
 
 
 def check_demo(program: Path, folder: Path) -> None:
-    done = subprocess.run(
+    done = run_captured(
         [program, "demo", "--format", "json"],
         cwd=folder,
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
-        capture_output=True,
-        text=True,
         check=True,
         timeout=600,
     )
@@ -152,12 +151,10 @@ def test_wheel_syncs_and_serves_outside_the_repository(wheel, installed_wheel, t
     check_demo(program, tmp_path)
     url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     environment = {"PATH": "/usr/bin:/bin", "OS_PLACEMENT_DATABASE__CONNECTION": url}
-    synced = subprocess.run(
+    synced = run_captured(
         [program, "db", "sync", "--format", "json"],
         cwd=tmp_path,
         env=environment,
-        capture_output=True,
-        text=True,
         check=True,
         timeout=600,
     )

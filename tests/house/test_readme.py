@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import make_parser
+from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE, ROOT
 from tests.support.servers import PROGRAM
 
@@ -88,15 +89,12 @@ def test_example_filter_works_and_is_explained(tmp_path):
 
 def run_program(folder: Path, arguments: str) -> str:
     """Run the program in a folder with a plugin, and return its output."""
-    done = subprocess.run(
+    done = run_captured(
         [PROGRAM, *arguments.split()],
         cwd=folder,
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": "."},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=300,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

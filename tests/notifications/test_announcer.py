@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The notifications that a request sends, and their order."""
 
-import subprocess
 import sys
 
 import pytest
@@ -10,6 +9,7 @@ from placement_sched.config.options.notifications import GROUP
 from placement_sched.notifications.announcer import SILENT, Announcer, announcer_of
 from placement_sched.notifications.event import END, ERROR, START
 from tests.conftest import make_settings
+from tests.support.commands import run_captured
 from tests.support.notification_memory import IN_MEMORY, read_notifications
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.states import settings_with
@@ -142,7 +142,5 @@ def test_oslo_messaging_is_not_imported_without_a_driver():
         "from placement_sched.scheduler.plugins import read_settings; "
         "make_services(read_settings()); print('oslo_messaging' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240
-    )
+    done = run_captured([sys.executable, "-c", code], check=True)
     assert done.stdout == "False\n"
