@@ -33,7 +33,7 @@ class HourlyClock:
 
 
 @pytest.fixture
-def image_api_with_hourly_clock(settings):
+def hourly_api(settings):
     """A client of a server whose clock advances by an hour at each reading."""
     application = create_app(settings, clock=HourlyClock())
     yield ImageApi(Client(application))
@@ -41,7 +41,7 @@ def image_api_with_hourly_clock(settings):
 
 
 @pytest.fixture
-def api_with_various_images(image_api):
+def various_images(image_api):
     """Images with every kind of attribute, all created in the same second."""
     for name, attributes in {
         "a": {"os_distro": "win", "tags": ["x", "y"], "disk_format": "raw", "min_ram": 5},
@@ -55,7 +55,7 @@ def api_with_various_images(image_api):
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_filter_returns_matching_images(api_with_various_images):
+def test_filter_returns_matching_images(various_images):
     for query, names in [
         ("", {"a", "b", "c, d"}),
         ("name=a", {"a"}),
@@ -97,25 +97,25 @@ def test_filter_returns_matching_images(api_with_various_images):
         ("name=a&name=b", {"b"}),
     ]:
         pairs = [tuple(pair.split("=", 1)) for pair in query.split("&") if pair]
-        assert set(api_with_various_images.list_names(urlencode(pairs))) == names, query
+        assert set(various_images.list_names(urlencode(pairs))) == names, query
 
 
-def test_id_filter_ignores_case(api_with_various_images):
-    uuids = [image["id"] for image in api_with_various_images.list_images().json["images"]]
-    assert len(api_with_various_images.list_names(f"id=in:{uuids[0].upper()},{uuids[1]}")) == 2
-    assert len(api_with_various_images.list_names(f"id={uuids[2].upper()}")) == 1
+def test_id_filter_ignores_case(various_images):
+    uuids = [image["id"] for image in various_images.list_images().json["images"]]
+    assert len(various_images.list_names(f"id=in:{uuids[0].upper()},{uuids[1]}")) == 2
+    assert len(various_images.list_names(f"id={uuids[2].upper()}")) == 1
 
 
-def test_size_filters_compare_numbers(api_with_various_images):
-    api_with_various_images.app.app.services.database.write(
+def test_size_filters_compare_numbers(various_images):
+    various_images.app.app.services.database.write(
         lambda connection: connection.execute(
             update(images).where(images.c.name == "b").values(size=5_000_000_000)
         )
     )
-    assert api_with_various_images.list_names("size_min=5000000000&size_max=5000000000") == ["b"]
-    assert api_with_various_images.list_names("size_min=5000000001") == []
-    assert api_with_various_images.list_names("size=5000000000") == ["b"]
-    (image,) = api_with_various_images.list_images("name=b").json["images"]
+    assert various_images.list_names("size_min=5000000000&size_max=5000000000") == ["b"]
+    assert various_images.list_names("size_min=5000000001") == []
+    assert various_images.list_names("size=5000000000") == ["b"]
+    (image,) = various_images.list_images("name=b").json["images"]
     assert image["size"] == 5_000_000_000
 
 
@@ -151,12 +151,10 @@ def test_invalid_query_is_rejected_with_its_name(sqlite_image_api):
         assert expected in answer["message"], query
 
 
-def test_time_filters_compare_times(image_api_with_hourly_clock):
+def test_time_filters_compare_times(hourly_api):
     for name in "abcd":
-        image_api_with_hourly_clock.create_and_get_uuid(
-            name
-        )  # created at 13, 15, 17 and 19 o'clock
-    services = image_api_with_hourly_clock.app.app.services
+        hourly_api.create_and_get_uuid(name)  # created at 13, 15, 17 and 19 o'clock
+    services = hourly_api.app.app.services
     times = {name: START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
     for name, created in times.items():
         services.database.write(
@@ -180,21 +178,21 @@ def test_time_filters_compare_times(image_api_with_hourly_clock):
         ("updated_at=gte:2026-01-02", ""),
         ("created_at=gt:2026-01-01T13:00:00&updated_at=lt:2026-01-01T18:00:00", "bc"),
     ]:
-        assert sorted(image_api_with_hourly_clock.list_names(query)) == list(names), query
+        assert sorted(hourly_api.list_names(query)) == list(names), query
 
 
-def test_newest_images_are_listed_first(image_api_with_hourly_clock):
+def test_newest_images_are_listed_first(hourly_api):
     for name in "abc":
-        image_api_with_hourly_clock.create_and_get_uuid(name)
-    assert image_api_with_hourly_clock.list_names() == ["c", "b", "a"]
-    assert image_api_with_hourly_clock.list_names("sort_dir=asc") == ["a", "b", "c"]
+        hourly_api.create_and_get_uuid(name)
+    assert hourly_api.list_names() == ["c", "b", "a"]
+    assert hourly_api.list_names("sort_dir=asc") == ["a", "b", "c"]
 
 
-def test_images_are_sorted_as_requested(image_api_with_hourly_clock):
-    image_api_with_hourly_clock.create_and_get_uuid(None, {"disk_format": "iso"})
-    image_api_with_hourly_clock.create_and_get_uuid("a", {"disk_format": "raw"})
-    image_api_with_hourly_clock.create_and_get_uuid("c")
-    image_api_with_hourly_clock.create_and_get_uuid("b", {"disk_format": "raw"})
+def test_images_are_sorted_as_requested(hourly_api):
+    hourly_api.create_and_get_uuid(None, {"disk_format": "iso"})
+    hourly_api.create_and_get_uuid("a", {"disk_format": "raw"})
+    hourly_api.create_and_get_uuid("c")
+    hourly_api.create_and_get_uuid("b", {"disk_format": "raw"})
     for query, names in [
         ("sort=name:asc", [None, "a", "b", "c"]),
         ("sort=name", ["c", "b", "a", None]),
@@ -205,7 +203,7 @@ def test_images_are_sorted_as_requested(image_api_with_hourly_clock):
         ("sort=created_at:asc", [None, "a", "c", "b"]),
         ("sort=size,name:asc", [None, "a", "b", "c"]),
     ]:
-        assert image_api_with_hourly_clock.list_names(query) == names, query
+        assert hourly_api.list_names(query) == names, query
 
 
 @pytest.mark.all_databases
@@ -309,7 +307,7 @@ def test_statement_count_is_independent_of_images(image_api):
 
 
 @pytest.fixture
-def api_with_large_images(image_api):
+def large_images(image_api):
     """Sixty images, five of every six with the maximum size of properties."""
 
     def write_rows(connection):
@@ -330,14 +328,14 @@ def api_with_large_images(image_api):
 
 
 @pytest.mark.all_databases
-def test_pages_of_large_images_are_shorter(api_with_large_images):
+def test_pages_of_large_images_are_shorter(large_images):
     pages, address = [], "/v2/images?limit=1000&sort=name:asc&tag=t"
-    api_with_large_images.list_images("limit=1")
-    with record_statements(api_with_large_images.app.app.services.database) as seen:
-        api_with_large_images.app.get(f"/image{address}")
+    large_images.list_images("limit=1")
+    with record_statements(large_images.app.app.services.database) as seen:
+        large_images.app.get(f"/image{address}")
     assert len(seen) == 3  # images, properties, tags
     while address:
-        answer = api_with_large_images.app.get(f"/image{address}")
+        answer = large_images.app.get(f"/image{address}")
         pages.append([image["name"] for image in answer.json["images"]])
         assert len(answer.body) < 1.1 * MAX_IMAGE_PAGE_CHARACTERS
         address = answer.json.get("next")
@@ -345,16 +343,16 @@ def test_pages_of_large_images_are_shorter(api_with_large_images):
     assert [name for page in pages for name in page] == [f"n{number:02}" for number in range(60)]
 
 
-def test_page_of_large_images_has_at_least_one(api_with_large_images, monkeypatch):
+def test_page_of_large_images_has_at_least_one(large_images, monkeypatch):
     monkeypatch.setattr("placement_sched.store.images.MAX_IMAGE_PAGE_CHARACTERS", 1)
-    page = api_with_large_images.list_images("limit=1000&sort=name:desc").json
+    page = large_images.list_images("limit=1000&sort=name:desc").json
     assert [image["name"] for image in page["images"]] == ["n59"]
-    page = api_with_large_images.app.get(f"/image{page['next']}").json
+    page = large_images.app.get(f"/image{page['next']}").json
     assert [image["name"] for image in page["images"]] == ["n58"]
 
 
-def test_limit_applies_to_pages_of_large_images(api_with_large_images):
+def test_limit_applies_to_pages_of_large_images(large_images):
     for limit in (5, 30):
-        page = api_with_large_images.list_images(f"limit={limit}&sort=name:asc").json
+        page = large_images.list_images(f"limit={limit}&sort=name:asc").json
         assert len(page["images"]) == limit
         assert page["next"].endswith(uuid_of(f"image-{limit - 1}"))

@@ -9,8 +9,9 @@ from placement_sched.api.image.images import DRAFT
 from tests.support.concurrency import run_concurrently
 
 
-def operation_document(operation, path, *value):
-    return {"op": operation, "path": path, **({"value": value[0]} if value else {})}
+def op(kind, path, *value):
+    """Return an operation of a JSON patch."""
+    return {"op": kind, "path": path, **({"value": value[0]} if value else {})}
 
 
 @pytest.fixture
@@ -26,26 +27,24 @@ def sqlite_image_uuid(sqlite_image_api):
 def test_properties_of_an_image_can_be_added_replaced_and_removed(image_api, image_uuid):
     answer = image_api.patch(
         image_uuid,
-        operation_document("add", "/trait:CUSTOM_X", "required"),
-        operation_document("add", "/with.dots", ""),
-        operation_document("add", "/a", "over"),
-        operation_document("replace", "/b~1c~0d", "new"),
-        operation_document("add", "/short-lived", "x"),
-        operation_document("remove", "/short-lived"),
+        op("add", "/trait:CUSTOM_X", "required"),
+        op("add", "/with.dots", ""),
+        op("add", "/a", "over"),
+        op("replace", "/b~1c~0d", "new"),
+        op("add", "/short-lived", "x"),
+        op("remove", "/short-lived"),
     )
     image = answer.json
     assert (image["trait:CUSTOM_X"], image["with.dots"]) == ("required", "")
     assert (image["a"], image["b/c~d"]) == ("over", "new")
     assert "short-lived" not in image
     assert image_api.show(image_uuid).json == image
-    image_api.patch(
-        image_uuid, operation_document("remove", "/b~1c~0d"), operation_document("remove", "/a")
-    )
+    image_api.patch(image_uuid, op("remove", "/b~1c~0d"), op("remove", "/a"))
     assert not {"a", "b/c~d"} & image_api.show(image_uuid).json.keys()
 
 
 def test_escapes_in_a_patch_path_are_decoded_only_once(image_api, image_uuid):
-    assert image_api.patch(image_uuid, operation_document("add", "/~01", "x")).json["~1"] == "x"
+    assert image_api.patch(image_uuid, op("add", "/~01", "x")).json["~1"] == "x"
 
 
 def test_attributes_of_an_image_can_be_replaced(image_api, image_uuid):
@@ -61,56 +60,40 @@ def test_attributes_of_an_image_can_be_replaced(image_api, image_uuid):
         "min_disk": 2,
         "tags": ["y", "x", "x"],
     }
-    operations = [
-        operation_document("replace", f"/{name}", value) for name, value in values.items()
-    ]
+    operations = [op("replace", f"/{name}", value) for name, value in values.items()]
     image = image_api.patch(image_uuid, *operations).json
     assert image == {**image, **values, "tags": ["x", "y"]}
     assert image_api.show(image_uuid).json == image
-    assert (
-        image_api.patch(image_uuid, operation_document("add", "/name", "again")).json["name"]
-        == "again"
-    )
+    assert image_api.patch(image_uuid, op("add", "/name", "again")).json["name"] == "again"
 
 
 def test_patch_with_an_invalid_operation_changes_nothing(image_api, image_uuid):
     before = image_api.show(image_uuid).json
     assert image_api.patch(image_uuid).json == before
-    image_api.patch(
-        image_uuid,
-        operation_document("replace", "/name", "new"),
-        operation_document("remove", "/nothing"),
-        status=409,
-    )
+    image_api.patch(image_uuid, op("replace", "/name", "new"), op("remove", "/nothing"), status=409)
     assert image_api.show(image_uuid).json == before
 
 
 def test_unknown_property_is_a_conflict(sqlite_image_api, sqlite_image_uuid):
     for operation in ["replace", "remove"]:
         answer = sqlite_image_api.patch(
-            sqlite_image_uuid, operation_document(operation, "/nothing", "x"), status=409
+            sqlite_image_uuid, op(operation, "/nothing", "x"), status=409
         ).json
         assert answer["message"] == "Property nothing does not exist.", operation
 
 
 def test_core_attribute_cannot_be_removed_and_id_not_changed(sqlite_image_api, sqlite_image_uuid):
-    answer = sqlite_image_api.patch(
-        sqlite_image_uuid, operation_document("remove", "/name"), status=403
-    ).json
+    answer = sqlite_image_api.patch(sqlite_image_uuid, op("remove", "/name"), status=403).json
     assert answer["message"] == "Property name may not be removed."
     image_uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
-    sqlite_image_api.patch(
-        sqlite_image_uuid, operation_document("replace", "/id", image_uuid), status=403
-    )
+    sqlite_image_api.patch(sqlite_image_uuid, op("replace", "/id", image_uuid), status=403)
 
 
 def test_only_an_administrator_changes_the_owner(sqlite_image_api):
     shop = {"X-Auth-Token": "bob:shop", "X-Roles": "member"}
     image_uuid = sqlite_image_api.create_and_get_uuid("mine", **shop)
-    sqlite_image_api.patch(
-        image_uuid, operation_document("replace", "/owner", "bank"), status=403, **shop
-    )
-    image = sqlite_image_api.patch(image_uuid, operation_document("replace", "/owner", "bank")).json
+    sqlite_image_api.patch(image_uuid, op("replace", "/owner", "bank"), status=403, **shop)
+    image = sqlite_image_api.patch(image_uuid, op("replace", "/owner", "bank")).json
     assert image["owner"] == "bank"
     sqlite_image_api.show(image_uuid, status=404, **shop)
 
@@ -151,7 +134,7 @@ def test_patch_that_is_no_list_of_objects_is_rejected(sqlite_image_api, sqlite_i
 def test_patch_with_another_media_type_is_415(sqlite_image_api, sqlite_image_uuid):
     for kind in ["application/json", "application/json-patch+json", "text/plain"]:
         answer = sqlite_image_api.patch(
-            sqlite_image_uuid, operation_document("add", "/a", "x"), media_type=kind, status=415
+            sqlite_image_uuid, op("add", "/a", "x"), media_type=kind, status=415
         ).json
         assert "application/openstack-images-v2.1-json-patch" in answer["message"], kind
 
@@ -186,9 +169,6 @@ def test_concurrent_patches_are_all_applied(image_api, image_uuid):
     """Each patch applies to the result of the patch before it."""
     names = [f"p{number}" for number in range(4)]
     run_concurrently(
-        *(
-            partial(image_api.patch, image_uuid, operation_document("add", f"/{name}", name))
-            for name in names
-        )
+        *(partial(image_api.patch, image_uuid, op("add", f"/{name}", name)) for name in names)
     )
     assert set(names) <= image_api.show(image_uuid).json.keys()
