@@ -423,15 +423,6 @@ def test_service_stays_while_its_host_has_another_node(database, settings):
     assert list_hosts_with_service(database) == []
 
 
-def test_node_with_allocations_is_not_removed(database, settings):
-    record_report(database, settings, build_report())
-    allocate_amounts(database, VCPU=1)
-    with pytest.raises(InUse, match="allocations"):
-        remove_node(database)
-    assert read_provider(database) is not None
-    assert list_hosts_with_service(database) == ["cn1"]
-
-
 def test_node_with_child_providers_is_not_removed(database, settings):
     record_report(database, settings, build_report())
     database.write(

@@ -59,6 +59,8 @@ def test_private_flavor_is_visible_to_projects_with_access(private_api):
     assert private_api.request("GET", "/p/os-extra_specs/k", **READER).json == {"k": "v"}
     assert private_api.list_ids(**READER) == ["f", "p"]
     assert private_api.list_ids("?marker=f", **READER) == ["p"]
+    private_api.request("GET", "/p", status=404, **{**READER, "token": "bob:SHOP"})
+    assert private_api.list_ids("?is_public=none") == ["f", "p"]
 
 
 def test_only_administrators_can_list_private_flavors(private_api):

@@ -117,19 +117,6 @@ def test_last_entry_of_a_repeated_provider_counts_in_the_list_format(app, provid
     assert document[provider]["resources"] == {"DISK_GB": 2}
 
 
-def test_consumer_generations_are_checked_from_1_28(app, provider):
-    consumer = str(uuid4())
-    claim(app, consumer, "1.28", {provider: {"VCPU": 1}}, generation=None)
-    for wrong in (None, 0, 2):
-        answer = claim(app, consumer, "1.28", {provider: {"VCPU": 2}}, status=409, generation=wrong)
-        (error,) = answer.json["errors"]
-        assert error["code"] == "placement.concurrent_update"
-        assert "consumer generation conflict - expected 1" in error["detail"]
-    claim(app, consumer, "1.28", {provider: {"VCPU": 2}}, generation=1)
-    claim(app, consumer, "1.27", {provider: {"VCPU": 3}})
-    assert get_path(app, f"/allocations/{consumer}").json["consumer_generation"] == 3
-
-
 def test_empty_allocations_remove_the_consumer_from_1_28(app, provider):
     consumer = str(uuid4())
     claim(app, consumer, "1.28", {provider: {"VCPU": 1}})

@@ -179,15 +179,6 @@ def test_unknown_node_is_404(app):
             assert read_error(answer)["code"] == "scheduler.not_found", uuid
 
 
-def test_report_with_the_name_of_another_node_is_409_naming_both(app):
-    put_report(app, 1)
-    answer = read_error(put_report(app, 2, status=409, host="cn1", hypervisor_hostname="cn1"))
-    assert (answer["status"], answer["code"]) == (409, "scheduler.duplicate")
-    assert node_uuid(1) in answer["detail"]
-    assert node_uuid(2) in answer["detail"]
-    app.get(f"{NODES}/{node_uuid(2)}", status=404)
-
-
 def test_reported_node_is_an_allocation_candidate(app):
     app.post_json(NODES, [build_report(1), build_report(2, memory_mb=1024)])
     answer = app.get(

@@ -79,18 +79,6 @@ def test_extra_specs_are_set_and_removed_by_key(database, add_flavor):
     assert found == {number: {"b": "II", "c": "3"}, other: {"a": "1"}}
 
 
-def test_project_access_is_added_and_removed(database, add_flavor):
-    number = add_flavor("f", "n")
-    for project in ("q", "p"):
-        database.write(lambda connection, p=project: store.add_project(connection, number, p, NOW))
-    assert run_query(database, store.projects_of, number) == ("p", "q")
-    assert run_query(database, store.is_for, number, "p")
-    assert not run_query(database, store.is_for, number, "P")
-    assert database.write(lambda connection: store.remove_project(connection, number, "p"))
-    assert not database.write(lambda connection: store.remove_project(connection, number, "p"))
-    assert run_query(database, store.projects_of, number) == ("q",)
-
-
 def test_removed_flavor_leaves_no_rows_and_its_id_is_not_reused(database, add_flavor):
     number = add_flavor("f", "n", {"a": "1"}, description="old")
     database.write(lambda connection: store.describe(connection, number, None, NOW))
@@ -142,13 +130,6 @@ def list_ids(database):
     return list_visible_ids
 
 
-def test_public_and_accessible_flavors_are_listed(list_ids):
-    assert list_ids() == "BCabc"
-    assert list_ids(project_id="shop") == "BCabcp"
-    assert list_ids(is_public=False) == "p"
-    assert list_ids(is_public=None) == "BCabcp"
-
-
 ORDERS = {
     "flavorid": "BCabc",
     "name": "CBcba",
@@ -174,12 +155,6 @@ def test_order_of_flavors_is_equal_on_all_databases_and_on_pages(list_ids):
             marker = page[-1]
         assert pages == whole, order
     assert list_ids(sort_key="name", descending=True) == ORDERS["name"][::-1]
-
-
-def test_flavors_are_filtered_by_minimum_sizes(list_ids):
-    assert list_ids(min_memory_mb=1024) == "Bbc"
-    assert list_ids(min_root_gb=5) == "Bac"
-    assert list_ids(min_memory_mb=2**31) == ""
 
 
 def test_marker_must_be_a_visible_flavor(list_ids):

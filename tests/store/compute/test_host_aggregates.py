@@ -2,7 +2,6 @@
 """The store of host aggregates, their hosts and their metadata."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -54,20 +53,6 @@ def test_aggregate_snapshot_equals_the_list_without_times(database, add_aggregat
     for full, brief in zip(listed, taken, strict=True):
         assert (full.id, full.uuid, full.name) == (brief.id, brief.uuid, brief.name)
         assert (full.hosts, full.metadata) == (brief.hosts, brief.metadata)
-
-
-def test_metadata_update_changes_only_the_keys_in_the_request(database, add_aggregate):
-    number = add_aggregate("a", one="1", two="2", One="upper")
-    database.write(
-        lambda connection: store.change_metadata(
-            connection, number, {"one": None, "two": "II", "three": "3"}, NOW
-        )
-    )
-    later = NOW + timedelta(seconds=5)
-    database.write(lambda connection: store.change(connection, number, updated_at=later))
-    found = run_query(database, store.by_id, number)
-    assert found.metadata == {"One": "upper", "two": "II", "three": "3"}
-    assert found.updated_at == later
 
 
 def test_host_exists_with_a_node_or_a_compute_service(database):

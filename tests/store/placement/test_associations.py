@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from placement_sched.errors import InUse, NotFound
+from placement_sched.errors import NotFound
 from placement_sched.store.placement import aggregates, resource_providers, traits
 from tests.support.providers import NOW, make_providers
 from tests.support.statements import record_statements
@@ -92,13 +92,3 @@ def test_trait_names_are_matched_exactly(database):
             assert traits.search(connection, prefix=prefix) == ()
         found = {trait.name for trait in traits.search(connection, prefix="HW_CPU_X86_AVX512F")}
     assert found == {"HW_CPU_X86_AVX512F"}
-
-
-def test_trait_in_use_is_not_deleted(database, provider_ids):
-    database.write(lambda c: traits.put_on(c, GOLD, provider_ids, NOW))
-    with pytest.raises(InUse, match=GOLD):
-        database.write(lambda c: traits.remove(c, traits.by_name(c, GOLD)))
-    database.write(lambda c: traits.take_off(c, GOLD, provider_ids, NOW))
-    database.write(lambda c: traits.remove(c, traits.by_name(c, GOLD)))
-    with database.read() as connection, pytest.raises(NotFound):
-        traits.by_name(connection, GOLD)

@@ -7,10 +7,8 @@ from functools import partial
 
 import pytest
 
-from placement_sched.errors import InUse
 from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import inventories, resource_providers
-from tests.store.placement.test_capacity import allocate_vcpus
 from tests.support.providers import NOW, make_provider, make_providers
 from tests.support.statements import record_statements, run_query
 
@@ -90,23 +88,6 @@ def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
     database.write(lambda connection: inventories.replace(connection, provider, changed, LATER))
     assert read_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, LATER), **new}
     assert read_times(database, other) == {"VCPU": (NOW, NOW)}
-
-
-def test_inventory_in_use_can_shrink_but_not_be_removed(database):
-    uuid = make_provider(database, VCPU, DISK)
-    provider, memory = read_provider(database, uuid), Inventory(resource_class="MEMORY_MB", total=1)
-    small = replace(VCPU, total=1)
-
-    def replace_provider_inventories(*wanted):
-        database.write(lambda connection: inventories.replace(connection, provider, wanted, NOW))
-
-    allocate_vcpus(database, {uuid: 30})
-    with pytest.raises(InUse, match=f"'VCPU' on resource provider '{uuid}' in use") as rejection:
-        replace_provider_inventories(memory)
-    assert rejection.value.code == "placement.inventory.inuse"
-    assert read_inventories(database, uuid) == {"VCPU": VCPU, "DISK_GB": DISK}
-    replace_provider_inventories(small, memory)
-    assert read_inventories(database, uuid) == {"VCPU": small, "MEMORY_MB": memory}
 
 
 def test_inventories_are_removed_from_providers_having_them(database):

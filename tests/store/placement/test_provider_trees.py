@@ -78,18 +78,6 @@ def test_concurrent_moves_of_providers_make_no_loop(database):
     assert None in parents
 
 
-def test_only_root_providers_can_be_moved_before_1_37(database):
-    here, there = create_provider(database, "here"), create_provider(database, "there")
-    child = create_provider(database, "child", here.uuid)
-    with pytest.raises(Invalid, match="re-parenting"):
-        move_provider(database, child, there, anywhere=False)
-    with pytest.raises(Invalid, match="un-parenting"):
-        move_provider(database, child, None, anywhere=False)
-    move_provider(database, child, here, anywhere=False)
-    move_provider(database, here, there, anywhere=False)
-    assert read_provider(database, child).root_uuid == there.uuid
-
-
 def test_deleted_provider_leaves_no_rows_and_has_no_children(database):
     parent = create_provider(database, "parent")
     child = create_provider(database, "child", parent.uuid)

@@ -6,10 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import os_resource_classes
 import pytest
 
-from placement_sched.errors import Duplicate, InUse, NotFound
-from placement_sched.model.provider import Inventory
+from placement_sched.errors import Duplicate, NotFound
 from placement_sched.store.placement import resource_classes
-from tests.support.providers import NOW, make_provider
+from tests.support.providers import NOW
 from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
@@ -40,26 +39,3 @@ def test_concurrently_created_classes_have_consecutive_ids_from_10000(database):
     )
     with pytest.raises(Duplicate, match="CUSTOM_A"):
         add_class(database, "CUSTOM_A")
-
-
-def test_class_is_renamed_to_an_unused_name(database):
-    add_class(database, "CUSTOM_A")
-    add_class(database, "CUSTOM_B")
-
-    def rename(connection, name):
-        old = resource_classes.by_name(connection, "CUSTOM_A")
-        resource_classes.rename(connection, old, name, NOW)
-
-    with pytest.raises(Duplicate, match="CUSTOM_B"):
-        database.write(lambda connection: rename(connection, "CUSTOM_B"))
-    database.write(lambda connection: rename(connection, "CUSTOM_C"))
-    assert read_class_ids(database, "CUSTOM_A", "CUSTOM_C") == {"CUSTOM_C": 10000}
-
-
-def test_class_in_use_is_not_deleted(database):
-    add_class(database, "CUSTOM_A")
-    make_provider(database, Inventory(resource_class="CUSTOM_A", total=1))
-    with pytest.raises(InUse, match="CUSTOM_A"):
-        database.write(
-            lambda c: resource_classes.remove(c, resource_classes.by_name(c, "CUSTOM_A"))
-        )
