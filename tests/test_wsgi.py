@@ -60,13 +60,11 @@ def has_traceback_in_log(running: Server, server: str) -> bool:
 
 
 @pytest.fixture
-def start_wsgi_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def start_wsgi(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Give a function that starts a server in an empty folder with these variables."""
     with ExitStack() as stack:
 
-        def start_wsgi_server(
-            server: str, application: str = "application", **variables: str
-        ) -> Server:
+        def start_wsgi(server: str, application: str = "application", **variables: str) -> Server:
             program, *arguments = SERVERS[server]
             name = f"placement_sched.wsgi:{application}"
             command = [BIN / program, *(word.replace("{application}", name) for word in arguments)]
@@ -80,7 +78,7 @@ def start_wsgi_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
                 )
             )
 
-        yield start_wsgi_server
+        yield start_wsgi
 
 
 def run_flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -114,10 +112,8 @@ def test_flask_lists_every_route(tmp_path):
 
 @every_server
 @every_application
-def test_server_ends_without_a_configured_strategy(
-    start_wsgi_server, tmp_path, server, application
-):
-    running = start_wsgi_server(server, application)
+def test_server_ends_without_a_configured_strategy(start_wsgi, tmp_path, server, application):
+    running = start_wsgi(server, application)
     lines = set(read_own_log_lines(running))
     assert running.process.returncode != 0 or server == "uwsgi --lazy-apps"
     (line,) = lines  # each worker logs the same line
@@ -131,11 +127,9 @@ def test_server_ends_without_a_configured_strategy(
     assert not (tmp_path / "placement_sched.db").exists()
 
 
-def test_file_without_a_strategy_does_not_allow_noauth2(start_wsgi_server, tmp_path):
+def test_file_without_a_strategy_does_not_allow_noauth2(start_wsgi, tmp_path):
     (tmp_path / "a.conf").write_text("[keystone_authtoken]\n[api]\nmax_request_body_size = 5000\n")
-    (line,) = set(
-        read_own_log_lines(start_wsgi_server("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf"))
-    )
+    (line,) = set(read_own_log_lines(start_wsgi("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf")))
     assert "the configuration (read from a.conf) sets neither" in line
 
 
@@ -152,12 +146,10 @@ def test_file_without_a_strategy_does_not_allow_noauth2(start_wsgi_server, tmp_p
         ),
     ],
 )
-def test_invalid_configuration_ends_the_server(
-    start_wsgi_server, tmp_path, server, name, text, message
-):
+def test_invalid_configuration_ends_the_server(start_wsgi, tmp_path, server, name, text, message):
     if text is not None:
         (tmp_path / name).write_text(text)
-    running = start_wsgi_server(server, PLACEMENT_SCHED_CONFIG=name)
+    running = start_wsgi(server, PLACEMENT_SCHED_CONFIG=name)
     (line,) = set(read_own_log_lines(running))
     assert re.fullmatch(rf"placement_sched\.wsgi: {message}", line)
     assert not has_traceback_in_log(running, server)
@@ -186,10 +178,10 @@ def test_invalid_configuration_ends_the_server(
     ],
     ids=["filter", "keystone", "alias", "database", "no INI", "policy", "log"],
 )
-def test_unusable_configuration_ends_the_server(start_wsgi_server, tmp_path, text, message):
+def test_unusable_configuration_ends_the_server(start_wsgi, tmp_path, text, message):
     (tmp_path / "a.conf").write_text(text if "connection" in text else text + DATABASE)
     # gunicorn sometimes ends with another status if two workers fail at the same time.
-    running = start_wsgi_server("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
+    running = start_wsgi("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     (line,) = read_own_log_lines(running)
     assert line.startswith("placement_sched.wsgi: ")
     assert message in line
@@ -198,11 +190,11 @@ def test_unusable_configuration_ends_the_server(start_wsgi_server, tmp_path, tex
 
 
 @every_server
-def test_noauth2_in_a_file_is_served(start_wsgi_server, tmp_path, server):
+def test_noauth2_in_a_file_is_served(start_wsgi, tmp_path, server):
     connection = "[placement_database]\nconnection = sqlite:///a.db\n"
     text = f"{connection}[api]\nauth_strategy = noauth2\nauth_stratgy = x\n"
     (tmp_path / "a.conf").write_text(text)
-    running = start_wsgi_server(server, PLACEMENT_SCHED_CONFIG="a.conf")
+    running = start_wsgi(server, PLACEMENT_SCHED_CONFIG="a.conf")
     assert running.first_status("/placement/resource_providers") == 401
     assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200
     assert "there is no option [api] auth_stratgy; did you mean auth_strategy?" in (
@@ -210,24 +202,20 @@ def test_noauth2_in_a_file_is_served(start_wsgi_server, tmp_path, server):
     )
 
 
-def test_noauth2_in_the_environment_is_served(start_wsgi_server):
-    running = start_wsgi_server("gunicorn", "placement", OS_API__AUTH_STRATEGY="noauth2")
+def test_noauth2_in_the_environment_is_served(start_wsgi):
+    running = start_wsgi("gunicorn", "placement", OS_API__AUTH_STRATEGY="noauth2")
     assert running.first_status("/resource_providers", **{"X-Auth-Token": "admin"}) == 200
 
 
 @pytest.mark.exhaustive
 @every_application
-def test_keystone_section_without_a_strategy_enables_keystone(
-    start_wsgi_server, tmp_path, application
-):
+def test_keystone_section_without_a_strategy_enables_keystone(start_wsgi, tmp_path, application):
     """A placement.conf may omit auth_strategy, whose default in OpenStack is keystone."""
     prefix = "/placement" if application == "application" else ""
     with identity.run_keystone() as keystone:
         text = build_config(keystone.url).replace("auth_strategy = keystone\n", "")
         (tmp_path / "placement.conf").write_text(f"{text}\n{DATABASE}")
-        running = start_wsgi_server(
-            "gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf"
-        )
+        running = start_wsgi("gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf")
         token = keystone.issue_token("ann", "shop", "admin")
         path = f"{prefix}/resource_providers"
         assert running.first_status(path, **{"X-Auth-Token": "admin"}) == 401
@@ -241,12 +229,10 @@ def test_keystone_section_without_a_strategy_enables_keystone(
 
 
 @pytest.mark.exhaustive
-def test_file_that_becomes_invalid_after_the_start_does_not_stop_requests(
-    start_wsgi_server, tmp_path
-):
+def test_file_that_becomes_invalid_after_the_start_does_not_stop_requests(start_wsgi, tmp_path):
     file = tmp_path / "a.conf"
     file.write_text(f"[api]\nauth_strategy = noauth2\n{DATABASE}")
-    running = start_wsgi_server("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
+    running = start_wsgi("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     assert wait_until(lambda: "Booting worker" in running.log.read_text())
     rewrite_file(file, f"{file.read_text()}[scheduler]\nmax_attempts = many\n")
     assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200

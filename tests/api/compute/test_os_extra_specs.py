@@ -8,7 +8,7 @@ from tests.api.compute.client import error_message
 
 
 @pytest.fixture
-def api_with_one_flavor(flavor_api):
+def api(flavor_api):
     flavor_api.create("f")
     return flavor_api
 
@@ -25,45 +25,33 @@ def read_extra_specs(flavor_api, **options):
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("version", ["2.1", "2.96"])
-def test_extra_specs_can_be_set_shown_changed_and_deleted(api_with_one_flavor, version):
+def test_extra_specs_can_be_set_shown_changed_and_deleted(api, version):
     options = {"version": version}
-    assert read_extra_specs(api_with_one_flavor, **options) == {}
-    assert api_with_one_flavor.add_extra_specs("f", {}).json == {"extra_specs": {}}
+    assert read_extra_specs(api, **options) == {}
+    assert api.add_extra_specs("f", {}).json == {"extra_specs": {}}
     fields = {"hw:cpu_policy": "shared", "acme:x": "1"}
-    assert api_with_one_flavor.add_extra_specs("f", fields, **options).json == {
-        "extra_specs": fields
-    }
-    assert api_with_one_flavor.add_extra_specs("f", {"b": "2"}, **options).json == {
-        "extra_specs": {"b": "2"}
-    }
-    assert read_extra_specs(api_with_one_flavor, **options) == {**fields, "b": "2"}
-    assert api_with_one_flavor.request("GET", "/f/os-extra_specs/b", **options).json == {"b": "2"}
-    assert api_with_one_flavor.request(
-        "PUT", "/f/os-extra_specs/b", {"b": "3"}, **options
-    ).json == {"b": "3"}
-    assert api_with_one_flavor.request(
-        "PUT", "/f/os-extra_specs/new", {"new": "4"}, **options
-    ).json == {"new": "4"}
-    assert api_with_one_flavor.request("DELETE", "/f/os-extra_specs/acme:x", **options).body == b""
-    assert read_extra_specs(api_with_one_flavor, **options) == {
-        "hw:cpu_policy": "shared",
-        "b": "3",
-        "new": "4",
-    }
-    assert api_with_one_flavor.show("f")["extra_specs"] == read_extra_specs(api_with_one_flavor)
+    assert api.add_extra_specs("f", fields, **options).json == {"extra_specs": fields}
+    assert api.add_extra_specs("f", {"b": "2"}, **options).json == {"extra_specs": {"b": "2"}}
+    assert read_extra_specs(api, **options) == {**fields, "b": "2"}
+    assert api.request("GET", "/f/os-extra_specs/b", **options).json == {"b": "2"}
+    assert api.request("PUT", "/f/os-extra_specs/b", {"b": "3"}, **options).json == {"b": "3"}
+    assert api.request("PUT", "/f/os-extra_specs/new", {"new": "4"}, **options).json == {"new": "4"}
+    assert api.request("DELETE", "/f/os-extra_specs/acme:x", **options).body == b""
+    assert read_extra_specs(api, **options) == {"hw:cpu_policy": "shared", "b": "3", "new": "4"}
+    assert api.show("f")["extra_specs"] == read_extra_specs(api)
 
 
-def test_request_has_at_most_five_hundred_extra_specs(api_with_one_flavor):
+def test_request_has_at_most_five_hundred_extra_specs(api):
     most = {f"k{number}": "v" for number in range(MAX_EXTRA_SPECS)}
-    answer = api_with_one_flavor.add_extra_specs("f", {**most, "more": "v"}, status=400)
+    answer = api.add_extra_specs("f", {**most, "more": "v"}, status=400)
     assert "Failed validating 'maxProperties'" in error_message(answer)
-    api_with_one_flavor.add_extra_specs("f", most)
+    api.add_extra_specs("f", most)
 
 
-def test_extra_specs_are_stored_unchanged(api_with_one_flavor):
+def test_extra_specs_are_stored_unchanged(api):
     fields = {"A": "1", "a": "2", "a b.c-d_e:F": " é\n", "e": "", "k" * 255: "v" * 255}
-    api_with_one_flavor.add_extra_specs("f", fields)
-    assert read_extra_specs(api_with_one_flavor) == fields
+    api.add_extra_specs("f", fields)
+    assert read_extra_specs(api) == fields
 
 
 def test_numbers_in_extra_specs_are_stored_as_text(sqlite_api):
@@ -74,14 +62,14 @@ def test_numbers_in_extra_specs_are_stored_as_text(sqlite_api):
         assert read_extra_specs(sqlite_api) == {"a": text}, number
 
 
-def test_unknown_extra_spec_is_404(api_with_one_flavor):
-    api_with_one_flavor.add_extra_specs("f", {"a": "1"})
+def test_unknown_extra_spec_is_404(api):
+    api.add_extra_specs("f", {"a": "1"})
     for key in ["nope", "A", "a%20"]:
         for method in ("GET", "DELETE"):
-            answer = api_with_one_flavor.request(method, f"/f/os-extra_specs/{key}", status=404)
+            answer = api.request(method, f"/f/os-extra_specs/{key}", status=404)
             shown = key.replace("%20", " ")
             assert error_message(answer) == f"Flavor f has no extra specs with key {shown}.", key
-        assert read_extra_specs(api_with_one_flavor) == {"a": "1"}, key
+        assert read_extra_specs(api) == {"a": "1"}, key
 
 
 def test_malformed_extra_specs_are_400_and_set_nothing(sqlite_api):
