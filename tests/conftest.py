@@ -16,6 +16,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from alembic.config import Config
 from sqlalchemy import Engine, create_engine, delete, exists, literal, select, text, true, union_all
 from sqlalchemy.exc import OperationalError
 from webtest import TestApp
@@ -24,7 +25,8 @@ from placement_sched.app import Application, create_app
 from placement_sched.candidates.cache import CHECK_THREAD
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.db.migrate import sync_schema
+from placement_sched.db import migrate
+from placement_sched.db.migrate import newest_revision, sync_schema
 from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
@@ -32,6 +34,7 @@ from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.support.conformance import CheckedApplication
+from tests.support.repository import ROOT
 
 #: ``exploring`` sets the number of examples of property tests, ``lanes`` selects the tests of a
 #: run, and ``own_servers`` starts their databases.
@@ -135,6 +138,26 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "template.db"
     _prepare(f"sqlite:///{path}")
     return path
+
+
+@pytest.fixture
+def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
+    """Give a function that adds a schema revision without changes, and returns it."""
+    scripts, configuration = tmp_path / "alembic", Config()
+    shutil.copytree(ROOT / "alembic", scripts)
+    configuration.set_main_option("script_location", str(scripts))
+    monkeypatch.setattr(migrate, "_configuration", lambda: configuration)
+
+    def add() -> str:
+        newest = newest_revision()
+        revision = f"{int(newest) + 1:04}"
+        text = f"revision, down_revision = {revision!r}, {newest!r}\n\n\ndef upgrade():\n    pass\n"
+        (scripts / "versions" / f"{revision}.py").write_text(text)
+        newest_revision.cache_clear()
+        return revision
+
+    yield add
+    newest_revision.cache_clear()
 
 
 @pytest.fixture

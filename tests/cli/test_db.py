@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect
 from sqlalchemy.engine import make_url
 
 from placement_sched.db.migrate import TRAIN, XENA, newest_revision
@@ -80,7 +80,7 @@ def test_missing_database_url_is_reported_by_option(run_command):
 
 
 @pytest.fixture(params=KINDS)
-def train_url(request, tmp_path, monkeypatch):
+def url_of_train_database(request, tmp_path, monkeypatch):
     """The URL of an OpenStack placement database of Train."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
@@ -90,7 +90,7 @@ def train_url(request, tmp_path, monkeypatch):
         yield url
 
 
-def test_db_adopt_prints_its_changes(train_url, run_main, run_json):
+def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_json, add_revision):
     status, printed, _ = run_main("db", "adopt")
     first, *rest = printed.splitlines()
     assert status == 0
@@ -100,17 +100,17 @@ def test_db_adopt_prints_its_changes(train_url, run_main, run_json):
     printed = "\n".join(rest)
     assert "tables created: consumer_types, placement_sched_alembic_version, sched_agg" in printed
     assert "columns added: consumers.consumer_type_id" in printed
-    hashed = "sched_allocations_consumer_id_idx, " if train_url.startswith("postgresql") else ""
+    hashed = "sched_allocations_consumer_id_idx, " if url_of_train_database.startswith("postgresql") else ""
     assert f"indexes created: {hashed}consumers_consumer_type_id_idx\n" in printed
     assert "standard resource classes added: VCPU, MEMORY_MB" in printed
     assert "found: 0 resource providers (0 roots)" in printed
     assert "note: its schema is now at 422ece571366 (Xena)" in printed
     # Adopted again, after an upgrade of this service.
-    downgrade_to_0020(train_url)
+    before, later = newest_revision(), add_revision()
     assert run_main("db", "adopt")[1].splitlines()[1:-1] == [
-        f"own schema: brought from revision 0020 to {newest_revision()}"
+        f"own schema: brought from revision {before} to {later}"
     ]
-    downgrade_to_0020(train_url)
+    add_revision()
     report = run_json("adopt")
     assert (report["changed"], report["created_indexes"]) == (True, [])
     # Adopted again, without a change.
@@ -120,16 +120,8 @@ def test_db_adopt_prints_its_changes(train_url, run_main, run_json):
     assert "already adopted, nothing to do" in run_main("db", "adopt")[1]
 
 
-def downgrade_to_0020(url):
-    """Restore the schema of the first revision."""
-    database = Database(make_settings(url))
-    number = text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
-    database.write(lambda connection: connection.execute(number))
-    database.dispose()
-
-
-@pytest.mark.parametrize("train_url", ["sqlite"], indirect=True)
-def test_json_adopt_has_the_release_and_the_counts(train_url, run_json):
+@pytest.mark.parametrize("url_of_train_database", ["sqlite"], indirect=True)
+def test_json_adopt_has_the_release_and_the_counts(url_of_train_database, run_json):
     report = run_json("adopt")
     assert report["changed"] is True
     assert report["openstack"] == {

@@ -89,12 +89,12 @@ def test_missing_standard_trait_is_a_warning(sqlite_database, sqlite_settings):
 def test_outdated_revision_is_a_failure_that_suggests_sync(sqlite_database, sqlite_settings):
     sqlite_database.write(
         lambda connection: connection.execute(
-            text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
+            text("UPDATE placement_sched_alembic_version SET version_num = '0025'")
         )
     )
     schema, *data, _policy = check_upgrade(sqlite_database, sqlite_settings).values()
     assert schema.code is Code.FAILURE
-    assert "at revision 0020" in schema.details
+    assert "at revision 0025" in schema.details
     assert '"placement-sched db sync"' in schema.details
     assert {result.code for result in data} == {Code.FAILURE}
     assert {result.details.split(",")[0] for result in data} == {"Not checked"}

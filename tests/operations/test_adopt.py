@@ -107,12 +107,12 @@ def test_own_tables_are_added_once_and_existing_rows_are_kept(database, revision
     assert list_table_names(database) == before
 
 
-def test_revision_of_an_earlier_release_of_ours_is_reported(database):
+def test_revision_of_an_earlier_release_of_ours_is_reported(database, add_revision):
     create_openstack_schema(database)
-    adopt(database, utcnow)
-    run_statement(database, "UPDATE placement_sched_alembic_version SET version_num = '0020'")
+    before = adopt(database, utcnow).own_revision
+    later = add_revision()
     adoption = adopt(database, utcnow)
-    assert (adoption.before, adoption.own_revision) == ("0020", newest_revision())
+    assert (adoption.before, adoption.own_revision) == (before, later)
     assert adoption.created_tables + adoption.added_columns + adoption.created_indexes == ()
     assert adoption.changed
 
