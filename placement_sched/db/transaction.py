@@ -427,12 +427,6 @@ class Database:
         stats.claims_won += 1
         return result
 
-    @property
-    def connections_in_use(self) -> int:
-        """Return the number of connections that threads of this process are using."""
-        engines = (self.reader, self.writer)
-        return sum(engine.pool.checkedout() for engine in engines)  # type: ignore[attr-defined]
-
     def dispose(self) -> None:
         """Close all pooled connections, before a fork and at exit."""
         self.reader.dispose()

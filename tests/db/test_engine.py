@@ -248,11 +248,11 @@ def test_last_used_connection_is_reused_until_it_is_closed(open_database, kind):
     database = open_database(kind)
     with database.read() as first, database.read() as second:
         assert driver_connection_of(first) is not driver_connection_of(second)
-        assert database.connections_in_use == 2
+        assert database.reader.pool.checkedout() == 2
         last = driver_connection_of(first)
     with pytest.raises(ZeroDivisionError), database.read():
         raise ZeroDivisionError
-    assert database.connections_in_use == 0
+    assert database.reader.pool.checkedout() == 0
     with database.read() as again:
         assert driver_connection_of(again) is last
         assert not again.in_transaction()

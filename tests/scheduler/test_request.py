@@ -362,9 +362,10 @@ def test_unavailable_neutron_is_503(make_cloud):
 
 def test_no_database_connection_is_used_during_requests_to_neutron(cloud, fake_neutron):
     database = cloud.app.services.database
+    pools = (database.reader.pool, database.writer.pool)
     connections = []
-    fake_neutron.watch = lambda: connections.append(database.connections_in_use)
+    fake_neutron.watch = lambda: connections.extend(pool.checkedout() for pool in pools)
     explain(cloud, {"port_id": PORT}, {"network_id": NET})
     select_host(cloud, {"port_id": PORT}, {"network_id": NET})
-    assert len(connections) >= 6
+    assert len(connections) >= 12
     assert not any(connections)
