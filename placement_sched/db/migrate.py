@@ -263,7 +263,7 @@ def check_revision(found: str | None) -> None:
     if found < min(ids):
         raise Unavailable(
             f"the database schema is at revision {found} of a development version, but this "
-            f"release upgrades from revision {min(ids)} on; CHANGELOG.md names the version that "
+            f"release upgrades from revision {min(ids)} on. CHANGELOG.md names the version that "
             "upgrades the database to it"
         )
     raise NewerSchema(
