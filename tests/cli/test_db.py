@@ -100,7 +100,11 @@ def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_json, 
     printed = "\n".join(rest)
     assert "tables created: consumer_types, placement_sched_alembic_version, sched_agg" in printed
     assert "columns added: consumers.consumer_type_id" in printed
-    hashed = "sched_allocations_consumer_id_idx, " if url_of_train_database.startswith("postgresql") else ""
+    hashed = (
+        "sched_allocations_consumer_id_idx, "
+        if url_of_train_database.startswith("postgresql")
+        else ""
+    )
     assert f"indexes created: {hashed}consumers_consumer_type_id_idx\n" in printed
     assert "standard resource classes added: VCPU, MEMORY_MB" in printed
     assert "found: 0 resource providers (0 roots)" in printed
