@@ -9,9 +9,9 @@ from typing import Any
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
-from placement_sched.model.checks import Invariant, Verified, Violation
 from placement_sched.model.provider import capacity_of
 from placement_sched.store import checks, row_counts
+from placement_sched.store.checks import Invariant, Verified, Violation
 
 #: Maximum number of violations that are listed per invariant.
 MAX_VIOLATIONS = 1000

@@ -36,7 +36,7 @@ from placement_sched.model.provider_sync import (
     most_severe,
 )
 from placement_sched.operations import Progress
-from placement_sched.store import change_counters, synced_traits
+from placement_sched.store import change_counters
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
@@ -124,16 +124,16 @@ class OwnPlacement:
             ids = {uuid: provider.id for uuid, provider in existing.items()}
             uuids = {id_: uuid for uuid, id_ in ids.items()}
             if attribute == "traits" and not adding:
-                record = synced_traits.read(connection)
+                record = traits.read_synced(connection)
                 uuids = {id_: uuid for id_, uuid in uuids.items() if (uuid, name) in record}
             association = _ASSOCIATIONS[attribute]
             write = association.add if adding else association.remove
             done = frozenset(uuids[id_] for id_ in write(connection, name, uuids, self._clock()))
             if attribute == "traits" and adding:
                 pairs = {(uuid, name): providers[uuid] for uuid in done}
-                synced_traits.record_pairs(connection, pairs, ids, self._clock())
+                traits.record_synced(connection, pairs, ids, self._clock())
             elif attribute == "traits":
-                synced_traits.forget(connection, [(uuid, name) for uuid in providers])
+                traits.forget_synced(connection, [(uuid, name) for uuid in providers])
             return ChangeResult(done, missing=frozenset(providers.keys() - ids.keys()))
 
         return self._database.write(work)
@@ -141,7 +141,7 @@ class OwnPlacement:
     def read_record(self) -> dict[ProviderTrait, str]:
         """Map the recorded traits to the aggregates that require them."""
         with self._database.read() as connection:
-            return synced_traits.read(connection)
+            return traits.read_synced(connection)
 
     def update_record(
         self,
@@ -155,9 +155,9 @@ class OwnPlacement:
         """
 
         def work(connection: Connection) -> None:
-            synced_traits.forget_outlived(connection)
-            synced_traits.rebind(connection, rebound, self._clock())
-            synced_traits.forget(connection, forgotten)
+            traits.forget_outlived(connection)
+            traits.rebind_synced(connection, rebound, self._clock())
+            traits.forget_synced(connection, forgotten)
 
         if rebound or forgotten:
             self._database.write(work)

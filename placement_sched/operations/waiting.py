@@ -23,7 +23,7 @@ from placement_sched.operations.periodic import PAUSE, PeriodicTask
 from placement_sched.scheduler.decision_views import find_hosts_now
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store import decision_notices, decisions
+from placement_sched.store import decisions
 
 LOG = log.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class WaitingRequests(PeriodicTask):
         self._log_unknown_policies()
         since = self._scheduler.clock() - self._max_age
         with self._scheduler.database.read() as connection:
-            uuids = decision_notices.waiting(connection, self._policies, since, MAX_REQUESTS)
+            uuids = decisions.waiting_for_notice(connection, self._policies, since, MAX_REQUESTS)
         for uuid in uuids:
             if not self._lease.is_held():
                 return
@@ -93,7 +93,7 @@ class WaitingRequests(PeriodicTask):
         database = self._scheduler.database
         with database.read() as connection:
             decision = decisions.by_uuid(connection, uuid)
-            notice = decision_notices.by_decision(connection, uuid)
+            notice = decisions.notice_of(connection, uuid)
         if decision.conditions and decision.conditions.together:
             return  # alone, it may fit although the requests together do not
         try:
@@ -131,7 +131,7 @@ class WaitingRequests(PeriodicTask):
     def _record(self, notice: Notice) -> None:
         now = self._scheduler.clock()
         self._scheduler.database.write(
-            lambda connection: decision_notices.record(connection, notice, now)
+            lambda connection: decisions.record_notice(connection, notice, now)
         )
 
     def _deliver(self, addresses: Mapping[str, str], key: str, body: Json) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded decisions of the scheduler."""
+"""Recorded decisions, and notices that requests without a host would fit now."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -15,6 +15,7 @@ from sqlalchemy import (
     Select,
     case,
     delete,
+    exists,
     extract,
     func,
     insert,
@@ -24,21 +25,23 @@ from sqlalchemy import (
 
 from placement_sched.db import sql
 from placement_sched.db.collations import Characters
-from placement_sched.db.tables import decision_places, decisions, instances
+from placement_sched.db.tables import decision_notices, decision_places, decisions, instances
 from placement_sched.errors import NotFound
 from placement_sched.model.decision import (
     NO_VALID_HOST,
+    SELECT,
     Conditions,
     Decision,
     DecisionCount,
     DecisionQuery,
     DecisionSummary,
+    Notice,
     PlacedInstance,
     RecordedFunnel,
 )
 from placement_sched.model.document import Document, to_storable
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.store import decision_notices, shadow_results
+from placement_sched.store import shadow_results
 
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
@@ -252,7 +255,7 @@ def purge(
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(limit)).all()
     sql.change_in_batches(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
     shadow_results.purge(connection, oldest, before if wanted is None else None)
-    decision_notices.purge(connection, oldest)
+    _purge_notices(connection, oldest)
     sql.change_in_batches(connection, delete(decisions), _COLUMNS.uuid, oldest)
     return len(oldest)
 
@@ -313,3 +316,71 @@ def _to_json(document: Any) -> str | None:
 
 def _from_json(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)
+
+
+_NOTICES = decision_notices.c
+
+
+def waiting_for_notice(
+    connection: Connection, policies: Collection[str], since: datetime, limit: int
+) -> list[str]:
+    """Return the newest decisions without a host that still wait for a notice.
+
+    A request stops waiting as soon as a later selection is about any of its instances.
+    """
+    later, place, other = decisions.alias(), decision_places.alias(), decision_places.alias()
+    is_replaced = exists(
+        select(place.c.position)
+        .join(other, other.c.instance_uuid == place.c.instance_uuid)
+        .join(later, later.c.uuid == other.c.decision_uuid)
+        .where(
+            place.c.decision_uuid == decisions.c.uuid,
+            later.c.kind == SELECT,
+            later.c.id > decisions.c.id,
+        )
+    )
+    has_ended = exists(
+        select(_NOTICES.attempts).where(
+            _NOTICES.decision_uuid == decisions.c.uuid, _NOTICES.ended_at.is_not(None)
+        )
+    )
+    query = select(decisions.c.uuid).where(
+        decisions.c.outcome == NO_VALID_HOST,
+        decisions.c.kind == SELECT,
+        decisions.c.policy.in_(sorted(policies)),
+        decisions.c.created_at >= since,
+        ~is_replaced,
+        ~has_ended,
+    )
+    return list(connection.scalars(query.order_by(decisions.c.id.desc()).limit(limit)))
+
+
+def notice_of(connection: Connection, uuid: str) -> Notice | None:
+    """Return the notice of a decision, or None before the first attempt."""
+    row = connection.execute(select(decision_notices).where(_NOTICES.decision_uuid == uuid)).first()
+    if row is None:
+        return None
+    return Notice(uuid, row.attempts, tuple(orjson.loads(row.pending)), row.ended_at)
+
+
+def record_notice(connection: Connection, notice: Notice, now: datetime) -> None:
+    """Record the state of a notice."""
+    row = {
+        "decision_uuid": notice.decision,
+        "attempts": notice.attempts,
+        "pending": orjson.dumps(notice.pending).decode(),
+        "ended_at": notice.ended_at,
+        "created_at": now,
+        "updated_at": now,
+    }
+    changing = ("attempts", "pending", "ended_at", "updated_at")
+    sql.insert_or_update(
+        connection, decision_notices, [row], key=("decision_uuid",), changing=changing
+    )
+
+
+def _purge_notices(connection: Connection, decision_uuids: Sequence[str]) -> None:
+    """Delete the notices of decisions."""
+    sql.change_in_batches(
+        connection, delete(decision_notices), _NOTICES.decision_uuid, decision_uuids
+    )

@@ -16,7 +16,7 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
-from placement_sched.model.checks import Invariant
+from placement_sched.store.checks import Invariant
 from tests.chaos.run_length import TRIED, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, World

@@ -17,7 +17,7 @@ import pytest
 
 from placement_sched.api.application import Application
 from placement_sched.app import create_app
-from placement_sched.model.checks import Invariant
+from placement_sched.store.checks import Invariant
 from tests.chaos.endpoints import ALWAYS_REJECTING
 from tests.chaos.grammar import Grammar
 from tests.chaos.http_clients import HttpClient, InProcessClient, send_json

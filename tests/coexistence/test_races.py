@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.checks import Invariant
+from placement_sched.store.checks import Invariant
 from placement_sched.store.placement import allocations, resource_providers
 from tests.chaos.run_length import TRIED
 from tests.coexistence.conftest import build_peer_url

@@ -18,7 +18,6 @@ from placement_sched.operations.provider_sync import (
     sync_aggregates,
     sync_traits,
 )
-from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 from placement_sched.store.placement import aggregates as provider_aggregates
@@ -247,7 +246,7 @@ def list_problems(synced):
 
 def read_synced_traits(database):
     with database.read() as connection:
-        return synced_traits.read(connection)
+        return traits.read_synced(connection)
 
 
 def test_trait_is_created_and_set_on_every_node_of_the_hosts(database):

@@ -9,7 +9,6 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.operations import aggregates
-from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates as aggregates_store
 from placement_sched.store.placement import resource_providers, traits
 from tests.conftest import empty, make_settings
@@ -111,7 +110,7 @@ def run_and_check_race(url: str) -> bool:
     check_members(database, nodes)
     assert read_providers_with_trait(database) == required
     with database.read() as connection:
-        assert {uuid for uuid, _ in synced_traits.read(connection)} == required
+        assert {uuid for uuid, _ in traits.read_synced(connection)} == required
     other_traits: dict[str, set[str]] = defaultdict(set)
     for node, trait in pairs:
         other_traits[trait].add(node)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Old decisions are deleted in batches together with their places."""
+"""Deletion of old decisions in batches, and notices of requests without a host."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from placement_sched.model.decision import DecisionQuery
+from placement_sched.model.decision import EXPLAIN, SELECTED, DecisionQuery, Notice, PlacedInstance
 from placement_sched.store import decisions
 from tests.scheduler.test_decisions import NOW, build_decision, count_rows
 from tests.support.scheduling import instance
 
+pytestmark = pytest.mark.all_databases
 
-@pytest.mark.all_databases
+
 def test_old_decisions_are_purged_in_batches_with_placements(database):
     def write_rows(connection):
         for number in range(5):
@@ -27,3 +29,71 @@ def test_old_decisions_are_purged_in_batches_with_placements(database):
         remaining = decisions.search(connection, DecisionQuery())
     assert [decision.uuid for decision in remaining] == [instance(1001), instance(1000)]
     assert count_rows(database, "sched_decision_places") == 2
+
+
+def build_failure_at(minutes, number, *instances, **fields):
+    """Return a decision without a host that was made some minutes ago."""
+    places = tuple(PlacedInstance(instance(each)) for each in instances or (number,))
+    decision = build_decision(NOW - timedelta(minutes=minutes), number)
+    fields = {"outcome": "no_valid_host", "kind": "select", "policy": "default", **fields}
+    return replace(decision, places=places, **fields)
+
+
+def record_decisions(database, *rows):
+    def write(connection):
+        for decision in rows:
+            decisions.record(connection, decision, decision.created_at)
+
+    database.write(write)
+    return [decision.uuid for decision in rows]
+
+
+def find_failures_to_notify(database, *policies, minutes=60, limit=10):
+    with database.read() as connection:
+        since = NOW - timedelta(minutes=minutes)
+        return decisions.waiting_for_notice(connection, policies or ("default",), since, limit)
+
+
+def test_recent_failures_of_the_policies_are_found_newest_first(database):
+    first, second, third, *_ = record_decisions(
+        database,
+        build_failure_at(90, 1),
+        build_failure_at(30, 2),
+        build_failure_at(20, 3, policy="dense"),
+        build_failure_at(10, 4, kind=EXPLAIN),
+        build_failure_at(10, 5, outcome=SELECTED),
+    )
+    assert find_failures_to_notify(database) == [second]
+    assert find_failures_to_notify(database, "default", "dense") == [third, second]
+    assert find_failures_to_notify(database, "default", "dense", limit=1) == [third]
+    assert find_failures_to_notify(database, minutes=100) == [second, first]
+
+
+@pytest.mark.parametrize(
+    ("later", "waiting"),
+    [({}, [1]), ({"outcome": "selected"}, []), ({"kind": EXPLAIN}, [0])],
+    ids=["failed", "selected", "explained"],
+)
+def test_failure_is_not_notified_if_an_instance_was_requested_later(database, later, waiting):
+    uuids = record_decisions(
+        database, build_failure_at(30, 1, 7, 8), build_failure_at(20, 2, 8, 9, **later)
+    )
+    assert find_failures_to_notify(database) == [uuids[number] for number in waiting]
+
+
+def test_failure_with_an_ended_notice_is_not_found(database):
+    (uuid,) = record_decisions(database, build_failure_at(30, 1))
+    notice = Notice(uuid, 1, ("a", "b"))
+    for current in (notice, replace(notice, attempts=2, pending=("b",))):
+        database.write(
+            lambda connection, each=current: decisions.record_notice(connection, each, NOW)
+        )
+        with database.read() as connection:
+            assert decisions.notice_of(connection, uuid) == current
+        assert find_failures_to_notify(database) == [uuid]
+    ended = replace(notice, attempts=3, pending=(), ended_at=NOW)
+    database.write(lambda connection: decisions.record_notice(connection, ended, NOW))
+    assert find_failures_to_notify(database) == []
+    database.write(lambda connection: decisions.purge(connection, NOW, 10))
+    with database.read() as connection:
+        assert decisions.notice_of(connection, uuid) is None

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from sqlalchemy import Executable, create_engine
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.checks import Invariant
+from placement_sched.store.checks import Invariant
 from tests.verifier.growth import decreased_generations, read_generations
 from tests.verifier.verify import verify
 

@@ -6,7 +6,7 @@ from sqlalchemy import Table, func, select
 
 from placement_sched.db import tables
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.checks import Violation
+from placement_sched.store.checks import Violation
 from tests.verifier.decisions import read_held_amounts
 from tests.verifier.model import (
     AcknowledgedWrites,

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from placement_sched.db import tables
-from placement_sched.model.checks import Invariant
+from placement_sched.store.checks import Invariant
 from tests.support.invariants import assert_invariants, break_tables
 from tests.support.scheduling import instance, report, spec
 from tests.support.versions import LATEST_HEADERS

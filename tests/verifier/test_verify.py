@@ -10,7 +10,7 @@ from sqlalchemy import delete, insert, select, update
 from placement_sched.app import create_app
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
-from placement_sched.model.checks import Invariant
+from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import instances
 from tests.conftest import Client, make_settings
 from tests.support.invariants import assert_invariants, break_tables

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.checks import Verified, Violation
 from placement_sched.operations import invariants
 from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
 from placement_sched.operations.invariants import describe_shrunk
+from placement_sched.store.checks import Verified, Violation
 from tests.verifier import decisions, references
 from tests.verifier.model import Fault, Faults, describe_values
 

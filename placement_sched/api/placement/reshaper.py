@@ -12,7 +12,7 @@ from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_RESHAPER_CONSUMERS, MAX_RESHAPER_INVENTORIES
 from placement_sched.model.document import Json
 from placement_sched.model.names import LIKE_UUID
-from placement_sched.store.placement import reshape
+from placement_sched.store.placement.allocations import lock_reshape, reshape
 
 blueprint = Blueprint("reshaper", __name__)
 
@@ -59,7 +59,7 @@ def post(call: ApiCall, connection: Connection) -> ApiResponse:
     allocated = {
         name for claim in claims for amounts in claim.allocations.values() for name in amounts
     }
-    providers = reshape.lock(connection, generations, claims)
+    providers = lock_reshape(connection, generations, claims)
     reject_unknown(connection, names | allocated, "malformed reshaper data")
     # As in OpenStack placement, the reserved amount may exceed the total, so that the reshape of
     # an upgrade does not fail on such an inventory. Nothing can be claimed from it.
@@ -70,7 +70,7 @@ def post(call: ApiCall, connection: Connection) -> ApiResponse:
         ]
         for uuid, provider in providers.items()
     }
-    reshape.write(connection, inventories, claims, call.now())
+    reshape(connection, inventories, claims, call.now())
     return ApiResponse(status=204)
 
 

@@ -14,13 +14,13 @@ from placement_sched.cli.arguments import ALL_RECORDED
 from placement_sched.cli.database import read_configuration
 from placement_sched.cli.terminal import count_noun, print_result, show_progress, show_waiting
 from placement_sched.errors import Invalid
-from placement_sched.model.checks import Verified, Violation
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
 from placement_sched.operations.invariants import MAX_VIOLATIONS, verify
 from placement_sched.operations.repair import Audit, Auditor, UnverifiedConsumer, UnverifiedReason
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas import formats
+from placement_sched.store.checks import Verified, Violation
 
 
 def verify_database(arguments: argparse.Namespace) -> bool:

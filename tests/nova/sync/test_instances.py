@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import Engine, event, select
 
 from placement_sched.db import tables
-from placement_sched.model.checks import Invariant
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
 from placement_sched.nova.sync import instances as instance_sync
 from placement_sched.nova.sync.instances import InstanceSync
+from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import flavors, instances, server_groups
 from tests.support.invariants import assert_invariants
 from tests.support.nova_clouds import build_flavor_json

@@ -16,8 +16,8 @@ from placement_sched.db.tables import (
 )
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, Invalid
-from placement_sched.model.checks import Invariant
 from placement_sched.operations.fleet import load as operation
+from placement_sched.store.checks import Invariant
 from placement_sched.store.placement import provider_trees
 from tests.support.clouds import uuid_of
 from tests.support.invariants import break_tables

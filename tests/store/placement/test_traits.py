@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from placement_sched.db import tables
 from placement_sched.model.provider_sync import ChangeResult
-from placement_sched.store import synced_traits
+from placement_sched.store.placement import traits
 from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
@@ -31,7 +31,7 @@ TRAIT_REMOVED = {f"trait:{LICENSED}": None}
 
 
 def read_synced_traits(database):
-    return run_query(database, synced_traits.read)
+    return run_query(database, traits.read_synced)
 
 
 def run_sync(database):
