@@ -6,8 +6,14 @@ import sys
 import pytest
 
 from placement_sched.config.options.notifications import GROUP
-from placement_sched.notifications.announcer import SILENT, Announcer, announcer_of
-from placement_sched.notifications.event import END, ERROR, START
+from placement_sched.notifications.announcer import (
+    END,
+    ERROR,
+    SILENT,
+    START,
+    Announcer,
+    announcer_of,
+)
 from tests.conftest import make_settings
 from tests.support.commands import run_captured
 from tests.support.notification_memory import IN_MEMORY, read_notifications

@@ -8,8 +8,7 @@ import pytest
 
 from placement_sched.errors import ConfigurationError
 from placement_sched.notifications import announcer as module
-from placement_sched.notifications.announcer import Bus, Sender
-from placement_sched.notifications.event import END, ERROR, START, Event, Reason
+from placement_sched.notifications.announcer import END, ERROR, START, Bus, Event, Reason, Sender
 from tests.support.notification_memory import IN_MEMORY, read_notifications
 from tests.support.notification_requests import BARE, WHOLE, build_request
 from tests.support.processes import PROCESSES

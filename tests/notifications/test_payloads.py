@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from placement_sched.errors import NoValidHost
-from placement_sched.notifications.event import END, ERROR, START, Event, Reason
-from placement_sched.notifications.payloads import run_instance, unversioned, versioned
+from placement_sched.notifications.announcer import (
+    END,
+    ERROR,
+    START,
+    Event,
+    Reason,
+    run_instance_payload,
+    unversioned_payload,
+    versioned_payload,
+)
 from tests.support.clouds import uuid_of
 from tests.support.notification_requests import (
     AGGREGATE,
@@ -113,20 +121,20 @@ BARE_PAYLOAD = {
 @pytest.mark.parametrize(("document", "expected"), [(WHOLE, WHOLE_PAYLOAD), (BARE, BARE_PAYLOAD)])
 @pytest.mark.parametrize("phase", [START, END])
 def test_versioned_request_payload_is_the_object_of_nova(document, expected, phase):
-    payload = versioned(Event(phase, build_request(document)))
+    payload = versioned_payload(Event(phase, build_request(document)))
     assert payload == build_object("RequestSpecPayload", "1.1", **expected)
 
 
 def test_payload_of_a_destination_without_cell_or_aggregates_has_nulls():
     spec = build_request(BARE | {"requested_destination": {"host": "cn1"}})
-    destination = versioned(Event(START, spec))["nova_object.data"]["requested_destination"]
+    destination = versioned_payload(Event(START, spec))["nova_object.data"]["requested_destination"]
     nulls = {"node": None, "cell": None, "aggregates": None}
     assert destination == build_object("DestinationPayload", "1.0", host="cn1", **nulls)
 
 
 def test_versioned_error_payload_has_the_request_and_the_reason():
     reason = Reason.of(NoValidHost("No valid host was found: there is no such host"))
-    payload = versioned(Event(ERROR, build_request(BARE), reason))
+    payload = versioned_payload(Event(ERROR, build_request(BARE), reason))
     assert payload == {
         "nova_object.name": "SelectDestinationsErrorPayload",
         "nova_object.namespace": "placement_sched",
@@ -200,11 +208,11 @@ REASON = Reason.of(
 @pytest.mark.parametrize(("document", "expected"), [(WHOLE, PLAIN_WHOLE), (BARE, PLAIN_BARE)])
 @pytest.mark.parametrize("phase", [START, END])
 def test_unversioned_request_payload_is_that_of_nova(document, expected, phase):
-    assert unversioned(Event(phase, build_request(document))) == {"request_spec": expected}
+    assert unversioned_payload(Event(phase, build_request(document))) == {"request_spec": expected}
 
 
 def test_unversioned_error_payload_has_the_reason():
-    assert unversioned(Event(ERROR, build_request(BARE), REASON)) == {
+    assert unversioned_payload(Event(ERROR, build_request(BARE), REASON)) == {
         "request_spec": PLAIN_BARE,
         "code": "scheduler.no_valid_host",
         "reason": "No valid host was found: RamFilter rejected the last remaining host",
@@ -215,9 +223,9 @@ def test_unversioned_error_payload_has_the_reason():
     ("document", "instances"), [(WHOLE, [INSTANCE, OTHER]), (BARE, [INSTANCE])]
 )
 def test_run_instance_payload_has_every_instance(document, instances):
-    payload = run_instance(Event(START, build_request(document)))
+    payload = run_instance_payload(Event(START, build_request(document)))
     assert payload["request_spec"].pop("instance_uuids") == instances
-    assert payload == unversioned(Event(START, build_request(document)))
+    assert payload == unversioned_payload(Event(START, build_request(document)))
 
 
 def test_payload_of_an_unexpected_error_has_only_its_class_name():

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from placement_sched.notifications.announcer import Bus
-from placement_sched.notifications.event import START, Event
+from placement_sched.notifications.announcer import START, Bus, Event
 from tests.differential.comparison import PEER_PYTHON
 from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
 from tests.support.notification_requests import BARE, WHOLE, build_request
