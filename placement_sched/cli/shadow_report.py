@@ -8,7 +8,7 @@ from placement_sched.cli.arguments import Commands, add_command, add_files, add_
 from placement_sched.cli.database import read_configuration
 from placement_sched.cli.terminal import print_result
 from placement_sched.model.clock import parse_time, utcnow
-from placement_sched.nova.shadow.report import format_report, report_of
+from placement_sched.nova.shadow.comparing import format_report, report_of
 from placement_sched.schemas import formats
 from placement_sched.store import shadow_results
 

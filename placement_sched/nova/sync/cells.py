@@ -27,13 +27,13 @@ from placement_sched.nova.databases.connections import (
     api_database,
     cell_database,
 )
-from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.databases.placements import (
     MappedCell,
     cells_of_hosts,
     mapped_cells,
     mark_of_mappings,
 )
+from placement_sched.nova.databases.readers import CellCensus
 from placement_sched.nova.sync.findings import SyncTotals, find_differing
 from placement_sched.store.compute import cells
 

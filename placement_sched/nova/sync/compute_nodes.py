@@ -10,8 +10,8 @@ from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.nova.databases import hosts as nova_nodes
-from placement_sched.nova.databases.hosts import CellCensus
+from placement_sched.nova.databases import readers
+from placement_sched.nova.databases.readers import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import SyncTotals
 from placement_sched.nova.sync.services import ServiceSync
@@ -65,8 +65,8 @@ class NodeSync:
             recorded = compute_nodes.uuids_by_cell(connection).get(cell.uuid, ())
         started = self._cells.clock()
         with cell.database.read() as connection:
-            changed = nova_nodes.changed_nodes(connection)
-            without_uuid = nova_nodes.without_uuid(connection)
+            changed = readers.changed_nodes(connection)
+            without_uuid = readers.nodes_without_uuid(connection)
         for host, name in without_uuid:
             totals.unread |= {host or "", name or ""}
             reason = "it has no uuid: restart nova-compute on this host"
@@ -100,9 +100,9 @@ class NodeSync:
         now = self._cells.clock()
         overlap = ROUND_OVERLAP if is_round else REFRESH_OVERLAP
         since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap
-        changed = nova_nodes.changed_nodes(connection, since=since)
+        changed = readers.changed_nodes(connection, since=since)
         is_census_unchanged = cell.census is not None and cell.census[2:] == census[2:]
-        everyone = None if is_census_unchanged else nova_nodes.all_uuids(connection)
+        everyone = None if is_census_unchanged else readers.all_node_uuids(connection)
         return MovedNodes(now, changed, everyone)
 
     def follow(
@@ -168,7 +168,7 @@ class NodeSync:
     ) -> tuple[dict[str, int], list[ComputeNode]]:
         """Map living nodes to the hashes of their rows, and return nodes that may differ."""
         with cell.database.read() as connection:
-            rows = list(nova_nodes.read_nodes(connection, uuids))
+            rows = list(readers.read_nodes(connection, uuids))
         base = defaults(self._cells.settings, self._cells.clock())
         ratios = (base.cpu_allocation_ratio, base.ram_allocation_ratio)
         context = (cell.uuid, *ratios, base.disk_allocation_ratio)
@@ -192,11 +192,11 @@ class NodeSync:
                 reason = "free_disk_gb is not reported yet, and no instance is placed there"
                 totals.add_issue(place, reason)
                 continue
-            digest = living[row.uuid] = hash((context, nova_nodes.without_times(row)))
+            digest = living[row.uuid] = hash((context, readers.without_times(row)))
             if row.uuid in old and self._synced.get(row.uuid) == (digest, old[row.uuid].version):
                 continue
             try:
-                node = read_report(nova_nodes.report_of(row, cell.uuid), self._defaults(row, base))
+                node = read_report(readers.report_of(row, cell.uuid), self._defaults(row, base))
             except DocumentError as error:
                 reason = error.at_path().detail
                 totals.unread |= {row.uuid, row.hypervisor_hostname, row.host}
@@ -240,7 +240,7 @@ class NodeSync:
             totals.add_issue(place, "another cell has a node of this host and name")
         return accepted
 
-    def _defaults(self, row: nova_nodes.NodeRow, base: Defaults) -> Defaults:
+    def _defaults(self, row: readers.NodeRow, base: Defaults) -> Defaults:
         """Return the defaults for a row, with its host's heartbeat as the time."""
         heartbeat = self._services.last_seen(row.host or "") or row.updated_at or row.created_at
         return replace(base, now=(heartbeat or base.now).replace(microsecond=0))

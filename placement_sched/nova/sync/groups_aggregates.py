@@ -7,8 +7,7 @@ from functools import partial
 
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import POLICIES, HostAggregate, ServerGroup
-from placement_sched.nova.databases import aggregates as nova_aggregates
-from placement_sched.nova.databases import server_groups as nova_groups
+from placement_sched.nova.databases import readers
 from placement_sched.nova.sync.cells import NovaCells
 from placement_sched.nova.sync.findings import SyncTotals, find_differing, has_changed
 from placement_sched.schemas.formats import DocumentError
@@ -41,7 +40,7 @@ class GroupSync:
         Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
-            fingerprint = nova_groups.fingerprint(connection)
+            fingerprint = readers.groups_fingerprint(connection)
         self._reconcile(totals, dry=dry)
         if not dry:
             self._fingerprint = fingerprint
@@ -53,10 +52,10 @@ class GroupSync:
         group since the last call.
         """
         with self._cells.read_api() as connection:
-            fingerprint = nova_groups.fingerprint(connection)
-            newest = nova_groups.newest_member(connection)
+            fingerprint = readers.groups_fingerprint(connection)
+            newest = readers.newest_member(connection)
             previous = newest if self._newest_member is None else self._newest_member
-            joined = nova_groups.members_since(connection, previous) if newest > previous else ()
+            joined = readers.members_since(connection, previous) if newest > previous else ()
         if fingerprint != self._fingerprint:
             self._reconcile(totals, dry=False)
             self._fingerprint = fingerprint
@@ -67,7 +66,7 @@ class GroupSync:
         with self._database.read() as connection:
             recorded = {group.uuid or "": group for group in server_groups.all_groups(connection)}
         with self._cells.read_api() as connection:
-            groups = nova_groups.groups(connection)
+            groups = readers.server_groups(connection)
         storable = self._select_storable(groups, totals)
         differing = find_differing(recorded, storable, _GROUP_FIELDS)
         gone = recorded.keys() - groups.keys()
@@ -117,7 +116,7 @@ class AggregateSync:
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
         self._database = cells.database
-        self._fingerprint: nova_aggregates.TablesFingerprint | None = None
+        self._fingerprint: readers.TablesFingerprint | None = None
 
     def reconcile_all(self, totals: SyncTotals, *, dry: bool = False) -> None:
         """Compare all aggregates and record the differences.
@@ -125,7 +124,7 @@ class AggregateSync:
         Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
-            fingerprint = nova_aggregates.fingerprint(connection)
+            fingerprint = readers.fingerprint(connection)
         self.reconcile(totals, dry=dry)
         if not dry:
             self._fingerprint = fingerprint
@@ -136,7 +135,7 @@ class AggregateSync:
         Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
-            fingerprint = nova_aggregates.fingerprint(connection)
+            fingerprint = readers.fingerprint(connection)
         if fingerprint != self._fingerprint:
             self.reconcile(totals)
             self._fingerprint = fingerprint
@@ -153,7 +152,7 @@ class AggregateSync:
             with self._database.read() as connection:
                 recorded = _read_recorded(connection, ids)
             with self._cells.read_api() as connection:
-                rows = nova_aggregates.host_aggregates(connection, ids)
+                rows = readers.host_aggregates(connection, ids)
             aggregates = {row.id: row for row in map(partial(self._make_storable, totals), rows)}
             unstorable = {
                 key for key, row in aggregates.items() if self._is_unstorable(row, totals)

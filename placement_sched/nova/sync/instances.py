@@ -13,10 +13,9 @@ from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model.document import to_storable
 from placement_sched.model.instance import InstanceMetadata
-from placement_sched.nova.databases import instances as nova_instances
-from placement_sched.nova.databases import server_groups as nova_groups
+from placement_sched.nova.databases import readers
 from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
-from placement_sched.nova.databases.instances import Flavors, NovaInstance, RecordedFlavor
+from placement_sched.nova.databases.readers import Flavors, NovaInstance, RecordedFlavor
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import SyncTotals
 from placement_sched.store.compute import flavors as flavor_store
@@ -197,7 +196,7 @@ class InstanceSync:
         def count(cell: FollowedCell) -> None:
             nonlocal total
             with cell.database.read() as connection:
-                total += nova_instances.count(connection)
+                total += readers.count_instances(connection)
 
         self._cells.for_each_cell(count)
         return total
@@ -211,7 +210,7 @@ class InstanceSync:
         limit the memory.
         """
         started = self._cells.clock()
-        for first, last in nova_instances.ranges(number // CHUNK + 1):
+        for first, last in readers.uuid_ranges(number // CHUNK + 1):
             with self._database.read() as connection:
                 recorded = {
                     row.uuid: row for row in instances.records_between(connection, first, last)
@@ -252,7 +251,7 @@ class InstanceSync:
         now = self._cells.clock()
         since = (cell.instances_read or now) - OVERLAP
         with cell.database.read() as connection:
-            moving = nova_instances.changed_instances(connection, since)
+            moving = readers.changed_instances(connection, since)
         for chunk in batches(cell.instances.to_read(moving, is_round=False), CHUNK):
             self.reconcile(chunk, totals, home=cell)
             cell.instances.note(moving, chunk, now)
@@ -324,10 +323,10 @@ class InstanceSync:
             if missing and cell not in searched:
                 searched.append(cell)
                 with cell.database.read() as connection:
-                    rows = nova_instances.by_uuids(connection, missing)
-                    rows = nova_instances.with_metadata(connection, rows)
+                    rows = readers.instances_by_uuids(connection, missing)
+                    rows = readers.with_metadata(connection, rows)
                     lacking = [row for row in rows if self._lacks_flavor(row, recorded)]
-                    complete = nova_instances.with_flavors(connection, lacking)
+                    complete = readers.with_flavors(connection, lacking)
                     self._flavors.read(connection, complete)
                 result.add(cell, (*complete, *rows))
 
@@ -341,7 +340,7 @@ class InstanceSync:
         """Map instances to the cells that nova maps them to, if there are several cells."""
         if len(self._cells.every) > 1 and uuids:
             with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
-                return nova_instances.mapped_to(connection, uuids)
+                return readers.cells_of_instances(connection, uuids)
         return {}
 
     def _lacks_flavor(self, instance: NovaInstance, recorded: Mapping[str, InstanceRecord]) -> bool:
@@ -358,8 +357,8 @@ class InstanceSync:
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                rows = nova_instances.between(connection, first, last)
-                by_cell[cell.uuid] = nova_instances.with_metadata(connection, rows)
+                rows = readers.instances_between(connection, first, last)
+                by_cell[cell.uuid] = readers.with_metadata(connection, rows)
                 self._flavors.read(connection, rows)
 
         self._cells.for_each_cell(read, totals=totals)
@@ -380,7 +379,7 @@ class InstanceSync:
             return {}
         try:
             with self._cells.read_api() as connection:
-                groups = nova_groups.groups_of(connection, uuids)
+                groups = readers.groups_of(connection, uuids)
         except NovaDatabaseUnavailable:
             return None
         if not groups:
@@ -443,7 +442,7 @@ class InstanceSync:
         pending = {record.uuid for record in missing if self._is_pending(record)}
         if pending:
             with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
-                pending -= nova_instances.unplaceable(connection, pending)
+                pending -= readers.unplaceable_instances(connection, pending)
         return frozenset(ended | {record.uuid for record in missing} - pending)
 
     def _write(

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from placement_sched.db.collations import Characters
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
-from placement_sched.nova.databases import hosts as nova_services
-from placement_sched.nova.databases.hosts import CellCensus
+from placement_sched.nova.databases import readers
+from placement_sched.nova.databases.readers import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import SyncTotals, find_differing, has_changed
 from placement_sched.store.compute import compute_nodes, services
@@ -48,10 +48,10 @@ class ServiceScan:
 
     def read_cell(self, cell: FollowedCell, connection: Connection) -> CellCensus:
         """Scan a cell, and return its numbers of services and nodes."""
-        census = nova_services.count_rows(connection)
+        census = readers.count_rows(connection)
         if cell.census is None or census[:2] != cell.census[:2]:
             self.has_other_hosts = True
-        for service in nova_services.disabled_services(connection):
+        for service in readers.disabled_services(connection):
             if not self.cells.failure_of(cell, service.host):
                 self.closed[service.host] = _storable(service, self.cells.characters)
         outdated = [
@@ -63,7 +63,7 @@ class ServiceScan:
             )
             and not self.cells.failure_of(cell, host)
         ]
-        for host, last_seen in nova_services.heartbeats_of(connection, outdated).items():
+        for host, last_seen in readers.heartbeats_of(connection, outdated).items():
             if last_seen != self.recorded[host].last_seen_up:
                 self.heartbeats[host] = last_seen
         return census
@@ -89,7 +89,7 @@ class ServiceSync:
     def note_census(self, cell: FollowedCell) -> None:
         """Count the services and nodes of a cell before all of them are read."""
         with cell.database.read() as connection:
-            cell.census = nova_services.count_rows(connection)
+            cell.census = readers.count_rows(connection)
 
     def begin_scan(self, connection: Connection) -> ServiceScan:
         """Begin a scan for changed services, and for hosts that will soon count as down."""
@@ -136,9 +136,9 @@ class ServiceSync:
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
                 if hosts is None:
-                    rows = nova_services.all_services(connection)
+                    rows = readers.all_services(connection)
                 else:
-                    rows = nova_services.by_hosts(connection, hosts)
+                    rows = readers.services_by_hosts(connection, hosts)
             for service in rows:
                 reason = self._cells.failure_of(cell, service.host) or _find_issue(
                     service, accepted
@@ -214,7 +214,7 @@ class ServiceSync:
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                heartbeats = nova_services.heartbeats(connection, since)
+                heartbeats = readers.heartbeats(connection, since)
             all_heartbeats.update(
                 (host, at)
                 for host, at in heartbeats.items()
