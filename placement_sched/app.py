@@ -44,12 +44,11 @@ from placement_sched.model.figures import CloudFigures, FailoverResult
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.aggregates import RatioUpdater
-from placement_sched.operations.failover import FailoverTask
 from placement_sched.operations.gauges import FailoverGauges
 from placement_sched.operations.nova_cloud import is_read_from_nova
+from placement_sched.operations.periodic import FailoverTask, LogRetention
 from placement_sched.operations.plugin_check import check_enabled
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
-from placement_sched.operations.retention import LogRetention
 from placement_sched.operations.waiting import WaitingRequests
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.capacity.report import flavor_capacities

@@ -48,8 +48,8 @@ from placement_sched.nova.monitoring import CallMetrics, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
 from placement_sched.operations.aggregates import policies_in_use
+from placement_sched.operations.periodic import LogRetention
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
-from placement_sched.operations.retention import LogRetention
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import LiveSettings, with_options_file

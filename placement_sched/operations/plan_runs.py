@@ -1,19 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journal of plan runs: new runs, checked starts of moves, and their results.
+"""Journal of plan runs, and the execution that moves instances by nova's API.
 
-The executor is a client, which moves the instances by nova's API. It starts a move only after the
-check here, in the same request as the record of the start.
+The executor is a client. It starts a move only after the check here, in the same request as the
+record of the start. A single thread starts moves in the order of the plan, a few at a time, and
+polls nova for their results. The execution ends at the first failure. A later execution of the same
+run finds the results of moves that nova has finished since then.
 """
 
-from collections.abc import Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
+from placement_sched.clients.nova import Nova, NovaServer
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Invalid, NotFound
+from placement_sched.errors import Error, Invalid, NotFound, ServiceFailed
 from placement_sched.model.document import Json
-from placement_sched.model.journal.plan_run import FINAL_STATES, RUNNING, STARTED, PlanRun, RunMove
+from placement_sched.model.journal.plan_run import (
+    COLD,
+    DONE,
+    FAILED,
+    FINAL_STATES,
+    LIVE,
+    RUNNING,
+    SKIPPED,
+    STARTED,
+    STOPPED,
+    PlanRun,
+    RunMove,
+)
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.scheduler.drain_plan import check_move
@@ -143,3 +162,239 @@ def _read_moves(documents: Sequence[Json]) -> list[RunMove]:
             raise Invalid(f"source and target are the same host: {target}", json_path=f"{path}.to")
         moves[instance] = RunMove(instance=instance, source=source, target=target)
     return list(moves.values())
+
+
+#: Seconds between two polls of the moving instances.
+POLL_SECONDS = 2.0
+#: Maximum number of successive polls of an instance that nova does not answer.
+MAX_POLL_FAILURES = 30
+
+#: nova's statuses of an instance that moves, and of a cold migration to confirm.
+_MOVING = ("MIGRATING", "RESIZE")
+_TO_CONFIRM = "VERIFY_RESIZE"
+_ERROR = "ERROR"
+#: nova's status of an instance that is shut off, which nova cannot migrate live.
+_SHUT_OFF = "SHUTOFF"
+#: nova's statuses of a migration whose confirmation has begun or ended.
+_CONFIRMING = ("confirming", "confirmed")
+
+
+class Journal(Protocol):
+    """Journal of a run, for the records of its executor."""
+
+    def start(self, instance: str) -> str | None:
+        """Check a move and record its start.
+
+        Returns the reason if the move is rejected, else None.
+        """
+
+    def record(self, instance: str, state: str, error: str | None) -> None:
+        """Record the new state of a move."""
+
+    def finish(self, state: str) -> None:
+        """Record the new state of the run."""
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A move that nova is carrying out.
+
+    ``is_own`` is true if this execution started it. ``problem`` is the error of a request whose
+    result is unknown.
+    """
+
+    move: RunMove
+    deadline: float
+    is_own: bool = True
+    is_confirmed: bool = False
+    poll_failures: int = 0
+    problem: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanExecution:
+    """An execution of a run, with at most ``parallel`` moves at a time.
+
+    ``method`` is the way to move running instances. Instances that are shut off move cold.
+    ``timeout`` is the maximum number of seconds of a move. When the state of a move changes,
+    ``report`` is called with the move, its new state, and a sentence if it has failed or was
+    skipped.
+    """
+
+    journal: Journal
+    nova: Nova
+    method: str = LIVE
+    parallel: int = 1
+    timeout: float = 3600.0
+    report: Callable[[RunMove, str, str | None], None] = lambda *_: None
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    _waiting: deque[RunMove] = field(default_factory=deque)
+    _flights: dict[str, _Flight] = field(default_factory=dict)
+    _has_failed: bool = False
+    #: Whether the next move was rejected and waits for the end of another move.
+    _is_held: bool = False
+
+    def run(self, moves: Sequence[RunMove]) -> str:
+        """Carry out the open moves, and return the new state of the run.
+
+        At Ctrl-C no further move starts. nova finishes the moves that it has begun, and the journal
+        keeps them as started.
+        """
+        state = STOPPED
+        try:
+            self._find_earlier_results([move for move in moves if move.state not in FINAL_STATES])
+            while self._flights or (self._waiting and not self._has_failed):
+                self._start_moves()
+                if self._flights:
+                    self.sleep(POLL_SECONDS)
+                    for flight in list(self._flights.values()):
+                        self._poll(flight)
+            state = FAILED if self._has_failed else DONE
+        except KeyboardInterrupt:
+            pass
+        except Error:
+            with suppress(Error):
+                self.journal.finish(STOPPED)
+            raise
+        self.journal.finish(state)
+        return state
+
+    def _find_earlier_results(self, moves: Sequence[RunMove]) -> None:
+        """Find out which open moves wait, and which nova still carries out.
+
+        A move that nova has finished since the last execution is done. A migration of an instance
+        whose move was never started belongs to somebody else.
+        """
+        for move in moves:
+            if move.was_started:
+                server = self.nova.server(move.instance)
+                if server is not None and _is_busy(server):
+                    self._add_flight(move, is_own=False)
+                    continue
+                if server is not None and _is_finished(server, move):
+                    self._end(move, DONE)
+                    continue
+            self._waiting.append(move)
+
+    def _start_moves(self) -> None:
+        """Start moves in their order while fewer than ``parallel`` are carried out.
+
+        A move may need the place of a move that has not ended, and is checked again afterwards.
+        """
+        while self._waiting and not self._has_failed and not self._is_held:
+            if len(self._flights) >= self.parallel:
+                return
+            if self._start(self._waiting[0]):
+                self._waiting.popleft()
+            else:
+                self._is_held = True
+
+    def _start(self, move: RunMove) -> bool:
+        """Start, skip or fail a move, or return False if it must wait for other moves."""
+        server = self.nova.server(move.instance)
+        if server is None:
+            self._end(move, SKIPPED, "nova has no such instance any more")
+        elif server.host != move.source:
+            self._end(move, SKIPPED, f"it is on {server.host} now, not on {move.source}")
+        elif server.status == _ERROR:
+            self._end(move, SKIPPED, f"nova cannot move it: {_describe_error(server)}")
+        elif server.task_state is not None:
+            self._end(move, FAILED, f"nova works on it: its task state is {server.task_state}")
+        elif rejection := self.journal.start(move.instance):
+            if self._flights:
+                return False
+            self._end(move, FAILED, f"{move.target} rejects it now: {rejection}")
+        else:
+            self.report(move, STARTED, None)
+            self._request_migration(move, server)
+        return True
+
+    def _request_migration(self, move: RunMove, server: NovaServer) -> None:
+        is_cold = self.method == COLD or server.status == _SHUT_OFF
+        migrate = self.nova.cold_migrate if is_cold else self.nova.live_migrate
+        flight = self._add_flight(move)
+        try:
+            rejection = migrate(move.instance, move.target)
+        except ServiceFailed as failure:
+            # nova may have begun. The next poll finds out.
+            flight.problem = failure.detail
+            return
+        if rejection:
+            self._end(move, FAILED, rejection)
+
+    def _add_flight(self, move: RunMove, *, is_own: bool = True) -> _Flight:
+        flight = _Flight(move, self.monotonic() + self.timeout, is_own=is_own)
+        self._flights[move.instance] = flight
+        return flight
+
+    def _poll(self, flight: _Flight) -> None:
+        """Compare a move with nova's record of the instance, and end the move if possible."""
+        try:
+            server = self.nova.server(flight.move.instance)
+        except ServiceFailed:
+            flight.poll_failures += 1
+            if flight.poll_failures >= MAX_POLL_FAILURES:
+                raise
+            return
+        flight.poll_failures = 0
+        self._follow(flight, server)
+
+    def _follow(self, flight: _Flight, server: NovaServer | None) -> None:
+        move = flight.move
+        if server is None:
+            self._end(move, SKIPPED, "it was deleted during its move")
+        elif server.status == _ERROR:
+            self._end(move, FAILED, _describe_error(server))
+        elif server.status == _TO_CONFIRM and server.task_state is None and not flight.is_confirmed:
+            self._confirm(flight, server)
+        elif _is_busy(server):
+            if self.monotonic() >= flight.deadline:
+                self._end(move, FAILED, f"nova has not finished it after {self.timeout:g} s")
+        elif server.host == move.target:
+            self._end(move, DONE)
+        elif not flight.is_own:
+            # The migration of an earlier execution has failed: the move is checked again.
+            del self._flights[move.instance]
+            self._waiting.appendleft(move)
+            self._is_held = False
+        else:
+            self._end(move, FAILED, self._explain_failure(flight, server))
+
+    def _confirm(self, flight: _Flight, server: NovaServer) -> None:
+        move = flight.move
+        if server.host != move.target:
+            self._end(move, FAILED, f"it is on {server.host}, not on {move.target}: not confirmed")
+            return
+        flight.is_confirmed = True
+        rejection = self.nova.confirm(move.instance)
+        if rejection and self.nova.migration_status(move.instance) not in _CONFIRMING:
+            self._end(move, FAILED, rejection)
+
+    def _explain_failure(self, flight: _Flight, server: NovaServer) -> str:
+        if server.host != flight.move.source:
+            return f"it is on {server.host} now, not on {flight.move.target}"
+        if flight.problem:
+            return flight.problem
+        status = self.nova.migration_status(server.uuid)
+        status_note = "" if status is None else f": the status of nova's migration is {status}"
+        return f"it is still on {server.host}{status_note}"
+
+    def _end(self, move: RunMove, state: str, error: str | None = None) -> None:
+        self._flights.pop(move.instance, None)
+        self._is_held = False
+        self._has_failed = self._has_failed or state == FAILED
+        self.journal.record(move.instance, state, error)
+        self.report(move, state, error)
+
+
+def _is_busy(server: NovaServer) -> bool:
+    return server.task_state is not None or server.status in (*_MOVING, _TO_CONFIRM)
+
+
+def _is_finished(server: NovaServer, move: RunMove) -> bool:
+    return server.host == move.target and server.status != _ERROR
+
+
+def _describe_error(server: NovaServer) -> str:
+    return f"its status is {server.status}" + (f": {server.fault}" if server.fault else "")

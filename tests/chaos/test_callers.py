@@ -15,7 +15,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
-from placement_sched.operations.failover import store_result
+from placement_sched.operations.periodic import store_result
 from tests.api.test_auth import build_config
 from tests.chaos import access_rules
 from tests.chaos.endpoints import ALWAYS_REJECTING, Endpoint, list_endpoints

@@ -13,7 +13,7 @@ from placement_sched.db.tables import allocations, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
-from placement_sched.operations.upgrade_check import Code, check_upgrade
+from placement_sched.operations.checks import Code, check_upgrade
 from placement_sched.store.compute import cells
 from tests.conftest import make_settings
 from tests.support.empty_databases import empty_database

@@ -14,8 +14,7 @@ from placement_sched.db.transaction import is_done, mark_commit, new_mark
 from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import periodic
-from placement_sched.operations.periodic import PAUSE
-from placement_sched.operations.retention import LogRetention
+from placement_sched.operations.periodic import PAUSE, LogRetention
 from tests.support.clouds import uuid_of
 from tests.support.database_time import read_database_time
 

@@ -5,8 +5,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from placement_sched.errors import Unavailable
-from placement_sched.operations.failover import THREAD_NAME, FailoverTask, store_result
 from placement_sched.operations.gauges import FailoverGauges
+from placement_sched.operations.periodic import FAILOVER_THREAD, FailoverTask, store_result
 from tests.conftest import make_settings
 from tests.scheduler.failover.test_report import report_hosts_with_instances
 from tests.support.concurrency import join_threads
@@ -29,7 +29,7 @@ def read_gauges(app):
 def app_with_interval(settings, make_app):
     app = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
     app.get("/scheduler/v1/hosts")
-    join_threads(THREAD_NAME)
+    join_threads(FAILOVER_THREAD)
     report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
     return app
 
@@ -59,13 +59,13 @@ def test_recent_failover_result_is_not_computed_again(sqlite_settings, make_app)
     computed_at = app.get(FAILOVER).json["computed_at"]
     task = FailoverTask(app.app.services.scheduler)
     task()
-    join_threads(THREAD_NAME)
+    join_threads(FAILOVER_THREAD)
     assert app.get(FAILOVER).json["computed_at"] == computed_at
 
 
 def test_failover_is_not_computed_without_an_interval(sqlite_app):
     sqlite_app.get("/scheduler/v1/hosts")
-    join_threads(THREAD_NAME)
+    join_threads(FAILOVER_THREAD)
     (error,) = sqlite_app.get(FAILOVER, status=404).json["errors"]
     assert error["detail"].startswith("The failover capacity was not computed yet")
     assert read_gauges(sqlite_app) == {}
@@ -77,13 +77,13 @@ def test_failed_failover_computation_is_logged_and_retried_after_the_interval(
     options = {"scheduler.failover_interval": 3600, "scheduler.failover_within": "rack"}
     app = make_app(make_settings(sqlite_url).with_overrides(options))
     app.get("/scheduler/v1/hosts")
-    join_threads(THREAD_NAME)
+    join_threads(FAILOVER_THREAD)
     assert (
         "the failover capacity was not computed: no aggregate has the metadata key" in caplog.text
     )
     caplog.clear()
     app.get("/scheduler/v1/hosts")
-    join_threads(THREAD_NAME)
+    join_threads(FAILOVER_THREAD)
     assert caplog.text == ""
 
 

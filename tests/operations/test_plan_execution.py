@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.model.journal.plan_run import DONE, FAILED, PLANNED, SKIPPED, STARTED, RunMove
-from placement_sched.operations.plan_execution import PlanExecution
+from placement_sched.operations.plan_runs import PlanExecution
 from tests.exploring import draws
 from tests.support.nova_api import build_nova_client, run_nova
 from tests.support.scheduling import instance

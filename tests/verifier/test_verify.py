@@ -513,7 +513,7 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy)
 
 @pytest.mark.all_databases
 def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeypatch):
-    monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 1)
+    monkeypatch.setattr("placement_sched.operations.checks.MAX_VIOLATIONS", 1)
     shrunk = update(tables.inventories).where(
         tables.inventories.c.resource_class_id.in_([class_id("MEMORY_MB"), class_id("DISK_GB")])
     )
@@ -706,7 +706,7 @@ def test_rejected_request_leaves_no_partial_rows(cloud, database):
 
 
 def test_list_of_very_many_violations_is_truncated(sqlite_database, monkeypatch):
-    monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 3)
+    monkeypatch.setattr("placement_sched.operations.checks.MAX_VIOLATIONS", 3)
     broken = [insert_allocation(ABSENT, class_id("VCPU"), FREE) for _ in range(5)]
     break_tables(sqlite_database, *broken)
     verified = verify(sqlite_database)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.operations import invariants
+from placement_sched.operations import checks
+from placement_sched.operations.checks import describe_shrunk
 from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
-from placement_sched.operations.invariants import describe_shrunk
 from placement_sched.store.checks import Verified, Violation
 from tests.verifier import decisions, references
 from tests.verifier.model import Fault, Faults, describe_values
@@ -20,7 +20,7 @@ _OF_AGGREGATES = {
 
 
 def verify(database: Database) -> Verified:
-    audit = invariants.verify(database)
+    audit = checks.verify_invariants(database)
     with database.snapshot() as connection:
         more = [_describe(*fault) for fault in _find_faults(connection)]
     return Verified(

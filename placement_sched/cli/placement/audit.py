@@ -16,7 +16,7 @@ from placement_sched.cli.terminal import count_noun, print_result, show_progress
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
-from placement_sched.operations.invariants import MAX_VIOLATIONS, verify
+from placement_sched.operations.checks import MAX_VIOLATIONS, verify_invariants
 from placement_sched.operations.repair import Audit, Auditor, UnverifiedConsumer, UnverifiedReason
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas import formats
@@ -38,7 +38,7 @@ def verify_database(arguments: argparse.Namespace) -> bool:
         if is_set:
             raise Invalid(f"--invariants and {option} exclude each other")
     with read_configuration(arguments, there=True) as (_, database), show_waiting("verifying"):
-        checks = verify(database)
+        checks = verify_invariants(database)
     print_result(
         arguments,
         _invariants_document(checks),

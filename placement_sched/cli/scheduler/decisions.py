@@ -60,7 +60,7 @@ from placement_sched.model.decision import KINDS
 from placement_sched.model.document import Json, PathStep, join_keys
 from placement_sched.model.explanation_reader import readable_value, with_all_keys, with_names
 from placement_sched.model.names import read_uuid
-from placement_sched.operations.retention import purge_decisions
+from placement_sched.operations.periodic import purge_decisions
 from placement_sched.scheduler.decision_views import read_query
 
 #: Maximum number of instances of a decision in a list.

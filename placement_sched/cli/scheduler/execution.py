@@ -36,7 +36,7 @@ from placement_sched.model.journal.plan_run import (
     RunMove,
 )
 from placement_sched.model.names import canonical_uuid, suggest_name
-from placement_sched.operations.plan_execution import PlanExecution
+from placement_sched.operations.plan_runs import PlanExecution
 
 #: Exit status after Ctrl-C, as in shells.
 INTERRUPTED = 128 + signal.SIGINT

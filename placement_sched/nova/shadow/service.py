@@ -25,8 +25,8 @@ from placement_sched.nova.shadow.evaluator import Evaluator, read_call
 from placement_sched.nova.shadow.outcomes import PAUSE, OutcomeTracker
 from placement_sched.nova.shadow.tap import NovaBus, Tap, read_transport
 from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
+from placement_sched.operations.periodic import LogRetention
 from placement_sched.operations.prepare import Preparation
-from placement_sched.operations.retention import LogRetention
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file

@@ -13,7 +13,7 @@ from placement_sched.api.policy_rules import RULES
 from placement_sched.api.scheduler.openapi import describe
 from placement_sched.api.scheduler.routes import API
 from placement_sched.api.versions import Version
-from placement_sched.operations.failover import store_result
+from placement_sched.operations.periodic import store_result
 from tests.api.test_openapi import operations_by_path
 from tests.support.openapi_client import DocumentClient
 from tests.support.scheduling import flavor, instance, report, spec

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.operations import plan_execution
+from placement_sched.operations import plan_runs
 from tests.cli.conftest import copy_filled_database
 from tests.scheduler.plan_moves import execute_move, read_host_of_instance
 from tests.scheduler.test_scheduler import select
@@ -60,7 +60,7 @@ def cloud(sqlite_app, nova):
 @pytest.fixture
 def run_on_nova(cloud, nova, monkeypatch, run_cli):
     """Return a function that runs a command on the cloud without pauses between polls."""
-    monkeypatch.setattr(plan_execution, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(plan_runs, "POLL_SECONDS", 0.01)
     return lambda *arguments: run_cli(*arguments, "--nova-url", nova.url)
 
 
@@ -295,7 +295,7 @@ def test_move_fails_before_its_start_if_its_target_is_full(run_on_nova, cloud, n
 
 
 def test_move_that_does_not_end_in_time_is_a_failure(run_on_nova, cloud, nova, monkeypatch):
-    monkeypatch.setattr(plan_execution, "POLL_SECONDS", 0.5)
+    monkeypatch.setattr(plan_runs, "POLL_SECONDS", 0.5)
     nova.held.add(UUIDS[0])
     assert run_on_nova(*DRAIN, "--execute", "--move-timeout", "1")[0] == 1
     run = read_newest_run(cloud)

@@ -4,7 +4,7 @@
 import pytest
 from webtest import TestApp
 
-from placement_sched.operations.failover import store_result
+from placement_sched.operations.periodic import store_result
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
 

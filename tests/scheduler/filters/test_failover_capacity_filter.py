@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.failover import store_result
+from placement_sched.operations.periodic import store_result
 from placement_sched.store import failover_results
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import store_flavor
