@@ -43,10 +43,8 @@ GROUPS = {
         "explain": "show how a request would be placed, stage by stage, without a claim",
     },
     "placement_sched.cli.scheduler.plan": {
-        "plan": "show the effect of changes to the cloud and the moves of instances"
-    },
-    "placement_sched.cli.scheduler.plan_runs": {
-        "plan-run": "list plans that were carried out, or show a plan"
+        "plan": "show the effect of changes to the cloud and the moves of instances",
+        "plan-run": "list plans that were carried out, or show a plan",
     },
     "placement_sched.cli.scheduler.decisions": {
         "decision": "list, show, replay, watch and purge recorded decisions"

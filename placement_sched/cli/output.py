@@ -5,8 +5,10 @@ import argparse
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -14,8 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.terminal import TextConsole, make_table, print_document
+from placement_sched.cli.terminal import TextConsole, count_noun, make_table, print_document
 from placement_sched.errors import Invalid
+from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
 
 #: Units of an amount of memory or disk, each 1024 times the previous unit.
@@ -207,3 +210,38 @@ def format_amount(resource_class: str, amount: int | None) -> str:
     while abs(size) >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
     return f"{round(size, 1):g} {_UNITS[unit]}"
+
+
+def print_plan(arguments: argparse.Namespace, plan: Json) -> None:
+    """Print a plan: capacity, moves and stuck instances."""
+    rows = [*plan["moves"], *({**row, "from": row["host"]} for row in plan["stuck"])]
+    print_output(arguments, Output(plan, MOVE_COLUMNS, rows, partial(_print_plan_parts, plan)))
+
+
+def _print_plan_parts(plan: Json, console: Console) -> None:
+    for heading, key, columns in _PLAN_PARTS:
+        if rows := plan.get(key):
+            table = make_table(*columns)
+            for row in rows:
+                table.add_row(*(str(row.get(column.lower(), "")) for column in columns))
+            console.print(f"{heading}: {len(rows)}" if key != "capacity" else heading)
+            console.print(table)
+            console.print()
+    console.print(_summarize_plan(plan), soft_wrap=True)
+
+
+#: Heading, key and columns of each printed part; the column names are the keys of a row.
+_PLAN_PARTS = (
+    ("Capacity", "capacity", ("Flavor", "Before", "After")),
+    ("Moves, in this order", "moves", ("Instance", "From", "To", "Reason")),
+    ("Stuck", "stuck", ("Instance", "Host", "Reason")),
+)
+
+
+def _summarize_plan(plan: Json) -> str:
+    moves, stuck = plan["moves"], plan["stuck"]
+    if not moves and not stuck:
+        return "no instance has to move"
+    targets = Counter(move["to"] for move in moves)
+    destination = f" to {count_noun(len(targets), 'host')}" if moves else ""
+    return f"{count_noun(len(moves), 'instance')} would move{destination}, {len(stuck)} could not"

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``capacity``: number of instances that still fit, and the limit of each host."""
+"""``capacity``: number of instances that still fit, and the limit of each host.
+
+``capacity --host-failures`` checks that instances of failed hosts find places.
+"""
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 
@@ -14,12 +17,12 @@ from placement_sched.cli.arguments import Commands, add_command, add_html
 from placement_sched.cli.output import Column, Output, format_amount, print_output
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
-from placement_sched.cli.scheduler.failover import add_failover_arguments, is_failover, run_failover
+from placement_sched.cli.scheduler.request_options import in_words_of, list_given
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
-from placement_sched.cli.terminal import make_table
+from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, PathStep
 from placement_sched.model.explanation_reader import with_names
 from placement_sched.scheduler.capacity.count import CloudPart
 
@@ -47,7 +50,7 @@ def register(commands: Commands) -> None:
         metavar="NAME",
         help="count under this policy instead of the policy chosen by the selectors",
     )
-    add_failover_arguments(parser)
+    _add_failover_arguments(parser)
     add_change_arguments(parser)
     add_common_arguments(parser)
     add_html(parser)
@@ -55,8 +58,8 @@ def register(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Print the capacity, and return 0 even if nothing fits."""
-    if is_failover(arguments):
-        return run_failover(arguments)
+    if _is_failover(arguments):
+        return _run_failover(arguments)
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
         answer = scheduler.post("capacity", body)
@@ -184,4 +187,135 @@ _COLUMNS = (
     Column("Exact", itemgetter("exact")),
     Column("Hosts by limit", itemgetter("limited_by"), _format_limits),
     Column("Stranded", itemgetter("stranded"), lambda row: _amounts(row["stranded"])),
+)
+
+
+#: Options of ``capacity`` that describe no request.
+_REQUEST_OPTIONS = ("all_flavors", "per", "override", "policy", "change", "changes", "html")
+_FAILOVER_OPTIONS = {"host_failures": "--host-failures", "within": "--within"}
+
+
+def _add_failover_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the failover capacity."""
+    group = parser.add_argument_group("failover capacity")
+    group.add_argument(
+        "--host-failures",
+        type=int,
+        metavar="N",
+        help="show whether all instances of any N hosts that fail find places on other hosts",
+    )
+    group.add_argument(
+        "--within",
+        metavar="zone|aggregate|KEY",
+        help="let N domains fail instead of N hosts: zones, aggregates, or the hosts of aggregates "
+        "with the same value of this metadata key, such as rack",
+    )
+
+
+def _is_failover(arguments: argparse.Namespace) -> bool:
+    """Return whether the arguments select the failover capacity."""
+    return arguments.host_failures is not None or arguments.within is not None
+
+
+def _run_failover(arguments: argparse.Namespace) -> int:
+    """Print the failover capacity, and return 0 even if hosts are uncovered."""
+    options = ["FLAVOR"] if arguments.request is not None else list_given(arguments)
+    options += [
+        f"--{name.replace('_', '-')}" for name in _REQUEST_OPTIONS if getattr(arguments, name, None)
+    ]
+    if options:
+        raise Invalid(f"{options[0]} cannot be combined with --host-failures or --within")
+    failures = 1 if arguments.host_failures is None else arguments.host_failures
+    body: Json = {"host_failures": failures, "within": arguments.within}
+
+    def place_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
+        return _FAILOVER_OPTIONS.get(str(steps[0])) if steps else None
+
+    with (
+        open_scheduler(arguments) as scheduler,
+        show_waiting("placing the instances of failed hosts"),
+        in_words_of(place_of),
+    ):
+        answer = scheduler.post("failover_capacity", body)
+    report = partial(_print_failover, answer)
+    print_output(arguments, Output(answer, _FAILOVER_COLUMNS, list(_list_failures(answer)), report))
+    return 0
+
+
+def _list_failures(answer: Json) -> Iterator[Json]:
+    """Yield a row for each instance without a place, or for its failure."""
+    for failure in answer["failures"]:
+        facts = {"failure": failure["name"], "state": failure["state"]}
+        if not failure["nowhere"]:
+            yield facts
+        for instance in failure["nowhere"]:
+            yield {**instance, **facts}
+
+
+def _print_failover(answer: Json, console: Console) -> None:
+    noun = answer["within"] or "host"
+    failing = noun if answer["host_failures"] == 1 else f"set of {answer['host_failures']} {noun}s"
+    states = ", ".join(
+        f"{answer[state]:,} {state}" for state in ("covered", "uncovered", "undetermined")
+    )
+    console.print(Text(f"If a {failing} fails: {states}"))
+    if answer["bound"]:
+        console.print(Text(f"Not exact: {answer['bound']}"), soft_wrap=True)
+    if answer["failures"]:
+        table = make_table("Fails", "Instances", "Nowhere to go", "Lacking")
+        table.columns[1].justify = "right"
+        for failure in answer["failures"]:
+            rows = [
+                (f"{each['name'] or each['uuid']} ({each['flavor']})", _format_lacking(each))
+                for each in failure["nowhere"]
+            ]
+            heads = (failure["name"], f"{failure['instances']:,}")
+            for cells in rows or [(_describe_unlisted(failure), "")]:
+                table.add_row(*heads, *cells)
+                heads = ("", "")
+        console.print(table)
+    if answer["remaining"]:
+        table = make_table("Flavor", "More keep this", "Then fails")
+        table.columns[1].justify = "right"
+        for row in answer["remaining"]:
+            table.add_row(row["flavor"], _format_remaining(row), _format_breaks(row))
+        console.print(table)
+
+
+def _describe_unlisted(failure: Json) -> str:
+    if not failure["stuck"]:
+        return str(failure["state"])
+    return f"{failure['state']}: {failure['stuck']:,} or more, not listed in time"
+
+
+def _format_lacking(instance: Json) -> str:
+    lacking = instance.get("lacking")
+    if not lacking:
+        return str(instance.get("reason") or "")
+    return ", ".join(f"{name} {format_amount(name, lacking[name])}" for name in lacking)
+
+
+def _format_remaining(row: Json) -> str:
+    """Format how many instances keep failures covered, or the bounds of this number."""
+    if row["exact"]:
+        return f"{row['remaining']:,}"
+    at_most = "unknown" if row["at_most"] is None else f"{row['at_most']:,}"
+    return f"{row['remaining']:,} to {at_most}"
+
+
+def _format_breaks(row: Json) -> str:
+    breaks = row["breaks"]
+    if not breaks:
+        return ""
+    return f"{breaks['domain']}: places for {breaks['placed']} of {breaks['instances']}"
+
+
+_FAILOVER_COLUMNS = (
+    Column("Fails", itemgetter("failure")),
+    Column("State", itemgetter("state")),
+    Column("Instance", lambda row: row.get("uuid")),
+    Column("Name", lambda row: row.get("name")),
+    Column("Flavor", lambda row: row.get("flavor")),
+    Column("Lacking", lambda row: row.get("lacking"), _format_lacking),
+    Column("Reason", lambda row: row.get("reason")),
 )

@@ -12,7 +12,14 @@ from rich.console import Console
 from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_group
-from placement_sched.cli.output import Column, Output, format_amount, is_report, print_output
+from placement_sched.cli.output import (
+    Column,
+    Output,
+    format_amount,
+    is_report,
+    print_output,
+    print_plan,
+)
 from placement_sched.cli.scheduler.execution import (
     add_execution_arguments,
     add_nova_url,
@@ -21,7 +28,6 @@ from placement_sched.cli.scheduler.execution import (
     open_nova,
     print_line,
 )
-from placement_sched.cli.scheduler.render_plan import print_plan
 from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,

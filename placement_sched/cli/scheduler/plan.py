@@ -1,31 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``plan``: effect of changes to the cloud, with the moves of instances."""
+"""``plan``: effect of changes to the cloud, and ``plan-run``: plans that were carried out."""
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
 
-from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.cli.arguments import Commands, add_command, add_group
+from placement_sched.cli.output import Column, Output, print_output, print_plan
 from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, RequestedChanges, read_file
 from placement_sched.cli.scheduler.execution import (
+    MOVE_COLUMNS,
     add_execution_arguments,
     check_execution_arguments,
     execute_plan,
     open_nova,
+    print_run,
     resume_run,
 )
-from placement_sched.cli.scheduler.render_plan import print_plan
 from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.cli.terminal import show_waiting
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_PAGE
 from placement_sched.model.document import Json, PathStep
 from placement_sched.model.flat_request import FORMS
-from placement_sched.model.journal.plan_run import PLAN
+from placement_sched.model.journal.plan_run import KINDS, PLAN, RUN_STATES
 
 
 def register(commands: Commands) -> None:
-    """Add the command."""
+    """Add the commands."""
+    _add_plan(commands)
+    _add_plan_run(commands)
+
+
+def _add_plan(commands: Commands) -> None:
     summary = "show the effect of changes to the cloud and the moves of instances"
     plan = add_command(commands, "plan", summary, _run)
     plan.add_examples(
@@ -107,3 +117,53 @@ def _body(sources: RequestedChanges, arguments: argparse.Namespace) -> Json:
         **({"flavors": flavors} if flavors else {}),
         **({"overrides": overrides} if overrides else {}),
     }
+
+
+_RUN_COLUMNS = (
+    Column("Run", itemgetter("uuid")),
+    Column("Created", itemgetter("created_at")),
+    Column("Kind", itemgetter("kind")),
+    Column("State", itemgetter("state")),
+    Column("Moves", lambda run: sum(run["counts"].values()), right=True),
+    Column("Done", lambda run: run["counts"]["done"], right=True),
+    Column("Failed", lambda run: run["counts"]["failed"], right=True),
+    Column("Method", itemgetter("method"), hidden=True),
+    Column("User", itemgetter("user_id"), hidden=True),
+)
+
+
+def _add_plan_run(commands: Commands) -> None:
+    group = add_group(commands, "plan-run", "list plans that were carried out, or show a plan")
+    summary = "list plans that were carried out, newest first"
+    parser = add_command(group, "list", summary, _run_list).add_examples("--state failed")
+    parser.add_argument("--state", choices=RUN_STATES, help="only runs in this state")
+    parser.add_argument("--kind", choices=KINDS, help="only runs of this kind")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        choices=range(1, MAX_PAGE + 1),
+        default=20,
+        metavar="N",
+        help=f"maximum number of runs, at most {MAX_PAGE} (default: %(default)s)",
+    )
+    add_common_arguments(parser)
+    summary = "show a plan that was carried out: its moves and their states"
+    parser = add_command(group, "show", summary, _run_show)
+    parser.add_examples("7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01")
+    parser.add_argument("plan_run", metavar="RUN", help="uuid of the run")
+    add_common_arguments(parser)
+
+
+def _run_list(arguments: argparse.Namespace) -> int:
+    query = {"state": arguments.state, "kind": arguments.kind, "limit": str(arguments.limit)}
+    with open_scheduler(arguments) as scheduler:
+        document = scheduler.plan_runs({key: text for key, text in query.items() if text})
+    print_output(arguments, Output(document, _RUN_COLUMNS, document["plan_runs"]))
+    return 0
+
+
+def _run_show(arguments: argparse.Namespace) -> int:
+    with open_scheduler(arguments) as scheduler:
+        run = scheduler.show("plan_runs", arguments.plan_run)
+    print_output(arguments, Output(run, MOVE_COLUMNS, run["moves"], partial(print_run, run)))
+    return 0

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement audit``: finds orphaned allocations, and hosts with several policies.
+"""``placement``: the commands of ``nova-manage placement``.
 
-With ``--invariants`` it verifies the invariants of the database instead.
+``placement audit`` finds orphaned allocations, and hosts with several policies. With
+``--invariants`` it verifies the invariants of the database instead. ``placement heal_allocations``
+creates missing allocations of instances.
 """
 
 import argparse
@@ -10,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
 from placement_sched.cli import arguments as shared
+from placement_sched.cli import placement_sync
 from placement_sched.cli.arguments import ALL_RECORDED
 from placement_sched.cli.database import read_configuration
 from placement_sched.cli.terminal import count_noun, print_result, show_progress, show_waiting
@@ -17,10 +20,29 @@ from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
 from placement_sched.operations.checks import MAX_VIOLATIONS, verify_invariants
-from placement_sched.operations.repair import Audit, Auditor, UnverifiedConsumer, UnverifiedReason
+from placement_sched.operations.repair import (
+    Audit,
+    Auditor,
+    Healer,
+    Healing,
+    HealOutcome,
+    HealRequest,
+    UnverifiedConsumer,
+    UnverifiedReason,
+    may_be_outdated,
+)
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas import formats
 from placement_sched.store.checks import Verified, Violation
+
+
+def register(commands: shared.Commands) -> None:
+    """Add the commands."""
+    summary = "synchronise, audit and heal placement, as nova-manage placement does"
+    group = shared.add_group(commands, "placement", summary)
+    placement_sync.register(group)
+    _add_audit(group)
+    _add_heal(group)
 
 
 def verify_database(arguments: argparse.Namespace) -> bool:
@@ -111,13 +133,12 @@ _REASONS = {
 }
 
 
-def register(group: shared.Commands) -> None:
-    """Add the command."""
+def _add_audit(group: shared.Commands) -> None:
     parser = shared.add_command(
         group,
         "audit",
         "find allocations of consumers that are not recorded instances",
-        run,
+        _run_audit,
         epilog=(
             "exit status, as of nova-manage:\n"
             "  0    no orphaned allocations were found\n"
@@ -161,7 +182,7 @@ def register(group: shared.Commands) -> None:
     shared.add_format(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _run_audit(arguments: argparse.Namespace) -> int:
     """Print or delete orphaned allocations, and return nova-manage's exit status."""
     if arguments.invariants:
         return AuditCode.CLEAN if verify_database(arguments) else AuditCode.VIOLATED
@@ -188,15 +209,15 @@ def run(arguments: argparse.Namespace) -> int:
         audit = auditor.find()
         if arguments.delete:
             audit = auditor.delete(audit, show)
-    code = _code(audit, delete=arguments.delete)
-    print_result(arguments, _document(audit, code), _lines(audit, arguments, uuid))
+    code = _audit_code(audit, delete=arguments.delete)
+    print_result(arguments, _audit_document(audit, code), _audit_lines(audit, arguments, uuid))
     if arguments.delete and audit.unverified:
         sys.stdout.flush()
-        sys.stderr.write(_hint(audit.unverified))
+        sys.stderr.write(_audit_hint(audit.unverified))
     return code
 
 
-def _hint(unverified: Sequence[UnverifiedConsumer]) -> str:
+def _audit_hint(unverified: Sequence[UnverifiedConsumer]) -> str:
     consumers = count_noun(len(unverified), "consumer")
     hint = (
         f"placement-sched: not deleted: the allocations of {consumers}, which "
@@ -212,7 +233,7 @@ def _hint(unverified: Sequence[UnverifiedConsumer]) -> str:
     return f"{hint}\n"
 
 
-def _code(audit: Audit, *, delete: bool) -> AuditCode:
+def _audit_code(audit: Audit, *, delete: bool) -> AuditCode:
     if audit.unverified and delete:
         return AuditCode.NOT_JUDGED
     if audit.policy_faults:
@@ -222,7 +243,7 @@ def _code(audit: Audit, *, delete: bool) -> AuditCode:
     return AuditCode.NOT_JUDGED if audit.unverified else AuditCode.CLEAN
 
 
-def _document(audit: Audit, code: AuditCode) -> dict[str, object]:
+def _audit_document(audit: Audit, code: AuditCode) -> dict[str, object]:
     unverified = [
         {"consumer": entry.consumer, "reason": entry.reason.value, "about": entry.about}
         for entry in audit.unverified
@@ -246,7 +267,7 @@ def _document(audit: Audit, code: AuditCode) -> dict[str, object]:
     }
 
 
-def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Iterator[str]:
+def _audit_lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Iterator[str]:
     if arguments.verbose:
         yield f"checked {'every compute node' if uuid is None else f'resource provider {uuid}'}"
     yield from audit.policy_faults
@@ -281,3 +302,158 @@ def _unverified_lines(audit: Audit, *, verbose: bool) -> Iterator[str]:
                 yield f"consumer {entry.consumer} cannot be verified ({', '.join(entry.about)})"
         about = shorten_names(sorted({name for entry in consumers for name in entry.about}))
         yield f"not verified: {count_noun(len(consumers), 'consumer')} of {about}: {sentence}"
+
+
+class HealCode(IntEnum):
+    """Exit status as in nova-manage, without 5 to 8 (neutron ports), plus 9."""
+
+    HEALED = 0
+    MORE = 1
+    NO_NODE = 2
+    FAILED = 3
+    NOTHING = 4
+    OUTDATED = 9
+    WRONG_INPUT = 127
+    UNEXPECTED = 255
+
+
+_HEAL_FAILURES = {HealOutcome.NO_NODE: HealCode.NO_NODE, HealOutcome.FAILED: HealCode.FAILED}
+
+
+def _add_heal(group: shared.Commands) -> None:
+    parser = shared.add_command(
+        group,
+        "heal_allocations",
+        "create the missing allocations of recorded instances from their flavors",
+        _run_heal,
+        epilog=(
+            "exit status, as of nova-manage:\n"
+            "  0    allocations were created\n"
+            "  1    --max-count was reached, and more instances need healing\n"
+            "  2    the compute node of an instance was not found\n"
+            "  3    the allocations of an instance could not be created\n"
+            "  4    no failure and no created allocations (as always with --dry-run)\n"
+            "  5-8  not used: statuses of nova-manage for ports of neutron\n"
+            "  9    rejected: nova may have deleted recorded instances\n"
+            "  127  wrong input\n"
+            "  255  an unexpected error occurred"
+        ),
+        failure=HealCode.UNEXPECTED,
+        wrong_input=HealCode.WRONG_INPUT,
+    )
+    parser.add_examples("--dry-run --verbose")
+    count_help = "heal at most N instances (default: all)"
+    parser.add_argument("--max-count", metavar="N", help=count_help)
+    parser.add_argument("--verbose", action="store_true", help="report every instance")
+    parser.add_argument("--dry-run", action="store_true", help="only report the changes")
+    parser.add_argument("--instance", metavar="UUID", help="heal only this instance")
+    parser.add_argument("--cell", metavar="UUID", help="heal instances on nodes of this cell")
+    force_help = "with --instance: recreate existing allocations"
+    parser.add_argument("--force", action="store_true", help=force_help)
+    shared.add_all_recorded(parser)
+    ports_help = "ignored: allocations of ports are never healed"
+    parser.add_argument("--skip-port-allocations", action="store_true", help=ports_help)
+    shared.add_format(parser)
+
+
+def _run_heal(arguments: argparse.Namespace) -> int:
+    """Heal, print the result of each instance, and return nova-manage's exit status."""
+    request = _heal_request(arguments)
+    is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
+    healings: list[Healing] = []
+    with read_configuration(arguments, there=True) as (settings, database):
+        if not (is_confirmed or request.dry_run) and may_be_outdated(database):
+            sys.stderr.write(
+                "placement-sched: nothing was healed: OpenStack placement created this database, "
+                "so nova may have deleted an instance without allocations since it was recorded "
+                "here. Use --dry-run, heal a single instance with --instance or, if every "
+                f"recorded instance exists, repeat the command with {shared.ALL_RECORDED}\n"
+            )
+            print_result(arguments, _heal_document([], HealCode.OUTDATED), [])
+            return HealCode.OUTDATED
+        healer = Healer(
+            database=database, clock=utcnow, no_owner=settings.unknown_owner, wanted=request
+        )
+        with show_progress("healing") as progress:
+            total = healer.count()
+            for healing in healer.heal():
+                healings.append(healing)
+                progress(len(healings), total)
+        code = _heal_code(healings, healer)
+    lines = _heal_lines(healings, verbose=arguments.verbose, dry_run=request.dry_run)
+    print_result(arguments, _heal_document(healings, code), lines)
+    return code
+
+
+def _heal_request(arguments: argparse.Namespace) -> HealRequest:
+    """Build the request from the arguments.
+
+    Raises :class:`Invalid` for contradicting options.
+    """
+    if arguments.instance is not None and arguments.cell is not None:
+        raise Invalid("--instance and --cell exclude each other")
+    if arguments.force and arguments.instance is None:
+        raise Invalid("--force needs --instance")
+    limit = None if arguments.max_count is None else _parse_count(arguments.max_count)
+    return HealRequest(
+        instance=_parse_uuid(arguments.instance, "--instance"),
+        cell_uuid=_parse_uuid(arguments.cell, "--cell"),
+        limit=limit if arguments.instance is None else None,
+        force=arguments.force,
+        dry_run=arguments.dry_run,
+    )
+
+
+def _parse_uuid(value: str | None, option: str) -> str | None:
+    return None if value is None else formats.read(formats.uuid, value, option)
+
+
+def _parse_count(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value)):
+        raise Invalid(f"--max-count: {value!r} is not a whole number of 1 or more")
+    return int(value)
+
+
+def _heal_code(healings: list[Healing], healer: Healer) -> HealCode:
+    for healing in healings:
+        if healing.outcome in _HEAL_FAILURES:
+            return _HEAL_FAILURES[healing.outcome]
+    healed = sum(healing.done for healing in healings)
+    if healer.wanted.dry_run or not healed:
+        return HealCode.NOTHING
+    if healed == healer.wanted.limit and healer.more(healings[-1].instance):
+        return HealCode.MORE
+    return HealCode.HEALED
+
+
+def _heal_document(healings: Sequence[Healing], code: HealCode) -> dict[str, object]:
+    return {
+        "code": int(code),
+        "instances": [
+            {
+                "uuid": healing.instance,
+                "outcome": healing.outcome.value,
+                "allocations": healing.allocations,
+                "reason": healing.reason,
+            }
+            for healing in healings
+        ],
+    }
+
+
+def _heal_lines(healings: Sequence[Healing], *, verbose: bool, dry_run: bool) -> Iterator[str]:
+    would = "would be " * dry_run
+    for healing in healings:
+        if healing.allocations is not None:
+            allocations = "; ".join(
+                f"{', '.join(f'{amount} {name}' for name, amount in sorted(of.items()))} of {uuid}"
+                for uuid, of in sorted(healing.allocations.items())
+            )
+            yield f"instance {healing.instance}: {would}{healing.outcome.value}: {allocations}"
+        elif verbose or healing.outcome is not HealOutcome.SKIPPED:
+            yield f"instance {healing.instance}: {healing.outcome.value}: {healing.reason}"
+    failed, healed = (
+        sum(healing.outcome in _HEAL_FAILURES for healing in healings),
+        sum(healing.done for healing in healings),
+    )
+    yield f"{healed} instances {would}healed, {failed} failed"

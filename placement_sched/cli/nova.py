@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nova``: adoption of a nova, and synchronization with its databases.
+
+``nova adopt`` records the cloud of an existing nova, and reports mismatches. ``nova sync`` syncs
+this service with nova's databases, or compares them.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from enum import IntEnum
+
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
+from placement_sched.cli.database import check_file_exists, url_without_password
+from placement_sched.cli.terminal import count_noun, print_result, show_progress, show_waiting
+from placement_sched.clients.session import silence_library_logs
+from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Database
+from placement_sched.errors import Unavailable
+from placement_sched.model.clock import utcnow
+from placement_sched.model.document import Json
+from placement_sched.nova.databases.connections import NovaDatabaseUnavailable, check_databases_set
+from placement_sched.nova.sync.findings import SyncReport
+from placement_sched.nova.sync.follower import Follower
+from placement_sched.operations.cloud_check import Mismatch, check_cloud
+from placement_sched.operations.prepare import Preparation, check_schema_revision
+from placement_sched.scheduler.plugins import read_settings
+
+
+def register(commands: Commands) -> None:
+    """Add the commands."""
+    group = add_group(commands, "nova", "read nova's databases, and take over its cloud")
+    _add_adopt(group)
+    _add_sync(group)
+
+
+@contextmanager
+def follow_nova(
+    arguments: argparse.Namespace, *, there: bool = False
+) -> Iterator[tuple[Settings, Database, Follower]]:
+    """Yield the settings, the configured database and a follower of nova's databases.
+
+    The database is prepared unless ``there`` is true. In that case the database must exist and is
+    not written.
+
+    Raises :class:`ConfigurationError` if a database is not configured correctly,
+    :class:`NotAdopted` if OpenStack placement's database is not adopted yet, and
+    :class:`Unavailable` if a database does not answer, has another schema or does not exist.
+    """
+    settings = read_settings(arguments.config_file)
+    check_databases_set(settings)
+    with Database(settings) as database:
+        if there:
+            check_file_exists(database)
+            check_schema_revision(database)
+        else:
+            Preparation(database, settings, utcnow)()
+        # The command reports the events that the follower would log.
+        with (
+            closing(Follower(database, settings, utcnow)) as follower,
+            silence_library_logs(["placement_sched.nova"]),
+        ):
+            try:
+                yield settings, database, follower
+            except NovaDatabaseUnavailable as failure:
+                detail = f"nova's API database does not answer: {failure.detail}"
+                raise Unavailable(detail) from None
+
+
+_HEADINGS = ("", "read", "new", "changed", "gone")
+_SIGNS = {"new": "+", "changed": "~", "gone": "-"}
+
+
+def document_of(findings: SyncReport) -> Json:
+    """Return the findings as a JSON document."""
+    return {
+        "read": {noun: asdict(count) for noun, count in findings.counts.items()},
+        "differing": findings.differing,
+        "away": list(findings.away),
+        "misfits": [{"place": row.place, "reason": row.reason} for row in findings.issues],
+        "differences": [
+            {"noun": row.noun, "change": row.kind, "name": row.name, "fields": list(row.fields)}
+            for row in findings.differences
+        ],
+        "seconds": round(findings.seconds, 3),
+    }
+
+
+def counts_of(findings: SyncReport) -> Iterator[str]:
+    """Yield a table with the numbers of read and differing objects of each kind."""
+    rows = [
+        (noun, *map(str, (count.read, count.new, count.changed, count.gone)))
+        for noun, count in findings.counts.items()
+    ]
+    widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
+    for first, *numbers in (_HEADINGS, *rows):
+        cells = [first.ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+        yield "  ".join(cells)
+
+
+def differences_of(findings: SyncReport) -> Iterator[str]:
+    """Yield a line for each difference of a comparison."""
+    for difference in findings.differences:
+        fields = f": {', '.join(difference.fields)}" if difference.fields else ""
+        noun = difference.noun.removesuffix("s")
+        yield f"{_SIGNS[difference.kind]} {noun} {difference.name}{fields}"
+
+
+def faults_of(findings: SyncReport) -> Iterator[str]:
+    """Yield the cells that did not answer and the objects that cannot be recorded."""
+    for cell in findings.away:
+        yield f"{cell}: its database does not answer; its records were not changed"
+    yield from map(str, findings.issues)
+
+
+#: Maximum number of printed names of a kind; --format json has all names.
+_MAX_NAMES = 10
+
+
+class AdoptExit(IntEnum):
+    """Exit status of ``nova adopt``."""
+
+    RECORDED = 0
+    FAILED = 1
+    CELL_AWAY = 3
+
+
+def _add_adopt(group: Commands) -> None:
+    parser = add_command(
+        group,
+        "adopt",
+        "record the cloud of an existing nova, and report mismatches with placement",
+        _run_adopt,
+        of_nova=True,
+        epilog=(
+            "It reads the databases of nova.conf ([api_database] connection and the databases of "
+            "the cells),\nand does not write to them. Run db adopt first, which takes over "
+            "placement's database.\n\n"
+            "exit status:\n"
+            "  0  everything was read, with or without mismatches\n"
+            "  1  the databases could not be read\n"
+            "  3  the database of a cell did not answer"
+        ),
+        failure=AdoptExit.FAILED,
+    )
+    parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
+    add_format(parser)
+
+
+def _run_adopt(arguments: argparse.Namespace) -> int:
+    """Read nova's databases and print the counts and mismatches."""
+    with follow_nova(arguments) as (settings, database, follower):
+        place = url_without_password(database)
+        with show_progress("reading nova's databases") as progress:
+            findings = follower.full(progress)
+        with show_waiting("comparing with placement"), database.read() as connection:
+            unread = None if findings.away else findings.unread
+            mismatches = check_cloud(connection, settings, utcnow, unread=unread)
+    code = AdoptExit.CELL_AWAY if findings.away else AdoptExit.RECORDED
+    document = {
+        "database": place,
+        "code": int(code),
+        **document_of(findings),
+        "unfit": [
+            {
+                "kind": mismatch.kind.key,
+                "number": mismatch.number,
+                "names": list(mismatch.names),
+                "what": mismatch.kind.what,
+                "remedy": mismatch.kind.fix,
+            }
+            for mismatch in mismatches
+        ],
+    }
+    print_result(arguments, document, _adopt_lines(findings, mismatches, place))
+    return code
+
+
+def _adopt_lines(findings: SyncReport, mismatches: Sequence[Mismatch], place: str) -> Iterator[str]:
+    yield from counts_of(findings)
+    yield f"{place}: recorded in {findings.seconds:.1f} s"
+    yield from faults_of(findings)
+    for mismatch in mismatches:
+        yield f"{mismatch.kind.what}: {mismatch.number} ({_mismatch_names(mismatch)})"
+        yield f"    {mismatch.kind.fix}"
+    if not mismatches and not findings.issues and not findings.away:
+        yield "everything fits"
+    yield "placement-sched nova sync --check lists later changes"
+
+
+def _mismatch_names(mismatch: Mismatch) -> str:
+    first = mismatch.names[:_MAX_NAMES]
+    more = f" and {mismatch.number - len(first)} more" if mismatch.number > len(first) else ""
+    return ", ".join(first) + more
+
+
+class SyncExit(IntEnum):
+    """Exit status of ``nova sync``."""
+
+    IN_STEP = 0
+    DIFFERENT = 1
+    FAILED = 2
+    CELL_AWAY = 3
+
+
+def _add_sync(group: Commands) -> None:
+    parser = add_command(
+        group,
+        "sync",
+        "read nova's databases once, and record its hosts and instances",
+        _run_sync,
+        of_nova=True,
+        epilog=(
+            "exit status:\n"
+            "  0  the records match nova\n"
+            "  1  --check found differences\n"
+            "  2  the databases could not be read\n"
+            "  3  the database of a cell did not answer; all other records match nova"
+        ),
+        failure=SyncExit.FAILED,
+    )
+    parser.add_examples(
+        "--check --config-file /etc/nova/nova.conf --config-file placement_sched.conf"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="list differences from nova without writing"
+    )
+    add_format(parser)
+
+
+def _run_sync(arguments: argparse.Namespace) -> int:
+    """Sync or compare, print the result, and return the exit status."""
+    check: bool = arguments.check
+    label = "comparing with nova's databases" if check else "reading nova's databases"
+    with (
+        follow_nova(arguments, there=check) as (_, database, follower),
+        show_progress(label) as progress,
+    ):
+        place = url_without_password(database)
+        findings = follower.compare(progress) if check else follower.full(progress)
+    code = _sync_code(findings, check=check)
+    document = {"database": place, "check": check, "code": int(code), **document_of(findings)}
+    print_result(arguments, document, _sync_lines(findings, place, check=check))
+    return code
+
+
+def _sync_code(findings: SyncReport, *, check: bool) -> SyncExit:
+    if check and findings.differing:
+        return SyncExit.DIFFERENT
+    return SyncExit.CELL_AWAY if findings.away else SyncExit.IN_STEP
+
+
+def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[str]:
+    yield from counts_of(findings)
+    yield from differences_of(findings)
+    yield from faults_of(findings)
+    number = findings.differing
+    if check:
+        differ = count_noun(number, "difference") if number else "no differences"
+        yield f"{place}: {differ}; nothing was written"
+    else:
+        result = f"{number} brought up to date" if number else "was up to date"
+        yield f"{place}: {result} in {findings.seconds:.1f} s"
