@@ -21,10 +21,10 @@ from placement_sched.api.call import Services
 from placement_sched.api.compute.microversions import VERSIONING as COMPUTE_VERSIONS
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.health import ApiEntry, make_blueprint
-from placement_sched.api.identity.routes import API as IDENTITY
-from placement_sched.api.identity.versions import NEWEST as IDENTITY_VERSION
-from placement_sched.api.image.routes import API as IMAGE
-from placement_sched.api.image.versions import NEWEST as IMAGE_VERSION
+from placement_sched.api.identity import API as IDENTITY
+from placement_sched.api.identity import NEWEST as IDENTITY_VERSION
+from placement_sched.api.image import API as IMAGE
+from placement_sched.api.image import NEWEST as IMAGE_VERSION
 from placement_sched.api.metrics import Metrics
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import API as PLACEMENT

@@ -31,6 +31,7 @@ class Route:
     """A method of a path in a range of versions, with its checks.
 
     * ``path`` is relative to the API.
+    * ``noun`` is the name of its blueprint, as in the OpenAPI document.
     * ``policy`` is the rule that is checked before the database is read. It is None only for
       ``public`` routes, which need no token.
     * ``since`` and ``until`` are the first and last version. Requests of other versions get 404.
@@ -58,6 +59,7 @@ class Route:
 
     method: str
     path: str
+    noun: str
     handler: Handler
     policy: str | None = None
     public: bool = False
@@ -153,7 +155,7 @@ class Blueprint(flask.Blueprint):
         def declare(handler: H) -> H:
             for method in methods:
                 fields = {**(self._guards if method == "GET" else self._changing), **guards}
-                route = Route(method=method, path=rule, handler=handler, **fields)
+                route = Route(method=method, path=rule, noun=self.name, handler=handler, **fields)
                 self.routes.append(route)
                 self.add_url_rule(
                     rule,

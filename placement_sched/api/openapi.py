@@ -92,7 +92,6 @@ def _refer(value: Any, named: Mapping[int, str]) -> Any:
 
 
 def _operation(described: Description, route: Route, version: Version) -> dict[str, Any]:
-    noun = route.handler.__module__.rpartition(".")[2]
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": described.names[name]}
         for name in PARAMETER.findall(route.path)
@@ -104,9 +103,9 @@ def _operation(described: Description, route: Route, version: Version) -> dict[s
         "schema": {"type": "string", "const": f"{described.service} {version}"},
     }
     operation: dict[str, Any] = {
-        "operationId": f"{noun}.{route.handler.__name__}",
-        "summary": (route.handler.__doc__ or noun).partition("\n")[0],
-        "tags": [noun],
+        "operationId": f"{route.noun}.{route.handler.__name__}",
+        "summary": (route.handler.__doc__ or route.noun).partition("\n")[0],
+        "tags": [route.noun],
         "parameters": [*in_path, *_query(route, version), microversion],
         "responses": {
             str(status): _response(described, route, version, status)

@@ -13,7 +13,7 @@ from placement_sched.api.blueprint import Api, Blueprint
 from placement_sched.api.call import ApiResponse
 from placement_sched.api.health import make_blueprint
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.style import PlacementStyle
+from placement_sched.api.placement.routes import PlacementStyle
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services, placement_app
 from tests.support.versions import LATEST

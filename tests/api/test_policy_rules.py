@@ -12,7 +12,7 @@ import yaml
 from placement_sched.api.blueprint import PARAMETER
 from placement_sched.api.compute import microversions as compute
 from placement_sched.api.compute.routes import API as COMPUTE
-from placement_sched.api.image.routes import API as IMAGE
+from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement import microversions as placement
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy_rules import PLACEMENT_RULES, RULES

@@ -9,7 +9,7 @@ import pytest
 
 from placement_sched.api.blueprint import PARAMETER
 from placement_sched.api.compute.routes import API as COMPUTE
-from placement_sched.api.image.routes import API as IMAGE
+from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.app import create_app

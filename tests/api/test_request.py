@@ -8,7 +8,7 @@ from flask import Flask
 
 from placement_sched.api import request as module
 from placement_sched.api.compute.routes import API as COMPUTE
-from placement_sched.api.image.routes import API as IMAGE
+from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.request import origin_of
 from placement_sched.api.scheduler.routes import API as SCHEDULER

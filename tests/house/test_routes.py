@@ -5,14 +5,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from placement_sched.api.blueprint import Route
+from placement_sched.api.blueprint import Blueprint, Route
 from placement_sched.api.compute.routes import API as COMPUTE
-from placement_sched.api.identity.routes import API as IDENTITY
-from placement_sched.api.image.routes import API as IMAGE
+from placement_sched.api.identity import API as IDENTITY
+from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.scheduler.routes import API as SCHEDULER
@@ -141,15 +142,16 @@ def test_no_rule_is_declared_twice():
     assert sorted(names) == sorted(set(names))
 
 
-def test_modules_of_routes_are_registered():
-    """A module whose routes no API lists would not be served."""
+def test_every_route_of_a_module_is_registered():
+    """A route whose blueprint no API lists would not be served."""
     for api, routes in APIS.items():
-        listed = {route.handler.__module__.rpartition(".")[2] for route in routes}
-        folder = PACKAGE / "api" / api
-        modules = {path.stem for path in Path(folder).glob("*.py")} - {"__init__"}
-        with_routes = {
-            name
-            for name in modules
-            if re.search(r"^blueprint = ", (folder / f"{name}.py").read_text(), re.MULTILINE)
+        names = [f"placement_sched.api.{api}"]
+        names += [f"{names[0]}.{path.stem}" for path in (PACKAGE / "api" / api).glob("[!_]*.py")]
+        declared = {
+            id(route)
+            for name in names
+            for value in vars(import_module(name)).values()
+            if isinstance(value, Blueprint)
+            for route in value.routes
         }
-        assert with_routes == listed
+        assert declared == {id(route) for route in routes}

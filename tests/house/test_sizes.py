@@ -49,7 +49,7 @@ def test_packages_have_few_modules():
 
 
 def test_short_modules_have_several_importers():
-    """But for plugins, and an API's document of itself (doc/decisions/0001 says why)."""
+    """Plugins are excepted (doc/decisions/0001)."""
     importers = read_importers()
     splinters = [
         relative_name(path)

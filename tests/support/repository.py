@@ -11,8 +11,6 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
 PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
-#: Modules of each API: its descriptions, and the list of its resources (doc/decisions/0001).
-DOCUMENTS = ("root", "routes", "versions")
 #: Packages whose modules are plugins, found by their folder and imported by no other module.
 FOUND = (*PLUGIN_FOLDERS, "selectors", "drivers", "extra_specs")
 #: Packages of many modules of a kind: plugins, schemas of a noun, options of a group.
@@ -31,12 +29,9 @@ def is_plugin(path: Path) -> bool:
 
 def is_module_allowed_to_be_short(path: Path) -> bool:
     """Return whether a module with a single importer may be short."""
-    document = path.parent.parent == PACKAGE / "api" and path.stem in DOCUMENTS
     top = path.parent == PACKAGE
     stands_for_nova = path.parent.name == "nova_shim"
-    return (
-        top or document or stands_for_nova or path.parent.name in FOUND or path.stem == "__init__"
-    )
+    return top or stands_for_nova or path.parent.name in FOUND or path.stem == "__init__"
 
 
 def is_folder_of_list(folder: Path) -> bool:

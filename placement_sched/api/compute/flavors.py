@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of flavors (compute API reference, "Flavors")."""
+"""Routes of flavors and their extra specs (compute API reference, "Flavors")."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from urllib.parse import quote
 from uuid import uuid4
@@ -10,14 +10,17 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute import value_formats
-from placement_sched.api.compute.value_formats import LARGEST, TEXT, wrap_schema
+from placement_sched.api.compute.value_formats import LARGEST, TEXT, visible_project, wrap_schema
 from placement_sched.api.paging import at_most, next_links
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_EXTRA_SPECS
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.names import KEY
 from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations import flavors
+from placement_sched.scheduler import extra_specs
 from placement_sched.schemas.fields import DESCRIPTION, FLAVOR_ID, NAME
 from placement_sched.schemas.parts import object_schema
 from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
@@ -242,3 +245,72 @@ def _parse_minimum(call: ApiCall, key: str) -> int | None:
         return max(min(int(value), LARGEST + 1), 0)
     except ValueError:
         raise Invalid(f"Invalid {key} filter [{value}]") from None
+
+
+extra_specs_blueprint = Blueprint("os_extra_specs", __name__)
+
+_EXTRA_SPECS_POLICY = "os_compute_api:os-flavor-extra-specs"
+_ALL_EXTRA_SPECS = "/v2.1/flavors/<flavor_id>/os-extra_specs"
+_ONE_EXTRA_SPEC = f"{_ALL_EXTRA_SPECS}/<key>"
+
+_VALUE: Json = {"type": ["string", "number"], "maxLength": 255}
+_EXTRA_SPECS: Json = object_schema({}) | {
+    "patternProperties": {KEY: _VALUE},
+    "maxProperties": MAX_EXTRA_SPECS,
+}
+CREATE_EXTRA_SPECS = Schemas(wrap_schema("extra_specs", _EXTRA_SPECS))
+UPDATE_EXTRA_SPEC = Schemas(_EXTRA_SPECS | {"minProperties": 1, "maxProperties": 1})
+
+
+@extra_specs_blueprint.get(_ALL_EXTRA_SPECS, policy=f"{_EXTRA_SPECS_POLICY}:index")
+def index_extra_specs(call: ApiCall, flavor_id: str) -> ApiResponse:
+    """List the extra specs of a flavor."""
+    flavor = call.read(flavors.get, flavor_id, visible_project(call))
+    return ApiResponse(body={"extra_specs": dict(flavor.extra_specs)})
+
+
+@extra_specs_blueprint.post(
+    _ALL_EXTRA_SPECS, policy=f"{_EXTRA_SPECS_POLICY}:create", body=CREATE_EXTRA_SPECS
+)
+def create_extra_specs(call: ApiCall, flavor_id: str) -> ApiResponse:
+    """Add or change extra specs of a flavor."""
+    return _set_extra_specs(call, flavor_id, call.body["extra_specs"])
+
+
+@extra_specs_blueprint.get(_ONE_EXTRA_SPEC, policy=f"{_EXTRA_SPECS_POLICY}:show")
+def show_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
+    """Show an extra spec of a flavor."""
+    flavor = call.read(flavors.get, flavor_id, visible_project(call))
+    return ApiResponse(body={key: flavors.extra_spec(flavor, key)})
+
+
+@extra_specs_blueprint.put(
+    _ONE_EXTRA_SPEC, policy=f"{_EXTRA_SPECS_POLICY}:update", body=UPDATE_EXTRA_SPEC
+)
+def update_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
+    """Set an extra spec of a flavor."""
+    if key not in call.body:
+        raise Invalid("Request body and URI mismatch")
+    return _set_extra_specs(call, flavor_id, call.body)
+
+
+@extra_specs_blueprint.delete(_ONE_EXTRA_SPEC, policy=f"{_EXTRA_SPECS_POLICY}:delete")
+def delete_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
+    """Delete an extra spec of a flavor."""
+    call.write(flavors.remove_extra_spec, flavor_id, key)
+    return ApiResponse()
+
+
+def _set_extra_specs(
+    call: ApiCall, flavor_id: str, values: Mapping[str, str | float]
+) -> ApiResponse:
+    """Set all of the extra specs or none, and answer with the body.
+
+    Numbers are stored as text.
+    """
+    changes = {key: str(value) for key, value in values.items()}
+    if call.version.has(mv.EXTRA_SPEC_VALIDATION):
+        for key, value in changes.items():
+            extra_specs.check(key, value)
+    call.write(flavors.set_extra_specs, flavor_id, changes, call.now())
+    return ApiResponse(body=call.body)

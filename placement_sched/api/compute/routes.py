@@ -1,24 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute API: its routes, version negotiation and error format."""
+"""The compute API: its version documents, routes, version negotiation and error format."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from placement_sched.api.blueprint import Api, ApiConventions, ErrorContext
-from placement_sched.api.call import ApiResponse
+from placement_sched.api.blueprint import Api, ApiConventions, Blueprint, ErrorContext
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import (
     flavors,
     os_aggregates,
     os_availability_zone,
-    os_extra_specs,
     os_hypervisors,
     os_server_groups,
     os_services,
     servers,
-    versions,
 )
 from placement_sched.api.compute.microversions import VERSIONING
 from placement_sched.api.versions import Headers, NotAcceptable, Version
 from placement_sched.errors import Error, Invalid
+
+_versions_blueprint = Blueprint("versions", __name__)
+
+
+@_versions_blueprint.get("/", public=True)
+def index(call: ApiCall) -> ApiResponse:
+    """List the major versions (compute API reference, "List All Major Versions")."""
+    return ApiResponse(body={"versions": [_version(call)]})
+
+
+@_versions_blueprint.get("/v2.1", public=True)
+@_versions_blueprint.get("/v2.1/", public=True)
+def show(call: ApiCall) -> ApiResponse:
+    """Show the major version ("Show Details of Specific API Version")."""
+    media_type = {
+        "base": "application/json",
+        "type": "application/vnd.openstack.compute+json;version=2.1",
+    }
+    return ApiResponse(body={"version": {**_version(call), "media-types": [media_type]}})
+
+
+def _version(call: ApiCall) -> dict[str, Any]:
+    return {
+        "id": "v2.1",
+        "status": "CURRENT",
+        "version": str(VERSIONING.newest),
+        "min_version": str(VERSIONING.oldest),
+        "updated": "2013-07-23T11:33:21Z",
+        "links": [{"rel": "self", "href": f"{call.url}/v2.1/"}],
+    }
+
 
 HEADER = "OpenStack-API-Version"
 LEGACY_HEADER = "X-OpenStack-Nova-API-Version"
@@ -82,16 +112,18 @@ def _read_version(headers: Headers) -> str:
     return headers.get(LEGACY_HEADER) or ""
 
 
-_RESOURCES = (
-    versions,
-    os_aggregates,
-    flavors,
-    os_extra_specs,
-    os_server_groups,
-    os_services,
-    os_hypervisors,
-    os_availability_zone,
-    servers,
+API = Api(
+    "compute",
+    ComputeStyle(),
+    (
+        _versions_blueprint,
+        os_aggregates.blueprint,
+        flavors.blueprint,
+        flavors.extra_specs_blueprint,
+        os_server_groups.blueprint,
+        os_services.blueprint,
+        os_hypervisors.blueprint,
+        os_availability_zone.blueprint,
+        servers.blueprint,
+    ),
 )
-
-API = Api("compute", ComputeStyle(), [resource.blueprint for resource in _RESOURCES])

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Placement API: routes, version negotiation and error responses."""
+"""The Placement API: conventions, version document and routes."""
 
-from placement_sched.api.blueprint import Api
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from webob.acceptparse import create_accept_header
+
+from placement_sched.api.blueprint import Api, Blueprint, ErrorContext
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.placement import (
     aggregates,
     allocation_candidates,
@@ -11,18 +18,114 @@ from placement_sched.api.placement import (
     reshaper,
     resource_classes,
     resource_providers,
-    root,
+    responses,
     traits,
     usages,
 )
-from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.style import PlacementStyle
+from placement_sched.api.placement.microversions import ERROR_CODES, VERSIONING
+from placement_sched.api.placement.responses import (
+    links,
+    strict_object,
+    unique_list,
+    with_last_modified,
+)
+from placement_sched.api.response import HTML, JSON, NOT_FOUND, TEXT, page
+from placement_sched.api.validation import Schemas
+from placement_sched.api.versions import Headers, Version, Versioning
+from placement_sched.errors import Error
+
+
+class PlacementStyle:
+    """Conventions of the Placement API.
+
+    Errors are ``{"errors": [{status, title, detail, code, request_id}]}`` for clients that accept
+    JSON, else HTML or, if that is not accepted either, plain text. Errors have a code from version
+    ``codes_since`` on, or always if it is None.
+    """
+
+    rejects_other_types = True
+    checks_every_value = False
+
+    def __init__(self, versioning: Versioning, codes_since: Version | None = ERROR_CODES) -> None:
+        self._versioning = versioning
+        self._codes_since = codes_since
+
+    def negotiate(self, headers: Headers) -> Version:
+        """Return the version that the ``OpenStack-API-Version`` header requests."""
+        return self._versioning.negotiate(headers)
+
+    def version_headers(self, version: Version) -> Mapping[str, str]:
+        """Return the version headers of a response."""
+        return {
+            "OpenStack-API-Version": f"{self._versioning.service} {version}",
+            # In lower case, as OpenStack placement sends it and test suites of its clients expect.
+            "Vary": "openstack-api-version",
+        }
+
+    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
+        """Render an error in the first of JSON, HTML and plain text that is accepted."""
+        media_type = _select_media_type(seen.accept)
+        if media_type == JSON:
+            return self.in_json(error, status, title, seen)
+        # Clients of OpenStack placement expect this sentence on the page of any 404.
+        first = [NOT_FOUND] if status == HTTPStatus.NOT_FOUND and error.detail != NOT_FOUND else []
+        return page(media_type, status, title, [*first, error.detail])
+
+    def in_json(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
+        """Render an error in placement's JSON format."""
+        document: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
+        if self._codes_since is None or (seen.version and seen.version.has(self._codes_since)):
+            document["code"] = error.code
+        document.update(seen.ids.as_json())
+        document.update(error.extra)
+        if error.fault is not None and self._codes_since is None:  # placement has no such key
+            document["fault"] = error.fault
+        return ApiResponse(status=status, body={"errors": [document]})
+
+
+def _select_media_type(accept: str) -> str:
+    """Choose the media type of an error by the ``Accept`` header, ignored if invalid."""
+    if not accept:
+        return JSON
+    header = create_accept_header(accept)
+    return next(
+        (media_type for media_type in (JSON, HTML) if header.acceptable_offers([media_type])), TEXT
+    )
+
+
+_root_blueprint = Blueprint("root", __name__)
+
+_NUMBER = {"type": "string", "pattern": r"^[0-9]+\.[0-9]+$"}
+_VERSION = strict_object(
+    id=responses.TEXT,
+    min_version=_NUMBER,
+    max_version=_NUMBER,
+    status=responses.TEXT,
+    links=links("self"),
+)
+
+_ROOT_ANSWER = Schemas(strict_object(versions=unique_list(_VERSION)))
+
+
+@_root_blueprint.get("/", public=True, answer=_ROOT_ANSWER)
+def show(call: ApiCall) -> ApiResponse:
+    """List the supported versions (Placement API reference, "List Versions")."""
+    document = {
+        "id": "v1.0",
+        "max_version": str(VERSIONING.newest),
+        "min_version": str(VERSIONING.oldest),
+        "status": "CURRENT",
+        # A relative link is also correct if a proxy serves this API under another prefix.
+        "links": [{"rel": "self", "href": ""}],
+    }
+    return with_last_modified(call, {"versions": [document]})
+
 
 API = Api(
     "placement",
     PlacementStyle(VERSIONING),
     (
-        root.blueprint,
+        _root_blueprint,
         resource_providers.blueprint,
         inventories.blueprint,
         aggregates.blueprint,

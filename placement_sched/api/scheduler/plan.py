@@ -1,18 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of plans and of advice on moves: ``POST /plan`` and ``POST /rebalance``.
+"""Routes of plans, of advice on moves, and of plan runs.
 
-Both simulate changes in a transaction that is rolled back. The request of a rebalance may name
-a scheduling policy, as in ``select_destinations``.
+``POST /plan`` and ``POST /rebalance`` simulate changes in a transaction that is rolled back. The
+request of a rebalance may name a scheduling policy, as in ``select_destinations``. Plan runs are
+the journal of plans that are carried out, and of their moves. ``placement-sched plan --execute``
+and the like send these requests. Moves are made by nova's API.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.paging import parse_page, with_next_link
 from placement_sched.api.scheduler import answers, request_schema
+from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
+from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.aggregates import POLICY_KEY
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, with_whole_numbers
+from placement_sched.model.journal.plan_run import (
+    DONE,
+    FAILED,
+    KINDS,
+    METHODS,
+    RUN_STATES,
+    SKIPPED,
+    STARTED,
+)
+from placement_sched.operations import plan_runs
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.schemas.parts import (
+    COUNT,
+    NAME,
+    PAGING,
+    UUID,
+    list_schema,
+    nullable,
+    object_schema,
+)
+from placement_sched.store import plan_runs as store
 from placement_sched.store.compute import instances
 
 blueprint = Blueprint("plan", __name__, errors=(404, 500))
@@ -66,3 +92,119 @@ def check_policy_hint(call: ApiCall) -> None:
     has_hint = any(POLICY_KEY in (spec.get("scheduler_hints") or {}) for spec in specs)
     if has_hint or call.body.get("policy"):
         call.check("scheduler:policies:hint")
+
+
+runs_blueprint = Blueprint("plan_runs", __name__)
+
+_RUNS = "/v1/plan_runs"
+_RUN = "/v1/plan_runs/<uuid>"
+_RUNS_POLICY = "scheduler:plan_runs"
+
+_MESSAGE: Json = {"type": "string", "maxLength": MAX_MESSAGE_CHARACTERS}
+_MOVE = object_schema({"instance": UUID, "from": NAME, "to": NAME}, "instance", "from", "to")
+_STUCK = object_schema({"instance": UUID, "host": NAME, "reason": _MESSAGE}, "instance")
+_FILTERS: Json = {"state": {"enum": list(RUN_STATES)}, "kind": {"enum": list(KINDS)}}
+LIST_RUNS = Schemas(object_schema({**_FILTERS, **PAGING}))
+_NEW: Json = {
+    "kind": {"enum": list(KINDS)},
+    "method": {"enum": list(METHODS)},
+    "parallel": {**COUNT, "maximum": MAX_PLAN_MOVES},
+    "executor": UUID,
+    "moves": list_schema(_MOVE, minItems=1, maxItems=MAX_PLAN_MOVES),
+    "stuck": list_schema(_STUCK, maxItems=MAX_PLAN_MOVES),
+    "request": {"type": "object"},
+}
+CREATE_RUN = Schemas(object_schema(_NEW, "kind", "method", "parallel", "executor", "moves"))
+CHANGE_RUN = Schemas(
+    object_schema({"executor": UUID, "state": {"enum": list(RUN_STATES)}}, "executor", "state")
+)
+_STATE: Json = {"enum": [STARTED, DONE, FAILED, SKIPPED]}
+CHANGE_MOVE = Schemas(
+    object_schema(
+        {"executor": UUID, "state": _STATE, "error": nullable(_MESSAGE)}, "executor", "state"
+    )
+)
+
+
+@runs_blueprint.get(_RUNS, policy=f"{_RUNS_POLICY}:list", query=LIST_RUNS, answer=answers.PLAN_RUNS)
+def index(call: ApiCall) -> ApiResponse:
+    """List runs, newest first, page by page."""
+    body = list_runs(call.services.scheduler, dict(call.query))
+    return with_next_link(call, _RUNS, body)
+
+
+@runs_blueprint.get(_RUN, policy=f"{_RUNS_POLICY}:show", answer=answers.PLAN_RUN)
+def show(call: ApiCall, uuid: str) -> ApiResponse:
+    """Show a run with its moves."""
+    return ApiResponse(body=show_run(call.services.scheduler, uuid))
+
+
+@runs_blueprint.post(
+    _RUNS,
+    policy=f"{_RUNS_POLICY}:execute",
+    body=CREATE_RUN,
+    success=(201,),
+    located=True,
+    answer=answers.PLAN_RUN,
+)
+def create(call: ApiCall) -> ApiResponse:
+    """Record a run with the moves of a plan."""
+    body = create_run(call.services.scheduler, call.body, call.identity.user_id)
+    headers = {"Location": f"{call.url}{_RUNS}/{body['uuid']}"}
+    return ApiResponse(status=201, body=body, headers=headers)
+
+
+@runs_blueprint.put(
+    _RUN, policy=f"{_RUNS_POLICY}:execute", body=CHANGE_RUN, errors=(409,), answer=answers.PLAN_RUN
+)
+def change(call: ApiCall, uuid: str) -> ApiResponse:
+    """Change the state of a run, or become its executor."""
+    return ApiResponse(body=change_run(call.services.scheduler, uuid, call.body))
+
+
+@runs_blueprint.put(
+    f"{_RUN}/moves/<instance>",
+    policy=f"{_RUNS_POLICY}:execute",
+    body=CHANGE_MOVE,
+    errors=(409, 500),
+    answer=answers.RUN_MOVE,
+)
+def change_move(call: ApiCall, uuid: str, instance: str) -> ApiResponse:
+    """Change the state of a move, which is checked before it starts."""
+    move = plan_runs.change_move(call.services.scheduler, uuid, instance, call.body, call.ids)
+    return ApiResponse(body=move)
+
+
+def list_runs(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
+    """List a page of runs, newest first.
+
+    ``next`` is the marker of the next page, or None.
+    """
+    filters = {name: query[name] for name in _FILTERS if name in query}
+    limit, marker = parse_page(query)
+    with scheduler.database.read() as connection:
+        rows = store.search(connection, filters, marker=marker, limit=limit)
+    following = rows[-1].uuid if len(rows) == limit else None
+    return {"plan_runs": [row.as_json() for row in rows], "next": following}
+
+
+def show_run(scheduler: Scheduler, uuid: str) -> Json:
+    """Return a run, with the names of its recorded instances."""
+    return _name_instances(scheduler, plan_runs.show_run(scheduler, uuid).as_json())
+
+
+def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> Json:
+    """Record a run and return it."""
+    body = with_whole_numbers(body)
+    return _name_instances(scheduler, plan_runs.create_run(scheduler, body, user_id).as_json())
+
+
+def change_run(scheduler: Scheduler, uuid: str, body: Json) -> Json:
+    """Change the state of a run and return it."""
+    return _name_instances(scheduler, plan_runs.change_run(scheduler, uuid, body).as_json())
+
+
+def _name_instances(scheduler: Scheduler, run: Json) -> Json:
+    with scheduler.database.read() as connection:
+        add_names(connection, [*run["moves"], *run["stuck"]])
+    return run

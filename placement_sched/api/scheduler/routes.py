@@ -1,27 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler API: routes, version negotiation and error responses."""
+"""The scheduler API: conventions, root document and routes."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from placement_sched.api.blueprint import Api, ErrorContext
-from placement_sched.api.call import ApiResponse
-from placement_sched.api.placement.style import PlacementStyle
+from placement_sched.api.blueprint import Api, Blueprint, ErrorContext
+from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.placement.routes import PlacementStyle
 from placement_sched.api.scheduler import (
+    answers,
     capacity,
     compute_nodes,
     decisions,
-    failover_capacity,
     hosts,
     instances,
     openapi,
     plan,
-    plan_runs,
-    root,
     select_destinations,
 )
 from placement_sched.api.versions import Version, Versioning
 from placement_sched.errors import Error
+
+#: Resources below ``/v1/``.
+_COLLECTIONS = ("compute_nodes", "decisions", "hosts", "instances", "plan_runs", "policies")
+_SUMMARIES = ("overview", "decision_counts", "aggregate_check")
+_OPERATIONS = (
+    "select_destinations",
+    "explain",
+    "plan",
+    "rebalance",
+    "capacity",
+    "failover_capacity",
+)
+
+_root_blueprint = Blueprint("root", __name__)
+
+
+@_root_blueprint.get("/", policy="scheduler:root:show", answer=answers.ROOT)
+def index(call: ApiCall) -> ApiResponse:
+    """List the resources at the root of the API."""
+    return show(call)
+
+
+@_root_blueprint.get("/v1", policy="scheduler:root:show", answer=answers.ROOT)
+@_root_blueprint.get("/v1/", policy="scheduler:root:show", answer=answers.ROOT)
+def show(call: ApiCall) -> ApiResponse:
+    """List the resources and their addresses."""
+    links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_SUMMARIES, *_OPERATIONS)}
+    return ApiResponse(body={"id": "v1", "status": "CURRENT", "resources": links})
+
 
 _PLACEMENT_PREFIX = "placement."
 
@@ -64,18 +91,20 @@ class SchedulerStyle(PlacementStyle):
         return self.in_json(error, status, title, seen)  # even if the client does not accept JSON
 
 
-_MODULES = (
-    root,
-    capacity,
-    compute_nodes,
-    decisions,
-    failover_capacity,
-    hosts,
-    instances,
-    openapi,
-    plan,
-    plan_runs,
-    select_destinations,
+API = Api(
+    "scheduler",
+    SchedulerStyle(),
+    (
+        _root_blueprint,
+        capacity.blueprint,
+        compute_nodes.blueprint,
+        decisions.blueprint,
+        capacity.failover_blueprint,
+        hosts.blueprint,
+        instances.blueprint,
+        openapi.blueprint,
+        plan.blueprint,
+        plan.runs_blueprint,
+        select_destinations.blueprint,
+    ),
 )
-
-API = Api("scheduler", SchedulerStyle(), [module.blueprint for module in _MODULES])

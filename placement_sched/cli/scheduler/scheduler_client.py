@@ -18,14 +18,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
-from placement_sched.api.scheduler import (
-    capacity,
-    decisions,
-    failover_capacity,
-    hosts,
-    plan_runs,
-    request_schema,
-)
+from placement_sched.api.scheduler import capacity, decisions, hosts, plan, request_schema
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
@@ -62,16 +55,16 @@ _API_PATH = re.compile(r"/(placement|scheduler(/v1)?)$")
 _ACTIONS = {
     "capacity": (capacity.CAPACITY, capacity.answer),
     "explain": (request_schema.EXPLAIN, request_schema.explain),
-    "failover_capacity": (failover_capacity.FAILOVER_CAPACITY, failover_capacity.answer),
+    "failover_capacity": (capacity.FAILOVER_CAPACITY, capacity.answer_failover),
     "plan": (request_schema.PLAN, request_schema.plan),
-    "plan_runs": (plan_runs.CREATE, plan_runs.create_run),
+    "plan_runs": (plan.CREATE_RUN, plan.create_run),
     "rebalance": (request_schema.REBALANCE, request_schema.rebalance),
     "select_destinations": (request_schema.SELECT, request_schema.select),
 }
 _SHOWN = {
     "decisions": decisions.show_decision,
     "hosts": host_shown,
-    "plan_runs": plan_runs.show_run,
+    "plan_runs": plan.show_run,
     "policies": show_policy,
 }
 
@@ -130,17 +123,17 @@ class DirectScheduler:
 
     def plan_runs(self, query: Mapping[str, str]) -> Json:
         """Return runs of plans and the marker of the ``next`` page."""
-        _check(plan_runs.LIST, dict(query))
-        return _as_json(plan_runs.list_runs(self._scheduler, query))
+        _check(plan.LIST_RUNS, dict(query))
+        return _as_json(plan.list_runs(self._scheduler, query))
 
     def change_run(self, uuid: str, body: Json) -> Json:
         """Change the state of a run, or become its executor, and return it."""
-        _check(plan_runs.CHANGE_RUN, body)
-        return _as_json(plan_runs.change_run(self._scheduler, uuid, body))
+        _check(plan.CHANGE_RUN, body)
+        return _as_json(plan.change_run(self._scheduler, uuid, body))
 
     def change_move(self, uuid: str, instance: str, body: Json) -> Json:
         """Change the state of a move of a run, and return it with its ``rejection``."""
-        _check(plan_runs.CHANGE_MOVE, body)
+        _check(plan.CHANGE_MOVE, body)
         return _as_json(change_move(self._scheduler, uuid, instance, body))
 
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.api.image.images import CURRENT
+from placement_sched.api.image import CURRENT
 
 URL = "/image/v2/images"
 #: Two projects that are not administrators.

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from placement_sched.api.image.images import DRAFT
+from placement_sched.api.image import DRAFT
 from tests.support.concurrency import run_concurrently
 
 

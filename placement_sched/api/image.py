@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of images, their tags, members and data (Image API reference), and JSON patches.
+"""The image API: version documents, schemas, routes of image metadata, and error format.
 
 Data and members are not stored here, and images cannot be imported.
 
@@ -14,19 +14,25 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
-from placement_sched.api.blueprint import Blueprint
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
+
+from placement_sched.api.blueprint import Api, ApiConventions, Blueprint, ErrorContext
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.image.image_schemas import ATTRIBUTES
 from placement_sched.api.paging import pairs_after
+from placement_sched.api.response import HTML, TEXT, page
 from placement_sched.api.validation import Schemas
-from placement_sched.errors import Forbidden, Invalid, LimitExceeded, NotFound
+from placement_sched.api.versions import Headers, Version
+from placement_sched.errors import Error, Forbidden, Invalid, LimitExceeded, NotFound
 from placement_sched.limits import MAX_IMAGES_PER_PAGE
 from placement_sched.model import image as model
 from placement_sched.model.document import Json
 from placement_sched.model.image import ACTIVE, COMMUNITY, DEACTIVATED, PUBLIC, StoredImage, Viewer
+from placement_sched.model.names import UUID
 from placement_sched.model.provider import MAX_INT
 from placement_sched.operations import images
 from placement_sched.operations.images import SETTABLE, ImageChange, check_settable
+from placement_sched.schemas import fields
 from placement_sched.schemas.faults import Schema
 from placement_sched.schemas.fields import IMAGE, PROPERTY, PROPERTY_NAME, TAG
 from placement_sched.schemas.formats import in_seconds, moment, read
@@ -37,6 +43,135 @@ from placement_sched.store.images import (
     ImageSearch,
     search,
 )
+
+_versions_blueprint = Blueprint("versions", __name__)
+
+#: The newest version in the document.
+NEWEST = Version(2, 9)
+
+
+@_versions_blueprint.get("/", public=True, success=(300,))
+def choose(call: ApiCall) -> ApiResponse:
+    """List the versions with status 300, as glance does at its root."""
+    return ApiResponse(status=300, body=_versions(call))
+
+
+@_versions_blueprint.get("/versions", public=True)
+@_versions_blueprint.get("/versions/", public=True)
+@_versions_blueprint.get("/v2", public=True)
+@_versions_blueprint.get("/v2/", public=True)
+def list_versions(call: ApiCall) -> ApiResponse:
+    """List the versions (Image API reference, "List API versions")."""
+    return ApiResponse(body=_versions(call))
+
+
+def _versions(call: ApiCall) -> dict[str, Any]:
+    link = {"rel": "self", "href": f"{call.url}/v2/"}
+    return {
+        "versions": [
+            {
+                "id": f"v2.{minor}",
+                "status": "CURRENT" if minor == NEWEST.minor else "SUPPORTED",
+                "links": [link],
+            }
+            for minor in range(NEWEST.minor, -1, -1)
+        ]
+    }
+
+
+_schemas_blueprint = Blueprint("image_schemas", __name__)
+
+
+def _schema(description: str, kind: str | None = None, **keywords: Any) -> Json:
+    """Build the schema of a text, or of null and values of type ``kind``."""
+    return {"type": ["null", kind] if kind else "string", "description": description, **keywords}
+
+
+#: Attributes that clients may set (Image API reference, "Images").
+_SETTABLE: Json = {
+    name: {**fields.IMAGE[name], "description": description}
+    for name, description in {
+        "name": "The name of the image.",
+        "visibility": "The visibility of the image to other projects.",
+        "owner": "The project that owns the image.",
+        "protected": "Whether the image cannot be deleted.",
+        "os_hidden": "Whether lists omit the image.",
+        "disk_format": "The format of the disk.",
+        "container_format": "The format of the container around the disk.",
+        "min_ram": "The memory in MB that the image needs to boot.",
+        "min_disk": "The disk in GB that the image needs to boot.",
+    }.items()
+}
+#: Read-only attributes. Setting them is 403, not 400, so that schemas allow them.
+_READ_ONLY: Json = {
+    "status": {**fields.IMAGE["status"], "description": "The status of the image's data."},
+    "size": _schema("The size of the data in bytes.", "integer"),
+    "virtual_size": _schema("The size of the disk in bytes.", "integer"),
+    "checksum": _schema("The MD5 sum of the data.", "string", maxLength=32),
+    "os_hash_algo": _schema("The algorithm of os_hash_value.", "string", maxLength=64),
+    "os_hash_value": _schema("A secure hash of the data.", "string", maxLength=128),
+    "created_at": _schema("The time of creation."),
+    "updated_at": _schema("The time of the last change."),
+    "self": _schema("The address of the image."),
+    "file": _schema("The address of the image's data."),
+    "schema": _schema("The address of this schema."),
+}
+#: Optional properties with a defined meaning.
+_PROPERTIES: Json = {
+    "architecture": _schema("The CPU architecture of the image."),
+    "os_distro": _schema("The distribution of the operating system."),
+    "os_version": _schema("The version of the operating system."),
+    "instance_uuid": _schema("The instance that the image was created from."),
+    "kernel_id": _schema("The image of the kernel, if the format needs it.")
+    | fields.IMAGE_IDS["kernel_id"],
+    "ramdisk_id": _schema("The image of the ramdisk, if any.") | fields.IMAGE_IDS["ramdisk_id"],
+}
+#: The schemas of all attributes except tags, by name.
+ATTRIBUTES: Json = {
+    "id": _schema("The image's uuid.", pattern=UUID),
+    **_SETTABLE,
+    **{name: {**schema, "readOnly": True} for name, schema in _READ_ONLY.items()},
+    **{name: {**schema, "is_base": False} for name, schema in _PROPERTIES.items()},
+}
+
+_LINK_TEXT: Json = {"type": "string"}
+_SCHEMA_LINK: Json = {"rel": "describedby", "href": "{schema}"}
+_TAGS: Json = {
+    "type": "array",
+    "description": "The tags of the image.",
+    "items": {"type": "string", "maxLength": 255},
+}
+_IMAGE_SCHEMA: Json = {
+    "name": "image",
+    "properties": {**ATTRIBUTES, "tags": _TAGS},
+    "additionalProperties": _LINK_TEXT,
+    "links": [
+        {"rel": "self", "href": "{self}"},
+        {"rel": "enclosure", "href": "{file}"},
+        _SCHEMA_LINK,
+    ],
+}
+_IMAGES_SCHEMA: Json = {
+    "name": "images",
+    "properties": {
+        "images": {"type": "array", "items": _IMAGE_SCHEMA},
+        **dict.fromkeys(("schema", "first", "next"), _LINK_TEXT),
+    },
+    "links": [{"rel": "first", "href": "{first}"}, {"rel": "next", "href": "{next}"}, _SCHEMA_LINK],
+}
+
+
+@_schemas_blueprint.get("/v2/schemas/image", policy="get_image")
+def show_image_schema(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - every handler's
+    """Return the schema of an image."""
+    return ApiResponse(body=_IMAGE_SCHEMA)
+
+
+@_schemas_blueprint.get("/v2/schemas/images", policy="get_image")
+def show_images_schema(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - every handler's
+    """Return the schema of a list of images."""
+    return ApiResponse(body=_IMAGES_SCHEMA)
+
 
 blueprint = Blueprint("images", __name__)
 _ALL = "/v2/images"
@@ -449,3 +584,34 @@ def import_methods(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - every handle
     """Return the empty list of import methods (Image API reference, "Image Service Info")."""
     methods = {"description": "Import methods available.", "type": "array", "value": []}
     return ApiResponse(body={"import-methods": methods})
+
+
+_JSON = "application/json"
+
+
+class ImageStyle(ApiConventions):
+    """glance's format: ``{"message": ..., "code": "404 Not Found", "title": "Not Found"}``.
+
+    Only clients that request JSON get it. As in glance, the answer to ``*/*`` is HTML: glance's
+    client sends ``*/*``, parses HTML and cannot parse this JSON.
+    """
+
+    def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
+        """Return the only version."""
+        return NEWEST
+
+    def version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
+        """Return no headers, since the image API has no version headers."""
+        return {}
+
+    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
+        """Return the error in glance's format."""
+        accepted = parse_accept_header(seen.accept, MIMEAccept)
+        kind = accepted.best_match([HTML, _JSON, TEXT]) or _JSON
+        if kind == _JSON:
+            body = {"message": error.detail, "code": f"{status} {title}", "title": title}
+            return ApiResponse(status=status, body=body)
+        return page(kind, status, title, [error.detail])
+
+
+API = Api("image", ImageStyle(), (_versions_blueprint, blueprint, _schemas_blueprint))

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version documents of the identity API. Any other path is 403.
+"""The identity API: its version documents, routes and error format. Any other path is 403.
 
 The ``openstack`` client reads the documents before some commands, and looks up projects and users.
 After 403 it uses the ids of its arguments. After 404 it would report that the project does not
 exist.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-from placement_sched.api.blueprint import Blueprint
+from placement_sched.api.blueprint import Api, ApiConventions, Blueprint, ErrorContext
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.versions import Version
-from placement_sched.errors import Forbidden
+from placement_sched.api.versions import Headers, Version
+from placement_sched.errors import Error, Forbidden
 
 blueprint = Blueprint("versions", __name__)
 
@@ -54,3 +55,25 @@ def _version(call: ApiCall) -> dict[str, Any]:
             {"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}
         ],
     }
+
+
+class IdentityStyle(ApiConventions):
+    """keystone's format: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
+
+    rejects_other_types = True
+
+    def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
+        """Return the only version."""
+        return NEWEST
+
+    def version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
+        """Return the Vary header of keystone."""
+        return {"Vary": "X-Auth-Token"}
+
+    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:  # noqa: ARG002 - the protocol's
+        """Return the error in keystone's format."""
+        document = {"code": status, "message": error.detail, "title": title}
+        return ApiResponse(status=status, body={"error": document})
+
+
+API = Api("identity", IdentityStyle(), (blueprint,))
