@@ -15,7 +15,6 @@ from placement_sched.config.options import (
     api,
     compute,
     notifications,
-    nova,
     placement,
     scheduler,
     services,
@@ -23,14 +22,14 @@ from placement_sched.config.options import (
 
 GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = MappingProxyType(
     {
-        "DEFAULT": (*compute.DEFAULT, *nova.DEFAULT),
+        "DEFAULT": compute.DEFAULT,
         "api": api.API,
-        "api_database": nova.API_DATABASE,
+        "api_database": compute.API_DATABASE,
         "console": api.CONSOLE,
-        "database": nova.DATABASE,
+        "database": compute.DATABASE,
         "placement_database": placement.PLACEMENT_DATABASE,
         "placement": placement.PLACEMENT,
-        "scheduler": (*scheduler.SCHEDULER, *nova.SCHEDULER),
+        "scheduler": scheduler.SCHEDULER,
         "filter_scheduler": scheduler.FILTER_SCHEDULER,
         "metrics": scheduler.METRICS,
         "neutron": services.NEUTRON,

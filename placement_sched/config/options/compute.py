@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of [DEFAULT], [pci] and [workarounds]: nova.conf's options of compute hosts."""
+"""Options of [DEFAULT], [api_database], [database], [pci] and [workarounds].
+
+Names and meanings are as in nova.conf, which the commands read unchanged.
+"""
 
 from socket import gethostname
 
@@ -38,6 +41,24 @@ DEFAULT = with_help(
     "Availability zone of hosts that are in no aggregate with a zone.",
     cfg.StrOpt("internal_service_availability_zone", default="internal"),
     "Availability zone of services other than nova-compute.",
+    cfg.IntOpt("report_interval", default=10, min=1, max=MAX_INT),
+    "Seconds between two heartbeats of the service record of placement-sched nova-scheduler.",
+    cfg.IntOpt("graceful_shutdown_timeout", default=180, min=0, max=MAX_INT),
+    "Maximum seconds for running requests of placement-sched nova-scheduler to finish after "
+    "SIGTERM; 0: no limit.",
+)
+
+API_DATABASE = with_help(
+    cfg.StrOpt("connection", secret=True),
+    "SQLAlchemy URL of nova's API database. If it is set, the cloud is managed by nova: cells, "
+    "compute nodes, services, host aggregates, instances and server groups are read from nova's "
+    "databases, and cannot be changed here.",
+)
+
+DATABASE = with_help(
+    cfg.StrOpt("connection", secret=True),
+    "SQLAlchemy URL of the cell database with nova-scheduler's own service record. It also "
+    "completes the URLs of cells that are templates.",
 )
 
 PCI = with_help(

@@ -126,8 +126,19 @@ SCHEDULER = with_help(
     "Maximum age in seconds of such a request.",
     cfg.IntOpt("waiting_webhook_attempts", default=5, min=1, max=1000),
     "Maximum number of attempts to notify the addresses of a request, at most once a minute.",
+    cfg.IntOpt("workers", min=1),
+    "Number of worker processes of placement-sched nova-scheduler; unset, the number of "
+    "processors.",
+    cfg.StrOpt("metrics_listen"),
+    "Address of placement-sched nova-scheduler's /metrics for Prometheus, /healthz and "
+    "/healthz/ready: ADDRESS:PORT, such as 127.0.0.1:9778, or the path of a unix socket. No token "
+    "is required. Unset, they are not served.",
+    cfg.IntOpt("nova_sync_interval", default=5, min=1, max=MAX_INT),
+    "Seconds between two reads of the changes in nova's databases. The data that a request depends "
+    "on is also read before each request.",
+    cfg.IntOpt("nova_full_sync_interval", default=600, min=10, max=MAX_INT),
+    "Seconds between two full comparisons with nova's databases.",
 )
-
 
 FILTER_SCHEDULER = with_help(
     cfg.MultiStrOpt(
