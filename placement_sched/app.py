@@ -37,12 +37,12 @@ from placement_sched.api.serving import BodyReader
 from placement_sched.config.settings import Settings
 from placement_sched.console import routes as console
 from placement_sched.console.page import add_security_headers
-from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.figures import CloudFigures, FailoverResult
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
+from placement_sched.operations import config_check
 from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.operations.gauges import FailoverGauges
 from placement_sched.operations.nova_cloud import is_read_from_nova
@@ -52,10 +52,8 @@ from placement_sched.operations.prepare import Preparation, freeze_loaded_object
 from placement_sched.operations.waiting import WaitingRequests
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.capacity.report import flavor_capacities
-from placement_sched.scheduler.extra_specs import all_validators
-from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
+from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.nova_shim.report_client import set_placement
-from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import row_counts
@@ -205,12 +203,7 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
 
 def _check_parts(settings: Settings, clock: Clock) -> None:
     """Check everything except the policy files, which :func:`make_services` reads."""
-    database_url(settings)
-    check_plugins(settings, clock)
-    all_validators()
-    neutron_of(settings)
-    policies_for(with_options_file(settings).settings, clock).check()
-    announcer_of(settings)
+    config_check.check_parts(settings, clock)
     if settings.api.auth_strategy == "keystone":
         auth.check_keystone(settings.conf)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from warnings import catch_warnings
 
 import webob
 from keystoneauth1 import exceptions as keystoneauth
@@ -18,7 +19,6 @@ from webob.exc import HTTPServiceUnavailable
 from placement_sched.api.request_context import WSGI, context_of
 from placement_sched.api.versions import Headers
 from placement_sched.clients.session import check_installed
-from placement_sched.config.logs import without_warnings
 from placement_sched.config.options.api import KEYSTONE_GROUP as _GROUP
 from placement_sched.errors import ConfigurationError, Error, Invalid, Unavailable
 
@@ -293,7 +293,7 @@ def require_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str,
         if not conf[_GROUP].cache:
             # Raises ImportError now, not at the first request, if the memcached client for the
             # token cache is not installed.
-            with without_warnings():  # memcached clients warn when they are imported
+            with catch_warnings(action="ignore"):  # memcached clients warn when they are imported
                 gate(webob.Request.blank("/", {_AT_START: None}).environ, lambda *_: None)
     except (cfg.Error, keystoneauth.ClientException, middleware.ConfigurationError) as error:
         raise ConfigurationError(f"[{_GROUP}]: {error}") from None

@@ -97,8 +97,7 @@ def _problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     finally:
         oslo.setLevel(level)
     value_problems = config_check.check_settings(settings)  # creates the plugins
-    unlisted = config_check.unlisted_policies(settings)
-    problems = config_check.check_files(list_files(conf), os.environ, conf, unlisted)
+    problems = config_check.check_files(list_files(conf), os.environ, conf, settings)
     wrong_groups = {problem.group for problem in problems if problem.fatal}
     value_problems += _check_keystone(settings)
     wrong_groups.discard("")

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import TypeVar
 
 from oslo_config import cfg
+from oslo_log import log
 
-from placement_sched.config import logs
-from placement_sched.config.options import api, list_opts, mutable_options, notifications, services
+from placement_sched.config.options import api, list_opts, notifications, services
 from placement_sched.config.options.compute import RATIOS
 from placement_sched.config.options.scheduler import POLICY_OPTIONS
 from placement_sched.config.opts import SETTINGS_IN_EFFECT, Conf
@@ -19,12 +19,6 @@ from placement_sched.config.sources import list_files, sections_of, with_directo
 from placement_sched.errors import ConfigurationError
 
 AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
-
-
-def settings_in_effect() -> Settings | None:
-    """Return the settings of the plugin that is running, or None."""
-    settings: Settings | None = SETTINGS_IN_EFFECT.get()
-    return settings
 
 
 class in_effect:  # noqa: N801 - a context manager is named so
@@ -53,7 +47,8 @@ class in_effect:  # noqa: N801 - a context manager is named so
 def new_conf(*, follows_plugins: bool = False) -> Conf:
     """Create an oslo.config object with every core option, before files are read."""
     conf = Conf(follows_plugins=follows_plugins)
-    for module in (logs, api, services, notifications):
+    log.register_options(conf)
+    for module in (api, services, notifications):
         module.register(conf)
     register_core_options(conf)
     return conf
@@ -71,10 +66,14 @@ def restart_options() -> frozenset[tuple[str, str]]:
 
     Options of plugins are never among them: they are read per request.
     """
-    registered = {
-        (group, name) for group, members in new_conf().registered.items() for name in members
+    mutable = {
+        (group, option.dest)
+        for group, options in list_opts()
+        for option in options
+        if option.mutable
     }
-    return frozenset(registered) - mutable_options()
+    registered = new_conf().registered.items()
+    return frozenset((group, name) for group, members in registered for name in members) - mutable
 
 
 def server_options() -> frozenset[tuple[str, str]]:
@@ -83,15 +82,12 @@ def server_options() -> frozenset[tuple[str, str]]:
     return restart_options() | RATIOS | POLICY_OPTIONS | access
 
 
-def read_files(conf: AnyConf, files: Sequence[str] = (), *, alone: bool = False) -> AnyConf:
+def read_files(conf: AnyConf, files: Sequence[str] = ()) -> AnyConf:
     """Read INI files and the ``OS_<GROUP>__<OPTION>`` environment into ``conf``.
 
-    The files of the directory ``<file>.d`` are read after a file. With ``alone`` only ``files`` are
-    read, without the environment and default directories. Returns ``conf``. Raises
+    The files of the directory ``<file>.d`` are read after a file. Returns ``conf``. Raises
     :class:`ConfigurationError` if a file cannot be read.
     """
-    if isinstance(conf, Conf):
-        conf.environment_is_read = not alone
     all_files = with_directories(files)
     sections_of(all_files)  # its errors have file and line
     try:
@@ -100,18 +96,19 @@ def read_files(conf: AnyConf, files: Sequence[str] = (), *, alone: bool = False)
             project="placement_sched",
             default_config_files=all_files,
             version="",
-            use_env=not alone,
-            default_config_dirs=[] if alone or files else None,
+            default_config_dirs=[] if files else None,
         )
     except (cfg.Error, ValueError, OSError) as failure:
         raise ConfigurationError(f"configuration: {' '.join(str(failure).split())}") from None
+    sections = sections_of(list_files(conf))
+    if isinstance(conf, Conf):
+        conf.sections = sections
     if "api" in conf:  # it may have only some of the options, as for oslo.messaging
         conf.clear_default(api.STRATEGY, "api")
         # OpenStack placement's default is keystone: a file that describes the identity service
         # expects it.
-        in_files = sections_of(list_files(conf)).get(api.KEYSTONE_GROUP)
         prefix = f"OS_{api.KEYSTONE_GROUP.upper()}__"
-        if in_files or (not alone and any(name.startswith(prefix) for name in os.environ)):
+        if sections.get(api.KEYSTONE_GROUP) or any(name.startswith(prefix) for name in os.environ):
             conf.set_default(api.STRATEGY, "keystone", "api")
     return conf
 
@@ -129,7 +126,7 @@ def share_files(conf: Conf) -> Conf:
     """
     for plugin_conf in (cfg.CONF, CONF):
         if plugin_conf is not conf and _files_of(plugin_conf) != _files_of(conf):
-            read_files(plugin_conf, conf.config_file, alone=not conf.environment_is_read)
+            read_files(plugin_conf, conf.config_file)
         elif plugin_conf is not conf:
             plugin_conf.reload_config_files()  # at once, as plugins may be reading options
     return conf

@@ -5,9 +5,6 @@ import faulthandler
 import logging
 import signal
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from tempfile import TemporaryFile
 from threading import Thread
 from typing import Any
@@ -28,11 +25,6 @@ _USELESS_PREFIXES = {
 }
 #: Attributes of a record without input from requests: colours are control sequences.
 _NOT_ESCAPED = {"color", "exc_text", "stack_info"}
-
-
-def register(conf: cfg.ConfigOpts) -> None:
-    """Register oslo.log's options, whose defaults log to stderr."""
-    log.register_options(conf)
 
 
 def setup(conf: cfg.ConfigOpts) -> None:
@@ -110,11 +102,3 @@ class EscapingFormatter(ContextFormatter):
         """Return a traceback with escaped lines, each with the operator's prefix."""
         text: str = super().formatException(ei, record=record)
         return "\n".join(map(escaped, text.split("\n")))
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Suppress eventlet's warning about its use while a library loads it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 from oslo_config import cfg, types
 from oslo_config.sources import ConfigurationSource
 
+from placement_sched.config.sources import NO_SECTIONS
+
 #: Maximum value of options for seconds (68 years), retries or list sizes. Python and system calls
 #: would reject larger values only when they are used.
 MAX_INT = 2**31 - 1
@@ -67,11 +69,12 @@ class Conf(cfg.ConfigOpts):
 
     def __init__(self, *, follows_plugins: bool = False) -> None:
         self._follows_plugins = follows_plugins
-        self._options: dict[str, dict[str, cfg.Opt]] = {"DEFAULT": {}}
+        #: All registered options by group and attribute name.
+        self.registered: dict[str, dict[str, cfg.Opt]] = {"DEFAULT": {}}
         #: Options of oslo.log for the command lines of services, all in ``[DEFAULT]``.
         self.command_line_options: list[cfg.Opt] = []
-        #: Whether the environment was read with the files.
-        self.environment_is_read = True
+        #: The assignments of the files that were read.
+        self.sections = NO_SECTIONS
         super().__init__()
         self._env_driver: Any = _Environment(self._env_driver)
 
@@ -86,16 +89,11 @@ class Conf(cfg.ConfigOpts):
         is_group = isinstance(own, self.GroupAttr) and settings.has_group(name)
         return getattr(settings, name).with_fallback(own) if is_group else own
 
-    @property
-    def registered(self) -> Mapping[str, Mapping[str, cfg.Opt]]:
-        """Map groups and attribute names to all registered options."""
-        return self._options
-
     def register_opt(self, opt: cfg.Opt, group: Any = None, cli: bool = False, **more: Any) -> bool:
         """Register an option, and return False if it was registered before."""
         is_new = bool(super().register_opt(opt, group, cli=cli, **more))
         if is_new and opt.dest not in _OF_OSLO_CONFIG:
-            self._options.setdefault(_group_name(group), {})[opt.dest] = opt
+            self.registered.setdefault(_group_name(group), {})[opt.dest] = opt
             if cli:
                 self.command_line_options.append(opt)
         return is_new
@@ -104,13 +102,8 @@ class Conf(cfg.ConfigOpts):
         """Register the options of ``other`` that this object lacks."""
         for group, members in other.registered.items():
             for name, option in members.items():
-                if name not in self._options.get(group, {}):
+                if name not in self.registered.get(group, {}):
                     self.register_opt(option, None if group == "DEFAULT" else group)
-
-    def unregister_opt(self, opt: cfg.Opt, group: Any = None, **cache: Any) -> None:
-        """Unregister an option."""
-        super().unregister_opt(opt, group, **cache)
-        self._options.get(_group_name(group), {}).pop(opt.dest, None)
 
     def import_opt(self, name: str, module_str: str, group: Any = None) -> None:
         """Check that an option of nova exists, without an import of its module."""
@@ -119,16 +112,8 @@ class Conf(cfg.ConfigOpts):
 
     def has_option_of_nova(self, name: str, module_str: str, group: Any) -> bool:
         """Return whether a module of nova has an option with this current or former name."""
-        if module_str.partition(".")[0] != "nova":
-            return False
-        group = _group_name(group)
-        former = (
-            (old.group or own_group, old.name or opt.name)
-            for own_group, members in self._options.items()
-            for opt in members.values()
-            for old in opt.deprecated_opts
-        )
-        return name in self._options.get(group, {}) or (group, name) in former
+        is_of_nova = module_str.partition(".")[0] == "nova"
+        return is_of_nova and find_option(self.registered, _group_name(group), name) is not None
 
 
 def _group_name(group: Any) -> str:
@@ -148,21 +133,29 @@ def deprecated_in_default(name: str | None = None) -> dict[str, Any]:
     return {"deprecated_name": name, "deprecated_group": "DEFAULT"}
 
 
-def location_of(conf: cfg.ConfigOpts, group: str, name: str) -> cfg.LocationInfo | None:
-    """Return the file, environment or command line that sets an option, or None."""
-    location = conf.get_location(name, None if group == "DEFAULT" else group)
-    return location if location is not None and location.location.is_user_controlled else None
-
-
 def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
     """Return whether the operator sets an option, instead of leaving its default."""
-    return location_of(conf, group, name) is not None
+    location = conf.get_location(name, None if group == "DEFAULT" else group)
+    return location is not None and location.location.is_user_controlled
 
 
 def names_of(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
     """Return group and name of an option, first the current, then the older names."""
     older_names = [(old.group or group, old.name or name) for old in option.deprecated_opts]
     return [(group, name), *older_names]
+
+
+def find_option(
+    options: Mapping[str, Mapping[str, cfg.Opt]], group: str, name: str
+) -> tuple[str, str] | None:
+    """Return the current group and name of an option with any of its names, or None."""
+    if name in options.get(group, ()):
+        return group, name
+    for current_group, members in options.items():
+        for current_name, option in members.items():
+            if (group, name) in names_of(option, current_group, current_name):
+                return current_group, current_name
+    return None
 
 
 class AliasedBoolOpt(cfg.BoolOpt):
@@ -211,9 +204,8 @@ class _Environment(ConfigurationSource):
 
     def get(self, group_name: str | None, option_name: str, opt: cfg.Opt) -> tuple[Any, Any]:
 
-        result: tuple[Any, Any] = self._variables.get(group_name, option_name, opt)
-        for old in opt.deprecated_opts:
-            if result[1] is not None:  # with a location there is a value
+        for group, name in names_of(opt, group_name or "DEFAULT", option_name):
+            value, location = self._variables.get(group, name, opt)
+            if location is not None:
                 break
-            result = self._variables.get(old.group or group_name, old.name or option_name, opt)
-        return result
+        return value, location

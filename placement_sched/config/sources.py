@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of settings: default files, assignments with lines, layers and typed values."""
+"""Sources of settings: default files, assignments with lines, and typed values."""
 
 import json
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import inf, isfinite
 from pathlib import Path
 from types import MappingProxyType
@@ -16,11 +17,8 @@ from oslo_log import log
 
 from placement_sched.errors import ConfigurationError
 
-DEFAULT = "default"
-CONFIGURATION = "configuration"
-ENVIRONMENT = "environment"
-#: Values of an override or the options file, which the place names.
-OVERRIDE = "override"
+#: The beginning of the place of an environment variable.
+ENVIRONMENT = "environment "
 #: The place of a request's overrides, whose errors are the caller's.
 OF_REQUEST = "overrides"
 
@@ -44,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A line ``name = value`` of a section, with the location of the section's heading."""
+    """A line ``name = value`` of a section, with the section's heading, or a variable."""
 
     place: Place
     heading: Place
@@ -52,19 +50,14 @@ class Assignment:
     name: str
     value: str
 
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The layer that an option's value comes from, with the place in the layer, or None."""
-
-    source: str
-    place: str | None = None
+    @property
+    def dest(self) -> str:
+        """Return the name in oslo.config's form, with underscores."""
+        return self.name.replace("-", "_")
 
 
 #: Assignments by section, in the order of the files.
 Sections = Mapping[str, tuple[Assignment, ...]]
-
-
 NO_SECTIONS: Sections = MappingProxyType({})
 
 
@@ -100,84 +93,76 @@ def named_files(conf: cfg.ConfigOpts) -> str:
     return f", configuration {', '.join(files)}" if files else ""
 
 
-def last_assignment(sections: Sections, names: Iterable[tuple[str, str]]) -> Assignment | None:
-    """Return the assignment that sets an option, or None.
+def find_assignment(sections: Sections, names: Sequence[tuple[str, str]]) -> Assignment | None:
+    """Return the variable or the line of ``sections`` that sets an option, or None.
 
     ``names`` are group and name of the option, first the current names, then older names. The
-    assignment is in the last file with any of the names. Within a file the first of the names takes
-    precedence, and the last assignment to it.
+    environment has precedence over files, and the last file with any of the names over other files.
+    Within a file, the first of the names has precedence, and the last assignment to it.
     """
+    for group, name in names:
+        variable = f"OS_{group.upper()}__{name.upper().replace('-', '_')}"
+        if variable in os.environ:
+            return assignment_of_variable(variable, group, name, os.environ[variable])
     files = dict.fromkeys(line.place.file for lines in sections.values() for line in lines)
-    candidates = [
-        line
-        for group, name in reversed(list(names))
-        for line in sections.get(group, ())
-        if line.name.replace("-", "_") == name.replace("-", "_")
-    ]
-    for file in reversed(files):
-        if matching := [line for line in candidates if line.place.file == file]:
+    for file, (group, name) in product(reversed(files), names):
+        dest = name.replace("-", "_")
+        lines = [line for line in sections.get(group, ()) if line.place.file == file]
+        if matching := [line for line in lines if line.dest == dest]:
             return matching[-1]
     return None
+
+
+def assignment_of_variable(variable: str, group: str, name: str, value: str) -> Assignment:
+    """Return the assignment of an option by a variable of the environment."""
+    place = Place(f"{ENVIRONMENT}{variable}", 0)
+    return Assignment(place, place, group, name, value)
 
 
 def sections_of(files: Iterable[str]) -> Sections:
     """Map the sections of files to their assignments.
 
-    Raises the errors of :func:`read_assignments`.
+    Raises the errors of :class:`ConfigFile`.
     """
     sections: dict[str, list[Assignment]] = {}
-    for file in files:
-        parser = _parse(file)
-        for heading in parser.headings:
+    for file in map(ConfigFile, files):
+        for heading in file.headings:
             sections.setdefault(heading, [])
-        for assignment in parser.found:
+        for assignment in file.assignments:
             sections.setdefault(assignment.group, []).append(assignment)
     return MappingProxyType({name: tuple(assignments) for name, assignments in sections.items()})
 
 
-def read_assignments(file: str) -> tuple[Assignment, ...]:
-    """Read an INI file.
+class ConfigFile(iniparser.BaseParser):
+    """Assignments of an INI file, as oslo.config's parser reads them.
 
     Raises :class:`ConfigurationError` with file and line.
     """
-    return tuple(_parse(file).found)
-
-
-def _parse(file: str) -> "_Parser":
-    try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as failure:
-        reason = getattr(failure, "strerror", None) or str(failure)
-        raise ConfigurationError(reason, place=Place(file, 0)) from None
-    parser = _Parser(file)
-    try:
-        parser.parse(parser.watched(lines))
-    except iniparser.ParseError as wrong:
-        raise ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)) from None
-    return parser
-
-
-class _Parser(iniparser.BaseParser):
-    """oslo.config's parser, so that checks and settings read the same values."""
 
     def __init__(self, file: str) -> None:
-        self.found: list[Assignment] = []
+        self.assignments: list[Assignment] = []
         self.headings: list[str] = []
-        self._file, self._group = file, "DEFAULT"
-        self._begun: deque[int] = deque()
-        self._heading = Place(file, 0)
+        self._file, self._group, self._heading = file, "DEFAULT", Place(file, 0)
+        self._first_lines: deque[int] = deque()
+        try:
+            self.parse(self._note_lines(Path(file).read_text(encoding="utf-8").splitlines()))
+        except iniparser.ParseError as wrong:
+            raise ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)) from None
+        except (OSError, UnicodeDecodeError) as failure:
+            reason = getattr(failure, "strerror", None) or str(failure)
+            raise ConfigurationError(reason, place=Place(file, 0)) from None
 
-    def watched(self, lines: Iterable[str]) -> Iterable[str]:
+    def _note_lines(self, lines: Iterable[str]) -> Iterator[str]:
         """Yield ``lines``, and note the first line of each assignment until it ends."""
         for number, line in enumerate(lines, 1):
             if line.strip() and line[0] not in " \t[#;":
-                self._begun.append(number)
+                self._first_lines.append(number)
             yield line
 
     def assignment(self, key: str, value: list[str]) -> None:
         """Store a complete assignment."""
-        place = Place(self._file, self._begun.popleft())
-        self.found.append(Assignment(place, self._heading, self._group, key, "\n".join(value)))
+        place, text = Place(self._file, self._first_lines.popleft()), "\n".join(value)
+        self.assignments.append(Assignment(place, self._heading, self._group, key, text))
 
     def new_section(self, section: str) -> None:
         """Store a section's name in oslo.config's case-insensitive form."""

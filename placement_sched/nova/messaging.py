@@ -14,19 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
+from warnings import catch_warnings
 
 from oslo_config import cfg
 
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.conf import read_files
-from placement_sched.config.logs import without_warnings
 from placement_sched.config.options.notifications import set_exchange
 from placement_sched.config.opts import is_explicit
 from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.nova.call_log import fields_of
 
-with without_warnings():
+with catch_warnings(action="ignore"):  # eventlet warns about its use
     import oslo_messaging
     from oslo_messaging import opts
     from oslo_messaging._drivers.amqpdriver import NotificationAMQPListener, RpcAMQPListener

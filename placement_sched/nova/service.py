@@ -28,7 +28,6 @@ from oslo_log import log
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Settings
-from placement_sched.db.engine import database_url
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, sentence
@@ -48,12 +47,11 @@ from placement_sched.nova.monitoring import CallMetrics, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
 from placement_sched.operations.aggregates import policies_in_use
+from placement_sched.operations.config_check import check_parts
 from placement_sched.operations.periodic import LogRetention
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.scheduler.caches import ProcessCaches
-from placement_sched.scheduler.extra_specs import all_validators
-from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
-from placement_sched.scheduler.policies.registry import check_plugins, policies_for
+from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import services
@@ -153,12 +151,7 @@ def check(settings: Settings) -> None:
     Raises :class:`ConfigurationError`.
     """
     check_databases_set(settings)
-    database_url(settings)
-    check_plugins(settings)
-    all_validators()
-    neutron_of(settings)
-    policies_for(with_options_file(settings).settings).check()
-    announcer_of(settings)
+    check_parts(settings)
     messaging.transport_of(messaging.bus_options(settings)).cleanup()
     database = Database(settings)
     Follower(database, settings).close()

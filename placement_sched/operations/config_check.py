@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
 from itertools import chain
-from types import MappingProxyType
 
 from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
@@ -23,13 +22,18 @@ from placement_sched.config.settings import Settings
 from placement_sched.config.sources import Assignment, Place
 from placement_sched.db.engine import database_url, parse_url
 from placement_sched.errors import ConfigurationError
-from placement_sched.model.hardware.pci_requests import aliases_of
+from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.names import did_you_mean, nearest
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.policies.registry import OptionNames, lines_of, policies_for
+from placement_sched.scheduler.policies.registry import (
+    OptionNames,
+    lines_of,
+    pci_aliases,
+    policies_for,
+)
 from placement_sched.scheduler.request import neutron_of
 
 #: The namespace of oslo.messaging.
@@ -68,8 +72,6 @@ MESSAGING_GROUPS = frozenset(
 _MIN_SIMILARITY = 0.8
 #: The sections with the connections of nova's databases.
 _NOVA_DATABASES = ("api_database", "database")
-#: Prefix of the environment variables of oslo.messaging's groups.
-_MESSAGING_PREFIX = "OS_OSLO_MESSAGING_"
 LOG = log.getLogger(__name__)
 #: Maximum number of logged lines. A nova.conf may have hundreds of lines for other services.
 _MAX_LOGGED = 20
@@ -78,13 +80,13 @@ _MAX_LOGGED = 20
 class Catalogue:
     """All options that may stand in a configuration file, with deprecated names.
 
-    Names with ``-`` and ``_`` are the same. ``conf`` adds the options of third-party plugins.
-    Without ``messaging``, the options of oslo.messaging can be added later.
+    ``conf`` adds the options of third-party plugins. The names of options have underscores.
     """
 
-    def __init__(self, conf: Conf, *, messaging: bool = True) -> None:
+    def __init__(self, conf: Conf) -> None:
         self.options: dict[str, dict[str, cfg.Opt]] = {}
-        self.deprecated: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
+        self._deprecated: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
+        self._has_messaging = False
         for group, names in _list_global_options():
             self._add(group, map(cfg.Opt, names))
         for namespace in NAMESPACES:
@@ -92,37 +94,36 @@ class Catalogue:
                 self._add_namespace(namespace)
         for group, members in conf.registered.items():
             self._add(group, members.values())
-        if messaging:
-            self.add_messaging()
 
-    def has_option(self, group: str, name: str) -> bool:
-        """Return whether the option exists, by its current or a deprecated name."""
-        key = group, with_underscores(name)
-        return self.find(group, name) is not None or key in self.deprecated
+    def find(self, group: str, name: str) -> tuple[str, cfg.Opt] | None:
+        """Return an option and its current group, by its current or a deprecated name, or None.
+
+        The first unknown name imports oslo.messaging, which is slow, and adds its options.
+        """
+        if option := self.options.get(group, {}).get(name):
+            return group, option
+        if (group, name) in self._deprecated or self._has_messaging:
+            return self._deprecated.get((group, name))
+        self._has_messaging = True
+        oslo_messaging()  # imports it without its warnings
+        self._add_namespace(MESSAGING)
+        return self.find(group, name)
 
     def has_group(self, group: str) -> bool:
         """Return whether ``group`` has an option, by its current or a deprecated name."""
-        others = (other for other, _ in chain(self.deprecated, WITHOUT_MEANING))
+        others = (other for other, _ in chain(self._deprecated, WITHOUT_MEANING))
         return group in self.options or group in others
-
-    def find(self, group: str, name: str) -> cfg.Opt | None:
-        """Return the option with this current name, or None."""
-        return self.options.get(group, {}).get(with_underscores(name))
 
     def groups_with(self, name: str) -> list[str]:
         """Return this service's groups with this option, except groups of keystoneauth."""
-        key = with_underscores(name)
         return [
             group
             for group, options in self.options.items()
             # Options of libraries in ``cfg.CONF`` have no type of their own.
-            if key in options and group not in KEYSTONE_GROUPS and type(options[key]) is not cfg.Opt
+            if name in options
+            and group not in KEYSTONE_GROUPS
+            and type(options[name]) is not cfg.Opt
         ]
-
-    def add_messaging(self) -> None:
-        """Add the options of oslo.messaging, which is slow to import."""
-        oslo_messaging()  # imports it without its warnings
-        self._add_namespace(MESSAGING)
 
     def add_keystone_plugin(self, group: str, auth_type: str) -> None:
         """Add the options of a group's ``auth_type``.
@@ -147,11 +148,11 @@ class Catalogue:
         for option in options:
             self.options.setdefault(group, {})[option.dest] = option
             for old in option.deprecated_opts:
-                name = with_underscores(old.name or option.name)
+                name = (old.name or option.name).replace("-", "_")
                 if isinstance(option, AliasedBoolOpt):
                     self.options[group][name] = option
                 else:
-                    self.deprecated[old.group or group, name] = (group, option)
+                    self._deprecated[old.group or group, name] = (group, option)
 
 
 def _list_global_options() -> Iterator[tuple[str, list[str]]]:
@@ -166,11 +167,6 @@ def _list_global_options() -> Iterator[tuple[str, list[str]]]:
             members = None
         is_group = isinstance(members, cfg.ConfigOpts.GroupAttr)
         yield (name, list(members or ())) if is_group else ("DEFAULT", [name])
-
-
-def with_underscores(name: str) -> str:
-    """Convert the name of an option to a Python identifier."""
-    return name.replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,62 +193,60 @@ def check_files(
     files: Sequence[str],
     environment: Mapping[str, str],
     conf: Conf,
-    unlisted: Mapping[str, str | None] = MappingProxyType({}),
+    settings: Settings | None = None,
 ) -> list[Problem]:
     """Check the lines of ``files`` and the variables ``OS_<GROUP>__<OPTION>``.
 
-    ``conf`` has the options of third-party plugins. ``unlisted`` maps each section that may be
-    the policy of an aggregate to the reason why it is invalid, or None.
+    ``conf`` has the options of third-party plugins. If the values are readable, ``settings`` have
+    them, and sections of ``files`` may be policies.
     """
     conf.register_missing(CONF)  # some plugins register options when they are instantiated
-    catalogue = Catalogue(conf, messaging=False)
+    catalogue = Catalogue(conf)
     problems: list[Problem] = []
     written: list[Assignment] = []
     for file in files:
         try:
-            written += sources.read_assignments(file)
+            written += sources.ConfigFile(file).assignments
         except ConfigurationError as wrong:
             problems.append(_problem(wrong))
-    if any(variable.startswith(_MESSAGING_PREFIX) for variable in environment) or not all(
-        catalogue.has_option(line.group, line.name) for line in written
-    ):
-        catalogue.add_messaging()
-    written += _read_environment(environment, catalogue)
+    written += _list_variables(environment)
+    unlisted = {} if settings is None else _find_unlisted_policies(settings)
     return [*problems, *_check_lines(written, catalogue, unlisted)]
 
 
-def _read_environment(environment: Mapping[str, str], catalogue: Catalogue) -> Iterator[Assignment]:
-    """Yield variables of known groups only, as other programs also use ``OS_``."""
+def _list_variables(environment: Mapping[str, str]) -> Iterator[Assignment]:
     for variable, value in sorted(environment.items()):
         group, separator, name = variable.removeprefix("OS_").partition("__")
-        if not (variable.startswith("OS_") and separator):
-            continue
-        group = "DEFAULT" if group == "DEFAULT" else group.lower()
-        if catalogue.has_group(group):
-            place = Place(f"environment {variable}", 0)
-            yield Assignment(place, place, group, name.lower(), value)
+        if variable.startswith("OS_") and separator:
+            group = "DEFAULT" if group == "DEFAULT" else group.lower()
+            yield sources.assignment_of_variable(variable, group, name.lower(), value)
 
 
 def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield problems in the order of the lines, and each unknown group only once."""
+    """Yield problems in the order of the lines, and each unknown group only once.
+
+    Unknown groups of variables are ignored, as other programs also use ``OS_``.
+    """
     faults: dict[Place, Problem] = {}
-    listed = ""  # the last line overrides the lines above it
+    sections: set[str] = set()
     for line in written:
-        name = with_underscores(line.name)
-        if (line.group, name) == ("scheduler", "policies"):
-            listed = line.value
-        if line.group not in KEYSTONE_GROUPS or name != "auth_type":
+        if (line.group, line.dest) == ("scheduler", "policies"):
+            # The last line overrides the lines above it.
+            sections = {name.strip().lower() for name in line.value.split(",")}
+        if line.group not in KEYSTONE_GROUPS or line.dest != "auth_type":
             continue
         if fault := _find_fault(catalogue.add_keystone_plugin, line.group, line.value):
             faults[line.place] = Problem(line.place, fault.problem, group=line.group)
-    sections = {name.strip().lower() for name in listed.split(",")}
     for line in written:
-        if catalogue.has_group(line.group):
-            yield from filter(None, [faults.get(line.place)])
-            yield from _check_line(line, catalogue)
-        elif line.group not in sections:
+        if line.place in faults:
+            yield faults[line.place]
+        if found := catalogue.find(line.group, line.dest):
+            yield from _check_line(line, *found)
+        elif catalogue.has_group(line.group):
+            yield _describe_unknown_option(line, catalogue)
+        elif line.group not in sections and line.place.line:
             sections.add(line.group)
             yield from _check_unknown_group(line, catalogue, unlisted)
 
@@ -273,22 +267,22 @@ def _check_unknown_group(
         yield problem(text, fatal=False, is_misspelt=True)
 
 
-def _check_line(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
-    option = catalogue.find(line.group, line.name)
-    if option is None:
-        today = catalogue.deprecated.get((line.group, with_underscores(line.name)))
-        if today is None:
-            yield _describe_unknown_option(line, catalogue)
-            return
-        group, option = today
-        text = f"is a deprecated name of [{group}] {option.dest}"
-        yield Problem(line.place, f"[{line.group}] {line.name} {text}", fatal=False)
+def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Problem]:
+    """Check a line that sets ``option`` of ``group``."""
+    has_old_name = (line.group, line.dest) != (group, option.dest)
+    if has_old_name and not isinstance(option, AliasedBoolOpt):
+        yield _describe_old_name(line, group, option)
     elif option.deprecated_for_removal:
         reason = f": {option.deprecated_reason}" if option.deprecated_reason else ""
         text = f"[{line.group}] {line.name} will be removed{reason}"
         yield Problem(line.place, text, fatal=False)
     if "$" not in line.value:  # oslo.config replaces $name by the value of another option on access
         yield from _check_value(line, option)
+
+
+def _describe_old_name(line: Assignment, group: str, option: cfg.Opt) -> Problem:
+    text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {option.dest}"
+    return Problem(line.place, text, fatal=False)
 
 
 def _check_value(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
@@ -301,15 +295,15 @@ def _check_value(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
 
 def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
     problem = partial(Problem, line.place, without_effect=True, group=line.group)
-    unused = WITHOUT_MEANING.get((line.group, with_underscores(line.name)))
+    unused = WITHOUT_MEANING.get((line.group, line.dest))
     if unused is not None:
         return problem(f"[{line.group}] {line.name} is ignored: {unused}", fatal=False)
     text = f"there is no option [{line.group}] {line.name}"
-    if elsewhere := catalogue.groups_with(line.name):
+    if elsewhere := catalogue.groups_with(line.dest):
         places = " and ".join(f"[{group}]" for group in elsewhere)
         return problem(f"{text}; it exists in {places}")
     names = catalogue.options.get(line.group, ())
-    if near := nearest(with_underscores(line.name), names, alike=_MIN_SIMILARITY):
+    if near := nearest(line.dest, names, alike=_MIN_SIMILARITY):
         return problem(f"{text}{did_you_mean(near, str)}", is_misspelt=True)
     return problem(f"{text} here, so it is not used", fatal=False)
 
@@ -326,25 +320,39 @@ def _problem(wrong: ConfigurationError, group: str = "") -> Problem:
     return Problem(wrong.place, wrong.problem, group=group)
 
 
+def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
+    """Check values, as :func:`check_settings` does, and the scheduling policies.
+
+    Raises :class:`ConfigurationError`.
+    """
+    for _, check in _list_checks(settings, clock):
+        check()
+    policies_for(with_options_file(settings, clock).settings, clock).check()
+
+
+def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[], object]]]:
+    """List the checks of values, each with the group of a service that it connects to, if any."""
+    return [
+        ("", partial(database_url, settings)),
+        ("", partial(plugins_for, settings, clock)),
+        ("", all_validators),
+        ("", partial(pci_aliases, settings)),
+        ("neutron", partial(neutron_of, settings)),
+        ("", partial(announcer_of, settings)),
+    ]
+
+
 def check_settings(settings: Settings) -> list[Problem]:
     """Check values that have the right type but may still be wrong.
 
     Checks the URLs of databases, plugins, extra spec validators, PCI aliases, neutron's address,
     notifications and, if these options are valid, ``[scheduler] json_config_location``.
     """
-    in_placement = settings.filter_scheduler.pci_in_placement
     urls = [(name, getattr(settings, name).connection) for name in _NOVA_DATABASES]
-    checks: list[tuple[str, Callable[[], object]]] = [
-        ("", partial(database_url, settings)),
-        *(("", partial(parse_url, url, f"[{name}] connection")) for name, url in urls if url),
-        ("", partial(plugins_for, settings)),
-        ("", all_validators),
-        ("", partial(aliases_of, settings.pci.alias, in_placement=in_placement)),
-        ("neutron", partial(neutron_of, settings)),
-        ("", partial(announcer_of, settings)),
-    ]
-    faults = [(_find_fault(check), group) for group, check in checks]
-    if problems := [_problem(fault, group) for fault, group in faults if fault]:
+    checks = _list_checks(settings, utcnow)
+    checks += [("", partial(parse_url, url, f"[{name}] connection")) for name, url in urls if url]
+    problems = [_problem(fault, group) for group, check in checks if (fault := _find_fault(check))]
+    if problems:
         return problems
     try:
         return [Problem(None, line, fatal=False) for line in with_options_file(settings).ignored]
@@ -386,15 +394,14 @@ def _check_policy_line(
     except ConfigurationError as wrong:
         yield _problem(wrong)
         return
-    option = settings.conf.registered[group][name]
-    written = with_underscores(line.name).replace(".", "_")
-    if written not in {name, f"{group}_{name}"} and not isinstance(option, AliasedBoolOpt):
-        text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {name}"
-        yield Problem(line.place, text, fatal=False)
+    option = settings.registered[group][name]
+    has_old_name = line.dest.replace(".", "_") not in {name, f"{group}_{name}"}
+    if has_old_name and not isinstance(option, AliasedBoolOpt):
+        yield _describe_old_name(line, group, option)
     yield from _check_value(line, option)
 
 
-def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
+def _find_unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
     """Map sections that aggregates may name as policies to their errors.
 
     The error of a valid section is None. Sections without any known option, such as sections of
@@ -421,7 +428,7 @@ def lines_without_effect(settings: Settings) -> list[Problem]:
     files = sources.list_files(settings.conf)
     if not files and not any("__" in name for name in os.environ if name.startswith("OS_")):
         return []
-    problems = check_files(files, os.environ, settings.conf, unlisted_policies(settings))
+    problems = check_files(files, os.environ, settings.conf, settings)
     ineffective = [problem for problem in problems if problem.without_effect]
     return sorted(ineffective, key=lambda problem: not problem.fatal)
 

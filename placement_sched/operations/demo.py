@@ -11,7 +11,6 @@ from random import Random
 from types import MappingProxyType
 from uuid import NAMESPACE_URL, uuid5
 
-from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid, NoValidHost
@@ -386,9 +385,9 @@ def open_demo(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
     No other configuration is read. Raises :class:`Invalid` if the directory already has a demo, is
     not writable, or has a name that is not allowed in a database URL.
     """
-    settings = Settings.from_conf(
-        read_files(make_full_conf(), [str(_write_config(directory))], alone=True)
-    )
+    conf, file = make_full_conf(), str(_write_config(directory))
+    conf(args=[], default_config_files=[file], default_config_dirs=[], use_env=False)
+    settings = Settings.from_conf(conf)
     with Database(settings) as database:
         now = clock()
         cloud = sample_cloud(now) | {

@@ -79,11 +79,10 @@ def overrides_at_decision(then: Conditions, settings: Settings) -> dict[str, Any
 def _request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
     """Yield each option that may vary per request, except secrets, with group and name."""
     fixed = server_options()
-    for group, members in settings.conf.registered.items():
+    for group, members in settings.registered.items():
         for name, option in members.items():
-            if (group, name) in fixed or option.secret or not settings.has(group, name):
-                continue
-            yield group, name, option
+            if (group, name) not in fixed and not option.secret:
+                yield group, name, option
 
 
 class Retention:

@@ -301,9 +301,7 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
     compute = next((service for service in records if service.is_compute), None)
     policy = policy_views.show_policy(scheduler, cloud.policy(host))
     own_options = {
-        key: option
-        for key, option in policy["options"].items()
-        if option["source"] == policy_views.POLICY
+        key: option for key, option in policy["options"].items() if option["source"] == "policy"
     }
     return {
         "host": host,

@@ -9,6 +9,7 @@ Configuration Reference, Icehouse to Newton.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 from threading import Lock
@@ -59,7 +60,12 @@ class LiveSettings:
         self._all_reloads: mmap = parent._all_reloads if parent else mmap(-1, 1)  # noqa: SLF001 - own class
         self._reloads: int = parent._reloads if parent else 0  # noqa: SLF001 - own class
         self._reading = Lock()
-        _keep_previous(lambda: self._read_first(parent))
+        with _keeping_previous():
+            if parent is None:
+                self._in_effect = self._with_options_file(settings)
+            else:  # creates the plugins, before a request needs them
+                check_plugins(parent._in_effect, clock)  # noqa: SLF001 - own class
+                self._in_effect = parent._in_effect  # noqa: SLF001 - own class
 
     def settings(self) -> Settings:
         """Return the settings in effect, reloaded if the parent process has reloaded.
@@ -69,80 +75,57 @@ class LiveSettings:
         if self._reloads != self._all_reloads[0] and self._reading.acquire(blocking=False):
             try:
                 self._reloads = self._all_reloads[0]
-                _keep_previous(lambda: self._read_again(is_reported=False))
+                with _keeping_previous():
+                    self._read_again()
             finally:
                 self._reading.release()
         return self._in_effect
 
     def reload(self) -> None:
-        """Read all files again.
+        """Read all files again, and log changes that need a restart.
 
-        If they are valid, the child processes also read them again.
+        If the files are valid, the child processes also read them again.
         """
-        with self._reading:
-            if _keep_previous(lambda: self._read_again(is_reported=True)):
-                file = self.configured.scheduler.json_config_location
-                files = [*list_files(self.configured.conf), *([file] if file else [])]
-                LOG.info("configuration read again: %s", ", ".join(files) or "no files")
-                self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
+        with self._reading, _keeping_previous():
+            for group, name in self._read_again():
+                LOG.warning("[%s] %s has changed: restart the server to apply it", group, name)
+            file = self.configured.scheduler.json_config_location
+            files = [*list_files(self.configured.conf), *([file] if file else [])]
+            LOG.info("configuration read again: %s", ", ".join(files) or "no files")
+            self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
 
-    def _read_first(self, parent: "LiveSettings | None") -> None:
-        """Read the options file, or use the settings of the parent process."""
-        if parent is None:
-            self._in_effect = _with_options_file(self.configured, self._clock)
-        else:
-            # Creates the plugins, before a request needs them.
-            check_plugins(parent._in_effect, self._clock)  # noqa: SLF001 - own class
-            self._in_effect = parent._in_effect  # noqa: SLF001 - own class
-
-    def _read_again(self, *, is_reported: bool) -> None:
-        """Read the files again.
-
-        With ``is_reported``, changes that need a restart are logged.
-        """
-        configured = _with_files(self.configured, is_reported)
-        in_effect = _with_options_file(configured, self._clock)
+    def _read_again(self) -> list[tuple[str, str]]:
+        """Read the files again, and return the changed options that need a restart."""
+        running, fixed = self.configured, sorted(restart_options())
+        # A configuration directory is listed again, as at the start.
+        fresh = plugins.read_settings(running.conf.config_file or (), plugins.make_full_conf())
+        configured = fresh.with_values({option: running[option] for option in fixed})
+        in_effect = self._with_options_file(configured)
         policies = policies_for(self._in_effect, self._clock)
         used = [name for name in self._in_use() if policies.usable(name)]
         policies_for(in_effect, self._clock).check(used)
         self.configured, self._in_effect = configured, in_effect
+        return [option for option in fixed if fresh[option] != running[option]]
+
+    def _with_options_file(self, configured: Settings) -> Settings:
+        result = with_options_file(configured, self._clock)
+        for ignored in result.ignored:
+            LOG.warning("%s: it is ignored", ignored)
+        return result.settings
 
 
-def _keep_previous(read: Callable[[], None]) -> bool:
-    """Read settings, and return whether they are valid.
-
-    Any error, also of plugins, is logged. The previous settings then stay in effect.
-    """
+@contextmanager
+def _keeping_previous() -> Iterator[None]:
+    """Log any error, also of plugins, after which the previous settings stay in effect."""
     problem = ""
     try:
-        read()
+        yield
     except Error as error:
         problem = error.detail
     except Exception as failure:  # noqa: BLE001 - of any plugin; the service goes on
         problem = one_line(failure)
     if problem:  # logged here, because in the handler the log would repeat the exception
         LOG.error("%s; keeping the previous settings", problem)
-    return not problem
-
-
-def _with_files(running: Settings, is_reported: bool) -> Settings:
-    """Return ``running`` with the files' values of options that may vary at run time.
-
-    Other changes, which need a restart, are logged if ``is_reported``.
-    """
-    # A configuration directory is listed again, as at the start.
-    fresh = plugins.read_settings(running.conf.config_file or (), plugins.make_full_conf())
-    fixed = restart_options()
-    for group, name in sorted(running.diff(fresh) & fixed) if is_reported else ():
-        LOG.warning("[%s] %s has changed: restart the server to apply it", group, name)
-    return fresh.with_values_of(running, fixed)
-
-
-def _with_options_file(configured: Settings, clock: Clock) -> Settings:
-    result = with_options_file(configured, clock)
-    for ignored in result.ignored:
-        LOG.warning("%s: it is ignored", ignored)
-    return result.settings
 
 
 def with_overrides(
@@ -169,7 +152,7 @@ def _check_code(running: Settings, overridden: Settings, source: str) -> None:
     """
     trusted = {path_of(kind) for kind in plugins.all_announced()}
     for group, option in plugins.NAMING_CLASSES:
-        values = [getattr(getattr(each, group), option) for each in (running, overridden)]
+        values = [settings[group, option] for settings in (running, overridden)]
         old_names, new_names = ({each} if isinstance(each, str) else set(each) for each in values)
         nova_prefixes = (plugins.NOVA_DRIVERS,) if option == "driver" else plugins.NOVA
         for path in new_names - old_names - trusted:
@@ -246,7 +229,7 @@ def _ignore_reason(settings: Settings, key: str) -> str | None:
     try:
         option = settings.resolve_option(key)
     except Invalid:
-        registered = settings.conf.registered
-        names = (f"{group}.{name}" for group, options in registered.items() for name in options)
+        groups = settings.registered.items()
+        names = (f"{group}.{name}" for group, members in groups for name in members)
         return f"there is no option {key!r}{did_you_mean(nearest(key, names))}"
     return _FIXED.format(key) if option in server_options() else None

@@ -19,8 +19,8 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched import errors
-from placement_sched.config.conf import CONF, in_effect, settings_in_effect
-from placement_sched.config.opts import with_help
+from placement_sched.config.conf import CONF, in_effect
+from placement_sched.config.opts import SETTINGS_IN_EFFECT, with_help
 from placement_sched.config.settings import Settings
 from placement_sched.model.clock import Clock, utcnow
 
@@ -71,7 +71,7 @@ class SchedulerPlugin:
     @property
     def settings(self) -> Settings:
         """Return the settings of the plugin, else the current settings of the process."""
-        return self._settings or settings_in_effect() or Settings.from_conf(CONF)
+        return self._settings or SETTINGS_IN_EFFECT.get() or Settings.from_conf(CONF)
 
     def now(self) -> datetime:
         """Return the current time by the plugin's clock, as naive UTC."""

@@ -32,7 +32,6 @@ from placement_sched.config.conf import (
 )
 from placement_sched.config.opts import Conf
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import Sections, list_files, sections_of
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.names import did_you_mean, nearest, suggest_name
@@ -501,12 +500,11 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
         *_listed_selectors(settings),
     ):
         register(conf, kind.options)
-    sections = sections_of(list_files(conf))
-    for kind in _section_plugins(sections, settings):
+    for kind in _section_plugins(settings):
         register(conf, kind.options)
     # Third-party modules are now imported, so the options that they register can be read.
     conf.register_missing(CONF)
-    return Settings.from_conf(conf, sections)
+    return Settings.from_conf(conf)
 
 
 #: The options that name classes to import, with the type of plugin.
@@ -525,15 +523,15 @@ _SECTION_OPTIONS = {
 _SECTION_OPTIONS["default_filters"] = _FILTERS
 
 
-def _section_plugins(sections: Sections, settings: Settings) -> Iterator[type[SchedulerPlugin]]:
+def _section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugin]]:
     """Yield the third-party plugins that policies' sections name by dotted path.
 
     Errors are reported later, when the plugins of the policy are loaded.
     """
     policy_names = [name.lower() for name in settings.scheduler.policies]
-    names = policy_names or [name for name in sections if not settings.has_group(name)]
-    for line in (line for name in names for line in sections.get(name, ())):
-        plugin_type = _SECTION_OPTIONS.get(line.name.replace("-", "_").removeprefix("scheduler_"))
+    names = policy_names or [name for name in settings.sections if not settings.has_group(name)]
+    for line in (line for name in names for line in settings.sections.get(name, ())):
+        plugin_type = _SECTION_OPTIONS.get(line.dest.removeprefix("scheduler_"))
         for path in line.value.split(",") if plugin_type else ():
             if plugin_type is None or "." not in path or path.strip().startswith(NOVA_DRIVERS):
                 continue

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from placement_sched.config.conf import server_options
 from placement_sched.config.options.compute import RATIOS
-from placement_sched.config.sources import DEFAULT, OVERRIDE, Origin
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import ENVIRONMENT
 from placement_sched.errors import ConfigurationError, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.document import Json
@@ -14,9 +15,6 @@ from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, policies_for
 from placement_sched.scheduler.scheduler import Scheduler
-
-POLICY = "policy"
-OPTIONS_FILE = "options_file"
 
 #: Replaces secret values.
 _MASK = "***"
@@ -100,28 +98,35 @@ def _list_options(
     policy: SchedulingPolicy, default: SchedulingPolicy
 ) -> Iterator[tuple[str, Json]]:
     """Yield each option that may vary per request, with its value and origin."""
-    overridden = {override.key: str(override.place) for override in policy.overrides}
     fixed = server_options() - RATIOS
-    for group, members in sorted(policy.settings.conf.registered.items()):
+    for group, members in sorted(policy.settings.registered.items()):
         for name, option in sorted(members.items()):
-            key = f"{group}.{name}"
-            if (group, name) in fixed or not policy.settings.has(group, name):
+            if (group, name) in fixed:
                 continue
-            place = overridden.get(key)
-            origin = _find_origin(default, group, name) if place is None else Origin(POLICY, place)
-            value = getattr(getattr(policy.settings, group), name)
+            source, place = _find_origin(policy.settings, default.settings, group, name)
+            value = policy.settings[group, name]
             is_hidden = option.secret and value is not None  # unset values are not secret
             display_value = _MASK if is_hidden else _as_json_value(value)
-            yield key, {"value": display_value, "source": origin.source, "place": origin.place}
+            yield f"{group}.{name}", {"value": display_value, "source": source, "place": place}
 
 
-def _find_origin(default: SchedulingPolicy, group: str, name: str) -> Origin:
-    origin = default.settings.origin_of(group, name)
-    if origin.source != OVERRIDE:
-        return origin
-    # In a running service, only this file overrides the configuration.
-    file = default.settings.scheduler.json_config_location
-    return Origin(OPTIONS_FILE, file) if file else Origin(DEFAULT)
+def _find_origin(
+    settings: Settings, default: Settings, group: str, name: str
+) -> tuple[str, str | None]:
+    """Return the layer that an option's value comes from, and the place in the layer."""
+    override = settings.source_of_override(group, name)
+    if override is not None and override != default.source_of_override(group, name):
+        return "policy", override
+    file = default.scheduler.json_config_location
+    if override is not None and file:  # nothing else overrides the configuration of a service
+        return "options_file", file
+    assignment = default.find_assignment(group, name)
+    if assignment is None:
+        return "default", None
+    place = str(assignment.place)
+    if place.startswith(ENVIRONMENT):
+        return "environment", place.removeprefix(ENVIRONMENT)
+    return "configuration", place
 
 
 def _as_json_value(value: object) -> object:

@@ -6,15 +6,8 @@ from threading import Thread
 import pytest
 from oslo_config import cfg
 
-from placement_sched.config.conf import (
-    CONF,
-    in_effect,
-    new_conf,
-    read_files,
-    settings_in_effect,
-    share_files,
-)
-from placement_sched.config.opts import Conf
+from placement_sched.config.conf import CONF, in_effect, new_conf, read_files, share_files
+from placement_sched.config.opts import SETTINGS_IN_EFFECT, Conf
 from tests.support.states import settings_with
 
 OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
@@ -32,7 +25,7 @@ def test_conf_shows_active_settings_until_they_end():
         assert CONF.scheduler.max_attempts == CONF["scheduler"]["max_attempts"] == 9
         assert CONF.scheduler.max_placement_results == 1000
     assert (CONF.service_down_time, CONF.scheduler.max_attempts) == (60, 3)
-    assert settings_in_effect() is None
+    assert SETTINGS_IN_EFFECT.get() is None
 
 
 def test_active_settings_can_be_nested():

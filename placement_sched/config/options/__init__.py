@@ -50,13 +50,3 @@ def set_library_defaults() -> None:
     """Set this service's defaults of library options (``oslo.config.opts.defaults``)."""
     api.set_cors_defaults()
     notifications.set_exchange()
-
-
-def mutable_options() -> frozenset[tuple[str, str]]:
-    """Return group and name of the core options that may change at run time."""
-    return frozenset(
-        (group, option.dest)
-        for group, options in GROUPS.items()
-        for option in options
-        if option.mutable
-    )

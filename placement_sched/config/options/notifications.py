@@ -8,10 +8,10 @@ copies of its options.
 
 from importlib import import_module
 from typing import Any
+from warnings import catch_warnings
 
 from oslo_config import cfg
 
-from placement_sched.config.logs import without_warnings
 from placement_sched.config.opts import deprecated_in_default, with_help
 
 UNVERSIONED, VERSIONED, BOTH = "unversioned", "versioned", "both"
@@ -60,7 +60,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def oslo_messaging() -> Any:
     """Import oslo.messaging at first use, and return it."""
-    with without_warnings():
+    with catch_warnings(action="ignore"):  # eventlet warns about its use
         return import_module("oslo_messaging")
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
+from warnings import catch_warnings
 
 from kombu import Connection, Consumer, Exchange, Queue
 from kombu.exceptions import KombuError
@@ -22,7 +23,6 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched.config.conf import read_files
-from placement_sched.config.logs import without_warnings
 from placement_sched.config.options.notifications import oslo_messaging, set_exchange
 from placement_sched.config.opts import Conf
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
@@ -112,7 +112,7 @@ def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
 def _load_options(files: Sequence[str]) -> Any:
     """Load only the options of oslo.messaging into an oslo.config object."""
     conf = Conf()
-    with without_warnings():
+    with catch_warnings(action="ignore"):  # eventlet warns about its use
         options = import_module("oslo_messaging.opts").list_opts()
     for group, members in options:
         conf.register_opts(members, group=group)

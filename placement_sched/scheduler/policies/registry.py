@@ -29,6 +29,8 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 #: A group and the name of one of its options.
 OptionName = tuple[str, str]
+#: The lines of a policy's section by the options that they set.
+Overrides = Mapping[OptionName, tuple[Assignment, ...]]
 #: Ratios by name, like ``cpu_allocation_ratio``.
 Ratios = Mapping[str, float]
 NO_RATIOS: Ratios = MappingProxyType({})
@@ -37,38 +39,21 @@ NO_RATIOS: Ratios = MappingProxyType({})
 _LIBRARY_PREFIXES = ("oslo_", "keystone_")
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
-    """A line of a policy's section, and the option that it sets."""
+def overrides_of(name: str, settings: Settings) -> Overrides:
+    """Return the lines of a policy's section by the options that they set.
 
-    group: str
-    option: str
-    value: str
-    place: Place
-    #: Values of earlier lines, if the option is repeatable.
-    earlier: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """Return ``group.option``."""
-        return f"{self.group}.{self.option}"
-
-
-def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
-    """Return the overrides in a policy's section: the last line for each option.
-
-    All lines of a repeatable option count. Raises :class:`ConfigurationError`, with file and line,
-    if a policy may not set an option, or its name is unknown or ambiguous.
+    The last line for an option counts, and all lines of a repeatable option. Raises
+    :class:`ConfigurationError`, with file and line, if a policy may not set an option, or its name
+    is unknown or ambiguous.
     """
     names = OptionNames(settings)
-    overrides: dict[OptionName, Override] = {}
+    overrides: dict[OptionName, tuple[Assignment, ...]] = {}
     for line in lines_of(name, settings):
         group, option = key = names.resolve_option(line)
-        previous = overrides.pop(key, None)
-        is_repeatable = isinstance(settings.conf.registered[group][option], cfg.MultiOpt)
-        earlier = (*previous.earlier, previous.value) if previous and is_repeatable else ()
-        overrides[key] = Override(group, option, line.value, line.place, earlier)
-    return tuple(overrides.values())
+        is_repeatable = isinstance(settings.registered[group][option], cfg.MultiOpt)
+        earlier = overrides.get(key, ()) if is_repeatable else ()
+        overrides[key] = (*earlier, line)
+    return overrides
 
 
 def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
@@ -76,7 +61,7 @@ def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
 
     Raises :class:`ConfigurationError` if it is a group of options or no section has the name.
     """
-    reserved = (*settings.conf.registered, DEFAULT_POLICY)
+    reserved = (*settings.registered, DEFAULT_POLICY)
     lines = settings.sections.get(name)
     if name in reserved or name.startswith(_LIBRARY_PREFIXES):
         problem = f"{name!r} is a group of options, and cannot be a policy"
@@ -84,22 +69,29 @@ def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
         problem = f"there is no section [{name}]"
     else:
         return lines
-    place = settings.place_in_files("scheduler", "policies")
+    place = place_of(settings, "policies")
     raise ConfigurationError(f"[scheduler] policies: {problem}", place=place)
 
 
-def settings_of_policy(settings: Settings, overrides: Iterable[Override]) -> Settings:
+def place_of(settings: Settings, name: str) -> Place | None:
+    """Return the place of an option of [scheduler] in the configuration."""
+    assignment = settings.find_assignment("scheduler", name)
+    return None if assignment is None else assignment.place
+
+
+def settings_of_policy(settings: Settings, overrides: Overrides) -> Settings:
     """Return the settings as changed by a policy's overrides.
 
     Raises :class:`ConfigurationError`, with file and line, if a value is invalid.
     """
-    for override in overrides:
-        value = [*override.earlier, override.value] if override.earlier else override.value
+    for (group, name), lines in overrides.items():
+        place = lines[-1].place
+        value = [line.value for line in lines] if len(lines) > 1 else lines[0].value
         try:
-            convert_value(settings.conf.registered[override.group][override.option], value)
+            typed = convert_value(settings.registered[group][name], value)
         except ValueError as wrong:
-            raise ConfigurationError(f"{override.key}: {wrong}", place=override.place) from None
-        settings = settings.with_overrides({override.key: value}, str(override.place))
+            raise ConfigurationError(f"{group}.{name}: {wrong}", place=place) from None
+        settings = settings.with_values({(group, name): typed}, str(place))
     return settings
 
 
@@ -112,7 +104,7 @@ class OptionNames:
         whole, bare, old = (defaultdict[str, set[OptionName]](set) for _ in range(3))
         self._kinds = (whole, bare, old)
         self._fixed: set[str] = set()
-        for group, members in settings.conf.registered.items():
+        for group, members in settings.registered.items():
             for dest, option in members.items():
                 key = (group, dest)
                 if key in fixed:
@@ -123,7 +115,7 @@ class OptionNames:
                 for deprecated in option.deprecated_opts:
                     old[(deprecated.name or dest).replace("-", "_")].add(key)
         origin = "[scheduler] policy_overrides"
-        place = settings.place_in_files("scheduler", "policy_overrides")
+        place = place_of(settings, "policy_overrides")
         allowed = settings.scheduler.policy_overrides
         self._allowed = frozenset(self._resolve(name, origin, place) for name in allowed)
 
@@ -184,13 +176,13 @@ def _parse_aliases(texts: tuple[str, ...], in_placement: bool) -> Mapping[str, A
     return aliases_of(texts, in_placement=in_placement)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SchedulingPolicy:
     """A scheduling policy: its name, its settings, and its overrides."""
 
     name: str
     settings: Settings
-    overrides: tuple[Override, ...] = ()
+    overrides: Overrides = field(default_factory=dict)
 
 
 @dataclass
@@ -303,15 +295,15 @@ class Policies:
             check_plugins(settings, self.clock)
         except ConfigurationError as error:
             # The line of the invalid value, or None.
-            places = {f"[{each.group}] {each.option}": each.place for each in overrides}
-            place = places.get(error.option)
+            lines = {f"[{group}] {option}": lines for (group, option), lines in overrides.items()}
+            place = lines[error.option][-1].place if error.option in lines else None
             raise ConfigurationError(f"[{name}]: {error.detail}", place=place) from None
         return SchedulingPolicy(name, settings, overrides)
 
 
 def _check_ratios(settings: Settings) -> None:
     for group, name in sorted(RATIOS):
-        ratio = getattr(getattr(settings, group), name)
+        ratio = settings[group, name]
         if ratio is not None and not 0 <= ratio <= MAX_RATIO:
             option = f"[{group}] {name}"
             raise ConfigurationError(f"{option}: {ratio} is not a ratio", option=option)
@@ -326,10 +318,8 @@ def policies_for(settings: Settings, clock: Clock = utcnow) -> Policies:
 @lru_cache(maxsize=64)
 def ratios_of(policy: SchedulingPolicy) -> Ratios:
     """Return the allocation ratios that a policy's section sets, without 0.0 and null."""
-    overridden = {(override.group, override.option) for override in policy.overrides} & RATIOS
-    options = policy.settings.DEFAULT
-    ratios = {name: getattr(options, name) for _, name in sorted(overridden)}
-    return MappingProxyType({name: float(ratio) for name, ratio in ratios.items() if ratio})
+    ratios = {key: policy.settings[key] for key in sorted(policy.overrides.keys() & RATIOS)}
+    return MappingProxyType({name: float(ratio) for (_, name), ratio in ratios.items() if ratio})
 
 
 def ratios_of_policies(names: Iterable[str], policies: Policies) -> Ratios:

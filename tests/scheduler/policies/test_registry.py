@@ -50,8 +50,7 @@ def test_option_may_have_each_of_its_names(read_policies, line, group, option, v
             read_policies(line).get("dense")
         return
     policy = read_policies(line).get("dense")
-    (override,) = policy.overrides
-    assert (override.group, override.option) == (group, option)
+    assert list(policy.overrides) == [(group, option)]
     expected = ["CoreFilter", "RamFilter"] if value is None else value
     assert getattr(getattr(policy.settings, group), option) == expected
 
@@ -64,7 +63,7 @@ def test_options_outside_the_section_are_those_of_the_configuration(read_policie
     assert policy.settings.filter_scheduler.cpu_weight_multiplier == 5.0
     assert policies.get("default").settings.filter_scheduler.ram_weight_multiplier == 1.0
     # The last line of an option counts.
-    assert [override.value for override in policy.overrides] == ["-1", "4"]
+    assert [lines[-1].value for lines in policy.overrides.values()] == ["-1", "4"]
     assert policy.settings.filter_scheduler.host_subset_size == 4
 
 
@@ -109,7 +108,7 @@ def test_policy_may_not_have_the_name_of_a_group_of_options(read_policies, name)
 def test_policy_without_a_section_is_an_error(tmp_path):
     text = "[scheduler]\npolicies = dense, sparse\n[dense]\n"
     policies = policies_for(read_settings_text(tmp_path, text))
-    assert policies.get("dense").overrides == ()
+    assert policies.get("dense").overrides == {}
     with pytest.raises(ConfigurationError, match=r"there is no section \[sparse\]"):
         policies.check()
 
@@ -134,9 +133,7 @@ def test_option_on_several_lines_has_the_values_of_all_lines(read_policies):
     policy = read_policies("\n".join(lines)).get("dense")
     paths = [line.partition(" = ")[2] for line in (lines[0], lines[2])]
     assert policy.settings.filter_scheduler.available_filters == paths
-    assert {override.option: override.place.line for override in policy.overrides}[
-        "available_filters"
-    ] == 7
+    assert policy.overrides["filter_scheduler", "available_filters"][-1].place.line == 7
 
 
 PLUGIN = """
