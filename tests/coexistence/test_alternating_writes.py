@@ -47,7 +47,7 @@ def claim_alternately(write_alternately: Ask) -> Ask:
 
 
 @pytest.fixture
-def read_both(both_services: tuple[Side, Side]) -> Ask:
+def read_from_both_services(both_services: tuple[Side, Side]) -> Ask:
     def compare(target: str, version: str = PEER_LATEST) -> dict:
         ours, peer = (
             side.get_answer(build_request("GET", target, version=version)) for side in both_services
@@ -68,24 +68,26 @@ def in_canonical_order(document: object) -> object:
 
 
 def test_both_services_change_a_consumer_alternately(
-    write_alternately, read_both, claim_alternately
+    write_alternately, read_from_both_services, claim_alternately
 ):
-    provider = create_host(write_alternately, read_both)
+    provider = create_host(write_alternately, read_from_both_services)
     consumer = str(uuid4())
     for generation, amount in enumerate((1, 4, 2, 8, 3)):
         claim_alternately(consumer, provider, amount, generation=generation or None)
-        held = read_both(f"/allocations/{consumer}")
+        held = read_from_both_services(f"/allocations/{consumer}")
         assert held["allocations"][provider]["resources"] == {"VCPU": amount}
         assert held["consumer_generation"] == generation + 1
-        assert read_both(f"/resource_providers/{provider}/usages")["usages"] == {"VCPU": amount}
+        assert read_from_both_services(f"/resource_providers/{provider}/usages")["usages"] == {
+            "VCPU": amount
+        }
     write_alternately("DELETE", f"/allocations/{consumer}")
-    assert read_both(f"/allocations/{consumer}")["allocations"] == {}
+    assert read_from_both_services(f"/allocations/{consumer}")["allocations"] == {}
 
 
 def test_traits_and_classes_created_by_either_service_are_accepted_by_both(
-    write_alternately, read_both, claim_alternately
+    write_alternately, read_from_both_services, claim_alternately
 ):
-    provider = create_host(write_alternately, read_both)
+    provider = create_host(write_alternately, read_from_both_services)
     aggregate = str(uuid4())
     mark = uuid4().hex[:8].upper()
     for turn in range(4):
@@ -94,8 +96,11 @@ def test_traits_and_classes_created_by_either_service_are_accepted_by_both(
         write_alternately("PUT", f"/traits/{custom}")
         consumer = str(uuid4())
         claim_alternately(consumer, provider, 1, kind=f"TURN_{turn % 2}", owner=(mark, "user"))
-        assert read_both(f"/allocations/{consumer}")["consumer_type"] == f"TURN_{turn % 2}"
-        generation = read_both(f"/resource_providers/{provider}")["generation"]
+        assert (
+            read_from_both_services(f"/allocations/{consumer}")["consumer_type"]
+            == f"TURN_{turn % 2}"
+        )
+        generation = read_from_both_services(f"/resource_providers/{provider}")["generation"]
         write_alternately(
             "PUT",
             f"/resource_providers/{provider}/traits",
@@ -106,21 +111,27 @@ def test_traits_and_classes_created_by_either_service_are_accepted_by_both(
             f"/resource_providers/{provider}/aggregates",
             {"resource_provider_generation": generation + 1, "aggregates": [aggregate]},
         )
-        assert read_both(f"/resource_providers/{provider}/aggregates")["aggregates"] == [aggregate]
-        assert custom in read_both(f"/resource_providers/{provider}/traits")["traits"]
-        assert read_both(f"/allocation_candidates?resources=VCPU:1&required={custom}")[
-            "allocation_requests"
-        ]
+        assert read_from_both_services(f"/resource_providers/{provider}/aggregates")[
+            "aggregates"
+        ] == [aggregate]
+        assert custom in read_from_both_services(f"/resource_providers/{provider}/traits")["traits"]
+        assert read_from_both_services(
+            f"/allocation_candidates?resources=VCPU:1&required={custom}"
+        )["allocation_requests"]
     # From 1.38 on the peer returns 500 for this on PostgreSQL.
-    assert read_both(f"/usages?project_id={mark}", version="1.37")["usages"] == {"VCPU": 4}
-    read_both("/resource_classes")
-    assert len(read_both(f"/traits?name=startswith:CUSTOM_{mark}")["traits"]) == 4
+    assert read_from_both_services(f"/usages?project_id={mark}", version="1.37")["usages"] == {
+        "VCPU": 4
+    }
+    read_from_both_services("/resource_classes")
+    assert len(read_from_both_services(f"/traits?name=startswith:CUSTOM_{mark}")["traits"]) == 4
 
 
-def test_stale_generation_is_rejected_by_both_services(both_services, write_alternately, read_both):
-    provider = create_host(write_alternately, read_both)
+def test_stale_generation_is_rejected_by_both_services(
+    both_services, write_alternately, read_from_both_services
+):
+    provider = create_host(write_alternately, read_from_both_services)
     for side in both_services:
-        generation = read_both(f"/resource_providers/{provider}")["generation"]
+        generation = read_from_both_services(f"/resource_providers/{provider}")["generation"]
         total = {"total": 20 + generation}
         body = {"resource_provider_generation": generation, "inventories": {"VCPU": total}}
         write_alternately("PUT", f"/resource_providers/{provider}/inventories", body)
@@ -128,13 +139,13 @@ def test_stale_generation_is_rejected_by_both_services(both_services, write_alte
             build_request("PUT", f"/resource_providers/{provider}/inventories", body)
         )
         assert (late.status, late.error["code"]) == (409, "placement.concurrent_update")
-    read_both(f"/resource_providers/{provider}/inventories")
+    read_from_both_services(f"/resource_providers/{provider}/inventories")
 
 
 def test_trees_and_reshapes_of_either_service_are_visible_to_both(
-    write_alternately, read_both, claim_alternately
+    write_alternately, read_from_both_services, claim_alternately
 ):
-    root = create_host(write_alternately, read_both)
+    root = create_host(write_alternately, read_from_both_services)
     consumer = str(uuid4())
     claim_alternately(consumer, root, 4)
     child = str(uuid4())
@@ -145,12 +156,19 @@ def test_trees_and_reshapes_of_either_service_are_visible_to_both(
     )
     for source, target in ((root, child), (child, root)):
         write_alternately(
-            "POST", "/reshaper", build_reshaper_body(read_both, consumer, source, target)
+            "POST",
+            "/reshaper",
+            build_reshaper_body(read_from_both_services, consumer, source, target),
         )
-        assert set(read_both(f"/allocations/{consumer}")["allocations"]) == {target}
-        assert read_both(f"/resource_providers/{source}/inventories")["inventories"] == {}
-        assert read_both(f"/resource_providers?in_tree={root}")["resource_providers"]
-        candidates = read_both(f"/allocation_candidates?resources=VCPU:1&in_tree={root}")
+        assert set(read_from_both_services(f"/allocations/{consumer}")["allocations"]) == {target}
+        assert (
+            read_from_both_services(f"/resource_providers/{source}/inventories")["inventories"]
+            == {}
+        )
+        assert read_from_both_services(f"/resource_providers?in_tree={root}")["resource_providers"]
+        candidates = read_from_both_services(
+            f"/allocation_candidates?resources=VCPU:1&in_tree={root}"
+        )
         assert len(candidates["allocation_requests"]) == 1
 
 

@@ -35,7 +35,7 @@ def shorten_waits(monkeypatch):
     monkeypatch.setattr(transaction, "MAX_PING_WAIT", 1.0)
 
 
-def add_timeout(url):
+def add_connect_timeout(url):
     brief = make_url(url).update_query_dict({"connect_timeout": str(CONNECT)})
     return brief.render_as_string(hide_password=False)
 
@@ -75,7 +75,9 @@ def check_requests_are_served(app):
 @pytest.mark.chaos
 def test_requests_end_and_recover_when_a_proxy_holds_back_data(database_url, database, make_app):
     with run_proxy(database_url) as (proxy, url):
-        app = make_app(make_settings(add_timeout(url), placement_database__read_timeout=READ))
+        app = make_app(
+            make_settings(add_connect_timeout(url), placement_database__read_timeout=READ)
+        )
         check_requests_are_served(app)
         proxy.hold_back_data()
         check_requests_are_503(app)
@@ -87,7 +89,7 @@ def test_requests_end_and_recover_when_a_proxy_holds_back_data(database_url, dat
 def test_readiness_fails_quickly_when_a_proxy_holds_back_data(database_url, make_app):
     with run_proxy(database_url) as (proxy, url):
         # Other requests have a timeout of a minute or more.
-        app = make_app(make_settings(add_timeout(url)))
+        app = make_app(make_settings(add_connect_timeout(url)))
         check_requests_are_served(app)
         proxy.hold_back_data()
         ready = check_request_ends_in_time(lambda: app.get("/healthz/ready", status=503))
@@ -103,7 +105,9 @@ def test_commit_delayed_by_a_proxy_is_reported_correctly(
 ):
     monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 10.0 if resumes else 0.0)
     with run_proxy(database_url) as (proxy, url):
-        app = make_app(make_settings(add_timeout(url), placement_database__read_timeout=READ))
+        app = make_app(
+            make_settings(add_connect_timeout(url), placement_database__read_timeout=READ)
+        )
         check_requests_are_served(app)
         proxy.holds_commit = True
         if resumes:

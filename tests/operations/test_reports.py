@@ -458,7 +458,7 @@ PROVIDERS = "/placement/resource_providers"
 
 
 @pytest.fixture
-def report_nodes(database, settings):
+def report_nodes_without_inventories(database, settings):
     def send_report(*documents):
         return record_report(
             database, settings, *(document | {"inventories": False} for document in documents)
@@ -472,9 +472,11 @@ def create_provider(database, number, **fields):
     return database.write(lambda connection: reports.create(connection, now=NOW, **values))
 
 
-def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, report_nodes):
+def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(
+    app, report_nodes_without_inventories
+):
     database = app.app.services.database
-    report_nodes(build_report(1), build_report(2))
+    report_nodes_without_inventories(build_report(1), build_report(2))
     first, second = create_aggregate(database, 71, "cn1"), create_aggregate(database, 72, "cn1")
     body = {"uuid": node_uuid(1), "name": "cn1"}
     made = app.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
@@ -486,16 +488,18 @@ def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, repor
     assert read_aggregates(database, 2) == set()
 
 
-def test_inventories_of_a_later_report_change_no_aggregates(database, settings, report_nodes):
-    report_nodes(build_report(1))
+def test_inventories_of_a_later_report_change_no_aggregates(
+    database, settings, report_nodes_without_inventories
+):
+    report_nodes_without_inventories(build_report(1))
     aggregate = create_aggregate(database, 71, "cn1")
     create_provider(database, 1, name="cn1")
     record_report(database, settings, build_report(1))
     assert read_aggregates(database, 1) == {aggregate}
 
 
-def test_child_provider_joins_no_aggregate(database, report_nodes):
-    report_nodes(build_report(1))
+def test_child_provider_joins_no_aggregate(database, report_nodes_without_inventories):
+    report_nodes_without_inventories(build_report(1))
     create_aggregate(database, 71, "cn1")
     create_provider(database, 2)
     create_provider(database, 1, parent_uuid=node_uuid(2))
@@ -510,21 +514,27 @@ def test_created_provider_without_a_reported_node_joins_no_aggregate(database):
 
 
 @pytest.mark.all_databases
-def test_provider_created_while_its_node_is_reported_joins_the_aggregates(database, report_nodes):
-    report_nodes(build_report(50, host="cn1"))
+def test_provider_created_while_its_node_is_reported_joins_the_aggregates(
+    database, report_nodes_without_inventories
+):
+    report_nodes_without_inventories(build_report(50, host="cn1"))
     aggregate = create_aggregate(database, 71, "cn1")
     for number in range(1, ROUNDS):
         run_concurrently(
-            lambda number=number: report_nodes(build_report(number, host="cn1")),
+            lambda number=number: report_nodes_without_inventories(
+                build_report(number, host="cn1")
+            ),
             lambda number=number: create_provider(database, number),
         )
         assert read_aggregates(database, number) == {aggregate}
 
 
 @pytest.mark.all_databases
-def test_provider_created_while_its_host_joins_an_aggregate_is_in_it(database, report_nodes):
+def test_provider_created_while_its_host_joins_an_aggregate_is_in_it(
+    database, report_nodes_without_inventories
+):
     for number in range(1, ROUNDS):
-        report_nodes(build_report(number))
+        report_nodes_without_inventories(build_report(number))
         run_concurrently(
             lambda number=number: create_aggregate(database, 70 + number, f"cn{number}"),
             lambda number=number: create_provider(database, number),

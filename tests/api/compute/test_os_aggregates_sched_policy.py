@@ -24,7 +24,7 @@ def aggregate_api(database_url, tmp_path, make_app):
     return aggregate_api
 
 
-def create(aggregate_api, name, policy):
+def create_aggregate_of_policy(aggregate_api, name, policy):
     """Create an aggregate with a scheduling policy and return its id."""
     number = aggregate_api.create_and_get_id(name)
     aggregate_api.set_metadata(number, sched_policy=policy)
@@ -32,7 +32,10 @@ def create(aggregate_api, name, policy):
 
 
 def test_host_cannot_be_in_two_policies(aggregate_api):
-    high, low = (create(aggregate_api, "high", HIGH), create(aggregate_api, "low", LOW))
+    high, low = (
+        create_aggregate_of_policy(aggregate_api, "high", HIGH),
+        create_aggregate_of_policy(aggregate_api, "low", LOW),
+    )
     aggregate_api.add_host(high, "h1")
     assert error_message(aggregate_api.add_host(low, "h1", status=409)) == (
         f"Cannot add host to aggregate {low}: low names policy '{LOW}', but host h1 has policy "
@@ -43,7 +46,10 @@ def test_host_cannot_be_in_two_policies(aggregate_api):
 
 
 def test_policy_change_conflicts_with_another_policy_of_its_hosts(aggregate_api):
-    high, plain = (create(aggregate_api, "high", HIGH), aggregate_api.create_and_get_id("plain"))
+    high, plain = (
+        create_aggregate_of_policy(aggregate_api, "high", HIGH),
+        aggregate_api.create_and_get_id("plain"),
+    )
     for host in ("h1", "h2"):
         aggregate_api.add_host(high, host)
         aggregate_api.add_host(plain, host)
@@ -58,12 +64,17 @@ def test_policy_change_conflicts_with_another_policy_of_its_hosts(aggregate_api)
 
 def test_host_can_be_in_several_aggregates_of_a_policy(aggregate_api):
     for name, policy in (("one", HIGH), ("two", " High_CPU_Density ")):
-        aggregate_api.add_host(create(aggregate_api, name, policy), "h1")
-    aggregate_api.add_host(create(aggregate_api, "named", "default"), "h1", status=409)
+        aggregate_api.add_host(create_aggregate_of_policy(aggregate_api, name, policy), "h1")
+    aggregate_api.add_host(
+        create_aggregate_of_policy(aggregate_api, "named", "default"), "h1", status=409
+    )
 
 
 def test_host_can_change_its_policy(aggregate_api):
-    high, low = (create(aggregate_api, "high", HIGH), create(aggregate_api, "low", LOW))
+    high, low = (
+        create_aggregate_of_policy(aggregate_api, "high", HIGH),
+        create_aggregate_of_policy(aggregate_api, "low", LOW),
+    )
     aggregate_api.add_host(high, "h1")
     aggregate_api.set_metadata(high, sched_policy=None)
     assert "sched_policy" not in aggregate_api.show(high).json["aggregate"]["metadata"]
@@ -101,7 +112,7 @@ def test_host_cannot_join_a_removed_policy(sqlite_url, tmp_path, make_app):
     before = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path)))
     add_service(before.app.app.services.database, "h1")
     add_service(before.app.app.services.database, "h2")
-    number = create(before, "a", HIGH)
+    number = create_aggregate_of_policy(before, "a", HIGH)
     before.add_host(number, "h1")
     after = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, "[another]\n")))
     assert "there is no policy" in error_message(after.add_host(number, "h2", status=409))
@@ -121,7 +132,10 @@ def test_policy_metadata_is_409_without_policies(sqlite_aggregate_api):
 
 @pytest.mark.all_databases
 def test_concurrent_additions_of_a_host_to_two_policies_never_both_succeed(aggregate_api):
-    numbers = [create(aggregate_api, f"a{each}", (HIGH, LOW)[each % 2]) for each in range(4)]
+    numbers = [
+        create_aggregate_of_policy(aggregate_api, f"a{each}", (HIGH, LOW)[each % 2])
+        for each in range(4)
+    ]
     answers = run_concurrently(
         *(partial(aggregate_api.add_host, number, "h1", status="*") for number in numbers)
     )
@@ -151,7 +165,10 @@ def test_concurrent_policy_changes_of_shared_hosts_never_both_succeed(aggregate_
 
 @pytest.mark.all_databases
 def test_concurrent_policy_change_and_host_addition_never_both_succeed(aggregate_api):
-    high, plain = (create(aggregate_api, "high", HIGH), aggregate_api.create_and_get_id("plain"))
+    high, plain = (
+        create_aggregate_of_policy(aggregate_api, "high", HIGH),
+        aggregate_api.create_and_get_id("plain"),
+    )
     aggregate_api.add_host(plain, "h1")
     answers = run_concurrently(
         partial(aggregate_api.set_metadata, plain, sched_policy=LOW, status="*"),

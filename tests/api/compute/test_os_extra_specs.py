@@ -8,13 +8,13 @@ from tests.api.compute.client import error_message
 
 
 @pytest.fixture
-def api(flavor_api):
+def api_with_one_flavor(flavor_api):
     flavor_api.create("f")
     return flavor_api
 
 
 @pytest.fixture
-def sqlite_api(sqlite_flavor_api):
+def sqlite_api_with_one_flavor(sqlite_flavor_api):
     sqlite_flavor_api.create("f")
     return sqlite_flavor_api
 
@@ -25,54 +25,66 @@ def read_extra_specs(flavor_api, **options):
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("version", ["2.1", "2.96"])
-def test_extra_specs_can_be_set_shown_changed_and_deleted(api, version):
+def test_extra_specs_can_be_set_shown_changed_and_deleted(api_with_one_flavor, version):
     options = {"version": version}
-    assert read_extra_specs(api, **options) == {}
-    assert api.add_extra_specs("f", {}).json == {"extra_specs": {}}
+    assert read_extra_specs(api_with_one_flavor, **options) == {}
+    assert api_with_one_flavor.add_extra_specs("f", {}).json == {"extra_specs": {}}
     fields = {"hw:cpu_policy": "shared", "acme:x": "1"}
-    assert api.add_extra_specs("f", fields, **options).json == {"extra_specs": fields}
-    assert api.add_extra_specs("f", {"b": "2"}, **options).json == {"extra_specs": {"b": "2"}}
-    assert read_extra_specs(api, **options) == {**fields, "b": "2"}
-    assert api.request("GET", "/f/os-extra_specs/b", **options).json == {"b": "2"}
-    assert api.request("PUT", "/f/os-extra_specs/b", {"b": "3"}, **options).json == {"b": "3"}
-    assert api.request("PUT", "/f/os-extra_specs/new", {"new": "4"}, **options).json == {"new": "4"}
-    assert api.request("DELETE", "/f/os-extra_specs/acme:x", **options).body == b""
-    assert read_extra_specs(api, **options) == {"hw:cpu_policy": "shared", "b": "3", "new": "4"}
-    assert api.show("f")["extra_specs"] == read_extra_specs(api)
+    assert api_with_one_flavor.add_extra_specs("f", fields, **options).json == {
+        "extra_specs": fields
+    }
+    assert api_with_one_flavor.add_extra_specs("f", {"b": "2"}, **options).json == {
+        "extra_specs": {"b": "2"}
+    }
+    assert read_extra_specs(api_with_one_flavor, **options) == {**fields, "b": "2"}
+    assert api_with_one_flavor.request("GET", "/f/os-extra_specs/b", **options).json == {"b": "2"}
+    assert api_with_one_flavor.request(
+        "PUT", "/f/os-extra_specs/b", {"b": "3"}, **options
+    ).json == {"b": "3"}
+    assert api_with_one_flavor.request(
+        "PUT", "/f/os-extra_specs/new", {"new": "4"}, **options
+    ).json == {"new": "4"}
+    assert api_with_one_flavor.request("DELETE", "/f/os-extra_specs/acme:x", **options).body == b""
+    assert read_extra_specs(api_with_one_flavor, **options) == {
+        "hw:cpu_policy": "shared",
+        "b": "3",
+        "new": "4",
+    }
+    assert api_with_one_flavor.show("f")["extra_specs"] == read_extra_specs(api_with_one_flavor)
 
 
-def test_request_has_at_most_five_hundred_extra_specs(api):
+def test_request_has_at_most_five_hundred_extra_specs(api_with_one_flavor):
     most = {f"k{number}": "v" for number in range(MAX_EXTRA_SPECS)}
-    answer = api.add_extra_specs("f", {**most, "more": "v"}, status=400)
+    answer = api_with_one_flavor.add_extra_specs("f", {**most, "more": "v"}, status=400)
     assert "Failed validating 'maxProperties'" in error_message(answer)
-    api.add_extra_specs("f", most)
+    api_with_one_flavor.add_extra_specs("f", most)
 
 
-def test_extra_specs_are_stored_unchanged(api):
+def test_extra_specs_are_stored_unchanged(api_with_one_flavor):
     fields = {"A": "1", "a": "2", "a b.c-d_e:F": " é\n", "e": "", "k" * 255: "v" * 255}
-    api.add_extra_specs("f", fields)
-    assert read_extra_specs(api) == fields
+    api_with_one_flavor.add_extra_specs("f", fields)
+    assert read_extra_specs(api_with_one_flavor) == fields
 
 
-def test_numbers_in_extra_specs_are_stored_as_text(sqlite_api):
+def test_numbers_in_extra_specs_are_stored_as_text(sqlite_api_with_one_flavor):
     for number, text in [(5, "5"), (-1, "-1"), (1.5, "1.5")]:
-        assert sqlite_api.add_extra_specs("f", {"a": number}).json == {
+        assert sqlite_api_with_one_flavor.add_extra_specs("f", {"a": number}).json == {
             "extra_specs": {"a": number}
         }, number
-        assert read_extra_specs(sqlite_api) == {"a": text}, number
+        assert read_extra_specs(sqlite_api_with_one_flavor) == {"a": text}, number
 
 
-def test_unknown_extra_spec_is_404(api):
-    api.add_extra_specs("f", {"a": "1"})
+def test_unknown_extra_spec_is_404(api_with_one_flavor):
+    api_with_one_flavor.add_extra_specs("f", {"a": "1"})
     for key in ["nope", "A", "a%20"]:
         for method in ("GET", "DELETE"):
-            answer = api.request(method, f"/f/os-extra_specs/{key}", status=404)
+            answer = api_with_one_flavor.request(method, f"/f/os-extra_specs/{key}", status=404)
             shown = key.replace("%20", " ")
             assert error_message(answer) == f"Flavor f has no extra specs with key {shown}.", key
-        assert read_extra_specs(api) == {"a": "1"}, key
+        assert read_extra_specs(api_with_one_flavor) == {"a": "1"}, key
 
 
-def test_malformed_extra_specs_are_400_and_set_nothing(sqlite_api):
+def test_malformed_extra_specs_are_400_and_set_nothing(sqlite_api_with_one_flavor):
     for body in [
         {},
         {"x": {}},
@@ -87,19 +99,21 @@ def test_malformed_extra_specs_are_400_and_set_nothing(sqlite_api):
         {"extra_specs": {"k" * 256: "b"}},
         {"extra_specs": {"ok": "b", "a": None}},
     ]:
-        sqlite_api.request("POST", "/f/os-extra_specs", body, status=400)
-        assert read_extra_specs(sqlite_api) == {}, body
+        sqlite_api_with_one_flavor.request("POST", "/f/os-extra_specs", body, status=400)
+        assert read_extra_specs(sqlite_api_with_one_flavor) == {}, body
 
 
-def test_malformed_change_of_an_extra_spec_is_400(sqlite_api):
-    answer = sqlite_api.request("PUT", "/f/os-extra_specs/a", {"b": "1"}, status=400)
+def test_malformed_change_of_an_extra_spec_is_400(sqlite_api_with_one_flavor):
+    answer = sqlite_api_with_one_flavor.request(
+        "PUT", "/f/os-extra_specs/a", {"b": "1"}, status=400
+    )
     assert error_message(answer) == "Request body and URI mismatch"
     for body in [{}, {"a": "1", "b": "2"}, {"a": None}, {"a": "v" * 256}, {"a/": "1"}]:
-        sqlite_api.request("PUT", "/f/os-extra_specs/a", body, status=400)
-        assert read_extra_specs(sqlite_api) == {}, body
+        sqlite_api_with_one_flavor.request("PUT", "/f/os-extra_specs/a", body, status=400)
+        assert read_extra_specs(sqlite_api_with_one_flavor) == {}, body
 
 
-def test_values_of_extra_specs_are_validated_from_2_86(sqlite_api):
+def test_values_of_extra_specs_are_validated_from_2_86(sqlite_api_with_one_flavor):
     for key, value, words in (
         ("hw:cpu_policy", "nope", "'nope' is not one of: dedicated, shared, mixed."),
         ("hw:cpu_policy", 5, "'5' is not one of: dedicated, shared, mixed."),
@@ -107,13 +121,15 @@ def test_values_of_extra_specs_are_validated_from_2_86(sqlite_api):
         ("trait:NO_SUCH", "required", "extra spec 'trait:NO_SUCH' does not appear to be"),
         ("resources1:VCPU", "x", "'x' is not a valid integer value."),
     ):
-        before = read_extra_specs(sqlite_api)
+        before = read_extra_specs(sqlite_api_with_one_flavor)
         path, both = f"/f/os-extra_specs/{key}", {"ok": "1", key: value}
-        answer = sqlite_api.add_extra_specs("f", both, version="2.86", status=400)
+        answer = sqlite_api_with_one_flavor.add_extra_specs("f", both, version="2.86", status=400)
         assert error_message(answer).startswith(f"Validation failed; {words}")
-        answer = sqlite_api.request("PUT", path, {key: value}, version="2.86", status=400)
+        answer = sqlite_api_with_one_flavor.request(
+            "PUT", path, {key: value}, version="2.86", status=400
+        )
         assert words in error_message(answer)
-        assert read_extra_specs(sqlite_api) == before
-        sqlite_api.request("PUT", path, {key: value}, version="2.85")
-        sqlite_api.add_extra_specs("f", both, version="2.85")
-        assert read_extra_specs(sqlite_api)[key] == str(value)
+        assert read_extra_specs(sqlite_api_with_one_flavor) == before
+        sqlite_api_with_one_flavor.request("PUT", path, {key: value}, version="2.85")
+        sqlite_api_with_one_flavor.add_extra_specs("f", both, version="2.85")
+        assert read_extra_specs(sqlite_api_with_one_flavor)[key] == str(value)

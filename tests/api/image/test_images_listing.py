@@ -256,7 +256,7 @@ def test_default_page_size_is_25(sqlite_image_api):
 
 
 @pytest.fixture
-def two_projects(image_api):
+def images_of_two_projects(image_api):
     """Images of two projects, of every visibility."""
     for owner in ("shop", "bank"):
         for visibility in ("public", "community", "shared", "private"):
@@ -270,7 +270,7 @@ OWN = {f"shop {visibility}" for visibility in ("public", "community", "shared", 
 
 
 @pytest.mark.slow
-def test_list_shows_images_visible_to_the_project_or_administrator(two_projects):
+def test_list_shows_images_visible_to_the_project_or_administrator(images_of_two_projects):
     for query, names in [
         ("", OWN | {"bank public"}),
         ("visibility=public", {"shop public", "bank public"}),
@@ -282,18 +282,23 @@ def test_list_shows_images_visible_to_the_project_or_administrator(two_projects)
         ("owner=bank", {"bank public"}),
         ("owner=bank&visibility=private", set()),
     ]:
-        assert set(two_projects.list_names(query, **SHOP)) == names, query
-    assert len(two_projects.list_names()) == 8
-    assert set(two_projects.list_names("visibility=private")) == {"shop private", "bank private"}
-    assert len(two_projects.list_names("visibility=shared")) == 2
+        assert set(images_of_two_projects.list_names(query, **SHOP)) == names, query
+    assert len(images_of_two_projects.list_names()) == 8
+    assert set(images_of_two_projects.list_names("visibility=private")) == {
+        "shop private",
+        "bank private",
+    }
+    assert len(images_of_two_projects.list_names("visibility=shared")) == 2
 
 
 @pytest.mark.all_databases
-def test_marker_must_be_visible_to_the_project(two_projects):
-    uuids = {image["name"]: image["id"] for image in two_projects.list_images().json["images"]}
-    two_projects.list_images(f"marker={uuids['bank private']}", status=400, **SHOP)
-    two_projects.list_images(f"marker={uuids['bank community']}", **SHOP)
-    two_projects.list_images(f"marker={uuids['shop private']}", status=400, **BANK)
+def test_marker_must_be_visible_to_the_project(images_of_two_projects):
+    uuids = {
+        image["name"]: image["id"] for image in images_of_two_projects.list_images().json["images"]
+    }
+    images_of_two_projects.list_images(f"marker={uuids['bank private']}", status=400, **SHOP)
+    images_of_two_projects.list_images(f"marker={uuids['bank community']}", **SHOP)
+    images_of_two_projects.list_images(f"marker={uuids['shop private']}", status=400, **BANK)
 
 
 def test_statement_count_is_independent_of_images(image_api):

@@ -33,13 +33,13 @@ NOT_YET = "are not supported in the specified microversion"
 
 
 @pytest.fixture
-def sqlite_host_app(sqlite_app):
+def sqlite_app_with_inventories(sqlite_app):
     """An application with a provider of two inventories."""
     return create_provider_with_inventories(sqlite_app)
 
 
 @pytest.fixture
-def host_app(app):
+def app_with_inventories(app):
     """The same on each database, for errors that come from the database."""
     return create_provider_with_inventories(app)
 
@@ -143,16 +143,18 @@ SCHEMA_FAULTS = [
 ]
 
 
-def test_message_for_an_unknown_route(sqlite_host_app):
+def test_message_for_an_unknown_route(sqlite_app_with_inventories):
     for method, path, minor, body, status, phrase in REQUESTS:
-        assert phrase in error_detail(sqlite_host_app, method, path, minor, body, status), path
+        assert phrase in error_detail(
+            sqlite_app_with_inventories, method, path, minor, body, status
+        ), path
 
 
 @pytest.mark.all_databases
-def test_message_for_a_stale_generation(host_app):
+def test_message_for_a_stale_generation(app_with_inventories):
     for noun, minor, body in STALE:
         stale = {**body, "resource_provider_generation": 9}
-        text = error_detail(host_app, "PUT", f"{ONE}/{noun}", minor, stale, 409)
+        text = error_detail(app_with_inventories, "PUT", f"{ONE}/{noun}", minor, stale, 409)
         assert "resource provider generation conflict" in text, noun
         assert "Resource provider's generation already changed." in text, noun
         assert "Please update the generation and try again." in text, noun
@@ -161,40 +163,40 @@ def test_message_for_a_stale_generation(host_app):
         ), noun
 
 
-def test_message_for_an_empty_inventory(sqlite_host_app):
+def test_message_for_an_empty_inventory(sqlite_app_with_inventories):
     for method, path, minor, body, phrase in INVENTORIES:
         generation = {"resource_provider_generation": 2} if method == "PUT" else {}
         inventories = f"{ONE}/inventories{path}"
         detail = error_detail(
-            sqlite_host_app, method, inventories, minor, {**body, **generation}, 400
+            sqlite_app_with_inventories, method, inventories, minor, {**body, **generation}, 400
         )
         assert phrase in detail
 
 
-def test_message_for_a_malformed_query(sqlite_host_app):
+def test_message_for_a_malformed_query(sqlite_app_with_inventories):
     for path, query, minor, phrase in QUERIES:
         assert phrase in error_detail(
-            sqlite_host_app, "GET", f"{path}?{query}", minor, None, 400
+            sqlite_app_with_inventories, "GET", f"{path}?{query}", minor, None, 400
         ), query
 
 
-def test_schema_error_names_keyword_and_path(sqlite_host_app):
+def test_schema_error_names_keyword_and_path(sqlite_app_with_inventories):
     for method, path, body, keyword, name in SCHEMA_FAULTS:
-        detail = error_detail(sqlite_host_app, method, path, 39, body, 400)
+        detail = error_detail(sqlite_app_with_inventories, method, path, 39, body, 400)
         within = f"['properties']['{name}']" if name else ""
         assert "(at $" in detail, body
         assert f"Failed validating '{keyword}' in schema{within}" in detail, body
 
 
-def test_message_for_an_invalid_trait_name(sqlite_host_app):
+def test_message_for_an_invalid_trait_name(sqlite_app_with_inventories):
     for name in ["TRAIT_X", "CUSTOM_abc", LONG]:
-        assert NO_TRAIT in error_detail(sqlite_host_app, "PUT", f"/traits/{name}", 39, None, 400), (
-            name
-        )
+        assert NO_TRAIT in error_detail(
+            sqlite_app_with_inventories, "PUT", f"/traits/{name}", 39, None, 400
+        ), name
 
 
 @pytest.mark.all_databases
-def test_message_for_exceeded_capacity(host_app):
+def test_message_for_exceeded_capacity(app_with_inventories):
     for minor in [28, 39]:
         body = claim_body(9)
         if minor == 28:
@@ -203,23 +205,25 @@ def test_message_for_exceeded_capacity(host_app):
             ("PUT", f"/allocations/{CONSUMER}", body),
             ("POST", "/allocations", {CONSUMER: body}),
         ):
-            detail = error_detail(host_app, method, path, minor, sent, 409)
+            detail = error_detail(app_with_inventories, method, path, minor, sent, 409)
             assert "Unable to allocate inventory" in detail, minor
             assert "The requested amount would exceed the capacity of 4" in detail, minor
 
 
 @pytest.mark.all_databases
-def test_message_for_inventory_in_use_is_the_one_that_nova_expects(host_app):
-    send_request(host_app, "PUT", f"/allocations/{CONSUMER}", 39, claim_body(1))
+def test_message_for_inventory_in_use_is_the_one_that_nova_expects(app_with_inventories):
+    send_request(app_with_inventories, "PUT", f"/allocations/{CONSUMER}", 39, claim_body(1))
     nothing = {"resource_provider_generation": 3, "inventories": {}}
-    assert error_detail(host_app, "PUT", f"{ONE}/inventories", 39, nothing, 409) == (
+    assert error_detail(app_with_inventories, "PUT", f"{ONE}/inventories", 39, nothing, 409) == (
         "There was a conflict when trying to complete your request.\n\n update conflict: "
         f"Inventory for 'VCPU' on resource provider '{PROVIDER}' in use."
     )
 
 
-def test_message_for_an_invalid_content_length(sqlite_host_app):
-    unchecked = TestApp(sqlite_host_app.app, lint=False)  # WebTest rejects the length itself
+def test_message_for_an_invalid_content_length(sqlite_app_with_inventories):
+    unchecked = TestApp(
+        sqlite_app_with_inventories.app, lint=False
+    )  # WebTest rejects the length itself
     headers = {
         "Content-Length": "hi mom",
         "Content-Type": "application/json",

@@ -24,7 +24,7 @@ def post_reshaper(app, inventories, allocations=None, version=LATEST, status=204
     return app.post_json("/placement/reshaper", body, headers=request_headers, status=status)
 
 
-def stock(generation, **totals):
+def inventories_body(generation, **totals):
     return {
         "resource_provider_generation": generation,
         "inventories": {name: {"total": total} for name, total in totals.items()},
@@ -69,11 +69,13 @@ def test_rejected_reshape_changes_nothing(app, host_with_used_disk, change, stat
         get_document(app, "/allocations/" + instance),
     )
     expected = {
-        host: stock(change.get("host_generation", 1), VCPU=8),
-        disk: stock(0, **{change.get("disk_class", "DISK_GB"): change.get("disk_total", 100)}),
+        host: inventories_body(change.get("host_generation", 1), VCPU=8),
+        disk: inventories_body(
+            0, **{change.get("disk_class", "DISK_GB"): change.get("disk_total", 100)}
+        ),
     }
     if "stranger" in change:
-        expected[str(uuid4())] = stock(0, VCPU=1)
+        expected[str(uuid4())] = inventories_body(0, VCPU=1)
     amounts = {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}
     if "left" in change:
         amounts = {host: {"VCPU": 2, change["left"]: 30}}
@@ -92,7 +94,7 @@ def test_rejected_reshape_changes_nothing(app, host_with_used_disk, change, stat
 def test_reshape_can_shrink_an_inventory_below_unchanged_allocations(app, host_with_used_disk):
     host, _, instance = host_with_used_disk
     same = build_body(LATEST, {host: {"VCPU": 2, "DISK_GB": 30}}, generation=1)
-    post_reshaper(app, {host: stock(1, VCPU=1, DISK_GB=10)}, {instance: same})
+    post_reshaper(app, {host: inventories_body(1, VCPU=1, DISK_GB=10)}, {instance: same})
     assert get_document(app, f"/allocations/{instance}")["consumer_generation"] == 2
 
 
@@ -100,7 +102,7 @@ def test_reshape_with_too_many_amounts_is_rejected(app, host_with_used_disk, mon
     host, disk, instance = host_with_used_disk
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     moved = build_body(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
-    inventories = {host: stock(2, VCPU=8), disk: stock(0, DISK_GB=100)}
+    inventories = {host: inventories_body(2, VCPU=8), disk: inventories_body(0, DISK_GB=100)}
     answer = post_reshaper(app, inventories, {instance: moved}, status=400)
     assert "$.allocations: the consumers hold 2 amounts, which" in answer.text
     assert get_document(app, f"/allocations/{instance}")["allocations"].keys() == {host}
@@ -110,7 +112,9 @@ def test_reshape_with_too_many_inventories_is_rejected(app, host_with_used_disk,
     host, disk, _ = host_with_used_disk
     monkeypatch.setattr("placement_sched.api.placement.reshaper.MAX_RESHAPER_INVENTORIES", 2)
     answer = post_reshaper(
-        app, {host: stock(1, VCPU=9), disk: stock(0, DISK_GB=1, VCPU=1)}, status=400
+        app,
+        {host: inventories_body(1, VCPU=9), disk: inventories_body(0, DISK_GB=1, VCPU=1)},
+        status=400,
     )
     assert "$.inventories: the providers have 3 inventories, which" in answer.text
     inventories = get_document(app, f"/resource_providers/{host}/inventories")["inventories"]
@@ -118,7 +122,7 @@ def test_reshape_with_too_many_inventories_is_rejected(app, host_with_used_disk,
 
 
 def test_reshape_with_too_many_providers_is_rejected(sqlite_app):
-    many = {str(uuid4()): stock(0) for _ in range(MAX_RESHAPER_INVENTORIES + 1)}
+    many = {str(uuid4()): inventories_body(0) for _ in range(MAX_RESHAPER_INVENTORIES + 1)}
     answer = post_reshaper(sqlite_app, many, status=400)
     assert "(at $.inventories). Failed validating 'maxProperties'" in answer.text
 
@@ -135,7 +139,7 @@ def test_statement_count_is_independent_of_providers_and_consumers(app):
             for host, consumer in zip(hosts, consumers_here, strict=True)
         }
         with record_statements(database) as seen:
-            post_reshaper(app, {host: stock(1, VCPU=9) for host in hosts}, moves)
+            post_reshaper(app, {host: inventories_body(1, VCPU=9) for host in hosts}, moves)
         counts.append(len(seen))
     assert counts[0] == counts[1]
 
@@ -145,12 +149,15 @@ def test_malformed_reshapes_are_400(sqlite_app):
         ({}, "1.30"),
         ([], LATEST),
         ({"inventories": {}, "allocations": {}}, LATEST),
-        ({"inventories": {"x": stock(0)}, "allocations": {}}, LATEST),
+        ({"inventories": {"x": inventories_body(0)}, "allocations": {}}, LATEST),
         ({"inventories": {"a" * 36: {"inventories": {}}}, "allocations": {}}, LATEST),
-        ({"inventories": {"a" * 36: stock(0, VCPU=0)}, "allocations": {}}, LATEST),
-        ({"inventories": {"a" * 36: stock("0")}, "allocations": {}}, LATEST),
-        ({"inventories": {"a" * 36: stock(0)}, "allocations": {"x": {}}}, LATEST),
-        ({"inventories": {"a" * 36: stock(0)}, "allocations": {}, "surprise": 1}, LATEST),
+        ({"inventories": {"a" * 36: inventories_body(0, VCPU=0)}, "allocations": {}}, LATEST),
+        ({"inventories": {"a" * 36: inventories_body("0")}, "allocations": {}}, LATEST),
+        ({"inventories": {"a" * 36: inventories_body(0)}, "allocations": {"x": {}}}, LATEST),
+        (
+            {"inventories": {"a" * 36: inventories_body(0)}, "allocations": {}, "surprise": 1},
+            LATEST,
+        ),
     ]:
         request_headers = {**headers(version), **SERVICE}
         answer = sqlite_app.post_json(
@@ -162,7 +169,7 @@ def test_malformed_reshapes_are_400(sqlite_app):
 def test_allocations_in_a_reshape_have_the_format_of_the_version(sqlite_app):
     host = make_provider(sqlite_app.app.services.database, VCPU=8)
     for generation, version in enumerate(("1.30", "1.34", "1.38")):
-        inventories = {host: stock(3 * generation, VCPU=8)}
+        inventories = {host: inventories_body(3 * generation, VCPU=8)}
         claims = {str(uuid4()): build_body(version, {host: {"VCPU": 1}})}
         mapped = {uuid: {**claim, "mappings": {"1": [host]}} for uuid, claim in claims.items()}
         if version == "1.30":
@@ -188,7 +195,9 @@ def test_reshape_can_reserve_more_than_the_total_of_an_inventory(app):
 
 def test_first_provider_in_use_is_reported_with_its_classes(app, host_with_used_disk):
     host, disk, _instance = host_with_used_disk
-    answer = post_reshaper(app, {disk: stock(0, VCPU=1), host: stock(1)}, status=409)
+    answer = post_reshaper(
+        app, {disk: inventories_body(0, VCPU=1), host: inventories_body(1)}, status=409
+    )
     (error,) = answer.json["errors"]
     assert error["code"] == "placement.inventory.inuse"
     assert f"'VCPU, DISK_GB' on resource provider '{host}'" in error["detail"]

@@ -73,7 +73,7 @@ def find_hosts_of_instances(app) -> set[str]:
     return {read_host_of_instance(app, uuid) for uuid in UUIDS}
 
 
-def list_states(run) -> list[str]:
+def list_move_states(run) -> list[str]:
     return [move["state"] for move in run["moves"]]
 
 
@@ -140,7 +140,7 @@ def test_plan_and_rebalance_move_exactly_their_instances(run_on_nova, cloud, nov
     assert [[move[key] for key in keys] for move in run["moves"]] == [
         [move[key] for key in keys] for move in moves
     ]
-    assert (run["kind"], set(list_states(run))) == (kind, {"done"})
+    assert (run["kind"], set(list_move_states(run))) == (kind, {"done"})
     assert nova.migrations() == len(moves)
     assert all(nova.host(move["instance"]) == move["to"] for move in moves)
 
@@ -168,7 +168,7 @@ def test_first_failure_ends_the_run_with_its_state(run_on_nova, cloud, nova):
     status, out, err = run_on_nova(*DRAIN, "--execute")
     assert (status, err) == (1, "")
     run = read_newest_run(cloud)
-    assert list_states(run) == [*["done"] * 2, "failed", *["planned"] * 3]
+    assert list_move_states(run) == [*["done"] * 2, "failed", *["planned"] * 3]
     error = "it is still on cn7: the status of nova's migration is error"
     assert run["moves"][2]["error"] == error
     assert error in out
@@ -183,7 +183,12 @@ def test_started_moves_finish_after_a_failure_and_planned_moves_do_not_start(
     nova.failing.add(UUIDS[0])
     nova.polls = 2
     assert run_on_nova(*DRAIN, "--execute", "--parallel", "3")[0] == 1
-    assert sorted(list_states(read_newest_run(cloud)))[:4] == ["done", "done", "failed", "planned"]
+    assert sorted(list_move_states(read_newest_run(cloud)))[:4] == [
+        "done",
+        "done",
+        "failed",
+        "planned",
+    ]
     assert nova.migrations() == 3
 
 
@@ -211,7 +216,7 @@ def test_failed_run_can_be_resumed_to_its_end(run_on_nova, cloud, nova):
     nova.failing.clear()
     status, _, err = run_on_nova("plan", "--resume", uuid)
     assert (status, err) == (0, "")
-    assert set(list_states(read_newest_run(cloud))) == {"done"}
+    assert set(list_move_states(read_newest_run(cloud))) == {"done"}
     assert find_hosts_of_instances(cloud) == {"cn8", "cn9"}
     assert nova.migrations() == 7
     assert run_on_nova("rebalance", "--resume", uuid)[2].startswith(
@@ -303,7 +308,7 @@ def test_move_that_does_not_end_in_time_is_a_failure(run_on_nova, cloud, nova, m
     nova.finish(UUIDS[0])
     others = [word for uuid in UUIDS[1:] for word in ("--skip", uuid)]
     assert run_on_nova("plan", "--resume", run["uuid"], *others)[0] == 0
-    assert list_states(read_newest_run(cloud)) == ["done", *["skipped"] * 5]
+    assert list_move_states(read_newest_run(cloud)) == ["done", *["skipped"] * 5]
 
 
 def test_nova_is_polled_again_after_short_failures(run_on_nova, cloud, nova):
@@ -327,7 +332,7 @@ def test_unavailable_nova_stops_the_run_which_can_be_resumed(run_on_nova, cloud,
     nova.watch = fail_after_three_moves
     status, _, err = run_on_nova(*DRAIN, "--execute")
     run = read_newest_run(cloud)
-    assert (status, run["state"], list_states(run)[2]) == (1, "stopped", "started")
+    assert (status, run["state"], list_move_states(run)[2]) == (1, "stopped", "started")
     assert f"continue with: placement-sched plan --resume {run['uuid']}" in err
     nova.watch, nova.failure = lambda *_: None, None
     assert run_on_nova("plan", "--resume", run["uuid"])[0] == 0
@@ -464,7 +469,7 @@ def test_ctrl_c_ends_the_run_with_its_state(start_drain, run_on_nova, cloud, nov
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     run = read_newest_run(cloud)
-    assert (run["state"], list_states(run)[:4]) == (
+    assert (run["state"], list_move_states(run)[:4]) == (
         "stopped",
         ["done", "done", "started", "planned"],
     )
@@ -480,10 +485,10 @@ def test_killed_executor_is_resumed_without_repeating_a_move(start_drain, run_on
     process.kill()
     process.wait(60)
     run = read_newest_run(cloud)
-    assert (run["state"], list_states(run)[2]) == ("running", "started")
+    assert (run["state"], list_move_states(run)[2]) == ("running", "started")
     nova.finish(UUIDS[2])
     assert run_on_nova("plan", "--resume", run["uuid"])[0] == 0
-    assert set(list_states(read_newest_run(cloud))) == {"done"}
+    assert set(list_move_states(read_newest_run(cloud))) == {"done"}
     assert [nova.migrations(uuid) for uuid in UUIDS] == [1] * 6
 
 

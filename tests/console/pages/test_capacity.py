@@ -44,13 +44,13 @@ def browser(cloud):
 
 
 @pytest.fixture
-def own_cloud(sqlite_app):
+def modifiable_cloud(sqlite_app):
     """A cloud that a test changes, and that ``own_browser`` shows."""
     return fill_cloud(sqlite_app)
 
 
 @pytest.fixture
-def own_browser(sqlite_app):
+def browser_of_modifiable_cloud(sqlite_app):
     return TestApp(sqlite_app.app)
 
 
@@ -121,22 +121,26 @@ def test_empty_fields_are_removed_from_the_url(browser):
     assert answer.location.endswith(f"{PAGE}?vcpus=8&per=host")
 
 
-def test_drained_host_shows_the_target_of_each_instance(own_cloud, own_browser):
-    select(own_cloud, spec(instance(1), force_hosts=["cn1"]))
-    page = own_browser.get(f"{PAGE}/plan?drain=cn1")
+def test_drained_host_shows_the_target_of_each_instance(
+    modifiable_cloud, browser_of_modifiable_cloud
+):
+    select(modifiable_cloud, spec(instance(1), force_hosts=["cn1"]))
+    page = browser_of_modifiable_cloud.get(f"{PAGE}/plan?drain=cn1")
     row = page.html.select_one("[data-part] tbody tr").get_text(" ", strip=True)
     assert row == f"1 {instance(1)} cn1 cn2"
     record = {"host": "cn1", "display_name": "web-1", "project_id": "p1"}
-    own_cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    modifiable_cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
     assert "The instance fits on other hosts" in read_conclusion(page)
-    stuck = own_browser.get(f"{PAGE}?drain=cn1&drain=cn2&complete=1")
+    stuck = browser_of_modifiable_cloud.get(f"{PAGE}?drain=cn1&drain=cn2&complete=1")
     assert "1 of 1 instance fits nowhere else" in read_conclusion(stuck)
     assert "web-1 cn1" in stuck.html.select_one("tbody tr").get_text(" ", strip=True)
 
 
-def test_moves_of_a_change_are_shown_if_no_flavors_are_stored(sqlite_app, own_browser):
+def test_moves_of_a_change_are_shown_if_no_flavors_are_stored(
+    sqlite_app, browser_of_modifiable_cloud
+):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    page = own_browser.get(f"{PAGE}?drain=cn1&complete=1")
+    page = browser_of_modifiable_cloud.get(f"{PAGE}?drain=cn1&complete=1")
     assert "No flavor is stored: enter sizes" in page.text
     assert "No instance has to move" in page.text
 
@@ -175,14 +179,14 @@ def test_advice_on_moves_for_a_goal_is_shown(browser):
     assert [each["value"] for each in page.html.select("#zones option")] == ["nova"]
 
 
-def test_advice_names_servers_and_leads_to_them(own_cloud, own_browser):
+def test_advice_names_servers_and_leads_to_them(modifiable_cloud, browser_of_modifiable_cloud):
     """Advice named the uuids of instances only."""
     for number in (1, 2):
-        select(own_cloud, spec(instance(number), force_hosts=["cn1"]))
-        record = own_cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
+        select(modifiable_cloud, spec(instance(number), force_hosts=["cn1"]))
+        record = modifiable_cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
         named = {"host": "cn1", "display_name": ATTACK, "flavor": record["flavor"]}
-        own_cloud.put_json(f"/scheduler/v1/instances/{instance(number)}", named)
-    page = own_browser.get(f"{MOVES}?goal=spread&moves=1")
+        modifiable_cloud.put_json(f"/scheduler/v1/instances/{instance(number)}", named)
+    page = browser_of_modifiable_cloud.get(f"{MOVES}?goal=spread&moves=1")
     server, origin, host = page.html.select("[aria-labelledby=moves] tbody a")
     assert server.get_text() == ATTACK
     assert server["href"].startswith("/console/decisions?instance=00000000-0000-0000-0000-")
@@ -233,10 +237,10 @@ def test_unfinished_count_has_no_difference(browser, unfinished_capacity):
     assert ",False" in browser.get(f"{PAGE}.csv?flavor=small&drain=cn1").text
 
 
-def test_report_contains_changes_and_moves(own_cloud, own_browser):
+def test_report_contains_changes_and_moves(modifiable_cloud, browser_of_modifiable_cloud):
     """Fault F3: the report had only the capacity after the changes."""
-    select(own_cloud, spec(instance(1), force_hosts=["cn1"]))
-    saved = own_browser.get(f"{PAGE}/report?all=1&drain=cn1")
+    select(modifiable_cloud, spec(instance(1), force_hosts=["cn1"]))
+    saved = browser_of_modifiable_cloud.get(f"{PAGE}/report?all=1&drain=cn1")
     assert "Before and after the changes" in saved.text
     assert f"{instance(1)} cn1 cn2" in " ".join(saved.html.get_text(" ").split())
 
@@ -250,14 +254,18 @@ def test_report_contains_changes_and_moves(own_cloud, own_browser):
         ("state:up", ["cn1", "cn2"]),
     ],
 )
-def test_condition_of_a_drain_selects_all_matching_hosts(own_cloud, own_browser, condition, hosts):
+def test_condition_of_a_drain_selects_all_matching_hosts(
+    modifiable_cloud, browser_of_modifiable_cloud, condition, hosts
+):
     """Fault F10: the link of a large selection named each host."""
-    aggregate = own_cloud.post_json(
+    aggregate = modifiable_cloud.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack 7"}}
     )
     action = f"/compute/v2.1/os-aggregates/{aggregate.json['aggregate']['id']}/action"
-    own_cloud.post_json(action, {"add_host": {"host": "cn1"}})
-    page = own_browser.get(PAGE, params={"flavor": "small", "drain": condition, "complete": "1"})
+    modifiable_cloud.post_json(action, {"add_host": {"host": "cn1"}})
+    page = browser_of_modifiable_cloud.get(
+        PAGE, params={"flavor": "small", "drain": condition, "complete": "1"}
+    )
     assert page.forms[1]["change"].value.strip() == f"drain={condition}"
     after = 32 - 16 * len(hosts)
     assert read_rows(page, "capacity")[0].startswith(f"small 32 → {after} -{16 * len(hosts)}")
@@ -274,10 +282,14 @@ def read_text(page) -> str:
     return " ".join(page.html.main.get_text(" ").split())
 
 
-def test_failover_capacity_has_a_form_on_the_page(sqlite_app, own_browser):
+def test_failover_capacity_has_a_form_on_the_page(sqlite_app, browser_of_modifiable_cloud):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn2"])
     set_metadata(sqlite_app, "r1", rack="r1")
-    form = next(each for each in own_browser.get(PAGE).forms.values() if each.action == FAILOVER)
+    form = next(
+        each
+        for each in browser_of_modifiable_cloud.get(PAGE).forms.values()
+        if each.action == FAILOVER
+    )
     choices = [each["value"] for each in form.html.select("datalist option")]
     assert choices == ["zone", "aggregate", "rack"]
     page = form.submit().follow()
@@ -288,36 +300,42 @@ def test_failover_capacity_has_a_form_on_the_page(sqlite_app, own_browser):
     )
     assert page.html.select_one("#failures") is None
     assert read_rows(page, "remaining")[1].startswith("small ")
-    assert "conclusion" not in own_browser.get(FAILOVER).text
+    assert "conclusion" not in browser_of_modifiable_cloud.get(FAILOVER).text
 
 
-def test_hosts_that_are_not_covered_are_listed_with_the_missing_capacity(sqlite_app, own_browser):
+def test_hosts_that_are_not_covered_are_listed_with_the_missing_capacity(
+    sqlite_app, browser_of_modifiable_cloud
+):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place_instance_on_host(sqlite_app, 9, "cn2", flavor="large")
-    page = own_browser.get(f"{FAILOVER}?host_failures=1")
+    page = browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=1")
     assert "Not all instances find places on other hosts if any host fails: 0" in read_conclusion(
         page
     )
     rows = dict(row.split(" ", 1) for row in read_rows(page, "failures"))
     assert rows["cn2"] == f"uncovered 2 {instance(9)} (large): lacks 2 GiB Memory"
     assert "another order may place all" in page.html.select_one("p.warning").get_text()
-    together = own_browser.get(f"{FAILOVER}?host_failures=2")
+    together = browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=2")
     assert "if any 2 hosts fail: 0 covered, 1 uncovered" in read_conclusion(together)
     assert "cn1, cn2 2 hosts uncovered 4" in read_text(together)
     assert "1 more" in together.html.select_one("tbody details").get_text()
 
 
-def test_reason_of_an_instance_without_a_place_names_the_aggregate(sqlite_app, own_browser):
+def test_reason_of_an_instance_without_a_place_names_the_aggregate(
+    sqlite_app, browser_of_modifiable_cloud
+):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     make_zone(sqlite_app, "az1", "cn1")
     place_instance_on_host(sqlite_app, 1, "cn1", flavor="small", availability_zone="az1")
-    (row,) = read_rows(own_browser.get(f"{FAILOVER}?host_failures=1"), "failures")
+    (row,) = read_rows(browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=1"), "failures")
     assert row.endswith("member_of in:agg-az1")
 
 
-def test_failover_capacity_is_shared_as_request_and_command(sqlite_app, own_browser):
+def test_failover_capacity_is_shared_as_request_and_command(
+    sqlite_app, browser_of_modifiable_cloud
+):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"])
-    page = own_browser.get(f"{FAILOVER}?host_failures=1&within=zone")
+    page = browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=1&within=zone")
     assert '"host_failures": 1, "within": "zone"' in page.html.select_one("#share-curl")["value"]
     command = page.html.select_one("#share-command")["value"]
     assert command.startswith("placement-sched capacity --host-failures=1 --within=zone --url ")
@@ -326,26 +344,31 @@ def test_failover_capacity_is_shared_as_request_and_command(sqlite_app, own_brow
 
 @pytest.mark.parametrize(("value", "words"), [("rak", "did you mean 'rack'?"), (ATTACK, ATTACK)])
 def test_invalid_value_of_within_shows_an_error_and_is_kept_in_the_form(
-    sqlite_app, own_browser, value, words
+    sqlite_app, browser_of_modifiable_cloud, value, words
 ):
     set_metadata(sqlite_app, "r1", rack="r1")
-    page = own_browser.get(FAILOVER, params={"within": value}, status=400)
+    page = browser_of_modifiable_cloud.get(FAILOVER, params={"within": value}, status=400)
     assert words in page.html.find(role="alert").get_text()
     assert page.html.find("img") is None
     assert page.forms[1]["within"].value == value
 
 
-def test_plan_states_the_changes_and_the_number_of_moves(own_cloud, own_browser):
+def test_plan_states_the_changes_and_the_number_of_moves(
+    modifiable_cloud, browser_of_modifiable_cloud
+):
     """A drain showed a loss without the capacity for the moved instances."""
     for number in (1, 2):
-        select(own_cloud, spec(instance(number), force_hosts=["cn1"]))
-    page = own_browser.get(f"{PAGE}/plan?drain=cn1")
+        select(modifiable_cloud, spec(instance(number), force_hosts=["cn1"]))
+    page = browser_of_modifiable_cloud.get(f"{PAGE}/plan?drain=cn1")
     assert page.html.h1.get_text() == "Moves: drain=cn1"
     assert page.html.select_one(".back a")["href"].endswith("change=drain%3Dcn1")
     after = page.html.select_one("[data-part] .after").get_text().split()
     assert " ".join(after) == "More fit after these moves: small 31 → 15 -16, large 7 → 3 -4"
-    assert "moved instances are not yet counted" in own_browser.get(f"{PAGE}?drain=cn1").text
-    stuck = own_browser.get(f"{PAGE}/plan?drain=cn1&drain=cn2")
+    assert (
+        "moved instances are not yet counted"
+        in browser_of_modifiable_cloud.get(f"{PAGE}?drain=cn1").text
+    )
+    stuck = browser_of_modifiable_cloud.get(f"{PAGE}/plan?drain=cn1&drain=cn2")
     assert "drained or disabled" in read_conclusion(stuck)
 
 

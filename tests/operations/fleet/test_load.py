@@ -84,7 +84,7 @@ def read_instance(cloud, name):
     return instance
 
 
-def read_amounts(cloud, name):
+def read_allocations_by_provider(cloud, name):
     state = cloud.state
     names = {uuid: provider.name for uuid, provider in state.providers.items()}
     consumer = state.consumers.get(read_instance(cloud, name).uuid)
@@ -117,8 +117,13 @@ def test_load_creates_the_whole_cloud(cloud):
     assert secret.projects == {"p", "q"}
     (image,) = state.images.values()
     assert image.tags == {"a", "b"}
-    assert read_amounts(cloud, "web2") == {"cn1": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}}
-    assert read_amounts(cloud, "gpu") == {"cn2": {"VCPU": 2}, "cn2_gpu1": {"VGPU": 1}}
+    assert read_allocations_by_provider(cloud, "web2") == {
+        "cn1": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}
+    }
+    assert read_allocations_by_provider(cloud, "gpu") == {
+        "cn2": {"VCPU": 2},
+        "cn2_gpu1": {"VGPU": 1},
+    }
     assert read_instance(cloud, "web1").image["name"] == "windows"
     (group,) = state.server_groups.values()
     assert (group.name, group.rules, group.project_id) == ("apart", {"max_server_per_host": 2}, "p")
@@ -227,7 +232,7 @@ def test_objects_in_the_file_are_updated(cloud):
     (image,) = state.images.values()
     assert (image.tags, image.properties) == ({"c"}, {})
     assert read_provider(cloud, "storage").traits == {"CUSTOM_SLOW"}
-    assert read_amounts(cloud, "web1") == {}
+    assert read_allocations_by_provider(cloud, "web1") == {}
 
 
 def test_server_group_is_changed_by_its_name(sqlite_cloud):
@@ -252,7 +257,7 @@ def test_server_groups_with_equal_names_are_selected_by_uuid(sqlite_cloud):
 def test_moved_instance_moves_its_allocations(sqlite_cloud):
     sqlite_cloud.load(WHOLE)
     sqlite_cloud.load("instances: [{name: web1, host: cn3}]")
-    assert read_amounts(sqlite_cloud, "web1") == {
+    assert read_allocations_by_provider(sqlite_cloud, "web1") == {
         "cn3": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}
     }
     assert sqlite_cloud.load("instances: [{name: web1, host: cn3}]") == []
@@ -318,7 +323,9 @@ def test_host_can_have_several_nodes(sqlite_cloud):
         instances: [{name: one, host: ironic, node: metal2, flavor: {vcpus: 1, memory_mb: 1}}]
         """
     )
-    assert read_amounts(sqlite_cloud, "one") == {"metal2": {"VCPU": 1, "MEMORY_MB": 1}}
+    assert read_allocations_by_provider(sqlite_cloud, "one") == {
+        "metal2": {"VCPU": 1, "MEMORY_MB": 1}
+    }
     assert "node: metal[1-3]" in sqlite_cloud.dump()
 
 
