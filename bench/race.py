@@ -17,7 +17,7 @@ import services
 from sqlalchemy import make_url
 
 from tests.differential.exchange import Request
-from tests.differential.sides import Ours, Peer, Side
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement, Side
 from tests.support.processes import run_in_processes
 
 CAPACITY = 8
@@ -34,15 +34,15 @@ class Place(NamedTuple):
     url: str
     level: str | None
 
-    def open(self) -> Ours | Peer:
+    def open(self) -> OwnPlacement | OpenStackPlacementPeer:
         """Start the service."""
         if self.service == OURS:
-            return Ours(self.url)
+            return OwnPlacement(self.url)
         url = make_url(self.url)
         if self.level is not None:
             command = f"SET SESSION TRANSACTION ISOLATION LEVEL {self.level}"
             url = url.update_query_dict({"init_command": command})
-        return Peer(services.peer_url(url))
+        return OpenStackPlacementPeer(services.peer_url(url))
 
 
 def _send(side: Side, method: str, path: str, body: object = ...) -> tuple[int, Any]:

@@ -96,7 +96,7 @@ def own_conf() -> Iterator[None]:
     default_settings.cache_clear()
 
 
-def server_database(kind: str) -> Iterator[str]:
+def create_server_database(kind: str) -> Iterator[str]:
     """Create a database on a server for this session, and drop it at the end."""
     name = f"ps_test_{uuid4().hex[:12]}"
     engine = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
@@ -108,16 +108,16 @@ def server_database(kind: str) -> Iterator[str]:
             raise
         pytest.skip(f"no {kind} server: {failure.orig}")
     url = engine.url.set(database=name).render_as_string(hide_password=False)
-    _prepare(url)
+    _create_schema(url)
     yield url
-    _connect_without_pool_state(url).dispose()
+    _create_cached_engine(url).dispose()
     force = " WITH (FORCE)" if kind == "postgresql" else ""
     with engine.connect() as connection:
         connection.execute(text(f"DROP DATABASE {name}{force}"))
     engine.dispose()
 
 
-def _prepare(url: str) -> None:
+def _create_schema(url: str) -> None:
     database = Database(make_settings(url))
     sync(database, utcnow)
     database.dispose()
@@ -125,18 +125,18 @@ def _prepare(url: str) -> None:
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
-    yield from server_database("postgresql")
+    yield from create_server_database("postgresql")
 
 
 @pytest.fixture(scope="session")
 def mysql_server() -> Iterator[str]:
-    yield from server_database("mysql")
+    yield from create_server_database("mysql")
 
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "template.db"
-    _prepare(f"sqlite:///{path}")
+    _create_schema(f"sqlite:///{path}")
     return path
 
 
@@ -161,7 +161,7 @@ def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
 
 
 @pytest.fixture
-def log_of_changes(database_url: str) -> None:
+def change_log_triggers(database_url: str) -> None:
     """Create the triggers of the change log."""
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
     sync_schema(database)
@@ -186,13 +186,13 @@ FILLED = union_all(
 
 
 @cache  # an engine also caches its compiled statements
-def _connect_without_pool_state(url: str) -> Engine:
+def _create_cached_engine(url: str) -> Engine:
     return create_engine(url, pool_pre_ping=True)
 
 
 def empty(url: str) -> None:
     """Delete all rows except the standard traits and resource classes."""
-    with _connect_without_pool_state(url).begin() as connection:
+    with _create_cached_engine(url).begin() as connection:
         filled = set(connection.scalars(FILLED))
         if resource_providers.name in filled:
             # Remove references between providers before the providers.

@@ -45,10 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set the number of examples of the lane before test modules are imported."""
     load_profile(config.getoption("--lane", default=None))
     if EXPLORING:
-        Dice.seed = config.getoption("--hypothesis-seed")
+        SeededRandom.seed = config.getoption("--hypothesis-seed")
 
 
-def draws(examples: int) -> int:
+def scale_example_count(examples: int) -> int:
     """Return the number of examples in this run, for ``examples`` without a lane."""
     return max(1, round(examples * hypothesis_settings().max_examples / _EXAMPLES))
 
@@ -56,7 +56,7 @@ def draws(examples: int) -> int:
 load_profile()
 
 
-class Dice:
+class SeededRandom:
     """Random numbers of tests without hypothesis."""
 
     #: The seed of an exploring run. Otherwise a test always has the same numbers.

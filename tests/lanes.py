@@ -66,14 +66,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lane", choices=LANES, help="run only the tests of this lane")
 
 
-def lane_of(config: pytest.Config) -> str | None:
+def get_lane(config: pytest.Config) -> str | None:
     """Return the value of ``--lane``, or None."""
     return config.getoption("--lane", default=None)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip modules that have no test in the lane, without importing them."""
-    lane = lane_of(config)
+    lane = get_lane(config)
     if lane is None or not collection_path.match("test_*.py"):
         return None
     if "exhaustive" in LANES[lane] and is_run_elsewhere(collection_path):
@@ -95,7 +95,9 @@ def may_have_tests(text: str, lane: str) -> bool:
     """
     markers = LANES[lane]
     module = _MODULE_MARKERS.search(text)
-    if module and _rank(slowest_of(_MARKER.findall(module[1]))) > max(map(_rank, markers)):
+    if module and _get_marker_rank(find_slowest_marker(_MARKER.findall(module[1]))) > max(
+        map(_get_marker_rank, markers)
+    ):
         return False
     return "" in markers or not markers.isdisjoint(_MARKER.findall(text))
 
@@ -106,16 +108,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _needs_server(item):
             item.add_marker("slow")
-        if _repeats_on_server(item):
+        if _is_repeated_on_server(item):
             item.add_marker("repeated")
-    lane = lane_of(config)
+    lane = get_lane(config)
     if lane is None:
         return
     seen = set()
     selected, deselected = [], []
     for item in items:
-        marker = slowest_of(mark.name for mark in item.iter_markers())
-        server = _server_of(item)
+        marker = find_slowest_marker(mark.name for mark in item.iter_markers())
+        server = _find_server_parameter(item)
         key = item.nodeid.partition("[")[0], server
         is_first = key not in seen
         seen.add(key)
@@ -127,42 +129,42 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (selected if is_selected else deselected).append(item)
     config.hook.pytest_deselected(items=deselected)
     # Long tests are first, because they would otherwise run alone at the end.
-    items[:] = sorted(selected, key=_timeout, reverse=True)
+    items[:] = sorted(selected, key=_get_own_timeout, reverse=True)
 
 
-def _timeout(item: pytest.Item) -> float:
+def _get_own_timeout(item: pytest.Item) -> float:
     """Return the timeout in seconds of a test's own marker, or 0."""
     mark = item.get_closest_marker("timeout")
     return float(mark.args[0]) if mark and mark.args else 0.0
 
 
-def _rank(marker: str) -> int:
+def _get_marker_rank(marker: str) -> int:
     return MARKERS.index(marker) if marker else -1
 
 
-def slowest_of(markers: Iterable[str]) -> str:
+def find_slowest_marker(markers: Iterable[str]) -> str:
     """Return the marker that decides the lane, or ""."""
-    return max(set(MARKERS).intersection(markers), key=_rank, default="")
+    return max(set(MARKERS).intersection(markers), key=_get_marker_rank, default="")
 
 
-def _parameters(item: pytest.Item) -> dict[str, Any]:
+def _get_parameters(item: pytest.Item) -> dict[str, Any]:
     return getattr(getattr(item, "callspec", None), "params", {})
 
 
 def _needs_server(item: pytest.Item) -> bool:
     """Return whether a parameter or fixture of a test is a database server or the broker."""
-    return bool(_server_of(item) or SERVER_FIXTURES & set(item.fixturenames))
+    return bool(_find_server_parameter(item) or SERVER_FIXTURES & set(item.fixturenames))
 
 
-def _server_of(item: pytest.Item) -> str:
+def _find_server_parameter(item: pytest.Item) -> str:
     """Return the database server that a parameter of a test names, or ""."""
-    names = (value for value in _parameters(item).values() if isinstance(value, str))
+    names = (value for value in _get_parameters(item).values() if isinstance(value, str))
     return next((name for name in names if name.removesuffix("_server") in DATABASE_SERVERS), "")
 
 
-def _repeats_on_server(item: pytest.Item) -> bool:
+def _is_repeated_on_server(item: pytest.Item) -> bool:
     """Return whether a test that does not depend on the database is repeated on a server."""
-    if _parameters(item).get("database_url") not in DATABASE_SERVERS:
+    if _get_parameters(item).get("database_url") not in DATABASE_SERVERS:
         return False
     chosen = any("database_url" in str(mark.args[:1]) for mark in item.iter_markers("parametrize"))
     return not chosen and item.get_closest_marker("all_databases") is None
@@ -175,24 +177,24 @@ def _forbid_processes(request: pytest.FixtureRequest) -> None:
     Python has no event for connections of psycopg. ``conftest.py`` prevents them: it replaces the
     URLs of the servers.
     """
-    if lane_of(request.config) == "fast":
+    if get_lane(request.config) == "fast":
         sys.addaudithook(_fail_on_forbidden_audit_event)
         # The fork server of multiprocessing may already run, and its forks raise no event here.
-        BaseProcess.start = _fail_start  # type: ignore[method-assign]
+        BaseProcess.start = _fail_at_process_start  # type: ignore[method-assign]
 
 
 def _fail_on_forbidden_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _START_EVENTS:
         pytest.fail(f"a test of the fast lane starts {arguments[:1]} ({event}): {_MARK_SLOW}")
-    if event == "socket.connect" and _port(arguments[1]) in _SERVER_PORTS:
+    if event == "socket.connect" and _get_port(arguments[1]) in _SERVER_PORTS:
         pytest.fail(f"a test of the fast lane connects to a server: {_MARK_SLOW}")
 
 
-def _port(address: object) -> object:
+def _get_port(address: object) -> object:
     return address[1] if isinstance(address, tuple) else None
 
 
-def _fail_start(process: BaseProcess) -> None:
+def _fail_at_process_start(process: BaseProcess) -> None:
     pytest.fail(f"a test of the fast lane starts {process.name}: {_MARK_SLOW}")
 
 
@@ -208,7 +210,7 @@ class SlowestModules:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the slowest modules."""
-        if lane_of(terminalreporter.config) is None or not self._seconds:
+        if get_lane(terminalreporter.config) is None or not self._seconds:
             return
         terminalreporter.section(f"{SLOWEST_MODULES} slowest modules (seconds, all tests)")
         rows = sorted(self._seconds.items(), key=lambda row: -row[1])

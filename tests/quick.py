@@ -41,7 +41,7 @@ def pytest_collection() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _quick_start() -> Iterator[None]:
+def _share_startup_work() -> Iterator[None]:
     """Load each migration, parse the policy rules, and compile each path and statement once."""
     with pytest.MonkeyPatch.context() as patch:
         load, load_once = pyfiles.load_module_py, cache(pyfiles.load_module_py)
@@ -52,11 +52,11 @@ def _quick_start() -> Iterator[None]:
 
         patch.setattr(pyfiles, "load_module_py", load_module)
         patch.setattr(policy._parser, "parse_rule", cache(policy._parser.parse_rule))
-        patch.setattr(policy.Enforcer, "register_default", _register)
-        patch.setattr(api_policy, "_create_enforcer", _each_set_of_rules_once())
-        patch.setattr(prepare, "sync", _sync_except_new_copies(prepare.sync))
-        patch.setattr(Rule, "compile", _each_path_once())
-        _compile_each_statement_once(patch)
+        patch.setattr(policy.Enforcer, "register_default", _register_rule_without_copy)
+        patch.setattr(api_policy, "_create_enforcer", _share_enforcer_of_default_rules())
+        patch.setattr(prepare, "sync", _skip_sync_of_new_copies(prepare.sync))
+        patch.setattr(Rule, "compile", _share_compiled_paths())
+        _share_compiled_statements(patch)
         # Modules and tests live until the end, so the garbage collector can skip them.
         gc.collect()
         gc.freeze()
@@ -65,13 +65,15 @@ def _quick_start() -> Iterator[None]:
         yield
 
 
-def _register(enforcer: policy.Enforcer, default: policy.RuleDefault) -> None:
+def _register_rule_without_copy(enforcer: policy.Enforcer, default: policy.RuleDefault) -> None:
     """Register a rule without copying it, because the rule belongs to this enforcer alone."""
     assert default.name not in enforcer.registered_rules
     enforcer.registered_rules[default.name] = default
 
 
-def _each_set_of_rules_once() -> Callable[[Settings, tuple[api_policy.Rule, ...]], policy.Enforcer]:
+def _share_enforcer_of_default_rules() -> Callable[
+    [Settings, tuple[api_policy.Rule, ...]], policy.Enforcer
+]:
     """Return a replacement for _create_enforcer that shares the enforcer of the default rules."""
     create = api_policy._create_enforcer
     known: dict[str, policy.Enforcer] = {}
@@ -89,7 +91,7 @@ def _each_set_of_rules_once() -> Callable[[Settings, tuple[api_policy.Rule, ...]
     return create_once
 
 
-def _sync_except_new_copies(
+def _skip_sync_of_new_copies(
     sync: Callable[[Database, Clock], None],
 ) -> Callable[[Database, Clock], None]:
     """Return a replacement for sync that trusts a database in ``NEW_COPIES`` once.
@@ -108,7 +110,7 @@ def _sync_except_new_copies(
     return sync_once
 
 
-def _each_path_once() -> Callable[[Rule], None]:
+def _share_compiled_paths() -> Callable[[Rule], None]:
     """Return a replacement for Rule.compile that compiles each path once.
 
     It shares the parts of the path and the functions that build a URL, and binds these functions to
@@ -132,7 +134,7 @@ def _each_path_once() -> Callable[[Rule], None]:
     return compile_once
 
 
-def _compile_each_statement_once(patch: pytest.MonkeyPatch) -> None:
+def _share_compiled_statements(patch: pytest.MonkeyPatch) -> None:
     """Share the compiled text of a statement between engines of equal dialects."""
     statements: LRUCache[Any, Any] = LRUCache(_STATEMENTS)
     make = Engine.__init__
@@ -142,16 +144,16 @@ def _compile_each_statement_once(patch: pytest.MonkeyPatch) -> None:
         engine._compiled_cache = statements
 
     def is_equal(one: DefaultDialect, other: object) -> bool:
-        return isinstance(other, DefaultDialect) and _properties_that_determine_statements(
+        return isinstance(other, DefaultDialect) and _get_properties_that_determine_statements(
             one
-        ) == _properties_that_determine_statements(other)
+        ) == _get_properties_that_determine_statements(other)
 
     patch.setattr(Engine, "__init__", use_shared_statements)
     patch.setattr(DefaultDialect, "__eq__", is_equal)
     patch.setattr(DefaultDialect, "__hash__", lambda dialect: hash(type(dialect)))
 
 
-def _properties_that_determine_statements(dialect: DefaultDialect) -> tuple[object, ...]:
+def _get_properties_that_determine_statements(dialect: DefaultDialect) -> tuple[object, ...]:
     """Return the properties of a dialect that determine the text of a statement."""
     quote = dialect.identifier_preparer.initial_quote
     version = getattr(dialect, "server_version_info", None)

@@ -5,7 +5,7 @@ from placement_sched.errors import Error
 from placement_sched.schemas.faults import plain_reason
 
 
-def test_path_of_an_error_is_in_its_text_and_its_data():
+def test_json_path_of_an_error_is_in_its_detail_and_its_fault():
     error = Error("there is no host 'x'", json_path="$.hosts[0]")
     assert error.detail == "there is no host 'x' (at $.hosts[0])"
     assert plain_reason(error.fault) == "there is no host 'x'"

@@ -78,7 +78,9 @@ def build_hints(hint, number):
         ),
     ],
 )
-def test_list_in_a_request_is_limited(app, fields, limit, unit, path):
+def test_request_with_too_many_list_items_is_400_with_limit_and_path(
+    app, fields, limit, unit, path
+):
     assert send_body(app, "explain", {"request_spec": spec(**fields(limit))})[0] == 200
     status, text = send_body(app, "explain", {"request_spec": spec(**fields(limit + 1))})
     assert status == 400
@@ -115,7 +117,7 @@ def test_overridden_option_has_at_most_1000_entries(app, route, body):
 
 
 @pytest.mark.parametrize(("length", "entry"), [(16_384, None), (1024, [])])
-def test_text_of_an_overridden_option_is_limited(app, length, entry):
+def test_overridden_option_with_too_long_a_text_is_400(app, length, entry):
     def explain_with_overridden_text(text):
         value = text if entry is None else [*entry, text]
         overrides = {"filter_scheduler.isolated_hosts": value}
@@ -155,7 +157,7 @@ def test_request_has_at_most_2000_reports(app):
     assert "at most 2000 items (at $)" in text
 
 
-def test_depth_of_a_body_is_limited(app):
+def test_too_deeply_nested_body_is_400_with_the_limit(app):
     def send_nested_body(depth):
         text = b'{"a":' * depth + b"1" + b"}" * depth
         path = f"{SCHEDULER}/explain"
@@ -166,7 +168,7 @@ def test_depth_of_a_body_is_limited(app):
     assert f"nested more than {MAX_JSON_DEPTH} deep" in send_nested_body(MAX_JSON_DEPTH + 1)
 
 
-def test_number_of_values_in_a_body_is_limited(app):
+def test_body_with_too_many_values_is_rejected_with_the_limit(app):
     def send_list_of_values(count, status):
         text = b"[" + b",".join([b"1"] * count) + b"]"  # the list is a value, but 1 has no comma
         path, headers = f"{SCHEDULER}/explain", {**HEADERS, "Content-Type": "application/json"}
@@ -177,7 +179,7 @@ def test_number_of_values_in_a_body_is_limited(app):
     assert words in send_list_of_values(MAX_JSON_VALUES + 1, 413)
 
 
-def test_flavor_that_is_repeated_is_counted_once(app, monkeypatch):
+def test_capacity_of_equal_flavors_in_a_request_is_computed_once(app, monkeypatch):
     counted = []
     count = report_module.count_capacity
     monkeypatch.setattr(
@@ -206,7 +208,7 @@ def test_at_most_ten_unknown_zones_are_compared_with_existing_zones(
     assert len(seen) == compared
 
 
-def test_repeated_same_subtree_condition_is_evaluated_once(app, monkeypatch):
+def test_repeated_same_subtree_parameter_becomes_one_condition(app, monkeypatch):
     queries = []
     make = params.CandidatesQuery
     monkeypatch.setattr(
@@ -235,7 +237,7 @@ COMPUTE = "/compute/v2.1"
         (f"{COMPUTE}/flavors?marker={LONG}", 400, None),
     ],
 )
-def test_name_longer_than_any_stored_name_matches_nothing(app, path, status, body):
+def test_query_for_a_name_longer_than_any_stored_name_finds_nothing(app, path, status, body):
     headers = {**HEADERS, "OpenStack-API-Version": "placement latest, compute 2.53"}
     answer = app.get(path, headers=headers, status=status)
     assert body in (None, answer.json)
@@ -247,7 +249,7 @@ def test_search_text_longer_than_any_stored_name_matches_no_hypervisor(app):
     assert "No hypervisor matching" in app.get(path, headers=headers, status=404).text
 
 
-def test_name_of_maximum_length_is_found(app):
+def test_trait_with_a_name_of_maximum_length_is_found(app):
     name = f"CUSTOM_{'A' * 248}"
     app.put(f"/placement/traits/{name}", headers=HEADERS, status=201)
     found = app.get(f"/placement/traits?name=startswith:{name}", headers=HEADERS)

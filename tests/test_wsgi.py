@@ -41,7 +41,7 @@ every_application = pytest.mark.parametrize("application", ["application", "plac
 DATABASE = "[placement_database]\nconnection = sqlite:///placement_sched.db\n"
 
 
-def read_own_log_lines(server: Server) -> list[str]:
+def wait_for_end_and_read_own_log_lines(server: Server) -> list[str]:
     """Return the log lines of our application when a server has ended."""
     server.process.wait(timeout=PATIENCE)
     return [line for line in server.log.read_text().splitlines() if "placement_sched" in line]
@@ -92,7 +92,7 @@ def run_flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("command", [("run", "--port", "0"), ("shell",)], ids=" ".join)
-def test_flask_does_not_serve_without_a_configured_strategy(tmp_path, command):
+def test_flask_refuses_to_serve_without_a_configured_auth_strategy(tmp_path, command):
     done = run_flask(tmp_path, *command)
     assert done.returncode != 0
     assert done.stderr.startswith("placement_sched.wsgi: refusing to serve: ")
@@ -112,9 +112,11 @@ def test_flask_lists_every_route(tmp_path):
 
 @every_server
 @every_application
-def test_server_ends_without_a_configured_strategy(start_wsgi, tmp_path, server, application):
+def test_wsgi_server_ends_without_a_configured_auth_strategy(
+    start_wsgi, tmp_path, server, application
+):
     running = start_wsgi(server, application)
-    lines = set(read_own_log_lines(running))
+    lines = set(wait_for_end_and_read_own_log_lines(running))
     assert running.process.returncode != 0 or server == "uwsgi --lazy-apps"
     (line,) = lines  # each worker logs the same line
     assert line == (
@@ -127,9 +129,11 @@ def test_server_ends_without_a_configured_strategy(start_wsgi, tmp_path, server,
     assert not (tmp_path / "placement_sched.db").exists()
 
 
-def test_file_without_a_strategy_does_not_allow_noauth2(start_wsgi, tmp_path):
+def test_server_ends_if_its_configuration_file_sets_no_auth_strategy(start_wsgi, tmp_path):
     (tmp_path / "a.conf").write_text("[keystone_authtoken]\n[api]\nmax_request_body_size = 5000\n")
-    (line,) = set(read_own_log_lines(start_wsgi("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf")))
+    (line,) = set(
+        wait_for_end_and_read_own_log_lines(start_wsgi("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf"))
+    )
     assert "the configuration (read from a.conf) sets neither" in line
 
 
@@ -150,7 +154,7 @@ def test_invalid_configuration_ends_the_server(start_wsgi, tmp_path, server, nam
     if text is not None:
         (tmp_path / name).write_text(text)
     running = start_wsgi(server, PLACEMENT_SCHED_CONFIG=name)
-    (line,) = set(read_own_log_lines(running))
+    (line,) = set(wait_for_end_and_read_own_log_lines(running))
     assert re.fullmatch(rf"placement_sched\.wsgi: {message}", line)
     assert not has_traceback_in_log(running, server)
 
@@ -178,11 +182,13 @@ def test_invalid_configuration_ends_the_server(start_wsgi, tmp_path, server, nam
     ],
     ids=["filter", "keystone", "alias", "database", "no INI", "policy", "log"],
 )
-def test_unusable_configuration_ends_the_server(start_wsgi, tmp_path, text, message):
+def test_configuration_with_an_unusable_value_ends_the_preloading_server(
+    start_wsgi, tmp_path, text, message
+):
     (tmp_path / "a.conf").write_text(text if "connection" in text else text + DATABASE)
     # gunicorn sometimes ends with another status if two workers fail at the same time.
     running = start_wsgi("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
-    (line,) = read_own_log_lines(running)
+    (line,) = wait_for_end_and_read_own_log_lines(running)
     assert line.startswith("placement_sched.wsgi: ")
     assert message in line
     assert running.process.returncode == 3
@@ -195,8 +201,11 @@ def test_noauth2_in_a_file_is_served(start_wsgi, tmp_path, server):
     text = f"{connection}[api]\nauth_strategy = noauth2\nauth_stratgy = x\n"
     (tmp_path / "a.conf").write_text(text)
     running = start_wsgi(server, PLACEMENT_SCHED_CONFIG="a.conf")
-    assert running.first_status("/placement/resource_providers") == 401
-    assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200
+    assert running.wait_for_first_status("/placement/resource_providers") == 401
+    assert (
+        running.wait_for_first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"})
+        == 200
+    )
     assert "there is no option [api] auth_stratgy; did you mean auth_strategy?" in (
         running.log.read_text()
     )
@@ -204,12 +213,14 @@ def test_noauth2_in_a_file_is_served(start_wsgi, tmp_path, server):
 
 def test_noauth2_in_the_environment_is_served(start_wsgi):
     running = start_wsgi("gunicorn", "placement", OS_API__AUTH_STRATEGY="noauth2")
-    assert running.first_status("/resource_providers", **{"X-Auth-Token": "admin"}) == 200
+    assert running.wait_for_first_status("/resource_providers", **{"X-Auth-Token": "admin"}) == 200
 
 
 @pytest.mark.exhaustive
 @every_application
-def test_keystone_section_without_a_strategy_enables_keystone(start_wsgi, tmp_path, application):
+def test_keystone_authtoken_section_without_auth_strategy_enables_keystone(
+    start_wsgi, tmp_path, application
+):
     """A placement.conf may omit auth_strategy, whose default in OpenStack is keystone."""
     prefix = "/placement" if application == "application" else ""
     with identity.run_keystone() as keystone:
@@ -218,14 +229,14 @@ def test_keystone_section_without_a_strategy_enables_keystone(start_wsgi, tmp_pa
         running = start_wsgi("gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf")
         token = keystone.issue_token("ann", "shop", "admin")
         path = f"{prefix}/resource_providers"
-        assert running.first_status(path, **{"X-Auth-Token": "admin"}) == 401
-        assert running.first_status(path, **{"X-Auth-Token": token}) == 200
+        assert running.wait_for_first_status(path, **{"X-Auth-Token": "admin"}) == 401
+        assert running.wait_for_first_status(path, **{"X-Auth-Token": token}) == 200
 
-    def is_logged() -> bool:
+    def is_access_of_ann_logged() -> bool:
         lines = [line for line in running.read_log_lines() if "GET /" in line]
         return any(" - ann [" in line for line in lines)
 
-    assert wait_until(is_logged)  # the line is logged after the response
+    assert wait_until(is_access_of_ann_logged)  # the line is logged after the response
 
 
 @pytest.mark.exhaustive
@@ -235,4 +246,7 @@ def test_file_that_becomes_invalid_after_the_start_does_not_stop_requests(start_
     running = start_wsgi("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     assert wait_until(lambda: "Booting worker" in running.log.read_text())
     rewrite_file(file, f"{file.read_text()}[scheduler]\nmax_attempts = many\n")
-    assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200
+    assert (
+        running.wait_for_first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"})
+        == 200
+    )

@@ -34,7 +34,7 @@ def test_unacceptable_type_is_406_and_a_malformed_accept_header_ignored(sqlite_a
             sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=status)
 
 
-def test_unreadable_body_is_a_client_error(sqlite_app):
+def test_body_that_cannot_be_read_is_400(sqlite_app):
     class BrokenStream:
         def read(self, _size=-1):
             raise ValueError("invalid chunk size")
@@ -83,7 +83,7 @@ def test_rejected_values_are_shortened_in_errors(sqlite_app):
         assert "x" * 20 in answer.text, api_path
 
 
-def test_rejected_values_are_shown_as_json(sqlite_app):
+def test_invalid_values_appear_as_json_in_error_messages(sqlite_app):
     phrase = "(at $.name). Failed validating 'type' in schema['properties']['name']"
     for value, shown in [
         *((None, "null"), (True, "true"), ({"a": [None, False]}, '{"a": [null, false]}'))

@@ -77,7 +77,7 @@ def token_headers(token: str, **more: str) -> dict[str, str]:
     return {**LATEST, "X-Auth-Token": token, **more}
 
 
-def rejection_detail(app: TestApp, headers: dict[str, str]) -> str:
+def send_rejected_request_and_get_detail(app: TestApp, headers: dict[str, str]) -> str:
     """Return the error of a request that the Placement API rejects."""
     answer = app.get(PROVIDERS, headers=headers, status=401)
     assert answer.headers["WWW-Authenticate"] == 'Keystone uri="https://keystone.example.com/v3"'
@@ -133,11 +133,14 @@ def test_missing_and_invalid_tokens_are_401_with_the_reason(app, keystone):
         ({**LATEST, "X-Identity-Unreachable": "1"}, ""),
         ({**LATEST, "X-Roles": "admin"}, ""),
     ):
-        assert words in rejection_detail(app, headers), headers
+        assert words in send_rejected_request_and_get_detail(app, headers), headers
     for role, seconds in (("service", -5), ("member", 60)):
         service = keystone.issue_token("nova", "service", role, seconds=seconds)
         headers = token_headers(keystone.issue_token(*ann), **{"X-Service-Token": service})
-        assert "X-Service-Token" in rejection_detail(app, headers), (role, seconds)
+        assert "X-Service-Token" in send_rejected_request_and_get_detail(app, headers), (
+            role,
+            seconds,
+        )
 
 
 def test_expired_token_passes_with_a_service_token(app, keystone):
@@ -187,7 +190,7 @@ def test_unavailable_keystone_is_503_and_not_401(start_app):
     (error,) = answer.json["errors"]
     assert "identity service" in error["detail"]
     assert app.get("/placement/", headers=token_headers("any")).status_int == 200
-    assert "No X-Auth-Token" in rejection_detail(app, LATEST)
+    assert "No X-Auth-Token" in send_rejected_request_and_get_detail(app, LATEST)
 
 
 def test_rejected_service_password_is_503(start_app, keystone):
@@ -206,7 +209,9 @@ def test_missing_auth_option_is_reported_at_start(make_configured_settings, keys
         create_app(make_configured_settings(build_config(keystone.url, auth_url="#")))
 
 
-def test_placement_only_deployment_validates_tokens(make_configured_settings, keystone):
+def test_application_with_only_the_placement_api_validates_tokens(
+    make_configured_settings, keystone
+):
     services = make_services(make_configured_settings(build_config(keystone.url)))
     app = TestApp(placement_app(services))
     token = keystone.issue_token("ann", "shop", "service")
@@ -260,7 +265,7 @@ def test_access_rule_allows_a_path_of_its_own_api(app, keystone):
         app.get(address, headers={"X-Auth-Token": token}, status=200)
 
 
-def test_access_rules_of_placement_open_no_other_api(app, keystone):
+def test_token_with_access_rules_of_placement_is_401_for_other_apis(app, keystone):
     token = issue_restricted_token(keystone, ("placement", "GET", "/**"))
     for address in ["/compute/v2.1/os-hypervisors", "/image/v2/images", "/scheduler/v1/hosts"]:
         app.get(address, headers={"X-Auth-Token": token}, status=401)
@@ -288,7 +293,7 @@ def test_forwarded_prefix_does_not_affect_access_rules(make_configured_app, keys
         app.get(PROVIDERS, headers=token_headers(token, **forged), status=status)
 
 
-def test_invalid_service_token_does_not_lift_access_rules(app, keystone):
+def test_access_rules_are_lifted_by_a_valid_but_not_an_invalid_service_token(app, keystone):
     token = issue_restricted_token(keystone, ("compute", "GET", "/**"))
     app.get(PROVIDERS, headers=token_headers(token, **{"X-Service-Token": "none"}), status=401)
     service = keystone.issue_token("nova", "service", "service")

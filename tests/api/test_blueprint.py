@@ -146,7 +146,7 @@ def test_api_prefix_without_a_slash_is_not_its_root(sqlite_settings):
     assert status == "404 Not Found"
 
 
-def test_flask_extensions_can_be_added(services):
+def test_flask_hooks_and_routes_can_be_added_to_an_application(services):
     application = Application(services, {"/a": API}, make_blueprint(services))
     client = TestApp(application)
 
@@ -185,7 +185,7 @@ def application(services, prefix):
     return Application(services, {prefix: API}, make_blueprint(services))
 
 
-def test_rules_of_extensions_belong_to_no_api(application, prefix):
+def test_flask_rule_of_an_extension_has_no_api_even_under_an_api_prefix(application, prefix):
     client = TestApp(application)
 
     @application.get("/extension/<name>")
@@ -231,7 +231,7 @@ def test_extensions_can_replace_a_handler_with_a_view_of_flask(application, pref
     assert answer.json == {"instead": "x"}
 
 
-def test_applications_build_urls_of_their_own_rules(services):
+def test_url_for_returns_paths_with_the_prefix_of_the_application(services):
     for prefix in ("/a", "/b"):
         application = Application(services, {prefix: API}, make_blueprint(services))
         with application.test_request_context():

@@ -63,7 +63,7 @@ def test_body_above_the_limit_is_read_and_discarded():
         assert send_body(b"x" * 5000, **announced) == ("200 OK", b"5000 ", 5000), announced
 
 
-def test_huge_body_is_not_read():
+def test_body_longer_than_the_discard_limit_is_not_read():
     length = str(MAX_DISCARDED_BYTES + 1)
     assert send_body(b"x" * 5000, CONTENT_LENGTH=length) == ("200 OK", length.encode() + b" ", 0)
 

@@ -55,7 +55,7 @@ def test_preflight_allows_the_headers_of_openstack(app):
     assert answer.headers["Access-Control-Allow-Headers"].split(",") == names.split(", ")
 
 
-def test_preflight_of_a_forbidden_request_allows_nothing(app):
+def test_preflight_for_a_forbidden_origin_method_or_header_allows_no_origin(app):
     for wrong in [
         {"Origin": "https://evil.example.com"},
         {"Access-Control-Request-Method": "TRACE"},
@@ -90,13 +90,13 @@ def test_metrics_count_preflights_and_rejected_requests(app):
     assert read_request_counts_by_status(app, "GET") == {"401": 1, "200": 1}
 
 
-def test_monitoring_has_a_request_id_with_cors_and_without(app, sqlite_app):
+def test_health_and_metrics_responses_have_a_request_id_with_and_without_cors(app, sqlite_app):
     for path in ["/healthz", "/metrics"]:
         for served in (app, sqlite_app):
             assert served.get(path).headers["X-Openstack-Request-Id"].startswith("req-"), path
 
 
-def test_cors_options_are_used(make_configured_app):
+def test_cors_headers_have_the_configured_values(make_configured_app):
     app = make_configured_app(
         f"{CONFIG}allow_credentials = false\nmax_age = 7\nallow_methods = GET\n"
         "allow_headers = X-Colour\nexpose_headers = X-Colour\n"

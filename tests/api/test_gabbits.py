@@ -27,7 +27,7 @@ STORIES = sorted(FOLDER.glob("*.yaml"))
 each_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.stem)
 
 
-def run_story(
+def run_gabbi_file(
     story: Path, *, host: str, port: int, prefix: str = "", application: Callable | None = None
 ) -> None:
     """Run a story against a server, or against ``application``."""
@@ -58,30 +58,30 @@ def run_story(
 
 @pytest.mark.all_databases
 @each_story
-def test_gabbi_story(story, app):
-    run_story(story, host="127.0.0.1", port=8778, application=app.app)
+def test_gabbi_file_passes_in_process(story, app):
+    run_gabbi_file(story, host="127.0.0.1", port=8778, application=app.app)
 
 
 @pytest.mark.slow
 @each_story
-@pytest.mark.usefixtures("log_of_changes")
-def test_gabbi_story_with_provider_cache(story, database_url, make_app):
+@pytest.mark.usefixtures("change_log_triggers")
+def test_gabbi_file_passes_with_the_provider_cache(story, database_url, make_app):
     settings = make_settings(database_url, placement__providers_in_memory=True)
     app = make_app(settings, in_memory=True)
     services = app.app.services
     services.ready()
     services.scheduler.memory.fill(services.database, 60)
-    run_story(story, host="127.0.0.1", port=8778, application=app.app)
+    run_gabbi_file(story, host="127.0.0.1", port=8778, application=app.app)
     figures = services.scheduler.memory.provider_cache.figures
     assert figures.full_readings == 1
 
 
 @pytest.mark.exhaustive
 @each_story
-def test_gabbi_story_over_http(story, url):
+def test_gabbi_file_passes_over_http(story, url):
     address = urlsplit(url)
     port = address.port or 80
-    run_story(story, host=address.hostname, port=port, prefix=address.path.rstrip("/"))
+    run_gabbi_file(story, host=address.hostname, port=port, prefix=address.path.rstrip("/"))
 
 
 #: Lists of the objects of stories in the order of deletion, with the key for the path of an object.
@@ -146,13 +146,13 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.exhaustive
-def test_gabbi_story_leaves_nothing_on_the_server(own_server):
+def test_objects_created_by_gabbi_files_are_deleted_from_the_server(own_server):
     address = urlsplit(own_server)
     client = CleanupClient(own_server)
     client.request_json("POST", "resource_classes", {"name": "CUSTOM_KEPT"})
     client = CleanupClient(own_server)
     for story in ("aggregates", "inventories"):
-        run_story(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
+        run_gabbi_file(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
         assert client.list_created_paths()
         client.delete_created_objects()
     assert client.request_json("GET", "resource_classes/CUSTOM_KEPT")["name"] == "CUSTOM_KEPT"

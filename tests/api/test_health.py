@@ -19,7 +19,7 @@ from tests.support.clouds import uuid_of
 from tests.support.servers import wait_until
 
 
-def test_answering_process_is_live(sqlite_app):
+def test_liveness_paths_are_200_with_status_live(sqlite_app):
     for path in ["/healthz", "/healthz/", "/healthz/live", "/healthz?live"]:
         answer = TestApp(sqlite_app.app).get(path)
         assert answer.json == {"status": "live"}, path
@@ -85,23 +85,23 @@ def test_process_is_live_while_its_database_is_locked(tmp_path):
     ):
         rival.execute("PRAGMA journal_mode=WAL")
         rival.execute("BEGIN IMMEDIATE")
-        waiting = [threads.submit(get_traits, application) for _ in range(MAX_PREPARING)]
+        waiting = [threads.submit(send_traits_request, application) for _ in range(MAX_PREPARING)]
         assert wait_until(lambda: not application.services.ready._slots._value, 50)
         client = TestApp(application)
         assert client.get("/healthz/live").json == {"status": "live"}
         answer = client.get("/healthz/ready", status=503)
         assert "being prepared" in answer.json["reason"]
-        rejection = get_traits(application)
+        rejection = send_traits_request(application)
         assert rejection.status_int == 503
         assert rejection.headers["Retry-After"] == "1"
         rival.execute("ROLLBACK")
         # A request that waits too long gets 503.
         assert {200} <= {each.result().status_int for each in waiting} <= {200, 503}
-    assert get_traits(application).status_int == 200
+    assert send_traits_request(application).status_int == 200
     application.close()
 
 
-def get_traits(application):
+def send_traits_request(application):
     return TestApp(application).get(
         "/placement/traits",
         headers={"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest"},

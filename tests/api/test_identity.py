@@ -11,7 +11,7 @@ def test_version_document_is_shown_without_a_token(sqlite_app):
         assert version["links"] == [{"rel": "self", "href": "http://localhost/identity/v3/"}], path
 
 
-def test_root_offers_the_version_with_300(sqlite_app):
+def test_root_is_300_with_the_identity_version(sqlite_app):
     for path in ["/identity", "/identity/"]:
         answer = TestApp(sqlite_app.app).get(path, status=300)
         assert [value["id"] for value in answer.json["versions"]["values"]] == ["v3.14"], path

@@ -23,7 +23,7 @@ from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 
-def metric_samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
+def read_metric_samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
     """Return the samples of a metric with these labels, by their other labels."""
     text = TestApp(app.app).get("/metrics").text
     return {
@@ -36,8 +36,8 @@ def metric_samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str],
     }
 
 
-def metric_total(app, name: str, **labels: str) -> float:
-    return sum(metric_samples(app, name, **labels).values())
+def sum_metric_samples(app, name: str, **labels: str) -> float:
+    return sum(read_metric_samples(app, name, **labels).values())
 
 
 def test_request_is_counted_by_api_route_method_status_and_version(sqlite_app):
@@ -45,7 +45,7 @@ def test_request_is_counted_by_api_route_method_status_and_version(sqlite_app):
         sqlite_app.get(
             f"/placement/resource_providers/{uuid4()}", headers=LATEST_HEADERS, status=404
         )
-    assert metric_samples(sqlite_app, "requests_total") == {
+    assert read_metric_samples(sqlite_app, "requests_total") == {
         (
             ("api", "placement"),
             ("method", "GET"),
@@ -71,7 +71,7 @@ def test_every_response_of_an_api_is_counted(sqlite_app):
         TestApp(sqlite_app.app, lint=False).request(
             path, method=method, headers={"X-Auth-Token": "admin", **headers}, expect_errors=True
         )
-    samples = metric_samples(sqlite_app, "requests_total")
+    samples = read_metric_samples(sqlite_app, "requests_total")
     for *_, labels in requests:
         counts = [count for key, count in samples.items() if labels.items() <= dict(key).items()]
         assert counts == [1], labels
@@ -83,15 +83,15 @@ def test_unknown_paths_and_methods_add_no_labels(sqlite_app):
         TestApp(sqlite_app.app, lint=False).request(
             f"/placement/{number}", method=f"BREW{number}", expect_errors=True
         )
-    assert len(metric_samples(sqlite_app, "requests_total")) == 1
+    assert len(read_metric_samples(sqlite_app, "requests_total")) == 1
 
 
 def test_latency_is_measured_by_route(sqlite_app):
     sqlite_app.get("/placement/traits", headers=LATEST_HEADERS)
     labels = {"api": "placement", "route": "/traits", "method": "GET"}
-    assert metric_total(sqlite_app, "request_duration_seconds_count", **labels) == 1
-    assert 0 < metric_total(sqlite_app, "request_duration_seconds_sum", **labels) < 30
-    buckets = metric_samples(sqlite_app, "request_duration_seconds_bucket", **labels)
+    assert sum_metric_samples(sqlite_app, "request_duration_seconds_count", **labels) == 1
+    assert 0 < sum_metric_samples(sqlite_app, "request_duration_seconds_sum", **labels) < 30
+    buckets = read_metric_samples(sqlite_app, "request_duration_seconds_bucket", **labels)
     assert max(buckets.values()) == buckets[(("le", "+Inf"),)] == 1
 
 
@@ -100,24 +100,24 @@ def test_sql_statements_are_counted(app):
     app.get("/placement/resource_classes", headers=LATEST_HEADERS)
     app.get("/placement/resource_classes", headers=LATEST_HEADERS)
     labels = {"route": "/resource_classes"}
-    each = metric_total(app, "request_statements_sum", **labels) / 2
-    assert metric_total(app, "request_statements_count", **labels) == 2
+    each = sum_metric_samples(app, "request_statements_sum", **labels) / 2
+    assert sum_metric_samples(app, "request_statements_count", **labels) == 2
     assert each == int(each)
     assert 1 <= each <= 3
     app.get("/placement/")
-    assert metric_total(app, "request_statements_sum") == 2 * each
-    assert metric_total(app, "request_statements_count") == 3
+    assert sum_metric_samples(app, "request_statements_sum") == 2 * each
+    assert sum_metric_samples(app, "request_statements_count") == 3
 
 
-def test_found_candidates_are_counted(app, database):
+def test_number_of_found_allocation_candidates_is_counted(app, database):
     for _ in range(3):
         make_provider(database, VCPU=8)
     app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
     app.get("/placement/allocation_candidates?resources=VCPU:9", headers=LATEST_HEADERS)
     app.get("/placement/traits", headers=LATEST_HEADERS)
     labels = {"api": "placement", "route": "/allocation_candidates"}
-    assert metric_total(app, "request_candidates_sum", **labels) == 3
-    assert metric_total(app, "request_candidates_count") == 2
+    assert sum_metric_samples(app, "request_candidates_sum", **labels) == 3
+    assert sum_metric_samples(app, "request_candidates_count") == 2
 
 
 def put_claim(app, provider, amount, status):
@@ -128,7 +128,7 @@ def put_claim(app, provider, amount, status):
 
 
 def count_claims(app, outcome):
-    return metric_total(app, "claims_total", outcome=outcome)
+    return sum_metric_samples(app, "claims_total", outcome=outcome)
 
 
 def test_claims_won_and_lost_are_counted(app, database):
@@ -155,9 +155,9 @@ def test_selections_that_claim_are_counted_as_claims(sqlite_app):
         body = {"request_spec": spec(str(uuid4())), "claim": claiming}
         sqlite_app.post_json("/scheduler/v1/select_destinations", body)
     labels = {"api": "scheduler"}
-    assert metric_total(sqlite_app, "claims_total", outcome="won", **labels) == 1
+    assert sum_metric_samples(sqlite_app, "claims_total", outcome="won", **labels) == 1
     labels["route"] = "/v1/select_destinations"
-    assert metric_total(sqlite_app, "request_candidates_sum", **labels) == 2
+    assert sum_metric_samples(sqlite_app, "request_candidates_sum", **labels) == 2
 
 
 def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
@@ -169,7 +169,7 @@ def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
     impossible = spec(ignore_hosts=["cn1", "cn2"])
     sqlite_app.post_json(select, {"request_spec": impossible}, status=409)
     sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": spec()})  # is not a decision
-    samples = metric_samples(sqlite_app, "scheduler_decisions_total", policy="default")
+    samples = read_metric_samples(sqlite_app, "scheduler_decisions_total", policy="default")
     assert {tuple(value for _, value in key): number for key, number in samples.items()} == {
         ("", "selected", ""): 2,
         ("resources", "no_valid_host", "allocation_candidates"): 1,
@@ -177,12 +177,12 @@ def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
     }
 
 
-def test_stage_duration_is_observed_once_per_request(sqlite_app):
+def test_duration_of_each_stage_is_observed_once_per_request_of_several_instances(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     request_spec = {key: value for key, value in spec().items() if key != "instance_uuids"}
     body = {"request_spec": {**request_spec, "num_instances": 3}}
     sqlite_app.post_json("/scheduler/v1/select_destinations", body)
-    samples = metric_samples(sqlite_app, "scheduler_stage_duration_seconds_count")
+    samples = read_metric_samples(sqlite_app, "scheduler_stage_duration_seconds_count")
     assert {stage: number for ((_, stage),), number in samples.items()} == {
         "request_filters": 1,
         "search": 1,
@@ -209,20 +209,20 @@ def test_cloud_metrics_have_labels_of_class_and_zone(app, database):
     app.put_json(f"{path}/{service['id']}", {"status": "disabled"}, headers=headers)
     placed = spec(force_hosts=["cn1"], flavor=flavor(vcpus=4))
     app.post_json("/scheduler/v1/select_destinations", {"request_spec": placed})
-    hosts = {state: number for ((_, state),), number in metric_samples(app, "hosts").items()}
+    hosts = {state: number for ((_, state),), number in read_metric_samples(app, "hosts").items()}
     assert hosts == {"up": 1, "down": 1, "disabled": 1}
-    free = metric_samples(app, "resources_free", resource_class="VCPU")
-    used = metric_samples(app, "resources_used", resource_class="VCPU")
+    free = read_metric_samples(app, "resources_free", resource_class="VCPU")
+    used = read_metric_samples(app, "resources_used", resource_class="VCPU")
     assert free == {(("zone", "az1"),): 60, (("zone", "nova"),): 128}
     assert used == {(("zone", "az1"),): 4, (("zone", "nova"),): 0}
 
 
 def test_cloud_metrics_are_read_at_most_once_a_minute(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    assert metric_total(sqlite_app, "hosts") == 1
+    assert sum_metric_samples(sqlite_app, "hosts") == 1
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
     with record_statements(sqlite_app.app.services.database) as seen:
-        assert metric_total(sqlite_app, "hosts") == 1
+        assert sum_metric_samples(sqlite_app, "hosts") == 1
     assert len(seen) == 0
 
 
@@ -269,11 +269,11 @@ def test_unavailable_database_keeps_other_metrics():
     assert list(CloudGauges(raise_unavailable, None).collect()) == []
 
 
-def test_applications_of_one_process_count_separately(sqlite_settings, make_app):
+def test_metrics_of_two_applications_in_one_process_are_separate(sqlite_settings, make_app):
     first, second = make_app(sqlite_settings), make_app(sqlite_settings)
     first.get("/placement/traits", headers=LATEST_HEADERS)
-    assert metric_total(first, "requests_total") == 1
-    assert metric_total(second, "requests_total") == 0
+    assert sum_metric_samples(first, "requests_total") == 1
+    assert sum_metric_samples(second, "requests_total") == 0
 
 
 def test_metrics_need_no_token_have_both_formats_and_are_read_only(sqlite_app):
@@ -293,12 +293,12 @@ def test_missing_metrics_directory_is_reported_at_start(monkeypatch, tmp_path):
         Metrics()
 
 
-def test_exhausted_pool_is_counted(make_configured_app):
+def test_timeout_of_an_exhausted_connection_pool_is_counted(make_configured_app):
     config = "[placement_database]\nmax_pool_size = 1\nmax_overflow = 0\npool_timeout = 0\n"
     app = make_configured_app(config)
     headers = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
     app.get("/placement/traits", headers=headers)
-    assert metric_total(app, "database_pool_timeouts_total") == 0
+    assert sum_metric_samples(app, "database_pool_timeouts_total") == 0
     with app.app.services.database.read():
         app.get("/placement/traits", headers=headers, status=503)
-    assert metric_total(app, "database_pool_timeouts_total") == 1
+    assert sum_metric_samples(app, "database_pool_timeouts_total") == 1

@@ -23,7 +23,7 @@ def build_document(version: Version) -> dict:
     return openapi.document(describe(API.routes), version, "/placement")
 
 
-def operations_by_path(document: dict) -> dict[tuple[str, str], dict]:
+def index_operations_by_path(document: dict) -> dict[tuple[str, str], dict]:
     return {
         (method.upper(), path): operation
         for path, methods in document["paths"].items()
@@ -38,7 +38,8 @@ def read_parameters_by_name(document: dict, method: str, path: str) -> dict[str,
 def test_operation_ids_are_unique():
     for version in VERSIONS:
         names = [
-            each["operationId"] for each in operations_by_path(build_document(version)).values()
+            each["operationId"]
+            for each in index_operations_by_path(build_document(version)).values()
         ]
         assert len(names) == len(set(names))
 
@@ -53,7 +54,7 @@ def test_every_success_response_describes_its_body():
             assert route.answer.at(first) is not None, route
 
 
-def test_error_statuses_follow_from_the_route():
+def test_documented_error_statuses_depend_on_policy_and_body_of_the_route():
     for route in API.routes:
         statuses = route.statuses
         assert {400, 406, 503} <= statuses, route
@@ -117,7 +118,7 @@ def copy_response_headers_without(*names: str) -> dict[str, str]:
     return {name: value for name, value in SHOWN.headers.items() if name not in names}
 
 
-def test_documented_response_passes_the_check():
+def test_check_accepts_a_response_as_documented():
     check_exchange(SHOWN)
 
 
@@ -150,7 +151,7 @@ def test_undocumented_body_is_reported():
     check_exchange(replace(gone, body=b""))
 
 
-def test_operation_is_found_by_path_and_method():
+def test_operation_of_the_document_is_found_by_method_and_expanded_path():
     document = OpenApiDocument(Version(1, 39))
     operation = document.operation("PUT", "/resource_providers/abc/inventories/VCPU")
     assert operation is not None
@@ -193,6 +194,6 @@ def test_created_responses_document_location(
 
 
 def test_retry_responses_document_retry_after():
-    for operation in operations_by_path(build_document(VERSIONING.newest)).values():
+    for operation in index_operations_by_path(build_document(VERSIONING.newest)).values():
         for status, response in operation["responses"].items():
             assert ("Retry-After" in response["headers"]) == (status == "503")

@@ -109,7 +109,7 @@ def test_new_policy_file_is_loaded_and_dropped_when_removed(
     app.get("/placement/traits", headers=ADMIN, status=200)
 
 
-def test_policy_directories_are_watched(make_configured_app, tmp_path):
+def test_changes_of_files_in_policy_directories_take_effect(make_configured_app, tmp_path):
     directory = tmp_path / "rules.d"
     app = make_configured_app(f"[oslo_policy]\npolicy_dirs = {directory}\n")
     app.get("/placement/traits", headers=READER, status=403)
@@ -122,7 +122,9 @@ def test_policy_directories_are_watched(make_configured_app, tmp_path):
     app.get("/placement/traits", headers=SERVICE, status=200)
 
 
-def test_invalid_changed_file_keeps_the_rules(make_configured_app, config, rules_file, caplog):
+def test_rules_stay_in_effect_if_their_file_becomes_invalid(
+    make_configured_app, config, rules_file, caplog
+):
     rules_file.write_text('"placement:traits:list": "role:reader"\n')
     app = make_configured_app(config)
     rules_file.write_text('"placement:traits:list": [\n')
@@ -137,23 +139,25 @@ def test_invalid_changed_file_keeps_the_rules(make_configured_app, config, rules
 
 
 @pytest.fixture
-def changing_verdicts() -> Iterator[list[bool]]:
+def verdicts_of_external_check() -> Iterator[list[bool]]:
     """Verdicts of the rule ``changing:``. A test changes the list, whose last item counts."""
     answers: list[bool] = []
 
-    class ChangingCheck(Check):
+    class PoppingCheck(Check):
         def __call__(self, *_arguments):
             return answers.pop()
 
-    register("changing", ChangingCheck)
+    register("changing", PoppingCheck)
     yield answers
     del registered_checks["changing"]
 
 
-def test_external_checks_are_not_cached(make_configured_app, config, rules_file, changing_verdicts):
+def test_external_checks_are_not_cached(
+    make_configured_app, config, rules_file, verdicts_of_external_check
+):
     rules_file.write_text('"placement:traits:list": "not (role:admin and changing:today)"\n')
     app = make_configured_app(config)
-    changing_verdicts[:] = [True, False, True]
+    verdicts_of_external_check[:] = [True, False, True]
     for status in (403, 200, 403):
         app.get("/placement/traits", headers=ADMIN, status=status)
 
@@ -181,7 +185,9 @@ def test_policy_verdicts_are_cached_per_caller(
             policy.check("mine", whoever, target)
 
 
-def test_cached_verdicts_are_limited(make_configured_settings, config, rules_file, monkeypatch):
+def test_policy_verdict_cache_has_a_maximum_size(
+    make_configured_settings, config, rules_file, monkeypatch
+):
     rules_file.write_text('"mine": "project_id:%(project_id)s"\n')
     monkeypatch.setattr(policy_module, "MAX_VERDICTS", 3)
     policy = Policy(make_configured_settings(config), ())
@@ -268,7 +274,7 @@ def test_reshaper_requires_the_service_role_by_new_defaults(
         app.post_json("/placement/reshaper", INVALID_BODY, headers=headers, status=status)
 
 
-def test_usages_check_policy_before_schema(sqlite_app):
+def test_forbidden_usages_request_with_an_invalid_query_is_403(sqlite_app):
     for query, status in [
         ("", 403),
         ("project_id=shop", 200),
@@ -287,7 +293,7 @@ def test_permitted_usages_request_without_a_project_is_400(sqlite_app):
         sqlite_app.get("/placement/usages", headers=headers, status=400)
 
 
-def test_noauth2_headers_set_project_and_scope(sqlite_app):
+def test_noauth2_project_id_and_scope_headers_decide_which_usages_are_permitted(sqlite_app):
     for caller, project, status in [
         ({"X-Project-Id": "other"}, "other", 200),
         ({"X-Project-Id": "other"}, "shop", 403),
@@ -313,7 +319,9 @@ def test_token_without_project_is_out_of_scope_for_administrators(sqlite_app, ca
             assert message in caplog.text, path
 
 
-def test_noauth2_project_is_the_callers(make_configured_app, config, rules_file):
+def test_noauth2_policy_rules_compare_the_project_and_user_of_the_headers(
+    make_configured_app, config, rules_file
+):
     rules_file.write_text('"placement:traits:list": "project_id:other and user_id:bob"\n')
     app = make_configured_app(config)
     app.get("/placement/traits", headers=READER, status=403)

@@ -53,7 +53,7 @@ OTHER_ROLES = {
 }
 
 
-def allowed_roles(rule):
+def list_default_roles(rule):
     """Return the roles that a rule allows by default."""
     service = ("service",) if rule.startswith(("placement:", "scheduler:")) else ()
     return OTHER_ROLES.get(rule, {"admin", *service, *PROJECT_ROLES.get(rule, ())})
@@ -88,7 +88,7 @@ def test_only_public_routes_have_no_rule():
 def test_each_route_requires_the_roles_of_its_rule(sqlite_app):
     for api, route in GUARDED:
         assert send_request(sqlite_app, api, route, "admin", token="").status_int == 401, route
-        allowed = allowed_roles(route.policy)
+        allowed = list_default_roles(route.policy)
         for role in allowed:
             assert not is_rejected(send_request(sqlite_app, api, route, role), route), (route, role)
         if others := ",".join(ROLES - allowed):
@@ -96,7 +96,7 @@ def test_each_route_requires_the_roles_of_its_rule(sqlite_app):
 
 
 @pytest.mark.slow
-def test_each_route_follows_the_configured_rule(make_app_with_rules):
+def test_each_route_requires_the_role_of_its_configured_rule(make_app_with_rules):
     app = make_app_with_rules({route.policy: "role:operator" for _, route in GUARDED})
     for api, route in GUARDED:
         assert not is_rejected(send_request(app, api, route, "operator"), route), route
@@ -145,7 +145,7 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_sample_has_every_rule_with_its_default_and_operations(tmp_path):
+def test_oslopolicy_sample_has_every_rule_with_its_default_and_operations(tmp_path):
     status, sample = run_policy_command("sample-generator", tmp_path)
     assert status == 0
     rules = "\n".join(line[1:] for line in sample.splitlines() if line.startswith('#"'))
@@ -156,7 +156,7 @@ def test_sample_has_every_rule_with_its_default_and_operations(tmp_path):
 
 
 @pytest.mark.slow
-def test_generated_policy_has_the_changes_of_the_file(tmp_path, config):
+def test_oslopolicy_policy_generator_merges_the_policy_file_into_the_defaults(tmp_path, config):
     (tmp_path / "policy.yaml").write_text('"placement:traits:list": "role:reader"\n')
     status, rules = run_policy_command(
         "policy-generator", tmp_path, PLACEMENT_SCHED_CONFIG=str(config)
@@ -177,7 +177,7 @@ def test_redundant_rules_are_listed(tmp_path, config):
 
 
 @pytest.mark.slow
-def test_validator_reports_errors(tmp_path, config):
+def test_oslopolicy_validator_reports_an_unknown_rule(tmp_path, config):
     (tmp_path / "policy.yaml").write_text('"placement:trait:list": "role:reader"\n')
     code, printed = run_policy_command("validator", tmp_path, "--config-file", str(config))
     assert (code, "Unknown rule" in printed) == (1, True)

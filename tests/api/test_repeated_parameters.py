@@ -55,7 +55,7 @@ VALID = {
 INVALID = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
 
 
-def parameters_of(api, route):
+def collect_parameter_schemas(api, route):
     """Return the schemas of a route's parameters in any version, by name."""
     parameters = {name: {} for name in WITHOUT_SCHEMA.get((api, route.path), ())}
     for _, schema in route.query.windows if route.query else ():
@@ -80,7 +80,7 @@ def list_urls_with_repeated_parameters(api, routes):
     """Yield the path and query of each parameter of each list, with repeated values."""
     for route in (route for route in routes if route.method == "GET"):
         path = f"/{api}{PARAMETER.sub(node_uuid(1), route.path)}"
-        parameters = parameters_of(api, route)
+        parameters = collect_parameter_schemas(api, route)
         for name, schema in parameters.items():
             is_granular = "resources1" in parameters and name != "resources"
             others = [("resources", "VCPU:1")] if is_granular else []

@@ -84,14 +84,14 @@ def test_too_deeply_nested_body_is_400(sqlite_app):
             assert f"nested more than {MAX_JSON_DEPTH} deep" in answer.text, path
 
 
-def test_nesting_is_counted_in_lists_and_objects():
+def test_depth_of_json_is_counted_in_lists_and_objects():
     document = [1, {"a": [2]}, "text"]
     assert is_deeper(document, 2)
     assert not is_deeper(document, 3)
     assert not is_deeper("text", 0)
 
 
-def test_first_error_of_a_large_report_is_named():
+def test_error_of_a_large_array_quotes_its_first_invalid_item():
     read = Reader({"type": "object", "properties": {"a": {"items": {"type": "integer"}}}})
     with pytest.raises(DocumentError, match="'x' is not an integer"):
         read({"a": ["x"] * 10_000})
@@ -181,7 +181,7 @@ def test_origin_uses_the_requested_host():
         )
 
 
-def test_write_is_answered_for_any_host_name(sqlite_app):
+def test_location_of_a_created_object_has_the_host_header_whatever_its_form(sqlite_app):
     for host in ("a..b", "placement_backend", f"{'x' * 64}.example.com", "h,h2"):
         headers = {**HEADERS, "Host": host}
         answer = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers)

@@ -17,7 +17,7 @@ from placement_sched.api.blueprint import PARAMETER
 from placement_sched.api.placement.routes import API
 from placement_sched.api.versions import Version
 from placement_sched.app import create_app
-from tests.exploring import EXPLORING, draws
+from tests.exploring import EXPLORING, scale_example_count
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -209,7 +209,9 @@ def _create_objects(client: Any) -> None:
 
 @pytest.mark.property
 @pytest.mark.parametrize("version", VERSIONS)
-def test_random_requests_get_documented_answers(version, sqlite_settings, sqlite_app, request):
+def test_random_requests_of_each_operation_get_documented_responses(
+    version, sqlite_settings, sqlite_app, request
+):
     app = create_app(sqlite_settings)
     request.addfinalizer(app.close)
     schema = _load_schema(app, version)
@@ -241,7 +243,7 @@ def _run_operation(
     operation: Any, mode: GenerationMode, headers: Mapping[str, str], few: int, client: Any
 ) -> None:
     @hypothesis.settings(
-        max_examples=draws(few),
+        max_examples=scale_example_count(few),
         deadline=None,
         database=None,
         derandomize=not EXPLORING,

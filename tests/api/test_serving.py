@@ -29,14 +29,14 @@ def send_request(application, *pieces, bare=False, **scope):
     return start["status"], dict(start["headers"]), body["body"]
 
 
-def rejecting_application(environ, start_response):
+def application_with_status_of_rejected_body(environ, start_response):
     """An application that responds with the status of a rejected body."""
     rejection = environ.get(REJECTED_BODY_KEY) or RejectedBody(HTTPStatus.OK, "")
     start_response(f"{rejection.status.value} {rejection.status.phrase}", [])
     return [rejection.detail.encode()]
 
 
-def build_environ(*pieces, **scope):
+def send_request_and_get_environ(*pieces, **scope):
     seen = {}
 
     def application(environ, start_response):
@@ -49,7 +49,7 @@ def build_environ(*pieces, **scope):
 
 
 def test_environ_follows_pep_3333():
-    environ = build_environ()
+    environ = send_request_and_get_environ()
     expected = {
         "REQUEST_METHOD": "PUT",
         "SCRIPT_NAME": "",
@@ -76,7 +76,7 @@ def test_headers_are_joined_and_keep_their_bytes():
         (b"cookie", b"b=2"),
         (b"x-name", b"caf\xc3\xa9"),
     ]
-    environ = build_environ(headers=headers)
+    environ = send_request_and_get_environ(headers=headers)
     assert environ["CONTENT_TYPE"] == "application/json"
     assert environ["HTTP_X_A"] == "1,2"
     assert environ["HTTP_COOKIE"] == "a=1;b=2"
@@ -85,15 +85,15 @@ def test_headers_are_joined_and_keep_their_bytes():
 
 def test_header_with_an_underscore_is_ignored():
     underscored = (b"x_auth_token", b"admin")
-    assert "HTTP_X_AUTH_TOKEN" not in build_environ(headers=[underscored])
+    assert "HTTP_X_AUTH_TOKEN" not in send_request_and_get_environ(headers=[underscored])
     both = [underscored, (b"x-auth-token", b"bob"), underscored]
-    assert build_environ(headers=both).get("HTTP_X_AUTH_TOKEN") == "bob"
+    assert send_request_and_get_environ(headers=both).get("HTTP_X_AUTH_TOKEN") == "bob"
     length = (b"content_length", b"5")
-    assert build_environ(headers=[length]).get("CONTENT_LENGTH") is None
+    assert send_request_and_get_environ(headers=[length]).get("CONTENT_LENGTH") is None
 
 
 def test_body_is_complete_before_the_application_runs():
-    environ = build_environ(b"ab", b"c", headers=[(b"content-length", b"3")])
+    environ = send_request_and_get_environ(b"ab", b"c", headers=[(b"content-length", b"3")])
     assert (environ["CONTENT_LENGTH"], environ["body"]) == ("3", b"abc")
 
 
@@ -122,7 +122,7 @@ def test_application_error_is_500_and_the_thread_survives(caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_unread_body_closes_the_connection():
+def test_connection_is_closed_if_the_body_is_too_long_to_be_discarded():
     for length, closes in [(b"900", False), (b"999999999", True)]:
 
         def application(environ, start_response):
@@ -152,7 +152,10 @@ def test_repeated_host_header_is_rejected():
     ]:
         headers = [(b"host", host) for host in hosts]
         answer = send_request(
-            rejecting_application, bare=True, headers=headers, http_version=version
+            application_with_status_of_rejected_body,
+            bare=True,
+            headers=headers,
+            http_version=version,
         )
         assert answer[0] == status, (hosts, version, status)
         assert (answer[1].get(b"connection") == b"close") == (status != 200), (
@@ -172,7 +175,7 @@ def test_only_chunked_transfer_encoding_is_accepted():
         ([b"identity"], 501),
     ]:
         headers = [(b"transfer-encoding", coding) for coding in codings]
-        answer = send_request(rejecting_application, b"abc", headers=headers)
+        answer = send_request(application_with_status_of_rejected_body, b"abc", headers=headers)
         assert answer[0] == status, (codings, status)
         assert (answer[1].get(b"connection") == b"close") == (status != 200), (codings, status)
 
@@ -186,6 +189,6 @@ def test_header_length_is_limited():
         ([(b"x-%d" % number, b"r" * 8189) for number in range(8)], 200),
         ([(b"x-%d" % number, b"r" * 8190) for number in range(8)], 431),
     ]:
-        answer = send_request(rejecting_application, bare=True, headers=headers)
+        answer = send_request(application_with_status_of_rejected_body, bare=True, headers=headers)
         assert answer[0] == status, (headers, status)
         assert (answer[1].get(b"connection") == b"close") == (status != 200), (headers, status)

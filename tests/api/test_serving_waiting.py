@@ -41,7 +41,7 @@ def test_health_is_answered_while_all_threads_are_busy(path):
     assert held.ended[0] == path.decode()
 
 
-def test_liveness_is_never_rejected():
+def test_liveness_checks_are_200_after_waiting_longer_than_the_limit():
     slow = SlowApplication(0.1)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0.05)
     assert send_concurrent_requests(bridge, *[b"/healthz"] * 3) == [200] * 3
@@ -62,7 +62,7 @@ def test_slow_readiness_check_does_not_block_requests():
     assert held.ended == ["/a", "/healthz/ready", "/healthz/ready"]
 
 
-def test_frequent_health_checks_do_not_displace_requests():
+def test_requests_are_served_while_clients_send_health_checks_continuously():
     slow = SlowApplication(0.002)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1)
 
@@ -84,7 +84,7 @@ def test_stopping_server_is_not_ready_without_the_database():
     assert held.ended == ["/healthz/ready"] * 2
 
 
-def test_only_health_paths_are_health_checks(sqlite_app):
+def test_only_health_paths_are_answered_outside_the_request_threads(sqlite_app):
     threads = []
 
     def application(environ, start_response):
@@ -145,7 +145,7 @@ def test_request_cancelled_at_shutdown_is_not_started():
     assert slow.begun == ["/a", "/c"]
 
 
-def test_rejected_requests_leave_the_queue():
+def test_requests_rejected_after_waiting_are_removed_from_the_queue():
     """All threads are stuck, for instance on a lock of the database."""
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.05)

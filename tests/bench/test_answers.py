@@ -73,7 +73,7 @@ def test_response_with_any_subset_of_the_limited_size_is_valid():
         )
 
 
-def test_order_of_traits_and_mappings_does_not_matter():
+def test_response_with_traits_and_mappings_in_another_order_is_valid():
     answer = build_candidates_response("numa1")
     answer["provider_summaries"]["host1"]["traits"].reverse()
     answer["allocation_requests"][0]["mappings"]["_A"].reverse()

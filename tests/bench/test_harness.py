@@ -7,7 +7,7 @@ from harness import Finding, Target, build_target_table, percentile
 pytestmark = pytest.mark.slow
 
 
-def test_measured_value_is_compared_with_its_target():
+def test_value_below_a_minimum_or_above_a_maximum_target_is_marked_as_missed():
     most = Target(50, " ms", is_maximum=True)
     values = [(Target(50), 49.9), (Target(50), 50), (most, 50.1), (most, 50)]
     findings = [Finding("a query", value, target) for target, value in values]

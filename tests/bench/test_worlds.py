@@ -33,7 +33,7 @@ class NumberedTraits(dict):
         return self[name]
 
 
-def read_rows(world):
+def build_world_rows(world):
     book = Book(NumberedTraits())
     for _ in world.fill(book):
         pass
@@ -50,9 +50,9 @@ def sum_used_amounts(rows):
 
 def test_rows_of_a_world_depend_only_on_seed_and_size():
     for kind, make in WORLDS.items():
-        rows, large = read_rows(make(10, 1)), read_rows(make(25, 1))
-        assert read_rows(make(10, 1)) == rows, kind
-        assert read_rows(make(10, 2)) != rows, kind
+        rows, large = build_world_rows(make(10, 1)), build_world_rows(make(25, 1))
+        assert build_world_rows(make(10, 1)) == rows, kind
+        assert build_world_rows(make(10, 2)) != rows, kind
         # Racks and pools come after the other aggregates, so their ids follow from the size.
         for table in COLUMNS.keys() - {tables.resource_provider_aggregates}:
             assert large[table][: len(rows[table])] == rows[table], kind
@@ -60,14 +60,14 @@ def test_rows_of_a_world_depend_only_on_seed_and_size():
 
 def test_no_provider_exceeds_its_capacity():
     for kind, make in WORLDS.items():
-        rows = read_rows(make(100, 1))
+        rows = build_world_rows(make(100, 1))
         used = sum_used_amounts(rows)
         for provider, resource_class, total, reserved, *_, ratio in rows[tables.inventories]:
             assert used[provider, resource_class] <= (total - reserved) * ratio, kind
 
 
 def test_nested_tree_has_seven_providers():
-    rows = read_rows(NestedWorld(10))
+    rows = build_world_rows(NestedWorld(10))
     roots = Counter(root for *_, root, _parent in rows[tables.resource_providers])
     assert set(roots.values()) == {7}
     assert len(roots) == 10
@@ -76,7 +76,7 @@ def test_nested_tree_has_seven_providers():
 def test_each_host_shares_a_pool():
     size = 2 * GROUP_SIZE + 1
     world = SharedWorld(size)
-    rows = read_rows(world)
+    rows = build_world_rows(world)
     pools = {row[0] for row in rows[tables.inventories] if row[1] == class_id("DISK_GB")}
     members = rows[tables.resource_provider_aggregates]
     reached = {aggregate for provider, aggregate in members if provider in pools}
@@ -91,10 +91,10 @@ def find_candidates(app, query):
 
 
 @pytest.mark.all_databases
-def test_candidates_of_a_flat_world_equal_its_rows(app, database):
+def test_candidates_of_a_flat_world_are_its_hosts_with_free_capacity(app, database):
     world = FlatWorld(60)
     load(database, world)
-    rows = read_rows(world)
+    rows = build_world_rows(world)
     used = sum_used_amounts(rows)
     requested = {class_id("VCPU"): 4, class_id("MEMORY_MB"): 8192, class_id("DISK_GB"): 50}
     full = {

@@ -104,10 +104,10 @@ class RandomChanger:
             self._change_inventory(connection, provider.id)
         elif kind == "trait":
             name = self.random.choice((*TRAITS, SHARES))
-            self._add_or_remove(connection, traits.CARRIED, name, provider)
+            self._toggle_trait_or_aggregate(connection, traits.CARRIED, name, provider)
         elif kind == "aggregate":
             name = uuid_of(self.random.choice(AGGREGATES))
-            self._add_or_remove(connection, aggregates.MEMBERS, name, provider)
+            self._toggle_trait_or_aggregate(connection, aggregates.MEMBERS, name, provider)
         elif kind == "move":
             parent = self.random.choice([None, *(each.uuid for each in providers)])
             with suppress(Invalid):  # a loop
@@ -149,7 +149,7 @@ class RandomChanger:
         )
         inventories.put(connection, {provider_id: [inventory]}, NOW)
 
-    def _add_or_remove(
+    def _toggle_trait_or_aggregate(
         self, connection: Connection, kind: Associations, name: str, provider: Row[Any]
     ) -> None:
         if not kind.add(connection, name, [provider.id], NOW):

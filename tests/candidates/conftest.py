@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.candidates.sources import provider_cache_enabled
+from tests.candidates.sources import enable_provider_cache
 
 
 @pytest.fixture(params=["loaded", "cached"])
@@ -14,5 +14,5 @@ def each_provider_source(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.param == "loaded":
         yield
         return
-    with provider_cache_enabled():
+    with enable_provider_cache():
         yield

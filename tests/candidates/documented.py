@@ -32,7 +32,7 @@ def build_cloud(*providers: Host) -> Cloud:
     return Cloud(providers)
 
 
-def reported_candidates(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
+def format_candidates(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
     """Return each candidate as ``CN1 MEMORY_MB:512 VCPU:1 + SS1 DISK_GB:500``."""
     names = {host.uuid: host.name for host in cloud.hosts}
     return {
@@ -46,7 +46,7 @@ def reported_candidates(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
     }
 
 
-def mapped_providers(answer: Mapping[str, Any], cloud: Cloud, suffix: str) -> set[str]:
+def list_mapped_providers(answer: Mapping[str, Any], cloud: Cloud, suffix: str) -> set[str]:
     """Return the providers that serve a group, over all candidates."""
     names = {host.uuid: host.name for host in cloud.hosts}
     return {

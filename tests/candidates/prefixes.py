@@ -18,16 +18,16 @@ from placement_sched.model.candidates_query import (
 Name = tuple[str, str]
 
 
-def _trait_term(any_of: frozenset[str]) -> str:
+def _format_trait_term(any_of: frozenset[str]) -> str:
     return next(iter(any_of)) if len(any_of) == 1 else f"in:{','.join(sorted(any_of))}"
 
 
-def _split_group(group: RequestGroup) -> Iterator[tuple[Name, RequestGroup]]:
+def _split_group_by_constraint(group: RequestGroup) -> Iterator[tuple[Name, RequestGroup]]:
     """Yield the name of each constraint of a group, and a group with this constraint only."""
     for amount in group.resources:
         yield ("resources", f"{amount[0]}:{amount[1]}"), RequestGroup(resources=(amount,))
     for any_of in group.traits.required:
-        yield ("required", _trait_term(any_of)), RequestGroup(traits=TraitTerms((any_of,)))
+        yield ("required", _format_trait_term(any_of)), RequestGroup(traits=TraitTerms((any_of,)))
     for name in sorted(group.traits.forbidden):
         yield ("required", f"!{name}"), RequestGroup(traits=TraitTerms((), frozenset({name})))
     for uuids in group.aggregates.member_of:
@@ -57,21 +57,24 @@ def _join_constraints(suffix: str, parts: list[RequestGroup]) -> RequestGroup:
     )
 
 
-def _all_constraints(query: CandidatesQuery) -> list[tuple[Name, str | None, RequestGroup]]:
+def _list_all_constraints(query: CandidatesQuery) -> list[tuple[Name, str | None, RequestGroup]]:
     """Return the name, the suffix of the group (None for the root) and the constraint itself."""
     parts: list[tuple[Name, str | None, RequestGroup]] = []
     for group in query.groups:
         tail = f" (group {group.suffix})" if group.suffix else ""
         parts += [
             ((kind, detail + tail), group.suffix, part)
-            for (kind, detail), part in _split_group(group)
+            for (kind, detail), part in _split_group_by_constraint(group)
         ]
     root = RequestGroup(traits=query.root)
-    parts += [(("root_required", detail), None, part) for (_, detail), part in _split_group(root)]
+    parts += [
+        (("root_required", detail), None, part)
+        for (_, detail), part in _split_group_by_constraint(root)
+    ]
     return parts
 
 
-def _query_with(query: CandidatesQuery, kept: list[tuple[Name, str | None, RequestGroup]]):
+def _build_query_with(query: CandidatesQuery, kept: list[tuple[Name, str | None, RequestGroup]]):
     groups = tuple(
         _join_constraints(
             group.suffix, [part for _, suffix, part in kept if suffix == group.suffix]
@@ -82,16 +85,18 @@ def _query_with(query: CandidatesQuery, kept: list[tuple[Name, str | None, Reque
     return replace(query, groups=groups, root=root.traits)
 
 
-def query_prefixes(query: CandidatesQuery) -> list[tuple[Name, CandidatesQuery]]:
+def list_query_prefixes(query: CandidatesQuery) -> list[tuple[Name, CandidatesQuery]]:
     """Return each constraint, and the query with all constraints up to this constraint."""
-    parts = _all_constraints(query)
-    return [(part[0], _query_with(query, parts[: count + 1])) for count, part in enumerate(parts)]
+    parts = _list_all_constraints(query)
+    return [
+        (part[0], _build_query_with(query, parts[: count + 1])) for count, part in enumerate(parts)
+    ]
 
 
-def query_without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> CandidatesQuery:
+def build_query_without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> CandidatesQuery:
     """Return the query without some constraints or rules."""
-    kept = [part for part in _all_constraints(query) if part[0] not in dropped]
-    loosened = _query_with(query, kept)
+    kept = [part for part in _list_all_constraints(query) if part[0] not in dropped]
+    loosened = _build_query_with(query, kept)
     if ("group_policy", "isolate") in dropped:
         loosened = replace(loosened, group_policy="none")
     subtrees = (
@@ -102,9 +107,9 @@ def query_without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> Candidat
     return replace(loosened, same_subtrees=tuple(subtrees))
 
 
-def constraint_names(query: CandidatesQuery) -> list[Name]:
+def list_constraint_names(query: CandidatesQuery) -> list[Name]:
     """Return every constraint and rule of a query, without duplicates."""
-    names = [name for name, _, _ in _all_constraints(query)]
+    names = [name for name, _, _ in _list_all_constraints(query)]
     if query.isolates:
         names.append(("group_policy", "isolate"))
     names += [("same_subtree", ",".join(suffixes)) for suffixes in query.same_subtrees]

@@ -19,7 +19,7 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
 )
 from tests.support.clouds import Cloud, Host, uuid_of
-from tests.support.providers import fits_inventory
+from tests.support.providers import is_new_claim_allowed
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -58,8 +58,8 @@ def find_candidates_by_tree(
     """Return the candidates of each tree, by the uuid of its root."""
     return {
         root.uuid: {
-            _candidate_of(slots, chosen)
-            for slots, chosen in _combinations(cloud, query, root)
+            _build_candidate(slots, chosen)
+            for slots, chosen in _iterate_combinations(cloud, query, root)
             if _satisfies_query(cloud, query, root, slots, chosen)
             and not (single_per_tree and _has_two_providers_of_a_tree(cloud, chosen))
         }
@@ -68,14 +68,14 @@ def find_candidates_by_tree(
     }
 
 
-def all_candidates(cloud: Cloud, query: CandidatesQuery, *, single_per_tree: bool = False):
+def find_all_candidates(cloud: Cloud, query: CandidatesQuery, *, single_per_tree: bool = False):
     """Return the candidates of all trees."""
     return set().union(
         *find_candidates_by_tree(cloud, query, single_per_tree=single_per_tree).values()
     )
 
 
-def tree_with_sharing_providers(cloud: Cloud, root: Host) -> list[Host]:
+def list_tree_and_sharing_providers(cloud: Cloud, root: Host) -> list[Host]:
     """Return the providers of a tree and the providers that share with it."""
     own = [host for host in cloud.hosts if cloud.root(host) == root]
     joined = set().union(*(host.aggregates for host in own))
@@ -86,11 +86,11 @@ def tree_with_sharing_providers(cloud: Cloud, root: Host) -> list[Host]:
     ]
 
 
-def _combinations(
+def _iterate_combinations(
     cloud: Cloud, query: CandidatesQuery, root: Host
 ) -> Iterator[tuple[list[_Slot], tuple[Host, ...]]]:
-    slots = [slot for group in query.groups for slot in _slots(group)]
-    pool = tree_with_sharing_providers(cloud, root)
+    slots = [slot for group in query.groups for slot in _split_group_into_slots(group)]
+    pool = list_tree_and_sharing_providers(cloud, root)
     # Combining only providers that can serve the slot saves time and changes no result.
     fitting = [
         [host for host in pool if _can_serve_slot(cloud, slot, host, root)] for slot in slots
@@ -99,7 +99,7 @@ def _combinations(
         yield slots, chosen
 
 
-def _slots(group: RequestGroup) -> list[_Slot]:
+def _split_group_into_slots(group: RequestGroup) -> list[_Slot]:
     if group.suffix or not group.resources:
         return [_Slot(group, group.resources)]
     return [_Slot(group, (amount,)) for amount in group.resources]
@@ -118,7 +118,7 @@ def _can_serve_slot(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
     return (
         all(
             name in host.inventories
-            and fits_inventory(
+            and is_new_claim_allowed(
                 host.inventories[name].inventory, host.inventories[name].used, amount
             )
             for name, amount in slot.resources
@@ -205,7 +205,7 @@ def _has_two_providers_of_a_tree(cloud: Cloud, chosen: tuple[Host, ...]) -> bool
     return len({cloud.root(cloud[name]).name for name in different}) < len(different)
 
 
-def _candidate_of(slots: list[_Slot], chosen: tuple[Host, ...]) -> ExpectedCandidate:
+def _build_candidate(slots: list[_Slot], chosen: tuple[Host, ...]) -> ExpectedCandidate:
     mapped: dict[str, set[str]] = {}
     for slot, host in zip(slots, chosen, strict=True):
         mapped.setdefault(slot.group.suffix, set()).add(host.uuid)
@@ -220,7 +220,7 @@ def _candidate_of(slots: list[_Slot], chosen: tuple[Host, ...]) -> ExpectedCandi
 
 def has_provider_for_each_slot(cloud: Cloud, query: CandidatesQuery, root: Host) -> bool:
     """Return whether a tree has a provider for each slot. Rules of combinations are ignored."""
-    pool = tree_with_sharing_providers(cloud, root)
+    pool = list_tree_and_sharing_providers(cloud, root)
     return (
         all(_has_provider_for_group(cloud, group, root, pool) for group in query.groups)
         and _meets_trait_terms(root.traits, query.root)
@@ -231,7 +231,7 @@ def has_provider_for_each_slot(cloud: Cloud, query: CandidatesQuery, root: Host)
 def _has_provider_for_group(
     cloud: Cloud, group: RequestGroup, root: Host, pool: list[Host]
 ) -> bool:
-    slots = _slots(group)
+    slots = _split_group_into_slots(group)
     fitting = [
         [host for host in pool if _can_serve_slot(cloud, slot, host, root)] for slot in slots
     ]

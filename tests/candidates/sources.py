@@ -49,7 +49,7 @@ _USES_CACHE = [False]
 
 
 @contextmanager
-def provider_cache_enabled() -> Iterator[None]:
+def enable_provider_cache() -> Iterator[None]:
     """Let searches use a provider cache."""
     _USES_CACHE.append(True)
     yield

@@ -14,14 +14,16 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
 )
 from placement_sched.model.provider import MAX_INT, Inventory
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.support.clouds import Cloud, Host, InventoryUsage, uuid_of
 
 
-def examples(number: int) -> settings:
+def build_property_test_settings(number: int) -> settings:
     """Return the settings of a property test with fixtures."""
     checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    return settings(max_examples=draws(number), deadline=None, suppress_health_check=checks)
+    return settings(
+        max_examples=scale_example_count(number), deadline=None, suppress_health_check=checks
+    )
 
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
@@ -88,12 +90,14 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 ROOT_TRAITS = ("CUSTOM_GOLD", "HW_CPU_X86_AVX")
 
 
-def _choose_mostly(values: Sequence[Any], usual: Any) -> st.SearchStrategy[Any]:
+def _draw_usual_value_or_choice(values: Sequence[Any], usual: Any) -> st.SearchStrategy[Any]:
     """Return the usual value in five of six draws, so that most queries have candidates."""
-    return _draw_mostly(st.sampled_from(values), usual)
+    return _draw_usual_value_or_other(st.sampled_from(values), usual)
 
 
-def _draw_mostly(values: st.SearchStrategy[Any], usual: Any) -> st.SearchStrategy[Any]:
+def _draw_usual_value_or_other(
+    values: st.SearchStrategy[Any], usual: Any
+) -> st.SearchStrategy[Any]:
     return st.integers(0, 5).flatmap(lambda lot: values if lot == 5 else st.just(usual))
 
 
@@ -103,12 +107,12 @@ def ample_inventories(draw: st.DrawFn, name: str) -> InventoryUsage:
     inventory = Inventory(
         resource_class=name,
         total=draw(st.integers(2, 8)),
-        max_unit=draw(_choose_mostly([3, 2], MAX_INT)),
-        min_unit=draw(_choose_mostly([2], 1)),
-        step_size=draw(_choose_mostly([2], 1)),
+        max_unit=draw(_draw_usual_value_or_choice([3, 2], MAX_INT)),
+        min_unit=draw(_draw_usual_value_or_choice([2], 1)),
+        step_size=draw(_draw_usual_value_or_choice([2], 1)),
     )
     return InventoryUsage(
-        inventory, draw(_choose_mostly([inventory.total // 2, inventory.total], 0))
+        inventory, draw(_draw_usual_value_or_choice([inventory.total // 2, inventory.total], 0))
     )
 
 
@@ -139,25 +143,35 @@ def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGrou
     names = draw(st.sets(st.sampled_from(CHILD_CLASSES), min_size=least, max_size=2))
     return RequestGroup(
         suffix=suffix,
-        resources=tuple((name, draw(_choose_mostly([2, 3], 1))) for name in sorted(names)),
+        resources=tuple(
+            (name, draw(_draw_usual_value_or_choice([2, 3], 1))) for name in sorted(names)
+        ),
         traits=TraitTerms(
             draw(
-                _draw_mostly(
+                _draw_usual_value_or_other(
                     st.lists(_trait_sets, min_size=1, max_size=2, unique=True).map(tuple), ()
                 )
             ),
-            frozenset(draw(_draw_mostly(st.sampled_from(TRAITS).map(lambda trait: {trait}), ()))),
+            frozenset(
+                draw(
+                    _draw_usual_value_or_other(
+                        st.sampled_from(TRAITS).map(lambda trait: {trait}), ()
+                    )
+                )
+            ),
         ),
         aggregates=AggregateTerms(
             draw(
-                _draw_mostly(
+                _draw_usual_value_or_other(
                     st.lists(_aggregate_sets, min_size=1, max_size=2, unique=True).map(tuple), ()
                 )
             ),
-            draw(_draw_mostly(_aggregate_sets, frozenset())),
+            draw(_draw_usual_value_or_other(_aggregate_sets, frozenset())),
         ),
         in_tree=draw(
-            _choose_mostly([uuid_of("host-0"), uuid_of("host-2"), uuid_of("no-host")], None)
+            _draw_usual_value_or_choice(
+                [uuid_of("host-0"), uuid_of("host-2"), uuid_of("no-host")], None
+            )
         ),
     )
 
@@ -177,13 +191,13 @@ def queries(draw: st.DrawFn) -> CandidatesQuery:
         for suffix in suffixes
     ]
     root = st.sets(st.sampled_from(ROOT_TRAITS), min_size=1, max_size=1)
-    required = draw(_draw_mostly(root, set()))
+    required = draw(_draw_usual_value_or_other(root, set()))
     return CandidatesQuery(
         groups=tuple(groups),
         group_policy=draw(st.sampled_from(["none", "isolate"])),
         root=TraitTerms(
             tuple(frozenset({name}) for name in required),
-            frozenset(draw(_draw_mostly(root, set())) - required),
+            frozenset(draw(_draw_usual_value_or_other(root, set())) - required),
         ),
         same_subtrees=tuple(subtrees),
     )

@@ -14,15 +14,15 @@ from placement_sched.candidates import batches, combine
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.documented import build_cloud, provider
-from tests.candidates.reference import all_candidates, convert_candidate
+from tests.candidates.reference import convert_candidate, find_all_candidates
 from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import find_candidates, make_provider_source
-from tests.candidates.strategies import examples, queries, tree_clouds
+from tests.candidates.strategies import build_property_test_settings, queries, tree_clouds
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_provider_source")
 
-EXAMPLES = examples(20)
+EXAMPLES = build_property_test_settings(20)
 BREADTH_FIRST = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
 SHUFFLED = {"placement.randomize_allocation_candidates": True}
 MAX_CANDIDATES = "placement.max_allocation_candidates"
@@ -112,7 +112,7 @@ def test_batch_size_does_not_change_the_candidates(
     assert by_one_or_two.requests == at_once.requests
     assert set(by_one_or_two.providers) == set(at_once.providers)
     assert by_one_or_two.trees == at_once.trees
-    every = all_candidates(cloud, query)
+    every = find_all_candidates(cloud, query)
     reported = {convert_candidate(request) for request in drawn.requests}
     assert reported <= every
     assert len(reported) == len(drawn.requests) == len(at_once.requests)
@@ -127,7 +127,7 @@ def test_last_matching_tree_is_found_under_a_limit(database, settings, options, 
         database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 10, **options}), seed=2
     )
     candidates = {convert_candidate(request) for request in found.requests}
-    assert candidates == all_candidates(cloud, TWO_CARDS)
+    assert candidates == find_all_candidates(cloud, TWO_CARDS)
     assert _list_roots(found) == [uuid_of("CN059")] * 2
     # Trees without candidates are not read batch by batch.
     assert batch_sizes == [16, 1]

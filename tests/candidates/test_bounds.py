@@ -143,7 +143,9 @@ def _build_rules(slots, *, isolate):
         (16, 33, 2, False, False),
     ],
 )
-def test_slots_are_matched_to_providers_before_combining(providers, slots, free, isolate, served):
+def test_tree_serves_a_query_only_if_every_slot_matches_a_provider(
+    providers, slots, free, isolate, served
+):
     tree, rules = _build_tree(providers, slots, free), _build_rules(slots, isolate=isolate)
     assert can_serve(tree, rules, WorkBudget(5000)) == served
 
@@ -162,7 +164,7 @@ def test_endless_search_is_stopped():
         list(combinations(tree, Rules(slots=slots), WorkBudget(10_000)))
 
 
-def _smallest_sufficient_budget(subtrees):
+def _find_smallest_sufficient_budget(subtrees):
     """Return the smallest budget that yields 1000 combinations of ten slots in these subtrees."""
     options = (tuple(range(8)),) * 10
     lines = {number: frozenset(range(number + 1)) for number in range(8)}
@@ -181,10 +183,14 @@ def _smallest_sufficient_budget(subtrees):
 
 def test_work_of_same_subtree_rules_grows_with_their_number():
     pairs = tuple(pairwise(range(10)))
-    assert _smallest_sufficient_budget(pairs[:3]) == _smallest_sufficient_budget(pairs) == 2_000
+    assert (
+        _find_smallest_sufficient_budget(pairs[:3])
+        == _find_smallest_sufficient_budget(pairs)
+        == 2_000
+    )
     every = tuple(chain(*(choose(range(10), size) for size in (2, 3, 4))))
     assert len(every) == 375
-    assert _smallest_sufficient_budget(every) >= 2_000 * 32
+    assert _find_smallest_sufficient_budget(every) >= 2_000 * 32
 
 
 LONG = "&".join(f"resources_{'A' * 50}{number}=SRIOV_NET_VF:1" for number in range(9))

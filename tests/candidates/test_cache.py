@@ -74,7 +74,7 @@ def _update_rows(database, statement):
     database.write(lambda connection: connection.execute(statement))
 
 
-def _add_all_to_log(recorded_changes, connection):
+def _log_all_providers_as_changed(recorded_changes, connection):
     recorded_changes.noted += connection.scalars(select(resource_providers.c.id)).all()
 
 
@@ -82,7 +82,7 @@ def test_cache_reads_changes_with_one_statement(
     filled_database, connection, recorded_changes, cache
 ):
     _update_rows(filled_database, update(resource_providers).values(generation=99))
-    _add_all_to_log(recorded_changes, connection)
+    _log_all_providers_as_changed(recorded_changes, connection)
     for statements in (1, 0):
         with record_statements(filled_database) as seen:
             assert cache.refresh(connection)
@@ -125,7 +125,7 @@ def test_very_many_changes_reload_the_cache(
 ):
     monkeypatch.setattr(cache_module, "MAX_CHANGED_PROVIDERS", 1)
     _add_host(filled_database)
-    _add_all_to_log(recorded_changes, connection)
+    _log_all_providers_as_changed(recorded_changes, connection)
     assert cache.refresh(connection)
     assert uuid_of("new") in _find_roots(cache, settings)
     assert (cache.figures.full_readings, cache.figures.refreshes) == (2, 0)
@@ -152,7 +152,7 @@ def test_failed_refresh_does_not_leave_a_partial_cache(
     settings, connection, recorded_changes, clock, cache, monkeypatch
 ):
     """The database answers requests until the cache is loaded again after a minute."""
-    _add_all_to_log(recorded_changes, connection)
+    _log_all_providers_as_changed(recorded_changes, connection)
     with monkeypatch.context() as broken:
         broken.setattr("placement_sched.candidates.columns.ProviderColumns._associate", None)
         assert not cache.refresh(connection)
@@ -259,7 +259,7 @@ def test_lost_connection_is_raised(connection, recorded_changes, cache, monkeypa
 
 
 @pytest.mark.all_databases
-@pytest.mark.usefixtures("log_of_changes")
+@pytest.mark.usefixtures("change_log_triggers")
 def test_concurrent_searches_and_changes_are_consistent(filled_database, settings):
     cache, changer = ProviderCache(change_log), RandomChanger(Random(5))
     failed = []
@@ -323,7 +323,7 @@ def test_in_tree_uuid_compares_like_the_database(filled_database, settings, reco
 
 
 @pytest.mark.all_databases
-@pytest.mark.usefixtures("log_of_changes")
+@pytest.mark.usefixtures("change_log_triggers")
 def test_cache_equals_the_database_with_a_complete_change_log(filled_database, connection):
     changer, cache = RandomChanger(Random(7)), ProviderCache(change_log)
     cache.refresh(connection)
@@ -399,7 +399,9 @@ def test_log_rows_missing_for_long_reload_the_cache(connection, recorded_changes
     [(False, cache_module.MAX_LATE_PAUSE), (True, cache_module.MIN_LATE_PAUSE)],
     ids=["late rows", "a long transaction"],
 )
-def test_late_log_rows_are_polled(connection, recorded_changes, clock, has_late_rows, pause):
+def test_change_log_rows_that_appear_late_are_read_after_a_pause(
+    connection, recorded_changes, clock, has_late_rows, pause
+):
     clock.now = 10.0
     cache = ProviderCache(recorded_changes, clock=clock)
     cache.refresh(connection)

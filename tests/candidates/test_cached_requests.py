@@ -7,7 +7,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.store.placement import provider_state
-from tests.api.test_metrics import metric_samples
+from tests.api.test_metrics import read_metric_samples
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
 from tests.conftest import make_settings
@@ -47,7 +47,7 @@ CLOUDS = {
 
 
 @pytest.fixture
-def make_caching_worker(database_url, make_app, log_of_changes):
+def make_caching_worker(database_url, make_app, change_log_triggers):
     """Return a function that creates a worker. All workers have the same database."""
 
     def build_worker(**options):
@@ -61,7 +61,7 @@ def make_caching_worker(database_url, make_app, log_of_changes):
     return build_worker
 
 
-@pytest.mark.usefixtures("log_of_changes")
+@pytest.mark.usefixtures("change_log_triggers")
 def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkeypatch):
     enough, read_all = Event(), provider_state.read_all_providers
 
@@ -80,7 +80,7 @@ def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkey
     TestApp(app.app).get("/healthz/ready", status=200)
 
 
-def _candidates_of_request(app, query):
+def _request_candidates(app, query):
     return app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS)
 
 
@@ -90,11 +90,11 @@ def test_request_on_an_unchanged_cloud_takes_one_statement(make_caching_worker, 
     cached, plain = make_caching_worker(placement__providers_in_memory=True), make_caching_worker()
     database = cached.app.services.database
     load_cloud(database, cloud)
-    expected = _candidates_of_request(plain, query)
+    expected = _request_candidates(plain, query)
     assert len(expected.json["allocation_requests"]) > 0
     for _ in range(2):
         with record_statements(database) as seen:
-            assert _candidates_of_request(cached, query).body == expected.body
+            assert _request_candidates(cached, query).body == expected.body
     assert len(seen) == 1
 
 
@@ -102,13 +102,13 @@ def test_worker_reads_writes_of_another_worker(make_caching_worker):
     query, cloud = CLOUDS["flat"]
     worker, other = (make_caching_worker(placement__providers_in_memory=True) for _ in range(2))
     load_cloud(worker.app.services.database, cloud)
-    assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 4
+    assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
     body = build_body(LATEST, {uuid_of("CN0"): {"VCPU": 4}})
     path = f"/placement/allocations/{uuid_of('consumer')}"
     other.put_json(path, body, headers=LATEST_HEADERS)
-    assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 3
+    assert len(_request_candidates(worker, query).json["allocation_requests"]) == 3
     other.delete(path, headers=LATEST_HEADERS)
-    assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 4
+    assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
     new = {"uuid": uuid_of("new"), "name": "new"}
     other.post_json("/placement/resource_providers", new, headers=LATEST_HEADERS)
     stocks = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
@@ -116,24 +116,24 @@ def test_worker_reads_writes_of_another_worker(make_caching_worker):
     other.put_json(f"{place}/inventories", stocks, headers=LATEST_HEADERS)
     other.put_json("/placement/traits/CUSTOM_NEW", {}, headers=LATEST_HEADERS)
     assert (
-        _candidates_of_request(worker, f"{query}&required=CUSTOM_NEW").json["allocation_requests"]
+        _request_candidates(worker, f"{query}&required=CUSTOM_NEW").json["allocation_requests"]
         == []
     )
     named = {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]}
     other.put_json(f"{place}/traits", named, headers=LATEST_HEADERS)
-    answer = _candidates_of_request(worker, f"{query}&required=CUSTOM_NEW").json
+    answer = _request_candidates(worker, f"{query}&required=CUSTOM_NEW").json
     assert list(answer["provider_summaries"]) == [uuid_of("new")]
     other.delete(place, headers=LATEST_HEADERS)
-    assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 4
+    assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
 
 
 def test_metrics_show_the_cache_size(make_caching_worker):
     query, cloud = CLOUDS["flat"]
     app = make_caching_worker(placement__providers_in_memory=True)
     load_cloud(app.app.services.database, cloud)
-    _candidates_of_request(app, query)
-    (providers,) = metric_samples(app, "provider_cache_providers").values()
-    (readings,) = metric_samples(app, "provider_cache_full_readings_total").values()
-    (size,) = metric_samples(app, "provider_cache_bytes").values()
+    _request_candidates(app, query)
+    (providers,) = read_metric_samples(app, "provider_cache_providers").values()
+    (readings,) = read_metric_samples(app, "provider_cache_full_readings_total").values()
+    (size,) = read_metric_samples(app, "provider_cache_bytes").values()
     assert (providers, readings) == (4, 1)
     assert size > 0

@@ -10,7 +10,7 @@ from placement_sched.candidates import combine
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, combinations
 from placement_sched.candidates.request import Rules, Slot
 from placement_sched.model.candidates_query import RequestGroup
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 
 
 def _find_met_choices(carried, choices):
@@ -57,7 +57,7 @@ def test_thousand_trait_sets_cost_as_much_as_one():
 # Groups under same_subtree
 
 #: Random trees per case that are compared with an exhaustive search.
-TREES = draws(300)
+TREES = scale_example_count(300)
 VF = 1
 
 
@@ -78,7 +78,7 @@ def _build_free_capacities(devices, amount):
     return {(device, VF): free for device in range(devices)}
 
 
-def test_combinations_of_sibling_groups_on_different_devices_are_cut_early():
+def test_sibling_groups_on_different_devices_are_ruled_out_within_the_budget():
     tree = ProviderTree(
         options=(tuple(range(8)),) * 8,
         free=_build_free_capacities(8, amount=8),

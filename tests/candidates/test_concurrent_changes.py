@@ -56,22 +56,22 @@ def _build_query(vcpus):
     )
 
 
-def _remove_providers(*names):
+def _make_removal_of_providers(*names):
     return lambda connection: provider_trees.remove_whole(connection, [*map(uuid_of, names)])
 
 
-def _move_provider(name, parent):
+def _make_move_of_provider(name, parent):
     return lambda connection: provider_trees.move(
         connection, uuid_of(name), uuid_of(parent), anywhere=True, now=NOW
     )
 
 
 CHANGES = {
-    "sharing providers deleted": _remove_providers("shelf"),
-    "sharing provider moved": _move_provider("tray", "CN0"),
-    "tree deleted": _remove_providers("CN0"),
-    "child deleted": _remove_providers("NUMA1"),
-    "child moved": _move_provider("NUMA0", "array"),
+    "sharing providers deleted": _make_removal_of_providers("shelf"),
+    "sharing provider moved": _make_move_of_provider("tray", "CN0"),
+    "tree deleted": _make_removal_of_providers("CN0"),
+    "child deleted": _make_removal_of_providers("NUMA1"),
+    "child moved": _make_move_of_provider("NUMA0", "array"),
 }
 
 
@@ -117,7 +117,7 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
 
 @pytest.mark.parametrize("vcpus", [1, pytest.param(100, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_search_survives_tree_changes_between_statements(
+def test_search_does_not_fail_if_trees_change_between_its_statements(
     sqlite_database, sqlite_settings, change, vcpus
 ):
     query = _build_query(vcpus)
@@ -130,14 +130,14 @@ def test_search_survives_tree_changes_between_statements(
 
 
 @pytest.mark.parametrize("vcpus", [1, pytest.param(100, marks=pytest.mark.exhaustive)])
-def test_search_survives_provider_deletion_between_statements(
+def test_search_does_not_fail_if_a_provider_is_deleted_between_its_statements(
     sqlite_database, sqlite_settings, vcpus
 ):
     group = RequestGroup(
         resources=(("VCPU", vcpus), ("MEMORY_MB", vcpus)),
         traits=TraitTerms((frozenset({"CUSTOM_GOLD"}),)),
     )
-    query, change = CandidatesQuery(groups=(group,)), _remove_providers("CN1")
+    query, change = CandidatesQuery(groups=(group,)), _make_removal_of_providers("CN1")
     assert (
         _search_with_change_at_each_statement(sqlite_database, sqlite_settings, LONE, change, query)
         > 3

@@ -18,8 +18,8 @@ from tests.candidates.documented import (
     SHARED_DISK,
     TWO_STORAGES,
     build_network_functions,
-    mapped_providers,
-    reported_candidates,
+    format_candidates,
+    list_mapped_providers,
 )
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
@@ -210,19 +210,21 @@ EXAMPLES = {
 }
 
 
-def _read_candidates(app, cloud, query):
+def _load_cloud_and_get_candidates(app, cloud, query):
     load_cloud(app.app.services.database, cloud)
     return app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS).json
 
 
 @pytest.mark.parametrize(("cloud", "query", "expected"), EXAMPLES.values(), ids=EXAMPLES)
 def test_documented_example_has_documented_candidates(sqlite_app, cloud, query, expected):
-    answer = _read_candidates(sqlite_app, cloud, query)
-    assert reported_candidates(answer, cloud) == expected
+    answer = _load_cloud_and_get_candidates(sqlite_app, cloud, query)
+    assert format_candidates(answer, cloud) == expected
 
 
 def test_group_without_resources_is_in_the_mappings_only(sqlite_app):
-    answer = _read_candidates(sqlite_app, FPGAS, f"{TWO_FPGAS}&same_subtree=_NUMA,_ACCEL1,_ACCEL2")
-    assert mapped_providers(answer, FPGAS, "_NUMA") == {"NUMA1"}
-    assert mapped_providers(answer, FPGAS, "_ACCEL1") == {"FPGA1_0"}
-    assert mapped_providers(answer, FPGAS, "_ACCEL2") == {"FPGA1_1"}
+    answer = _load_cloud_and_get_candidates(
+        sqlite_app, FPGAS, f"{TWO_FPGAS}&same_subtree=_NUMA,_ACCEL1,_ACCEL2"
+    )
+    assert list_mapped_providers(answer, FPGAS, "_NUMA") == {"NUMA1"}
+    assert list_mapped_providers(answer, FPGAS, "_ACCEL1") == {"FPGA1_0"}
+    assert list_mapped_providers(answer, FPGAS, "_ACCEL2") == {"FPGA1_1"}

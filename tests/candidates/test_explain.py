@@ -31,21 +31,31 @@ from tests.candidates.documented import (
     build_cloud,
     provider,
 )
-from tests.candidates.prefixes import constraint_names, query_prefixes, query_without
+from tests.candidates.prefixes import (
+    build_query_without,
+    list_constraint_names,
+    list_query_prefixes,
+)
 from tests.candidates.reference import (
     SHARES,
-    all_candidates,
+    find_all_candidates,
     find_candidates_by_tree,
     has_provider_for_each_slot,
 )
 from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import make_provider_source
-from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
+from tests.candidates.strategies import (
+    build_property_test_settings,
+    clouds,
+    groups,
+    queries,
+    tree_clouds,
+)
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_provider_source")
 
-EXAMPLES = examples(20)
+EXAMPLES = build_property_test_settings(20)
 
 
 def _explain_search(database, query, settings, view=EVERYTHING):
@@ -58,14 +68,14 @@ def _explain_search(database, query, settings, view=EVERYTHING):
             search,
             found,
             settings,
-            EveryProviderIsANode(),
+            NodeNamesOfAllProviders(),
         )
         reported = explain(run, view)
         _check_first_steps(run, reported)
         return found, reported
 
 
-class EveryProviderIsANode(NodeNames):
+class NodeNamesOfAllProviders(NodeNames):
     """Every provider is a compute node of its own name."""
 
     def current(self, connection):
@@ -91,10 +101,10 @@ def check_nearest_misses(cloud, query, reported):
         assert reported.nearest_misses == NearMisses()
         return
     expected = {}
-    terms = constraint_names(query)
+    terms = list_constraint_names(query)
     for size in range(1, len(terms) + 1 if cloud.hosts else 1):
         for dropped in combinations(terms, size):
-            every = find_candidates_by_tree(cloud, query_without(query, dropped)).values()
+            every = find_candidates_by_tree(cloud, build_query_without(query, dropped)).values()
             if trees := sum(map(bool, every)):
                 expected[frozenset(dropped)] = trees
         if expected:
@@ -116,7 +126,7 @@ def test_single_providers_are_rejected_by_the_first_unmet_constraint(
     query = CandidatesQuery(groups=(group,))
     _, reported = _explain_search(database, query, settings)
     _check_steps(cloud, query, reported)
-    assert reported.hosts == len(all_candidates(cloud, query))
+    assert reported.hosts == len(find_all_candidates(cloud, query))
     check_nearest_misses(cloud, query, reported)
 
 
@@ -136,7 +146,7 @@ def _check_steps(cloud, query, reported):
     standing = {host.name for host in cloud.hosts if host.parent is None}
     assert reported.providers == len(standing)
     steps = iter(reported.steps)
-    for name, prefix in query_prefixes(query):
+    for name, prefix in list_query_prefixes(query):
         step = next(steps)
         rejected = {
             root for root in standing if not has_provider_for_each_slot(cloud, prefix, cloud[root])
@@ -177,7 +187,7 @@ def test_hosts_beyond_the_limit_are_counted_in_the_last_step(database, settings,
     assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
 
 
-def _explain_rejection_of_single_tree(database, settings, cloud, query):
+def _list_suggested_changes_for_single_tree(database, settings, cloud, query):
     """Return the advised changes of an explanation for the tree CN only."""
     load_cloud(database, cloud)
     with database.read() as connection:
@@ -215,7 +225,9 @@ APART = CandidatesQuery(
 def test_dropping_the_suggested_constraint_makes_a_tree_match(
     sqlite_database, sqlite_settings, cloud, query, words, after
 ):
-    (change,) = _explain_rejection_of_single_tree(sqlite_database, sqlite_settings, cloud, query)
+    (change,) = _list_suggested_changes_for_single_tree(
+        sqlite_database, sqlite_settings, cloud, query
+    )
     assert (change.action, change.words) == ("drop_constraint", words)
     with sqlite_database.read() as connection:
         search = prepare(make_provider_source(connection), after)
@@ -242,7 +254,9 @@ def test_suggested_change_removes_a_provider_from_a_forbidden_aggregate(
 ):
     terms = AggregateTerms((), frozenset({aggregate}))
     query = CandidatesQuery(groups=(replace(_build_group(suffix, VCPU=1), aggregates=terms),))
-    changes = _explain_rejection_of_single_tree(sqlite_database, sqlite_settings, NUMA_CHILD, query)
+    changes = _list_suggested_changes_for_single_tree(
+        sqlite_database, sqlite_settings, NUMA_CHILD, query
+    )
     assert (changes[0].action, changes[0].words) == ("leave_aggregate", words)
 
 
@@ -254,7 +268,9 @@ def test_combined_capacity_shortage_is_reported_exactly(
         groups=tuple(_build_group(suffix, SRIOV_NET_VF=amount) for suffix in ("1", "2", "3")),
         group_policy="none",
     )
-    (change,) = _explain_rejection_of_single_tree(sqlite_database, sqlite_settings, ONE_CARD, query)
+    (change,) = _list_suggested_changes_for_single_tree(
+        sqlite_database, sqlite_settings, ONE_CARD, query
+    )
     assert change.words == f"make room for {lacking} more of SRIOV_NET_VF on PF1_1"
     assert (change.action, change.values["amount"]) == ("make_room", lacking)
 

@@ -24,12 +24,18 @@ from placement_sched.model.candidates_query import CandidatesQuery
 from placement_sched.store.placement import change_log, provider_state
 from tests.candidates.changing import RandomChanger, RecordedChanges
 from tests.candidates.reload import replace_cloud
-from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
+from tests.candidates.strategies import (
+    build_property_test_settings,
+    clouds,
+    groups,
+    queries,
+    tree_clouds,
+)
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = examples(20)
+EXAMPLES = build_property_test_settings(20)
 FIELDS = (
     SummaryFields(classes=None, traits=True, tree=True),
     SummaryFields(classes=None, traits=False, tree=False),
@@ -46,7 +52,7 @@ CASES = st.fixed_dictionaries(
 )
 
 
-def _render_answer(source, query, options, *, single_per_tree):
+def _search_and_render(source, query, options, *, single_per_tree):
     """Return the rendered candidates, summaries and capacities of a search."""
     search = prepare(source, query)
     try:
@@ -79,8 +85,8 @@ def _check_cache_against_database(connection, cache, query, options, *, single_p
     """Compare the answer from the cache with the answer from the database."""
     assert cache.refresh(connection)
     search = {"query": query, "options": options, "single_per_tree": single_per_tree}
-    cached = _render_answer(CachedProviders(cache), **search)
-    assert cached == _render_answer(LoadedProviders(connection), **search)
+    cached = _search_and_render(CachedProviders(cache), **search)
+    assert cached == _search_and_render(LoadedProviders(connection), **search)
 
 
 FLAT = st.tuples(clouds(), groups().map(lambda group: CandidatesQuery(groups=(group,))))
@@ -93,7 +99,9 @@ FLAT = st.tuples(clouds(), groups().map(lambda group: CandidatesQuery(groups=(gr
     case=CASES,
     single_per_tree=st.booleans(),
 )
-def test_cached_answers_equal_the_database(database, settings, searched, case, single_per_tree):
+def test_search_in_the_cache_equals_search_in_the_database(
+    database, settings, searched, case, single_per_tree
+):
     cloud, query = searched
     replace_cloud(database, cloud)
     with database.read() as connection:
@@ -103,7 +111,7 @@ def test_cached_answers_equal_the_database(database, settings, searched, case, s
         )
 
 
-@pytest.mark.usefixtures("log_of_changes")
+@pytest.mark.usefixtures("change_log_triggers")
 @EXAMPLES
 @given(
     cloud=st.one_of(clouds(), tree_clouds()),
@@ -111,7 +119,9 @@ def test_cached_answers_equal_the_database(database, settings, searched, case, s
     case=CASES,
     seed=st.integers(0, 2**30),
 )
-def test_cached_answers_follow_every_change(database, settings, cloud, searches, case, seed):
+def test_search_in_the_cache_equals_the_database_after_every_change(
+    database, settings, cloud, searches, case, seed
+):
     replace_cloud(database, cloud)
     cache, changer = ProviderCache(change_log), RandomChanger(Random(seed))
     options = settings.with_overrides(case)
@@ -126,7 +136,7 @@ def test_cached_answers_follow_every_change(database, settings, cloud, searches,
 
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), size=st.integers(2, 5))
-def test_answers_of_a_cache_loaded_in_batches_equal_the_database(
+def test_search_in_a_cache_loaded_in_batches_equals_search_in_the_database(
     sqlite_database, sqlite_settings, cloud, query, size
 ):
     replace_cloud(sqlite_database, cloud)

@@ -9,15 +9,25 @@ from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from tests.candidates.reference import all_candidates, convert_candidate, find_candidates_by_tree
+from tests.candidates.reference import (
+    convert_candidate,
+    find_all_candidates,
+    find_candidates_by_tree,
+)
 from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import find_candidates
-from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
+from tests.candidates.strategies import (
+    build_property_test_settings,
+    clouds,
+    groups,
+    queries,
+    tree_clouds,
+)
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 
 pytestmark = pytest.mark.usefixtures("each_provider_source")
 
-EXAMPLES = examples(20)
+EXAMPLES = build_property_test_settings(20)
 #: ``test_cached_answers_equal_the_database`` compares the loader with the cache on each server.
 on_servers_in_full_runs = pytest.mark.parametrize(
     "database_url",
@@ -80,7 +90,7 @@ def test_random_sample_has_the_requested_size_and_only_fitting_providers(
     assert uuids != [host.uuid for host in twenty_hosts[:5]]
 
 
-def test_configured_maximum_limits_every_answer(database, settings, twenty_hosts):
+def test_configured_maximum_limits_the_candidates_of_every_search(database, settings, twenty_hosts):
     bounded = settings.with_overrides({"placement.max_allocation_candidates": 3})
     group = RequestGroup(resources=(("VCPU", 1),))
     assert len(_search_with_group(database, group, bounded).requests) == 3
@@ -96,7 +106,7 @@ def test_configured_maximum_limits_every_answer(database, settings, twenty_hosts
     ],
     ids=["class", "required", "forbidden"],
 )
-def test_unknown_name_is_rejected_with_its_name(database, settings, unknown):
+def test_unknown_resource_class_or_trait_is_rejected_with_its_name(database, settings, unknown):
     group = RequestGroup(**{"resources": (("VCPU", 1),), **unknown})
     with pytest.raises(Invalid, match="CUSTOM_NOPE"):
         _search_with_group(database, group, settings)
@@ -125,7 +135,7 @@ def test_every_combination_is_found_once_in_any_order(
     database, settings, cloud, query, single_per_tree
 ):
     replace_cloud(database, cloud)
-    every = all_candidates(cloud, query, single_per_tree=single_per_tree)
+    every = find_all_candidates(cloud, query, single_per_tree=single_per_tree)
     for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
         options = settings.with_overrides(overrides)
         reported = _convert_candidates(
@@ -141,7 +151,7 @@ def test_limit_returns_the_same_candidates_every_time(
     database, settings, cloud, query, limit, strategy
 ):
     replace_cloud(database, cloud)
-    every = all_candidates(cloud, query)
+    every = find_all_candidates(cloud, query)
     options = settings.with_overrides({STRATEGY: strategy, MAX_CANDIDATES: limit})
     found = _find_candidate_requests(database, query, options, seed=1)
     assert found == _find_candidate_requests(database, query, options, seed=2)

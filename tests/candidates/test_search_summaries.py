@@ -18,11 +18,11 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import MAX_INT
 from placement_sched.operations.adopt import adopt
-from tests.candidates.documented import build_cloud, provider, reported_candidates
+from tests.candidates.documented import build_cloud, format_candidates, provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import make_provider_source
-from tests.candidates.strategies import examples, queries, tree_clouds
+from tests.candidates.strategies import build_property_test_settings, queries, tree_clouds
 from tests.conftest import make_settings
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import load_cloud, uuid_of
@@ -181,7 +181,7 @@ def cloud(app):
 
 def test_before_1_29_candidates_use_one_provider_per_tree(cloud):
     def read_candidates(query, version):
-        return reported_candidates(_read_candidates(cloud, query, version), CLOUD)
+        return format_candidates(_read_candidates(cloud, query, version), CLOUD)
 
     both = "resources=VCPU:4,MEMORY_MB:64"
     assert read_candidates(both, "1.28") == set()
@@ -255,7 +255,7 @@ def test_names_with_percent_signs_and_quotes_are_unchanged(
             assert ("root_provider_uuid" in shown) == tree
 
 
-@examples(20)
+@build_property_test_settings(20)
 @given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
 def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     replace_cloud(app.app.services.database, cloud)

@@ -15,8 +15,8 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import replace_cloud
-from tests.candidates.sources import make_provider_source, provider_cache_enabled
-from tests.candidates.strategies import examples, queries, tree_clouds
+from tests.candidates.sources import enable_provider_cache, make_provider_source
+from tests.candidates.strategies import build_property_test_settings, queries, tree_clouds
 from tests.support.clouds import Cloud, load_cloud
 
 MAX_CANDIDATES = "placement.max_allocation_candidates"
@@ -32,7 +32,7 @@ CARDS = CandidatesQuery(
 
 @pytest.fixture(autouse=True)
 def _use_provider_cache():
-    with provider_cache_enabled():
+    with enable_provider_cache():
         yield
 
 
@@ -78,7 +78,7 @@ def _find_grouped_candidates(database, query, options, *, batch=None):
 
 
 @pytest.mark.slow
-@examples(50)
+@build_property_test_settings(50)
 @given(
     cloud=tree_clouds(most=10),
     query=queries(),
@@ -117,7 +117,7 @@ OF_POOLS = CandidatesQuery(
 
 @pytest.mark.parametrize("disk_of_hosts", [0, 10])
 @pytest.mark.parametrize("limit", [-1, 1, 7, 1000])
-def test_hosts_sharing_pools_are_searched_together(
+def test_grouped_hosts_sharing_pools_have_the_candidates_of_single_trees(
     sqlite_database, sqlite_settings, limit, disk_of_hosts
 ):
     load_cloud(sqlite_database, _build_hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
@@ -150,13 +150,13 @@ def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_
 def test_tree_cost_is_independent_of_other_trees(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, _build_hosts(30, 3))
     together, alone = (
-        _smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS, alike)
+        _find_smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS, alike)
         for alike in (True, False)
     )
     assert together == alone > 1000
 
 
-def _smallest_sufficient_budget(database, options, query, alike):
+def _find_smallest_sufficient_budget(database, options, query, alike):
     """Return the smallest budget that is enough for a search."""
     rejected, answered = 0, 100_000
     while answered - rejected > 1:

@@ -24,7 +24,7 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.table import Table
 
-from tests.chaos.parts import DEADLINE, PARTS, Part
+from tests.chaos.parts import DEADLINE, PARTS, ChaosTestGroup
 from tests.chaos.run_length import SCALE, TRIED
 
 #: Seconds that a stopped part has to stop its own processes.
@@ -54,7 +54,7 @@ def main() -> int:
     if not parts:
         parser.error("no part has such a name:\n" + "\n".join(part.name for part in PARTS))
     console = Console()
-    outcomes = run_parts(parts, console)
+    outcomes = run_test_groups(parts, console)
     table = Table("Tried", "How much", "Survived", "Seconds", show_lines=True)
     for part in parts:
         outcome = outcomes[part.name]
@@ -65,31 +65,31 @@ def main() -> int:
     return int(any(outcome.problems for outcome in outcomes.values()))
 
 
-def run_parts(parts: list[Part], console: Console) -> dict[str, Outcome]:
+def run_test_groups(parts: list[ChaosTestGroup], console: Console) -> dict[str, Outcome]:
     """Run the measuring parts alone, then the other parts in two threads."""
     end = time.monotonic() + DEADLINE
     outcomes: dict[str, Outcome] = {}
 
-    def run_parts_one_after_another(take: Callable[[], Part]) -> None:
+    def run_groups_one_after_another(take: Callable[[], ChaosTestGroup]) -> None:
         with suppress(IndexError):  # no part remains
             while part := take():
                 console.print(f"begun: {part.name}", markup=False)
-                outcomes[part.name] = outcome = run_part(
+                outcomes[part.name] = outcome = run_test_group(
                     part, min(part.most, end - time.monotonic())
                 )
                 if outcome.problems:
                     console.print(outcome.printed, markup=False)
                 console.print(f"{part.name}: {outcome.verdict}", markup=False)
 
-    run_parts_one_after_another(deque(part for part in parts if part.alone).popleft)
+    run_groups_one_after_another(deque(part for part in parts if part.alone).popleft)
     # One thread starts with the busy parts, the other with the waiting parts.
     rest = deque(sorted((part for part in parts if not part.alone), key=lambda part: part.waits))
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run_parts_one_after_another, (rest.pop, rest.popleft)))
+        list(pool.map(run_groups_one_after_another, (rest.pop, rest.popleft)))
     return outcomes
 
 
-def run_part(part: Part, most: float) -> Outcome:
+def run_test_group(part: ChaosTestGroup, most: float) -> Outcome:
     """Run the tests of a part in another process for at most ``most`` seconds."""
     if most <= 0:
         return Outcome((f"not run: the {DEADLINE // 60} minutes for all were over",))
@@ -116,7 +116,7 @@ def run_part(part: Part, most: float) -> Outcome:
         )
 
 
-def run_command(command: list[str], part: Part, most: float, printed: Path) -> bool:
+def run_command(command: list[str], part: ChaosTestGroup, most: float, printed: Path) -> bool:
     """Run a command with its output in a file, and return whether it ended by itself."""
     environment = {**os.environ, SCALE: "whole", **part.variables}
     # Not to a pipe: it stays open until all started processes end.

@@ -222,7 +222,7 @@ PAGES: Mapping[frozenset[str], str] = {
 }
 
 
-def route_rules() -> dict[str, tuple[str, frozenset[str]]]:
+def list_policy_rules_and_callers_by_route() -> dict[str, tuple[str, frozenset[str]]]:
     """Return rule and accepted callers of each route, by method, path and action."""
     rules = {}
     for who, lines in TABLE.items():
@@ -237,7 +237,7 @@ def route_rules() -> dict[str, tuple[str, frozenset[str]]]:
     return rules
 
 
-def page_rules() -> dict[str, frozenset[str] | None]:
+def list_callers_by_page() -> dict[str, frozenset[str] | None]:
     """Return the callers of each page by method and path, None for pages without a token."""
     rules: dict[str, frozenset[str] | None] = {}
     for who, lines in [*PAGES.items(), (None, PUBLIC)]:

@@ -39,7 +39,7 @@ class _RepeatedFault(threading.Thread):
     def run(self) -> None:
         try:
             assert self.begun.wait(240), "no client began"
-            while self.happened < self._many and not self._stopped.wait(self._random_pause()):
+            while self.happened < self._many and not self._stopped.wait(self._draw_pause()):
                 self._happen()
                 self.happened += 1
             self._stopped.wait(max(self._pauses))
@@ -50,7 +50,7 @@ class _RepeatedFault(threading.Thread):
         self._stopped.set()
         self.join(timeout=120)
 
-    def _random_pause(self) -> float:
+    def _draw_pause(self) -> float:
         return random.uniform(*self._pauses)
 
 

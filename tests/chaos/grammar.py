@@ -149,7 +149,7 @@ class Grammar:
                 drawn,
                 body=drawn.body + quote(self.dice.choice(EVIL[2:5]), errors="replace").encode(),
             )
-        return replace(drawn, body=_encode(self._change_value(document)))
+        return replace(drawn, body=_encode_json(self._change_value(document)))
 
     def _change_value(self, value: Any) -> Any:
         """Return a copy of a document with another value or key."""
@@ -174,7 +174,7 @@ class Grammar:
         pairs = list(drawn.query)
         if pairs and self.dice.random() < 0.5:
             pairs.pop(self.dice.randrange(len(pairs)))
-        names = [*parameters, *self._query_parameters(drawn.endpoint)]
+        names = [*parameters, *self._list_query_parameters(drawn.endpoint)]
         pairs += [self._draw_parameter(names) for _ in range(self.dice.choice([1, 1, 2]))]
         return replace(drawn, query=pairs)
 
@@ -213,7 +213,7 @@ class Grammar:
         # An empty segment, or a segment of dots, would make another path.
         return self.dice.choice(EVIL).strip(".") or "x"
 
-    def _query_parameters(self, endpoint: Endpoint) -> list[str]:
+    def _list_query_parameters(self, endpoint: Endpoint) -> list[str]:
         """Return the parameters in the schemas of a route's query string."""
         query = endpoint.route.query if endpoint.route else None
         schemas = [schema for _, schema in query.windows if schema] if query else []
@@ -240,5 +240,5 @@ class Grammar:
         return dice.choice(plain)
 
 
-def _encode(document: Any) -> bytes:
+def _encode_json(document: Any) -> bytes:
     return json.dumps(document).encode(errors="replace")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Part:
+class ChaosTestGroup:
     """Tests under a name for the table, and their limit of ``most`` seconds.
 
     Environment ``variables`` lengthen tests of other folders. The tests of ``tests/chaos`` read
@@ -26,56 +26,64 @@ class Part:
 #: up to two minutes more to stop its own processes.
 DEADLINE = 18 * 60
 PARTS = (
-    Part(
+    ChaosTestGroup(
         "16 writers on all allocations and inventories, workers killed",
         240,
         ("tests/races/test_killed_workers.py",),
         {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "10"},
     ),
-    Part("16 writers on every route that writes", 240, ("tests/chaos/test_concurrent_writes.py",)),
-    Part(
+    ChaosTestGroup(
+        "16 writers on every route that writes", 240, ("tests/chaos/test_concurrent_writes.py",)
+    ),
+    ChaosTestGroup(
         "16 writers, half of them of openstack-placement on the same database",
         480,
         ("tests/coexistence/test_races.py", "tests/coexistence/test_races_on_every_route.py"),
         {"PLACEMENT_SCHED_TEST_RACE_EACH": "8", "PLACEMENT_SCHED_TEST_RACE_ROUNDS": "6"},
     ),
-    Part(
+    ChaosTestGroup(
         "claims of whole providers from several processes",
         180,
         ("tests/store/placement/test_allocations_race.py",),
         {"PLACEMENT_SCHED_TEST_RACE_ROUNDS": "20"},
     ),
-    Part("kill -9 of servers and databases", 600, ("tests/chaos/test_kills.py",), waits=True),
-    Part(
+    ChaosTestGroup(
+        "kill -9 of servers and databases", 600, ("tests/chaos/test_kills.py",), waits=True
+    ),
+    ChaosTestGroup(
         "COMMITs and connections cut, databases read-only",
         400,
         ("tests/faults",),
         {"PLACEMENT_SCHED_TEST_CUT_COMMITS": "300"},
         waits=True,
     ),
-    Part(
+    ChaosTestGroup(
         "nodes of a Galera cluster killed",
         240,
         ("tests/galera/test_failures.py",),
         {"PLACEMENT_SCHED_TEST_GALERA_WRITES": "2000"},
     ),
-    Part("disk full", 300, ("tests/chaos/test_full_disks.py",), waits=True),
-    Part(
+    ChaosTestGroup("disk full", 300, ("tests/chaos/test_full_disks.py",), waits=True),
+    ChaosTestGroup(
         "clock jumps",
         300,
         ("tests/chaos/test_clock_jumps.py", "tests/chaos/test_wall_clock_changes.py"),
         waits=True,
     ),
-    Part("more load than can be answered", 180, ("tests/chaos/test_overload.py",), alone=True),
-    Part("slow and silent clients", 180, ("tests/cli/test_serve_slow_clients.py",), waits=True),
-    Part("requests made by a grammar", 540, ("tests/chaos/test_random_requests.py",)),
-    Part(
+    ChaosTestGroup(
+        "more load than can be answered", 180, ("tests/chaos/test_overload.py",), alone=True
+    ),
+    ChaosTestGroup(
+        "slow and silent clients", 180, ("tests/cli/test_serve_slow_clients.py",), waits=True
+    ),
+    ChaosTestGroup("requests made by a grammar", 540, ("tests/chaos/test_random_requests.py",)),
+    ChaosTestGroup(
         "the CPU that the largest requests take",
         240,
         ("tests/chaos/probes/test_costs.py",),
         alone=True,
     ),
-    Part(
+    ChaosTestGroup(
         "smuggling, paths, headers, bodies, log lines",
         180,
         (
@@ -87,5 +95,5 @@ PARTS = (
             "tests/api/test_proxy.py",
         ),
     ),
-    Part("every route, every kind of caller", 120, ("tests/chaos/test_callers.py",)),
+    ChaosTestGroup("every route, every kind of caller", 120, ("tests/chaos/test_callers.py",)),
 )

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from placement_sched.db.transaction import Database
 from tests.chaos.ledger import Claimer, Ledger, check_ledgers
-from tests.conftest import make_settings, server_database
+from tests.conftest import create_server_database, make_settings
 from tests.support.providers import make_provider
 from tests.support.scheduling import instance, report, spec
 from tests.support.servers import Server, environment, start_server
@@ -55,7 +55,7 @@ def main() -> int:
 
 @contextmanager
 def _start_server(kind: str) -> Iterator[tuple[Server, Database]]:
-    databases = server_database(kind)
+    databases = create_server_database(kind)
     url = next(databases)
     database = Database(make_settings(url))
     variables = environment(

@@ -127,21 +127,21 @@ class AppWithCallers:
         return {401: REFUSED, 403: FORBIDDEN, 404: HIDDEN, 503: AWAY}.get(status, LET_IN), status
 
 
-def _name_roles(roles: tuple[str, ...]) -> str:
+def _join_roles(roles: tuple[str, ...]) -> str:
     return ",".join(roles) or "none"
 
 
 @pytest.fixture
 def noauth2_callers(make_configured_app: Callable[[str], TestApp]) -> AppWithCallers:
     callers: dict[str, Mapping[str, str]] = {
-        name: {"X-Auth-Token": f"bob:{PROJECT}", "X-Roles": _name_roles(roles)}
+        name: {"X-Auth-Token": f"bob:{PROJECT}", "X-Roles": _join_roles(roles)}
         for name, roles in access_rules.ROLES.items()
     }
     for name, roles in access_rules.ELSEWHERE.items():
-        callers[name] = {"X-Auth-Token": f"bob:{OTHER_PROJECT}", "X-Roles": _name_roles(roles)}
+        callers[name] = {"X-Auth-Token": f"bob:{OTHER_PROJECT}", "X-Roles": _join_roles(roles)}
     for name, roles in access_rules.OF_SYSTEM.items():
         scope = {"OpenStack-System-Scope": "all", "X-Project-Id": ""}
-        callers[name] = {"X-Auth-Token": "bob", "X-Roles": _name_roles(roles), **scope}
+        callers[name] = {"X-Auth-Token": "bob", "X-Roles": _join_roles(roles), **scope}
     maker = {**ALL_ROLES, "X-Auth-Token": f"bob:{PROJECT}"}
     app = make_configured_app("[api]\nauth_strategy = noauth2\n")
     return AppWithCallers(app, {**callers, "without token": {}}, maker, guards_pages=False)
@@ -197,12 +197,12 @@ def callers_without_keystone(make_configured_app: Callable[[str], TestApp]) -> A
     return AppWithCallers(app, callers, maker=None)
 
 
-def find_expected_answer(kinds: AppWithCallers, endpoint: Endpoint, caller: str) -> str:
+def determine_expected_response(kinds: AppWithCallers, endpoint: Endpoint, caller: str) -> str:
     on_page = endpoint.api == "console"
     # Pages send a single token to the APIs.
     caller = (SAME_ACCESS_ON_PAGES if on_page else SAME_ACCESS).get(caller, caller)
-    rule = access_rules.route_rules().get(endpoint.name)
-    who = rule[1] if rule else access_rules.page_rules()[endpoint.name]
+    rule = access_rules.list_policy_rules_and_callers_by_route().get(endpoint.name)
+    who = rule[1] if rule else access_rules.list_callers_by_page()[endpoint.name]
     if endpoint.view in ALWAYS:
         return ALWAYS[endpoint.view]
     if endpoint.view == "console._reject_unknown_path":
@@ -245,7 +245,7 @@ def sort_endpoints(endpoints: Iterable[Endpoint]) -> list[Endpoint]:
     return sorted(endpoints, key=key)
 
 
-def find_wrong_answers(
+def find_unexpected_responses(
     kinds: AppWithCallers, endpoint: Endpoint, callers: Iterable[str]
 ) -> Iterator[str]:
     """Yield the wrong responses to callers. Accepted callers send their requests last.
@@ -253,7 +253,7 @@ def find_wrong_answers(
     If the first accepted caller gets 404, the object does not exist, and another request is drawn.
     """
     reads = endpoint.method in {"GET", "HEAD"}
-    expected = {caller: find_expected_answer(kinds, endpoint, caller) for caller in callers}
+    expected = {caller: determine_expected_response(kinds, endpoint, caller) for caller in callers}
     refused = [caller for caller in expected if expected[caller] != LET_IN]
     let_in = [caller for caller in expected if expected[caller] == LET_IN]
     for _ in range(DRAWS):
@@ -293,9 +293,12 @@ def test_each_route_has_the_expected_policy_rule(sqlite_settings):
         for endpoint in endpoints
         if endpoint.route and endpoint.route.policy
     }
-    assert guarded == {name: rule for name, (rule, _who) in access_rules.route_rules().items()}
+    assert guarded == {
+        name: rule
+        for name, (rule, _who) in access_rules.list_policy_rules_and_callers_by_route().items()
+    }
     assert {endpoint.name for endpoint in endpoints} - set(guarded) == set(
-        access_rules.page_rules()
+        access_rules.list_callers_by_page()
     )
 
 
@@ -312,7 +315,7 @@ def test_endpoint_accepts_only_callers_of_its_rule(strategy, request, record_pro
     for number, endpoint in enumerate(endpoints):
         callers = choose_callers(kinds, number)
         count += len(callers)
-        wrong += find_wrong_answers(kinds, endpoint, callers)
+        wrong += find_unexpected_responses(kinds, endpoint, callers)
     assert not wrong, "\n".join(wrong)
     record_property(TRIED, f"{count} times a caller at one of {len(endpoints)} routes and pages")
 
@@ -326,7 +329,7 @@ def test_callers_are_rejected_while_keystone_is_unavailable(
     for endpoint in endpoints:
         drawn = kinds.request(endpoint)
         for caller in kinds.callers:
-            expected = find_expected_answer(kinds, endpoint, caller)
+            expected = determine_expected_response(kinds, endpoint, caller)
             if expected == REFUSED and caller == "with a token":
                 expected = AWAY
             if drawn.method == "POST" and endpoint.view == "console.sign_in":

@@ -19,7 +19,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.store.checks import Invariant
 from tests.chaos.run_length import TRIED, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
-from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, World
+from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, WriteRequestDrawer
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import report
@@ -51,7 +51,7 @@ class Writer:
     def __init__(self, which: int, url: str) -> None:
         self._connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
         self._dice = random.Random(which)
-        self._world = World(self._dice, self._get)
+        self._world = WriteRequestDrawer(self._dice, self._get)
         self.answers: Counter[tuple[str, int]] = Counter()
 
     def write(self, route: WriteRoute) -> None:

@@ -81,7 +81,7 @@ def test_writes_on_a_full_disk_fail_and_later_succeed(
 
 
 @dataclass
-class FullDisk:
+class DiskFiller:
     """Fills the disk of a database server until writes are rejected, then frees space."""
 
     disk: SmallDisk
@@ -156,7 +156,7 @@ def fill_disk_with_log_files(postgresql: PostgreSQL) -> bool:
     return False
 
 
-def claim_on_full_disks(filled: FullDisk, database: Database) -> str:
+def claim_on_full_disks(filled: DiskFiller, database: Database) -> str:
     """Let clients claim on full disks, check the database, and return a summary."""
     tried = claim_during_faults(
         database, [filled.server], filled.fill_and_free_disk, FILLED, PAUSES, "times full"
@@ -188,5 +188,5 @@ def test_claims_with_a_full_disk_are_consistent(kind, serve, record_property):
         url = data.url() if kind is run_postgresql else data.new_database()
         with open_prepared_database(url) as database:
             server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
-            tried = claim_on_full_disks(FullDisk(disk, data, server), database)
+            tried = claim_on_full_disks(DiskFiller(disk, data, server), database)
     record_property(TRIED, f"{type(data).__name__}: {tried}")

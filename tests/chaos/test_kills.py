@@ -37,7 +37,9 @@ def kill_processes(pids: list[int]) -> None:
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_claims_survive_a_killed_server(serve, database, database_url, record_property):
+def test_no_acknowledged_claim_is_lost_when_servers_are_killed(
+    serve, database, database_url, record_property
+):
     with ExitStack() as stack:
         # The ports stay reserved while the server is down, because other tests run concurrently.
         ports = [stack.enter_context(reserve_port()).getsockname()[1] for _ in range(2)]
@@ -60,7 +62,7 @@ def test_claims_survive_a_killed_server(serve, database, database_url, record_pr
 
 
 @pytest.mark.chaos
-def test_claims_survive_killed_postgresql_processes(serve, record_property):
+def test_no_acknowledged_claim_is_lost_when_postgresql_processes_are_killed(serve, record_property):
     with run_postgresql() as postgresql, open_prepared_database(postgresql.url()) as database:
         server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url())
 
@@ -81,7 +83,9 @@ def test_claims_survive_killed_postgresql_processes(serve, record_property):
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("kind", [run_postgresql, run_mariadb], ids=["postgresql", "mariadb"])
-def test_claims_survive_a_killed_database(kind, serve, record_property):
+def test_no_acknowledged_claim_is_lost_when_the_database_server_is_killed(
+    kind, serve, record_property
+):
     with kind() as data_server:
         url = data_server.url() if kind is run_postgresql else data_server.new_database()
         with open_prepared_database(url) as database:

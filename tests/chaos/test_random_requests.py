@@ -172,7 +172,7 @@ def test_random_requests_cause_no_server_error_in_process(
 
 
 @pytest.mark.chaos
-def test_server_answers_random_requests_without_growing(
+def test_random_requests_cause_no_server_error_and_no_memory_growth_of_a_server(
     serve, database_url, application, database, record_property
 ):
     server = serve(OS_PLACEMENT_DATABASE__CONNECTION=database_url)

@@ -15,7 +15,16 @@ from uuid import UUID
 from placement_sched.api.blueprint import PARAMETER
 from tests.chaos.endpoints import Endpoint
 from tests.chaos.queries import NEEDED, POSSIBLE
-from tests.chaos.writes import AGGREGATES, CLASSES, HOSTS, NAMES, PROVIDERS, TRAITS, VCPUS, World
+from tests.chaos.writes import (
+    AGGREGATES,
+    CLASSES,
+    HOSTS,
+    NAMES,
+    PROVIDERS,
+    TRAITS,
+    VCPUS,
+    WriteRequestDrawer,
+)
 from tests.support.clouds import uuid_of
 from tests.support.identity import PASSWORD, USER
 from tests.support.scheduling import report, spec
@@ -126,12 +135,12 @@ def _build_report(host: str) -> dict[str, object]:
     return report(host, vcpus=200, stats={"uptime": "up 3 days"}, **sizes)
 
 
-def _build_explain_request(world: World) -> dict[str, object]:
+def _build_explain_request(world: WriteRequestDrawer) -> dict[str, object]:
     return {"request_spec": spec(world.consumer(), num_instances=1)}
 
 
 #: Bodies of requests that change nothing, and of writes that use spare names.
-BODIES: Mapping[str, Callable[[World, Any], Any]] = {
+BODIES: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
     "POST /placement/resource_classes": lambda _w, draw: {"name": draw(SPARE["resource_class"])},
     "PUT /placement/resource_classes/<name>": lambda _w, draw: {
         "name": draw([*SPARE["resource_class"], *CLASSES])
@@ -182,7 +191,7 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
     },
 }
 #: Bodies of older versions, with the last version that accepts them.
-OLDER: Mapping[str, tuple[str, Callable[[World, Any], Any]]] = {
+OLDER: Mapping[str, tuple[str, Callable[[WriteRequestDrawer, Any], Any]]] = {
     "PUT /placement/allocations/<consumer_uuid>": (
         "1.7",
         lambda _w, draw: {
@@ -202,7 +211,7 @@ OLDER: Mapping[str, tuple[str, Callable[[World, Any], Any]]] = {
 }
 
 
-class ExistingNames(World):
+class ExistingNames(WriteRequestDrawer):
     """Draws names of existing objects, including ids that the service assigns."""
 
     #: Probability of a name that may not exist.
@@ -236,7 +245,7 @@ class ExistingNames(World):
             return self._draw_name(name) or draw(NAMES.get(name, PROVIDERS))
         if name in {"member_id", "key", "tag"}:
             return None if rarely else self._choose_tag_or_extra_spec(name)
-        return draw(self._choose_path_names(rule, name) or [None])
+        return draw(self._list_possible_path_names(rule, name) or [None])
 
     def _draw_unfinished_run_or_move(self, rule: str, name: str) -> str | None:
         """Return an unfinished run, or the instance of an unfinished move."""
@@ -254,7 +263,7 @@ class ExistingNames(World):
         return self._dice.choice(open_moves) if open_moves else None
 
     @staticmethod
-    def _choose_path_names(rule: str, name: str) -> Sequence[str]:
+    def _list_possible_path_names(rule: str, name: str) -> Sequence[str]:
         if name == "name" and "traits" not in rule:
             return ["default"] if "policies" in rule else HOSTS
         return _PASSED_ON["GET"] if name == "path" else _IN_PATHS.get(name, ())
@@ -350,7 +359,7 @@ def create_objects(send: Send, project: str = "p1") -> None:
     """Create the objects of valid requests, with instances of ``project``."""
     hosts = [_build_report(host) for host in (*HOSTS, SPARE_HOST)]
     send("POST", "/scheduler/v1/compute_nodes", hosts, "scheduler 1.0")
-    requests, answer = _objects_to_create(project), None
+    requests, answer = _build_creation_requests(project), None
     while True:
         try:
             method, path, body = requests.send(answer)
@@ -359,7 +368,7 @@ def create_objects(send: Send, project: str = "p1") -> None:
         answer = send(method, path, body, f"{path.split('/')[1]} latest")
 
 
-def _objects_to_create(project: str) -> Generator[tuple[str, str, Any], Any, None]:
+def _build_creation_requests(project: str) -> Generator[tuple[str, str, Any], Any, None]:
     """Yield requests. The caller sends each response back."""
     for name in CLASSES:
         yield "PUT", f"/placement/resource_classes/{name}", None

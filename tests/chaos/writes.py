@@ -51,7 +51,7 @@ NO_WRITES = (
 )
 
 
-class World:
+class WriteRequestDrawer:
     """Draws requests of a writer, and reads generations and ids first, as a client does."""
 
     def __init__(self, dice: random.Random, get: Get) -> None:
@@ -70,22 +70,22 @@ class World:
     def _parameter(self, rule: str, name: str) -> object:
         draw = self._dice.choice
         if name in LISTED:
-            return self._draw_listed(*LISTED[name])
+            return self._draw_listed_id(*LISTED[name])
         if name in {"consumer_uuid", "instance"} or (name == "uuid" and "instances" in rule):
             return self.consumer()
         if name == "uuid" and "plan_runs" in rule:
-            return self._draw_run()
+            return self._draw_plan_run()
         if name == "uuid":
             return uuid_of(draw(HOSTS)) if "compute_nodes" in rule else draw(PROVIDERS)
         if name == "name":
             return draw(TRAITS[:2] if "traits" in rule else CLASSES)
         return draw(NAMES[name])
 
-    def _draw_listed(self, path: str, key: str, otherwise: object) -> object:
+    def _draw_listed_id(self, path: str, key: str, otherwise: object) -> object:
         ids = [item["id"] for item in self._get(path).get(key, [])]
         return self._dice.choice(ids) if ids else otherwise
 
-    def _draw_run(self) -> object:
+    def _draw_plan_run(self) -> object:
         runs = self._get("/scheduler/v1/plan_runs").get("plan_runs", [])
         return self._dice.choice([run["uuid"] for run in runs] or [str(UUID(int=1))])
 
@@ -136,7 +136,7 @@ class World:
         return None if maker is None else maker(self, self._dice.choice)
 
 
-def _build_host(_world: World, draw: Any) -> dict[str, object]:
+def _build_host(_world: WriteRequestDrawer, draw: Any) -> dict[str, object]:
     return {"host": draw(HOSTS), "binary": "nova-compute"}
 
 
@@ -147,7 +147,7 @@ _OF_IMAGE = "/image/v2/images/<image_id>"
 _SERVICES = "/compute/v2.1/os-services"
 
 #: Bodies of writes by method, rule and action.
-BODIES: Mapping[str, Callable[[World, Any], Any]] = {
+BODIES: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
     "POST /placement/resource_providers": lambda _w, draw: {
         "uuid": (uuid := draw(PROVIDERS)),
         "name": uuid,

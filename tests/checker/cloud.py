@@ -97,7 +97,7 @@ def draw_cloud(random: Random, layout: str) -> Cloud:
         name: frozenset(uuid for uuid, aggregate in aggregates.items() if name in aggregate.hosts)
         for name in names
     }
-    pools = [_uuid(random) for _ in range(random.randint(1, 2))] if layout == "shared" else []
+    pools = [_draw_uuid(random) for _ in range(random.randint(1, 2))] if layout == "shared" else []
     disabled = frozenset(name for name in names if random.random() < 0.15)
     providers: dict[str, Provider] = {}
     for name in names:
@@ -112,7 +112,7 @@ def draw_cloud(random: Random, layout: str) -> Cloud:
         zone = {random.choice(list(aggregates))} if random.random() < 0.3 else set()
         stock = {"DISK_GB": Inventory(random.choice([20, 40, 60]))}
         provider = Provider(
-            _uuid(random),
+            _draw_uuid(random),
             f"pool{number}",
             None,
             stock,
@@ -128,15 +128,15 @@ def _draw_aggregates(random: Random, names: list[str]) -> Iterator[tuple[str, Ag
     for zone in ("az1", "az2"):
         hosts = frozenset(name for name in names if random.random() < 0.5)
         names = [name for name in names if name not in hosts]
-        uuid = _uuid(random)
+        uuid = _draw_uuid(random)
         yield uuid, Aggregate(uuid, zone, zone, frozenset(), hosts)
     hosts = frozenset(f"cn{number}" for number in (1, 2, 3) if random.random() < 0.4)
-    uuid = _uuid(random)
+    uuid = _draw_uuid(random)
     yield uuid, Aggregate(uuid, "licensed", None, frozenset({LICENSED}), hosts)
 
 
 def _draw_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
-    root = _uuid(random)
+    root = _draw_uuid(random)
     whole = {
         "VCPU": Inventory(random.choice([4, 8]), allocation_ratio=random.choice([1.0, 2.0])),
         "MEMORY_MB": Inventory(random.choice([4096, 8192]), reserved=random.choice([0, 512])),
@@ -149,12 +149,12 @@ def _draw_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
         for number in range(2):
             halves = {name: replace(held, total=held.total // 2) for name, held in parts.items()}
             traits = _draw_traits(random, FAST, FORBIDDEN)
-            yield Provider(_uuid(random), f"{name}-numa{number}", root, halves, traits)
+            yield Provider(_draw_uuid(random), f"{name}-numa{number}", root, halves, traits)
     if layout == "nested":
         for number in range(random.randint(1, 2)):
             stock = {"VGPU": Inventory(random.choice([1, 2, 4]), max_unit=random.choice([1, 4]))}
             traits = _draw_traits(random, FAST)
-            yield Provider(_uuid(random), f"{name}-gpu{number}", root, stock, traits)
+            yield Provider(_draw_uuid(random), f"{name}-gpu{number}", root, stock, traits)
     yield Provider(root, name, None, whole, _draw_traits(random, FAST, FORBIDDEN, LICENSED))
 
 
@@ -175,9 +175,9 @@ def _add_random_allocations(random: Random, cloud: Cloud) -> Cloud:
             if amount and provider.inventories[name].has_room(0, amount)
         }
         if amounts:
-            cloud = cloud.with_allocations(_uuid(random), {provider.uuid: amounts})
+            cloud = cloud.with_allocations(_draw_uuid(random), {provider.uuid: amounts})
     return cloud
 
 
-def _uuid(random: Random) -> str:
+def _draw_uuid(random: Random) -> str:
     return str(UUID(int=random.getrandbits(128), version=4))

@@ -78,7 +78,7 @@ def compare_cloud(
                 for part in (
                     compare_verdicts_and_selections,
                     compare_explanations,
-                    compare_near_misses,
+                    compare_would_fit_suggestions,
                 )
                 for kind, subject, is_true in part(case)
             ]
@@ -207,7 +207,7 @@ def _compare_change(
     return "change", subject, stage not in stages
 
 
-def compare_near_misses(case: ComparedRequest) -> Iterator[Judgement]:
+def compare_would_fit_suggestions(case: ComparedRequest) -> Iterator[Judgement]:
     funnel = case.explain()["funnel"]
     for entry in funnel.get("would_fit", []):
         request, cloud = case.request, case.cloud

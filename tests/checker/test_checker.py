@@ -33,12 +33,12 @@ def _find_false_answers(api: Api, seeds: range, layout: str, requests: int) -> l
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_answers_in_a_random_cloud_equal_the_model(api: Api, layout: str):
+def test_checker_finds_no_false_scheduler_answer_in_a_random_cloud(api: Api, layout: str):
     assert _find_false_answers(api, range(1, 2), layout, requests=1) == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_answers_in_many_random_clouds_equal_the_model(api: Api, layout: str):
+def test_checker_finds_no_false_scheduler_answer_in_many_random_clouds(api: Api, layout: str):
     """More than 2 000 comparisons."""
     assert _find_false_answers(api, range(1, 15), layout, requests=REQUESTS) == []

@@ -53,7 +53,7 @@ def test_check_prints_allowed_requests_and_problems(cloud, run_check):
     assert f"windows: win1 lacks trait {LICENSED}" in lines[6]
 
 
-def test_check_with_the_filter_off_previews_its_effect(cloud, run_check, monkeypatch):
+def test_check_with_the_filter_disabled_prints_what_it_would_reserve(cloud, run_check, monkeypatch):
     monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "false")
     status, printed, _ = run_check()
     lines = printed.splitlines()

@@ -73,7 +73,7 @@ def test_command_help_imports_no_other_command(module):
 
 
 @pytest.mark.parametrize("module", GROUPS)
-def test_every_command_has_one_summary(module):
+def test_summary_in_the_help_of_a_command_equals_that_of_the_command_list(module):
     """The module and GROUPS both have the summary."""
     commands = Parser().add_subparsers()
     import_module(module).register(commands)

@@ -98,7 +98,7 @@ def test_invalid_usage_is_reported_with_a_suggestion(typed, program, error, caps
     assert (end.value.code, printed) == (2, f"{name}: {error} (see {name} --help)\n")
 
 
-def test_invalid_option_has_the_exit_status_of_the_command(capsys):
+def test_invalid_option_of_placement_audit_exits_with_127(capsys):
     with pytest.raises(SystemExit) as end:
         main(["placement", "audit", "--delet"])
     assert end.value.code == 127

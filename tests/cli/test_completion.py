@@ -55,7 +55,7 @@ FLAVORS, HOSTS = {"m1.small", "m1.large"}, {"cn1", "cn2"}
 
 
 @pytest.fixture(scope="module")
-def completing_program(tmp_path_factory) -> Path:
+def name_printing_program(tmp_path_factory) -> Path:
     """The program that shells call for names."""
     completing_program = tmp_path_factory.mktemp("bin") / "placement-sched"
     completing_program.write_text(NAMES_PROGRAM)
@@ -63,7 +63,7 @@ def completing_program(tmp_path_factory) -> Path:
     return completing_program
 
 
-def read_passed_line(program: Path) -> str:
+def read_line_passed_to_the_program(program: Path) -> str:
     """Return the kind and the line that a shell passed to the program."""
     return program.with_name("placement-sched.asked").read_text().strip()
 
@@ -83,14 +83,14 @@ def run_shell(*command: str, program: Path | None = None, folder: Path | None = 
 
 
 @pytest.fixture(scope="module")
-def complete_in_bash(completing_program, tmp_path_factory):
+def complete_in_bash(name_printing_program, tmp_path_factory):
     """Return a function that returns the completions that bash offers for the last word."""
     script = write_script("bash", tmp_path_factory.mktemp("bash"))
 
     def complete(*words: str) -> set[str]:
         line = shlex.join(["complete_words", "placement-sched", *words])
         code = f". {script}\n{COMPLETE_WORDS}\n{line}"
-        return set(run_shell("bash", "--norc", "-c", code, program=completing_program).split())
+        return set(run_shell("bash", "--norc", "-c", code, program=name_printing_program).split())
 
     return complete
 
@@ -116,7 +116,7 @@ def url(sqlite_app):
         yield url
 
 
-def test_names_are_read_from_the_server(url):
+def test_completed_host_and_flavor_names_are_read_from_the_given_server(url):
     server = f"--url {url} --token admin"
     for kind, words, names in (
         ("flavors", f"explain {server} m1.", ["m1.large", "m1.small"]),
@@ -138,21 +138,23 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("words", "kind", "names"), NAMED)
-def test_completion_in_bash_offers_names(complete_in_bash, completing_program, words, kind, names):
+def test_bash_completes_flavor_and_host_names(
+    complete_in_bash, name_printing_program, words, kind, names
+):
     assert complete_in_bash(*words) == names
     assert (
-        read_passed_line(completing_program)
+        read_line_passed_to_the_program(name_printing_program)
         == f"{kind}: {' '.join(('placement-sched', *words))}".strip()
     )
 
 
-def test_completion_in_fish_offers_names(completing_program, tmp_path):
+def test_fish_completes_flavor_names(name_printing_program, tmp_path):
     line = "placement-sched explain --flavor m1."
-    assert complete_in_fish(line, tmp_path, completing_program) == FLAVORS
-    assert read_passed_line(completing_program) == f"flavors: {line}"
+    assert complete_in_fish(line, tmp_path, name_printing_program) == FLAVORS
+    assert read_line_passed_to_the_program(name_printing_program) == f"flavors: {line}"
 
 
-def test_completion_in_zsh_offers_names(completing_program, tmp_path):
+def test_zsh_completes_host_names(name_printing_program, tmp_path):
     zsh = find_program("zsh")
     pattern = r"^_placement_sched_hosts\(\) {.*?^}"
     text = write_script("zsh", tmp_path).read_text()
@@ -160,16 +162,16 @@ def test_completion_in_zsh_offers_names(completing_program, tmp_path):
     line = "placement-sched host show cn"
     calls = f"compadd() {{ print -l -- $@ }}\nLBUFFER='{line}'\n_placement_sched_hosts"
     code = f"{function[0]}\n{calls}"
-    assert run_shell(zsh, "-f", "-c", code, program=completing_program).split() == [
+    assert run_shell(zsh, "-f", "-c", code, program=name_printing_program).split() == [
         "--",
         "cn1",
         "cn2",
     ]
-    assert read_passed_line(completing_program) == f"hosts: {line}"
+    assert read_line_passed_to_the_program(name_printing_program) == f"hosts: {line}"
 
 
 @pytest.mark.exhaustive
-def test_completion_with_a_silent_server_offers_nothing():
+def test_completion_offers_no_names_if_the_server_does_not_respond():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         line = f"placement-sched host show --url {url} --token admin cn"
@@ -193,7 +195,9 @@ def test_completion_of_an_unparsable_line_offers_nothing(line, capsys):
     assert (end.value.code, *capsys.readouterr()) == (0, "", "")
 
 
-def test_names_are_read_from_the_configured_database(sqlite_app, sqlite_url, monkeypatch):
+def test_completed_host_and_flavor_names_are_read_from_the_configured_database(
+    sqlite_app, sqlite_url, monkeypatch
+):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("gpu1")])
     assert find_names("hosts", "sudo placement-sched --debug hosts show ") == ["cn1", "gpu1"]
@@ -201,7 +205,7 @@ def test_names_are_read_from_the_configured_database(sqlite_app, sqlite_url, mon
     assert find_names("flavors", "placement-sched explain ") == []
 
 
-def test_commands_options_and_values_are_offered(complete_in_bash):
+def test_bash_completes_commands_options_and_option_values(complete_in_bash):
     every = {name for summaries in GROUPS.values() for name in summaries}
     assert every <= complete_in_bash("")
     assert complete_in_bash("de") == {"demo", "decision"}
@@ -215,7 +219,7 @@ def test_commands_options_and_values_are_offered(complete_in_bash):
     assert "report" not in complete_in_bash("nova", "")
 
 
-def test_files_are_offered_for_file_arguments(complete_in_bash, tmp_path):
+def test_bash_completes_file_names_for_options_that_take_files(complete_in_bash, tmp_path):
     (tmp_path / "placement.conf").touch()
     completions = complete_in_bash("serve", "--config-file", f"{tmp_path}/pl")
     assert completions == {f"{tmp_path}/placement.conf"}
@@ -246,8 +250,8 @@ def test_completion_script_is_registered_in_zsh(tmp_path):
     assert output.strip() == "_placement-sched"
 
 
-def test_completion_in_fish_offers_the_commands(completing_program, tmp_path):
-    assert complete_in_fish("placement-sched de", tmp_path, completing_program) == {
+def test_fish_completes_commands(name_printing_program, tmp_path):
+    assert complete_in_fish("placement-sched de", tmp_path, name_printing_program) == {
         "demo",
         "decision",
     }

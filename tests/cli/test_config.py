@@ -314,7 +314,7 @@ def test_invalid_secret_is_not_printed(validate_text):
     assert "memcache_secret_key" not in printed
 
 
-def test_json_has_file_and_line(validate_text):
+def test_json_output_of_validate_has_file_and_line_of_each_problem(validate_text):
     status, printed = validate_text("[api]\nauth_stratgy = 1\n", "--format", "json")
     (problem,) = json.loads(printed)
     assert status == 1
@@ -335,7 +335,7 @@ def test_environment_variables_are_checked(validate_files):
     ]
 
 
-def test_database_is_checked_only_on_request(validate_files):
+def test_database_is_checked_only_with_the_database_option(validate_files):
     url = {"PLACEMENT_DATABASE__CONNECTION": "postgresql://127.0.0.1:1/x"}
     assert validate_files(**url)[0] == 0
     status, printed, _ = validate_files("--database", **url)

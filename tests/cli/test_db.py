@@ -125,7 +125,9 @@ def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_json, 
 
 
 @pytest.mark.parametrize("url_of_train_database", ["sqlite"], indirect=True)
-def test_json_adopt_has_the_release_and_the_counts(url_of_train_database, run_json):
+def test_json_output_of_db_adopt_has_the_openstack_release_and_counts(
+    url_of_train_database, run_json
+):
     report = run_json("adopt")
     assert report["changed"] is True
     assert report["openstack"] == {
@@ -155,7 +157,7 @@ def list_tables(url):
     return found
 
 
-def test_openstack_database_has_an_owner_and_is_rejected_until_adopt(
+def test_db_sync_rejects_an_openstack_database_until_db_adopt(
     url_of_openstack_database, run_main, run_json
 ):
     owner = f"OpenStack placement's database of 2023.2 to 2026.2 (10.0 to 16.0), revision {NEWEST}"
@@ -180,7 +182,9 @@ def test_openstack_database_has_an_owner_and_is_rejected_until_adopt(
 
 @pytest.mark.parametrize("url_of_openstack_database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("sync", ["true", pytest.param("false", marks=pytest.mark.exhaustive)])
-def test_serve_needs_an_adopted_database(url_of_openstack_database, run_command, sync):
+def test_serve_ends_with_an_error_on_an_openstack_database_that_is_not_adopted(
+    url_of_openstack_database, run_command, sync
+):
     before = list_tables(url_of_openstack_database)
     refused = run_command(
         "serve",

@@ -163,7 +163,7 @@ def test_ten_instances_are_claimed_in_their_zone(demo_json):
 
 
 @pytest.mark.parametrize("name", ["plain", "windows", "gpu", "ten"])
-def test_claims_of_the_demo_equal_the_flavor(demo_json, name):
+def test_amounts_claimed_by_the_demo_equal_those_of_the_flavor(demo_json, name):
     request = find_request(demo_json, name)
     flavor = request["request_spec"]["flavor"]
     for selection in request["claimed"]:
@@ -178,7 +178,7 @@ def test_claims_of_the_demo_equal_the_flavor(demo_json, name):
         }
 
 
-def test_full_rack_silent_and_disabled_hosts_are_rejected(demo_json):
+def test_demo_rejects_hosts_of_the_full_rack_and_silent_and_disabled_hosts(demo_json):
     reasons = list_rejected_hosts(demo_json, "plain")
     assert reasons[DISABLED_HOST] == f"disabled: {DISABLED_REASON}"
     assert reasons[SILENT_HOST] == "no heartbeat for 30 days"
@@ -186,7 +186,7 @@ def test_full_rack_silent_and_disabled_hosts_are_rejected(demo_json):
     assert rack == {"MEMORY_MB: 0 free of 516096, 4096 requested"}
 
 
-def test_impossible_request_has_a_single_obstacle(demo_json):
+def test_impossible_demo_request_fails_only_because_of_one_missing_trait(demo_json):
     impossible = find_request(demo_json, "impossible")
     candidates = impossible["explanation"]["funnel"]["allocation_candidates"]
     (miss,) = candidates["nearest_misses"]
@@ -196,7 +196,7 @@ def test_impossible_request_has_a_single_obstacle(demo_json):
     assert SEV_ES in impossible["refused"]
 
 
-def test_stage_counts_of_the_demo_are_consistent(demo_json):
+def test_each_stage_of_the_demo_begins_with_the_hosts_left_by_the_stage_before(demo_json):
     for request in demo_json["requests"]:
         funnel = request["explanation"]["funnel"]
         stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
@@ -224,7 +224,9 @@ def test_requests_are_shown_with_best_and_claimed_hosts(demo_output, demo_json):
             assert selection["instance"] in text
 
 
-def test_rejections_aggregates_and_the_obstacle_are_shown(demo_output, demo_json):
+def test_demo_prints_rejection_reasons_aggregates_and_the_reason_for_no_valid_host(
+    demo_output, demo_json
+):
     text = cut_section_of_request(demo_output, 1)
     assert f"16 hosts: MEMORY_MB: 0 free of 516096, 4096 requested (e.g. {FULL_RACK}-ssd01)" in text
     assert f"1 host: disabled: {DISABLED_REASON} ({DISABLED_HOST})" in text
@@ -276,7 +278,9 @@ def test_terminated_demo_leaves_no_files(demo_user):
     assert demo_user.leftover_files() == []
 
 
-def test_explain_command_of_the_demo_works_on_a_kept_database(run_in_kept_demo, demo_output):
+def test_printed_explain_command_selects_a_host_of_the_kept_demo_database(
+    run_in_kept_demo, demo_output
+):
     command = re.search(r"placement-sched (explain [^\n]*)\\\n([^\n]*)", demo_output)
     words = shlex.split("".join(command.groups()))
     status, printed, error = run_in_kept_demo(*words, "--format", "json")

@@ -115,7 +115,7 @@ def test_every_command_has_an_example(command):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_example_runs_or_is_parsed(example, cloud, monkeypatch):
+def test_each_example_in_the_help_succeeds_or_at_least_parses(example, cloud, monkeypatch):
     folder, url = cloud
     arguments = current_spelling(shlex.split(example.partition(" > ")[0]))
     if example in PARSED:
@@ -132,5 +132,5 @@ def test_example_runs_or_is_parsed(example, cloud, monkeypatch):
     assert status == STATUS.get(example, 0)
 
 
-def test_lists_of_exceptions_name_existing_examples():
+def test_examples_that_need_special_handling_exist_in_the_help():
     assert PARSED.keys() | STATUS.keys() <= set(EXAMPLES)

@@ -25,7 +25,7 @@ def run_fleet(tmp_path, monkeypatch, run_cli):
     return partial(run_cli, "fleet")
 
 
-def test_load_prints_changes_by_ranges(run_fleet, sqlite_url):
+def test_load_prints_changes_with_ranges_of_host_names(run_fleet, sqlite_url):
     message = ["+ flavor small", "+ host cn[1-3]", "+ instance web", "+ allocations of web"]
     message.append(f"{sqlite_url}: 6 changed")
     assert run_fleet("load", "f.yaml") == (0, "".join(f"{line}\n" for line in message), "")
@@ -80,7 +80,7 @@ def test_json_load_lists_every_change(run_fleet):
     }
 
 
-def test_fleet_dump_can_be_loaded(run_fleet, tmp_path):
+def test_load_of_a_fleet_dump_changes_nothing(run_fleet, tmp_path):
     run_fleet("load", "f.yaml")
     assert run_fleet("dump", "out.yaml") == (0, "", "")
     assert run_fleet("dump") == (0, (tmp_path / "out.yaml").read_text(), "")

@@ -118,7 +118,7 @@ def _start_on_socket(listening, folder: Path) -> subprocess.Popen:
     )
 
 
-def serve_on_socket(
+def run_server_with_passed_socket(
     folder: Path, passing: str, kind: str, count: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the server with a socket from the program ``passing``, until the server ends."""
@@ -137,14 +137,14 @@ def serve_on_socket(
     ],
 )
 def test_invalid_socket_is_reported_in_one_line(tmp_path, kind, count, message):
-    done = serve_on_socket(tmp_path, PASSING, kind, count)
+    done = run_server_with_passed_socket(tmp_path, PASSING, kind, count)
     assert (done.returncode, done.stderr) == (1, f"placement-sched: {message}\n")
 
 
 def test_public_address_without_login_is_rejected(tmp_path):
     """The socket's address is checked, not ``--host``."""
     program = PASSING.replace('"127.0.0.1"', '"0.0.0.0"')
-    done = serve_on_socket(tmp_path, program, "tcp", "1")
+    done = run_server_with_passed_socket(tmp_path, program, "tcp", "1")
     assert "refusing to listen on 0.0.0.0 with noauth2" in done.stderr
 
 

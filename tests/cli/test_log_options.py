@@ -37,7 +37,7 @@ def read_log_options(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["serve", "nova-scheduler", "nova-shadow"])
-def test_services_have_the_options_of_oslo_log(command, capsys):
+def test_help_of_each_service_lists_the_log_options_of_oslo_log(command, capsys):
     with pytest.raises(SystemExit):
         make_parser([command]).parse_args([command, "--help"])
     text = capsys.readouterr().out
@@ -64,7 +64,7 @@ def test_deprecated_option_names_are_accepted(read_log_options):
     assert conf.log_config_append == "logging.ini"
 
 
-def test_tracebacks_before_the_command_do_not_change_the_log(read_log_options):
+def test_debug_option_for_tracebacks_does_not_set_debug_of_the_log(read_log_options):
     apply_log_options(argparse.Namespace(debug=True))
     assert "OS_DEFAULT__DEBUG" not in os.environ
     assert read_log_options().debug is False

@@ -63,7 +63,7 @@ def set_variables(monkeypatch, **variables: str) -> None:
 
 
 @pytest.fixture
-def run_show(capsys):
+def run_policy_show(capsys):
     """Return a function that runs a command: status, requested path and stderr."""
 
     def show(*options: str) -> tuple[int, str | None, str]:
@@ -78,15 +78,17 @@ PATH = "/scheduler/v1/policies/x"
 
 
 @pytest.mark.parametrize("path", ["", "/scheduler", "/placement"])
-def test_service_path_in_the_catalogue_may_differ(catalogue_service, run_show, path):
+def test_catalogue_url_may_be_that_of_the_server_scheduler_or_placement_api(
+    catalogue_service, run_policy_show, path
+):
     kind = "placement" if path == "/placement" else "scheduler"
     catalogue_service.keystone.services = {kind: catalogue_service.url + path}
-    assert run_show() == (0, PATH, "")
+    assert run_policy_show() == (0, PATH, "")
 
 
 @pytest.mark.parametrize("way", ["password", "application credential", "token"])
 def test_login_with_variables_uses_the_service_of_the_catalogue(
-    catalogue_service, run_show, monkeypatch, way
+    catalogue_service, run_policy_show, monkeypatch, way
 ):
     if way == "application credential":
         for name in LOGIN:
@@ -95,12 +97,12 @@ def test_login_with_variables_uses_the_service_of_the_catalogue(
     if way == "token":
         monkeypatch.delenv("OS_PASSWORD")
         set_variables(monkeypatch, TOKEN=catalogue_service.keystone.issue_token("u", "p", "admin"))
-    assert run_show() == (0, PATH, "")
+    assert run_policy_show() == (0, PATH, "")
 
 
-def test_url_takes_precedence_over_the_catalogue(catalogue_service, run_show):
+def test_url_takes_precedence_over_the_catalogue(catalogue_service, run_policy_show):
     catalogue_service.keystone.services = {"scheduler": "http://127.0.0.1:1"}
-    assert run_show("--url", catalogue_service.url) == (0, PATH, "")
+    assert run_policy_show("--url", catalogue_service.url) == (0, PATH, "")
     assert catalogue_service.keystone.is_valid(catalogue_service.tokens[0])
 
 
@@ -118,10 +120,10 @@ def test_url_takes_precedence_over_the_catalogue(catalogue_service, run_show):
     ],
 )
 def test_failed_login_is_reported_in_one_line(
-    catalogue_service, run_show, monkeypatch, variables, words
+    catalogue_service, run_policy_show, monkeypatch, variables, words
 ):
     set_variables(monkeypatch, **variables)
-    status, path, error = run_show()
+    status, path, error = run_policy_show()
     assert (status, path) == (1, None)
     assert words in error
     assert error.count("\n") == 1
@@ -140,12 +142,12 @@ def test_follow_of_decisions_renews_the_token(catalogue_service):
 
 @pytest.mark.parametrize("options", [("--config-file", "{}"), ("--token", "a", "--url", "{}")])
 def test_config_file_and_token_take_precedence_over_variables(
-    catalogue_service, run_show, tmp_path, options
+    catalogue_service, run_policy_show, tmp_path, options
 ):
     file = tmp_path / "a.conf"
     file.write_text("[placement_database]\nconnection = sqlite:////absent/a.db\n")
     value = file if "--config-file" in options else catalogue_service.url
-    status, _, _ = run_show(*(option.format(value) for option in options))
+    status, _, _ = run_policy_show(*(option.format(value) for option in options))
     assert status == 1
     assert catalogue_service.tokens in ([], ["a"])
 
@@ -163,16 +165,16 @@ def clouds_yaml(catalogue_service, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
 @pytest.mark.usefixtures("clouds_yaml")
-def test_login_to_a_cloud_of_clouds_yaml(run_show, monkeypatch):
-    assert run_show("--os-cloud", "here") == (0, PATH, "")
+def test_login_to_a_cloud_of_clouds_yaml(run_policy_show, monkeypatch):
+    assert run_policy_show("--os-cloud", "here") == (0, PATH, "")
     monkeypatch.setenv("OS_CLOUD", "here")
-    assert run_show() == (0, PATH, "")
+    assert run_policy_show() == (0, PATH, "")
     monkeypatch.setenv("OS_REGION_NAME", "elsewhere")
-    assert "endpoint for scheduler service in elsewhere region not found" in run_show()[2]
+    assert "endpoint for scheduler service in elsewhere region not found" in run_policy_show()[2]
 
 
 @contextmanager
-def hide_openstacksdk(monkeypatch):
+def make_openstacksdk_unimportable(monkeypatch):
     def import_without_sdk(name: str) -> object:
         if name.startswith("openstack"):
             raise ImportError(name)
@@ -183,15 +185,15 @@ def hide_openstacksdk(monkeypatch):
         yield
 
 
-def test_cloud_without_openstacksdk_is_rejected_with_the_extra(run_show, monkeypatch):
-    with hide_openstacksdk(monkeypatch):
-        _, _, error = run_show("--os-cloud", "here")
+def test_cloud_without_openstacksdk_is_rejected_with_the_extra(run_policy_show, monkeypatch):
+    with make_openstacksdk_unimportable(monkeypatch):
+        _, _, error = run_policy_show("--os-cloud", "here")
     words = "--os-cloud needs openstacksdk: pip install 'placement-sched[osc]'"
     assert error == f"placement-sched: {words}\n"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "[::1]", "localhost"])
-def test_noauth2_token_is_admin_on_this_machine(host):
+def test_token_for_a_loopback_address_is_admin_without_a_login(host):
     url = f"http://{host}:1"
     arguments = parse_arguments(["host", "list", "--url", url])
     adapters = login.make_adapters(arguments, {"scheduler": ("--url", url)})
@@ -208,7 +210,9 @@ def test_noauth2_token_is_admin_on_this_machine(host):
         (["--token", "a", "--os-cloud", "b"], "--token cannot be combined with --os-cloud"),
     ],
 )
-def test_options_without_a_login_are_rejected(run_show, options, words):
-    status, _, error = run_show(*options)
+def test_address_or_token_option_without_the_rest_of_a_login_is_rejected(
+    run_policy_show, options, words
+):
+    status, _, error = run_policy_show(*options)
     assert status == 1
     assert error.startswith(f"placement-sched: {words}")

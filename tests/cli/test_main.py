@@ -74,7 +74,9 @@ READ = {"x86_64": "0", "aarch64": "63"}
 
 
 @contextmanager
-def start_reading_command(directory: Path, *, interrupt: Any) -> Iterator[subprocess.Popen[str]]:
+def start_command_that_reads_stdin(
+    directory: Path, *, interrupt: Any
+) -> Iterator[subprocess.Popen[str]]:
     """Start a command that reads its input. ``interrupt`` is its handler of SIGINT.
 
     Processes inherit ignored signals. The tests themselves may run in a background job.
@@ -101,7 +103,7 @@ def start_reading_command(directory: Path, *, interrupt: Any) -> Iterator[subpro
 
 
 def test_interrupt_prints_one_line(tmp_path):
-    with start_reading_command(tmp_path, interrupt=signal.default_int_handler) as process:
+    with start_command_that_reads_stdin(tmp_path, interrupt=signal.default_int_handler) as process:
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)
     assert error == "placement-sched: interrupted\n"
@@ -110,7 +112,7 @@ def test_interrupt_prints_one_line(tmp_path):
 
 @pytest.mark.exhaustive
 def test_background_job_ignores_interrupt(tmp_path):
-    with start_reading_command(tmp_path, interrupt=signal.SIG_IGN) as process:
+    with start_command_that_reads_stdin(tmp_path, interrupt=signal.SIG_IGN) as process:
         process.send_signal(signal.SIGINT)
         _, error = process.communicate("no JSON", timeout=60)
     assert "interrupted" not in error
@@ -151,7 +153,7 @@ class FailingCommand:
 
 
 @pytest.fixture
-def run_failing(monkeypatch, capsys):
+def run_failing_command(monkeypatch, capsys):
     """Return a function that runs a command that raises ``failure``: status and stderr."""
 
     def fail(failure: BaseException, *arguments: str) -> tuple[int, str]:
@@ -163,20 +165,23 @@ def run_failing(monkeypatch, capsys):
     return fail
 
 
-def test_error_prints_its_message_in_one_line(run_failing):
-    assert run_failing(Invalid("no such\n\n  thing")) == (1, "placement-sched: no such thing\n")
+def test_error_prints_its_message_in_one_line(run_failing_command):
+    assert run_failing_command(Invalid("no such\n\n  thing")) == (
+        1,
+        "placement-sched: no such thing\n",
+    )
 
 
-def test_unexpected_error_prints_one_line_and_the_debug_option(run_failing):
-    status, error = run_failing(RuntimeError("a\nb"))
+def test_unexpected_error_prints_one_line_and_the_debug_option(run_failing_command):
+    status, error = run_failing_command(RuntimeError("a\nb"))
     assert status == 1
     assert error == (
         "placement-sched: unexpected RuntimeError: a b (a defect; --debug shows the traceback)\n"
     )
 
 
-def test_os_error_is_reported_without_the_debug_option(run_failing):
+def test_os_error_is_reported_without_the_debug_option(run_failing_command):
     denied = PermissionError(errno.EACCES, "Permission denied", "some/file")
-    assert run_failing(denied) == (1, "placement-sched: some/file: Permission denied\n")
-    assert run_failing(TimeoutError("timed\nout")) == (1, "placement-sched: timed out\n")
-    assert "Traceback" in run_failing(denied, "--debug")[1]
+    assert run_failing_command(denied) == (1, "placement-sched: some/file: Permission denied\n")
+    assert run_failing_command(TimeoutError("timed\nout")) == (1, "placement-sched: timed out\n")
+    assert "Traceback" in run_failing_command(denied, "--debug")[1]

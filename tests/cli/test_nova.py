@@ -11,13 +11,13 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.cli.main import main
-from tests.support.nova_clouds import NovaCloud, seconds_ago, sqlite_nova
+from tests.support.nova_clouds import NovaCloud, create_sqlite_nova, seconds_ago
 
 
 @pytest.fixture
 def nova(tmp_path: Path) -> Iterator[NovaCloud]:
     """Two nova cells. own.conf names a database that does not exist yet."""
-    cloud = sqlite_nova(tmp_path, "one", "two")
+    cloud = create_sqlite_nova(tmp_path, "one", "two")
     (tmp_path / "nova.conf").write_text(f"[api_database]\nconnection = {cloud.api.url}\n")
     ours = f"[placement_database]\nconnection = sqlite:///{tmp_path / 'ours.db'}\n"
     (tmp_path / "own.conf").write_text(ours)
@@ -52,7 +52,7 @@ def run_command(tmp_path: Path, nova: NovaCloud, capsys) -> Callable[..., Comman
 pytestmark = pytest.mark.slow
 
 
-def test_adopt_records_nova_and_reports_misfits_with_their_fix(run_command, nova):
+def test_adopt_records_objects_of_nova_and_prints_problems_with_their_fix(run_command, nova):
     nova.add_host("cn1", disabled=True, disabled_reason="mend it")
     nova.add_host("cn2", "two", last_seen_up=seconds_ago(500))
     broken = nova.add_host("cn3", "two", stats="{")
@@ -77,7 +77,7 @@ def test_adopt_records_nova_and_reports_misfits_with_their_fix(run_command, nova
     assert run_command("nova", "sync", "--check").status == 0
 
 
-def test_json_lists_every_kind_of_record_by_name(run_command, nova):
+def test_adopt_prints_json_with_all_affected_names_of_each_problem(run_command, nova):
     for number in range(12):
         nova.add_host(f"cn{number:02}", forced_down=True)
     done = run_command("nova", "adopt", "--format", "json")
@@ -100,7 +100,7 @@ def test_unavailable_cell_has_an_exit_status_of_adopt(run_command, nova, tmp_pat
     assert "cell two: its database does not answer" in done.out
 
 
-def test_empty_nova_has_no_misfits(run_command, nova):
+def test_adopt_of_nova_without_hosts_prints_that_everything_fits(run_command, nova):
     nova.add_group("pair")
     assert "everything fits\n" in run_command("nova", "adopt").out
     nova.add_aggregate(str(uuid4()))

@@ -25,7 +25,7 @@ OURS = "[placement_database]\nconnection = sqlite:///sched.db\n"
 
 
 @pytest.fixture
-def run_shadow(tmp_path):
+def run_with_config_lines(tmp_path):
     """Return a function that runs a command with a configuration file of these lines."""
 
     def run_program(lines, *arguments):
@@ -49,8 +49,10 @@ def run_shadow(tmp_path):
         ),
     ],
 )
-def test_missing_setting_of_nova_shadow_is_reported_in_one_line(run_shadow, lines, message):
-    done = run_shadow(lines, "nova-shadow")
+def test_missing_setting_of_nova_shadow_is_reported_in_one_line(
+    run_with_config_lines, lines, message
+):
+    done = run_with_config_lines(lines, "nova-shadow")
     assert done.returncode == 1
     assert done.stderr.startswith(f"placement-sched: {message}")
     assert len(done.stderr.splitlines()) == 1
@@ -93,17 +95,19 @@ def config_with_results(sqlite_url):
     return f"[placement_database]\nconnection = {sqlite_url}\n"
 
 
-def test_shadow_report_lists_each_disagreement(run_shadow, config_with_results):
-    done = run_shadow(config_with_results, "nova-shadow", "report")
+def test_shadow_report_lists_each_disagreement(run_with_config_lines, config_with_results):
+    done = run_with_config_lines(config_with_results, "nova-shadow", "report")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "1 request for 1 instance"
     assert "  cn2 weighs less" in lines
 
 
-def test_report_is_printed_as_json(run_shadow, config_with_results):
+def test_report_is_printed_as_json(run_with_config_lines, config_with_results):
     report = json.loads(
-        run_shadow(config_with_results, "nova-shadow", "report", "--format", "json").stdout
+        run_with_config_lines(
+            config_with_results, "nova-shadow", "report", "--format", "json"
+        ).stdout
     )
     assert (report["agreement"], report["verdicts"]) == (0.0, {"other_host": 1})
     (row,) = report["disagreements"]
@@ -113,16 +117,18 @@ def test_report_is_printed_as_json(run_shadow, config_with_results):
 @pytest.mark.parametrize(
     ("since", "requests"), [("2026-11-22T12:00:01Z", 0), ("2026-11-22T12:00:00Z", 1), ("9999d", 1)]
 )
-def test_report_begins_at_a_time(run_shadow, config_with_results, since, requests):
-    done = run_shadow(
+def test_shadow_report_counts_requests_since_the_given_time(
+    run_with_config_lines, config_with_results, since, requests
+):
+    done = run_with_config_lines(
         config_with_results, "nova-shadow", "report", "--format", "json", "--since", since
     )
     assert json.loads(done.stdout)["requests"] == requests
 
 
 @pytest.mark.parametrize("since", ["yesterday", "9999999999999d"])
-def test_invalid_time_is_reported_in_one_line(run_shadow, config_with_results, since):
-    done = run_shadow(config_with_results, "nova-shadow", "report", "--since", since)
+def test_invalid_time_is_reported_in_one_line(run_with_config_lines, config_with_results, since):
+    done = run_with_config_lines(config_with_results, "nova-shadow", "report", "--since", since)
     assert done.returncode == 1
     assert done.stderr.startswith("placement-sched: ")
     assert "--since" in done.stderr

@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import report, selected_hosts, spec
+from tests.support.scheduling import get_selected_hosts, report, spec
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ REQUESTS = [
 
 
 @pytest.fixture
-def build_app(make_app, sqlite_url, monkeypatch):
+def build_app_with_old_nova_conf(make_app, sqlite_url, monkeypatch):
     """Return a function that creates an application with an old configuration file."""
     # The files configure keystone, but no keystone runs.
     monkeypatch.setenv("OS_API__AUTH_STRATEGY", "noauth2")
@@ -39,17 +39,21 @@ def build_app(make_app, sqlite_url, monkeypatch):
 
 
 @pytest.mark.parametrize(("era", "request_fields", "host"), REQUESTS)
-def test_app_applies_an_old_configuration_file(build_app, era, request_fields, host):
-    app = build_app(era)
+def test_hosts_are_selected_as_an_old_nova_conf_configures(
+    build_app_with_old_nova_conf, era, request_fields, host
+):
+    app = build_app_with_old_nova_conf(era)
     of_x86 = {"supported_hv_specs": [["x86_64", "qemu", "hvm"]]}
     memory = {"cn1": 16384, "cn2": 32768, "cn3": 65536}
     hosts = [report(name, memory_mb=size, **of_x86) for name, size in memory.items()]
     app.post_json("/scheduler/v1/compute_nodes", hosts)
-    assert selected_hosts(select(app, spec(**request_fields))) == [host]
+    assert get_selected_hosts(select(app, spec(**request_fields))) == [host]
 
 
-def test_ratios_of_an_old_file_apply_to_hosts_without_ratios(build_app):
-    app = build_app("icehouse")
+def test_cpu_ratio_of_icehouse_nova_conf_applies_to_hosts_that_report_none(
+    build_app_with_old_nova_conf,
+):
+    app = build_app_with_old_nova_conf("icehouse")
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1)])
     for _ in range(16):  # 16 virtual CPUs per physical CPU
         select(app, spec())

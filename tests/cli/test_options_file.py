@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.support.scheduling import report, selected_hosts, spec
+from tests.support.scheduling import get_selected_hosts, report, spec
 from tests.support.servers import rewrite_file, wait_until
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,7 @@ NAME = "[scheduler] json_config_location"
 def find_first_host(server) -> str:
     """Return the host that the next request would select."""
     body = {"request_spec": spec()}
-    return selected_hosts(server.post("/scheduler/v1/explain", body)[1])[0]
+    return get_selected_hosts(server.post("/scheduler/v1/explain", body)[1])[0]
 
 
 def find_first_hosts_of_workers(server) -> set[str]:
@@ -27,7 +27,7 @@ def find_first_hosts_of_workers(server) -> set[str]:
 
 
 @pytest.mark.parametrize("workers", ["2", pytest.param("1", marks=pytest.mark.exhaustive)])
-def test_running_server_applies_changes_and_ignores_errors(serve, tmp_path, workers):
+def test_server_applies_a_changed_options_file_unless_it_is_invalid(serve, tmp_path, workers):
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"ram_weight_multiplier": -1.0, "acme_threshold": 3}))
     config = tmp_path / "nova.conf"

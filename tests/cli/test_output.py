@@ -41,7 +41,7 @@ def print_rows(capsys, monkeypatch):
     return show
 
 
-def test_table_output_has_readable_values(print_rows):
+def test_table_shows_units_dashes_for_missing_values_and_comma_separated_lists(print_rows):
     heading, _, *rows = print_rows("table").splitlines()
     assert heading.split() == ["Host", "Free", "memory"]
     assert [row.split() for row in rows] == [["cn2", "64", "GiB"], ["cn1", "-"]]
@@ -64,7 +64,7 @@ def test_json_output_has_exact_values(print_rows):
 
 
 @pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_document_has_all_or_the_selected_columns(print_rows, form, read):
+def test_json_and_yaml_have_all_fields_or_the_selected_columns(print_rows, form, read):
     assert read(print_rows(form)) == {"hosts": ROWS}
     assert read(print_rows(form, "host")) == [{"Host": "cn2"}, {"Host": "cn1"}]
     assert read(print_rows(form, "host", is_show=True)) == {"Host": "cn2"}
@@ -126,6 +126,6 @@ def test_terminal_output_wraps_cells_but_no_uuid(capsys, monkeypatch, columns):
     assert any(UUID in line for line in lines)
 
 
-def test_text_command_can_print_yaml(capsys):
+def test_command_with_text_output_prints_its_document_as_yaml(capsys):
     print_result(argparse.Namespace(format="yaml"), {"code": 0, "names": ["ä"]}, ["done"])
     assert capsys.readouterr().out == "code: 0\nnames:\n- ä\n"

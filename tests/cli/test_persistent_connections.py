@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 import pytest
 import requests
 
-from tests.support.keep_alive import LARGEST, read_answer, send_mixed_requests
+from tests.support.keep_alive import LARGEST, read_response, send_mixed_requests
 from tests.support.servers import BIN, environment, start_server, start_servers
 from tests.support.versions import LATEST, LATEST_HEADERS
 
@@ -50,7 +50,7 @@ def port(request, tmp_path_factory):
         yield int(server.url.rpartition(":")[2])
 
 
-def test_connection_is_reused_after_every_answer(port):
+def test_persistent_connection_stays_open_after_responses_of_any_status(port):
     outcome = send_mixed_requests(port, NUMBER)
     assert not outcome.lost
     assert outcome.answered.total() == NUMBER
@@ -77,10 +77,10 @@ def test_chunked_body_far_above_the_limit_is_413(port):
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
         for _ in range(70):
             connection.sendall(b"{" * 1_000_000)
-        assert read_answer(connection)[0] == 413
+        assert read_response(connection)[0] == 413
 
 
-def test_chunked_body_does_not_desynchronize_a_connection(port):
+def test_request_after_a_chunked_body_on_a_connection_is_read_correctly(port):
     lines = (
         "PUT /placement/traits/CUSTOM_A HTTP/1.1",
         *("Host: a", "X-Auth-Token: admin", f"OpenStack-API-Version: placement {LATEST}"),
@@ -89,11 +89,11 @@ def test_chunked_body_does_not_desynchronize_a_connection(port):
     request = b"".join(("\r\n".join([*lines, "", ""]).encode(), b"2\r\n{}\r\n0\r\n\r\n"))
     with closing(socket.create_connection(("127.0.0.1", port), timeout=60)) as connection:
         connection.sendall(request)
-        status, closes = read_answer(connection)
+        status, closes = read_response(connection)
         assert status in {201, 204, 411}  # uwsgi rejects chunked bodies
-        assert closes or read_next_status(connection, request) == 204
+        assert closes or send_request_and_read_status(connection, request) == 204
 
 
-def read_next_status(connection: socket.socket, request: bytes) -> int:
+def send_request_and_read_status(connection: socket.socket, request: bytes) -> int:
     connection.sendall(request)
-    return read_answer(connection)[0]
+    return read_response(connection)[0]

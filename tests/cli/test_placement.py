@@ -15,17 +15,17 @@ CN1, CN2 = node_uuid(1), node_uuid(2)
 
 
 @pytest.fixture
-def empty_cloud(app, capsys, database_url, monkeypatch):
+def cloud_without_instances(app, capsys, database_url, monkeypatch):
     """A cloud without recorded instances."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
     return Cloud(app, capsys)
 
 
 @pytest.fixture
-def cloud(empty_cloud):
+def cloud(cloud_without_instances):
     """A cloud with a recorded instance. Without any, the audit judges no consumer."""
-    empty_cloud.record(99)
-    return empty_cloud
+    cloud_without_instances.record(99)
+    return cloud_without_instances
 
 
 @pytest.fixture
@@ -177,29 +177,32 @@ def list_skip_reasons(document):
     return {row["consumer"]: (row["reason"], row["about"]) for row in document["not_judged"]}
 
 
-def test_nothing_is_deleted_if_no_instance_is_recorded(empty_cloud):
-    empty_cloud.allocate(1)
-    empty_cloud.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
-    document = empty_cloud.document("audit")
+def test_nothing_is_deleted_if_no_instance_is_recorded(cloud_without_instances):
+    cloud_without_instances.allocate(1)
+    cloud_without_instances.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
+    document = cloud_without_instances.document("audit")
     assert (document["code"], document["orphaned"], document["consumers"]) == (6, [], 0)
     assert list_skip_reasons(document) == {
         uuid(1): ("no_instance_recorded", ["cn1"]),
         uuid(2): ("no_instance_recorded", ["cn1", "cn2"]),
     }
-    assert empty_cloud.document("audit", "--delete")["code"] == 6
-    assert empty_cloud.document("audit", "--resource_provider", CN1, "--delete")["code"] == 6
-    assert [empty_cloud.read_allocations(number) for number in (1, 2)] == [
+    assert cloud_without_instances.document("audit", "--delete")["code"] == 6
+    assert (
+        cloud_without_instances.document("audit", "--resource_provider", CN1, "--delete")["code"]
+        == 6
+    )
+    assert [cloud_without_instances.read_allocations(number) for number in (1, 2)] == [
         {CN1: {"VCPU": 1}},
         {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}},
     ]
 
 
-def test_orphans_are_deleted_without_recorded_instances_only_by_option(empty_cloud):
-    empty_cloud.allocate(1)
-    assert empty_cloud.document("audit", "--instances-are-all-recorded")["code"] == 3
-    document = empty_cloud.document("audit", "--delete", "--instances-are-all-recorded")
+def test_orphans_are_deleted_without_recorded_instances_only_by_option(cloud_without_instances):
+    cloud_without_instances.allocate(1)
+    assert cloud_without_instances.document("audit", "--instances-are-all-recorded")["code"] == 3
+    document = cloud_without_instances.document("audit", "--delete", "--instances-are-all-recorded")
     assert (document["code"], document["deleted"]) == (4, 1)
-    assert empty_cloud.read_allocations(1) == {}
+    assert cloud_without_instances.read_allocations(1) == {}
 
 
 def test_allocations_left_by_the_last_instance_of_a_host_are_found(cloud):
@@ -255,7 +258,9 @@ def test_named_consumer_is_deleted_unless_it_is_an_instance(sqlite_cloud):
 
 
 @pytest.mark.parametrize(("reported", "code"), [("1", 4), ("2", 6)])
-def test_host_with_unrecorded_instances_is_skipped(sqlite_cloud, reported, code):
+def test_consumer_on_a_host_that_reports_more_instances_than_recorded_is_skipped(
+    sqlite_cloud, reported, code
+):
     sqlite_cloud.app.post_json(
         "/scheduler/v1/compute_nodes", [build_report(1, stats={"num_instances": 1})]
     )
@@ -273,7 +278,7 @@ def test_host_with_unrecorded_instances_is_skipped(sqlite_cloud, reported, code)
         assert list_skip_reasons(document) == {uuid(2): ("host_reports_more", ["cn2"])}
 
 
-def test_consumer_on_a_host_without_reports_is_skipped(sqlite_cloud):
+def test_audit_skips_a_consumer_on_a_provider_without_node_report(sqlite_cloud):
     """For example an instance that nova evacuates to another host."""
     other = create_provider(sqlite_cloud, 11)
     sqlite_cloud.allocate(2, {CN1: {"VCPU": 1}, other: {"VCPU": 1}})
@@ -304,7 +309,9 @@ def test_text_output_gives_the_reason_and_fix_for_skipped_consumers(
     assert printed.count("\n") == 1
 
 
-def test_orphans_in_an_adopted_database_are_kept_without_the_option(sqlite_cloud, sqlite_database):
+def test_audit_deletes_nothing_in_an_openstack_database_without_an_option(
+    sqlite_cloud, sqlite_database
+):
     """The database also has instances that are not recorded."""
     sqlite_cloud.record(1)
     sqlite_cloud.allocate(1)

@@ -180,7 +180,7 @@ def test_address_option_overrides_clouds_yaml(server, tmp_path, monkeypatch):
     ],
     ids=["token", "other path", "no placement", "no nova", "nova is down", "placement is down"],
 )
-def test_unexpected_answer_of_a_service_is_reported_in_one_line(
+def test_error_status_of_a_remote_service_is_reported_in_one_line(
     server, capsys, monkeypatch, arguments, status, words
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)

@@ -20,7 +20,7 @@ def run_plugin_command(capsys, *arguments):
     return status, capsys.readouterr().out
 
 
-def test_check_prints_a_line_for_each_finding(capsys, tmp_path):
+def test_plugin_check_prints_whether_each_plugin_runs_or_fails(capsys, tmp_path):
     (tmp_path / "acme_cli_right.py").write_text(FILTER.format(expression="True"))
     (tmp_path / "acme_cli_wrong.py").write_text(FILTER.format(expression="host_state.none"))
     status, text = run_plugin_command(capsys, "check", str(tmp_path))

@@ -36,13 +36,13 @@ def server(request, serve, config_file):
     return server
 
 
-def reload_server(server, file: Path, text: str) -> None:
+def rewrite_config_and_send_sighup(server, file: Path, text: str) -> None:
     """Rewrite a configuration file and send SIGHUP."""
     rewrite_file(file, text)
     server.process.send_signal(signal.SIGHUP)
 
 
-def replace_worker(server) -> None:
+def kill_worker_and_wait_for_replacement(server) -> None:
     """Kill the only worker, and wait until another serves."""
     (worker,) = server.workers()
     os.kill(worker, signal.SIGKILL)
@@ -50,16 +50,16 @@ def replace_worker(server) -> None:
     server.wait_for("/placement/", 200)
 
 
-def find_lines_about_kept_values(server) -> list[str]:
+def find_log_lines_about_rejected_reloads(server) -> list[str]:
     return [line for line in server.read_log_lines() if KEPT in line]
 
 
-def find_applied_policies(server) -> set[str]:
+def list_policies_applied_by_workers(server) -> set[str]:
     body = {"request_spec": spec(), "policy": "dense"}
     return {server.post("/scheduler/v1/explain", body)[1].get("policy") for _ in range(16)}
 
 
-def test_changed_files_apply_after_a_signal(server, config_file):
+def test_changed_configuration_files_take_effect_after_sighup(server, config_file):
     rewrite_file(config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert find_first_hosts_of_workers(server) == {"cn1"}
     server.process.send_signal(signal.SIGHUP)
@@ -68,14 +68,14 @@ def test_changed_files_apply_after_a_signal(server, config_file):
 
 
 def test_new_policies_apply_without_a_restart(server, config_file):
-    assert find_applied_policies(server) == {None}
-    reload_server(
+    assert list_policies_applied_by_workers(server) == {None}
+    rewrite_config_and_send_sighup(
         server,
         config_file,
         "[filter_scheduler]\nram_weight_multiplier = -1.0\n[scheduler]\npolicies = dense\n"
         "[dense]\nram_weight_multiplier = 1.0\n",
     )
-    assert wait_until(lambda: find_applied_policies(server) == {"dense"})
+    assert wait_until(lambda: list_policies_applied_by_workers(server) == {"dense"})
 
 
 @pytest.mark.exhaustive
@@ -88,22 +88,26 @@ def test_new_policies_apply_without_a_restart(server, config_file):
     ],
 )
 def test_invalid_files_are_reported_and_change_nothing(server, config_file, text, why):
-    reload_server(server, config_file, text)
-    assert wait_until(lambda: find_lines_about_kept_values(server))
-    line, *_ = find_lines_about_kept_values(server)
+    rewrite_config_and_send_sighup(server, config_file, text)
+    assert wait_until(lambda: find_log_lines_about_rejected_reloads(server))
+    line, *_ = find_log_lines_about_rejected_reloads(server)
     assert why in line
     assert "Traceback" not in server.log.read_text()
     assert find_first_hosts_of_workers(server) == {"cn1"}
-    reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    rewrite_config_and_send_sighup(
+        server, config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n"
+    )
     assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
 
 
 def test_invalid_files_are_logged_once_with_the_time(server, config_file):
     """The main process logs it for all workers."""
-    reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = much\n")
-    assert wait_until(lambda: find_lines_about_kept_values(server))
+    rewrite_config_and_send_sighup(
+        server, config_file, "[filter_scheduler]\nram_weight_multiplier = much\n"
+    )
+    assert wait_until(lambda: find_log_lines_about_rejected_reloads(server))
     assert find_first_hosts_of_workers(server) == {"cn1"}
-    (line,) = find_lines_about_kept_values(server)
+    (line,) = find_log_lines_about_rejected_reloads(server)
     assert re.fullmatch(
         rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} {server.process.pid} ERROR \S+ \[-\] "
         rf"{config_file}:2: \[filter_scheduler\] ram_weight_multiplier has a wrong value: "
@@ -113,7 +117,7 @@ def test_invalid_files_are_logged_once_with_the_time(server, config_file):
 
 
 def test_changes_that_need_a_restart_are_reported(server, config_file):
-    reload_server(
+    rewrite_config_and_send_sighup(
         server,
         config_file,
         "[filter_scheduler]\nram_weight_multiplier = 1.0\n[api]\nmax_request_body_size = 5000\n",
@@ -141,27 +145,31 @@ def create_policy_aggregate(server):
 
 
 @pytest.mark.exhaustive
-def test_policies_in_use_are_kept_if_the_list_is_lost(serve, config_file):
+def test_policy_of_an_aggregate_stays_in_effect_if_a_reload_is_invalid(serve, config_file):
     rewrite_file(config_file, POLICED)
     server = serve("--config-file", str(config_file), "--workers", "1")
     create_policy_aggregate(server)
-    assert find_applied_policies(server) == {"dense"}
-    reload_server(server, config_file, POLICED.replace("1.0", "much"))
+    assert list_policies_applied_by_workers(server) == {"dense"}
+    rewrite_config_and_send_sighup(server, config_file, POLICED.replace("1.0", "much"))
     assert wait_until(lambda: KEPT in server.log.read_text())
-    assert find_applied_policies(server) == {"dense"}
-    reload_server(server, config_file, "")
+    assert list_policies_applied_by_workers(server) == {"dense"}
+    rewrite_config_and_send_sighup(server, config_file, "")
     assert wait_until(lambda: "there is no policy" in server.log.read_text())
-    assert find_applied_policies(server) == {"dense"}
+    assert list_policies_applied_by_workers(server) == {"dense"}
 
 
 def test_replacement_worker_uses_the_last_valid_settings(serve, config_file):
     server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    rewrite_config_and_send_sighup(
+        server, config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n"
+    )
     assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
-    reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = much\n")
+    rewrite_config_and_send_sighup(
+        server, config_file, "[filter_scheduler]\nram_weight_multiplier = much\n"
+    )
     assert wait_until(lambda: KEPT in server.log.read_text())
-    replace_worker(server)
+    kill_worker_and_wait_for_replacement(server)
     assert find_first_hosts_of_workers(server) == {"cn2"}
     assert "Traceback" not in server.log.read_text()
 
@@ -175,11 +183,11 @@ def test_worker_is_replaced_despite_an_invalid_options_file(serve, config_file, 
     server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert find_first_hosts_of_workers(server) == {"cn1"}
-    reload_server(server, options, '{"ram_weight_multiplier":')
+    rewrite_config_and_send_sighup(server, options, '{"ram_weight_multiplier":')
     assert wait_until(lambda: KEPT in server.log.read_text())
-    replace_worker(server)
+    kill_worker_and_wait_for_replacement(server)
     assert find_first_hosts_of_workers(server) == {"cn1"}
-    reload_server(server, options, '{"ram_weight_multiplier": 1.0}')
+    rewrite_config_and_send_sighup(server, options, '{"ram_weight_multiplier": 1.0}')
     assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
 
 
@@ -191,25 +199,25 @@ def test_replacement_worker_reads_no_file_before_a_signal(serve, config_file, tm
     server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     rewrite_file(options, '{"ram_weight_multiplier": 1.0}')
-    replace_worker(server)
+    kill_worker_and_wait_for_replacement(server)
     assert find_first_hosts_of_workers(server) == {"cn1"}
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
 
 
 @pytest.mark.exhaustive
-def test_policy_in_use_is_kept_by_an_idle_server(serve, config_file):
+def test_reload_that_drops_a_policy_in_use_is_rejected_before_any_request(serve, config_file):
     rewrite_file(config_file, POLICED)
     first = serve("--config-file", str(config_file), "--workers", "1")
     create_policy_aggregate(first)
     first.stop()
     server = serve("--config-file", str(config_file), "--workers", "2")
-    reload_server(server, config_file, "")
+    rewrite_config_and_send_sighup(server, config_file, "")
     assert wait_until(lambda: "there is no policy 'dense'" in server.log.read_text())
-    assert find_applied_policies(server) == {"dense"}
+    assert list_policies_applied_by_workers(server) == {"dense"}
 
 
-def test_inventories_are_updated_without_a_request(serve, config_file, tmp_path):
+def test_reload_updates_ratios_of_inventories_without_a_request(serve, config_file, tmp_path):
     rewrite_file(config_file, "[dense]\ncpu_allocation_ratio = 8.0\n")
     server = serve("--config-file", str(config_file), "--workers", "1")
     create_policy_aggregate(server)
@@ -220,7 +228,7 @@ def test_inventories_are_updated_without_a_request(serve, config_file, tmp_path)
             return {ratio for (ratio,) in connection.execute(query)}
 
     assert 8.0 in read_ratios()
-    reload_server(server, config_file, "[dense]\ncpu_allocation_ratio = 6.0\n")
+    rewrite_config_and_send_sighup(server, config_file, "[dense]\ncpu_allocation_ratio = 6.0\n")
     assert wait_until(lambda: 6.0 in read_ratios())
     assert 8.0 not in read_ratios()
 
@@ -229,6 +237,6 @@ def test_file_replaced_by_a_folder_is_reported_and_the_server_stops(server, conf
     config_file.unlink()
     config_file.mkdir()
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: find_lines_about_kept_values(server))
+    assert wait_until(lambda: find_log_lines_about_rejected_reloads(server))
     assert find_first_hosts_of_workers(server) == {"cn1"}
     assert server.stop() == 0

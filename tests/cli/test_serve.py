@@ -29,11 +29,11 @@ pytestmark = pytest.mark.system
 EXHAUSTIVE = pytest.mark.exhaustive
 
 
-def get_with_latest_version(server, path="/placement/resource_providers"):
+def send_get_request_at_latest_version(server, path="/placement/resource_providers"):
     return server.get(path, **{"OpenStack-API-Version": "placement latest"})
 
 
-def read_error(body: bytes) -> dict:
+def parse_single_error(body: bytes) -> dict:
     (error,) = json.loads(body)["errors"]
     return error
 
@@ -44,7 +44,7 @@ def list_child_processes(server):
 
 def test_server_starts_without_configuration_and_stops_cleanly(serve, tmp_path):
     server = serve("--workers", "2")
-    assert get_with_latest_version(server)[0] == 200
+    assert send_get_request_at_latest_version(server)[0] == 200
     assert (tmp_path / "placement_sched.db").exists()
     assert re.fullmatch(
         r"placement-sched serves http://127\.0\.0\.1:\d+ on sqlite "
@@ -128,7 +128,7 @@ def test_sigterm_waits_for_a_running_request(serve, tmp_path):
         waiting = threading.Thread(target=lambda: answers.append(create_resource_class(server)))
         waiting.start()
         (worker,) = list_child_processes(server)
-        assert wait_until(lambda: has_client(worker))
+        assert wait_until(lambda: has_connected_client(worker))
         time.sleep(0.5)  # The request follows the connection.
         server.process.terminate()
         assert wait_until(lambda: "stopping: SIGTERM" in server.log.read_text())
@@ -155,7 +155,7 @@ def test_ctrl_c_stops_without_a_delay(serve):
     assert server.stop(signal.SIGINT) == 0
 
 
-def has_client(worker: psutil.Process) -> bool:
+def has_connected_client(worker: psutil.Process) -> bool:
     """Return whether a worker has a client."""
     found = worker.net_connections(kind="tcp")
     return any(connection.status == psutil.CONN_ESTABLISHED for connection in found)
@@ -169,7 +169,7 @@ def create_resource_class(server, name="CUSTOM_WAITED") -> int:
     return int(done.stdout)
 
 
-def test_connection_limit_reserves_files_for_the_worker():
+def test_connection_limit_leaves_file_descriptors_for_other_files():
     code = (
         "from placement_sched.cli.listening import connections;"
         "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, {hard}));"
@@ -232,7 +232,7 @@ def test_two_workers_share_one_sqlite_database(serve):
     server = serve("--workers", "2")
     statuses = [create_resource_class(server, f"CUSTOM_{number}") for number in range(20)]
     assert statuses == [201] * 20
-    body = json.loads(get_with_latest_version(server, "/placement/resource_classes")[2])
+    body = json.loads(send_get_request_at_latest_version(server, "/placement/resource_classes")[2])
     names = {entry["name"] for entry in body["resource_classes"]}
     assert {f"CUSTOM_{number}" for number in range(20)} <= names
 
@@ -252,7 +252,7 @@ def test_worker_killed_at_its_start_is_replaced_repeatedly(serve, number):
     assert healthy.is_running()
 
 
-def test_signal_before_the_event_loop_stops_a_worker():
+def test_worker_that_gets_sigterm_before_its_event_loop_runs_is_stopped():
     inherited = signal.getsignal(signal.SIGTERM)
     calls = []
     with closing(uvloop.new_event_loop()) as loop:
@@ -299,7 +299,7 @@ def test_workers_end_if_the_server_is_killed(serve):
     assert alive == []
 
 
-def test_locked_sqlite_is_503_in_time_and_recovers(serve, tmp_path):
+def test_write_is_503_after_the_lock_timeout_and_succeeds_once_sqlite_is_unlocked(serve, tmp_path):
     server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="1")
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("BEGIN IMMEDIATE")
@@ -324,7 +324,7 @@ def test_reads_succeed_and_writes_wait_while_sqlite_is_locked(serve, tmp_path):
         time.sleep(0.3)
         began = time.monotonic()
         assert server.get("/healthz")[0] == 200
-        assert get_with_latest_version(server)[0] == 200
+        assert send_get_request_at_latest_version(server)[0] == 200
         assert time.monotonic() - began < 30
         assert wait_until(lambda: answers.count(503) == 4, 50)
         rival.rollback()
@@ -373,14 +373,14 @@ def test_missing_database_is_503_until_it_exists(serve, postgresql_server):
         url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
         server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)
         server.wait_for("/placement/resource_providers", 503)
-        error = read_error(get_with_latest_version(server)[2])
+        error = parse_single_error(send_get_request_at_latest_version(server)[2])
         assert error["detail"] == "the database does not answer"
         assert "Traceback" not in json.dumps(error)
         with run_database_proxy((address, int(real_port or 5432)), listener):
             server.wait_for("/placement/resource_providers", 200)
 
 
-def test_wsgi_module_serves_both_applications(tmp_path):
+def test_wsgi_module_has_applications_of_all_apis_and_of_placement_alone(tmp_path):
     code = (
         "from webtest import TestApp;"
         "from placement_sched import wsgi;"
@@ -404,14 +404,14 @@ def test_unexpected_error_is_500_with_a_traceback_in_the_log(serve, tmp_path):
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("UPDATE traits SET name = x'ff' WHERE name = 'HW_CPU_X86_AVX2'")
         rival.commit()
-    status, _, body = get_with_latest_version(server, "/placement/traits")
-    error = read_error(body)
+    status, _, body = send_get_request_at_latest_version(server, "/placement/traits")
+    error = parse_single_error(body)
     assert status == 500
     assert "Traceback" not in body.decode()
     log = server.log.read_text()
     assert "Traceback" in log
     assert error["request_id"] in log
-    assert get_with_latest_version(server)[0] == 200
+    assert send_get_request_at_latest_version(server)[0] == 200
 
 
 #: Forks children that would sleep, each stopped before it can have taken its first step.

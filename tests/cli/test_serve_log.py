@@ -87,7 +87,7 @@ def test_many_ineffective_configuration_lines_are_only_counted(serve_until_text,
     assert warned[-1].startswith("11 more lines of the configuration have no effect")
 
 
-def test_server_reports_an_invalid_value_as_validate_does(run_command, tmp_path):
+def test_serve_reports_an_invalid_value_in_the_words_of_config_validate(run_command, tmp_path):
     message = "[scheduler] max_attempts has a wrong value: 'many' is not an integer"
     (tmp_path / "a.conf").write_text("[scheduler]\nmax_attempts = many\n")
     validated = run_command("config", "validate", "--config-file", "a.conf")
@@ -166,7 +166,7 @@ def test_unavailable_database_is_reported_once_with_the_reason(serve_until_text,
     assert "Traceback" not in err
 
 
-def send_and_read_id(server, **headers: str) -> str:
+def send_request_and_get_id(server, **headers: str) -> str:
     """Send a request and return its id."""
     _, answered, _ = server.get("/placement/traits", **headers)
     return {name.lower(): value for name, value in answered.items()}["x-openstack-request-id"]
@@ -186,13 +186,13 @@ def wait_for_access_line(server, request_id: str) -> str:
 def test_access_line_has_global_and_local_request_id(serve):
     server = serve()
     with_global = wait_for_access_line(
-        server, own := send_and_read_id(server, **{"X-Openstack-Request-Id": NOVAS})
+        server, own := send_request_and_get_id(server, **{"X-Openstack-Request-Id": NOVAS})
     )
     assert f" [{NOVAS} {own} - - - - - -] 127.0.0.1 - - [" in with_global
-    alone = wait_for_access_line(server, own := send_and_read_id(server))
+    alone = wait_for_access_line(server, own := send_request_and_get_id(server))
     assert f" [None {own} - - - - - -] 127.0.0.1 - - [" in alone
     forged = wait_for_access_line(
-        server, own := send_and_read_id(server, **{"X-Openstack-Request-Id": "req-1] x"})
+        server, own := send_request_and_get_id(server, **{"X-Openstack-Request-Id": "req-1] x"})
     )
     assert f" [None {own} " in forged
 
@@ -208,7 +208,7 @@ def test_access_line_has_the_authenticated_caller(serve, tmp_path):
     assert token not in server.log.read_text()
 
 
-def test_option_check_does_not_load_notification_libraries(tmp_path):
+def test_check_for_options_without_effect_does_not_import_oslo_messaging(tmp_path):
     """oslo.messaging takes long to load and imports eventlet."""
     (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\n")
     code = (

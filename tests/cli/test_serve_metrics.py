@@ -34,7 +34,7 @@ def list_workers(server) -> list[psutil.Process]:
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
-def test_every_worker_reports_the_sum_and_files_are_deleted_at_the_end(serve, tmp_path):
+def test_each_worker_reports_the_sum_of_all_workers_and_exit_deletes_metric_files(serve, tmp_path):
     server = serve("--workers", "3", TMPDIR=str(tmp_path))
     send_many_requests(server)
     assert {read_request_count(server) for _ in range(12)} == {REQUESTS}
@@ -53,7 +53,7 @@ def test_counts_of_a_killed_worker_remain(serve):
     assert {read_request_count(server) for _ in range(8)} == {REQUESTS}
 
 
-def test_metrics_directory_of_the_environment_is_used(serve, tmp_path):
+def test_workers_write_metrics_to_the_directory_of_prometheus_multiproc_dir(serve, tmp_path):
     directory = tmp_path / "metrics"
     directory.mkdir()
     server = serve("--workers", "2", PROMETHEUS_MULTIPROC_DIR=str(directory))

@@ -70,7 +70,7 @@ def open_connection(server):
         yield connect
 
 
-def measure_normal_client(server, rounds: int = 10) -> list[float]:
+def measure_request_durations(server, rounds: int = 10) -> list[float]:
     """Return the seconds that each request of a normal client took."""
     seconds = []
     for number in range(rounds):
@@ -102,7 +102,7 @@ def test_many_slow_clients_do_not_delay_others(server, open_connection, record_p
     deaf = [open_connection(READS_NOTHING, window=4096) for _ in range(30)]
     half = [open_connection(HALF_BODY) for _ in range(200)]
     silent = [open_connection(sent) for sent in (HALF_HEAD, b"") for _ in range(200)]
-    seconds = measure_normal_client(server)
+    seconds = measure_request_durations(server)
     assert max(seconds) < MAX_BODY_WAIT / 2  # they do not wait for the others to end
     for client in half:
         text = read_until_closed(client)
@@ -121,7 +121,9 @@ def test_incomplete_chunked_body_times_out(open_connection):
     assert read_until_closed(client).startswith(b"HTTP/1.1 408 ")
 
 
-def test_disconnects_within_a_body_leave_nothing_open(server, open_connection, record_property):
+def test_connections_closed_within_a_body_leave_no_open_file_descriptors(
+    server, open_connection, record_property
+):
     (worker,) = psutil.Process(server.process.pid).children()
     server.get("/healthz")
     before = worker.num_fds()
@@ -135,11 +137,11 @@ def test_disconnects_within_a_body_leave_nothing_open(server, open_connection, r
     statuses = Counter(re.findall(r'" (\d{3}) \d+ req-', server.log.read_text()))
     assert statuses["400"] > vanished / 2
     assert statuses["408"] == 0
-    assert max(measure_normal_client(server, rounds=1)) < MAX_BODY_WAIT
+    assert max(measure_request_durations(server, rounds=1)) < MAX_BODY_WAIT
     record_property(TRIED, f"{vanished} clients that vanish")
 
 
-def test_expect_continue_is_answered(open_connection):
+def test_request_with_expect_continue_gets_100_before_its_response(open_connection):
     head = HALF_BODY.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n").partition(b"{")[0]
     client = open_connection(head)
     assert client.recv(2**16).startswith(b"HTTP/1.1 100 ")

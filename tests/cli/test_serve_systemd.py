@@ -48,11 +48,13 @@ def test_systemd_is_notified_of_start_and_stop(start_with_watchdog, systemd_sock
 def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, systemd_socket):
     server = start_with_watchdog("--workers", "2")
 
-    def find_answer():
+    def find_request_log_line():
         return re.search(r" (\d+) INFO \S+request_log ", server.log.read_text())
 
-    assert wait_until(find_answer)
-    hanging = int(find_answer()[1])  # another worker may still be starting, and does not count
+    assert wait_until(find_request_log_line)
+    hanging = int(
+        find_request_log_line()[1]
+    )  # another worker may still be starting, and does not count
     (killed,) = server.workers() - {hanging}
     os.kill(killed, signal.SIGKILL)
     assert wait_until(lambda: len(server.workers() - {killed}) == 2)
@@ -60,14 +62,14 @@ def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, syst
     try:
         systemd_socket.settimeout(3)
 
-        def is_silent():
+        def is_without_notification():
             try:
                 systemd_socket.recv(100)
             except TimeoutError:
                 return True
             return False
 
-        assert wait_until(is_silent, HANGS_AFTER + 60)
+        assert wait_until(is_without_notification, HANGS_AFTER + 60)
     finally:
         os.kill(hanging, signal.SIGCONT)
     systemd_socket.settimeout(60)

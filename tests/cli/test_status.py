@@ -121,7 +121,7 @@ def test_database_before_adoption_is_a_failure_that_suggests_adopt(tmp_path, rev
     ],
     ids=["json", "yaml", "empty"],
 )
-def test_json_policy_file_is_a_failure_under_any_name(
+def test_policy_file_with_json_is_a_failure_whatever_its_suffix(
     sqlite_database, sqlite_url, tmp_path, own_conf, text, code
 ):
     policy = tmp_path / "rules.yaml"
@@ -168,7 +168,7 @@ def test_outdated_sync_of_nova_is_a_warning(database, settings):
         result = check_upgrade(database, settings)["Reading of Nova"]
         return result.code, result.details
 
-    def record_call(seconds):
+    def record_sync_of_nova(seconds):
         def write_rows(connection):
             cells.put(connection, [cell], utcnow())
             cells.note_read(connection, [cell.uuid], utcnow() - timedelta(seconds=seconds))
@@ -177,9 +177,9 @@ def test_outdated_sync_of_nova_is_a_warning(database, settings):
 
     code, details = check_nova_sync()
     assert (code, "placement-sched nova adopt" in details) == (Code.WARNING, True)
-    record_call(0)
+    record_sync_of_nova(0)
     assert check_nova_sync() == (Code.SUCCESS, None)
-    record_call(1000)
+    record_sync_of_nova(1000)
     code, details = check_nova_sync()
     assert code is Code.WARNING
     assert details.startswith("A cell of nova was last read 10")

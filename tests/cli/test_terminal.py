@@ -20,7 +20,7 @@ with show_progress("working") as advance:
 """
 
 
-def test_output_is_written_to_stdout_during_a_progress_bar():
+def test_output_during_a_progress_bar_goes_to_stdout_and_the_bar_to_stderr():
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(

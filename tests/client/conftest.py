@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.client.reporting import report_host
-from tests.conftest import server_database
+from tests.conftest import create_server_database
 from tests.support.commands import run_captured
 from tests.support.servers import BIN, Server, environment, serve_database
 
@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def busy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server_for_unique_names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server for tests that create objects under unique names."""
     with serve_database(tmp_path_factory.mktemp("busy_server")) as server:
         yield server
@@ -49,21 +49,23 @@ def each_server(
     with ExitStack() as stack:
         connection = None
         if request.param != "sqlite":
-            connection = stack.enter_context(contextmanager(server_database)(request.param))
+            connection = stack.enter_context(contextmanager(create_server_database)(request.param))
         yield stack.enter_context(serve_database(folder, connection))
 
 
 @pytest.fixture(scope="session")
 def each_client(
     each_server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator["ClientsByVersion"]:
+) -> Iterator["CommandProcessesByVersion"]:
     """The clients of this server, by microversion of the compute API."""
-    with ClientsByVersion(Client(tmp_path_factory.mktemp("each"), each_server.url)) as clients:
+    with CommandProcessesByVersion(
+        OpenStackCommand(tmp_path_factory.mktemp("each"), each_server.url)
+    ) as clients:
         yield clients
 
 
 @pytest.fixture(scope="session")
-def client(each_client: "ClientsByVersion") -> "Session":
+def client(each_client: "CommandProcessesByVersion") -> "OpenStackCommandProcess":
     """The client of that server at the newest microversion."""
     return each_client()
 
@@ -88,7 +90,7 @@ def hosts(server: Server) -> tuple[str, ...]:
     return HOSTS
 
 
-class Client:
+class OpenStackCommand:
     """The ``openstack`` command as an operator's shell runs it."""
 
     def __init__(self, folder: Path, url: str) -> None:
@@ -112,7 +114,7 @@ class Client:
         )
 
     @contextmanager
-    def session(self) -> Iterator["Session"]:
+    def session(self) -> Iterator["OpenStackCommandProcess"]:
         """Start a client that runs its commands in a single process."""
         with subprocess.Popen(
             [sys.executable, Path(__file__).with_name("many_commands.py")],
@@ -123,7 +125,7 @@ class Client:
             cwd=self._folder,
             env=environment(OS_CLOUD="here", HOME=str(self._folder)),
         ) as process:
-            yield Session(process)
+            yield OpenStackCommandProcess(process)
             assert process.stdin is not None
             process.stdin.close()
 
@@ -145,7 +147,7 @@ class Client:
         return done.stderr
 
 
-class Session(Client):
+class OpenStackCommandProcess(OpenStackCommand):
     """The ``openstack`` command in a single process, each time with the arguments ``first``."""
 
     first: tuple[str, ...] = ()
@@ -163,19 +165,19 @@ class Session(Client):
         return subprocess.CompletedProcess(arguments, *json.loads(line))
 
 
-class ClientsByVersion(ExitStack):
+class CommandProcessesByVersion(ExitStack):
     """Clients of a server by microversion of an API.
 
     Each has its own process. The imports take more than a second, and within a process the client
     keeps the first microversion.
     """
 
-    def __init__(self, client: Client, api: str = "compute") -> None:
+    def __init__(self, client: OpenStackCommand, api: str = "compute") -> None:
         super().__init__()
         self._client, self._option = client, f"--os-{api}-api-version"
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, OpenStackCommandProcess] = {}
 
-    def __call__(self, version: str = "") -> Session:
+    def __call__(self, version: str = "") -> OpenStackCommandProcess:
         """Return the client of a microversion, by default the newest that both sides support."""
         if version not in self._sessions:
             session = self.enter_context(self._client.session())
@@ -185,18 +187,20 @@ class ClientsByVersion(ExitStack):
 
 
 @pytest.fixture(scope="session")
-def openstack_client(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Client:
+def openstack_client(server: Server, tmp_path_factory: pytest.TempPathFactory) -> OpenStackCommand:
     """The client with a clouds.yaml that names the three APIs of the server."""
-    return Client(tmp_path_factory.mktemp("client"), server.url)
+    return OpenStackCommand(tmp_path_factory.mktemp("client"), server.url)
 
 
 @pytest.fixture(scope="session")
 def placement_clients(
-    busy_server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ClientsByVersion]:
+    server_for_unique_names: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CommandProcessesByVersion]:
     """The clients of that server, by microversion of placement."""
-    openstack_client = Client(tmp_path_factory.mktemp("busy_client"), busy_server.url)
-    with ClientsByVersion(openstack_client, "placement") as clients:
+    openstack_client = OpenStackCommand(
+        tmp_path_factory.mktemp("busy_client"), server_for_unique_names.url
+    )
+    with CommandProcessesByVersion(openstack_client, "placement") as clients:
         yield clients
 
 

@@ -58,7 +58,7 @@ def test_adding_a_host_updates_the_aggregates_of_its_provider(each_server, clien
     client("aggregate", "delete", "follow")
 
 
-def test_images_to_cache_are_accepted(each_server, client):
+def test_aggregate_cache_image_command_succeeds_for_an_aggregate_only(each_server, client):
     each_server.request_json("POST", "/image/v2/images", {"id": IMAGE, "name": "to-cache"})
     client("aggregate", "create", "caching")
     client("aggregate", "cache", "image", "caching", "to-cache")

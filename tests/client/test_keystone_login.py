@@ -6,7 +6,7 @@ import json
 import pytest
 import yaml
 
-from tests.differential.comparison import needs_peer
+from tests.differential.comparison import skip_without_peer
 from tests.support.commands import run_captured
 from tests.support.keystone import PASSWORD, run_keystone
 from tests.support.servers import BIN, environment, start_server
@@ -26,7 +26,7 @@ SIZES = ("--vcpus", "1", "--ram", "512", "--disk", "1")
 @pytest.fixture(scope="module")
 def run_with_login(tmp_path_factory):
     """Give a function that runs a program with a clouds.yaml, and returns its result."""
-    needs_peer()
+    skip_without_peer()
     folder = tmp_path_factory.mktemp("cloud")
     with run_keystone(folder / "keystone") as keystone:
         login = {**LOGIN, "auth_url": f"{keystone.url}/v3"}
@@ -58,7 +58,7 @@ def run_with_login(tmp_path_factory):
             yield run
 
 
-def test_openstack_scheduler_explains_a_request(run_with_login):
+def test_openstack_scheduler_explain_succeeds_with_a_keystone_login(run_with_login):
     done = run_with_login("openstack", "scheduler", "explain", *SIZES, "-f", "json")
     assert done.returncode == 0, done.stderr
     assert {row["Out"] for row in json.loads(done.stdout)} == {0}

@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDep
 
 
 @pytest.fixture(scope="module")
-def placement(busy_server: Server):
+def placement(server_for_unique_names: Server):
     options = {"placement_api_version": "1", "placement_default_microversion": LATEST}
-    with connect_sdk(busy_server, **options) as connection:
+    with connect_sdk(server_for_unique_names, **options) as connection:
         yield connection.placement
 
 

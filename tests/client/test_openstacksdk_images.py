@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDep
 
 
 @pytest.fixture(scope="module")
-def image(busy_server: Server):
-    with connect_sdk(busy_server) as connection:
+def image(server_for_unique_names: Server):
+    with connect_sdk(server_for_unique_names) as connection:
         yield connection.image
 
 

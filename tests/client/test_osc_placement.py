@@ -16,7 +16,7 @@ pytestmark = pytest.mark.system
 PROJECT, USER = "6f70656e737461636b", "a2d4c6e8f0b1a3c5"
 
 
-class Placement:
+class PlacementCommands:
     """The commands with a microversion of placement."""
 
     def __init__(self, placement_clients, version=LATEST):
@@ -24,7 +24,7 @@ class Placement:
         self._commands = placement_clients(version)
 
     def with_version(self, version):
-        return Placement(self._placement_clients, version)
+        return PlacementCommands(self._placement_clients, version)
 
     def run(self, words, *arguments):
         """Run a command that must succeed without output."""
@@ -55,7 +55,7 @@ class Placement:
 
 @pytest.fixture
 def placement(placement_clients):
-    return Placement(placement_clients)
+    return PlacementCommands(placement_clients)
 
 
 def test_every_osc_placement_command_is_tested_in_this_file():
@@ -258,7 +258,7 @@ def provider_tree(placement, name):
     return {"host": host, "devices": devices, "disk": disk, "kind": kind, "group": group}
 
 
-def list_allocations_of_candidates(rows):
+def group_allocations_by_candidate(rows):
     """Return the allocations of each candidate by provider."""
     candidates = {}
     for row in rows:
@@ -266,7 +266,7 @@ def list_allocations_of_candidates(rows):
     return list(candidates.values())
 
 
-def test_candidates_use_the_tree_and_its_shared_disk(placement, provider_tree):
+def test_candidates_combine_a_tree_with_its_shared_disk_provider(placement, provider_tree):
     rows = placement.show(
         "allocation candidate list",
         *(
@@ -278,7 +278,7 @@ def test_candidates_use_the_tree_and_its_shared_disk(placement, provider_tree):
             provider_tree["group"],
         ),
     )
-    assert list_allocations_of_candidates(rows) == [
+    assert group_allocations_by_candidate(rows) == [
         {provider_tree["host"]: "VCPU=1", provider_tree["disk"]: "DISK_GB=10"}
     ]
     assert {row["resource provider"]: row["inventory used/capacity"] for row in rows} == {
@@ -287,10 +287,12 @@ def test_candidates_use_the_tree_and_its_shared_disk(placement, provider_tree):
     }
 
 
-def test_granular_candidates_follow_their_group_policy(placement, provider_tree):
+def test_granular_groups_use_separate_providers_under_group_policy_isolate(
+    placement, provider_tree
+):
     groups = ("--group", "1", "--resource", f"{provider_tree['kind']}=1", "--group", "2")
     arguments = (*groups, "--resource", f"{provider_tree['kind']}=1", "--group-policy", "isolate")
-    found = list_allocations_of_candidates(placement.show("allocation candidate list", *arguments))
+    found = group_allocations_by_candidate(placement.show("allocation candidate list", *arguments))
     both = dict.fromkeys(provider_tree["devices"], f"{provider_tree['kind']}=1")
     assert found == [both, both]
     two = ("--group", "1", "--resource", f"{provider_tree['kind']}=2", "--group-policy", "none")

@@ -42,7 +42,7 @@ def test_selection_records_a_decision(client, hosts):
     assert client.json("scheduler", "decision", "replay", decision["Decision"]) == []
 
 
-def test_capacity_plan_and_policies_are_printed(client, hosts):
+def test_openstack_scheduler_commands_print_capacity_plan_and_policies(client, hosts):
     (capacity,) = client.json("scheduler", "capacity", *SIZES)
     assert capacity["Fit"] > 0
     assert client.json("scheduler", "plan", "--change", "drain=cn1") == []

@@ -27,7 +27,7 @@ def attestation_client(attestation_service):
     return Attestation(attestation_service.url, cacert=attestation_service.ca_file)
 
 
-def failure_detail(attestation_client) -> str:
+def poll_and_get_failure_detail(attestation_client) -> str:
     with pytest.raises(ServiceFailed) as failure:
         attestation_client.poll(["cn1"])
     assert failure.value.service == "attestation"
@@ -44,7 +44,7 @@ def test_hosts_are_polled_in_one_request(attestation_service, attestation_client
     assert attestation_service.blobs == [None]
 
 
-def test_request_contains_the_configured_blob(attestation_service):
+def test_poll_request_contains_the_configured_auth_blob(attestation_service):
     Attestation(attestation_service.url, cacert=attestation_service.ca_file, blob="let-me-in").poll(
         ["cn1"]
     )
@@ -71,7 +71,7 @@ def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(str(other))
     for cacert in (str(other), None):
-        detail = failure_detail(Attestation(attestation_service.url, cacert=cacert))
+        detail = poll_and_get_failure_detail(Attestation(attestation_service.url, cacert=cacert))
         assert detail.startswith(f"{attestation_service.url} does not answer: ")
         assert "certificate" in detail
     assert attestation_service.seen == []
@@ -79,7 +79,7 @@ def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
 
 def test_certificate_for_another_name_is_rejected(tmp_path):
     with run_attestation_service(tmp_path, "attestation.example.org") as service:
-        detail = failure_detail(Attestation(service.url, cacert=service.ca_file))
+        detail = poll_and_get_failure_detail(Attestation(service.url, cacert=service.ca_file))
     assert "certificate" in detail
     assert service.seen == []
 
@@ -94,28 +94,30 @@ def test_unverified_certificate_is_accepted_with_a_warning(attestation_service, 
     )
 
 
-def test_missing_ca_file_is_reported(attestation_service):
-    detail = failure_detail(Attestation(attestation_service.url, cacert="/no/such/file"))
+def test_failure_because_of_a_missing_ca_file_names_the_file(attestation_service):
+    detail = poll_and_get_failure_detail(
+        Attestation(attestation_service.url, cacert="/no/such/file")
+    )
     assert "/no/such/file" in detail
 
 
 def test_unavailable_service_is_reported(attestation_service):
     url = "https://127.0.0.1:1"  # port 1 is never assigned as a free port
-    detail = failure_detail(Attestation(url, cacert=attestation_service.ca_file))
+    detail = poll_and_get_failure_detail(Attestation(url, cacert=attestation_service.ca_file))
     assert detail == f"{url} does not answer: Connection refused"
 
 
 def test_slow_service_times_out(attestation_service):
     attestation_service.awake.clear()
-    detail = failure_detail(
+    detail = poll_and_get_failure_detail(
         Attestation(attestation_service.url, cacert=attestation_service.ca_file, timeout=0.2)
     )
     assert "timed out" in detail
     assert len(attestation_service.seen) <= 1
 
 
-def test_service_without_tls_is_reported(attestation_service):
-    detail = failure_detail(
+def test_http_address_of_a_tls_service_is_reported_as_unanswered(attestation_service):
+    detail = poll_and_get_failure_detail(
         Attestation(
             attestation_service.url.replace("https:", "http:"), cacert=attestation_service.ca_file
         )
@@ -132,7 +134,7 @@ def test_failed_response_is_reported_and_not_retried(attestation_service, attest
     ):
         attestation_service.seen.clear()
         attestation_service.failure = (status, body)
-        assert words in failure_detail(attestation_client)
+        assert words in poll_and_get_failure_detail(attestation_client)
         assert len(attestation_service.seen) == 1, status
 
 
@@ -144,7 +146,7 @@ def test_malformed_response_is_reported(attestation_service, attestation_client)
         {"hosts": [{"trust_lvl": "trusted", "vtime": TIME}]},
     ):
         attestation_service.failure = ("200 OK", document)
-        assert failure_detail(attestation_client) == (
+        assert poll_and_get_failure_detail(attestation_client) == (
             f"{url} did not answer POST /PollHosts as an attestation service does"
         ), document
 
@@ -170,20 +172,20 @@ def fake_attestation():
 
 
 @pytest.fixture
-def read_levels_at(fake_attestation):
+def get_trust_levels_at(fake_attestation):
     """Give a function that returns the levels of hosts, some seconds after the start."""
     now = [SINCE]
     attested = AttestedHosts(fake_attestation.poll, lifetime=60, clock=lambda: now[0])
 
-    def read_levels(seconds, *hosts):
+    def get_levels(seconds, *hosts):
         now[0] = SINCE + timedelta(seconds=seconds)
         return [attested.levels(hosts)[host].level.trust for host in hosts]
 
-    read_levels.attested = attested
-    return read_levels
+    get_levels.attested = attested
+    return get_levels
 
 
-def list_poll_times(fake_attestation, read_levels_at, *seconds):
+def list_times_with_a_poll(fake_attestation, read_levels_at, *seconds):
     """Return the seconds of the polls that the service receives."""
     polls = []
     for moment in seconds:
@@ -194,63 +196,68 @@ def list_poll_times(fake_attestation, read_levels_at, *seconds):
     return polls
 
 
-def test_trust_level_is_cached_for_its_lifetime(fake_attestation, read_levels_at):
-    assert list_poll_times(fake_attestation, read_levels_at, 0, 1, 59, 60, 61) == [0, 61]
-
-
-def test_outdated_trust_level_is_polled_again_after_a_pause(fake_attestation, read_levels_at):
-    assert list_poll_times(fake_attestation, read_levels_at, 100, 101, 104, 105, 109, 110) == [
-        100,
-        105,
-        110,
+def test_trust_level_is_cached_for_its_lifetime(fake_attestation, get_trust_levels_at):
+    assert list_times_with_a_poll(fake_attestation, get_trust_levels_at, 0, 1, 59, 60, 61) == [
+        0,
+        61,
     ]
-    assert read_levels_at(110, "cn1") == ["trusted"]
+
+
+def test_outdated_trust_level_is_polled_again_after_a_pause(fake_attestation, get_trust_levels_at):
+    assert list_times_with_a_poll(
+        fake_attestation, get_trust_levels_at, 100, 101, 104, 105, 109, 110
+    ) == [100, 105, 110]
+    assert get_trust_levels_at(110, "cn1") == ["trusted"]
 
 
 def test_trust_level_with_a_future_time_is_cached_until_it_expires(
-    fake_attestation, read_levels_at
+    fake_attestation, get_trust_levels_at
 ):
     fake_attestation.level = Level("trusted", SINCE + timedelta(seconds=30))
-    assert list_poll_times(fake_attestation, read_levels_at, 0, 61, 90, 91) == [0, 91]
+    assert list_times_with_a_poll(fake_attestation, get_trust_levels_at, 0, 61, 90, 91) == [0, 91]
 
 
-def test_unknown_host_is_cached_for_the_lifetime_of_a_trust_level(fake_attestation, read_levels_at):
+def test_unknown_host_is_cached_for_the_lifetime_of_a_trust_level(
+    fake_attestation, get_trust_levels_at
+):
     fake_attestation.level = None
-    assert read_levels_at(0, "cn1") == ["unknown"]
-    assert list_poll_times(fake_attestation, read_levels_at, 1, 60, 61) == [61]
+    assert get_trust_levels_at(0, "cn1") == ["unknown"]
+    assert list_times_with_a_poll(fake_attestation, get_trust_levels_at, 1, 60, 61) == [61]
 
 
-def test_unavailable_service_is_polled_again_after_a_pause(fake_attestation, read_levels_at):
+def test_unavailable_service_is_polled_again_after_a_pause(fake_attestation, get_trust_levels_at):
     fake_attestation.down = True
-    assert read_levels_at(0, "cn1", "cn2") == ["unknown", "unknown"]
-    assert read_levels_at.attested.levels(["cn1"])["cn1"].failure == "it is down"
-    assert list_poll_times(fake_attestation, read_levels_at, 1, 4) == []
+    assert get_trust_levels_at(0, "cn1", "cn2") == ["unknown", "unknown"]
+    assert get_trust_levels_at.attested.levels(["cn1"])["cn1"].failure == "it is down"
+    assert list_times_with_a_poll(fake_attestation, get_trust_levels_at, 1, 4) == []
     fake_attestation.down = False
-    assert read_levels_at(5, "cn1", "cn2") == ["trusted", "trusted"]
+    assert get_trust_levels_at(5, "cn1", "cn2") == ["trusted", "trusted"]
     assert fake_attestation.polled == [["cn1", "cn2"]] * 2
 
 
-def test_cached_levels_are_dropped_when_the_service_is_down(fake_attestation, read_levels_at):
-    assert read_levels_at(0, "cn1") == ["trusted"]
+def test_cached_levels_are_dropped_when_the_service_is_down(fake_attestation, get_trust_levels_at):
+    assert get_trust_levels_at(0, "cn1") == ["trusted"]
     fake_attestation.down = True
-    assert read_levels_at(61, "cn1") == ["unknown"]
+    assert get_trust_levels_at(61, "cn1") == ["unknown"]
 
 
-def test_all_hosts_are_polled_if_one_is_unknown(fake_attestation, read_levels_at):
-    read_levels_at(0, "cn1")
-    read_levels_at(10, "cn1", "cn2")
-    read_levels_at(20, "cn2")
+def test_all_hosts_are_polled_if_one_is_unknown(fake_attestation, get_trust_levels_at):
+    get_trust_levels_at(0, "cn1")
+    get_trust_levels_at(10, "cn1", "cn2")
+    get_trust_levels_at(20, "cn2")
     assert fake_attestation.polled == [["cn1"], ["cn1", "cn2"]]
 
 
-def test_no_hosts_need_no_poll(fake_attestation, read_levels_at):
-    assert read_levels_at(0) == []
+def test_trust_levels_of_no_hosts_are_returned_without_a_poll(
+    fake_attestation, get_trust_levels_at
+):
+    assert get_trust_levels_at(0) == []
     assert fake_attestation.polled == []
 
 
-def test_concurrent_threads_share_one_poll(fake_attestation, read_levels_at):
+def test_concurrent_threads_share_one_poll(fake_attestation, get_trust_levels_at):
     hosts = [f"cn{number}" for number in range(100)]
     with ThreadPoolExecutor(8) as threads:
-        levels = list(threads.map(lambda _: read_levels_at.attested.levels(hosts), range(64)))
+        levels = list(threads.map(lambda _: get_trust_levels_at.attested.levels(hosts), range(64)))
     assert len(fake_attestation.polled) == 1
     assert all(each == levels[0] for each in levels)

@@ -39,7 +39,7 @@ def test_port_is_read_with_network_type_and_subnets(neutron_service, neutron):
     assert neutron_service.seen == [f"/ports/{PORT}"]
 
 
-def test_port_with_missing_fields_is_a_normal_port(neutron_service, neutron):
+def test_port_without_vnic_type_is_read_with_type_normal(neutron_service, neutron):
     neutron_service.add_port(PORT, NET, **{"binding:vnic_type": None, "fixed_ips": None})
     assert neutron.port(PORT) == Port(network_id=NET, vnic_type="normal")
 
@@ -49,7 +49,7 @@ def test_unknown_port_is_none(neutron):
     assert neutron.port("../subnets/x") is None
 
 
-def test_segments_of_a_network_are_unique(neutron):
+def test_segments_of_a_network_are_returned_without_duplicates(neutron):
     assert neutron.segments_of_network(NET) == (SEGMENT, SEGMENT_2)
 
 
@@ -92,7 +92,7 @@ def test_endpoint_can_include_the_version(neutron_service):
     assert neutron_service.seen == [f"/ports/{PORT}"] * 4
 
 
-def failure_detail(work) -> str:
+def call_and_get_failure_detail(work) -> str:
     with pytest.raises(ServiceFailed) as failure:
         work()
     assert failure.value.service == "network"
@@ -101,13 +101,13 @@ def failure_detail(work) -> str:
 
 
 def test_unavailable_neutron_is_reported():
-    detail = failure_detail(lambda: build_neutron_client(NOWHERE).port(PORT))
+    detail = call_and_get_failure_detail(lambda: build_neutron_client(NOWHERE).port(PORT))
     assert detail == f"{NOWHERE} does not answer: Connection refused"
 
 
 def test_slow_neutron_times_out(neutron_service):
     neutron_service.awake.clear()
-    detail = failure_detail(
+    detail = call_and_get_failure_detail(
         lambda: build_neutron_client(neutron_service.url, timeout=0.05).port(PORT)
     )
     assert detail.startswith(f"{neutron_service.url} does not answer: ")
@@ -127,7 +127,7 @@ def test_failed_response_of_neutron_is_reported(neutron_service, neutron):
         ("404 Not Found", {"message": "no route"}, "check that it is the address of neutron"),
     ):
         neutron_service.failure = (status, body)
-        assert words in failure_detail(lambda: neutron.port(PORT)), status
+        assert words in call_and_get_failure_detail(lambda: neutron.port(PORT)), status
 
 
 MALFORMED = {
@@ -148,11 +148,13 @@ def test_malformed_document_of_neutron_is_reported(neutron_service, neutron):
         read = neutron.port if "port" in path else neutron.segments_of_network
         for document in documents:
             neutron_service.failure = ("200 OK", document)
-            detail = failure_detail(partial(read, PORT if "port" in path else NET))
+            detail = call_and_get_failure_detail(partial(read, PORT if "port" in path else NET))
             assert f"did not answer GET {path} as the networking API says" in detail, document
 
 
 def test_proxy_errors_of_neutron_are_retried(neutron_service):
     neutron_service.failure = ("503 Service Unavailable", b"")
-    failure_detail(lambda: build_neutron_client(neutron_service.url, retries=1).port(PORT))
+    call_and_get_failure_detail(
+        lambda: build_neutron_client(neutron_service.url, retries=1).port(PORT)
+    )
     assert len(neutron_service.seen) == 2

@@ -62,7 +62,7 @@ def test_rejected_action_returns_the_error_message_of_nova(nova_service, nova):
     assert nova.live_migrate(INSTANCE, "cn2") == reason
 
 
-def test_instance_without_migrations_has_no_status(nova):
+def test_migration_status_of_an_instance_without_migrations_is_none(nova):
     assert nova.migration_status(INSTANCE) is None
 
 
@@ -81,13 +81,13 @@ def test_compute_service_of_an_unknown_host_is_read_as_none(nova):
         assert nova.compute_service(host) is None, host
 
 
-def test_missing_host_of_a_server_is_an_error(nova_service, nova):
+def test_server_without_its_host_attribute_is_an_error(nova_service, nova):
     nova_service.is_admin = False
     with pytest.raises(ServiceFailed, match=r"did not answer GET /servers/\S+ as the compute API"):
         nova.server(INSTANCE)
 
 
-def test_old_nova_is_an_error(nova_service, nova):
+def test_nova_below_microversion_2_56_is_an_error(nova_service, nova):
     nova_service.version = "compute 2.1"
     with pytest.raises(ServiceFailed, match=r"compute microversion 2.56 \(Queens\) is needed"):
         nova.server(INSTANCE)

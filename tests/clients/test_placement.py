@@ -40,7 +40,7 @@ from tests.support.host_maps import (
 )
 from tests.support.hosts import add_node, add_service
 from tests.support.in_process import (
-    InProcess,
+    FunctionTransport,
     build_document_handler,
     build_wsgi_handler,
     compute_service,
@@ -55,7 +55,7 @@ TRAIT_REQUIRED = {f"trait:{LICENSED}": "required"}
 @pytest.fixture
 def placement_app(sqlite_app):
     """Our own Placement API."""
-    return InProcess(build_wsgi_handler(sqlite_app.app))
+    return FunctionTransport(build_wsgi_handler(sqlite_app.app))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_stale_memberships_are_removed(placement, sqlite_database):
     assert read_members(sqlite_database, "a") == {first}
 
 
-def test_sync_without_a_record_file_only_adds_traits(placement, sqlite_database):
+def test_trait_sync_without_a_record_file_adds_traits_and_removes_none(placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
     read_hosts = build_host_map_reader(sqlite_database)
@@ -146,7 +146,7 @@ def test_record_file_gains_new_aggregates_and_loses_removed_traits(
     assert record.aggregates == {(node, LICENSED): aggregate_uuid("b")}
 
 
-class ConcurrentWriter(InProcess):
+class PlacementWithConcurrentWriter(FunctionTransport):
     """A Placement API with another writer, which changes the provider before our next writes."""
 
     def __init__(self, application, database, provider, times, prefix="CUSTOM_RIVAL") -> None:
@@ -167,7 +167,7 @@ def test_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, t
     add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
     for synchronise in (sync_aggregates, sync_traits):
         prefix = f"CUSTOM_{synchronise.__name__.upper()}"
-        door = ConcurrentWriter(sqlite_app.app, sqlite_database, node, times, prefix)
+        door = PlacementWithConcurrentWriter(sqlite_app.app, sqlite_database, node, times, prefix)
         pauses: list[float] = []
         placement = RemotePlacement(placement_service(door, URL), pause=pauses.append)
         assert synchronise(build_host_map_reader(sqlite_database), placement).code is SyncCode.DONE
@@ -178,12 +178,12 @@ def test_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, t
     assert read_providers_with_trait(sqlite_database, "CUSTOM_SYNC_TRAITS_0") == {node}
 
 
-def test_constantly_changing_provider_is_reported_and_others_are_synchronised(
+def test_provider_that_changes_before_each_write_is_reported_and_others_are_synced(
     sqlite_app, sqlite_database
 ):
     busy, idle = add_node(sqlite_database, "busy"), add_node(sqlite_database, "idle")
     add_aggregate(sqlite_database, "a", ["busy", "idle"])
-    door = ConcurrentWriter(sqlite_app.app, sqlite_database, busy, 1000)
+    door = PlacementWithConcurrentWriter(sqlite_app.app, sqlite_database, busy, 1000)
     placement = RemotePlacement(placement_service(door, URL), pause=lambda _: None)
     synced = sync_aggregates(build_host_map_reader(sqlite_database), placement)
     assert [(each.code, each.about) for each in synced.problems] == [
@@ -202,7 +202,7 @@ def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_da
 
     def sync_aggregates_and_traits():
         placement = RemotePlacement(
-            placement_service(InProcess(build_wsgi_handler(sqlite_app.app)), URL)
+            placement_service(FunctionTransport(build_wsgi_handler(sqlite_app.app)), URL)
         )
         read_hosts = build_host_map_reader(sqlite_database)
         codes.extend(each(read_hosts, placement).code for each in (sync_aggregates, sync_traits))
@@ -245,7 +245,7 @@ def test_malformed_response_of_placement_is_reported():
         ),
     ):
         answer = build_document_handler(documents, version=version, status=status)
-        placement = RemotePlacement(placement_service(InProcess(answer), URL))
+        placement = RemotePlacement(placement_service(FunctionTransport(answer), URL))
         with pytest.raises(ServiceFailed) as failure:
             placement.providers_with("aggregates", ["a"])
         assert words in failure.value.detail
@@ -253,7 +253,7 @@ def test_malformed_response_of_placement_is_reported():
 
 
 def test_placement_without_the_required_microversion_is_406(sqlite_app):
-    service = placement_service(InProcess(build_wsgi_handler(sqlite_app.app)), URL)
+    service = placement_service(FunctionTransport(build_wsgi_handler(sqlite_app.app)), URL)
     service._version = "1.99"
     with pytest.raises(ServiceFailed, match="is too old"):
         service.get_json("GET", "/traits")
@@ -282,7 +282,7 @@ def test_invalid_record_file_is_rejected_and_kept(tmp_path, text, words):
     assert file.read_text() == text
 
 
-def test_record_file_is_written_at_the_end(tmp_path):
+def test_record_file_contains_changes_made_after_its_last_save(tmp_path):
     file = tmp_path / "put.json"
     with open_trait_file(file, "x") as record:
         record.aggregates = {("p", "A"): "a", ("p", "B"): "a"}
@@ -304,7 +304,7 @@ def test_unwritable_record_file_is_reported(tmp_path):
         record.aggregates = {("p", "A"): "a"}
 
 
-class LostConnection(InProcess):
+class PlacementWithLostConnection(FunctionTransport):
     """A placement API that is lost before or after a number of writes of traits."""
 
     def __init__(self, application, failure, writes, *, is_late) -> None:
@@ -342,7 +342,9 @@ def test_next_sync_completes_an_interrupted_sync(
             return sync_traits(read_hosts, RemotePlacement(service, record))
 
     def run_and_interrupt_sync():
-        door = LostConnection(sqlite_app.app, KeyboardInterrupt, writes, is_late=is_late)
+        door = PlacementWithLostConnection(
+            sqlite_app.app, KeyboardInterrupt, writes, is_late=is_late
+        )
         if not is_killed:
             door.failure = requests.ConnectionError("gone")
             assert run_sync(door).code is SyncCode.PLACEMENT_FAILED
@@ -354,11 +356,11 @@ def test_next_sync_completes_an_interrupted_sync(
 
     run_and_interrupt_sync()
     assert len(read_providers_with_trait(sqlite_database)) == 1 + writes + is_late
-    run_sync(InProcess(build_wsgi_handler(sqlite_app.app)))
+    run_sync(FunctionTransport(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == nodes | {theirs}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
     run_and_interrupt_sync()
-    run_sync(InProcess(build_wsgi_handler(sqlite_app.app)))
+    run_sync(FunctionTransport(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == {theirs}
     assert TraitFile(file, URL).aggregates == {}
 
@@ -370,7 +372,7 @@ def test_changes_before_a_placement_failure_are_recorded(
     nodes = sorted(add_node(sqlite_database, f"cn{number}") for number in range(4))
     add_aggregate(sqlite_database, "a", [f"cn{number}" for number in range(4)], TRAIT_REQUIRED)
     failure, file = requests.ConnectionError("gone"), tmp_path / "put.json"
-    door = LostConnection(sqlite_app.app, failure, 2, is_late=False)
+    door = PlacementWithLostConnection(sqlite_app.app, failure, 2, is_late=False)
     service = placement_service(door, URL)
     with open_trait_file(file, URL) as record:
         synced = sync_traits(
@@ -440,11 +442,11 @@ def build_nova_documents(hypervisors: list[dict]) -> dict:
 
 def read_hosts_from_documents(documents, **options):
     return read_remote_hosts(
-        compute_service(InProcess(build_document_handler(documents, **options)), NOVA_URL)
+        compute_service(FunctionTransport(build_document_handler(documents, **options)), NOVA_URL)
     )
 
 
-def test_aggregates_hosts_and_their_nodes_are_read():
+def test_aggregates_with_hosts_and_nodes_are_read_from_compute_api_documents():
     hosts = read_hosts_from_documents(
         build_nova_documents(
             [build_hypervisor(1), build_hypervisor(2, "ironic"), build_hypervisor(3, "ironic")]
@@ -482,7 +484,7 @@ def test_hypervisors_are_read_once_if_nova_ignores_the_marker():
     documents = build_nova_documents([]) | {
         "/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}
     }
-    door = InProcess(build_document_handler(documents))
+    door = FunctionTransport(build_document_handler(documents))
     hosts = read_remote_hosts(compute_service(door, NOVA_URL))
     assert len(hosts.nodes) == 3
     assert len([seen for seen in door.seen if "os-hypervisors" in seen]) == 2
@@ -510,7 +512,7 @@ def test_malformed_document_is_reported(strange):
         read_hosts_from_documents(build_nova_documents([]) | {"/v2.1/os-aggregates": strange})
 
 
-def test_own_compute_api_returns_the_database_state(sqlite_app, sqlite_database):
+def test_hosts_read_from_our_compute_api_equal_those_of_the_database(sqlite_app, sqlite_database):
     sqlite_app.post_json(
         "/scheduler/v1/compute_nodes", [build_report(number) for number in range(2, 6)]
     )
@@ -519,6 +521,6 @@ def test_own_compute_api_returns_the_database_state(sqlite_app, sqlite_database)
     add_aggregate(sqlite_database, "a", ["cn2", "cn3", "ghost"], {"trait:CUSTOM_A": "required"})
     add_aggregate(sqlite_database, "b")
     service = compute_service(
-        InProcess(build_wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1"
+        FunctionTransport(build_wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1"
     )
     assert read_remote_hosts(service) == read_own_hosts(sqlite_database)

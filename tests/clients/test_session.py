@@ -55,7 +55,7 @@ def neutron_service():
         yield service
 
 
-def test_client_without_an_endpoint_is_none(make_neutron):
+def test_neutron_client_is_none_without_endpoint_or_auth_options(make_neutron):
     assert make_neutron({}) is make_neutron({"region_name": "here", "timeout": "5"}) is None
 
 
@@ -72,14 +72,16 @@ def test_catalogue_endpoint_is_used_with_a_token(make_neutron, keystone, neutron
     assert neutron_service.tokens[0] in keystone._tokens
 
 
-def test_auth_section_option_is_used(make_neutron, keystone, neutron_service):
+def test_auth_section_option_names_the_group_with_auth_options(
+    make_neutron, keystone, neutron_service
+):
     keystone.services["network"] = neutron_service.url
     elsewhere = {**PASSWORD, "auth_url": f"{keystone.url}/v3"}
     client = make_neutron({"auth_section": "both", "region_name": "here"}, both=elsewhere)
     assert client.port(PORT) == Port(network_id=NET)
 
 
-def test_deprecated_option_names_work(make_neutron, keystone, neutron_service):
+def test_deprecated_names_of_auth_options_are_accepted(make_neutron, keystone, neutron_service):
     keystone.services["network"] = neutron_service.url
     options = {**PASSWORD, "auth_url": f"{keystone.url}/v3"}
     options["tenant_name"], options["user_name"] = options.pop("project_name"), identity.USER
@@ -87,7 +89,9 @@ def test_deprecated_option_names_work(make_neutron, keystone, neutron_service):
     assert make_neutron(options).port(PORT) == Port(network_id=NET)
 
 
-def test_missing_endpoint_is_reported_on_use(make_neutron, keystone, neutron_service):
+def test_invalid_connection_options_are_reported_by_the_first_request(
+    make_neutron, keystone, neutron_service
+):
     keystone.services["network"] = neutron_service.url
     for changes, words in (
         ({"password": "wrong"}, "401"),

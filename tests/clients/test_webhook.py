@@ -28,7 +28,7 @@ class Receiver:
         return [b""]
 
 
-def failure_detail(address):
+def send_and_get_failure_detail(address):
     with pytest.raises(ServiceFailed) as failure:
         webhook.send(address, BODY)
     return failure.value.detail
@@ -46,7 +46,10 @@ def test_unexpected_status_is_a_failure_that_is_not_retried():
     receiver = Receiver()
     with serve_application(receiver) as url:
         for receiver.status in ("400 Bad Request", "503 Service Unavailable"):
-            assert failure_detail(f"{url}/secret") == f"{url} answered {receiver.status[:3]}"
+            assert (
+                send_and_get_failure_detail(f"{url}/secret")
+                == f"{url} answered {receiver.status[:3]}"
+            )
     assert len(receiver.received) == 2
 
 
@@ -55,21 +58,21 @@ def test_redirect_of_a_webhook_is_not_followed():
     with serve_application(other) as target:
         receiver = Receiver("307 Temporary Redirect", [("Location", target)])
         with serve_application(receiver) as url:
-            assert failure_detail(url) == f"{url} answered 307"
+            assert send_and_get_failure_detail(url) == f"{url} answered 307"
     assert other.received == []
 
 
 def test_address_that_refuses_connections_is_named_without_its_path():
     with reserve_port() as holder:
         url = f"http://127.0.0.1:{holder.getsockname()[1]}"
-        detail = failure_detail(f"{url}/secret")
+        detail = send_and_get_failure_detail(f"{url}/secret")
     assert detail == f"{url} does not answer: Connection refused"
 
 
 def test_address_that_does_not_answer_times_out(monkeypatch):
     monkeypatch.setattr(webhook, "TIMEOUT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        detail = failure_detail(f"http://127.0.0.1:{silent.getsockname()[1]}/secret")
+        detail = send_and_get_failure_detail(f"http://127.0.0.1:{silent.getsockname()[1]}/secret")
     assert "does not answer" in detail
     assert "secret" not in detail
 

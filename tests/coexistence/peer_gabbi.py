@@ -60,7 +60,7 @@ def main():
         if "start" in question:
             if story is not None:
                 story.stop()  # if the server did not start, the fixture is still running
-            story = Story(FOLDER / question["start"], served)
+            story = GabbiFileRun(FOLDER / question["start"], served)
             answer = story.start()
         else:
             answer = story.run(question["run"], question["lenient"])
@@ -87,7 +87,7 @@ class PeerService:
         self.rules = dict(rules)
 
 
-class Story:
+class GabbiFileRun:
     """A gabbi file with its fixture."""
 
     def __init__(self, path, served):
@@ -123,7 +123,7 @@ class Story:
             suite = suitemaker.test_suite_from_dict(
                 loader=unittest.TestLoader(),
                 test_base_name=self._path.stem,
-                suite_dict=_prefix_paths(address.path, self._written),
+                suite_dict=_add_prefix_to_expected_paths(address.path, self._written),
                 test_directory=str(self._path.parent),
                 host=address.hostname,
                 port=address.port,
@@ -143,7 +143,7 @@ class Story:
         return {"tests": result.testsRun, "failures": failures, "skipped": skipped}
 
 
-def _prefix_paths(prefix, written):
+def _add_prefix_to_expected_paths(prefix, written):
     tests = []
     for test in written["tests"]:
         expected = test.get("response_json_paths", {})

@@ -17,7 +17,7 @@ from tests.coexistence.conftest import OpenStackPlacement, build_peer_url
 from tests.coexistence.sent_requests import build_claim_request, build_request
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply
-from tests.differential.sides import Ours, Peer, Side
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement, Side
 from tests.support.empty_databases import empty_database
 from tests.support.openstack_databases import add_openstack_rows, create_openstack_schema
 
@@ -104,7 +104,7 @@ def test_adopted_database_is_served_and_upgraded_by_both_services(
 
 
 def check_both_services_serve_database(url: str, provider: str) -> None:
-    ours, peer = Ours(url), Peer(build_peer_url(url))
+    ours, peer = OwnPlacement(url), OpenStackPlacementPeer(build_peer_url(url))
     try:
         # Three of the eight VCPU are used.
         for number, side in enumerate((peer, ours, peer, ours)):

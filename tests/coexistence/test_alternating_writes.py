@@ -9,7 +9,7 @@ import pytest
 
 from tests.coexistence.conftest import build_peer_url
 from tests.coexistence.sent_requests import build_claim_request, build_request
-from tests.differential.sides import Ours, Peer, Side
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement, Side
 from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
@@ -18,8 +18,8 @@ Ask = Callable[..., dict]
 
 
 @pytest.fixture(scope="module")
-def both_services(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
-    ours, peer = Ours(shared_url), Peer(build_peer_url(shared_url))
+def both_services(shared_url: str) -> Iterator[tuple[OwnPlacement, OpenStackPlacementPeer]]:
+    ours, peer = OwnPlacement(shared_url), OpenStackPlacementPeer(build_peer_url(shared_url))
     yield ours, peer
     ours.close()
     peer.close()
@@ -53,21 +53,21 @@ def read_from_both_services(both_services: tuple[Side, Side]) -> Ask:
             side.get_answer(build_request("GET", target, version=version)) for side in both_services
         )
         assert (ours.status, peer.status) == (200, 200), target
-        assert in_canonical_order(ours.document) == in_canonical_order(peer.document), target
+        assert sort_lists_and_keys(ours.document) == sort_lists_and_keys(peer.document), target
         return ours.document
 
     return compare
 
 
-def in_canonical_order(document: object) -> object:
+def sort_lists_and_keys(document: object) -> object:
     if isinstance(document, dict):
-        return {key: in_canonical_order(value) for key, value in document.items()}
+        return {key: sort_lists_and_keys(value) for key, value in document.items()}
     if isinstance(document, list):
-        return sorted((in_canonical_order(item) for item in document), key=repr)
+        return sorted((sort_lists_and_keys(item) for item in document), key=repr)
     return document
 
 
-def test_both_services_change_a_consumer_alternately(
+def test_consumer_written_alternately_is_equal_in_both_services(
     write_alternately, read_from_both_services, claim_alternately
 ):
     provider = create_host(write_alternately, read_from_both_services)

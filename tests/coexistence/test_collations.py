@@ -19,7 +19,7 @@ from tests.coexistence.sent_requests import (
 )
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
-from tests.differential.sides import Ours, Peer
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 from tests.support.empty_databases import empty_database
 
 pytestmark = pytest.mark.system
@@ -64,22 +64,24 @@ def build_claim_and_read_requests(provider: str) -> list[Request]:
     return [claim, *(build_request("GET", target) for target in targets)]
 
 
-def test_both_services_work_with_some_tables_in_another_collation(tmp_path):
+def test_both_services_accept_requests_with_any_table_in_another_collation(tmp_path):
     with empty_database("mysql", tmp_path, "CHARACTER SET utf8mb3") as url:
         OpenStackPlacement(url).manage("db", "sync")
         database = Database(make_settings(url))
         adopt(database, utcnow)
-        with closing(Peer(url, peer=build_peer_url(url))) as theirs:
+        with closing(OpenStackPlacementPeer(url, peer=build_peer_url(url))) as theirs:
             # The collations of each pair of tables differ at some time.
             for table in TABLES:
                 convert = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {OTHER}"
                 database.write(partial(Connection.exec_driver_sql, statement=convert))
-                with closing(Ours(url)) as ours:
+                with closing(OwnPlacement(url)) as ours:
                     check_services_accept_requests(table, theirs, ours)
         database.dispose()
 
 
-def check_services_accept_requests(table: str, theirs: Peer, ours: Ours) -> None:
+def check_services_accept_requests(
+    table: str, theirs: OpenStackPlacementPeer, ours: OwnPlacement
+) -> None:
     provider = str(uuid4())
     sent = [(theirs, request) for request in build_write_requests(provider)]
     for side in (theirs, ours):

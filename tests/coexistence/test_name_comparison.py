@@ -9,7 +9,7 @@ from placement_sched.operations.adopt import adopt
 from tests.coexistence.conftest import OpenStackPlacement, build_peer_url
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
-from tests.differential.sides import Ours, Peer
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
@@ -40,10 +40,10 @@ def both_services(empty_url):
     database = Database(make_settings(empty_url))
     adopt(database, utcnow)
     database.dispose()
-    ours = Ours(empty_url)
+    ours = OwnPlacement(empty_url)
     for request in SETUP:
         assert ours.get_answer(request).status in {200, 201}
-    theirs = Peer(empty_url, peer=build_peer_url(empty_url))
+    theirs = OpenStackPlacementPeer(empty_url, peer=build_peer_url(empty_url))
     yield ours, theirs
     theirs.close()
     ours.close()

@@ -51,11 +51,11 @@ class ServersByFixture:
             rules.write_text(yaml.safe_dump(fixture["rules"]))
             options["oslo_policy"]["policy_file"] = str(rules)
         path = self._folder / f"placement{number}.conf"
-        path.write_text("\n".join(_config_lines(options)) + "\n")
+        path.write_text("\n".join(_format_config_lines(options)) + "\n")
         return self._serve("--config-file", str(path), **self._environment)
 
 
-def _config_lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _format_config_lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for group, values in options.items():
         yield f"[{group}]"
         for name, value in values.items():
@@ -119,7 +119,7 @@ def test_gabbi_file_of_openstack_placement_passes(
     assert result["tests"] == len(list_tests(path))
 
 
-def test_number_of_gabbi_tests_of_openstack_placement_is_as_expected():
+def test_openstack_placement_has_the_recorded_number_of_gabbi_tests():
     assert sum(len(list_tests(path)) for path in FILES) == TESTS
 
 

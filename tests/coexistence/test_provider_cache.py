@@ -29,7 +29,7 @@ from tests.candidates.reference import SHARES
 from tests.coexistence.conftest import build_peer_url
 from tests.coexistence.sent_requests import build_claim_request, build_request
 from tests.conftest import make_settings
-from tests.differential.sides import Ours, Peer, Side
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement, Side
 
 pytestmark = pytest.mark.system
 
@@ -134,20 +134,20 @@ class ChangingCloud:
         request = build_request(method, target, document)
         return self._dice.choice(self._sides).get_answer(request)
 
-    def _random_provider(self) -> tuple[str, int]:
+    def _choose_provider(self) -> tuple[str, int]:
         uuid = self._dice.choice(self._providers)
         provider = self._write_to_either("GET", f"/resource_providers/{uuid}")
         return f"/resource_providers/{uuid}", provider["generation"]
 
     def _change_traits(self) -> None:
-        path, generation = self._random_provider()
+        path, generation = self._choose_provider()
         self._write_to_either("PUT", "/traits/CUSTOM_GOLD")
         traits = self._dice.sample(TRAITS, self._dice.randint(0, 2))
         body = {"resource_provider_generation": generation, "traits": traits}
         self._write_to_either("PUT", f"{path}/traits", body)
 
     def _change_aggregates(self) -> None:
-        path, generation = self._random_provider()
+        path, generation = self._choose_provider()
         aggregates = self._dice.sample(AGGREGATES, self._dice.randint(0, 2))
         body = {"resource_provider_generation": generation, "aggregates": aggregates}
         self._write_to_either("PUT", f"{path}/aggregates", body)
@@ -170,15 +170,15 @@ class ChangingCloud:
 
 
 @pytest.fixture(scope="module")
-def both_services(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
-    ours = Ours(shared_url, placement__providers_in_memory=True)
-    peer = Peer(build_peer_url(shared_url))
+def both_services(shared_url: str) -> Iterator[tuple[OwnPlacement, OpenStackPlacementPeer]]:
+    ours = OwnPlacement(shared_url, placement__providers_in_memory=True)
+    peer = OpenStackPlacementPeer(build_peer_url(shared_url))
     yield ours, peer
     ours.close()
     peer.close()
 
 
-def _render_answer(connection, source, query, settings):
+def _search_and_render(connection, source, query, settings):
     search = prepare(source, query)
     result = find(source, search, settings, Random(1))
     trees = source.whole_trees(result.providers) if result.trees is None else result.trees
@@ -192,7 +192,9 @@ def _render_answer(connection, source, query, settings):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_cache_sees_writes_of_both_services(shared_url, both_services, seed):
+def test_search_in_the_cache_equals_the_database_after_writes_of_both_services(
+    shared_url, both_services, seed
+):
     settings = make_settings(shared_url, placement__providers_in_memory=True)
     database, cache = Database(settings), ProviderCache(change_log)
     sync_schema(database)  # creates the triggers
@@ -203,9 +205,9 @@ def test_cache_sees_writes_of_both_services(shared_url, both_services, seed):
         with database.read() as connection:
             assert cache.refresh(connection)
             query = QUERIES[number % len(QUERIES)]
-            cached = _render_answer(connection, CachedProviders(cache), query, settings)
+            cached = _search_and_render(connection, CachedProviders(cache), query, settings)
             loaded = LoadedProviders(connection)
-            assert cached == _render_answer(connection, loaded, query, settings)
+            assert cached == _search_and_render(connection, loaded, query, settings)
             answers.add(cached)
     assert cache.figures.full_readings == 1
     assert len(answers) > CHANGES // 4

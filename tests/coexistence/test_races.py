@@ -21,7 +21,7 @@ from tests.coexistence.ledger import (
 )
 from tests.coexistence.sent_requests import build_claim_request
 from tests.conftest import make_settings
-from tests.differential.sides import Ours, Peer
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
@@ -49,8 +49,8 @@ def database(shared_url):
     database.dispose()
 
 
-def open_service(which: int, url: str) -> Ours | Peer:
-    return Ours(url) if which % 2 == 0 else Peer(build_peer_url(url))
+def open_service(which: int, url: str) -> OwnPlacement | OpenStackPlacementPeer:
+    return OwnPlacement(url) if which % 2 == 0 else OpenStackPlacementPeer(build_peer_url(url))
 
 
 def claim_whole_providers(barrier, which, url, providers) -> list[Result]:
@@ -88,7 +88,7 @@ def change_amounts_at_random(
     return [(which % 2 == 1, name, held, rejections) for name, (_, held) in consumers.items()]
 
 
-def test_concurrent_whole_claims_of_both_services_never_overcommit(
+def test_claims_of_our_service_never_overcommit_in_races_with_the_peer(
     database, shared_url, record_property
 ):
     attempts = 0
@@ -127,7 +127,7 @@ def race_for_whole_providers(database: Database, shared_url: str) -> bool:
 
 
 @pytest.mark.all_databases
-def test_concurrent_changes_of_both_services_are_atomic_and_within_capacity(
+def test_our_changes_in_races_with_the_peer_are_complete_and_within_capacity(
     database, shared_url, record_property
 ):
     attempts = 0

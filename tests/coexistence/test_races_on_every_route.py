@@ -12,11 +12,11 @@ from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from tests.chaos.run_length import TRIED, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
-from tests.chaos.writes import World
+from tests.chaos.writes import WriteRequestDrawer
 from tests.coexistence.conftest import build_peer_url
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply, Request
-from tests.differential.sides import Ours, Peer
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.versions import PEER_LATEST
@@ -53,9 +53,11 @@ class Writer:
 
     def __init__(self, which: int, url: str, routes: list[WriteRoute]) -> None:
         self._is_peer = which % 2 == 1
-        self._service = Peer(build_peer_url(url)) if self._is_peer else Ours(url)
+        self._service = (
+            OpenStackPlacementPeer(build_peer_url(url)) if self._is_peer else OwnPlacement(url)
+        )
         self._dice = random.Random(which)
-        self._world = World(self._dice, self._get)
+        self._world = WriteRequestDrawer(self._dice, self._get)
         self._routes = [
             route for route in routes if not (self._is_peer and route.name in NOT_BY_PEER)
         ]

@@ -19,7 +19,7 @@ from tests.coexistence.conftest import OpenStackPlacement, build_peer_url
 from tests.coexistence.sent_requests import build_provider_requests, build_request
 from tests.conftest import make_settings
 from tests.deploy import find_program
-from tests.differential.sides import Ours, Peer
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 from tests.support.commands import run_captured
 from tests.support.empty_databases import empty_database
 from tests.support.openstack_databases import create_openstack_schema
@@ -58,7 +58,7 @@ def read_documented_command(program):
     return re.sub(r"\\\n\s+", "", line)
 
 
-def _run_leave_command(url, folder=ROOT):
+def _run_documented_return_command(url, folder=ROOT):
     parsed = make_url(url)
     program = {"postgresql": "psql", "mysql": "mariadb", "sqlite": "sqlite3"}
     name = program[parsed.get_backend_name()]
@@ -90,7 +90,7 @@ def _make_provider(side):
     return uuid
 
 
-def test_leave_command_restores_the_database_before_adoption(empty_url):
+def test_documented_return_command_restores_the_schema_before_adoption(empty_url):
     OpenStackPlacement(empty_url).manage("db", "sync")
     before = _list_schema_names(empty_url)
     database = Database(make_settings(empty_url, placement__providers_in_memory=True))
@@ -98,10 +98,10 @@ def test_leave_command_restores_the_database_before_adoption(empty_url):
     with database.read() as connection:
         assert change_log.reason_without_log(connection) is None
     database.dispose()
-    ours, peer = Ours(empty_url), Peer(build_peer_url(empty_url))
+    ours, peer = OwnPlacement(empty_url), OpenStackPlacementPeer(build_peer_url(empty_url))
     kept = [_make_provider(ours), _make_provider(peer)]
     ours.close()
-    result = _run_leave_command(empty_url)
+    result = _run_documented_return_command(empty_url)
     assert result.returncode == 0, result.stderr
     assert result.stdout == result.stderr == ""
     assert _list_schema_names(empty_url) == before
@@ -128,17 +128,21 @@ def create_database():
         database.dispose()
 
 
-def test_leave_command_stops_at_the_first_failed_statement(create_database, empty_url, tmp_path):
+def test_documented_return_command_stops_at_the_first_failed_statement(
+    create_database, empty_url, tmp_path
+):
     create_database(empty_url)
     statements = tmp_path / "doc" / "source" / "leaving"
     shutil.copytree(STATEMENTS, statements)
     for file in statements.iterdir():
         file.write_text(f"DROP TABLE no_such_table;\nDROP TABLE allocations;\n{file.read_text()}")
-    assert _run_leave_command(empty_url, tmp_path).returncode != 0
+    assert _run_documented_return_command(empty_url, tmp_path).returncode != 0
     assert "allocations" in _list_schema_names(empty_url)
 
 
-def test_leave_command_removes_tables_outside_the_search_path(create_database, tmp_path):
+def test_documented_return_command_removes_tables_outside_the_search_path(
+    create_database, tmp_path
+):
     with empty_database("postgresql", tmp_path) as url:
         database = create_database(url, placement__providers_in_memory=True)
         before = _list_schema_names(url)
@@ -147,7 +151,7 @@ def test_leave_command_removes_tables_outside_the_search_path(create_database, t
         with engine.begin() as connection:
             connection.execute(text("ALTER SCHEMA public RENAME TO cloud"))
             connection.execute(text("CREATE SCHEMA public"))
-        result, again = _run_leave_command(url), _run_leave_command(url)
+        result, again = _run_documented_return_command(url), _run_documented_return_command(url)
         with engine.begin() as connection:
             connection.execute(text("DROP SCHEMA public"))
             connection.execute(text("ALTER SCHEMA cloud RENAME TO public"))
@@ -161,7 +165,7 @@ def test_leave_command_removes_tables_outside_the_search_path(create_database, t
 def test_disabled_provider_cache_removes_triggers_and_keeps_tables(create_database, empty_url):
     adopt(create_database(empty_url, placement__providers_in_memory=True), utcnow)
     before = _list_schema_names(empty_url)
-    with closing(Ours(empty_url, placement__providers_in_memory=False)) as ours:
+    with closing(OwnPlacement(empty_url, placement__providers_in_memory=False)) as ours:
         _make_provider(ours)
         assert _list_schema_names(empty_url) == before
         without = Database(make_settings(empty_url))

@@ -27,7 +27,7 @@ from tests.coexistence.sent_requests import (
     build_request,
 )
 from tests.conftest import make_settings
-from tests.differential.sides import Peer
+from tests.differential.sides import OpenStackPlacementPeer
 from tests.support.reports import build_report, node_uuid
 from tests.support.versions import PEER_LATEST_HEADERS
 
@@ -61,7 +61,7 @@ def peer_database_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("theirs") / "placement.db"
     adopted_database_url = f"sqlite:///{path}"
     OpenStackPlacement(adopted_database_url).manage("db", "sync")
-    with closing(Peer(build_peer_url(adopted_database_url))) as peer:
+    with closing(OpenStackPlacementPeer(build_peer_url(adopted_database_url))) as peer:
         for host in HOSTS:
             _fill_database_by_peer(peer, host)
     return path
@@ -153,7 +153,7 @@ COMMANDS = (
 )
 
 
-def test_commands_keep_rows_of_nova(adopted_app, read_rows_of_nova):
+def test_commands_change_no_rows_that_nova_wrote(adopted_app, read_rows_of_nova):
     report_hosts(adopted_app)
     body = {"aggregate": {"name": "ours"}}
     created = adopted_app.post_json("/compute/v2.1/os-aggregates", body)
@@ -175,7 +175,9 @@ def test_report_without_inventories_changes_no_rows_that_nova_wrote(adopted_app,
     assert read_rows_of_nova() == before
 
 
-def test_report_with_inventories_replaces_only_three_classes(adopted_app, read_rows_of_nova):
+def test_report_with_inventories_changes_only_inventories_of_reported_classes(
+    adopted_app, read_rows_of_nova
+):
     before = read_rows_of_nova()
     report = build_report(1, memory_mb=131072)
     del report["local_gb"]

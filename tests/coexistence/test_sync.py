@@ -14,7 +14,7 @@ from placement_sched.clients.placement import (
 from placement_sched.model.provider_sync import SyncCode
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from tests.differential.exchange import Request
-from tests.differential.sides import Peer
+from tests.differential.sides import OpenStackPlacementPeer
 from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
@@ -24,7 +24,7 @@ from tests.support.host_maps import (
     set_metadata,
 )
 from tests.support.in_process import (
-    InProcess,
+    FunctionTransport,
     build_peer_handler,
     build_wsgi_handler,
     compute_service,
@@ -42,7 +42,7 @@ WITH_PROVIDER = (1, 2, 3)
 
 @pytest.fixture(scope="module")
 def peer_service(tmp_path_factory):
-    service = Peer(f"sqlite:///{tmp_path_factory.mktemp('peer') / 'peer.db'}")
+    service = OpenStackPlacementPeer(f"sqlite:///{tmp_path_factory.mktemp('peer') / 'peer.db'}")
     yield service
     service.close()
 
@@ -52,18 +52,18 @@ def peer_with_licensed_trait(peer_service):
     for number in WITH_PROVIDER:
         body = {"uuid": node_uuid(number), "name": f"cn{number}"}
         assert request_peer(peer_service, "POST", "/resource_providers", body).status < 300
-    yield InProcess(build_peer_handler(peer_service))
+    yield FunctionTransport(build_peer_handler(peer_service))
     for number in WITH_PROVIDER:
         request_peer(peer_service, "DELETE", f"/resource_providers/{node_uuid(number)}")
     request_peer(peer_service, "DELETE", f"/traits/{LICENSED}")
 
 
 @pytest.fixture
-def read_hosts(sqlite_app):
+def make_host_reader(sqlite_app):
     reports = [{**build_report(number), "inventories": False} for number in (*WITH_PROVIDER, 4)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     service = compute_service(
-        InProcess(build_wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1"
+        FunctionTransport(build_wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1"
     )
     return partial(read_remote_hosts, service)
 
@@ -78,29 +78,29 @@ def read_provider_values_from_peer(peer, number, noun):
 
 
 def test_sync_aggregates_of_a_remote_placement_is_idempotent(
-    peer_service, peer_with_licensed_trait, read_hosts, sqlite_database
+    peer_service, peer_with_licensed_trait, make_host_reader, sqlite_database
 ):
     add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn4"])
     add_aggregate(sqlite_database, "b", ["cn2"])
     placement = RemotePlacement(placement_service(peer_with_licensed_trait, THEIRS))
     placement.change(build_aggregate_join(aggregate_uuid("b"), node_uuid(3)))
-    synced = sync_aggregates(read_hosts, placement)
+    synced = sync_aggregates(make_host_reader, placement)
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "cn4")]
     a, b = aggregate_uuid("a"), aggregate_uuid("b")
     assert [
         read_provider_values_from_peer(peer_service, number, "aggregates")
         for number in WITH_PROVIDER
     ] == [{a}, {a, b}, {b}]
-    sync_aggregates(read_hosts, placement, remove_stale=True)
+    sync_aggregates(make_host_reader, placement, remove_stale=True)
     assert read_provider_values_from_peer(peer_service, 3, "aggregates") == set()
     peer_with_licensed_trait.seen.clear()
-    again = sync_aggregates(read_hosts, placement, remove_stale=True)
+    again = sync_aggregates(make_host_reader, placement, remove_stale=True)
     assert (again.added, again.removed, again.stale) == (set(), set(), set())
     assert {line.partition(" ")[0] for line in peer_with_licensed_trait.seen} == {"GET"}
 
 
 def test_sync_traits_of_a_remote_placement_keeps_manual_traits(
-    peer_service, peer_with_licensed_trait, read_hosts, sqlite_database, tmp_path
+    peer_service, peer_with_licensed_trait, make_host_reader, sqlite_database, tmp_path
 ):
     add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], TRAIT_REQUIRED)
     service, file = placement_service(peer_with_licensed_trait, THEIRS), tmp_path / "put.json"
@@ -109,7 +109,7 @@ def test_sync_traits_of_a_remote_placement_keeps_manual_traits(
     by_hand.change(build_trait_addition(LICENSED, {node_uuid(2): ""}))
     by_hand.change(build_trait_addition("HW_CPU_X86_AVX2", {node_uuid(1): ""}))
     with open_trait_file(file, service.place) as record:
-        synced = sync_traits(read_hosts, RemotePlacement(service, record))
+        synced = sync_traits(make_host_reader, RemotePlacement(service, record))
         assert synced.added == {(node_uuid(1), LICENSED)}
     record = TraitFile(file, service.place)
     assert record.aggregates == {(node_uuid(1), LICENSED): aggregate_uuid("windows")}
@@ -119,7 +119,7 @@ def test_sync_traits_of_a_remote_placement_keeps_manual_traits(
     }
     set_metadata(sqlite_database, "windows", {f"trait:{LICENSED}": None})
     with open_trait_file(file, service.place) as record:
-        synced = sync_traits(read_hosts, RemotePlacement(service, record))
+        synced = sync_traits(make_host_reader, RemotePlacement(service, record))
     assert synced.removed == {(node_uuid(1), LICENSED)}
     assert read_provider_values_from_peer(peer_service, 1, "traits") == {"HW_CPU_X86_AVX2"}
     assert read_provider_values_from_peer(peer_service, 2, "traits") == {LICENSED}

@@ -32,11 +32,11 @@ OWN, PLACEMENT, NOVA = (
 )
 
 
-def test_no_files_leave_the_defaults(empty_etc_folder):
+def test_no_files_are_found_in_an_empty_etc_folder(empty_etc_folder):
     assert find_files(of_nova=True) == []
 
 
-def test_own_file_overrides_the_files_of_openstack(empty_etc_folder):
+def test_own_file_is_read_after_the_files_of_openstack(empty_etc_folder):
     files = write_files(empty_etc_folder, PLACEMENT, NOVA, OWN)
     assert find_files(of_nova=True) == files
     assert find_files() == [files[0], files[2]]
@@ -49,7 +49,7 @@ def test_configuration_directory_variable_of_placement_is_used(empty_etc_folder,
     assert find_files() == [other]
 
 
-def test_files_of_the_command_line_replace_the_default_files(empty_etc_folder, monkeypatch):
+def test_files_of_the_environment_variable_replace_the_default_files(empty_etc_folder, monkeypatch):
     write_files(empty_etc_folder, PLACEMENT, OWN)
     monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "a.conf:b.conf")
     assert find_files() == ["a.conf", "b.conf"]

@@ -158,7 +158,7 @@ def test_plain_traceback_equals_oslo_log():
     check_text_equals_oslo_log(build_record_with_exception(ValueError("plain")))
 
 
-def test_missing_exception_equals_oslo_log():
+def test_log_line_with_empty_exc_info_equals_oslo_log():
     check_text_equals_oslo_log(build_record(logging.ERROR, exc_info=(None, None, None)))
 
 

@@ -246,7 +246,7 @@ def test_configuration_with_old_names_is_valid(era, monkeypatch):
     assert [str(problem) for problem in problems if problem.fatal] == []
 
 
-def test_icehouse_configuration_takes_effect():
+def test_icehouse_configuration_file_sets_filters_weighers_and_options():
     settings = read_settings([str(FILES / "icehouse.conf")], make_full_conf())
     plugins = plugins_for(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == [
@@ -274,7 +274,7 @@ def test_icehouse_configuration_takes_effect():
     assert settings.DEFAULT.default_availability_zone == "site1"
 
 
-def test_stein_configuration_takes_effect():
+def test_stein_configuration_file_sets_filters_and_options():
     settings = read_settings([str(FILES / "stein.conf")], make_full_conf())
     plugins = plugins_for(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == (

@@ -29,7 +29,7 @@ def test_alias_names_are_not_deprecated(conf_with_an_aliased_option, name, tmp_p
 @pytest.mark.parametrize(
     "order", [("wide = true", "broad = false"), ("broad = false", "wide = true")]
 )
-def test_first_of_several_alias_names_takes_precedence(
+def test_option_name_takes_precedence_over_its_alias_in_any_order(
     conf_with_an_aliased_option, order, tmp_path
 ):
     file = tmp_path / "a.conf"
@@ -46,7 +46,7 @@ def test_unset_aliased_option_has_its_default(conf_with_an_aliased_option):
 
 
 @pytest.mark.parametrize("name", ["wide", "broad"])
-def test_aliased_option_works_in_environment_and_overrides(
+def test_each_alias_name_sets_the_option_in_environment_and_overrides(
     conf_with_an_aliased_option, name, monkeypatch
 ):
     settings = Settings.from_conf(read_files(conf_with_an_aliased_option))

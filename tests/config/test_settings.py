@@ -23,7 +23,7 @@ NAMES = ["boxes.size", "boxes.old_size", "DEFAULT.older_size"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_old_name_of_an_option_works_in_a_file(conf_with_old_names, name, tmp_path):
+def test_every_old_name_of_an_option_sets_it_in_a_file(conf_with_old_names, name, tmp_path):
     group, option = name.split(".")
     file = tmp_path / "a.conf"
     file.write_text(f"[{group}]\n{option} = 5\n")
@@ -31,7 +31,7 @@ def test_every_old_name_of_an_option_works_in_a_file(conf_with_old_names, name, 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_old_name_of_an_option_works_in_the_environment(
+def test_every_old_name_of_an_option_sets_it_in_the_environment(
     conf_with_old_names, name, monkeypatch
 ):
     monkeypatch.setenv("OS_" + name.upper().replace(".", "__"), "5")
@@ -45,7 +45,7 @@ def test_current_name_takes_precedence_in_the_environment(conf_with_old_names, m
 
 
 @pytest.mark.parametrize("name", [*NAMES, "older_size"])
-def test_every_old_name_of_an_option_works_in_overrides(conf_with_old_names, name):
+def test_every_old_name_of_an_option_sets_it_in_overrides(conf_with_old_names, name):
     assert (
         Settings.from_conf(read_files(conf_with_old_names)).with_overrides({name: 5}).boxes.size
         == 5
@@ -53,6 +53,6 @@ def test_every_old_name_of_an_option_works_in_overrides(conf_with_old_names, nam
 
 
 @pytest.mark.parametrize("name", ["boxes.older_size", "size", "DEFAULT.old_size"])
-def test_older_option_name_works_only_in_its_own_group(conf_with_old_names, name):
+def test_older_option_name_is_unknown_in_another_group(conf_with_old_names, name):
     with pytest.raises(Invalid, match=name):
         Settings.from_conf(read_files(conf_with_old_names)).with_overrides({name: 5})

@@ -43,7 +43,7 @@ def test_options_that_are_nan_or_infinity_are_rejected(text):
 
 
 @pytest.mark.parametrize("value", [1.5, 0.0, 7, "inf", None, [1.0]])
-def test_finite_numbers_are_accepted(value):
+def test_finite_numbers_and_values_of_other_types_are_accepted(value):
     assert check_number(SHARE, value) == value
 
 
@@ -132,7 +132,7 @@ def test_filters_in_a_file_of_nova_conf_d_are_used(tmp_path):
     assert settings.filter_scheduler.enabled_filters == ["ComputeFilter"]
 
 
-def test_policy_file_named_in_the_conf_directory_is_used(placement_conf, tmp_path):
+def test_policy_conf_in_the_conf_directory_is_the_last_file_read(placement_conf, tmp_path):
     add_file_to_directory(
         placement_conf, "policy.conf", f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n"
     )
@@ -140,7 +140,7 @@ def test_policy_file_named_in_the_conf_directory_is_used(placement_conf, tmp_pat
     assert conf.config_file[-1].endswith("policy.conf")
 
 
-def test_files_of_the_command_line_override_the_conf_directory(
+def test_default_conf_directory_is_not_read_if_a_file_is_named(
     placement_conf, tmp_path, monkeypatch
 ):
     own = tmp_path / ".placement_sched" / "placement_sched.conf.d"

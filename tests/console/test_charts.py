@@ -37,7 +37,7 @@ def test_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
 
 
 @given(st.lists(st.lists(weighted, min_size=3, max_size=3), min_size=1, max_size=2 * BEST))
-def test_bar_parts_are_stacked_around_zero(amounts):
+def test_positive_and_negative_parts_of_a_weight_bar_are_stacked_from_zero(amounts):
     names = ["A", "B", "C"]
     hosts = [
         host(
@@ -69,7 +69,7 @@ def test_bar_parts_are_stacked_around_zero(amounts):
                 assert ends[-1][1] < 100 + 1e-6
 
 
-def test_no_bars_without_hosts():
+def test_weight_chart_without_hosts_has_no_bars():
     picture = weights_picture([], [{"name": "RAMWeigher"}])
     assert not picture.bars
     assert picture.without_effect == ("RAMWeigher",)

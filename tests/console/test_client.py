@@ -102,7 +102,7 @@ def test_error_of_the_proxied_api_is_unchanged(browser):
         ({}, "something of another kind"),
     ],
 )
-def test_errors_without_form_fields_are_translated(fault, message):
+def test_schema_error_at_a_path_without_form_field_is_shown_in_plain_words(fault, message):
     path = "$.request_spec.retry.hosts[0]"
     fault = {"expected": None, **fault, "problem": "something of another kind", "path": path}
     shown = with_form_labels({"detail": "JSON does not validate", "fault": fault})
@@ -110,6 +110,6 @@ def test_errors_without_form_fields_are_translated(fault, message):
     assert message in shown
 
 
-def test_messages_without_a_path_are_unchanged():
+def test_error_messages_without_a_json_path_are_unchanged():
     error = {"detail": "No host fits (2 are down)"}
     assert with_form_labels(error) == error["detail"]

@@ -40,7 +40,9 @@ def served_cloud(tmp_path_factory):
 
 @pytest.mark.system
 @pytest.mark.parametrize("query", QUERIES)
-def test_command_sends_the_same_request_as_the_page(served_cloud, query, capsys):
+def test_shared_curl_and_command_get_the_explanation_that_the_page_shows(
+    served_cloud, query, capsys
+):
     _, _, page = served_cloud.get(f"{PAGE}?{query}")
     html = BeautifulSoup(page, "html.parser")
     text, curl, typed = read_text(html), html.find(id="share-curl"), html.find(id="share-command")
@@ -53,7 +55,7 @@ def test_command_sends_the_same_request_as_the_page(served_cloud, query, capsys)
     assert name == "placement-sched"
     assert main([*words, "--format", "json"]) == 0
     by_command = json.loads(capsys.readouterr().out)
-    assert remove_request_specific_keys(by_curl) == remove_request_specific_keys(by_command)
+    assert select_reproducible_parts(by_curl) == select_reproducible_parts(by_command)
     assert by_curl["outcome"] == ("selected" if "Selected." in text else "no_valid_host") or (
         "host=cn1" in query
     )
@@ -61,7 +63,7 @@ def test_command_sends_the_same_request_as_the_page(served_cloud, query, capsys)
         assert entry["name"] in text
 
 
-def remove_request_specific_keys(explanation: dict) -> dict:
+def select_reproducible_parts(explanation: dict) -> dict:
     """Return the part of an explanation that is equal for equal requests."""
     funnel = explanation["funnel"]
     return {
@@ -75,7 +77,7 @@ def remove_request_specific_keys(explanation: dict) -> dict:
     }
 
 
-def test_link_reopens_the_same_request(browser):
+def test_share_link_contains_every_field_of_the_request(browser):
     query = f"vcpus=2&ram=4096&property=a%3Db%26c&{RAM}=5&beside=default"
     page = browser.get(f"{PAGE}?{query}")
     address = urlsplit(page.html.select_one("#share-link")["value"])

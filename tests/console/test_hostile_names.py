@@ -59,7 +59,7 @@ def create_hostile_cloud(send: Send) -> None:
         send("PUT", f"/scheduler/v1/instances/{INSTANCE.format(number)}", {**name, **owner})
 
 
-def list_addresses_of_pages(read: Callable[[str], Any]) -> Iterator[str]:
+def generate_page_addresses(read: Callable[[str], Any]) -> Iterator[str]:
     """Yield the addresses of pages that show these names. ``read`` returns a list of an API."""
     yield from ("/", "/console/decisions", "/console/aggregates", "/console/policies")
     yield "/console/capacity"
@@ -106,7 +106,7 @@ def test_hostile_names_add_no_element_or_attribute(hostile_app):
     assert len(hosts) == 2 * len(ATTACKS)
     browser = TestApp(hostile_app.app)
     seen = 0
-    for path in list_addresses_of_pages(lambda address: hostile_app.get(address).json):
+    for path in generate_page_addresses(lambda address: hostile_app.get(address).json):
         page = browser.get(path, headers={"Accept": "text/html"}, status="*")
         if page.content_type != "text/html":
             continue

@@ -32,12 +32,12 @@ def find_commands_in_modules() -> Iterator[tuple[str, str]]:
     """Yield the strings of the package from the program's name to their end."""
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
-        for text in list_texts_of_strings(tree):
+        for text in generate_string_texts(tree):
             for found in re.finditer(rf"(?={NAME})", re.sub(r"\s+", " ", text)):
                 yield path.name, re.sub(r"\s+", " ", text)[found.start() :]
 
 
-def list_texts_of_strings(tree: ast.AST) -> Iterator[str]:
+def generate_string_texts(tree: ast.AST) -> Iterator[str]:
     """Yield the strings of a module, with X for each inserted value."""
     nested = set()
     for node in ast.walk(tree):
@@ -90,10 +90,10 @@ def test_commands_on_pages_are_valid():
     for _, command in commands:
         words = shlex.split(command.removeprefix(NAME))
         assert callable(make_parser(words).parse_args(words).run), command
-        assert not list_missing_subcommands(words), command
+        assert not list_possible_next_subcommands(words), command
 
 
-def list_missing_subcommands(words: list[str]) -> dict[str, argparse.ArgumentParser]:
+def list_possible_next_subcommands(words: list[str]) -> dict[str, argparse.ArgumentParser]:
     """Return the commands of the group that a line ends with, or nothing if it is complete."""
     parser: argparse.ArgumentParser = make_parser(words)
     for word in words:

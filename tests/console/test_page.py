@@ -56,7 +56,9 @@ def check_security_headers(answer, cache_control: str = "no-store") -> None:
 
 
 @pytest.mark.parametrize("path", UNKNOWN_PATHS, ids=lambda path: path[:50])
-def test_malformed_url_shows_an_error(browser, path, caplog):
+def test_unknown_or_malformed_url_is_a_short_error_page_with_security_headers(
+    browser, path, caplog
+):
     answer = browser.get(path, headers={"Accept": "text/html"}, status="4*")
     check_security_headers(answer)
     assert "Traceback" not in answer.text
@@ -124,7 +126,7 @@ def test_cross_origin_requests_are_rejected(browser, headers):
         assert "another origin" in answer.text
 
 
-def test_paths_outside_the_console_have_no_page_headers(browser):
+def test_paths_outside_the_console_have_no_content_security_policy(browser):
     for path in ("/healthz", "/consoles", "/scheduler/v1/policies"):
         answer = browser.get(path, headers={"X-Auth-Token": "admin"}, status="*")
         assert "Content-Security-Policy" not in answer.headers

@@ -121,7 +121,7 @@ def test_all_parts_of_an_explanation_are_shown():
     assert not page.open
 
 
-def test_no_valid_host_report_names_the_obstacles():
+def test_report_without_a_valid_host_shows_the_reason():
     found = explanation(steps=[build_step("resources", "VCPU:2", 4, 0)])
     found["funnel"]["obstacle"] = {"stage": "x", "name": "y", "reason": "no host has 2 VCPU"}
     page = ParsedPage(explanation_report(found, REQUEST, HEADING, {}))
@@ -179,7 +179,7 @@ def test_decision_report_shows_recorded_weights():
     assert 'title="leaves 4 VCPU"' in report
 
 
-def test_decision_report_states_a_missing_funnel():
+def test_decision_report_says_that_no_funnel_was_recorded():
     decision = build_decision(funnel=None, best=None, outcome="no_valid_host")
     page = ParsedPage(decision_report(decision, HEADING, {}))
     assert "No funnel is recorded with this decision" in page.text
@@ -199,7 +199,7 @@ def build_capacity(name: str = "az1") -> dict:
     return {**part, "capacity": 1874, "exact": True, "per": [{"name": name, **part}]}
 
 
-def test_capacity_report_shows_parts_limits_and_stranded_capacity():
+def test_capacity_report_shows_zones_limiting_resources_and_stranded_amounts():
     page = ParsedPage(
         capacity_report(build_capacity(), {"request_spec": REQUEST, "per": "zone"}, HEADING, {})
     )

@@ -24,7 +24,7 @@ def client_of_enabled_console(sqlite_settings, make_app) -> TestApp:
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/html;q=0.5, */*"])
-def test_program_gets_the_list_of_apis_at_the_root(browser, accept):
+def test_root_is_the_json_list_of_apis_unless_the_client_prefers_html(browser, accept):
     answer = browser.get("/", headers={"Accept": accept} if accept else {})
     assert answer.json["apis"]
 
@@ -45,7 +45,7 @@ def test_page_has_neither_inline_scripts_nor_inline_styles(browser, path):
         assert not [name for name in tag.attrs if name == "style" or name.startswith("on")]
 
 
-def test_console_is_local_only_by_default(browser):
+def test_console_is_404_for_clients_on_other_machines_by_default(browser):
     assert browser.get("/", headers=ELSEWHERE).json["apis"]
     rejection = browser.get("/console/", headers=ELSEWHERE, status=404)
     assert "[console] enabled" in rejection
@@ -55,7 +55,7 @@ def test_console_is_local_only_by_default(browser):
     "header",
     ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"],
 )
-def test_proxied_client_is_not_local(browser, header):
+def test_console_is_404_for_a_request_with_proxy_headers(browser, header):
     browser.get("/console/", headers={header: "192.0.2.1"}, status=404)
 
 

@@ -90,7 +90,7 @@ def test_head_has_the_headers_of_the_compressed_answer(browser, path):
         assert head.headers[name] == shown.headers[name]
 
 
-def test_cached_file_is_not_sent_again(browser):
+def test_request_with_the_etag_of_a_compressed_file_is_304(browser):
     packed = browser.get(STYLES, headers=GZIP)
     tag = packed.headers["ETag"]
     assert tag.startswith("W/"), "the plain text has the same tag, but other bytes"

@@ -45,7 +45,7 @@ HTTPS = {"wsgi.url_scheme": "https", "HTTP_HOST": "scheduler.example.com"}
 
 
 @contextmanager
-def run_console(keystone_url, folder, template):
+def make_console_app(keystone_url, folder, template):
     shutil.copy(template, folder / "console.db")
     file = folder / "console.conf"
     database = f"sqlite:///{folder}/console.db"
@@ -63,7 +63,9 @@ def keystone():
 
 @pytest.fixture(scope="module")
 def console(keystone, tmp_path_factory, sqlite_template):
-    with run_console(keystone.url, tmp_path_factory.mktemp("session"), sqlite_template) as made:
+    with make_console_app(
+        keystone.url, tmp_path_factory.mktemp("session"), sqlite_template
+    ) as made:
         yield made
 
 
@@ -74,7 +76,7 @@ def browser(console):
 
 @pytest.fixture
 def browser_without_keystone(tmp_path, sqlite_template):
-    with run_console("http://127.0.0.1:9", tmp_path, sqlite_template) as application:
+    with make_console_app("http://127.0.0.1:9", tmp_path, sqlite_template) as application:
         yield TestApp(AccessLog(application), extra_environ=HTTPS)
 
 
@@ -85,7 +87,7 @@ def read_redirect_path(answer):
     return parts.path
 
 
-def sign_in(browser, **filled):
+def post_sign_in_form(browser, **filled):
     form = {**FILLED, **filled}
     return browser.post("/console/sign-in", form, headers=SAME, status="*")
 
@@ -98,7 +100,7 @@ def test_page_redirects_to_sign_in(browser):
 
 
 def test_sign_in_redirects_to_the_requested_page(browser):
-    answer = sign_in(browser, next="/console/policies")
+    answer = post_sign_in_form(browser, next="/console/policies")
     assert (answer.status_int, read_redirect_path(answer)) == (303, "/console/policies")
     page = answer.follow()
     assert f"{USER}, service" in page.html.find(class_="person").text
@@ -114,11 +116,11 @@ OTHER_SITES += ["//[", "/console/\r\nX: 1"]
     [*zip(OWN_PAGES, OWN_PAGES, strict=True), *((site, "/console/") for site in OTHER_SITES)],
 )
 def test_sign_in_redirects_to_addresses_of_the_console_only(browser, address, target):
-    assert sign_in(browser, next=address).headers["Location"].endswith(target)
+    assert post_sign_in_form(browser, next=address).headers["Location"].endswith(target)
 
 
 def test_cookies_have_the_host_prefix_and_are_for_this_site_only(browser):
-    cookies = sign_in(browser).headers.getall("Set-Cookie")
+    cookies = post_sign_in_form(browser).headers.getall("Set-Cookie")
     assert len(cookies) == 2
     for cookie in cookies:
         parts = {part.strip() for part in cookie.split(";")}
@@ -129,7 +131,7 @@ def test_cookies_have_the_host_prefix_and_are_for_this_site_only(browser):
 
 def test_token_is_not_in_logs_or_urls(browser, caplog):
     caplog.set_level(logging.DEBUG)
-    answer = sign_in(browser)
+    answer = post_sign_in_form(browser)
     token = browser.cookies[COOKIE]
     assert token
     page = browser.get("/console/policies")
@@ -140,7 +142,7 @@ def test_token_is_not_in_logs_or_urls(browser, caplog):
 
 
 def test_wrong_password_is_rejected_and_the_form_kept(browser):
-    answer = sign_in(browser, password="wrong")
+    answer = post_sign_in_form(browser, password="wrong")
     assert answer.status_int == 401
     assert "rejected this user" in answer.html.find(role="alert").text
     assert answer.form["user"].value == USER
@@ -149,7 +151,7 @@ def test_wrong_password_is_rejected_and_the_form_kept(browser):
 
 
 def test_unavailable_keystone_is_reported(browser_without_keystone):
-    answer = sign_in(browser_without_keystone)
+    answer = post_sign_in_form(browser_without_keystone)
     assert answer.status_int == 503
     assert "Keystone failed" in answer.html.find(role="alert").text
 
@@ -173,7 +175,7 @@ def test_other_sites_cannot_sign_users_in_or_out(browser, path):
     browser.post(path, FILLED, status=403)
 
 
-def test_cookie_path_excludes_other_applications(browser):
+def test_cookie_path_is_the_mount_path_of_the_console(browser):
     mounted = {"SCRIPT_NAME": "/scheduling"}
     answer = browser.post("/console/sign-in", FILLED, headers=SAME, extra_environ=mounted)
     for cookie in answer.headers.getall("Set-Cookie"):
@@ -181,9 +183,9 @@ def test_cookie_path_excludes_other_applications(browser):
         assert "Path=/scheduling" in cookie
 
 
-def test_local_cookies_need_no_tls(browser):
+def test_cookies_over_http_on_this_machine_are_not_secure(browser):
     browser.extra_environ = {}
-    answer = sign_in(browser)
+    answer = post_sign_in_form(browser)
     assert answer.status_int == 303
     for cookie in answer.headers.getall("Set-Cookie"):
         assert cookie.startswith("placement_sched_")
@@ -193,7 +195,7 @@ def test_local_cookies_need_no_tls(browser):
 
 
 def test_sign_out_deletes_the_cookie(browser):
-    sign_in(browser)
+    post_sign_in_form(browser)
     browser.get("/console/policies")
     browser.post("/console/sign-out", headers=SAME, status=303)
     assert browser.cookies == {}
@@ -202,7 +204,7 @@ def test_sign_out_deletes_the_cookie(browser):
 
 
 def test_sign_out_revokes_the_token(browser, keystone):
-    sign_in(browser)
+    post_sign_in_form(browser)
     token = browser.cookies[COOKIE]
     browser.get("/console/sign-out", headers=SAME, status=303)
     assert keystone.is_valid(token), "a link does not sign out"
@@ -261,9 +263,9 @@ def test_expired_token_redirects_to_sign_in_with_a_message(browser, keystone):
 
 
 def test_expired_cookie_is_reported(browser):
-    sign_in(browser)
+    post_sign_in_form(browser)
     ages = {}
-    for cookie in sign_in(browser).headers.getall("Set-Cookie"):
+    for cookie in post_sign_in_form(browser).headers.getall("Set-Cookie"):
         parts = dict(part.strip().partition("=")[::2] for part in cookie.split(";"))
         ages[cookie.partition("=")[0]] = int(parts["Max-Age"])
     token, name = ages[COOKIE], ages[COOKIE.replace("token", "person")]
@@ -273,27 +275,27 @@ def test_expired_cookie_is_reported(browser):
     assert "has expired" in answer.follow().html.find(role="alert").text
 
 
-def test_first_visit_has_no_expiry_message(browser):
+def test_sign_in_page_without_a_previous_session_has_no_message(browser):
     form = browser.get("/console/policies", status=303).follow()
     assert form.html.find(role="alert") is None
 
 
 def test_revoked_token_redirects_to_sign_in(browser, keystone):
-    sign_in(browser)
+    post_sign_in_form(browser)
     keystone.revoke_token(browser.cookies[COOKIE])
     answer = browser.get("/console/policies", status=303)
     assert read_redirect_path(answer) == "/console/sign-in"
     assert browser.cookies == {}
-    sign_in(browser)
+    post_sign_in_form(browser)
     browser.get("/console/policies")
 
 
-def test_scripts_without_a_token_get_the_api_error(browser):
+def test_api_request_of_a_script_without_a_token_is_401_as_json(browser):
     answer = browser.get("/console/api/scheduler/v1/policies", status=401)
     assert answer.json["errors"][0]["code"] == "scheduler.unauthorized"
 
 
-def test_pages_check_the_role_of_the_user(browser, keystone):
+def test_page_is_403_with_the_reason_for_a_role_without_permission(browser, keystone):
     token = keystone.issue_token("reader", "demo", "reader")
     browser.set_cookie(COOKIE, token)
     page = browser.get("/console/decisions", status=403)

@@ -119,7 +119,7 @@ class RecordedRelease(NamedTuple):
             connection.exec_driver_sql(f"SET SESSION sql_mode = '{mode},NO_AUTO_VALUE_ON_ZERO'")
         for name, table in self.tables().items():
             rows = [
-                {column.name: _decode(column, value) for column, value in pairs}
+                {column.name: _parse_time_of_column(column, value) for column, value in pairs}
                 for row in self.rows.get(name, ())
                 if (pairs := list(zip(table.columns, row, strict=True)))
             ]
@@ -131,12 +131,12 @@ class RecordedRelease(NamedTuple):
                 connection.execute(sa.select(sa.func.setval(sequence, max(numbers))))
 
 
-def _decode(column: sa.Column[Any], value: Any) -> Any:
+def _parse_time_of_column(column: sa.Column[Any], value: Any) -> Any:
     is_time = isinstance(column.type, sa.DateTime) and value is not None
     return datetime.fromisoformat(value) if is_time else value
 
 
-def _encode(value: Any) -> Any:
+def _format_time(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -151,7 +151,7 @@ def _read_rows(connection: sa.Connection) -> Iterator[tuple[str, list[list[Any]]
         yield (
             table.name,
             [
-                [_encode(value) for value in row.values()]
+                [_format_time(value) for value in row.values()]
                 for row in rows
                 if table.name != "traits"
                 or row["id"] in trait_ids

@@ -60,7 +60,7 @@ def read_table_collations(database: Database) -> dict[str, str]:
         return dict(map(tuple, rows))
 
 
-def place_instance(database: Database) -> None:
+def check_search_and_claim(database: Database) -> None:
     """Report hosts, claim, search with traits and aggregates, explain, and verify."""
     settings = make_settings(database.url.render_as_string(hide_password=False))
     application = create_app(settings)
@@ -100,7 +100,7 @@ def place_instance(database: Database) -> None:
         assert sum(len(rows.providers) for rows in read_all_providers(connection)) == 2
 
 
-def test_claims_and_searches_work_with_mixed_collations(openstack_database):
+def test_host_is_found_and_claimed_with_tables_of_mixed_collations(openstack_database):
     create_openstack_schema(openstack_database)
     adopt(openstack_database, utcnow)
     conversions = (
@@ -108,7 +108,7 @@ def test_claims_and_searches_work_with_mixed_collations(openstack_database):
         for table, collation in TABLES.items()
     )
     execute_statements(openstack_database, *conversions)
-    place_instance(openstack_database)
+    check_search_and_claim(openstack_database)
 
 
 @pytest.mark.parametrize("collation", [OTHER, WIDER])
@@ -125,4 +125,4 @@ def test_added_tables_have_the_collation_of_the_adopted_tables(openstack_databas
     adopt(openstack_database, utcnow)
     names = {"consumer_types", *(table.name for table in OWN_TABLES)}
     assert {read_table_collations(openstack_database)[name] for name in names} == {USUAL}
-    place_instance(openstack_database)
+    check_search_and_claim(openstack_database)

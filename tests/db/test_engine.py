@@ -61,7 +61,7 @@ on_every_database = pytest.mark.parametrize(
 )
 
 
-def make_options(url: str, **values: object):
+def make_database_settings(url: str, **values: object):
     return make_settings(
         url, **{f"placement_database__{name}": value for name, value in values.items()}
     )
@@ -74,7 +74,7 @@ def open_database(request):
 
     def open_with_options(url: str, **values: object) -> Database:
         url = url if ":" in url else request.getfixturevalue(url)
-        databases.append(Database(make_options(url, **values)))
+        databases.append(Database(make_database_settings(url, **values)))
         return databases[-1]
 
     yield open_with_options
@@ -99,7 +99,7 @@ def query_value(database: Database, sql: str) -> object:
     return read
 
 
-def driver_connection_of(connection):
+def get_driver_connection(connection):
     return connection.connection.driver_connection
 
 
@@ -132,7 +132,10 @@ def close_other_connections(database):
     ],
 )
 def test_connection_parameters_are_appended_to_the_url(url, parameters, expected):
-    assert dict(url_of(make_options(url, connection_parameters=parameters)).query) == expected
+    assert (
+        dict(url_of(make_database_settings(url, connection_parameters=parameters)).query)
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,7 +207,7 @@ def test_postgresql_url_options_are_merged(open_database, postgresql_server):
     assert query_value(database, "SHOW search_path") == "elsewhere"
     assert query_value(database, "SHOW lock_timeout") == "7s"
     with database.reader.connect() as connection:
-        assert driver_connection_of(connection).info.get_parameters()["connect_timeout"] == "3"
+        assert get_driver_connection(connection).info.get_parameters()["connect_timeout"] == "3"
 
 
 def test_mariadb_url_options_are_merged(open_database, mysql_server):
@@ -229,7 +232,7 @@ def test_connections_use_tcp_keepalive(open_database, kind):
     """A machine that does not respond is given up after seconds."""
 
     def read_options(connection):
-        driver = driver_connection_of(connection)
+        driver = get_driver_connection(connection)
         number = (driver._sock if kind == "mysql_server" else driver).fileno()
         names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
         with socket.socket(fileno=os.dup(number)) as sock:
@@ -247,36 +250,36 @@ def test_connections_use_tcp_keepalive(open_database, kind):
 def test_last_used_connection_is_reused_until_it_is_closed(open_database, kind):
     database = open_database(kind)
     with database.read() as first, database.read() as second:
-        assert driver_connection_of(first) is not driver_connection_of(second)
+        assert get_driver_connection(first) is not get_driver_connection(second)
         assert database.reader.pool.checkedout() == 2
-        last = driver_connection_of(first)
+        last = get_driver_connection(first)
     with pytest.raises(ZeroDivisionError), database.read():
         raise ZeroDivisionError
     assert database.reader.pool.checkedout() == 0
     with database.read() as again:
-        assert driver_connection_of(again) is last
+        assert get_driver_connection(again) is last
         assert not again.in_transaction()
     with database.read():
         database.dispose()
     with database.read() as again:
-        assert driver_connection_of(again) is not last
+        assert get_driver_connection(again) is not last
 
 
 @on_servers
 def test_connection_to_a_read_only_database_is_replaced(open_database, kind, monkeypatch):
     database = open_database(kind)
     with database.read() as first:
-        before = driver_connection_of(first)
+        before = get_driver_connection(first)
     with database.read() as again:  # not checked again yet
-        assert driver_connection_of(again) is before
+        assert get_driver_connection(again) is before
     monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
     with database.read() as again:
-        assert driver_connection_of(again) is before
+        assert get_driver_connection(again) is before
         session = {"mysql": "SET SESSION tx_read_only = 1"}
         default = "SET default_transaction_read_only = on"
         again.exec_driver_sql(session.get(again.dialect.name, default))
     with database.read() as other:
-        assert driver_connection_of(other) is not before
+        assert get_driver_connection(other) is not before
 
 
 @on_servers
@@ -330,7 +333,7 @@ def test_statement_over_its_time_limit_is_stopped_and_its_connection_usable(open
 def mariadb_connection(open_database, mysql_server):
     """The driver's connection to MariaDB of an engine for writes."""
     with open_database(mysql_server).writer.connect() as connection:
-        yield driver_connection_of(connection)
+        yield get_driver_connection(connection)
         connection.invalidate()
 
 

@@ -124,7 +124,7 @@ def test_server_errors_are_reported_as_unavailable(code):
 
 
 @pytest.fixture
-def mariadb_database(mysql_server):
+def mariadb_connection_with_tables(mysql_server):
     database = Database(make_settings(mysql_server))
     with database.read() as connection:
         for name in ("ascii", "latin1", "utf8mb3"):
@@ -147,18 +147,24 @@ def mariadb_database(mysql_server):
 @pytest.mark.parametrize(
     ("kept", "letter"), [("ascii", "é"), ("ascii", "中"), ("latin1", "中"), ("utf8mb3", "😀")]
 )
-def test_unstorable_character_is_an_input_error(mariadb_database, statement, kept, letter):
+def test_unstorable_character_is_an_input_error(
+    mariadb_connection_with_tables, statement, kept, letter
+):
     with pytest.raises(Invalid, match=f"cannot store the character {letter}"), translate_errors():
-        mariadb_database.execute(text(statement.format(f"ps_{kept}")), {"a": f"a{letter}"})
+        mariadb_connection_with_tables.execute(
+            text(statement.format(f"ps_{kept}")), {"a": f"a{letter}"}
+        )
     with translate_errors():
-        mariadb_database.execute(text("SELECT a FROM ps_latin1 WHERE a = :a"), {"a": "é"})
+        mariadb_connection_with_tables.execute(
+            text("SELECT a FROM ps_latin1 WHERE a = :a"), {"a": "é"}
+        )
 
 
 @pytest.mark.parametrize("sent", ["a", "中"])
-def test_invalid_statement_is_not_an_outage(mariadb_database, sent):
+def test_invalid_statement_raises_the_error_of_sqlalchemy(mariadb_connection_with_tables, sent):
     statement = "SELECT :sent, 'a' COLLATE utf8mb4_bin = 'b' COLLATE utf8mb4_general_ci"
     with pytest.raises(OperationalError, match="1267"), translate_errors():
-        mariadb_database.execute(text(statement), {"sent": sent})
+        mariadb_connection_with_tables.execute(text(statement), {"sent": sent})
 
 
 def test_lost_connection_in_a_transaction_is_unavailable_and_retried():
@@ -184,7 +190,7 @@ def test_deadlock_in_a_savepoint_is_retried():
     assert is_worth_retrying(raised.value)
 
 
-def test_invalid_sqlite_statement_is_not_an_outage(sqlite_database):
+def test_invalid_sqlite_statement_raises_the_error_of_sqlalchemy(sqlite_database):
     wrong = text("SELECT no_such_column FROM resource_providers")
     with (
         pytest.raises(OperationalError, match="no such column"),

@@ -82,7 +82,7 @@ class Worker:
         )
         assert answer.status_int == 200, answer.text
 
-    def capacities(self):
+    def list_capacities(self):
         path = "/placement/allocation_candidates?resources=VCPU:1"
         answer = wait_until_available(
             lambda: self.client.get(path, headers=PLACEMENT, expect_errors=True)
@@ -100,7 +100,7 @@ class Worker:
         body = {"add_host": {"host": host}}
         self.client.post_json(f"{path}/{number}/action", body, headers=COMPUTE)
 
-    def hosts_in(self, zone):
+    def list_hosts_in_zone(self, zone):
         body = {"request_spec": spec(availability_zone=zone)}
         answer = wait_until_available(
             lambda: self.client.post_json("/scheduler/v1/explain", body, expect_errors=True)
@@ -119,16 +119,16 @@ def test_workers_drop_rows_lost_by_a_failover(primary_and_standby, two_workers):
     first.make_zone("lost", "cn1")
     first.put(provider, 1000)
     for worker in two_workers:
-        assert worker.hosts_in("lost") == ["cn1"]
-        assert 1000 in worker.capacities()
+        assert worker.list_hosts_in_zone("lost") == ["cn1"]
+        assert 1000 in worker.list_capacities()
     fail_over(*primary_and_standby)
     other.make_zone("kept", "cn2")
     other.put(provider, 2000)
     for worker in (other, first, first):
-        assert worker.hosts_in("kept") == ["cn2"]
-        assert worker.hosts_in("lost") == []
-        assert 2000 in worker.capacities()
-        assert 1000 not in worker.capacities()
+        assert worker.list_hosts_in_zone("kept") == ["cn2"]
+        assert worker.list_hosts_in_zone("lost") == []
+        assert 2000 in worker.list_capacities()
+        assert 1000 not in worker.list_capacities()
 
 
 @pytest.fixture(params=["postgresql_server", "mysql_server"])
@@ -150,7 +150,7 @@ def database_histories(engine):
     return database_histories
 
 
-def driver_connection_of(connection):
+def get_driver_connection(connection):
     return connection.connection.driver_connection
 
 
@@ -171,19 +171,19 @@ def test_connections_read_the_epoch_of_their_server_without_a_statement(
 
 def test_connection_of_a_past_epoch_of_the_server_is_replaced(engine, database_histories, caplog):
     with engine.connect() as connection:
-        old, current = driver_connection_of(connection), database_histories.current
+        old, current = get_driver_connection(connection), database_histories.current
         assert current == epoch_of(connection)
         if engine.dialect.name == "postgresql":
             assert old.info.transaction_status.name == "IDLE"
     database_histories.current = ("another server",)
     with engine.connect() as connection:
-        assert driver_connection_of(connection) is not old
+        assert get_driver_connection(connection) is not old
         assert epoch_of(connection) == database_histories.current == current
         assert "another server has taken over" in caplog.text
         # A pooler may change the server of an open connection.
         connection.info[HISTORY] = database_histories.current = ("former server",)
         database_histories.read_again(
-            engine.dialect.name, driver_connection_of(connection), connection.info
+            engine.dialect.name, get_driver_connection(connection), connection.info
         )
         assert epoch_of(connection) == database_histories.current == current
 

@@ -74,9 +74,7 @@ def test_failing_frequent_statement_raises_errors_of_sqlalchemy(postgresql_datab
             FrequentStatement(NAMED).rows(connection, {"name": "a\0b"})
 
 
-def test_frequent_statement_works_on_a_second_connection_and_after_a_table_change(
-    postgresql_database,
-):
+def test_frequent_statement_returns_rows_after_reconnection_and_table_change(postgresql_database):
     statement = FrequentStatement(select(literal_column("1").label("one")))
     with postgresql_database.read() as connection:
         statement.rows(connection, {})

@@ -53,7 +53,7 @@ def test_expired_lease_is_taken_over(database, monkeypatch):
     assert not first.is_held()
 
 
-def test_lease_from_before_the_clock_went_back_is_free(database):
+def test_lease_that_ends_too_far_in_the_future_is_free(database):
     first, other = (Lease(database, NAME, LONG) for _ in range(2))
     assert first.is_held()
     move_lease_end(database, seconds=LONG / 2)

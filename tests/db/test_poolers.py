@@ -118,7 +118,7 @@ def run_concurrently(number, work):
         return list(clients.map(work, range(number)))
 
 
-def add_generation(number, **body):
+def build_body_with_generation(number, **body):
     return {"resource_provider_generation": number, **body}
 
 
@@ -149,8 +149,8 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(
             for method, place, body in (
                 ("POST", "/resource_providers", {"name": f"cn{number}", "uuid": uuid}),
                 ("PUT", f"/traits/{trait}", None),
-                ("PUT", f"{path}/inventories", add_generation(0, inventories=stock)),
-                ("PUT", f"{path}/traits", add_generation(1, traits=[trait])),
+                ("PUT", f"{path}/inventories", build_body_with_generation(0, inventories=stock)),
+                ("PUT", f"{path}/traits", build_body_with_generation(1, traits=[trait])),
             ):
                 assert send_request(method, place, json=body).ok
         paths = [

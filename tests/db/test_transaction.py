@@ -14,7 +14,7 @@ from tests.conftest import make_settings
 pytestmark = pytest.mark.all_databases
 
 
-def test_too_long_statement_is_not_an_outage(database):
+def test_too_long_statement_is_rejected_as_too_complex(database):
     columns = ", ".join(str(number) for number in range(5_000))
     tables = ", ".join(f"resource_classes t{number}" for number in range(70))
     with (
@@ -24,7 +24,7 @@ def test_too_long_statement_is_not_an_outage(database):
         connection.execute(text(f"SELECT {columns} FROM {tables} WHERE 1 = 0"))
 
 
-def test_too_many_parameters_are_not_an_outage(database):
+def test_too_many_parameters_are_rejected_as_too_complex(database):
     markers = {"sqlite": "?", "postgresql": "%s"}
     kind = database.url.get_backend_name()
     if kind not in markers:
@@ -62,7 +62,7 @@ def test_writers_beyond_the_limit_wait_once_and_are_then_rejected(monkeypatch):
 
 
 @pytest.mark.parametrize("url", ["postgresql://u@db/placement", "mysql://u@db/placement"])
-def test_database_servers_need_no_gate(url):
+def test_postgresql_and_mysql_have_no_limit_of_waiting_writers(url):
     database = Database(make_settings(url))
     assert not isinstance(database._gate, WriteGate)
     database.dispose()

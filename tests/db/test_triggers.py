@@ -49,7 +49,7 @@ def find_missing_triggers(database):
     return run_query(database, triggers.missing_triggers)
 
 
-def read_reason_without_log(database):
+def read_reason_for_missing_log(database):
     return run_query(database, change_log.reason_without_log)
 
 
@@ -75,24 +75,24 @@ def insert_allocation(database, provider=1):
 
 def test_missing_triggers_are_detected_and_created(empty_database_with_log):
     """MariaDB commits each trigger, so an interrupted sync leaves some without the revision."""
-    assert "the table of the change log is missing" in read_reason_without_log(
+    assert "the table of the change log is missing" in read_reason_for_missing_log(
         empty_database_with_log
     )
     for _ in range(2):
         sync_schema(empty_database_with_log)
         assert find_missing_triggers(empty_database_with_log) == set()
-        assert read_reason_without_log(empty_database_with_log) is None
+        assert read_reason_for_missing_log(empty_database_with_log) is None
     with empty_database_with_log.read() as connection:
         names = [trigger.name for trigger in triggers._build_triggers(connection)]
     for created in (len(names) - 1, 7, 0):
         drop_triggers(empty_database_with_log, *names[created:])
         assert find_missing_triggers(empty_database_with_log) == set(names[created:])
-        assert min(names[created:]) in read_reason_without_log(empty_database_with_log)
+        assert min(names[created:]) in read_reason_for_missing_log(empty_database_with_log)
         statements = [f"DELETE FROM {VERSION_TABLE}"]
         statements += [f"DROP TABLE {tables.provider_changes.name}"] * (not created)
         execute_statements(empty_database_with_log, *statements)
         sync_schema(empty_database_with_log)
-        assert read_reason_without_log(empty_database_with_log) is None
+        assert read_reason_for_missing_log(empty_database_with_log) is None
         assert current_revision(empty_database_with_log) == newest_revision()
 
 
@@ -115,7 +115,7 @@ def test_disabled_provider_cache_needs_no_triggers(empty_database_with_log):
     insert_allocation(without)
     without.dispose()
     assert copy.follow().is_in_doubt
-    assert "lacks the triggers" in read_reason_without_log(empty_database_with_log)
+    assert "lacks the triggers" in read_reason_for_missing_log(empty_database_with_log)
 
 
 @pytest.mark.parametrize("empty_database_url", ["postgresql"], indirect=True)
@@ -126,14 +126,14 @@ def test_disabled_trigger_counts_as_missing(empty_database_with_log):
     )
     assert find_missing_triggers(empty_database_with_log) == {"sched_allocations_updated"}
     sync_schema(empty_database_with_log)
-    assert read_reason_without_log(empty_database_with_log) is None
+    assert read_reason_for_missing_log(empty_database_with_log) is None
 
 
-def test_adopted_placement_database_is_logged(empty_database_with_log):
+def test_changes_in_an_adopted_placement_database_are_logged(empty_database_with_log):
     create_openstack_schema(empty_database_with_log)
     add_openstack_rows(empty_database_with_log)
     sync_schema(empty_database_with_log)
-    assert read_reason_without_log(empty_database_with_log) is None
+    assert read_reason_for_missing_log(empty_database_with_log) is None
     copy = ChangeLogCopy(empty_database_with_log)
     insert_allocation(empty_database_with_log)
     assert copy.follow().providers == {1}
@@ -171,11 +171,11 @@ def test_missing_create_trigger_privilege_disables_the_log(empty_database_with_l
         assert warning.startswith("[placement] providers_in_memory has no effect: ")
         assert "TRIGGER command denied" in warning
         assert "Grant it TRIGGER" in warning
-        assert "lacks the triggers" in read_reason_without_log(database)
+        assert "lacks the triggers" in read_reason_for_missing_log(database)
         insert_allocation(database)
         database.dispose()
     sync_schema(empty_database_with_log)
-    assert read_reason_without_log(empty_database_with_log) is None
+    assert read_reason_for_missing_log(empty_database_with_log) is None
 
 
 @contextmanager
@@ -200,7 +200,7 @@ def test_triggers_are_unchanged_without_ownership_of_the_tables(empty_database_w
     sync_schema(empty_database_with_log)
     with become_role_without_ownership(empty_database_with_log) as connection:
         triggers.remove_triggers(connection)
-    assert read_reason_without_log(empty_database_with_log) is None
+    assert read_reason_for_missing_log(empty_database_with_log) is None
     without = Database(
         make_settings(empty_database_with_log.url.render_as_string(hide_password=False))
     )
@@ -208,7 +208,7 @@ def test_triggers_are_unchanged_without_ownership_of_the_tables(empty_database_w
     without.dispose()
     with become_role_without_ownership(empty_database_with_log) as connection:
         triggers.make_triggers(connection)
-    assert "lacks the triggers" in read_reason_without_log(empty_database_with_log)
+    assert "lacks the triggers" in read_reason_for_missing_log(empty_database_with_log)
     removal, creation = (r.getMessage() for r in caplog.records if r.name == LOGGER)
     assert "may not remove them: must be owner" in removal
     assert "may not create the triggers" in creation
@@ -243,7 +243,7 @@ def test_cascading_foreign_keys_prevent_triggers(empty_database_with_log, caplog
         "ALTER TABLE inventories ADD CONSTRAINT theirs FOREIGN KEY (resource_provider_id) "
         "REFERENCES resource_providers (id) ON DELETE CASCADE",
     )
-    assert "theirs" in read_reason_without_log(empty_database_with_log)
+    assert "theirs" in read_reason_for_missing_log(empty_database_with_log)
     sync_schema(empty_database_with_log)
     warnings = [record for record in caplog.records if record.name.endswith(".migrate")]
     (warning,) = [record.getMessage() for record in warnings]

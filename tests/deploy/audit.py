@@ -53,17 +53,19 @@ def main(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
         print(f"could not be checked: {reason}")
         return UNKNOWN
     with ThreadPoolExecutor(4) as pool:
-        verdicts = list(pool.map(lambda release: _judge_release(base, release), releases))
-    return _report(dict(zip(releases, verdicts, strict=True)))
+        verdicts = list(
+            pool.map(lambda release: _list_vulnerabilities_or_reason(base, release), releases)
+        )
+    return _print_verdicts(dict(zip(releases, verdicts, strict=True)))
 
 
 def _check_data(base: str) -> None:
     """Raise :class:`IndexWithoutData` if the index has no data on vulnerabilities."""
-    if not _known_vulnerabilities(base, VULNERABLE):
+    if not _list_known_vulnerabilities(base, VULNERABLE):
         raise IndexWithoutData(f"the index knows no vulnerability, not even of {VULNERABLE}")
 
 
-def _report(verdicts: dict[Release, list[str] | IndexWithoutData]) -> int:
+def _print_verdicts(verdicts: dict[Release, list[str] | IndexWithoutData]) -> int:
     unchecked = {
         release: verdict
         for release, verdict in verdicts.items()
@@ -83,14 +85,14 @@ def _report(verdicts: dict[Release, list[str] | IndexWithoutData]) -> int:
     return UNKNOWN if unchecked else 0
 
 
-def _judge_release(base: str, release: Release) -> list[str] | IndexWithoutData:
+def _list_vulnerabilities_or_reason(base: str, release: Release) -> list[str] | IndexWithoutData:
     try:
-        return _known_vulnerabilities(base, release)
+        return _list_known_vulnerabilities(base, release)
     except IndexWithoutData as reason:
         return reason
 
 
-def _known_vulnerabilities(base: str, release: Release) -> list[str]:
+def _list_known_vulnerabilities(base: str, release: Release) -> list[str]:
     """Return a sentence for each vulnerability of a release in the index."""
     try:
         answer = requests.get(

@@ -73,13 +73,13 @@ def require_machines() -> None:
     find_program("ip", "iproute2")
     for program in ("mmdebstrap", "git", "nsenter", "mount"):
         find_program(program)
-    if os.geteuid() == 0 and _may_mount():
+    if os.geteuid() == 0 and _can_mount():
         return
     assert not REQUIRED, "a machine of its own needs root, and the right to mount"
     pytest.skip("a machine of its own needs root, and the right to mount")
 
 
-def _may_mount() -> bool:
+def _can_mount() -> bool:
     tried = subprocess.run(
         ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"],
         capture_output=True,
@@ -277,7 +277,7 @@ def start_copy_of_machine(
     disk = folder / copied / "disk"
     copy = folder / f"{name}-from-{copied}"
     with ExitStack() as stack:
-        _mount_memory(copy, stack)
+        _mount_tmpfs(copy, stack)
         run_program("cp", "--archive", disk / "changed", copy)
         (copy / "changed/etc/machine-id").unlink(missing_ok=True)  # systemd makes a new id
         yield stack.enter_context(
@@ -289,7 +289,7 @@ def _mount_overlay(folder: Path, lower: Path | str, stack: ExitStack) -> Path:
     """Mount a writable copy of a disk, with its changes in memory."""
     disk, root = folder / "disk", folder / "root"
     root.mkdir(parents=True)
-    _mount_memory(disk, stack)
+    _mount_tmpfs(disk, stack)
     for name in ("changed", "work"):
         (disk / name).mkdir()
     options = f"lowerdir={lower},upperdir={disk / 'changed'},workdir={disk / 'work'}"
@@ -336,7 +336,7 @@ def _remove_control_groups(group: Path) -> None:
     assert wait_until(is_removed, 60), f"{group} is busy"
 
 
-def _mount_memory(folder: Path, stack: ExitStack) -> None:
+def _mount_tmpfs(folder: Path, stack: ExitStack) -> None:
     folder.mkdir(parents=True)
     run_program("mount", "-t", "tmpfs", "-o", "size=6g", "none", folder)
     stack.callback(run_program, "umount", folder)
@@ -362,10 +362,10 @@ def _find_first_process(process: int) -> list[int]:
     """
     file = Path(f"/proc/{process}/task/{process}/children")
     children = [int(word) for word in file.read_text().split()] if file.exists() else []
-    return [child for child in children if _inner_process_id(child) == "1"]
+    return [child for child in children if _read_inner_process_id(child) == "1"]
 
 
-def _inner_process_id(process: int) -> str:
+def _read_inner_process_id(process: int) -> str:
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):

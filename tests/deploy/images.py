@@ -44,11 +44,11 @@ class Docker:
             # Docker's format has health checks. A build needs neither network nor cgroups.
             "BUILDAH_FORMAT": "docker",
             "BUILDAH_ISOLATION": "chroot",
-            "CONTAINERS_CONF": str(self._settings()),
+            "CONTAINERS_CONF": str(self._write_settings()),
             "CONTAINERS_STORAGE_CONF": str(self._storage()),
         }
 
-    def _settings(self) -> Path:
+    def _write_settings(self) -> Path:
         """Write podman's settings, which need neither systemd nor higher limits."""
         limits = []
         for name in ("nofile", "nproc"):
@@ -74,7 +74,7 @@ class Docker:
         file.write_text(f'[storage]\ndriver = "overlay"\n{places}')
         return file
 
-    def make_base(self) -> str:
+    def build_base_image(self) -> str:
         """Build the base image and return the build options for it."""
         debian.prepare_debian(list_packages())
         file = self._folder / "base"

@@ -50,7 +50,7 @@ def test_apache_serves_reads_and_writes(send_request):
     assert send_request("/placement/resource_providers", headers={}).status_code == 401
 
 
-def test_links_have_the_scheme_of_tls(send_request, apache_url):
+def test_links_behind_apache_begin_with_its_https_address(send_request, apache_url):
     documents = send_request("/compute").json()["versions"]
     links = [link["href"] for version in documents for link in version["links"]]
     assert links
@@ -84,7 +84,7 @@ def test_logged_address_ignores_headers_of_clients(send_request, apache_url):
     assert "192.0.2.99" not in log.read_text()
 
 
-def test_encoded_slash_reaches_the_application(send_request):
+def test_path_with_an_encoded_slash_is_404_of_the_application(send_request):
     answer = send_request("/placement/resource_classes/CUSTOM_A%2FB")
     assert answer.status_code == 404
     assert answer.json()["errors"][0]["request_id"].startswith("req-")
@@ -120,7 +120,9 @@ def test_metrics_of_all_processes_are_summed(send_request):
     assert {sum_metric() for _ in range(8)} == {24.0}
 
 
-def test_application_log_is_in_the_log_of_apache(apache_url, send_request):
+def test_apache_log_contains_request_ids_of_the_application_and_no_traceback(
+    apache_url, send_request
+):
     log = apache_url[1].parent / "proxy.log"
     sent = send_request("/placement/").headers["x-openstack-request-id"]
     assert wait_until(lambda: sent in log.read_text())

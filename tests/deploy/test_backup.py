@@ -94,7 +94,10 @@ def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
             writer.start()
             try:
                 backup, *restore = read_commands(kind)
-                urls = make_url(_libpq_url(source)), make_url(_libpq_url(target))
+                urls = (
+                    make_url(_remove_driver_from_url(source)),
+                    make_url(_remove_driver_from_url(target)),
+                )
                 run_documented_command(backup, tmp_path, *urls, user)
             finally:
                 done.set()
@@ -103,7 +106,7 @@ def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
         for command in restore:
             run_documented_command(command, tmp_path, *urls, user)
         own = make_url(target).set(username=user).render_as_string(hide_password=False)
-        names = _read_servable_database(own)
+        names = _check_database_and_read_provider_names(own)
         variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
         with start_server(folder=restored, variables=variables) as server:
             assert server.get("/healthz/ready")[0] == 200
@@ -166,11 +169,11 @@ def _create_providers_until(server, path: str, done: threading.Event) -> None:
         assert server.post(path, {"name": f"during{number}", "uuid": str(uuid4())})[0] == 201
 
 
-def _libpq_url(url: str) -> str:
+def _remove_driver_from_url(url: str) -> str:
     return url.replace("+psycopg", "").replace("+pymysql", "") if "://" in url else url
 
 
-def _read_servable_database(url: str) -> set[str]:
+def _check_database_and_read_provider_names(url: str) -> set[str]:
     """Check that this release can serve the database, and return the names of its providers."""
     database = Database(make_settings(url, placement__providers_in_memory=True))
     try:

@@ -38,7 +38,7 @@ def test_image_runs_as_a_numeric_user_other_than_root():
     assert f'user: "{user}:{group}"' in (DEPLOY / "compose/compose.yaml").read_text()
 
 
-def test_only_the_built_environment_is_copied():
+def test_last_stage_of_the_dockerfile_only_copies_the_built_environment():
     copied = [rest for word, rest in read_instructions() if word == "COPY"]
     assert copied[-1] == "--from=build /opt/placement_sched /opt/placement_sched"
     last = read_last_stage()
@@ -46,7 +46,7 @@ def test_only_the_built_environment_is_copied():
     assert "-slim" in last["FROM"]
 
 
-def test_packages_are_installed_with_hashes():
+def test_dockerfile_installs_packages_with_hashes_from_wheels_only():
     (install,) = [rest for word, rest in read_instructions() if "--requirement" in rest]
     assert "--require-hashes" in install
     assert "--only-binary :all:" in install
@@ -65,7 +65,7 @@ def test_health_check_uses_the_port_of_the_server():
     assert last["STOPSIGNAL"] == "SIGTERM"
 
 
-def test_copied_files_exist_and_no_others_are_sent():
+def test_dockerignore_allows_exactly_the_existing_files_that_are_copied():
     sources = {
         source
         for word, rest in read_instructions()

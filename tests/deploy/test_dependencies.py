@@ -39,14 +39,14 @@ def test_wheel_is_built_by_the_pinned_setuptools():
 @pytest.mark.parametrize(
     "place", ["deploy/container/Dockerfile", "doc/source/deploy.rst", "doc/source/upgrade.rst"]
 )
-def test_wheel_is_built_without_a_download(place):
+def test_documented_wheel_builds_use_neither_isolation_nor_dependencies(place):
     text = re.sub(r"\\\n\s+", "", (ROOT / place).read_text())
     installed = re.findall(r"^.*\bpip (?:install|wheel) .* \.(?= |$)", text, re.MULTILINE)
     assert installed
     assert all("--no-build-isolation --no-deps ." in line for line in installed)
 
 
-def test_every_version_has_hashes_and_no_index():
+def test_every_pinned_version_has_hashes_and_the_file_names_no_index():
     blocks = re.split(r"^(?=[\w.-]+(?:\[|==))", TEXT, flags=re.MULTILINE)[1:]
     assert len(blocks) >= len(PINNED) > 40  # some packages have a version for each Python
     assert [block for block in blocks if "--hash=sha256:" not in block] == []

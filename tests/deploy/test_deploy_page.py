@@ -123,7 +123,7 @@ def test_running_server_keeps_its_release_during_an_upgrade(machine):
             before = server.workers()
             os.kill(min(before), signal.SIGKILL)
             assert wait_until(lambda: len(server.workers() - before) == 1)
-            assert server.first_status("/healthz/ready") == 200
+            assert server.wait_for_first_status("/healthz/ready") == 200
         finally:
             run_program("ln", "-sfn", "placement_sched-RELEASE", machine / name)
         (new,) = server.workers() - before

@@ -82,7 +82,7 @@ COMMANDS = {"placement": "nova-shadow", "scheduler": "nova-scheduler", "shadow":
 
 
 @pytest.mark.parametrize("mode", SERVICES)
-def test_plugin_configures_and_starts_the_services_of_its_mode(tmp_path, mode):
+def test_devstack_plugin_configures_and_starts_the_services_of_its_mode(tmp_path, mode):
     calls = run_devstack_plugin(tmp_path, mode)
     command = f"{tmp_path}/placement-sched {COMMANDS[mode]}"
     # run_process of DevStack starts only enabled services.

@@ -28,10 +28,12 @@ def list_lines_in_file_headers() -> list[tuple[str, str]]:
     files = [
         path for path in sorted(DEPLOY.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES
     ]
-    return [(str(path.relative_to(ROOT)), line) for path in files for line in _comment_lines(path)]
+    return [
+        (str(path.relative_to(ROOT)), line) for path in files for line in _list_comment_lines(path)
+    ]
 
 
-def _comment_lines(file: Path) -> list[str]:
+def _list_comment_lines(file: Path) -> list[str]:
     text = re.sub(r"\\\n(?:[#;]\s+)?", "", file.read_text())
     lines = (_IN_DOCSTRING if file.suffix == ".py" else _IN_COMMENT).findall(text)
     return [re.split(r" {2,}", line)[0] for line in lines]  # without its description

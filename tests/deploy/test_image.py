@@ -34,7 +34,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     """Podman with the image, built with the command of the file."""
     require_podman()
     docker = Docker(tmp_path_factory.mktemp("docker"))
-    options = docker.make_base()
+    options = docker.build_base_image()
     docker.run_line(
         read_documented_command("build").replace("build", f"build --layers=false {options}", 1)
     )
@@ -42,7 +42,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     docker.run_line("docker rm --all --force --time 5; docker rmi --all --force")
 
 
-def test_image_runs_read_only_without_root_and_stops(podman):
+def test_container_runs_read_only_as_a_user_other_than_root_and_stops_with_status_0(podman):
     line = read_documented_command("run --read-only").replace(
         "postgresql://...", "sqlite:////tmp/placement_sched.db"
     )
@@ -78,7 +78,7 @@ def test_image_serves_the_demo_to_other_machines(podman):
     podman.run_line("docker stop --time 45 demo")
 
 
-def test_container_image_is_small(podman):
+def test_container_image_adds_fewer_bytes_than_the_maximum_to_its_base(podman):
     """The base image is not counted, since registries have it."""
 
     def read_image_size(image: str) -> int:

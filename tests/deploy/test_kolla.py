@@ -117,11 +117,11 @@ UPGRADE = [
 
 
 @pytest.mark.parametrize("step", ["KOLLA_BOOTSTRAP", "KOLLA_UPGRADE", "KOLLA_OSM"])
-def test_start_script_upgrades_the_database_for_both_services(tmp_path, step):
+def test_start_script_upgrades_the_database_in_bootstrap_and_upgrade_steps(tmp_path, step):
     assert run_start_script(tmp_path, **{step: ""}) == UPGRADE
 
 
-def test_start_script_continues_to_the_server(tmp_path):
+def test_start_script_without_a_kolla_step_starts_the_server(tmp_path):
     assert run_start_script(tmp_path) == [["serve"]]
 
 
@@ -130,7 +130,7 @@ def test_failed_upgrade_fails_the_container(tmp_path, program, calls):
     assert run_start_script(tmp_path, failing=program, KOLLA_BOOTSTRAP="") == UPGRADE[:calls]
 
 
-def test_kolla_image_copies_the_files_that_setup_needs():
+def test_kolla_dockerfile_names_description_and_license_files_of_setup_cfg():
     setup = (DEPLOY.parent / "setup.cfg").read_text()
     pattern = r"^(?:long_description|license_files) = (?:file: )?(\S+)"
     for name in re.findall(pattern, setup, re.MULTILINE):
@@ -192,7 +192,7 @@ def test_command_of_a_container_reads_the_copied_files_and_logs_to_stderr(
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_container_has_every_file_of_its_configuration(service, tmp_path):
+def test_run_script_mounts_every_file_that_config_json_copies(service, tmp_path):
     (tmp_path / "docker").write_text('#!/bin/bash\nprintf "%q " "$@"\n')
     (tmp_path / "docker").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
@@ -219,6 +219,6 @@ def test_container_has_every_file_of_its_configuration(service, tmp_path):
         assert folders[configuration_folder] == kind
 
 
-def test_stopped_container_has_time_to_finish_requests():
+def test_stop_timeout_of_a_container_exceeds_the_graceful_shutdown_timeout():
     (seconds,) = re.findall(r"--stop-timeout (\d+)", (DEPLOY / "kolla/run.sh").read_text())
     assert int(seconds) > read_settings((), new_conf()).DEFAULT.graceful_shutdown_timeout

@@ -35,13 +35,13 @@ def read_manifests() -> list[dict]:
     ]
 
 
-def find_manifests(kind: str) -> list[dict]:
+def find_manifests_of_kind(kind: str) -> list[dict]:
     return [manifest for manifest in read_manifests() if manifest["kind"] == kind]
 
 
 (CONFIGURATION,) = [
     manifest["data"]["placement_sched.conf"]
-    for manifest in find_manifests("ConfigMap")
+    for manifest in find_manifests_of_kind("ConfigMap")
     if manifest["metadata"]["name"] == "placement-sched"
 ]
 
@@ -50,7 +50,7 @@ def list_pod_templates() -> list[dict]:
     return [
         manifest["spec"]["template"]
         for kind in ("Deployment", "Job")
-        for manifest in find_manifests(kind)
+        for manifest in find_manifests_of_kind(kind)
     ]
 
 
@@ -58,11 +58,11 @@ def _is_quantity(value: object) -> bool:
     return bool(re.fullmatch("[0-9]+(m|Ki|Mi|Gi)?", str(value)))
 
 
-def _is_map(value: object, is_valid: Callable[[object], bool]) -> bool:
+def _is_dictionary_of_valid_values(value: object, is_valid: Callable[[object], bool]) -> bool:
     return isinstance(value, dict) and all(map(is_valid, value.values()))
 
 
-def _is_name(value: object) -> bool:
+def _is_dns_label(value: object) -> bool:
     return bool(re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", str(value)))
 
 
@@ -75,23 +75,25 @@ SCALARS: dict[str, Callable[[object], bool]] = {
     "positive": lambda value: type(value) is int and value > 0,
     "amount": lambda value: type(value) in (int, str),
     "port": lambda value: type(value) is int and 0 < value < 65536,
-    "name": _is_name,
+    "name": _is_dns_label,
     "target": lambda value: SCALARS["port" if isinstance(value, int) else "name"](value),
     "path": lambda value: str(value).startswith("/"),
     "quantity": _is_quantity,
-    "quantities": lambda value: _is_map(value, _is_quantity),
-    "strings": lambda value: _is_map(value, lambda each: isinstance(each, str)),
+    "quantities": lambda value: _is_dictionary_of_valid_values(value, _is_quantity),
+    "strings": lambda value: _is_dictionary_of_valid_values(
+        value, lambda each: isinstance(each, str)
+    ),
 }
 
 
-def list_errors(value: Any, kind: str | list[str], path: str) -> Iterator[str]:
+def list_paths_of_invalid_values(value: Any, kind: str | list[str], path: str) -> Iterator[str]:
     """Yield the path of each value that does not have its type in fields.yaml."""
     if isinstance(kind, list):
         if not isinstance(value, list) or not value:
             yield path
             return
         for position, each in enumerate(value):
-            yield from list_errors(each, kind[0], f"{path}[{position}]")
+            yield from list_paths_of_invalid_values(each, kind[0], f"{path}[{position}]")
     elif kind in FIELDS and isinstance(value, dict):
         kinds = {name.rstrip("!"): of_field for name, of_field in FIELDS[kind].items()}
         required = {name.rstrip("!") for name in FIELDS[kind] if name.endswith("!")}
@@ -99,7 +101,7 @@ def list_errors(value: Any, kind: str | list[str], path: str) -> Iterator[str]:
             f"{path}.{name}" for name in (required - set(value)) | (set(value) - set(kinds))
         )
         for name in value.keys() & kinds.keys():
-            yield from list_errors(value[name], kinds[name], f"{path}.{name}")
+            yield from list_paths_of_invalid_values(value[name], kinds[name], f"{path}.{name}")
     elif kind in FIELDS or not (
         value in kind[1:].split("|") if kind.startswith("=") else SCALARS[kind](value)
     ):
@@ -108,16 +110,16 @@ def list_errors(value: Any, kind: str | list[str], path: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("manifest", read_manifests(), ids=lambda each: f"{each['kind']}")
 def test_manifest_is_valid_for_its_kind(manifest):
-    assert list(list_errors(manifest, manifest["kind"], "")) == []
+    assert list(list_paths_of_invalid_values(manifest, manifest["kind"], "")) == []
 
 
 def test_invalid_fields_of_manifests_are_reported():
-    (deployment,) = find_manifests("Deployment")
+    (deployment,) = find_manifests_of_kind("Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     container |= {"readynessProbe": {}, "image": 7, "args": []}
     del deployment["spec"]["selector"]
     place = ".spec.template.spec.containers[0]"
-    assert set(list_errors(deployment, "Deployment", "")) == {
+    assert set(list_paths_of_invalid_values(deployment, "Deployment", "")) == {
         ".spec.selector",
         *(f"{place}.{name}" for name in ("readynessProbe", "image", "args")),
     }
@@ -171,7 +173,9 @@ def test_kubectl_accepts_the_lines_of_the_readme(line, tmp_path):
     secret = yaml.safe_load(output)
     assert secret["type"] == "kubernetes.io/tls"
     names = {
-        tls["secretName"] for ingress in find_manifests("Ingress") for tls in ingress["spec"]["tls"]
+        tls["secretName"]
+        for ingress in find_manifests_of_kind("Ingress")
+        for tls in ingress["spec"]["tls"]
     }
     assert names == {secret["metadata"]["name"]}
 
@@ -181,7 +185,7 @@ def test_memory_requests_equal_the_guide_for_10_000_hosts():
     page = (ROOT / "doc/source/deploy.rst").read_text()
     worker = max(map(int, re.findall(r"(\d+) MB", re.search(r"\n10 000 {2,}(.*)", page)[1])))
     parent = int(re.search(r"(\d+) MB for the parent process", page)[1])
-    (deployment,) = find_manifests("Deployment")
+    (deployment,) = find_manifests_of_kind("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     workers = int(re.search(r"--workers=(\d+)", " ".join(container["args"]))[1])
     requested = int(container["resources"]["requests"]["memory"].removesuffix("Mi")) << 20
@@ -202,18 +206,21 @@ def test_pods_meet_the_restricted_standard():
 
 
 def test_selectors_match_only_the_servers():
-    (deployment,), (service,) = (find_manifests("Deployment"), find_manifests("Service"))
+    (deployment,), (service,) = (
+        find_manifests_of_kind("Deployment"),
+        find_manifests_of_kind("Service"),
+    )
     servers = deployment["spec"]["template"]["metadata"]["labels"]
-    (job,) = find_manifests("Job")
+    (job,) = find_manifests_of_kind("Job")
     others = job["spec"]["template"]["metadata"]["labels"]
     selectors = [deployment["spec"]["selector"]["matchLabels"], service["spec"]["selector"]]
     selectors += [
         manifest["spec"]["selector"]["matchLabels"]
-        for manifest in find_manifests("PodDisruptionBudget")
+        for manifest in find_manifests_of_kind("PodDisruptionBudget")
     ]
     selectors += [
         manifest["spec"]["podSelector"]["matchLabels"]
-        for manifest in find_manifests("NetworkPolicy")
+        for manifest in find_manifests_of_kind("NetworkPolicy")
     ]
     for selector in selectors:
         assert selector.items() <= servers.items()
@@ -236,7 +243,7 @@ def test_objects_that_pods_name_exist():
 
 
 @pytest.mark.parametrize("pod", list_pod_templates(), ids=["server", "db-sync"])
-def test_commands_of_the_manifests_exist(pod):
+def test_container_arguments_of_manifests_are_accepted_by_the_command_line(pod):
     (container,) = pod["spec"]["containers"]
     arguments = make_parser(container["args"]).parse_args(container["args"])
     assert arguments.config_file == ["/etc/placement_sched/placement_sched.conf"]
@@ -244,15 +251,15 @@ def test_commands_of_the_manifests_exist(pod):
     assert ports in ([], [getattr(arguments, "port", 0)])
 
 
-def test_termination_period_covers_running_requests():
-    (deployment,) = find_manifests("Deployment")
+def test_termination_grace_period_exceeds_shutdown_delay_and_grace():
+    (deployment,) = find_manifests_of_kind("Deployment")
     pod = deployment["spec"]["template"]["spec"]
     delay = re.search(r"shutdown_delay = (\d+)", CONFIGURATION)
     assert pod["terminationGracePeriodSeconds"] > GRACE + int(delay[1])
 
 
 def test_configuration_of_the_manifests_is_valid(tmp_path, monkeypatch, capsys):
-    (secret,) = find_manifests("Secret")
+    (secret,) = find_manifests_of_kind("Secret")
     for name, value in secret["stringData"].items():
         monkeypatch.setenv(name, value)
     file = tmp_path / "placement_sched.conf"

@@ -77,7 +77,9 @@ def find_base_metric_name(name: str, labels_by_metric: dict[str, set[str]]) -> s
 @pytest.mark.parametrize(
     ("title", "expression", "legend"), QUERIES, ids=[query[0] for query in QUERIES]
 )
-def test_query_uses_existing_metrics_labels_and_routes(labels_by_metric, title, expression, legend):
+def test_dashboard_query_uses_existing_metrics_labels_and_routes(
+    labels_by_metric, title, expression, legend
+):
     names = {
         find_base_metric_name(name, labels_by_metric) for name, _ in _METRIC.findall(expression)
     }
@@ -129,7 +131,7 @@ def test_configurations_of_prometheus_are_valid():
     assert "SUCCESS" in run_program(promtool, "check", "config", *composed)
 
 
-def test_every_alert_has_a_firing_and_a_quiet_case():
+def test_every_alert_has_a_promtool_case_that_fires_and_one_that_does_not():
     quiet, wrong, *_ = yaml.safe_load((PROMETHEUS / "rules_test.yml").read_text())["tests"]
     alerts = {rule["alert"] for rule in RULES}
     for test, fires in ((quiet, False), (wrong, True)):

@@ -17,7 +17,7 @@ import requests
 
 from tests.coexistence.conftest import OpenStackPlacement
 from tests.deploy import DEPLOY, create_certificate, find_program, run_program
-from tests.differential.comparison import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.docs.test_commands import File, parse_page
 from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT
@@ -71,7 +71,7 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
             process.wait(timeout=60)
 
 
-def run_and_format_comparison(*urls: str, status: int = 0) -> str:
+def run_comparison_program(*urls: str, status: int = 0) -> str:
     return run_program(sys.executable, DEPLOY / "move/compare.py", *urls, status=status)
 
 
@@ -124,7 +124,7 @@ def create_objects(server: Server) -> str:
 
 
 def test_comparison_of_services_on_one_database_finds_only_documented_differences(tmp_path):
-    needs_peer()
+    skip_without_peer()
     url = f"sqlite:///{tmp_path}/placement.db"
     peer = OpenStackPlacement(url)
     peer.manage("db", "sync")
@@ -142,7 +142,7 @@ def test_comparison_of_services_on_one_database_finds_only_documented_difference
         assert run_comparison(theirs, ours) == (
             "1 resource providers, 1 consumers: both answer the same\n"
         )
-        printed = run_and_format_comparison(theirs, f"{empty.url}/placement", status=1)
+        printed = run_comparison_program(theirs, f"{empty.url}/placement", status=1)
         assert f"/resource_providers/{uuid}/inventories\n" in printed
         assert printed.endswith("1 resource providers, 1 consumers: 7 parts differ\n")
 
@@ -150,7 +150,7 @@ def test_comparison_of_services_on_one_database_finds_only_documented_difference
 def test_comparison_with_an_unavailable_service_fails_in_one_line():
     with reserve_port() as held:
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
-        assert re.fullmatch(r"no answer: .*\n", run_and_format_comparison(url, url, status=1))
+        assert re.fullmatch(r"no answer: .*\n", run_comparison_program(url, url, status=1))
 
 
 def test_haproxy_accepts_the_openstack_backend(tmp_path):

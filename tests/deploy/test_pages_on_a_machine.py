@@ -23,7 +23,7 @@ from tests.deploy.page_reader import (
     read_file,
     type_page,
 )
-from tests.differential.comparison import needs_peer
+from tests.differential.comparison import skip_without_peer
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
@@ -70,12 +70,12 @@ CHANGED = ("shutdown_delay = 5", "shutdown_delay = 6")
 OPENSTACK = f"cd {SOURCE}; . ./admin-openrc; client/bin/openstack"
 
 
-def test_steps_exist_for_each_page():
+def test_table_of_steps_has_exactly_the_tested_pages():
     assert set(list_steps(None, None, None)) == set(PAGES)
 
 
 def test_page_commands_work_on_new_debian_machines(tmp_path):
-    needs_peer()
+    skip_without_peer()
     debian.require_machines()
     debian.prepare_debian(list_packages())
     debian.create_source_repository(tmp_path)
@@ -164,7 +164,7 @@ def read_main_pid(machine: Machine) -> str:
     return machine.run("systemctl show --value --property MainPID placement-sched").strip()
 
 
-class ConfigurationReload:
+class ConfigurationReloadSteps:
     """A server with a changed configuration, whose process continues."""
 
     def change_configuration(self, machine: Machine) -> None:
@@ -184,7 +184,7 @@ class ConfigurationReload:
         machine.edit(CONFIG, CHANGED[::-1])
 
 
-def name_database_nodes(machine: Machine) -> None:
+def configure_database_nodes_and_haproxy(machine: Machine) -> None:
     """Name three nodes, two of them down, and replace Apache with HAProxy."""
     for each in (machine, *machine.others):
         each.run("echo 192.0.2.11 db1 >> /etc/hosts; echo 192.0.2.12 db2 db3 >> /etc/hosts")
@@ -264,7 +264,7 @@ def read_catalogue(machine: Machine) -> set[str]:
     return set(machine.run(line).split())
 
 
-class PlacementMove:
+class PlacementMoveSteps:
     """An OpenStack placement with data before the move, after it and after the return."""
 
     def __init__(self, network: Cloud) -> None:
@@ -333,7 +333,7 @@ def list_steps(
         keystone.result(timeout=300)
         machine.write(f"{SOURCE}/admin-openrc", cloud.ADMIN)
 
-    moved, reloaded = PlacementMove(network), ConfigurationReload()
+    moved, reloaded = PlacementMoveSteps(network), ConfigurationReloadSteps()
     both = f"{PASSWORD}\n{PASSWORD}\n"
     return {
         "deploy": [
@@ -403,7 +403,7 @@ def list_steps(
             Step("systemctl restart apache2", after=check_api_is_ready),
         ],
         "galera": [
-            Step("sed ", before=name_database_nodes),
+            Step("sed ", before=configure_database_nodes_and_haproxy),
             Step("systemctl reload haproxy", after=check_haproxy_serves_database_and_api),
             Step("apt-get install haproxy", on="other"),
             Step("install ", on="other"),

@@ -55,9 +55,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         # The servers compute figures of the cloud at the first scrape and keep them for a minute.
         url = stack.enter_context(run_prometheus(folder, servers))
         assert wait_until(
-            lambda: (
-                send_traffic(servers) and all(returns_number(url, query) for query in PANEL_QUERIES)
-            )
+            lambda: send_traffic(servers) and all(has_number(url, query) for query in PANEL_QUERIES)
         )
         yield url
 
@@ -128,7 +126,7 @@ def query_series(url: str, expression: str) -> list[dict]:
     return answer["data"]["result"]
 
 
-def returns_number(url: str, expression: str) -> bool:
+def has_number(url: str, expression: str) -> bool:
     """Return whether a query has a number other than the rate of nothing."""
     return any(series["value"][1] != "NaN" for series in query_series(url, expression))
 
@@ -137,7 +135,7 @@ PANEL_QUERIES = [expression for title, expression, _ in read_panels() if title n
 
 
 def test_every_panel_has_data_after_traffic(prometheus):
-    empty = [title for title, query, _ in read_panels() if not returns_number(prometheus, query)]
+    empty = [title for title, query, _ in read_panels() if not has_number(prometheus, query)]
     assert empty == EMPTY_PANELS
 
 

@@ -29,7 +29,7 @@ NGINX = DEPLOY / "nginx/placement-sched.conf"
 APACHE = DEPLOY / "wsgi/apache.conf"
 
 
-def test_both_haproxy_files_differ_only_in_names():
+def test_both_haproxy_files_differ_only_in_log_bind_and_server_lines():
     own, compose = (path.read_text() for path in HAPROXY)
     compose, comment, resolvers = compose.partition("\n# Docker's own")
     assert comment
@@ -67,7 +67,7 @@ def test_nginx_accepts_its_configuration(tmp_path):
     assert "warn" not in output
 
 
-def test_proxy_limits_equal_those_of_the_server():
+def test_body_size_limits_of_proxies_equal_the_limit_of_the_server():
     limit = read_settings((), new_conf()).api.max_request_body_size
     assert f"client_max_body_size {limit >> 20}m;" in NGINX.read_text()
     assert f"LimitRequestBody {limit}\n" in APACHE.read_text()

@@ -32,7 +32,7 @@ VERSION = "placement 1.39"
 
 
 @pytest.fixture(scope="module")
-def last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unpacked_last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source before the newest revision."""
     return unpack_last_release(tmp_path_factory.mktemp("last_release"))
 
@@ -44,7 +44,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def start_release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def start_release(
+    unpacked_last_release: Path, url: str, tmp_path: Path
+) -> Iterator[Callable[..., Server]]:
     """Yield a function that starts a server of the last release or of this release."""
     with ExitStack() as stack:
 
@@ -55,7 +57,7 @@ def start_release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Call
                     folder=tmp_path,
                     log=tmp_path / f"{name}-{uuid4().hex}.log",
                     ready=ready,
-                    variables=build_release_environment(name, last_release, url),
+                    variables=build_release_environment(name, unpacked_last_release, url),
                 )
             )
 
@@ -86,12 +88,12 @@ def claim_vcpu(server: Server, provider: str) -> int:
 
 
 def test_both_releases_serve_one_database_during_the_upgrade(
-    start_release, last_release, url, tmp_path
+    start_release, unpacked_last_release, url, tmp_path
 ):
-    sync_schema("last", last_release, url, tmp_path)
+    sync_schema("last", unpacked_last_release, url, tmp_path)
     last = start_release("last")
     before = create_provider(last, 4)
-    output = sync_schema("this", last_release, url, tmp_path)
+    output = sync_schema("this", unpacked_last_release, url, tmp_path)
     assert f"revision {newest_revision()}" in output
     database = Database(make_settings(url))
     assert find_schema_differences(database) == []
@@ -110,23 +112,25 @@ def test_both_releases_serve_one_database_during_the_upgrade(
     assert claim_vcpu(this, before) == 204
 
 
-def test_release_does_not_start_on_a_newer_schema(start_release, last_release, url, tmp_path):
-    sync_schema("this", last_release, url, tmp_path)
+def test_release_does_not_start_on_a_newer_schema(
+    start_release, unpacked_last_release, url, tmp_path
+):
+    sync_schema("this", unpacked_last_release, url, tmp_path)
     database = Database(make_settings(url))
     execute_statements(database, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     database.dispose()
     this = start_release("this", ready=None)
-    assert this.first_status("/healthz") == 200
+    assert this.wait_for_first_status("/healthz") == 200
     status, _, body = this.get("/healthz/ready")
     assert status == 503
     assert "revision 9999 of a newer release" in body.decode()
 
 
-def test_new_release_waits_for_its_schema(start_release, last_release, url, tmp_path):
+def test_new_release_waits_for_its_schema(start_release, unpacked_last_release, url, tmp_path):
     if url.startswith("sqlite"):
         pytest.skip("an embedded database is prepared by the server itself")
-    sync_schema("last", last_release, url, tmp_path)
+    sync_schema("last", unpacked_last_release, url, tmp_path)
     this = start_release("this", ready=None)
-    assert this.first_status("/healthz/ready") == 503
-    sync_schema("this", last_release, url, tmp_path)
+    assert this.wait_for_first_status("/healthz/ready") == 503
+    sync_schema("this", unpacked_last_release, url, tmp_path)
     this.wait_for("/healthz/ready", 200)

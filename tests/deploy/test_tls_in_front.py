@@ -105,12 +105,14 @@ def test_requests_succeed_while_a_server_is_replaced(tls_proxy):
         client.start()
     try:
         first, second = tls_proxy.servers
-        assert wait_until(lambda: has_log_line(first) and has_log_line(second))
+        assert wait_until(
+            lambda: has_logged_provider_request(first) and has_logged_provider_request(second)
+        )
         assert first.stop() == 0
         before = statuses.total()
         assert wait_until(lambda: statuses.total() > before + 100)  # from the second server
         with run_server(tls_proxy.folder, tls_proxy.ports[0]) as replacement:
-            assert wait_until(lambda: has_log_line(replacement))
+            assert wait_until(lambda: has_logged_provider_request(replacement))
             done.set()
             for client in clients:
                 client.join(timeout=120)
@@ -119,6 +121,6 @@ def test_requests_succeed_while_a_server_is_replaced(tls_proxy):
     assert set(statuses) == {"200"}
 
 
-def has_log_line(server: Server) -> bool:
+def has_logged_provider_request(server: Server) -> bool:
     """Return whether the server has had a request through the proxy."""
     return "/placement/resource_providers" in server.log.read_text()

@@ -72,7 +72,7 @@ def test_units_are_valid(units_folder):
 
 
 @pytest.mark.parametrize("unit", SERVICES)
-def test_services_are_hardened(units_folder, unit):
+def test_exposure_of_services_by_systemd_analyze_is_within_the_maximum(units_folder, unit):
     analyze = find_program("systemd-analyze", "systemd")
     command = ["security", "--offline=true", "--no-pager", f"--threshold={MAX_EXPOSURE}"]
     output = run_program(analyze, *command, units_folder / unit)
@@ -80,7 +80,7 @@ def test_services_are_hardened(units_folder, unit):
 
 
 @pytest.mark.parametrize("unit", SERVICES)
-def test_commands_of_the_units_exist(unit):
+def test_start_commands_of_units_are_accepted_by_the_command_line(unit):
     program, *words = shlex.split(read_setting(unit, "ExecStart"))
     assert program == INSTALLED
     arguments = make_parser(words).parse_args(words)
@@ -88,7 +88,7 @@ def test_commands_of_the_units_exist(unit):
 
 
 @pytest.mark.parametrize("unit", SERVICES)
-def test_stop_timeout_covers_running_requests(unit):
+def test_stop_timeout_exceeds_the_grace_period_plus_the_shutdown_delay(unit):
     delay = read_settings([str(DEPLOY / "placement_sched.conf")], new_conf()).api.shutdown_delay
     assert int(read_setting(unit, "TimeoutStopSec")) > GRACES[unit] + delay
     assert read_setting(unit, "KillMode") == "mixed"  # the server ends its workers
@@ -126,7 +126,7 @@ def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
     assert not (tmp_path / "log").exists()
 
 
-def test_user_of_the_services_is_created():
+def test_sysusers_file_creates_the_user_of_the_services():
     text = (UNITS / "placement-sched.sysusers").read_text()
     user = re.search(r"^u (\S+)", text, re.MULTILINE)[1]
     assert {read_setting(unit, "User") for unit in SERVICES} == {user}

@@ -66,7 +66,9 @@ def send_during_sigterm(server: Server) -> int:
         return connection.getresponse().status
 
 
-def test_gunicorn_serves_with_the_example(tmp_path, config_file):
+def test_gunicorn_with_the_example_serves_and_finishes_a_request_after_sigterm(
+    tmp_path, config_file
+):
     variables = environment(
         PLACEMENT_SCHED_CONFIG=str(config_file),
         PLACEMENT_SCHED_BIND="127.0.0.1:{port}",
@@ -89,7 +91,7 @@ def test_gunicorn_serves_with_the_example(tmp_path, config_file):
     assert not folder.exists()
 
 
-def test_uwsgi_serves_with_the_example(tmp_path, config_file):
+def test_uwsgi_with_the_example_serves_and_finishes_a_request_after_sigterm(tmp_path, config_file):
     ini = WSGI / "uwsgi.ini"
     folder = tmp_path / "figures"
     folder.mkdir()

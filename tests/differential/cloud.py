@@ -3,12 +3,12 @@
 
 from placement_sched.model.provider import Inventory
 from tests.differential.sides import Side
-from tests.differential.state import get_document
+from tests.differential.state import get_in_newest_version
 from tests.support.clouds import Cloud, Host, InventoryUsage
 
 
 def read_cloud(side: Side) -> Cloud:
-    listed = get_document(side, "/resource_providers").document["resource_providers"]
+    listed = get_in_newest_version(side, "/resource_providers").document["resource_providers"]
     return Cloud(
         tuple(_read_host(side, item["uuid"], item["parent_provider_uuid"]) for item in listed)
     )
@@ -16,15 +16,17 @@ def read_cloud(side: Side) -> Cloud:
 
 def _read_host(side: Side, uuid: str, parent: str | None) -> Host:
     path = f"/resource_providers/{uuid}"
-    stock = get_document(side, f"{path}/inventories").document["inventories"]
-    used = get_document(side, f"{path}/usages").document["usages"]
+    stock = get_in_newest_version(side, f"{path}/inventories").document["inventories"]
+    used = get_in_newest_version(side, f"{path}/usages").document["usages"]
     return Host(
         name=uuid,
         inventories={
             name: InventoryUsage(Inventory(resource_class=name, **inventory), used[name])
             for name, inventory in stock.items()
         },
-        traits=frozenset(get_document(side, f"{path}/traits").document["traits"]),
-        aggregates=frozenset(get_document(side, f"{path}/aggregates").document["aggregates"]),
+        traits=frozenset(get_in_newest_version(side, f"{path}/traits").document["traits"]),
+        aggregates=frozenset(
+            get_in_newest_version(side, f"{path}/aggregates").document["aggregates"]
+        ),
         parent=parent,
     )

@@ -26,7 +26,7 @@ PEER_PYTHON = Path(
 Differences = Mapping[Any, tuple[Any, Any]]
 
 
-def needs_peer() -> None:
+def skip_without_peer() -> None:
     if not PEER_PYTHON.exists():
         assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
         pytest.skip("OpenStack's placement and nova are not installed: make peer")
@@ -111,7 +111,7 @@ class Comparison(ABC):
         self, seed: int, many: int, progress: Callable[[int], None] = lambda _done: None
     ) -> Tally:
         tally = Tally()
-        for outcome in self._first_outcomes(many, self.random_outcomes(Random(seed))):
+        for outcome in self._take_counted_outcomes(many, self.random_outcomes(Random(seed))):
             tally.count += outcome.counted
             tally.coverage.update(outcome.coverage)
             tally.explained.update(outcome.explained)
@@ -122,7 +122,7 @@ class Comparison(ABC):
         return tally
 
     @staticmethod
-    def _first_outcomes(many: int, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+    def _take_counted_outcomes(many: int, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
         count = 0
         while count < many:
             outcome = next(outcomes)

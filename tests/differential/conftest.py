@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.differential.comparison import Comparison, needs_peer
+from tests.differential.comparison import Comparison, skip_without_peer
 from tests.differential.placement import CandidatesComparison, RequestComparison
-from tests.differential.sides import Ours, Peer
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def open_comparison(
 
         @cache
         def open_sides(kind: type[Comparison]) -> Comparison:
-            needs_peer()
+            skip_without_peer()
             folder = tmp_path_factory.mktemp(kind.name)
             return opened.enter_context(closing(kind.open_sides(folder)))
 
@@ -49,10 +49,12 @@ def theirs(comparison: Comparison) -> Any:
 
 
 @pytest.fixture(scope="module")
-def candidates_comparison(ours: Ours, theirs: Peer) -> Comparison:
+def candidates_comparison(ours: OwnPlacement, theirs: OpenStackPlacementPeer) -> Comparison:
     return CandidatesComparison(ours, theirs)
 
 
 @pytest.fixture(scope="module")
-def placement_sides(ours: Ours, theirs: Peer) -> tuple[Ours, Peer]:
+def placement_sides(
+    ours: OwnPlacement, theirs: OpenStackPlacementPeer
+) -> tuple[OwnPlacement, OpenStackPlacementPeer]:
     return ours, theirs

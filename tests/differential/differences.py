@@ -23,7 +23,7 @@ _NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\bVCPU\b")
 
 
 def differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
-    ours_seen, theirs_seen = _aspects_of_reply(ours), _aspects_of_reply(theirs)
+    ours_seen, theirs_seen = _list_aspects_of_reply(ours), _list_aspects_of_reply(theirs)
     if request.method == "HEAD":  # the length may be that of GET
         del ours_seen["has content length"], theirs_seen["has content length"]
     found = {
@@ -31,13 +31,13 @@ def differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
         for aspect in sorted(ours_seen.keys() | theirs_seen.keys())
         if ours_seen.get(aspect) != theirs_seen.get(aspect)
     }
-    unnamed = _names_in_detail(request, theirs) - _names_and_uuids_in(ours.detail)
+    unnamed = _find_sent_names_in_detail(request, theirs) - _find_names_and_uuids(ours.detail)
     if unnamed and ours.status == theirs.status:
         found["names in detail"] = (ours.detail, sorted(unnamed))
     return found
 
 
-def _aspects_of_reply(reply: Reply) -> dict[str, Any]:
+def _list_aspects_of_reply(reply: Reply) -> dict[str, Any]:
     aspects: dict[str, Any] = {"status": reply.status}
     for name in _HEADERS:
         if name in reply.headers:
@@ -73,20 +73,22 @@ def normalize(value: Any) -> Any:
     return value
 
 
-def _names_in_detail(request: Request, reply: Reply) -> set[str]:
+def _find_sent_names_in_detail(request: Request, reply: Reply) -> set[str]:
     # After these words the peer prints the whole schema and the whole document.
     sentence = reply.detail.partition("Failed validating")[0]
     sent = f"{unquote(request.target)} {json.dumps(request.as_json())}"
-    return {word for word in _names_and_uuids_in(sentence) if word in sent}
+    return {word for word in _find_names_and_uuids(sentence) if word in sent}
 
 
-def _names_and_uuids_in(text: str) -> set[str]:
+def _find_names_and_uuids(text: str) -> set[str]:
     return set(_UUID.findall(text)) | set(_NAME.findall(text))
 
 
-def with_short_ratios(value: Any) -> Any:
+def round_numbers_to_six_digits(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
-        return {key: with_short_ratios(item) for key, item in value.items()}
-    return [with_short_ratios(item) for item in value] if isinstance(value, list) else value
+        return {key: round_numbers_to_six_digits(item) for key, item in value.items()}
+    return (
+        [round_numbers_to_six_digits(item) for item in value] if isinstance(value, list) else value
+    )

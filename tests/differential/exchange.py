@@ -54,13 +54,13 @@ class Request:
 
     @property
     def minor_version(self) -> int:
-        version = self.version or self._version_in_headers() or "1.0"
+        version = self.version or self._find_version_in_headers() or "1.0"
         if version == "latest":
             return 39
         _, _, minor = version.partition(".")
         return int(minor) if minor.isdecimal() else -1
 
-    def _version_in_headers(self) -> str | None:
+    def _find_version_in_headers(self) -> str | None:
         named = {name.lower(): value for name, value in self.headers.items()}
         return microversion_parse.get_version(
             {"openstack-api-version": named.get("openstack-api-version") or ""},
@@ -124,11 +124,11 @@ class Reply:
     @property
     def detail(self) -> str:
         if self.is_error_page:
-            return _last_paragraph(self.body.decode())
+            return _extract_last_paragraph(self.body.decode())
         return str(self.error.get("detail", ""))
 
 
-def _last_paragraph(page: str) -> str:
+def _extract_last_paragraph(page: str) -> str:
     text = re.sub("<br />|</h1>", "\n\n", page.partition("<h1>")[2] or page)
     paragraphs = [text.strip() for text in re.sub("<[^>]*>", "", text).split("\n\n")]
     return unescape(next(filter(None, reversed(paragraphs)), ""))

@@ -15,7 +15,11 @@ from placement_sched.api.placement.params import query_of
 from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, RequestGroup
 from placement_sched.model.request_ids import NO_REQUEST
-from tests.candidates.reference import ExpectedCandidate, all_candidates, find_candidates_by_tree
+from tests.candidates.reference import (
+    ExpectedCandidate,
+    find_all_candidates,
+    find_candidates_by_tree,
+)
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.support.clouds import Cloud, Host, uuid_of
@@ -35,7 +39,7 @@ def parse_candidates_query(request: Request) -> CandidatesQuery:
         ApiCall(
             services=_SERVICES,
             identity=ANONYMOUS,
-            version=_version_of(request),
+            version=_get_version(request),
             query=pairs,
             body=None,
             base="",
@@ -50,12 +54,12 @@ def expected_candidates(
     cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool = True
 ) -> Candidates:
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
-    mapped = _version_of(request).has(mv.MAPPINGS)
+    mapped = _get_version(request).has(mv.MAPPINGS)
     found = _find_candidates(cloud, request, query, spans=spans)
-    return Counter(_candidate_with_names(candidate, names, mapped=mapped) for candidate in found)
+    return Counter(_convert_uuids_to_names(candidate, names, mapped=mapped) for candidate in found)
 
 
-def candidates_served_by(
+def find_candidates_served_by(
     cloud: Cloud,
     request: Request,
     query: CandidatesQuery,
@@ -64,9 +68,9 @@ def candidates_served_by(
     spans: bool = True,
 ) -> Candidates:
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
-    mapped = _version_of(request).has(mv.MAPPINGS)
+    mapped = _get_version(request).has(mv.MAPPINGS)
     return Counter(
-        _candidate_with_names(candidate, names, mapped=mapped)
+        _convert_uuids_to_names(candidate, names, mapped=mapped)
         for candidate in _find_candidates(cloud, request, query, spans=spans)
         if {names[uuid] for uuid in dict(candidate.mappings).get("", ())} <= providers
         and "" in dict(candidate.mappings)
@@ -76,15 +80,15 @@ def candidates_served_by(
 def _find_candidates(
     cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool
 ) -> set[ExpectedCandidate]:
-    single_per_tree = not _version_of(request).has(mv.NESTED_CANDIDATES)
-    groups = tuple(_group_with_uuids_renamed(group) for group in query.groups)
+    single_per_tree = not _get_version(request).has(mv.NESTED_CANDIDATES)
+    groups = tuple(_convert_uuids_of_group(group) for group in query.groups)
     renamed = replace(query, groups=groups, limit=None)
     if spans or renamed.group is None:
-        return all_candidates(cloud, renamed, single_per_tree=single_per_tree)
+        return find_all_candidates(cloud, renamed, single_per_tree=single_per_tree)
     forbidden = renamed.group.aggregates.forbidden
     excluded = {host.uuid for host in cloud.hosts if {*map(uuid_of, host.aggregates)} & forbidden}
     by_root = find_candidates_by_tree(
-        cloud, _query_without_forbidden_aggregates(renamed), single_per_tree=single_per_tree
+        cloud, _remove_forbidden_aggregates(renamed), single_per_tree=single_per_tree
     )
     return {
         candidate
@@ -94,7 +98,7 @@ def _find_candidates(
     }
 
 
-def _query_without_forbidden_aggregates(query: CandidatesQuery) -> CandidatesQuery:
+def _remove_forbidden_aggregates(query: CandidatesQuery) -> CandidatesQuery:
     groups = tuple(
         group
         if group.suffix
@@ -104,10 +108,10 @@ def _query_without_forbidden_aggregates(query: CandidatesQuery) -> CandidatesQue
     return replace(query, groups=groups)
 
 
-def candidates_of_document(document: Any) -> Candidates:
+def parse_candidates(document: Any) -> Candidates:
     return Counter(
         (
-            frozenset(_amounts_of_allocations(item["allocations"])),
+            frozenset(_list_amounts(item["allocations"])),
             frozenset(
                 (suffix, frozenset(uuids)) for suffix, uuids in item.get("mappings", {}).items()
             ),
@@ -116,7 +120,7 @@ def candidates_of_document(document: Any) -> Candidates:
     )
 
 
-def expected_summaries(
+def build_expected_summaries(
     cloud: Cloud,
     request: Request,
     query: CandidatesQuery,
@@ -124,7 +128,7 @@ def expected_summaries(
     *,
     mapped: bool,
 ) -> dict[str, Any]:
-    version = _version_of(request)
+    version = _get_version(request)
     serving = {uuid for amounts, _ in candidates for uuid, _, _ in amounts}
     if mapped:
         serving |= {uuid for _, groups in candidates for _, uuids in groups for uuid in uuids}
@@ -132,10 +136,10 @@ def expected_summaries(
         roots = {cloud.root(cloud[uuid]).name for uuid in serving}
         serving = {host.name for host in cloud.hosts if cloud.root(host).name in roots}
     classes = {name for group in query.groups for name, _ in group.resources}
-    return {uuid: _expected_summary(cloud, cloud[uuid], classes, version) for uuid in serving}
+    return {uuid: _build_expected_summary(cloud, cloud[uuid], classes, version) for uuid in serving}
 
 
-def _expected_summary(
+def _build_expected_summary(
     cloud: Cloud, host: Host, classes: set[str], version: Version
 ) -> dict[str, Any]:
     every = version.has(mv.ALL_CLASSES_IN_SUMMARIES)
@@ -154,11 +158,11 @@ def _expected_summary(
     return summary
 
 
-def _version_of(request: Request) -> Version:
+def _get_version(request: Request) -> Version:
     return Version(1, request.minor_version)
 
 
-def _group_with_uuids_renamed(group: RequestGroup) -> RequestGroup:
+def _convert_uuids_of_group(group: RequestGroup) -> RequestGroup:
     terms = group.aggregates
     aggregates = type(terms)(
         tuple(frozenset(map(uuid_of, any_of)) for any_of in terms.member_of),
@@ -167,7 +171,7 @@ def _group_with_uuids_renamed(group: RequestGroup) -> RequestGroup:
     return replace(group, aggregates=aggregates, in_tree=group.in_tree and uuid_of(group.in_tree))
 
 
-def _candidate_with_names(
+def _convert_uuids_to_names(
     found: ExpectedCandidate, names: dict[str, str], *, mapped: bool
 ) -> Candidate:
     mappings = found.mappings if mapped else frozenset()
@@ -177,7 +181,7 @@ def _candidate_with_names(
     )
 
 
-def _amounts_of_allocations(allocations: Any) -> Iterator[tuple[str, str, int]]:
+def _list_amounts(allocations: Any) -> Iterator[tuple[str, str, int]]:
     if isinstance(allocations, list):
         pairs = [(item["resource_provider"]["uuid"], item["resources"]) for item in allocations]
     else:

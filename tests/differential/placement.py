@@ -16,8 +16,8 @@ from tests.differential.generate.candidates import unlimited_candidates_request
 from tests.differential.generate.dice import Dice
 from tests.differential.generate.sequence import random_requests
 from tests.differential.generate.setup import setup_requests
-from tests.differential.oracle import candidates_of_document
-from tests.differential.sides import Ours, Peer
+from tests.differential.oracle import parse_candidates
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 
 #: Number of requests until both sides are cleared, which limits the history of a difference.
 EPISODE = 200
@@ -45,8 +45,8 @@ class RequestComparison(Comparison):
         theirs: str | None = None,
     ) -> Self:
         return cls(
-            Ours(ours or f"sqlite:///{folder / 'ours.db'}"),
-            Peer(theirs or f"sqlite:///{folder / 'peer.db'}", python),
+            OwnPlacement(ours or f"sqlite:///{folder / 'ours.db'}"),
+            OpenStackPlacementPeer(theirs or f"sqlite:///{folder / 'peer.db'}", python),
         )
 
     def random_outcomes(self, random: Random) -> Iterator[Outcome]:
@@ -62,13 +62,13 @@ class RequestComparison(Comparison):
         return [request.as_json() for request in case]
 
     def replay(self, history: Iterable[Request]) -> Iterator[Differences]:
-        episode = self.new_episode()
+        episode = self.start_episode()
         parted = False
         for request in history:
             step = episode.step(request)
             parted = parted or step.parted
             yield step.unexplained
-        yield {} if parted else episode.state_differences()
+        yield {} if parted else episode.find_state_differences()
 
     def shorten(self, finding: Finding) -> Finding:
         aspects = set(finding.differences)
@@ -89,11 +89,11 @@ class RequestComparison(Comparison):
         )
         return Finding((*shortest, *last), finding.differences, finding.kind)
 
-    def new_episode(self) -> Episode:
+    def start_episode(self) -> Episode:
         return Episode(self.ours, self.theirs)
 
     def _run_episode(self, requests: Iterable[Request]) -> Iterator[Outcome]:
-        episode = self.new_episode()
+        episode = self.start_episode()
         history: History = ()
         for request in requests:
             history = (*history, request)
@@ -102,7 +102,7 @@ class RequestComparison(Comparison):
             yield Outcome(history, step.unexplained, step.explained.elements(), [status])
             if step.parted:
                 return
-        yield Outcome(history, episode.state_differences(), counted=False)
+        yield Outcome(history, episode.find_state_differences(), counted=False)
 
 
 class CandidatesComparison(RequestComparison):
@@ -119,7 +119,7 @@ class CandidatesComparison(RequestComparison):
             yield from self._compare_candidates(dice)
 
     def _compare_candidates(self, dice: Dice) -> Iterator[Outcome]:
-        episode = self.new_episode()
+        episode = self.start_episode()
         setup = tuple(setup_requests(dice))
         for request in setup:
             episode.step(request)
@@ -130,11 +130,11 @@ class CandidatesComparison(RequestComparison):
             unexplained, coverage = step.unexplained, [step.answers.ours.status]
             if step.answers.ours.status == 200:
                 coverage += ["served"] * bool(step.answers.expected_candidates)
-                if not step.answers.is_ours_expected:
+                if not step.answers.is_our_answer_valid:
                     unexplained = {
                         **unexplained,
                         "naive": (
-                            candidates_of_document(step.answers.ours.document),
+                            parse_candidates(step.answers.ours.document),
                             step.answers.expected_candidates,
                         ),
                     }

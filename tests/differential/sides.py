@@ -25,7 +25,7 @@ class Side(Protocol):
     def get_answer(self, request: Request) -> Reply: ...
 
 
-class Ours:
+class OwnPlacement:
     """placement_sched on a database."""
 
     def __init__(self, url: str, **options: object) -> None:
@@ -47,21 +47,21 @@ class Ours:
     def get_answer(self, request: Request) -> Reply:
         return reply_from_json(call_application(self._application, request.as_wsgi_request()))
 
-    def remove_leftovers(self) -> int:
+    def delete_consumers_without_allocations(self) -> int:
         return _delete_empty_consumers(self._services.database)
 
     def close(self) -> None:
         self._services.database.dispose()
 
 
-class Peer:
+class OpenStackPlacementPeer:
     """openstack-placement on a database, whose URL may have another driver for it."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON, peer: str | None = None) -> None:
         self._program = LineProgram(python, SERVE, peer or url)
         self._database = Database(make_settings(url))
 
-    def remove_leftovers(self) -> int:
+    def delete_consumers_without_allocations(self) -> int:
         return _delete_empty_consumers(self._database)
 
     def get_answer(self, request: Request) -> Reply:

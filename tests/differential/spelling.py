@@ -17,31 +17,34 @@ _HEX = re.compile(
 
 def has_odd_uuid_spelling(request: Request) -> bool:
     text = unquote(request.target) + json.dumps(request.as_json())
-    return any(_canonical_uuid(match) != match[0] for match in _HEX.finditer(text))
+    return any(_format_canonical_uuid(match) != match[0] for match in _HEX.finditer(text))
 
 
-def with_canonical_uuids(request: Request) -> Request:
+def canonicalize_uuids_of_request(request: Request) -> Request:
     path, mark, query = request.target.partition("?")
-    pairs = parse_qsl(canonical_uuids_in(unquote(query)), keep_blank_values=True)
-    plain = replace(request, target=canonical_uuids_in(path) + mark + urlencode(pairs))
+    pairs = parse_qsl(canonicalize_uuids(unquote(query)), keep_blank_values=True)
+    plain = replace(request, target=canonicalize_uuids(path) + mark + urlencode(pairs))
     if request.document is not ...:
-        plain = replace(plain, document=_canonical_value(request.document))
+        plain = replace(plain, document=_canonicalize_uuids_of_value(request.document))
     if request.text is not None:
-        plain = replace(plain, text=canonical_uuids_in(request.text))
+        plain = replace(plain, text=canonicalize_uuids(request.text))
     return plain
 
 
-def _canonical_uuid(match: re.Match[str]) -> str:
+def _format_canonical_uuid(match: re.Match[str]) -> str:
     digits = match[1].replace("-", "").lower()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def _canonical_value(value: Any) -> Any:
+def _canonicalize_uuids_of_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {canonical_uuids_in(key): _canonical_value(item) for key, item in value.items()}
+        return {
+            canonicalize_uuids(key): _canonicalize_uuids_of_value(item)
+            for key, item in value.items()
+        }
     if not isinstance(value, list):
-        return canonical_uuids_in(value) if isinstance(value, str) else value
-    items = [_canonical_value(item) for item in value]
+        return canonicalize_uuids(value) if isinstance(value, str) else value
+    items = [_canonicalize_uuids_of_value(item) for item in value]
     # Equal items stay. Items that differ only in spelling become a single item.
     unique = [item for item in value if value.count(item) == 1]
     return [
@@ -51,5 +54,5 @@ def _canonical_value(value: Any) -> Any:
     ]
 
 
-def canonical_uuids_in(text: str) -> str:
-    return _HEX.sub(_canonical_uuid, text)
+def canonicalize_uuids(text: str) -> str:
+    return _HEX.sub(_format_canonical_uuid, text)

@@ -14,11 +14,11 @@ _PROVIDER = "generation of"
 _CONSUMER = "consumer generation of"
 
 
-def current_generation(uuid: str) -> dict[str, str]:
+def build_generation_placeholder(uuid: str) -> dict[str, str]:
     return {_PROVIDER: uuid}
 
 
-def current_consumer_generation(uuid: str) -> dict[str, str]:
+def build_consumer_generation_placeholder(uuid: str) -> dict[str, str]:
     return {_CONSUMER: uuid}
 
 
@@ -35,54 +35,54 @@ def _resolve_value(side: Side, value: Any) -> Any:
         return value
     if _PROVIDER in value:
         path = f"/resource_providers/{quote(str(value[_PROVIDER]))}"
-        return get_document(side, path).document.get("generation", 0)
+        return get_in_newest_version(side, path).document.get("generation", 0)
     if _CONSUMER in value:
         path = f"/allocations/{quote(str(value[_CONSUMER]))}"
-        return get_document(side, path).document.get("consumer_generation")
+        return get_in_newest_version(side, path).document.get("consumer_generation")
     return {key: _resolve_value(side, item) for key, item in value.items()}
 
 
-def get_document(side: Side, target: str) -> Reply:
+def get_in_newest_version(side: Side, target: str) -> Reply:
     return side.get_answer(Request("GET", target, PEER_LATEST))
 
 
 def dump_state(side: Side) -> dict[str, Any]:
     state = {
-        "classes": get_document(side, "/resource_classes").document,
-        "traits": get_document(side, "/traits?name=startswith:CUSTOM").document,
+        "classes": get_in_newest_version(side, "/resource_classes").document,
+        "traits": get_in_newest_version(side, "/traits?name=startswith:CUSTOM").document,
     }
     consumers: set[str] = set()
-    listed = get_document(side, "/resource_providers").document["resource_providers"]
+    listed = get_in_newest_version(side, "/resource_providers").document["resource_providers"]
     for uuid in sorted(item["uuid"] for item in listed):
         path = f"/resource_providers/{uuid}"
         for part in ("", "/inventories", "/aggregates", "/traits", "/usages", "/allocations"):
-            state[path + part] = get_document(side, path + part).document
+            state[path + part] = get_in_newest_version(side, path + part).document
         consumers |= state[f"{path}/allocations"]["allocations"].keys()
     for uuid in sorted(consumers):
-        state[f"/allocations/{uuid}"] = get_document(side, f"/allocations/{uuid}").document
+        state[f"/allocations/{uuid}"] = get_in_newest_version(side, f"/allocations/{uuid}").document
     return state
 
 
 def clear_state(side: Side) -> None:
-    for path in _addresses_to_delete(side):
+    for path in _list_paths_to_delete(side):
         reply = side.get_answer(Request("DELETE", path, PEER_LATEST))
         if reply.status not in {204, 404}:
             raise RuntimeError(f"DELETE {path}: {reply.status} {reply.body.decode()}")
 
 
-def _addresses_to_delete(side: Side) -> Iterator[str]:
-    providers = get_document(side, "/resource_providers").document["resource_providers"]
+def _list_paths_to_delete(side: Side) -> Iterator[str]:
+    providers = get_in_newest_version(side, "/resource_providers").document["resource_providers"]
     for provider in providers:
         path = f"/resource_providers/{provider['uuid']}/allocations"
-        held = get_document(side, path).document
+        held = get_in_newest_version(side, path).document
         yield from (f"/allocations/{uuid}" for uuid in held["allocations"])
     parents = {item["uuid"]: item["parent_provider_uuid"] for item in providers}
     while parents:
         leaves = sorted(parents.keys() - set(parents.values()))
         yield from (f"/resource_providers/{uuid}" for uuid in leaves)
         parents = {uuid: above for uuid, above in parents.items() if uuid not in leaves}
-    for item in get_document(side, "/resource_classes").document["resource_classes"]:
+    for item in get_in_newest_version(side, "/resource_classes").document["resource_classes"]:
         if item["name"].startswith("CUSTOM_"):
             yield f"/resource_classes/{item['name']}"
-    for name in get_document(side, "/traits?name=startswith:CUSTOM_").document["traits"]:
+    for name in get_in_newest_version(side, "/traits?name=startswith:CUSTOM_").document["traits"]:
         yield f"/traits/{name}"

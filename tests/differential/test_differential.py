@@ -9,7 +9,7 @@ import pytest
 
 from tests.differential.exchange import Reply, Request, request_from_json
 from tests.differential.explained import AnswerPair, explain_differences
-from tests.differential.sides import Ours, Peer
+from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 
 pytestmark = pytest.mark.system
 
@@ -29,7 +29,7 @@ def build_reply_with_candidates(reply, candidates):
     return replace(reply, body=body, headers={**reply.headers, "content-length": str(len(body))})
 
 
-def test_random_requests_get_equal_answers(comparison):
+def test_random_requests_get_equal_or_explained_answers(comparison):
     tally = comparison.run(SEED, REQUESTS)
     assert tally.count == REQUESTS
     assert tally.findings == []
@@ -44,7 +44,7 @@ def test_candidates_equal_the_naive_search_and_the_peer(candidates_comparison):
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_saved_differences_get_equal_answers(comparison, path):
+def test_saved_differences_are_equal_or_explained(comparison, path):
     assert list(filter(None, comparison.replay(load_requests(path)))) == []
 
 
@@ -66,7 +66,9 @@ def test_comparison_reports_an_unexplained_difference(comparison, monkeypatch):
         "sharer-whose-root-is-forbidden",
     ],
 )
-def test_lost_candidate_of_ours_is_never_explained(comparison, monkeypatch, case):
+def test_candidate_missing_in_our_answer_is_always_reported_as_unexplained(
+    comparison, monkeypatch, case
+):
     dropped = []
 
     def drop_candidate(side, request):
@@ -76,14 +78,16 @@ def test_lost_candidate_of_ours_is_never_explained(comparison, monkeypatch, case
         dropped.append(request)
         return build_reply_with_candidates(reply, reply.document["allocation_requests"][1:])
 
-    original = Ours.get_answer
-    monkeypatch.setattr(Ours, "get_answer", drop_candidate)
+    original = OwnPlacement.get_answer
+    monkeypatch.setattr(OwnPlacement, "get_answer", drop_candidate)
     history = load_requests(CASES_FOLDER / f"{case}.json")
     found = list(filter(None, comparison.replay(history)))
     assert len(found) == len(dropped) > 0
 
 
-def test_invented_candidate_of_the_peer_is_never_explained(comparison, monkeypatch):
+def test_wrong_candidate_in_the_peer_answer_is_always_reported_as_unexplained(
+    comparison, monkeypatch
+):
     forbidden = "a0000000-0000-4000-8000-000000000001"
     changed = set()
 
@@ -98,8 +102,8 @@ def test_invented_candidate_of_the_peer_is_never_explained(comparison, monkeypat
         changed.add(request.target)
         return build_reply_with_candidates(reply, [*candidates, json.loads(text)])
 
-    original = Peer.get_answer
-    monkeypatch.setattr(Peer, "get_answer", add_candidate)
+    original = OpenStackPlacementPeer.get_answer
+    monkeypatch.setattr(OpenStackPlacementPeer, "get_answer", add_candidate)
     history = load_requests(CASES_FOLDER / "sharer-whose-root-is-forbidden.json")
     steps = list(zip(history, comparison.replay(history), strict=False))
     assert changed

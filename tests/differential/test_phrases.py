@@ -29,10 +29,10 @@ MIN_WORDS = 3
 
 
 @pytest.fixture(scope="module")
-def cloud(placement_sides):
+def prepared_placement_sides(placement_sides):
     for side in placement_sides:
         clear_state(side)
-    placement_sides[1].remove_leftovers()
+    placement_sides[1].delete_consumers_without_allocations()
     for saved in SETUP:
         for side in placement_sides:
             reply = side.get_answer(request_from_json(saved))
@@ -43,9 +43,9 @@ def cloud(placement_sides):
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_error_detail_begins_like_the_peers(cloud, row):
-    ours, theirs = (side.get_answer(request_from_json(row)) for side in cloud)
-    cloud[1].remove_leftovers()
+def test_error_detail_begins_with_the_same_words_as_that_of_the_peer(prepared_placement_sides, row):
+    ours, theirs = (side.get_answer(request_from_json(row)) for side in prepared_placement_sides)
+    prepared_placement_sides[1].delete_consumers_without_allocations()
     assert (ours.status, theirs.status) == (row["status"], row["status"])
     assert remove_message_prefix(ours).startswith(row["begins"])
     assert remove_message_prefix(theirs).startswith(row["begins"])

@@ -34,7 +34,9 @@ def test_every_command_has_a_section(help_lines):
 
 
 @pytest.mark.parametrize("command", [["serve"], ["db", "sync"], ["placement"]], ids=" ".join)
-def test_section_equals_the_help_of_the_command(help_lines, command, capsys, monkeypatch):
+def test_command_page_contains_the_help_text_of_the_command(
+    help_lines, command, capsys, monkeypatch
+):
     monkeypatch.setenv("COLUMNS", "90")
     with pytest.raises(SystemExit):
         main([*command, "--help"])

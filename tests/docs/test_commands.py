@@ -124,7 +124,7 @@ class Console:
         else:
             printed = self._run(command)
         if command.line.startswith("curl "):
-            self._age_reports()
+            self._set_reports_one_hour_old()
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         if command.printed:
             checker = doctest.OutputChecker()
@@ -132,7 +132,7 @@ class Console:
                 f"$ {command.line}\n{self._to_page_text(printed)}"
             )
 
-    def _age_reports(self) -> None:
+    def _set_reports_one_hour_old(self) -> None:
         for path in self._folder.rglob("*.db"):
             with closing(sqlite3.connect(path, timeout=30)) as database, database:
                 for (table,) in database.execute(_REPORT_TABLES).fetchall():

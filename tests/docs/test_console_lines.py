@@ -146,12 +146,12 @@ def test_each_console_line_is_run_by_a_test_or_listed_once():
         assert taken + listed == 1, (page, line, taken, listed)
 
 
-def test_every_listed_line_is_on_a_page():
+def test_every_line_listed_as_untyped_is_on_a_page():
     on_pages = [(page, split_line_into_words(line)) for page, line in LINES]
     assert [line for line in LISTED if line not in on_pages] == []
 
 
-def test_command_of_the_nginx_file_is_on_the_page():
+def test_nginx_check_command_is_on_the_deploy_page():
     """The lines above include it for the head of the file."""
     assert split_line_into_words("nginx -t") in TAKEN["deploy"]
 

@@ -62,7 +62,7 @@ def era_table() -> ModuleType:
         sys.path.pop(0)
 
 
-def test_scheduling_options_are_documented_with_the_releases_that_have_them(era_table):
+def test_era_table_has_exactly_the_scheduling_options_shared_with_nova(era_table):
     existing = {(group, option.dest) for group, option in era_table.options_here()}
     assert existing - OURS <= set(era_table.DEFAULTS)
     assert OURS.isdisjoint(era_table.DEFAULTS)
@@ -81,14 +81,14 @@ def test_default_of_each_era_of_releases_can_be_configured(era_table):
                 assert options[group, name].type(value) is not None
 
 
-def test_plugins_are_documented_with_the_releases_that_have_them(era_table):
+def test_era_table_has_all_plugins_shared_with_nova(era_table):
     assert {kind.__name__ for kind in all_filters()} - OUR_FILTERS <= set(era_table.FILTERS)
     assert {kind.__name__ for kind in all_weighers()} - OUR_WEIGHERS <= set(era_table.WEIGHERS)
     assert {kind.__name__ for kind in all_drivers()} == set(era_table.DRIVERS)
 
 
 @pytest.mark.parametrize("family", ["FILTERS", "WEIGHERS", "DRIVERS"])
-def test_plugin_eras_equal_the_columns_of_the_table(era_table, family):
+def test_eras_of_plugins_are_columns_of_the_era_table(era_table, family):
     known = {era.split()[-1] for era in era_table.ERAS}
     for releases, _ in getattr(era_table, family).values():
         assert releases
@@ -101,7 +101,7 @@ def test_filters_enabled_in_any_era_exist(era_table):
         assert set(value.split(", ")) <= existing
 
 
-def test_options_that_the_page_names_exist():
+def test_options_named_on_the_differences_page_exist():
     _, _, page = (SOURCE / "differences.rst").read_text().partition("nova.conf of older releases")
     conf = make_full_conf()
     named = re.findall(r"``\[(\w+)\] (\w+)``", page)

@@ -44,7 +44,7 @@ def test_extra_specs_of_example_plugins_are_validated() -> None:
     assert not rack.name_pattern.fullmatch("acme:rack.a")
 
 
-def test_import_lines_of_ported_plugins_work() -> None:
+def test_import_lines_of_the_porting_table_can_be_executed() -> None:
     text = (SOURCE / "writing_plugins.rst").read_text()
     lines = re.findall(r"     - ``(from placement_sched[^`]*)``(?:, (?:for )?``([\w.]+)``)?", text)
     assert len(lines) == 6
@@ -69,7 +69,7 @@ def build_aggregate(number: int, **metadata: str) -> HostAggregate:
     )
 
 
-def test_night_shift_filter_can_be_tested_without_a_scheduler() -> None:
+def test_night_shift_filter_rejects_a_sleeping_host_only_at_night() -> None:
     sleeper = HostState("cn1", "cn1", aggregates=(build_aggregate(1, sleeps="night"),))
 
     def make_filter_at_hour(hour: int) -> NightShiftFilter:
@@ -119,7 +119,9 @@ def test_tenants_aggregate_filter_confines_its_project(tenant: str, confined: bo
         assert outcome.spec.destination.aggregates == (own.uuid,)
 
 
-def test_request_uses_all_three_examples(sqlite_url: str, sqlite_app, tmp_path: Path) -> None:
+def test_explanation_of_a_request_shows_all_three_example_plugins(
+    sqlite_url: str, sqlite_app, tmp_path: Path
+) -> None:
     for number in (1, 2):
         report = {
             "uuid": f"0000000{number}-0000-4000-8000-000000000000",

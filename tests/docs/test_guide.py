@@ -81,7 +81,7 @@ def test_request_filters_are_documented_in_their_order(built_guide):
     assert [name for name in found if name in names] == names
 
 
-def test_pages_on_requests_show_queries_and_rejections_of_the_code(built_guide):
+def test_plugins_page_shows_generated_queries_and_rejections_of_requests(built_guide):
     page = built_guide / "plugins.html"
     hardware = read_section_text(page, "requested-hardware")
     assert "hw:tpm_version=2.0 hw:tpm_model=tpm-crb required=COMPUTE_SECURITY_TPM_2_0," in hardware

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.coexistence.conftest import OpenStackPlacement
-from tests.differential.comparison import needs_peer
+from tests.differential.comparison import skip_without_peer
 from tests.house import test_readme
 from tests.support.empty_databases import empty_database
-from tests.support.nova_clouds import NovaCloud, sqlite_nova
+from tests.support.nova_clouds import NovaCloud, create_sqlite_nova
 from tests.support.repository import ROOT
 from tests.support.servers import BIN, PROGRAM, Server, environment, start_server
 
@@ -158,7 +158,7 @@ def make_placement_database(reader_folder: Path, file: str) -> None:
 
 
 def test_existing_placement_is_adopted_and_served(reader_folder):
-    needs_peer()
+    skip_without_peer()
     adopt, valid, serve = find_lines_of_test("existing")
     make_placement_database(reader_folder, "placement_sched.conf")
     assert "own schema: revision" in run_line(adopt, reader_folder)
@@ -167,7 +167,7 @@ def test_existing_placement_is_adopted_and_served(reader_folder):
         assert server.get("/healthz/ready")[0] == 200
 
 
-def test_documented_startup_errors_are_reported(reader_folder):
+def test_documented_diagnosis_of_startup_errors_shows_config_revision_and_readiness(reader_folder):
     valid, version, ready = find_lines_of_test("why")
     assert "the configuration is valid" in run_line(
         valid, reader_folder
@@ -180,14 +180,14 @@ def test_documented_startup_errors_are_reported(reader_folder):
 
 def create_nova_databases(reader_folder: Path) -> NovaCloud:
     """Create nova databases with a host, and a ``nova.conf`` for them."""
-    nova = sqlite_nova(reader_folder, "one")
+    nova = create_sqlite_nova(reader_folder, "one")
     nova.add_host("cn1")
     (reader_folder / "nova.conf").write_text(f"[api_database]\nconnection = {nova.api.url}\n")
     return nova
 
 
 def test_request_in_a_copied_cloud_can_be_explained(reader_folder):
-    needs_peer()
+    skip_without_peer()
     version, adopt, adopt_nova, sync, explain = find_lines_of_test("copy")
     make_placement_database(reader_folder, "copy.conf")
     nova = create_nova_databases(reader_folder)
@@ -201,14 +201,14 @@ def test_request_in_a_copied_cloud_can_be_explained(reader_folder):
     nova.close()
 
 
-def test_shadow_report_is_printed(reader_folder):
+def test_shadow_report_lines_say_that_no_request_was_evaluated(reader_folder):
     run_line("placement-sched db sync --config-file placement_sched.conf", reader_folder)
     for line in find_lines_of_test("nova"):
         assert "no request was evaluated" in run_line(line, reader_folder)
 
 
-def test_version_after_a_rollback_is_that_of_openstack(reader_folder):
-    needs_peer()
+def test_version_line_after_a_rollback_names_an_openstack_database(reader_folder):
+    skip_without_peer()
     (line,) = find_lines_of_test("left")
     (reader_folder / "placement_sched.conf").write_text(
         "[placement_database]\nconnection = sqlite:///placement.db\n"

@@ -20,7 +20,7 @@ from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting_proxy import CommitCut, CuttingProxy, run_proxy
 from tests.support.invariants import assert_invariants
-from tests.support.scheduling import report, selected_hosts, spec
+from tests.support.scheduling import get_selected_hosts, report, spec
 from tests.support.versions import LATEST_HEADERS
 
 CUTS = int(os.environ.get("PLACEMENT_SCHED_TEST_CUT_COMMITS", "16"))
@@ -33,7 +33,7 @@ SELECT = "/scheduler/v1/select_destinations"
 
 
 @dataclass
-class CutWrites:
+class WritesWithCutCommits:
     """Sends each kind of write through a proxy, and checks through another application."""
 
     app: TestApp
@@ -91,7 +91,7 @@ class CutWrites:
         instance = str(uuid4())
         self.proxy.plan = list(cuts)
         answer = self.app.post_json(SELECT, {"request_spec": spec(instance)})
-        assert selected_hosts(answer.json) == [self.host]
+        assert get_selected_hosts(answer.json) == [self.host]
         assert self.proxy.plan == []
         assert len(self._read_resource(f"/allocations/{instance}")["allocations"]) == 1
 
@@ -146,9 +146,11 @@ def proxied_database(database_url) -> Iterator[tuple[CuttingProxy, str]]:
 
 
 @pytest.fixture
-def writes(database_url, proxied_database, make_app) -> CutWrites:
+def writes(database_url, proxied_database, make_app) -> WritesWithCutCommits:
     proxy, url = proxied_database
-    return CutWrites(make_app(make_settings(url)), proxy, make_app(make_settings(database_url)))
+    return WritesWithCutCommits(
+        make_app(make_settings(url)), proxy, make_app(make_settings(database_url))
+    )
 
 
 def test_write_succeeds_once_when_its_commit_is_cut(writes, database, record_property):
@@ -181,7 +183,7 @@ def test_unavailable_database_is_503_with_the_reason(writes, monkeypatch):
     writes.create_provider()
 
 
-def test_read_request_writes_no_commit_mark(writes):
+def test_transaction_that_only_reads_writes_no_commit_mark(writes):
     services = writes.app.app.services
     before = count_commit_marks(services.database)
     services.database.write(lambda connection: connection.exec_driver_sql("SELECT 1").scalar_one())

@@ -25,7 +25,7 @@ CUTS = 40
 
 
 @pytest.fixture
-def close_next_connections(monkeypatch):
+def number_of_closed_connections(monkeypatch):
     """Give a list with the number of next connections that are found closed."""
     remaining = [0]
     is_open = engine.is_open
@@ -48,24 +48,24 @@ def post_provider(app, **more):
     )
 
 
-def test_connection_closed_by_the_database_is_replaced(app, close_next_connections):
+def test_connection_closed_by_the_database_is_replaced(app, number_of_closed_connections):
     for number in range(1, POOL_ATTEMPTS * errors._MAX_CONNECT_ATTEMPTS):
-        close_next_connections[0] = number
+        number_of_closed_connections[0] = number
         post_provider(app, status=200)
-        close_next_connections[0] = number
+        number_of_closed_connections[0] = number
         app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=200)
 
 
-def test_repeatedly_closed_connections_are_503_with_the_reason(app, close_next_connections):
+def test_repeatedly_closed_connections_are_503_with_the_reason(app, number_of_closed_connections):
     app.get("/placement/traits", headers=LATEST_HEADERS)
-    close_next_connections[0] = 10_000
+    number_of_closed_connections[0] = 10_000
     for answer in (
         post_provider(app, status=503),
         app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=503),
     ):
         assert "closes its connections" in answer.json["errors"][0]["detail"]
         assert answer.headers["Retry-After"] == "1"
-    close_next_connections[0] = 0
+    number_of_closed_connections[0] = 0
     post_provider(app, status=200)
 
 

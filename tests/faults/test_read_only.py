@@ -116,7 +116,9 @@ def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
     record_property(TRIED, "1 read-only standby of PostgreSQL promoted")
 
 
-def test_mariadb_accepts_writes_after_read_only_mode_and_engine(make_app, record_property):
+def test_mariadb_accepts_writes_again_after_read_only_mode_or_storage_engine(
+    make_app, record_property
+):
     with run_mariadb() as server:
         url = server.new_database()
         create_tables(url)
@@ -168,7 +170,9 @@ def run_mariadb_with_read_only_sessions():
 @pytest.mark.parametrize(
     "run_server", [run_postgresql_with_read_only_sessions, run_mariadb_with_read_only_sessions]
 )
-def test_read_only_sessions_are_replaced(make_app, run_server, first, record_property):
+def test_writes_succeed_after_the_database_ends_read_only_sessions(
+    make_app, run_server, first, record_property
+):
     with run_server() as (url, switch):
         create_tables(url)
         with open_app(make_app, url) as app:

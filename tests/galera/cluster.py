@@ -96,19 +96,19 @@ class Node:
             "wsrep-cluster-address": f"gcomm://{others}",
             "wsrep-sst-receive-address": f"127.0.0.1:{self.transfer_port}",
             "wsrep-provider-options": ";".join(
-                f"{name}={value}" for name, value in self._provider_settings().items()
+                f"{name}={value}" for name, value in self._build_provider_settings().items()
             ),
         }
         words = [f"--{name}={value}" for name, value in options.items()]
         # The server ends with this process.
-        command = _system_account_command(
+        command = _build_system_account_command(
             "--pdeathsig", "KILL", "mariadbd", "--no-defaults", *words
         )
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
-    def _provider_settings(self) -> dict[str, object]:
+    def _build_provider_settings(self) -> dict[str, object]:
         return {
             **PROVIDER_SETTINGS,
             "gmcast.listen_addr": f"tcp://127.0.0.1:{self.group_port}",
@@ -220,7 +220,7 @@ def run_cluster() -> Iterator[Cluster]:
     _set_owner_to_system_account(folder)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        nodes = tuple(_new_node(stack, folder / f"node{number}") for number in range(NODES))
+        nodes = tuple(_create_node(stack, folder / f"node{number}") for number in range(NODES))
         cluster = Cluster(nodes)
         stack.callback(_kill_nodes, cluster)
         cluster.start()
@@ -232,7 +232,7 @@ def _kill_nodes(cluster: Cluster) -> None:
         node.kill()
 
 
-def _system_account_command(*words: str) -> list[str]:
+def _build_system_account_command(*words: str) -> list[str]:
     """Return a command that runs under an account other than root.
 
     Otherwise rsync, which copies a node's data, would write files that the server cannot read.
@@ -248,7 +248,7 @@ def _set_owner_to_system_account(folder: Path) -> None:
         os.chown(folder, account.pw_uid, account.pw_gid)
 
 
-def _new_node(stack: ExitStack, folder: Path) -> Node:
+def _create_node(stack: ExitStack, folder: Path) -> Node:
     folder.mkdir()
     _set_owner_to_system_account(folder)
     # Create the usual tables and an account with all privileges from every host.
@@ -261,7 +261,9 @@ def _new_node(stack: ExitStack, folder: Path) -> Node:
     )
     options = [f"--datadir={folder / 'data'}", f"--extra-file={accounts}"]
     subprocess.run(
-        _system_account_command("mariadb-install-db", "--no-defaults", "--skip-test-db", *options),
+        _build_system_account_command(
+            "mariadb-install-db", "--no-defaults", "--skip-test-db", *options
+        ),
         check=True,
         timeout=PATIENCE,
         stdin=subprocess.DEVNULL,

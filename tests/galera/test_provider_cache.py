@@ -41,7 +41,9 @@ def insert_allocation(connection, provider):
     connection.execute(insert(tables.allocations), {**row, "consumer_id": "c", "used": 1})
 
 
-def test_cached_copies_apply_transactions_of_all_nodes(galera, databases_of_nodes):
+def test_copies_from_the_change_log_equal_tables_after_writes_on_all_nodes(
+    galera, databases_of_nodes
+):
     random = Random(1)
     copies = [ChangeLogCopy(database) for database in databases_of_nodes]
     writers = [database.writer.connect() for database in databases_of_nodes for _ in range(2)]
@@ -70,7 +72,7 @@ def test_cached_copies_apply_transactions_of_all_nodes(galera, databases_of_node
         assert copy.doubts == 0
 
 
-def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases_of_nodes):
+def test_cache_is_current_after_its_node_was_killed_and_rejoined(galera, databases_of_nodes):
     """The change log of a rejoined node has the writes of the other nodes in its absence."""
     node, database = galera.nodes[2], databases_of_nodes[2]
     cache = ProviderCache(change_log)

@@ -46,7 +46,7 @@ MEMBER = (
 
 
 @pytest.fixture
-def cloud_of_hosts(nodes):
+def nodes_with_two_hosts(nodes):
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
     nodes.create("POST", NODES, [report(n, **plenty) for n in ("cn1", "cn2")])
     return nodes
@@ -76,14 +76,14 @@ def build_move_request(uuid, parent):
 
 
 @race_in_rounds
-def test_affinity_group_members_are_on_one_host(cloud_of_hosts, number, via):
-    group = create_group(cloud_of_hosts, "affinity")
+def test_affinity_group_members_are_on_one_host(nodes_with_two_hosts, number, via):
+    group = create_group(nodes_with_two_hosts, "affinity")
     requests = [
         (node, "POST", SELECT, build_selection_request(f"cn{number}", group))
         for number, node in enumerate(via, 1)
     ]
-    answers = cloud_of_hosts.send_concurrently(*requests)
-    hosts = cloud_of_hosts.read_rows(
+    answers = nodes_with_two_hosts.send_concurrently(*requests)
+    hosts = nodes_with_two_hosts.read_rows(
         f"SELECT host FROM sched_instances WHERE server_group = '{group}'"
     )
     assert sort_statuses(answers) == [200, 409]
@@ -91,16 +91,16 @@ def test_affinity_group_members_are_on_one_host(cloud_of_hosts, number, via):
 
 
 @race_in_rounds
-def test_anti_affinity_group_members_are_on_different_hosts(cloud_of_hosts, number, via):
-    group = create_group(cloud_of_hosts, "anti-affinity")
-    answers = cloud_of_hosts.send_concurrently(
+def test_anti_affinity_group_members_are_on_different_hosts(nodes_with_two_hosts, number, via):
+    group = create_group(nodes_with_two_hosts, "anti-affinity")
+    answers = nodes_with_two_hosts.send_concurrently(
         *((node, "POST", SELECT, build_selection_request("cn1", group)) for node in via)
     )
     assert sort_statuses(answers) == [200, 409]
 
 
 @pytest.fixture
-def racks_of_hosts(galera, galera_database, make_app):
+def nodes_with_two_racks(galera, galera_database, make_app):
     """Two racks of a host each, and applications with the topology spread filter."""
     options = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
     settings = [make_settings(node.url(galera_database), **options) for node in galera.nodes]
@@ -116,15 +116,15 @@ def racks_of_hosts(galera, galera_database, make_app):
 
 
 @race_in_rounds
-def test_eight_concurrent_members_are_spread_evenly_over_racks(racks_of_hosts, number, via):
+def test_eight_concurrent_members_are_spread_evenly_over_racks(nodes_with_two_racks, number, via):
     spread = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
-    group = create_group(racks_of_hosts, "soft-affinity")
+    group = create_group(nodes_with_two_racks, "soft-affinity")
     requests = [
         (node % 3, "POST", SELECT, {"request_spec": spec(instance_group=group, flavor=spread)})
         for node in range(8)
     ]
-    assert sort_statuses(racks_of_hosts.send_concurrently(*requests)) == [200] * 8
-    hosts = racks_of_hosts.read_rows(
+    assert sort_statuses(nodes_with_two_racks.send_concurrently(*requests)) == [200] * 8
+    hosts = nodes_with_two_racks.read_rows(
         "SELECT host, count(*) FROM sched_instances "
         f"WHERE server_group = '{group}' GROUP BY host ORDER BY host"
     )
@@ -132,14 +132,16 @@ def test_eight_concurrent_members_are_spread_evenly_over_racks(racks_of_hosts, n
 
 
 @race_in_rounds
-def test_server_group_deleted_during_a_selection_has_no_instances(cloud_of_hosts, number, via):
-    group = create_group(cloud_of_hosts, "soft-affinity")
+def test_server_group_deleted_during_a_selection_has_no_instances(
+    nodes_with_two_hosts, number, via
+):
+    group = create_group(nodes_with_two_hosts, "soft-affinity")
     joins, deletes = via
-    cloud_of_hosts.send_concurrently(
+    nodes_with_two_hosts.send_concurrently(
         (joins, "POST", SELECT, {"request_spec": spec(instance_group=group)}),
         (deletes, "DELETE", f"{GROUPS}/{group}", None),
     )
-    assert not cloud_of_hosts.read_rows(
+    assert not nodes_with_two_hosts.read_rows(
         f"SELECT uuid FROM sched_instances WHERE server_group = '{group}'"
     )
 

@@ -32,11 +32,11 @@ def insert_row(connection):
     return connection.execute(text("INSERT IGNORE INTO seen VALUES (2, 0)"))
 
 
-def commit(_connection):
+def do_nothing_before_commit(_connection):
     """Do nothing more before COMMIT."""
 
 
-@pytest.mark.parametrize("finish", [read_row, insert_row, commit])
+@pytest.mark.parametrize("finish", [read_row, insert_row, do_nothing_before_commit])
 def test_transaction_aborted_by_another_node_is_retried(galera, galera_database, database, finish):
     runs = []
 
@@ -54,7 +54,7 @@ def test_transaction_aborted_by_another_node_is_retried(galera, galera_database,
     assert galera.nodes[2].query("SELECT n FROM seen WHERE id = 1", galera_database) == [(11,)]
 
 
-def test_nodes_of_a_cluster_share_one_epoch(galera):
+def test_databases_of_all_nodes_have_the_history_of_the_cluster_state_uuid(galera):
     histories = []
     for node in galera.nodes:
         database = Database(make_settings(node.url("mysql")))

@@ -99,7 +99,7 @@ def test_concurrent_sync_on_all_nodes_makes_the_schema_once(
             check_schemas(name, expected)
 
 
-def test_schema_check_during_a_change_through_another_node(
+def test_repeated_sync_succeeds_while_another_node_changes_tables(
     galera, make_database, check_schemas, prepared_database
 ):
     name, urls = make_database()

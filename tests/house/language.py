@@ -112,7 +112,7 @@ def _read_page_texts(path: Path) -> Iterator[Text]:
         line += paragraph.count("\n") + 2
 
 
-def find_habits(text: Text) -> Iterator[str]:
+def find_style_violations(text: Text) -> Iterator[str]:
     """Yield the name of each habit that a text has."""
     flat = " ".join(text.text.split())
     for habit, pattern in _HABITS.items():
@@ -126,7 +126,7 @@ def find_habits(text: Text) -> Iterator[str]:
         yield "module question"
 
 
-def read_limits_of_habits() -> dict[tuple[str, str], int]:
+def read_limits_of_style_violations() -> dict[tuple[str, str], int]:
     """Return the highest count of each package and habit."""
     rows = (line.rsplit(None, 1) for line in LIMITS.read_text().splitlines())
     return {tuple(key.split(" ", 1)): int(count) for key, count in rows}
@@ -149,7 +149,7 @@ def compare_counts_with_limits(
 
 def main(arguments: list[str]) -> int:
     """Compare, lower the limits or list places; return 1 if a count differs from its limit."""
-    hits = [(text, habit) for text in list_texts() for habit in find_habits(text)]
+    hits = [(text, habit) for text in list_texts() for habit in find_style_violations(text)]
     if arguments[:1] == ["--list"]:
         for text, habit in hits:
             if habit == arguments[1]:
@@ -157,12 +157,12 @@ def main(arguments: list[str]) -> int:
         return 0
     counts = Counter((text.package, habit) for text, habit in hits)
     if arguments[:1] == ["--lower"]:
-        old = read_limits_of_habits() if LIMITS.exists() else dict(counts)
+        old = read_limits_of_style_violations() if LIMITS.exists() else dict(counts)
         rows = {key: min(count, old.get(key, 0)) for key, count in counts.items()}
         lines = (f"{' '.join(key)} {count}\n" for key, count in sorted(rows.items()) if count)
         LIMITS.write_text("".join(lines))
         return 0
-    sentences = compare_counts_with_limits(counts, read_limits_of_habits())
+    sentences = compare_counts_with_limits(counts, read_limits_of_style_violations())
     print(*sentences[:MAX_PLACES], sep="\n", end="\n" if sentences else "")
     if sentences:
         print("python -m tests.house.language --list HABIT prints the places (see CONTRIBUTING.md)")

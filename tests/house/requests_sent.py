@@ -62,7 +62,7 @@ def read_module_requests(file: Path) -> Iterator[SentRequest]:
     """Yield the requests of a test module."""
     text = file.read_text()
     module = _Module(ast.parse(text))
-    for method, expression in module.method_path_pairs():
+    for method, expression in module.list_method_path_pairs():
         for path in module.resolve_strings(expression):
             if path.startswith("/"):
                 yield SentRequest(method, path, text)
@@ -87,7 +87,7 @@ class _Module:
                 values[node.name] += [child.value for child in returns if child.value is not None]
         return values
 
-    def method_path_pairs(self) -> Iterator[tuple[str, ast.expr]]:
+    def list_method_path_pairs(self) -> Iterator[tuple[str, ast.expr]]:
         """Yield methods with the expressions of their paths."""
         for node in self._nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:

@@ -24,7 +24,7 @@ COMMENTS = {
 _OTHERS = {"build", "__pycache__"}
 
 
-def source_files(root: Path) -> Iterator[Path]:
+def list_source_files(root: Path) -> Iterator[Path]:
     """Yield the files that need the line, sorted by folder."""
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.*")):
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="add the line to files without it")
     write = parser.parse_args(argv).write
-    missing = [path for path in source_files(root) if not is_licensed(path)]
+    missing = [path for path in list_source_files(root) if not is_licensed(path)]
     for path in missing:
         if write:
             add_license(path)

@@ -38,7 +38,7 @@ def test_constraints_have_sqlalchemy_2_0():
 
 
 @pytest.mark.exhaustive
-def test_package_serves_with_the_constraints(tmp_path):
+def test_package_installed_with_the_constraints_runs_demo_and_server(tmp_path):
     home = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=600)
     pip = [home / "bin/python", "-m", "pip", "--quiet"]

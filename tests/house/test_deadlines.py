@@ -25,7 +25,7 @@ def find_called_name(call: ast.AST) -> str | None:
     return function.id if isinstance(function, ast.Name) else None
 
 
-def find_waits(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
+def find_waits_without_a_deadline(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
     """Yield the calls and loops that wait without a deadline."""
     for call in ast.walk(tree):
         if isinstance(call, ast.While):
@@ -61,14 +61,14 @@ def find_waits(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
     ],
 )
 def test_wait_without_a_deadline_is_reported(code, found):
-    assert len(list(find_waits(ast.parse(code)))) == found
+    assert len(list(find_waits_without_a_deadline(ast.parse(code)))) == found
 
 
 def test_every_wait_of_the_tests_has_a_deadline():
     endless = [
         f"{path.relative_to(ROOT)}:{call.lineno}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for call in find_waits(ast.parse(path.read_text()))
+        for call in find_waits_without_a_deadline(ast.parse(path.read_text()))
     ]
     assert endless == []
 

@@ -14,13 +14,13 @@ SECTIONS = ("Decision", "Reason", "Cost")
 REFERENCE = re.compile(r"doc/decisions/(\d+)")
 
 
-def test_numbers_of_decisions_have_no_gap():
+def test_numbers_of_design_decisions_are_consecutive():
     numbers = [page.name.partition("-")[0] for page in PAGES]
     assert numbers == [f"{number:04}" for number in range(1, len(PAGES) + 1)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_decision_is_short_and_has_a_reason_and_a_table(page):
+def test_design_decision_is_short_and_has_a_reason_and_a_table(page):
     text = page.read_text()
     assert len(text.split()) <= MAX_WORDS
     assert text.startswith(f"# {page.name.partition('-')[0]}. ")
@@ -31,12 +31,12 @@ def test_decision_is_short_and_has_a_reason_and_a_table(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_of_a_decision_lead_to_files(page):
+def test_links_of_a_design_decision_lead_to_existing_files(page):
     links = re.findall(r"\]\(([^)#]+)\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_decisions_that_the_code_names_exist():
+def test_design_decisions_that_the_code_names_exist():
     numbers = {page.name.partition("-")[0] for page in PAGES}
     named = {number for path in modules() for number in REFERENCE.findall(path.read_text())}
     assert named

@@ -33,7 +33,7 @@ def test_dice():
 """
 
 
-def draw_numbers(folder, profile, seed):
+def run_property_tests_and_read_numbers(folder, profile, seed):
     """Return the numbers that both tests draw."""
     (folder / "test_properties.py").write_text(PROPERTIES)
     (folder / "numbers").unlink(missing_ok=True)
@@ -45,16 +45,16 @@ def draw_numbers(folder, profile, seed):
 
 
 def test_ci_profile_ignores_the_seed(tmp_path):
-    numbers = draw_numbers(tmp_path, "ci", 1)
-    assert numbers == draw_numbers(tmp_path, "ci", 2)
+    numbers = run_property_tests_and_read_numbers(tmp_path, "ci", 1)
+    assert numbers == run_property_tests_and_read_numbers(tmp_path, "ci", 2)
     assert len(numbers) <= 21
     assert "export HYPOTHESIS_PROFILE=ci\n" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_explore_profile_draws_more_examples_by_the_seed(tmp_path):
-    numbers = draw_numbers(tmp_path, "explore", 1)
+    numbers = run_property_tests_and_read_numbers(tmp_path, "explore", 1)
     assert len(numbers) > 21
-    assert numbers == draw_numbers(tmp_path, "explore", 1)
-    other = draw_numbers(tmp_path, "explore", 2)
+    assert numbers == run_property_tests_and_read_numbers(tmp_path, "explore", 1)
+    other = run_property_tests_and_read_numbers(tmp_path, "explore", 2)
     assert set(numbers[:-1]) != set(other[:-1])
     assert numbers[-1] != other[-1]

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.house.language import Text, compare_counts_with_limits, find_habits, list_texts
+from tests.house.language import Text, compare_counts_with_limits, find_style_violations, list_texts
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_forbidden_words_are_reported(text, habits):
-    assert list(find_habits(Text("", "", "comment", text))) == habits
+    assert list(find_style_violations(Text("", "", "comment", text))) == habits
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ def test_forbidden_words_are_reported(text, habits):
         ("docstring", f"Return {'very ' * 20}long lists.", ["long summary"]),
     ],
 )
-def test_summaries_of_docstrings_are_checked(kind, text, habits):
-    assert list(find_habits(Text("", "", kind, text))) == habits
+def test_long_unfinished_or_questioning_summaries_of_docstrings_are_reported(kind, text, habits):
+    assert list(find_style_violations(Text("", "", kind, text))) == habits
 
 
-def test_counts_must_equal_their_limits():
+def test_count_above_or_below_its_limit_is_reported():
     limits = {("api", "one"): 2, ("api", "what"): 1, ("cli", "one"): 1}
     assert compare_counts_with_limits({("api", "one"): 3, ("api", "what"): 1}, limits) == [
         "api: 3 texts with 'one', 2 are allowed",

@@ -61,7 +61,7 @@ def test_docs_target_prints_the_path_of_the_pages():
     assert f"{ROOT}/doc/build/api-ref/index.html" in reference
 
 
-def test_target_of_a_lane_passes_it_to_pytest():
+def test_make_test_targets_pass_their_lane_to_pytest():
     for target, lane in {"test-fast": "fast", "test": "test", "test-system": "system"}.items():
         assert f"--lane {lane} " in run_make("-n", target)[-1]
 

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.house.spdx import LICENSE
-from tests.support.repository import modules, relative_name
+from tests.support.repository import format_relative_path, modules
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,7 @@ KNOWN_TO_PLUGINS = {
 
 def test_module_names_are_descriptive():
     nondescript = {
-        relative_name(path)
+        format_relative_path(path)
         for path in modules()
         if path.stem in NONDESCRIPT or path.parent.name in NONDESCRIPT
     }
@@ -27,7 +27,7 @@ def test_module_names_are_descriptive():
 
 def test_every_module_has_a_docstring():
     undocumented = [
-        relative_name(path)
+        format_relative_path(path)
         for path in modules()
         if not path.read_text().removeprefix(f"# {LICENSE}\n").startswith('"""')
     ]

@@ -104,7 +104,7 @@ def check_demo(program: Path, folder: Path) -> None:
     assert json.loads(done.stdout)["cloud"]["hosts"] >= 300
 
 
-def test_links_of_the_description_work_outside_of_the_repository(wheel):
+def test_wheel_description_has_only_absolute_links_and_anchors(wheel):
     with ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         description = archive.read(name).decode().partition("\n\n")[2]
@@ -128,7 +128,7 @@ def test_links_of_the_description_work_outside_of_the_repository(wheel):
     ],
     ids=["unpublished", "published"],
 )
-def test_links_to_files_have_the_address_of_the_tag(url, text, monkeypatch):
+def test_links_of_the_description_point_to_files_of_the_tag_if_published(url, text, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     describe = import_module("setup").describe
     page = (

@@ -10,7 +10,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.support.repository import PACKAGE, ROOT, modules, relative_name
+from tests.support.repository import PACKAGE, ROOT, format_relative_path, modules
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,9 @@ OF_NOVA = {"_weight_multiplier"}
 
 def test_private_names_of_libraries_are_listed():
     used = {
-        (relative_name(path), name) for path in modules() for name in find_used_private_names(path)
+        (format_relative_path(path), name)
+        for path in modules()
+        for name in find_used_private_names(path)
     }
     assert used == read_listed_names()
 
@@ -90,7 +92,9 @@ def find_private_names_of_package():
 
 def find_inherited_private_names(path):
     """Yield the private names of library classes that derived classes use."""
-    module = relative_name(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    module = (
+        format_relative_path(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    )
     for kind in vars(import_module(module)).values():
         if isinstance(kind, type) and kind.__module__ == module:
             for base in filter(is_library_class, kind.__mro__):

@@ -50,7 +50,7 @@ def test_readme_is_short():
     assert README.count("\n") <= 150
 
 
-def test_readme_names_both_commands():
+def test_readme_begins_with_make_demo_and_make_test():
     assert read_typed_lines()[0].startswith("make demo ")
     assert read_typed_lines()[1].startswith("make test ")
 
@@ -74,7 +74,7 @@ def test_figures_table_has_five_rows():
     assert len(read_rows_of_figures()) == 5
 
 
-def test_example_filter_works_and_is_explained(tmp_path):
+def test_readme_example_filter_explains_its_rejection_as_printed(tmp_path):
     (code,) = read_code_blocks("python")
     (printed,) = (block for block in read_code_blocks("text") if "QuietHostsFilter" in block)
     (tmp_path / "quiet.py").write_text(code)
@@ -100,23 +100,23 @@ def run_program(folder: Path, arguments: str) -> str:
     return done.stdout
 
 
-def test_picture_equals_the_steps_of_the_code():
+def test_pipeline_picture_names_the_steps_of_the_scheduler_module():
     picture = (ROOT / "doc/source/pipeline.svg").read_text()
     assert "image:: pipeline.svg" in (ROOT / "doc/source/overview.rst").read_text()
     steps = re.findall(r'class="name"[^>]*>(\w+)<', picture)
     assert steps == re.findall(
-        r"^    (\w+) {2,}", ast.get_docstring(list_pipeline_steps()), re.MULTILINE
+        r"^    (\w+) {2,}", ast.get_docstring(parse_scheduler_module()), re.MULTILINE
     )
     paths = re.findall(r'class="file"[^>]*>([\w/.]+)', picture)
     assert len(paths) == len(steps)
     assert [path for path in paths if not (PACKAGE / path).exists()] == []
 
 
-def list_pipeline_steps() -> ast.Module:
+def parse_scheduler_module() -> ast.Module:
     return ast.parse((PACKAGE / "scheduler/scheduler.py").read_text())
 
 
-def test_funnel_is_tested_in_the_guide():
+def test_funnel_of_the_readme_is_on_the_tested_explain_page():
     (funnel,) = (block for block in read_code_blocks("text") if "No valid host" in block)
     guide = (ROOT / "doc/source/explain.rst").read_text()
     assert textwrap.indent(funnel, "   ") in guide
@@ -130,14 +130,14 @@ def test_make_targets_of_the_readme_exist(target):
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "MAINTAINING.md"])
-def test_links_and_paths_of_the_readme_exist(document):
+def test_relative_links_of_readme_and_contributor_pages_exist(document):
     text = (ROOT / document).read_text()
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
-def test_modules_that_the_readme_names_exist(document):
+def test_modules_named_in_readme_and_contributing_exist(document):
     text = (ROOT / document).read_text()
     packages = "|".join(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
     named = re.findall(
@@ -150,7 +150,7 @@ def test_modules_that_the_readme_names_exist(document):
     assert [name for name in short if not any(path.endswith(f"/{name}") for path in files)] == []
 
 
-def test_recipe_paths_and_targets_exist():
+def test_paths_and_make_targets_of_maintaining_md_exist():
     text = (ROOT / "MAINTAINING.md").read_text()
     folders = "alembic|api-ref|bench|deploy|doc|placement_sched|tests"
     paths = re.findall(rf"(?<![\w/.-])((?:{folders})/[\w./-]*\w)", text)
@@ -165,6 +165,6 @@ def test_recipe_paths_and_targets_exist():
 @pytest.mark.parametrize(
     "line", [line for line in read_typed_lines() if line.startswith("placement-sched ")]
 )
-def test_commands_of_the_program_exist(line):
+def test_readme_commands_are_accepted_by_the_command_line(line):
     words = line.split()[1:]
     assert make_parser(words).parse_args(words).run

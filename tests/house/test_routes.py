@@ -137,7 +137,7 @@ def test_policy_rules_are_described():
     assert [rule.name for rule in RULES if not rule.description.strip().endswith(".")] == []
 
 
-def test_no_rule_is_declared_twice():
+def test_no_policy_rule_is_declared_twice():
     names = [rule.name for rule in RULES]
     assert sorted(names) == sorted(set(names))
 

@@ -11,13 +11,13 @@ import pytest
 
 from tests.support.repository import (
     ROOT,
-    is_folder_of_list,
+    format_relative_path,
+    is_list_folder,
     is_module_allowed_to_be_short,
     is_plugin,
     list_functions,
     modules,
     read_importers,
-    relative_name,
 )
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ PACKAGE_MODULES, SHORT = 25, 40
 def test_modules_are_short():
     lines = {path: len(path.read_text().splitlines()) for path in modules()}
     long = {
-        relative_name(path): count
+        format_relative_path(path): count
         for path, count in lines.items()
         if count > (PLUGIN if is_plugin(path) else MODULE)
     }
@@ -39,9 +39,9 @@ def test_modules_are_short():
 
 def test_packages_have_few_modules():
     crowded = {
-        relative_name(folder): len(found)
+        format_relative_path(folder): len(found)
         for folder in sorted({path.parent for path in modules()})
-        if not is_folder_of_list(folder)
+        if not is_list_folder(folder)
         and len(found := [one for one in folder.glob("*.py") if one.stem != "__init__"])
         > PACKAGE_MODULES
     }
@@ -52,7 +52,7 @@ def test_short_modules_have_several_importers():
     """Plugins are excepted (doc/decisions/0001)."""
     importers = read_importers()
     splinters = [
-        relative_name(path)
+        format_relative_path(path)
         for path in modules()
         if len(path.read_text().splitlines()) < SHORT
         and not is_module_allowed_to_be_short(path)
@@ -63,17 +63,17 @@ def test_short_modules_have_several_importers():
 
 def test_functions_are_short():
     long = [
-        f"{relative_name(path)}: {function.name} has {function.end_lineno - function.lineno + 1}"
+        f"{format_relative_path(path)}: {function.name} has {lines}"
         for path in modules()
         for function in list_functions(path)
-        if function.end_lineno - function.lineno + 1 > FUNCTION
+        if (lines := function.end_lineno - function.lineno + 1) > FUNCTION
     ]
     assert long == []
 
 
-def test_no_function_imports():
+def test_no_function_contains_an_import():
     importing = [
-        f"{relative_name(path)}:{node.lineno}"
+        f"{format_relative_path(path)}:{node.lineno}"
         for path in modules()
         for function in list_functions(path)
         for node in ast.walk(function)

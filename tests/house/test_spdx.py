@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.house.spdx import LICENSE, main, source_files
+from tests.house.spdx import LICENSE, list_source_files, main
 from tests.support.repository import ROOT
 
 #: Files without and with the line.
@@ -44,7 +44,7 @@ def test_write_option_adds_the_license_line_only_once(tree):
 
 
 def test_every_kind_of_source_file_is_found():
-    paths = {str(path.relative_to(ROOT)) for path in source_files(ROOT)}
+    paths = {str(path.relative_to(ROOT)) for path in list_source_files(ROOT)}
     assert {"placement_sched/cli/main.py", "tests/lanes.py", "setup.py", ".ci/run"} < paths
     assert {"placement_sched/console/static/map.js", "alembic/script.py.mako"} < paths
     assert not [name for name in paths if name.startswith(".venv")]

@@ -13,7 +13,7 @@ from placement_sched.schemas.node_report import parse
 from tests.schemas.test_node_report import CELL, DEFAULTS, parse_node
 
 
-def test_inventories_follow_totals_ratios_and_reserved():
+def test_inventories_have_the_reported_totals_ratios_and_reserved_amounts():
     inventories = inventories_of(
         parse_node(reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5)
     )

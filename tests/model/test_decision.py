@@ -9,7 +9,7 @@ import pytest
 from placement_sched.model.decision import Selection
 
 
-class Unserializable:
+class UnserializableObject:
     def __str__(self):
         return "odd"
 
@@ -21,7 +21,7 @@ class Unserializable:
         (None, None),
         ({"cells": [1]}, {"cells": [1]}),
         ({7}, "{7}"),
-        (Unserializable(), "odd"),
+        (UnserializableObject(), "odd"),
     ],
 )
 def test_infinite_limit_is_written_as_text(limit, text):

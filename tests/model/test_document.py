@@ -75,11 +75,11 @@ def test_splitting_a_json_path_restores_its_steps(steps):
     assert split_json_path(build_json_path(steps)) == tuple(steps)
 
 
-def test_name_of_a_query_parameter_is_a_path():
+def test_query_parameter_name_is_split_as_a_path_of_one_step():
     assert split_json_path("since") == ("since",)
 
 
-def test_nearest_parent_with_a_name_is_found():
+def test_longest_path_prefix_with_a_name_is_found():
     names = {"request_spec.flavor": "flavor", "request_spec.flavor.vcpus": "vcpus"}
     assert find_name(("request_spec", "flavor", "vcpus"), names) == ("vcpus", ())
     assert find_name(("request_spec", "flavor", "a", 0), names) == ("flavor", ("a", 0))

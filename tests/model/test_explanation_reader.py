@@ -73,7 +73,7 @@ def test_values_of_an_explanation_are_formatted_for_people(value, text):
 
 
 @pytest.mark.parametrize("all_sought", [True, False])
-def test_stages_after_the_first_reason_are_not_passed(all_sought):
+def test_stages_after_the_only_known_reason_are_shown_as_not_evaluated(all_sought):
     names = ("first", "second", "third")
     explanation = {"stages": [{"stage": "filters", "name": name} for name in names]}
     reasons = [{"stage": "filters", "name": "second", "reason": "full"}]

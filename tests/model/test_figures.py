@@ -10,7 +10,7 @@ from placement_sched.model.figures import OTHER, CloudFigures
 @given(
     st.dictionaries(st.tuples(st.sampled_from("ABCDE"), st.sampled_from("wxyz")), st.integers(1, 9))
 )
-def test_limited_figures_keep_the_totals_of_zones_and_classes(amounts):
+def test_capacity_limited_to_few_zones_and_classes_keeps_its_total(amounts):
     figures = CloudFigures({}, amounts, {}).bounded(2)
     assert sum(figures.capacity.values()) == sum(amounts.values())
     for at in (0, 1):

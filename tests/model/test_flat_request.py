@@ -27,7 +27,7 @@ NOT_WITH_SIZES = "Flavor cannot be combined with VCPUs, Memory, Disk and Extra s
 NOT_WITH_PROPERTIES = "Image cannot be combined with Image properties"
 
 
-def test_missing_options_are_left_to_the_scheduler():
+def test_options_that_are_not_given_are_absent_from_the_spec():
     spec = FlatRequest(flavor="m1.small").as_spec(LABELS)
     assert spec == {"num_instances": 1, "flavor": "m1.small"}
 
@@ -40,7 +40,7 @@ def test_size_options_become_a_flavor():
     assert FlatRequest(vcpus=0).as_spec(LABELS)["flavor"]["vcpus"] == 0
 
 
-def test_extra_specs_are_added_to_a_whole_flavor():
+def test_extra_specs_override_those_of_a_flavor_document():
     document = {"vcpus": 1, "memory_mb": 1, "extra_specs": {"a": "1", "b": "1"}}
     flavor = FlatRequest(flavor=document, extra_specs={"b": "2"}).as_spec(LABELS)["flavor"]
     assert flavor["extra_specs"] == {"a": "1", "b": "2"}
@@ -130,5 +130,5 @@ def test_error_for_an_invalid_change_has_the_name_of_the_option(text):
         ),
     ],
 )
-def test_invalid_numbers_of_options_are_passed_on_as_texts(text, change):
+def test_numbers_out_of_range_are_passed_on_unchecked(text, change):
     assert change_of(text, "change") == change

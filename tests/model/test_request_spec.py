@@ -101,7 +101,7 @@ def test_restricted_destination_is_a_copy():
     assert (before.aggregates, before.forbidden_aggregates) == (("a",), ("x",))
 
 
-def test_retry_has_the_hosts_of_nova():
+def test_hosts_of_a_retry_have_the_attributes_of_nova():
     retry = build_request_spec(retry={"num_attempts": 2, "hosts": [["h", "n"]]}).retry
     assert (retry.num_attempts, retry.hosts) == (2, (TriedHost("h", "n"),))
     assert (retry.hosts[0].host, retry.hosts[0].hypervisor_hostname) == ("h", "n")
@@ -229,7 +229,7 @@ def test_optional_filter_properties_are_empty(name):
     assert SPEC_WITHOUT_OPTIONS[name] == SPEC_WITHOUT_OPTIONS.get(name) == {}
 
 
-def test_attributes_of_a_request_spec_can_be_set_as_in_nova_objects():
+def test_in_and_obj_attr_is_set_are_true_for_attributes_of_a_request_spec():
     assert "requested_destination" in SPEC_WITHOUT_OPTIONS
     assert SPEC_WITHOUT_OPTIONS.obj_attr_is_set("retry")
     assert "nonsense" not in SPEC_WITHOUT_OPTIONS

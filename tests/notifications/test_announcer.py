@@ -27,7 +27,7 @@ EXPLAIN = "/scheduler/v1/explain"
 
 
 @pytest.fixture
-def cloud(sqlite_url, make_app):
+def app_with_host(sqlite_url, make_app):
     """A service with a host that keeps its notifications in memory."""
     app = make_app(make_settings(sqlite_url, **IN_MEMORY))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
@@ -41,9 +41,9 @@ def read_sent_events(app):
     return [(each.event_type.removeprefix(prefix), each.priority) for each in read_notifications()]
 
 
-def test_start_and_end_of_a_request_are_notified(cloud):
-    cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
-    assert read_sent_events(cloud) == [("start", "info"), ("end", "info")]
+def test_start_and_end_of_a_request_are_notified(app_with_host):
+    app_with_host.post_json(SELECT, {"request_spec": spec(instance(1))})
+    assert read_sent_events(app_with_host) == [("start", "info"), ("end", "info")]
     properties = [
         each.payload["request_spec"]["instance_properties"] for each in read_notifications()
     ]
@@ -51,51 +51,51 @@ def test_start_and_end_of_a_request_are_notified(cloud):
     assert {each["project_id"] for each in properties} == {"p1"}
 
 
-def test_generated_instance_uuid_is_notified(cloud):
+def test_generated_instance_uuid_is_notified(app_with_host):
     body = {"request_spec": {"flavor": flavor(), "image": None}}
-    cloud.post_json(SELECT, body)
-    assert read_sent_events(cloud) == [("start", "info"), ("end", "info")]
+    app_with_host.post_json(SELECT, body)
+    assert read_sent_events(app_with_host) == [("start", "info"), ("end", "info")]
     (uuid,) = {
         each.payload["request_spec"]["instance_properties"]["uuid"] for each in read_notifications()
     }
-    listed = cloud.get("/scheduler/v1/instances").json["instances"]
+    listed = app_with_host.get("/scheduler/v1/instances").json["instances"]
     assert [each["uuid"] for each in listed] == [uuid]
 
 
-def test_failed_request_is_notified_with_the_reason(cloud):
+def test_failed_request_is_notified_with_the_reason(app_with_host):
     body = {"request_spec": spec(instance(1), flavor=flavor(memory_mb=999999))}
-    error = cloud.post_json(SELECT, body, status=409).json["errors"][0]
-    assert read_sent_events(cloud) == [("start", "info"), ("error", "error")]
+    error = app_with_host.post_json(SELECT, body, status=409).json["errors"][0]
+    assert read_sent_events(app_with_host) == [("start", "info"), ("error", "error")]
     payload = read_notifications()[1].payload
     assert payload["code"] == "scheduler.no_valid_host"
     assert payload["reason"] == error["detail"]
 
 
-def test_request_for_an_instance_that_has_a_host_is_notified_as_an_error(cloud):
-    cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
+def test_request_for_an_instance_that_has_a_host_is_notified_as_an_error(app_with_host):
+    app_with_host.post_json(SELECT, {"request_spec": spec(instance(1))})
     other = spec(instance(1), flavor=flavor(vcpus=2))
-    cloud.post_json(SELECT, {"request_spec": other}, status=409)
-    assert read_sent_events(cloud)[2:] == [("start", "info"), ("error", "error")]
+    app_with_host.post_json(SELECT, {"request_spec": other}, status=409)
+    assert read_sent_events(app_with_host)[2:] == [("start", "info"), ("error", "error")]
     assert read_notifications()[3].payload["code"] == "scheduler.instance_placed"
 
 
 @pytest.mark.parametrize("claim", [True, False])
-def test_notifications_of_a_repeated_request_are_sent_again(cloud, claim):
+def test_notifications_of_a_repeated_request_are_sent_again(app_with_host, claim):
     for _ in range(2):
-        cloud.post_json(SELECT, {"request_spec": spec(instance(1)), "claim": claim})
-    assert read_sent_events(cloud) == [("start", "info"), ("end", "info")] * 2
+        app_with_host.post_json(SELECT, {"request_spec": spec(instance(1)), "claim": claim})
+    assert read_sent_events(app_with_host) == [("start", "info"), ("end", "info")] * 2
 
 
-def test_explanation_sends_no_notification(cloud):
-    cloud.post_json(EXPLAIN, {"request_spec": spec(instance(1))})
-    cloud.post_json(EXPLAIN, {"request_spec": spec(flavor=flavor(memory_mb=999999))})
-    assert read_sent_events(cloud) == []
+def test_explanation_sends_no_notification(app_with_host):
+    app_with_host.post_json(EXPLAIN, {"request_spec": spec(instance(1))})
+    app_with_host.post_json(EXPLAIN, {"request_spec": spec(flavor=flavor(memory_mb=999999))})
+    assert read_sent_events(app_with_host) == []
 
 
 @pytest.mark.parametrize("request_spec", [{"flavor": 1}, {"flavor": "no-such-flavor"}])
-def test_invalid_request_sends_no_notification(cloud, request_spec):
-    cloud.post_json(SELECT, {"request_spec": request_spec}, status="4*")
-    assert read_sent_events(cloud) == []
+def test_invalid_request_sends_no_notification(app_with_host, request_spec):
+    app_with_host.post_json(SELECT, {"request_spec": request_spec}, status="4*")
+    assert read_sent_events(app_with_host) == []
 
 
 def test_request_succeeds_while_the_message_bus_is_unavailable(sqlite_url, make_app, caplog):

@@ -53,7 +53,7 @@ def test_format_option_selects_versioned_or_unversioned_notifications(
 
 @pytest.mark.parametrize("form", ["unversioned", "versioned", "both"])
 @pytest.mark.parametrize(("phase", "is_sent"), [(START, True), (END, True), (ERROR, False)])
-def test_run_instance_notification_is_optional_and_unversioned(form, phase, is_sent):
+def test_run_instance_notification_is_unversioned_and_not_sent_for_errors(form, phase, is_sent):
     event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
     found = send_event_and_read_messages(
         event, notifications__notification_format=form, notifications__notify_on_run_instance=True

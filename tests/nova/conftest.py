@@ -10,13 +10,13 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.nova.sync.follower import Follower
 from tests.nova.scheduling import (
+    NovaDeployment,
     SharedService,
-    Site,
     create_private_bus,
     running_service,
     running_site,
 )
-from tests.support.nova_clouds import NovaCloud, sqlite_nova
+from tests.support.nova_clouds import NovaCloud, create_sqlite_nova
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def bus(broker: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def nova_site(tmp_path: Path, bus: str, sqlite_template: Path) -> Iterator[Site]:
+def nova_site(tmp_path: Path, bus: str, sqlite_template: Path) -> Iterator[NovaDeployment]:
     with running_site(tmp_path, bus, sqlite_template) as site:
         yield site
 
@@ -41,7 +41,7 @@ def shared_service(
 
 @pytest.fixture
 def nova(tmp_path: Path) -> Iterator[NovaCloud]:
-    cloud = sqlite_nova(tmp_path, "one")
+    cloud = create_sqlite_nova(tmp_path, "one")
     yield cloud
     cloud.close()
 

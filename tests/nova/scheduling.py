@@ -27,7 +27,7 @@ from tests.nova.cloud.rabbitmq import has_consumer, private_broker
 from tests.nova.databases.test_service_record import SERVICES
 from tests.support import program
 from tests.support.conformance import CheckedApplication
-from tests.support.nova_clouds import NovaCloud, sqlite_nova
+from tests.support.nova_clouds import NovaCloud, create_sqlite_nova
 from tests.support.scheduling import report
 from tests.support.servers import environment, read_whole_lines, wait_until
 
@@ -63,7 +63,9 @@ def create_private_bus(broker: str) -> Iterator[str]:
         yield own.url
 
 
-def build_request_spec_of(*instances: str, memory_mb: int = 512, **fields: Any) -> dict[str, Any]:
+def build_request_spec_primitive(
+    *instances: str, memory_mb: int = 512, **fields: Any
+) -> dict[str, Any]:
     sizes = {"vcpus": 1, "memory_mb": memory_mb, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
     flavor = {"id": 1, "flavorid": "1", "name": "m1.tiny", "extra_specs": {}, **sizes}
     image = {"id": str(uuid4()), "properties": primitive_of("ImageMetaProps", {})}
@@ -106,7 +108,7 @@ class Conductor:
     def select(self, *instances: str, **fields: Any) -> Any:
         return self.call(
             "select_destinations",
-            spec_obj=build_request_spec_of(*instances, **fields),
+            spec_obj=build_request_spec_primitive(*instances, **fields),
             instance_uuids=list(instances),
             return_objects=True,
         )
@@ -160,12 +162,12 @@ class Service:
             os.kill(pid, signal.SIGKILL)
 
 
-class Site:
+class NovaDeployment:
     """A nova with a cell, this service's database, and the services that use them."""
 
     def __init__(self, folder: Path, bus: str, url: str, application: Application) -> None:
         self.folder, self.bus, self.url = folder, bus, url
-        self.nova: NovaCloud = sqlite_nova(folder, "one")
+        self.nova: NovaCloud = create_sqlite_nova(folder, "one")
         #: Database of the service records, since the tables of ``nova`` lack columns.
         self.records = create_engine(f"sqlite:///{folder}/nova_records.db")
         SERVICES.create(self.records)
@@ -179,7 +181,7 @@ class Site:
         body = report(name, uuid=uuid)
         self.app.post_json("/scheduler/v1/compute_nodes", [body])
 
-    def configuration(self, host: str, **options: str) -> Path:
+    def write_configuration(self, host: str, **options: str) -> Path:
         written = {
             "DEFAULT__transport_url": self.bus,
             "DEFAULT__host": host,
@@ -203,7 +205,7 @@ class Site:
     def start(self, host: str = "ctl1", workers: int = 2, **options: str) -> Service:
         self._started += 1
         log = self.folder / f"{host}.{self._started}.log"
-        file = self.configuration(host, **options)
+        file = self.write_configuration(host, **options)
         with log.open("w") as output, Path(os.devnull).open() as nothing:
             process = program.start(
                 ["nova-scheduler", "--config-file", file, "--workers", workers],
@@ -235,7 +237,7 @@ class Site:
     def allocations(self, instance: str) -> dict[str, Any]:
         return dict(self.app.get(f"/placement/allocations/{instance}").json["allocations"])
 
-    def recorded_instances(self, *instances: str) -> list[str]:
+    def list_recorded_instances(self, *instances: str) -> list[str]:
         paths = {uuid: f"/scheduler/v1/instances/{uuid}" for uuid in instances}
         return [uuid for uuid in paths if self.app.get(paths[uuid], status="*").status_int == 200]
 
@@ -250,7 +252,7 @@ class Site:
 class SharedService:
     """A site and its running service, for the tests of a module that do not stop the service."""
 
-    site: Site
+    site: NovaDeployment
     service: Service
     metrics_url: str
 
@@ -273,12 +275,12 @@ def running_service(folder: Path, broker: str, template: Path) -> Iterator[Share
 
 
 @contextmanager
-def running_site(folder: Path, bus: str, template: Path) -> Iterator[Site]:
+def running_site(folder: Path, bus: str, template: Path) -> Iterator[NovaDeployment]:
     """Yield a nova with the hosts cn1 and cn2, without a running scheduler."""
     url = f"sqlite:///{shutil.copy(template, folder / 'placement_sched.db')}"
     with (
         closing(create_app(make_settings(url))) as application,
-        closing(Site(folder, bus, url, application)) as site,
+        closing(NovaDeployment(folder, bus, url, application)) as site,
     ):
         site.add_host("cn1")
         site.add_host("cn2")

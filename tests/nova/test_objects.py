@@ -19,7 +19,7 @@ SEARCHED = {"query": "resources=VCPU:1", "hosts": 3}
 NOT_ENOUGH = "There are not enough hosts available."
 
 
-def class_path(failure: Exception) -> str:
+def format_class_path(failure: Exception) -> str:
     return f"{type(failure).__module__}.{type(failure).__name__}"
 
 
@@ -44,7 +44,7 @@ def class_path(failure: Exception) -> str:
 )
 def test_errors_have_the_exception_classes_of_nova(error, expected):
     failure = to_remote_failure(error, ["i1"])
-    assert class_path(failure) == expected
+    assert format_class_path(failure) == expected
     if not isinstance(error, errors.NoValidHost | errors.Unavailable):
         assert error.detail in str(failure)
 

@@ -21,7 +21,7 @@ from placement_sched.nova.request_spec import document_of, raw_properties
 from tests.nova.wire.comparison import unify_empty_values
 from tests.nova.wire.documents import convert_spec_to_document
 from tests.nova.wire.recorded import (
-    find_path_of_object,
+    build_path_of_field,
     list_paths,
     read_recorded_object,
     remove_value,
@@ -51,19 +51,19 @@ def test_invalid_instance_uuids_of_the_call_are_rejected(sent):
 
 
 def test_instance_uuid_of_the_request_is_the_default():
-    one = replace_value(SPEC, find_path_of_object(SPEC, "num_instances"), 1)
+    one = replace_value(SPEC, build_path_of_field(SPEC, "num_instances"), 1)
     assert document_of(one)["instance_uuids"] == [SPEC[DATA]["instance_uuid"]]
 
 
 def test_several_instances_without_uuids_are_only_counted():
-    three = replace_value(SPEC, find_path_of_object(SPEC, "num_instances"), 3)
+    three = replace_value(SPEC, build_path_of_field(SPEC, "num_instances"), 3)
     assert "instance_uuids" not in document_of(three)
     assert request_spec_from(document_of(three)).num_instances == 3
 
 
 @pytest.mark.parametrize("name", ["numa_topology", "pci_requests", "image", "instance_group"])
 def test_null_and_absent_fields_stay_distinct(name):
-    path = find_path_of_object(SPEC, name)
+    path = build_path_of_field(SPEC, name)
     assert document_of(replace_value(SPEC, path, None))[name] is None
     assert name not in document_of(remove_value(SPEC, path))
 
@@ -73,8 +73,8 @@ def test_request_spec_with_only_a_flavor_is_parsed():
     assert request_spec_from(document_of(bare)).flavor.vcpus == SPEC[DATA]["flavor"][DATA]["vcpus"]
 
 
-def test_order_of_set_members_does_not_matter():
-    path = find_path_of_object(SPEC, "network_metadata", "physnets")
+def test_sets_with_another_order_of_members_are_parsed_equally():
+    path = build_path_of_field(SPEC, "network_metadata", "physnets")
     orders = (["a", "b"], ["b", "a"])
     first, second = (document_of(replace_value(SPEC, path, order)) for order in orders)
     assert first == second
@@ -91,13 +91,13 @@ def test_old_group_without_policy_field_is_parsed():
     old = {DATA: {"policies": ["anti-affinity"], "members": UUIDS, "hosts": None}}
     group = {**SPEC[DATA]["instance_group"], **old}
     read = request_spec_from(
-        document_of(replace_value(SPEC, find_path_of_object(SPEC, "instance_group"), group))
+        document_of(replace_value(SPEC, build_path_of_field(SPEC, "instance_group"), group))
     )
     assert (read.instance_group.policy, dict(read.instance_group.rules)) == ("anti-affinity", {})
 
 
 def test_old_pinned_cpus_without_pcpuset_are_parsed():
-    path = find_path_of_object(SPEC, "numa_topology", "cells", 0)
+    path = build_path_of_field(SPEC, "numa_topology", "cells", 0)
     cell = {"id": 0, "cpuset": [1, 0], "memory": 512, "cpu_policy": "dedicated"}
     old = {**SPEC[DATA]["numa_topology"][DATA]["cells"][0], VERSION: "1.4", DATA: cell}
     (read, *_) = request_spec_from(document_of(replace_value(SPEC, path, old))).numa_topology.cells
@@ -150,7 +150,7 @@ def test_unknown_object_or_namespace_is_rejected_with_its_path():
 
 def test_field_with_the_wrong_object_is_rejected():
     with pytest.raises(UnreadableObject, match=r"^spec_obj\.flavor must be Flavor, not ImageMeta$"):
-        document_of(replace_value(SPEC, find_path_of_object(SPEC, "flavor"), SPEC[DATA]["image"]))
+        document_of(replace_value(SPEC, build_path_of_field(SPEC, "flavor"), SPEC[DATA]["image"]))
 
 
 @pytest.mark.parametrize("broken", [17, "RequestSpec", [], {}, {NAME: "RequestSpec"}])
@@ -193,7 +193,7 @@ def test_dictionary_call_is_rejected_with_the_responsible_option():
 )
 def test_wrong_value_is_rejected_with_its_path(fields, value, words):
     with pytest.raises(UnreadableObject) as refused:
-        document_of(replace_value(SPEC, find_path_of_object(SPEC, *fields), value))
+        document_of(replace_value(SPEC, build_path_of_field(SPEC, *fields), value))
     assert str(refused.value) == words
 
 
@@ -253,7 +253,7 @@ def test_properties_and_values_of_a_newer_nova_are_ignored():
     assert read_properties(newer=True, **newer, hw_disk_bus="virtio") == {"hw_disk_bus": "virtio"}
 
 
-def test_supported_properties_exist_in_nova():
+def test_every_supported_image_property_is_read_from_typed_properties():
     typed = dict.fromkeys(READERS)
     primitive = primitive_of("ImageMetaProps", typed)
     assert raw_properties(primitive, "properties") == typed

@@ -22,8 +22,15 @@ from placement_sched.nova.rpc import (
     uuids_of,
     uuids_of_objects,
 )
-from tests.nova.scheduling import build_request_spec_of, list_selected_hosts
-from tests.nova.wire.answers import CELL, NODES, REBUILD, WHOLE, build_answer, build_selection
+from tests.nova.scheduling import build_request_spec_primitive, list_selected_hosts
+from tests.nova.wire.answers import (
+    CELL,
+    NODES,
+    REBUILD,
+    WHOLE,
+    build_select_destinations_answer,
+    build_selection,
+)
 from tests.nova.wire.recorded import list_paths, read_recorded_object, replace_value
 from tests.support.scheduling import instance, report
 from tests.support.versions import LATEST_HEADERS
@@ -53,7 +60,7 @@ def settings(sqlite_settings):
 
 
 @pytest.fixture
-def cloud(app, nova, follower):
+def app_with_hosts_of_nova(app, nova, follower):
     for name in ("cn1", "cn2"):
         app.post_json("/scheduler/v1/compute_nodes", [report(name, uuid=nova.add_host(name))])
     follower.full()
@@ -61,7 +68,7 @@ def cloud(app, nova, follower):
 
 
 @pytest.fixture
-def run_select(cloud, follower, tmp_path, caplog):
+def run_select(app_with_hosts_of_nova, follower, tmp_path, caplog):
     for name in ("placement_sched.api.policy", "oslo_policy"):
         caplog.set_level(logging.WARNING, name)  # caplog restores the levels after the test
 
@@ -70,9 +77,9 @@ def run_select(cloud, follower, tmp_path, caplog):
         file = tmp_path / "nova.conf"
         file.write_text(f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
         check = policy_hint_check(Settings.from_conf(read_files(new_conf(), [str(file)])))
-        scheduler = cloud.app.services.scheduler
+        scheduler = app_with_hosts_of_nova.app.services.scheduler
         rpc = SchedulerRpc(scheduler, follower, check_policy_hint=check)
-        sent = {"spec_obj": build_request_spec_of(uuid, **fields), "instance_uuids": [uuid]}
+        sent = {"spec_obj": build_request_spec_primitive(uuid, **fields), "instance_uuids": [uuid]}
         return rpc.select_destinations(context, **sent, return_objects=True)
 
     return select
@@ -84,30 +91,36 @@ def read_allocations(app, uuid):
 
 
 @pytest.mark.parametrize("there", [{}, {"force_hosts": ["cn2"]}])
-def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(run_select, cloud, caplog, there):
+def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(
+    run_select, app_with_hosts_of_nova, caplog, there
+):
     (host,) = list_selected_hosts(run_select(instance(1), scheduler_hints=REBUILD_HINT, **there))
-    assert read_allocations(cloud, instance(1))
+    assert read_allocations(app_with_hosts_of_nova, instance(1))
     assert host == there.get("force_hosts", ["cn1"])[0]
     assert f"instance {instance(1)} is not on it" in caplog.text
     assert "the hint is ignored" in caplog.text
 
 
-def test_rebuild_hint_does_not_skip_the_claim_of_an_unbuilt_instance(run_select, cloud):
+def test_rebuild_hint_does_not_skip_the_claim_of_an_unbuilt_instance(
+    run_select, app_with_hosts_of_nova
+):
     there = {"scheduler_hints": REBUILD_HINT, "force_hosts": ["cn2"]}
     for _ in range(2):
         assert list_selected_hosts(run_select(instance(1), **there)) == ["cn2"]
-        assert read_allocations(cloud, instance(1))
+        assert read_allocations(app_with_hosts_of_nova, instance(1))
         # nova-compute does this if it cannot build the instance.
-        cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS)
+        app_with_hosts_of_nova.delete(
+            f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS
+        )
 
 
-def test_rebuild_uses_the_current_host_in_nova(run_select, cloud, nova, follower):
+def test_rebuild_uses_the_current_host_in_nova(run_select, app_with_hosts_of_nova, nova, follower):
     uuid = nova.add_instance("cn1")
     follower.full()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
     there = {"force_hosts": ["cn2"], "force_nodes": ["cn2"]}
     assert list_selected_hosts(run_select(uuid, scheduler_hints=REBUILD_HINT, **there)) == ["cn2"]
-    assert read_allocations(cloud, uuid) == {}
+    assert read_allocations(app_with_hosts_of_nova, uuid) == {}
 
 
 @pytest.mark.parametrize(
@@ -126,32 +139,34 @@ def test_users_allowed_by_the_rule_can_choose_a_policy(run_select, context, poli
 
 
 @pytest.mark.parametrize("context", [USER, {}], ids=["member", "unknown"])
-def test_other_users_get_no_valid_host_naming_the_rule(run_select, cloud, context):
+def test_other_users_get_no_valid_host_naming_the_rule(run_select, app_with_hosts_of_nova, context):
     with pytest.raises(ExpectedError) as refused:
         run_select(instance(1), context, scheduler_hints=POLICY)
     failure = refused.value.failure
     assert type(failure).__name__ == "NoValidHost"
     assert RULE in str(failure)
-    assert read_allocations(cloud, instance(1)) == {}
+    assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
     assert list_selected_hosts(
         run_select(instance(1), context, scheduler_hints={"colour": ["red"]})
     ) == ["cn1"]
 
 
-def test_unknown_server_group_policy_is_reported_with_supported_policies(run_select, cloud):
+def test_unknown_server_group_policy_is_reported_with_supported_policies(
+    run_select, app_with_hosts_of_nova
+):
     group = primitive_of("InstanceGroup", {"policy": "apart"})
     words = "unknown server group policy 'apart'; expected one of affinity, anti-affinity"
     with pytest.raises(ValueError, match=words):
         run_select(instance(1), instance_group=group)
-    assert read_allocations(cloud, instance(1)) == {}
+    assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
 
 
 @pytest.mark.parametrize("field", ["project_id", "user_id", "availability_zone"])
-def test_too_long_text_is_rejected_with_its_path(run_select, cloud, field):
+def test_too_long_text_is_rejected_with_its_path(run_select, app_with_hosts_of_nova, field):
     words = f"spec_obj.{field} has 300 characters; at most 255 are allowed"
     with pytest.raises(ValueError, match=words):
         run_select(instance(1), **{field: "p" * 300})
-    assert read_allocations(cloud, instance(1)) == {}
+    assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
 
 
 def test_ids_of_announced_aggregates_are_read_from_a_list_or_a_single_object():
@@ -236,7 +251,7 @@ def test_rebuild_has_a_null_allocation_request():
     assert selection[DATA]["allocation_request_version"] is None
 
 
-def test_limits_are_integers_and_objects():
+def test_limits_of_a_selection_are_integers_and_nova_objects():
     ((first, second), _) = primitives_of(WHOLE)
     limits = first[DATA]["limits"][DATA]
     assert [limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [8, None, None]
@@ -249,13 +264,17 @@ def test_limits_are_integers_and_objects():
 
 def test_infinite_or_text_limit_is_omitted():
     limits = {"vcpu": float("inf"), "memory_mb": "much", "disk_gb": 1}
-    ((selection,),) = primitives_of(build_answer([build_selection(0, limits=limits)]))
+    ((selection,),) = primitives_of(
+        build_select_destinations_answer([build_selection(0, limits=limits)])
+    )
     sent_limits = selection[DATA]["limits"][DATA]
     assert [sent_limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [None, None, 1]
 
 
 def test_cell_of_a_selection_is_unset_if_unknown():
-    ((selection,),) = primitives_of(build_answer([build_selection(0, cell_uuid=None)]))
+    ((selection,),) = primitives_of(
+        build_select_destinations_answer([build_selection(0, cell_uuid=None)])
+    )
     assert "cell_uuid" not in selection[DATA]
 
 

@@ -15,7 +15,7 @@ from placement_sched.nova.objects import primitive_of
 from tests.nova.databases.test_service_record import read_service_rows
 from tests.nova.scheduling import (
     LIBRARY,
-    build_request_spec_of,
+    build_request_spec_primitive,
     list_selected_hosts,
     wait_until_true,
 )
@@ -50,7 +50,10 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
     uuids = [uuid, str(uuid4())]
     sent = {"return_objects": True, "return_alternates": True, **caller_context}
     answer = conductor.call(
-        "select_destinations", spec_obj=build_request_spec_of(*uuids), instance_uuids=uuids, **sent
+        "select_destinations",
+        spec_obj=build_request_spec_primitive(*uuids),
+        instance_uuids=uuids,
+        **sent,
     )
     hosts = list_selected_hosts(answer)
     assert set(hosts) <= {"cn1", "cn2"}
@@ -80,7 +83,7 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
 def test_no_valid_host_is_explained_to_operators_only(
     shared_service, conductor, caller_context, uuid
 ):
-    spec = build_request_spec_of(uuid, memory_mb=10**6)
+    spec = build_request_spec_primitive(uuid, memory_mb=10**6)
     with pytest.raises(Exception, match="No valid host was found") as refused:
         conductor.call(
             "select_destinations", spec_obj=spec, instance_uuids=[uuid], **caller_context
@@ -108,7 +111,7 @@ def test_no_valid_host_is_explained_to_operators_only(
 )
 def test_rpc_call_without_return_objects_gets_a_host(conductor, uuid, version, names):
     sent = {name: [uuid] for name in names}
-    spec = build_request_spec_of(uuid, ignore_hosts=["cn2"])
+    spec = build_request_spec_primitive(uuid, ignore_hosts=["cn2"])
     (answer,) = conductor.call("select_destinations", version, spec_obj=spec, **sent)
     assert answer["host"] == answer["nodename"] == "cn1"
 
@@ -142,15 +145,15 @@ def test_aggregate_notifications_are_recorded(shared_site, conductor):
     aggregate = primitive_of("Aggregate", row)
     conductor.announce("update_aggregates", "4.1", aggregates=[aggregate])
 
-    def aggregate_names():
+    def read_aggregate_names():
         document = shared_site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
         return [each["name"] for each in document]
 
-    wait_until_true(lambda: aggregate_names() == ["fast"])
+    wait_until_true(lambda: read_aggregate_names() == ["fast"])
     shared_site.nova.api.remove("aggregate_hosts", aggregate_id=row["id"])
     shared_site.nova.api.remove("aggregates", id=row["id"])
     conductor.announce("delete_aggregate", "4.1", aggregate=aggregate)
-    wait_until_true(lambda: aggregate_names() == [])
+    wait_until_true(lambda: read_aggregate_names() == [])
 
 
 def test_instance_notifications_are_recorded(shared_site, conductor):
@@ -159,12 +162,12 @@ def test_instance_notifications_are_recorded(shared_site, conductor):
     listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
     there = {"host_name": "cn1"}
     conductor.announce("update_instance_info", "4.2", instance_info=listed, **there)
-    wait_until_true(lambda: shared_site.recorded_instances(first, second) == [first])
+    wait_until_true(lambda: shared_site.list_recorded_instances(first, second) == [first])
     conductor.announce("sync_instance_info", "4.2", instance_uuids=[first, second], **there)
-    wait_until_true(lambda: shared_site.recorded_instances(first, second) == [first, second])
+    wait_until_true(lambda: shared_site.list_recorded_instances(first, second) == [first, second])
     shared_site.nova.cells["one"].delete_softly("instances", uuid=first)
     conductor.announce("delete_instance_info", "4.2", instance_uuid=first, **there)
-    wait_until_true(lambda: shared_site.recorded_instances(first, second) == [second])
+    wait_until_true(lambda: shared_site.list_recorded_instances(first, second) == [second])
 
 
 def test_service_is_recorded_in_the_services_table_of_nova(shared_site):
@@ -220,7 +223,7 @@ def test_request_of_a_killed_scheduler_is_claimed_once_by_another(nova_site, who
         assert host in {"cn1", "cn2"}
 
 
-def follower_pid(database) -> int:
+def read_follower_pid(database) -> int:
     query = select(leases.c.holder).where(leases.c.name == "following nova")
     with database.read() as connection:
         holder = connection.scalar(query)
@@ -232,23 +235,23 @@ def follower_pid(database) -> int:
 def test_second_scheduler_takes_over_the_sync_with_nova(nova_site, how):
     database = nova_site.app.app.services.database
     first, other = nova_site.start(workers=1), nova_site.start("ctl2", workers=1)
-    wait_until_true(lambda: follower_pid(database) in first.children())
-    assert follower_pid(database) not in other.children()
+    wait_until_true(lambda: read_follower_pid(database) in first.children())
+    assert read_follower_pid(database) not in other.children()
     if how == signal.SIGTERM:
         first.end_with_signal()
     else:
         first.kill()
-    wait_until_true(lambda: follower_pid(database) in other.children())
+    wait_until_true(lambda: read_follower_pid(database) in other.children())
     nova_site.nova.add_host("cn3")
     nodes = "/scheduler/v1/compute_nodes?host=cn3"
     wait_until_true(lambda: nova_site.app.get(nodes).json["compute_nodes"])
 
 
-def test_sighup_reloads_configuration_and_nova(nova_site):
+def test_sighup_reloads_the_configuration_of_the_scheduler_service(nova_site):
     service = nova_site.start(workers=1, scheduler__nova_sync_interval="3600")
     hosts = list_selected_hosts(nova_site.conductor.select(instance(1), ignore_hosts=["cn2"]))
     assert hosts == ["cn1"]
-    nova_site.configuration("ctl1", filter_scheduler__enabled_filters="IsolatedHostsFilter",
+    nova_site.write_configuration("ctl1", filter_scheduler__enabled_filters="IsolatedHostsFilter",
                        filter_scheduler__isolated_hosts="cn1,cn2")  # fmt: skip
     os.kill(service.process.pid, signal.SIGHUP)
     service.wait_for_line("configuration read again")

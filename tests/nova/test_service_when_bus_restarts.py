@@ -12,7 +12,7 @@ import pytest
 
 from placement_sched.db.transaction import MAX_WRITERS
 from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
-from tests.nova.scheduling import Site, list_selected_hosts, running_site, wait_until_true
+from tests.nova.scheduling import NovaDeployment, list_selected_hosts, running_site, wait_until_true
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.exhaustive
@@ -35,7 +35,7 @@ def bus(tmp_path: Path) -> Iterator[RabbitMQ]:
 
 
 @pytest.fixture
-def nova_site(tmp_path, bus, sqlite_template) -> Iterator[Site]:
+def nova_site(tmp_path, bus, sqlite_template) -> Iterator[NovaDeployment]:
     with running_site(tmp_path, bus.url, sqlite_template) as site:
         yield site
     with warnings.catch_warnings():

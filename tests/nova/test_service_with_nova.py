@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.differential.comparison import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.differential.lines import LineProgram
 from tests.nova.scheduling import wait_until_true
 
@@ -16,7 +16,7 @@ CONDUCTOR = Path(__file__).parent / "peer" / "conductor.py"
 
 @pytest.fixture(scope="module")
 def nova():
-    needs_peer()
+    skip_without_peer()
     peer = LineProgram(PEER_PYTHON, CONDUCTOR)
     yield lambda name, *arguments: peer.get_answer([name, arguments])
     peer.close()
@@ -62,7 +62,7 @@ def test_nova_notifications_are_recorded(nova, shared_service):
 
     def read_recorded():
         aggregates = site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
-        return [each["name"] for each in aggregates], site.recorded_instances(uuid)
+        return [each["name"] for each in aggregates], site.list_recorded_instances(uuid)
 
     wait_until_true(lambda: read_recorded() == (["fast"], [uuid]))
     site.nova.api.remove("aggregate_hosts", aggregate_id=number)

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.all_databases
 OURS = {table.name for table in OWN_TABLES} | {"placement_sched_alembic_version"}
 
 
-def make_empty_database(kind, folder):
+def open_empty_database(kind, folder):
     with empty_database(kind, folder) as url:
         database = Database(make_settings(url))
         yield database
@@ -55,12 +55,12 @@ def make_empty_database(kind, folder):
 @pytest.fixture(params=KINDS)
 def database(request, tmp_path):
     """An empty database without the schema."""
-    yield from make_empty_database(request.param, tmp_path)
+    yield from open_empty_database(request.param, tmp_path)
 
 
 @pytest.fixture
 def empty_sqlite_database(tmp_path):
-    yield from make_empty_database("sqlite", tmp_path)
+    yield from open_empty_database("sqlite", tmp_path)
 
 
 def run_statement(database, statement):
@@ -141,7 +141,7 @@ def test_train_schema_gets_consumer_types_like_xena(database):
     assert (usage.consumer_type, usage.amounts) == (UNKNOWN_TYPE, {"VCPU": 3})
 
 
-def test_interrupted_step_of_an_adoption_is_completed(database):
+def test_adoption_continues_if_consumer_types_exist_but_not_their_column(database):
     create_openstack_schema(database, TRAIN)
     columns = "uuid, project_id, user_id, generation"
     run_statement(database, f"INSERT INTO consumers ({columns}) VALUES ('{uuid4()}', 1, 1, 4)")
@@ -171,7 +171,7 @@ def test_unknown_tables_and_columns_are_unchanged(database):
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == NEWEST
 
 
-def test_roots_without_a_compute_node_are_reported(empty_sqlite_database):
+def test_root_providers_without_node_are_reported_with_the_request_to_send(empty_sqlite_database):
     create_openstack_schema(empty_sqlite_database)
     uuid = add_openstack_rows(empty_sqlite_database)
     adoption = adopt(empty_sqlite_database, utcnow)
@@ -198,7 +198,9 @@ def test_overcommitted_inventories_are_reported(database):
     assert any("over-allocated" in note for note in describe_adoption(adoption))
 
 
-def test_inconsistent_rows_are_reported(empty_sqlite_database):
+def test_consumers_without_records_are_reported_with_the_command_that_checks_them(
+    empty_sqlite_database,
+):
     create_openstack_schema(empty_sqlite_database)
     add_openstack_rows(empty_sqlite_database, record=False)
     adoption = adopt(empty_sqlite_database, utcnow)
@@ -230,7 +232,7 @@ def create_xena_schema_without_consumer_types(database):
     run_statement(database, f"UPDATE alembic_version SET version_num = '{XENA}'")
 
 
-def read_schema_of_revision(revision):
+def make_schema_creator(revision):
     return lambda database: create_openstack_schema(database, revision)
 
 
@@ -238,13 +240,13 @@ def read_schema_of_revision(revision):
     ("prepare", "error"),
     [
         (lambda _database: None, "no tables of OpenStack placement"),
-        (read_schema_of_revision(None), "placement-manage db stamp"),
-        (read_schema_of_revision("0123456789ab"), f"0123456789ab, which is not .*{NEWEST}"),
+        (make_schema_creator(None), "placement-manage db stamp"),
+        (make_schema_creator("0123456789ab"), f"0123456789ab, which is not .*{NEWEST}"),
         (
             create_tables_of_several_revisions,
             f"{XENA}, {NEWEST}, which is not a supported revision",
         ),
-        (read_schema_of_revision("b4ed3a175331"), "older than Train"),
+        (make_schema_creator("b4ed3a175331"), "older than Train"),
         (create_schema_without_a_table, "lacks allocations, inventories, .* and 4 more"),
         (create_schema_without_a_column, r"lacks inventories\.step_size;"),
         (
@@ -254,7 +256,9 @@ def read_schema_of_revision(revision):
         (lambda database: sync(database, utcnow), "already belongs to this service"),
     ],
 )
-def test_unknown_schema_is_rejected_and_unchanged(empty_sqlite_database, prepare, error):
+def test_schema_that_cannot_be_adopted_is_rejected_and_unchanged(
+    empty_sqlite_database, prepare, error
+):
     prepare(empty_sqlite_database)
     before = list_table_names(empty_sqlite_database)
     with pytest.raises(Unavailable, match=error) as rejection:
@@ -293,7 +297,7 @@ def test_db_sync_rejects_an_unadopted_database(empty_sqlite_database, revision, 
 
 
 @pytest.mark.parametrize("complete", [adopt, sync])
-def test_interrupted_adoption_is_completed(database, complete):
+def test_adopt_or_sync_creates_the_tables_that_an_interrupted_adoption_lacks(database, complete):
     create_openstack_schema(database)
     half = OWN_TABLES[: len(OWN_TABLES) // 2]
     database.write(lambda connection: metadata.create_all(connection, tables=half))
@@ -302,7 +306,7 @@ def test_interrupted_adoption_is_completed(database, complete):
 
 
 @pytest.mark.parametrize("may_sync", [True, False])
-def test_server_does_not_prepare_an_unadopted_database(database, may_sync):
+def test_preparation_of_an_openstack_database_fails_until_db_adopt(database, may_sync):
     create_openstack_schema(database)
     before = list_table_names(database)
     url = database.url.render_as_string(hide_password=False)

@@ -62,11 +62,11 @@ def list_finding_kinds(database, **options):
 @pytest.fixture
 def cloud(sqlite_database):
     """A consistent database: a reserved host, another host, and flavors and images for both."""
-    sync_traits_now(sqlite_database)
+    create_synced_cloud(sqlite_database)
     return sqlite_database
 
 
-def sync_traits_now(database):
+def create_synced_cloud(database):
     for host in ("win1", "cn1"):
         add_node(database, host)
     add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
@@ -81,7 +81,7 @@ def sync_traits_now(database):
 
 
 def test_correct_cloud_has_no_findings(database):
-    sync_traits_now(database)
+    create_synced_cloud(database)
     (reserved,) = run_check(database).reserved
     assert (reserved.aggregate.name, reserved.traits) == ("windows", (LICENSED,))
     assert (reserved.open_flavors, reserved.forbidden_flavors) == (("m1.windows",), ("m1.small",))
@@ -114,7 +114,7 @@ def test_metadata_value_without_effect_is_a_finding(cloud, value):
     )
 
 
-def test_unknown_trait_is_a_finding(cloud):
+def test_required_trait_that_does_not_exist_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:HW_NIX": "required"})
     add_flavor(cloud, "m1.nix", LICENSED, "HW_NIX")
     assert list_finding_kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
@@ -142,7 +142,7 @@ def test_traits_never_requested_together_are_a_finding(cloud):
 @pytest.mark.parametrize(
     ("asking", "kind"), [(LICENSED, Kind.TRAIT_UNASKED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)]
 )
-def test_disabled_filter_suppresses_exclusion_findings(cloud, asking, kind):
+def test_findings_with_the_filter_disabled_describe_the_effect_of_enabling_it(cloud, asking, kind):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_own_traits(cloud)
     drop_image(cloud, "windows")
@@ -233,14 +233,14 @@ def share_storage_with_hosts(app, name, *aggregates):
         )
 
 
-def find_candidates_with_the_trait(app):
+def find_candidate_nodes_with_the_trait(app):
     """Return the compute nodes that are candidates of a request with the trait."""
     path = f"/placement/allocation_candidates?resources=VCPU:1,DISK_GB:1&required={LICENSED}"
     summaries = app.get(path, headers=LATEST_HEADERS).json["provider_summaries"]
     return {uuid for uuid, summary in summaries.items() if "VCPU" in summary["resources"]}
 
 
-def report_host(app, cloud, host):
+def send_report_of_existing_node(app, cloud, host):
     with cloud.read() as connection:
         (node,) = resource_providers.by_names(connection, [f"{host}-{host}"])
     figures = {"vcpus": 4, "memory_mb": 4096, "local_gb": 0}
@@ -250,16 +250,20 @@ def report_host(app, cloud, host):
 
 
 def test_storage_shared_with_reserved_hosts_counts_as_in_the_aggregate(cloud, sqlite_app):
-    nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
+    nodes = {
+        host: send_report_of_existing_node(sqlite_app, cloud, host) for host in ("win1", "cn1")
+    }
     share_storage_with_hosts(sqlite_app, "storage", "windows")
-    assert find_candidates_with_the_trait(sqlite_app) == {nodes["win1"]}
+    assert find_candidate_nodes_with_the_trait(sqlite_app) == {nodes["win1"]}
     assert list_finding_kinds(cloud) == []
 
 
 def test_hosts_getting_the_trait_from_storage_are_a_finding(cloud, sqlite_app):
-    nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
+    nodes = {
+        host: send_report_of_existing_node(sqlite_app, cloud, host) for host in ("win1", "cn1")
+    }
     share_storage_with_hosts(sqlite_app, "storage", "windows", "all")
-    assert find_candidates_with_the_trait(sqlite_app) == set(nodes.values())
+    assert find_candidate_nodes_with_the_trait(sqlite_app) == set(nodes.values())
     (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.trait, finding.names) == (Kind.TRAIT_OUTSIDE, LICENSED, ("cn1",))
     assert "served by storage with trait" in finding.detail
@@ -275,7 +279,7 @@ def test_provider_without_host_counts_as_outside_the_aggregate(cloud):
 
 def test_storage_without_hosts_is_no_finding(cloud, sqlite_app):
     share_storage_with_hosts(sqlite_app, "storage")
-    assert find_candidates_with_the_trait(sqlite_app) == set()
+    assert find_candidate_nodes_with_the_trait(sqlite_app) == set()
     assert list_finding_kinds(cloud) == []
 
 
@@ -291,7 +295,7 @@ def test_host_without_provider_is_a_finding(cloud):
     )
 
 
-def test_differing_aggregates_are_a_finding(cloud):
+def test_hosts_that_only_placement_or_nova_has_in_an_aggregate_are_a_finding(cloud):
     add_node(cloud, "cn2")
     add_host_to_aggregate(cloud, "all", "cn2")
     cloud.write(lambda connection: remove_host_from_aggregate(connection, "all", "cn1"))
@@ -312,7 +316,7 @@ def remove_host_from_aggregate(connection, aggregate, host):
 
 
 def test_statement_count_is_independent_of_cloud_size(database):
-    sync_traits_now(database)
+    create_synced_cloud(database)
     with record_statements(database) as few:
         run_check(database)
     hosts = [f"more{number}" for number in range(20)]

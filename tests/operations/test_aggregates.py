@@ -54,7 +54,7 @@ def test_invalid_host_rejects_the_whole_change_of_an_aggregate(database, zone_id
     assert add_hosts(database, zone_id, ["h2"]).hosts == {"h2"}
 
 
-def test_long_lists_of_conflicting_hosts_are_shortened(database, zone_id):
+def test_error_lists_five_conflicting_hosts_and_counts_the_others(database, zone_id):
     for index in range(8):
         add_node(database, f"h{index}")
         add_instance(database, f"h{index}")
@@ -204,7 +204,7 @@ def test_changed_policy_of_an_aggregate_changes_ratios(cloud):
     assert cloud.ratios() == (8.0, 1.0, 1.0)
 
 
-def test_generation_rises_only_if_a_ratio_changes(cloud):
+def test_provider_generation_is_incremented_only_if_a_ratio_changes(cloud):
     cloud.report(build_report(1))
     number = cloud.make(1, None, "cn1")
     before = cloud.generation()
@@ -290,19 +290,21 @@ def test_ratio_job_applies_the_current_configuration(cloud, database_url, tmp_pa
     assert aggregates.apply(cloud.database, after.policies, lambda: NOW) == (1, 0)
 
 
-def test_interrupted_ratio_job_is_continued(sqlite_cloud, sqlite_url, tmp_path, monkeypatch):
+def test_ratio_job_after_an_interruption_updates_the_remaining_hosts(
+    sqlite_cloud, sqlite_url, tmp_path, monkeypatch
+):
     hosts = range(1, 6)
     sqlite_cloud.report(*(build_report(number) for number in hosts))
     sqlite_cloud.make(1, "everything", *(f"cn{number}" for number in hosts))
     after = build_reconfigured_cloud(sqlite_cloud, sqlite_url, tmp_path, "[everything]\n")
     monkeypatch.setattr(aggregates, "BATCH_SIZE", 2)
 
-    def stop(done, _all):
+    def interrupt_after_four(done, _all):
         if done == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        aggregates.apply(sqlite_cloud.database, after.policies, lambda: NOW, stop)
+        aggregates.apply(sqlite_cloud.database, after.policies, lambda: NOW, interrupt_after_four)
     assert [sqlite_cloud.ratios(number) == OWN for number in hosts] == [True] * 4 + [False]
     assert aggregates.apply(sqlite_cloud.database, after.policies, lambda: NOW) == (5, 1)
     assert sqlite_cloud.ratios(5) == OWN
@@ -327,7 +329,9 @@ def test_statement_count_of_policies_is_independent_of_hosts(sqlite_cloud):
     assert count_statements(sqlite_cloud, 40) == few
 
 
-def test_reports_without_policies_take_no_more_statements(sqlite_database, sqlite_settings):
+def test_reports_take_no_additional_statements_if_no_policy_is_configured(
+    sqlite_database, sqlite_settings
+):
     plain, policed_ = (
         CloudWithPolicies(sqlite_database, sqlite_settings),
         CloudWithPolicies(sqlite_database, sqlite_settings),
@@ -341,7 +345,7 @@ def test_reports_without_policies_take_no_more_statements(sqlite_database, sqlit
     assert before == after
 
 
-class ConfiguredCloud:
+class CloudWithRatioUpdater:
     """A host under the policy ``everything``, and a server with changing settings."""
 
     def __init__(self, cloud, url, folder):
@@ -363,7 +367,7 @@ class ConfiguredCloud:
 
 @pytest.fixture
 def configured_cloud(database, database_url, tmp_path):
-    return ConfiguredCloud(
+    return CloudWithRatioUpdater(
         CloudWithPolicies(database, settings_with_policies(database_url, tmp_path)),
         database_url,
         tmp_path,
@@ -372,14 +376,14 @@ def configured_cloud(database, database_url, tmp_path):
 
 @pytest.fixture
 def sqlite_configured_cloud(sqlite_database, sqlite_url, tmp_path):
-    return ConfiguredCloud(
+    return CloudWithRatioUpdater(
         CloudWithPolicies(sqlite_database, settings_with_policies(sqlite_url, tmp_path)),
         sqlite_url,
         tmp_path,
     )
 
 
-def test_inventories_follow_the_configuration(configured_cloud):
+def test_request_after_a_configuration_change_updates_ratios_of_inventories(configured_cloud):
     configured_cloud.request()
     assert configured_cloud.cloud.ratios() == EVERYTHING
     configured_cloud.configure("[everything]\ncpu_allocation_ratio = 6.0\n")
@@ -390,7 +394,7 @@ def test_inventories_follow_the_configuration(configured_cloud):
     assert configured_cloud.cloud.ratios() == OWN
 
 
-def test_host_inserted_in_tables_gets_policy_ratios(sqlite_configured_cloud):
+def test_ratio_job_preserves_node_columns_of_a_host_inserted_by_sql(sqlite_configured_cloud):
     add_node(sqlite_configured_cloud.cloud.database, "cn2")
     sqlite_configured_cloud.cloud.make(2, "everything", "cn2")
     sqlite_configured_cloud.configure("")
@@ -415,7 +419,9 @@ def test_unchanged_configuration_is_applied_only_once(sqlite_configured_cloud, m
     sqlite_configured_cloud.request()
 
 
-def test_start_without_a_database_is_logged_and_retried(sqlite_configured_cloud, monkeypatch):
+def test_ratios_are_applied_later_if_the_database_is_unavailable_at_the_start(
+    sqlite_configured_cloud, monkeypatch
+):
     sqlite_configured_cloud.configure("")
 
     def raise_unavailable(*_):

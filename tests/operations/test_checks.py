@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import delete, select, text, update
 
 from placement_sched.db import tables
-from tests.support.invariants import break_tables
+from tests.support.invariants import execute_without_foreign_keys
 from tests.support.repairs import Cloud, uuid
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def test_audit_status_is_0_if_all_invariants_hold(cloud):
 
 
 def test_audit_status_is_7_with_a_line_per_violated_invariant(cloud, database):
-    break_tables(database, delete(tables.consumers))
+    execute_without_foreign_keys(database, delete(tables.consumers))
     expected = f"consumer {uuid(1)} holds allocations and has no record"
     assert cloud.run("audit", "--invariants") == (
         7,
@@ -68,7 +68,9 @@ def test_shrunk_inventory_is_printed_and_is_no_violation(sqlite_cloud, sqlite_da
     vcpu = select(classes.id).where(classes.name == "VCPU").scalar_subquery()
     shrunk = update(tables.inventories).where(tables.inventories.c.resource_class_id == vcpu)
     later = datetime.fromisoformat("2038-01-01T12:00:00")
-    break_tables(sqlite_database, shrunk.values(total=1, reserved=1, updated_at=later))
+    execute_without_foreign_keys(
+        sqlite_database, shrunk.values(total=1, reserved=1, updated_at=later)
+    )
     status, printed, _ = sqlite_cloud.run("audit", "--invariants", "--verbose")
     assert status == 0
     first, *allowed, last = printed.splitlines()
@@ -102,7 +104,7 @@ def test_options_of_the_orphan_audit_are_rejected_with_invariants(sqlite_cloud, 
 
 def test_invalid_time_is_reported_without_a_traceback(sqlite_cloud, sqlite_database):
     broken = text("UPDATE inventories SET total = 1, reserved = 1, updated_at = 'yesterday'")
-    break_tables(sqlite_database, broken)
+    execute_without_foreign_keys(sqlite_database, broken)
     status, printed, complaint = sqlite_cloud.run("audit", "--invariants")
     assert (status, printed) == (127, "")
     assert complaint.startswith("placement-sched: the database has a time that cannot be read: ")

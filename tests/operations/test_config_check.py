@@ -45,7 +45,7 @@ def validate_text(tmp_path, capsys):
         "[scheduler]\npolicy_overrides = host_subset_size\n[dense]\nhost_subset_size = 2\n",
     ],
 )
-def test_policy_sections_are_valid(validate_text, text):
+def test_sections_listed_as_policies_with_policy_options_are_valid(validate_text, text):
     assert validate_text(text) == (0, "the configuration is valid\n")
 
 
@@ -95,7 +95,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "error"), WRONG)
-def test_each_policy_error_is_one_line_with_its_place(validate_text, text, error):
+def test_each_policy_error_is_one_line_with_its_line_number(validate_text, text, error):
     status, printed = validate_text(text)
     assert status == 1
     assert printed.removeprefix("a.conf:").startswith(error)
@@ -142,7 +142,7 @@ def test_unlisted_invalid_section_is_a_warning_with_reason(validate_text):
     )
 
 
-def test_sections_missing_in_the_list_are_unused(validate_text):
+def test_unlisted_section_is_a_warning_that_its_options_are_not_used(validate_text):
     _, printed = validate_text(f"{LISTED}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n")
     assert printed == ("a.conf:5: warning: unknown group [sparse], its options are not used\n")
 
@@ -163,7 +163,7 @@ class Filter(BaseHostFilter):
 """
 
 
-def test_ambiguous_option_name_needs_its_group(run_command, tmp_path):
+def test_option_name_in_several_groups_is_an_error_unless_the_group_is_given(run_command, tmp_path):
     """In another process, because the options of a plugin stay registered."""
     (tmp_path / "acme_halls_options.py").write_text(AMBIGUOUS)
     (tmp_path / "a.conf").write_text(

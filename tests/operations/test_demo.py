@@ -46,7 +46,7 @@ def test_sample_cloud_has_the_hosts_that_its_requests_need():
     assert cloud["services"][0]["host"] == DISABLED_HOST
 
 
-def test_reported_usage_equals_instances():
+def test_usage_that_sample_hosts_report_equals_the_sum_of_their_instances():
     cloud = sample_cloud(NOW)
     used = defaultdict(Counter)
     for instance in cloud["instances"]:
@@ -81,7 +81,7 @@ def test_loaded_sample_cloud_is_not_over_allocated(database, settings):
     assert rows > len(cloud["instances"])
 
 
-def test_instances_with_virtual_gpus_request_them_when_they_move():
+def test_flavors_of_sample_instances_with_virtual_gpus_request_vgpu_and_trait():
     for instance in sample_cloud(NOW)["instances"]:
         used = instance["allocations"][instance["host"]].get("VGPU", 0)
         extra_specs = instance["flavor"].get("extra_specs", {})

@@ -26,7 +26,7 @@ def read_gauges(app):
 
 
 @pytest.fixture
-def app_with_interval(settings, make_app):
+def app_with_failover_interval(settings, make_app):
     app = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
     app.get("/scheduler/v1/hosts")
     join_threads(FAILOVER_THREAD)
@@ -36,11 +36,11 @@ def app_with_interval(settings, make_app):
 
 @pytest.mark.all_databases
 def test_failover_result_of_a_process_is_read_by_every_process(
-    app_with_interval, settings, make_app
+    app_with_failover_interval, settings, make_app
 ):
     # The first request starts the computation, on a cloud without hosts.
-    assert app_with_interval.get(FAILOVER).json["covered"] == 0
-    stored = store_result(app_with_interval.app.services.scheduler)
+    assert app_with_failover_interval.get(FAILOVER).json["covered"] == 0
+    stored = store_result(app_with_failover_interval.app.services.scheduler)
     other = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
     answer = other.get(FAILOVER).json
     assert {**answer, "age": None} == {**stored, "age": None}
@@ -87,7 +87,7 @@ def test_failed_failover_computation_is_logged_and_retried_after_the_interval(
     assert caplog.text == ""
 
 
-def test_unreadable_failover_result_has_no_gauges(caplog):
+def test_no_failover_gauges_are_exported_if_the_result_cannot_be_read(caplog):
     def fail():
         raise Unavailable("the database is locked")
 

@@ -20,13 +20,13 @@ def create_flavor(database, flavorid):
 
 @pytest.mark.all_databases
 def test_one_of_concurrent_creations_of_a_name_succeeds(database):
-    def rival(number):
+    def create_flavor_or_none(number):
         try:
             return create_flavor(database, f"f{number}").flavorid
         except Duplicate:
             return None
 
-    created = run_concurrently(*(partial(rival, number) for number in range(4)))
+    created = run_concurrently(*(partial(create_flavor_or_none, number) for number in range(4)))
     assert sum(flavor is not None for flavor in created) == 1
 
 

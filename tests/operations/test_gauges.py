@@ -33,12 +33,12 @@ def read_gauge_values(families):
     }
 
 
-def remove_age(values):
+def drop_age_gauges(values):
     return {key: value for key, value in values.items() if key != ("_age_seconds",)}
 
 
 @pytest.fixture
-def make_watching_app(settings, make_app):
+def make_app_with_watched_flavors(settings, make_app):
     """Return a function that creates an application with two hosts and watched flavors."""
 
     def build_app(*names):
@@ -52,10 +52,10 @@ def make_watching_app(settings, make_app):
     return build_app
 
 
-def test_capacity_of_chosen_flavors_is_shown_in_total_and_by_zone(make_watching_app):
-    values = scrape_gauges(make_watching_app("small", "large"))
+def test_capacity_of_chosen_flavors_is_shown_in_total_and_by_zone(make_app_with_watched_flavors):
+    values = scrape_gauges(make_app_with_watched_flavors("small", "large"))
     assert 0 <= values["_age_seconds",] < MAX_AGE
-    assert remove_age(values) == {
+    assert drop_age_gauges(values) == {
         ("", "small"): 12,
         ("", "large"): 3,
         ("_by_zone", "small", "az1"): 4,
@@ -67,15 +67,15 @@ def test_capacity_of_chosen_flavors_is_shown_in_total_and_by_zone(make_watching_
     }
 
 
-def test_capacity_has_no_gauges_without_the_option(make_watching_app):
-    app = make_watching_app()
+def test_capacity_has_no_gauges_without_the_option(make_app_with_watched_flavors):
+    app = make_app_with_watched_flavors()
     assert scrape_gauges(app) == {}
     assert THREAD_NAME not in {thread.name for thread in threading.enumerate()}
 
 
-def test_unknown_flavor_is_shown_and_logged_once(make_watching_app, caplog):
-    app = make_watching_app("smal", "small")
-    values = remove_age(scrape_gauges(app))
+def test_unknown_flavor_is_shown_and_logged_once(make_app_with_watched_flavors, caplog):
+    app = make_app_with_watched_flavors("smal", "small")
+    values = drop_age_gauges(scrape_gauges(app))
     assert values["_state", "smal", "unknown"] == 1
     assert ("", "smal") not in values
     assert values["", "small"] == 12
@@ -89,13 +89,13 @@ def test_unknown_flavor_is_shown_and_logged_once(make_watching_app, caplog):
     ]
 
 
-def test_invalid_flavor_is_shown_as_rejected(make_watching_app):
-    app = make_watching_app("odd", "small")
+def test_invalid_flavor_is_shown_as_rejected(make_app_with_watched_flavors):
+    app = make_app_with_watched_flavors("odd", "small")
     sizes = {"name": "odd", "id": "odd", "vcpus": 1, "ram": 1, "disk": 1}
     app.post_json(FLAVORS, {"flavor": sizes}, headers=ADMIN)
     extra = {"extra_specs": {"resources:CUSTOM_NOWHERE": "1"}}
     app.post_json(f"{FLAVORS}/odd/os-extra_specs", extra, headers=ADMIN)
-    values = remove_age(scrape_gauges(app))
+    values = drop_age_gauges(scrape_gauges(app))
     assert values["_state", "odd", "refused"] == 1
     assert ("", "odd") not in values
     assert values["", "small"] == 12
@@ -123,7 +123,7 @@ def gauge_clock(monkeypatch):
     return clock
 
 
-def collect_gauges(gauges):
+def collect_gauges_and_wait_for_count(gauges):
     found = read_gauge_values(gauges.collect())
     join_threads(THREAD_NAME)
     return found
@@ -131,15 +131,15 @@ def collect_gauges(gauges):
 
 def test_flavors_are_counted_at_most_once_a_minute(gauge_clock):
     gauges = CapacityGauges(lambda: ["small"], count := CapacityStub(gauge_clock), None)
-    assert collect_gauges(gauges) == {}
+    assert collect_gauges_and_wait_for_count(gauges) == {}
     gauge_clock[0] += MAX_AGE - 1
-    values = collect_gauges(gauges)
+    values = collect_gauges_and_wait_for_count(gauges)
     assert (values["", "small"], values["_age_seconds",], count.calls) == (1, MAX_AGE - 1, 1)
     gauge_clock[0] += 1
     assert (
-        collect_gauges(gauges)["_age_seconds",] == MAX_AGE
+        collect_gauges_and_wait_for_count(gauges)["_age_seconds",] == MAX_AGE
     )  # the last values during the new count
-    assert (collect_gauges(gauges)["", "small"], count.calls) == (2, 2)
+    assert (collect_gauges_and_wait_for_count(gauges)["", "small"], count.calls) == (2, 2)
 
 
 def test_flavors_are_counted_again_after_the_clock_went_back(gauge_clock, tmp_path):
@@ -147,49 +147,55 @@ def test_flavors_are_counted_again_after_the_clock_went_back(gauge_clock, tmp_pa
         CapacityGauges(lambda: ["small"], CapacityStub(gauge_clock), str(tmp_path))
         for _ in range(2)
     )
-    collect_gauges(one)
-    collect_gauges(other)
+    collect_gauges_and_wait_for_count(one)
+    collect_gauges_and_wait_for_count(other)
     gauge_clock[0] -= 365 * 86_400
-    collect_gauges(one)
-    assert collect_gauges(one)["", "small"] == collect_gauges(other)["", "small"] == 2
+    collect_gauges_and_wait_for_count(one)
+    assert (
+        collect_gauges_and_wait_for_count(one)["", "small"]
+        == collect_gauges_and_wait_for_count(other)["", "small"]
+        == 2
+    )
 
 
 def test_newly_configured_flavors_are_counted_at_once(gauge_clock):
     names = ["small"]
     gauges = CapacityGauges(lambda: names, count := CapacityStub(gauge_clock), None)
-    collect_gauges(gauges)
+    collect_gauges_and_wait_for_count(gauges)
     names.append("large")
-    collect_gauges(gauges)
-    assert {("", "small"), ("", "large")} <= collect_gauges(gauges).keys()
+    collect_gauges_and_wait_for_count(gauges)
+    assert {("", "small"), ("", "large")} <= collect_gauges_and_wait_for_count(gauges).keys()
     assert count.calls == 2
 
 
 @pytest.mark.parametrize("failure", [Unavailable("away"), RuntimeError("a bug")])
 def test_failed_count_of_flavors_keeps_the_last_values_and_is_retried(gauge_clock, failure):
     gauges = CapacityGauges(lambda: ["small"], count := CapacityStub(gauge_clock), None)
-    collect_gauges(gauges)
+    collect_gauges_and_wait_for_count(gauges)
     count.failure = failure
     for _ in range(3):
         gauge_clock[0] += MAX_AGE
-        assert collect_gauges(gauges)["", "small"] == 1
-        collect_gauges(gauges)
+        assert collect_gauges_and_wait_for_count(gauges)["", "small"] == 1
+        collect_gauges_and_wait_for_count(gauges)
     assert count.calls == 1 + 3
-    assert collect_gauges(gauges)["_age_seconds",] == 3 * MAX_AGE
+    assert collect_gauges_and_wait_for_count(gauges)["_age_seconds",] == 3 * MAX_AGE
 
 
 def test_workers_share_a_count_of_flavors(gauge_clock, tmp_path):
     first = CapacityGauges(lambda: ["small"], one := CapacityStub(gauge_clock), str(tmp_path))
     second = CapacityGauges(lambda: ["small"], other := CapacityStub(gauge_clock), str(tmp_path))
-    collect_gauges(first)
-    assert collect_gauges(second) == collect_gauges(first)
+    collect_gauges_and_wait_for_count(first)
+    assert collect_gauges_and_wait_for_count(second) == collect_gauges_and_wait_for_count(first)
     assert (one.calls, other.calls) == (1, 0)
 
 
-def test_number_of_flavors_and_zones_is_limited(gauge_clock):
+def test_capacity_gauges_have_at_most_the_maximum_of_flavors_and_zones(gauge_clock):
     names = [f"f{number:03}" for number in range(2 * MAX_FLAVORS)]
     gauges = CapacityGauges(lambda: names, CapacityStub(gauge_clock), None)
-    collect_gauges(gauges)
-    flavors = {labels[0] for name, *labels in collect_gauges(gauges) if name == ""}
+    collect_gauges_and_wait_for_count(gauges)
+    flavors = {
+        labels[0] for name, *labels in collect_gauges_and_wait_for_count(gauges) if name == ""
+    }
     assert flavors == set(names[:MAX_FLAVORS])
     zones = {f"az{number:03}": number for number in range(1, 60)}
     bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).bounded()
@@ -198,7 +204,9 @@ def test_number_of_flavors_and_zones_is_limited(gauge_clock):
     assert sum(bounded.zones.values()) == bounded.instances
 
 
-def test_metrics_have_the_gauges_with_several_workers(sqlite_url, make_app, monkeypatch, tmp_path):
+def test_capacity_gauges_are_exported_with_a_multiprocess_metrics_directory(
+    sqlite_url, make_app, monkeypatch, tmp_path
+):
     (shared := tmp_path / "metrics").mkdir()
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(shared))
     app = make_app(make_settings(sqlite_url, scheduler__capacity_flavors=["small"]))

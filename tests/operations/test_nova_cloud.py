@@ -24,7 +24,7 @@ def nova_managed_app(make_app, sqlite_settings):
     return make_app(sqlite_settings.with_overrides(NOVA))
 
 
-def read_error_text(answer):
+def check_code_and_get_error_text(answer):
     """Return the text of an error of any API."""
     document = answer.json
     if "errors" in document:
@@ -47,7 +47,7 @@ def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, 
     headers = headers if api == "compute" else {}
     ask = getattr(nova_managed_app, f"{route.method.lower()}_json")
     answer = ask(path, body, headers=headers, status=409)
-    detail = read_error_text(answer)
+    detail = check_code_and_get_error_text(answer)
     assert detail == route.changes.rejection
     things, where = route.changes.value
     assert detail.startswith(things)
@@ -75,7 +75,7 @@ def test_every_write_of_nova_managed_resources_is_rejected():
     assert {route.changes for _, route in CHANGING} == set(NovaNoun)
 
 
-def test_reads_work_and_permissions_are_checked_first(nova_managed_app):
+def test_reads_of_nova_managed_objects_are_200_and_unauthorized_writes_403(nova_managed_app):
     for path in ("os-aggregates", "os-services", "os-server-groups", "os-hypervisors"):
         nova_managed_app.get(f"/compute/v2.1/{path}", headers=COMPUTE, status=200)
     nova_managed_app.get("/scheduler/v1/compute_nodes", status=200)
@@ -84,7 +84,7 @@ def test_reads_work_and_permissions_are_checked_first(nova_managed_app):
     nova_managed_app.post_json("/compute/v2.1/os-aggregates", {}, headers=stranger, status=403)
 
 
-def test_placement_api_and_selections_work(nova_managed_app):
+def test_provider_creation_and_explain_are_200_in_nova_managed_mode(nova_managed_app):
     provider = {"name": "cn1", "uuid": NODE}
     nova_managed_app.post_json(
         "/placement/resource_providers", provider, headers=LATEST_HEADERS, status=200

@@ -36,7 +36,7 @@ CLAIM = {
     ],
     ids=["utf8mb3", "latin1"],
 )
-def narrow_charset_app(request, tmp_path_factory):
+def limited_charset_app(request, tmp_path_factory):
     kind, options = request.param
     with empty_database(kind, tmp_path_factory.mktemp("older"), options) as url:
         settings = make_settings(url)
@@ -64,11 +64,11 @@ def narrow_charset_app(request, tmp_path_factory):
         ("GET", f"/placement/usages?project_id={FACE}", None),
     ],
 )
-def test_unstorable_character_is_rejected_and_named(narrow_charset_app, method, path, body):
+def test_unstorable_character_is_rejected_and_named(limited_charset_app, method, path, body):
     if body is None:
-        answer = narrow_charset_app.get(path, headers=HEADERS, status=400)
+        answer = limited_charset_app.get(path, headers=HEADERS, status=400)
     else:
-        send = {"POST": narrow_charset_app.post_json, "PUT": narrow_charset_app.put_json}[method]
+        send = {"POST": limited_charset_app.post_json, "PUT": limited_charset_app.put_json}[method]
         answer = send(path, body, headers=HEADERS, status=400)
     assert (
         "cannot store the character \N{GRINNING FACE} (U+1F600)"
@@ -76,17 +76,17 @@ def test_unstorable_character_is_rejected_and_named(narrow_charset_app, method, 
     )
     # The rejected request changed nothing.
     assert (
-        narrow_charset_app.get(f"/placement/allocations/{CONSUMER}", headers=HEADERS).json[
+        limited_charset_app.get(f"/placement/allocations/{CONSUMER}", headers=HEADERS).json[
             "allocations"
         ]
         == {}
     )
 
 
-def test_storable_characters_are_stored(narrow_charset_app):
+def test_storable_characters_are_stored(limited_charset_app):
     name = "h\N{LATIN SMALL LETTER U WITH DIAERESIS}t"
-    narrow_charset_app.post_json("/placement/resource_providers", {"name": name}, headers=HEADERS)
-    document = narrow_charset_app.get(
+    limited_charset_app.post_json("/placement/resource_providers", {"name": name}, headers=HEADERS)
+    document = limited_charset_app.get(
         "/placement/resource_providers", {"name": name}, headers=HEADERS
     ).json
     assert [provider["name"] for provider in document["resource_providers"]] == [name]

@@ -64,22 +64,22 @@ def test_round_of_a_periodic_task_runs_after_a_failed_start_of_its_thread(monkey
         patch.setattr(periodic.Thread, "start", fail)
         with pytest.raises(RuntimeError):
             task()
-    threads = record_started_threads(monkeypatch)
+    threads = replace_thread_by_recorder(monkeypatch)
     task()
     threads.pop().join(30)
     assert task.rounds == 1
 
 
-def record_started_threads(monkeypatch):
+def replace_thread_by_recorder(monkeypatch):
     """Return a list that receives the threads of tasks."""
     threads = []
 
-    class Recorded(Thread):
+    class RecordedThread(Thread):
         def start(self):
             threads.append(self)
             super().start()
 
-    monkeypatch.setattr(periodic, "Thread", Recorded)
+    monkeypatch.setattr(periodic, "Thread", RecordedThread)
     return threads
 
 
@@ -108,7 +108,7 @@ def _make_rows_old(connection):
     connection.execute(update(provider_changes).values(created_at=old))
 
 
-@pytest.mark.usefixtures("log_of_changes")
+@pytest.mark.usefixtures("change_log_triggers")
 def test_old_rows_are_deleted_once_a_minute(database_url, changed_time):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
     upkeep = LogRetention(database)
@@ -136,7 +136,7 @@ def test_retention_without_a_log_takes_no_statement(database, changed_time):
 
 
 @pytest.mark.all_databases
-@pytest.mark.usefixtures("log_of_changes")
+@pytest.mark.usefixtures("change_log_triggers")
 def test_old_rows_are_deleted_by_a_single_process(database_url, changed_time):
     databases = [
         Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from placement_sched.model.journal.plan_run import DONE, FAILED, PLANNED, SKIPPED, STARTED, RunMove
 from placement_sched.operations.plan_runs import PlanExecution
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.support.nova_api import build_nova_client, run_nova
 from tests.support.scheduling import instance
 
@@ -81,7 +81,7 @@ def add_servers(nova, number):
     return uuids
 
 
-def test_move_waits_for_the_place_of_another_move(nova):
+def test_move_to_a_full_target_starts_after_the_move_that_frees_it(nova):
     uuids = add_servers(nova, 3)
     journal = MemoryJournal(uuids, {uuids[1]: uuids[0]})
     nova.polls = 4
@@ -101,14 +101,14 @@ def test_rejection_of_the_last_pending_move_is_a_failure(nova):
     assert journal.run_states == [FAILED]
 
 
-def test_migration_without_a_response_is_looked_up_in_nova(nova):
+def test_migration_request_that_got_502_is_looked_up_in_nova(nova):
     (uuid,) = add_servers(nova, 1)
     journal = MemoryJournal([uuid])
 
-    def lose_the_response(method, _path):
+    def fail_with_502_for_post(method, _path):
         nova.failure = ("502 Bad Gateway", None) if method == "POST" else None
 
-    nova.watch = lose_the_response
+    nova.watch = fail_with_502_for_post
     assert make_execution(nova, journal).run(journal.moves()) == FAILED
     assert "answered 502 Bad Gateway" in journal.errors[uuid]
 
@@ -156,7 +156,10 @@ def test_instance_that_is_deleted_in_its_move_is_skipped(nova):
     assert journal.errors[uuids[0]] == "it was deleted during its move"
 
 
-@settings(max_examples=draws(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scale_example_count(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     number=st.integers(1, 6),
     parallel=st.integers(1, 3),

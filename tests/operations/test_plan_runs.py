@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 
 from placement_sched.errors import Conflict
 from placement_sched.operations import plan_runs
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.scheduler.plan_moves import (
     fill_small_cloud,
     make_application,
@@ -34,18 +34,21 @@ def test_run_that_ends_during_the_check_of_a_move_does_not_start_it(sqlite_app, 
     scheduler = sqlite_app.app.services.scheduler
     run = plan_runs.create_run(scheduler, body)
 
-    def end_run(*_):
+    def change_run_state(*_):
         plan_runs.change_run(scheduler, run.uuid, {"executor": EXECUTOR, "state": state})
         return None, None
 
-    monkeypatch.setattr(plan_runs, "check_move", end_run)
+    monkeypatch.setattr(plan_runs, "check_move", change_run_state)
     started = {"executor": EXECUTOR, "state": "started"}
     with pytest.raises(Conflict, match=f"is {state}, and starts moves only while it is running"):
         plan_runs.change_move(scheduler, run.uuid, instance(1), started)
     assert plan_runs.show_run(scheduler, run.uuid).moves[0].state == "planned"
 
 
-@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scale_example_count(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(cloud=small_clouds())
 def test_move_starts_exactly_if_the_target_has_capacity_zone_and_no_group_member(
     sqlite_template, tmp_path_factory, make_app, cloud

@@ -103,7 +103,7 @@ def test_declared_options_and_methods_are_no_problem(write_filter, expression):
     assert check_source(write_filter("acme_declared", expression, text), settings_with().conf) == []
 
 
-def test_plugin_in_python_2_is_reported_as_such(write_filter):
+def test_syntax_error_of_a_python_2_plugin_says_that_python_2_is_unsupported(write_filter):
     (finding,) = check_source(write_filter("acme_old", "", "print 'x'"), settings_with().conf)
     assert str(finding).endswith(
         "acme_old.py:1: syntax: Missing parentheses in call to 'print': Python 2 is not supported"
@@ -127,7 +127,7 @@ def test_failure_in_a_loop_of_a_plugin_is_reported(write_filter, expression):
     assert "none" in failure
 
 
-def test_sample_instances_of_the_plugin_check_have_values_as_in_nova(write_filter):
+def test_plugin_check_passes_instances_with_creation_time_and_system_metadata(write_filter):
     text = FILTER.replace("return {expression}", "return self.is_old(host_state, spec_obj)")
     text += """
     def is_old(self, host_state, spec_obj):
@@ -140,12 +140,12 @@ def test_sample_instances_of_the_plugin_check_have_values_as_in_nova(write_filte
     assert "fails for a plain request: acme_values.CheckedFilter failed: ValueError: 1 " in failure
 
 
-def test_missing_attribute_of_a_host_names_the_hook(write_filter):
+def test_problem_about_an_unknown_host_attribute_names_the_entry_point_for_it(write_filter):
     (failure,) = find_problems(write_filter("acme_hook", "host_state.patch_prefer"))
     assert "An entry point placement_sched.host_attributes can add it" in failure
 
 
-def test_imports_from_nova_need_the_shim(write_filter):
+def test_imports_from_nova_are_problems_that_name_the_shim_option_or_the_absence(write_filter):
     file = write_filter("acme_nova", "", "import nova.conf\nfrom nova import quota\n")
     shim, missing = (str(problem) for problem in check_source(file, settings_with().conf))
     assert shim == (

@@ -38,13 +38,13 @@ def find_loading_statements(statements):
     ]
 
 
-def test_warm_up_loads_providers(database, settings, cloud):
+def test_warm_up_reads_the_providers_of_a_cloud_with_hosts(database, settings, cloud):
     with record_statements(database) as statements:
         warm_up(database, LoadedProviders, settings, Random(1))
     assert find_loading_statements(statements)
 
 
-def test_worker_with_an_empty_cloud_is_prepared(database, settings):
+def test_warm_up_of_an_empty_cloud_sends_statements_but_loads_no_providers(database, settings):
     with record_statements(database) as statements:
         warm_up(database, LoadedProviders, settings, Random(1))
     assert statements
@@ -70,7 +70,7 @@ def test_rejected_warmup_request_does_not_prevent_the_start(sqlite_database, sql
 
 
 @pytest.mark.all_databases
-def test_unavailable_database_is_logged(settings):
+def test_warm_up_raises_unavailable_if_the_database_does_not_respond(settings):
     away = settings.with_overrides(
         {"placement_database.connection": "postgresql://nobody@127.0.0.1:1/none"}
     )

@@ -22,7 +22,7 @@ from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 from placement_sched.store.placement import aggregates as provider_aggregates
 from tests.conftest import empty, make_settings
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
@@ -206,7 +206,7 @@ def test_progress_and_each_change_are_reported(sqlite_database):
     assert steps == [(1, 1)]
 
 
-def test_own_host_aggregates_are_reread_under_lock(database):
+def test_change_based_on_outdated_host_aggregates_changes_no_provider_aggregates(database):
     """An outdated read of the aggregate changes nothing."""
     one, two = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
@@ -228,7 +228,7 @@ ASKING = {f"trait:{LICENSED}": "required"}
 NOT_ASKING = {f"trait:{LICENSED}": None}
 
 
-def remove_trait_manually(database, provider, trait=LICENSED):
+def remove_trait_as_operator(database, provider, trait=LICENSED):
     def write_rows(connection):
         number = resource_providers.by_uuid(connection, provider).id
         traits.take_off(connection, trait, [number], NOW)
@@ -236,7 +236,7 @@ def remove_trait_manually(database, provider, trait=LICENSED):
     database.write(write_rows)
 
 
-def list_changes(synced):
+def get_created_added_and_removed(synced):
     return synced.created, synced.added, synced.removed
 
 
@@ -260,7 +260,7 @@ def test_trait_is_created_and_set_on_every_node_of_the_hosts(database):
     assert read_synced_traits(database) == {(node, LICENSED): aggregate for node in inside}
 
 
-def test_only_required_values_request_a_trait(sqlite_database):
+def test_only_trait_metadata_with_the_value_required_is_synced(sqlite_database):
     add_node(sqlite_database, "cn1")
     add_aggregate(
         sqlite_database, "a", ["cn1"], {"trait:CUSTOM_A": "forbidden", "CUSTOM_B": "required"}
@@ -269,7 +269,7 @@ def test_only_required_values_request_a_trait(sqlite_database):
     assert (synced.created, synced.added, synced.problems) == ([], set(), [])
 
 
-def test_aggregate_without_hosts_creates_its_trait(sqlite_database):
+def test_trait_sync_creates_the_trait_of_an_aggregate_without_hosts(sqlite_database):
     """A request that names a missing trait is rejected, so the trait must exist."""
     add_aggregate(sqlite_database, "windows", [], ASKING)
     assert sync_own_traits(sqlite_database).created == [LICENSED]
@@ -319,7 +319,7 @@ def test_manually_removed_trait_is_set_again(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
     sync_own_traits(sqlite_database)
-    remove_trait_manually(sqlite_database, node)
+    remove_trait_as_operator(sqlite_database, node)
     assert sync_own_traits(sqlite_database).added == {(node, LICENSED)}
     assert read_providers_with_trait(sqlite_database) == {node}
 
@@ -328,7 +328,7 @@ def test_manually_removed_trait_is_dropped_from_the_record_of_synced_traits(sqli
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
     sync_own_traits(sqlite_database)
-    remove_trait_manually(sqlite_database, node)
+    remove_trait_as_operator(sqlite_database, node)
     set_metadata(sqlite_database, "windows", NOT_ASKING)
     assert sync_own_traits(sqlite_database).removed == set()
     assert read_synced_traits(sqlite_database) == {}
@@ -430,11 +430,11 @@ def test_dry_run_reports_changes_without_writing(sqlite_database):
         read_providers_with_trait(sqlite_database, "CUSTOM_NEW"),
     ) == ({one}, set())
     done = sync_own_traits(sqlite_database)
-    assert list_changes(planned) == list_changes(done)
+    assert get_created_added_and_removed(planned) == get_created_added_and_removed(done)
     assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
 
-def test_own_metadata_is_reread_under_lock(database):
+def test_change_based_on_outdated_aggregate_metadata_changes_no_traits(database):
     node = add_node(database, "cn1")
     add_aggregate(database, "a", ["cn1"], ASKING)
     _, placement = build_local_services(database)
@@ -448,7 +448,7 @@ def test_own_metadata_is_reread_under_lock(database):
     assert read_providers_with_trait(database) == {node}
 
 
-def test_remote_host_aggregates_are_not_reread(sqlite_database):
+def test_trait_sync_with_remote_host_aggregates_ignores_our_own_metadata(sqlite_database):
     """Nova's host aggregates are in another service."""
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
@@ -493,9 +493,13 @@ def read_sync_state(database, nodes):
     )
 
 
-@settings(max_examples=draws(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=scale_example_count(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(before=CLOUD, after=CLOUD, by_hand=PUT_BY_HAND)
-def test_sync_is_idempotent_and_traits_are_requested_or_manual(
+def test_second_sync_changes_nothing_and_traits_are_only_required_or_manual_ones(
     shared_database, before, after, by_hand
 ):
     empty(shared_database.url.render_as_string(hide_password=False))
@@ -503,7 +507,7 @@ def test_sync_is_idempotent_and_traits_are_requested_or_manual(
     for host, trait in sorted(by_hand):
         add_unrecorded_trait(shared_database, nodes[host], trait)
     for cloud in (before, after):
-        make_aggregates(shared_database, cloud)
+        replace_all_aggregates(shared_database, cloud)
         sync_own_aggregates(shared_database, remove_stale=True)
         sync_own_traits(shared_database)
         once = read_sync_state(shared_database, nodes)
@@ -520,7 +524,7 @@ def test_sync_is_idempotent_and_traits_are_requested_or_manual(
             assert read_members(shared_database, name) == expected
 
 
-def make_aggregates(database, cloud):
+def replace_all_aggregates(database, cloud):
     """Replace all host aggregates without changes in placement.
 
     The provider aggregates of deleted host aggregates are emptied, as requests do.

@@ -44,7 +44,9 @@ def run_random_writer(barrier, which, url, nodes):
             return []
         if which < SYNCING + MOVING:
             for _ in range(4 * ROUNDS):
-                database.write(lambda connection: move_host(connection, dice))
+                database.write(
+                    lambda connection: toggle_membership_and_requirement(connection, dice)
+                )
             return []
         return [
             pair
@@ -55,7 +57,7 @@ def run_random_writer(barrier, which, url, nodes):
         database.dispose()
 
 
-def move_host(connection, dice):
+def toggle_membership_and_requirement(connection, dice):
     """Add a host to an aggregate or remove it, and require the trait or not."""
     number = aggregates_store.id_of_name(connection, dice.choice(AGGREGATES))
     host = dice.choice(HOSTS)
@@ -89,7 +91,7 @@ def set_provider_trait(database, dice, nodes, number):
 
 
 @pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
-def test_concurrent_syncs_lose_nothing_and_converge(kind, request):
+def test_concurrent_syncs_keep_other_traits_and_end_in_the_state_of_one_sync(kind, request):
     url = request.getfixturevalue(kind)
     assert any(run_and_check_race(url) for _ in range(5)), "the trait writer never succeeded"
 
@@ -105,9 +107,9 @@ def run_and_check_race(url: str) -> bool:
         SYNCING + MOVING + TAGGING, run_random_writer, url, sorted(nodes.values())
     )
     # Moves of hosts also update the provider aggregates. They match without another sync.
-    required = check_members(database, nodes)
+    required = check_members_and_list_nodes_with_trait(database, nodes)
     sync_own_traits(database)
-    check_members(database, nodes)
+    check_members_and_list_nodes_with_trait(database, nodes)
     assert read_providers_with_trait(database) == required
     with database.read() as connection:
         assert {uuid for uuid, _ in traits.read_synced(connection)} == required
@@ -121,7 +123,7 @@ def run_and_check_race(url: str) -> bool:
     return bool(other_traits)
 
 
-def check_members(database, nodes):
+def check_members_and_list_nodes_with_trait(database, nodes):
     """Compare host and provider aggregates, and return the nodes of aggregates with the trait."""
     with database.read() as connection:
         snapshot = aggregates_store.snapshot(connection)

@@ -30,7 +30,7 @@ def heal_allocations(database):
     return list(healer.heal())
 
 
-def delete_orphans(auditor, orphans=None):
+def delete_orphans_and_get_count(auditor, orphans=None):
     orphans = auditor.find() if orphans is None else orphans
     return auditor.delete(orphans, lambda _done, _total: None).deleted
 
@@ -41,7 +41,7 @@ def test_instance_recorded_during_the_audit_keeps_allocations(cloud, database):
     auditor = make_auditor(database)
     orphans = auditor.find()
     cloud.record(2)
-    assert delete_orphans(auditor, orphans) == 0
+    assert delete_orphans_and_get_count(auditor, orphans) == 0
     assert cloud.read_allocations(2) != {}
 
 
@@ -59,14 +59,14 @@ def test_batch_of_orphans_is_retried_after_a_concurrent_write(
         replace(*arguments)
 
     monkeypatch.setattr(operation.allocations, "replace", raise_conflict)
-    assert delete_orphans(auditor, orphans) == 1
+    assert delete_orphans_and_get_count(auditor, orphans) == 1
 
 
 @pytest.mark.all_databases
 def test_concurrent_audits_delete_each_orphan_once(cloud, database):
     for number in range(8):
         cloud.allocate(number)
-    deleted = run_concurrently(*[lambda: delete_orphans(make_auditor(database))] * 2)
+    deleted = run_concurrently(*[lambda: delete_orphans_and_get_count(make_auditor(database))] * 2)
     assert sum(deleted) == 8
     assert cloud.document("audit")["code"] == 0
 
@@ -77,17 +77,19 @@ def test_statement_count_is_independent_of_orphans(sqlite_cloud, sqlite_database
         for number in numbers:
             sqlite_cloud.allocate(number)
         with record_statements(sqlite_database) as seen:
-            delete_orphans(make_auditor(sqlite_database))
+            delete_orphans_and_get_count(make_auditor(sqlite_database))
         counts.append(len(seen))
     assert counts[0] == counts[1]
 
 
-def test_allocation_that_the_audit_cannot_judge_is_kept(sqlite_cloud, sqlite_database):
+def test_audit_deletes_no_orphans_once_the_database_belongs_to_openstack(
+    sqlite_cloud, sqlite_database
+):
     sqlite_cloud.allocate(2)
     auditor = make_auditor(sqlite_database)
     orphans = auditor.find()
     sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
-    assert delete_orphans(auditor, orphans) == 0
+    assert delete_orphans_and_get_count(auditor, orphans) == 0
     assert sqlite_cloud.read_allocations(2) != {}
 
 

@@ -112,7 +112,7 @@ def test_report_creates_node_service_provider_and_inventories(database, send_rep
     assert (disk.min_unit, disk.max_unit, disk.step_size) == (1, 100, 1)
 
 
-def test_unchanged_report_is_a_heartbeat_only(database, send_reports):
+def test_unchanged_report_updates_only_the_heartbeat(database, send_reports):
     send_reports(build_report(cpu_allocation_ratio=1 / 3))
     before = read_provider(database)
     assert send_reports(
@@ -148,7 +148,7 @@ def test_externally_changed_inventory_is_restored(database, send_reports):
     assert read_inventories(database)["VCPU"] == (8, 0, 4.0)
 
 
-def test_inventories_of_other_classes_are_kept(database, send_reports):
+def test_report_does_not_remove_inventories_of_classes_it_does_not_report(database, send_reports):
     send_reports(build_report())
     number = read_provider(database).id
     more = {number: [Inventory(resource_class="PCPU", total=2)]}
@@ -190,7 +190,7 @@ def test_report_without_inventories_changes_no_provider(database, send_reports):
     assert read_inventories(database)["VCPU"] == (8, 0, 4.0)
 
 
-def test_existing_provider_is_kept_and_renamed(database, send_reports):
+def test_report_renames_the_existing_provider_of_the_node_uuid(database, send_reports):
     send_reports(build_report(1, hypervisor_hostname="old"), build_report(2))
     before = read_provider(database)
     send_reports(build_report(1), build_report(2))
@@ -219,7 +219,9 @@ def test_rejected_report_of_a_list_rejects_the_whole_list(database, send_reports
         assert len(services.search(connection)) == 1
 
 
-def test_ratios_come_from_the_configuration(sqlite_database, sqlite_url):
+def test_ratios_that_a_report_gives_as_0_are_those_of_the_configuration(
+    sqlite_database, sqlite_url
+):
     settings = make_settings(
         sqlite_url,
         DEFAULT__cpu_allocation_ratio=8.0,
@@ -239,7 +241,7 @@ def test_new_node_joins_the_aggregates_of_its_host(database, send_reports):
     assert read_aggregates(database, 3) == set()
 
 
-def test_moved_node_changes_aggregates(database, send_reports):
+def test_node_reported_with_another_host_gets_the_aggregates_of_that_host(database, send_reports):
     send_reports(build_report(1), build_report(2), build_report(3))
     here, both = create_aggregate(database, 71, "cn1"), create_aggregate(database, 72, "cn1", "cn2")
     aggregate = create_aggregate(database, 73, "cn2")
@@ -282,7 +284,7 @@ def test_lost_disabled_trait_is_restored_by_the_next_report(database, send_repor
     assert read_provider(database) == before
 
 
-def test_nodes_of_a_host_share_the_latest_heartbeat(database, send_reports):
+def test_last_seen_up_of_a_service_is_the_latest_of_all_its_nodes(database, send_reports):
     send_reports(
         build_report(1, host="rack"),
         build_report(2, host="rack", last_seen_up="2025-01-01T00:00:00Z"),
@@ -363,7 +365,7 @@ def test_concurrent_reports_never_share_a_name(database, settings):
 
 
 @pytest.mark.all_databases
-def test_report_during_disabling_gets_the_disabled_trait(database, settings):
+def test_node_reported_while_its_host_is_disabled_gets_the_disabled_trait(database, settings):
     """In either order, the provider of a disabled host has the trait."""
     for number in range(1, ROUNDS):
         record_report(database, settings, build_report(100 + number, host=f"h{number}"))
@@ -377,7 +379,7 @@ def test_report_during_disabling_gets_the_disabled_trait(database, settings):
 
 
 @pytest.mark.all_databases
-def test_report_during_aggregate_join_is_in_the_aggregate(database, settings):
+def test_node_reported_while_its_host_joins_an_aggregate_is_in_it(database, settings):
     for number in range(1, ROUNDS):
         record_report(database, settings, build_report(100 + number, host=f"h{number}"))
         report = build_report(200 + number, host=f"h{number}")

@@ -8,7 +8,7 @@ from tests.support.service_changes import disable_service, enable_service, set_s
 from tests.support.statements import record_statements
 
 
-def change_service(database, change, host, *how, **changed):
+def change_and_read_service(database, change, host, *how, **changed):
     """Return the service of a host after a change."""
 
     def write_rows(connection):
@@ -27,7 +27,7 @@ def test_disabling_sets_the_trait_on_every_root_provider(database, settings):
         build_report(3),
     )
     before = read_provider(database).generation
-    service = change_service(database, disable_service, "rack", "broken fan")
+    service = change_and_read_service(database, disable_service, "rack", "broken fan")
     assert (service.disabled, service.disabled_reason) == (True, "broken fan")
     assert [read_traits(database, number) for number in (1, 2, 3)] == [
         {DISABLED},
@@ -39,16 +39,16 @@ def test_disabling_sets_the_trait_on_every_root_provider(database, settings):
 
 def test_repeated_disabling_of_a_service_changes_only_the_reason(database, settings):
     record_report(database, settings, build_report())
-    change_service(database, disable_service, "cn1", "broken fan")
+    change_and_read_service(database, disable_service, "cn1", "broken fan")
     before = read_provider(database)
-    service = change_service(database, disable_service, "cn1")
+    service = change_and_read_service(database, disable_service, "cn1")
     assert (service.disabled, service.disabled_reason) == (True, None)
     assert read_provider(database) == before
 
 
 def test_forcing_down_sets_no_trait(database, settings):
     record_report(database, settings, build_report())
-    service = change_service(database, set_service_fields, "cn1", forced_down=True)
+    service = change_and_read_service(database, set_service_fields, "cn1", forced_down=True)
     assert service.forced_down
     assert not service.is_up(NOW, 60)
     assert read_traits(database) == set()
@@ -60,7 +60,7 @@ def test_statement_count_is_independent_of_nodes(database, settings):
     counts = []
     for host in ("few", "many"):
         with record_statements(database) as seen:
-            change_service(database, disable_service, host)
-            change_service(database, enable_service, host)
+            change_and_read_service(database, disable_service, host)
+            change_and_read_service(database, enable_service, host)
         counts.append(len(seen))
     assert counts[0] == counts[1]

@@ -128,16 +128,18 @@ def test_notice_attempts_are_limited(make_waiting_task, outbox, caplog):
     assert f"the webhook notice about decision {decision} was not delivered after" in caplog.text
 
 
-def test_attempt_of_a_notice_counts_if_the_process_crashes(make_waiting_task, outbox):
+def test_notice_attempt_interrupted_by_a_crash_counts_towards_the_maximum(
+    make_waiting_task, outbox
+):
     app, task = make_waiting_task()
     record_failure(app)
     add_host(app)
 
-    def crash(_address, _body):
+    def send_and_interrupt(_address, _body):
         outbox.sent.append(None)
         raise KeyboardInterrupt
 
-    task._send = crash
+    task._send = send_and_interrupt
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             task.run_round()
@@ -159,7 +161,9 @@ def test_request_that_no_longer_fits_at_the_retry_is_not_notified(make_waiting_t
     assert outbox.take_sent() == []
 
 
-def test_other_policies_and_old_requests_are_not_evaluated(make_waiting_task, outbox):
+def test_failures_of_other_policies_or_beyond_the_maximum_age_are_not_evaluated(
+    make_waiting_task, outbox
+):
     clock_offset = timedelta()
 
     def clock():
@@ -182,7 +186,7 @@ def test_other_policies_and_old_requests_are_not_evaluated(make_waiting_task, ou
     assert other_app.get("/scheduler/v1/policies").json["policies"]
 
 
-def test_request_that_was_sent_with_others_does_not_wait(make_waiting_task, outbox):
+def test_failed_request_of_a_joint_call_is_not_notified_later(make_waiting_task, outbox):
     app, task = make_waiting_task()
     requests = [{"request_spec": spec(instance(n), flavor=flavor(memory_mb=4096))} for n in (1, 2)]
     app.post_json("/scheduler/v1/compute_nodes", [report("cn7", memory_mb=4096)])
@@ -233,7 +237,9 @@ def test_waiting_requests_are_evaluated_by_a_single_process(make_waiting_task, o
     assert len(outbox.take_sent()) == 1
 
 
-def test_round_ends_when_another_process_takes_the_lease(make_waiting_task, outbox, monkeypatch):
+def test_round_stops_sending_notices_once_another_process_holds_the_lease(
+    make_waiting_task, outbox, monkeypatch
+):
     app, task = make_waiting_task()
     _, successor = make_waiting_task()
     decisions = {record_failure(app, number) for number in (1, 2)}
@@ -250,7 +256,9 @@ def test_round_ends_when_another_process_takes_the_lease(make_waiting_task, outb
 @pytest.mark.parametrize(
     "options", [{"waiting_policies": []}, {"waiting_webhook_urls": []}, {}], ids=str
 )
-def test_round_starts_in_a_thread_once_a_minute_unless_off(make_waiting_task, outbox, options):
+def test_waiting_round_runs_once_a_minute_unless_policies_or_urls_are_empty(
+    make_waiting_task, outbox, options
+):
     app, task = make_waiting_task(**options)
     record_failure(app)
     add_host(app)

@@ -35,7 +35,7 @@ class Explanation:
         """Return the values of each parameter of the query."""
         return parse_qs(self.answer["funnel"]["allocation_candidates"]["query"])
 
-    def filter_report(self, name: str) -> dict[str, Any]:
+    def get_request_filter_report(self, name: str) -> dict[str, Any]:
         """Return the report of a request filter without its time."""
         (result,) = (
             request_filter

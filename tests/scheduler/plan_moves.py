@@ -21,7 +21,7 @@ FLAVORS = {
 }
 
 
-def make_cloud(app: Any, memory_gb: Mapping[str, int], zone: Sequence[str]) -> str:
+def make_cloud_and_get_group_id(app: Any, memory_gb: Mapping[str, int], zone: Sequence[str]) -> str:
     """Report hosts, some in zone az1. Add an anti-affinity group and return its id."""
     reports = [report(name, memory_mb=1024 * size) for name, size in memory_gb.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -113,7 +113,7 @@ def fill_small_cloud(
 ) -> dict[str, Any]:
     """Create a cloud of :func:`small_clouds`, and return zone and group of each instance."""
     names = [f"cn{index}" for index in range(1, len(sizes) + 1)]
-    group = make_cloud(app, dict(zip(names, sizes, strict=True)), names[::2])
+    group = make_cloud_and_get_group_id(app, dict(zip(names, sizes, strict=True)), names[::2])
     placed = {}
     for index, request in enumerate(requests, 1):
         fields = dict(request)

@@ -14,7 +14,7 @@ from tests.scheduler.providers import add_provider, share_pool
 from tests.scheduler.test_scheduler import read_allocations_of, read_usages, select
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 WHOLE = flavor(memory_mb=65536)
@@ -85,7 +85,7 @@ def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_scheduler
     scheduler = make_scheduler_with_rivals("cn1", "cn2")
     request = spec(instance(1), flavor=WHOLE)
     answer = scheduler.select_destinations(request).answer
-    assert selected_hosts(answer) == ["cn3"]
+    assert get_selected_hosts(answer) == ["cn3"]
     assert count_claims() == (1, 0, {"moved": 1})
     assert list(read_allocations_of(cloud, instance(1))) == [uuid_of("cn3")]
     assert cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn3"
@@ -110,7 +110,7 @@ def test_host_after_failed_claims_is_the_next_by_weight(cloud, make_scheduler_wi
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", memory_mb=98304)])
     scheduler = make_scheduler_with_rivals("cn5", "cn1", "cn2")
     big = flavor(memory_mb=90000)
-    hosts = selected_hosts(scheduler.select_destinations(spec(instance(1), flavor=big)).answer)
+    hosts = get_selected_hosts(scheduler.select_destinations(spec(instance(1), flavor=big)).answer)
     assert hosts == ["cn6"]
 
 
@@ -128,7 +128,7 @@ def test_selection_of_several_instances_restarts_after_a_failed_claim(
 ):
     request = spec(instance(1), instance(2), flavor=WHOLE)
     answer = make_scheduler_with_rivals("cn1").select_destinations(request).answer
-    assert selected_hosts(answer) == ["cn2", "cn3"]
+    assert get_selected_hosts(answer) == ["cn2", "cn3"]
     assert count_claims() == (1, 1, {"capacity": 1})
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["conditions"]["attempt"] == 1
@@ -162,7 +162,7 @@ def test_failed_claim_is_retried_with_another_candidate_of_the_best_host(
 
     rival = ClockWithRivalClaim(lambda: claim_as_rival(cloud, card, CUSTOM_CARD=1))
     answer = replace(scheduler, clock=rival).select_destinations(request).answer
-    assert selected_hosts(answer) == ["cn1"]
+    assert get_selected_hosts(answer) == ["cn1"]
     provider_uuids = set(read_allocations_of(cloud, instance(1)))
     assert provider_uuids == {uuid_of("cn1"), *cards} - {card}
     assert sum(used.get("CUSTOM_CARD", 0) for used in read_usages(cloud)) == 2
@@ -175,7 +175,7 @@ def test_host_deleted_before_the_claim_is_not_selected(cloud, make_scheduler_wit
     scheduler = replace(
         make_scheduler_with_rivals(), clock=ClockWithRivalClaim(lambda: cloud.delete(path))
     )
-    assert selected_hosts(scheduler.select_destinations(spec(instance(1))).answer) == ["cn1"]
+    assert get_selected_hosts(scheduler.select_destinations(spec(instance(1))).answer) == ["cn1"]
 
 
 #: Claims that are added to existing allocations, as for an evacuation in nova.
@@ -207,13 +207,13 @@ def read_allocations(app, number: int = 1) -> dict[str, dict[str, int]]:
 
 
 def test_evacuated_instance_has_allocations_of_both_hosts(placed_cloud):
-    assert selected_hosts(evacuate(placed_cloud)) == ["cn2"]
+    assert get_selected_hosts(evacuate(placed_cloud)) == ["cn2"]
     assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS}
     assert placed_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn1"
 
 
 def test_evacuation_to_the_same_host_or_no_host_changes_no_allocations(placed_cloud):
-    assert selected_hosts(evacuate(placed_cloud, ignored_host="cn2")) == ["cn1"]
+    assert get_selected_hosts(evacuate(placed_cloud, ignored_host="cn2")) == ["cn1"]
     assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS}
     answer = select(placed_cloud, spec(instance(1), ignore_hosts=["cn1"]), 409)
     assert answer["errors"][0]["code"] == "scheduler.instance_placed"
@@ -234,7 +234,7 @@ def test_allocation_of_a_shared_disk_is_not_doubled(placed_cloud):
     share_pool(placed_cloud, pool, instance(801), ("cn1", "cn2"), CUSTOM_FAST_DISK=4)
     request = flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
     select(placed_cloud, spec(instance(2), flavor=request))
-    assert selected_hosts(evacuate(placed_cloud, number=2, flavor=request)) == ["cn2"]
+    assert get_selected_hosts(evacuate(placed_cloud, number=2, flavor=request)) == ["cn2"]
     both = {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS, pool: {"CUSTOM_FAST_DISK": 2}}
     assert read_allocations(placed_cloud, number=2) == both
 
@@ -268,6 +268,6 @@ def test_concurrent_equal_requests_are_claimed_once(placed_cloud):
 
 
 @pytest.mark.parametrize("claim", ["new", None])
-def test_error_for_another_value_of_claim_has_its_place(app, claim):
+def test_invalid_value_of_claim_is_400_with_its_path(app, claim):
     answer = select(app, spec(instance(1)), 400, claim=claim)
     assert "$.claim" in answer["errors"][0]["detail"]

@@ -13,7 +13,7 @@ from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decision_views import NOW, THEN, replay
 from placement_sched.store import decisions
 from tests.conftest import make_settings
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.scheduler.providers import add_provider
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
@@ -61,7 +61,8 @@ def make_cloud(app, cloud):
 
 @pytest.mark.slow
 @hypothesis_settings(
-    max_examples=draws(25), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scale_example_count(25),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     cloud=random_clouds(),
@@ -101,7 +102,7 @@ def cloud(app):
     return app
 
 
-def select_host(app, *numbers, **changes):
+def select_and_get_decision_uuid(app, *numbers, **changes):
     answer = app.app.services.scheduler.select_destinations(
         spec(*map(instance, numbers), **changes), claiming=ClaimMode.NONE
     ).answer
@@ -109,7 +110,7 @@ def select_host(app, *numbers, **changes):
 
 
 def test_replay_on_changed_data_lists_the_differences(cloud):
-    uuid = select_host(cloud, 1)
+    uuid = select_and_get_decision_uuid(cloud, 1)
     chosen = read_decision(cloud, uuid).places[0].host
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": chosen, "binary": "nova-compute"})
     answer = replay_decision(cloud, uuid)
@@ -125,7 +126,7 @@ def test_replay_on_changed_data_lists_the_differences(cloud):
 
 
 def test_replay_records_nothing_and_has_limited_lists(cloud):
-    uuid = select_host(cloud, 1, ignore_hosts=["cn1", "cn2"])
+    uuid = select_and_get_decision_uuid(cloud, 1, ignore_hosts=["cn1", "cn2"])
     with record_statements(cloud.app.services.database) as statements:
         answer = replay_decision(cloud, uuid, view=ExplanationView(max_rejected=1))
     writing = ("INSERT", "UPDATE", "DELETE")
@@ -138,7 +139,7 @@ def test_replay_records_nothing_and_has_limited_lists(cloud):
 
 @pytest.mark.all_databases
 def test_replay_that_finds_no_host_names_the_stage(cloud):
-    uuid = select_host(cloud, 1, flavor=flavor(vcpus=16))
+    uuid = select_and_get_decision_uuid(cloud, 1, flavor=flavor(vcpus=16))
     cloud.app.services.scheduler.select_destinations(
         spec(*map(instance, range(2, 14)), flavor=flavor(vcpus=16))
     )
@@ -173,7 +174,7 @@ def test_replay_reads_the_current_members_of_a_group(cloud):
     headers = {"OpenStack-API-Version": "compute 2.64"}
     group = cloud.post_json("/compute/v2.1/os-server-groups", body, headers=headers).json
     uuid = group["server_group"]["id"]
-    decision = select_host(cloud, 1, instance_group=uuid)
+    decision = select_and_get_decision_uuid(cloud, 1, instance_group=uuid)
     chosen = read_decision(cloud, decision).places[0].host
     claimed = spec(instance(2), instance_group=uuid, force_hosts=[chosen])
     cloud.app.services.scheduler.select_destinations(claimed)
@@ -187,7 +188,7 @@ def test_replay_reads_the_current_members_of_a_group(cloud):
 
 
 def test_decision_of_an_earlier_release_has_no_recorded_settings(cloud):
-    uuid = select_host(cloud, 1)
+    uuid = select_and_get_decision_uuid(cloud, 1)
     database = cloud.app.services.database
     statement = "UPDATE sched_decisions SET conditions = NULL, best = NULL"
     database.write(lambda connection: connection.exec_driver_sql(statement))

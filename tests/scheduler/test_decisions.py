@@ -21,7 +21,7 @@ from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decisions import MAX_FUNNEL_BYTES, Retention, limit_size
 from placement_sched.store import decisions, plan_runs
 from tests.conftest import make_settings
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.statements import record_statements
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
@@ -39,7 +39,7 @@ def count_rows(database, table):
 
 
 @contextmanager
-def drop_table_temporarily(database, table):
+def rename_table_temporarily(database, table):
     """Rename a table for the time of a block."""
 
     def rename(before, after):
@@ -56,7 +56,7 @@ def drop_table_temporarily(database, table):
 @pytest.mark.all_databases
 def test_claim_without_its_decision_is_rolled_back(cloud):
     database = cloud.app.services.database
-    with drop_table_temporarily(database, "sched_decision_places"), pytest.raises(Unavailable):
+    with rename_table_temporarily(database, "sched_decision_places"), pytest.raises(Unavailable):
         cloud.app.services.scheduler.select_destinations(spec(instance(1)))
     for table in ("allocations", "sched_instances", "sched_decisions"):
         assert count_rows(database, table) == 0
@@ -64,11 +64,11 @@ def test_claim_without_its_decision_is_rolled_back(cloud):
 
 def test_selection_without_a_claim_succeeds_if_its_decision_fails(cloud):
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
-    with drop_table_temporarily(database, "sched_decision_places"):
+    with rename_table_temporarily(database, "sched_decision_places"):
         answer = scheduler.select_destinations(spec(instance(1)), claiming=ClaimMode.NONE).answer
         with pytest.raises(NoValidHost):
             scheduler.select_destinations(spec(flavor=flavor(vcpus=99)))
-    assert selected_hosts(answer) == ["cn1"]
+    assert get_selected_hosts(answer) == ["cn1"]
     assert count_rows(database, "sched_decisions") == 0
 
 
@@ -93,7 +93,7 @@ def build_funnel(number=0, *, reason="full", query="resources=VCPU:1", detail="a
     ],
     ids=["all", "a hundred", "twenty", "three"],
 )
-def test_number_of_recorded_rejected_hosts_depends_on_the_funnel_size(funnel, expected):
+def test_larger_funnels_are_recorded_with_fewer_rejected_hosts(funnel, expected):
     (stored,) = limit_size(funnel)["filters"]
     assert (len(stored["rejected"]), stored["before"]) == (expected, funnel.filters[0].before)
 
@@ -107,7 +107,7 @@ def test_number_of_recorded_rejected_hosts_depends_on_the_funnel_size(funnel, ex
     ],
     ids=["reasons", "changes", "query"],
 )
-def test_large_funnel_has_only_its_counts(funnel):
+def test_too_large_funnel_is_recorded_with_its_counts_only(funnel):
     stored = limit_size(funnel)
     assert stored["outline"]
     assert len(str(stored)) < MAX_FUNNEL_BYTES

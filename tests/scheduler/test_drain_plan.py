@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.conftest import make_settings
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.scheduler.plan_moves import (
     COMPUTE,
     FLAVORS,
@@ -33,13 +33,13 @@ def request_capacity(app, name):
 
 
 @pytest.fixture
-def app_without_timeout(database_url, make_app):
+def app_with_long_timeout(database_url, make_app):
     """An application with a long timeout, because the test machine may be busy."""
     long = {"scheduler.what_if_timeout": 600}
     return make_app(make_settings(database_url).with_overrides(long))
 
 
-def check_plan(app, cloud):
+def check_plan_by_executing_its_moves(app, cloud):
     """Plan to drain hosts, carry out the moves, and plan again."""
     sizes, requests, drained = cloud
     stored = fill_small_cloud(app, sizes, requests)
@@ -79,7 +79,7 @@ FIRST = {"force_hosts": ["cn1"]}
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_plan_can_be_carried_out_on_every_database(app_without_timeout):
+def test_plan_can_be_carried_out_on_every_database(app_with_long_timeout):
     requests = [
         M9 | FIRST,
         M4 | ZONE,
@@ -90,14 +90,19 @@ def test_plan_can_be_carried_out_on_every_database(app_without_timeout):
         M9 | ZONE,
         M1,
     ]
-    check_plan(app_without_timeout, ([16, 9, 20, 8], requests, {"cn1", "cn3"}))
+    check_plan_by_executing_its_moves(
+        app_with_long_timeout, ([16, 9, 20, 8], requests, {"cn1", "cn3"})
+    )
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scale_example_count(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(cloud=small_clouds())
 def test_plan_of_any_small_cloud_can_be_carried_out(make_new_app, cloud):
-    check_plan(make_new_app(scheduler__what_if_timeout=600), cloud)
+    check_plan_by_executing_its_moves(make_new_app(scheduler__what_if_timeout=600), cloud)
 
 
 @pytest.fixture
@@ -130,7 +135,7 @@ def test_instances_without_capacity_are_stuck(cloud):
     assert entry["reason"] == "its flavor is not recorded"
 
 
-def test_smaller_host_loses_only_the_instances_that_do_not_fit(cloud):
+def test_plan_for_a_smaller_host_moves_only_the_instances_that_do_not_fit(cloud):
     less = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 4096}}
     (move,) = request_plan(cloud, less)["moves"]
     assert (move["from"], "MEMORY_MB" in move["reason"]) == ("cn1", True)

@@ -17,7 +17,7 @@ HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3")]
 SPEC = build_spec()
 
 
-class RejectsWithReason(BaseHostFilter):
+class ReasonGivingFilter(BaseHostFilter):
     """A filter that gives reasons, like the shipped filters."""
 
     names = ("cn2",)
@@ -40,10 +40,10 @@ def list_host_names(run):
 
 
 def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
-    run = run_filters([RejectsWithReason(), HostPassesFilter()], HOSTS, SPEC)
+    run = run_filters([ReasonGivingFilter(), HostPassesFilter()], HOSTS, SPEC)
     assert list_host_names(run) == ["cn3"]
     first, second = run.reports
-    assert (first.name, first.before, first.after) == ("RejectsWithReason", 3, 2)
+    assert (first.name, first.before, first.after) == ("ReasonGivingFilter", 3, 2)
     assert first.rejected == (Rejected("cn2", "cn2", "cn2 is not liked"),)
     assert (second.name, second.before, second.after) == ("HostPassesFilter", 2, 1)
     assert second.rejected == (Rejected("cn1", "cn1", "rejected by HostPassesFilter"),)
@@ -52,20 +52,20 @@ def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
 
 
 def test_later_filters_do_not_run_if_no_host_remains():
-    class RejectsAllHosts(RejectsWithReason):
+    class AllHostsRejectingFilter(ReasonGivingFilter):
         names = ("cn1", "cn2", "cn3")
 
-    run = run_filters([RejectsAllHosts(), HostPassesFilter()], HOSTS, SPEC)
+    run = run_filters([AllHostsRejectingFilter(), HostPassesFilter()], HOSTS, SPEC)
     assert list_host_names(run) == []
     assert [report.name for report in run.reports] == ["RejectsAllHosts"]
 
 
 def test_filter_all_that_returns_none_rejects_every_host():
-    class ReturnsNone(BaseHostFilter):
+    class NoneReturningFilter(BaseHostFilter):
         def filter_all(self, _hosts, _spec):
             return None
 
-    run = run_filters([ReturnsNone(), HostPassesFilter()], HOSTS, SPEC)
+    run = run_filters([NoneReturningFilter(), HostPassesFilter()], HOSTS, SPEC)
     assert list_host_names(run) == []
     counts = [(report.before, report.after, len(report.rejected)) for report in run.reports]
     assert counts == [(3, 0, 3)]
@@ -76,12 +76,12 @@ class GeneratorFilter(BaseHostFilter):
         return (host for host in hosts if host.host == "cn1")
 
 
-class RepeatsFirstHost(BaseHostFilter):
+class FirstHostRepeatingFilter(BaseHostFilter):
     def filter_all(self, hosts, _spec):
         return [hosts[0], hosts[0]]
 
 
-class FilterOne(BaseHostFilter):
+class FilterWithFilterOneMethod(BaseHostFilter):
     def _filter_one(self, host_state, _spec):
         return host_state.host == "cn1"
 
@@ -91,7 +91,10 @@ class TruthyResultFilter(BaseHostFilter):
         return "yes" if host_state.host == "cn1" else 0
 
 
-@pytest.mark.parametrize("kind", [GeneratorFilter, RepeatsFirstHost, FilterOne, TruthyResultFilter])
+@pytest.mark.parametrize(
+    "kind",
+    [GeneratorFilter, FirstHostRepeatingFilter, FilterWithFilterOneMethod, TruthyResultFilter],
+)
 def test_filters_may_decide_by_any_interface_of_nova(kind):
     run = run_filters([kind()], HOSTS, SPEC)
     assert list_host_names(run) == ["cn1"]
@@ -99,8 +102,8 @@ def test_filters_may_decide_by_any_interface_of_nova(kind):
     assert reasons == {f"rejected by {kind.__name__}"}
 
 
-def test_host_passes_of_a_subclass_decides():
-    class StricterHostPassesFilter(RejectsWithReason):
+def test_host_passes_method_added_by_a_subclass_rejects_hosts():
+    class StricterHostPassesFilter(ReasonGivingFilter):
         def host_passes(self, host_state, spec):
             return super().host_passes(host_state, spec) and host_state.host != "cn3"
 
@@ -120,7 +123,7 @@ class PreparedFilter(BaseHostFilter):
         return lambda host: Rejection("not liked") if host.host == disliked[0] else None
 
 
-def test_prepare_returns_a_function_for_all_hosts():
+def test_function_returned_by_prepare_decides_on_every_host():
     spec = build_spec(scheduler_hints={"not": ["cn2"]})
     run = run_filters([PreparedFilter()], HOSTS, spec)
     assert list_host_names(run) == ["cn1", "cn3"]
@@ -131,7 +134,7 @@ def test_prepare_returns_a_function_for_all_hosts():
     assert PreparedFilter().host_passes(HOSTS[1], SPEC)
 
 
-def test_methods_of_a_subclass_replace_prepare():
+def test_methods_overridden_by_a_subclass_run_instead_of_prepare():
     class FilterWithRejectionMethod(PreparedFilter):
         def rejection(self, host_state, spec_obj):
             return super().rejection(host_state, spec_obj) or Rejection("nobody is good enough")
@@ -157,16 +160,16 @@ def test_filter_may_run_for_some_instances_only():
 
     hosts = list_host_names(run_filters([OncePerRequestFilter()], HOSTS, SPEC, index=0))
     assert hosts == ["cn2", "cn3"]
-    later = run_filters([OncePerRequestFilter(), RejectsWithReason()], HOSTS, SPEC, index=1)
+    later = run_filters([OncePerRequestFilter(), ReasonGivingFilter()], HOSTS, SPEC, index=1)
     assert list_host_names(later) == ["cn1", "cn3"]
-    assert [report.name for report in later.reports] == ["RejectsWithReason"]
+    assert [report.name for report in later.reports] == ["ReasonGivingFilter"]
     hosts = list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=0))
     assert hosts == ["cn1", "cn2", "cn3"]
     hosts = list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=1))
     assert hosts == ["cn2", "cn3"]
 
 
-class NoMessage(Exception):
+class ExceptionWithoutMessage(Exception):
     def __str__(self):
         raise TypeError
 
@@ -178,7 +181,7 @@ class NoMessage(Exception):
         (SystemExit(), "SystemExit"),
         (GeneratorExit(), "GeneratorExit"),
         (ValueError("\udc80"), "ValueError: ?"),
-        (NoMessage(), "NoMessage: its message cannot be shown"),
+        (ExceptionWithoutMessage(), "ExceptionWithoutMessage: its message cannot be shown"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -194,30 +197,30 @@ def test_error_names_the_filter_that_raised(caplog, failure, expected):
     assert error.value.__cause__ is failure
 
 
-def test_invalid_request_of_a_filter_is_an_invalid_request():
-    class RaisesInvalid(BaseHostFilter):
+def test_invalid_error_raised_by_a_filter_is_not_a_plugin_failure():
+    class InvalidErrorRaisingFilter(BaseHostFilter):
         def host_passes(self, _host, _spec):
             raise Invalid("not that")
 
     with pytest.raises(Invalid, match="not that"):
-        run_filters([RaisesInvalid()], HOSTS, SPEC)
+        run_filters([InvalidErrorRaisingFilter()], HOSTS, SPEC)
 
 
-class WithoutMethods(BaseHostFilter):
+class FilterWithoutMethods(BaseHostFilter):
     pass
 
 
-class ReturnsNewHost(BaseHostFilter):
+class NewHostReturningFilter(BaseHostFilter):
     def filter_all(self, hosts, _spec):
         return [*hosts, build_host_state("cn9")]
 
 
-class ReturnsObject(BaseHostFilter):
+class ObjectReturningFilter(BaseHostFilter):
     def filter_all(self, _hosts, _spec):
         return [object()]
 
 
-class ReturnsText(BaseHostFilter):
+class TextReturningFilter(BaseHostFilter):
     def rejection(self, _host_state, _spec):
         return "no"
 
@@ -225,10 +228,10 @@ class ReturnsText(BaseHostFilter):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (WithoutMethods, "WithoutMethods has neither host_passes nor rejection"),
-        (ReturnsNewHost, "filter_all returned a host that it was not given"),
-        (ReturnsObject, "filter_all returned a host that it was not given"),
-        (ReturnsText, "ReturnsText failed: its verdict on cn1 is 'no', which is"),
+        (FilterWithoutMethods, "FilterWithoutMethods has neither host_passes nor rejection"),
+        (NewHostReturningFilter, "filter_all returned a host that it was not given"),
+        (ObjectReturningFilter, "filter_all returned a host that it was not given"),
+        (TextReturningFilter, "TextReturningFilter failed: its verdict on cn1 is 'no', which is"),
     ],
 )
 def test_error_names_the_filter_with_an_invalid_result(kind, message):
@@ -238,14 +241,14 @@ def test_error_names_the_filter_with_an_invalid_result(kind, message):
 
 
 def test_filter_reads_the_options_of_its_request_in_conf():
-    class ReadsOptions(BaseHostFilter):
+    class OptionReadingFilter(BaseHostFilter):
         def host_passes(self, host_state, _spec):
             limit = CONF.filter_scheduler.host_subset_size
             assert CONF.service_down_time == self.settings.DEFAULT.service_down_time == 7
             return int(host_state.host[2:]) <= limit
 
     options = {"filter_scheduler__host_subset_size": 2, "DEFAULT__service_down_time": 7}
-    plugin = ReadsOptions.with_settings(settings_with(**options))
+    plugin = OptionReadingFilter.with_settings(settings_with(**options))
     down_time = CONF.service_down_time
     assert list_host_names(run_filters([plugin], HOSTS, SPEC)) == ["cn1", "cn2"]
     assert (CONF.filter_scheduler.host_subset_size, CONF.service_down_time) == (1, down_time)

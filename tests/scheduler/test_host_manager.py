@@ -60,7 +60,7 @@ def test_instances_of_all_hosts_are_read_at_the_first_use():
     assert records.asked == ["hosts"]
 
 
-def test_instances_of_the_request_are_read_without_instances_of_hosts():
+def test_instances_named_by_the_request_are_read_without_those_of_all_hosts():
     records = RecordingInstanceStore()
     recorded = records.read(ONE, THREE, NEW)
     host, other_host = recorded.on("cn1"), recorded.on("cn2")
@@ -74,7 +74,7 @@ def test_instances_of_the_request_are_read_without_instances_of_hosts():
     assert records.asked == ["uuids", "hosts"]
 
 
-def test_added_instances_are_on_one_host():
+def test_instance_added_to_a_node_is_on_all_nodes_of_the_same_host_only():
     records = RecordingInstanceStore()
     recorded = records.read(NEW, ONE)
     # Nodes of a host share its instances.
@@ -92,7 +92,7 @@ def test_added_instances_are_on_one_host():
         del host[ONE]
 
 
-def test_instances_of_a_request_include_its_group_and_hints():
+def test_instances_named_by_a_request_include_group_members_and_hints():
     request = build_spec(
         instance_uuids=[ONE],
         instance_group={"policy": "affinity", "members": [TWO.upper()]},
@@ -107,7 +107,7 @@ def test_recorded_image_with_invalid_properties_has_none():
     assert (image_meta.id, dict(image_meta.properties)) == ("i", {})
 
 
-class ReadsInstances(BaseHostFilter):
+class InstanceReadingFilter(BaseHostFilter):
     """A third-party filter that uses instances without a declaration."""
 
     def host_passes(self, host_state, _spec):
@@ -116,7 +116,10 @@ class ReadsInstances(BaseHostFilter):
 
 
 def make_cloud_with_filters(url, make_app, *enabled, size=3):
-    available = ["placement_sched.scheduler.filters.all_filters", f"{__name__}.ReadsInstances"]
+    available = [
+        "placement_sched.scheduler.filters.all_filters",
+        f"{__name__}.InstanceReadingFilter",
+    ]
     app = make_app(
         make_settings(
             url,
@@ -146,7 +149,9 @@ def record_instance(app, number, host, flavor=None):
     ],
     ids=str,
 )
-def test_instances_of_hints_are_read_on_every_database(database_url, make_app, hints, hosts):
+def test_same_and_different_host_hints_select_hosts_on_every_database(
+    database_url, make_app, hints, hosts
+):
     app = make_cloud_with_filters(database_url, make_app, "DifferentHostFilter", "SameHostFilter")
     record_instance(app, 1, "cn1")
     record_instance(app, 2, "cn2")
@@ -154,7 +159,12 @@ def test_instances_of_hints_are_read_on_every_database(database_url, make_app, h
     assert sorted(host["host"] for host in answer["hosts"]) == hosts
 
 
-COUNTS = {"ReadsInstances": 1, "TypeAffinityFilter": 1, "SameHostFilter": 1, "AllHostsFilter": 0}
+COUNTS = {
+    "InstanceReadingFilter": 1,
+    "TypeAffinityFilter": 1,
+    "SameHostFilter": 1,
+    "AllHostsFilter": 0,
+}
 
 
 @pytest.mark.parametrize("enabled", COUNTS)
@@ -211,26 +221,26 @@ def read_cell_rejections(explanation):
     }
 
 
-def read_hosts(explanation):
+def list_passing_hosts(explanation):
     return sorted(host["host"] for host in explanation["hosts"])
 
 
 def test_hosts_of_a_cell_disabled_in_nova_are_rejected(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_ONE, name="one"), NovaCell(uuid=CELL_TWO))
     answer = explain(cloud, spec())
-    assert read_hosts(answer) == ["cn1", "cn2", "cn3"]
+    assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
     assert "enabled_cells" not in {stage["name"] for stage in answer["funnel"]["filters"]}
     record_cells(cloud, NovaCell(uuid=CELL_ONE, name="one", disabled=True), NovaCell(uuid=CELL_TWO))
     answer = explain(cloud, spec())
     assert read_cell_rejections(answer) == {"cn1": "its cell is disabled"}
-    assert read_hosts(answer) == ["cn2", "cn3"]
+    assert list_passing_hosts(answer) == ["cn2", "cn3"]
     assert explain(cloud, spec(force_hosts=["cn1"]))["outcome"] == "no_valid_host"
 
 
 def test_move_within_a_cell_disabled_in_nova_finds_its_hosts(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_ONE, disabled=True))
     answer = explain(cloud, spec(requested_destination={"cell": CELL_ONE.upper()}))
-    assert read_hosts(answer) == ["cn1"]
+    assert list_passing_hosts(answer) == ["cn1"]
     overrides = {"scheduler.disabled_cells": [CELL_ONE]}
     answer = explain(cloud, spec(requested_destination={"cell": CELL_ONE}), overrides=overrides)
     assert read_cell_rejections(answer) == {"cn1": "its cell is disabled"}
@@ -252,10 +262,10 @@ def test_hosts_of_a_cell_with_an_unavailable_database_are_rejected(cloud):
     cloud.app.services.database.write(
         lambda connection: cells.note_read(connection, [CELL_ONE, CELL_TWO], utcnow())
     )
-    assert read_hosts(explain(cloud, spec())) == ["cn1", "cn2", "cn3"]
+    assert list_passing_hosts(explain(cloud, spec())) == ["cn1", "cn2", "cn3"]
 
 
-def test_verdict_names_the_cell(cloud):
+def test_verdict_names_the_cell_with_an_unavailable_database(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_ONE, disabled=True))
     mark_unavailable(cloud, CELL_ONE, 5)
     answer = explain(cloud, spec(ignore_hosts=["cn1"]), hosts=["cn1"])
@@ -267,7 +277,7 @@ def test_verdict_names_the_cell(cloud):
     assert reasons["ignore_hosts"] == "the request asks to ignore it"
 
 
-def read_statements(app, number):
+def record_statements_of_selection(app, number):
     """Return the statements of a request with filled caches."""
     ask = {"request_spec": spec(instance(number)), "claim": False}
     app.post_json("/scheduler/v1/select_destinations", ask)
@@ -276,9 +286,9 @@ def read_statements(app, number):
     return seen
 
 
-def test_closed_cells_are_read_in_one_statement_if_needed(cloud):
+def test_disabled_and_unavailable_cells_are_read_in_at_most_one_sql_statement(cloud):
     record_cells(cloud, *(NovaCell(uuid=f"c0000000-0000-0000-0000-{n:012}") for n in range(50)))
     mark_unavailable(cloud, CELL_TWO, 5)
-    assert sum("sched_cells" in entry for entry in read_statements(cloud, 1)) == 1
+    assert sum("sched_cells" in entry for entry in record_statements_of_selection(cloud, 1)) == 1
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    assert sum("sched_cells" in item for item in read_statements(cloud, 2)) == 0
+    assert sum("sched_cells" in item for item in record_statements_of_selection(cloud, 2)) == 0

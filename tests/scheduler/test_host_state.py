@@ -43,7 +43,7 @@ def build_reported_host_state(**report):
     return make_host_state(parse(build_report(**report), Defaults(now=NOW)).node, SERVICE)
 
 
-def test_host_state_has_the_names_of_nova_only():
+def test_host_state_has_only_the_attribute_names_of_nova():
     names = {name for name in dir(build_reported_host_state()) if not name.startswith("_")}
     # nova fills a host state with ``update``. This service creates it with all values.
     assert names == set(NOVA_NAMES.split()) - {"update"}
@@ -84,7 +84,7 @@ def test_disk_available_least_caps_the_free_disk(least, free_gb):
     assert free == free_gb * 1024
 
 
-def test_node_without_free_disk_has_an_empty_state():
+def test_host_state_is_empty_if_the_node_reports_no_free_disk():
     node = parse(build_report(free_disk_gb=None), Defaults(now=NOW)).node
     shared = build_aggregates({"ssd": "true"})
     state = make_host_state(node, SERVICE, shared)
@@ -135,7 +135,7 @@ def build_request_for_one_numa_node(**fields):
     return build_spec(numa_topology={"cells": [cell]}, **fields)
 
 
-def test_numa_nodes_have_the_names_of_nova():
+def test_numa_topology_of_a_host_state_has_the_attributes_of_nova():
     state = build_reported_host_state(
         numa_topology=build_reported_topology({"pinned_cpus": [1]}, {"id": 5})
     )
@@ -160,7 +160,7 @@ def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
     assert [cell.memory_usage for cell in other.numa_topology.cells] == [0, 0]
 
 
-def test_numa_nodes_are_read_only_if_requested(monkeypatch):
+def test_reported_numa_nodes_are_parsed_only_for_requests_with_numa_nodes(monkeypatch):
     state = build_reported_host_state(numa_topology=build_reported_topology({}))
     monkeypatch.setattr(NUMACell, "from_document", None)
     state.consume_from_request(build_spec())

@@ -50,7 +50,7 @@ zone = north
 
 
 @pytest.fixture(autouse=True)
-def reset_option_files():
+def reset_global_conf_after_test():
     """Remove the configuration files from objects of the process after the test."""
     yield
     for conf in (CONF, cfg.CONF):
@@ -105,7 +105,7 @@ def test_options_registered_in_init_have_values_of_the_new_file(plugin_file):
     assert run_filters(plugins.filters, [build_host_state()], build_spec()).hosts == []
 
 
-def test_files_are_read_before_plugins_are_imported(tmp_path):
+def test_option_registered_after_reading_settings_has_the_value_of_the_file(tmp_path):
     read_settings_text(tmp_path, "[brought_early]\nracks = 8\n")
     cfg.CONF.register_opts([cfg.IntOpt("racks")], "brought_early")
     assert cfg.CONF.brought_early.racks == 8

@@ -15,7 +15,7 @@ from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.live_settings import with_options_file as read
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from tests.scheduler.test_scheduler import explain, select
-from tests.support.scheduling import report, selected_hosts, spec
+from tests.support.scheduling import get_selected_hosts, report, spec
 from tests.support.states import read_settings_text
 
 NAME = "[scheduler] json_config_location"
@@ -49,7 +49,7 @@ RAM = "filter_scheduler.ram_weight_multiplier"
         ({"default_availability_zone": "z"}, "DEFAULT.default_availability_zone", "z"),
     ],
 )
-def test_option_may_have_each_of_its_names(settings_file, document, option, value):
+def test_options_file_accepts_each_name_of_an_option(settings_file, document, option, value):
     result = read(write_and_read_settings(settings_file, json.dumps(document)))
     group, name = option.split(".")
     assert getattr(getattr(result.settings, group), name) == value
@@ -216,25 +216,25 @@ def cloud(settings_file, sqlite_url, make_app, tmp_path):
     return app
 
 
-def change_file(app, settings_file: Path, document: object) -> None:
+def write_options_file_and_reload(app, settings_file: Path, document: object) -> None:
     settings_file.write_text(json.dumps(document))
     app.app.services.scheduler.live.reload()
 
 
 def test_requests_use_the_options_of_the_file(cloud, settings_file):
-    assert selected_hosts(select(cloud, spec())) == ["cn3"]
-    change_file(cloud, settings_file, {"ram_weight_multiplier": -1.0})
-    assert selected_hosts(select(cloud, spec())) == ["cn1"]
+    assert get_selected_hosts(select(cloud, spec())) == ["cn3"]
+    write_options_file_and_reload(cloud, settings_file, {"ram_weight_multiplier": -1.0})
+    assert get_selected_hosts(select(cloud, spec())) == ["cn1"]
     assert explain(cloud, spec())["hosts"][0]["host"] == "cn1"
     overrides = {"filter_scheduler.ram_weight_multiplier": 1.0}
     assert explain(cloud, spec(), overrides=overrides)["hosts"][0]["host"] == "cn3"
     isolated = ["IsolatedHostsFilter"]
-    change_file(
+    write_options_file_and_reload(
         cloud, settings_file, {"scheduler_default_filters": isolated, "isolated_hosts": ["cn3"]}
     )
-    assert selected_hosts(select(cloud, spec())) == ["cn2"]
-    change_file(cloud, settings_file, {})
-    assert selected_hosts(select(cloud, spec())) == ["cn3"]
+    assert get_selected_hosts(select(cloud, spec())) == ["cn2"]
+    write_options_file_and_reload(cloud, settings_file, {})
+    assert get_selected_hosts(select(cloud, spec())) == ["cn3"]
 
 
 def test_options_of_a_new_plugin_are_registered_by_a_reload(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 
 
 def build_topology(*pinned_spec, **cell):
@@ -46,7 +46,7 @@ def build_request_for_pinned_cpus(*instances, vcpus, **extra_specs):
 )
 def test_host_with_enough_capacity_per_node_is_selected(cloud, vcpus, extra_specs, hosts):
     answer = select(cloud, build_request_for_pinned_cpus(1, vcpus=vcpus, **extra_specs))
-    assert selected_hosts(answer) == hosts
+    assert get_selected_hosts(answer) == hosts
     assert answer["selections"][0][0]["limits"] == {
         "numa_topology": {
             "cpu_allocation_ratio": 4.0,

@@ -9,7 +9,7 @@ from placement_sched.scheduler.host_state import with_device_providers
 from tests.conftest import Client, make_settings
 from tests.scheduler.providers import add_provider
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.states import build_host_state, build_spec
 from tests.support.versions import LATEST_HEADERS
 
@@ -47,13 +47,13 @@ def test_devices_are_of_the_first_candidate_or_any_pool(providers, count, expect
 @pytest.mark.parametrize(
     "request_spec", [build_spec(), build_spec(pci_requests=None), build_request_for_devices(1)]
 )
-def test_host_without_pools_can_be_selected(request_spec):
+def test_host_without_pci_pools_accepts_an_instance(request_spec):
     state = build_host_state()
     state.consume_from_request(request_spec)
     assert (state.pci_stats, state.num_instances) == (None, 1)
 
 
-def test_too_few_devices_are_logged_and_the_instance_counts(caplog):
+def test_too_few_devices_are_logged_and_the_instance_is_still_added_to_the_host(caplog):
     state = build_host_state("cn7", pci_stats=PciPools.of([build_pool(1)]))
     state.consume_from_request(build_request_for_devices(2))
     assert (state.pci_stats.free, state.num_instances) == (1, 1)
@@ -91,11 +91,11 @@ def test_request_without_devices_in_placement_does_not_change(request_spec, resu
 
 
 @pytest.fixture
-def cloud(database_url):
+def make_cloud(database_url):
     """Make an application of cn1 with two NICs, each a provider with its VFs, and of cn2."""
     result = []
 
-    def cloud(*vfs, totals=(2, 2), **options):
+    def make_cloud(*vfs, totals=(2, 2), **options):
         settings = make_settings(
             database_url,
             pci__alias=[ALIAS],
@@ -114,7 +114,7 @@ def cloud(database_url):
             add_nic(app, number, total)
         return app
 
-    yield cloud
+    yield make_cloud
     for application in result:
         application.close()
 
@@ -142,28 +142,30 @@ def list_serving_nics(answer):
 @pytest.mark.parametrize(
     ("free", "instances", "expected"), [((0, 1), 1, [1]), ((1, 2), 3, [0, 1, 1]), ((1, 1), 3, None)]
 )
-def test_instances_have_devices_that_the_host_reported(cloud, free, instances, expected):
-    app = cloud(*free)
+def test_instances_have_devices_that_the_host_reported(make_cloud, free, instances, expected):
+    app = make_cloud(*free)
     uuids = map(instance, range(1, instances + 1))
     answer = request_devices(app, *uuids, status=200 if expected else 409)
     if expected:
-        assert selected_hosts(answer) == ["cn1"] * instances
+        assert get_selected_hosts(answer) == ["cn1"] * instances
         assert sorted(list_serving_nics(answer)) == expected
     else:
         assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
 
 
 @pytest.mark.parametrize(("vfs", "totals"), [((2, 1), (1, 2)), ((1, 2), (2, 1))])
-def test_candidate_without_capacity_does_not_replace_another(cloud, vfs, totals):
+def test_instances_fit_although_placement_and_reported_device_counts_differ(
+    make_cloud, vfs, totals
+):
     # The first NIC reports a VF more than placement has, and the second a VF less.
-    app = cloud(*vfs, totals=totals)
+    app = make_cloud(*vfs, totals=totals)
     assert request_devices(app, *map(instance, (1, 2)), path=EXPLAIN)["outcome"] == "selected"
     outcome = request_devices(app, *map(instance, (1, 2, 3)), path=EXPLAIN)["outcome"]
     assert outcome == "no_valid_host"
 
 
-def test_devices_of_earlier_requests_are_used_while_reports_are_cached(cloud):
-    app = cloud(1, 1, scheduler__driver="caching_scheduler")
+def test_devices_of_earlier_requests_are_used_while_reports_are_cached(make_cloud):
+    app = make_cloud(1, 1, scheduler__driver="caching_scheduler")
     answers = [request_devices(app, instance(number)) for number in (1, 2)]
     assert sorted(list_serving_nics(answers[0]) + list_serving_nics(answers[1])) == [0, 1]
     request_devices(app, instance(3), status=409)

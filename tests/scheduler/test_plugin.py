@@ -24,7 +24,7 @@ class Plugin(SchedulerPlugin):
         self.down_time = self.settings.DEFAULT.service_down_time
 
 
-class ReadsDownTime(SchedulerPlugin):
+class DownTimeReadingPlugin(SchedulerPlugin):
     def __init__(self):
         self.down_time = self.settings.DEFAULT.service_down_time
 
@@ -43,16 +43,16 @@ def test_plugin_without_arguments_has_the_options_of_the_process():
     assert path_of(Plugin) == "tests.scheduler.test_plugin.Plugin"
 
 
-def test_plugin_may_have_settings_and_a_clock():
+def test_plugin_created_with_settings_and_a_clock_uses_them():
     settings = settings_with(DEFAULT__service_down_time=7)
-    plugin = ReadsDownTime.with_settings(settings, lambda: NOW)
+    plugin = DownTimeReadingPlugin.with_settings(settings, lambda: NOW)
     assert plugin.down_time == 7
     assert plugin.settings is settings
     assert plugin.now() == NOW
     with in_effect(settings):
-        assert ReadsDownTime().down_time == 7
-    assert ReadsDownTime().down_time == 60
-    assert ReadsDownTime().now() > NOW
+        assert DownTimeReadingPlugin().down_time == 7
+    assert DownTimeReadingPlugin().down_time == 60
+    assert DownTimeReadingPlugin().now() > NOW
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from tests.support.states import NOW, build_aggregates, build_host_state, build_
 ACME = "tests.scheduler.third_party"
 
 
-def filter_settings(**options):
+def build_filter_scheduler_settings(**options):
     return settings_with(**{f"filter_scheduler__{name}": entry for name, entry in options.items()})
 
 
@@ -60,7 +60,9 @@ def test_only_some_filters_run_for_each_instance_or_on_rebuild():
 
 
 def test_plugins_have_the_configured_order_settings_and_clock():
-    settings = filter_settings(enabled_filters=["ImagePropertiesFilter", "ComputeFilter"])
+    settings = build_filter_scheduler_settings(
+        enabled_filters=["ImagePropertiesFilter", "ComputeFilter"]
+    )
     plugins = plugins_for(settings, lambda: NOW)
     assert list_class_names(plugins.filters) == ["ImagePropertiesFilter", "ComputeFilter"]
     for plugin in plugins.filters:
@@ -122,7 +124,9 @@ def test_every_path_of_nova_names_a_class_in_both_packages(package):
         folder = "filters." if option == "enabled_filters" else "weights."
         paths = [path for path in NOVA_PATHS if path.startswith(folder)]
         named = [path.rpartition(".") for path in paths]
-        plugins = plugins_for(filter_settings(**{option: [f"{package}.{path}" for path in paths]}))
+        plugins = plugins_for(
+            build_filter_scheduler_settings(**{option: [f"{package}.{path}" for path in paths]})
+        )
         result = plugins.filters if option == "enabled_filters" else plugins.weighers
         assert list_class_names(result) == [name for _, _, name in named]
         for module, _, name in named:
@@ -131,11 +135,11 @@ def test_every_path_of_nova_names_a_class_in_both_packages(package):
 
 def test_class_of_a_module_that_was_merged_keeps_its_path():
     path = "placement_sched.scheduler.filters.same_host_filter.SameHostFilter"
-    settings = filter_settings(enabled_filters=["ComputeFilter", path])
+    settings = build_filter_scheduler_settings(enabled_filters=["ComputeFilter", path])
     assert list_class_names(plugins_for(settings).filters) == ["ComputeFilter", "SameHostFilter"]
 
 
-def test_every_shipped_class_has_a_path():
+def test_every_shipped_filter_and_weigher_can_be_configured_by_its_path():
     options = {
         "filter_scheduler__enabled_filters": [path_of(kind) for kind in all_filters()],
         "filter_scheduler__weight_classes": [path_of(kind) for kind in all_weighers()],
@@ -150,15 +154,21 @@ def test_every_shipped_class_has_a_path():
 
 def test_single_filter_of_nova_can_be_available():
     path = "nova.scheduler.filters.compute_filter.ComputeFilter"
-    settings = filter_settings(available_filters=[path], enabled_filters=["ComputeFilter"])
+    settings = build_filter_scheduler_settings(
+        available_filters=[path], enabled_filters=["ComputeFilter"]
+    )
     assert list_class_names(plugins_for(settings).filters) == ["ComputeFilter"]
     with pytest.raises(ConfigurationError, match="unknown filter 'AllHostsFilter'"):
-        plugins_for(filter_settings(available_filters=[path], enabled_filters=["AllHostsFilter"]))
+        plugins_for(
+            build_filter_scheduler_settings(
+                available_filters=[path], enabled_filters=["AllHostsFilter"]
+            )
+        )
 
 
 @pytest.mark.parametrize("package", ["nova.scheduler", "placement_sched.scheduler"])
 def test_all_weighers_and_single_weighers_may_be_configured(package):
-    settings = filter_settings(
+    settings = build_filter_scheduler_settings(
         weight_classes=[f"{package}.weights.all_weighers", f"{package}.weights.ram.RAMWeigher"]
     )
     request = [kind.__name__ for kind in all_weighers() if kind.is_wanted(settings)]
@@ -183,12 +193,12 @@ def test_all_weighers_and_single_weighers_may_be_configured(package):
 )
 def test_error_for_a_wrong_name_is_one_line(options, words):
     with pytest.raises(ConfigurationError, match=words) as error:
-        plugins_for(filter_settings(**options))
+        plugins_for(build_filter_scheduler_settings(**options))
     assert "\n" not in error.value.detail
 
 
-def test_filter_of_nova_works_with_changed_imports():
-    settings = filter_settings(
+def test_nova_filter_and_weigher_with_changed_imports_decide_as_in_nova():
+    settings = build_filter_scheduler_settings(
         available_filters=["nova.scheduler.filters.all_filters", f"{ACME}.AcmeFilter"],
         enabled_filters=["ComputeFilter", "AcmeFilter"],
         weight_classes=[f"{ACME}.AcmeWeigher"],
@@ -212,7 +222,7 @@ def test_filter_of_nova_works_with_changed_imports():
 
 
 def test_function_may_return_several_filters():
-    settings = filter_settings(
+    settings = build_filter_scheduler_settings(
         available_filters=[f"{ACME}.acme_filters"], enabled_filters=["OurStyle", "AcmeFilter"]
     )
     assert list_class_names(plugins_for(settings).filters) == ["OurStyle", "AcmeFilter"]
@@ -234,7 +244,7 @@ def test_repeated_path_is_imported_once(option, named):
 
 
 def test_third_party_plugin_is_created_with_the_options_of_the_request():
-    settings = filter_settings(enabled_filters=[f"{ACME}.AcmeFilter"])
+    settings = build_filter_scheduler_settings(enabled_filters=[f"{ACME}.AcmeFilter"])
     register(settings.conf, (("acme", CONF._groups["acme"]._opts["most_instances"]["opt"]),))
     changed = Settings.from_conf(settings.conf).with_overrides(
         {"acme.most_instances": 7, "filter_scheduler.enabled_filters": [f"{ACME}.AcmeFilter"]}
@@ -243,7 +253,7 @@ def test_third_party_plugin_is_created_with_the_options_of_the_request():
     assert plugins_for(changed).filters[0].most == 7
 
 
-def test_options_of_third_party_plugins_are_in_the_file(tmp_path):
+def test_options_of_third_party_plugins_are_read_from_the_file(tmp_path):
     file = tmp_path / "acme.conf"
     file.write_text(
         "[filter_scheduler]\n"
@@ -267,7 +277,7 @@ def test_installed_packages_provide_plugins(install_package):
         f"[placement_sched.weighers]\nacme = {ACME}:AcmeWeigher\n"
         f"[placement_sched.request_filters]\nacme = {ACME}:AcmeRequestFilter\n"
     )
-    plugins = plugins_for(filter_settings(enabled_filters=["AcmeFilter"]))
+    plugins = plugins_for(build_filter_scheduler_settings(enabled_filters=["AcmeFilter"]))
     assert list_class_names(plugins.filters) == ["AcmeFilter"]
     assert "AcmeWeigher" in list_class_names(plugins.weighers)
     assert list_class_names(plugins.request_filters)[-1] == "AcmeRequestFilter"
@@ -291,7 +301,7 @@ def test_overrides_may_not_import_other_modules(option):
     request = {f"filter_scheduler.{option}": [path]}
     with pytest.raises(Invalid, match=f"filter_scheduler.{option}: '{path}'"):
         with_overrides(settings_with(), request)
-    named = filter_settings(**{option: [path]})
+    named = build_filter_scheduler_settings(**{option: [path]})
     assert getattr(with_overrides(named, request).filter_scheduler, option) == [path]
 
 
@@ -315,7 +325,7 @@ def list_shipped_filters_without(*names):
     return [name for name in SHIPPED if name not in names]
 
 
-def test_shipped_order_is_that_of_nova_and_then_ours():
+def test_shipped_request_filters_run_in_the_order_of_nova_before_own_filters():
     assert list_filters_in_order() == [name for name in ORDER if name in SHIPPED]
     assert SHIPPED[-1] == "required_aggregates_by_trait"
 
@@ -330,7 +340,7 @@ OPTIONS = {
 }
 
 
-def test_filters_are_always_enabled_or_by_their_option():
+def test_each_request_filter_is_enabled_always_or_by_its_option():
     for kind in all_request_filters():
         plugin, option = kind(), OPTIONS.get(kind.name)
         is_default = option is None and kind.name != "required_aggregates_by_trait"
@@ -364,7 +374,7 @@ def test_configured_filters_run_last_in_their_order(names, last):
 
 
 @pytest.fixture
-def make_app_with(sqlite_url, make_app, tmp_path):
+def make_app_with_config_text(sqlite_url, make_app, tmp_path):
     """Return a function that creates a client of a server with a configuration file."""
 
     def build_app(text=""):
@@ -375,21 +385,21 @@ def make_app_with(sqlite_url, make_app, tmp_path):
     return build_app
 
 
-def test_third_party_plugin_named_by_its_path_narrows_requests(make_app_with):
-    app = make_app_with(f"[scheduler]\nrequest_filters = {ACME}.AcmeTrait\n")
+def test_third_party_plugin_named_by_its_path_narrows_requests(make_app_with_config_text):
+    app = make_app_with_config_text(f"[scheduler]\nrequest_filters = {ACME}.AcmeTrait\n")
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
     answer = explain_request(app, spec())
     assert answer.order == [*SHIPPED, "acme_trait"]
-    result = answer.filter_report("acme_trait")
+    result = answer.get_request_filter_report("acme_trait")
     assert result == {"applied": True, "changes": {"root_required": ["CUSTOM_ACME"]}}
     assert answer.hosts == ["cn1"]
 
 
 def test_filter_of_an_installed_package_runs_after_the_shipped_filters(
-    install_package, make_app_with
+    install_package, make_app_with_config_text
 ):
     install_package(f"[placement_sched.request_filters]\nacme = {ACME}:AcmeTrait\n")
-    app = make_app_with("[acme_requests]\ntrait = CUSTOM_ACME\n")
+    app = make_app_with_config_text("[acme_requests]\ntrait = CUSTOM_ACME\n")
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
     answer = explain_request(app, spec())
     assert answer.order == [*SHIPPED, "acme_trait"]

@@ -121,7 +121,7 @@ def test_options_have_their_value_source_and_place(cloud, tmp_path):
         assert (result["value"], result["source"], place) == expected, (policy, name)
 
 
-def test_policies_of_aggregates_are_listed_without_a_list(make_cloud):
+def test_policies_named_by_aggregates_are_listed_without_the_policies_option(make_cloud):
     app = make_cloud(UNLISTED)
     assert [policy["name"] for policy in app.get(POLICIES).json["policies"]] == ["default"]
     add_aggregate(app, "racks-1", "sparse")

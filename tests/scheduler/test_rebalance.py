@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.scheduler.plan_moves import execute_move, read_usage
 from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import dump_tables
@@ -74,7 +74,10 @@ def crowded_clouds(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scale_example_count(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(cloud=crowded_clouds())
 def test_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud):
     free, placed, size = cloud
@@ -101,7 +104,10 @@ def test_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scale_example_count(30),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(cloud=crowded_clouds(), goal=st.sampled_from(["pack", "spread"]))
 def test_moves_of_pack_and_spread_reach_their_goal(make_new_app, cloud, goal):
     free, placed, _ = cloud

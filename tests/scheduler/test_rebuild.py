@@ -55,7 +55,7 @@ def read_allocations(app):
 @pytest.mark.parametrize(
     "target", [{"force_hosts": ["cn1"]}, {"requested_destination": {"host": "cn1"}}]
 )
-def test_instance_keeps_its_host_and_allocations(cloud, target):
+def test_rebuilt_instance_keeps_its_host_and_allocations(cloud, target):
     select_host(cloud, scheduler_hints={}, **target)
     before = read_allocations(cloud)
     ((best,),) = select_host(cloud, image={"properties": {"hw_disk_bus": "scsi"}}, **target)[
@@ -83,7 +83,7 @@ def test_host_without_support_of_the_image_is_rejected(cloud):
     assert error["funnel"]["allocation_candidates"]["query"] == ""
 
 
-def test_rebuild_runs_only_filters_of_the_image(cloud):
+def test_rebuild_runs_only_the_image_filter_and_no_candidate_search(cloud):
     place_instances(cloud)
     answer = explain(
         cloud,
@@ -110,7 +110,7 @@ def test_rebuild_runs_only_filters_of_the_image(cloud):
     ],
     ids=str,
 )
-def test_error_for_a_rebuild_on_another_host(shared_cloud, number, target):
+def test_rebuild_on_another_host_is_400_with_the_path_of_the_hint(shared_cloud, number, target):
     place_instances(shared_cloud)  # the first test places the instance, the others find it
     body = {"request_spec": spec(instance(number), scheduler_hints=REBUILD, **target)}
     for path in ("select_destinations", "explain"):

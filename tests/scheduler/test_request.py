@@ -47,14 +47,14 @@ def derive_device_groups(extra_specs=None, document=None, **options):
     }
 
 
-def test_pinned_cpus_make_a_numa_node():
+def test_request_for_pinned_cpus_gets_a_numa_topology_of_one_node():
     spec = derive_defaults(build_spec({"hw:cpu_policy": "dedicated"}), {}, settings_with())
     (cell,) = spec.numa_topology.cells
     assert (cell.pcpuset, cell.memory) == (frozenset({0}), 512)
 
 
 @pytest.mark.parametrize("value", [None, {"cells": [{"cpuset": [0], "memory": 512}]}])
-def test_topology_of_the_request_does_not_change(value):
+def test_numa_topology_given_in_the_request_is_not_derived_from_the_flavor(value):
     # nova's API rejects such flavors now, but accepted them before.
     extra_specs = {"hw:cpu_policy": "dedicated", "resources:VCPU": "1"}
     document = {"numa_topology": value}
@@ -66,7 +66,7 @@ def test_topology_of_the_request_does_not_change(value):
         derive_defaults(build_spec(extra_specs), {}, settings_with())
 
 
-def test_pci_devices_are_groups_only_if_placement_has_them():
+def test_pci_devices_become_request_groups_only_with_pci_in_placement():
     extra_specs = {"pci_passthrough:alias": "gpu:1"}
     outside = settings_with(pci__alias=[json.dumps(GPU)])
     spec = derive_defaults(build_spec(extra_specs), {}, outside)
@@ -88,7 +88,7 @@ def test_each_pci_device_is_a_request_group():
     )
 
 
-def test_pci_requests_of_the_request_do_not_change():
+def test_pci_requests_given_in_the_request_replace_those_of_the_flavor():
     extra_specs = {"pci_passthrough:alias": "gpu:5"}
     assert derive_device_groups(extra_specs, {"pci_requests": None}) == {}
     expected = {"r-0": (("CUSTOM_PCI_10DE_1DB4", 1),)}
@@ -208,7 +208,9 @@ def test_missing_data_are_read_from_neutron(fake_neutron, network, expected, pat
         ({"port_id": PORT, "binding:vnic_type": None}, [f"/ports/{PORT}"]),
     ],
 )
-def test_segments_are_read_only_for_the_filter(fake_neutron, network, paths):
+def test_segments_are_read_from_neutron_only_for_the_routed_networks_filter(
+    fake_neutron, network, paths
+):
     ((_, segments),) = read_vnic_types_and_segments(fake_neutron.url, network)
     assert (segments, fake_neutron.seen) == (None, paths)
 
@@ -256,7 +258,7 @@ def test_unknown_port_or_subnet_is_an_error_of_the_request(fake_neutron, network
     assert error.value.detail == words
 
 
-def test_error_for_an_unavailable_neutron():
+def test_unavailable_neutron_raises_an_error_with_its_url():
     with pytest.raises(ServiceFailed, match=f"{NOWHERE} does not answer"):
         read_networks(NOWHERE, {"port_id": PORT})
 
@@ -341,7 +343,7 @@ def test_hosts_are_in_the_aggregates_of_the_segments(cloud, networks, reached, m
     assert bool(find_filter_report(answer, "routed_networks_filter")["applied"]) == bool(member_of)
 
 
-def test_selection_is_repeated_without_neutron(cloud, fake_neutron):
+def test_repeated_selection_has_the_same_answer_while_neutron_fails(cloud, fake_neutron):
     first = select_host(cloud, {"port_id": PORT})
     assert first["selections"][0][0]["service_host"] == "cn2"
     fake_neutron.failure = ("500 Internal Server Error", b"")

@@ -201,7 +201,7 @@ def test_error_for_a_forbidden_root_trait_names_the_filter():
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("gone"), Unavailable("locked")])
-def test_error_of_the_cloud_is_not_an_error_of_the_filter(failure):
+def test_failure_to_read_the_cloud_is_not_reported_as_filter_failure(failure):
     class FailingCloud:
         def host_aggregates(self):
             raise failure

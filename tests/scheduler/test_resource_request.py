@@ -165,7 +165,7 @@ def test_candidate_limit_is_the_configured_number():
     assert build_query_parameters(build_spec(), scheduler__max_placement_results=7)["limit"] == "7"
 
 
-def test_only_several_target_nodes_remove_the_limit():
+def test_candidate_limit_is_omitted_only_for_several_target_nodes():
     query = build_query_parameters(build_spec(), NODES[0])
     assert (query["in_tree"], query["limit"]) == (NODES[0], "1000")
     assert not {"in_tree", "limit"} & build_query_parameters(build_spec(), *NODES).keys()
@@ -249,7 +249,7 @@ ONLY_TRAITS = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group
         (NOTHING | {"trait:CUSTOM_A": "required"}, {}, r"no resources.*'resources:MEMORY_MB'"),
     ],
 )
-def test_error_for_invalid_request_groups(extra_specs, fields, message):
+def test_invalid_request_groups_are_rejected_with_the_reason(extra_specs, fields, message):
     with pytest.raises(Invalid, match=message):
         build_query_string(build_spec(extra_specs, **fields))
 
@@ -354,7 +354,7 @@ def read_funnel(cloud, uuid):
     return cloud.get(f"/scheduler/v1/decisions/{uuid}").json["funnel"]
 
 
-def test_explanation_decision_and_error_have_the_warnings(cloud):
+def test_explanation_decision_and_error_warn_about_ignored_extra_specs(cloud):
     answer, plain = explain(cloud, spec_with_ignored_keys()), explain(cloud, spec())
     assert answer["funnel"]["warnings"] == WARNINGS
     assert answer["outcome"] == "selected"

@@ -5,7 +5,7 @@ import pytest
 
 from tests.scheduler.providers import add_provider, share_pool
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 
@@ -117,15 +117,15 @@ def test_instance_without_its_allocations_may_be_placed_again(cloud):
     select(cloud, spec(instance(1)))
     cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS)
     answer = select(cloud, spec(instance(1), flavor=flavor(vcpus=2)))
-    assert selected_hosts(answer) == ["cn3"]
+    assert get_selected_hosts(answer) == ["cn3"]
 
 
 def test_earlier_instances_of_a_request_use_resources(cloud):
     large = spec(*map(instance, range(3)), flavor=flavor(memory_mb=60000))
     by_memory = {"filter_scheduler.io_ops_weight_multiplier": 0.0}
-    assert selected_hosts(explain(cloud, large, overrides=by_memory)) == ["cn3", "cn2", "cn3"]
+    assert get_selected_hosts(explain(cloud, large, overrides=by_memory)) == ["cn3", "cn2", "cn3"]
     # An instance in build counts as an I/O operation of its host.
-    assert selected_hosts(select(cloud, large)) == ["cn3", "cn2", "cn1"]
+    assert get_selected_hosts(select(cloud, large)) == ["cn3", "cn2", "cn1"]
 
 
 def test_request_is_placed_completely_or_not_at_all(app):
@@ -245,7 +245,7 @@ def test_error_for_an_unknown_name_has_its_place_in_the_request(sqlite_app):
     ids=["force_hosts", "force_nodes", "destination host", "destination node"],
 )
 def test_requested_host_or_node_is_selected(cloud, fields):
-    assert selected_hosts(select(cloud, spec(**fields))) == ["cn1"]
+    assert get_selected_hosts(select(cloud, spec(**fields))) == ["cn1"]
     query = explain(cloud, spec(**fields))["funnel"]["allocation_candidates"]["query"]
     assert f"in_tree={report('cn1')['uuid']}" in query
     (error,) = select(cloud, spec(force_hosts=["nowhere"]), status=409)["errors"]
@@ -258,8 +258,8 @@ def test_forced_host_passes_without_filters(cloud):
         {key: value for key, value in report("cn1").items() if key != "uuid"}
         | {"last_seen_up": "2020-01-01T00:00:00Z"},
     )
-    assert selected_hosts(select(cloud, spec(force_hosts=["cn1"]))) == ["cn1"]
-    assert selected_hosts(select(cloud, spec(requested_destination={"host": "cn2"}))) == ["cn2"]
+    assert get_selected_hosts(select(cloud, spec(force_hosts=["cn1"]))) == ["cn1"]
+    assert get_selected_hosts(select(cloud, spec(requested_destination={"host": "cn2"}))) == ["cn2"]
     select(cloud, spec(requested_destination={"host": "cn1"}), status=409)
 
 
@@ -270,7 +270,7 @@ def test_instances_of_a_request_have_different_devices(cloud):
         )
     gpu = flavor(extra_specs={"resources1:CUSTOM_GPU": "1"})
     answer = select(cloud, spec(*map(instance, (1, 2)), flavor=gpu))
-    assert selected_hosts(answer) == ["cn1", "cn1"]
+    assert get_selected_hosts(answer) == ["cn1", "cn1"]
     mappings = [best["allocation_request"]["mappings"] for (best,) in answer["selections"]]
     assert sorted(mapping["1"] for mapping in mappings) == [[instance(900)], [instance(901)]]
     (error,) = select(cloud, spec(instance(3), flavor=gpu), status=409)["errors"]
@@ -278,7 +278,7 @@ def test_instances_of_a_request_have_different_devices(cloud):
 
 
 @pytest.mark.all_databases
-def test_instances_of_a_request_share_a_pool_of_several_hosts(cloud):
+def test_instances_of_a_request_fit_only_within_the_pool_that_their_hosts_share(cloud):
     share_pool(cloud, instance(800), instance(801), ("cn1", "cn2", "cn3"), CUSTOM_FAST_DISK=5)
     fast = flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
     answer = explain(cloud, spec(*map(instance, (1, 2, 3)), flavor=fast))
@@ -286,4 +286,4 @@ def test_instances_of_a_request_share_a_pool_of_several_hosts(cloud):
     assert (answer["outcome"], later["placed"]) == ("no_valid_host", 2)
     (stage,) = later["filters"]
     assert (stage["name"], stage["before"], stage["after"]) == ("room_left", 3, 0)
-    assert len(selected_hosts(select(cloud, spec(*map(instance, (1, 2)), flavor=fast)))) == 2
+    assert len(get_selected_hosts(select(cloud, spec(*map(instance, (1, 2)), flavor=fast)))) == 2

@@ -8,14 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.model.request_stats import begin_stats, request_stats
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.scheduler.providers import share_pool
 from tests.scheduler.test_claim import build_clock_that_fills_hosts
 from tests.scheduler.test_scheduler import read_allocations_of, read_usages, select
 from tests.scheduler.test_server_groups import create_group, read_members
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 
 SELECT = "/scheduler/v1/select_destinations"
 GB = 1024
@@ -48,19 +48,19 @@ def select_together(app, *specs, status=200, **more):
 
 
 def list_selected_hosts(answer):
-    return [selected_hosts(result) for result in answer["results"]]
+    return [get_selected_hosts(result) for result in answer["results"]]
 
 
 def list_hosts_of_all_requests(answer):
     return [host for hosts in list_selected_hosts(answer) for host in hosts]
 
 
-def read_error(answer):
+def get_single_error(answer):
     (error,) = answer["errors"]
     return error
 
 
-def count_allocated(app):
+def sum_allocated_memory(app):
     return sum(used.get("MEMORY_MB", 0) for used in read_usages(app))
 
 
@@ -87,7 +87,7 @@ def test_repeated_joint_call_has_the_same_answer(cloud):
     assert select_together(cloud, *requests) == answer
     assert select_together(cloud, *reversed(requests))["results"] == answer["results"][::-1]
     assert select(cloud, requests[0]) == answer["results"][0]
-    assert count_allocated(cloud) == 96 * GB
+    assert sum_allocated_memory(cloud) == 96 * GB
 
 
 def test_claimed_request_keeps_its_host_when_others_are_added(cloud):
@@ -96,13 +96,13 @@ def test_claimed_request_keeps_its_host_when_others_are_added(cloud):
         cloud, spec(instance(1), flavor=WHOLE), spec(instance(2), flavor=WHOLE)
     )
     assert answer["results"][0] == kept
-    assert list_selected_hosts(answer)[1] != selected_hosts(kept)
+    assert list_selected_hosts(answer)[1] != get_selected_hosts(kept)
 
 
 def test_instance_of_another_request_is_a_conflict(cloud):
     select(cloud, spec(instance(2), flavor=HALF))
     answer = select_together(cloud, spec(instance(1)), spec(instance(2), flavor=WHOLE), status=409)
-    error = read_error(answer)
+    error = get_single_error(answer)
     assert error["code"] == "scheduler.instance_placed"
     assert error["detail"].startswith("$.requests[1].request_spec: instance ")
     assert read_allocations_of(cloud, instance(1)) == {}
@@ -113,12 +113,12 @@ def test_request_without_a_host_is_named_and_nothing_is_claimed(cloud):
     answer = select_together(
         cloud, spec(*wholes, flavor=WHOLE), spec(instance(4), flavor=HALF), status=409
     )
-    error = read_error(answer)
+    error = get_single_error(answer)
     assert error["code"] == "scheduler.no_valid_host"
     assert error["request"] == "$.requests[1]"
     detail = error["detail"]
     assert detail == "No valid host was found for requests[1]: no host has remaining capacity"
-    assert count_allocated(cloud) == 0
+    assert sum_allocated_memory(cloud) == 0
     decision = cloud.get(f"/scheduler/v1/decisions/{error['decision']}").json
     assert (decision["outcome"], decision["stage"]) == ("no_valid_host", "room_left")
     stage = decision["funnel"]["filters"][0]
@@ -132,7 +132,7 @@ def test_dry_run_sees_the_earlier_requests_and_claims_nothing(cloud):
     requests = [spec(instance(number), flavor=WHOLE) for number in (1, 2, 3)]
     answer = select_together(cloud, *requests, claim=False)
     assert sorted(list_hosts_of_all_requests(answer)) == ["cn1", "cn2", "cn3"]
-    assert count_allocated(cloud) == 0
+    assert sum_allocated_memory(cloud) == 0
     select_together(cloud, *requests, spec(instance(4), flavor=HALF), claim=False, status=409)
 
 
@@ -145,13 +145,13 @@ def test_shared_storage_that_earlier_requests_used_is_full(sqlite_app):
     answer = select_together(
         sqlite_app, spec(instance(1), flavor=large), spec(instance(2), flavor=large), status=409
     )
-    assert "requests[1]: no host has remaining capacity" in read_error(answer)["detail"]
+    assert "requests[1]: no host has remaining capacity" in get_single_error(answer)["detail"]
     small = flavor(root_gb=40)
     select_together(sqlite_app, spec(instance(1), flavor=large), spec(instance(2), flavor=small))
 
 
 @pytest.mark.parametrize(("policy", "number"), [("anti-affinity", 3), ("affinity", 1)])
-def test_server_group_holds_across_requests(cloud, policy, number):
+def test_server_group_policy_applies_across_requests_of_a_joint_call(cloud, policy, number):
     group = create_group(cloud, policy=policy)
     requests = [
         spec(instance(1), instance_group=group),
@@ -164,7 +164,7 @@ def test_server_group_holds_across_requests(cloud, policy, number):
     assert select_together(cloud, *requests) == answer
     if policy == "anti-affinity":
         more = spec(instance(4), instance_group=group)
-        error = read_error(select_together(cloud, spec(instance(5)), more, status=409))
+        error = get_single_error(select_together(cloud, spec(instance(5)), more, status=409))
         assert "requests[1]: ServerGroupAntiAffinityFilter" in error["detail"]
         assert read_allocations_of(cloud, instance(5)) == {}
 
@@ -179,7 +179,7 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     apart = spec(instance(2), scheduler_hints={"different_host": [instance(1)]})
     together = spec(instance(3), scheduler_hints={"same_host": [instance(1)]})
     results = scheduler.select_together([first, apart, together])
-    one, two, three = (selected_hosts(result.answer)[0] for result in results)
+    one, two, three = (get_selected_hosts(result.answer)[0] for result in results)
     assert one == three != two
 
 
@@ -226,17 +226,17 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
 def test_invalid_body_is_rejected_with_its_path(shared_cloud, body, path, problem):
     answer = shared_cloud.post_json(SELECT, body, expect_errors=True)
     assert answer.status_code in {400, 404}
-    error = read_error(answer.json)
+    error = get_single_error(answer.json)
     assert problem in error["detail"]
     assert f"(at {path})" in error["detail"]
-    assert count_allocated(shared_cloud) == 0
+    assert sum_allocated_memory(shared_cloud) == 0
 
 
-def test_amounts_of_all_requests_are_limited(cloud, monkeypatch):
+def test_joint_call_with_too_many_requested_amounts_is_400(cloud, monkeypatch):
     monkeypatch.setattr("placement_sched.scheduler.scheduler.MAX_REQUESTED_AMOUNTS", 5)
     answer = select_together(cloud, spec(instance(1)), spec(instance(2)), status=400)
-    assert "(at $.requests)" in read_error(answer)["detail"]
-    assert count_allocated(cloud) == 0
+    assert "(at $.requests)" in get_single_error(answer)["detail"]
+    assert sum_allocated_memory(cloud) == 0
 
 
 def test_rival_claims_restart_the_selection(cloud):
@@ -250,7 +250,7 @@ def test_rival_claims_restart_the_selection(cloud):
     begin_stats()
     documents = [spec(instance(number), flavor=WHOLE) for number in (1, 2)]
     results = scheduler.select_together(documents)
-    assert {selected_hosts(result.answer)[0] for result in results} == {"cn2", "cn3"}
+    assert {get_selected_hosts(result.answer)[0] for result in results} == {"cn2", "cn3"}
     assert request_stats().claims_retried == 1
 
 
@@ -266,7 +266,10 @@ ENTRIES = st.tuples(
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scale_example_count(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4),
     entries=st.lists(ENTRIES, min_size=1, max_size=4),
@@ -291,7 +294,7 @@ def test_result_equals_the_same_requests_sent_in_turn(make_new_app, sizes, entri
             {p: create_group(app, name=p, policy=p) for p in ("anti-affinity", "affinity")}
         )
     together, in_turn = apps
-    before = count_allocated(together)
+    before = sum_allocated_memory(together)
     documents = [
         [
             spec(
@@ -307,16 +310,16 @@ def test_result_equals_the_same_requests_sent_in_turn(make_new_app, sizes, entri
     for position, document in enumerate(documents[1]):
         answer = in_turn.post_json(SELECT, {"request_spec": document}, expect_errors=True)
         if answer.status_code == 409:
-            error = read_error(select_together(together, *documents[0], status=409))
+            error = get_single_error(select_together(together, *documents[0], status=409))
             assert error["request"] == f"$.requests[{position}]"
-            assert count_allocated(together) == before
+            assert sum_allocated_memory(together) == before
             assert together.get("/scheduler/v1/instances").json["instances"] == [
                 entry
                 for entry in together.get("/scheduler/v1/instances").json["instances"]
                 if int(entry["uuid"][-4:], 16) >= 900
             ]
             return
-        oracle.append(selected_hosts(answer.json))
+        oracle.append(get_selected_hosts(answer.json))
     answer = select_together(together, *documents[0])
     assert list_selected_hosts(answer) == oracle
     assert select_together(together, *documents[0]) == answer

@@ -9,7 +9,7 @@ from webtest import TestApp
 
 from placement_sched.app import create_app
 from tests.conftest import make_settings
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.test_scheduler import read_usages
 from tests.scheduler.test_server_groups import create_group
@@ -17,12 +17,12 @@ from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
 #: Fewer rounds in the lanes for a change.
-ROUNDS = draws(20)
+ROUNDS = scale_example_count(20)
 PROCESSES = 4
 ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 SELECT = "/scheduler/v1/select_destinations"
@@ -98,7 +98,7 @@ def fill_by_joint_requests(client, uuids):
         if answer.status_code != 200:
             return [*rows, (answer.status_code, answer.json["errors"][0]["code"])]
         results = answer.json["results"]
-        rows += [(200, selected_hosts(result)[0]) for result in results]
+        rows += [(200, get_selected_hosts(result)[0]) for result in results]
 
 
 def claim_by_placement(client, host, uuid):

@@ -49,7 +49,7 @@ class FirstInstanceFilter(RecordingFilter):
     refused = frozenset({"cn2"})
 
 
-class RecordingIndexes(BaseHostFilter):
+class IndexRecordingFilter(BaseHostFilter):
     def __init__(self):
         self.runs = []
 
@@ -58,21 +58,21 @@ class RecordingIndexes(BaseHostFilter):
         return False
 
 
-class RejectsHostsWithNewInstances(BaseHostFilter):
+class NewInstanceRejectingFilter(BaseHostFilter):
     """Rejects a host with an instance of this request."""
 
     def host_passes(self, host_state, _spec):
         return host_state.num_instances == 0
 
 
-class RejectsHostsWithInstances(BaseHostFilter):
+class InstanceRejectingFilter(BaseHostFilter):
     """Rejects a host with an instance in ``host_state.instances``."""
 
     def host_passes(self, host_state, _spec):
         return not host_state.instances
 
 
-class PrefersFewerNewInstances(BaseHostWeigher):
+class FewerNewInstancesWeigher(BaseHostWeigher):
     """Prefers hosts that no earlier instance of this request got."""
 
     def _weigh_object(self, host_state, _spec):
@@ -83,7 +83,7 @@ def choose_hosts(number, *filters, alternates=0, group=None):
     """Return the hosts chosen for each instance, with their alternates."""
     settings = settings_with()
     plugins = Plugins(
-        (), filters, (PrefersFewerNewInstances(),), FilterScheduler.with_settings(settings)
+        (), filters, (FewerNewInstancesWeigher(),), FilterScheduler.with_settings(settings)
     )
     chooser = HostSelector(
         plugins=plugins,
@@ -118,21 +118,21 @@ def test_rejected_hosts_stay_rejected_for_later_instances():
     after_two = list_other_hosts("cn2", "cn4")
     assert [hosts for _, hosts in every.runs] == [list_other_hosts("cn2"), after_two, after_two]
     every = EveryInstanceFilter()
-    assert choose_hosts(3, RejectsHostsWithNewInstances(), every) == [["cn1"], ["cn2"], ["cn3"]]
+    assert choose_hosts(3, NewInstanceRejectingFilter(), every) == [["cn1"], ["cn2"], ["cn3"]]
     expected = [list(HOSTS), list_other_hosts("cn1", "cn4"), list_other_hosts("cn1", "cn2", "cn4")]
     assert [hosts for _, hosts in every.runs] == expected
 
 
-def test_instances_have_all_or_no_hosts():
-    assert choose_hosts(5, RejectsHostsWithNewInstances(), FirstInstanceFilter()) == []
-    assert len(choose_hosts(4, RejectsHostsWithNewInstances(), FirstInstanceFilter())) == 4
+def test_either_all_instances_of_a_request_get_hosts_or_none():
+    assert choose_hosts(5, NewInstanceRejectingFilter(), FirstInstanceFilter()) == []
+    assert len(choose_hosts(4, NewInstanceRejectingFilter(), FirstInstanceFilter())) == 4
 
 
 @pytest.mark.parametrize(("group", "number"), [(None, 6), ({"policy": "soft-affinity"}, 5)])
-def test_earlier_instances_are_on_host_states_in_a_server_group(group, number):
-    chosen = choose_hosts(number, RejectsHostsWithInstances(), group=group)
+def test_filters_find_earlier_instances_of_a_server_group_on_their_hosts(group, number):
+    chosen = choose_hosts(number, InstanceRejectingFilter(), group=group)
     assert [host for (host,) in chosen] == [*HOSTS, "cn1"][:number]
-    assert choose_hosts(6, RejectsHostsWithInstances(), group={"policy": "soft-affinity"}) == []
+    assert choose_hosts(6, InstanceRejectingFilter(), group={"policy": "soft-affinity"}) == []
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_earlier_instances_are_on_host_states_in_a_server_group(group, number):
     [(1, 0, [0]), (1, 2, [0]), (2, 0, [0, 1]), (2, 2, [0, 1, 1]), (3, 2, [0, 1, 2, 2])],
 )
 def test_alternates_of_several_instances_are_filtered_again(number, alternates, indexes):
-    plugin = RecordingIndexes()
+    plugin = IndexRecordingFilter()
     choose_hosts(number, plugin, alternates=alternates)
     assert plugin.runs == indexes
 
@@ -214,7 +214,7 @@ def build_numa_cell(cpus):
     }
 
 
-class CompleteRuns(PlacementProgress):
+class ProgressWithCompleteRuns(PlacementProgress):
     """Progress after which every filter and weigher runs on all hosts."""
 
     def note(self, host):
@@ -245,7 +245,7 @@ def test_incremental_selections_equal_those_of_complete_runs(sqlite_app, monkeyp
     request = spec(*uuids[:7], flavor=small, instance_group=group if policy else None)
 
     stepwise = explain(sqlite_app, request)
-    monkeypatch.setattr(selection, "PlacementProgress", CompleteRuns)
+    monkeypatch.setattr(selection, "PlacementProgress", ProgressWithCompleteRuns)
     complete = explain(sqlite_app, request)
     assert stepwise["outcome"] == "selected"
     assert stepwise["selections"] == complete["selections"]
@@ -261,13 +261,13 @@ def cloud(sqlite_app, monkeypatch):
     return sqlite_app
 
 
-def build_request_for_many(count, **fields):
+def build_request_for_many_instances(count, **fields):
     return {**spec(**fields), "instance_uuids": None, "num_instances": count}
 
 
-def test_too_many_instances_are_rejected_by_counting(cloud):
-    assert explain(cloud, build_request_for_many(40))["outcome"] == "selected"
-    response = explain(cloud, build_request_for_many(41))
+def test_request_for_more_instances_than_the_counted_capacity_is_rejected(cloud):
+    assert explain(cloud, build_request_for_many_instances(40))["outcome"] == "selected"
+    response = explain(cloud, build_request_for_many_instances(41))
     assert response["outcome"] == "no_valid_host"
     assert response["funnel"]["room"] == {"instances": 41, "at_most": 40}
     assert response["funnel"]["obstacle"] == {
@@ -277,29 +277,36 @@ def test_too_many_instances_are_rejected_by_counting(cloud):
     }
     assert "later_instance" not in response["funnel"]
     assert len(response["hosts"]) == 3
-    body = {"request_spec": build_request_for_many(41)}
+    body = {"request_spec": build_request_for_many_instances(41)}
     answer = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
     assert "capacity for at most 40 of the 41" in answer["errors"][0]["detail"]
     assert (
-        explain(cloud, build_request_for_many(33, ignore_hosts=["cn3"]))["funnel"]["room"][
-            "at_most"
-        ]
+        explain(cloud, build_request_for_many_instances(33, ignore_hosts=["cn3"]))["funnel"][
+            "room"
+        ]["at_most"]
         == 32
     )
-    assert explain(cloud, build_request_for_many(32, ignore_hosts=["cn3"]))["outcome"] == "selected"
-    funnel = explain(cloud, build_request_for_many(9, flavor=flavor(vcpus=4)))["funnel"]
+    assert (
+        explain(cloud, build_request_for_many_instances(32, ignore_hosts=["cn3"]))["outcome"]
+        == "selected"
+    )
+    funnel = explain(cloud, build_request_for_many_instances(9, flavor=flavor(vcpus=4)))["funnel"]
     assert "room" not in funnel
     assert funnel["later_instance"]["filters"]
 
 
 @pytest.mark.parametrize("name", ["ServerGroupAntiAffinityFilter", "GroupAntiAffinityFilter"])
-def test_anti_affinity_is_counted_by_the_number_of_hosts(cloud, name):
+def test_anti_affinity_capacity_is_the_host_count_times_members_per_host(cloud, name):
     group = {"policy": "anti-affinity", "rules": {"max_server_per_host": 8}, "members": []}
     assert ServerGroup.from_document(group).rules
     overrides = {"filter_scheduler.enabled_filters": [name]}
-    answer = explain(cloud, build_request_for_many(25, instance_group=group), overrides=overrides)
+    answer = explain(
+        cloud, build_request_for_many_instances(25, instance_group=group), overrides=overrides
+    )
     assert answer["funnel"]["room"] == {"instances": 25, "at_most": 24}
-    fit = explain(cloud, build_request_for_many(24, instance_group=group), overrides=overrides)
+    fit = explain(
+        cloud, build_request_for_many_instances(24, instance_group=group), overrides=overrides
+    )
     assert fit["outcome"] == "selected"
 
 
@@ -371,9 +378,9 @@ def test_number_of_alternates_is_limited(sqlite_app):
             )
 
 
-def test_pinned_cpus_may_use_vcpu_of_other_hosts(cloud):
+def test_many_instances_with_pinned_cpus_are_placed_on_hosts_with_vcpu_only(cloud):
     pinned = flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
     overrides = {"filter_scheduler.enabled_filters": ["ComputeFilter"]}
-    body = build_request_for_many(30, flavor=pinned)
+    body = build_request_for_many_instances(30, flavor=pinned)
     answer = explain(cloud, body, overrides=overrides)
     assert answer["outcome"] == "selected"

@@ -9,7 +9,7 @@ from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.states import build_spec
 
 SELECT = "/scheduler/v1/select_destinations"
@@ -46,7 +46,7 @@ def create_group(app, name="g", policy="anti-affinity", token="admin:p1", **rule
     return app.post_json(GROUPS, body, headers=headers).json["server_group"]["id"]
 
 
-def select_hosts(app, *instances, status=200, path=SELECT, **fields):
+def post_request_spec(app, *instances, status=200, path=SELECT, **fields):
     body = {"request_spec": spec(*instances, **fields)}
     return app.post_json(path, body, status=status).json
 
@@ -56,39 +56,41 @@ def read_members(app, group):
     return app.get(f"{GROUPS}/{group}", headers=headers).json["server_group"]["members"]
 
 
-def read_error(answer):
+def get_error_detail(answer):
     (error,) = answer["errors"]
     return error["detail"]
 
 
 def test_claimed_instances_become_members(cloud):
     group = create_group(cloud)
-    first = select_hosts(cloud, instance(1), instance_group=group)
-    second = select_hosts(cloud, instance(2), instance_group=group.upper())
-    assert (selected_hosts(first), selected_hosts(second)) == (["cn1"], ["cn2"])
+    first = post_request_spec(cloud, instance(1), instance_group=group)
+    second = post_request_spec(cloud, instance(2), instance_group=group.upper())
+    assert (get_selected_hosts(first), get_selected_hosts(second)) == (["cn1"], ["cn2"])
     assert read_members(cloud, group) == [instance(1), instance(2)]
     recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
     assert recorded["server_group"] == group
-    third = select_hosts(cloud, instance(3), scheduler_hints={"group": group})
-    assert selected_hosts(third) == ["cn3"]
+    third = post_request_spec(cloud, instance(3), scheduler_hints={"group": group})
+    assert get_selected_hosts(third) == ["cn3"]
     assert read_members(cloud, group) == [instance(1), instance(2), instance(3)]
-    response = select_hosts(cloud, instance(4), instance_group=group, status=409)
-    assert "ServerGroupAntiAffinityFilter" in read_error(response)
+    response = post_request_spec(cloud, instance(4), instance_group=group, status=409)
+    assert "ServerGroupAntiAffinityFilter" in get_error_detail(response)
     cloud.delete(f"/scheduler/v1/instances/{instance(2)}", status=204)
-    assert selected_hosts(select_hosts(cloud, instance(4), instance_group=group)) == ["cn2"]
+    assert get_selected_hosts(post_request_spec(cloud, instance(4), instance_group=group)) == [
+        "cn2"
+    ]
     cloud.delete(f"{GROUPS}/{group}", headers=VERSION, status=204)
-    assert select_hosts(cloud, instance(3), scheduler_hints={"group": group}) == third
+    assert post_request_spec(cloud, instance(3), scheduler_hints={"group": group}) == third
 
 
 def test_instances_of_a_request_follow_the_group_policy_among_each_other(sqlite_cloud):
     group = create_group(sqlite_cloud)
-    answer = select_hosts(sqlite_cloud, *map(instance, (11, 12, 13)), instance_group=group)
-    assert selected_hosts(answer) == ["cn1", "cn2", "cn3"]
+    answer = post_request_spec(sqlite_cloud, *map(instance, (11, 12, 13)), instance_group=group)
+    assert get_selected_hosts(answer) == ["cn1", "cn2", "cn3"]
     assert read_members(sqlite_cloud, group) == [instance(11), instance(12), instance(13)]
     group = create_group(sqlite_cloud, name="two", max_server_per_host=2)
-    select_hosts(sqlite_cloud, instance(9), instance_group=group, force_hosts=["cn2"])
-    answer = select_hosts(sqlite_cloud, *map(instance, range(1, 6)), instance_group=group)
-    assert sorted(selected_hosts(answer)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
+    post_request_spec(sqlite_cloud, instance(9), instance_group=group, force_hosts=["cn2"])
+    answer = post_request_spec(sqlite_cloud, *map(instance, range(1, 6)), instance_group=group)
+    assert sorted(get_selected_hosts(answer)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
     body = spec(instance_uuids=None, instance_group=group, num_instances=2)
     assert not sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json["selections"]
 
@@ -103,10 +105,10 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
     uuids = [instance(1), instance(2)] if has_uuids else None
     body = spec(instance_uuids=uuids, instance_group=group, num_instances=2)
     answer = app.post_json(SELECT, {"request_spec": body}).json
-    assert selected_hosts(answer) == ["cn1", "cn1"]
-    third = select_hosts(app, instance(3), instance_group=group)
-    assert selected_hosts(third) == ["cn1"]
-    explanation = select_hosts(app, instance(4), path=EXPLAIN, instance_group=group)
+    assert get_selected_hosts(answer) == ["cn1", "cn1"]
+    third = post_request_spec(app, instance(3), instance_group=group)
+    assert get_selected_hosts(third) == ["cn1"]
+    explanation = post_request_spec(app, instance(4), path=EXPLAIN, instance_group=group)
     rejections = {stage["name"]: stage["rejected"] for stage in explanation["funnel"]["filters"]}
     (rejection,) = rejections["ServerGroupAffinityFilter"]
     assert rejection == {"host": "cn2", "node": "cn2", "reason": "the server group is on cn1"}
@@ -114,23 +116,23 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
 
 def test_explain_and_a_request_without_claim_record_no_members(sqlite_cloud):
     group = create_group(sqlite_cloud)
-    select_hosts(sqlite_cloud, instance(1), instance_group=group)
-    explanation = select_hosts(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
+    post_request_spec(sqlite_cloud, instance(1), instance_group=group)
+    explanation = post_request_spec(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
     (stage,) = explanation["funnel"]["filters"]
     reason = "1 member of the server group here, 1 allowed"
     assert stage["rejected"] == [{"host": "cn1", "node": "cn1", "reason": reason}]
     body = {"request_spec": spec(instance(2), instance_group=group), "claim": False}
-    assert selected_hosts(sqlite_cloud.post_json(SELECT, body).json) == ["cn2"]
+    assert get_selected_hosts(sqlite_cloud.post_json(SELECT, body).json) == ["cn2"]
     assert read_members(sqlite_cloud, group) == [instance(1)]
 
 
 def test_group_in_the_request_need_not_be_stored(sqlite_cloud):
     group = {"policy": "anti-affinity", "hosts": ["cn1"], "members": [instance(9)]}
-    answer = select_hosts(sqlite_cloud, instance(1), instance_group=group)
-    assert selected_hosts(answer) == ["cn2"]
+    answer = post_request_spec(sqlite_cloud, instance(1), instance_group=group)
+    assert get_selected_hosts(answer) == ["cn2"]
     assert sqlite_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["server_group"] is None
     group = {"policy": "anti-affinity", "hosts": ["cn1", "cn2"]}
-    answer = select_hosts(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
+    answer = post_request_spec(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
     reasons = {host["reason"] for host in answer["funnel"]["filters"][-1]["rejected"]}
     assert reasons == {"1 member of the server group here, 1 allowed"}
 
@@ -150,17 +152,17 @@ def test_instances_of_a_group_in_the_request_do_not_become_members(sqlite_cloud,
     assert read_members(sqlite_cloud, group) == []
 
 
-def test_hint_may_be_a_name_of_the_project(cloud):
+def test_group_hint_may_be_the_name_of_a_group_of_the_project(cloud):
     create_group(cloud, "g", token="admin:p2")
     group = create_group(cloud, "g")
     request = {"scheduler_hints": {"group": "g"}}
-    first = select_hosts(cloud, instance(1), **request)
-    assert select_hosts(cloud, instance(1), **request) == first
+    first = post_request_spec(cloud, instance(1), **request)
+    assert post_request_spec(cloud, instance(1), **request) == first
     hints = {"group": UNKNOWN}
-    select_hosts(cloud, instance(3), instance_group=group, scheduler_hints=hints)
+    post_request_spec(cloud, instance(3), instance_group=group, scheduler_hints=hints)
     assert read_members(cloud, group) == [instance(1), instance(3)]
     second = create_group(cloud, "g")
-    detail = read_error(select_hosts(cloud, instance(2), **request, status=400))
+    detail = get_error_detail(post_request_spec(cloud, instance(2), **request, status=400))
     assert "$.request_spec.scheduler_hints.group" in detail
     assert group in detail
     assert second in detail
@@ -188,9 +190,9 @@ TWO_GROUPS = "the hint must be the uuid or name of a single server group"
 def test_error_for_an_unknown_group_has_its_path(shared_cloud, key, value, words):
     place = f"(at $.request_spec.{key}{'.group' if key == 'scheduler_hints' else ''})"
     for path in (SELECT, EXPLAIN):
-        answer = select_hosts(shared_cloud, instance(1), status=400, path=path, **{key: value})
-        assert words in read_error(answer)
-        assert place in read_error(answer)
+        answer = post_request_spec(shared_cloud, instance(1), status=400, path=path, **{key: value})
+        assert words in get_error_detail(answer)
+        assert place in get_error_detail(answer)
     assert shared_cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
@@ -207,11 +209,13 @@ def test_server_group_policy_without_its_plugin_is_an_error(sqlite_url, make_app
     app = make_cloud(sqlite_url, make_app, filter_scheduler__weight_classes=[ram])
     group = create_group(app, policy=policy)
     for path in (SELECT, EXPLAIN):
-        answer = select_hosts(app, instance(1), status=400, path=path, instance_group=group)
-        assert f"{class_} is not enabled (at $.request_spec.instance_group)" in read_error(answer)
+        answer = post_request_spec(app, instance(1), status=400, path=path, instance_group=group)
+        assert f"{class_} is not enabled (at $.request_spec.instance_group)" in get_error_detail(
+            answer
+        )
     hints = {"_nova_check_type": "rebuild", "group": group}
-    select_hosts(app, instance(1), force_hosts=["cn1"])
-    select_hosts(app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+    post_request_spec(app, instance(1), force_hosts=["cn1"])
+    post_request_spec(app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
 
 
 @pytest.mark.parametrize(
@@ -225,14 +229,14 @@ def test_soft_policies_weigh_hosts_by_default(cloud, policy, expected):
     for number, host in enumerate(expected, start=1):
         body = {"request_spec": spec(instance(number), instance_group=group)}
         explanation = cloud.post_json(EXPLAIN, {**body, "overrides": multipliers}).json
-        assert selected_hosts(explanation) == [host]
-        select_hosts(cloud, instance(number), instance_group=group, force_hosts=[host])
+        assert get_selected_hosts(explanation) == [host]
+        post_request_spec(cloud, instance(number), instance_group=group, force_hosts=[host])
 
 
 def test_group_of_a_recorded_instance_must_exist(sqlite_cloud):
     path = f"/scheduler/v1/instances/{instance(1)}"
     answer = sqlite_cloud.put_json(path, {"server_group": UNKNOWN}, status=400).json
-    assert f"There is no server group {UNKNOWN} (at $.server_group)" in read_error(answer)
+    assert f"There is no server group {UNKNOWN} (at $.server_group)" in get_error_detail(answer)
     sqlite_cloud.get(path, status=404)
 
 
@@ -244,7 +248,7 @@ def spec_with_group(app, uuid, members=(), hosts=(), policy="anti-affinity"):
 @pytest.mark.all_databases
 def test_claim_fails_if_a_strict_group_has_new_members(cloud):
     group = create_group(cloud, max_server_per_host=2)
-    select_hosts(cloud, instance(1), instance_group=group)
+    post_request_spec(cloud, instance(1), instance_group=group)
     seen = {"members": (instance(1),), "hosts": ("cn1",)}
     database = cloud.app.services.database
     database.write(
@@ -271,14 +275,14 @@ def test_concurrent_requests_of_a_strict_group_have_different_hosts(cloud):
 
     def select_host_for_member(number):
         answer = scheduler.select_destinations(spec(instance(number), instance_group=group)).answer
-        return selected_hosts(answer)[0]
+        return get_selected_hosts(answer)[0]
 
     with ThreadPoolExecutor(3) as rivals:
         assert sorted(rivals.map(select_host_for_member, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
     assert set(read_members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
 
 
-def test_members_on_other_nodes_of_a_host_count_across_requests(sqlite_cloud):
+def test_anti_affinity_counts_members_on_other_nodes_of_a_host_across_requests(sqlite_cloud):
     nodes = [
         report("node1", uuid=instance(701), host="rack", memory_mb=262144),
         report("node2", uuid=instance(702), host="rack", vcpus=64),
@@ -293,4 +297,4 @@ def test_members_on_other_nodes_of_a_host_count_across_requests(sqlite_cloud):
     ]
     body = {"requests": [{"request_spec": request} for request in requests]}
     answer = sqlite_cloud.post_json(SELECT, body, status=409).json
-    assert "requests[1]: ServerGroupAntiAffinityFilter" in read_error(answer)
+    assert "requests[1]: ServerGroupAntiAffinityFilter" in get_error_detail(answer)

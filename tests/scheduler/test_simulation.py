@@ -174,7 +174,7 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
     assert simulated["hosts"] == real["hosts"]
 
 
-def set_inventory(resource_class="VCPU", **fields):
+def build_inventory_change(resource_class="VCPU", **fields):
     return {"inventory": {"host": "cn1", "resource_class": resource_class, **fields}}
 
 
@@ -188,10 +188,22 @@ def set_inventory(resource_class="VCPU", **fields):
         ({"add": {"like": "cn1", "count": 0}}, ".add.count", "less than"),
         ({"add": {"liek": "cn1"}}, ".add", "'like' is a required"),
         ({"drain": ["cn1"], "remove": ["cn2"]}, "", "too many properties"),
-        (set_inventory("VCPUS", total=1), ".inventory.resource_class", "did you mean 'VCPU'"),
-        (set_inventory(total=4, reserved=5), ".inventory", "5 reserved are more than the total"),
-        (set_inventory("VGPU"), ".inventory", "give a total"),
-        (set_inventory(provider="cn9", total=1), ".inventory.provider", "did you mean 'cn1'"),
+        (
+            build_inventory_change("VCPUS", total=1),
+            ".inventory.resource_class",
+            "did you mean 'VCPU'",
+        ),
+        (
+            build_inventory_change(total=4, reserved=5),
+            ".inventory",
+            "5 reserved are more than the total",
+        ),
+        (build_inventory_change("VGPU"), ".inventory", "give a total"),
+        (
+            build_inventory_change(provider="cn9", total=1),
+            ".inventory.provider",
+            "did you mean 'cn1'",
+        ),
         ({"aggregate": {"name": "gpus"}}, ".aggregate.name", "did you mean 'gpu'"),
         (
             {"aggregate": {"name": "gpu", "remove_hosts": ["cn1"]}},

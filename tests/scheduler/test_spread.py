@@ -15,8 +15,8 @@ from tests.conftest import make_settings
 from tests.scheduler.capacity.placements import place_until_full, read_capacity
 from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.test_claim import ClockWithRivalClaim
-from tests.scheduler.test_server_groups import create_group, read_error, select_hosts
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.scheduler.test_server_groups import create_group, get_error_detail, post_request_spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.statements import record_statements
 
 SELECT, EXPLAIN = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
@@ -74,13 +74,15 @@ def list_rejections(answer):
 def test_members_are_spread_over_racks(cloud):
     group = create_soft_group(cloud)
     racks = [
-        selected_hosts(select_hosts(cloud, instance(number), **build_spread_fields(group)))[0]
+        get_selected_hosts(
+            post_request_spec(cloud, instance(number), **build_spread_fields(group))
+        )[0]
         for number in (1, 2, 3)
     ]
     assert (racks[0], racks[1]) in {("cn1", "cn4"), ("cn4", "cn1")}
-    select_hosts(cloud, instance(4), **build_spread_fields(group, SOFT), force_hosts=["cn1"])
-    select_hosts(cloud, instance(5), **build_spread_fields(group, SOFT), force_hosts=["cn1"])
-    answer = select_hosts(cloud, instance(9), path=EXPLAIN, **build_spread_fields(group))
+    post_request_spec(cloud, instance(4), **build_spread_fields(group, SOFT), force_hosts=["cn1"])
+    post_request_spec(cloud, instance(5), **build_spread_fields(group, SOFT), force_hosts=["cn1"])
+    answer = post_request_spec(cloud, instance(9), path=EXPLAIN, **build_spread_fields(group))
     members = {"cn4": 1 + (racks[2] == "cn4")}
     members["cn1"] = 5 - members["cn4"]
     crowded = (
@@ -92,20 +94,22 @@ def test_members_are_spread_over_racks(cloud):
     assert list_rejections(answer) == {
         host: reason.replace("1 members", "1 member") for host, reason in expected.items()
     }
-    assert selected_hosts(answer) == ["cn4"]
+    assert get_selected_hosts(answer) == ["cn4"]
 
 
 def test_instances_of_a_request_spread_among_each_other(sqlite_cloud):
     group = create_soft_group(sqlite_cloud)
     uuids = [instance(number) for number in range(1, 8)]
-    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **build_spread_fields(group)))
+    hosts = get_selected_hosts(
+        post_request_spec(sqlite_cloud, *uuids, **build_spread_fields(group))
+    )
     racks = ["r2" if host == "cn4" else "r1" for host in hosts]
     for number in range(len(racks) + 1):
         counts = Counter({"r1": 0, "r2": 0}) + Counter(racks[:number])
         assert abs(counts["r1"] - counts["r2"]) <= 1
     body = spec(instance_uuids=None, num_instances=4, **build_spread_fields(group))
     answer = sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json
-    by_rack = Counter("r2" if h == "cn4" else "r1" for h in selected_hosts(answer))
+    by_rack = Counter("r2" if h == "cn4" else "r1" for h in get_selected_hosts(answer))
     assert by_rack == {"r1": 2, "r2": 2}
 
 
@@ -113,18 +117,18 @@ def test_full_domain_limits_the_instances_of_the_remaining_domains(sqlite_cloud)
     whole = {"flavor": flavor(memory_mb=65536, extra_specs=HARD)}
     group = {"instance_group": create_soft_group(sqlite_cloud)}
     uuids = [instance(number) for number in range(1, 5)]
-    answer = select_hosts(sqlite_cloud, *uuids, status=409, **whole, **group)
-    assert "3 of the 4 instances fit" in read_error(answer)
-    assert "TopologySpreadFilter rejected all" in read_error(answer)
-    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids[:3], **whole, **group))
+    answer = post_request_spec(sqlite_cloud, *uuids, status=409, **whole, **group)
+    assert "3 of the 4 instances fit" in get_error_detail(answer)
+    assert "TopologySpreadFilter rejected all" in get_error_detail(answer)
+    hosts = get_selected_hosts(post_request_spec(sqlite_cloud, *uuids[:3], **whole, **group))
     assert max(hosts) == "cn4"
 
 
 def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
     group = create_soft_group(sqlite_cloud)
     for number in (1, 2):
-        select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
-    answer = select_hosts(
+        post_request_spec(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
+    answer = post_request_spec(
         sqlite_cloud, instance(3), path=EXPLAIN, **build_spread_fields(group, SOFT)
     )
     raw = {
@@ -133,23 +137,30 @@ def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
     assert raw == {"cn1": -2.0, "cn2": -2.0, "cn3": -2.0, "cn4": 0.0, "cn5": -3.0}
     assert answer["hosts"][0]["host"] == "cn4"
     uuids = [instance(number) for number in (3, 4, 5)]
-    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **build_spread_fields(group, SOFT)))
+    hosts = get_selected_hosts(
+        post_request_spec(sqlite_cloud, *uuids, **build_spread_fields(group, SOFT))
+    )
     assert hosts[:2] == ["cn4", "cn4"]
-    plain = select_hosts(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
+    plain = post_request_spec(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
     assert all(row["name"] != "TopologySpreadWeigher" for row in plain["funnel"]["weighers"])
 
 
-def test_only_domains_of_the_requested_zone_count(sqlite_cloud):
+def test_only_racks_of_the_requested_zone_are_compared_for_the_spread(sqlite_cloud):
     put_aggregate(sqlite_cloud, 11, {"availability_zone": "az1"}, "cn1", "cn2")
     group = create_soft_group(sqlite_cloud)
     request = build_spread_fields(group, availability_zone="az1")
     for number in (1, 2, 3):
-        assert selected_hosts(select_hosts(sqlite_cloud, instance(number), **request))[0] != "cn4"
+        assert (
+            get_selected_hosts(post_request_spec(sqlite_cloud, instance(number), **request))[0]
+            != "cn4"
+        )
 
 
 def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     nothing = "the request has no server group, so there are no members to spread"
-    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, flavor=flavor(extra_specs=HARD))
+    answer = post_request_spec(
+        sqlite_cloud, instance(1), path=EXPLAIN, flavor=flavor(extra_specs=HARD)
+    )
     assert answer["funnel"]["warnings"] == [
         {
             "key": "scheduler:spread_by",
@@ -159,16 +170,18 @@ def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     ]
     assert len(answer["hosts"]) == 5
     hints = {"spread_by": "rack", "max_skew": "1"}
-    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, scheduler_hints=hints)
+    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN, scheduler_hints=hints)
     assert answer["funnel"]["warnings"] == [
         {"key": "spread_by", "source": "hint", "detail": f"spread_by=rack has no effect: {nothing}"}
     ]
     hints = {"max_skew": "1"}
-    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, scheduler_hints=hints)
+    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN, scheduler_hints=hints)
     (warning,) = answer["funnel"]["warnings"]
     assert warning["detail"] == "hint max_skew has no effect without spread_by"
     wrong = {"scheduler:max_skew": "1", "scheduler:spred_by": "rack"}
-    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, flavor=flavor(extra_specs=wrong))
+    answer = post_request_spec(
+        sqlite_cloud, instance(1), path=EXPLAIN, flavor=flavor(extra_specs=wrong)
+    )
     assert [each["detail"] for each in answer["funnel"]["warnings"]] == [
         "scheduler:spred_by has no effect; did you mean 'scheduler:spread_by'?",
         "scheduler:max_skew has no effect without spread_by",
@@ -178,13 +191,13 @@ def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
 def test_unknown_key_of_a_hard_spread_is_an_error_and_of_a_soft_spread_a_warning(sqlite_cloud):
     group, missing = create_soft_group(sqlite_cloud), "no aggregate with hosts has metadata 'rakc'"
     hints = {"spread_by": "rakc", "max_skew": "1"}
-    answer = select_hosts(
+    answer = post_request_spec(
         sqlite_cloud, instance(1), status=400, instance_group=group, scheduler_hints=hints
     )
     path = "$.request_spec.scheduler_hints.spread_by"
-    assert read_error(answer) == f"{missing}; did you mean 'rack'? (at {path})"
+    assert get_error_detail(answer) == f"{missing}; did you mean 'rack'? (at {path})"
     request = build_spread_fields(group, {"scheduler:spread_by": "rakc"})
-    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, **request)
+    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN, **request)
     (warning,) = answer["funnel"]["warnings"]
     expected = f"scheduler:spread_by=rakc has no effect: {missing}; did you mean 'rack'?"
     assert warning["detail"] == expected
@@ -200,21 +213,23 @@ def test_hard_spread_without_its_filter_is_an_error(sqlite_url, make_app):
         "$.request_spec.flavor.extra_specs['scheduler:spread_by'])"
     )
     for path in (SELECT, EXPLAIN):
-        answer = select_hosts(app, instance(1), path=path, status=400, **build_spread_fields(group))
-        assert read_error(answer) == expected
-    select_hosts(app, instance(1), **build_spread_fields(group, SOFT))
-    select_hosts(app, instance(2), flavor=flavor(extra_specs=HARD))
+        answer = post_request_spec(
+            app, instance(1), path=path, status=400, **build_spread_fields(group)
+        )
+        assert get_error_detail(answer) == expected
+    post_request_spec(app, instance(1), **build_spread_fields(group, SOFT))
+    post_request_spec(app, instance(2), flavor=flavor(extra_specs=HARD))
 
 
 def test_moving_instance_is_not_counted_in_its_own_domain(sqlite_cloud):
     group = create_soft_group(sqlite_cloud)
     for number, host in ((1, "cn1"), (2, "cn4")):
-        select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=[host])
+        post_request_spec(sqlite_cloud, instance(number), instance_group=group, force_hosts=[host])
     body = {
         "request_spec": spec(instance(1), **build_spread_fields(group), ignore_hosts=["cn1"]),
         "claim": "add",
     }
-    moved = selected_hosts(sqlite_cloud.post_json(SELECT, body).json)
+    moved = get_selected_hosts(sqlite_cloud.post_json(SELECT, body).json)
     assert moved == ["cn2"]
 
 
@@ -231,7 +246,7 @@ def test_claim_fails_if_the_skew_has_grown(cloud):
         database.write(lambda connection: check_spread(connection, changed, hosts))
 
     check_skew(["cn1"])
-    select_hosts(cloud, instance(2), instance_group=group, force_hosts=["cn2"])
+    post_request_spec(cloud, instance(2), instance_group=group, force_hosts=["cn2"])
     check_skew(["cn4"])
     with pytest.raises(ConcurrentUpdate, match="rack=r1 has 1 member, the emptiest"):
         check_skew(["cn1"])
@@ -260,12 +275,12 @@ def test_claim_of_a_soft_spread_does_not_check_the_skew(sqlite_url, make_app):
     app = make_cloud(sqlite_url, make_app, filter_scheduler__enabled_filters=filters)
     group = create_soft_group(app)
     for number in (1, 2):
-        select_hosts(app, instance(number), instance_group=group, force_hosts=["cn1"])
+        post_request_spec(app, instance(number), instance_group=group, force_hosts=["cn1"])
     soft = {**HARD, "scheduler:spread_mode": "soft"}
     for number, hosts in ((3, ["cn1"]), (4, ["cn5"])):  # the fullest domain, and no domain
         others = {f"cn{index}" for index in range(1, 6)}.difference(hosts)
         request = build_spread_fields(group, soft, ignore_hosts=sorted(others))
-        assert selected_hosts(select_hosts(app, instance(number), **request)) == hosts
+        assert get_selected_hosts(post_request_spec(app, instance(number), **request)) == hosts
 
 
 @pytest.fixture
@@ -278,14 +293,14 @@ def cloud_with_two_racks(sqlite_url, make_app):
 
 
 def select_together(scheduler, *specs):
-    return [selected_hosts(result.answer)[0] for result in scheduler.select_together(specs)]
+    return [get_selected_hosts(result.answer)[0] for result in scheduler.select_together(specs)]
 
 
 @pytest.mark.parametrize("recorded", [0, 2])
 def test_requests_of_a_joint_call_spread_among_each_other(cloud_with_two_racks, recorded):
     group = create_group(cloud_with_two_racks, policy="soft-affinity")
     for number in range(recorded):
-        select_hosts(cloud_with_two_racks, instance(number), **build_spread_fields(group))
+        post_request_spec(cloud_with_two_racks, instance(number), **build_spread_fields(group))
     requests = [spec(instance(number), **build_spread_fields(group)) for number in range(10, 15)]
     hosts = select_together(cloud_with_two_racks.app.services.scheduler, *requests)
     for number in range(len(hosts) + 1):
@@ -310,7 +325,7 @@ def test_joint_claim_is_retried_if_the_skew_has_grown(cloud_with_two_racks, riva
 
     def add_members():
         for number, host in enumerate(rivals, 900):
-            select_hosts(
+            post_request_spec(
                 cloud_with_two_racks, instance(number), instance_group=group, force_hosts=[host]
             )
 
@@ -336,7 +351,7 @@ def test_present_host_of_an_instance_in_an_earlier_request_is_not_counted(cloud_
 
 
 @pytest.mark.all_databases
-def test_concurrent_joint_calls_keep_the_skew(cloud):
+def test_concurrent_joint_calls_keep_the_skew_within_its_maximum(cloud):
     group = create_group(cloud, policy="soft-affinity")
     scheduler = cloud.app.services.scheduler
 
@@ -359,7 +374,7 @@ def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
     # Several hosts pass, so that weighers run, which read the members.
     wide = {**HARD, "scheduler:max_skew": "9"}
     for number in range(1, 6):
-        select_hosts(sqlite_cloud, instance(number), **build_spread_fields(group))
+        post_request_spec(sqlite_cloud, instance(number), **build_spread_fields(group))
         with record_statements(sqlite_cloud.app.services.database) as seen:
             body = {
                 "request_spec": spec(instance(90), **build_spread_fields(group, wide)),

@@ -4,7 +4,13 @@
 import pytest
 
 from tests.scheduler.test_scheduler import explain, select
-from tests.support.scheduling import add_licensed_host, flavor, instance, selected_hosts, spec
+from tests.support.scheduling import (
+    flavor,
+    get_selected_hosts,
+    instance,
+    report_plain_and_licensed_host,
+    spec,
+)
 from tests.support.statements import record_statements
 
 FLAVORS = "/compute/v2.1/flavors"
@@ -14,7 +20,7 @@ LICENSED = {"trait:CUSTOM_LICENSED": "required"}
 @pytest.fixture
 def cloud(app):
     """Two hosts, and a flavor and an image that require the trait of cn2."""
-    add_licensed_host(app)
+    report_plain_and_licensed_host(app)
     store_flavor(app, "f1", "m1.licensed", LICENSED, swap=1024)
     return app
 
@@ -37,28 +43,28 @@ def store_image(app, name, **attributes):
 
 
 def select_hosts(app, **fields):
-    return selected_hosts(select(app, spec(**fields)))
+    return get_selected_hosts(select(app, spec(**fields)))
 
 
-def read_query(app, **fields):
+def explain_and_get_query(app, **fields):
     return explain(app, spec(**fields))["funnel"]["allocation_candidates"]["query"]
 
 
-def read_error(app, status, *uuids, **fields):
+def select_and_get_error(app, status, *uuids, **fields):
     (error,) = select(app, spec(*uuids, **fields), status)["errors"]
     return error
 
 
 def count_statements(app, **fields):
     with record_statements(app.app.services.database) as statements:
-        read_query(app, **fields)
+        explain_and_get_query(app, **fields)
     return len(statements)
 
 
 @pytest.mark.parametrize("name", ["f1", "m1.licensed"])
 def test_flavor_may_be_named_by_id_or_name(cloud, name):
     assert select_hosts(cloud, flavor=name) == ["cn2"]
-    query = read_query(cloud, flavor=name)
+    query = explain_and_get_query(cloud, flavor=name)
     assert "required=CUSTOM_LICENSED" in query
     # Swap takes room on the disk.
     assert "resources=DISK_GB%3A21%2CMEMORY_MB%3A2048%2CVCPU%3A2" in query
@@ -90,7 +96,9 @@ def test_instance_keeps_its_flavor_after_changes(cloud):
     request = spec(instance(1), flavor="f1")
     first = select(cloud, request)
     recorded = cloud.get(path).json["flavor"]
-    assert read_query(cloud, flavor=recorded) == read_query(cloud, flavor="f1")
+    assert explain_and_get_query(cloud, flavor=recorded) == explain_and_get_query(
+        cloud, flavor="f1"
+    )
     cloud.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
     assert select(cloud, request) == first
     cloud.delete(f"{FLAVORS}/f1")
@@ -99,17 +107,17 @@ def test_instance_keeps_its_flavor_after_changes(cloud):
     assert (recorded["flavorid"], recorded["name"]) == ("f1", "m1.licensed")
     assert (recorded["vcpus"], recorded["memory_mb"], recorded["swap"]) == (2, 2048, 1024)
     assert recorded["extra_specs"] == LICENSED
-    error = read_error(cloud, 404, instance(2), flavor="f1")
+    error = select_and_get_error(cloud, 404, instance(2), flavor="f1")
     assert error["detail"].startswith("There is no stored flavor 'f1'")
     hints = {"_nova_check_type": ["rebuild"]}
-    error = read_error(cloud, 404, instance(1), flavor="f1", scheduler_hints=hints)
+    error = select_and_get_error(cloud, 404, instance(1), flavor="f1", scheduler_hints=hints)
     assert error["code"] == "scheduler.not_found"
     assert cloud.put_json(path, {"flavor": recorded}).json["flavor"] == recorded
 
 
-def test_stored_flavor_takes_one_more_statement(cloud):
+def test_stored_flavor_takes_one_sql_statement_more_than_a_flavor_document(cloud):
     value = flavor(extra_specs=LICENSED)
-    read_query(cloud, flavor=value)
+    explain_and_get_query(cloud, flavor=value)
     for number in (0, 20):
         for other in range(number):
             store_flavor(cloud, f"o{other}", f"other-{other}", {"a": "1", "b": "2"})
@@ -132,21 +140,21 @@ def test_recorded_instance_keeps_its_flavor(cloud, name):
 def test_image_may_be_named_by_id_or_name(cloud, windows_image):
     for name in (windows_image, windows_image.upper(), "windows"):
         assert select_hosts(cloud, image=name) == ["cn2"]
-        assert "required=CUSTOM_LICENSED" in read_query(cloud, image=name)
+        assert "required=CUSTOM_LICENSED" in explain_and_get_query(cloud, image=name)
     store_image(cloud, "plain")
     assert select_hosts(cloud, image="plain") == ["cn1"]
     store_image(cloud, windows_image)
     assert select_hosts(cloud, image=windows_image) == ["cn2"]
     request = spec(instance(1), image="windows")
     assert select(cloud, request) == select(cloud, request)
-    error = read_error(cloud, 404, image="Windows")
+    error = select_and_get_error(cloud, 404, image="Windows")
     assert "no stored image 'Windows'" in error["detail"]
     assert error["code"] == "scheduler.not_found"
 
 
 def test_error_for_a_name_of_several_images_has_their_ids(cloud, windows_image):
     other = store_image(cloud, "windows")
-    error = read_error(cloud, 400, image="windows")
+    error = select_and_get_error(cloud, 400, image="windows")
     for words in (windows_image, other, "$.request_spec.image"):
         assert words in error["detail"]
 
@@ -162,7 +170,7 @@ def test_changed_image_applies_to_the_next_request(cloud, windows_image):
 
 
 @pytest.mark.usefixtures("windows_image")
-def test_stored_image_takes_three_more_statements(cloud):
+def test_stored_image_takes_three_sql_statements_more_than_an_image_document(cloud):
     value = {"properties": LICENSED}
-    read_query(cloud, image=value)
+    explain_and_get_query(cloud, image=value)
     assert count_statements(cloud, image="windows") == count_statements(cloud, image=value) + 3

@@ -29,6 +29,6 @@ def test_aggregates_are_listed_by_the_trait_that_reserves_them():
 
 
 @pytest.mark.parametrize("value", ["off", "prefer", "require"])
-def test_policy_of_required_aggregates_by_trait_is_an_option(value):
+def test_policy_of_required_aggregates_by_trait_is_off_unless_configured(value):
     assert policy(settings_with()) == "off"
     assert policy(settings_with(scheduler__required_aggregates_by_trait=value)) == value

@@ -112,7 +112,7 @@ def test_weigher_that_ignores_a_request_does_not_run():
     assert names == ["cn3", "cn2", "cn1"]
 
 
-def test_methods_of_a_subclass_run_for_every_request():
+def test_methods_overridden_by_a_subclass_run_for_every_request():
     class WeigherWithWeighObject(HintWeigher):
         def _weigh_object(self, host_state, spec):
             return super()._weigh_object(host_state, spec)

@@ -71,7 +71,7 @@ each_option = pytest.mark.parametrize("option", OPTIONS)
 
 
 @pytest.fixture(autouse=True)
-def plugin_package(tmp_path, monkeypatch):
+def make_directory_importable(tmp_path, monkeypatch):
     """Make the modules of this directory importable during the test."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{tmp_path / 'x.db'}")
@@ -102,7 +102,9 @@ def build_setting_line(option, value):
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_error_for_a_module_that_cannot_be_imported(read_startup_error, tmp_path, kind):
+def test_module_that_cannot_be_imported_is_reported_with_option_and_reason(
+    read_startup_error, tmp_path, kind
+):
     option, (text, words) = ENABLED, MODULES[kind]
     (tmp_path / "acme_rack.py").write_text(text)
     line = read_startup_error(build_setting_line(option, "acme_rack.RackFilter"))
@@ -129,7 +131,9 @@ def test_error_for_a_misspelt_class_has_the_right_name(read_startup_error, tmp_p
         ("{base}", "acme_good.{base} is the abstract base class"),
     ],
 )
-def test_error_for_a_class_that_is_no_plugin(read_startup_error, tmp_path, option, name, words):
+def test_class_that_is_no_plugin_is_reported_with_the_reason(
+    read_startup_error, tmp_path, option, name, words
+):
     (tmp_path / "acme_good.py").write_text(GOOD)
     _, base = OPTIONS[option]
     path = f"acme_good.{name.format(base=base)}"
@@ -185,7 +189,7 @@ def test_error_for_an_unknown_plugin_has_the_nearest_name(
         ("extra_spec_validators", "acme_rack", "leaves"),
     ],
 )
-def test_error_for_an_entry_point_that_cannot_be_imported(
+def test_entry_point_that_cannot_be_imported_is_reported_with_the_reason(
     read_startup_error, install_package, tmp_path, group, target, kind
 ):
     text, words = MODULES[kind]
@@ -211,7 +215,9 @@ def test_server_and_validation_report_an_entry_point_in_one_line(install_package
     assert start_error == f"placement-sched: {entry_point_error.removeprefix('error: ')}"
 
 
-def test_error_for_an_entry_point_that_is_no_plugin(read_startup_error, install_package, tmp_path):
+def test_entry_point_that_is_no_plugin_is_reported_with_the_expected_base_class(
+    read_startup_error, install_package, tmp_path
+):
     (tmp_path / "acme_good.py").write_text(GOOD)
     install_package("[placement_sched.weighers]\nrack = acme_good:RackFilter\n")
     entry_point = "entry point rack (acme_good:RackFilter) of placement_sched.weighers"
@@ -282,7 +288,9 @@ def test_error_for_a_base_class_of_nova_has_the_line_to_change(
     assert f"acme_rack.Rack is not a BaseHostFilter: its base is nova's; {file}:1: {change}" in line
 
 
-def test_sample_omits_a_broken_package_with_a_warning(install_package, tmp_path, caplog):
+def test_sample_configuration_omits_a_broken_package_and_logs_a_warning(
+    install_package, tmp_path, caplog
+):
     (tmp_path / "acme_rack.py").write_text("from nova.scheduler import filters\n")
     install_package("[placement_sched.filters]\nrack = acme_rack:Rack\n")
     list_announced_opts()

@@ -63,7 +63,7 @@ class AcmeRequestFilter(BaseRequestFilter):
         return None
 
 
-class AcmeTrait(BaseRequestFilter):
+class AcmeTraitRequestFilter(BaseRequestFilter):
     """Requires the trait of its own option on the root provider."""
 
     name = "acme_trait"
@@ -74,7 +74,7 @@ class AcmeTrait(BaseRequestFilter):
         return require_traits(spec, self.settings.acme_requests.trait)
 
 
-class OurStyle(filters.BaseHostFilter):
+class OptionDeclaringFilter(filters.BaseHostFilter):
     """Declares an option."""
 
     options = (("acme_ours", cfg.IntOpt("limit", default=5, help="How many.")),)
@@ -83,34 +83,34 @@ class OurStyle(filters.BaseHostFilter):
         return host_state.num_instances < self.settings.acme_ours.limit
 
 
-def acme_filters():
+def list_acme_filters():
     """Return several classes for a single path, like nova's all_filters."""
-    return [AcmeFilter, OurStyle]
+    return [AcmeFilter, OptionDeclaringFilter]
 
 
 #: The kinds of plugins that were imported by path.
 IMPORTS = []
 
 
-def recorded_filters():
+def record_and_list_filters():
     """Return a filter, and record the import."""
     IMPORTS.append("filter")
     return [AcmeFilter]
 
 
-def recorded_weighers():
+def record_and_list_weighers():
     """Return a weigher, and record the import."""
     IMPORTS.append("weigher")
     return [AcmeWeigher]
 
 
-def recorded_request_filters():
+def record_and_list_request_filters():
     """Return a request filter, and record the import."""
     IMPORTS.append("request filter")
-    return [AcmeTrait]
+    return [AcmeTraitRequestFilter]
 
 
-def broken():
+def list_classes_that_are_no_filters():
     """Return an object that is not a filter."""
     return [AcmeWeigher]
 

@@ -52,7 +52,7 @@ NAMES = st.sampled_from(["number", "text", "list", "either", "within", "other"])
 
 
 @given(VALUES | st.dictionaries(NAMES, VALUES))
-def test_fault_and_phrase_equal_those_of_the_library_jsonschema(document):
+def test_first_fault_and_its_message_equal_those_of_the_library_jsonschema(document):
     """OpenStack's placement shows these phrases, and clients match them."""
     theirs = jsonschema.exceptions.best_match(
         jsonschema.Draft202012Validator(SCHEMA).iter_errors(document)
@@ -68,7 +68,7 @@ def test_fault_and_phrase_equal_those_of_the_library_jsonschema(document):
         assert shown == theirs.message
 
 
-def read_fault(schema: dict, value: object) -> dict:
+def get_fault_of_invalid_value(schema: dict, value: object) -> dict:
     with pytest.raises(Invalid) as failure:
         Schema({"type": "object", "properties": {"a": schema}}).check({"a": value}, "wrong")
     return failure.value.fault
@@ -108,13 +108,13 @@ def read_fault(schema: dict, value: object) -> dict:
         ),
     ],
 )
-def test_plain_reason_of_a_fault_names_the_problem(schema, value, reason):
-    assert plain_reason(read_fault(schema, value)) == reason
+def test_plain_reason_describes_each_type_of_schema_error_in_words(schema, value, reason):
+    assert plain_reason(get_fault_of_invalid_value(schema, value)) == reason
 
 
-def test_fault_has_path_keyword_and_both_values_as_data():
+def test_fault_has_path_keyword_value_and_expected_value_as_data():
     schema = {"type": "object", "properties": {"count": {}}, "additionalProperties": False}
-    assert read_fault(schema, {"cuont": 1}) == {
+    assert get_fault_of_invalid_value(schema, {"cuont": 1}) == {
         "problem": "Additional properties are not allowed ('cuont' was unexpected); did you mean "
         "'count'?",
         "path": "$.a",

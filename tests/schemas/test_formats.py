@@ -11,7 +11,7 @@ from placement_sched.schemas import formats
 UUID = "12345678-1234-5678-1234-567812345678"
 
 
-def test_moment_is_read_as_naive_utc_without_a_fraction():
+def test_date_time_text_is_read_as_naive_utc_without_fractions_of_a_second():
     for text, hour in (
         ("2026-01-01T12:00:00", 12),
         ("2026-01-01T12:00:00Z", 12),
@@ -27,7 +27,7 @@ def test_uuid_is_read_into_its_canonical_format():
         assert formats.read(formats.uuid, text) == UUID
 
 
-def test_invalid_moments_and_uuids_are_rejected():
+def test_invalid_date_times_and_uuids_are_rejected():
     for value in ("", "x", None, 7, "0001-01-01T00:00:00+14:00", "1969-12-31T00:00:00"):
         with pytest.raises(Invalid):
             formats.read(formats.moment, value)
@@ -36,6 +36,6 @@ def test_invalid_moments_and_uuids_are_rejected():
             formats.read(formats.uuid, value)
 
 
-def test_formats_do_not_apply_to_other_types():
+def test_format_checks_accept_values_that_are_not_strings():
     for name in formats.READERS:
         assert all(formats.CHECKS[name](value) for value in (None, 1, [], {})), name

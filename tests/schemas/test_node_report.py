@@ -69,7 +69,7 @@ def test_null_in_a_nullable_field_of_a_report_is_read_as_the_default():
     assert parse_node(**dict.fromkeys(nullable)) == parse_node()
 
 
-def test_ratio_of_zero_or_null_is_the_default():
+def test_allocation_ratio_reported_as_zero_or_null_is_the_default():
     ratios = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
     for nothing in (0, 0.0, None):
         assert parse_node(**dict.fromkeys(ratios, nothing)) == parse_node()
@@ -149,7 +149,7 @@ def test_integer_percentages_are_stored_unchanged():
         assert parse_node(metrics=[metric]).metrics == (metric,)
 
 
-def test_metrics_of_novas_database_are_read():
+def test_metrics_in_the_format_of_the_nova_database_are_parsed():
     """The column of a compute node has them as nova's to_list returns them, encoded or not."""
     common = {"timestamp": "2026-11-21T10:11:12.345678", "source": "libvirt.LibvirtDriver"}
     stored = [
@@ -274,7 +274,7 @@ def test_uuids_and_addresses_are_normalized():
     assert (found.uuid, found.cell_uuid, found.host_ip) == (node_uuid(10), node_uuid(11), "fe80::1")
 
 
-def test_heartbeat_is_the_reported_time():
+def test_last_seen_up_is_the_reported_time():
     assert parse_node(last_seen_up="2025-12-31T23:00:00Z").last_seen_up == datetime(
         2025, 12, 31, 23
     )
@@ -381,7 +381,7 @@ BAD = [
 ]
 
 
-def find_fault(document):
+def get_fault_of_invalid_report(document):
     with pytest.raises(Invalid) as fault:
         parse(document, DEFAULTS)
     assert fault.value.code == "scheduler.bad_value"
@@ -390,14 +390,16 @@ def find_fault(document):
 
 def test_invalid_report_is_rejected_with_the_path_of_the_error():
     for path, changes, words in BAD:
-        detail = find_fault(build_report(**changes))
+        detail = get_fault_of_invalid_report(build_report(**changes))
         assert detail.endswith(f"(at $.{path})"), changes
         assert words in detail, changes
-    assert find_fault(build_report(**{"free ram": 8})).endswith("(at $['free ram'])")
-    assert find_fault([]) == "[] is not an object (at $)"
+    assert get_fault_of_invalid_report(build_report(**{"free ram": 8})).endswith(
+        "(at $['free ram'])"
+    )
+    assert get_fault_of_invalid_report([]) == "[] is not an object (at $)"
     for name in ("uuid", "host", "hypervisor_hostname", "vcpus", "memory_mb"):
         document = remove_keys(build_report(), name)
-        assert find_fault(document) == f"'{name}' is required (at $)"
+        assert get_fault_of_invalid_report(document) == f"'{name}' is required (at $)"
 
 
 def test_path_of_a_fault_begins_with_the_path_of_the_report():
@@ -418,7 +420,7 @@ KEYS = sorted(
 
 
 @given(st.sampled_from(KEYS), JUNK)
-def test_any_value_of_any_field_is_stored_or_rejected_with_its_path(key, value):
+def test_report_with_a_random_field_value_is_stored_or_rejected_with_its_path(key, value):
     try:
         stored = stored_fields(parse(build_report(**{key: value}), DEFAULTS).node)
     except Invalid as rejection:

@@ -17,12 +17,12 @@ def read_value(schema, value, path="$", **options):
     return formats.read(Reader(schema, **options), value, path)
 
 
-def test_numbers_have_the_type_of_the_schema():
+def test_numbers_are_converted_to_int_or_float_as_the_schema_says():
     whole, number = read_value(INTEGER, 4.0), read_value(NUMBER, 4)
     assert (whole, type(whole), number, type(number)) == (4, int, 4.0, float)
 
 
-def test_value_with_the_mark_as_given_is_not_converted():
+def test_value_is_not_converted_if_its_schema_has_as_given():
     assert str(
         read_value({"type": "object", "properties": {"a": INTEGER}, AS_GIVEN: True}, {"a": 4.0})
     ) == ("{'a': 4.0}")
@@ -47,7 +47,7 @@ def test_values_that_do_not_match_the_schema_are_rejected():
                 read_value(schema, value)
 
 
-def test_error_of_a_reader_has_its_path():
+def test_error_in_a_nested_value_has_its_json_path():
     inner = object_schema({"b c": map_schema(NAME, list_schema(INTEGER))})
     nested = list_schema(object_schema({"a": inner}))
     with pytest.raises(Invalid) as failure:
@@ -55,7 +55,7 @@ def test_error_of_a_reader_has_its_path():
     assert failure.value.detail == "'x' is not an integer (at $.top[1].a['b c'].d[1])"
 
 
-def test_error_in_a_recursive_schema_has_its_path():
+def test_error_in_a_value_of_a_recursive_schema_has_its_json_path():
     tree = {"$ref": "#/$defs/tree"}
     schema = {**tree, "$defs": {"tree": object_schema({"n": INTEGER, "below": list_schema(tree)})}}
     assert read_value(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
@@ -107,7 +107,7 @@ def test_error_describes_the_expected_value(schema, value, message):
     assert str(failure.value).startswith(message)
 
 
-def test_digits_are_read_as_text_if_only_text_is_valid():
+def test_digits_as_text_converts_integers_where_the_schema_requires_text():
     schema = object_schema(
         {"a": NAME, "b": list_schema(NAME), "c": INTEGER, "d": {**NAME, AS_GIVEN: True}}
     )
@@ -122,7 +122,7 @@ def test_digits_are_read_as_text_if_only_text_is_valid():
         read_value(schema, {"a": True}, digits_as_text=True)
 
 
-def test_path_of_an_error_has_keys_that_are_not_names():
+def test_json_path_of_an_error_quotes_keys_that_look_like_numbers():
     nested = list_schema(map_schema(NAME, map_schema(NAME, INTEGER)))
     for key in ("1", "0", " 1", "\u0661"):
         with pytest.raises(Invalid) as failure:
@@ -130,7 +130,7 @@ def test_path_of_an_error_has_keys_that_are_not_names():
         assert failure.value.detail == f"'x' is not an integer (at $[1][{key!r}][{key!r}])"
 
 
-def test_error_under_a_key_that_the_validator_does_not_report_is_shown():
+def test_error_under_an_empty_or_numeric_key_is_reported():
     nested = map_schema({}, map_schema({}, INTEGER))
     for key in ("", "+1", "01"):
         with pytest.raises(Invalid, match="'x' is not an integer"):

@@ -45,18 +45,18 @@ def test_concurrent_bumps_are_not_lost(database):
 def test_bump_of_a_locked_counter_waits_for_the_lock(database):
     bumped = Event()
 
-    def bump_and_report():
+    def bump_and_set_event():
         bump_counter(database, LOCKABLE)
         bumped.set()
 
-    rival = Thread(target=bump_and_report)
+    rival = Thread(target=bump_and_set_event)
 
-    def hold_counter(connection):
+    def hold_counter_while_rival_starts(connection):
         held = change_counters.hold_version(connection, LOCKABLE)
         rival.start()
         assert not bumped.wait(0.2)
         return held
 
-    held = database.write(hold_counter)
+    held = database.write(hold_counter_while_rival_starts)
     rival.join(timeout=60)
     assert read_counter_version(database, LOCKABLE) > held

@@ -81,7 +81,7 @@ def test_failure_is_not_notified_if_an_instance_was_requested_later(database, la
     assert find_failures_to_notify(database) == [uuids[number] for number in waiting]
 
 
-def test_failure_with_an_ended_notice_is_not_found(database):
+def test_failure_is_not_found_once_its_notice_has_no_pending_addresses(database):
     (uuid,) = record_decisions(database, build_failure_at(30, 1))
     notice = Notice(uuid, 1, ("a", "b"))
     for current in (notice, replace(notice, attempts=2, pending=("b",))):

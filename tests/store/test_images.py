@@ -11,7 +11,7 @@ from placement_sched.errors import Duplicate
 from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.store import images as store
 from placement_sched.store.images import SORT_KEYS, ImageSearch, search
-from tests.exploring import Dice
+from tests.exploring import SeededRandom
 from tests.support.clouds import uuid_of
 from tests.support.hosts import NOW
 from tests.support.statements import record_statements, run_query
@@ -119,7 +119,7 @@ EVERYBODY = Viewer(project_id="admin", is_admin=True)
 @pytest.fixture
 def cloud(database):
     """Thirty images with many equal values."""
-    rng = Dice.numbered(11)
+    rng = SeededRandom.numbered(11)
 
     def write_rows(connection):
         for number in range(30):
@@ -143,7 +143,7 @@ def cloud(database):
 @pytest.mark.property
 @pytest.mark.parametrize("seed", range(4))
 def test_every_image_is_on_exactly_one_page(cloud, seed):
-    rng = Dice.numbered(seed)
+    rng = SeededRandom.numbered(seed)
     keys = rng.sample(SORT_KEYS, rng.randint(1, 3))
     order = {key: rng.random() < 0.5 for key in keys}
     order.setdefault("id", rng.random() < 0.5)

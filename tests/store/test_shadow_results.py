@@ -38,7 +38,7 @@ def build_result(uuid, position=0, **facts):
 
 
 @pytest.fixture
-def recorded_results(database):
+def database_with_results(database):
     """A database with a decision and its results, and a result without a decision."""
 
     def write(connection):
@@ -52,16 +52,16 @@ def recorded_results(database):
     return database
 
 
-def test_verdict_is_recorded_and_the_other_results_stay_pending(recorded_results):
-    pending = run_query(recorded_results, shadow_results.pending)
+def test_verdict_is_recorded_and_the_other_results_stay_pending(database_with_results):
+    pending = run_query(database_with_results, shadow_results.pending)
     assert [result.decision for result in pending] == ["d1", "d1"]
     settled = build_result(
         "d1", 1, verdict=shadow_result.OTHER_HOST, nova_host="cn2", detail={"why": "w"}
     )
-    recorded_results.write(
+    database_with_results.write(
         lambda connection: shadow_results.record_verdicts(connection, [settled], NOW)
     )
-    first, second = run_query(recorded_results, shadow_results.of_decision, "d1")
+    first, second = run_query(database_with_results, shadow_results.of_decision, "d1")
     assert (first.position, first.verdict) == (0, shadow_result.PENDING)
     assert first.request_ids == RequestIds("req-1", "req-2")
     assert (first.flavor, first.our_host, first.detail) == ("m1", "cn1", {"a": 1})
@@ -70,12 +70,12 @@ def test_verdict_is_recorded_and_the_other_results_stay_pending(recorded_results
     assert second.verdict == shadow_result.OTHER_HOST
 
 
-def test_results_are_deleted_with_their_decision_or_by_age(recorded_results):
-    assert len(run_query(recorded_results, shadow_results.since, None)) == 3
-    assert len(run_query(recorded_results, shadow_results.since, NOW)) == 2
-    recorded_results.write(lambda connection: decisions.purge(connection, NOW, 10))
-    results = run_query(recorded_results, shadow_results.since, None)
+def test_results_are_deleted_with_their_decision_or_by_age(database_with_results):
+    assert len(run_query(database_with_results, shadow_results.since, None)) == 3
+    assert len(run_query(database_with_results, shadow_results.since, NOW)) == 2
+    database_with_results.write(lambda connection: decisions.purge(connection, NOW, 10))
+    results = run_query(database_with_results, shadow_results.since, None)
     assert {result.decision for result in results} == {"d1"}
     later = NOW + timedelta(days=1)
-    recorded_results.write(lambda connection: decisions.purge(connection, later, 10))
-    assert run_query(recorded_results, shadow_results.since, None) == ()
+    database_with_results.write(lambda connection: decisions.purge(connection, later, 10))
+    assert run_query(database_with_results, shadow_results.since, None) == ()

@@ -61,7 +61,7 @@ class Identity:
         if path == "/v3/auth/tokens" and method == "GET":
             return self._describe_token(environ, start_response)
         if path == "/v3/auth/tokens" and method == "DELETE":
-            return self._revoke_by_request(environ, start_response)
+            return self._respond_to_revocation(environ, start_response)
         if path in {"", "/v3"}:
             links = [{"rel": "self", "href": f"{self.url}/v3/"}]
             version = {"id": "v3.14", "status": "stable", "links": links, "media-types": []}
@@ -84,7 +84,7 @@ class Identity:
         if is_right[method]() != (USER, PASSWORD):
             return _respond_with_json(start_response, "401 Unauthorized", {})
         token = self.issue_token(USER, "service", "service")
-        return self._answer_with_token(start_response, "201 Created", token)
+        return self._respond_with_token(start_response, "201 Created", token)
 
     def _describe_token(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         self.validations += 1
@@ -94,9 +94,9 @@ class Identity:
         anyway = parse_qs(environ["QUERY_STRING"]).get("allow_expired") == ["1"]
         if not (self._is_valid(subject) or (anyway and subject in self._tokens)):
             return _respond_with_json(start_response, "404 Not Found", {})
-        return self._answer_with_token(start_response, "200 OK", subject)
+        return self._respond_with_token(start_response, "200 OK", subject)
 
-    def _revoke_by_request(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    def _respond_to_revocation(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         subject = environ.get("HTTP_X_SUBJECT_TOKEN", "")
         if not self._is_valid(environ.get("HTTP_X_AUTH_TOKEN")):
             return _respond_with_json(start_response, "401 Unauthorized", {})
@@ -115,7 +115,7 @@ class Identity:
             return False
         return datetime.fromisoformat(self._tokens[token]["expires_at"]) > datetime.now(UTC)
 
-    def _answer_with_token(self, start_response: Any, status: str, token: str) -> list[bytes]:
+    def _respond_with_token(self, start_response: Any, status: str, token: str) -> list[bytes]:
         return _respond_with_json(
             start_response, status, {"token": self._tokens[token]}, ("X-Subject-Token", token)
         )

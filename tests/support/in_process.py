@@ -15,13 +15,13 @@ from requests.adapters import BaseAdapter
 
 from placement_sched.clients.session import RemoteService
 from tests.differential.peer.wsgi_call import call_application
-from tests.differential.sides import Peer
+from tests.differential.sides import OpenStackPlacementPeer
 
 #: Answers a request with a response. Both are documents of ``wsgi_call``.
 Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-class InProcess(BaseAdapter):
+class FunctionTransport(BaseAdapter):
     """Transport adapter that calls a function and records the requests."""
 
     def __init__(self, handler: Handler) -> None:
@@ -58,23 +58,23 @@ def build_wsgi_handler(application: Any) -> Handler:
     return lambda request: call_application(application, request)
 
 
-def build_peer_handler(other: Peer) -> Handler:
+def build_peer_handler(other: OpenStackPlacementPeer) -> Handler:
     """Return the handler of OpenStack's placement, which runs in its own process."""
     return other.answer
 
 
-def build_adapter(transport: InProcess, url: str = "http://elsewhere") -> Adapter:
+def build_adapter(transport: FunctionTransport, url: str = "http://elsewhere") -> Adapter:
     """Return a client of the service at ``url`` with the token of noauth2's administrator."""
     session = requests.Session()
     session.mount(url, transport)
     return Adapter(Session(auth=Token(url, "admin"), session=session), endpoint_override=url)
 
 
-def placement_service(transport: InProcess, url: str = "http://elsewhere") -> RemoteService:
+def placement_service(transport: FunctionTransport, url: str = "http://elsewhere") -> RemoteService:
     return RemoteService(build_adapter(transport, url), "placement")
 
 
-def compute_service(transport: InProcess, url: str = "http://elsewhere") -> RemoteService:
+def compute_service(transport: FunctionTransport, url: str = "http://elsewhere") -> RemoteService:
     return RemoteService(build_adapter(transport, url), "compute")
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Executable, create_engine
 
 from placement_sched.db.transaction import Database
 from placement_sched.store.checks import Invariant
-from tests.verifier.growth import decreased_generations, read_generations
+from tests.verifier.growth import find_decreased_generations, read_generations
 from tests.verifier.verify import verify
 
 #: Statement that disables the foreign keys of a connection, by database.
@@ -31,13 +31,13 @@ def assert_generations_grow(database: Database) -> Iterator[None]:
     """Fail if the generation of a provider or consumer is lower at the end."""
     before = read_generations(database)
     yield
-    fallen = decreased_generations(before, read_generations(database))
+    fallen = find_decreased_generations(before, read_generations(database))
     assert [violation.detail for violation in fallen] == []
 
 
-def break_tables(database: Database, *statements: Executable) -> None:
+def execute_without_foreign_keys(database: Database, *statements: Executable) -> None:
     """Run statements with foreign keys disabled."""
-    engine = create_engine(_url(database), isolation_level="AUTOCOMMIT")
+    engine = create_engine(_render_url(database), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.exec_driver_sql(_UNCHECKED[connection.dialect.name])
         for statement in statements:
@@ -46,5 +46,5 @@ def break_tables(database: Database, *statements: Executable) -> None:
     engine.dispose()
 
 
-def _url(database: Database) -> str:
+def _render_url(database: Database) -> str:
     return database.url.render_as_string(hide_password=False)

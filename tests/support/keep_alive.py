@@ -70,7 +70,7 @@ class Connection:
         self.socket.sendall(build_head(request, size))
         time.sleep(gap)
         self.socket.sendall(b"{" * size)
-        status, closes = read_answer(self.socket)
+        status, closes = read_response(self.socket)
         if closes:
             self.close()
         return status
@@ -94,7 +94,7 @@ def build_head(request: Request, size: int) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def read_answer(connection: socket.socket) -> tuple[int, bool]:
+def read_response(connection: socket.socket) -> tuple[int, bool]:
     """Read a response and return its status, and whether the connection closes."""
     text = b""
     while b"\r\n\r\n" not in text:

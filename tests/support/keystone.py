@@ -40,17 +40,17 @@ def create_database(folder: Path) -> None:
         for number in range(2):
             (folder / name / str(number)).write_bytes(urlsafe_b64encode(os.urandom(32)))
     (folder / "keystone.conf").write_text(_CONFIG.format(folder=folder))
-    _manage(folder, ["db_sync"])
+    _run_keystone_manage(folder, ["db_sync"])
 
 
 def bootstrap(folder: Path, url: str) -> None:
     """Create the administrator and the project ``service`` of a keystone at ``url``."""
     urls = [f"--bootstrap-{each}-url={url}" for each in ("public", "internal", "admin")]
     names = ("--bootstrap-project-name=service", "--bootstrap-region-id=RegionOne")
-    _manage(folder, ["bootstrap", f"--bootstrap-password={PASSWORD}", *names, *urls])
+    _run_keystone_manage(folder, ["bootstrap", f"--bootstrap-password={PASSWORD}", *names, *urls])
 
 
-def _manage(folder: Path, words: Sequence[str]) -> None:
+def _run_keystone_manage(folder: Path, words: Sequence[str]) -> None:
     program = PEER_PYTHON.with_name("keystone-manage")
     assert program.exists(), "keystone is not installed beside us: make peer does it"
     command = [program, f"--config-file={folder}/keystone.conf", *words]

@@ -199,7 +199,7 @@ class NovaCloud:
             database.engine.dispose()
 
 
-def sqlite_nova(folder: Path, *cells: str) -> NovaCloud:
+def create_sqlite_nova(folder: Path, *cells: str) -> NovaCloud:
     """Return an empty nova of these cells in SQLite files."""
 
     def create_file(name: str, empty: bytes) -> str:

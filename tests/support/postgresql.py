@@ -168,7 +168,7 @@ def run_primary_and_standby(
     with ExitStack() as stack:
         folder = _create_folder(stack)
         primary = _start_postgresql(stack, folder)
-        standby = PostgreSQL(folder / "standby", _free_port(stack))
+        standby = PostgreSQL(folder / "standby", _reserve_free_port(stack))
         address = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", ACCOUNT)
         run_postgresql_program(
             "pg_basebackup", *address, "-c", "fast", "-R", "-X", "stream", "-D", str(standby.data)
@@ -201,7 +201,7 @@ def _start_postgresql(
     stack: ExitStack, folder: Path, settings: Mapping[str, str] = MappingProxyType({})
 ) -> PostgreSQL:
     """Return a new server that runs."""
-    server = PostgreSQL(folder / "primary", _free_port(stack), settings)
+    server = PostgreSQL(folder / "primary", _reserve_free_port(stack), settings)
     options = ("-N", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-U", ACCOUNT)
     run_postgresql_program("initdb", *options, "-D", str(server.data))
     server.start()
@@ -214,5 +214,5 @@ def _stop_postgresql(server: PostgreSQL) -> None:
         server.stop("immediate")
 
 
-def _free_port(stack: ExitStack) -> int:
+def _reserve_free_port(stack: ExitStack) -> int:
     return int(stack.enter_context(reserve_port()).getsockname()[1])

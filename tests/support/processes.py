@@ -15,20 +15,20 @@ def run_in_processes(number: int, work: Callable[..., list[Any]], *arguments: ob
     """Run ``work(barrier, index, *arguments)`` in processes and return their results together."""
     barrier, results = PROCESSES.Barrier(number), PROCESSES.Queue()
     processes = [
-        PROCESSES.Process(target=_report_result, args=(results, work, barrier, index, *arguments))
+        PROCESSES.Process(target=_put_result, args=(results, work, barrier, index, *arguments))
         for index in range(number)
     ]
     for process in processes:
         process.start()
     rows: list[Any] = []
     for _ in processes:
-        rows.extend(_next_result(results, processes))
+        rows.extend(_wait_for_next_result(results, processes))
     for process in processes:
         process.join(timeout=60)
     return rows
 
 
-def _next_result(results, processes) -> list[Any]:
+def _wait_for_next_result(results, processes) -> list[Any]:
     """Return the next result, or fail if a process dies without a result."""
     while True:
         try:
@@ -37,5 +37,5 @@ def _next_result(results, processes) -> list[Any]:
             assert not any(process.exitcode for process in processes), "a process died"
 
 
-def _report_result(results, work, *arguments):
+def _put_result(results, work, *arguments):
     results.put(work(*arguments))

@@ -153,7 +153,7 @@ def _start_importer() -> socket.socket:
     return ours
 
 
-def _fork_for_commands(commands: socket.socket) -> None:
+def _run_commands_until_closed(commands: socket.socket) -> None:
     """Start a process for each command until the other end is closed."""
     for module in (ROOT / "placement_sched" / "cli").rglob("*.py"):
         if module.stem == "openstack_client":  # openstacksdk notes the working directory
@@ -208,4 +208,4 @@ def _run_command(message: dict[str, Any], streams: Sequence[int], parent: socket
 
 
 if __name__ == "__main__":
-    _fork_for_commands(socket.socket(fileno=int(sys.argv[1])))
+    _run_commands_until_closed(socket.socket(fileno=int(sys.argv[1])))

@@ -10,11 +10,11 @@ TRAIT = "OWNER_NOVA"
 _CARRIED = resource_provider_traits.c
 
 
-def _trait_id():
+def _select_trait_id():
     return select(traits.c.id).where(traits.c.name == TRAIT).scalar_subquery()
 
 
-def _provider_id(uuid: str):
+def _select_provider_id(uuid: str):
     return select(resource_providers.c.id).where(resource_providers.c.uuid == uuid)
 
 
@@ -22,8 +22,10 @@ def add_trait(database: Database, *uuids: str) -> None:
     """Add :data:`TRAIT` to the existing providers without it."""
 
     def write_rows(connection):
-        carried = select(_CARRIED.resource_provider_id).where(_CARRIED.trait_id == _trait_id())
-        lacking = select(_trait_id(), resource_providers.c.id).where(
+        carried = select(_CARRIED.resource_provider_id).where(
+            _CARRIED.trait_id == _select_trait_id()
+        )
+        lacking = select(_select_trait_id(), resource_providers.c.id).where(
             resource_providers.c.uuid.in_(uuids), resource_providers.c.id.not_in(carried)
         )
         for trait_id, provider_id in connection.execute(lacking).all():
@@ -49,7 +51,7 @@ def delete_root_provider(database: Database, uuid: str) -> None:
     """Delete a root provider and its traits, if it exists, and leave its inventories."""
 
     def write_rows(connection):
-        carried = _CARRIED.resource_provider_id == _provider_id(uuid).scalar_subquery()
+        carried = _CARRIED.resource_provider_id == _select_provider_id(uuid).scalar_subquery()
         connection.execute(delete(resource_provider_traits).where(carried))
         itself = resource_providers.c.uuid == uuid
         connection.execute(update(resource_providers).where(itself).values(root_provider_id=None))
@@ -63,7 +65,7 @@ def read_providers_with_trait(database: Database) -> set[str]:
     query = (
         select(resource_providers.c.uuid)
         .join(resource_provider_traits, _CARRIED.resource_provider_id == resource_providers.c.id)
-        .where(_CARRIED.trait_id == _trait_id())
+        .where(_CARRIED.trait_id == _select_trait_id())
     )
     with database.read() as connection:
         return set(connection.scalars(query))

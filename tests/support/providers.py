@@ -42,6 +42,6 @@ def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
     database.write(write_rows)
 
 
-def fits_inventory(inventory, used, amount):
+def is_new_claim_allowed(inventory, used, amount):
     """Return whether a new claim of ``amount`` units is allowed, with the rules of claims."""
     return matches_units(inventory, amount) and may_change_usage(inventory, used, 0, amount)

@@ -34,7 +34,7 @@ def is_module_allowed_to_be_short(path: Path) -> bool:
     return top or stands_for_nova or path.parent.name in FOUND or path.stem == "__init__"
 
 
-def is_folder_of_list(folder: Path) -> bool:
+def is_list_folder(folder: Path) -> bool:
     """Return whether a folder is a list of modules, which may be long."""
     return folder.name in LISTED
 
@@ -80,6 +80,6 @@ def read_requirements(*extras: str) -> list[Requirement]:
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
-def relative_name(path: Path) -> str:
+def format_relative_path(path: Path) -> str:
     """Return a module's path in the repository, as test ids and messages show it."""
     return str(path.relative_to(ROOT))

@@ -38,7 +38,7 @@ def spec(*instances: str, **changes: object) -> dict[str, object]:
     }
 
 
-def selected_hosts(answer: dict[str, object]) -> list[str]:
+def get_selected_hosts(answer: dict[str, object]) -> list[str]:
     """Return the host chosen for each instance."""
     return [selections[0]["service_host"] for selections in answer["selections"]]
 
@@ -53,7 +53,7 @@ def instance(number: int) -> str:
     return str(UUID(int=number))
 
 
-def add_licensed_host(app: TestApp) -> TestApp:
+def report_plain_and_licensed_host(app: TestApp) -> TestApp:
     """Report cn1, and cn2 with the trait CUSTOM_LICENSED and return the application."""
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=98304), report("cn2")])
     app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)

@@ -89,10 +89,10 @@ class Server:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         return {int(number) for number in children.split()}
 
-    def first_status(self, path: str, **headers: str) -> int:
+    def wait_for_first_status(self, path: str, **headers: str) -> int:
         answers: list[int] = []
 
-        def answered() -> bool:
+        def has_response() -> bool:
             assert self.process.poll() is None, self.log.read_text()
             try:
                 answers.append(_send_request(Request(self.url + path, headers=headers))[0])
@@ -100,7 +100,7 @@ class Server:
                 return False
             return True
 
-        assert wait_until(answered, 240), self.log.read_text()
+        assert wait_until(has_response, 240), self.log.read_text()
         return answers[0]
 
     def read_log_lines(self) -> list[str]:

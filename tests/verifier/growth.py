@@ -32,7 +32,7 @@ def _read_generations_of_table(connection: sa.Connection, of: Table) -> Generati
     return {(number, uuid, created): last for number, uuid, created, last in rows}
 
 
-def decreased_generations(
+def find_decreased_generations(
     before: GenerationsAtMoment, after: GenerationsAtMoment
 ) -> tuple[Violation, ...]:
     pairs = (

@@ -8,7 +8,7 @@ from sqlalchemy import insert, select, update
 
 from placement_sched.db import tables
 from placement_sched.store.checks import Invariant
-from tests.support.invariants import assert_invariants, break_tables
+from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.scheduling import instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
@@ -45,7 +45,7 @@ class Cloud:
         row = self.read_row(DECISIONS, decision)
         del row["id"]
         place = {"decision_uuid": OTHER, "position": 0, "instance_uuid": FIRST, "host": "cn1"}
-        break_tables(
+        execute_without_foreign_keys(
             self.database,
             insert(DECISIONS).values({**row, "uuid": OTHER, **changes}),
             insert(PLACES).values(place),
@@ -65,7 +65,7 @@ def cloud(app, database):
 def test_placement_on_an_unselected_host_is_reported(cloud, host, options):
     decision = cloud.place(FIRST, force_hosts=["cn1"], options=options)["decision"]
     assert_invariants(cloud.database)
-    break_tables(cloud.database, update(PLACES).values(host=host))
+    execute_without_foreign_keys(cloud.database, update(PLACES).values(host=host))
     (violation,) = verify(cloud.database).violations
     assert violation.invariant is Fault.MISPLACED
     assert f"decision {decision}, host {host}, chosen cn1" in violation.detail
@@ -88,7 +88,7 @@ def build_deletion_of_claim(uuid, *, held=False):
 def test_partially_lost_claim_is_reported(cloud, held):
     decision = cloud.place(FIRST, SECOND)["decision"]
     assert_invariants(cloud.database)
-    break_tables(cloud.database, *build_deletion_of_claim(SECOND, held=held))
+    execute_without_foreign_keys(cloud.database, *build_deletion_of_claim(SECOND, held=held))
     (violation,) = verify(cloud.database).violations
     assert violation.invariant is Fault.UNPLACED
     assert f"decision {decision}, position 1, requested {SECOND}" in violation.detail
@@ -121,14 +121,16 @@ def test_decision_has_a_placement_per_instance(cloud, way):
     assert_invariants(cloud.database)
     with cloud.database.read() as connection:
         number = len(connection.execute(select(PLACES)).all())
-    break_tables(cloud.database, PLACES.delete().where(PLACES.c.position == number - 1))
+    execute_without_foreign_keys(
+        cloud.database, PLACES.delete().where(PLACES.c.position == number - 1)
+    )
     assert cloud.find_violated_invariants().count(Fault.UNPLACED) == 1
 
 
 @pytest.mark.all_databases
 def test_placement_of_an_unrequested_instance_is_reported(cloud):
     cloud.place(FIRST, SECOND, force_hosts=["nowhere"], status=409)
-    break_tables(
+    execute_without_foreign_keys(
         cloud.database,
         update(PLACES).where(PLACES.c.position == 1).values(instance_uuid=OTHER),
         insert(PLACES).from_select(
@@ -142,14 +144,16 @@ def test_placement_of_an_unrequested_instance_is_reported(cloud):
 def test_decision_of_an_old_release_needs_no_placements(cloud):
     cloud.place(FIRST, SECOND)
     unconditioned = update(DECISIONS).values(conditions=None)
-    break_tables(cloud.database, *build_deletion_of_claim(SECOND, held=True), unconditioned)
+    execute_without_foreign_keys(
+        cloud.database, *build_deletion_of_claim(SECOND, held=True), unconditioned
+    )
     assert_invariants(cloud.database)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}"])
-def test_request_without_instances_is_reported(cloud, text):
+def test_decision_with_an_unreadable_request_is_reported(cloud, text):
     cloud.place(FIRST)
-    break_tables(cloud.database, update(DECISIONS).values(request=text))
+    execute_without_foreign_keys(cloud.database, update(DECISIONS).values(request=text))
     assert cloud.find_violated_invariants() == [Fault.DECISION_UNREADABLE]
 
 
@@ -163,7 +167,9 @@ def test_instance_with_another_decision_than_its_claim_is_reported(cloud):
     decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     later = cloud.read_row(DECISIONS, decision)["created_at"] + timedelta(seconds=5)
     cloud.copy_decision(decision, created_at=later)
-    break_tables(cloud.database, update(tables.instances).values(decision_uuid=OTHER))
+    execute_without_foreign_keys(
+        cloud.database, update(tables.instances).values(decision_uuid=OTHER)
+    )
     assert cloud.find_violated_invariants() == [Fault.CLAIMED_BEFORE]
 
 
@@ -173,7 +179,7 @@ def test_second_decision_without_claim_is_allowed(cloud):
     assert cloud.find_violated_invariants() == []
 
 
-def test_moved_or_repeated_instance_belongs_to_its_last_decision(cloud):
+def test_instance_selected_again_after_a_move_violates_no_invariant(cloud):
     for host in ("cn1", "cn2", "cn1"):
         first = cloud.place(FIRST, force_hosts=[host])
         assert cloud.place(FIRST, force_hosts=[host]) == first
@@ -186,7 +192,7 @@ def test_moved_or_repeated_instance_belongs_to_its_last_decision(cloud):
     assert_invariants(cloud.database)
 
 
-def test_evacuated_instance_holds_two_claims(cloud):
+def test_evacuated_instance_with_two_claims_violates_no_invariant(cloud):
     cloud.place(FIRST, force_hosts=["cn1"])
     cloud.place(FIRST, ignore_hosts=["cn1"], options={"claim": "add"})
     held = cloud.app.get(f"/placement/allocations/{FIRST}", headers=LATEST_HEADERS).json
@@ -194,7 +200,7 @@ def test_evacuated_instance_holds_two_claims(cloud):
     assert_invariants(cloud.database)
 
 
-def test_rebuild_claims_nothing_and_keeps_the_decision(cloud):
+def test_rebuild_without_a_claim_violates_no_invariant(cloud):
     cloud.place(FIRST, force_hosts=["cn1"])
     hints = {"_nova_check_type": ["rebuild"]}
     fields = {"scheduler_hints": hints, "requested_destination": {"host": "cn1", "node": "cn1"}}
@@ -220,15 +226,15 @@ def test_alternate_claimed_by_nova_is_allowed(cloud):
     cloud.app.put_json(f"/scheduler/v1/instances/{FIRST}", record)
     # Times have whole seconds. A build that fails takes longer than a second.
     later = datetime.fromisoformat("2038-01-01T12:00:00")
-    break_tables(cloud.database, update(tables.consumers).values(created_at=later))
+    execute_without_foreign_keys(cloud.database, update(tables.consumers).values(created_at=later))
     assert_invariants(cloud.database)
 
 
-def test_deleted_decisions_are_not_compared(cloud):
+def test_deleted_decisions_violate_no_invariant(cloud):
     decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     cloud.free(FIRST)
     cloud.place(FIRST, force_hosts=["cn2"])
-    break_tables(
+    execute_without_foreign_keys(
         cloud.database,
         PLACES.delete().where(PLACES.c.decision_uuid == decision),
         DECISIONS.delete().where(DECISIONS.c.uuid == decision),
@@ -246,14 +252,14 @@ def claim_repeatedly_by_placement(cloud, host, times=1):
 
 def set_equal_creation_times(cloud):
     moment = datetime.fromisoformat("2038-01-01T12:00:00")
-    break_tables(
+    execute_without_foreign_keys(
         cloud.database,
         update(tables.consumers).values(created_at=moment),
         update(DECISIONS).values(created_at=moment),
     )
 
 
-def test_instance_reclaimed_within_the_second_is_not_compared(cloud):
+def test_claim_recreated_in_the_same_second_is_not_compared_with_the_decision(cloud):
     cloud.place(FIRST, force_hosts=["cn1"])
     cloud.free(FIRST)
     claim_repeatedly_by_placement(cloud, "cn2")
@@ -265,7 +271,7 @@ def test_instance_reclaimed_within_the_second_is_not_compared(cloud):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_consumer_recreated_within_a_second_is_a_new_consumer(cloud, times):
+def test_allocations_of_a_consumer_recreated_within_a_second_are_valid(cloud, times):
     cloud.place(FIRST, force_hosts=["cn1"])
     cloud.app.delete(f"/scheduler/v1/instances/{FIRST}")
     claim_repeatedly_by_placement(cloud, "cn1", times)
@@ -274,11 +280,13 @@ def test_consumer_recreated_within_a_second_is_a_new_consumer(cloud, times):
 
 
 @pytest.mark.parametrize("uuids", [[FIRST], [FIRST, SECOND]], ids=len)
-def test_claim_is_matched_to_decisions_of_its_second(cloud, uuids):
+def test_claim_made_in_the_second_of_its_decision_is_compared_with_it(cloud, uuids):
     cloud.place(*uuids)
     set_equal_creation_times(cloud)
     held = tables.allocations
-    break_tables(cloud.database, update(held).where(held.c.consumer_id == FIRST).values(used=2))
+    execute_without_foreign_keys(
+        cloud.database, update(held).where(held.c.consumer_id == FIRST).values(used=2)
+    )
     assert cloud.find_violated_invariants() == [Fault.CLAIM_DIFFERS]
-    break_tables(cloud.database, tables.instances.delete())
+    execute_without_foreign_keys(cloud.database, tables.instances.delete())
     assert cloud.find_violated_invariants() == [Invariant.NOT_RECORDED] * len(uuids)

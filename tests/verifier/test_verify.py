@@ -13,7 +13,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import instances
 from tests.conftest import Client, make_settings
-from tests.support.invariants import assert_invariants, break_tables
+from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
@@ -101,7 +101,7 @@ def class_id(name):
     return select(columns.id).where(columns.name == name).scalar_subquery()
 
 
-def insert_allocation(provider, resource_class, consumer, used=1):
+def build_allocation_insert(provider, resource_class, consumer, used=1):
     return insert(tables.allocations).values(
         resource_provider_id=provider,
         resource_class_id=resource_class,
@@ -112,7 +112,7 @@ def insert_allocation(provider, resource_class, consumer, used=1):
     )
 
 
-def insert_inventory(provider, resource_class):
+def build_inventory_insert(provider, resource_class):
     amounts = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
     return insert(tables.inventories).values(
         resource_provider_id=provider,
@@ -122,19 +122,19 @@ def insert_inventory(provider, resource_class):
     )
 
 
-def change_provider(uuid, **values):
+def build_provider_update(uuid, **values):
     return _build_update(tables.resource_providers, "uuid", uuid, values)
 
 
-def change_consumer(uuid, **values):
+def build_consumer_update(uuid, **values):
     return _build_update(tables.consumers, "uuid", uuid, values)
 
 
-def change_allocations(uuid, **values):
+def build_allocations_update(uuid, **values):
     return _build_update(tables.allocations, "consumer_id", uuid, values)
 
 
-def change_instance(uuid, **values):
+def build_instance_update(uuid, **values):
     return _build_update(tables.instances, "uuid", uuid, values)
 
 
@@ -142,11 +142,11 @@ def _build_update(table, column, value, values):
     return update(table).where(table.c[column] == value).values(**values)
 
 
-def move_allocations(uuid, to):
+def build_updates_that_move_allocations(uuid, to):
     number = provider_id(to)
     return [
-        change_allocations(uuid, resource_provider_id=number),
-        change_consumer(uuid, generation=2),
+        build_allocations_update(uuid, resource_provider_id=number),
+        build_consumer_update(uuid, generation=2),
     ]
 
 
@@ -160,27 +160,27 @@ OF_MEMORY = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
 OF_VCPUS = tables.allocations.c.resource_class_id == class_id("VCPU")
 #: The two instances of the group are on a host.
 TOGETHER = [
-    *(change_instance(uuid, host="cn1", node="cn1") for uuid in (FIRST, SECOND)),
-    *move_allocations(FIRST, CN1),
-    *move_allocations(SECOND, CN1),
+    *(build_instance_update(uuid, host="cn1", node="cn1") for uuid in (FIRST, SECOND)),
+    *build_updates_that_move_allocations(FIRST, CN1),
+    *build_updates_that_move_allocations(SECOND, CN1),
 ]
 
 
-def change_decision_without_claim(**values):
+def build_update_of_decision_without_claim(**values):
     return _build_update(tables.decisions, "uuid", DECISION_OF_FREE, values)
 
 
 #: Statements, the invariants that they violate, and words of the audit's violation.
 BROKEN = {
     "amount": (
-        [change_allocations(FREE, used=2_000_000, created_at=LATER, updated_at=LATER)],
+        [build_allocations_update(FREE, used=2_000_000, created_at=LATER, updated_at=LATER)],
         {Invariant.OVER_CAPACITY, Fault.UNITS, Fault.CLAIM_DIFFERS},
         "are allocated, over its capacity of 1000 ((total 1000 - reserv",
     ),
     "min_unit": (
         [
             update(tables.inventories).values(min_unit=2),
-            *(change_allocations(uuid, updated_at=LATER) for uuid in (FREE, FIRST, SECOND)),
+            *(build_allocations_update(uuid, updated_at=LATER) for uuid in (FREE, FIRST, SECOND)),
         ],
         {Fault.UNITS},
         "min_unit 2",
@@ -188,7 +188,7 @@ BROKEN = {
     "step_size": (
         [
             update(tables.inventories).values(step_size=7),
-            change_allocations(FREE, updated_at=LATER),
+            build_allocations_update(FREE, updated_at=LATER),
         ],
         {Fault.UNITS},
         "step_size 7",
@@ -199,22 +199,22 @@ BROKEN = {
         f"consumer {FIRST} holds 1024 MEMORY_MB of provider cn",
     ),
     "allocation of no provider": (
-        [insert_allocation(ABSENT, class_id("VCPU"), FREE)],
+        [build_allocation_insert(ABSENT, class_id("VCPU"), FREE)],
         {Invariant.NO_PROVIDER},
         f"consumer {FREE} holds allocations of the provider number {ABSENT}, which does not",
     ),
     "allocation of no class": (
-        [insert_allocation(provider_id(CN1), ABSENT, FREE)],
+        [build_allocation_insert(provider_id(CN1), ABSENT, FREE)],
         {Invariant.NO_CLASS},
         f"class number {ABSENT}, which does not exist, of provider cn1 ({CN1})",
     ),
     "allocation of no consumer": (
-        [insert_allocation(provider_id(CN1), class_id("VCPU"), OTHER)],
+        [build_allocation_insert(provider_id(CN1), class_id("VCPU"), OTHER)],
         {Invariant.NO_CONSUMER},
         f"consumer {OTHER} holds allocations and has no record",
     ),
     "allocated twice": (
-        [insert_allocation(provider_id(CHILD), class_id("VGPU"), FREE)] * 2,
+        [build_allocation_insert(provider_id(CHILD), class_id("VGPU"), FREE)] * 2,
         {Invariant.ALLOCATED_TWICE, Fault.CLAIM_DIFFERS},
         f"consumer {FREE} has 2 allocations of VGPU of provider cn1-gpu ({CHILD})",
     ),
@@ -224,19 +224,23 @@ BROKEN = {
         f"consumer {FREE} has a record and holds no allocations",
     ),
     "no project": (
-        [change_consumer(FREE, project_id=ABSENT)],
+        [build_consumer_update(FREE, project_id=ABSENT)],
         {Invariant.NO_PROJECT},
         f"consumer {FREE} is of the project number {ABSENT}, which does not exist",
     ),
-    "no user": ([change_consumer(FREE, user_id=ABSENT)], {Fault.NO_USER}, FREE),
-    "no consumer type": ([change_consumer(FREE, consumer_type_id=ABSENT)], {Fault.NO_TYPE}, FREE),
+    "no user": ([build_consumer_update(FREE, user_id=ABSENT)], {Fault.NO_USER}, FREE),
+    "no consumer type": (
+        [build_consumer_update(FREE, consumer_type_id=ABSENT)],
+        {Fault.NO_TYPE},
+        FREE,
+    ),
     "inventory of no provider": (
-        [insert_inventory(ABSENT, class_id("VCPU"))],
+        [build_inventory_insert(ABSENT, class_id("VCPU"))],
         {Fault.INVENTORY_NO_PROVIDER},
         f"{ABSENT}",
     ),
     "inventory of no class": (
-        [insert_inventory(provider_id(CN2), ABSENT)],
+        [build_inventory_insert(provider_id(CN2), ABSENT)],
         {Fault.INVENTORY_NO_CLASS},
         CN2,
     ),
@@ -261,42 +265,42 @@ BROKEN = {
         CN2,
     ),
     "no parent": (
-        [change_provider(CHILD, parent_provider_id=ABSENT)],
+        [build_provider_update(CHILD, parent_provider_id=ABSENT)],
         {Invariant.NO_PARENT},
         f"provider cn1-gpu ({CHILD}) has the provider number {ABSENT} as parent, which does not",
     ),
     "loop of one": (
-        [change_provider(CHILD, parent_provider_id=tables.resource_providers.c.id)],
+        [build_provider_update(CHILD, parent_provider_id=tables.resource_providers.c.id)],
         {Invariant.PARENT_LOOP},
         f"provider cn1-gpu ({CHILD}) has no root: its parents form a cycle",
     ),
     "root of another": (
-        [change_provider(CN2, root_provider_id=ABSENT)],
+        [build_provider_update(CN2, root_provider_id=ABSENT)],
         {Invariant.WRONG_ROOT},
         f"provider cn2 ({CN2}) has the provider number {ABSENT} as root",
     ),
     "no root": (
-        [change_provider(CN2, root_provider_id=None)],
+        [build_provider_update(CN2, root_provider_id=None)],
         {Invariant.WRONG_ROOT},
         f"provider cn2 ({CN2}) has the provider number None as root",
     ),
     "child is its own root": (
-        [change_provider(CHILD, root_provider_id=tables.resource_providers.c.id)],
+        [build_provider_update(CHILD, root_provider_id=tables.resource_providers.c.id)],
         {Invariant.WRONG_ROOT},
         f"provider cn1-gpu ({CHILD}) has the provider number",
     ),
     "generation of a provider": (
-        [change_provider(CN1, generation=-1)],
+        [build_provider_update(CN1, generation=-1)],
         {Fault.PROVIDER_GENERATION},
         CN1,
     ),
     "generation of a consumer": (
-        [change_consumer(FREE, generation=-3)],
+        [build_consumer_update(FREE, generation=-3)],
         {Fault.CONSUMER_GENERATION},
         FREE,
     ),
     "no such group": (
-        [change_instance(FREE, server_group=OTHER)],
+        [build_instance_update(FREE, server_group=OTHER)],
         {Invariant.UNKNOWN_GROUP},
         f"instance {FREE} is in the server group {OTHER}, which does not exist",
     ),
@@ -307,26 +311,29 @@ BROKEN = {
     ),
     "anti-affinity": (TOGETHER, {Invariant.ANTI_AFFINITY}, ") are on host cn1, at most 1 allowed"),
     "recorded on another host": (
-        [change_instance(FREE, host="elsewhere")],
+        [build_instance_update(FREE, host="elsewhere")],
         {Invariant.ANOTHER_HOST},
         f"instance {FREE} is recorded on host elsewhere (node cn",
     ),
     "recorded on another node": (
-        [change_instance(FREE, node="elsewhere")],
+        [build_instance_update(FREE, node="elsewhere")],
         {Invariant.ANOTHER_HOST},
         "(node elsewhere), but has allocations on host cn",
     ),
     "allocations on another host": (
-        [change_instance(FREE, host="cn2", node="cn2"), *move_allocations(FREE, CN1)],
+        [
+            build_instance_update(FREE, host="cn2", node="cn2"),
+            *build_updates_that_move_allocations(FREE, CN1),
+        ],
         {Invariant.ANOTHER_HOST},
         f"instance {FREE} is recorded on host cn2 (node cn2), but has allocations on host cn1",
     ),
     "allocations below another host": (
         [
-            change_instance(FREE, host="cn2", node=None),
+            build_instance_update(FREE, host="cn2", node=None),
             delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE),
-            change_consumer(FREE, generation=2),
-            insert_allocation(provider_id(CHILD), class_id("VGPU"), FREE),
+            build_consumer_update(FREE, generation=2),
+            build_allocation_insert(provider_id(CHILD), class_id("VGPU"), FREE),
         ],
         {Invariant.ANOTHER_HOST},
         f"instance {FREE} is recorded on host cn2 (node None), but has allocations on host cn1",
@@ -338,7 +345,7 @@ BROKEN = {
     ),
     **{
         f"selections {text}": (
-            [change_decision_without_claim(selections=text)],
+            [build_update_of_decision_without_claim(selections=text)],
             {Fault.DECISION_UNREADABLE},
             FREE,
         )
@@ -354,7 +361,7 @@ BROKEN = {
         OTHER,
     ),
     "decision that refused": (
-        [change_decision_without_claim(outcome="no_valid_host")],
+        [build_update_of_decision_without_claim(outcome="no_valid_host")],
         {Fault.REFUSED_DECISION},
         "outcome no_valid_host",
     ),
@@ -375,7 +382,7 @@ BROKEN = {
 @pytest.mark.parametrize("broken", BROKEN)
 def test_only_the_violated_invariant_is_reported(database_copy, broken):
     statements, kinds, words = BROKEN[broken]
-    break_tables(database_copy, *statements)
+    execute_without_foreign_keys(database_copy, *statements)
     violations = verify(database_copy).violations
     assert list_invariants(violations) == kinds
     details = [violation.detail for violation in violations]
@@ -400,11 +407,11 @@ def test_cloud_written_by_the_apis_has_no_violations(database_copy):
 
 
 @pytest.mark.all_databases
-def test_mutual_parents_are_a_loop(cloud, database):
-    break_tables(
+def test_mutual_parents_are_reported_as_a_parent_loop(cloud, database):
+    execute_without_foreign_keys(
         database,
-        change_provider(CN1, parent_provider_id=aliased_provider_id(CN2)),
-        change_provider(CN2, parent_provider_id=aliased_provider_id(CN1)),
+        build_provider_update(CN1, parent_provider_id=aliased_provider_id(CN2)),
+        build_provider_update(CN2, parent_provider_id=aliased_provider_id(CN1)),
     )
     violations = verify(database).violations
     loops = [violation for violation in violations if "cycle" in violation.detail]
@@ -417,7 +424,7 @@ def aliased_provider_id(uuid):
     return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
 
 
-def copy_row(database, table, original, **values):
+def build_row_copy(database, table, original, **values):
     with database.read() as connection:
         row = connection.execute(select(table).where(table.c.uuid == original)).mappings().one()
     return insert(table).values({**row, "id": ABSENT, **values})
@@ -425,7 +432,9 @@ def copy_row(database, table, original, **values):
 
 def test_provider_uuid_with_and_without_hyphens_is_reported(database_copy):
     changes = {"root_provider_id": ABSENT, "uuid": CN2.replace("-", ""), "name": "x"}
-    break_tables(database_copy, copy_row(database_copy, tables.resource_providers, CN2, **changes))
+    execute_without_foreign_keys(
+        database_copy, build_row_copy(database_copy, tables.resource_providers, CN2, **changes)
+    )
     (violation,) = verify(database_copy).violations
     assert violation.invariant is Invariant.PROVIDER_TWICE
     assert f"provider {CN2} has 2 records, in different spellings" in violation.detail
@@ -434,10 +443,10 @@ def test_provider_uuid_with_and_without_hyphens_is_reported(database_copy):
 def test_consumer_uuid_in_upper_and_lower_case_is_reported(sqlite_database, sqlite_app):
     lower = "aaaaaaaa-0000-4000-8000-000000000001"
     Cloud(sqlite_app).place(lower)
-    break_tables(
+    execute_without_foreign_keys(
         sqlite_database,
-        copy_row(sqlite_database, tables.consumers, lower, uuid=lower.upper()),
-        insert_allocation(provider_id(CHILD), class_id("VGPU"), lower.upper()),
+        build_row_copy(sqlite_database, tables.consumers, lower, uuid=lower.upper()),
+        build_allocation_insert(provider_id(CHILD), class_id("VGPU"), lower.upper()),
     )
     (violation,) = verify(sqlite_database).violations
     assert violation.invariant is Invariant.CONSUMER_TWICE
@@ -451,19 +460,19 @@ VALID = {
         update(tables.server_groups).values(max_server_per_host=2),
     ],
     "instance in a task": [
-        *move_allocations(FREE, CN1),
-        change_instance(FREE, host="cn2", node="cn2", task_state="migrating"),
+        *build_updates_that_move_allocations(FREE, CN1),
+        build_instance_update(FREE, host="cn2", node="cn2", task_state="migrating"),
     ],
     "instance without host": [
-        *move_allocations(FREE, CN1),
-        change_instance(FREE, host=None, node=None),
+        *build_updates_that_move_allocations(FREE, CN1),
+        build_instance_update(FREE, host=None, node=None),
     ],
 }
 
 
 @pytest.mark.parametrize("statements", VALID.values(), ids=VALID)
 def test_valid_change_violates_no_invariant(database_copy, statements):
-    break_tables(database_copy, *statements)
+    execute_without_foreign_keys(database_copy, *statements)
     assert_invariants(database_copy)
 
 
@@ -472,10 +481,12 @@ def test_overreserved_inventory_without_allocations_is_valid(cloud, database):
     reserving = update(tables.inventories).where(
         tables.inventories.c.resource_class_id == class_id("VGPU")
     )
-    break_tables(database, reserving.values(total=1, reserved=5))
+    execute_without_foreign_keys(database, reserving.values(total=1, reserved=5))
     assert_invariants(database)
     assert verify(database).allowed == ()
-    break_tables(database, insert_allocation(provider_id(CHILD), class_id("VGPU"), FREE))
+    execute_without_foreign_keys(
+        database, build_allocation_insert(provider_id(CHILD), class_id("VGPU"), FREE)
+    )
     assert Invariant.OVER_CAPACITY in list_invariants(verify(database).violations)
 
 
@@ -483,16 +494,16 @@ def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
     memory = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
     shrunk = update(tables.inventories).where(memory)
     earlier = {"created_at": LATER - timedelta(seconds=1)}
-    at_once = [change_allocations(uuid, updated_at=LATER) for uuid in (FIRST, SECOND, FREE)]
+    at_once = [build_allocations_update(uuid, updated_at=LATER) for uuid in (FIRST, SECOND, FREE)]
     small = {"total": 512, "max_unit": 512, "updated_at": LATER}
-    break_tables(database_copy, *at_once, shrunk.values(**small, **earlier))
+    execute_without_foreign_keys(database_copy, *at_once, shrunk.values(**small, **earlier))
     verified = verify(database_copy)
     assert verified.violations == ()
     assert list_invariants(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
     words = "2038-01-01 12:00:00"
     assert all(words in violation.detail for violation in verified.allowed)
     # An inventory that was created in that second did not shrink after the claim.
-    break_tables(database_copy, shrunk.values(created_at=LATER))
+    execute_without_foreign_keys(database_copy, shrunk.values(created_at=LATER))
     assert verify(database_copy).allowed == ()
 
 
@@ -500,13 +511,17 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy)
     shrunk = update(tables.inventories).where(
         tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
     )
-    break_tables(database_copy, shrunk.values(total=512, max_unit=512, updated_at=LATER))
+    execute_without_foreign_keys(
+        database_copy, shrunk.values(total=512, max_unit=512, updated_at=LATER)
+    )
     verified = verify(database_copy)
     assert verified.violations == ()
     assert list_invariants(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("2038-01-01 12:00:00" in violation.detail for violation in verified.allowed)
     # A later allocation is a violation.
-    break_tables(database_copy, change_allocations(FREE, updated_at=LATER + timedelta(seconds=1)))
+    execute_without_foreign_keys(
+        database_copy, build_allocations_update(FREE, updated_at=LATER + timedelta(seconds=1))
+    )
     violations = verify(database_copy).violations
     assert list_invariants(violations) == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
@@ -518,10 +533,10 @@ def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeyp
         tables.inventories.c.resource_class_id.in_([class_id("MEMORY_MB"), class_id("DISK_GB")])
     )
     later = LATER + timedelta(seconds=1)
-    break_tables(
+    execute_without_foreign_keys(
         database,
         shrunk.values(total=1, reserved=0, max_unit=1, updated_at=LATER),
-        change_allocations(SECOND, updated_at=later),
+        build_allocations_update(SECOND, updated_at=later),
     )
     details = {
         violation.detail
@@ -535,11 +550,11 @@ def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeyp
 @pytest.mark.parametrize("used", [0, -5])
 def test_amount_below_one_is_always_a_violation(database_copy, used):
     later = update(tables.inventories).values(updated_at=LATER, min_unit=-10)
-    break_tables(
+    execute_without_foreign_keys(
         database_copy,
         later,
-        change_allocations(FREE, used=used),
-        change_consumer(FREE, generation=2),
+        build_allocations_update(FREE, used=used),
+        build_consumer_update(FREE, generation=2),
     )
     verified = verify(database_copy)
     assert verified.allowed == ()
@@ -549,11 +564,11 @@ def test_amount_below_one_is_always_a_violation(database_copy, used):
 
 def test_negative_allocated_amount_adds_no_capacity(database_copy):
     on_cn1 = {"resource_provider_id": provider_id(CN1), "updated_at": LATER}
-    break_tables(
+    execute_without_foreign_keys(
         database_copy,
         update(tables.allocations).values(**on_cn1),
-        change_allocations(FIRST, used=2_000_000),
-        change_allocations(FREE, used=-3_000_000),
+        build_allocations_update(FIRST, used=2_000_000),
+        build_allocations_update(FREE, used=-3_000_000),
     )
     assert Invariant.OVER_CAPACITY in list_invariants(verify(database_copy).violations)
 
@@ -562,7 +577,7 @@ def test_negative_allocated_amount_adds_no_capacity(database_copy):
 def test_inventory_update_without_a_change_does_not_excuse_over_allocation(cloud, database):
     memory = tables.allocations.c.resource_class_id == class_id("MEMORY_MB")
     long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
-    break_tables(
+    execute_without_foreign_keys(
         database,
         update(tables.inventories).values(created_at=long_ago, updated_at=long_ago),
         update(tables.allocations).values(created_at=long_ago, updated_at=long_ago),
@@ -604,8 +619,10 @@ def test_allocations_on_other_providers_are_no_violation(cloud, database):
     path = f"/placement/resource_providers/{POOL}/inventories"
     body = {"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 100}}}
     app.put_json(path, body, headers=LATEST_HEADERS)
-    break_tables(
-        database, change_instance(FREE, host="cn1", node="cn1"), *move_allocations(FREE, CN1)
+    execute_without_foreign_keys(
+        database,
+        build_instance_update(FREE, host="cn1", node="cn1"),
+        *build_updates_that_move_allocations(FREE, CN1),
     )
     # With a shared pool, on both hosts of a move, only on a child of its host, only on the pool.
     for held in (
@@ -627,10 +644,10 @@ def test_ironic_node_moved_to_another_compute_is_valid(database_copy):
         text = connection.scalars(report_of).one()
     ironic = text.replace('"hypervisor_type":"QEMU"', '"hypervisor_type":"ironic"')
     assert ironic != text
-    break_tables(
+    execute_without_foreign_keys(
         database_copy,
-        *move_allocations(FREE, CN1),
-        change_instance(FREE, host="the first", node="cn1"),
+        *build_updates_that_move_allocations(FREE, CN1),
+        build_instance_update(FREE, host="the first", node="cn1"),
         _build_update(tables.compute_nodes, "uuid", CN1, {"report": ironic}),
     )
     assert_invariants(database_copy)
@@ -646,16 +663,18 @@ def test_ironic_node_moved_to_another_compute_is_valid(database_copy):
     ],
     ids=str,
 )
-def test_nova_record_counts_if_read_after_the_allocations(database_copy, read_at, kinds):
+def test_host_of_an_instance_is_checked_only_if_read_well_after_its_claim(
+    database_copy, read_at, kinds
+):
     cell = instance(55)
     read = None if read_at is None else LATER + read_at
-    break_tables(
+    execute_without_foreign_keys(
         database_copy,
         insert(tables.cells).values(uuid=cell, name="cell1", disabled=0, read_at=read),
         update(tables.compute_nodes).values(cell_uuid=cell),
-        change_instance(FREE, host="cn2", node="cn2"),
-        *move_allocations(FREE, CN1),
-        change_allocations(FREE, updated_at=LATER),
+        build_instance_update(FREE, host="cn2", node="cn2"),
+        *build_updates_that_move_allocations(FREE, CN1),
+        build_allocations_update(FREE, updated_at=LATER),
     )
     assert list_invariants(verify(database_copy).violations) == kinds
 
@@ -665,7 +684,7 @@ def test_claims_of_deleted_instances_are_ignored(cloud, database):
     assert_invariants(database)
     # A client that allocates for the same uuid again has another consumer.
     put_allocations(cloud.app, FREE, **{CN1: {"VCPU": 1}})
-    break_tables(database, change_consumer(FREE, created_at=LATER))
+    execute_without_foreign_keys(database, build_consumer_update(FREE, created_at=LATER))
     assert_invariants(database)
 
 
@@ -674,21 +693,21 @@ def test_claim_in_an_unavailable_cell_needs_no_record(database_copy):
     gone = delete(tables.instances).where(tables.instances.c.uuid == FREE)
     away = insert(tables.cells).values(uuid=cell, name="c", disabled=0, away_since=LATER)
     of_cell = update(tables.compute_nodes).values(cell_uuid=cell)
-    break_tables(database_copy, gone, away, of_cell)
+    execute_without_foreign_keys(database_copy, gone, away, of_cell)
     assert_invariants(database_copy)
-    break_tables(database_copy, update(tables.cells).values(away_since=None))
+    execute_without_foreign_keys(database_copy, update(tables.cells).values(away_since=None))
     (violation,) = verify(database_copy).violations
     assert violation.invariant is Invariant.NOT_RECORDED
 
 
-def test_instance_freed_by_its_client_is_a_decision_without_claim(cloud, database):
+def test_allocations_deleted_by_a_client_are_reported_as_not_claimed(cloud, database):
     cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
     (violation,) = verify(database).violations
     assert violation.invariant is Invariant.NOT_CLAIMED
     assert f"instance {FREE} was placed on host cn" in violation.detail
 
 
-def test_instance_with_changed_allocations_is_not_compared(cloud, database):
+def test_instance_with_allocations_changed_by_a_client_is_valid(cloud, database):
     held = cloud.app.get(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS).json
     ((uuid, _),) = held["allocations"].items()
     body = {**held, "allocations": {uuid: {"resources": {"VCPU": 2}}}}
@@ -707,8 +726,8 @@ def test_rejected_request_leaves_no_partial_rows(cloud, database):
 
 def test_list_of_very_many_violations_is_truncated(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.checks.MAX_VIOLATIONS", 3)
-    broken = [insert_allocation(ABSENT, class_id("VCPU"), FREE) for _ in range(5)]
-    break_tables(sqlite_database, *broken)
+    broken = [build_allocation_insert(ABSENT, class_id("VCPU"), FREE) for _ in range(5)]
+    execute_without_foreign_keys(sqlite_database, *broken)
     verified = verify(sqlite_database)
     assert verified.cut == {Invariant.NO_PROVIDER}
     kinds = [violation.invariant for violation in verified.violations]

@@ -22,7 +22,7 @@ _OF_AGGREGATES = {
 def verify(database: Database) -> Verified:
     audit = checks.verify_invariants(database)
     with database.snapshot() as connection:
-        more = [_describe(*fault) for fault in _find_faults(connection)]
+        more = [_build_violation(*fault) for fault in _find_faults(connection)]
     return Verified(
         violations=(*audit.violations, *(fault for fault in more if not fault.allowed)),
         allowed=(*audit.allowed, *(fault for fault in more if fault.allowed)),
@@ -31,7 +31,7 @@ def verify(database: Database) -> Verified:
     )
 
 
-def _describe(fault: Fault, values: Mapping[str, Any]) -> Violation:
+def _build_violation(fault: Fault, values: Mapping[str, Any]) -> Violation:
     # No inventory allows less than 1.
     may_be_allowed = fault is Fault.UNITS and values["used"] >= references.MIN_USED
     allowed = may_be_allowed and describe_shrunk(values)[1]

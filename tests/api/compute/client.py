@@ -26,6 +26,6 @@ class ComputeClient:
         return send(url, body, headers=headers, status=status)
 
 
-def error_message(answer):
+def get_error_message(answer):
     (fault,) = answer.json.values()
     return fault["message"]

@@ -82,19 +82,21 @@ def sqlite_group_api(sqlite_app):
     return GroupApi(sqlite_app)
 
 
-def _settings_with_down_time(settings):
+def _build_settings_with_short_down_time(settings):
     """Return settings with a down time of a minute, and a clock that stands still."""
     return settings.with_overrides({"DEFAULT.service_down_time": 60})
 
 
 @pytest.fixture
 def host_api(settings, make_app):
-    return HostApi(make_app(_settings_with_down_time(settings), clock=lambda: NOW))
+    return HostApi(make_app(_build_settings_with_short_down_time(settings), clock=lambda: NOW))
 
 
 @pytest.fixture
 def sqlite_host_api(sqlite_settings, make_app):
-    return HostApi(make_app(_settings_with_down_time(sqlite_settings), clock=lambda: NOW))
+    return HostApi(
+        make_app(_build_settings_with_short_down_time(sqlite_settings), clock=lambda: NOW)
+    )
 
 
 @pytest.fixture

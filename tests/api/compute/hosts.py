@@ -3,7 +3,7 @@
 
 from datetime import timedelta
 
-from tests.api.compute.client import ComputeClient, error_message
+from tests.api.compute.client import ComputeClient, get_error_message
 from tests.support.reports import NOW, build_report, node_uuid
 
 SERVICES = "/os-services"
@@ -41,7 +41,7 @@ class HostApi(ComputeClient):
         """Change the service of a host by its uuid and return it, or the error message."""
         uuid = self.read_service(host)["id"]
         answer = self.request("PUT", f"{SERVICES}/{uuid}", fields, **options)
-        return answer.json.get("service") or error_message(answer)
+        return answer.json.get("service") or get_error_message(answer)
 
     def change_service_by_name(self, action, *, version="2.11", **fields):
         """Change a service by host and binary (before 2.53) and return the response."""

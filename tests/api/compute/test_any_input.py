@@ -13,7 +13,7 @@ from placement_sched.app import create_app
 from placement_sched.store.compute.instances import SORT_KEYS
 from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi
 from tests.conftest import Client, make_settings
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.support.reports import NOW, node_uuid
 from tests.support.scheduling import instance
 
@@ -81,7 +81,7 @@ def host_api(sqlite_template, tmp_path_factory):
     application.close()
 
 
-def check_answer(host_api, method, path, version, body=None):
+def send_request_and_check_error(host_api, method, path, version, body=None):
     """Check that the API documents the response."""
     answer = host_api.request(method, path, body, version=version, status="*")
     if answer.status_int >= 400:
@@ -91,18 +91,22 @@ def check_answer(host_api, method, path, version, body=None):
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(40), deadline=None)
+@settings(max_examples=scale_example_count(40), deadline=None)
 @given(
     version=VERSIONS,
     path=st.sampled_from(["", "/detail", "/statistics"])
     | st.tuples(PATH, st.sampled_from(["", "/uptime", "/servers"])).map("".join),
     query=HOST_QUERY,
 )
-def test_random_hypervisor_queries_get_documented_answers(host_api, version, path, query):
-    check_answer(host_api, "GET", f"{HYPERVISORS}{path}?{urlencode(query)}", version)
+def test_random_hypervisor_queries_get_documented_statuses_and_error_bodies(
+    host_api, version, path, query
+):
+    send_request_and_check_error(
+        host_api, "GET", f"{HYPERVISORS}{path}?{urlencode(query)}", version
+    )
 
 
-@settings(max_examples=draws(40), deadline=None)
+@settings(max_examples=scale_example_count(40), deadline=None)
 @given(
     version=VERSIONS,
     method=st.sampled_from(["GET", "PUT", "DELETE"]),
@@ -110,32 +114,40 @@ def test_random_hypervisor_queries_get_documented_answers(host_api, version, pat
     body=CHANGE.filter(lambda body: body is not None),
     query=HOST_QUERY,
 )
-def test_random_service_changes_get_documented_answers(
+def test_random_service_changes_get_documented_statuses_and_error_bodies(
     host_api, version, method, path, body, query
 ):
     path = "" if method == "GET" else path
     sent = body if method == "PUT" else None
-    check_answer(host_api, method, f"{SERVICES}{path}?{urlencode(query)}", version, sent)
+    send_request_and_check_error(
+        host_api, method, f"{SERVICES}{path}?{urlencode(query)}", version, sent
+    )
 
 
-@settings(max_examples=draws(60), deadline=None)
+@settings(max_examples=scale_example_count(60), deadline=None)
 @given(version=VERSIONS, path=st.sampled_from(["", "/detail"]) | PATH, query=QUERY)
-def test_random_server_queries_get_documented_answers(host_api, version, path, query):
-    check_answer(host_api, "GET", f"{SERVERS}{path}?{urlencode(query)}", version)
+def test_random_server_queries_get_documented_statuses_and_error_bodies(
+    host_api, version, path, query
+):
+    send_request_and_check_error(host_api, "GET", f"{SERVERS}{path}?{urlencode(query)}", version)
 
 
-@settings(max_examples=draws(30), deadline=None)
+@settings(max_examples=scale_example_count(30), deadline=None)
 @given(
     version=VERSIONS,
     method=st.sampled_from(["GET", "DELETE"]),
     path=st.just("") | PATH,
     query=QUERY,
 )
-def test_random_group_queries_get_documented_answers(host_api, version, method, path, query):
-    check_answer(host_api, method if path else "GET", f"{GROUPS}{path}?{urlencode(query)}", version)
+def test_random_group_queries_get_documented_statuses_and_error_bodies(
+    host_api, version, method, path, query
+):
+    send_request_and_check_error(
+        host_api, method if path else "GET", f"{GROUPS}{path}?{urlencode(query)}", version
+    )
 
 
-@settings(max_examples=draws(40), deadline=None)
+@settings(max_examples=scale_example_count(40), deadline=None)
 @given(version=VERSIONS, group=GROUP)
 def test_random_groups_are_created_or_rejected(host_api, version, group):
-    check_answer(host_api, "POST", GROUPS, version, {"server_group": group})
+    send_request_and_check_error(host_api, "POST", GROUPS, version, {"server_group": group})

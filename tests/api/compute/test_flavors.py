@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 from tests.api.compute.flavors import URL, FlavorApi
 
 FIELDS = {
@@ -51,7 +51,7 @@ def test_flavor_fields_depend_on_the_version(sqlite_flavor_api):
             sqlite_flavor_api.request("DELETE", f"/{flavorid}", status=202)
 
 
-def test_links_of_a_flavor_lead_to_its_page(sqlite_flavor_api):
+def test_links_of_a_flavor_contain_its_escaped_id(sqlite_flavor_api):
     flavor = sqlite_flavor_api.create("a b")
     assert flavor["links"] == [
         {"rel": "self", "href": "http://localhost/compute/v2.1/flavors/a%20b"},
@@ -127,12 +127,12 @@ def test_malformed_flavor_is_400_with_the_path_of_the_error(sqlite_flavor_api):
         assert sqlite_flavor_api.list_ids() == [], fields
 
 
-def test_missing_required_field_is_named(sqlite_app):
+def test_missing_required_field_is_400_with_its_name(sqlite_app):
     for key in ["name", "ram", "vcpus", "disk"]:
         flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0}
         del flavor[key]
         answer = sqlite_app.post_json(URL, {"flavor": flavor}, status=400)
-        assert f"'{key}' is a required property (at $.flavor)" in error_message(answer), key
+        assert f"'{key}' is a required property (at $.flavor)" in get_error_message(answer), key
 
 
 def test_body_without_flavor_is_400(sqlite_app):
@@ -205,7 +205,7 @@ def test_unknown_flavor_is_404(flavor_api):
     }
 
 
-def test_extra_specs_are_omitted_without_permission(make_app_with_rules):
+def test_flavor_omits_extra_specs_if_the_policy_denies_reading_them(make_app_with_rules):
     rules = {"os_compute_api:os-flavor-extra-specs:index": "role:operator"}
     api = FlavorApi(make_app_with_rules(rules))
     assert "extra_specs" not in api.create("f")
@@ -213,7 +213,7 @@ def test_extra_specs_are_omitted_without_permission(make_app_with_rules):
     assert api.show("f", token="bob", roles="operator,reader")["extra_specs"] == {}
 
 
-def test_administrator_rule_is_configurable(make_app_with_rules):
+def test_role_of_the_context_is_admin_rule_creates_and_sees_private_flavors(make_app_with_rules):
     api = FlavorApi(make_app_with_rules({"context_is_admin": "role:operator"}))
     operator = {"token": "olga:ops", "roles": "operator"}
     flavor = {"name": "x", "ram": 1, "vcpus": 1, "disk": 0, "id": "p"}

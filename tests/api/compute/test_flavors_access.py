@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 
 READER = {"token": "bob:shop", "roles": "member,reader"}
 
@@ -36,10 +36,10 @@ def test_project_access_is_added_and_removed(api_with_private_flavor):
 
 def test_repeated_access_change_is_409_or_404(api_with_private_flavor):
     api_with_private_flavor.add_access("p", "shop")
-    answer = error_message(api_with_private_flavor.add_access("p", "shop", status=409))
+    answer = get_error_message(api_with_private_flavor.add_access("p", "shop", status=409))
     assert answer == "Flavor access already exists for flavor p and project shop combination."
     api_with_private_flavor.remove_access("p", "shop")
-    answer = error_message(api_with_private_flavor.remove_access("p", "shop", status=404))
+    answer = get_error_message(api_with_private_flavor.remove_access("p", "shop", status=404))
     assert answer == "Flavor access not found for p / shop combination."
 
 
@@ -48,10 +48,10 @@ def test_public_flavor_rejects_project_access_from_2_7(api_with_private_flavor):
         api_with_private_flavor.add_access("f", "shop", version="2.6")
     ) == ["shop"]
     answer = api_with_private_flavor.add_access("f", "bank", version="2.7", status=409)
-    assert error_message(answer) == "Can not add access to a public flavor."
+    assert get_error_message(answer) == "Can not add access to a public flavor."
     assert list_projects_with_access(api_with_private_flavor.remove_access("f", "shop")) == []
     answer = api_with_private_flavor.request("GET", "/f/os-flavor-access", status=404)
-    assert error_message(answer) == "Access list not available for public flavors."
+    assert get_error_message(answer) == "Access list not available for public flavors."
 
 
 def test_private_flavor_is_visible_to_projects_with_access(api_with_private_flavor):
@@ -96,7 +96,7 @@ def test_malformed_access_action_is_400_and_changes_nothing(api_with_private_fla
         ({"frob": {}}, "There is no such action: frob"),
     ):
         answer = api_with_private_flavor.request("POST", "/p/action", body, status=400)
-        assert place in error_message(answer), body
+        assert place in get_error_message(answer), body
     assert list_projects_with_access(
         api_with_private_flavor.request("GET", "/p/os-flavor-access")
     ) == ["shop"]

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 from tests.support.statements import record_statements
 
 
@@ -71,7 +71,7 @@ def test_malformed_query_is_400_with_the_reason(sqlite_flavor_api):
         for path, version in (("", "2.1"), ("/detail", "2.96")):
             url = f"{path}?{query}"
             answer = sqlite_flavor_api.request("GET", url, status=400, version=version)
-            assert words in error_message(answer), url
+            assert words in get_error_message(answer), url
 
 
 def test_unknown_parameters_are_rejected_from_2_75(sqlite_flavor_api):

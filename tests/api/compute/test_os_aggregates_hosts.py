@@ -125,7 +125,9 @@ def test_host_can_be_in_one_zone_only(aggregate_api, database, read_aggregate_me
     assert read_aggregate_members(aggregate_api.read_uuid(other)) == set()
 
 
-def test_zone_change_conflicts_with_another_zone_of_the_host(aggregate_api, database):
+def test_zone_of_an_aggregate_cannot_become_unlike_another_zone_of_its_host(
+    aggregate_api, database
+):
     add_node(database, "h1")
     one, two, plain = (
         aggregate_api.create_and_get_id("one", "z"),

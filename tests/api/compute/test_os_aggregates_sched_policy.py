@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 from tests.api.compute.conftest import AggregateApi
 from tests.support.concurrency import run_concurrently
 from tests.support.hosts import add_service
@@ -37,7 +37,7 @@ def test_host_cannot_be_in_two_policies(aggregate_api):
         create_aggregate_of_policy(aggregate_api, "low", LOW),
     )
     aggregate_api.add_host(high, "h1")
-    assert error_message(aggregate_api.add_host(low, "h1", status=409)) == (
+    assert get_error_message(aggregate_api.add_host(low, "h1", status=409)) == (
         f"Cannot add host to aggregate {low}: low names policy '{LOW}', but host h1 has policy "
         f"'{HIGH}' from aggregate {high} (high)."
     )
@@ -53,7 +53,7 @@ def test_policy_change_conflicts_with_another_policy_of_its_hosts(aggregate_api)
     for host in ("h1", "h2"):
         aggregate_api.add_host(high, host)
         aggregate_api.add_host(plain, host)
-    assert error_message(
+    assert get_error_message(
         aggregate_api.set_metadata(plain, sched_policy=LOW, ssd="true", status=409)
     ) == (
         f"Cannot update aggregate {plain}: plain names policy '{LOW}', but hosts h1, h2 have "
@@ -90,7 +90,9 @@ def test_host_can_change_its_policy(aggregate_api):
 def test_unknown_policy_is_409(aggregate_api):
     number = aggregate_api.create_and_get_id("a")
     for policy in ["nope", "", "filter_scheduler"]:
-        answer = error_message(aggregate_api.set_metadata(number, sched_policy=policy, status=409))
+        answer = get_error_message(
+            aggregate_api.set_metadata(number, sched_policy=policy, status=409)
+        )
         assert answer.startswith(f"Cannot update aggregate {number}: a cannot use policy"), policy
         assert f"'{policy}'" in answer, policy
         assert aggregate_api.show(number).json["aggregate"]["metadata"] == {}, policy
@@ -99,7 +101,7 @@ def test_unknown_policy_is_409(aggregate_api):
 def test_invalid_policy_is_409(sqlite_url, tmp_path, make_app):
     text = "[broken]\ncpu_allocation_ratio = many\n"
     aggregate_api = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, text)))
-    answer = error_message(
+    answer = get_error_message(
         aggregate_api.set_metadata(
             aggregate_api.create_and_get_id("a"), sched_policy="broken", status=409
         )
@@ -115,14 +117,14 @@ def test_host_cannot_join_a_removed_policy(sqlite_url, tmp_path, make_app):
     number = create_aggregate_of_policy(before, "a", HIGH)
     before.add_host(number, "h1")
     after = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, "[another]\n")))
-    assert "there is no policy" in error_message(after.add_host(number, "h2", status=409))
+    assert "there is no policy" in get_error_message(after.add_host(number, "h2", status=409))
     # A host and a policy that are there can be removed.
     after.remove_host(number, "h1")
     after.set_metadata(number, sched_policy=None)
 
 
-def test_policy_metadata_is_409_without_policies(sqlite_aggregate_api):
-    answer = error_message(
+def test_sched_policy_metadata_is_409_if_no_policies_are_configured(sqlite_aggregate_api):
+    answer = get_error_message(
         sqlite_aggregate_api.set_metadata(
             sqlite_aggregate_api.create_and_get_id("a"), sched_policy=HIGH, status=409
         )

@@ -14,7 +14,7 @@ from tests.support.statements import record_statements
 URL = "/compute/v2.1/os-availability-zone"
 
 
-class Cloud(ServerApi):
+class ZoneApi(ServerApi):
     """Hosts in zones, with a clock that a test sets."""
 
     def disable(self, *hosts):
@@ -43,12 +43,12 @@ class Cloud(ServerApi):
 
 @pytest.fixture
 def cloud(database_url, make_app):
-    return Cloud(database_url, make_app)
+    return ZoneApi(database_url, make_app)
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_url, make_app):
-    return Cloud(sqlite_url, make_app)
+    return ZoneApi(sqlite_url, make_app)
 
 
 def zone_document(name, hosts=None, *, available=True):
@@ -93,7 +93,7 @@ def test_down_services_are_shown_in_an_available_zone(sqlite_cloud):
     ]
 
 
-def test_internal_services_are_in_a_hidden_zone(sqlite_cloud):
+def test_internal_zone_is_shown_in_detail_only(sqlite_cloud):
     sqlite_cloud.add_internal_service("control", "nova-conductor")
     sqlite_cloud.report_hosts(1)
     assert sqlite_cloud.read_zones() == [zone_document("nova")]
@@ -106,7 +106,7 @@ def test_internal_services_are_in_a_hidden_zone(sqlite_cloud):
 
 def test_default_and_internal_zone_names_are_configurable(sqlite_url, make_app):
     names = {"default_availability_zone": "home", "internal_service_availability_zone": "inner"}
-    cloud = Cloud(sqlite_url, make_app, **{f"DEFAULT__{key}": names[key] for key in names})
+    cloud = ZoneApi(sqlite_url, make_app, **{f"DEFAULT__{key}": names[key] for key in names})
     cloud.add_internal_service("control", "nova-scheduler")
     cloud.report_hosts(1)
     assert [each["zoneName"] for each in cloud.read_zones("/detail")] == ["home", "inner"]

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.limits import MAX_EXTRA_SPECS
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_extra_specs_can_be_set_shown_changed_and_deleted(api_with_one_flavor, v
 def test_request_has_at_most_five_hundred_extra_specs(api_with_one_flavor):
     most = {f"k{number}": "v" for number in range(MAX_EXTRA_SPECS)}
     answer = api_with_one_flavor.add_extra_specs("f", {**most, "more": "v"}, status=400)
-    assert "Failed validating 'maxProperties'" in error_message(answer)
+    assert "Failed validating 'maxProperties'" in get_error_message(answer)
     api_with_one_flavor.add_extra_specs("f", most)
 
 
@@ -80,7 +80,9 @@ def test_unknown_extra_spec_is_404(api_with_one_flavor):
         for method in ("GET", "DELETE"):
             answer = api_with_one_flavor.request(method, f"/f/os-extra_specs/{key}", status=404)
             shown = key.replace("%20", " ")
-            assert error_message(answer) == f"Flavor f has no extra specs with key {shown}.", key
+            assert get_error_message(answer) == f"Flavor f has no extra specs with key {shown}.", (
+                key
+            )
         assert read_extra_specs(api_with_one_flavor) == {"a": "1"}, key
 
 
@@ -107,7 +109,7 @@ def test_malformed_change_of_an_extra_spec_is_400(sqlite_api_with_one_flavor):
     answer = sqlite_api_with_one_flavor.request(
         "PUT", "/f/os-extra_specs/a", {"b": "1"}, status=400
     )
-    assert error_message(answer) == "Request body and URI mismatch"
+    assert get_error_message(answer) == "Request body and URI mismatch"
     for body in [{}, {"a": "1", "b": "2"}, {"a": None}, {"a": "v" * 256}, {"a/": "1"}]:
         sqlite_api_with_one_flavor.request("PUT", "/f/os-extra_specs/a", body, status=400)
         assert read_extra_specs(sqlite_api_with_one_flavor) == {}, body
@@ -124,11 +126,11 @@ def test_values_of_extra_specs_are_validated_from_2_86(sqlite_api_with_one_flavo
         before = read_extra_specs(sqlite_api_with_one_flavor)
         path, both = f"/f/os-extra_specs/{key}", {"ok": "1", key: value}
         answer = sqlite_api_with_one_flavor.add_extra_specs("f", both, version="2.86", status=400)
-        assert error_message(answer).startswith(f"Validation failed; {words}")
+        assert get_error_message(answer).startswith(f"Validation failed; {words}")
         answer = sqlite_api_with_one_flavor.request(
             "PUT", path, {key: value}, version="2.86", status=400
         )
-        assert words in error_message(answer)
+        assert words in get_error_message(answer)
         assert read_extra_specs(sqlite_api_with_one_flavor) == before
         sqlite_api_with_one_flavor.request("PUT", path, {key: value}, version="2.85")
         sqlite_api_with_one_flavor.add_extra_specs("f", both, version="2.85")

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 from tests.api.compute.hosts import HYPERVISORS
 from tests.support.hosts import add_node
 from tests.support.reports import node_uuid
@@ -33,7 +33,7 @@ REPORTED = {
 }
 
 
-def hypervisor_names(hypervisors):
+def list_hypervisor_names(hypervisors):
     return [hypervisor["hypervisor_hostname"] for hypervisor in hypervisors]
 
 
@@ -80,7 +80,7 @@ def test_hypervisor_fields_that_a_report_lacks_are_empty(sqlite_host_api):
     assert sqlite_host_api.show_hypervisor(1)["uptime"] is None
 
 
-def test_state_and_status_come_from_the_service(host_api):
+def test_hypervisor_state_and_status_are_those_of_the_service_of_its_host(host_api):
     host_api.report_host(1, silent=300)
     host_api.report_host(2)
     host_api.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn2")
@@ -113,7 +113,7 @@ def test_uptime_is_shown_for_hosts_that_are_up(sqlite_host_api):
     assert "Host cn2 has not reported its uptime" in silent.json["notImplemented"]["message"]
     sqlite_host_api.report_host(1, silent=300, **REPORTED)
     down = sqlite_host_api.request("GET", path, version="2.87", status=400)
-    assert error_message(down) == "Compute service of cn1 is unavailable at this time."
+    assert get_error_message(down) == "Compute service of cn1 is unavailable at this time."
     assert sqlite_host_api.show_hypervisor(1, version="2.88")["uptime"] is None
 
 
@@ -146,7 +146,7 @@ def test_statistics_without_hypervisors_are_zero(sqlite_host_api):
     assert answer.json["hypervisor_statistics"] == dict.fromkeys({"count", *MEASURES}, 0)
 
 
-def test_page_links_lead_to_the_last_page(host_api):
+def test_next_links_of_hypervisors_lead_through_all_pages(host_api):
     for number in (3, 1, 2):
         host_api.report_host(number)
     for path in ("", "/detail"):
@@ -154,7 +154,7 @@ def test_page_links_lead_to_the_last_page(host_api):
             pages, url = [], f"{HYPERVISORS}{path}?limit=2"
             while url:
                 page = host_api.request("GET", url, version=version).json
-                pages.append(hypervisor_names(page["hypervisors"]))
+                pages.append(list_hypervisor_names(page["hypervisors"]))
                 links = page.get("hypervisors_links", [])
                 assert [link["rel"] for link in links] == ["next"][: len(links)]
                 url = next((link["href"].partition("/v2.1")[2] for link in links), None)
@@ -167,7 +167,11 @@ def test_page_of_hypervisors_starts_after_the_marker(sqlite_host_api):
 
     def list_hypervisors_after(marker, **options):
         answer = sqlite_host_api.request("GET", f"{HYPERVISORS}?marker={marker}", **options)
-        return answer.json if "status" in options else hypervisor_names(answer.json["hypervisors"])
+        return (
+            answer.json
+            if "status" in options
+            else list_hypervisor_names(answer.json["hypervisors"])
+        )
 
     assert (
         list_hypervisors_after(node_uuid(1)) == list_hypervisors_after(1, version="2.33") == ["cn2"]
@@ -186,7 +190,7 @@ def test_page_of_hypervisors_starts_after_the_marker(sqlite_host_api):
     assert list_hypervisors_after(UNKNOWN, version="2.32") == ["cn1", "cn2"]
 
 
-def test_links_use_the_address_of_the_request(sqlite_host_api):
+def test_next_link_has_the_address_and_query_of_the_request(sqlite_host_api):
     sqlite_host_api.report_host(1)
     answer = sqlite_host_api.request("GET", f"{HYPERVISORS}/detail?limit=1&with_servers=on")
     (link,) = answer.json["hypervisors_links"]
@@ -198,10 +202,12 @@ def test_links_use_the_address_of_the_request(sqlite_host_api):
 def test_limit_is_between_zero_and_the_maximum(sqlite_host_api):
     sqlite_host_api.report_host(1)
     assert sqlite_host_api.list_hypervisors("?limit=0") == []
-    assert hypervisor_names(sqlite_host_api.list_hypervisors(f"?limit={10**40}")) == ["cn1"]
+    assert list_hypervisor_names(sqlite_host_api.list_hypervisors(f"?limit={10**40}")) == ["cn1"]
     for limit in ("-1", "x", "1.5", ""):
         sqlite_host_api.request("GET", f"{HYPERVISORS}?limit={limit}", status=400)
-    assert hypervisor_names(sqlite_host_api.list_hypervisors("?limit=x", version="2.32")) == ["cn1"]
+    assert list_hypervisor_names(sqlite_host_api.list_hypervisors("?limit=x", version="2.32")) == [
+        "cn1"
+    ]
 
 
 def test_hypervisors_are_found_by_part_of_a_name(host_api):
@@ -209,20 +215,24 @@ def test_hypervisors_are_found_by_part_of_a_name(host_api):
         host_api.report_host(number, hypervisor_hostname=name)
 
     def find_names(part):
-        return hypervisor_names(host_api.list_hypervisors(f"?hypervisor_hostname_pattern={part}"))
+        return list_hypervisor_names(
+            host_api.list_hypervisors(f"?hypervisor_hostname_pattern={part}")
+        )
 
     assert find_names("ALPHA") == ["Alpha.example", "alpha_b"]
     assert find_names("_") == ["alpha_b"]
     assert find_names("%25") == ["beta%"]
     missing = host_api.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=zz", status=404)
-    assert error_message(missing) == "No hypervisor matching 'zz' could be found."
+    assert get_error_message(missing) == "No hypervisor matching 'zz' could be found."
 
 
 def test_name_search_cannot_be_paged(sqlite_host_api):
     sqlite_host_api.report_host(1)
     for page in ("limit=1", f"marker={node_uuid(1)}"):
         query = f"?hypervisor_hostname_pattern=cn&{page}"
-        answer = error_message(sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", status=400))
+        answer = get_error_message(
+            sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", status=400)
+        )
         assert "Paging over hypervisors" in answer
     sqlite_host_api.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=", status=400)
 
@@ -297,7 +307,7 @@ def test_unknown_hypervisor_is_404_and_invalid_uuid_400(sqlite_host_api):
     ):
         for path in ("", "/uptime"):
             url = f"{HYPERVISORS}/{name}{path}"
-            assert expected in error_message(
+            assert expected in get_error_message(
                 sqlite_host_api.request("GET", url, version=version, status=status)
             )
 

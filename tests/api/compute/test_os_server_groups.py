@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 from tests.support.scheduling import instance
 from tests.support.statements import record_statements
 
@@ -94,11 +94,11 @@ def test_invalid_group_is_400_and_not_stored(sqlite_group_api):
         answer = create_group(sqlite_group_api, version, **fields)
         assert answer.status_int == 400, fields
         assert answer.json["badRequest"]["code"] == 400, fields
-        assert expected.lower() in error_message(answer).lower(), fields
+        assert expected.lower() in get_error_message(answer).lower(), fields
         assert sqlite_group_api.list_names() == [], fields
 
 
-def test_rules_can_be_empty_and_numbers_can_be_text(sqlite_group_api):
+def test_group_rules_can_be_empty_and_max_server_per_host_can_be_a_string(sqlite_group_api):
     assert sqlite_group_api.create("a", "affinity", {})["rules"] == {}
     group = sqlite_group_api.create("b", "anti-affinity", {"max_server_per_host": "12"})
     assert group["rules"] == {"max_server_per_host": 12}
@@ -120,7 +120,7 @@ def test_group_members_are_the_instances_recorded_in_the_group(group_api):
     assert group_api.show(other)["members"] == [instance(1), instance(2)]
 
 
-def test_members_of_a_deleted_group_have_no_group(group_api):
+def test_instance_record_has_no_server_group_after_its_group_is_deleted(group_api):
     group = group_api.create()["id"]
     group_api.record_member(instance(1), group, host="cn1")
     group_api.request("DELETE", f"/{group}", status=204)
@@ -153,7 +153,7 @@ def test_page_of_groups_has_at_most_the_maximum_number(sqlite_group_api, monkeyp
 def test_invalid_limit_or_offset_is_400(sqlite_group_api):
     for query in ["limit=-1", "limit=x", "offset=-1", "offset=1.5", "limit="]:
         answer = sqlite_group_api.request("GET", f"?{query}", status=400)
-        assert query.split("=")[0] in error_message(answer), query
+        assert query.split("=")[0] in get_error_message(answer), query
 
 
 def test_unknown_parameter_is_rejected_from_2_75(sqlite_group_api):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 from tests.api.compute.hosts import SERVICES, HostApi
 from tests.support.hosts import add_service
 from tests.support.reports import NOW
@@ -135,9 +135,9 @@ def test_invalid_change_of_a_service_is_reported_and_changes_nothing(sqlite_host
 def test_unknown_service_uuid_is_404_and_invalid_uuid_400(sqlite_host_api):
     body = {"status": "enabled"}
     missing = sqlite_host_api.request("PUT", f"{SERVICES}/{UNKNOWN}", body, status=404)
-    assert error_message(missing) == f"Service {UNKNOWN} could not be found."
+    assert get_error_message(missing) == f"Service {UNKNOWN} could not be found."
     wrong = sqlite_host_api.request("PUT", f"{SERVICES}/7", body, status=400)
-    assert error_message(wrong) == "Invalid uuid 7"
+    assert get_error_message(wrong) == "Invalid uuid 7"
 
 
 def test_only_compute_services_can_be_changed_by_uuid(sqlite_host_api, sqlite_database):
@@ -202,7 +202,7 @@ WRONG_NAMED = [
 def test_invalid_change_of_a_service_by_host_name_is_reported(sqlite_host_api):
     sqlite_host_api.report_host(1)
     for action, fields, status, expected in WRONG_NAMED:
-        assert expected in error_message(
+        assert expected in get_error_message(
             sqlite_host_api.change_service_by_name(action, status=status, **fields)
         ), fields
 

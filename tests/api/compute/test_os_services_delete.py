@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 from tests.api.compute.hosts import SERVICES
 from tests.support.allocation_bodies import build_body
 from tests.support.hosts import add_service
@@ -66,7 +66,7 @@ def test_host_with_instances_is_not_deleted(host_api, aggregate_api):
     aggregate_api.add_host(number, "cn1")
     instance = str(uuid4())
     host_api.record_instance(instance, "cn1", "cn1")
-    answer = error_message(host_api.delete_service(status=409))
+    answer = get_error_message(host_api.delete_service(status=409))
     assert "Unable to delete compute service that is hosting instances" in answer
     assert host_api.show_hypervisor()["state"] == "up"
     assert list_provider_uuids(host_api) == {node_uuid(1)}
@@ -81,7 +81,7 @@ def test_host_with_providers_in_use_is_not_deleted(host_api, aggregate_api):
     aggregate_api.add_host(number, "cn1")
     child = create_child_provider(host_api)
     address = allocate_resources(host_api, child, "VGPU")
-    answer = error_message(host_api.delete_service(status=409))
+    answer = get_error_message(host_api.delete_service(status=409))
     assert f"Unable to delete resource provider {child}" in answer
     assert address.rpartition("/")[2] in answer
     assert host_api.show_hypervisor()["state"] == "up"
@@ -102,7 +102,7 @@ def test_error_of_a_host_in_use_names_consumers_and_how_to_free_the_host(sqlite_
     claim = build_body(LATEST, {node_uuid(at): {"VCPU": 1} for at in (1, 2)})
     host_api.app.put_json(f"/placement/allocations/{instance}", claim, headers=LATEST_HEADERS)
     other = allocate_resources(host_api, node_uuid(1), "VCPU").rpartition("/")[2]
-    answer = error_message(host_api.delete_service(status=409))
+    answer = get_error_message(host_api.delete_service(status=409))
     assert f"instance {instance} is on cn2 now" in answer
     assert f"consumer {other} is not a recorded instance" in answer
     assert "placement-sched placement audit --delete" in answer
@@ -113,7 +113,7 @@ def test_service_is_deleted_by_number_before_2_53(sqlite_host_api):
     sqlite_host_api.report_host(1)
     number = sqlite_host_api.read_service(version="2.52")["id"]
     wrong = sqlite_host_api.request("DELETE", f"{SERVICES}/{number}", version="2.53", status=400)
-    assert error_message(wrong) == f"Invalid uuid {number}"
+    assert get_error_message(wrong) == f"Invalid uuid {number}"
     uuid = sqlite_host_api.read_service()["id"]
     sqlite_host_api.request("DELETE", f"{SERVICES}/{uuid}", version="2.52", status=400)
     for unknown in (number + 1, 0, -1, 2**31, 10**40):

@@ -96,7 +96,7 @@ def test_root_lists_the_major_version_without_a_token(sqlite_app):
         assert version["links"] == [{"rel": "self", "href": "http://localhost/compute/v2.1/"}], path
 
 
-def test_version_document_shows_the_range_without_a_token(sqlite_app):
+def test_version_document_shows_the_microversion_range_without_a_token(sqlite_app):
     for path in ["/compute/v2.1", "/compute/v2.1/"]:
         version = TestApp(sqlite_app.app).get(path).json["version"]
         assert (version["min_version"], version["version"]) == ("2.1", "2.96"), path

@@ -33,6 +33,6 @@ def test_server_status_equals_novas():
         assert status_of(vm_state, task_state) == status, (vm_state, task_state, status)
 
 
-def test_power_state_follows_vm_state():
+def test_power_state_is_derived_from_the_vm_state():
     assert set(POWER_STATES) <= set(STATUSES)
     assert [power_state_of(state) for state in ("Active", "stopped", None, "x")] == [1, 4, 0, 0]

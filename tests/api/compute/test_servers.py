@@ -6,7 +6,7 @@ from hashlib import sha224
 
 import pytest
 
-from tests.api.compute.client import error_message
+from tests.api.compute.client import get_error_message
 from tests.api.compute.servers import READER, URL
 from tests.support import service_changes
 from tests.support.reports import NOW
@@ -170,7 +170,7 @@ def test_server_shows_its_group_from_2_71(sqlite_server_api):
     assert "server_groups" not in listed
 
 
-def test_claimed_selection_is_a_building_server(server_api):
+def test_instance_is_a_server_in_build_status_once_its_resources_are_claimed(server_api):
     server_api.report_hosts(1)
     spec = {"project_id": "shop", "instance_uuids": [instance(1)], "flavor": FLAVOR}
     server_api.app.post_json("/scheduler/v1/select_destinations", {"request_spec": spec})
@@ -214,8 +214,8 @@ def test_servers_are_read_only(sqlite_server_api):
     ]:
         below = path.removeprefix("/v2.1/servers")
         answer = sqlite_server_api.request(method, below, body, status=403)
-        assert "cannot be created, changed or deleted" in error_message(answer), path
-        assert "/scheduler/v1/instances" in error_message(answer), path
+        assert "cannot be created, changed or deleted" in get_error_message(answer), path
+        assert "/scheduler/v1/instances" in get_error_message(answer), path
         assert sqlite_server_api.request(method, below, body, token="", status=401), path
         assert sqlite_server_api.list_names() == ["s1"], path
 
@@ -236,4 +236,4 @@ def test_statement_count_is_independent_of_servers(sqlite_server_api):
 def test_listing_all_projects_requires_an_administrator(sqlite_server_api):
     for path, rule in [("", "index"), ("/detail", "detail")]:
         others = sqlite_server_api.request("GET", f"{path}?all_tenants=1", status=403, **READER)
-        assert f"{rule}:get_all_tenants" in error_message(others), (path, rule)
+        assert f"{rule}:get_all_tenants" in get_error_message(others), (path, rule)

@@ -12,7 +12,7 @@ def test_schema_document_is_valid(sqlite_app):
         assert schema["properties"], name
 
 
-def test_answers_match_their_schemas(image_api):
+def test_image_and_image_list_match_their_published_schemas(image_api):
     uuid = image_api.create_and_get_uuid("image", {"a.b": "c", "tags": ["t"], "kernel_id": None})
     jsonschema.validate(
         image_api.show(uuid).json, image_api.app.get("/image/v2/schemas/image").json
@@ -22,7 +22,7 @@ def test_answers_match_their_schemas(image_api):
     )
 
 
-def test_read_only_attributes_cannot_be_set(sqlite_image_api):
+def test_attributes_that_the_schema_marks_read_only_are_403_on_creation(sqlite_image_api):
     schema = sqlite_image_api.app.get("/image/v2/schemas/image").json
     for name, attribute in schema["properties"].items():
         if attribute.get("readOnly"):

@@ -119,7 +119,7 @@ def test_read_only_attributes_are_forbidden(sqlite_image_api):
             assert rejection["message"] == answer["message"], name
 
 
-def test_null_kernel_id_is_no_kernel(image_api):
+def test_null_kernel_id_is_omitted_from_the_image(image_api):
     image = image_api.create({"kernel_id": None, "ramdisk_id": UUID}).json
     assert "kernel_id" not in image
     assert image["ramdisk_id"] == UUID
@@ -138,7 +138,7 @@ def test_image_has_at_most_128_properties_and_tags(image_api):
     image_api.send_request("PUT", f"{uuid}/tags/t0", status=204)
 
 
-def test_properties_have_a_limited_number_of_characters(image_api):
+def test_image_with_too_many_property_characters_is_413(image_api):
     half = MAX_IMAGE_PROPERTY_CHARACTERS // 2 - 2
     uuid = image_api.create_and_get_uuid("large", {"p1": "x" * half, "p2": "\u00e9" * half})
     last = {"op": "replace", "path": "/p2", "value": "x" * (half + 1)}
@@ -191,7 +191,7 @@ def test_active_image_is_deactivated_and_reactivated(image_api):
         assert image_api.show(uuid).json["status"] == "active"
 
 
-def test_images_of_other_projects_are_404_or_403(image_api):
+def test_image_of_another_project_is_404_if_invisible_and_its_change_403(image_api):
     uuids = {
         visibility: image_api.create_and_get_uuid(
             visibility, {"visibility": visibility, "owner": "shop"}
@@ -233,7 +233,7 @@ def test_only_an_administrator_makes_an_image_public(image_api):
     assert image_api.show(uuid).json["visibility"] == "public"
 
 
-def test_glance_owner_rule_is_supported(make_app_with_rules):
+def test_policy_rule_of_glance_that_compares_owner_and_project_is_supported(make_app_with_rules):
     """The rule is from glance's sample of policies."""
     check = "role:admin or (role:member and project_id:%(project_id)s and project_id:%(owner)s)"
     image_api = ImageApi(make_app_with_rules({"add_image": check}))

@@ -39,7 +39,7 @@ def test_image_accepts_only_one_upload_and_then_no_change_of_its_formats(image_a
     assert "queued image" in image_api.patch(uuid, change, status=403).json["message"]
 
 
-def test_image_without_formats_stays_queued(sqlite_image_api):
+def test_upload_for_an_image_without_formats_is_400_and_it_stays_queued(sqlite_image_api):
     for names in [(), ("disk_format",), ("container_format",)]:
         uuid = sqlite_image_api.create_and_get_uuid(
             "vague", {name: FORMATS[name] for name in names}
@@ -89,7 +89,7 @@ def test_upload_with_another_content_type_is_415(sqlite_image_api):
         upload_image_data(sqlite_image_api, sqlite_image_api.create_and_get_uuid(), b"x", 415, kind)
 
 
-def test_owner_uploads_and_viewer_downloads(image_api):
+def test_only_the_owner_may_upload_and_any_viewer_may_download(image_api):
     public = image_api.create_and_get_uuid(
         "public", {"visibility": "public", "owner": "shop", **FORMATS}
     )

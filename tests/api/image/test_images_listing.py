@@ -14,7 +14,7 @@ from placement_sched.model.image import StoredImage
 from placement_sched.store.images import add as add_image
 from tests.api.image.conftest import BANK, SHOP, ImageApi
 from tests.conftest import Client
-from tests.exploring import Dice
+from tests.exploring import SeededRandom
 from tests.support.clouds import uuid_of
 from tests.support.statements import record_statements
 
@@ -119,7 +119,7 @@ def test_size_filters_compare_numbers(various_images):
     assert image["size"] == 5_000_000_000
 
 
-def test_invalid_query_is_rejected_with_its_name(sqlite_image_api):
+def test_invalid_image_query_is_rejected_with_the_name_of_the_parameter(sqlite_image_api):
     for query, expected in [
         ("limit=-1", "limit"),
         ("limit=1.5", "limit"),
@@ -208,8 +208,8 @@ def test_images_are_sorted_as_requested(hourly_api):
 
 @pytest.mark.all_databases
 @pytest.mark.property
-def test_pages_are_linked_and_hold_every_image_once(image_api):
-    rng = Dice.numbered(7)
+def test_next_links_of_images_lead_through_every_image_once(image_api):
+    rng = SeededRandom.numbered(7)
     for number in range(23):
         attributes = {"tags": ["t"]} if number % 5 else {"tags": ["t"], "disk_format": "raw"}
         if rng.random() < 0.3:
@@ -333,7 +333,7 @@ def large_images(image_api):
 
 
 @pytest.mark.all_databases
-def test_pages_of_large_images_are_shorter(large_images):
+def test_page_of_large_images_ends_at_the_character_limit(large_images):
     pages, address = [], "/v2/images?limit=1000&sort=name:asc&tag=t"
     large_images.list_images("limit=1")
     with record_statements(large_images.app.app.services.database) as seen:
@@ -348,7 +348,7 @@ def test_pages_of_large_images_are_shorter(large_images):
     assert [name for page in pages for name in page] == [f"n{number:02}" for number in range(60)]
 
 
-def test_page_of_large_images_has_at_least_one(large_images, monkeypatch):
+def test_page_has_an_image_even_if_it_exceeds_the_character_limit(large_images, monkeypatch):
     monkeypatch.setattr("placement_sched.store.images.MAX_IMAGE_PAGE_CHARACTERS", 1)
     page = large_images.list_images("limit=1000&sort=name:desc").json
     assert [image["name"] for image in page["images"]] == ["n59"]

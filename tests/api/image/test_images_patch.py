@@ -74,7 +74,7 @@ def test_patch_with_an_invalid_operation_changes_nothing(image_api, image_uuid):
     assert image_api.show(image_uuid).json == before
 
 
-def test_unknown_property_is_a_conflict(sqlite_image_api, sqlite_image_uuid):
+def test_replacing_or_removing_an_unknown_property_is_409(sqlite_image_api, sqlite_image_uuid):
     for operation in ["replace", "remove"]:
         answer = sqlite_image_api.patch(
             sqlite_image_uuid, op(operation, "/nothing", "x"), status=409

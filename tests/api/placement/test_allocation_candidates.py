@@ -28,7 +28,7 @@ REQUESTS = st.lists(
 
 
 @given(REQUESTS)
-def test_newest_format_has_every_allocation_request(drawn):
+def test_candidates_rendered_for_1_39_equal_the_allocation_requests(drawn):
     requests = [AllocationRequest(layout, uuids, uuids[0]) for layout, uuids in drawn]
     document = orjson.loads(render(requests, Version(1, 39)))
     assert document == [request.as_json() for request in requests]
@@ -168,7 +168,7 @@ def find_candidates(app, query):
     return app.get(f"{PATH}?{query}", headers=LATEST_HEADERS).json
 
 
-def provider_names_by_group(document):
+def list_provider_names_by_group(document):
     """Return the names of the providers of each group of each candidate."""
     return [
         {
@@ -180,7 +180,7 @@ def provider_names_by_group(document):
 
 
 @pytest.fixture(params=[False, True], ids=["database", "provider cache"])
-def cloud(request, database_url, log_of_changes, make_app):
+def cloud(request, database_url, change_log_triggers, make_app):
     in_memory = request.param
     app = make_app(
         make_settings(database_url, placement__providers_in_memory=in_memory), in_memory=in_memory
@@ -201,7 +201,7 @@ def cloud(request, database_url, log_of_changes, make_app):
 @pytest.mark.all_databases
 def test_each_query_finds_candidates_with_the_expected_providers(cloud):
     for query, expected in CANDIDATES:
-        groups = provider_names_by_group(find_candidates(cloud, query))
+        groups = list_provider_names_by_group(find_candidates(cloud, query))
         if isinstance(expected, int):
             assert len(groups) == expected, query
         else:
@@ -235,10 +235,12 @@ def test_candidates_have_amounts_and_summaries(cloud):
     }
 
 
-def test_used_amounts_are_not_available(cloud):
+def test_provider_whose_free_capacity_is_too_small_is_no_candidate(cloud):
     claim = build_body(LATEST, {uuid_of("host1"): {"VCPU": 6}})
     path = f"/placement/allocations/{uuid_of('consumer')}"
     cloud.put_json(path, claim, headers=LATEST_HEADERS, status=204)
-    assert provider_names_by_group(find_candidates(cloud, "resources=VCPU:3")) == [{"": "host2"}]
+    assert list_provider_names_by_group(find_candidates(cloud, "resources=VCPU:3")) == [
+        {"": "host2"}
+    ]
     summaries = find_candidates(cloud, "resources=VCPU:1")["provider_summaries"]
     assert summaries[uuid_of("host1")]["resources"]["VCPU"] == {"capacity": 8, "used": 6}

@@ -91,7 +91,7 @@ def test_last_modified_is_sent_from_1_15(app, provider):
             assert (answer.headers.get("Cache-Control") == "no-cache") is stamped, version
 
 
-def test_incomplete_project_and_user_are_configurable(sqlite_settings, make_app):
+def test_consumer_without_project_and_user_gets_the_configured_ones(sqlite_settings, make_app):
     app = make_app(
         sqlite_settings.with_overrides(
             {
@@ -106,7 +106,7 @@ def test_incomplete_project_and_user_are_configurable(sqlite_settings, make_app)
     assert (document["project_id"], document["user_id"]) == ("nobody's", "nobody")
 
 
-def test_last_entry_of_a_repeated_provider_counts_in_the_list_format(app, provider):
+def test_last_entry_of_a_provider_repeated_in_list_format_is_stored(app, provider):
     consumer = str(uuid4())
     entries = [
         {"resource_provider": {"uuid": provider}, "resources": {name: 2}}
@@ -126,7 +126,7 @@ def test_empty_allocations_remove_the_consumer_from_1_28(app, provider):
     claim(app, consumer, "1.28", {provider: {"VCPU": 1}}, generation=None)
 
 
-def test_consumer_type_is_kept_until_changed(app, provider):
+def test_consumer_type_is_unchanged_by_allocations_before_1_38(app, provider):
     consumer = str(uuid4())
     amounts = {provider: {"VCPU": 1}}
     claim(app, consumer, "1.38", amounts, kind="MIGRATION")
@@ -136,7 +136,7 @@ def test_consumer_type_is_kept_until_changed(app, provider):
     assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
 
 
-def test_post_of_several_consumers_is_atomic(app, provider):
+def test_post_stores_no_allocations_if_those_of_one_consumer_exceed_the_capacity(app, provider):
     one, two = str(uuid4()), str(uuid4())
     bodies = {one: build_body("1.13", {provider: {"VCPU": 5}})}
     bodies[two] = build_body("1.13", {provider: {"VCPU": 5}})

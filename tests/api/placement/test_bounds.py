@@ -16,7 +16,7 @@ GIVEN = {
 }
 
 
-def test_too_many_provider_items_are_rejected(sqlite_app):
+def test_too_many_inventories_traits_or_aggregates_of_a_provider_are_400(sqlite_app):
     provider = make_provider(sqlite_app.app.services.database)
     for noun, (items, keyword) in GIVEN.items():
         body = {"resource_provider_generation": 0, noun: items}

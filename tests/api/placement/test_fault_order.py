@@ -18,11 +18,11 @@ def provider(sqlite_app):
     return f"{PROVIDERS}/{body['uuid']}"
 
 
-def read_error(app, query, status=400):
+def send_get_request_and_read_error(app, query, status=400):
     return app.get(query, headers=LATEST_HEADERS, status=status).json["errors"][0]
 
 
-def test_first_error_of_a_candidates_query_with_several_errors(sqlite_app):
+def test_candidates_query_with_several_errors_is_400_with_the_first_of_placement(sqlite_app):
     for query, code in [
         ("resources_A=VCPU:1&in_tree_A=x&same_subtree=", "query.bad_value"),
         ("resources_A=VCPU&same_subtree=", "query.bad_value"),
@@ -33,10 +33,13 @@ def test_first_error_of_a_candidates_query_with_several_errors(sqlite_app):
         ("resources=VCPU&root_required=A,!A", "query.bad_value"),
         ("resources=&root_required=in:A", "undefined_code"),
     ]:
-        assert read_error(sqlite_app, f"{CANDIDATES}?{query}")["code"] == f"placement.{code}", query
+        assert (
+            send_get_request_and_read_error(sqlite_app, f"{CANDIDATES}?{query}")["code"]
+            == f"placement.{code}"
+        ), query
 
 
-def test_error_of_a_candidates_query_without_resources(sqlite_app):
+def test_error_code_of_a_candidates_query_without_resources_depends_on_the_version(sqlite_app):
     for query in ["limit=1", "required1=HW_CPU_X86_AVX"]:
         for minor, code in [
             *((25, "undefined_code"), (35, "undefined_code"), (36, "query.missing_value"))
@@ -46,13 +49,15 @@ def test_error_of_a_candidates_query_without_resources(sqlite_app):
             assert answer.json["errors"][0]["code"] == f"placement.{code}", (query, minor)
 
 
-def test_first_error_of_a_provider_list_with_several_errors(sqlite_app):
+def test_provider_query_with_several_errors_is_400_with_the_first_of_placement(sqlite_app):
     for query, word in [
         ("resources=VCPU&required=,&member_of=x", "member_of"),
         ("resources=VCPU&required=,", "required"),
         ("resources=NOPE:1&required=CUSTOM_NOPE", "CUSTOM_NOPE"),
     ]:
-        assert word in read_error(sqlite_app, f"{PROVIDERS}?{query}")["detail"], query
+        assert (
+            word in send_get_request_and_read_error(sqlite_app, f"{PROVIDERS}?{query}")["detail"]
+        ), query
 
 
 def test_unknown_provider_is_reported_before_an_invalid_trait(sqlite_app, provider):

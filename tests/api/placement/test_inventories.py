@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invalid inventories. ``gabbits/inventories.yaml`` has the other cases."""
 
-from tests.api.placement.test_malformed_requests import error_detail
+from tests.api.placement.test_malformed_requests import check_error_and_get_detail
 from tests.api.placement.test_malformed_requests import host as host  # noqa: PLC0414 - a fixture
 from tests.support.versions import LATEST_HEADERS
 
@@ -20,7 +20,9 @@ def test_invalid_inventory_is_rejected(sqlite_app, host):
     ]:
         path = f"/placement/resource_providers/{host}/inventories"
         body = {"resource_provider_generation": 0, "inventories": {"VCPU": inventory}}
-        error_detail(sqlite_app.put_json(path, body, headers=LATEST_HEADERS, status=400))
+        check_error_and_get_detail(
+            sqlite_app.put_json(path, body, headers=LATEST_HEADERS, status=400)
+        )
         assert sqlite_app.get(path, headers=LATEST_HEADERS).json["inventories"] == {}, inventory
 
 
@@ -28,4 +30,6 @@ def test_invalid_class_name_is_rejected(sqlite_app, host):
     for name in ["vcpu", "V CPU", "", "V-1", "VCPU\n"]:
         path = f"/placement/resource_providers/{host}/inventories"
         body = {"resource_class": name, "total": 1}
-        error_detail(sqlite_app.post_json(path, body, headers=LATEST_HEADERS, status=400))
+        check_error_and_get_detail(
+            sqlite_app.post_json(path, body, headers=LATEST_HEADERS, status=400)
+        )

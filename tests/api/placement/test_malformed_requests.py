@@ -17,7 +17,7 @@ def host(sqlite_app):
     return answer.json["uuid"]
 
 
-def error_detail(answer):
+def check_error_and_get_detail(answer):
     (error,) = answer.json["errors"]
     assert error["status"] == answer.status_code
     assert error["request_id"] == answer.headers["X-Openstack-Request-Id"]
@@ -30,7 +30,9 @@ BODIES = [b"", b"{", b"[]", b"null", b'"x"', b"{} x", b"\xff\xfe", b'{"name": Na
 def test_invalid_body_is_rejected(sqlite_app):
     for body in [*BODIES, b'{"name": "\\ud800"}', b'{"name": "\\u0000"}']:
         answer = sqlite_app.post("/placement/resource_providers", body, headers=JSON, status=400)
-        assert error_detail(answer).startswith(("Malformed JSON", "JSON does not validate")), body
+        assert check_error_and_get_detail(answer).startswith(
+            ("Malformed JSON", "JSON does not validate")
+        ), body
         listed = sqlite_app.get("/placement/resource_providers").json
         assert listed == {"resource_providers": []}, body
 
@@ -72,15 +74,15 @@ def test_invalid_query_string_is_rejected(sqlite_app):
         *("resources=VCPU", "required=", "resources=LLAMA:1", "required=LLAMA"),
     ]:
         path = f"/placement/resource_providers?{query}"
-        error_detail(sqlite_app.get(path, headers=LATEST_HEADERS, status=400))
+        check_error_and_get_detail(sqlite_app.get(path, headers=LATEST_HEADERS, status=400))
 
 
-def test_only_valid_custom_names_are_created(sqlite_app):
+def test_traits_and_classes_are_created_only_with_valid_custom_names(sqlite_app):
     invalid = ["FOO", "HW_CPU_X86_AVX", "CUSTOM_", "CUSTOM_a", "custom_a", "CUSTOM_%20A"]
     for noun in ["traits", "resource_classes"]:
         for name in [*invalid, "CUSTOM_A%0A", "CUSTOM_" + "A" * 249]:
             path = f"/placement/{noun}/{name}"
-            error_detail(sqlite_app.put(path, headers=LATEST_HEADERS, status=400))
+            check_error_and_get_detail(sqlite_app.put(path, headers=LATEST_HEADERS, status=400))
         for name in ["CUSTOM_" + "A" * 248, "CUSTOM_0", "CUSTOM__"]:
             sqlite_app.put(f"/placement/{noun}/{name}", headers=LATEST_HEADERS, status=201)
 

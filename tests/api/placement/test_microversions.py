@@ -191,7 +191,7 @@ def check_response_of_version(app, minor, method, path, body, expected):
     assert {name: read_value(answer.json, name) for name in expected} == expected, request
 
 
-def test_each_microversion_changes_its_request(cloud):
+def test_each_microversion_has_its_documented_change_and_the_version_before_has_not(cloud):
     for minor, method, path, before, after, *rest in EDGES:
         body = rest[0] if rest else None
         check_response_of_version(cloud, minor - 1, method, path, body, before)
@@ -203,7 +203,7 @@ def test_each_microversion_changes_its_request(cloud):
     assert {15, *(minor for minor, *_ in EDGES)} == set(range(1, NEWEST.minor + 1))
 
 
-def test_microversion_of_a_request_is_negotiated(sqlite_app):
+def test_response_has_the_negotiated_microversion_and_an_unsupported_one_is_406(sqlite_app):
     for requested, answered in (("placement latest", LATEST), ("compute 2.1", "1.0")):
         answer = sqlite_app.get(f"/placement{RP}", headers={"OpenStack-API-Version": requested})
         assert answer.headers["OpenStack-API-Version"] == f"placement {answered}"

@@ -11,7 +11,7 @@ from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.openapi import describe
 from placement_sched.api.placement.routes import API
-from tests.api.test_openapi import VERSIONS, build_document, operations_by_path
+from tests.api.test_openapi import VERSIONS, build_document, index_operations_by_path
 
 ADDRESS = "/placement/openapi.json"
 
@@ -29,7 +29,7 @@ def test_document_has_exactly_the_routes_of_the_version():
     for version in VERSIONS:
         served = [route for route in API.routes if route.serves(version)]
         addresses = [(route.method, re.sub(r"<(\w+)>", r"{\1}", route.path)) for route in served]
-        assert sorted(addresses) == sorted(operations_by_path(build_document(version)))
+        assert sorted(addresses) == sorted(index_operations_by_path(build_document(version)))
 
 
 def test_document_needs_no_token_and_defaults_to_the_newest_version(sqlite_app):
@@ -38,7 +38,7 @@ def test_document_needs_no_token_and_defaults_to_the_newest_version(sqlite_app):
     assert answer.headers["Vary"] == "openstack-api-version"
 
 
-def test_document_has_the_mount_path():
+def test_server_url_of_the_openapi_document_is_the_given_mount_path():
     assert openapi.document(describe(API.routes), VERSIONING.newest, "/")["servers"] == [
         {"url": "/"}
     ]

@@ -64,7 +64,9 @@ def send_request(app, method: str, path: str, minor: int, body: Any = None, stat
     )
 
 
-def error_detail(app, method: str, path: str, minor: int, body: Any, status: int) -> str:
+def send_request_and_get_error_detail(
+    app, method: str, path: str, minor: int, body: Any, status: int
+) -> str:
     (error,) = send_request(app, method, path, minor, body, status).json["errors"]
     return error["detail"]
 
@@ -143,18 +145,22 @@ SCHEMA_FAULTS = [
 ]
 
 
-def test_message_for_an_unknown_route(sqlite_app_with_inventories):
+def test_error_of_a_rejected_method_or_body_has_the_wording_of_placement(
+    sqlite_app_with_inventories,
+):
     for method, path, minor, body, status, phrase in REQUESTS:
-        assert phrase in error_detail(
+        assert phrase in send_request_and_get_error_detail(
             sqlite_app_with_inventories, method, path, minor, body, status
         ), path
 
 
 @pytest.mark.all_databases
-def test_message_for_a_stale_generation(app_with_inventories):
+def test_error_of_a_stale_generation_has_the_wording_of_placement(app_with_inventories):
     for noun, minor, body in STALE:
         stale = {**body, "resource_provider_generation": 9}
-        text = error_detail(app_with_inventories, "PUT", f"{ONE}/{noun}", minor, stale, 409)
+        text = send_request_and_get_error_detail(
+            app_with_inventories, "PUT", f"{ONE}/{noun}", minor, stale, 409
+        )
         assert "resource provider generation conflict" in text, noun
         assert "Resource provider's generation already changed." in text, noun
         assert "Please update the generation and try again." in text, noun
@@ -163,40 +169,42 @@ def test_message_for_a_stale_generation(app_with_inventories):
         ), noun
 
 
-def test_message_for_an_empty_inventory(sqlite_app_with_inventories):
+def test_error_of_an_invalid_inventory_has_the_wording_of_placement(sqlite_app_with_inventories):
     for method, path, minor, body, phrase in INVENTORIES:
         generation = {"resource_provider_generation": 2} if method == "PUT" else {}
         inventories = f"{ONE}/inventories{path}"
-        detail = error_detail(
+        detail = send_request_and_get_error_detail(
             sqlite_app_with_inventories, method, inventories, minor, {**body, **generation}, 400
         )
         assert phrase in detail
 
 
-def test_message_for_a_malformed_query(sqlite_app_with_inventories):
+def test_error_of_a_malformed_query_has_the_wording_of_placement(sqlite_app_with_inventories):
     for path, query, minor, phrase in QUERIES:
-        assert phrase in error_detail(
+        assert phrase in send_request_and_get_error_detail(
             sqlite_app_with_inventories, "GET", f"{path}?{query}", minor, None, 400
         ), query
 
 
 def test_schema_error_names_keyword_and_path(sqlite_app_with_inventories):
     for method, path, body, keyword, name in SCHEMA_FAULTS:
-        detail = error_detail(sqlite_app_with_inventories, method, path, 39, body, 400)
+        detail = send_request_and_get_error_detail(
+            sqlite_app_with_inventories, method, path, 39, body, 400
+        )
         within = f"['properties']['{name}']" if name else ""
         assert "(at $" in detail, body
         assert f"Failed validating '{keyword}' in schema{within}" in detail, body
 
 
-def test_message_for_an_invalid_trait_name(sqlite_app_with_inventories):
+def test_error_of_an_invalid_trait_name_has_the_wording_of_placement(sqlite_app_with_inventories):
     for name in ["TRAIT_X", "CUSTOM_abc", LONG]:
-        assert NO_TRAIT in error_detail(
+        assert NO_TRAIT in send_request_and_get_error_detail(
             sqlite_app_with_inventories, "PUT", f"/traits/{name}", 39, None, 400
         ), name
 
 
 @pytest.mark.all_databases
-def test_message_for_exceeded_capacity(app_with_inventories):
+def test_error_of_exceeded_capacity_has_the_wording_of_placement(app_with_inventories):
     for minor in [28, 39]:
         body = claim_body(9)
         if minor == 28:
@@ -205,7 +213,9 @@ def test_message_for_exceeded_capacity(app_with_inventories):
             ("PUT", f"/allocations/{CONSUMER}", body),
             ("POST", "/allocations", {CONSUMER: body}),
         ):
-            detail = error_detail(app_with_inventories, method, path, minor, sent, 409)
+            detail = send_request_and_get_error_detail(
+                app_with_inventories, method, path, minor, sent, 409
+            )
             assert "Unable to allocate inventory" in detail, minor
             assert "The requested amount would exceed the capacity of 4" in detail, minor
 
@@ -214,13 +224,17 @@ def test_message_for_exceeded_capacity(app_with_inventories):
 def test_message_for_inventory_in_use_is_the_one_that_nova_expects(app_with_inventories):
     send_request(app_with_inventories, "PUT", f"/allocations/{CONSUMER}", 39, claim_body(1))
     nothing = {"resource_provider_generation": 3, "inventories": {}}
-    assert error_detail(app_with_inventories, "PUT", f"{ONE}/inventories", 39, nothing, 409) == (
+    assert send_request_and_get_error_detail(
+        app_with_inventories, "PUT", f"{ONE}/inventories", 39, nothing, 409
+    ) == (
         "There was a conflict when trying to complete your request.\n\n update conflict: "
         f"Inventory for 'VCPU' on resource provider '{PROVIDER}' in use."
     )
 
 
-def test_message_for_an_invalid_content_length(sqlite_app_with_inventories):
+def test_error_of_an_invalid_content_length_has_the_wording_of_placement(
+    sqlite_app_with_inventories,
+):
     unchecked = TestApp(
         sqlite_app_with_inventories.app, lint=False
     )  # WebTest rejects the length itself

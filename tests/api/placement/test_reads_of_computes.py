@@ -22,7 +22,7 @@ def database(app):
 
 
 @pytest.fixture
-def full_provider(app, database):
+def provider_with_subresources(app, database):
     """A provider with two items of each subresource."""
     provider = make_provider(database, VCPU=8, DISK_GB=100)
     for noun, held in (
@@ -33,13 +33,13 @@ def full_provider(app, database):
         generation = app.get(path, headers=LATEST_HEADERS).json["resource_provider_generation"]
         body = {noun: held, "resource_provider_generation": generation}
         app.put_json(path, body, headers=LATEST_HEADERS)
-    for consumer in consumer_uuids():
+    for consumer in list_consumer_uuids():
         body = build_body(LATEST, {provider: {"VCPU": 1, "DISK_GB": 2}})
         app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
     return provider
 
 
-def consumer_uuids():
+def list_consumer_uuids():
     return [f"0a0b0c0d-0000-4000-8000-00000000000{number}" for number in range(2)]
 
 
@@ -70,13 +70,15 @@ def create_child(app, parent):
     return body["uuid"]
 
 
-def test_read_of_each_provider_subresource_takes_one_statement(app, full_provider):
-    for uuid in (full_provider, full_provider.upper()):
+def test_read_of_each_provider_subresource_takes_one_statement(app, provider_with_subresources):
+    for uuid in (provider_with_subresources, provider_with_subresources.upper()):
         for noun in NOUNS:
             document = read_in_one_statement(app, f"{PROVIDERS}/{uuid}/{noun}")
             assert len(document.pop(noun)) == 2
             assert list(document) == ["resource_provider_generation"]
-    inventory = read_in_one_statement(app, f"{PROVIDERS}/{full_provider}/inventories/VCPU")
+    inventory = read_in_one_statement(
+        app, f"{PROVIDERS}/{provider_with_subresources}/inventories/VCPU"
+    )
     assert inventory["total"] == 8
 
 
@@ -92,26 +94,33 @@ def test_read_of_an_unknown_provider_takes_one_statement(app, empty_provider):
         read_in_one_statement(app, f"{PROVIDERS}/{uuid4()}/{noun}", status=404)
 
 
-def test_read_of_the_allocations_of_a_consumer_takes_one_statement(app, full_provider):
-    consumer, _ = consumer_uuids()
+def test_read_of_the_allocations_of_a_consumer_takes_one_statement(app, provider_with_subresources):
+    consumer, _ = list_consumer_uuids()
     for uuid in (consumer, consumer.upper()):
         answer = read_in_one_statement(app, f"/placement/allocations/{uuid}")
-        assert answer["allocations"][full_provider]["resources"] == {"VCPU": 1, "DISK_GB": 2}
+        assert answer["allocations"][provider_with_subresources]["resources"] == {
+            "VCPU": 1,
+            "DISK_GB": 2,
+        }
     assert read_in_one_statement(app, f"/placement/allocations/{uuid4()}") == {"allocations": {}}
 
 
-def test_search_in_the_tree_of_any_provider_takes_one_statement(app, empty_provider, full_provider):
+def test_search_in_the_tree_of_any_provider_takes_one_statement(
+    app, empty_provider, provider_with_subresources
+):
     child = create_child(app, empty_provider)
     everyone = {empty_provider, child, create_child(app, child)}
     for member in everyone:
         assert (
             list_uuids_in_tree(app, member) == list_uuids_in_tree(app, member.upper()) == everyone
         )
-    assert list_uuids_in_tree(app, full_provider) == {full_provider}
+    assert list_uuids_in_tree(app, provider_with_subresources) == {provider_with_subresources}
     assert list_uuids_in_tree(app, uuid4()) == set()
 
 
-def test_provider_without_root_is_its_own_tree(app, empty_provider, full_provider, database):
+def test_in_tree_query_for_a_provider_without_root_finds_only_itself(
+    app, empty_provider, provider_with_subresources, database
+):
     """Databases from before nested providers may have such providers."""
     rootless = update(resource_providers).values(root_provider_id=None)
     database.write(lambda connection: connection.execute(rootless))
@@ -129,7 +138,9 @@ def test_in_tree_and_name_filters_can_be_combined(app, empty_provider):
 
 
 @pytest.mark.all_databases
-def test_filters_can_be_combined_with_a_uuid_in_any_format(app, empty_provider, full_provider):
+def test_filters_can_be_combined_with_a_uuid_in_any_format(
+    app, empty_provider, provider_with_subresources
+):
     aggregate = str(uuid4())
     body = {"aggregates": [aggregate], "resource_provider_generation": 0}
     app.put_json(f"{PROVIDERS}/{empty_provider}/aggregates", body, headers=LATEST_HEADERS)
@@ -137,7 +148,7 @@ def test_filters_can_be_combined_with_a_uuid_in_any_format(app, empty_provider, 
         rest = f"in_tree={spelled}&member_of={aggregate}&member_of=!{uuid4()}"
         for more in ("", "&name=bare", "&required=!HW_CPU_X86_SSE"):
             assert list_uuids(app, f"uuid={spelled}&{rest}{more}") == [empty_provider]
-        assert list_uuids(app, f"uuid={full_provider.upper()}&{rest}") == []
+        assert list_uuids(app, f"uuid={provider_with_subresources.upper()}&{rest}") == []
 
 
 def list_uuids(app, query):

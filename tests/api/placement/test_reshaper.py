@@ -193,7 +193,9 @@ def test_reshape_can_reserve_more_than_the_total_of_an_inventory(app):
     assert "VCPU" in answer.json["errors"][0]["detail"]
 
 
-def test_first_provider_in_use_is_reported_with_its_classes(app, host_with_used_disk):
+def test_error_of_inventories_in_use_names_the_first_such_provider_and_its_classes(
+    app, host_with_used_disk
+):
     host, disk, _instance = host_with_used_disk
     answer = post_reshaper(
         app, {disk: inventories_body(0, VCPU=1), host: inventories_body(1)}, status=409

@@ -84,7 +84,7 @@ def read_last_modified(answer):
     return datetime.strptime(answer.headers["Last-Modified"], "%a, %d %b %Y %H:%M:%S GMT")  # noqa: DTZ007 - GMT by definition
 
 
-def test_last_modified_is_the_time_of_the_latest_change_of_the_document(hourly_app):
+def test_last_modified_of_a_list_is_the_time_of_its_latest_changed_object(hourly_app):
     uuids = [
         hourly_app.post_json(PATH, {"name": name}, headers=LATEST_HEADERS).json["uuid"]
         for name in "abc"
@@ -117,7 +117,7 @@ def test_unchanged_provider_keeps_its_update_time(hourly_app):
     )
 
 
-def test_last_modified_of_an_empty_document_is_now(hourly_app):
+def test_last_modified_of_an_empty_provider_list_is_the_time_of_the_request(hourly_app):
     first, second = (
         read_last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) for _ in range(2)
     )

@@ -63,7 +63,7 @@ def send_error(app, error, accept):
     )
 
 
-def test_errors_of_every_stage_have_the_content_type_that_the_client_accepts(app_with_provider):
+def test_every_error_response_has_the_content_type_that_the_client_accepts(app_with_provider):
     for error in ERRORS:
         as_json = send_error(app_with_provider, error, None)
         assert as_json.content_type == JSON, error
@@ -95,7 +95,7 @@ def test_html_error_escapes_the_detail_and_text_error_does_not(sqlite_app):
     assert "'<script>alert(1)</script>'" in answer.text
 
 
-def test_html_error_of_an_unknown_path(sqlite_app):
+def test_html_error_of_an_unknown_path_explains_404_only_once(sqlite_app):
     for path in (f"/{MISSING}", "/resource_providers/x"):
         error = ("DELETE", path, LATEST_HEADERS, None, 404)
         text = send_error(sqlite_app, error, HTML).text

@@ -63,7 +63,7 @@ def test_read_of_usages_takes_one_statement(app, provider):
         assert len(seen) == 1, path
 
 
-def test_project_usages_are_sums_before_1_38(app, provider):
+def test_project_usages_are_summed_over_all_consumers_before_1_38(app, provider):
     assert read_usages(app, "project_id=p", "1.9") == {"VCPU": 4, "DISK_GB": 7}
     assert read_usages(app, "project_id=p&user_id=bert", "1.37") == {"VCPU": 3}
     assert read_usages(app, "project_id=nobody", "1.9") == {}
@@ -84,7 +84,7 @@ def test_project_usages_are_by_consumer_type_from_1_38(app, provider):
     assert read_usages(app, "project_id=p&consumer_type=NO_SUCH", "1.38") == {}
 
 
-def test_usages_of_consumer_type_all_are_one_sum(app, provider):
+def test_usages_for_consumer_type_all_are_summed_over_all_types(app, provider):
     assert read_usages(app, "project_id=p&consumer_type=all", "1.38") == {
         "all": {"VCPU": 4, "DISK_GB": 7, "consumer_count": 4}
     }

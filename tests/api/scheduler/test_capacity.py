@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invalid capacity requests are rejected with the path of the error."""
 
-from tests.scheduler.capacity.placements import read_error
+from tests.scheduler.capacity.placements import get_error_detail
 from tests.scheduler.capacity.test_report import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.scheduler.capacity.test_report import store_flavor
 
@@ -24,4 +24,4 @@ def test_invalid_capacity_request_is_rejected_with_the_path_of_the_error(cloud):
         ({"request_spec": {"flavor": "small"}, "overrides": {"a.b": 1}}, 400, "a.b"),
     ]:
         answer = cloud.post_json("/scheduler/v1/capacity", question, status=status).json
-        assert words in read_error(answer), words
+        assert words in get_error_detail(answer), words

@@ -16,7 +16,7 @@ def put_report(app, number=1, status=200, **changes):
     return app.put_json(f"{NODES}/{node_uuid(number)}", body, status=status)
 
 
-def read_error(answer):
+def get_single_error(answer):
     (error,) = answer.json["errors"]
     return error
 
@@ -83,7 +83,7 @@ def test_metrics_are_accepted_in_nova_computes_format(app):
 
 def test_fractional_value_of_another_metric_is_rejected_with_its_path(sqlite_app):
     metrics = [*STORED, {"name": "cpu.frequency", "value": 2400.5}]
-    error = read_error(put_report(sqlite_app, status=400, metrics=metrics))
+    error = get_single_error(put_report(sqlite_app, status=400, metrics=metrics))
     assert error["detail"] == "2400.5 is not an integer (at $.metrics[2].value)"
 
 
@@ -152,7 +152,7 @@ def test_delete_of_a_node_with_allocations_is_409(app):
     consumer = f"/placement/allocations/{node_uuid(99)}"
     claim = build_body(LATEST, {node_uuid(1): {"VCPU": 1}})
     app.put_json(consumer, claim, headers=LATEST_HEADERS, status=204)
-    answer = read_error(app.delete(f"{NODES}/{node_uuid(1)}", status=409))
+    answer = get_single_error(app.delete(f"{NODES}/{node_uuid(1)}", status=409))
     assert answer["code"] == "scheduler.conflict"
     assert node_uuid(1) in answer["detail"]
     app.get(f"{NODES}/{node_uuid(1)}")
@@ -176,7 +176,7 @@ def test_unknown_node_is_404(app):
             app.get(f"{NODES}/{uuid}", status=404),
             app.delete(f"{NODES}/{uuid}", status=404),
         ):
-            assert read_error(answer)["code"] == "scheduler.not_found", uuid
+            assert get_single_error(answer)["code"] == "scheduler.not_found", uuid
 
 
 def test_reported_node_is_an_allocation_candidate(app):
@@ -195,9 +195,11 @@ def test_invalid_report_in_a_list_is_400_and_writes_nothing(sqlite_app):
         ("pci_device_pools", [{"count": 1, "1": {}}], "pci_device_pools[0]"),
     ]:
         reports = [build_report(8), build_report(9), build_report(1, **{name: value})]
-        error = read_error(sqlite_app.post_json(NODES, reports, status=400))
+        error = get_single_error(sqlite_app.post_json(NODES, reports, status=400))
         assert f"(at $[2].{path}" in error["detail"], value
-        error = read_error(sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", reports[2], status=400))
+        error = get_single_error(
+            sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", reports[2], status=400)
+        )
         assert f"(at $.{path}" in error["detail"], value
     assert sqlite_app.get(NODES).json["compute_nodes"] == []
 
@@ -215,29 +217,29 @@ def test_invalid_json_is_400(sqlite_app):
             answer = sqlite_app.request(
                 path, method=method, body=body, content_type="application/json", status=400
             )
-            assert "JSON" in read_error(answer)["detail"], body
+            assert "JSON" in get_single_error(answer)["detail"], body
 
 
 def test_json_that_is_no_report_is_400(sqlite_app):
     for document in [[], "x", 1, None, True]:
-        read_error(sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", document, status=400))
+        get_single_error(sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", document, status=400))
     for document in [{}, build_report(), "x", 1, None, [1], [[]], [None]]:
-        read_error(sqlite_app.post_json(NODES, document, status=400))
+        get_single_error(sqlite_app.post_json(NODES, document, status=400))
 
 
 def test_report_with_a_wrong_uuid_is_400(sqlite_app):
     body = remove_keys(build_report(), "uuid")
     answer = sqlite_app.put_json(f"{NODES}/cn1", body, status=400)
-    assert "not a uuid" in read_error(answer)["detail"]
+    assert "not a uuid" in get_single_error(answer)["detail"]
     for other in [node_uuid(2), "x", None, 1]:
         body = build_report(uuid=other)
         answer = sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", body, status=400)
-        assert "(at $.uuid)" in read_error(answer)["detail"], other
+        assert "(at $.uuid)" in get_single_error(answer)["detail"], other
 
 
 def test_repeated_node_in_a_list_is_400(sqlite_app):
     reports = [build_report(1), build_report(2), build_report(1)]
-    detail = read_error(sqlite_app.post_json(NODES, reports, status=400))["detail"]
+    detail = get_single_error(sqlite_app.post_json(NODES, reports, status=400))["detail"]
     assert detail.endswith("(at $[2].uuid)")
     assert "$[0]" in detail
 
@@ -248,7 +250,7 @@ def test_malformed_query_is_400(sqlite_app):
         *("marker=x", "marker=", "host=", "host=%00", "host=" + "x" * 256, "unknown=1"),
         "limit=1&limit=x",
     ]:
-        read_error(sqlite_app.get(f"{NODES}?{query}", status=400))
+        get_single_error(sqlite_app.get(f"{NODES}?{query}", status=400))
 
 
 def test_unsupported_methods_of_compute_nodes_are_405(sqlite_app):

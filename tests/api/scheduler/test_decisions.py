@@ -105,7 +105,7 @@ def test_repeated_request_makes_no_new_decision(cloud):
 
 
 @pytest.mark.all_databases
-def test_explanation_is_recorded_on_request_with_overrides(cloud):
+def test_explanation_is_recorded_with_its_overrides_if_the_request_says_keep(cloud):
     body = {
         "request_spec": spec(instance(1)),
         "overrides": {"filter_scheduler.ram_weight_multiplier": -2.0},
@@ -177,7 +177,7 @@ def test_decision_about_a_rebuild_is_recorded_with_the_kind_select(cloud):
     assert cloud.get(f"{DECISIONS}/{decision}").json["kind"] == "select"
 
 
-def test_unnamed_flavor_is_null(cloud):
+def test_flavor_of_a_decision_is_null_if_the_requested_flavor_has_no_name(cloud):
     nameless = {key: value for key, value in flavor().items() if key != "name"}
     decision = post_selection(cloud, instance(1), flavor=nameless)["decision"]
     assert cloud.get(f"{DECISIONS}/{decision}").json["flavor"] is None
@@ -222,7 +222,7 @@ def test_decisions_are_filtered_and_listed_newest_first(three_decisions):
         assert list_decisions(cloud, query) == [uuids[place] for place in numbers], query
 
 
-def test_pages_of_decisions_are_linked(three_decisions):
+def test_next_links_of_decisions_lead_through_all_matching_decisions(three_decisions):
     cloud, uuids = three_decisions
     page = cloud.get(f"{DECISIONS}?limit=1&project_id=p1").json
     seen = [page["decisions"][0]["uuid"]]
@@ -273,7 +273,7 @@ def test_host_that_a_truncated_funnel_does_not_list_counts_as_unknown(cloud):
 
 
 @pytest.mark.all_databases
-def test_page_without_a_limit_has_at_most_a_thousand(cloud):
+def test_page_without_a_limit_has_at_most_a_thousand_decisions(cloud):
     database = cloud.app.services.database
     statement = text(
         "INSERT INTO sched_decisions (uuid, outcome, kind, request_digest, request, selections) "
@@ -320,7 +320,7 @@ def test_recorded_explanation_is_replayed_with_its_changes(cloud):
 COUNTS = "/scheduler/v1/decision_counts"
 
 
-def test_listed_instance_has_its_recorded_name(cloud):
+def test_instance_in_the_decision_list_has_its_recorded_display_name(cloud):
     post_selection(cloud, instance(1))
     cloud.put_json(
         f"/scheduler/v1/instances/{instance(1)}", {"host": "cn1", "display_name": "web-1"}
@@ -331,7 +331,7 @@ def test_listed_instance_has_its_recorded_name(cloud):
     assert names[instance(1)] == "web-1"
 
 
-def test_decisions_are_counted_by_value_and_over_time(cloud):
+def test_decisions_are_counted_by_outcome_stage_project_and_time_interval(cloud):
     for number in (1, 2, 3):
         post_selection(cloud, instance(number))
     post_selection(cloud, instance(4), status=409, flavor=flavor(vcpus=99), project_id="p2")
@@ -350,7 +350,7 @@ def test_decisions_are_counted_by_value_and_over_time(cloud):
     assert cloud.get(f"{COUNTS}?until=2000-01-01T00:00:00").json["buckets"] == []
 
 
-def test_length_of_counted_intervals_follows_the_time_range(cloud):
+def test_counted_intervals_are_longer_for_longer_time_ranges(cloud):
     for since, seconds in [
         ("2026-01-01T10:00:00", 60),
         ("2025-12-31T12:00:00", 600),

@@ -36,7 +36,7 @@ def test_capacity_of_more_than_64_bits_is_shown(app):
     assert "cn1" in app.get("/console/hosts/cn1", headers={"Host": "localhost"}).text
 
 
-def put_json_document(app, path, body):
+def put_to_placement(app, path, body):
     app.put_json(f"/placement{path}", body, headers=LATEST_HEADERS)
 
 
@@ -46,7 +46,7 @@ def put_traits(app, provider, *names):
             app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
     path = f"/placement/resource_providers/{uuid_of(provider)}"
     generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
-    put_json_document(
+    put_to_placement(
         app,
         f"/resource_providers/{uuid_of(provider)}/traits",
         {"resource_provider_generation": generation, "traits": list(names)},
@@ -57,7 +57,7 @@ def put_allocations(app, number, host=None, **amounts_by_provider):
     """Write the allocations of a consumer, and an instance record if ``host`` is given."""
     amounts = {uuid_of(name): each for name, each in amounts_by_provider.items()}
     body = build_body(LATEST, amounts, owner=("p1", "u1"))
-    put_json_document(app, f"/allocations/{instance(number)}", body)
+    put_to_placement(app, f"/allocations/{instance(number)}", body)
     if host is not None:
         record_instance(app, number, host)
 
@@ -88,7 +88,7 @@ def app(database_url, tmp_path, make_app):
     app.post_json("/placement/resource_providers", child, headers=LATEST_HEADERS)
     stock = {"VCPU": {"total": 8}, "SRIOV_NET_VF": {"total": 4}}
     inventories = {"resource_provider_generation": 0, "inventories": stock}
-    put_json_document(app, f"/resource_providers/{child['uuid']}/inventories", inventories)
+    put_to_placement(app, f"/resource_providers/{child['uuid']}/inventories", inventories)
     put_traits(app, "cn1", "CUSTOM_A", "CUSTOM_B")
     put_traits(app, "cn1_NUMA0", "CUSTOM_B", "HW_NUMA_ROOT")
     put_traits(app, "cn3", "CUSTOM_A")
@@ -101,18 +101,18 @@ def list_hosts(app, query=""):
     return app.get(f"{HOSTS}{query}").json
 
 
-def host_names(app, query=""):
+def list_host_names(app, query=""):
     return [host["host"] for host in list_hosts(app, query)["hosts"]]
 
 
-def hosts_by_name(answer):
+def index_hosts_by_name(answer):
     return {host["host"]: host for host in answer["hosts"]}
 
 
 def test_every_host_is_listed_with_its_resources(app):
     answer = list_hosts(app)
     assert [host["host"] for host in answer["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
-    assert hosts_by_name(answer)["cn3"] == {
+    assert index_hosts_by_name(answer)["cn3"] == {
         "host": "cn3",
         "node": "cn3",
         "uuid": uuid_of("cn3"),
@@ -134,7 +134,7 @@ def test_every_host_is_listed_with_its_resources(app):
     assert "links" in answer
     assert answer["cells"] == []
     # Traits and resources cover the whole tree.
-    host = hosts_by_name(answer)["cn1"]
+    host = index_hosts_by_name(answer)["cn1"]
     assert host["aggregates"] == [0, 1]
     assert sorted(answer["traits"][index] for index in host["traits"]) == [
         "CUSTOM_A",
@@ -151,7 +151,7 @@ def test_every_host_is_listed_with_its_resources(app):
 
 
 def test_state_describes_a_service_that_is_not_up(app):
-    hosts = hosts_by_name(list_hosts(app))
+    hosts = index_hosts_by_name(list_hosts(app))
     assert (hosts["cn2"]["state"], hosts["cn2"]["disabled_reason"]) == ("disabled", "new disks")
     assert (hosts["cn4"]["state"], hosts["cn4"]["last_seen_up"]) == ("down", LONG_AGO)
     assert "forced_down" not in hosts["cn4"]
@@ -161,7 +161,7 @@ def test_state_describes_a_service_that_is_not_up(app):
         down,
         headers={"OpenStack-API-Version": "compute 2.11"},
     )
-    host = hosts_by_name(list_hosts(app))["cn1"]
+    host = index_hosts_by_name(list_hosts(app))["cn1"]
     assert (host["state"], host["forced_down"]) == ("down", True)
 
 
@@ -182,16 +182,16 @@ def test_hosts_are_filtered_and_paged(app):
         ("?trait=CUSTOM_A&zone=nova", ["cn3"]),
         ("?zone=elsewhere", []),
     ]:
-        assert host_names(app, query) == names, query
+        assert list_host_names(app, query) == names, query
     uuid = list_hosts(app)["aggregates"][1]["uuid"]
-    assert host_names(app, f"?aggregate={uuid}") == ["cn1", "cn3"]
+    assert list_host_names(app, f"?aggregate={uuid}") == ["cn1", "cn3"]
     # Shared values of a filtered list cover its hosts only.
     answer = list_hosts(app, "?host=cn3")
     assert [aggregate["name"] for aggregate in answer["aggregates"]] == ["rack"]
     assert answer["traits"] == ["CUSTOM_A"]
     (host,) = answer["hosts"]
     assert (host["aggregates"], host["traits"]) == ([0], [0])
-    assert host["resources"] == hosts_by_name(list_hosts(app))["cn3"]["resources"]
+    assert host["resources"] == index_hosts_by_name(list_hosts(app))["cn3"]["resources"]
     (error,) = app.get(f"{HOSTS}?marker={instance(9)}", status=400).json["errors"]
     assert error["detail"] == f"marker [{instance(9)}] not found"
     assert error["code"] == "scheduler.bad_value"
@@ -206,7 +206,7 @@ def test_hosts_are_filtered_and_paged(app):
 
 def test_instances_without_node_count_on_the_only_node_of_their_host(app):
     record_instance(app, 3, "cn3", node=None)
-    assert hosts_by_name(list_hosts(app))["cn3"]["instances"] == 2
+    assert index_hosts_by_name(list_hosts(app))["cn3"]["instances"] == 2
 
 
 @pytest.mark.all_databases
@@ -214,10 +214,10 @@ def test_statement_count_is_independent_of_hosts(make_app, settings):
     app, counts = make_app(settings), []
     for hosts in (range(3), range(3, 15)):
         app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
-        host_names(app)
+        list_host_names(app)
         with record_statements(app.app.services.database) as seen:
             for query in ("", "?limit=2", "?trait=COMPUTE_NODE"):
-                host_names(app, query)
+                list_host_names(app, query)
             app.get(OVERVIEW)
         counts.append(len(seen))
     assert counts[0] == counts[1] < 45
@@ -228,7 +228,7 @@ def test_host_is_shown_with_its_tree_instances_and_policy(app):
     (node,) = host["nodes"]
     assert (host["host"], host["zone"], host["state"]) == ("cn1", "az-east", "up")
     assert [aggregate["name"] for aggregate in host["aggregates"]] == ["east", "rack"]
-    assert node["resources"] == hosts_by_name(list_hosts(app))["cn1"]["resources"]
+    assert node["resources"] == index_hosts_by_name(list_hosts(app))["cn1"]["resources"]
     root, numa = node["providers"]
     assert (root["uuid"], root["parent_provider_uuid"]) == (uuid_of("cn1"), None)
     assert (numa["name"], numa["parent_provider_uuid"]) == ("cn1_NUMA0", uuid_of("cn1"))
@@ -263,7 +263,7 @@ def test_host_is_shown_with_its_tree_instances_and_policy(app):
 
 
 @pytest.mark.all_databases
-def test_host_shows_its_report_and_time(app):
+def test_host_shows_its_report_with_times_and_its_service(app):
     host = app.get(f"{HOSTS}/cn4").json
     (node,) = host["nodes"]
     assert (node["report"]["vcpus"], node["report"]["hypervisor_type"]) == (16, "QEMU")
@@ -278,7 +278,7 @@ def test_invalid_policy_is_shown_with_its_error(app):
     database = app.app.services.database
     add_aggregate(database, "other", ["cn4"], {"sched_policy": "nowhere"})
     database.write(host_aggregates.note_change)
-    assert hosts_by_name(list_hosts(app))["cn4"]["policy"] == "nowhere"
+    assert index_hosts_by_name(list_hosts(app))["cn4"]["policy"] == "nowhere"
     policy = app.get(f"{HOSTS}/cn4").json["policy"]
     assert not policy["usable"]
     assert "nowhere" in policy["error"]
@@ -287,13 +287,13 @@ def test_invalid_policy_is_shown_with_its_error(app):
 def test_host_without_provider_has_no_resources(app):
     number = app.get(f"/placement/resource_providers/{uuid_of('cn4')}", headers=LATEST_HEADERS)
     app.delete(f"/placement/resource_providers/{number.json['uuid']}", headers=LATEST_HEADERS)
-    host = hosts_by_name(list_hosts(app))["cn4"]
+    host = index_hosts_by_name(list_hosts(app))["cn4"]
     assert (host["resources"], host["traits"]) == ({}, [])
     (node,) = app.get(f"{HOSTS}/cn4").json["nodes"]
     assert (node["providers"], node["resources"]) == ([], {})
 
 
-def test_overview_sums_zones_and_lists_hosts_that_are_not_up(app):
+def test_overview_has_sums_by_zone_and_lists_hosts_that_are_not_up(app):
     overview = app.get(OVERVIEW).json
     assert overview["hosts"] == {"total": 4, "up": 2, "down": 1, "disabled": 1}
     assert overview["instances"] == 2
@@ -309,12 +309,12 @@ def test_overview_sums_zones_and_lists_hosts_that_are_not_up(app):
     assert entries["cn2"]["disabled_reason"] == "new disks"
 
 
-def test_overview_sums_each_aggregate_of_a_host(app):
+def test_overview_counts_a_host_in_each_of_its_aggregates(app):
     database = app.app.services.database
     add_aggregate(database, "shelf", ["cn1", "cn4"])
     add_aggregate(database, "bare")
     database.write(host_aggregates.note_change)
-    listed = hosts_by_name(list_hosts(app))
+    listed = index_hosts_by_name(list_hosts(app))
     names = {each["name"]: each for each in app.get(OVERVIEW).json["aggregates"]}
     assert "bare" not in names
     assert (names["shelf"]["hosts"], names["shelf"]["uuid"]) == (2, aggregate_uuid("shelf"))
@@ -327,7 +327,7 @@ def test_overview_sums_each_aggregate_of_a_host(app):
 
 
 def test_overview_counts_nearly_full_and_full_hosts(app):
-    hosts = hosts_by_name(list_hosts(app))
+    hosts = index_hosts_by_name(list_hosts(app))
     capacity = hosts["cn4"]["resources"]["MEMORY_MB"]["capacity"]
     put_allocations(app, 8, "cn4", cn4={"MEMORY_MB": capacity})
     put_allocations(app, 9, "cn3", cn3={"MEMORY_MB": capacity * 9 // 10})

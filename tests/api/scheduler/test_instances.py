@@ -32,7 +32,7 @@ WHOLE = {
 }
 
 
-def read_error(answer):
+def get_single_error(answer):
     (error,) = answer.json["errors"]
     return error
 
@@ -53,7 +53,7 @@ def test_instance_record_is_stored_unchanged(app):
     assert app.get(INSTANCE).json == recorded
 
 
-def test_omitted_fields_are_null_and_the_name_is_the_uuid(app):
+def test_omitted_instance_fields_are_null_and_display_name_is_the_uuid(app):
     recorded = app.put_json(INSTANCE, {}).json
     assert recorded == dict.fromkeys(WHOLE) | {
         "uuid": node_uuid(500),
@@ -97,7 +97,7 @@ def test_record_of_an_instance_makes_no_allocations(app):
     assert set(usages.values()) == {0}
 
 
-def put_allocations(app):
+def report_host_and_allocate(app):
     """Report a host, allocate there for the instance and return the path of the allocations."""
     app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     path = f"/placement/allocations/{node_uuid(500)}"
@@ -108,7 +108,7 @@ def put_allocations(app):
 
 def test_delete_of_an_instance_removes_its_allocations(app):
     app.put_json(INSTANCE, WHOLE)
-    consumer = put_allocations(app)
+    consumer = report_host_and_allocate(app)
     app.delete(INSTANCE, status=204)
     app.get(INSTANCE, status=404)
     assert app.get(consumer, headers=LATEST_HEADERS).json["allocations"] == {}
@@ -117,15 +117,16 @@ def test_delete_of_an_instance_removes_its_allocations(app):
 
 
 def test_delete_of_an_unknown_instance_removes_nothing(app):
-    consumer = put_allocations(app)
-    assert read_error(app.delete(INSTANCE, status=404))["code"] == "scheduler.not_found"
+    consumer = report_host_and_allocate(app)
+    assert get_single_error(app.delete(INSTANCE, status=404))["code"] == "scheduler.not_found"
     assert app.get(consumer, headers=LATEST_HEADERS).json["allocations"]
 
 
 def test_unknown_instance_is_404(app):
     for uuid in [node_uuid(500), "nonsense"]:
         assert (
-            read_error(app.get(f"{INSTANCES}/{uuid}", status=404))["code"] == "scheduler.not_found"
+            get_single_error(app.get(f"{INSTANCES}/{uuid}", status=404))["code"]
+            == "scheduler.not_found"
         ), uuid
 
 
@@ -158,5 +159,5 @@ def test_malformed_instance_record_is_400_with_the_path_of_the_error(sqlite_app)
         ("$.image.properties", {"image": {"properties": []}}),
     ]:
         answer = sqlite_app.put_json(INSTANCE, body, status=400)
-        assert f"(at {path})" in read_error(answer)["detail"], body
+        assert f"(at {path})" in get_single_error(answer)["detail"], body
         assert sqlite_app.get(INSTANCES).json["instances"] == [], body

@@ -14,17 +14,17 @@ from placement_sched.api.scheduler.openapi import describe
 from placement_sched.api.scheduler.routes import API
 from placement_sched.api.versions import Version
 from placement_sched.operations.periodic import store_result
-from tests.api.test_openapi import operations_by_path
+from tests.api.test_openapi import index_operations_by_path
 from tests.support.openapi_client import DocumentClient
 from tests.support.scheduling import flavor, instance, report, spec
 
 ADDRESS = "/scheduler/v1/openapi.json"
 DOCUMENT = openapi.document(describe(API.routes), Version(1, 0), "/scheduler")
-OPERATIONS = operations_by_path(DOCUMENT)
+OPERATIONS = index_operations_by_path(DOCUMENT)
 NODE = report("cn1")["uuid"]
 
 
-def openapi_path_of(route):
+def convert_to_openapi_path(route):
     """Return the path of a route in OpenAPI's syntax, without a final slash."""
     return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route.path).rstrip("/") or "/"
 
@@ -37,7 +37,9 @@ def test_document_is_valid(sqlite_app):
 
 
 def test_document_has_exactly_the_routes():
-    assert set(OPERATIONS) == {(route.method, openapi_path_of(route)) for route in API.routes}
+    assert set(OPERATIONS) == {
+        (route.method, convert_to_openapi_path(route)) for route in API.routes
+    }
 
 
 def test_operation_ids_are_unique():
@@ -53,7 +55,7 @@ def test_document_needs_no_token(sqlite_app):
 
 def test_operation_has_the_policy_statuses_and_schemas_of_its_route():
     for route in API.routes:
-        operation = OPERATIONS[route.method, openapi_path_of(route)]
+        operation = OPERATIONS[route.method, convert_to_openapi_path(route)]
         assert operation.get("x-policy") == route.policy, route
         assert route.policy is None or route.policy in {rule.name for rule in RULES}, route
         responses = operation["responses"]
@@ -64,7 +66,7 @@ def test_operation_has_the_policy_statuses_and_schemas_of_its_route():
         assert ("requestBody" in operation) == (route.body is not None), route
 
 
-def test_errors_are_documented_with_their_codes():
+def test_error_statuses_and_code_pattern_of_select_destinations_are_documented():
     responses = OPERATIONS["POST", "/v1/select_destinations"]["responses"]
     assert set(responses) == set(map(str, (200, 400, 401, 403, 404, 406, 409, 413, 415, 500, 503)))
     (kind,) = responses["409"]["content"]
@@ -74,7 +76,7 @@ def test_errors_are_documented_with_their_codes():
     assert "Retry-After" in responses["503"]["headers"]
 
 
-def test_shared_schemas_are_components():
+def test_request_spec_schema_is_a_referenced_component():
     schema = OPERATIONS["POST", "/v1/explain"]["requestBody"]["content"]["application/json"][
         "schema"
     ]

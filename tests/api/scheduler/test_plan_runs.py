@@ -82,7 +82,7 @@ def test_move_can_be_started_and_finished(cloud):
     assert counts == {"planned": 0, "started": 1, "done": 1, "failed": 0, "skipped": 0}
 
 
-def test_start_of_a_move_claims_nothing(cloud):
+def test_start_of_a_move_does_not_change_the_capacity_of_hosts(cloud):
     before = cloud.get("/scheduler/v1/hosts").json
     change_move(cloud, create_run(cloud, MOVE), instance(1), "started")
     assert cloud.get("/scheduler/v1/hosts").json == before
@@ -115,7 +115,7 @@ def test_start_is_rejected_if_the_target_does_not_exist(cloud):
 
 
 @pytest.mark.all_databases
-def test_only_the_executor_changes_a_run(cloud):
+def test_change_of_a_run_by_another_executor_is_409(cloud):
     run = create_run(cloud, MOVE)
     path = f"{RUNS}/{run['uuid']}"
     words = f"Run {run['uuid']} has another executor"
@@ -142,7 +142,7 @@ def test_finished_or_skipped_move_cannot_be_changed(cloud):
             ), state
 
 
-def test_run_that_is_done_is_not_resumed(cloud):
+def test_resumption_of_a_run_that_is_done_is_409(cloud):
     run = create_run(cloud, MOVE)
     path = f"{RUNS}/{run['uuid']}"
     change_move(cloud, run, instance(1), "skipped")
@@ -152,7 +152,7 @@ def test_run_that_is_done_is_not_resumed(cloud):
 
 
 @pytest.mark.all_databases
-def test_run_with_open_moves_is_not_done(cloud):
+def test_run_with_planned_or_started_moves_cannot_change_to_done(cloud):
     run = create_run(cloud, MOVE, TWO)
     path, done = f"{RUNS}/{run['uuid']}", {"executor": EXECUTOR, "state": "done"}
     answer = cloud.put_json(path, done, status=409).json

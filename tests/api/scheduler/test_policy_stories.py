@@ -9,7 +9,7 @@ import pytest
 
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 
 pytestmark = pytest.mark.slow
 
@@ -128,12 +128,12 @@ def list_passing_hosts(explanation):
     return {host["host"] for host in explanation["hosts"]}
 
 
-def selector_outcomes(explanation):
+def list_selector_outcomes(explanation):
     selectors = explanation["funnel"]["policy"]["selectors"]
     return {selector["name"]: selector["outcome"] for selector in selectors}
 
 
-def test_story_1_hosts_use_the_configuration_of_their_policy(make_cloud):
+def test_story_1_policies_show_the_options_of_their_sections_and_defaults(make_cloud):
     app = make_cloud()
     shown = app.get("/scheduler/v1/policies").json["policies"]
     option = "DEFAULT.cpu_allocation_ratio"
@@ -144,7 +144,7 @@ def test_story_1_hosts_use_the_configuration_of_their_policy(make_cloud):
     assert filters == [["AvailabilityZoneFilter", "CoreFilter"]] * 3
 
 
-def test_story_1_ratio_of_the_policy_takes_effect(make_cloud):
+def test_story_1_number_of_instances_is_limited_by_the_ratio_of_the_policy(make_cloud):
     app = make_cloud()
     room = {"low_cpu_density": 16, "high_cpu_density": 128}
     for policy, zone in (
@@ -168,7 +168,7 @@ def test_story_2_request_uses_the_selected_policy_or_default(make_cloud, selecti
     for policy, fields in SELECTING_FIELDS[selection].items():
         explanation = explain_request(app, **fields)
         assert explanation["policy"] == explanation["funnel"]["policy"]["name"] == policy
-        assert list(selector_outcomes(explanation).values()) == ["chosen"]
+        assert list(list_selector_outcomes(explanation).values()) == ["chosen"]
         (matched,) = explanation["funnel"]["policy"]["selectors"][0]["matched"]
         assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
         assert list_passing_hosts(explanation) == POLICY_HOSTS[policy]
@@ -177,18 +177,18 @@ def test_story_2_request_uses_the_selected_policy_or_default(make_cloud, selecti
         assert f"member_of=in%3A{matched['uuid']}" in candidates["query"]
         body = {"request_spec": spec(**fields), "claim": False}
         answer = app.post_json("/scheduler/v1/select_destinations", body).json
-        assert set(selected_hosts(answer)) <= POLICY_HOSTS[policy]
+        assert set(get_selected_hosts(answer)) <= POLICY_HOSTS[policy]
         decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
         assert decision["policy"] == policy
     explanation = explain_request(app, project_id="other")
     assert explanation["policy"] == "default"
-    (outcome,) = selector_outcomes(explanation).values()
+    (outcome,) = list_selector_outcomes(explanation).values()
     assert outcome in {"not set in the request", "no aggregate with a policy matches"}
     # The filter of the default policy accepts the host without an aggregate, as in nova.
     assert "cn5" in list_passing_hosts(explanation)
 
 
-def test_several_matching_policies_fall_back_to_default(make_cloud):
+def test_request_that_matches_several_policies_uses_the_default_policy(make_cloud):
     explanation = explain_request(make_cloud(), availability_zone="cpu_intensive_az,shared_az")
     assert explanation["policy"] == "default"
     (selector,) = explanation["funnel"]["policy"]["selectors"]
@@ -197,7 +197,7 @@ def test_several_matching_policies_fall_back_to_default(make_cloud):
     assert list_passing_hosts(explanation) == {"cn1", "cn2", "cn3", "cn4"}
 
 
-def test_request_uses_all_aggregates_of_a_policy(make_cloud):
+def test_request_may_use_hosts_of_all_aggregates_of_its_policy(make_cloud):
     app = make_cloud()
     tags = {"sched_policy": "low_cpu_density", "availability_zone": "cpu_intensive_az"}
     create_aggregate(app, "rack3", ["cn5"], **tags)
@@ -206,7 +206,7 @@ def test_request_uses_all_aggregates_of_a_policy(make_cloud):
     assert list_passing_hosts(explanation) == {"cn1", "cn2", "cn5"}
 
 
-def test_default_policy_can_avoid_policy_aggregates(make_cloud):
+def test_option_excludes_hosts_of_policy_aggregates_from_default_requests(make_cloud):
     text = f"{NOVA_CONF}[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
     assert list_passing_hosts(explain_request(make_cloud(text=text))) == {"cn5"}
 
@@ -215,7 +215,7 @@ def test_first_matching_selector_decides(make_cloud):
     app = make_cloud(f"{BY_HINT}, {BY_TENANT}, {BY_ZONE}", companion="AllHostsFilter")
     explanation = explain_request(app, project_id="other", availability_zone="shared_az")
     assert explanation["policy"] == "high_cpu_density"
-    assert selector_outcomes(explanation) == {
+    assert list_selector_outcomes(explanation) == {
         "hint": "not set in the request",
         "tenant": "no aggregate with a policy matches",
         "availability_zone": "chosen",
@@ -224,10 +224,10 @@ def test_first_matching_selector_decides(make_cloud):
     assert explanation["policy"] == "low_cpu_density"
 
 
-def test_hint_for_the_default_policy_is_used(make_cloud):
+def test_hint_sched_policy_default_chooses_the_default_policy(make_cloud):
     explanation = explain_request(make_cloud(BY_HINT), scheduler_hints={"sched_policy": "default"})
     assert explanation["policy"] == "default"
-    assert selector_outcomes(explanation) == {"hint": "chosen"}
+    assert list_selector_outcomes(explanation) == {"hint": "chosen"}
     assert list_passing_hosts(explanation) == {"cn5"}
 
 
@@ -252,10 +252,10 @@ def test_third_party_selector_is_loaded_by_dotted_path(make_cloud, tmp_path, mon
     app = make_cloud("acme_selectors.ByName", companion="AllHostsFilter")
     explanation = explain_request(app, scheduler_hints={"rack": "rack2"})
     assert explanation["policy"] == "high_cpu_density"
-    assert selector_outcomes(explanation) == {"ByName": "chosen"}
+    assert list_selector_outcomes(explanation) == {"ByName": "chosen"}
 
 
-def test_policies_differ_in_filters_weights_and_driver(make_cloud):
+def test_policies_can_set_their_own_filters_weighers_and_driver(make_cloud):
     text = """[scheduler]
 policy_selection = {0}
 policies = low_cpu_density, high_cpu_density
@@ -278,16 +278,18 @@ driver = chance_scheduler
     assert funnel["weighers"] == []
 
 
-def test_flavor_and_image_are_read_once(make_cloud, monkeypatch):
+def test_hardware_of_flavor_and_image_is_parsed_once_per_request(make_cloud, monkeypatch):
     app = make_cloud()
     read = []
 
-    class CountedHardware(RequestedHardware):
+    class CountedRequestedHardware(RequestedHardware):
         def __init__(self, *both):
             read.append(both)
             super().__init__(*both)
 
-    monkeypatch.setattr("placement_sched.model.request_spec.RequestedHardware", CountedHardware)
+    monkeypatch.setattr(
+        "placement_sched.model.request_spec.RequestedHardware", CountedRequestedHardware
+    )
     for zone, policy in (("shared_az", "high_cpu_density"), (None, "default")):
         read.clear()
         assert explain_request(app, availability_zone=zone)["policy"] == policy
@@ -305,7 +307,7 @@ def create_spread_aggregate(app):
     return app
 
 
-def test_section_named_by_an_aggregate_is_a_policy(start_app):
+def test_section_is_a_policy_if_metadata_of_an_aggregate_name_it(start_app):
     app = create_spread_aggregate(start_app("[spread]\n"))
     for text in (
         "[spread]\n",
@@ -343,7 +345,7 @@ def test_default_requests_avoid_aggregates_of_other_policies(start_app):
     assert list_passing_hosts(explain_request(invalid)) == {"cn2", "cn3"}
 
 
-def test_empty_override_is_400(start_app):
+def test_override_with_an_empty_text_for_a_number_is_400(start_app):
     body = {"request_spec": spec(), "overrides": {"filter_scheduler.ram_weight_multiplier": ""}}
     (error,) = start_app("").post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert "an empty text is not a number" in error["detail"]

@@ -62,11 +62,11 @@ EVERYTHING = json.loads(
 )
 
 
-def check_document(schemas, document):
+def validate_document(schemas, document):
     schemas.at(ANY).check(document, "JSON does not validate")
 
 
-def test_valid_request_passes():
+def test_valid_request_is_accepted_by_the_schema():
     overrides = {
         "filter_scheduler.enabled_filters": ["ComputeFilter"],
         "filter_scheduler.ram_weight_multiplier": -1.0,
@@ -81,8 +81,8 @@ def test_valid_request_passes():
         {"flavor": {**FLAVOR, "swap": ""}},
         {"flavor": FLAVOR, **dict.fromkeys(set(EVERYTHING) - {"flavor", "num_instances"})},
     ):
-        check_document(SELECT, {"request_spec": spec, "claim": False})
-        check_document(EXPLAIN, {"request_spec": spec, **more})
+        validate_document(SELECT, {"request_spec": spec, "claim": False})
+        validate_document(EXPLAIN, {"request_spec": spec, **more})
 
 
 UUIDS = ",".join([node_uuid(1)] * 251)
@@ -163,7 +163,7 @@ def test_error_in_request_spec_is_reported_with_its_path():
         path = "" if rest is None else f".{name}{rest}"
         for schemas in (SELECT, EXPLAIN):
             with pytest.raises(Invalid, match="JSON does not validate") as fault:
-                check_document(schemas, {"request_spec": {"flavor": FLAVOR, name: value}})
+                validate_document(schemas, {"request_spec": {"flavor": FLAVOR, name: value}})
             assert f" (at $.request_spec{path}). Failed validating " in fault.value.detail, path
 
 
@@ -179,11 +179,11 @@ def test_error_outside_request_spec_is_reported_with_its_path():
         (EXPLAIN, "$.max_rejected", {"max_rejected": -1}),
     ]:
         with pytest.raises(Invalid) as fault:
-            check_document(schemas, {"request_spec": {"flavor": FLAVOR}, **changes})
+            validate_document(schemas, {"request_spec": {"flavor": FLAVOR}, **changes})
         assert f" (at {path}). Failed validating " in fault.value.detail, path
 
 
 def test_request_spec_and_flavor_are_required():
     for document in ({}, {"request_spec": {}}):
         with pytest.raises(Invalid, match="request_spec"):
-            check_document(SELECT, document)
+            validate_document(SELECT, document)

@@ -15,7 +15,7 @@ def read_error_code(answer):
     return error["code"]
 
 
-def test_error_code_follows_the_status(sqlite_app):
+def test_error_code_corresponds_to_the_status(sqlite_app):
     nodes = "/scheduler/v1/compute_nodes"
     for method, path, headers, body, status, code in (
         ("GET", "/scheduler/v1/nothing", {}, b"", 404, "not_found"),
@@ -40,7 +40,7 @@ def test_invalid_request_has_a_scheduler_error_code(sqlite_app):
         assert read_error_code(answer) == code
 
 
-def test_details_of_placement_errors_are_kept():
+def test_errors_raised_by_the_model_have_their_status_and_scheduler_code():
     for error, status, code in [
         (ConcurrentUpdate("x"), 409, "scheduler.concurrent_update"),
         (TooComplex("x"), 400, "scheduler.too_complex"),

@@ -30,7 +30,7 @@ HOSTS = choose_count(30, 300)
 RUNS = 4
 
 
-def build_plain_requests() -> Iterator[LargeRequest]:
+def build_large_requests() -> Iterator[LargeRequest]:
     yield from largest_requests.build_large_bodies(MANY, "/placement/reshaper")
     for path in ("/image/v2/images", "/scheduler/v1/select_destinations"):
         yield from largest_requests.build_large_bodies(MAX_JSON_BYTES, path)
@@ -109,7 +109,7 @@ def check_cpu_costs(server, large: Iterable[LargeRequest], record_property) -> N
     "database_url", ["sqlite", "postgresql"][: choose_count(1, 2)], indirect=True
 )
 def test_largest_request_costs_less_than_a_second_of_cpu(server, record_property):
-    check_cpu_costs(server, build_plain_requests(), record_property)
+    check_cpu_costs(server, build_large_requests(), record_property)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -129,7 +129,7 @@ def test_large_tree_query_costs_less_than_a_second_of_cpu(server, record_propert
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_healthz_is_answered_during_the_largest_requests(server):
-    large = [sent for sent in build_plain_requests() if sent.name.startswith(("keys", "explain"))]
+    large = [sent for sent in build_large_requests() if sent.name.startswith(("keys", "explain"))]
     with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(send_request, server.url, sent) for sent in large]
         answered = 0

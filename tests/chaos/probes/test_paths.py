@@ -101,7 +101,7 @@ def server(serve):
     return serve(OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true")
 
 
-def test_unusual_path_cannot_bypass_the_token(server, record_property):
+def test_unusual_path_without_token_does_not_show_traits(server, record_property):
     wire = RawClient(server.url)
     for path in TO_TRAITS:
         (answer,) = wire.send(build_request(path, ""))
@@ -121,7 +121,7 @@ def test_unusual_path_cannot_bypass_the_token(server, record_property):
 
 
 @pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
-def test_unusual_path_cannot_bypass_the_proxy(proxy, server, tmp_path):
+def test_unusual_path_through_a_proxy_does_not_show_metrics(proxy, server, tmp_path):
     port = int(server.url.rpartition(":")[2])
     with proxy.start_proxy(tmp_path, [port]) as (url, certificate):
         wire = RawClient(url, certificate)

@@ -68,7 +68,7 @@ def test_flavor_is_a_positional_argument(run_capacity, tmp_path, monkeypatch):
     assert (status, "did you mean 'small'?" in error) == (1, True)
 
 
-def test_json_equals_the_answer_of_the_api(run_capacity):
+def test_capacity_document_is_printed_as_json(run_capacity):
     _, printed, _ = run_capacity("--flavor", "small", "--format", "json")
     assert json.loads(printed)["capacity"] == 12
 

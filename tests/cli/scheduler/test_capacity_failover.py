@@ -19,7 +19,7 @@ def run_failover(sqlite_app, run_cli):
     return partial(run_cli, "capacity")
 
 
-def test_uncovered_hosts_are_printed_with_what_is_lacking(run_failover):
+def test_uncovered_hosts_are_printed_with_the_missing_resource_and_amount(run_failover):
     status, printed, _ = run_failover("--host-failures", "1")
     assert status == 0
     lines = printed.splitlines()

@@ -27,7 +27,7 @@ def read_host_names(printed: str) -> list[str]:
     return [host["host"] for host in json.loads(printed)["hosts"]]
 
 
-def explain_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
+def explain_and_list_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
     options = [word for change in changes for word in ("--change", change)]
     status, out, err = run_cli("explain", "--vcpus", str(vcpus), "--format", "json", *options)
     assert (status, err) == (0, "")
@@ -46,7 +46,7 @@ def explain_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
     ],
 )
 def test_change_may_be_text_or_json(run_cli, change, vcpus, expected):
-    assert explain_hosts(run_cli, change, vcpus=vcpus) == expected
+    assert explain_and_list_hosts(run_cli, change, vcpus=vcpus) == expected
 
 
 def test_changes_of_a_file_apply_before_changes_of_options(run_cli, tmp_path):

@@ -90,7 +90,7 @@ def test_decision_list_applies_filters(run_cli, arguments, expected):
     assert list_uuids(run_cli, *arguments) == [instance(number) for number in expected]
 
 
-def test_list_has_columns_of_the_failed_stage_and_its_reason(run_cli):
+def test_list_can_print_columns_of_the_failed_stage_and_its_reason(run_cli):
     arguments = ("--stage", "resources VCPU", "--format", "value", "-c", "Stage", "-c", "Reason")
     assert run_cli("list", *arguments)[1].startswith("resources VCPU 3 hosts meet all constraints")
 
@@ -115,7 +115,7 @@ def test_list_shows_outcome_request_and_hosts(run_cli):
     assert "cn1 select req-" in lines[2]
 
 
-def test_list_by_rejected_host_shows_reasons_and_counts_short_funnels(run_cli):
+def test_list_by_rejected_host_shows_reasons_and_the_number_of_truncated_funnels(run_cli):
     """Decisions with a host recorded no rejections of the candidate search."""
     status, printed, _ = run_cli("list", "--refused", "cn2")
     words = " ".join(printed.split())
@@ -172,7 +172,7 @@ def test_unknown_filter_value_is_reported_with_known_names(cloud, run_cli, way, 
         ("--flavor", "m1", "--until", "1h"),
     ],
 )
-def test_empty_list_names_the_recorded_decisions(run_cli, arguments):
+def test_list_without_a_match_prints_how_many_decisions_are_recorded(run_cli, arguments):
     """No flavor m1 is stored, but decisions name it, as after a deletion."""
     status, printed, error = run_cli("list", *arguments)
     assert (status, error) == (0, "")
@@ -181,7 +181,7 @@ def test_empty_list_names_the_recorded_decisions(run_cli, arguments):
     )
 
 
-def test_unknown_flavor_in_the_api_list_is_a_warning(cloud):
+def test_api_list_of_decisions_with_an_unknown_flavor_is_empty_with_a_warning(cloud):
     answer = cloud.get("/scheduler/v1/decisions?flavor=nope").json
     detail = "there is no flavor 'nope'; there are: m1"
     warnings = [{"key": "flavor", "detail": detail}]
@@ -249,7 +249,7 @@ def test_decision_is_shown_by_uuid_request_id_or_instance(cloud, run_cli, by):
     assert json.loads(run_cli("show", *arguments, "--format", "json")[1])["uuid"] == uuid
 
 
-def test_show_of_a_failed_request_prints_and_writes_its_explanation(run_cli, tmp_path):
+def test_show_of_a_failed_request_prints_its_explanation_and_writes_html(run_cli, tmp_path):
     report = tmp_path / "decision.html"
     status, printed, _ = run_cli("show", "--instance", instance(3), "--html", str(report))
     words = " ".join(printed.split())
@@ -260,7 +260,7 @@ def test_show_of_a_failed_request_prints_and_writes_its_explanation(run_cli, tmp
     assert "resources VCPU:99" in report.read_text()
 
 
-def test_show_of_a_truncated_decision_prints_its_counts(cloud, run_cli, tmp_path):
+def test_show_of_a_decision_with_a_truncated_funnel_prints_its_counts(cloud, run_cli, tmp_path):
     database = cloud.app.services.database
     outline = {
         "request_filters": [{"name": "f", "applied": True, "elapsed_ms": 1.0}],
@@ -305,7 +305,7 @@ def test_replay_without_changes_reports_no_difference(run_cli):
     assert printed.endswith("nothing differs\n")
 
 
-def test_explanation_is_kept_as_a_decision_with_its_overrides(run_cli, run_main):
+def test_explain_with_keep_records_a_decision_with_the_overrides(run_cli, run_main):
     override = ("--override", "filter_scheduler.ram_weight_multiplier=-1.0")
     printed = run_main("explain", "--vcpus", "2", "--keep", *override)[1]
     uuid = printed.split("Recorded as decision ")[1].split()[0]
@@ -342,13 +342,13 @@ def test_replay_under_recorded_settings_ignores_current_settings(run_cli, monkey
     monkeypatch.setenv("OS_FILTER_SCHEDULER__RAM_WEIGHT_MULTIPLIER", "-1.0")
     name = "option filter_scheduler.ram_weight_multiplier"
 
-    def changed_fields(settings):
+    def replay_and_list_changed_fields(settings):
         arguments = ("replay", "--instance", instance(2), "--settings", settings)
         differences = json.loads(run_cli(*arguments, "--format", "json")[1])["differences"]
         return {difference["what"] for difference in differences}
 
-    assert name in changed_fields("now")
-    assert changed_fields("then") == set()
+    assert name in replay_and_list_changed_fields("now")
+    assert replay_and_list_changed_fields("then") == set()
 
 
 def test_purge_prints_the_count_before_deleting(run_cli):
@@ -432,7 +432,7 @@ def find_uuid_of_failed_decision(cloud):
     return cloud.get("/scheduler/v1/decisions?outcome=no_valid_host").json["decisions"][0]["uuid"]
 
 
-def test_watch_ends_when_the_request_fits(cloud, run_cli, monkeypatch):
+def test_watch_ends_when_a_host_becomes_valid_for_the_request(cloud, run_cli, monkeypatch):
     uuid, pauses = find_uuid_of_failed_decision(cloud), []
 
     def pause(seconds):
@@ -476,7 +476,7 @@ def test_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch):
     assert pauses == [60.0, 30.0]
 
 
-def test_watch_goes_on_while_the_server_does_not_answer(cloud, run_cli, monkeypatch):
+def test_watch_continues_after_a_failed_replay(cloud, run_cli, monkeypatch):
     replay, calls = DirectScheduler.replay, []
 
     def replay_or_fail(scheduler, uuid, body):

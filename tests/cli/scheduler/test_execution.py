@@ -131,7 +131,9 @@ def test_nothing_is_sent_to_nova_without_execute(run_on_nova, cloud, nova, comma
     ],
     ids=["plan", "rebalance"],
 )
-def test_plan_and_rebalance_move_exactly_their_instances(run_on_nova, cloud, nova, command, kind):
+def test_execution_of_plan_and_rebalance_makes_exactly_the_printed_moves(
+    run_on_nova, cloud, nova, command, kind
+):
     moves = json.loads(run_on_nova(*command, "-f", "json")[1])["moves"]
     status, out, err = run_on_nova(*command, "--execute", "-f", "json")
     assert (status, err) == (0, "")
@@ -324,7 +326,7 @@ def test_nova_is_polled_again_after_short_failures(run_on_nova, cloud, nova):
     assert nova.migrations() == 6
 
 
-def test_unavailable_nova_stops_the_run_which_can_be_resumed(run_on_nova, cloud, nova):
+def test_run_stops_while_nova_is_unavailable_and_can_be_resumed(run_on_nova, cloud, nova):
     def fail_after_three_moves(*_request: str) -> None:
         is_away = len(nova.actions()) == 3
         nova.failure = ("503 Service Unavailable", None) if is_away else None
@@ -367,7 +369,7 @@ def test_instances_unknown_to_the_scheduler_are_reported_after_a_drain(run_on_no
     assert (status, err) == (0, "")
 
 
-def test_disabled_host_keeps_its_reason(run_on_nova, nova):
+def test_drain_of_a_host_disabled_before_keeps_the_reason(run_on_nova, nova):
     nova.add_service("cn7", reason="broken fan")
     assert "host cn7 is disabled: broken fan" in run_on_nova(*DRAIN, "--execute")[1]
     assert [request for request in nova.seen if request[0] == "PUT"] == []

@@ -86,7 +86,9 @@ def test_host_list_applies_filters(run_cli, filters, hosts):
         (["--host", "cn1", "--state", "disabled"], "no host matches; 2 hosts exist"),
     ],
 )
-def test_empty_list_names_the_existing_hosts(run_cli, sqlite_database, filters, message):
+def test_host_list_without_a_match_prints_existing_or_similar_names(
+    run_cli, sqlite_database, filters, message
+):
     add_aggregate(sqlite_database, "rack1", ["cn1"], {})
     assert run_cli("list", *filters) == (0, f"{message}\n", "")
 
@@ -96,7 +98,7 @@ def test_list_without_a_recorded_host_prints_a_message(run_cli, sqlite_url):
     assert run_cli("list", "--zone", "az1") == (0, "no host has reported yet\n", "")
 
 
-def test_json_list_equals_the_answer_of_the_api(run_cli, cloud):
+def test_json_host_list_equals_the_response_of_the_api(run_cli, cloud):
     _, printed, _ = run_cli("list", "--format", "json")
     shown = cloud.get("/scheduler/v1/hosts").json
     del shown["links"]
@@ -112,7 +114,7 @@ def test_show_prints_the_tree_and_the_instances(run_cli):
     assert ["policy:", "default"] in lines
 
 
-def test_json_show_equals_the_answer_of_the_api(run_cli, cloud):
+def test_json_of_a_shown_host_equals_the_response_of_the_api(run_cli, cloud):
     _, printed, _ = run_cli("show", "cn2", "--format", "json")
     assert json.loads(printed) == cloud.get("/scheduler/v1/hosts/cn2").json
 

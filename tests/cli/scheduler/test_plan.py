@@ -15,10 +15,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Two hosts, with an instance on cn1."""
-    return copy_filled_database(sqlite_template, tmp_path_factory.mktemp("cloud"), add_instance)
+    return copy_filled_database(
+        sqlite_template, tmp_path_factory.mktemp("cloud"), report_hosts_and_place_instance
+    )
 
 
-def add_instance(app):
+def report_hosts_and_place_instance(app):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     select(app, spec(instance(1), force_hosts=["cn1"]))
 
@@ -61,7 +63,7 @@ def test_stuck_instances_are_printed_with_the_reason(run_cli):
     assert "0 instances would move, 1 could not" in out
 
 
-def test_empty_plan_prints_a_message(run_cli):
+def test_plan_without_moves_prints_that_no_instance_has_to_move(run_cli):
     assert run_cli("plan", "--change", "add=cn1")[1].endswith("no instance has to move\n")
 
 

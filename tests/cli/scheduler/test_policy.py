@@ -103,7 +103,7 @@ def test_policy_show_prints_options_of_the_policy_before_other_options(run_cli, 
 
 
 @pytest.mark.parametrize("command", [("list",), ("show", "pack")])
-def test_json_equals_the_answer_of_the_api(run_cli, command):
+def test_policy_list_and_show_print_their_documents_as_json(run_cli, command):
     status, printed, _ = run_cli("policy", *command, "--format", "json")
     assert status == 0
     document = json.loads(printed)

@@ -21,7 +21,7 @@ FIRST = f"{GONE}\n[dense]\ncpu_allocation_ratio = 8.0\n"
 CHANGED = f"{GONE}\n[dense]\ncpu_allocation_ratio = 16.0\n"
 
 
-class Cloud:
+class CloudWithPolicy:
     """Two hosts. h1 is in an aggregate of the policy ``dense``."""
 
     def __init__(self, url, folder, make_app, capsys):
@@ -66,12 +66,12 @@ class Cloud:
 
 @pytest.fixture
 def cloud(database_url, tmp_path, make_app, capsys):
-    return Cloud(database_url, tmp_path, make_app, capsys)
+    return CloudWithPolicy(database_url, tmp_path, make_app, capsys)
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_url, tmp_path, make_app, capsys):
-    return Cloud(sqlite_url, tmp_path, make_app, capsys)
+    return CloudWithPolicy(sqlite_url, tmp_path, make_app, capsys)
 
 
 def test_policy_apply_updates_inventories(cloud):
@@ -106,7 +106,7 @@ def test_apply_with_an_invalid_policy_changes_nothing(sqlite_cloud, text):
     assert sqlite_cloud.read_ratio() == 8.0
 
 
-def test_explain_with_another_file_changes_no_inventory(sqlite_cloud):
+def test_explain_with_a_changed_policy_file_writes_no_ratios_to_inventories(sqlite_cloud):
     sqlite_cloud.configure(CHANGED)
     assert sqlite_cloud.run("explain", "--vcpus", "1", "--ram", "1", "--disk", "1")[0] == 0
     assert sqlite_cloud.read_ratio() == 8.0

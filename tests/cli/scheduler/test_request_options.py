@@ -113,7 +113,7 @@ def test_invalid_option_is_reported_by_name(read_error, arguments, words):
     assert read_error(*arguments) == words
 
 
-def test_json_path_in_a_server_error_becomes_the_option(read_error, sqlite_app, tmp_path):
+def test_json_path_in_a_server_error_is_replaced_by_file_and_line(read_error, sqlite_app, tmp_path):
     (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
     with serve_application(sqlite_app.app) as url:
         line = read_error("plan", "f", "--url", url, "--token", "admin")
@@ -126,7 +126,7 @@ def test_parameter_in_a_server_error_becomes_the_option(read_error, sqlite_app):
     assert line.startswith("--instance: 'x' is not a uuid (400, req-")
 
 
-def test_json_path_without_an_option_is_not_replaced():
+def test_json_path_in_an_error_is_kept_if_no_option_corresponds_to_it():
     wrong = Error("5 is of no use", json_path="$.a[1].b")
     assert reword(wrong, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
     assert reword(Error("nothing of the kind"), lambda _steps, _key: "x") == "nothing of the kind"

@@ -45,7 +45,7 @@ def respond_with_path(environ, start_response):
     return [json.dumps({"path": environ["PATH_INFO"], "options": {}}).encode()]
 
 
-def test_percent_sign_in_the_address_is_kept():
+def test_percent_encoded_server_address_is_not_encoded_again():
     with serve_application(respond_with_path) as url:
         answer = build_client(f"{url}/a%20b").show("hosts", "x")
     assert answer["path"] == "/a b/scheduler/v1/hosts/x"

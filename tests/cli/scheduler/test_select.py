@@ -96,7 +96,9 @@ def test_select_without_a_host_prints_the_obstacle_and_the_funnel(run_cli, cloud
         (("select", "--no-claim", "--fail-on-no-host", "--format", "json"), 3),
     ],
 )
-def test_request_without_a_host_has_its_own_exit_status(run_cli, tmp_path, command, status):
+def test_explain_without_a_valid_host_exits_with_3_if_fail_on_no_host_is_given(
+    run_cli, tmp_path, command, status
+):
     file = tmp_path / "policies.conf"
     file.write_text("[dense]\nram_weight_multiplier = -1.0\n")
     command = (*command, "--config-file", str(file))
@@ -106,7 +108,7 @@ def test_request_without_a_host_has_its_own_exit_status(run_cli, tmp_path, comma
         assert run_cli(*command, "--ram", "-1")[0] == 1
 
 
-def test_repeated_select_claims_once(run_cli, tmp_path):
+def test_repeated_select_of_an_instance_prints_the_first_selection(run_cli, tmp_path):
     request = tmp_path / "request.json"
     flavor = {"name": "small", "vcpus": 8, "memory_mb": 8192, "root_gb": 0}
     uuid = "5f3c2d1e-0000-4000-8000-000000000001"
@@ -115,7 +117,7 @@ def test_repeated_select_claims_once(run_cli, tmp_path):
     assert first == second
 
 
-def test_json_explain_equals_the_answer_of_the_api(run_cli, cloud):
+def test_explain_prints_the_explanation_document_as_json(run_cli, cloud):
     status, printed, _ = run_cli("explain", *SIZES, "--format", "json")
     document = json.loads(printed)
     assert status == 0
@@ -176,7 +178,7 @@ def test_host_requested_by_node_uuid_is_shown_by_its_host_name(run_cli):
     assert printed.startswith(f"cn2, requested as {uuid}  passed")
 
 
-def test_comparison_shows_verdicts_side_by_side(run_cli, tmp_path):
+def test_policy_comparison_shows_the_ranks_of_a_host_in_one_row(run_cli, tmp_path):
     file = tmp_path / "policies.conf"
     file.write_text("[tight]\nenabled_filters = ComputeFilter\nram_weight_multiplier = -1.0\n")
     flags = ("--host", "cn1", "--compare", "default,tight", "--config-file", str(file))
@@ -197,7 +199,7 @@ def test_overrides_may_be_json_or_text(run_cli):
     assert {"name": "RAMWeigher", "multiplier": -1.0} in document["funnel"]["weighers"]
 
 
-def test_properties_image_and_flavor_are_sent(run_cli, cloud):
+def test_properties_image_and_flavor_options_are_in_the_request(run_cli, cloud):
     attributes = {"name": "linux", "trait:HW_CPU_X86_AVX2": "required"}
     uuid = cloud.post_json("/image/v2/images", attributes).json["id"]
     flavor = {"id": "f1", "name": "m1", "ram": 4096, "vcpus": 2, "disk": 20}
@@ -304,7 +306,7 @@ def test_invalid_request_file_is_reported_by_name(run_cli, tmp_path, text):
     assert "bad.json: " in error
 
 
-def test_comparison_lists_policies_and_the_default(run_cli):
+def test_comparison_with_an_unknown_policy_is_an_error_that_lists_all_policies(run_cli):
     status, _, error = run_cli("explain", *SIZES, "--compare", "dense,sparse")
     assert status == 1
     assert error.endswith("there is no policy 'dense'; there are: default\n")
@@ -378,7 +380,7 @@ def test_unknown_zone_is_reported_with_the_nearest_name(run_cli):
     assert "did you mean 'nova'?" in " ".join(printed.split())
 
 
-def test_explain_writes_a_report_and_prints_the_answer(run_cli, tmp_path):
+def test_explain_with_html_writes_a_report_as_the_only_file(run_cli, tmp_path):
     report = tmp_path / "reports" / "report.html"
     report.parent.mkdir()
     run_cli("explain", "--vcpus", "1", "--ram", "1024", "--disk", "1", "--html", str(report))
@@ -425,7 +427,7 @@ def test_explain_of_a_missing_host_fails_with_the_nearest_name(run_cli, option):
     assert f"{option}: there is no host 'cn9'; did you mean 'cn1'?" in err
 
 
-def test_missing_host_in_a_request_file_is_reported_with_its_place(run_cli, tmp_path):
+def test_missing_host_in_a_request_file_is_reported_with_its_field(run_cli, tmp_path):
     flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1, "root_gb": 0}
     file = tmp_path / "request.json"
     file.write_text(json.dumps({"request_spec": {"flavor": flavor, "force_hosts": ["cn9"]}}))
@@ -434,7 +436,7 @@ def test_missing_host_in_a_request_file_is_reported_with_its_place(run_cli, tmp_
     assert "request_spec.force_hosts: there is no host 'cn9'; did you mean 'cn1'?" in err
 
 
-def write_requests(folder, *flavors):
+def write_requests_file(folder, *flavors):
     path = folder / "cluster.json"
     requests = [{"request_spec": {"flavor": flavor}} for flavor in flavors]
     path.write_text(json.dumps({"requests": requests}))
@@ -445,7 +447,7 @@ SMALL = {"name": "small", "vcpus": 1, "memory_mb": 1024, "root_gb": 1}
 
 
 def test_requests_of_a_file_are_placed_together(run_cli, cloud, tmp_path):
-    path = write_requests(tmp_path, SMALL, {**SMALL, "memory_mb": 20000})
+    path = write_requests_file(tmp_path, SMALL, {**SMALL, "memory_mb": 20000})
     status, printed, _ = run_cli("select", path)
     assert status == 0
     assert [line.split()[1] for line in printed.splitlines()[-2:]] == ["cn3", "cn3"]
@@ -455,7 +457,7 @@ def test_requests_of_a_file_are_placed_together(run_cli, cloud, tmp_path):
 
 
 def test_unplaceable_request_of_a_file_is_named_by_its_position(run_cli, cloud, tmp_path):
-    path = write_requests(tmp_path, SMALL, {**SMALL, "memory_mb": 30000})
+    path = write_requests_file(tmp_path, SMALL, {**SMALL, "memory_mb": 30000})
     status, printed, error = run_cli("select", path, "--fail-on-no-host")
     assert (status, printed) == (3, "")
     assert error.startswith("placement-sched: No valid host was found for requests[1]: ")

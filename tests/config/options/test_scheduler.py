@@ -32,7 +32,7 @@ def test_invalid_weight_setting_is_logged_and_ignored(bad, caplog):
     assert record.getMessage().endswith(f"ignored: {bad}")
 
 
-def test_defaults_of_options_equal_those_of_nova():
+def test_defaults_of_metrics_options_equal_those_of_nova():
     options = Settings.from_conf(read_files(new_conf())).metrics
     assert (options.weight_multiplier, options.weight_setting) == (1.0, [])
     assert (options.required, options.weight_of_unavailable) == (True, -10000.0)

@@ -67,23 +67,23 @@ class WatchedPage:
         self.expected_errors: list[str] = []
         self._origin = origin
         page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
-        page.on("console", self._record_message)
-        page.on("request", self._record_request)
-        page.on("response", self._record_response)
+        page.on("console", self._record_console_error)
+        page.on("request", self._record_request_to_another_origin)
+        page.on("response", self._record_error_response)
 
     def check(self) -> None:
         """Fail if an error was recorded."""
         assert self.faults == []
 
-    def _is_expected(self, address: str) -> bool:
+    def _is_expected_error_address(self, address: str) -> bool:
         return any(part in address for part in self.expected_errors)
 
-    def _record_message(self, message: ConsoleMessage) -> None:
+    def _record_console_error(self, message: ConsoleMessage) -> None:
         about = str(message.location.get("url", ""))
-        if message.type == "error" and not self._is_expected(about):
+        if message.type == "error" and not self._is_expected_error_address(about):
             self.faults.append(f"console: {message.text} ({about})")
 
-    def _record_request(self, request: Request) -> None:
+    def _record_request_to_another_origin(self, request: Request) -> None:
         parts = urlsplit(request.url)
         if (
             parts.scheme not in {"data", "blob"}
@@ -91,8 +91,8 @@ class WatchedPage:
         ):
             self.faults.append(f"another origin: {request.url}")
 
-    def _record_response(self, response: Response) -> None:
-        if response.status >= 400 and not self._is_expected(response.url):
+    def _record_error_response(self, response: Response) -> None:
+        if response.status >= 400 and not self._is_expected_error_address(response.url):
             self.faults.append(f"{response.status}: {response.url}")
 
 

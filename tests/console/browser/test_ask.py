@@ -51,7 +51,7 @@ def test_chosen_flavor_replaces_sizes(visit, sample_server):
         sample_server.send("DELETE", "/compute/v2.1/flavors/7", None)
 
 
-def test_hosts_beyond_the_limit_are_on_the_map_only(visit):
+def test_hosts_beyond_the_candidate_limit_have_its_letter_on_the_map(visit):
     page = wait_until_drawn(visit(f"{IN_ZONE}&override=scheduler.max_placement_results=5"))
     letter = page.locator(".why-not tr", has_text="limit 5").locator(".sign").inner_text().strip()
     page.locator(".map canvas").focus()
@@ -84,7 +84,7 @@ def test_click_and_enter_on_the_map_show_the_path_of_the_host(visit):
     expect(page.locator("#why-title")).to_be_focused()
 
 
-def test_only_moved_sliders_are_sent(visit):
+def test_request_contains_only_the_options_of_moved_sliders(visit):
     page = visit(IN_ZONE)
     page.locator("#option-fields > summary").click()
     slider = page.get_by_label("ram, slider")
@@ -175,7 +175,7 @@ def test_host_field_explains_a_rejection_until_the_back_button_is_pressed(visit,
     wait_until_drawn(again)
 
 
-def test_late_answer_about_a_host_does_not_replace_that_about_the_next_host(page):
+def test_slow_response_about_a_host_does_not_replace_that_about_a_later_host(page):
     held = []
     page.route("**host=az1-r01-hdd05**", lambda route: held.append(route))  # noqa: PLW0108
     field = page.get_by_label("Why not, or why, this host?")
@@ -188,7 +188,7 @@ def test_late_answer_about_a_host_does_not_replace_that_about_the_next_host(page
     expect(page.locator("#why-title")).to_have_text("az1-r01-hdd07")
 
 
-def test_a_long_answer_shows_its_progress_and_can_be_cancelled(visit):
+def test_slow_request_shows_progress_and_can_be_cancelled(visit):
     page = visit(ASK)
     held = []
 
@@ -213,7 +213,7 @@ def test_a_long_answer_shows_its_progress_and_can_be_cancelled(visit):
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
-def test_error_is_announced_and_fixed_in_the_form(visit):
+def test_error_is_shown_as_alert_and_disappears_after_a_corrected_request(visit):
     page = visit(ASK, expected_errors=("zone=az1",))
     fill_form(page, zone="az1")
     page.locator("#option-fields > summary").click()
@@ -227,7 +227,7 @@ def test_error_is_announced_and_fixed_in_the_form(visit):
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
-def test_ask_page_is_usable_by_keyboard(visit):
+def test_request_can_be_typed_and_sent_by_keyboard_which_focuses_the_result(visit):
     page = visit(ASK)
     page.locator("#more-fields > summary").press("Enter")
     page.locator("#question [name=vcpus]").focus()
@@ -249,7 +249,7 @@ def test_ask_page_is_usable_by_keyboard(visit):
     expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
 
 
-def test_answer_is_in_view_on_a_phone_and_the_form_is_folded(visit):
+def test_phone_shows_the_result_in_view_above_a_folded_form(visit):
     page = wait_until_drawn(visit(IN_ZONE, size=PHONE))
     expect(page.locator(".conclusion")).to_be_in_viewport(ratio=1)
     expect(page.locator(".why-not h2")).to_be_in_viewport(ratio=1)

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.exhaustive
 PAGE = "/console/capacity"
 
 
-def test_flavor_by_sizes_is_counted_without_a_page_load(visit):
+def test_capacity_for_typed_sizes_is_counted_without_a_page_load(visit):
     page = visit(PAGE)
     for label, size in (("VCPUs", "8"), ("Memory, MiB", "16384"), ("Disk, GiB", "100")):
         page.get_by_role("spinbutton", name=label).fill(size)
@@ -22,7 +22,7 @@ def test_flavor_by_sizes_is_counted_without_a_page_load(visit):
     assert page.locator("table.capacity tbody tr").count() == 1
 
 
-def test_flavors_appear_as_they_are_counted_and_can_be_cancelled(visit):
+def test_row_of_each_flavor_appears_once_counted_and_counting_can_be_cancelled(visit):
     page = visit(PAGE)
     answered = []
 

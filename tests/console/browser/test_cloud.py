@@ -54,7 +54,7 @@ def page(visit) -> Page:
     return wait_until_drawn(visit("/console/cloud"))
 
 
-def find_canvas(page: Page):
+def locate_map_canvas(page: Page):
     return page.get_by_label("Map of hosts")
 
 
@@ -147,7 +147,7 @@ def test_filters_apply_to_map_and_table_and_are_kept_in_the_url(visit):
 
 def test_keyboard_moves_on_the_map_and_opens_a_host(visit):
     page = wait_until_drawn(visit("/console/cloud?group=name"))
-    find_canvas(page).focus()
+    locate_map_canvas(page).focus()
     live = page.locator("#live")
     expect(live).to_contain_text("az1-r01-hdd01: up, zone az1")
     page.keyboard.press("ArrowRight")
@@ -163,7 +163,7 @@ def test_keyboard_moves_on_the_map_and_opens_a_host(visit):
     assert read_query_of_url(page)["open"] == ["az1-r01-hdd01"]
     page.keyboard.press("Escape")
     expect(page.locator("#panel-title")).to_have_text("All hosts")
-    expect(find_canvas(page)).to_be_focused()
+    expect(locate_map_canvas(page)).to_be_focused()
     assert "open" not in read_query_of_url(page)
 
 
@@ -194,7 +194,7 @@ def test_table_is_sorted_by_the_used_share(page):
 
 def test_keyboard_selection_links_to_drain_or_add_hosts(visit):
     page = wait_until_drawn(visit("/console/cloud?group=name"))
-    find_canvas(page).focus()
+    locate_map_canvas(page).focus()
     page.keyboard.press(" ")
     page.keyboard.press("Shift+ArrowRight")
     panel = page.locator("#panel")
@@ -207,14 +207,14 @@ def test_keyboard_selection_links_to_drain_or_add_hosts(visit):
     panel.get_by_label("More of each").fill("3")
     query = parse_qs(urlsplit(added.get_attribute("href")).query)
     assert query == {"add": ["az1-r01-hdd01:3", "az1-r01-hdd02:3"]}
-    find_canvas(page).focus()
+    locate_map_canvas(page).focus()
     page.keyboard.press("Escape")
     expect(panel.get_by_role("heading", name="All hosts")).to_be_visible()
     page.get_by_label("Select az1-r01-hdd05").check()
     expect(panel).to_contain_text("1 host selected")
 
 
-def test_all_matching_hosts_are_selected_and_named_as_a_group(page):
+def test_links_for_all_matching_hosts_contain_filters_instead_of_names(page):
     """Thousands of names make a link that servers reject."""
     page.get_by_label("Name contains").fill("r01")
     page.get_by_role("button", name="Select all 48").click()
@@ -270,25 +270,25 @@ def test_grouping_shows_every_aggregate_of_a_host(visit):
     assert "batchers + gpu + racks" in drawn
 
 
-def test_ten_thousand_hosts_are_drawn(visit):
+def test_map_of_ten_thousand_hosts_shows_their_count_and_opens_the_last_one(visit):
     page = visit("/console/cloud")
     hosts = [build_host_document(f"cn{n:05}", zone=f"az{n % 5}") for n in range(10_000)]
     replace_hosts_of_map(page, {"hosts": hosts, "aggregates": [], "traits": [], "cells": []})
     wait_until_drawn(page)
     expect(page.locator("#counted")).to_have_text("10,000 hosts")
-    find_canvas(page).focus()
+    locate_map_canvas(page).focus()
     page.keyboard.press("End")
     expect(page.locator("#live")).to_contain_text("cn09999")
 
 
 def test_click_or_link_opens_a_host_next_to_the_map(visit, page):
-    before = find_canvas(page).screenshot()
+    before = locate_map_canvas(page).screenshot()
     name = point_at_any_host(page)
     page.mouse.down()
     page.mouse.up()
     expect(page.locator("#panel-title")).to_have_text(name)
     page.wait_for_timeout(300)
-    assert find_canvas(page).screenshot() != before
+    assert locate_map_canvas(page).screenshot() != before
     page = wait_until_drawn(visit("/console/cloud?open=az2-r03-ssd07"))
     expect(page.locator("#panel-title")).to_have_text("az2-r03-ssd07")
     page.get_by_role("link", name="Own page").click()
@@ -296,7 +296,7 @@ def test_click_or_link_opens_a_host_next_to_the_map(visit, page):
 
 
 def test_dragging_moves_the_map_and_with_shift_selects(page):
-    box = find_canvas(page).bounding_box()
+    box = locate_map_canvas(page).bounding_box()
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(*middle)
     page.keyboard.down("Control")
@@ -317,7 +317,7 @@ def test_dragging_moves_the_map_and_with_shift_selects(page):
 
 
 def test_wheel_over_the_map_scrolls_the_page_both_ways(page):
-    box = find_canvas(page).bounding_box()
+    box = locate_map_canvas(page).bounding_box()
     page.mouse.move(box["x"] + 200, box["y"] + 100)
     page.mouse.wheel(0, 300)
     expect(page.locator("#hosts-title")).to_be_in_viewport()
@@ -326,7 +326,7 @@ def test_wheel_over_the_map_scrolls_the_page_both_ways(page):
     expect(page.locator("h1")).to_be_in_viewport()
 
 
-def test_panel_shows_the_host_that_was_opened_last(page):
+def test_slow_response_about_a_host_does_not_replace_the_host_opened_later(page):
     """The slow answer about an earlier host replaced the answer about a later host."""
     held = []
     page.route("**/hosts/az1-r01-hdd05", lambda route: held.append(route))  # noqa: PLW0108
@@ -371,10 +371,10 @@ def test_back_button_keeps_the_map_and_sends_no_requests(page):
     assert not [url for url in requests if "/cloud" in url]
 
 
-def test_touch_selects_hosts_on_the_map(visit):
+def test_tap_on_the_map_selects_a_host_or_the_hosts_of_its_zone(visit):
     page = wait_until_drawn(visit("/console/cloud", size=PHONE))
     page.get_by_role("button", name="Select on the map").click()
-    box = find_canvas(page).bounding_box()
+    box = locate_map_canvas(page).bounding_box()
     page.mouse.click(box["x"] + 15, box["y"] + 36)
     expect(page.locator("#panel")).to_contain_text("1 host selected")
     page.mouse.click(box["x"] + 15, box["y"] + 8)
@@ -401,7 +401,7 @@ def test_host_names_on_the_map_are_escaped(visit):
     replace_hosts_of_map(page, document)
     wait_until_drawn(page)
     page.get_by_label("Coloured by").select_option("policy")
-    find_canvas(page).focus()
+    locate_map_canvas(page).focus()
     page.keyboard.press(" ")
     expect(page.locator("#live")).to_contain_text(ATTACK)
     expect(page.locator("#panel")).to_contain_text(ATTACK)
@@ -414,7 +414,7 @@ def test_empty_cloud_shows_instructions_instead_of_a_map(visit):
     empty = {"hosts": [], "aggregates": [], "traits": [], "cells": []}
     with page.expect_response(HOSTS):
         replace_hosts_of_map(page, empty)
-    expect(find_canvas(page)).to_be_hidden()
+    expect(locate_map_canvas(page)).to_be_hidden()
     expect(page.get_by_role("heading", name="Hosts", exact=True)).to_be_in_viewport()
 
 

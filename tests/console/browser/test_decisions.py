@@ -48,7 +48,7 @@ def test_new_decision_appears_at_the_top(visit, sample_server):
     assert page.locator("main img").count() == 0
 
 
-def test_first_decision_replaces_the_empty_state(visit, sample_server):
+def test_first_decision_replaces_the_notice_that_none_matches(visit, sample_server):
     page = visit(f"{PAGE}?project_id=first")
     assert page.locator(".empty").is_visible()
     record_decision(sample_server, SMALL, "first")

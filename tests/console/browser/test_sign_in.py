@@ -26,7 +26,7 @@ project_name = service
 
 
 @pytest.fixture(scope="module")
-def guarded_server(tmp_path_factory):
+def server_with_keystone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     with identity.run_keystone() as keystone:
         (folder / "keystone.conf").write_text(CONFIG.format(keystone=keystone.url))
@@ -43,11 +43,11 @@ def fill_form(page, password):
     page.get_by_role("button", name="Sign in").click()
 
 
-def test_user_signs_in_to_the_requested_page_and_signs_out(visit, guarded_server):
-    form = visit("/console/sign-in", server=guarded_server, size=PHONE)
+def test_user_signs_in_to_the_requested_page_and_signs_out(visit, server_with_keystone):
+    form = visit("/console/sign-in", server=server_with_keystone, size=PHONE)
     assert find_accessibility_faults(form) == []
     assert form.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    page = visit("/console/sign-in?next=/console/ask", server=guarded_server)
+    page = visit("/console/sign-in?next=/console/ask", server=server_with_keystone)
     fill_form(page, PASSWORD)
     page.wait_for_url("**/console/ask")
     expect(page.locator(".person")).to_contain_text(f"{USER}, service")

@@ -20,7 +20,7 @@ def test_each_console_page_is_reachable_by_its_link(visit):
         assert page.locator("nav [aria-current=page]").inner_text() == name
 
 
-def test_links_lead_from_request_to_stage_to_host_and_back(visit):
+def test_links_lead_from_a_request_to_a_stage_and_its_host_and_back(visit):
     page = visit(ASK)
     fill_form(page, vcpus="32", ram="16384", disk="100", zone="az1")
     page.get_by_role("button", name="Ask", exact=True).click()

@@ -219,7 +219,7 @@ def test_no_valid_host_shows_the_smallest_change(cloud, browser):
     assert [read_text(each) for each in page.html.select(".nearest li")] == words
 
 
-def test_rejecting_stages_have_a_letter_and_colour(browser):
+def test_each_stage_that_rejects_hosts_has_a_letter_and_colour(browser):
     page = browser.get(f"{PAGE}?vcpus=2&ram=100000&ignore_host=cn3")
     signs = [read_text(each) for each in page.html.select(".funnel .sign")]
     assert signs == ["A", "B"]
@@ -234,7 +234,7 @@ def test_rejecting_stages_have_a_letter_and_colour(browser):
     assert reasons[0].startswith("MEMORY_MB: 65536 free")
 
 
-def test_stage_lists_rejected_hosts_by_page(sqlite_app):
+def test_rejected_hosts_of_a_funnel_stage_are_paginated(sqlite_app):
     browser = TestApp(sqlite_app.app)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"h{n:03}") for n in range(103)])
     page = browser.get(f"{PAGE}?vcpus=99")
@@ -253,7 +253,7 @@ def test_stage_lists_rejected_hosts_by_page(sqlite_app):
     )
 
 
-def test_stage_links_to_a_host_and_back(browser):
+def test_stage_page_links_to_a_host_whose_close_link_leads_back(browser):
     page = browser.get(TOO_LARGE)
     stage = browser.get(find_link(page, "resources MEMORY_MB:300000"))
     host = browser.get(find_link(stage, "cn2"))
@@ -304,7 +304,7 @@ def test_passing_host_is_compared_with_the_best_weigher_by_weigher(browser):
     assert rows == {"cn2": "ahead by 1.667: RAM +1.667", "cn3": "ahead by 3.333: RAM +3.333"}
 
 
-def test_page_fragment_about_a_host_has_only_its_reasons_and_weights(browser):
+def test_html_fragment_about_a_host_has_only_its_reasons_and_weights(browser):
     page = browser.get(f"{ASKED}&host=cn1")
     part = page.html.select_one("[data-map]")["data-part"]
     bare = browser.get(f"{part}cn1")
@@ -312,7 +312,7 @@ def test_page_fragment_about_a_host_has_only_its_reasons_and_weights(browser):
     assert not bare.html.select(".funnel, .weights, form.question")
 
 
-def test_host_in_the_url_is_kept_until_the_form_is_sent(browser):
+def test_submitted_form_explains_the_host_given_in_the_url(browser):
     form = browser.get(f"{PAGE}?host=cn2").forms["question"]
     assert form["host"].value == "cn2"
     assert "passed, rank" in form.submit().follow().html.select_one("#why").text
@@ -334,7 +334,7 @@ def test_simulated_changes_and_weights_are_stated_with_a_link_to_drop_them(brows
 # Side by side
 
 
-def test_the_same_request_is_shown_under_another_policy(app_with_policies):
+def test_results_of_a_request_under_two_policies_are_shown_side_by_side(app_with_policies):
     page = app_with_policies.get(f"{ASKED}&beside=packed")
     table = page.html.select_one(".compared")
     first, second = (read_text(each) for each in page.html.select(".beside .conclusion"))
@@ -350,7 +350,7 @@ def test_equal_explanations_of_two_policies_are_reported_as_equal(app_with_polic
     assert "≠" not in page
 
 
-def test_request_can_be_compared_without_its_overridden_options(app_with_policies):
+def test_overridden_request_can_be_compared_with_the_configured_options(app_with_policies):
     options = f"{RAM}=5&override=filter_scheduler.enabled_filters=[%22RamFilter%22]"
     page = app_with_policies.get(f"{ASKED}&{options}&beside=default&beside_as_configured=1")
     rows = {read_text(row.th): read_text(row) for row in page.html.select(".compared tbody tr")}
@@ -369,7 +369,7 @@ def test_request_can_be_compared_without_its_overridden_options(app_with_policie
         ("vcpus=1&beside=nope", "there is no policy 'nope'"),
     ],
 )
-def test_error_is_shown_next_to_the_kept_form(browser, query, words):
+def test_invalid_request_is_400_with_its_values_still_in_the_form(browser, query, words):
     page = browser.get(f"{PAGE}?{query}", status=400)
     assert words in read_text(page.html.select_one("[role=alert]"))
     for name, values in parse_qs(query).items():
@@ -379,7 +379,7 @@ def test_error_is_shown_next_to_the_kept_form(browser, query, words):
 # The report
 
 
-def test_answer_can_be_saved_as_a_report(browser):
+def test_explanation_can_be_downloaded_as_an_html_report(browser):
     page = browser.get(f"{ASKED}&{RAM}=5")
     saved = browser.get(find_link(page, "Report (HTML)"))
     assert saved.headers["Content-Disposition"] == 'attachment; filename="explanation.html"'
@@ -389,7 +389,7 @@ def test_answer_can_be_saved_as_a_report(browser):
     assert "is not an integer" in browser.get(f"{PAGE}/report?vcpus=x", status=400)
 
 
-def test_report_contains_the_comparison_with_a_second_policy(app_with_policies):
+def test_html_report_contains_the_comparison_with_a_second_policy(app_with_policies):
     page = app_with_policies.get(f"{ASKED}&beside=packed")
     saved = app_with_policies.get(find_link(page, "Report (HTML)"))
     assert saved.html.select_one(".compared") == page.html.select_one(".compared")

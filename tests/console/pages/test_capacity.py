@@ -7,9 +7,9 @@ from webtest import TestApp
 from placement_sched.console.client import ApiClient
 from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.failover.test_report import (
+    create_aggregate_with_metadata,
     place_instance_on_host,
     report_hosts_with_instances,
-    set_metadata,
 )
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import instance, report, spec
@@ -24,7 +24,7 @@ def store_flavor(app, name: str, vcpus: int) -> None:
     app.post_json("/compute/v2.1/flavors", {"flavor": flavor})
 
 
-def fill_cloud(app):
+def report_hosts_and_store_flavors(app):
     """Report two hosts of 16 vCPUs, four times allocated, and store two flavors."""
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     store_flavor(app, "small", 4)
@@ -35,7 +35,7 @@ def fill_cloud(app):
 @pytest.fixture(scope="module")
 def cloud(build_shared_app):
     """A cloud that no test changes."""
-    return fill_cloud(build_shared_app())
+    return report_hosts_and_store_flavors(build_shared_app())
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def browser(cloud):
 @pytest.fixture
 def modifiable_cloud(sqlite_app):
     """A cloud that a test changes, and that ``own_browser`` shows."""
-    return fill_cloud(sqlite_app)
+    return report_hosts_and_store_flavors(sqlite_app)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def browser_of_modifiable_cloud(sqlite_app):
     return TestApp(sqlite_app.app)
 
 
-def read_rows(page, of: str) -> list[str]:
+def read_rows_of_section(page, of: str) -> list[str]:
     found = page.html.select(f"[aria-labelledby={of}] tbody tr")
     return [row.get_text(" ", strip=True) for row in found]
 
@@ -71,29 +71,30 @@ def test_first_visit_shows_instructions(browser):
 
 def test_several_flavors_are_shown_in_one_table(browser):
     page = browser.get(f"{PAGE}?flavor=small&flavor=large&per=host&complete=1")
-    names = [row.split()[0] for row in read_rows(page, "capacity")]
+    names = [row.split()[0] for row in read_rows_of_section(page, "capacity")]
     assert names == ["small", "cn1", "cn2", "large", "cn1", "cn2"]
     assert page.forms[1]["per"].value == "host"
 
 
 def test_all_flavors_are_counted(browser):
     counted = [
-        row.split()[:2] for row in read_rows(browser.get(f"{PAGE}?all=1&complete=1"), "capacity")
+        row.split()[:2]
+        for row in read_rows_of_section(browser.get(f"{PAGE}?all=1&complete=1"), "capacity")
     ]
     assert sorted(counted) == [["large", "8"], ["small", "32"]]
 
 
-def test_flavor_by_sizes_is_counted_like_the_ask_page(browser):
+def test_capacity_for_typed_sizes_and_zone_is_counted(browser):
     page = browser.get(f"{PAGE}?vcpus=8&ram=1024&disk=1&zone=nova")
     assert "16 more fit" in read_conclusion(page)
-    assert "not enough VCPU" in read_rows(page, "capacity")[0]
+    assert "not enough VCPU" in read_rows_of_section(page, "capacity")[0]
     assert page.forms[1]["zone"].value == "nova"
 
 
 def test_changes_show_capacity_before_and_after(browser):
     query = {"flavor": "small", "change": "drain=cn1\nadd=cn2*2", "complete": "1"}
     page = browser.get(PAGE, params=query)
-    assert read_rows(page, "capacity")[0].startswith("small 32 → 48 +16")
+    assert read_rows_of_section(page, "capacity")[0].startswith("small 32 → 48 +16")
 
 
 @pytest.mark.parametrize(
@@ -104,10 +105,13 @@ def test_changes_show_capacity_before_and_after(browser):
         ("add=cn1:3", "add=cn1*3"),
     ],
 )
-def test_form_contains_the_changes_of_a_link(browser, query, line):
+def test_change_field_contains_the_changes_of_the_url(browser, query, line):
     page = browser.get(f"{PAGE}?{query}&complete=1")
     assert page.forms[1]["change"].value.strip() == line
-    assert sorted(row.split()[0] for row in read_rows(page, "capacity")) == ["large", "small"]
+    assert sorted(row.split()[0] for row in read_rows_of_section(page, "capacity")) == [
+        "large",
+        "small",
+    ]
 
 
 def test_empty_form_shows_an_error(browser):
@@ -160,7 +164,7 @@ def test_invalid_request_shows_an_error(browser, query, words):
     assert words in page.html.find(role="alert").get_text()
 
 
-def test_answer_can_be_downloaded_as_a_report(browser):
+def test_capacity_can_be_downloaded_as_an_html_report(browser):
     page = browser.get(f"{PAGE}?flavor=small&change=drain%3Dcn1")
     saved = browser.get(page.html.find("a", string="Report (HTML)")["href"])
     assert saved.headers["Content-Disposition"] == 'attachment; filename="capacity.html"'
@@ -179,7 +183,7 @@ def test_advice_on_moves_for_a_goal_is_shown(browser):
     assert [each["value"] for each in page.html.select("#zones option")] == ["nova"]
 
 
-def test_advice_names_servers_and_leads_to_them(modifiable_cloud, browser_of_modifiable_cloud):
+def test_advice_on_moves_shows_server_names_as_links(modifiable_cloud, browser_of_modifiable_cloud):
     """Advice named the uuids of instances only."""
     for number in (1, 2):
         select(modifiable_cloud, spec(instance(number), force_hosts=["cn1"]))
@@ -209,11 +213,11 @@ def test_rows_of_flavors_and_the_plan_are_loaded_by_separate_requests(browser):
     assert "No instance has to move" in parts[0][0].get_text()
     assert parts[1][0].get_text(" ", strip=True).startswith("large 8 → 4 -4 8 → 4 -4")
     link = page.html.select_one("noscript a")
-    assert len(read_rows(browser.get(link["href"]), "capacity")) == 2
+    assert len(read_rows_of_section(browser.get(link["href"]), "capacity")) == 2
 
 
 @pytest.fixture
-def unfinished_capacity(monkeypatch):
+def make_capacity_counts_unfinished(monkeypatch):
     """Let the count of the capacity before or after the changes remain unfinished."""
     ask = ApiClient.ask
 
@@ -227,7 +231,9 @@ def unfinished_capacity(monkeypatch):
     monkeypatch.setattr(ApiClient, "ask", mark_counts_as_unfinished)
 
 
-def test_unfinished_count_has_no_difference(browser, unfinished_capacity):
+def test_unfinished_count_after_changes_is_not_shown_as_a_loss(
+    browser, make_capacity_counts_unfinished
+):
     """Fault F1: an unfinished count was shown as a loss of the whole capacity."""
     page = browser.get(f"{PAGE}?flavor=small&drain=cn1&complete=1")
     row = page.html.select_one("section[aria-labelledby=capacity] tbody tr")
@@ -254,7 +260,7 @@ def test_report_contains_changes_and_moves(modifiable_cloud, browser_of_modifiab
         ("state:up", ["cn1", "cn2"]),
     ],
 )
-def test_condition_of_a_drain_selects_all_matching_hosts(
+def test_drain_change_with_a_filter_applies_to_all_matching_hosts(
     modifiable_cloud, browser_of_modifiable_cloud, condition, hosts
 ):
     """Fault F10: the link of a large selection named each host."""
@@ -268,14 +274,18 @@ def test_condition_of_a_drain_selects_all_matching_hosts(
     )
     assert page.forms[1]["change"].value.strip() == f"drain={condition}"
     after = 32 - 16 * len(hosts)
-    assert read_rows(page, "capacity")[0].startswith(f"small 32 → {after} -{16 * len(hosts)}")
+    assert read_rows_of_section(page, "capacity")[0].startswith(
+        f"small 32 → {after} -{16 * len(hosts)}"
+    )
     command = page.html.select_one("#share-command")["value"]
     assert all(host in command for host in hosts)
 
 
-def test_hosts_can_be_added_that_are_like_all_matching_hosts(browser):
+def test_add_change_with_a_filter_adds_copies_of_all_matching_hosts(browser):
     query = {"flavor": "small", "change": "add=zone:nova*2", "complete": "1"}
-    assert read_rows(browser.get(PAGE, params=query), "capacity")[0].startswith("small 32 → 96 +64")
+    assert read_rows_of_section(browser.get(PAGE, params=query), "capacity")[0].startswith(
+        "small 32 → 96 +64"
+    )
 
 
 def read_text(page) -> str:
@@ -284,7 +294,7 @@ def read_text(page) -> str:
 
 def test_failover_capacity_has_a_form_on_the_page(sqlite_app, browser_of_modifiable_cloud):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn2"])
-    set_metadata(sqlite_app, "r1", rack="r1")
+    create_aggregate_with_metadata(sqlite_app, "r1", rack="r1")
     form = next(
         each
         for each in browser_of_modifiable_cloud.get(PAGE).forms.values()
@@ -299,7 +309,7 @@ def test_failover_capacity_has_a_form_on_the_page(sqlite_app, browser_of_modifia
         "0 undetermined"
     )
     assert page.html.select_one("#failures") is None
-    assert read_rows(page, "remaining")[1].startswith("small ")
+    assert read_rows_of_section(page, "remaining")[1].startswith("small ")
     assert "conclusion" not in browser_of_modifiable_cloud.get(FAILOVER).text
 
 
@@ -312,7 +322,7 @@ def test_hosts_that_are_not_covered_are_listed_with_the_missing_capacity(
     assert "Not all instances find places on other hosts if any host fails: 0" in read_conclusion(
         page
     )
-    rows = dict(row.split(" ", 1) for row in read_rows(page, "failures"))
+    rows = dict(row.split(" ", 1) for row in read_rows_of_section(page, "failures"))
     assert rows["cn2"] == f"uncovered 2 {instance(9)} (large): lacks 2 GiB Memory"
     assert "another order may place all" in page.html.select_one("p.warning").get_text()
     together = browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=2")
@@ -321,19 +331,19 @@ def test_hosts_that_are_not_covered_are_listed_with_the_missing_capacity(
     assert "1 more" in together.html.select_one("tbody details").get_text()
 
 
-def test_reason_of_an_instance_without_a_place_names_the_aggregate(
+def test_reason_why_an_instance_finds_no_other_host_names_the_aggregate(
     sqlite_app, browser_of_modifiable_cloud
 ):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     make_zone(sqlite_app, "az1", "cn1")
     place_instance_on_host(sqlite_app, 1, "cn1", flavor="small", availability_zone="az1")
-    (row,) = read_rows(browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=1"), "failures")
+    (row,) = read_rows_of_section(
+        browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=1"), "failures"
+    )
     assert row.endswith("member_of in:agg-az1")
 
 
-def test_failover_capacity_is_shared_as_request_and_command(
-    sqlite_app, browser_of_modifiable_cloud
-):
+def test_failover_page_shows_its_curl_request_and_command(sqlite_app, browser_of_modifiable_cloud):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"])
     page = browser_of_modifiable_cloud.get(f"{FAILOVER}?host_failures=1&within=zone")
     assert '"host_failures": 1, "within": "zone"' in page.html.select_one("#share-curl")["value"]
@@ -346,14 +356,14 @@ def test_failover_capacity_is_shared_as_request_and_command(
 def test_invalid_value_of_within_shows_an_error_and_is_kept_in_the_form(
     sqlite_app, browser_of_modifiable_cloud, value, words
 ):
-    set_metadata(sqlite_app, "r1", rack="r1")
+    create_aggregate_with_metadata(sqlite_app, "r1", rack="r1")
     page = browser_of_modifiable_cloud.get(FAILOVER, params={"within": value}, status=400)
     assert words in page.html.find(role="alert").get_text()
     assert page.html.find("img") is None
     assert page.forms[1]["within"].value == value
 
 
-def test_plan_states_the_changes_and_the_number_of_moves(
+def test_plan_fragment_shows_the_changes_and_the_number_of_moves(
     modifiable_cloud, browser_of_modifiable_cloud
 ):
     """A drain showed a loss without the capacity for the moved instances."""
@@ -385,5 +395,5 @@ def test_unfinished_count_of_remaining_instances_is_shown_as_a_lower_bound(brows
         return ask(self, path, body) | {"remaining": remaining}
 
     monkeypatch.setattr(ApiClient, "ask", add_remaining_capacity)
-    rows = read_rows(browser.get(f"{FAILOVER}?host_failures=1"), "remaining")
+    rows = read_rows_of_section(browser.get(f"{FAILOVER}?host_failures=1"), "remaining")
     assert rows == ["small 79 or more at 717 at the latest: 1 of 7 on cn1", "large 5 1 of 7 on cn1"]

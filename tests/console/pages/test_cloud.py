@@ -12,7 +12,7 @@ from tests.support.scheduling import flavor, instance, report
 ATTACK = "<script>alert('x')</script>\"&'"
 
 
-def fill_cloud(app):
+def report_hosts_with_an_instance(app):
     """Report three hosts, a disabled host among them."""
     hosts = [report(name) for name in ("cn1", "cn2", "cn3")]
     app.post_json("/scheduler/v1/compute_nodes", hosts)
@@ -26,13 +26,13 @@ def fill_cloud(app):
 @pytest.fixture(scope="module")
 def cloud(build_shared_app):
     """A browser on a cloud that no test changes."""
-    return fill_cloud(build_shared_app())
+    return report_hosts_with_an_instance(build_shared_app())
 
 
 @pytest.fixture
 def modifiable_cloud(sqlite_app):
     """A browser on a cloud that a test changes."""
-    return fill_cloud(sqlite_app)
+    return report_hosts_with_an_instance(sqlite_app)
 
 
 def read_host_names(page):
@@ -80,7 +80,7 @@ def test_table_is_filtered_by_the_query_string(cloud, query, found):
     assert read_host_names(page) == found
 
 
-def test_no_match_links_to_all_hosts(cloud):
+def test_filter_without_a_match_links_to_the_unfiltered_table(cloud):
     page = cloud.get("/console/cloud?search=nothing")
     assert "No host matches" in page
     assert page.forms["view"]["search"].value == "nothing"
@@ -96,18 +96,18 @@ def test_no_match_links_to_all_hosts(cloud):
         ("trait=CUSTOM_ABCDEFGHIJK", "There is no trait CUSTOM_ABCDEFGHIJK"),
     ],
 )
-def test_unknown_name_suggests_the_nearest(modifiable_cloud, query, words):
+def test_filter_with_an_unknown_name_suggests_the_most_similar_name(modifiable_cloud, query, words):
     add_aggregate(modifiable_cloud.app.services.database, "rack", ["cn1"], {})
     assert words in modifiable_cloud.get(f"/console/cloud?{query}").html.find(id="hosts").get_text()
 
 
-def test_trait_without_hosts_in_the_zone_is_not_unknown(cloud):
+def test_filter_by_a_standard_trait_that_no_host_has_is_not_called_unknown(cloud):
     page = cloud.get("/console/cloud?trait=HW_CPU_X86_AVX2")
     assert "No host matches" in page
     assert "There is no trait" not in page
 
 
-def test_table_pages_are_linked(sqlite_app):
+def test_next_link_of_the_host_table_shows_the_remaining_hosts_with_the_same_filter(sqlite_app):
     every = [f"cn{number:02}" for number in range(60)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in every])
     browser = TestApp(sqlite_app.app)
@@ -194,7 +194,7 @@ def test_page_is_forbidden_for_users_without_permission(sqlite_url, make_app, tm
     assert "scheduler:hosts:list" in page
 
 
-def test_page_that_does_not_exist_leads_to_the_overview(cloud):
+def test_unknown_page_is_404_with_a_link_to_the_overview(cloud):
     page = cloud.get("/console/nothing", status=404)
     assert page.html.select_one("main p a[href='/console/']").get_text() == "Overview"
 

@@ -91,7 +91,7 @@ def test_decisions_rejecting_a_host_show_reasons(cloud, browser):
     assert "1 decisions were examined" in page.text
 
 
-def test_pages_follow_the_links_of_the_api(cloud, browser, monkeypatch):
+def test_next_link_shows_the_remaining_decisions_with_the_same_filter(cloud, browser, monkeypatch):
     monkeypatch.setattr(decisions, "_PAGE_SIZE", 2)
     for number in (1, 2, 3):
         record_failed_decision(cloud, number)
@@ -166,7 +166,7 @@ def test_decision_can_be_downloaded_as_a_report(cloud, browser):
     assert "No valid host." in page.text
 
 
-def test_replay_shows_differences(cloud, browser):
+def test_replay_shows_how_its_result_differs_from_the_recorded_one(cloud, browser):
     uuid = record_failed_decision(cloud, 1)
     same = browser.get(f"{PAGE}/{uuid}/replay")
     assert "There are no differences" in same.text
@@ -184,13 +184,13 @@ def test_request_is_replayed_with_recorded_settings(cloud, browser):
     assert "There are no differences" in page.text
 
 
-def test_rejected_replay_keeps_its_form(cloud, browser):
+def test_replay_with_an_invalid_settings_value_is_400_with_an_error_and_the_form(cloud, browser):
     page = browser.get(f"{PAGE}/{record_decision(cloud, 1)}/replay?settings=never", status=400)
     assert "Settings: 'never' is not one of now, then" in page.html.find(role="alert").get_text()
     assert "settings" in page.forms[1].fields
 
 
-def test_list_shows_totals_the_reason_and_counts_of_values(cloud, browser):
+def test_decision_list_shows_totals_failure_reasons_and_counts_per_field_value(cloud, browser):
     record_decision(cloud, 1)
     failed = record_failed_decision(cloud, 2, project_id="p2")
     page = browser.get(PAGE)
@@ -207,7 +207,7 @@ def test_list_shows_totals_the_reason_and_counts_of_values(cloud, browser):
     assert len(read_decision_uuids(browser.get(remove["href"]))) == 2
 
 
-def test_timeline_leads_to_the_decisions_of_an_interval(cloud, browser):
+def test_bar_of_the_timeline_links_to_the_decisions_of_its_interval(cloud, browser):
     record_decision(cloud, 1)
     failed = record_failed_decision(cloud, 2)
     page = browser.get(f"{PAGE}?outcome=no_valid_host")
@@ -248,7 +248,7 @@ def test_time_filters_accept_a_time_of_day_without_a_date(text, time):
     assert _parse_when(text, datetime(2026, 3, 2, 12, 15, 20), "Since") == time
 
 
-def test_decisions_are_sent_as_csv_without_formulas(cloud, browser):
+def test_csv_of_decisions_escapes_values_that_begin_like_formulas(cloud, browser):
     uuid = record_decision(cloud, 1, project_id="=cmd()")
     answer = browser.get(f"{PAGE}.csv?project_id=%3Dcmd()")
     assert answer.content_type == "text/csv"
@@ -267,7 +267,7 @@ def test_share_menu_has_link_command_csv_and_json(cloud, browser):
         assert browser.get(link["href"]).status_code == 200
 
 
-def test_reasons_name_aggregates(cloud, browser):
+def test_rejection_reasons_show_names_of_aggregates_instead_of_uuids(cloud, browser):
     """Fault F12: rejections named aggregates by uuid."""
     aggregate = cloud.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack7", "availability_zone": "az7"}}
@@ -282,7 +282,7 @@ def test_reasons_name_aggregates(cloud, browser):
     assert not any(uuid in page.text for uuid in uuids)
 
 
-def test_new_rows_are_read_by_the_script_without_counts(cloud, browser):
+def test_address_that_the_script_polls_returns_decision_rows_without_counts(cloud, browser):
     uuid = record_decision(cloud, 1)
     page = browser.get(f"{PAGE}?live=1&outcome=selected")
     assert read_decision_uuids(page) == [uuid]
@@ -291,7 +291,7 @@ def test_new_rows_are_read_by_the_script_without_counts(cloud, browser):
     assert read_decision_uuids(browser.get(live)) == [uuid]
 
 
-def test_page_of_a_failure_shows_whether_it_would_fit_now(cloud, browser):
+def test_failed_decision_shows_whether_its_request_would_fit_now(cloud, browser):
     uuid = record_failed_decision(cloud, 1)
     text = browser.get(f"{PAGE}/{uuid}").html.get_text(" ")
     assert "The request would not fit now: 2 hosts" in " ".join(text.split())

@@ -56,7 +56,7 @@ def test_failed_requests_are_grouped_by_the_stage_that_left_no_host(cloud, brows
     assert len(browser.get(link["href"]).html.select(".decisions tr[id]")) == 2
 
 
-def test_findings_have_the_command_that_fixes_them(cloud, browser):
+def test_findings_about_aggregates_are_shown_with_the_command_that_fixes_them(cloud, browser):
     part = browser.get(PAGE).html.select_one("section[aria-labelledby=rules] [data-load]")
     findings = part["data-load"]
     assert "0 findings" in browser.get(findings).html.select_one("[data-part]").get_text()
@@ -90,7 +90,7 @@ def test_empty_cloud_shows_how_to_add_hosts(empty_cloud, path):
     assert "POST /scheduler/v1/compute_nodes" in words
 
 
-def test_former_address_of_the_map_leads_to_the_map(cloud, browser):
+def test_overview_address_with_a_map_filter_redirects_to_the_map(cloud, browser):
     assert browser.get("/console/?zone=nova").location.endswith("/console/cloud?zone=nova")
 
 
@@ -109,7 +109,7 @@ def test_failover_capacity_is_shown_once_it_is_computed(cloud, browser):
     assert page.html.select_one("section[aria-labelledby=failover] a")["href"].endswith("cn1")
 
 
-def test_reason_that_stops_a_flavor_links_to_the_page_with_the_same_count(cloud, browser):
+def test_limiting_reason_of_a_flavor_links_to_an_explanation_with_equal_host_count(cloud, browser):
     """The link of "not enough memory on 128 hosts" led to an answer with 16 such hosts."""
     for name, vcpus in (("small", 4), ("huge", 99)):
         body = {"flavor": {"name": name, "vcpus": vcpus, "ram": 1024, "disk": 10}}

@@ -32,13 +32,13 @@ def browser(build_shared_app) -> TestApp:
     )
 
 
-def read_rows(page, of: str) -> list[str]:
+def read_rows_of_section(page, of: str) -> list[str]:
     found = page.html.select(f"section[aria-labelledby={of}] tbody tr")
     return [row.get_text(" ", strip=True) for row in found]
 
 
 def test_policies_are_listed_with_their_options(browser):
-    default, dense, sparse = read_rows(browser.get(PAGE), "all")
+    default, dense, sparse = read_rows_of_section(browser.get(PAGE), "all")
     assert "every host without a policy" in default
     assert "DEFAULT.cpu_allocation_ratio = 8" in dense
     assert sparse == "sparse none DEFAULT.cpu_allocation_ratio = 1"
@@ -49,8 +49,8 @@ def test_policy_shows_its_filters_weighers_and_sources_of_options(browser):
     filters = page.html.select("section[aria-labelledby=runs] ol")[1]
     names = [item.get_text() for item in filters.find_all("li")]
     assert names == ["NumInstancesFilter", "ComputeFilter"]
-    assert "RAMWeigher -2" in read_rows(page, "runs")
-    options = read_rows(page, "options")
+    assert "RAMWeigher -2" in read_rows_of_section(page, "runs")
+    options = read_rows_of_section(page, "options")
     first = options[0]
     assert first.startswith("DEFAULT.cpu_allocation_ratio 8 the policy's section")
     assert "policies.conf:7" in first
@@ -59,7 +59,7 @@ def test_policy_shows_its_filters_weighers_and_sources_of_options(browser):
 
 def test_two_policies_are_shown_side_by_side(browser):
     page = browser.get(PAGE, params={"policy": "dense", "beside": "sparse"})
-    differing = read_rows(page, "differences")
+    differing = read_rows_of_section(page, "differences")
     assert "RAMWeigher -2 1" in differing
     assert "DEFAULT.cpu_allocation_ratio 8 1" in differing
     assert not [row for row in differing if "max_attempts" in row]
@@ -84,7 +84,7 @@ def test_unknown_policy_shows_an_error(browser):
 
 
 @pytest.mark.system
-def test_page_and_command_show_equal_options(
+def test_policies_page_and_policy_command_show_equal_options(
     sqlite_url, sqlite_database, tmp_path, make_app, monkeypatch
 ):
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
@@ -113,8 +113,8 @@ def test_page_and_command_show_equal_options(
     assert sources == {"environment", "configuration", "default", "policy"}
 
 
-def test_access_section_mentions_unchecked_tokens(browser):
-    (text,) = [each.get_text(" ", strip=True) for each in read_access_rows(browser.get(PAGE))]
+def test_access_section_shows_that_noauth2_checks_no_tokens(browser):
+    (text,) = [each.get_text(" ", strip=True) for each in select_access_sections(browser.get(PAGE))]
     assert "auth_strategy = noauth2" in text
     assert "All rules have their defaults" in text
 
@@ -126,10 +126,10 @@ def test_access_section_names_the_policy_file_and_its_rules(
     rules.write_text('"scheduler:hosts:list": "role:reader"\n"my_own": "role:x"\n')
     text = f"{POLICIES}[oslo_policy]\npolicy_file = {rules}\n"
     page = TestApp(make_app(settings_with_policies(sqlite_url, tmp_path, text)).app).get(PAGE)
-    (section,) = read_access_rows(page)
+    (section,) = select_access_sections(page)
     assert str(rules) in section.get_text()
     assert [each.get_text() for each in section.find_all("li")] == ["scheduler:hosts:list"]
 
 
-def read_access_rows(page):
+def select_access_sections(page):
     return page.html.select("section[aria-labelledby=access]")

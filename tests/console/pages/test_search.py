@@ -46,7 +46,7 @@ def browser(cloud):
         ("web-1", f"/console/decisions?instance={instance(1)}"),
     ],
 )
-def test_search_opens_the_only_exact_match(cloud, browser, text, address):
+def test_search_with_a_single_exact_match_redirects_to_its_page(cloud, browser, text, address):
     answer = browser.get(PAGE, params={"q": text}, status=303)
     assert answer.headers["Location"] == address
     if "?" not in text:

@@ -11,9 +11,9 @@ from tests.differential.differences import normalize
 from tests.differential.exchange import Reply, Request
 from tests.differential.oracle import (
     Candidates,
-    candidates_of_document,
+    build_expected_summaries,
     expected_candidates,
-    expected_summaries,
+    parse_candidates,
     parse_candidates_query,
 )
 from tests.differential.sides import Side
@@ -39,7 +39,7 @@ class AnswerPair:
         return expected_candidates(self.cloud, self.request, parse_candidates_query(self.request))
 
     @cached_property
-    def is_ours_expected(self) -> bool:
+    def is_our_answer_valid(self) -> bool:
         return (
             unquote(self.request.path) == "/allocation_candidates"
             and self.ours.status == 200
@@ -47,7 +47,7 @@ class AnswerPair:
         )
 
     def is_valid_page_of_candidates(self, reply: Reply) -> bool:
-        belonging = self.summaries_of(candidates_of_document(reply.document), mapped=True)
+        belonging = self.list_summaries_of(parse_candidates(reply.document), mapped=True)
         return (
             self.has_expected_candidates(reply)
             and normalize(reply.document["provider_summaries"]) == belonging
@@ -56,15 +56,15 @@ class AnswerPair:
     def has_expected_candidates(self, reply: Reply) -> bool:
         limit = parse_candidates_query(self.request).limit
         every = self.expected_candidates.total()
-        found = candidates_of_document(reply.document)
+        found = parse_candidates(reply.document)
         return found <= self.expected_candidates and found.total() == (
             every if limit is None else min(limit, every)
         )
 
-    def summaries_of(self, candidates: Candidates, *, mapped: bool = False) -> dict[str, Any]:
+    def list_summaries_of(self, candidates: Candidates, *, mapped: bool = False) -> dict[str, Any]:
         query = parse_candidates_query(self.request)
         return normalize(
-            expected_summaries(self.cloud, self.request, query, candidates, mapped=mapped)
+            build_expected_summaries(self.cloud, self.request, query, candidates, mapped=mapped)
         )
 
     @property

@@ -12,8 +12,8 @@ from placement_sched.api.response import JSON
 from tests.differential.comparison import Explanations, add_explanation
 from tests.differential.differences import Differences
 from tests.differential.explained.answer_pair import AnswerPair
-from tests.differential.spelling import canonical_uuids_in
-from tests.differential.state import get_document
+from tests.differential.spelling import canonicalize_uuids
+from tests.differential.state import get_in_newest_version
 
 ERRORS: Explanations = {}
 explains = partial(add_explanation, ERRORS)
@@ -137,7 +137,7 @@ def _consumer_repeated_in_other_spelling(both: AnswerPair, found: Differences) -
     if both.ours.status != 400 or "names a consumer twice" not in both.ours.detail:
         return set()
     claims = document["allocations"] if unquote(both.request.path) == "/reshaper" else document
-    return set(found) if len({canonical_uuids_in(uuid) for uuid in claims}) < len(claims) else set()
+    return set(found) if len({canonicalize_uuids(uuid) for uuid in claims}) < len(claims) else set()
 
 
 _NO_SUCH = re.compile(r"No such (trait\(s\)|resource class):? (.*)\.$")
@@ -151,7 +151,7 @@ def _unknown_name_is_rejected(both: AnswerPair, found: Differences) -> set[str]:
     nobody = not any(both.theirs.document.values())
     nouns = "traits" if named[1].startswith("trait") else "resource_classes"
     unknown = all(
-        get_document(both.their_side, f"/{nouns}/{quote(name)}").status == 404
+        get_in_newest_version(both.their_side, f"/{nouns}/{quote(name)}").status == 404
         for name in named[2].split(", ")
     )
     return set(found) if nobody and unknown else set()

@@ -5,7 +5,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from tests.differential.comparison import Explanations, add_explanation
-from tests.differential.differences import Differences, with_short_ratios
+from tests.differential.differences import Differences, round_numbers_to_six_digits
 from tests.differential.explained.answer_pair import AnswerPair
 
 #: Detected by a query of the database, which also deletes the consumer.
@@ -45,5 +45,5 @@ def _ratio_is_rounded_to_six_digits(both: AnswerPair, found: Differences) -> set
     return {
         aspect
         for aspect, (ours, theirs) in found.items()
-        if with_short_ratios(ours) == with_short_ratios(theirs)
+        if round_numbers_to_six_digits(ours) == round_numbers_to_six_digits(theirs)
     }

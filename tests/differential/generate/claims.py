@@ -14,7 +14,7 @@ from tests.differential.generate.dice import (
     Dice,
 )
 from tests.differential.generate.nouns import random_inventories
-from tests.differential.state import current_consumer_generation
+from tests.differential.state import build_consumer_generation_placeholder
 
 
 def put_allocations_request(dice: Dice) -> Request:
@@ -107,5 +107,5 @@ def _random_resources(dice: Dice) -> dict[str, Any]:
 
 def _random_consumer_generation(dice: Dice, uuid: str) -> Any:
     if dice.chance(0.9):
-        return current_consumer_generation(uuid)
+        return build_consumer_generation_placeholder(uuid)
     return dice.choice([None, 0, 1, 2, 99, -1, "1", 1.0])

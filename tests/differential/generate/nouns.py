@@ -28,7 +28,7 @@ from tests.differential.generate.query import (
     random_required,
     random_resources,
 )
-from tests.differential.state import current_generation
+from tests.differential.state import build_generation_placeholder
 
 
 def build_provider_name(uuid: str) -> str:
@@ -59,7 +59,7 @@ def provider_request(dice: Dice) -> Request:
         _maybe_add_parent(dice, version, document)
         return Request("PUT", path, version, document)
     if kind == "list":
-        return _list_providers_request(dice)
+        return _random_request_for_provider_list(dice)
     return Request(kind.upper(), path, dice.version())
 
 
@@ -77,7 +77,7 @@ def _maybe_add_parent(dice: Dice, version: str | None, document: dict[str, Any])
         document["parent_provider_uuid"] = None if dice.chance(0.2) else dice.uuid(PROVIDERS)
 
 
-def _list_providers_request(dice: Dice) -> Request:
+def _random_request_for_provider_list(dice: Dice) -> Request:
     version = dice.version(dice.choice([0, 3, 4, 14, 18, 22, 24, 32, 39]))
     pairs: list[tuple[str, str]] = []
     if dice.chance(0.15):
@@ -151,7 +151,7 @@ def random_inventory(dice: Dice) -> dict[str, Any]:
 
 def random_generation(dice: Dice, uuid: str) -> Any:
     if dice.chance(0.9):
-        return current_generation(uuid)
+        return build_generation_placeholder(uuid)
     return dice.choice([0, 1, 2, 99, -1, 1.0, None, "1", 2**40])
 
 

@@ -18,7 +18,7 @@ from tests.differential.generate.dice import (
     Dice,
 )
 from tests.differential.generate.nouns import build_provider_name
-from tests.differential.state import current_generation
+from tests.differential.state import build_generation_placeholder
 from tests.support.versions import PEER_LATEST
 
 
@@ -34,7 +34,7 @@ def setup_requests(dice: Dice) -> Iterator[Request]:
             document["parent_provider_uuid"] = dice.choice(PROVIDERS[:number])
         yield Request("POST", "/resource_providers", PEER_LATEST, document)
     for uuid in PROVIDERS:
-        yield from _fill_provider_requests(dice, uuid, sharing=sharing)
+        yield from _build_requests_that_fill_provider(dice, uuid, sharing=sharing)
     for uuid in dice.sample(CONSUMERS, 0, 4):
         held = {
             dice.choice(PROVIDERS): {
@@ -44,7 +44,9 @@ def setup_requests(dice: Dice) -> Iterator[Request]:
         yield Request("PUT", f"/allocations/{uuid}", PEER_LATEST, claim_in_format(dice, uuid, held))
 
 
-def _fill_provider_requests(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
+def _build_requests_that_fill_provider(
+    dice: Dice, uuid: str, *, sharing: bool
+) -> Iterator[Request]:
     path = f"/resource_providers/{uuid}"
     stock = {
         name: _random_setup_inventory(dice)
@@ -60,7 +62,10 @@ def _fill_provider_requests(dice: Dice, uuid: str, *, sharing: bool) -> Iterator
     )
     for name, content, nothing in parts:
         if content != nothing:
-            document = {name: content, "resource_provider_generation": current_generation(uuid)}
+            document = {
+                name: content,
+                "resource_provider_generation": build_generation_placeholder(uuid),
+            }
             yield Request("PUT", f"{path}/{name}", PEER_LATEST, document)
 
 

@@ -57,6 +57,6 @@ class Case:
         lists = ("hosts", "aggregates", "instances", "chain")
         return cls(**{**kept, **{name: tuple(kept[name]) for name in lists}})
 
-    def host_and_node_of(self, place: int) -> str:
+    def format_host_and_node(self, place: int) -> str:
         report = self.hosts[place]["report"]
         return f"{report['host']}/{report['hypervisor_hostname']}"

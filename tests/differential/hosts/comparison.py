@@ -10,14 +10,14 @@ from tests.differential.hosts.case import Case
 from tests.differential.hosts.differences import Differences, differences
 from tests.differential.hosts.explained import HostAnswers, explain_differences
 from tests.differential.hosts.generate.cases import random_case
-from tests.differential.hosts.sides import Ours, Theirs
+from tests.differential.hosts.sides import NovaPlugins, OwnPlugins
 
 
 class HostsComparison(CaseComparison):
     """``coverage`` of a tally counts verdicts of filters, and weighers that separate hosts."""
 
     name, noun, many = "hosts", "cases", 1000
-    sides = Ours, Theirs
+    sides = OwnPlugins, NovaPlugins
     draw_case = staticmethod(random_case)
     cases = Path(__file__).parent / "cases"
 

@@ -17,22 +17,22 @@ PRECISION = 1e-9
 
 
 def differences(case: Case, ours: Answer, theirs: Answer) -> Differences:
-    found = _differences_of_filters(case, ours, theirs)
+    found = _find_differences_of_filters(case, ours, theirs)
     for side, answer in (("our chain", ours), ("nova's chain", theirs)):
-        implied = _chain_implied_by_filters(case, answer)
+        implied = _derive_chain_from_filters(case, answer)
         if not _is_equal_verdict(answer.chain, implied):
             found[side, "", ""] = (answer.chain, implied)
-    found |= _differences_of_weighers(case, ours, theirs)
+    found |= _find_differences_of_weighers(case, ours, theirs)
     for side, answer in (("our weights", ours), ("nova's weights", theirs)):
-        if isinstance(answer.weights, list) and (wrong := _weight_sums(answer)):
+        if isinstance(answer.weights, list) and (wrong := _find_wrong_weight_sums(answer)):
             found[side, "", ""] = wrong
     if not any(kind in _OF_WEIGHERS for kind, _, _ in found):
-        found |= _differences_of_order(case, ours, theirs)
+        found |= _find_differences_of_order(case, ours, theirs)
     # Rounds after other hosts or other weights cannot be compared.
-    return found or _differences_of_rounds(ours, theirs)
+    return found or _find_differences_of_rounds(ours, theirs)
 
 
-def _differences_of_rounds(ours: Answer, theirs: Answer) -> Differences:
+def _find_differences_of_rounds(ours: Answer, theirs: Answer) -> Differences:
     for number, (mine, nova) in enumerate(zip(ours.rounds, theirs.rounds, strict=False)):
         weights = dict(nova["weights"])
         is_equal = mine["left"] == nova["left"] and all(
@@ -57,9 +57,9 @@ def is_nearly_equal(first: float, second: float) -> bool:
     return abs(first - second) <= PRECISION * max(1.0, abs(first), abs(second))
 
 
-def _differences_of_filters(case: Case, ours: Answer, theirs: Answer) -> Differences:
+def _find_differences_of_filters(case: Case, ours: Answer, theirs: Answer) -> Differences:
     return {
-        ("filter", name, case.host_and_node_of(place)): (mine, nova)
+        ("filter", name, case.format_host_and_node(place)): (mine, nova)
         for name, verdicts in ours.filters.items()
         for place, (mine, nova) in enumerate(zip(verdicts, theirs.filters[name], strict=True))
         if not _is_equal_verdict(mine, nova)
@@ -72,7 +72,7 @@ def _is_equal_verdict(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def _chain_implied_by_filters(case: Case, answer: Answer) -> list[int] | str:
+def _derive_chain_from_filters(case: Case, answer: Answer) -> list[int] | str:
     left = list(range(len(case.hosts)))
     whole = answer.filters[_ANY][0]
     if isinstance(whole, str):
@@ -89,7 +89,7 @@ def _chain_implied_by_filters(case: Case, answer: Answer) -> list[int] | str:
     return left
 
 
-def _differences_of_weighers(case: Case, ours: Answer, theirs: Answer) -> Differences:
+def _find_differences_of_weighers(case: Case, ours: Answer, theirs: Answer) -> Differences:
     found: Differences = {}
     for name, mine in ours.weighers.items():
         nova = theirs.weighers[name]
@@ -103,7 +103,7 @@ def _differences_of_weighers(case: Case, ours: Answer, theirs: Answer) -> Differ
                 break  # other weights have another scale
             values = zip(ours.weighed, mine[kind], nova[kind], strict=True)
             differing |= {
-                (kind, name, case.host_and_node_of(place)): (here, there)
+                (kind, name, case.format_host_and_node(place)): (here, there)
                 for place, here, there in values
                 if not is_nearly_equal(here, there)
             }
@@ -111,7 +111,7 @@ def _differences_of_weighers(case: Case, ours: Answer, theirs: Answer) -> Differ
     return found
 
 
-def _weight_sums(answer: Answer) -> tuple[Any, Any] | None:
+def _find_wrong_weight_sums(answer: Answer) -> tuple[Any, Any] | None:
     results = [result for result in answer.weighers.values() if isinstance(result, dict)]
     if len(answer.weighed) < 2 or len(results) < len(answer.weighers):
         return None
@@ -126,18 +126,18 @@ def _weight_sums(answer: Answer) -> tuple[Any, Any] | None:
     return None if is_equal else (weights, sums)
 
 
-def _differences_of_order(case: Case, ours: Answer, theirs: Answer) -> Differences:
+def _find_differences_of_order(case: Case, ours: Answer, theirs: Answer) -> Differences:
     if isinstance(ours.weights, str) or isinstance(theirs.weights, str):
         if _is_equal_verdict(ours.weights, theirs.weights):
             return {}
         return {("weights", "", ""): (ours.weights, theirs.weights)}
     weights = dict(theirs.weights)
     found: Differences = {
-        ("weights", "", case.host_and_node_of(place)): (weight, weights.get(place))
+        ("weights", "", case.format_host_and_node(place)): (weight, weights.get(place))
         for place, weight in ours.weights
         if place not in weights or not is_nearly_equal(weight, weights[place])
     }
-    mine = [(-weight, case.host_and_node_of(place)) for place, weight in ours.weights]
+    mine = [(-weight, case.format_host_and_node(place)) for place, weight in ours.weights]
     nova = [weights[place] for place, _ in ours.weights if place in weights]
     is_sorted = all(a >= b or is_nearly_equal(a, b) for a, b in pairwise(nova))
     if mine != sorted(mine) or not is_sorted or len(ours.weights) != len(weights):

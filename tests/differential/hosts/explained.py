@@ -33,7 +33,7 @@ class HostAnswers:
         return next(
             item[part]
             for place, item in enumerate(self.case.hosts)
-            if self.case.host_and_node_of(place) == host
+            if self.case.format_host_and_node(place) == host
         )
 
     def list_metadata_of_host(self, host: str, key: str) -> Iterator[str]:
@@ -102,13 +102,15 @@ def _is_number(text: str) -> bool:
     "a host that reported no metrics or CPUs is evaluated", "MetricsFilter", "CPUWeigher"
 )
 def _is_report_incomplete(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    hosts = [host] if host else [both.case.host_and_node_of(place) for place in both.theirs.weighed]
+    hosts = (
+        [host] if host else [both.case.format_host_and_node(place) for place in both.theirs.weighed]
+    )
     is_incomplete = any(both.find_report_of_host(name)["free_disk_gb"] is None for name in hosts)
     return is_incomplete and not isinstance(ours, str) and _is_failure(theirs, "TypeError:")
 
 
 @_explain_plugins("a host without an address is near no address", "SimpleCIDRAffinityFilter")
-def _has_host_no_address(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _is_host_without_address(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     report = both.find_report_of_host(host)
     is_missing = report["host_ip"] is None or report["free_disk_gb"] is None
     return is_missing and ours is False and _is_failure(theirs, "TypeError:")
@@ -121,7 +123,9 @@ def _is_cidr_without_slash(both: HostAnswers, host: str, ours: Any, theirs: Any)
 
 
 @_explain_plugins("hw_maxphysaddr_bits of an image is compared", "ImagePropertiesFilter")
-def _are_address_bits_of_image(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _are_address_bits_requested_by_image(
+    both: HostAnswers, host: str, ours: Any, theirs: Any
+) -> bool:
     has_property = "hw_maxphysaddr_bits" in both.properties
     return has_property and isinstance(ours, bool) and _is_failure(theirs, "AttributeError: 'str'")
 

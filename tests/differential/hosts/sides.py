@@ -48,7 +48,7 @@ class Answer:
     rounds: list[Document] = field(default_factory=list)
 
 
-class Theirs:
+class NovaPlugins:
     """Nova's filters and weighers."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
@@ -64,20 +64,20 @@ class Theirs:
         self._nova.close()
 
 
-class Ours:
+class OwnPlugins:
     """Our plugins, loaded and run as in a request."""
 
     def __init__(self) -> None:
-        self._settings = Settings.from_conf(read_files(make_full_conf()))
+        self._write_settings = Settings.from_conf(read_files(make_full_conf()))
 
     def get_answer(self, case: Case, theirs: Answer) -> Answer:
         weighed, chosen = theirs.weighed, [item["chosen"] for item in theirs.rounds]
         enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
-        settings = self._settings.with_overrides({**case.options, **enabled}, "nova.conf")
+        settings = self._write_settings.with_overrides({**case.options, **enabled}, "nova.conf")
         plugins = plugins_for(settings, lambda: NOW)
-        spec = _result_or_failure(lambda: request_spec_from(case.request_spec))
+        spec = _get_result_or_failure(lambda: request_spec_from(case.request_spec))
         if isinstance(spec, str):
-            return _answer_all_rejected(case, spec, weighed)
+            return _build_answer_with_all_rejected(case, spec, weighed)
         hosts = _HostsUnderTest(case, spec)
         filters = {type(plugin).__name__: plugin for plugin in plugins.filters}
         weighers = {type(plugin).__name__: plugin for plugin in plugins.weighers}
@@ -85,18 +85,20 @@ class Ours:
         compared = [weighers[name] for name in WEIGHERS]
         return Answer(
             {name: hosts.verdicts(filters[name]) for name in FILTERS},
-            _result_or_failure(lambda: hosts.remaining_hosts(chain)),
+            _get_result_or_failure(lambda: hosts.list_remaining_hosts(chain)),
             list(weighed),
             {
-                name: _result_or_failure(partial(hosts.weights_of, weighers[name], weighed))
+                name: _get_result_or_failure(
+                    partial(hosts.compute_weights_of, weighers[name], weighed)
+                )
                 for name in WEIGHERS
             },
-            _result_or_failure(lambda: hosts.sorted_by_weight(compared, weighed)),
-            _result_or_failure(lambda: list(hosts.run_rounds(chain, compared, chosen))),
+            _get_result_or_failure(lambda: hosts.sort_by_weight(compared, weighed)),
+            _get_result_or_failure(lambda: list(hosts.run_rounds(chain, compared, chosen))),
         )
 
 
-def _answer_all_rejected(case: Case, rejection: str, weighed: Sequence[int]) -> Answer:
+def _build_answer_with_all_rejected(case: Case, rejection: str, weighed: Sequence[int]) -> Answer:
     every: list[bool | str] = [rejection] * len(case.hosts)
     weighers = dict.fromkeys(WEIGHERS, rejection)
     return Answer(dict.fromkeys(FILTERS, every), rejection, list(weighed), weighers, rejection)
@@ -125,22 +127,22 @@ class _HostsUnderTest:
         these hosts. It rejects requests that are invalid for all hosts.
         """
         verdicts: list[bool | str] = [
-            _result_or_failure(lambda host=host: bool(self._run_filters([plugin], [host])))
+            _get_result_or_failure(lambda host=host: bool(self._run_filters([plugin], [host])))
             for host in self._build_host_states()
         ]
-        if isinstance(_result_or_failure(lambda: plugin.check(self._spec)), str):
+        if isinstance(_get_result_or_failure(lambda: plugin.check(self._spec)), str):
             return verdicts
         return [
             verdict.replace("rejects", "fails", 1) if isinstance(verdict, str) else verdict
             for verdict in verdicts
         ]
 
-    def remaining_hosts(self, chain: list[BaseHostFilter]) -> list[int]:
+    def list_remaining_hosts(self, chain: list[BaseHostFilter]) -> list[int]:
         hosts = self._build_host_states()
         left = {id(host) for host in self._run_filters(chain, hosts)}
         return [place for place, host in enumerate(hosts) if id(host) in left]
 
-    def weights_of(
+    def compute_weights_of(
         self, weigher: BaseHostWeigher, weighed: Sequence[int]
     ) -> dict[str, list[float]]:
         # A single host is not weighed, so it is repeated.
@@ -155,7 +157,7 @@ class _HostsUnderTest:
             "multipliers": [weights[place].multiplier for place in weighed],
         }
 
-    def sorted_by_weight(
+    def sort_by_weight(
         self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
     ) -> list[list[Any]]:
         run, order = self._run_weighers(weighers, weighed)
@@ -261,7 +263,7 @@ def _build_instance_record(document: Document) -> Instance:
     )
 
 
-def _result_or_failure(run: Callable[[], Any]) -> Any:
+def _get_result_or_failure(run: Callable[[], Any]) -> Any:
     try:
         return run()
     except PluginFailed as failure:

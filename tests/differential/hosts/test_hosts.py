@@ -54,7 +54,7 @@ def case_with_equal_answers(ours, theirs):
     )
 
 
-def test_random_hosts_get_equal_verdicts(comparison):
+def test_random_hosts_get_equal_or_explained_verdicts_and_weights(comparison):
     tally = comparison.run(SEED, MANY)
     assert tally.count == MANY
     assert [finding.case.as_saved() for finding in tally.findings] == []
@@ -96,7 +96,7 @@ def test_comparison_detects_a_wrong_verdict(case_with_equal_answers, name, wrong
     first, *others = answer.filters[name]
     verdicts = [not first if wrong == "inverted" else wrong, *others]
     ours = replace(answer, filters={**answer.filters, name: verdicts})
-    assert ("filter", name, case.host_and_node_of(0)) in find_unexplained_differences(
+    assert ("filter", name, case.format_host_and_node(0)) in find_unexplained_differences(
         case, ours, answer
     )
 
@@ -110,7 +110,7 @@ def test_comparison_detects_a_wrong_weight(case_with_equal_answers, name, kind, 
     first, *others = weights[kind]
     changed = {**weights, kind: [first + by * max(1.0, abs(first)), *others]}
     ours = replace(answer, weighers={**answer.weighers, name: changed})
-    aspect = (kind, name, case.host_and_node_of(answer.weighed[0]))
+    aspect = (kind, name, case.format_host_and_node(answer.weighed[0]))
     assert (aspect in find_unexplained_differences(case, ours, answer)) == found
 
 
@@ -138,7 +138,7 @@ def test_comparison_detects_a_wrong_sum_or_order_of_weights(case_with_equal_answ
     assert ("our weights", "", "") in find_unexplained_differences(case, incomplete, answer)
 
 
-def test_hosts_and_weights_of_later_instances_are_compared(case_with_equal_answers):
+def test_comparison_detects_wrong_hosts_or_weights_of_a_later_instance(case_with_equal_answers):
     case, answer = case_with_equal_answers
     *earlier, last = answer.rounds
     (best, most), *others = last["weights"]

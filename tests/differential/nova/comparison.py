@@ -12,7 +12,7 @@ from tests.differential.nova.differences import Differences, differences
 from tests.differential.nova.explained import NovaAnswers, explain_differences
 from tests.differential.nova.generate.cloud import random_cloud
 from tests.differential.nova.generate.requests import RequestCase, random_request_case
-from tests.differential.nova.sides import Ours, Theirs
+from tests.differential.nova.sides import NovaWithOpenStackPlacement, OwnExplainApi
 
 #: Number of requests per cloud.
 EPISODE = 25
@@ -27,8 +27,8 @@ class NovaComparison(CaseComparison):
     @classmethod
     def open_sides(cls, folder: Path, python: Path = PEER_PYTHON) -> Self:
         return cls(
-            Ours(f"sqlite:///{folder / 'ours.db'}"),
-            Theirs(f"sqlite:///{folder / 'theirs.db'}", python),
+            OwnExplainApi(f"sqlite:///{folder / 'ours.db'}"),
+            NovaWithOpenStackPlacement(f"sqlite:///{folder / 'theirs.db'}", python),
         )
 
     def random_cases(self, random: Random) -> Iterator[RequestCase]:

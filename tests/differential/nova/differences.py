@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from tests.differential.nova.generate.requests import RequestCase
-from tests.differential.nova.query import QueryDocument, query_as_document
+from tests.differential.nova.query import QueryDocument, convert_query_to_document
 from tests.differential.nova.sides import Answer
 
 #: Differing values by aspect (``verdict``, or a parameter): ours, then nova's.
@@ -22,7 +22,7 @@ def differences(case: RequestCase, ours: Answer, theirs: Answer) -> Differences:
         }
     if ours.verdict != "query":
         return {}
-    mine, nova = _query_aspects(case, ours), _query_aspects(case, theirs)
+    mine, nova = _list_query_aspects(case, ours), _list_query_aspects(case, theirs)
     return {
         key: (mine.get(key), nova.get(key))
         for key in sorted(mine.keys() | nova.keys())
@@ -30,16 +30,16 @@ def differences(case: RequestCase, ours: Answer, theirs: Answer) -> Differences:
     }
 
 
-def _query_aspects(case: RequestCase, answer: Answer) -> QueryDocument:
-    suffixes = suffixes_of(case)
-    second = query_as_document(answer.fallback, suffixes)
+def _list_query_aspects(case: RequestCase, answer: Answer) -> QueryDocument:
+    suffixes = find_suffixes(case)
+    second = convert_query_to_document(answer.fallback, suffixes)
     return {
-        **query_as_document(answer.query, suffixes),
+        **convert_query_to_document(answer.query, suffixes),
         **{f"fallback {key}": value for key, value in second.items()},
     }
 
 
-def suffixes_of(case: RequestCase) -> set[str]:
+def find_suffixes(case: RequestCase) -> set[str]:
     spec = case.request_spec
     named = {group.get("requester_id", "") for group in spec.get("requested_resources") or ()}
     for key in spec["flavor"]["extra_specs"]:

@@ -13,7 +13,7 @@ QueryDocument = dict[str, Any]
 _GROUP = re.compile(r"(resources|required|member_of|in_tree)(.*)", re.DOTALL)
 
 
-def query_as_document(query: str, suffixes: Collection[str]) -> QueryDocument:
+def convert_query_to_document(query: str, suffixes: Collection[str]) -> QueryDocument:
     """Return the parameters of a query, with canonical suffixes for groups of PCI devices.
 
     The request itself contains the ``suffixes``. nova invents random suffixes for PCI devices, so
@@ -27,7 +27,7 @@ def query_as_document(query: str, suffixes: Collection[str]) -> QueryDocument:
             parameters.setdefault(key, []).append(_sort_terms(value))
         elif value:  # nova sends an empty parameter for a group without resources
             groups[member[2]][member[1]].append(_sort_terms(value))
-    names = dict(_canonical_suffixes(groups, suffixes))
+    names = dict(_assign_canonical_suffixes(groups, suffixes))
     for suffix, group in groups.items():
         for key, values in group.items():
             parameters[f"{key}{names[suffix]}"] = sorted(values)
@@ -41,7 +41,7 @@ def _sort_terms(value: str) -> str:
     return prefix + colon + ",".join(sorted(terms.split(",")))
 
 
-def _canonical_suffixes(
+def _assign_canonical_suffixes(
     groups: dict[str, dict[str, list[str]]], suffixes: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     devices = []

@@ -14,7 +14,7 @@ from tests.differential.lines import SERVE_NOVA, LineProgram
 from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP, Cloud
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import RequestCase
-from tests.differential.sides import Peer
+from tests.differential.sides import OpenStackPlacementPeer
 from tests.support.scheduling import report
 from tests.support.versions import PEER_LATEST, PEER_LATEST_HEADERS
 
@@ -38,12 +38,12 @@ class Answer:
     fallback: str = ""
 
 
-class Theirs:
+class NovaWithOpenStackPlacement:
     """Nova's functions, and OpenStack's placement, which checks their query."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON) -> None:
         self._nova = LineProgram(python, SERVE_NOVA, MODULE)
-        self._placement = Peer(url, python)
+        self._placement = OpenStackPlacementPeer(url, python)
         for name in CUSTOM_CLASSES:
             self._placement.get_answer(Request("PUT", f"/resource_classes/{name}", PEER_LATEST))
         for name in CUSTOM_TRAITS:
@@ -69,7 +69,7 @@ class Theirs:
         self._placement.close()
 
 
-class Ours:
+class OwnExplainApi:
     """``/scheduler/v1/explain``, in process."""
 
     def __init__(self, url: str) -> None:
@@ -99,15 +99,15 @@ class Ours:
         self._load_cloud(case.cloud)
         body = {"request_spec": case.request_spec, "overrides": case.options}
         reply = self._client.post_json(
-            "/scheduler/v1/explain", self._translate_uuids(body), expect_errors=True
+            "/scheduler/v1/explain", self._replace_names_by_uuids(body), expect_errors=True
         )
         if reply.status_int != 200:
             verdict = "rejected" if reply.status_int == 400 else "failed"
             return Answer(verdict, reason=reply.json["errors"][0]["detail"])
         funnel = reply.json["funnel"]
         stage = funnel["allocation_candidates"]
-        query = self._name_uuids(stage["query"])
-        fallback = self._name_uuids(stage.get("fallback", {}).get("query", ""))
+        query = self._replace_uuids_by_names(stage["query"])
+        fallback = self._replace_uuids_by_names(stage.get("fallback", {}).get("query", ""))
         rejections = [item["refusal"] for item in funnel["request_filters"] if "refusal" in item]
         if rejections:
             return Answer("no host", query, rejections[0])
@@ -116,13 +116,13 @@ class Ours:
     def close(self) -> None:
         self._application.close()
 
-    def _translate_uuids(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _replace_names_by_uuids(self, body: dict[str, Any]) -> dict[str, Any]:
         text = json.dumps(body)
         for name, uuid in self._uuids.items():
             text = text.replace(name, uuid)
         return json.loads(text)
 
-    def _name_uuids(self, query: str) -> str:
+    def _replace_uuids_by_names(self, query: str) -> str:
         for name, uuid in self._uuids.items():
             query = query.replace(uuid, name)
         return query

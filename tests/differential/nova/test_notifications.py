@@ -66,7 +66,7 @@ def test_publisher_priority_and_event_type_match_nova(both_notifications):
     ]
 
 
-def test_context_is_a_subset_of_novas(both_notifications):
+def test_notification_context_is_a_subset_of_the_nova_context(both_notifications):
     theirs, ours = both_notifications
     for nova, item in zip(theirs, ours, strict=True):
         assert item.context.items() <= nova["context"].items()

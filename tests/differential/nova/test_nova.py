@@ -13,7 +13,7 @@ from tests.differential.nova.differences import differences
 from tests.differential.nova.explained import EXPLANATIONS, NovaAnswers, explain_differences
 from tests.differential.nova.generate.cloud import Cloud
 from tests.differential.nova.generate.requests import RequestCase, case_from_json
-from tests.differential.nova.query import query_as_document
+from tests.differential.nova.query import convert_query_to_document
 from tests.differential.nova.sides import Answer
 
 pytestmark = pytest.mark.system
@@ -28,7 +28,7 @@ SEED, REQUESTS = 2026, 300
 PLAIN = RequestCase(Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}, {})
 
 
-def test_random_requests_build_equal_candidate_queries(comparison):
+def test_random_requests_get_equal_or_explained_candidate_queries(comparison):
     tally = comparison.run(SEED, REQUESTS)
     assert tally.count == REQUESTS
     assert [finding.case.as_saved() for finding in tally.findings] == []
@@ -76,7 +76,9 @@ def test_comparison_reports_an_unexplained_difference(ours, theirs, aspects):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_our_failure_is_never_explained(comparison, ours, monkeypatch, path):
+def test_failure_of_our_side_is_always_an_unexplained_difference(
+    comparison, ours, monkeypatch, path
+):
     monkeypatch.setattr(ours, "get_answer", lambda _case: Answer("failed", reason="oops"))
     _, names, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
     assert (names, list(left)) == ([], ["verdict"])
@@ -84,7 +86,9 @@ def test_our_failure_is_never_explained(comparison, ours, monkeypatch, path):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_too_small_query_of_ours_is_never_explained(comparison, ours, monkeypatch, path):
+def test_too_small_amount_in_our_query_is_always_an_unexplained_difference(
+    comparison, ours, monkeypatch, path
+):
     def answer_smaller(case):
         answer = original(case)
         return replace(answer, query=answer.query.replace("VCPU%3A2", "VCPU%3A1"))
@@ -126,5 +130,5 @@ def test_comparison_detects_a_lost_trait_in_most_requests(comparison, ours, monk
 )  # fmt: skip
 def test_only_equivalent_queries_compare_equal(first, second, is_equal):
     suffixes = {"1", "2"}
-    documents = [query_as_document(query, suffixes) for query in (first, second)]
+    documents = [convert_query_to_document(query, suffixes) for query in (first, second)]
     assert (documents[0] == documents[1]) == is_equal

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.differential.comparison import CaseComparison, Differences
 from tests.differential.numa.generate import Case, random_case
-from tests.differential.numa.sides import Ours, Rounds, Theirs
+from tests.differential.numa.sides import NovaNumaFilter, OwnNumaFilter, Rounds
 from tests.differential.numa.single_cells import fit_cell_by_cell, may_nova_confuse_nodes
 
 
@@ -72,7 +72,7 @@ class NumaComparison(CaseComparison):
     """
 
     name, noun, many = "numa", "hosts", 5000
-    sides = Ours, Theirs
+    sides = OwnNumaFilter, NovaNumaFilter
     draw_case = staticmethod(random_case)
 
     def compare_answers(self, case: Case) -> tuple[NumaAnswers, list[str], Differences]:

@@ -22,7 +22,7 @@ MODULE = Path(__file__).parent / "peer" / "fitting.py"
 Rounds = list[dict[str, Any]]
 
 
-class Theirs(LineProgram):
+class NovaNumaFilter(LineProgram):
     """Nova's filter and fit."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
@@ -43,7 +43,7 @@ class FakePciStats:
         assert self.support_requests(requests, mapping, cells)
 
 
-class Ours:
+class OwnNumaFilter:
     """Our NUMATopologyFilter, and the host state after an instance."""
 
     def __init__(self) -> None:
@@ -94,12 +94,12 @@ def _consume_and_describe(state: HostState, spec: Any) -> dict[str, Any]:
     return {
         "passes": True,
         "candidates": [item["number"] for item in candidates],
-        "cells": [_instance_cell_document(cell) for cell in fitted],
-        "host": [_host_cell_document(cell) for cell in state.numa_topology.cells],
+        "cells": [_describe_instance_cell(cell) for cell in fitted],
+        "host": [_describe_host_cell(cell) for cell in state.numa_topology.cells],
     }
 
 
-def _instance_cell_document(cell: FittedNUMACell) -> dict[str, Any]:
+def _describe_instance_cell(cell: FittedNUMACell) -> dict[str, Any]:
     return {
         "id": cell.id,
         "pinning": [list(pair) for pair in sorted(cell.cpu_pinning.items())],
@@ -111,7 +111,7 @@ def _instance_cell_document(cell: FittedNUMACell) -> dict[str, Any]:
     }
 
 
-def _host_cell_document(cell: NUMACell) -> dict[str, Any]:
+def _describe_host_cell(cell: NUMACell) -> dict[str, Any]:
     return {
         "id": cell.id,
         "cpu_usage": cell.cpu_usage,

@@ -15,7 +15,7 @@ from placement_sched.model.hardware.numa_fit import in_order
 from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.schemas.node_report import numa_topology
 from tests.differential.numa.generate import Case
-from tests.differential.numa.sides import FakePciStats, Rounds, Theirs
+from tests.differential.numa.sides import FakePciStats, NovaNumaFilter, Rounds
 
 
 def may_nova_confuse_nodes(case: Case) -> bool:
@@ -23,12 +23,14 @@ def may_nova_confuse_nodes(case: Case) -> bool:
     return len(case["host"]) > 1 and (len(cells) > 1 or (cells[0]["pagesize"] or 0) < 0)
 
 
-def fit_cell_by_cell(theirs: Theirs, case: Case, number: int, ours: Rounds) -> dict[str, Any]:
+def fit_cell_by_cell(
+    theirs: NovaNumaFilter, case: Case, number: int, ours: Rounds
+) -> dict[str, Any]:
     """Return the verdict on an instance, and its cells.
 
     ``ours`` has the earlier instances, which both sides have placed equally.
     """
-    host = _host_before_instance(case, number, ours)
+    host = _build_host_before_instance(case, number, ours)
     cells_of_instance = case["instance"]["cells"]
     alone = {
         (index, cell["id"]): _fit_single_cell(theirs, case, index, cell)
@@ -50,7 +52,7 @@ def fit_cell_by_cell(theirs: Theirs, case: Case, number: int, ours: Rounds) -> d
     return {"passes": True, "candidates": left, "cells": cells} if left else {"passes": False}
 
 
-def _host_before_instance(case: Case, number: int, ours: Rounds) -> list[dict[str, Any]]:
+def _build_host_before_instance(case: Case, number: int, ours: Rounds) -> list[dict[str, Any]]:
     if number == 0:
         return case["host"]
     after = {cell["id"]: cell for cell in ours[number - 1]["host"]}
@@ -70,7 +72,7 @@ def _host_before_instance(case: Case, number: int, ours: Rounds) -> list[dict[st
 
 
 def _fit_single_cell(
-    theirs: Theirs, case: Case, index: int, host: dict[str, Any]
+    theirs: NovaNumaFilter, case: Case, index: int, host: dict[str, Any]
 ) -> dict[str, Any] | None:
     instance = {
         "cells": [case["instance"]["cells"][index]],
@@ -110,15 +112,15 @@ def _is_near(case: Case, candidate: dict[str, Any], nodes: tuple[int, ...]) -> b
     devices = case["devices"] if case["asks_devices"] else None
     if devices and sorted(nodes) not in devices["near"][provider]:
         return False
-    required = _network_names([case["network_metadata"]] if case["network_metadata"] else [])
-    on_host = _network_names([cell["network_metadata"] for cell in case["host"]])
-    chosen = _network_names(
+    required = _list_network_names([case["network_metadata"]] if case["network_metadata"] else [])
+    on_host = _list_network_names([cell["network_metadata"] for cell in case["host"]])
+    chosen = _list_network_names(
         [cell["network_metadata"] for cell in case["host"] if cell["id"] in nodes]
     )
     return required & on_host <= chosen
 
 
-def _network_names(networks: list[dict[str, Any]]) -> set[str]:
+def _list_network_names(networks: list[dict[str, Any]]) -> set[str]:
     return {name for network in networks for name in network["physnets"]} | {
         "tunnels" for network in networks if network["tunneled"]
     }

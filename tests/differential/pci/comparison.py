@@ -7,14 +7,14 @@ from typing import Any
 from tests.differential.comparison import CaseComparison, Differences
 from tests.differential.pci.explained import EXPLANATIONS
 from tests.differential.pci.generate import PciCase, random_case
-from tests.differential.pci.sides import Answer, Ours, Theirs
+from tests.differential.pci.sides import Answer, NovaPciClasses, OwnPciClasses
 
 
 class PciComparison(CaseComparison):
     """``coverage`` of a tally counts properties of nova's answers."""
 
     name, noun, many = "pci", "cases", 5000
-    sides = Ours, Theirs
+    sides = OwnPciClasses, NovaPciClasses
     draw_case = staticmethod(random_case)
 
     def compare_answers(
@@ -26,7 +26,7 @@ class PciComparison(CaseComparison):
         return (ours, theirs), names, unexplained
 
     def coverage_of(self, case: PciCase, answers: tuple[Answer, Answer]) -> Iterable[Any]:
-        return _coverage_of_answer(case, answers[1])
+        return _list_properties_of_answer(case, answers[1])
 
     def as_saved(self, case: PciCase) -> Any:
         return case.as_json()
@@ -41,14 +41,14 @@ class PciComparison(CaseComparison):
         return names if names and self.theirs.get_answer(changed_by_all) == ours else []
 
 
-def _coverage_of_answer(case: PciCase, theirs: Answer) -> list[str]:
+def _list_properties_of_answer(case: PciCase, theirs: Answer) -> list[str]:
     remaining, offered = len(theirs.candidates), len(case.candidates)
     properties = {
         "failed": bool(theirs.failed),
         "supported": theirs.supports,
         "refused": not theirs.supports,
         "several requests supported": theirs.supports and len(case.requests) > 1,
-        "of providers": theirs.supports and any(map(bool, _suffixes_of_groups(case))),
+        "of providers": theirs.supports and any(map(bool, _list_suffixes_of_groups(case))),
         "near": theirs.supports and bool(case.numa_cells),
         "passed": theirs.passes,
         "candidates dropped": 0 < remaining < offered,
@@ -56,6 +56,6 @@ def _coverage_of_answer(case: PciCase, theirs: Answer) -> list[str]:
     return [name for name, is_shown in properties.items() if is_shown]
 
 
-def _suffixes_of_groups(case: PciCase) -> list[str]:
+def _list_suffixes_of_groups(case: PciCase) -> list[str]:
     ids = [request["request_id"] for request in case.requests if request["alias_name"]]
     return [suffix for suffix in case.mappings or {} if suffix.rpartition("-")[0] in ids]

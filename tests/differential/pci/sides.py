@@ -36,7 +36,7 @@ class Answer:
     failed: str = ""
 
 
-class Theirs:
+class NovaPciClasses:
     """Nova's classes."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
@@ -49,7 +49,7 @@ class Theirs:
         self._nova.close()
 
 
-class Ours:
+class OwnPciClasses:
     """Our classes, in process."""
 
     def __init__(self) -> None:

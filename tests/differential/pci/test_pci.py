@@ -31,7 +31,7 @@ def build_pci_request(request_id="r", **fields):
     return {**usual, "request_id": request_id, "numa_policy": None, **fields}
 
 
-def test_random_pci_requests_get_equal_devices(comparison):
+def test_random_pci_requests_get_equal_or_explained_devices(comparison):
     tally = comparison.run(SEED, CASES)
     assert tally.count == CASES
     assert tally.findings == []
@@ -64,7 +64,7 @@ def test_random_pci_requests_get_equal_devices(comparison):
         (2, build_pci_case([PLACED], build_pci_request(None), mappings={"None-0": ["a"]})),
     ],
 )
-def test_every_explanation_has_a_saved_case_that_only_it_explains(comparison, number, differing):
+def test_each_explanation_alone_explains_its_differing_case(comparison, number, differing):
     (ours, theirs), names, left = comparison.compare_answers(differing)
     assert ours != theirs
     assert left == {}

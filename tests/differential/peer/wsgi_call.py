@@ -15,7 +15,7 @@ def call_application(application, request):
         response["headers"] = [[name, value] for name, value in headers]
         return lambda _data: None
 
-    result = application(_environ(request), start_response)
+    result = application(_build_environ(request), start_response)
     try:
         body = b"".join(result)
     finally:
@@ -24,7 +24,7 @@ def call_application(application, request):
     return {**response, "body": base64.b64encode(body).decode()}
 
 
-def _environ(request):
+def _build_environ(request):
     path, _, query = request["target"].partition("?")
     body = base64.b64decode(request["body"] or "")
     environ = {

@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.hardware.cpu_policy import Pinning
-from tests.model.hardware.hardware_requests import read_error, read_hardware
+from tests.model.hardware.hardware_requests import get_error_of_reading, read_hardware
 
 REFUSED = "refused"
 TRAIT = "trait:HW_CPU_HYPERTHREADING"
@@ -62,7 +62,9 @@ def test_image_may_not_relax_the_cpu_policy_of_the_flavor(by_flavor, by_image, p
         ("junk", None, REFUSED),
     ],
 )
-def test_thread_policies_may_differ_only_if_the_flavor_prefers(by_flavor, by_image, policy):
+def test_image_thread_policy_may_differ_only_if_that_of_the_flavor_is_prefer(
+    by_flavor, by_image, policy
+):
     assert read_cpu_value("thread_policy", "cpu_thread_policy", by_flavor, by_image) == policy
 
 
@@ -115,7 +117,7 @@ def test_realtime_mask_of_the_image_takes_precedence(extra_specs, properties, ex
 )
 def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
     cpus = read_hardware({"hw:cpu_realtime": "true", **extra_specs}, properties).cpus
-    assert names in read_error(lambda: cpus.realtime)
+    assert names in get_error_of_reading(lambda: cpus.realtime)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
         ({"resources:PCPU": "many", "resources_a:PCPU": "1"}, None),
     ],
 )
-def test_cpu_policy_follows_from_the_resource_classes(extra_specs, policy):
+def test_cpu_policy_is_derived_from_the_requested_resource_classes(extra_specs, policy):
     assert read_pinning(extra_specs).cpu_policy == policy
 
 
@@ -148,7 +150,7 @@ def test_cpu_policy_follows_from_the_resource_classes(extra_specs, policy):
     ],
 )
 def test_cpu_classes_must_match_the_policy_and_the_vcpus(extra_specs, properties, names):
-    read_error(lambda: read_pinning(extra_specs, properties), *names, *extra_specs)
+    get_error_of_reading(lambda: read_pinning(extra_specs, properties), *names, *extra_specs)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_cpu_classes_must_match_the_policy_and_the_vcpus(extra_specs, properties
         ({TRAIT: "perhaps"}, {}, None),
     ],
 )
-def test_thread_policy_follows_from_the_trait(extra_specs, properties, policy):
+def test_thread_policy_is_derived_from_the_hyperthreading_trait(extra_specs, properties, policy):
     assert read_pinning(PINNED | extra_specs, properties).thread_policy == policy
 
 
@@ -176,7 +178,7 @@ def test_thread_policy_follows_from_the_trait(extra_specs, properties, policy):
     ],
 )
 def test_thread_policy_and_trait_exclude_each_other(extra_specs, properties):
-    message = read_error(
+    message = get_error_of_reading(
         lambda: read_pinning(PINNED | extra_specs, properties), [*extra_specs, *properties][-1]
     )
     assert "cpu_thread_policy' and " in message
@@ -192,7 +194,7 @@ def test_thread_policy_and_trait_exclude_each_other(extra_specs, properties):
         ({POLICY: "mixed", **REALTIME}, "mixed", {1, 2, 3}),
     ],
 )
-def test_pinned_cpus_follow_the_policy(extra_specs, policy, pinned):
+def test_set_of_pinned_cpus_is_determined_by_the_cpu_policy(extra_specs, policy, pinned):
     result = read_pinning(extra_specs)
     assert (result.cpu_policy, result.pinned) == (policy, pinned)
     assert result.is_requested is bool(pinned)
@@ -220,22 +222,22 @@ def test_thread_policies_apply_to_pinned_cpus():
     ],
 )
 def test_keys_that_contradict_the_policy_are_rejected_with_their_names(extra_specs, names):
-    read_error(lambda: read_pinning(extra_specs), *names)
+    get_error_of_reading(lambda: read_pinning(extra_specs), *names)
 
 
 KEY, NAME = "hw:tpm_version", "hw_tpm_version"
 FLAVOR, IMAGE = f"flavor extra spec '{KEY}'", f"image property '{NAME}'"
 
 
-def test_different_values_are_rejected_with_both_keys():
+def test_different_values_of_flavor_and_image_are_rejected_with_both_keys():
     both = read_hardware({KEY: "2.0"}, {NAME: "1.2"})
     message = f"{FLAVOR} is '2.0', {IMAGE} is '1.2': they must be equal"
-    assert read_error(lambda: both.agreed_value("tpm_version")) == message
+    assert get_error_of_reading(lambda: both.agreed_value("tpm_version")) == message
     both = read_hardware({}, {"os_secure_boot": "required"})
     assert both.source("secure_boot", "os") == "image property 'os_secure_boot'"
     for flavor, image in (("true", "false"), ("", "true")):
         both = read_hardware({"hw:locked_memory": flavor}, {"hw_locked_memory": image})
-        read_error(
+        get_error_of_reading(
             lambda b=both: b.agreed_flag("locked_memory"), "hw:locked_memory", "hw_locked_memory"
         )
 

@@ -269,7 +269,7 @@ def test_search_stops_at_its_effort_limit():
     assert len(sets) <= 100
 
 
-def test_first_arrangement_is_tried_without_effort():
+def test_first_arrangement_is_tried_even_with_an_exhausted_budget():
     budget = FitBudget(0)
     assert first_arrangement([range(16)] * 16, lambda _: True, effort=budget) == tuple(range(16))
     assert not budget.gave_up
@@ -318,7 +318,9 @@ SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
 
 
 @given(POOLS, REQUESTS, SOCKETS, st.integers(1, 4), st.sets(st.integers(0, 3)))
-def test_devices_equal_those_of_an_exhaustive_search(pools, requests, sockets, count, full):
+def test_nodes_near_devices_are_found_if_an_exhaustive_search_finds_some(
+    pools, requests, sockets, count, full
+):
     numa = {"cells": [{"id": node, "socket": socket} for node, socket in enumerate(sockets)]}
     stats = PciPools.of(pools, numa)
     host = build_host_with_memory(*(1 if node in full else 512 for node in range(4)))
@@ -372,7 +374,7 @@ def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, fu
     assert devices.stats.calls == attempts
 
 
-def test_search_of_a_request_is_limited_over_all_hosts(monkeypatch):
+def test_search_budget_of_a_request_is_shared_by_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_STEPS", 1000)
     host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
     budget, attempts = FitBudget(), []
@@ -393,7 +395,7 @@ def test_the_only_arrangement_is_found_in_few_steps():
     assert result == (*range(3, 16), 0, 1, 2)
 
 
-def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
+def test_budget_of_searches_for_further_candidates_is_shared_by_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
     host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
     candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
@@ -413,7 +415,7 @@ def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
     assert fit_candidates(host, instance, LIMITS, few, candidates, enough) == candidates
 
 
-def test_candidates_are_ignored_by_nodes_without_capacity():
+def test_candidates_are_not_tried_if_the_numa_nodes_lack_capacity():
     host, instance = build_host_with_memory(512, 1), build_instance_with_memory(512, 512)
     devices, candidates = _build_gpu_devices([(0, 1)], 1), [{"mappings": {}}] * 1000
     budget = FitBudget(100)

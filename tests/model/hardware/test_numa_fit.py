@@ -482,7 +482,7 @@ def test_the_largest_pages_with_enough_memory_are_chosen(size, host_pages, expec
     assert choose_pages(host, build_instance_cell(pagesize=size)) == expected
 
 
-def test_smallest_page_size_and_policies_of_cells_without_cpus():
+def test_smallest_page_size_is_found_and_cells_without_cpus_fit():
     assert smallest_page(build_cell(mempages=build_pages((BIG, 1), (SMALL, 1)))) == SMALL
     assert smallest_page(build_cell()) is None
     for policy in (None, "shared"):
@@ -506,7 +506,7 @@ def build_host_with_threads(*pinned):
     return build_cell(pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
 
 
-def build_host_before_train(*pinned):
+def build_host_of_release_before_train(*pinned):
     """Return a node as before Train: the same CPUs for sharing and for pinning."""
     return build_cell(shared=range(8), pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
 
@@ -564,8 +564,13 @@ def test_cores_of_one_thread_have_no_siblings_and_cores_of_several_are_not_isola
         ([], 4, 1, "1 dedicated CPU for the emulator requested, 0 left"),
     ],
 )
-def test_isolated_cpus_of_hosts_before_train_leave_threads_idle(pinned, count, reserved, expected):
-    assert pin_cpus(build_host_before_train(*pinned), count, "isolate", reserved) == expected
+def test_isolate_policy_leaves_sibling_threads_idle_on_hosts_before_train_release(
+    pinned, count, reserved, expected
+):
+    assert (
+        pin_cpus(build_host_of_release_before_train(*pinned), count, "isolate", reserved)
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -593,7 +598,7 @@ def test_only_cpus_of_a_core_are_used_unless_no_cores_are_reported():
     ("policy", "reserved", "fits"),
     [(None, 0, True), ("require", 0, True), ("isolate", 0, False), (None, 1, False)],
 )
-def test_cell_with_shared_cpus_alone_is_valid_in_a_mixed_topology(policy, reserved, fits):
+def test_cell_without_pinned_cpus_fits_a_mixed_topology_unless_isolated(policy, reserved, fits):
     node = build_instance_cell(shared=[0], cpu_policy="mixed", cpu_thread_policy=policy)
     expected = pin_cell(build_host_with_threads(), node, reserved)
     assert (expected == PinnedCPUs({}, frozenset())) is fits

@@ -14,7 +14,7 @@ from placement_sched.model.hardware.pci_requests import (
     aliases_of,
     placement_terms,
 )
-from tests.model.hardware.hardware_requests import read_error, read_hardware
+from tests.model.hardware.hardware_requests import get_error_of_reading, read_hardware
 
 SPEC = {"vendor_id": "8086", "product_id": "1520", "live_migratable": "true"}
 
@@ -111,7 +111,7 @@ def test_affinity_policy_takes_precedence_over_the_alias(by_flavor, by_image, po
     [({KEY: "far"}, {}, (KEY,)), ({KEY: "socket"}, {NAME: "legacy"}, (KEY, NAME))],
 )
 def test_unknown_or_different_affinity_policies_are_rejected(by_flavor, by_image, named):
-    read_error(lambda: read_pci_requests("gpu:1", by_image, **by_flavor), *named)
+    get_error_of_reading(lambda: read_pci_requests("gpu:1", by_image, **by_flavor), *named)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_aliases_of_one_name_are_alternatives():
     assert [spec["product_id"] for spec in alias.specs] == ["1520", "10ed"]
 
 
-def test_alias_in_placement_may_have_a_resource_class_for_ids():
+def test_alias_with_pci_in_placement_may_have_a_resource_class_instead_of_ids():
     assert read_aliases({"name": "a", "resource_class": "x"}, in_placement=True)
 
 

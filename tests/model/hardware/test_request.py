@@ -10,7 +10,7 @@ from placement_sched.model.hardware.numa import (
     InstanceNUMACell,
     InstanceNUMATopology,
 )
-from tests.model.hardware.hardware_requests import read_error, read_hardware
+from tests.model.hardware.hardware_requests import get_error_of_reading, read_hardware
 
 ALL, NONE = frozenset(range(4)), frozenset()
 PINNED = {"cpuset": NONE, "pcpuset": ALL, "cpu_policy": "dedicated"}
@@ -60,7 +60,9 @@ def test_topology_is_none_without_a_numa_request(extra_specs, properties):
         ),
     ],
 )
-def test_single_node_topology_is_implied_or_explicit(extra_specs, properties, node):
+def test_topology_of_one_node_is_derived_from_numa_and_other_hardware_keys(
+    extra_specs, properties, node
+):
     result = read_hardware(extra_specs, properties).numa_topology
     assert result == InstanceNUMATopology(cells=(node,))
 
@@ -95,14 +97,14 @@ def test_topology_spreads_pinned_cpus_over_its_nodes():
 )
 def test_contradictory_keys_are_rejected_without_a_numa_request(extra_specs, properties):
     hardware = read_hardware(extra_specs, properties)
-    read_error(lambda: hardware.numa_topology, *extra_specs, *properties)
+    get_error_of_reading(lambda: hardware.numa_topology, *extra_specs, *properties)
 
 
 def test_topology_of_an_empty_thread_policy_or_too_many_cpus_is_rejected():
     hardware = read_hardware({"hw:numa_nodes": "1", "hw:cpu_thread_policy": ""})
-    assert "'hw:cpu_thread_policy' is empty" in read_error(lambda: hardware.numa_topology)
+    assert "'hw:cpu_thread_policy' is empty" in get_error_of_reading(lambda: hardware.numa_topology)
     hardware = read_hardware({"hw:cpu_policy": "dedicated"}, vcpus=2_000_000_000)
-    assert "2000000000 vcpus" in read_error(lambda: hardware.numa_topology)
+    assert "2000000000 vcpus" in get_error_of_reading(lambda: hardware.numa_topology)
 
 
 NODES, NAME = "hw:numa_nodes", "hw_numa_nodes"
@@ -125,9 +127,9 @@ def test_number_of_nodes_is_read_from_flavor_or_image(by_flavor, by_image, count
 
 @pytest.mark.parametrize("value", ["0", "-1", "02", "two", "999999999", "9" * 5000])
 def test_invalid_or_repeated_number_of_nodes_is_rejected(value):
-    read_error(lambda: read_cells({NODES: value}, {}), NODES)
-    read_error(lambda: read_cells({}, {NAME: "0"}), NAME)
-    read_error(lambda: read_cells({NODES: "2"}, {NAME: "2"}), NODES, NAME)
+    get_error_of_reading(lambda: read_cells({NODES: value}, {}), NODES)
+    get_error_of_reading(lambda: read_cells({}, {NAME: "0"}), NAME)
+    get_error_of_reading(lambda: read_cells({NODES: "2"}, {NAME: "2"}), NODES, NAME)
 
 
 def build_node_keys(cpus, memory, prefix="hw:numa"):
@@ -168,7 +170,7 @@ def test_nodes_have_equal_cpus_and_memory_unless_flavor_or_image_set_them():
 )
 def test_cpus_and_memory_of_nodes_that_do_not_add_up_are_rejected(extra_specs, properties, named):
     number = {} if NODES in extra_specs or NAME in properties else {NODES: "2"}
-    read_error(lambda: read_cells(number | extra_specs, properties), *named)
+    get_error_of_reading(lambda: read_cells(number | extra_specs, properties), *named)
 
 
 TIS, CRB = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
@@ -203,12 +205,16 @@ def test_device_value_is_read_from_flavor_or_image_and_checked(name, key, value,
     )
     for by_flavor in (value, ""):
         assert read_device_value(name, {key: by_flavor}, {image_key: value}) == value
-    read_error(lambda: read_device_value(name, {key: value}, {image_key: other}), key, image_key)
-    assert "expected" in read_error(lambda: read_device_value(name, {key: "junk"}), key)
+    get_error_of_reading(
+        lambda: read_device_value(name, {key: value}, {image_key: other}), key, image_key
+    )
+    assert "expected" in get_error_of_reading(lambda: read_device_value(name, {key: "junk"}), key)
 
 
 def test_error_for_an_invalid_device_value_lists_the_valid_values():
-    message = read_error(lambda: read_device_value("secure_boot", {"os:secure_boot": "yes"}))
+    message = get_error_of_reading(
+        lambda: read_device_value("secure_boot", {"os:secure_boot": "yes"})
+    )
     assert message == (
         "flavor extra spec 'os:secure_boot': expected required or disabled or optional, got 'yes'"
     )
@@ -229,7 +235,9 @@ def test_boolean_device_value_is_read_from_flavor_or_image(name, key):
     )
     assert read_device_value(name, {key: "1"}, {image_key: "on"}) is True
     assert read_device_value(name, {key: "junk"}) is False
-    read_error(lambda: read_device_value(name, {key: "no"}, {image_key: "yes"}), key, image_key)
+    get_error_of_reading(
+        lambda: read_device_value(name, {key: "no"}, {image_key: "yes"}), key, image_key
+    )
 
 
 @pytest.mark.parametrize(
@@ -274,7 +282,9 @@ def test_tpm_traits_and_secret_security_are_those_of_the_version(
     ],
 )
 def test_tpm_with_unknown_or_different_values_is_rejected(extra_specs, properties, names):
-    read_error(lambda: read_device_value("tpm_secret_security", extra_specs, properties), *names)
+    get_error_of_reading(
+        lambda: read_device_value("tpm_secret_security", extra_specs, properties), *names
+    )
 
 
 PAGE_SIZE, PAGE_SIZE_PROPERTY = "hw:mem_page_size", "hw_mem_page_size"
@@ -312,7 +322,7 @@ def test_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
     ],
 )
 def test_invalid_page_sizes_are_rejected(by_flavor, by_image, names):
-    read_error(lambda: read_hardware(by_flavor, by_image).memory.page_size, *names)
+    get_error_of_reading(lambda: read_hardware(by_flavor, by_image).memory.page_size, *names)
 
 
 UEFI = {"hw_firmware_type": "uefi"}
@@ -345,7 +355,7 @@ def test_memory_is_locked_on_request_or_for_encryption(by_flavor, by_image, lock
     ],
 )
 def test_locked_memory_needs_a_page_size_and_no_contradiction(by_flavor, by_image, names):
-    read_error(lambda: read_hardware(by_flavor, by_image).memory.is_locked, *names)
+    get_error_of_reading(lambda: read_hardware(by_flavor, by_image).memory.is_locked, *names)
 
 
 MODEL = "hw:mem_encryption_model"
@@ -365,7 +375,7 @@ TDX = {**ENCRYPTED, MODEL: "intel-tdx"}
         (TDX, {**STATELESS, "hw_video_model": "none"}, "HW_CPU_X86_INTEL_TDX"),
     ],
 )
-def test_encryption_trait_follows_the_model(extra_specs, properties, trait):
+def test_memory_encryption_trait_is_that_of_the_encryption_model(extra_specs, properties, trait):
     encryption = read_hardware(extra_specs, properties).memory.encryption
     assert (encryption and encryption.trait) == trait
 
@@ -384,4 +394,4 @@ def test_encryption_trait_follows_the_model(extra_specs, properties, trait):
 def test_contradicting_encryption_keys_are_rejected_with_their_names(
     extra_specs, properties, names
 ):
-    read_error(lambda: read_hardware(extra_specs, properties).memory.encryption, *names)
+    get_error_of_reading(lambda: read_hardware(extra_specs, properties).memory.encryption, *names)

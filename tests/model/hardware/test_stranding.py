@@ -122,7 +122,7 @@ def count_placed_instances(topology, flavor):
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=3),
 )
-def test_instances_on_single_nodes_are_counted_as_they_are_placed(cells, sizes):
+def test_count_of_fitting_instances_on_single_nodes_equals_the_placed_instances(cells, sizes):
     flavors = [build_pinned_flavor(*size) for size in dict.fromkeys(sizes)]
     topology = NUMATopology(build_cell(number, *cell) for number, cell in enumerate(cells))
     table = FlavorTable.of(flavors, {})

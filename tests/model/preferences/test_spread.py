@@ -48,7 +48,7 @@ def test_host_is_rejected_if_the_skew_exceeds_the_maximum(members, max_skew, hos
     assert find_rejection_reason(build_spread(max_skew, **members), host) == expected
 
 
-def test_worst_domain_of_a_host_counts():
+def test_host_in_several_domains_is_rejected_by_its_fullest_domain():
     assert "Domain rack=r1 has 2 members" in str(find_rejection_reason(build_spread(a=2), "c"))
 
 

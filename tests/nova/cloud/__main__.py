@@ -78,14 +78,14 @@ def _run_cloud(folder: Path, theirs: bool, database: str) -> None:
             operator.prepare()
         report_step("ready")
         _print_line(
-            _usage_instructions(
+            _format_usage_instructions(
                 cloud, "nova-scheduler" if theirs else "placement-sched nova-scheduler"
             )
         )
         signal.pause()
 
 
-def _usage_instructions(cloud: Cloud, scheduler: str) -> str:
+def _format_usage_instructions(cloud: Cloud, scheduler: str) -> str:
     places = cloud.places
     return USE.format(
         scheduler=scheduler,

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 from sqlalchemy import make_url
 
-from tests.differential.comparison import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.nova.cloud.files import (
     API_PASTE,
     COMPUTE_VERSION,
@@ -57,7 +57,7 @@ class Cloud:
         _, _, port = places.sched.rpartition(":")
         serve = [*own, "serve", "--port", port, "--config-file", self.own_conf]
         self.placement = Program("placement-sched", serve, folder)
-        self.api = self._nova_api()
+        self.api = self._make_api_program()
         self.conductor = self._nova("nova-conductor", *files)
         self.computes = {host: self._compute(host) for host in HOSTS}
         self.nova_scheduler = self._nova("nova-scheduler", *files)
@@ -78,7 +78,7 @@ class Cloud:
         report_step("nova-api, nova-conductor and two nova-computes")
         for program in (self.conductor, self.api, *self.computes.values()):
             program.start()
-        wait_for_condition("both hosts are registered", self._hosts_registered, self)
+        wait_for_condition("both hosts are registered", self._are_hosts_registered, self)
         self._peer("hosts", PEER / "prepare.py", "hosts", self.nova_conf).run()
         wait_for_condition(
             "both hosts are mapped", lambda: set(self.hypervisors()) == set(HOSTS), self
@@ -114,7 +114,7 @@ class Cloud:
         services = self.request_compute_api("GET", f"/os-services?binary={binary}")["services"]
         return {service["host"]: service for service in services}
 
-    def last_seen_by_service(self) -> dict[str, str]:
+    def read_last_heartbeats_by_service(self) -> dict[str, str]:
         services = self.request_compute_api("GET", "/os-services")["services"]
         return {
             f"{service['binary']} {service['host']}": service["updated_at"] or ""
@@ -122,14 +122,14 @@ class Cloud:
         }
 
     def have_all_services_reported_since(self, before: Mapping[str, str]) -> bool:
-        seen = self.last_seen_by_service()
+        seen = self.read_last_heartbeats_by_service()
         return all(seen[name] > when for name, when in before.items())
 
-    def last_log_lines(self) -> str:
+    def read_last_log_lines(self) -> str:
         programs = [*self.programs, self.broker.server]
         return "\n".join(program.last_lines() for program in programs)
 
-    def _hosts_registered(self) -> bool:
+    def _are_hosts_registered(self) -> bool:
         self.check_programs_run()
         try:
             services = self.services("nova-compute")
@@ -146,7 +146,7 @@ class Cloud:
             ended = program.process is not None and program.process.poll() is not None
             assert not ended, program.last_lines()
 
-    def _nova_api(self) -> Program:
+    def _make_api_program(self) -> Program:
         _, _, port = self.places.compute.removesuffix("/v2.1").rpartition(":")
         variables = {"OS_NOVA_CONFIG_DIR": str(self.folder)}
         return self._peer("nova-api", PEER / "api.py", port, **variables)
@@ -195,7 +195,7 @@ def wait_for_condition(
 ) -> None:
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, f"not in {seconds} s: {what}\n{cloud.last_log_lines()}"
+        assert time.monotonic() < end, f"not in {seconds} s: {what}\n{cloud.read_last_log_lines()}"
         time.sleep(PAUSE)
 
 
@@ -203,7 +203,7 @@ def wait_for_condition(
 def running_cloud(
     folder: Path, kind: str, report_step: Callable[[str], None] = lambda _: None
 ) -> Iterator[Cloud]:
-    needs_peer()
+    skip_without_peer()
     with ExitStack() as stack:
         report_step("RabbitMQ")
         broker = stack.enter_context(private_broker(folder / "rabbitmq"))
@@ -213,7 +213,7 @@ def running_cloud(
             f"http://127.0.0.1:{stack.enter_context(reserve_port()).getsockname()[1]}"
             for _ in range(2)
         )
-        api, cell0, cell1 = (_url_in_nova_form(url) for url in urls[:3])
+        api, cell0, cell1 = (_replace_driver_for_nova(url) for url in urls[:3])
         places = CloudAddresses(api, cell1, urls[3], broker.url, f"{compute}/v2.1", sched, network)
         cloud = Cloud(folder, places, broker)
         for program in cloud.programs:
@@ -222,7 +222,7 @@ def running_cloud(
         yield cloud
 
 
-def _url_in_nova_form(url: str) -> str:
+def _replace_driver_for_nova(url: str) -> str:
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg2")

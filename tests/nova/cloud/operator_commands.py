@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.client.conftest import Session
+from tests.client.conftest import OpenStackCommandProcess
 from tests.nova.cloud.cloud import HOSTS, Cloud, wait_for_condition
 from tests.nova.cloud.files import COMPUTE_VERSION
 from tests.support.servers import environment
@@ -31,7 +31,7 @@ Taken = Mapping[str, Sequence[str]]
 class Operator:
     """An administrator at a command line."""
 
-    def __init__(self, cloud: Cloud, openstack: Session) -> None:
+    def __init__(self, cloud: Cloud, openstack: OpenStackCommandProcess) -> None:
         self.cloud, self._openstack = cloud, openstack
         self._image = ""
         #: Uuids of the root providers by host.
@@ -104,17 +104,17 @@ class Operator:
         wait_for_condition(f"{server} has a fault", has_fault, self.cloud)
         return str(self.server(server)["fault"]["message"])
 
-    def newest_migration(self, server: str) -> str:
+    def read_status_of_newest_migration(self, server: str) -> str:
         path = f"/os-migrations?instance_uuid={server}"
         return str(self.cloud.request_compute_api("GET", path)["migrations"][0]["status"])
 
-    def allocations_of(self, consumer: str) -> dict[str, dict[str, int]]:
+    def read_allocations(self, consumer: str) -> dict[str, dict[str, int]]:
         path = f"/placement/allocations/{consumer}"
         allocations = self.cloud.request_our_api("GET", path)["allocations"]
         names = {uuid: host for host, uuid in self.providers.items()}
         return {names.get(uuid, uuid): part["resources"] for uuid, part in allocations.items()}
 
-    def usages_by_host(self) -> dict[str, dict[str, int]]:
+    def read_usages_by_host(self) -> dict[str, dict[str, int]]:
         return {
             host: {
                 name: amount
@@ -127,11 +127,11 @@ class Operator:
         }
 
     def check_usages(self, taken: Taken) -> None:
-        expected = {host: _sum_of_flavors(taken.get(host, ())) for host in HOSTS}
+        expected = {host: _sum_amounts_of_flavors(taken.get(host, ())) for host in HOSTS}
         usages: list[Any] = [None]
 
         def is_equal() -> bool:
-            usages[0] = self.usages_by_host()
+            usages[0] = self.read_usages_by_host()
             return bool(usages[0] == expected)
 
         try:
@@ -147,7 +147,7 @@ class Operator:
         self.check_usages(taken)
         for server in servers:
             expected = {server["OS-EXT-SRV-ATTR:host"]: FLAVORS[server["flavor"]["original_name"]]}
-            assert self.allocations_of(server["id"]) == expected, server["name"]
+            assert self.read_allocations(server["id"]) == expected, server["name"]
 
     def delete_all(self) -> None:
         for server in self.servers():
@@ -171,7 +171,7 @@ class Operator:
         return "COMPUTE_STATUS_DISABLED" in self.cloud.request_our_api("GET", path)["traits"]
 
 
-def _sum_of_flavors(flavors: Sequence[str]) -> dict[str, int]:
+def _sum_amounts_of_flavors(flavors: Sequence[str]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for flavor in flavors:
         total.update(FLAVORS[flavor])
@@ -196,6 +196,6 @@ def running_operator(cloud: Cloud) -> Iterator[Operator]:
         env=environment(**variables),
     ) as process:
         try:
-            yield Operator(cloud, Session(process))
+            yield Operator(cloud, OpenStackCommandProcess(process))
         finally:
             process.kill()

@@ -47,7 +47,7 @@ class RabbitMQ:
         (folder / "none.conf").touch()
         epmd = shutil.which("epmd") or "epmd"
         self.names = Program("epmd", [epmd, "-address", "127.0.0.1"], folder, variables)
-        self.server = Program("rabbitmq", [_program()], folder, variables)
+        self.server = Program("rabbitmq", [_find_server_program()], folder, variables)
 
     @property
     def url(self) -> str:
@@ -87,13 +87,13 @@ def has_consumer(url: str, queue: str) -> bool:
         return int(declared.consumer_count) > 0
 
 
-def _program() -> str:
+def _find_server_program() -> str:
     return str(DEBIAN) if DEBIAN.exists() else shutil.which("rabbitmq-server") or ""
 
 
 @contextmanager
 def private_broker(folder: Path) -> Iterator[RabbitMQ]:
-    if not _program():
+    if not _find_server_program():
         assert not BROKER_REQUIRED, "there is no rabbitmq-server"
         pytest.skip("RabbitMQ is not installed here: there is no rabbitmq-server")
     with ExitStack() as stack:

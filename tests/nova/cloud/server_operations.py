@@ -33,7 +33,7 @@ def boot_three_servers(operator: Operator) -> Outcome:
 def boot_without_valid_host(operator: Operator) -> Outcome:
     server = operator.request_boot("giant", flavor="m1.giant")
     fault = operator.wait_for_fault(server)
-    assert operator.allocations_of(server) == {}
+    assert operator.read_allocations(server) == {}
     return fault
 
 
@@ -130,7 +130,7 @@ def resize_server(operator: Operator) -> Outcome:
     document = operator.wait_for_status(server, "ACTIVE")
     operator.check_usages_of_servers()
     operator.run(f"server resize --flavor m1.giant {server}")
-    event = _failed_event(operator, server, "resize")
+    event = _wait_for_failed_action(operator, server, "resize")
     after = operator.wait_for_status(server, "ACTIVE")
     operator.check_usages_of_servers()
     return document["OS-EXT-SRV-ATTR:host"], event, after["flavor"]["original_name"]
@@ -176,12 +176,12 @@ def evacuate_server(operator: Operator) -> Outcome:
     # The server stays stopped since 2.95.
     operator.wait_for_host(server, CN2, "SHUTOFF")
     operator.check_usages({CN1: ["m1.tiny"], CN2: ["m1.tiny", "m1.tiny"]})
-    held = sorted(operator.allocations_of(server))
+    held = sorted(operator.read_allocations(server))
     compute.start()
     operator.check_usages({CN2: ["m1.tiny", "m1.tiny"]})
     # nova keeps the host down until then.
     wait_for_condition(
-        "cleaned up", lambda: operator.newest_migration(server) == "completed", cloud
+        "cleaned up", lambda: operator.read_status_of_newest_migration(server) == "completed", cloud
     )
     cloud.request_compute_api("PUT", f"/os-services/{service}", {"forced_down": False})
     wait_for_condition("up", lambda: cloud.services("nova-compute")[CN1]["state"] == "up", cloud)
@@ -228,10 +228,10 @@ FURTHER_STEPS: tuple[Step, ...] = (
 
 def run_steps(operator: Operator, steps: Iterable[Step]) -> Iterator[tuple[str, Outcome]]:
     for step in steps:
-        yield step.__name__, _outcome_of_step(operator, step)
+        yield step.__name__, _run_step(operator, step)
 
 
-def _outcome_of_step(operator: Operator, step: Step) -> Outcome:
+def _run_step(operator: Operator, step: Step) -> Outcome:
     try:
         outcome = step(operator)
         operator.delete_all()
@@ -243,7 +243,7 @@ def _outcome_of_step(operator: Operator, step: Step) -> Outcome:
     return outcome
 
 
-def _failed_event(operator: Operator, server: str, action: str) -> str:
+def _wait_for_failed_action(operator: Operator, server: str, action: str) -> str:
     seen: list[str] = []
 
     def has_failed() -> bool:

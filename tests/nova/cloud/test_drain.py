@@ -51,7 +51,7 @@ class Drainer:
             self._cloud,
         )
 
-    def newest_run(self):
+    def read_newest_run(self):
         (run, *_) = self._cloud.request_our_api("GET", "/scheduler/v1/plan_runs")["plan_runs"]
         return self._cloud.request_our_api("GET", f"/scheduler/v1/plan_runs/{run['uuid']}")
 
@@ -89,25 +89,25 @@ def drain_by_live_migration(drainer, cloud, operator):
     wait_for_condition("enabled", lambda: not operator.is_disabled_in_placement(CN1), cloud)
 
 
-def fail_and_resume_after_a_kill(drainer, cloud):
+def resume_drain_after_a_failure_and_a_kill(drainer, cloud):
     """Empty cn2, whose first migration fails, with an executor that is killed."""
     broken = cloud.folder / CN1 / "out_of_order"
     broken.touch()
     before = drainer.count_migrations()
     out = drainer.run("host", "drain", CN2, "--execute", status=1)
-    run = drainer.newest_run()
+    run = drainer.read_newest_run()
     assert [move["state"] for move in run["moves"]] == ["failed", *["planned"] * 9]
     assert f"it is still on {CN2}: the status of nova's migration is " in out
     assert f"placement-sched plan --resume {run['uuid']}" in out
     broken.unlink()
     with drainer.start("plan", "--resume", run["uuid"]) as process:
         wait_for_condition(
-            "three moves are done", lambda: drainer.newest_run()["counts"]["done"] >= 3, cloud
+            "three moves are done", lambda: drainer.read_newest_run()["counts"]["done"] >= 3, cloud
         )
         process.kill()
-    assert drainer.newest_run()["state"] == "running"
+    assert drainer.read_newest_run()["state"] == "running"
     drainer.run("plan", "--resume", run["uuid"])
-    assert drainer.newest_run()["counts"]["done"] == TEN
+    assert drainer.read_newest_run()["counts"]["done"] == TEN
     drainer.check_all_servers_are_on(CN1)
     assert drainer.count_migrations() == before + TEN + 1
     drainer.undrain(CN2)
@@ -139,7 +139,7 @@ def test_ten_servers_are_drained_live_and_cold_and_after_failures(tmp_path):
         assert (len(plan["moves"]), plan["stuck"]) == (TEN, [])
         drain_by_live_migration(drainer, cloud, operator)
         drainer.wait_until_recorded(CN2)
-        fail_and_resume_after_a_kill(drainer, cloud)
+        resume_drain_after_a_failure_and_a_kill(drainer, cloud)
         drainer.wait_until_recorded(CN1)
         drain_by_cold_migration(drainer, operator)
         operator.delete_all()

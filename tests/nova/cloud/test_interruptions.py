@@ -55,15 +55,15 @@ def _count_logged_starts(scheduler):
     return scheduler.log.read_text(errors="replace").count("nova-scheduler serves ")
 
 
-def _suspend_scheduler_during_call(operator, scheduler):
+def _stop_scheduler_during_call(operator, scheduler):
     servers = _boot_servers(operator, "stopped")
     assert scheduler.stop() == 0, scheduler.last_lines()
     scheduler.start()
     _wait_until_servers_run(operator, servers)
 
 
-def _restart_broker_during_call(operator, cloud):
-    before = cloud.last_seen_by_service()
+def _restart_broker_and_boot_server(operator, cloud):
+    before = cloud.read_last_heartbeats_by_service()
     cloud.broker.restart()
     wait_for_condition(
         "all services are back", lambda: cloud.have_all_services_reported_since(before), cloud
@@ -79,7 +79,7 @@ def _restart_broker_during_call(operator, cloud):
     _wait_until_servers_run(operator, [server])
 
 
-def _check_interruption_is_reported(operator, cloud):
+def _check_services_and_decisions_are_reported(operator, cloud):
     states = operator.show("compute service list --service nova-scheduler")
     assert [(state["Status"], state["State"]) for state in states] == [("enabled", "up")]
     answer = cloud.request_our_api("GET", "/compute/v2.1/os-hypervisors/detail")
@@ -110,8 +110,8 @@ def test_pending_calls_are_answered_once_after_a_restart(tmp_path):
         scheduler = cloud.our_scheduler
         cloud.start_scheduler(scheduler)
         operator.prepare()
-        _check_interruption_is_reported(operator, cloud)
+        _check_services_and_decisions_are_reported(operator, cloud)
         _kill_scheduler_with_pending_calls(operator, scheduler)
         _kill_scheduler_during_call(operator, scheduler, cloud)
-        _suspend_scheduler_during_call(operator, scheduler)
-        _restart_broker_during_call(operator, cloud)
+        _stop_scheduler_during_call(operator, scheduler)
+        _restart_broker_and_boot_server(operator, cloud)

@@ -25,7 +25,7 @@ def first_cell(nova):
 
 
 @pytest.fixture
-def make_reader(nova, follower):
+def read_record_of_nova(nova, follower):
     records = NovaRecords(follower.settings)
 
     def read_placement(uuid, since=None):
@@ -46,32 +46,32 @@ def add_migration(cell, uuid, status, dest=None, **times):
     cell.add("migrations", instance_uuid=uuid, status=status, **facts, **times)
 
 
-def test_unmapped_instance_has_no_placement(make_reader):
-    assert make_reader(str(uuid4())) is None
+def test_unmapped_instance_has_no_placement(read_record_of_nova):
+    assert read_record_of_nova(str(uuid4())) is None
 
 
-def test_host_of_instance_is_read_from_its_cell(make_reader, instance_uuid):
-    assert make_reader(instance_uuid) == NovaRecord(host="cn1", node="cn1")
+def test_host_of_instance_is_read_from_its_cell(read_record_of_nova, instance_uuid):
+    assert read_record_of_nova(instance_uuid) == NovaRecord(host="cn1", node="cn1")
 
 
-def test_deleted_instance_is_read(make_reader, instance_uuid, first_cell):
+def test_deleted_instance_is_read(read_record_of_nova, instance_uuid, first_cell):
     first_cell.delete_softly("instances", uuid=instance_uuid)
-    assert make_reader(instance_uuid).host == "cn1"
+    assert read_record_of_nova(instance_uuid).host == "cn1"
 
 
-def test_instance_in_cell0_is_read_with_its_fault(nova, make_reader):
+def test_instance_in_cell0_is_read_with_its_fault(nova, read_record_of_nova):
     uuid = str(uuid4())
     nova.cell0.add("instances", uuid=uuid)
     nova.cell0.add("instance_faults", instance_uuid=uuid, message="No valid host was found. ")
     nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
-    record = make_reader(uuid)
+    record = read_record_of_nova(uuid)
     assert (record.is_buried, record.fault) == (True, "No valid host was found. ")
 
 
-def test_newest_migration_is_read(make_reader, instance_uuid, first_cell):
+def test_newest_migration_is_read(read_record_of_nova, instance_uuid, first_cell):
     add_migration(first_cell, instance_uuid, "error")
     add_migration(first_cell, instance_uuid, "migrating", "cn2")
-    assert make_reader(instance_uuid).migration == NovaMove("cn2", "cn2", "migrating")
+    assert read_record_of_nova(instance_uuid).migration == NovaMove("cn2", "cn2", "migrating")
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,16 @@ def test_newest_migration_is_read(make_reader, instance_uuid, first_cell):
     ],
     ids=["begun long before", "ended before"],
 )
-def test_migration_of_an_earlier_request_is_ignored(make_reader, instance_uuid, first_cell, times):
+def test_migration_of_an_earlier_request_is_ignored(
+    read_record_of_nova, instance_uuid, first_cell, times
+):
     add_migration(first_cell, instance_uuid, "confirmed", "cn2", **times)
-    assert make_reader(instance_uuid).migration is None
+    assert read_record_of_nova(instance_uuid).migration is None
 
 
-def test_action_events_of_the_request_are_read_in_order(make_reader, instance_uuid, first_cell):
+def test_action_events_of_the_request_are_read_in_order(
+    read_record_of_nova, instance_uuid, first_cell
+):
     other = first_cell.add(
         "instance_actions", instance_uuid=instance_uuid, request_id="req-0", action="create"
     )
@@ -105,7 +109,7 @@ def test_action_events_of_the_request_are_read_in_order(make_reader, instance_uu
             result=result,
             traceback=traceback,
         )
-    assert make_reader(instance_uuid).events == (
+    assert read_record_of_nova(instance_uuid).events == (
         ActionEvent("a", "ctl", "Error", is_no_valid_host=True),
         ActionEvent("b", "ctl", None),
     )

@@ -27,7 +27,7 @@ def nova(database_url):
 
 
 @pytest.fixture
-def read_service_record(nova, database_url):
+def make_service_record(nova, database_url):
     created = []
 
     def read_record(host):
@@ -55,8 +55,8 @@ def add_service(engine, host, binary="nova-scheduler", **changes):
         connection.execute(sa.insert(SERVICES).values(row))
 
 
-def test_first_heartbeat_creates_the_service_record(nova, read_service_record):
-    read_service_record("ctl1").beat(NOW)
+def test_first_heartbeat_creates_the_service_record(nova, make_service_record):
+    make_service_record("ctl1").beat(NOW)
     columns = ("host", "binary", "topic", "report_count", "disabled", "last_seen_up", "deleted")
     rows = read_service_rows(nova, *columns)
     assert rows == [("ctl1", "nova-scheduler", "scheduler", 1, False, NOW, 0)]
@@ -65,8 +65,8 @@ def test_first_heartbeat_creates_the_service_record(nova, read_service_record):
     assert created == NOW
 
 
-def test_later_heartbeats_update_time_and_report_count(nova, read_service_record):
-    record = read_service_record("ctl1")
+def test_later_heartbeats_update_time_and_report_count(nova, make_service_record):
+    record = make_service_record("ctl1")
     record.beat(NOW)
     later = NOW + timedelta(seconds=10)
     assert not record.beat(later).shared
@@ -74,43 +74,43 @@ def test_later_heartbeats_update_time_and_report_count(nova, read_service_record
     assert rows == [(2, later, later)]
 
 
-def test_existing_nova_scheduler_record_of_the_host_is_reused(nova, read_service_record):
+def test_existing_nova_scheduler_record_of_the_host_is_reused(nova, make_service_record):
     add_service(nova, "ctl1", disabled=True, disabled_reason="for now")
-    read_service_record("ctl1").beat(NOW)
+    make_service_record("ctl1").beat(NOW)
     rows = read_service_rows(nova, "report_count", "disabled", "disabled_reason")
     assert rows == [(8, True, "for now")]
 
 
-def test_other_service_records_are_unchanged(nova, read_service_record):
+def test_other_service_records_are_unchanged(nova, make_service_record):
     add_service(nova, "ctl2")
     add_service(nova, "ctl1", "nova-conductor")
     add_service(nova, "ctl1", deleted=3)
     before = read_service_rows(nova, *SERVICES.c.keys())
-    read_service_record("ctl1").beat(NOW + timedelta(seconds=10))
+    make_service_record("ctl1").beat(NOW + timedelta(seconds=10))
     assert read_service_rows(nova, *SERVICES.c.keys())[:3] == before
 
 
 @pytest.mark.parametrize(
     ("seen", "version"), [(NOW, 70), (NOW - timedelta(seconds=61), 0)], ids=["up", "down"]
 )
-def test_version_is_the_highest_of_services_that_are_up(nova, read_service_record, seen, version):
+def test_version_is_the_highest_of_services_that_are_up(nova, make_service_record, seen, version):
     add_service(nova, "ctl1", "nova-conductor", version=69, last_seen_up=seen)
     add_service(nova, "cn1", "nova-compute", version=70, last_seen_up=seen)
     add_service(nova, "cn2", "nova-compute", version=71, deleted=4)
-    read_service_record("ctl1").beat(NOW)
+    make_service_record("ctl1").beat(NOW)
     assert read_service_rows(nova, "host", "version")[-1] == ("ctl1", version)
 
 
-def test_schedulers_on_other_hosts_are_found(nova, read_service_record):
+def test_schedulers_on_other_hosts_are_found(nova, make_service_record):
     add_service(nova, "ctl2")
     add_service(nova, "ctl3", last_seen_up=NOW - timedelta(seconds=61))
     add_service(nova, "ctl4", "nova-conductor")
     add_service(nova, "ctl5", deleted=5)
-    assert read_service_record("ctl1").beat(NOW).others == {"ctl2"}
+    assert make_service_record("ctl1").beat(NOW).others == {"ctl2"}
 
 
-def test_concurrent_writer_of_the_record_is_detected(nova, read_service_record):
-    mine, other = read_service_record("ctl1"), read_service_record("ctl1")
+def test_concurrent_writer_of_the_record_is_detected(nova, make_service_record):
+    mine, other = make_service_record("ctl1"), make_service_record("ctl1")
     assert not mine.beat(NOW).shared
     other.beat(NOW)
     assert mine.beat(NOW).shared
@@ -131,9 +131,9 @@ def lose_reply_to_next_commit(engine, *, done):
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
 def test_heartbeat_with_a_lost_commit_reply_is_not_a_concurrent_writer(
-    nova, read_service_record, done
+    nova, make_service_record, done
 ):
-    mine, other = read_service_record("ctl1"), read_service_record("ctl1")
+    mine, other = make_service_record("ctl1"), make_service_record("ctl1")
     mine.beat(NOW)
     lose_reply_to_next_commit(mine._engine, done=done)
     with pytest.raises(Unavailable):
@@ -145,8 +145,8 @@ def test_heartbeat_with_a_lost_commit_reply_is_not_a_concurrent_writer(
     assert mine.beat(NOW).shared
 
 
-def test_heartbeat_counts_if_other_services_cannot_be_read(read_service_record, monkeypatch):
-    mine = read_service_record("ctl1")
+def test_heartbeat_counts_if_other_services_cannot_be_read(make_service_record, monkeypatch):
+    mine = make_service_record("ctl1")
     mine.beat(NOW)
     with monkeypatch.context() as broken:
         broken.setattr(mine, "_others", raise_unavailable)

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, make_url, text
 from placement_sched.nova.databases import connections
 from placement_sched.nova.databases.tables import CELL
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
-from tests.differential.comparison import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
 
@@ -26,7 +26,12 @@ pytestmark = pytest.mark.system
 
 
 def migrate_databases(api: str, cell: str, revisions: tuple[str, str]) -> None:
-    arguments = [_url_in_nova_form(api), revisions[0], _url_in_nova_form(cell), revisions[1]]
+    arguments = [
+        _replace_driver_for_nova(api),
+        revisions[0],
+        _replace_driver_for_nova(cell),
+        revisions[1],
+    ]
     done = subprocess.run(
         [PEER_PYTHON, "-P", MIGRATE, *arguments],
         capture_output=True,
@@ -37,7 +42,7 @@ def migrate_databases(api: str, cell: str, revisions: tuple[str, str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _url_in_nova_form(url: str) -> str:
+def _replace_driver_for_nova(url: str) -> str:
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg2")
@@ -55,7 +60,7 @@ def revisions(request: pytest.FixtureRequest) -> tuple[str, str]:
 def real_nova(
     request: pytest.FixtureRequest, revisions: tuple[str, str], tmp_path: Path
 ) -> Iterator[NovaCloud]:
-    needs_peer()
+    skip_without_peer()
     kind = request.param
     with (
         empty_database(kind, tmp_path) as api,

@@ -35,7 +35,7 @@ from tests.nova.functional.worker import (
 
 
 def main() -> int:
-    arguments = _arguments()
+    arguments = _parse_arguments()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with running_worker(THEIRS, folder / "list") as worker:
@@ -60,11 +60,11 @@ def main() -> int:
     _print_skipped(results[OURS])
     _print_tests_that_passed_when_repeated(results[OURS])
     _print_known_failures(results[OURS])
-    _print_requests(results[OURS])
+    _print_unselected_requests(results[OURS])
     return 1 if failed else 0
 
 
-def _arguments() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.nova.functional", description=__doc__)
     parser.add_argument("only", nargs="*", help="parts of the names of the tests to run")
     parser.add_argument("--processes", type=int, default=2 * (os.cpu_count() or 1))
@@ -111,7 +111,7 @@ def _print_known_failures(ours: Results) -> None:
             print(f"passes, yet it is in failing_with_placement.yaml: {test}")
 
 
-def _print_requests(ours: Results) -> None:
+def _print_unselected_requests(ours: Results) -> None:
     sent = {request for ended in ours.values() for request in ended.requests}
     written = {request for request in sent if not request.startswith("GET ")}
     for request in sorted(written.difference(*read_sound_selection().values())):

@@ -42,7 +42,7 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 NAMED_OBJECT = re.compile(r"/(traits|resource_classes|inventories)/[^/?]+")
 
 
-class Lines:
+class LineConnection:
     """The lines of requests and responses, apart from the output of tests."""
 
     def __init__(self):
@@ -130,7 +130,7 @@ def adapt_nova_tests_to_installed_nova():
     nova_fixtures.WarningsFixture.setUp = set_up_warnings
 
 
-class Requests:
+class PlacementRequestRecorder:
     """The requests that tests send to placement, by method and path without ids."""
 
     def __init__(self):
@@ -149,12 +149,12 @@ class Requests:
 
 
 def main():
-    lines = Lines()
+    lines = LineConnection()
     if sys.argv[1] == "ours":
         ServedPlacement.lines = lines
         placement_fixtures.PlacementFixture = ServedPlacement
     adapt_nova_tests_to_installed_nova()
-    requests = Requests()
+    requests = PlacementRequestRecorder()
     # Collecting garbage as often as by default takes a sixth of the time of nova's tests.
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.comparison import needs_peer
+from tests.differential.comparison import skip_without_peer
 from tests.nova.functional.selection import BASE, read_known_failures, read_sound_selection
 from tests.nova.functional.worker import OURS, PASSED, Worker, running_worker
 
@@ -16,7 +16,7 @@ SELECTION = read_sound_selection()
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    needs_peer()
+    skip_without_peer()
     with running_worker(OURS, tmp_path_factory.mktemp("nova") / "ours") as worker:
         yield worker
 

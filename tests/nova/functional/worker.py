@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import _prepare, empty
+from tests.conftest import _create_schema, empty
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import LineProgram
 from tests.support.servers import Server, start_servers
@@ -45,17 +45,17 @@ class ServersByOptions:
         self._folder = folder
         self._running: dict[str, Server] = {}
         self._database = f"sqlite:///{folder}/placement.db"
-        _prepare(self._database)
-        self.url_of({})
+        _create_schema(self._database)
+        self.get_url_for_options({})
 
     def empty(self) -> None:
         empty(self._database)
 
-    def url_of(self, options: Mapping[str, Mapping[str, Any]]) -> str:
+    def get_url_for_options(self, options: Mapping[str, Mapping[str, Any]]) -> str:
         key = json.dumps(options, sort_keys=True)
         if key not in self._running:
             path = self._folder / f"placement{len(self._running)}.conf"
-            path.write_text("\n".join(_config_lines({**FIXTURE, **options})) + "\n")
+            path.write_text("\n".join(_format_config_lines({**FIXTURE, **options})) + "\n")
             self._running[key] = self._serve(
                 "--config-file", str(path), OS_PLACEMENT_DATABASE__CONNECTION=self._database
             )
@@ -79,7 +79,9 @@ class Worker:
         try:
             answer = self._lines.get_answer({"run": test})
             while "options" in answer:
-                answer = self._lines.get_answer({"url": self._servers.url_of(answer["options"])})
+                answer = self._lines.get_answer(
+                    {"url": self._servers.get_url_for_options(answer["options"])}
+                )
         except (OSError, ValueError) as failure:
             self.close()
             return TestResult(test, FAILED, f"the test ended its process: {failure!r}", 0, ())
@@ -108,7 +110,7 @@ def running_worker(service: str, folder: Path) -> Iterator[Worker]:
             yield worker
 
 
-def _config_lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _format_config_lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for group, values in options.items():
         yield f"[{group}]"
         for name, value in values.items():

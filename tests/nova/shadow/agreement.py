@@ -38,7 +38,7 @@ from placement_sched.store.placement import (
 )
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.conftest import make_settings
-from tests.differential.comparison import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import private_broker
 from tests.nova.scheduling import LIBRARY, Conductor, list_selected_hosts
@@ -176,7 +176,7 @@ class ShadowCloud:
             return None
         return list_selected_hosts(answer)
 
-    def is_answered(self) -> bool:
+    def is_scheduler_answering(self) -> bool:
         try:
             ping = {"namespace": "baseapi", "arg": "there", "timeout": 5}
             return bool(self.caller.call("ping", "1.1", **ping))
@@ -192,11 +192,11 @@ class ShadowCloud:
         self.database.write(lambda connection: allocations.remove(connection, [uuid]))
         self._report(host)
 
-    def is_settled(self) -> bool:
+    def has_no_pending_results(self) -> bool:
         with self.database.read() as connection:
             return not shadow_results.pending(connection)
 
-    def pending_results(self) -> list[Any]:
+    def list_pending_results(self) -> list[Any]:
         with self.database.read() as connection:
             return list(shadow_results.pending(connection))
 
@@ -230,7 +230,7 @@ class ShadowCloud:
 
 @contextmanager
 def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[ShadowCloud]:
-    needs_peer()
+    skip_without_peer()
     with ExitStack() as stack:
         broker = stack.enter_context(private_broker(folder / "rabbitmq"))
         urls = [stack.enter_context(empty_database("mysql", folder)) for _ in range(4)]
@@ -249,9 +249,9 @@ def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[Sha
         stage = ShadowCloud(nova, database, RequestGenerator(seed, hosts), caller)
         stage.add_hosts()
         nova_conf = folder / "nova.conf"
-        nova_conf.write_text(_nova_conf(folder, broker.url, written, server.url))
+        nova_conf.write_text(_format_nova_conf(folder, broker.url, written, server.url))
         own_conf = folder / "own.conf"
-        own_conf.write_text("[placement_database]\n" + _config_lines(own))
+        own_conf.write_text("[placement_database]\n" + _format_config_lines(own))
         theirs = Program(
             "nova-scheduler",
             [PEER_PYTHON.parent / "nova-scheduler", "--config-file", nova_conf],
@@ -265,7 +265,7 @@ def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[Sha
             program.start()
         announced = "placement-sched nova-shadow reads queue"
         assert wait_until(lambda: announced in ours.log.read_text(), 120), ours.last_lines(30)
-        assert wait_until(stage.is_answered, 120), theirs.last_lines(30)
+        assert wait_until(stage.is_scheduler_answering, 120), theirs.last_lines(30)
         try:
             yield stage
         except Exception:
@@ -295,18 +295,18 @@ def compare_requests(stage: ShadowCloud, requests: int) -> dict[str, Any]:
         for described, primitive in zip(batch, run_peer_job("specs", document=batch), strict=True):
             stage.place(described, primitive)
         # A removed instance cannot be compared, so the shadow must have seen its host.
-        assert wait_until(stage.is_settled, 120), (
-            f"the shadow still waits: {stage.pending_results()}"
+        assert wait_until(stage.has_no_pending_results, 120), (
+            f"the shadow still waits: {stage.list_pending_results()}"
         )
         # Instances are removed between the batches, since conductor names no deleted instance.
         for _ in range(len(stage.flavors) - 2 * len(stage.drawing.hosts)):
             stage.remove_instance()
         left -= len(batch)
-    assert wait_until(stage.is_settled, 60), "the shadow still waits for some requests"
+    assert wait_until(stage.has_no_pending_results, 60), "the shadow still waits for some requests"
     return stage.report()
 
 
-def _nova_conf(folder: Path, broker: str, urls: list[str], server: str) -> str:
+def _format_nova_conf(folder: Path, broker: str, urls: list[str], server: str) -> str:
     groups = {
         "DEFAULT": {
             "host": "control",
@@ -327,10 +327,12 @@ def _nova_conf(folder: Path, broker: str, urls: list[str], server: str) -> str:
         "filter_scheduler": {"enabled_filters": ",".join(FILTERS)},
         "oslo_concurrency": {"lock_path": str(folder / "locks")},
     }
-    return "".join(f"[{group}]\n{_config_lines(options)}" for group, options in groups.items())
+    return "".join(
+        f"[{group}]\n{_format_config_lines(options)}" for group, options in groups.items()
+    )
 
 
-def _config_lines(options: Mapping[str, str]) -> str:
+def _format_config_lines(options: Mapping[str, str]) -> str:
     return "".join(f"{name} = {value}\n" for name, value in options.items())
 
 

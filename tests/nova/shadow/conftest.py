@@ -106,7 +106,7 @@ class ShadowSetup:
             self.awaiting.add(request)
         return request
 
-    def evaluate_pending(self) -> list[ShadowResult]:
+    def read_outcomes_and_list_results(self) -> list[ShadowResult]:
         self.awaiting.step()
         return self.results()
 

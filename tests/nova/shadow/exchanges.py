@@ -12,7 +12,7 @@ from kombu import Connection
 from tests.nova.scheduling import Conductor
 
 
-def amqp_url(url: str) -> str:
+def convert_to_amqp_url(url: str) -> str:
     return url.replace("rabbit://", "amqp://")
 
 
@@ -23,12 +23,12 @@ def run_caller(url: str, exchange: str) -> Iterator[Conductor]:
         yield caller
     finally:
         caller.close()
-        with Connection(amqp_url(url)) as connection:
+        with Connection(convert_to_amqp_url(url)) as connection:
             connection.default_channel.exchange_delete(exchange)
 
 
 def count_messages(url: str, queue: str) -> int | None:
-    with Connection(amqp_url(url)) as connection:
+    with Connection(convert_to_amqp_url(url)) as connection:
         try:
             return connection.default_channel.queue_declare(queue, passive=True).message_count
         except connection.channel_errors:
@@ -39,7 +39,7 @@ class BrokerProxy:
     """A TCP proxy of the broker whose connections a test can cut."""
 
     def __init__(self, url: str) -> None:
-        address = urlsplit(amqp_url(url))
+        address = urlsplit(convert_to_amqp_url(url))
         self._broker = (address.hostname or "127.0.0.1", address.port or 5672)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []

@@ -172,7 +172,7 @@ def test_host_claimed_before_the_evaluation_is_not_compared_by_capacity(
     assert verdicts == [verdict]
 
 
-def test_weights_are_compared_per_instance():
+def test_weights_for_the_first_instance_do_not_explain_the_second_instance():
     record = build_evaluation_record(build_step("a"), build_step("b"), passed={"a": 3.0, "b": 1.0})
     _, second = judge_outcomes(record, ON_A, ON_A)
     assert second.verdict == OTHER_HOST
@@ -223,7 +223,7 @@ def test_evaluated_step_without_hosts_has_no_choice():
         ),
     ],
 )
-def test_evaluation_record_survives_serialization(record):
+def test_evaluation_record_read_from_its_json_is_equal(record):
     assert EvaluationRecord.read(record.as_json()) == record
 
 

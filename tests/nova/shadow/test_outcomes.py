@@ -27,18 +27,18 @@ NO_HOST = ("schedule_instances", "ctl", "Error", "nova.exception.NoValidHost: ..
 
 
 @pytest.fixture
-def evaluate_request(shadow_setup):
+def read_single_result(shadow_setup):
     """Return the result of a request after the outcomes were read once more."""
 
     def evaluate_pending():
-        (result,) = shadow_setup.evaluate_pending()
+        (result,) = shadow_setup.read_outcomes_and_list_results()
         return result
 
     return evaluate_pending
 
 
 @pytest.fixture
-def move_to_cell0(shadow_setup, uuid):
+def record_instance_in_cell0(shadow_setup, uuid):
     """Let nova find no host for the instance."""
 
     def add_to_cell0():
@@ -70,26 +70,26 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadow_setup
     ],
 )
 def test_host_claimed_by_nova_is_compared_with_the_evaluated_host(
-    shadow_setup, uuid, evaluate_request, host, verdict, why
+    shadow_setup, uuid, read_single_result, host, verdict, why
 ):
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, host)
-    result = evaluate_request()
+    result = read_single_result()
     assert (result.verdict, result.our_host, result.nova_host) == (verdict, "cn1", host)
     assert result.detail.get("why") == why
     tally = shadow_setup.awaiting.tally
     assert (tally.compared, tally.agreed) == (1, verdict == SAME_HOST)
 
 
-def test_equal_hosts_are_agreement(shadow_setup, uuid, evaluate_request):
+def test_claimed_host_of_equal_weight_is_agreement(shadow_setup, uuid, read_single_result):
     shadow_setup.add_host("cn3", free=8192)
     shadow_setup.follower.full()
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn3")
-    assert evaluate_request().verdict == EQUAL_WEIGHT
+    assert read_single_result().verdict == EQUAL_WEIGHT
 
 
-def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid, evaluate_request):
+def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid, read_single_result):
     shadow_setup.claim(str(uuid4()), "cn2", memory=8000)
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(str(uuid4()), "cn1")
@@ -99,28 +99,30 @@ def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid, evalu
         uuid,
         ("compute__do_build_and_run_instance", "cn2", "Success", ""),
     )
-    result = evaluate_request()
+    result = read_single_result()
     assert result.verdict == OTHER_HOST
     assert result.detail["why"].startswith(
         "cn2 did not pass here: resources: MEMORY_MB: 192 free of 8192, 2048 requested"
     )
 
 
-def test_no_valid_host_of_nova_is_compared_with_the_funnel(
-    shadow_setup, uuid, evaluate_request, move_to_cell0
+def test_no_valid_host_of_nova_agrees_with_a_funnel_without_hosts(
+    shadow_setup, uuid, read_single_result, record_instance_in_cell0
 ):
     flavor = json.loads(build_flavor_json(extra_specs={}, memory_mb=500_000))["cur"]
     shadow_setup.receive_request(uuid, flavor=flavor)
-    move_to_cell0()
-    result = evaluate_request()
+    record_instance_in_cell0()
+    result = read_single_result()
     assert result.verdict == BOTH_NO_HOST
     assert "MEMORY_MB" in result.detail["why"]
 
 
-def test_no_valid_host_of_nova_is_disagreement(shadow_setup, uuid, evaluate_request, move_to_cell0):
+def test_no_valid_host_of_nova_is_disagreement_if_a_host_was_evaluated(
+    shadow_setup, uuid, read_single_result, record_instance_in_cell0
+):
     shadow_setup.receive_request(uuid)
-    move_to_cell0()
-    result = evaluate_request()
+    record_instance_in_cell0()
+    result = read_single_result()
     assert (result.verdict, result.our_host, result.nova_host) == (ONLY_OURS, "cn1", None)
 
 
@@ -128,9 +130,11 @@ def test_request_for_several_instances_waits_for_all_claims(shadow_setup):
     first, second = str(uuid4()), str(uuid4())
     shadow_setup.receive_request(first, second, num_instances=2)
     shadow_setup.claim(first, "cn1")
-    assert {result.verdict for result in shadow_setup.evaluate_pending()} == {PENDING}
+    assert {result.verdict for result in shadow_setup.read_outcomes_and_list_results()} == {PENDING}
     shadow_setup.claim(second, "cn2")
-    assert {result.verdict for result in shadow_setup.evaluate_pending()} == {SAME_HOST}
+    assert {result.verdict for result in shadow_setup.read_outcomes_and_list_results()} == {
+        SAME_HOST
+    }
 
 
 def test_second_instance_is_compared_with_the_hosts_after_the_first(shadow_setup):
@@ -138,7 +142,7 @@ def test_second_instance_is_compared_with_the_hosts_after_the_first(shadow_setup
     shadow_setup.receive_request(*uuids, num_instances=2)
     for uuid in uuids:
         shadow_setup.claim(uuid, "cn1")
-    first, second = shadow_setup.evaluate_pending()
+    first, second = shadow_setup.read_outcomes_and_list_results()
     assert (first.verdict, second.verdict) == (SAME_HOST, OTHER_HOST)
     assert second.detail["why"].startswith(
         "cn1 was not among the best after the earlier instances; cn2 was chosen"
@@ -146,41 +150,41 @@ def test_second_instance_is_compared_with_the_hosts_after_the_first(shadow_setup
 
 
 def test_host_claimed_before_the_evaluation_is_no_disagreement(
-    shadow_setup, uuid, evaluate_request
+    shadow_setup, uuid, read_single_result
 ):
     shadow_setup.claim(uuid, "cn1", memory=8000)
     shadow_setup.receive_request(uuid)
-    result = evaluate_request()
+    result = read_single_result()
     assert (result.verdict, result.our_host, result.nova_host) == (UNKNOWN, "cn2", "cn1")
     assert "nova had claimed for the instance before" in result.detail["why"]
 
 
 def test_remaining_allocations_of_an_evacuated_instance_are_not_the_choice_of_nova(
-    shadow_setup, uuid, evaluate_request
+    shadow_setup, uuid, read_single_result
 ):
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
     shadow_setup.follower.full()
     shadow_setup.claim(uuid, "cn2")
     shadow_setup.receive_request(uuid, ignore_hosts=["cn2"])
-    assert evaluate_request().verdict == PENDING
+    assert read_single_result().verdict == PENDING
     shadow_setup.claim(uuid, "cn1", "cn2")
-    assert evaluate_request().verdict == SAME_HOST
+    assert read_single_result().verdict == SAME_HOST
 
 
 def test_allocations_restored_after_a_failed_move_are_not_the_choice_of_nova(
-    shadow_setup, uuid, evaluate_request
+    shadow_setup, uuid, read_single_result
 ):
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
     shadow_setup.follower.full()
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn2")
-    assert evaluate_request().verdict == PENDING
+    assert read_single_result().verdict == PENDING
     cell = shadow_setup.nova.cells["one"]
     cell.add("migrations", instance_uuid=uuid, status="error", migration_type="migration")
-    assert evaluate_request().verdict == ONLY_OURS
+    assert read_single_result().verdict == ONLY_OURS
 
 
-def test_host_of_a_failed_attempt_is_the_choice_of_nova(shadow_setup, uuid, evaluate_request):
+def test_host_of_a_failed_attempt_is_the_choice_of_nova(shadow_setup, uuid, read_single_result):
     shadow_setup.receive_request(uuid)
     cell = shadow_setup.nova.cells["one"]
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
@@ -188,19 +192,19 @@ def test_host_of_a_failed_attempt_is_the_choice_of_nova(shadow_setup, uuid, eval
     shadow_setup.record_nova_action(
         cell, uuid, (build, "cn1", "Error", ""), (build, "cn2", "Success", "")
     )
-    result = evaluate_request()
+    result = read_single_result()
     assert (result.verdict, result.nova_host) == (SAME_HOST, "cn1")
     assert result.detail["why"] == "the attempt failed, and a later attempt was on cn2"
 
 
-def test_unshelve_without_a_host_is_detected_by_its_event(shadow_setup, uuid, evaluate_request):
+def test_unshelve_without_a_host_is_detected_by_its_event(shadow_setup, uuid, read_single_result):
     shadow_setup.receive_request(uuid)
     shadow_setup.nova.add_instance(None, uuid=uuid, vm_state="shelved_offloaded")
     shadow_setup.record_nova_action(shadow_setup.nova.cells["one"], uuid, NO_HOST)
-    assert evaluate_request().verdict == ONLY_OURS
+    assert read_single_result().verdict == ONLY_OURS
 
 
-def test_accepted_rebuild_is_compared_by_the_current_host(shadow_setup, uuid, evaluate_request):
+def test_accepted_rebuild_is_compared_by_the_current_host(shadow_setup, uuid, read_single_result):
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
     shadow_setup.follower.full()
     shadow_setup.claim(uuid, "cn2")
@@ -208,10 +212,10 @@ def test_accepted_rebuild_is_compared_by_the_current_host(shadow_setup, uuid, ev
     shadow_setup.receive_request(
         uuid, scheduler_hints=hints, force_hosts=["cn2"], force_nodes=["cn2"]
     )
-    assert evaluate_request().verdict == PENDING
+    assert read_single_result().verdict == PENDING
     event = ("rebuild_server", "ctl", "Success", "")
     shadow_setup.record_nova_action(shadow_setup.nova.cells["one"], uuid, event)
-    result = evaluate_request()
+    result = read_single_result()
     assert (result.verdict, result.nova_host) == (SAME_HOST, "cn2")
 
 
@@ -219,14 +223,14 @@ def test_second_request_for_an_instance_ends_the_wait_for_the_first(shadow_setup
     shadow_setup.receive_request(uuid)
     shadow_setup.receive_request(uuid, ignore_hosts=["cn1"])
     shadow_setup.claim(uuid, "cn2")
-    first, second = shadow_setup.evaluate_pending()
+    first, second = shadow_setup.read_outcomes_and_list_results()
     assert {first.verdict, second.verdict} == {UNKNOWN, SAME_HOST}
 
 
-def test_outcome_is_unknown_after_the_deadline(shadow_setup, uuid, evaluate_request):
+def test_outcome_is_unknown_after_the_deadline(shadow_setup, uuid, read_single_result):
     shadow_setup.receive_request(uuid)
     shadow_setup.awaiting.deadline = -1
-    assert evaluate_request().verdict == UNKNOWN
+    assert read_single_result().verdict == UNKNOWN
 
 
 def test_another_process_waits_for_the_outcomes_of_pending_requests(shadow_setup, uuid):
@@ -236,7 +240,7 @@ def test_another_process_waits_for_the_outcomes_of_pending_requests(shadow_setup
     )
     later.awaiting.resume()
     shadow_setup.claim(uuid, "cn2")
-    assert [result.verdict for result in later.evaluate_pending()] == [OTHER_HOST]
+    assert [result.verdict for result in later.read_outcomes_and_list_results()] == [OTHER_HOST]
     later.close()
 
 
@@ -251,14 +255,14 @@ def test_unknown_major_version_of_request_spec_is_recorded_as_failed(shadow_setu
 
 
 def test_impossible_request_is_compared_as_no_valid_host(
-    shadow_setup, uuid, evaluate_request, move_to_cell0
+    shadow_setup, uuid, read_single_result, record_instance_in_cell0
 ):
     flavor = json.loads(build_flavor_json(extra_specs={"trait:CUSTOM_A": "forbidden"}))["cur"]
     shadow_setup.receive_request(
         uuid, flavor=flavor, image=_build_image_that_requires_trait("CUSTOM_A")
     )
-    move_to_cell0()
-    result = evaluate_request()
+    record_instance_in_cell0()
+    result = read_single_result()
     assert result.verdict == BOTH_NO_HOST
     assert "CUSTOM_A is forbidden by flavor extra spec" in result.detail["why"]
 

@@ -95,7 +95,7 @@ def test_unevaluated_request_has_no_decision():
 
 
 @pytest.mark.parametrize("since", [None, AT])
-def test_report_without_requests_is_explicit(since):
+def test_report_without_requests_says_that_none_was_evaluated(since):
     (line,) = format_report(report_of([], since))
     assert line.startswith("no request was evaluated alongside nova-scheduler")
     assert report_of([], since)["agreement"] is None

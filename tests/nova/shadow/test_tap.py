@@ -71,7 +71,7 @@ def test_each_message_to_the_schedulers_is_copied(broker, exchange, rpc_caller):
     assert json.loads(first["oslo.message"])["_context_request_id"] == "req-1"
 
 
-def test_queue_is_named_for_its_purpose_and_deleted_with_its_consumer(broker, exchange):
+def test_tap_queue_is_named_nova_shadow_and_deleted_with_its_consumer(broker, exchange):
     with run_tap(broker, exchange, print) as tap:
         assert tap.name.startswith("placement-sched.nova-shadow.test-")
         assert count_messages(broker, tap.name) == 0

@@ -4,12 +4,12 @@
 import pytest
 
 from placement_sched.store.compute import compute_nodes, instances, services
-from tests.support.nova_clouds import sqlite_nova
+from tests.support.nova_clouds import create_sqlite_nova
 
 
 @pytest.fixture
 def two_cell_cloud(tmp_path):
-    cloud = sqlite_nova(tmp_path, "one", "two")
+    cloud = create_sqlite_nova(tmp_path, "one", "two")
     yield cloud
     cloud.close()
 

@@ -137,7 +137,7 @@ def test_background_sync_starts_with_a_full_sync(follower, nova, database):
     assert 0 < follower.sync_due() <= 5
 
 
-def test_background_sync_survives_an_unreadable_api_database(make_follower, nova):
+def test_background_sync_raises_no_error_for_an_unreadable_api_database(make_follower, nova):
     nova.api.change("cell_mappings", {"name": "one"}, database_connection="x")
     follower = make_follower(nova)
     nova.api.engine.dispose()

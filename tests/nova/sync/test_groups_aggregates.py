@@ -30,7 +30,9 @@ def read_version(database):
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round"])
-def test_aggregates_follow_nova(follower, nova, read_aggregates, reading):
+def test_changed_and_deleted_aggregates_of_nova_are_recorded(
+    follower, nova, read_aggregates, reading
+):
     first = nova.add_aggregate("first", ("cn1", "cn2"), a="1", b="2")
     second = nova.add_aggregate("second", ("cn1",))
     follower.full()
@@ -102,7 +104,7 @@ def test_unchanged_aggregates_keep_the_caches_of_other_processes(follower, nova,
     assert read_version() > before
 
 
-def test_aggregate_notification_triggers_a_read(follower, nova, read_aggregates):
+def test_aggregates_named_by_a_notification_are_read_or_removed(follower, nova, read_aggregates):
     number = nova.add_aggregate("racks", ("cn1",))
     follower.full()
     nova.api.add("aggregate_hosts", aggregate_id=number, host="cn2")
@@ -115,7 +117,7 @@ def test_aggregate_notification_triggers_a_read(follower, nova, read_aggregates)
 
 
 @pytest.mark.all_databases
-def test_server_groups_follow_nova(follower, nova, database):
+def test_deleted_server_group_of_nova_is_removed_and_another_is_kept(follower, nova, database):
     gone, kept = nova.add_group("gone"), nova.add_group("kept", max_server_per_host="3")
     uuid = nova.add_instance("cn1", group=gone)
     follower.full()

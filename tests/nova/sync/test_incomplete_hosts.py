@@ -8,7 +8,7 @@ from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 
 
-def list_misfit_reasons(findings):
+def get_issue_reasons_by_place(findings):
     return {issue.place: issue.reason for issue in findings.issues}
 
 
@@ -17,7 +17,7 @@ def read_recorded_nodes(database):
         return set(compute_nodes.cells_of_all_hosts(connection))
 
 
-def check_findings(database, settings, findings):
+def find_cloud_faults(database, settings, findings):
     with database.read() as connection:
         problems = check_cloud(connection, settings, utcnow, unread=findings.unread)
     return {problem.kind: problem.names for problem in problems}
@@ -31,7 +31,7 @@ def add_provider(database, uuid, name):
 def test_node_without_free_disk_is_skipped_and_reported(follower, nova, database):
     half = nova.add_host("cn1", free_disk_gb=None)
     nova.add_host("cn2")
-    reasons = list_misfit_reasons(follower.full())
+    reasons = get_issue_reasons_by_place(follower.full())
     assert read_recorded_nodes(database) == {"cn2"}
     (reason,) = [text for place, text in reasons.items() if f"cn1 ({half})" in place]
     assert "free_disk_gb is not reported yet" in reason
@@ -46,13 +46,13 @@ def test_no_advice_to_delete_the_provider_of_an_unreadable_node(follower, nova, 
     add_provider(database, half, "cn1")
     add_provider(database, broken, "cn2")
     findings = follower.full()
-    assert CloudFault.PROVIDER_WITHOUT_NODE not in check_findings(database, settings, findings)
+    assert CloudFault.PROVIDER_WITHOUT_NODE not in find_cloud_faults(database, settings, findings)
 
 
 def test_node_without_uuid_is_reported(follower, nova):
     nova.add_host("cn1")
     nova.cells["one"].change("compute_nodes", {"host": "cn1"}, uuid=None)
-    reasons = list_misfit_reasons(follower.full())
+    reasons = get_issue_reasons_by_place(follower.full())
     (reason,) = [text for place, text in reasons.items() if "of host cn1" in place]
     assert "it has no uuid" in reason
 
@@ -64,6 +64,6 @@ def test_service_without_node_and_unknown_aggregate_host_are_reported(
     nova.add_host("cn2")
     nova.cells["one"].remove("compute_nodes", host="cn2")
     nova.add_aggregate("racks", ("cn1", "cn9"))
-    problems = check_findings(database, settings, follower.full())
+    problems = find_cloud_faults(database, settings, follower.full())
     assert problems[CloudFault.SERVICE_WITHOUT_NODE] == ("cn2",)
     assert problems[CloudFault.AGGREGATE_OF_NO_HOST] == ("cn9 of racks",)

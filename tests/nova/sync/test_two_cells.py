@@ -29,7 +29,7 @@ def add_host_to_both_cells(cloud, stale, healthy, **node):
     return first, cloud.add_host("cn1", healthy, **node)
 
 
-def list_misfit_reasons(findings):
+def get_issue_reasons_by_place(findings):
     return {issue.place: issue.reason for issue in findings.issues}
 
 
@@ -39,7 +39,7 @@ def test_rows_of_the_mapped_cell_are_used(
 ):
     first, second = add_host_to_both_cells(cloud, stale, healthy)
     follower = make_follower(cloud)
-    reasons = list_misfit_reasons(follower.full())
+    reasons = get_issue_reasons_by_place(follower.full())
     for _ in range(2):
         assert read_node_uuids() == {"cn1": second}
         assert not read_service("cn1").disabled
@@ -67,10 +67,10 @@ def test_records_of_the_wrong_cell_are_corrected(
     assert read_service("cn1").last_seen_up >= seconds_ago(60)
     settled = follower.compare()
     assert settled.differing == 0
-    assert f"compute node cn1 ({first}) of cell {stale}" in list_misfit_reasons(settled)
+    assert f"compute node cn1 ({first}) of cell {stale}" in get_issue_reasons_by_place(settled)
 
 
-def test_process_without_background_sync_follows_the_mapping(
+def test_process_without_background_sync_reads_the_newly_mapped_cell_of_a_host(
     make_follower, cloud, read_node_uuids, read_service
 ):
     cloud.add_host("cn1", "one", last_seen_up=seconds_ago(9000))
@@ -140,7 +140,7 @@ def test_node_uuid_of_two_hosts_belongs_to_the_recorded_host_until_deleted(
     follower = make_follower(cloud)
     follower.full()
     cloud.add_host("cn1", "one", uuid=uuid)
-    reasons = list_misfit_reasons(follower.full())
+    reasons = get_issue_reasons_by_place(follower.full())
     assert read_node_uuids() == {"cn2": uuid}
     reason = "it is left out: cell two has a node of the same uuid"
     assert reasons[f"compute node cn1 ({uuid}) of cell one"] == reason
@@ -229,7 +229,7 @@ def test_instance_in_two_cells_is_read_from_its_mapped_cell(
     findings = follower.full()
     assert read_host_of(uuid) == "cn2"
     reason = "several cells have it: the cell that nova maps it to counts"
-    assert list_misfit_reasons(findings)[f"instance {uuid}"] == reason
+    assert get_issue_reasons_by_place(findings)[f"instance {uuid}"] == reason
     cloud.cells[stale].change("instances", {"uuid": uuid}, display_name="stale")
     follower.round()
     assert read_host_of(uuid) == "cn2"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.comparison import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.differential.lines import LineProgram
 
 #: Release that has exactly the supported fields. Other tests run with older releases, too.
@@ -15,7 +15,7 @@ SERVE = Path(__file__).parent / "peer" / "serve.py"
 
 @pytest.fixture(scope="module")
 def nova():
-    needs_peer()
+    skip_without_peer()
     peer = LineProgram(PEER_PYTHON, SERVE)
     yield lambda name, *arguments: peer.get_answer([name, arguments])
     peer.close()

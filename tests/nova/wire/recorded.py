@@ -47,7 +47,7 @@ def remove_value(value: Any, path: Path_) -> Any:
     return copy
 
 
-def find_path_of_object(spec: Any, *fields: str | int) -> Path_:
+def build_path_of_field(spec: Any, *fields: str | int) -> Path_:
     path: Path_ = ()
     for name in fields:
         path += (name,) if isinstance(name, int) else ("nova_object.data", name)

@@ -80,7 +80,7 @@ def test_repeated_request_gets_the_same_answer(scheduler):
     assert select_hosts(scheduler, 1) == select_hosts(scheduler, 1)
 
 
-def test_server_group_of_nova_is_honoured(scheduler):
+def test_hosts_of_an_anti_affinity_group_sent_by_nova_are_excluded(scheduler):
     group = {"uuid": GROUP, "policy": "anti-affinity", "_rules": {}, "members": [instance(9)]}
     for number, held, free in ((1, ["cn1"], ["cn2", "cn3"]), (2, ["cn1", "cn2"], ["cn3"])):
         primitive = primitive_of("InstanceGroup", {**group, "hosts": held})

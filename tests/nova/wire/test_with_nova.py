@@ -94,14 +94,14 @@ def test_selection_answers_equal_the_serialization_of_nova(nova):
     assert sort_sets(dictionaries_of(WHOLE)) == sort_sets(legacy)
 
 
-def remote_exceptions() -> Any:
+def import_remote_exceptions() -> Any:
     oslo_messaging()  # this function must import the library first
     return import_module("oslo_messaging._drivers.common")
 
 
 def serialize_exception(error: errors.Error) -> str:
     failure = to_remote_failure(error, [NODES[0]])
-    return remote_exceptions().serialize_remote_exception((type(failure), failure, None))
+    return import_remote_exceptions().serialize_remote_exception((type(failure), failure, None))
 
 
 FUNNEL = {"request_filters": [], "allocation_candidates": {"query": "q", "hosts": 3}}

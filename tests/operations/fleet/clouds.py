@@ -86,7 +86,7 @@ _REPORT = st.fixed_dictionaries(
 
 
 @st.composite
-def _hosts(draw, names):
+def _draw_hosts(draw, names):
     hosts = []
     for name in names:
         host = {"host": escape_pattern(name), **draw(_REPORT)}
@@ -109,10 +109,10 @@ def _hosts(draw, names):
 
 
 @st.composite
-def documents(draw):
+def draw_document(draw):
     """Return a fleet document that can be loaded into an empty database."""
     names = draw(st.lists(_NAMES, unique=True, max_size=5))
-    hosts = draw(_hosts(names))
+    hosts = draw(_draw_hosts(names))
     flavors = [
         {
             "name": name,

@@ -50,7 +50,7 @@ def test_consecutive_numbers_fold_into_one_pattern(first, count, width):
         assert len(folded) == 1
 
 
-def test_root_name_is_inserted_unchanged():
+def test_root_placeholder_is_replaced_by_the_unescaped_name():
     assert expand(fill_in(r"{root}_gpu[0-1]\{", {"root": "cn[1]"})) == [
         "cn[1]_gpu0{",
         "cn[1]_gpu1{",
@@ -63,5 +63,5 @@ def test_unknown_placeholder_of_a_name_pattern_is_rejected():
 
 
 @given(st.text(min_size=1, max_size=20))
-def test_escaped_name_expands_to_itself(name):
+def test_pattern_of_an_escaped_name_expands_to_the_name(name):
     assert expand(fill_in(escape(name), {"root": "r"})) == [name]

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from placement_sched.operations.fleet.load import differences
 from placement_sched.operations.fleet.yaml_file import to_yaml
 from tests.conftest import empty
-from tests.exploring import draws
-from tests.operations.fleet.clouds import documents
+from tests.exploring import scale_example_count
+from tests.operations.fleet.clouds import draw_document
 from tests.operations.fleet.conftest import LoadableCloud
 from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
@@ -19,7 +19,7 @@ from tests.support.versions import LATEST_HEADERS
 PROVIDERS = "/placement/resource_providers"
 
 
-def assert_dump_restores(cloud, empty):
+def assert_loaded_dump_restores_cloud(cloud, empty):
     """Load the dump into an empty cloud, and compare the clouds and their dumps."""
     dumped = cloud.dump()
     empty.load(dumped)
@@ -29,12 +29,12 @@ def assert_dump_restores(cloud, empty):
 
 
 @settings(
-    max_examples=draws(12),
+    max_examples=scale_example_count(12),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
-@given(document=documents())
+@given(document=draw_document())
 def test_dump_and_load_restore_the_cloud(empty_cloud, document):
     first, other = empty_cloud(), empty_cloud()
     # Under make test-only WHAT=explore, open databases would exceed the limit of open files.
@@ -59,7 +59,7 @@ def close_databases_at_end(*clouds: LoadableCloud) -> Iterator[None]:
             cloud.database.dispose()
 
 
-def test_overcommitted_provider_is_restored(app, cloud, empty_cloud):
+def test_provider_with_allocations_above_its_capacity_is_restored_by_load(app, cloud, empty_cloud):
     cloud.load(
         """
         hosts: [{host: cn1, vcpus: 8, memory_mb: 4096}]
@@ -82,7 +82,7 @@ def test_overcommitted_provider_is_restored(app, cloud, empty_cloud):
         },
         headers=LATEST_HEADERS,
     )
-    assert_dump_restores(cloud, empty_cloud())
+    assert_loaded_dump_restores_cloud(cloud, empty_cloud())
 
 
 def test_cloud_created_by_apis_is_restored(app, cloud, empty_cloud):
@@ -133,7 +133,7 @@ def test_cloud_created_by_apis_is_restored(app, cloud, empty_cloud):
             }
         },
     )
-    assert_dump_restores(cloud, empty_cloud())
+    assert_loaded_dump_restores_cloud(cloud, empty_cloud())
     assert len(cloud.state.consumers) == 2
 
 

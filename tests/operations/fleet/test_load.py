@@ -20,7 +20,7 @@ from placement_sched.operations.fleet import load as operation
 from placement_sched.store.checks import Invariant
 from placement_sched.store.placement import provider_trees
 from tests.support.clouds import uuid_of
-from tests.support.invariants import break_tables
+from tests.support.invariants import execute_without_foreign_keys
 from tests.support.reports import NOW
 from tests.support.statements import record_statements
 from tests.verifier.model import Fault
@@ -263,7 +263,7 @@ def test_moved_instance_moves_its_allocations(sqlite_cloud):
     assert sqlite_cloud.load("instances: [{name: web1, host: cn3}]") == []
 
 
-def test_instance_can_leave_a_removed_inventory(sqlite_cloud):
+def test_load_can_remove_an_inventory_and_the_allocations_of_it_together(sqlite_cloud):
     sqlite_cloud.load(WHOLE)
     sqlite_cloud.load(
         """
@@ -274,7 +274,7 @@ def test_instance_can_leave_a_removed_inventory(sqlite_cloud):
     assert "VCPU" not in read_provider(sqlite_cloud, "cn2").inventories
 
 
-def test_host_changes_zone_if_both_aggregates_are_given(sqlite_cloud):
+def test_load_moves_a_host_to_another_zone_if_the_file_lists_both_aggregates(sqlite_cloud):
     sqlite_cloud.load(WHOLE)
     sqlite_cloud.load(
         """
@@ -329,7 +329,7 @@ def test_host_can_have_several_nodes(sqlite_cloud):
     assert "node: metal[1-3]" in sqlite_cloud.dump()
 
 
-def test_addresses_and_uuids_follow_name_patterns(sqlite_cloud):
+def test_host_addresses_and_uuids_are_numbered_like_their_name_pattern(sqlite_cloud):
     sqlite_cloud.load(
         """
         hosts:
@@ -346,7 +346,7 @@ def test_addresses_and_uuids_follow_name_patterns(sqlite_cloud):
     assert "uuid: 11111111-0000-4000-8000-[000000000001-000000000002]" in sqlite_cloud.dump()
 
 
-def test_similar_hosts_share_a_range(sqlite_cloud):
+def test_dump_shows_similar_hosts_and_instances_as_name_ranges(sqlite_cloud):
     sqlite_cloud.load(WHOLE)
     dumped = sqlite_cloud.dump()
     assert "- host: cn[1-3]\n" in dumped
@@ -396,7 +396,9 @@ def test_missing_disabled_trait_of_a_disabled_host_is_restored(sqlite_cloud):
     assert read_provider(sqlite_cloud, "cn3").traits == {"COMPUTE_STATUS_DISABLED"}
 
 
-def test_provider_differing_from_its_report_is_kept(sqlite_cloud, empty_cloud):
+def test_provider_that_differs_from_its_node_report_is_dumped_and_restored(
+    sqlite_cloud, empty_cloud
+):
     sqlite_cloud.load(HOSTS)
     sqlite_cloud.database.write(
         lambda connection: connection.execute(
@@ -518,7 +520,7 @@ instances:
 """
 
 
-def is_over_capacity(violations):
+def are_only_over_capacity(violations):
     invariants = {violation.invariant for violation in violations}
     return invariants == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
@@ -526,30 +528,32 @@ def is_over_capacity(violations):
 def assert_over_capacity_is_allowed(cloud):
     verified = verify(cloud.database)
     assert verified.violations == ()
-    assert is_over_capacity(verified.allowed)
+    assert are_only_over_capacity(verified.allowed)
 
 
 @pytest.mark.all_databases
-def test_allocations_on_shrunk_hosts_violate_no_invariant(cloud):
+def test_loaded_allocations_above_the_capacity_of_a_host_violate_no_invariant(cloud):
     cloud.load(SHRUNK + HOLDING)
     assert_over_capacity_is_allowed(cloud)
 
 
-def test_load_onto_a_shrunk_host_violates_no_invariant(cloud):
+def test_load_of_allocations_above_an_old_inventory_violates_no_invariant(cloud):
     cloud.load(SHRUNK)
     long_ago = NOW - timedelta(days=1000)
-    break_tables(
+    execute_without_foreign_keys(
         cloud.database, update(inventories).values(created_at=long_ago, updated_at=long_ago)
     )
     cloud.load(HOLDING)
     assert_over_capacity_is_allowed(cloud)
     # A later allocation did not exist before the inventory shrank.
-    break_tables(cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1)))
-    assert is_over_capacity(verify(cloud.database).violations)
+    execute_without_foreign_keys(
+        cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1))
+    )
+    assert are_only_over_capacity(verify(cloud.database).violations)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_concurrent_writes_during_a_load_are_kept(cloud, monkeypatch):
+def test_load_preserves_concurrent_changes_of_providers_not_in_the_file(cloud, monkeypatch):
     """Another client changes and deletes providers that are not in the file."""
     cloud.load(
         """

@@ -48,7 +48,7 @@ def test_duplicate_service_uuid_is_rejected(cloud):
         ("", "hosts:\n- {host: h1, vcpus: 1, memory_mb: 1}\n- {host: H1, vcpus: 1, memory_mb: 1}"),
     ],
 )
-def test_names_equal_in_the_database_are_rejected(cloud, before, text):
+def test_provider_names_that_mysql_considers_equal_are_rejected(cloud, before, text):
     cloud.load(before)
     if cloud.database.url.get_backend_name() == "mysql":
         assert_load_fails(cloud, text, "Conflicting resource provider name: ")

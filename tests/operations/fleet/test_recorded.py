@@ -67,7 +67,7 @@ def test_metadata_of_an_instance_are_texts_and_replaced_only_if_given(sqlite_clo
         sqlite_cloud.load(f"{entry}  metadata: {{a: {text}, b: {text}, c: {text}, d: {text}}}")
 
 
-def test_number_of_an_image_that_json_lacks_is_stored_as_text(sqlite_cloud):
+def test_infinite_numbers_in_flavor_and_image_are_stored_as_text(sqlite_cloud):
     uuid = uuid_of("one")
     sqlite_cloud.load(
         f"instances:\n- uuid: {uuid}\n"

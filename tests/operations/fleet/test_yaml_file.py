@@ -72,7 +72,7 @@ def test_invalid_yaml_is_rejected_with_its_line(text, place):
 
 
 @pytest.mark.parametrize("text", ["a: !!bool maybe", "a: !!int x", "a: !!float x"])
-def test_value_that_contradicts_its_tag_is_rejected(text):
+def test_value_that_does_not_have_the_type_of_its_yaml_tag_is_rejected(text):
     with pytest.raises(Invalid, match=r"^f: a value does not have the type of its tag$"):
         YamlFile(text, "f")
 
@@ -102,11 +102,11 @@ def test_deeply_nested_yaml_is_parsed():
 def test_error_points_to_the_line_of_the_value(keys, place):
     file = YamlFile("a: 1\nb: [1,\n  {c: 2}]\nd: &one {x: 3}\ne: {<<: *one}\n", "f")
 
-    def refuse(_):
+    def raise_document_error(_):
         raise DocumentError("wrong", *keys)
 
     with pytest.raises(Invalid) as message:
-        file.read(refuse)
+        file.read(raise_document_error)
     assert str(message.value).startswith(f"{place}: wrong")
 
 

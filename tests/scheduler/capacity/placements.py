@@ -41,6 +41,6 @@ def place_until_full(app: TestApp, after=lambda _selection: None, **fields: obje
     raise AssertionError("the cloud is not full after many instances")
 
 
-def read_error(answer: dict) -> str:
+def get_error_detail(answer: dict) -> str:
     (error,) = answer["errors"]
     return str(error["detail"])

@@ -15,7 +15,7 @@ from webtest import TestApp
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.scheduler.capacity.count import Deadline, count_hosts
 from tests.conftest import make_settings
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.scheduler.capacity.placements import (
     CAPACITY,
     DEVICE,
@@ -31,7 +31,8 @@ from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
 EXAMPLES = examples(
-    max_examples=draws(15), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scale_example_count(15),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 PLAIN = ["ComputeFilter", "AggregateInstanceExtraSpecsFilter", "ImagePropertiesFilter"]
 SIZES = st.fixed_dictionaries(
@@ -44,7 +45,7 @@ SIZES = st.fixed_dictionaries(
 
 
 @contextmanager
-def prepare_run(services, **fields):
+def prepare_run_without_candidate_limit(services, **fields):
     """Yield the run of a request without a limit of candidates."""
     scheduler = services.scheduler
     request = scheduler.reader.validate(scheduler.reader.read(spec(**fields)))
@@ -55,7 +56,7 @@ def prepare_run(services, **fields):
 
 def count_by_node(app, **fields):
     doubts = []
-    with prepare_run(app.app.services, **fields) as run:
+    with prepare_run_without_candidate_limit(app.app.services, **fields) as run:
         counters, are_apart = count_hosts(run, Deadline.after(0), doubts)
     assert (doubts, are_apart) == ([], True)
     return {
@@ -67,7 +68,9 @@ def count_by_node(app, **fields):
 @pytest.mark.slow
 @EXAMPLES
 @given(seed=st.integers(0, 2**32), sizes=SIZES)
-def test_counts_of_filled_hosts_equal_counts_in_selection_rounds(make_new_app, seed, sizes):
+def test_capacity_counted_by_filling_hosts_equals_count_in_selection_rounds(
+    make_new_app, seed, sizes
+):
     reports = list(draw_host_reports(Random(seed)).values())
     fields = {"flavor": flavor(**sizes)}
     filled = make_new_app(filter_scheduler__enabled_filters=PLAIN)
@@ -83,7 +86,9 @@ def test_counts_of_filled_hosts_equal_counts_in_selection_rounds(make_new_app, s
 @pytest.mark.slow
 @EXAMPLES
 @given(seed=st.integers(0, 2**32), flavors=st.lists(SIZES, min_size=2, max_size=4))
-def test_count_of_several_flavors_equals_that_of_each(make_new_app, seed, flavors):
+def test_capacity_query_of_several_flavors_equals_a_query_for_each_flavor(
+    make_new_app, seed, flavors
+):
     random = Random(seed)
     app = make_new_app(filter_scheduler__enabled_filters=ALL_FILTERS, pci__alias=[GPU])
     reports = draw_host_reports(random)
@@ -99,7 +104,9 @@ def test_count_of_several_flavors_equals_that_of_each(make_new_app, seed, flavor
 
 
 @pytest.mark.parametrize("in_memory", [False, True], ids=["from_database", "in_memory"])
-def test_flavors_are_counted_on_every_database(database_url, log_of_changes, make_app, in_memory):
+def test_capacity_and_limiting_resources_of_flavors_are_exact_on_every_database(
+    database_url, change_log_triggers, make_app, in_memory
+):
     settings = make_settings(database_url, placement__providers_in_memory=in_memory)
     app = make_app(settings, in_memory=in_memory)
     hosts = [report("cn1", memory_mb=4096), report("cn2", vcpus=1), report("cn3", memory_mb=512)]
@@ -134,7 +141,7 @@ def test_large_amounts_are_counted_exactly(sqlite_app):
 
 
 @pytest.mark.parametrize(("total", "reason"), [(7, "CUSTOM_FAST"), (100, "MEMORY_MB")])
-def test_hosts_are_limited_by_their_pool_only_if_it_is_full(sqlite_app, total, reason):
+def test_shared_pool_is_the_limiting_resource_only_if_it_is_full_first(sqlite_app, total, reason):
     names = ["cn1", "cn2"]
     sqlite_app.post_json(NODES, [report(name, memory_mb=4096) for name in names])
     share_pool(sqlite_app, instance(1), instance(11), names, CUSTOM_FAST=total)
@@ -252,7 +259,10 @@ def draw_options(random: Random) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@examples(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(
+    max_examples=scale_example_count(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(min_value=0, max_value=2**32))
 def test_capacity_equals_placements_in_any_cloud(make_new_app, seed):
     random = Random(seed)
@@ -277,7 +287,7 @@ FAST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
     ],
     ids=["pool is full first", "hosts are full first", "two pools", "separate", "overlapping"],
 )
-def test_hosts_share_the_capacity_of_a_pool(sqlite_app, pools):
+def test_capacity_with_shared_pools_equals_the_number_of_placed_instances(sqlite_app, pools):
     hosts = [report(f"cn{number}", vcpus=1, memory_mb=2048 * number) for number in (1, 2, 3)]
     sqlite_app.post_json(NODES, hosts)
     for number, (total, *names) in pools.items():

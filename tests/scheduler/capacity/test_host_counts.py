@@ -32,7 +32,7 @@ def compute_capacity_of_fleet(app, fleet, **more):
     return app.post_json("/scheduler/v1/capacity", {"request_spec": REQUEST, **more}).json
 
 
-def test_capacity_that_a_full_pool_leaves_is_stranded(sqlite_app):
+def test_amounts_left_unusable_by_a_full_pool_are_reported_as_stranded(sqlite_app):
     fleet = f"""
 hosts:
 - {{host: a, {SIZE}, provider_aggregates: [{ONE}]}}
@@ -44,7 +44,7 @@ providers:{build_pool(1, 100, ONE)}
     assert answer["stranded"] == {"MEMORY_MB": 2 * 65536 - 10 * 512, "VCPU": 2 * 16 * 4 - 10}
 
 
-def test_each_zone_is_counted_with_the_complete_pools(sqlite_app):
+def test_capacity_of_each_zone_may_use_the_whole_pools_shared_with_other_zones(sqlite_app):
     fleet = f"""
 hosts:
 - {{host: a, {SIZE}, provider_aggregates: [{ONE}, {TWO}]}}
@@ -55,7 +55,9 @@ providers:{build_pool(1, 100, ONE)}{build_pool(2, 60, TWO)}
     assert {part["name"]: part["capacity"] for part in parts} == {"az1": 16, "az2": 10}
 
 
-def test_rejected_host_with_two_pools_hides_hosts_beyond_the_limit(sqlite_url, make_app):
+def test_capacity_of_hosts_with_two_pools_is_exact_despite_the_candidate_limit(
+    sqlite_url, make_app
+):
     settings = make_settings(
         sqlite_url,
         scheduler__max_placement_results=3,

@@ -60,7 +60,7 @@ def test_capacity_equals_the_number_of_placed_instances(cloud):
     assert read_capacity(cloud)["capacity"] == 0
 
 
-def test_capacity_per_zone_aggregate_host_and_cell(cloud):
+def test_capacity_can_be_listed_per_zone_aggregate_host_or_cell(cloud):
     def read_capacities(kind):
         return {
             entry["name"]: entry["capacity"]
@@ -156,7 +156,7 @@ def count_hosts_by_reason(answer):
 
 
 @pytest.mark.parametrize("policy", [None, "anti-affinity"])
-def test_capacity_counts_nodes_but_for_a_server_group_hosts(sqlite_app, policy):
+def test_capacity_counts_nodes_but_each_host_once_for_an_anti_affinity_group(sqlite_app, policy):
     fields = {}
     for number in range(3):
         uuid = instance(50 + number)
@@ -209,7 +209,7 @@ def test_capacity_counts_hosts_with_pcpu_and_vcpu_once(sqlite_url, make_app, fal
     assert Counter(place_until_full(app, **DEDICATED)) == +Counter(expected)
 
 
-def test_devices_in_placement_are_counted_by_their_providers(sqlite_url, make_app):
+def test_capacity_for_pci_devices_is_the_sum_over_their_resource_providers(sqlite_url, make_app):
     settings = make_settings(
         sqlite_url,
         pci__alias=[GPU],
@@ -266,7 +266,9 @@ class TickingTimer:
 
 
 @pytest.mark.parametrize(("budget", "capacity"), [(3.0, 2 * 2), (6.0, 2 * 5), (0, 2 * 64)])
-def test_capacity_count_over_its_time_budget_is_a_minimum(sqlite_url, make_app, budget, capacity):
+def test_capacity_count_over_its_time_budget_is_a_lower_bound(
+    sqlite_url, make_app, budget, capacity
+):
     settings = make_settings(
         sqlite_url,
         scheduler__capacity_budget=budget,

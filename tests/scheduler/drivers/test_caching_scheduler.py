@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.app import create_app
 from tests.conftest import Client, make_settings
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.states import ManualClock
 
 SELECT = "/scheduler/v1/select_destinations"
@@ -37,54 +37,66 @@ def make_cloud(database_url):
         application.close()
 
 
-def fill_host(app, **changes):
+def report_two_hosts(app, **changes):
     app.post_json(
         NODES, [report("cn1", memory_mb=65536, **changes), report("cn2", memory_mb=60000)]
     )
 
 
-def explain(app, *instances, path=EXPLAIN, **changes):
+def post_request_spec(app, *instances, path=EXPLAIN, **changes):
     return app.post_json(path, {"request_spec": spec(*instances, **changes)}).json
 
 
 def test_reports_are_read_again_after_the_interval(make_cloud):
     app, clock = make_cloud(periodic_task_interval=30)
-    fill_host(app)
-    first = explain(app)
-    assert (selected_hosts(first), first["funnel"]["host_states"]) == (["cn1"], {"age_s": 0.0})
-    fill_host(app, free_ram_mb=2000)
+    report_two_hosts(app)
+    first = post_request_spec(app)
+    assert (get_selected_hosts(first), first["funnel"]["host_states"]) == (["cn1"], {"age_s": 0.0})
+    report_two_hosts(app, free_ram_mb=2000)
     clock.now += timedelta(seconds=29.5)
-    stale = explain(app)
-    assert (selected_hosts(stale), stale["funnel"]["host_states"]) == (["cn1"], {"age_s": 29.5})
+    stale = post_request_spec(app)
+    assert (get_selected_hosts(stale), stale["funnel"]["host_states"]) == (["cn1"], {"age_s": 29.5})
     clock.now += timedelta(seconds=0.5)
-    fresh = explain(app)
-    assert (selected_hosts(fresh), fresh["funnel"]["host_states"]) == (["cn2"], {"age_s": 0.0})
+    fresh = post_request_spec(app)
+    assert (get_selected_hosts(fresh), fresh["funnel"]["host_states"]) == (["cn2"], {"age_s": 0.0})
 
 
 @pytest.mark.parametrize(("interval", "host"), [(0, "cn2"), (-1, "cn1")])
-def test_interval_of_0_disables_the_cache(make_cloud, interval, host):
+def test_interval_0_disables_the_report_cache_and_a_negative_one_keeps_it_forever(
+    make_cloud, interval, host
+):
     app, clock = make_cloud(periodic_task_interval=interval)
-    fill_host(app)
-    explain(app)
-    fill_host(app, free_ram_mb=2000)
+    report_two_hosts(app)
+    post_request_spec(app)
+    report_two_hosts(app, free_ram_mb=2000)
     clock.now += timedelta(seconds=100_000)
-    assert selected_hosts(explain(app)) == [host]
+    assert get_selected_hosts(post_request_spec(app)) == [host]
 
 
 def test_placed_instances_use_cached_resources_until_the_next_report(make_cloud):
     app, clock = make_cloud()
-    fill_host(app)
+    report_two_hosts(app)
     big = flavor(memory_mb=4000)
     for _ in range(3):
-        explain(app, flavor=big)
-    assert selected_hosts(explain(app, instance(1), path=SELECT, flavor=big)) == ["cn1"]
-    assert selected_hosts(explain(app, instance(2), path=SELECT, flavor=big)) == ["cn1"]
-    weights = {host["host"]: host["weights"]["RAMWeigher"]["raw"] for host in explain(app)["hosts"]}
+        post_request_spec(app, flavor=big)
+    assert get_selected_hosts(post_request_spec(app, instance(1), path=SELECT, flavor=big)) == [
+        "cn1"
+    ]
+    assert get_selected_hosts(post_request_spec(app, instance(2), path=SELECT, flavor=big)) == [
+        "cn1"
+    ]
+    weights = {
+        host["host"]: host["weights"]["RAMWeigher"]["raw"]
+        for host in post_request_spec(app)["hosts"]
+    }
     assert weights == {"cn1": 57536, "cn2": 60000}
-    assert selected_hosts(explain(app, instance(3), path=SELECT, flavor=big)) == ["cn2"]
+    assert get_selected_hosts(post_request_spec(app, instance(3), path=SELECT, flavor=big)) == [
+        "cn2"
+    ]
     clock.now += timedelta(seconds=60)
     weights = {
-        entry["host"]: entry["weights"]["RAMWeigher"]["raw"] for entry in explain(app)["hosts"]
+        entry["host"]: entry["weights"]["RAMWeigher"]["raw"]
+        for entry in post_request_spec(app)["hosts"]
     }
     assert weights == {"cn1": 65536, "cn2": 60000}
 
@@ -94,19 +106,19 @@ def test_full_host_is_no_candidate_despite_its_cached_report(make_cloud):
     app.post_json(
         NODES, [report("cn1", vcpus=1, cpu_allocation_ratio=1.0), report("cn2", memory_mb=9999)]
     )
-    explain(app)
+    post_request_spec(app)
     other, _ = make_cloud()
-    assert selected_hosts(explain(other, instance(1), path=SELECT)) == ["cn1"]
-    assert selected_hosts(explain(app, instance(2), path=SELECT)) == ["cn2"]
+    assert get_selected_hosts(post_request_spec(other, instance(1), path=SELECT)) == ["cn1"]
+    assert get_selected_hosts(post_request_spec(app, instance(2), path=SELECT)) == ["cn2"]
 
 
 def test_failed_claim_does_not_change_cached_host_states(make_cloud):
     app, _ = make_cloud()
-    fill_host(app)
-    explain(app, instance(1), path=SELECT)
+    report_two_hosts(app)
+    post_request_spec(app, instance(1), path=SELECT)
     body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=2))}
     app.post_json(SELECT, body, status=409)
-    explain(app, instance(1), path=SELECT)
+    post_request_spec(app, instance(1), path=SELECT)
     kept_nodes = app.app.services.scheduler.memory.kept_nodes
     (uuid,) = app.get(f"/placement/allocations/{instance(1)}").json["allocations"]
     assert len(kept_nodes.placed_on(uuid)) == 1
@@ -115,16 +127,16 @@ def test_failed_claim_does_not_change_cached_host_states(make_cloud):
 @pytest.mark.all_databases
 def test_caching_scheduler_detects_new_and_down_hosts_within_the_interval(make_cloud):
     app, _ = make_cloud()
-    fill_host(app)
-    explain(app)
+    report_two_hosts(app)
+    post_request_spec(app)
     app.post_json(NODES, [report("cn3", memory_mb=99999)])
-    assert selected_hosts(explain(app)) == ["cn3"]
+    assert get_selected_hosts(post_request_spec(app)) == ["cn3"]
     body = {"host": "cn3", "binary": "nova-compute", "forced_down": True}
     headers = {"X-OpenStack-Nova-API-Version": "2.11"}
     app.put_json("/compute/v2.1/os-services/force-down", body, headers=headers)
-    assert selected_hosts(explain(app)) == ["cn1"]
+    assert get_selected_hosts(post_request_spec(app)) == ["cn1"]
 
 
 def test_filter_scheduler_reports_no_age_of_host_states(app):
-    fill_host(app)
-    assert "host_states" not in explain(app)["funnel"]
+    report_two_hosts(app)
+    assert "host_states" not in post_request_spec(app)["funnel"]

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.conftest import make_settings
-from tests.support.scheduling import instance, report, selected_hosts, spec
+from tests.support.scheduling import get_selected_hosts, instance, report, spec
 
 pytestmark = pytest.mark.slow
 
@@ -30,21 +30,23 @@ def cloud(database_url, make_app):
     return app
 
 
-def explain(app, *instances, path=EXPLAIN, **changes):
+def post_request_spec(app, *instances, path=EXPLAIN, **changes):
     return app.post_json(path, {"request_spec": spec(*instances, **changes)}).json
 
 
 def test_any_host_that_is_up_may_be_selected(cloud):
-    hosts = {selected_hosts(explain(cloud))[0] for _ in range(40)}
+    hosts = {get_selected_hosts(post_request_spec(cloud))[0] for _ in range(40)}
     assert hosts == {"cn1", "cn2", "cn3", "cn4"}
     body = {"host": "cn2", "binary": "nova-compute"}
     cloud.put_json("/compute/v2.1/os-services/disable", body)
-    hosts = {selected_hosts(explain(cloud, ignore_hosts=["cn1"]))[0] for _ in range(10)}
+    hosts = {
+        get_selected_hosts(post_request_spec(cloud, ignore_hosts=["cn1"]))[0] for _ in range(10)
+    }
     assert hosts == {"cn3", "cn4"}
 
 
 def test_enabled_filters_and_weighers_do_not_run(cloud):
-    answer = explain(cloud, scheduler_hints={"query": '["=", "$host", "cn1"]'})
+    answer = post_request_spec(cloud, scheduler_hints={"query": '["=", "$host", "cn1"]'})
     response = {stage["name"]: stage["rejected"] for stage in answer["funnel"]["filters"]}
     assert list(response) == ["ComputeFilter"]
     assert [entry["host"] for entry in response["ComputeFilter"]] == ["cn5"]
@@ -54,13 +56,13 @@ def test_enabled_filters_and_weighers_do_not_run(cloud):
 
 def test_instances_of_a_request_have_different_hosts_if_possible(cloud):
     for _ in range(3):
-        hosts = selected_hosts(explain(cloud, *map(instance, range(1, 5))))
+        hosts = get_selected_hosts(post_request_spec(cloud, *map(instance, range(1, 5))))
         assert sorted(hosts) == ["cn1", "cn2", "cn3", "cn4"]
-    five = Counter(selected_hosts(explain(cloud, *map(instance, range(1, 6)))))
+    five = Counter(get_selected_hosts(post_request_spec(cloud, *map(instance, range(1, 6)))))
     assert sorted(five.values()) == [1, 1, 1, 2]
 
 
 def test_selected_host_is_claimed(cloud):
-    answer = explain(cloud, instance(1), path=SELECT)
+    answer = post_request_spec(cloud, instance(1), path=SELECT)
     allocated = cloud.get(f"/placement/allocations/{instance(1)}").json["allocations"]
     assert list(allocated) == [answer["selections"][0][0]["compute_node_uuid"]]

@@ -37,7 +37,7 @@ OURS = "placement_sched.scheduler.drivers"
     ],
     ids=str,
 )
-def test_driver_may_have_the_name_of_every_release(name, kind):
+def test_driver_option_accepts_the_driver_names_of_all_nova_releases(name, kind):
     assert type(plugins_for(settings_with(scheduler__driver=name)).driver) is kind
 
 

@@ -160,7 +160,7 @@ def test_selection_sends_no_statements_for_an_explanation(unshared_cloud):
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_request_with_the_maximum_of_aggregates_works_on_every_database(app):
+def test_request_with_10000_aggregates_can_be_explained_on_every_database(app):
     uuids = [str(UUID(int=number)) for number in range(1, 10_001)]
     app.app.services.database.write(
         lambda connection: connection.execute(

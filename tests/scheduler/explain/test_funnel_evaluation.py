@@ -66,7 +66,7 @@ def test_suggestions_free_capacity_or_request_a_smaller_amount(cloud):
     assert find_verdict(cloud, "cn1", request)["verdict"] == "passed"
 
 
-def test_disabled_and_silent_host_must_be_enabled_and_report(cloud):
+def test_suggestions_for_a_disabled_silent_host_are_to_enable_it_and_report_again(cloud):
     headers = {"OpenStack-API-Version": "compute 2.53"}
     path = "/compute/v2.1/os-services"
     (service,) = cloud.get(f"{path}?host=cn2", headers=headers).json["services"]
@@ -84,7 +84,7 @@ def test_disabled_and_silent_host_must_be_enabled_and_report(cloud):
     assert find_verdict(cloud, "cn2")["verdict"] == "passed"
 
 
-def test_host_of_a_reserved_aggregate_has_suggested_changes(cloud):
+def test_suggestions_are_to_leave_a_reserved_aggregate_or_request_its_trait(cloud):
     overrides = {"scheduler.enable_isolated_aggregate_filtering": True}
     entry = find_verdict(cloud, "cn3", overrides=overrides)
     leave, ask = read_suggested_changes(entry)
@@ -97,7 +97,7 @@ def test_host_of_a_reserved_aggregate_has_suggested_changes(cloud):
     assert find_verdict(cloud, "cn3", overrides=overrides)["verdict"] == "passed"
 
 
-def test_host_of_another_zone_cannot_join_the_zone(cloud):
+def test_joining_the_zone_is_not_suggested_for_a_host_of_another_zone(cloud):
     def write_aggregates(connection):
         for zone, host in (("az1", "cn1"), ("az2", "cn4")):
             result = aggregates.create(connection, uuid_of(zone), zone, zone, NOW)
@@ -120,7 +120,7 @@ def test_host_of_another_zone_cannot_join_the_zone(cloud):
     assert "hosts with instances would change to availability zone az1" in response.text
 
 
-def test_every_reason_has_changes_unless_a_request_filter_rejects(cloud):
+def test_every_rejection_reason_but_that_of_a_request_filter_suggests_changes(cloud):
     request = spec(flavor=flavor(memory_mb=70000, vcpus=17), ignore_hosts=["cn2"])
     entry = find_verdict(cloud, "cn2", request)
     assert len(entry["reasons"]) == 4
@@ -162,7 +162,7 @@ def test_suggested_amount_is_the_nearest_that_fits(inventory, used, amount):
     assert smallest_above(room, amount) == min(larger, default=0)
 
 
-def test_disabled_host_must_be_enabled_for_a_request_with_pinned_cpus(cloud):
+def test_only_enabling_a_disabled_host_is_suggested_for_pinned_cpus(cloud):
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
     pinned = spec(flavor=flavor(extra_specs={"hw:cpu_policy": "dedicated"}))
     entry = find_verdict(cloud, "cn1", pinned)

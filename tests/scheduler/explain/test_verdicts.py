@@ -104,7 +104,7 @@ def test_verdict_lists_every_reason_of_every_stage(cloud):
     ],
     ids=["host of two nodes", "node", "uuid", "uuid in another spelling"],
 )
-def test_verdict_finds_a_host_by_each_of_its_names(cloud, name, nodes):
+def test_host_of_a_verdict_may_be_named_by_host_node_or_uuid(cloud, name, nodes):
     explanation = explain(cloud, spec(), hosts=[name])
     assert [verdict["node"] for verdict in explanation["verdicts"]] == nodes
     assert {verdict["asked"] for verdict in explanation["verdicts"]} == {name}
@@ -120,7 +120,7 @@ def test_host_named_by_a_child_provider_has_a_verdict_with_all_reasons(unshared_
     assert names == ["resources MEMORY_MB:60000", "resources VCPU:17"]
 
 
-def test_unknown_hosts_have_near_names(cloud):
+def test_verdict_on_an_unknown_host_suggests_similar_names(cloud):
     first, second, third = list_verdicts(cloud, "cm7", "cn2", "mars")
     assert [verdict["verdict"] for verdict in (first, second, third)] == [
         "unknown", "passed", "unknown",
@@ -131,7 +131,7 @@ def test_unknown_hosts_have_near_names(cloud):
     assert first["there_are"] == third["there_are"] == []  # they are too many
 
 
-def test_at_most_ten_unknown_hosts_have_near_names(cloud, monkeypatch):
+def test_similar_names_are_suggested_for_at_most_ten_unknown_hosts(cloud, monkeypatch):
     compared = []
     nearest = module.nearest
 
@@ -214,7 +214,7 @@ def test_rejection_by_a_request_filter_is_the_first_reason(cloud):
     assert [reason["stage"] for reason in fit["reasons"]] == ["request_filters"]
 
 
-def test_rebuild_and_forced_hosts_run_fewer_filters(unshared_cloud):
+def test_verdicts_for_rebuild_and_forced_hosts_omit_the_skipped_filters(unshared_cloud):
     image = {"properties": {"hw_architecture": "aarch64"}}
     ordinary = spec(image=image)
     names = list_reason_names(list_verdicts(unshared_cloud, "cn5", request=ordinary)[0])
@@ -260,7 +260,7 @@ def _remove_elapsed_times(answer):
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-@pytest.mark.usefixtures("log_of_changes")
+@pytest.mark.usefixtures("change_log_triggers")
 @pytest.mark.parametrize(
     "request_spec",
     [
@@ -311,7 +311,7 @@ def test_only_the_first_hosts_of_a_large_request_have_all_reasons(cloud, huge_sp
     assert third["would_pass"] is None
 
 
-def test_each_name_of_a_host_counts_as_a_host(cloud, huge_spec):
+def test_each_spelling_of_a_host_counts_towards_the_limit_of_full_verdicts(cloud, huge_spec):
     names = ["cn7", uuid_of("cn7"), uuid_of("cn7").upper(), uuid_of("cn7").replace("-", "")]
     answer = list_verdicts(cloud, *names, request=huge_spec)
     assert [len(item["reasons"]) for item in answer] == [3, 3, 2, 2]
@@ -344,7 +344,7 @@ def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(cloud
     assert why.startswith("the reason was not evaluated")
 
 
-def test_rank_is_that_of_the_first_instance(cloud):
+def test_rank_in_a_verdict_is_the_rank_for_the_first_instance(cloud):
     request = spec(instance_uuids=None, num_instances=5, flavor=flavor(memory_mb=16384))
     plain, explanation = explain(cloud, request), explain(cloud, request, hosts=["cn10"])
     assert explanation["verdicts"][0]["rank"] == 1

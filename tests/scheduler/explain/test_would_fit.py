@@ -250,7 +250,7 @@ def build_small_flavor(disk=1, **extra_specs):
     return flavor(vcpus=1, memory_mb=512, root_gb=disk, extra_specs=extra_specs)
 
 
-def explain_host_of_fleet(app, fleet, request, **more):
+def load_fleet_and_get_verdict(app, fleet, request, **more):
     load_fleet(app, fleet)
     return explain(app, request, hosts=["cn1"], **more)["verdicts"][0]
 
@@ -266,7 +266,7 @@ def join_suggested_changes(verdict):
 
 def test_reason_names_the_pool_outside_the_zone(sqlite_app):
     request = spec(flavor=build_small_flavor(10), availability_zone="az1")
-    verdict = explain_host_of_fleet(sqlite_app, POOL, request)
+    verdict = load_fleet_and_get_verdict(sqlite_app, POOL, request)
     assert "pool" in join_reasons(verdict)
     assert "each of" not in join_reasons(verdict)
     assert "add it to aggregate az1" not in join_suggested_changes(verdict)

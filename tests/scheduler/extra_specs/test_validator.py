@@ -124,7 +124,7 @@ def test_valid_values_are_accepted(entry, value):
         (build_validator(type=str, pattern="[0-9]+"), "1,", "'1,' is not of the format '[0-9]+'."),
     ],
 )
-def test_error_for_an_invalid_value(entry, value, words):
+def test_invalid_value_is_rejected_with_the_expected_type_or_range(entry, value, words):
     with pytest.raises(Invalid) as error:
         entry.check(value)
     assert error.value.detail == f"Validation failed; {words}"
@@ -160,7 +160,7 @@ def test_key_patterns_of_validators_match_complete_keys():
         ({"name": "acme:{y}", "parameters": [{"name": "y", "pattern": "("}]}, "acme:{y}"),
     ],
 )
-def test_error_for_an_invalid_validator(changes, words):
+def test_invalid_validator_definition_raises_a_value_error_with_the_reason(changes, words):
     value = {"name": "acme:x", "description": "What.", "value": {"type": str}, **changes}
     with pytest.raises(ValueError, match=words.replace("{", r"\{")):
         ExtraSpecValidator(**value)

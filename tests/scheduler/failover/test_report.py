@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.failover import report as failover_remaining
 from placement_sched.scheduler.failover import simulated
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES, FLAVORS, make_zone, store_flavor
 from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
 from tests.scheduler.test_server_groups import create_group
@@ -33,7 +33,7 @@ def read_counts_by_state(answer):
     return {state: answer[state] for state in ("covered", "uncovered", "undetermined")}
 
 
-def set_metadata(app, name, **values):
+def create_aggregate_with_metadata(app, name, **values):
     """Set metadata of an aggregate, made for this."""
     body = {"aggregate": {"name": name}}
     number = app.post_json(AGGREGATES, body, headers=ADMIN).json["aggregate"]["id"]
@@ -115,7 +115,7 @@ def test_members_of_an_anti_affinity_group_need_another_free_host(sqlite_app):
     assert read_counts_by_state(compute_failover(sqlite_app))["uncovered"] == 3
 
 
-def test_members_of_an_affinity_group_are_simulated(sqlite_app):
+def test_members_of_an_affinity_group_lack_a_place_because_of_the_affinity_filter(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     group = create_group(sqlite_app, policy="affinity")
     for number in (1, 2):
@@ -139,7 +139,9 @@ def test_hosts_of_a_zone_fail_together(sqlite_app):
     assert (failure["instances"], len(failure["nowhere"])) == (5, 2)
 
 
-def test_uncovered_failure_without_time_for_details_has_a_minimum_number(sqlite_app, monkeypatch):
+def test_failure_whose_simulation_times_out_counts_but_does_not_list_instances(
+    sqlite_app, monkeypatch
+):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
 
     def fail(*_arguments):
@@ -156,7 +158,7 @@ def test_uncovered_failure_without_time_for_details_has_a_minimum_number(sqlite_
 def test_hosts_with_the_same_metadata_of_aggregates_fail_together(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn2"])
     for rack, host in (("r1", "cn1"), ("r1", "cn2")):
-        number = set_metadata(sqlite_app, f"{rack}-{host}", rack=rack)
+        number = create_aggregate_with_metadata(sqlite_app, f"{rack}-{host}", rack=rack)
         add = {"add_host": {"host": host}}
         sqlite_app.post_json(f"{AGGREGATES}/{number}/action", add, headers=ADMIN)
     answer = compute_failover(sqlite_app, within="rack")
@@ -174,7 +176,7 @@ def test_failures_of_any_two_hosts_are_examined(sqlite_app):
     assert answer["exact"]
 
 
-def test_cloud_without_hosts_is_covered_and_a_single_host_is_not(sqlite_app):
+def test_failover_counts_of_an_empty_cloud_are_0_and_a_single_host_is_uncovered(sqlite_app):
     counts = read_counts_by_state(compute_failover(sqlite_app))
     assert counts == {"covered": 0, "uncovered": 0, "undetermined": 0}
     report_hosts_with_instances(sqlite_app, ["cn1"], ["cn1"])
@@ -182,8 +184,8 @@ def test_cloud_without_hosts_is_covered_and_a_single_host_is_not(sqlite_app):
     assert (answer["uncovered"], answer["host_failures"]) == (1, 1)
 
 
-def test_error_for_an_unknown_key_or_an_invalid_number_of_failures(sqlite_app):
-    set_metadata(sqlite_app, "r1", rack="r1")
+def test_unknown_metadata_key_or_invalid_number_of_failures_is_400_with_its_path(sqlite_app):
+    create_aggregate_with_metadata(sqlite_app, "r1", rack="r1")
     (error,) = compute_failover(sqlite_app, status=400, within="rak")["errors"]
     assert "no aggregate has the metadata key 'rak'" in error["detail"]
     assert "rack" in error["detail"]
@@ -212,7 +214,7 @@ BLOCKED_BY_GROUP = (
 )
 
 
-def read_remaining_of_flavor(app, name="small"):
+def read_remaining_instances_of_flavor(app, name="small"):
     answer = compute_failover(app, remaining=True)
     return next(row for row in answer["remaining"] if row["flavor"] == name)
 
@@ -222,7 +224,7 @@ def test_every_host_stays_covered_after_the_remaining_instances_are_placed(sqlit
         sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"]
     )
     before = sqlite_app.get("/scheduler/v1/hosts").json
-    row = read_remaining_of_flavor(sqlite_app)
+    row = read_remaining_instances_of_flavor(sqlite_app)
     assert sqlite_app.get("/scheduler/v1/hosts").json == before
     # 12 fit on three hosts, 8 on two, and 5 are there.
     assert (row["remaining"], row["exact"], row["at_most"]) == (3, True, 3)
@@ -232,7 +234,7 @@ def test_every_host_stays_covered_after_the_remaining_instances_are_placed(sqlit
 
 def test_remaining_number_is_0_if_a_further_instance_takes_a_place_of_a_failed_host(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3 + ["cn2"] * 3)
-    row = read_remaining_of_flavor(sqlite_app)
+    row = read_remaining_instances_of_flavor(sqlite_app)
     assert (row["remaining"], row["at_most"]) == (0, 0)
     # Now 1 of 3 instances fits elsewhere. After a further instance, none fits.
     assert row["breaks"]["placed"] == 0
@@ -244,21 +246,21 @@ def test_remaining_number_is_positive_if_no_place_of_a_failed_host_is_lost(sqlit
     store_flavor(sqlite_app, "huge", ram=65536)
     place_instance_on_host(sqlite_app, 1, "big", flavor="huge")
     assert compute_failover(sqlite_app)["uncovered"] == 1
-    assert read_remaining_of_flavor(sqlite_app)["remaining"] == 4
+    assert read_remaining_instances_of_flavor(sqlite_app)["remaining"] == 4
 
 
 def test_flavor_that_fits_on_no_host_makes_no_host_uncovered(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1"], [])
     store_flavor(sqlite_app, "huge", ram=65536)
-    row = read_remaining_of_flavor(sqlite_app, "huge")
+    row = read_remaining_instances_of_flavor(sqlite_app, "huge")
     assert (row["remaining"], row["exact"], row["breaks"]) == (0, True, None)
 
 
-def test_many_hosts_get_bounds_without_simulations(sqlite_app, monkeypatch):
+def test_remaining_instances_of_many_hosts_are_bounds_and_not_simulated(sqlite_app, monkeypatch):
     hosts = [f"cn{number}" for number in range(6)]
     report_hosts_with_instances(sqlite_app, hosts, hosts)
     monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 5)
-    row = read_remaining_of_flavor(sqlite_app)
+    row = read_remaining_instances_of_flavor(sqlite_app)
     # 18 more fit, 15 of them on other hosts, and a single instance needs a place.
     assert (row["remaining"], row["at_most"], row["exact"]) == (4, 14, False)
     assert row["breaks"] == {"domain": "cn0", "instances": 1, "placed": 0}
@@ -268,9 +270,9 @@ def test_numbers_of_an_uncovered_host_include_instances_of_all_flavors(sqlite_ap
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1"])
     store_flavor(sqlite_app, "tiny", ram=512)
     place_instance_on_host(sqlite_app, 9, "cn1", flavor="tiny")
-    row = read_remaining_of_flavor(sqlite_app)
+    row = read_remaining_instances_of_flavor(sqlite_app)
     monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
-    bounds = read_remaining_of_flavor(sqlite_app)
+    bounds = read_remaining_instances_of_flavor(sqlite_app)
     assert (row["at_most"], bounds["at_most"]) == (1, 2)
     assert bounds["breaks"] == {"domain": "cn1", "instances": 3, "placed": 2}
     # A further instance is on cn1.
@@ -280,24 +282,31 @@ def test_numbers_of_an_uncovered_host_include_instances_of_all_flavors(sqlite_ap
 def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound(sqlite_app, monkeypatch):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
     monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
-    assert read_remaining_of_flavor(sqlite_app)["at_most"] == 1
+    assert read_remaining_instances_of_flavor(sqlite_app)["at_most"] == 1
     sqlite_app.delete(f"{FLAVORS}/small", headers=ADMIN)
     store_flavor(sqlite_app, "small", ram=128)
     # Eight of the new flavor fit on cn2 besides the three instances of cn1.
-    assert read_remaining_of_flavor(sqlite_app)["at_most"] is None
+    assert read_remaining_instances_of_flavor(sqlite_app)["at_most"] is None
 
 
 def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_app, monkeypatch):
     fill_small_cloud(sqlite_app, [9, 13, 9], BLOCKED_BY_GROUP)
     store_flavor(sqlite_app, "m4", ram=4096, disk=1)
-    assert count_stuck(compute_failover(sqlite_app)) == {"cn1": 1, "cn2": 1, "cn3": 1}
+    assert count_instances_without_a_place(compute_failover(sqlite_app)) == {
+        "cn1": 1,
+        "cn2": 1,
+        "cn3": 1,
+    }
     monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
-    row = read_remaining_of_flavor(sqlite_app, "m4")
+    row = read_remaining_instances_of_flavor(sqlite_app, "m4")
     assert (row["remaining"], row["at_most"]) == (0, 1)
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scale_example_count(15),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 # CPU and disk spread m1 over hosts, while memory alone would report_hosts_with_instances cn2.
 @example(
     cloud=([4, 20, 18], [{"flavor": M9}, {"flavor": M9, "availability_zone": "az1"}], set()),
@@ -305,16 +314,18 @@ def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_
 )
 @example(cloud=([9, 13, 9], BLOCKED_BY_GROUP, set()), name="m4")
 @given(cloud=small_clouds(), name=st.sampled_from(["m1", "m4"]))
-def test_bounds_contain_the_number_that_simulations_find(make_new_app, monkeypatch, cloud, name):
+def test_number_of_remaining_instances_by_simulation_lies_within_the_bounds(
+    make_new_app, monkeypatch, cloud, name
+):
     sizes, requests, _ = cloud
     app = make_new_app()
     fill_small_cloud(app, sizes, requests)
     report_usage(app, sizes)
     store_flavor(app, name, ram=1024 * int(name[1:]), disk=1)
-    row = read_remaining_of_flavor(app, name)
+    row = read_remaining_instances_of_flavor(app, name)
     with monkeypatch.context() as patch:
         patch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
-        bounds = read_remaining_of_flavor(app, name)
+        bounds = read_remaining_instances_of_flavor(app, name)
     assert bounds["remaining"] <= row["remaining"]
     if bounds["at_most"] is not None:
         assert row["remaining"] <= bounds["at_most"]
@@ -324,14 +335,14 @@ def test_bounds_contain_the_number_that_simulations_find(make_new_app, monkeypat
 
 def check_remaining_by_placing_instances(app, sizes, name, row):
     """Place the instances that remain, then another, and compute again after each."""
-    before = count_stuck(compute_failover(app))
+    before = count_instances_without_a_place(compute_failover(app))
     if row["remaining"]:
         uuids = [instance(100 + number) for number in range(row["remaining"])]
         assert select_and_report(app, sizes, uuids, name)
-        after = count_stuck(compute_failover(app))
+        after = count_instances_without_a_place(compute_failover(app))
         assert all(number <= before.get(host, 0) for host, number in after.items())
     if select_and_report(app, sizes, [instance(99)], name) and row["breaks"]:
-        after = count_stuck(compute_failover(app))
+        after = count_instances_without_a_place(compute_failover(app))
         assert any(number > before.get(host, 0) for host, number in after.items())
 
 
@@ -364,5 +375,5 @@ def report_usage(app, sizes):
     app.post_json(NODES, reports)
 
 
-def count_stuck(answer):
+def count_instances_without_a_place(answer):
     return {failure["name"]: len(failure["nowhere"]) for failure in answer["failures"]}

@@ -12,7 +12,7 @@ from placement_sched.scheduler.failover import report as failover_report
 from placement_sched.scheduler.failover.screen import FailedLoad, RequestOnHosts, Screen, Verdict
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulation
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.scheduler.failover.test_report import compute_failover
 from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
 
@@ -72,9 +72,12 @@ def check_failures_against_plans(app, answer, sets):
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scale_example_count(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(cloud=small_clouds())
-def test_covered_hosts_equal_a_simulation_that_moves_all_instances(
+def test_failover_coverage_equals_that_of_plans_that_move_all_instances(
     make_new_app, monkeypatch, cloud
 ):
     sizes, requests, _ = cloud
@@ -127,7 +130,7 @@ def test_candidates_that_share_devices_leave_the_verdict_unclear():
     assert judge_instances_with_virtual_functions((1, 1, 2), pairs, 1, 2) == (Verdict.UNCLEAR, 0)
 
 
-def test_too_few_candidates_with_different_devices_are_uncovered():
+def test_failure_is_uncovered_if_too_few_candidates_use_different_devices():
     apart = [((0, 1),), ((1, 1),), ((2, 1),)]
     assert judge_instances_with_virtual_functions((1, 1, 2), apart, 4, 5) == (Verdict.UNCOVERED, 1)
     # Every option uses the third device.

@@ -120,7 +120,7 @@ def test_anti_affinity_rejects_a_host_with_the_maximum_of_members(group, reason)
     assert find_anti_affinity_rejection(group, kind=GroupAntiAffinityFilter) == reason
 
 
-def test_instance_may_remain_on_its_host():
+def test_anti_affinity_lets_an_instance_remain_on_its_own_host():
     assert find_anti_affinity_rejection(build_group(HERE, TOO), uuid=HERE) is None
 
 

@@ -61,6 +61,6 @@ def test_text_in_metadata_compared_with_a_number_is_an_error():
 
 
 @pytest.mark.parametrize("key", ["a", f"{SCOPED}a"])
-def test_invalid_number_is_an_error_before_any_host(key):
+def test_invalid_number_in_extra_specs_is_an_error_before_hosts_are_filtered(key):
     with pytest.raises(Invalid, match=key):
         AggregateInstanceExtraSpecsFilter().check(build_spec({key: "== x"}))

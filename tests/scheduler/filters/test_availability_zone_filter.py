@@ -54,7 +54,7 @@ def test_host_in_other_zones_is_rejected(zone, metadata, reason):
     assert find_filter_rejection(zone, *metadata) == reason
 
 
-def test_default_zone_is_an_option():
+def test_host_without_a_zone_is_in_the_configured_default_zone():
     option = {"DEFAULT__default_availability_zone": "home"}
     assert find_filter_rejection("home", **option) is None
     assert find_filter_rejection("nova", **option) == "zone nova requested, the host is in home"

@@ -133,19 +133,19 @@ def test_cpu_info_without_the_key_rejects_the_host(cpu_info):
     ],
     ids=["as many", "more", "fewer", "no bits", "not told"],
 )
-def test_address_bits_are_compared_with_the_cpus(cpu_info, expected, reason):
+def test_host_with_too_few_physical_address_bits_is_rejected(cpu_info, expected, reason):
     host = build_host_state(cpu_info=json.dumps(cpu_info))
     assert find_filter_rejection(host, **{"hw:maxphysaddr_bits": expected}) == reason
 
 
 @pytest.mark.parametrize("key", ["free_ram_mb", "capabilities:whatever", "hw:maxphysaddr_bits"])
-def test_invalid_number_is_an_error_before_any_host(key):
+def test_invalid_number_in_extra_specs_is_an_error_before_hosts_are_filtered(key):
     with pytest.raises(Invalid, match=key):
         ComputeCapabilitiesFilter().check(build_spec({key: ">= many"}))
     ComputeCapabilitiesFilter().check(build_spec({"hw:foo": ">= many", "quota": ">= many"}))
 
 
-def test_invalid_number_for_a_stat_is_an_error_at_the_host():
+def test_invalid_number_compared_with_a_stat_is_an_error_while_hosts_are_filtered():
     with pytest.raises(Invalid, match="many"):
         ComputeCapabilitiesFilter().rejection(HOST, build_spec({"foo": ">= many"}))
 

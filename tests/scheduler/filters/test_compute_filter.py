@@ -41,7 +41,7 @@ def test_silent_host_is_rejected_after_the_configured_time(seconds, options, rea
     assert find_filter_rejection(build_silent_host(seconds), **options) == reason
 
 
-def test_service_may_be_unknown_or_a_dictionary():
+def test_host_of_an_unknown_service_is_rejected_and_a_dictionary_is_accepted():
     assert find_filter_rejection(HostState("cn1", "cn1")) == "no heartbeat ever"
     service = {"disabled": False, "last_seen_up": NOW}
     assert find_filter_rejection(build_host_state(service=service)) is None

@@ -46,12 +46,12 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("expected", "value"), [(w, v) for w, values, _ in TABLE for v in values])
-def test_value_matches_an_extra_spec(expected, value):
+def test_value_that_satisfies_the_operator_matches(expected, value):
     assert match(value, expected)
 
 
 @pytest.mark.parametrize(("expected", "value"), [(w, v) for w, _, values in TABLE for v in values])
-def test_value_does_not_match_an_extra_spec(expected, value):
+def test_value_that_violates_the_operator_does_not_match(expected, value):
     assert not match(value, expected)
 
 

@@ -54,7 +54,7 @@ KEY = "cpu_allocation_ratio"
         (HostCapacity(0, 0, 16.0), 1, "1 GB requested, the host has 0 in all"),
     ],
 )
-def test_amount_fits_within_the_total_and_the_ratio(capacity, amount, reason):
+def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, reason):
     rejection = capacity.rejection(amount, "GB")
     assert (rejection and rejection.reason) == reason
     rejection = HostCapacity(8, 9, 2.0).rejection(8, "GB")

@@ -32,7 +32,7 @@ def find_filter_rejection(properties, host=None, **options):
         ({"architecture": "i686", "hypervisor_type": "kvm"}, "i686/kvm/any"),
     ],
 )
-def test_host_without_the_combination_is_rejected(properties, combination):
+def test_host_without_the_architecture_hypervisor_and_vm_mode_is_rejected(properties, combination):
     supported = "x86_64/kvm/hvm, i686/qemu/hvm supported"
     reason = combination and f"{combination} requested, {supported}"
     assert find_filter_rejection(properties) == reason
@@ -63,7 +63,7 @@ def test_hypervisor_version_is_compared_if_reported():
     ],
     ids=["enough", "too few", "not told", "nothing told"],
 )
-def test_address_bits_are_compared_if_reported(cpu_info, reason):
+def test_host_that_reports_too_few_physical_address_bits_is_rejected(cpu_info, reason):
     request = {"hw_architecture": "x86_64", "hw_maxphysaddr_bits": 42}
     assert find_filter_rejection(request, build_host_state(cpu_info=cpu_info)) == reason
     other = find_filter_rejection({"hw_maxphysaddr_bits": 42}, build_host_state(cpu_info=cpu_info))

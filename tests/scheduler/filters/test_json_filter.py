@@ -107,7 +107,7 @@ def test_host_with_a_false_query_is_rejected_with_its_values(query, expected):
         (["=", "a" * 5000], "or 4096 characters"),
     ],
 )
-def test_error_for_an_invalid_query_has_its_place(query, expected):
+def test_error_for_an_invalid_query_has_the_path_of_the_hint(query, expected):
     with pytest.raises(Invalid, match=f"{expected}.*{HINT.replace('$', '[$]')}"):
         find_filter_rejection(query)
 

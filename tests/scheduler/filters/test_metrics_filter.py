@@ -39,7 +39,7 @@ def test_host_without_a_metric_is_rejected_with_its_name(setting, names, missing
     )
 
 
-def test_metric_by_numa_node_is_reported_and_an_empty_host_has_none():
+def test_host_with_a_metric_by_numa_node_passes_but_not_one_without_metrics():
     plugin = MetricsFilter.with_settings(
         settings_with(metrics__weight_setting=["numa.membw.max=1"])
     )
@@ -55,7 +55,7 @@ def test_invalid_element_of_the_setting_is_ignored_and_logged(caplog):
     assert "ignored: a, b=x" in caplog.text
 
 
-def test_reason_and_change_have_the_first_of_many_metrics():
+def test_reason_and_suggested_change_list_only_the_first_missing_metrics():
     names = [f"m{number}" for number in range(30)]
     settings = settings_with(metrics__weight_setting=[f"{name}=1" for name in names])
     plugin = MetricsFilter.with_settings(settings)

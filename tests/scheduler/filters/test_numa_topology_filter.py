@@ -98,7 +98,7 @@ def test_thread_policy_requires_threads_on_any_numa_node(extra_specs, properties
 
 
 @pytest.mark.parametrize("packing", [False, True])
-def test_instances_spread_over_numa_nodes_or_pack_them(packing):
+def test_packing_option_decides_if_instances_spread_over_numa_nodes(packing):
     host = build_host_with_cells(
         build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1])
     )
@@ -205,7 +205,7 @@ CELLS_OF_REQUEST = st.fixed_dictionaries(
     emulator=st.sampled_from([None, "isolate", "share"]),
     ratio=st.sampled_from([None, 0.0, 1e-9, 1.0, 1e30]),
 )
-def test_filter_survives_every_reported_numa_topology(cells, requested, emulator, ratio):
+def test_no_reported_numa_topology_makes_the_filter_fail(cells, requested, emulator, ratio):
     numbered = [{"id": number, **cell} for number, cell in enumerate(cells)]
     host = build_host_state(
         numa_topology=numa_topology({"cells": numbered}).topology, cpu_allocation_ratio=ratio

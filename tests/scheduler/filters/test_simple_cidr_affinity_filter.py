@@ -58,6 +58,6 @@ def test_host_outside_the_subnet_is_rejected(host_ip, near, cidr, subnet):
     ],
     ids=str,
 )
-def test_error_for_an_invalid_hint_has_its_place(hints, expected):
+def test_error_for_an_invalid_hint_has_its_path_in_the_request(hints, expected):
     with pytest.raises(Invalid, match=expected):
         find_filter_rejection("10.0.0.1", **hints)

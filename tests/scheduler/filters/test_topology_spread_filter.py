@@ -37,7 +37,7 @@ def test_reason_names_the_domain_and_the_numbers():
     assert "no aggregate of the host has metadata 'rack'" in find_filter_rejection(spec, "cn4")
 
 
-def test_hosts_of_a_domain_share_the_rejection():
+def test_rejection_is_computed_once_for_all_hosts_of_a_domain():
     check = TopologySpreadFilter().prepare(build_spread_request(cn2=5))
     assert check(build_host_state("cn2")) is check(build_host_state("cn3")) is not None
 

@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters.trusted_filter import TrustedFilter
 from placement_sched.scheduler.live_settings import with_overrides
 from tests.conftest import make_settings
 from tests.support.attestation import run_attestation_service
-from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.states import NOW, build_host_state, build_spec, settings_with
 
 TIME = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
@@ -79,7 +79,7 @@ def find_passing_hosts(plugin, level, *names):
         ("", ["good", "bad", "odd", "new"]),
     ],
 )
-def test_hosts_with_the_requested_level_pass(attestation_service, expected, passes):
+def test_only_hosts_with_the_requested_trust_level_pass(attestation_service, expected, passes):
     plugin = make_filter(attestation_service)
     assert find_passing_hosts(plugin, expected, "good", "bad", "odd", "new") == passes
     polled = [{"count": 4, "hosts": ["good", "bad", "odd", "new"]}]
@@ -98,14 +98,16 @@ def test_hosts_with_the_requested_level_pass(attestation_service, expected, pass
         ),
     ],
 )
-def test_rejection_has_both_levels(attestation_service, expected, node, reason):
+def test_rejection_reason_names_the_requested_and_the_actual_trust_level(
+    attestation_service, expected, node, reason
+):
     plugin = make_filter(attestation_service)
     host = build_host_state("any", node)
     assert plugin.rejection(host, build_request_with_trust_level(expected)).reason == reason
     assert not plugin.host_passes(host, build_request_with_trust_level(expected))
 
 
-def test_levels_are_cached_for_the_configured_time(attestation_service):
+def test_trust_levels_are_cached_for_the_configured_time(attestation_service):
     now = [NOW]
     plugin = make_filter(attestation_service, lambda: now[0], attestation_auth_timeout=30)
     assert find_passing_hosts(plugin, "trusted", "good") == ["good"]
@@ -156,7 +158,9 @@ def test_trust_level_of_every_host_is_unknown_without_a_server():
     ],
     ids=str,
 )
-def test_options_of_the_address_and_the_certificate(attestation_service, changes, passes):
+def test_trusted_host_passes_only_with_valid_url_and_certificate_options(
+    attestation_service, changes, passes
+):
     values = {
         key: value
         for key, value in build_trust_options(attestation_service, **changes).items()
@@ -206,6 +210,6 @@ def test_scheduling_sends_one_attestation_request_and_reports_the_reasons(
         "new": ("trusted requested, the host is unknown: the attestation service does not know it"),
     }
     answer = cloud.post_json("/scheduler/v1/select_destinations", body).json
-    assert selected_hosts(answer) == ["good", "good"]
+    assert get_selected_hosts(answer) == ["good", "good"]
     hosts = [sorted(entry["hosts"]) for entry in attestation_service.seen]
     assert hosts == [["bad", "good", "new"]]

@@ -80,12 +80,12 @@ REPORTING = build_host_state(
         ("nothing", None),
     ],
 )
-def test_path_leads_through_attributes_stats_mappings_and_json(path, result):
+def test_value_is_found_by_a_path_of_attributes_stats_mappings_and_json(path, result):
     assert value_at(REPORTING, path.split(":")) == result
 
 
 @pytest.mark.parametrize("text", [*DEEP, "no JSON"])
-def test_invalid_json_ends_the_path(text):
+def test_path_into_invalid_json_has_no_value(text):
     assert value_at(build_host_state(stats={"a": text}), ["a", "b"]) is None
     assert value_at(build_host_state(stats={"a": text}), ["a"]) == text
 

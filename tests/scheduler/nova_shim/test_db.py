@@ -5,7 +5,7 @@ from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.nova_shim import db, objects
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES
-from tests.scheduler.failover.test_report import set_metadata
+from tests.scheduler.failover.test_report import create_aggregate_with_metadata
 from tests.support.scheduling import instance, report, spec
 
 #: Key and value of a look-up, and the names of the aggregates.
@@ -41,17 +41,17 @@ def list_aggregate_names(**terms):
     return [each.name for each in objects.AggregateList.get_by_metadata(None, **terms)]
 
 
-def test_functions_return_the_aggregates_and_instances_of_a_host(sqlite_url, make_app):
+def test_nova_db_functions_return_the_aggregates_and_instances_of_a_host(sqlite_url, make_app):
     options = {"available_filters": [f"{__name__}.DatabaseFilter"], "nova_shim": True}
     options |= {"enabled_filters": ["DatabaseFilter"]}
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
     app = make_app(make_settings(sqlite_url, **names))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     for name, metadata in {"a": {"rack": "r1", "power": "p1"}, "b": {"power": "p2"}}.items():
-        number = set_metadata(app, name, **metadata)
+        number = create_aggregate_with_metadata(app, name, **metadata)
         add = {"add_host": {"host": "cn1"}}
         app.post_json(f"{AGGREGATES}/{number}/action", add, headers=ADMIN)
-    set_metadata(app, "c", hall_of_rack="r1")
+    create_aggregate_with_metadata(app, "c", hall_of_rack="r1")
     # No filter runs for a forced host.
     placed = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
     app.post_json("/scheduler/v1/select_destinations", placed)

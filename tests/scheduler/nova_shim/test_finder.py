@@ -17,7 +17,7 @@ from tests.support.repository import ROOT
 PAGE = (ROOT / "doc/source/bring_your_filters.rst").read_text()
 
 
-def test_every_module_of_the_table_can_be_imported(shim):
+def test_every_listed_nova_module_can_be_imported(shim):
     for name in finder.MODULES:
         assert import_module(name).__name__ == name
 
@@ -60,7 +60,9 @@ def test_unsupported_name_is_reported_with_the_reason(shim):
         exec("from nova.objects import Quotas")  # noqa: S102 - the statement of a plugin
 
 
-def test_fork_may_add_modules_and_names(shim, tmp_path, monkeypatch):
+def test_modules_and_names_of_a_nova_fork_are_importable_besides_the_shim(
+    shim, tmp_path, monkeypatch
+):
     folder = tmp_path / "nova" / "scheduler"
     (folder / "filters").mkdir(parents=True)
     (folder / "mixins.py").write_text("from nova.scheduler.utils import acme\nNAME = acme()\n")
@@ -72,7 +74,7 @@ def test_fork_may_add_modules_and_names(shim, tmp_path, monkeypatch):
     assert import_module("nova.scheduler.utils").get_weight_multiplier
 
 
-def test_options_of_a_fork_are_declared_at_the_start(shim, tmp_path, monkeypatch):
+def test_options_of_a_nova_fork_are_registered_when_settings_are_read(shim, tmp_path, monkeypatch):
     (tmp_path / "nova").mkdir()
     option = "cfg.IntOpt('acme_option_of_fork', default=3)"
     (tmp_path / "nova" / "conf.py").write_text(

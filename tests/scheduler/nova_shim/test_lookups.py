@@ -34,7 +34,7 @@ class MetadataFilter(BaseHostFilter):
         return roles == {host_state.host}
 
 
-class CachedFilter(BaseHostFilter):
+class CachedObjectReadingFilter(BaseHostFilter):
     """Reads objects that are in the caches of a process."""
 
     def host_passes(self, host_state, spec_obj):
@@ -50,7 +50,7 @@ class CachedFilter(BaseHostFilter):
         )
 
 
-class OtherHostFilter(BaseHostFilter):
+class AllHostsReadingFilter(BaseHostFilter):
     """Reads the nodes and instances of all hosts, host by host."""
 
     def host_passes(self, host_state, spec_obj):
@@ -123,8 +123,8 @@ def test_statements_do_not_depend_on_the_number_of_hosts(make_app, sqlite_url, n
     assert len(counts) == 1
 
 
-def test_objects_in_the_caches_of_the_process_take_no_statement(make_app, sqlite_url):
-    app = make_lookup_app(make_app, sqlite_url, 5, "CachedFilter", in_memory=True)
+def test_lookups_of_cached_objects_send_no_sql_statement(make_app, sqlite_url):
+    app = make_lookup_app(make_app, sqlite_url, 5, "CachedObjectReadingFilter", in_memory=True)
     plain = make_app(
         make_settings(
             sqlite_url, filter_scheduler__enabled_filters=[], placement__providers_in_memory=True
@@ -137,13 +137,15 @@ def test_objects_in_the_caches_of_the_process_take_no_statement(make_app, sqlite
     assert count_statements(app, 5) == count_statements(plain, 5)
 
 
-def test_objects_are_made_only_for_the_hosts_of_the_request(make_app, sqlite_url, monkeypatch):
+def test_inventories_are_read_only_for_the_candidate_hosts_of_the_request(
+    make_app, sqlite_url, monkeypatch
+):
     batches = []
     read = ProviderSource.inventories
     monkeypatch.setattr(
         ProviderSource, "inventories", lambda source, ids: batches.append(ids) or read(source, ids)
     )
-    app = make_lookup_app(make_app, sqlite_url, 5, "CachedFilter")
+    app = make_lookup_app(make_app, sqlite_url, 5, "CachedObjectReadingFilter")
     app.post_json("/scheduler/v1/compute_nodes", [report(f"small{n}", vcpus=1) for n in range(9)])
     body = {"request_spec": spec(flavor={"name": "m1", "vcpus": 8, "memory_mb": 1, "root_gb": 1})}
     hosts = app.post_json("/scheduler/v1/explain", body).json["hosts"]
@@ -155,7 +157,7 @@ def test_hosts_outside_of_the_request_are_read_in_a_constant_number_of_statement
 ):
     counts = set()
     for hosts in (30, 60):
-        app = make_lookup_app(make_app, sqlite_url, hosts, "OtherHostFilter")
+        app = make_lookup_app(make_app, sqlite_url, hosts, "AllHostsReadingFilter")
         body = {"request_spec": spec(force_hosts=["cn0"], scheduler_hints=CHECKED)}
         with record_statements(app.app.services.database) as statements:
             app.post_json("/scheduler/v1/explain", body)
@@ -180,7 +182,7 @@ def test_lookup_outside_of_a_request_fails():
         objects.AggregateList.get_all(None)
 
 
-def test_exceptions_have_base_classes_by_their_names():
+def test_exception_named_not_found_or_invalid_has_that_base_class():
     assert issubclass(exception.ComputeHostNotFound, exception.HostNotFound)
     assert issubclass(exception.HostNotFound, exception.NotFound)
     assert issubclass(exception.InvalidState, exception.Invalid)
@@ -202,7 +204,7 @@ def test_message_of_an_exception_contains_its_values():
 @pytest.mark.parametrize(
     "name", ["InstanceList.get_by_filters", "ComputeNode.save", "Service.create"]
 )
-def test_missing_method_of_a_class_is_explained(name):
+def test_missing_method_of_a_nova_object_raises_an_error_that_names_it(name):
     class_name, _, method = name.partition(".")
     kind = getattr(objects, class_name)
     with pytest.raises(AttributeError, match=rf"nova\.objects\.{name} is not provided here"):

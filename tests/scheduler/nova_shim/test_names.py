@@ -25,7 +25,7 @@ class A(filters.BaseHostFilter):
 """
 
 
-def test_every_import_and_use_is_found():
+def test_every_imported_and_used_nova_name_is_found_with_its_line():
     names = {use.name: use.line for use in list_names(SOURCE)}
     assert names == {
         "nova.conf": 2,
@@ -44,7 +44,7 @@ def test_every_import_and_use_is_found():
     }
 
 
-def test_imports_without_a_use_are_found():
+def test_only_imported_names_are_listed_with_imports_only():
     found = list_names("import nova.conf\nnova.conf.CONF\n", imports_only=True)
     assert [use.name for use in found] == ["nova.conf"]
 
@@ -65,7 +65,7 @@ def test_imports_without_a_use_are_found():
         ("oslo.config", True, "oslo.config is provided by the nova shim"),
     ],
 )
-def test_name_is_provided_or_reported_with_the_reason(name, is_provided, hint):
+def test_nova_name_is_provided_or_not_and_has_a_hint_how_to_change_it(name, is_provided, hint):
     found = NovaName(1, name)
     assert found.is_provided == is_provided
     assert hint in found.hint

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.scheduler.nova_shim import task_states
 
 
-def test_task_state_is_its_name_in_lower_case():
+def test_task_state_has_the_lower_case_value_of_nova():
     assert (task_states.SPAWNING, task_states.RESIZE_PREP) == ("spawning", "resize_prep")
     states = (task_states.POWERING_OFF, task_states.SOFT_DELETING)
     assert states == ("powering-off", "soft-deleting")

@@ -183,7 +183,7 @@ def test_option_is_known_by_its_current_and_former_names(name, group):
     make_full_conf().import_opt(name, "nova.module.that.is.not.provided", group)
 
 
-def test_global_object_has_the_options_of_nova(shim, tmp_path):
+def test_global_oslo_config_has_the_nova_options_of_the_file(shim, tmp_path):
     text = "[DEFAULT]\ndefault_availability_zone = az9\n[filter_scheduler]\nnova_shim = true\n"
     read_settings_text(tmp_path, text)
     cfg.CONF.import_opt("default_availability_zone", "nova.availability_zones")

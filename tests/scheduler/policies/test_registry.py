@@ -44,7 +44,7 @@ def read_policies(tmp_path):
         ("forbidden_aggregates = false", None, None, None),
     ],
 )
-def test_option_may_have_each_of_its_names(read_policies, line, group, option, value):
+def test_policy_section_accepts_each_name_of_an_option(read_policies, line, group, option, value):
     if group is None:
         with pytest.raises(ConfigurationError, match="there is no option forbidden_aggregates"):
             read_policies(line).get("dense")
@@ -55,7 +55,7 @@ def test_option_may_have_each_of_its_names(read_policies, line, group, option, v
     assert getattr(getattr(policy.settings, group), option) == expected
 
 
-def test_options_outside_the_section_are_those_of_the_configuration(read_policies):
+def test_option_missing_in_a_policy_section_has_its_global_value(read_policies):
     more = "[filter_scheduler]\ncpu_weight_multiplier = 5.0"
     lines = "ram_weight_multiplier = -1\nhost_subset_size = 2\nscheduler_host_subset_size = 4"
     policies = read_policies(lines, more)
@@ -113,7 +113,7 @@ def test_policy_without_a_section_is_an_error(tmp_path):
         policies.check()
 
 
-def test_every_section_may_be_a_policy_without_a_list_of_policies(tmp_path):
+def test_any_valid_section_is_a_policy_if_no_policies_are_listed(tmp_path):
     text = "[dense]\nram_weight_multiplier = -1\n[libvirt]\nvirt_type = kvm\n"
     policies = policies_for(read_settings_text(tmp_path, text))
     policies.check()
@@ -149,7 +149,7 @@ class Limit(BaseHostFilter):
 """
 
 
-def test_plugin_of_a_policy_has_its_options(tmp_path, monkeypatch):
+def test_plugin_option_has_the_value_of_the_policy_section(tmp_path, monkeypatch):
     (tmp_path / "acme_limit.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
     text = (

@@ -130,13 +130,13 @@ def test_option_forbids_policy_aggregates_to_default_requests(policies, is_enabl
     assert len(result.confine(build_spec()).destination.forbidden_aggregates) == number
 
 
-def test_policy_by_name_has_all_its_aggregates(policies):
+def test_request_for_a_named_policy_is_confined_to_all_its_aggregates(policies):
     uuids = choose_named(DENSE, policies, AGGREGATES).confined
     assert uuids == tuple(entry.uuid for entry in AGGREGATES[:2])
     assert choose_named("default", policies, AGGREGATES).confined == ()
 
 
-def test_each_selector_may_have_each_of_its_names(policies):
+def test_policy_selection_option_accepts_every_name_of_each_selector(policies):
     settings = policies.default.settings
     for kind in all_selectors():
         for name in (kind.name, kind.__name__, *kind.aliases):
@@ -144,11 +144,11 @@ def test_each_selector_may_have_each_of_its_names(policies):
             assert [type(selector) for selector in plugins_for(named).selectors] == [kind]
 
 
-class Raises(BasePolicySelector):
+class FailingSelector(BasePolicySelector):
     def asked(self, _spec_obj):
         raise ValueError("out of order")
 
 
-def test_error_names_the_selector(policies):
-    with pytest.raises(PluginFailed, match="Raises failed: ValueError: out of order"):
-        choose(build_spec(), policies, [Raises()], AGGREGATES)
+def test_error_of_a_failing_selector_names_the_selector(policies):
+    with pytest.raises(PluginFailed, match="FailingSelector failed: ValueError: out of order"):
+        choose(build_spec(), policies, [FailingSelector()], AGGREGATES)

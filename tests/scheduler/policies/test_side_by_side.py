@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.exploring import Dice, draws
+from tests.exploring import SeededRandom, scale_example_count
 from tests.scheduler.explanations import put_aggregate
 from tests.support.scheduling import flavor, report, spec
 from tests.support.statements import record_statements
@@ -22,7 +22,7 @@ POLICIES = {
     "default": {},
 }
 THREADS = 6
-REQUESTS = draws(120)
+REQUESTS = scale_example_count(120)
 
 
 def read_service_settings(folder, url, name, *, alone):
@@ -51,7 +51,7 @@ def read_service_settings(folder, url, name, *, alone):
 def services(tmp_path, sqlite_url, make_app):
     """The service with all policies, and a service for each policy."""
     every = make_app(read_service_settings(tmp_path, sqlite_url, "all", alone=False))
-    random = Dice.numbered(7)
+    random = SeededRandom.numbered(7)
     reports = [
         report(
             f"{name}{number}",
@@ -93,7 +93,7 @@ def random_request(name, uuid, random):
     return require_aggregate(request, uuid) if name == "default" else request
 
 
-def read_decision(client, request_spec):
+def send_request_and_get_decision(client, request_spec):
     """Return hosts in order, weights, stages and selections of a request."""
     body = {"request_spec": request_spec}
     selected = client.post_json(
@@ -113,18 +113,22 @@ def read_decision(client, request_spec):
 @pytest.mark.property
 def test_decisions_equal_those_of_a_service_with_one_policy(services):
     every, alone = services
-    random = Dice.numbered(11)
+    random = SeededRandom.numbered(11)
     requests = [
         (name, random_request(name, alone[name][1], random))
         for name in random.choices(list(POLICIES), k=REQUESTS)
     ]
     expected = [
-        read_decision(alone[name][0], require_aggregate(request_spec, alone[name][1]))
+        send_request_and_get_decision(
+            alone[name][0], require_aggregate(request_spec, alone[name][1])
+        )
         for name, request_spec in requests
     ]
     assert {entry[0] for entry in expected} == {"selected", "no_valid_host"}
     with ThreadPoolExecutor(THREADS) as pool:
-        answers = list(pool.map(lambda pair: read_decision(every, pair[1]), requests))
+        answers = list(
+            pool.map(lambda pair: send_request_and_get_decision(every, pair[1]), requests)
+        )
     wrong = [
         name
         for (name, _), answer, request in zip(requests, answers, expected, strict=True)
@@ -135,13 +139,13 @@ def test_decisions_equal_those_of_a_service_with_one_policy(services):
 
 def count_statements(client, request_spec):
     """Return the number of SQL statements of a selection with filled caches."""
-    read_decision(client, request_spec)
+    send_request_and_get_decision(client, request_spec)
     with record_statements(client.app.services.database) as seen:
-        read_decision(client, request_spec)
+        send_request_and_get_decision(client, request_spec)
     return len(seen)
 
 
-def test_policy_needs_no_statement(services):
+def test_policies_need_no_additional_sql_statement(services):
     every, alone = services
     for name, (client, uuid) in alone.items():
         request = random_request(name, uuid, Random(1))

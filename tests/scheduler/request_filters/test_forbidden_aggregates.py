@@ -204,6 +204,6 @@ def test_reserved_hosts_get_only_requests_for_their_trait(sqlite_app):
         explanation = explain_request(sqlite_app, request, **{SWITCH: True})
         assert explanation.hosts == [expected]
         forbidden = [uuid for host, uuid in uuids.items() if host != expected]
-        result = explanation.filter_report("forbidden_aggregates")
+        result = explanation.get_request_filter_report("forbidden_aggregates")
         assert result == {"applied": True, "changes": {"forbidden_aggregates": forbidden}}
         assert explanation.query["member_of"] == [f"!in:{','.join(forbidden)}"]

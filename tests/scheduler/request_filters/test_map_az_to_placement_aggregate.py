@@ -170,12 +170,12 @@ def test_a_zone_with_more_than_host_and_node_is_400(cloud):
     assert "(at $.request_spec.availability_zone)" in answer.json["errors"][0]["detail"]
 
 
-def test_unknown_zone_is_in_the_funnel(cloud):
+def test_funnel_names_an_unknown_zone_and_suggests_a_similar_one(cloud):
     hints = {"mars": "", "az9": "; did you mean 'az1'?", "AZ2": "; did you mean 'az2'?"}
     for zone, hint in hints.items():
         answer = explain_request(cloud, spec(availability_zone=zone))
         assert answer.hosts == []
-        reason = answer.filter_report("map_az_to_placement_aggregate")["refusal"]
+        reason = answer.get_request_filter_report("map_az_to_placement_aggregate")["refusal"]
         zones = "(zones: az1, az2, nova)"
         assert reason == f"no aggregate has the availability zone {zone!r} {zones}{hint}"
         assert answer.answer["funnel"]["obstacle"] == {

@@ -80,13 +80,13 @@ def test_groups_of_other_requesters_do_not_change(requester, requests):
 def test_query_requires_the_owner_trait_after_all_nodes_have_it(app):
     put_hosts(app, cn1=[OWNER], cn2=[OWNER])
     answer = explain_request(app, spec())
-    result = answer.filter_report("owner_nova_filter")
+    result = answer.get_request_filter_report("owner_nova_filter")
     assert result == {"applied": True, "changes": {"root_required": [OWNER]}}
     assert answer.query["root_required"] == [f"{OWNER},!COMPUTE_STATUS_DISABLED"]
     assert answer.hosts == ["cn1", "cn2"]
     app.post_json("/scheduler/v1/compute_nodes", [report("cn3")])
     mixed = explain_request(app, spec())
-    assert mixed.filter_report("owner_nova_filter") == {"applied": False, "changes": {}}
+    assert mixed.get_request_filter_report("owner_nova_filter") == {"applied": False, "changes": {}}
     assert mixed.hosts == ["cn1", "cn2", "cn3"]
 
 
@@ -96,5 +96,5 @@ def test_disabled_node_does_not_need_the_owner_trait(app):
     address = f"/compute/v2.1/os-services/{services[0]['id']}"
     app.put_json(address, {"status": "disabled"}, headers=NEWEST)
     answer = explain_request(app, spec())
-    assert answer.filter_report("owner_nova_filter")["applied"]
+    assert answer.get_request_filter_report("owner_nova_filter")["applied"]
     assert answer.hosts == ["cn1"]

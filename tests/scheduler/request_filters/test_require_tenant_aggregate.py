@@ -57,7 +57,7 @@ def test_aggregates_of_the_project_are_required(metadata, numbers):
 
 @pytest.mark.parametrize("project", [None, ""])
 @pytest.mark.parametrize("value", ["p1", "", ",", "None"])
-def test_request_without_a_project_has_no_aggregate(project, value):
+def test_request_without_a_project_requires_no_aggregate(project, value):
     assert find_required_aggregates([{"filter_tenant_id": value}], project) == []
 
 

@@ -106,7 +106,7 @@ def test_request_that_forbids_all_aggregates_of_a_trait_is_rejected():
     )
 
 
-def test_filter_runs_last_and_only_with_require():
+def test_filter_runs_last_and_only_with_the_option_value_require():
     assert plugins_for(settings_with()).request_filters[-1].name == RequiredAggregatesByTrait.name
     plugin = RequiredAggregatesByTrait()
     for value, expected in (("off", False), ("prefer", False), ("require", True)):
@@ -133,11 +133,14 @@ def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
     assert explain_request(cloud, spec(), **both).hosts == ["cn1", "stray"]
     licensed = explain_request(cloud, spec(**BY_IMAGE), **both)
     assert licensed.hosts == ["win1", "win2"]
-    assert licensed.filter_report("required_aggregates_by_trait") == {
+    assert licensed.get_request_filter_report("required_aggregates_by_trait") == {
         "applied": True,
         "changes": {"aggregates_by_trait": {"CUSTOM_A": build_aggregate_uuids(1)}},
     }
     assert licensed.query["member_of"] == [f"in:{build_aggregate_uuids(1)[0]}"]
     answer = explain_request(cloud, spec(**BY_IMAGE), **{ISOLATE: True})
     assert answer.hosts == ["stray", "win1", "win2"]
-    assert answer.filter_report("required_aggregates_by_trait") == {"applied": False, "changes": {}}
+    assert answer.get_request_filter_report("required_aggregates_by_trait") == {
+        "applied": False,
+        "changes": {},
+    }

@@ -68,7 +68,9 @@ COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else str(value),
 )
-def test_flavor_and_image_require_traits(kind, extra_specs, properties, traits):
+def test_traits_for_options_of_flavor_and_image_are_required_of_the_root(
+    kind, extra_specs, properties, traits
+):
     request = build_spec(extra_specs, properties)
     assert find_added_root_traits(kind, request) == traits
     assert bool(run_request_filter(kind, request)) is bool(traits)
@@ -144,12 +146,12 @@ def test_hosts_without_the_traits_are_no_candidates(sqlite_app):
     request = spec(flavor=flavor(extra_specs=extra_specs), image=image)
     answer = explain_request(sqlite_app, request, **options)
     for name, trait in names.items():
-        result = answer.filter_report(name)
+        result = answer.get_request_filter_report(name)
         assert result == {"applied": True, "changes": {"root_required": [trait]}}
         assert trait in answer.query["root_required"][0].split(",")
     assert answer.hosts == ["cn0"]
     answer = explain_request(sqlite_app, spec(), **options)
-    results = {str(answer.filter_report(name)) for name in names}
+    results = {str(answer.get_request_filter_report(name)) for name in names}
     assert results == {str({"applied": False, "changes": {}})}
     assert answer.hosts == list(hosts)
 
@@ -171,7 +173,7 @@ def test_disabled_host_is_rejected_by_the_query(app):
     path = f"/compute/v2.1/os-services/{service['id']}"
     app.put_json(path, {"status": "disabled"}, headers=COMPUTE)
     answer = explain_request(app, spec())
-    result = answer.filter_report("compute_status_filter")
+    result = answer.get_request_filter_report("compute_status_filter")
     assert result == {"applied": True, "changes": {"root_forbidden": [DISABLED]}}
     assert answer.query["root_required"] == [f"!{DISABLED}"]
     assert answer.hosts == ["cn2"]

@@ -128,7 +128,7 @@ def test_unknown_segments_reject_the_request(networks, about):
     )
 
 
-def test_networks_have_the_names_of_nova():
+def test_requested_network_has_the_attribute_names_of_nova():
     (network,) = build_spec(
         requested_networks=[
             {

@@ -8,7 +8,7 @@ from placement_sched.scheduler.weights.affinity import (
     ServerGroupSoftAntiAffinityWeigher,
 )
 from tests.scheduler.weights.weighing import find_raw_weights
-from tests.support.scheduling import instance, report, selected_hosts, spec
+from tests.support.scheduling import get_selected_hosts, instance, report, spec
 from tests.support.states import build_host_state, build_instances, build_spec
 
 NEW = instance(7)
@@ -76,7 +76,7 @@ def cloud(sqlite_app):
     return sqlite_app
 
 
-def select_hosts(app, policy, *uuids, **fields):
+def explain_request_of_group(app, policy, *uuids, **fields):
     """Return the hosts for these instances of a group that has instance 1 as its member."""
     group = {"policy": policy, "members": [instance(1)]}
     body = {"request_spec": spec(*uuids, instance_group=group, **fields)}
@@ -84,12 +84,20 @@ def select_hosts(app, policy, *uuids, **fields):
     return app.post_json("/scheduler/v1/explain", {**body, "overrides": overrides}).json
 
 
-def test_instances_of_a_request_count_for_each_other(cloud):
+def test_earlier_instances_of_a_request_count_as_group_members(cloud):
     cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
     three = tuple(map(instance, (2, 3, 4)))
-    assert selected_hosts(select_hosts(cloud, "soft-affinity", *three)) == ["cn3"] * 3
-    hosts = selected_hosts(select_hosts(cloud, "soft-anti-affinity", *three))
+    assert (
+        get_selected_hosts(explain_request_of_group(cloud, "soft-affinity", *three)) == ["cn3"] * 3
+    )
+    hosts = get_selected_hosts(explain_request_of_group(cloud, "soft-anti-affinity", *three))
     assert hosts == ["cn1", "cn2", "cn3"]
     two = {"instance_uuids": None, "num_instances": 2}
-    assert selected_hosts(select_hosts(cloud, "soft-affinity", **two)) == ["cn3", "cn3"]
-    assert selected_hosts(select_hosts(cloud, "soft-anti-affinity", **two)) == ["cn1", "cn2"]
+    assert get_selected_hosts(explain_request_of_group(cloud, "soft-affinity", **two)) == [
+        "cn3",
+        "cn3",
+    ]
+    assert get_selected_hosts(explain_request_of_group(cloud, "soft-anti-affinity", **two)) == [
+        "cn1",
+        "cn2",
+    ]

@@ -72,7 +72,7 @@ def test_weights_are_limited_to_fixed_ends():
     assert WeigherWithFixedEnds().multipliers([host, host]) == [1.0, 1.0]
 
 
-def test_column_weighs_all_hosts_unless_a_subclass_weighs_each_host():
+def test_column_method_is_replaced_by_weigh_object_of_a_subclass():
     class DoublingWeigher(ColumnWeigher):
         def _weigh_object(self, host_state, spec):
             return 2 * super()._weigh_object(host_state, spec)
@@ -145,7 +145,7 @@ class PenaltyWeigher(RAMWeigher):
     ],
     ids=["configured", "the smallest as it is written", "negative", "no number"],
 )
-def test_multiplier_of_a_penalty_counts_against_the_host(metadata, expected):
+def test_multiplier_of_a_penalty_weigher_is_negated(metadata, expected):
     settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
     plugin = PenaltyWeigher.with_settings(settings)
     host = build_host_state(aggregates=build_aggregates(*metadata))
@@ -154,7 +154,7 @@ def test_multiplier_of_a_penalty_counts_against_the_host(metadata, expected):
     assert plugin.configured_multiplier == -1.5
 
 
-def test_multiplier_of_a_penalty_of_0_is_not_negative():
+def test_multiplier_0_of_a_penalty_weigher_is_not_negative_zero():
     settings = settings_with(filter_scheduler__ram_weight_multiplier=0.0)
     assert str(PenaltyWeigher.with_settings(settings).configured_multiplier) == "0.0"
 

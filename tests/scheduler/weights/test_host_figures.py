@@ -54,7 +54,7 @@ FREE_CPUS = build_hosts(
         (BuildFailureWeigher, build_hosts(failed_builds=(2, 4, 0))),
     ],
 )
-def test_multiplier_prefers_hosts_with_a_large_or_a_small_figure(kind, hosts):
+def test_sign_of_the_multiplier_prefers_hosts_with_large_or_small_values(kind, hosts):
     option, sign = f"filter_scheduler__{kind.weight_option.dest}", -1 if kind.is_penalty else 1
     weights = weigh_hosts(kind, hosts, **{option: 2.0 * sign})
     assert weights == [("cn2", 2.0), ("cn1", 1.0), ("cn3", 0.0)]
@@ -63,11 +63,11 @@ def test_multiplier_prefers_hosts_with_a_large_or_a_small_figure(kind, hosts):
 
 
 @pytest.mark.parametrize("kind", [RAMWeigher, DiskWeigher, CPUWeigher, HypervisorVersionWeigher])
-def test_figure_of_an_empty_host_state_is_0(kind):
+def test_raw_weight_of_an_empty_host_state_is_0(kind):
     assert find_raw_weights(kind, [HostState("cn0", "cn0"), build_host_state("cn1")])["cn0"] == 0
 
 
-def test_default_multiplier_of_each_weigher():
+def test_default_multipliers_of_weighers_have_the_signs_and_sizes_of_nova():
     settings = settings_with()
     kinds = {}
     for kind in all_weighers():
@@ -114,7 +114,7 @@ def test_multiplier_of_each_weigher_is_an_option(kind):
 
 
 @pytest.mark.parametrize("kind", all_weighers())
-def test_aggregates_may_have_the_multiplier_of_each_weigher(kind):
+def test_metadata_of_aggregates_override_the_multiplier_of_each_weigher(kind):
     key = kind.multiplier_keys[0] if kind.multiplier_keys else kind.multiplier_option[1]
     host = build_host_state(aggregates=build_aggregates({key: "5"}, {key: "-3"}))
     expected = 3.0 if kind.is_penalty else -3.0

@@ -110,7 +110,7 @@ def test_instance_of_the_same_request_counts_in_a_server_group(group, counted):
     assert answer == {"cn1": counted, "cn2": 0}
 
 
-def test_multiplier_of_an_aggregate_counts_unless_it_is_0():
+def test_aggregate_multiplier_counts_unless_the_configured_multiplier_is_0():
     answer = build_aggregates({"image_props_weight_multiplier": "3"})
     hosts = [
         build_host_state(
@@ -150,7 +150,7 @@ def test_instances_are_read_only_if_needed(options, properties, is_needed):
     assert answer == {"cn1": 2.0 if is_needed else 0.0, "cn2": 0.0}
 
 
-def test_recorded_instances_attract_requests_with_similar_images(sqlite_app):
+def test_hosts_of_instances_with_similar_images_are_preferred(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     record = {"host": "cn2", "node": "cn2", "image": {"properties": WINDOWS}}
     sqlite_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)

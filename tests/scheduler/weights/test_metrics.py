@@ -198,7 +198,7 @@ def cloud_with_metrics(sqlite_url, make_app, monkeypatch, tmp_path):
     return report_hosts(make_app(settings))
 
 
-def test_missing_metric_of_the_configuration_is_one_error(cloud_with_metrics, caplog):
+def test_missing_configured_metric_is_500_and_logged_as_one_error(cloud_with_metrics, caplog):
     (error,) = explain(cloud_with_metrics, 500)["errors"]
     assert error["code"] == "scheduler.filter_error"
     assert f"MetricsWeigher failed: {LACKS}" in error["detail"]

@@ -65,7 +65,7 @@ def test_default_multiplier_outweighs_free_memory():
     assert plugin.weight_multiplier(build_host_state(aggregates=(tagged,))) == 2.5
 
 
-def test_weigher_runs_only_with_prefer():
+def test_weigher_runs_only_with_the_option_value_prefer():
     for value, expected in (("off", False), ("prefer", True), ("require", False)):
         weighers = plugins_for(settings_with(**{SWITCH: value})).weighers
         assert (NAME in [type(weigher).__name__ for weigher in weighers]) == expected

@@ -188,7 +188,7 @@ def cloud(sqlite_url, make_app):
     return app
 
 
-def explain(app, **fields):
+def explain_weights_by_host(app, **fields):
     answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec(**fields)}).json
     return {entry["host"]: entry["weights"] for entry in answer["hosts"]}
 
@@ -210,18 +210,18 @@ def test_stranded_amounts_equal_a_capacity_report(cloud):
         cloud.post_json(SELECT, {"request_spec": spec(flavor="m2")})
 
 
-def test_flavors_take_no_statement_of_a_request(cloud, make_app, sqlite_url):
+def test_stored_flavors_need_no_sql_statement_of_a_request(cloud, make_app, sqlite_url):
     def count(app):
-        explain(app)
+        explain_weights_by_host(app)
         with record_statements(app.app.services.database) as seen:
-            explain(app)
+            explain_weights_by_host(app)
         return len(seen)
 
     assert count(cloud) == count(make_app(make_settings(sqlite_url)))
 
 
-def test_detail_of_stranded_amounts_is_explained_and_recorded(cloud):
-    weights = explain(cloud)
+def test_stranded_weight_detail_is_in_explanation_and_decision(cloud):
+    weights = explain_weights_by_host(cloud)
     assert set(weights) == {"cn1", "cn2", "cn3"}
     assert all("that no flavor can use" in weight[NAME]["detail"] for weight in weights.values())
     answer = cloud.post_json(SELECT, {"request_spec": spec(flavor=FLAVOR)}).json

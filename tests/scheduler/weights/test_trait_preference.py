@@ -81,7 +81,7 @@ def test_trait_of_a_nested_provider_counts(cloud):
     assert explain_request(cloud, spec_with_extra_specs({PREFER: "CUSTOM_GPU"})).hosts[0] == "cn4"
 
 
-def test_requests_without_preferences_have_the_same_weighers_and_weights(cloud):
+def test_request_without_preferences_is_not_weighed_by_trait_preference(cloud):
     answer = explain_request(cloud, spec()).answer
     assert NAME not in {name for host in answer["hosts"] for name in host["weights"]}
     assert NAME not in [weigher["name"] for weigher in answer["funnel"]["weighers"]]

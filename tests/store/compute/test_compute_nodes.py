@@ -17,7 +17,7 @@ pytestmark = pytest.mark.all_databases
 LATER = NOW + timedelta(seconds=30)
 
 
-def report_node(number=1, now=NOW, **changes):
+def build_reported_node(number=1, now=NOW, **changes):
     return parse(build_report(number, **changes), Defaults(now=now)).node
 
 
@@ -33,7 +33,7 @@ def read_nodes(database, *uuids):
 
 def test_first_report_creates_the_node(database):
     numa = {"cells": [{"id": 0, "cpuset": [0, 1], "memory": 1024}]}
-    reported = report_node(
+    reported = build_reported_node(
         cpu_info={"arch": "x86_64"},
         stats={"num_instances": 2},
         supported_hv_specs=[["x86_64", "kvm", "hvm"]],
@@ -47,9 +47,9 @@ def test_first_report_creates_the_node(database):
 
 
 def test_unchanged_report_updates_the_heartbeat_only(database):
-    write_nodes(database, report_node())
+    write_nodes(database, build_reported_node())
     (before,) = read_nodes(database, node_uuid(1))
-    written = write_nodes(database, report_node(now=LATER), now=LATER)
+    written = write_nodes(database, build_reported_node(now=LATER), now=LATER)
     assert (written.created, written.changed) == (frozenset(), frozenset())
     assert read_nodes(database, node_uuid(1)) == [replace(before, last_seen_up=LATER)]
 
@@ -66,25 +66,25 @@ def test_unchanged_report_updates_the_heartbeat_only(database):
     ids=lambda change: next(iter(change)),
 )
 def test_changed_report_raises_the_version_of_the_node(database, change):
-    write_nodes(database, report_node())
+    write_nodes(database, build_reported_node())
     (before,) = read_nodes(database, node_uuid(1))
-    written = write_nodes(database, report_node(now=LATER, **change), now=LATER)
+    written = write_nodes(database, build_reported_node(now=LATER, **change), now=LATER)
     assert written.changed == {node_uuid(1)}
     assert written.came_from == ({node_uuid(1): "cn1"} if "host" in change else {})
     (after,) = read_nodes(database, node_uuid(1))
     assert after.version == before.version + 1
     assert (after.created_at, after.updated_at, after.last_seen_up) == (NOW, LATER, LATER)
-    assert replace(after, version=0, created_at=None, updated_at=None) == report_node(
+    assert replace(after, version=0, created_at=None, updated_at=None) == build_reported_node(
         now=LATER, **change
     )
 
 
 @pytest.mark.parametrize("number", [2, 3], ids=["renamed", "new"])
 def test_name_of_another_node_is_rejected(database, number):
-    write_nodes(database, report_node(1), report_node(2))
-    rival = report_node(number, host="cn1", hypervisor_hostname="cn1")
+    write_nodes(database, build_reported_node(1), build_reported_node(2))
+    rival = build_reported_node(number, host="cn1", hypervisor_hostname="cn1")
     with pytest.raises(Duplicate) as failure:
-        write_nodes(database, report_node(4), rival)
+        write_nodes(database, build_reported_node(4), rival)
     assert failure.value.code == "scheduler.duplicate"
     assert node_uuid(1) in failure.value.detail
     assert node_uuid(number) in failure.value.detail
@@ -95,9 +95,9 @@ def test_name_of_another_node_is_rejected(database, number):
 def test_host_and_node_names_are_case_sensitive(database):
     write_nodes(
         database,
-        report_node(1),
-        report_node(2, host="CN1", hypervisor_hostname="cn1"),
-        report_node(3, host="cn1", hypervisor_hostname="cn1-b"),
+        build_reported_node(1),
+        build_reported_node(2, host="CN1", hypervisor_hostname="cn1"),
+        build_reported_node(3, host="cn1", hypervisor_hostname="cn1-b"),
     )
     with database.read() as connection:
         assert len(compute_nodes.search(connection, host="cn1")) == 2
@@ -108,20 +108,24 @@ def test_host_and_node_names_are_case_sensitive(database):
         assert compute_nodes.search(connection, **last) == ()
 
 
-def test_recreated_node_has_a_version_unlike_the_deleted_node(database):
-    write_nodes(database, report_node(1))
+def test_node_recreated_after_deletion_has_a_new_version(database):
+    write_nodes(database, build_reported_node(1))
     (before,) = read_nodes(database, node_uuid(1))
     database.write(lambda connection: compute_nodes.remove(connection, before))
     with pytest.raises(NotFound, match=node_uuid(1)) as failure, database.read() as connection:
         compute_nodes.by_uuid(connection, node_uuid(1))
     assert failure.value.code == "scheduler.not_found"
-    write_nodes(database, report_node(1, vcpus=16))
+    write_nodes(database, build_reported_node(1, vcpus=16))
     (after,) = read_nodes(database, node_uuid(1))
     assert after.version != before.version
 
 
 def test_versions_of_existing_nodes_are_returned(database):
-    write_nodes(database, report_node(1), report_node(2, last_seen_up="2025-01-01T00:00:00Z"))
+    write_nodes(
+        database,
+        build_reported_node(1),
+        build_reported_node(2, last_seen_up="2025-01-01T00:00:00Z"),
+    )
     nodes = read_nodes(database, node_uuid(1), node_uuid(2))
     with database.read() as connection:
         versions = compute_nodes.versions(connection, [node_uuid(n) for n in (1, 2, 3)])
@@ -132,7 +136,7 @@ def test_versions_of_existing_nodes_are_returned(database):
 def test_heartbeat_statement_count_is_independent_of_nodes(database, moments):
     def build_reports_of_fleet(size, now):
         return [
-            report_node(number, now=now + timedelta(seconds=number % moments))
+            build_reported_node(number, now=now + timedelta(seconds=number % moments))
             for number in range(size)
         ]
 

@@ -122,12 +122,12 @@ def list_ids(database):
 
     database.write(write_rows)
 
-    def list_visible_ids(**filters):
+    def list_ids_of_flavors(**filters):
         with database.read() as connection:
             found = search(connection, FlavorsWanted(**filters), extra_specs=False)
         return "".join(each.flavorid for each in found)
 
-    return list_visible_ids
+    return list_ids_of_flavors
 
 
 ORDERS = {

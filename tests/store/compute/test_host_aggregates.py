@@ -55,7 +55,7 @@ def test_aggregate_snapshot_equals_the_list_without_times(database, add_aggregat
         assert (full.hosts, full.metadata) == (brief.hosts, brief.metadata)
 
 
-def test_host_exists_with_a_node_or_a_compute_service(database):
+def test_known_hosts_are_those_with_a_node_or_a_compute_service(database):
     add_node(database, "node")
     add_service(database, "service")
     add_service(database, "controller", "nova-conductor")
@@ -73,7 +73,7 @@ def test_zones_are_returned_by_host_and_aggregate(database, add_aggregate):
     }
 
 
-def test_providers_and_instances_of_hosts_are_found(database):
+def test_provider_ids_and_instances_are_returned_for_the_given_hosts(database):
     for node, has_provider in (("n1", True), ("n2", True), ("n3", False)):
         add_node(database, "h1", node, provider=has_provider)
     add_node(database, "h2")
@@ -103,7 +103,9 @@ def test_replaced_aggregate_has_only_the_new_hosts_and_metadata(database, add_ag
     assert (stored.hosts, stored.metadata) == ({"h2", "h3"}, {"rack": "r2"})
 
 
-def test_aggregate_change_is_visible_to_another_server_immediately(database, settings, make_app):
+def test_next_request_to_another_server_uses_changed_aggregate_metadata(
+    database, settings, make_app
+):
     options = {"scheduler.limit_tenants_to_placement_aggregate": True}
     servers = [make_app(settings.with_overrides(options)) for _ in range(2)]
     body = {"aggregate": {"name": "agg", "availability_zone": None}}

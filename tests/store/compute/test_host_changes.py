@@ -10,7 +10,7 @@ import pytest
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.store.compute.test_compute_nodes import LATER, report_node
+from tests.store.compute.test_compute_nodes import LATER, build_reported_node
 from tests.support.reports import NOW, node_uuid
 from tests.support.statements import record_statements
 
@@ -31,31 +31,31 @@ def cloud(database):
     def write_rows(connection):
         found = services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
         services.set_disabled(connection, [found["cn2"].id], disabled=True, reason="fan")
-        compute_nodes.write(connection, [report_node(1), report_node(2)], NOW)
+        compute_nodes.write(connection, [build_reported_node(1), build_reported_node(2)], NOW)
 
     database.write(write_rows)
     return database
 
 
-def service_ids(connection, host="cn1"):
+def list_service_ids(connection, host="cn1"):
     return [services.by_hosts(connection, [host])[host].id]
 
 
-def write_nodes(*nodes):
+def make_node_write(*nodes):
     return lambda connection: compute_nodes.write(connection, nodes, LATER)
 
 
-def record_heartbeats(*hosts, at=LATER):
+def make_heartbeat_write(*hosts, at=LATER):
     return lambda connection: services.record_heartbeats(connection, dict.fromkeys(hosts, at), at)
 
 
-def set_disabled(host, reason=None):
+def make_disabled_write(host, reason=None):
     return lambda connection: services.set_disabled(
-        connection, service_ids(connection, host), disabled=reason is not None, reason=reason
+        connection, list_service_ids(connection, host), disabled=reason is not None, reason=reason
     )
 
 
-def put_services(*hosts):
+def make_service_write(*hosts):
     row = {"binary": "nova-compute", "disabled": 0, "disabled_reason": None, "forced_down": 0}
     rows = [
         {**row, "uuid": node_uuid(70 + index), "host": host, "last_seen_up": NOW}
@@ -66,42 +66,48 @@ def put_services(*hosts):
 
 #: Changes of cn1 with an effect on enabled nodes or their names, and without it.
 CHANGES_OF_ENABLED_NODES = {
-    "node moved": write_nodes(report_node(1, host="cn9")),
-    "node moved here": write_nodes(report_node(2, host="cn1", hypervisor_hostname="other")),
-    "another name": write_nodes(report_node(1, hypervisor_hostname="other")),
-    "node removed": lambda connection: compute_nodes.remove(connection, report_node(1)),
+    "node moved": make_node_write(build_reported_node(1, host="cn9")),
+    "node moved here": make_node_write(
+        build_reported_node(2, host="cn1", hypervisor_hostname="other")
+    ),
+    "another name": make_node_write(build_reported_node(1, hypervisor_hostname="other")),
+    "node removed": lambda connection: compute_nodes.remove(connection, build_reported_node(1)),
     "nodes removed": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
     "nodes of a host removed": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
-    "service disabled": set_disabled("cn1", "fan"),
-    "services written": put_services("cn1", "cn3"),
-    "service removed": lambda connection: services.remove(connection, service_ids(connection)),
+    "service disabled": make_disabled_write("cn1", "fan"),
+    "services written": make_service_write("cn1", "cn3"),
+    "service removed": lambda connection: services.remove(connection, list_service_ids(connection)),
 }
 OTHER_CHANGES = {
-    "other amounts": write_nodes(report_node(1, vcpus=9), report_node(2, local_gb=0)),
-    "report with a heartbeat": write_nodes(report_node(1, now=LATER), report_node(2, now=LATER)),
+    "other amounts": make_node_write(
+        build_reported_node(1, vcpus=9), build_reported_node(2, local_gb=0)
+    ),
+    "report with a heartbeat": make_node_write(
+        build_reported_node(1, now=LATER), build_reported_node(2, now=LATER)
+    ),
     "node seen": lambda connection: compute_nodes.record_seen(connection, {"cn1": LATER}, LATER),
-    "heartbeat": record_heartbeats("cn1", "cn2"),
+    "heartbeat": make_heartbeat_write("cn1", "cn2"),
     "service seen": lambda connection: services.record_seen(connection, {"cn1": LATER}, LATER),
     "service seen with its state": lambda connection: services.note_seen(
-        connection, dict.fromkeys(service_ids(connection), LATER), LATER
+        connection, dict.fromkeys(list_service_ids(connection), LATER), LATER
     ),
     "forced down": lambda connection: services.set_forced_down(
-        connection, service_ids(connection), forced_down=True
+        connection, list_service_ids(connection), forced_down=True
     ),
-    "enabled again": set_disabled("cn1"),
+    "enabled again": make_disabled_write("cn1"),
 }
 #: Changes of other hosts, and writes without a change.
 CHANGES_ELSEWHERE = {
-    "new node": write_nodes(report_node(3)),
-    "new service": record_heartbeats("cn3"),
-    "service enabled": set_disabled("cn2"),
+    "new node": make_node_write(build_reported_node(3)),
+    "new service": make_heartbeat_write("cn3"),
+    "service enabled": make_disabled_write("cn2"),
 }
 NO_CHANGES = {
-    "same reports": write_nodes(report_node(1), report_node(2)),
-    "no report": write_nodes(),
+    "same reports": make_node_write(build_reported_node(1), build_reported_node(2)),
+    "no report": make_node_write(),
     "no nodes of a host": lambda connection: compute_nodes.remove_of_host(connection, "cn9"),
-    "disabled again": set_disabled("cn2", "another fan"),
-    "no services put": put_services(),
+    "disabled again": make_disabled_write("cn2", "another fan"),
+    "no services put": make_service_write(),
     "no services removed": lambda connection: services.remove(connection, []),
 }
 CASES = [
@@ -117,7 +123,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("change", "of_host", "of_nodes"), CASES)
-def test_change_of_a_host_raises_the_counters_that_it_affects(cloud, change, of_host, of_nodes):
+def test_change_of_a_host_increments_only_the_counters_for_what_it_changes(
+    cloud, change, of_host, of_nodes
+):
     names = NodeNames()
     with cloud.read() as connection:
         names.current(connection)
@@ -131,27 +139,27 @@ def test_change_of_a_host_raises_the_counters_that_it_affects(cloud, change, of_
 
 def test_new_node_and_new_service_raise_the_counter_of_their_host(cloud):
     before = read_change_counters(cloud, "cn3")
-    cloud.write(write_nodes(report_node(3)))
+    cloud.write(make_node_write(build_reported_node(3)))
     between = read_change_counters(cloud, "cn3")
-    cloud.write(record_heartbeats("cn3"))
+    cloud.write(make_heartbeat_write("cn3"))
     assert before[0] < between[0] < read_change_counters(cloud, "cn3")[0]
 
 
 def test_rolled_back_change_keeps_the_counters(cloud):
     before = read_change_counters(cloud)
     with cloud.writer.connect() as connection:
-        compute_nodes.write(connection, [report_node(1, host="cn9")], LATER)
+        compute_nodes.write(connection, [build_reported_node(1, host="cn9")], LATER)
         connection.rollback()
     assert read_change_counters(cloud) == before
 
 
-def test_many_hosts_raise_all_counters_in_one_transaction(cloud):
-    cloud.write(record_heartbeats(*(f"host{number}" for number in range(500))))
+def test_heartbeats_of_five_hundred_hosts_increment_the_counters_of_all_parts(cloud):
+    cloud.write(make_heartbeat_write(*(f"host{number}" for number in range(500))))
     with cloud.read() as connection:
         assert set(host_changes.versions(connection)) == set(range(host_changes.PARTS))
 
 
-def test_node_names_are_cached_until_they_change(cloud):
+def test_node_names_are_not_read_again_after_other_changes_of_nodes(cloud):
     names = NodeNames()
     with cloud.read() as connection:
         names.current(connection)

@@ -22,19 +22,19 @@ def record_heartbeats(database, heartbeats, now=NOW):
     )
 
 
-def services_by_host(database, *hosts):
+def read_services_by_host(database, *hosts):
     return run_query(database, services.by_hosts, hosts)
 
 
 def test_first_heartbeat_creates_an_enabled_service(database):
     assert not record_heartbeats(database, {"cn1": NOW})["cn1"].disabled
-    service = services_by_host(database, "cn1")["cn1"]
+    service = read_services_by_host(database, "cn1")["cn1"]
     assert (service.binary, service.disabled, service.forced_down) == ("nova-compute", False, False)
     assert (service.disabled_reason, service.last_seen_up) == (None, NOW)
     assert service.is_up(NOW, 60)
 
 
-def test_later_heartbeat_keeps_operator_settings(database):
+def test_heartbeat_updates_last_seen_up_but_not_uuid_and_disabled_reason(database):
     first = record_heartbeats(database, {"cn1": NOW, "cn2": NOW})
     database.write(
         lambda connection: services.set_disabled(
@@ -42,7 +42,7 @@ def test_later_heartbeat_keeps_operator_settings(database):
         )
     )
     assert record_heartbeats(database, {"cn1": LATER, "cn3": LATER}, LATER)["cn1"].disabled
-    found = services_by_host(database, "cn1", "cn2", "cn3")
+    found = read_services_by_host(database, "cn1", "cn2", "cn3")
     assert [found[host].last_seen_up for host in ("cn1", "cn2", "cn3")] == [LATER, NOW, LATER]
     assert (found["cn1"].uuid, found["cn1"].disabled_reason) == (first["cn1"].uuid, "broken fan")
     with database.read() as connection:
@@ -60,7 +60,7 @@ def test_enabled_service_has_no_reason_and_is_down_if_forced(database):
         services.set_forced_down(connection, [number], forced_down=True)
 
     database.write(change_service)
-    service = services_by_host(database, "cn1")["cn1"]
+    service = read_services_by_host(database, "cn1")["cn1"]
     assert (service.disabled, service.disabled_reason) == (False, None)
     assert not service.is_up(NOW, 60)
 
@@ -94,5 +94,5 @@ def test_service_with_a_duplicate_uuid_is_not_overwritten(database):
     for batch in (rows[1:], rows):
         with pytest.raises(Duplicate):
             database.write(lambda connection, batch=batch: services.put(connection, batch, NOW))
-    found = services_by_host(database, "cn1", "cn2")
+    found = read_services_by_host(database, "cn1", "cn2")
     assert {host: each.disabled_reason for host, each in found.items()} == {"cn1": "cn1"}

@@ -18,7 +18,7 @@ from placement_sched.model.provider import (
     may_change_usage,
 )
 from placement_sched.store.placement import allocations, resource_providers
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.support.providers import NOW, make_provider, make_providers, set_inventory
 from tests.support.statements import record_statements, run_query
 
@@ -94,7 +94,7 @@ def test_replace_sets_owner_type_and_generations(database):
     assert read_generation(database, provider) == 2
 
 
-def test_only_generations_of_released_providers_rise(database):
+def test_move_raises_the_generation_of_the_new_provider_but_not_of_the_old(database):
     old, new = make_provider(database, VCPU=8), make_provider(database, VCPU=8)
     moving = vcpu_claim(old, 1)
     replace_allocations(database, moving)
@@ -141,7 +141,7 @@ def test_claim_with_a_wrong_consumer_generation_is_a_conflict(sqlite_database, g
     assert list_stored_consumers(sqlite_database) == {first.consumer}
 
 
-def test_existing_consumer_without_allocations_counts_as_new(database):
+def test_claim_for_a_stored_consumer_without_allocations_may_have_generation_null(database):
     provider, uuid = make_provider(database, VCPU=8), str(uuid4())
     row = {"uuid": uuid, "project_id": 1, "user_id": 1, "generation": 0}
     database.write(lambda connection: connection.execute(insert(tables.consumers), row))
@@ -182,7 +182,7 @@ def test_claim_exceeding_capacity_is_rejected_entirely(sqlite_database, amounts,
     assert read_generation(sqlite_database, provider) == 0
 
 
-def test_claims_written_together_share_the_capacity(database):
+def test_claims_in_one_write_are_checked_against_their_sum_and_released_amounts(database):
     provider = make_provider(database, VCPU=8)
     with pytest.raises(CapacityExceeded, match="10 requested"):
         replace_allocations(database, vcpu_claim(provider, 5), vcpu_claim(provider, 5))
@@ -196,7 +196,7 @@ def test_claims_written_together_share_the_capacity(database):
     }
 
 
-def test_overcommitted_provider_accepts_only_reductions(database):
+def test_consumer_on_an_overcommitted_provider_may_reduce_but_not_raise_its_claim(database):
     provider = make_provider(database, VCPU=8)
     first, second = (vcpu_claim(provider, 4) for _ in range(2))
     replace_allocations(database, first, second)
@@ -259,11 +259,11 @@ writes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6)
 
 @given(first=inventories, then=inventories, before=writes, after=writes)
 @settings(
-    max_examples=draws(40),
+    max_examples=scale_example_count(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_claims_are_written_only_if_the_capacity_rule_allows_them(
+def test_random_claims_are_written_exactly_if_a_model_of_capacity_allows_them(
     database, first, then, before, after
 ):
     """Compare writes of three consumers and a change of the inventory with a model in Python."""

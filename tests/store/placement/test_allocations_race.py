@@ -130,7 +130,7 @@ def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(
     providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
     results = run_race_of_processes(claimants, claim_whole_providers, providers)
     assert results == [{None: 1, CapacityExceeded: claimants - 1}] * ROUNDS
-    assert [used_amounts(database, provider) for provider in providers] == [[8]] * ROUNDS
+    assert [list_used_amounts(database, provider) for provider in providers] == [[8]] * ROUNDS
 
 
 def test_claim_does_not_use_capacity_that_is_removed_concurrently(database, run_race_of_processes):
@@ -145,10 +145,12 @@ def test_one_of_concurrent_creations_of_a_consumer_succeeds(database, run_race_o
     consumers = [str(uuid4()) for _ in range(ROUNDS)]
     results = run_race_of_processes(3, create_same_consumers, provider, consumers)
     assert results == [{None: 1, ConcurrentUpdate: 2}] * ROUNDS
-    assert used_amounts(database, provider) == [1] * ROUNDS
+    assert list_used_amounts(database, provider) == [1] * ROUNDS
 
 
-def test_random_concurrent_moves_never_overcommit_or_block(database, run_race_of_processes):
+def test_random_concurrent_moves_end_without_overcommitted_providers_or_deadlock(
+    database, run_race_of_processes
+):
     providers = [make_provider(database, VCPU=8) for _ in range(4)]
     errors = sum(
         run_race_of_processes(4, move_consumers_at_random, providers, ROUNDS * 2), Counter()
@@ -156,9 +158,9 @@ def test_random_concurrent_moves_never_overcommit_or_block(database, run_race_of
     assert set(errors) <= {None, CapacityExceeded}
     assert errors[None]
     for provider in providers:
-        assert sum(used_amounts(database, provider)) <= 8
+        assert sum(list_used_amounts(database, provider)) <= 8
 
 
-def used_amounts(database: Database, provider: str) -> list[int]:
+def list_used_amounts(database: Database, provider: str) -> list[int]:
     with database.read() as connection:
         return [row.used for row in allocations.of_provider(connection, provider)[1]]

@@ -38,19 +38,19 @@ def read_generations(database, ids):
 
 
 @on_both
-def test_trait_or_aggregate_can_be_added_and_removed_only_once(
+def test_adding_and_removing_a_trait_or_aggregate_returns_only_changed_providers(
     database, provider_ids, associations, name
 ):
-    def change(action, ids, now):
+    def write_association(action, ids, now):
         return database.write(lambda connection: action(connection, name, ids, now))
 
     first, second, third = provider_ids
-    assert change(associations.remove, provider_ids, NOW) == frozenset()
-    assert change(associations.add, [], NOW) == frozenset()
-    assert change(associations.add, [first, 2**31 - 1], NOW) == {first}
-    assert change(associations.add, [first, second], LATER) == {second}
+    assert write_association(associations.remove, provider_ids, NOW) == frozenset()
+    assert write_association(associations.add, [], NOW) == frozenset()
+    assert write_association(associations.add, [first, 2**31 - 1], NOW) == {first}
+    assert write_association(associations.add, [first, second], LATER) == {second}
     assert read_generations(database, provider_ids) == [1, 1, 0]
-    assert change(associations.remove, [second, third], LATER) == {second}
+    assert write_association(associations.remove, [second, third], LATER) == {second}
     assert read_generations(database, provider_ids) == [1, 2, 0]
     with database.read() as connection:
         members = associations.by_provider_id(connection)

@@ -11,8 +11,8 @@ from placement_sched.db.tables import allocations
 from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.store.placement import provider_search, resource_classes, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
-from tests.exploring import draws
-from tests.support.providers import NOW, fits_inventory, make_providers
+from tests.exploring import scale_example_count
+from tests.support.providers import NOW, is_new_claim_allowed, make_providers
 
 pytestmark = pytest.mark.all_databases
 
@@ -67,7 +67,7 @@ def find_providers_with_capacity(database, amount):
 
 
 @settings(
-    max_examples=draws(12),
+    max_examples=scale_example_count(12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -75,14 +75,16 @@ def find_providers_with_capacity(database, amount):
     st.lists(draw_inventory_with_usage(), min_size=1, max_size=30),
     st.lists(st.integers(1, 120), max_size=5),
 )
-def test_sql_and_python_agree_on_capacity(database, drawn, amounts):
+def test_search_in_sql_finds_exactly_the_providers_that_fit_by_the_python_rule(
+    database, drawn, amounts
+):
     uuids = make_providers(database, [[inventory] for inventory, _ in drawn])
     allocate_vcpus(database, {uuid: used for uuid, (_, used) in zip(uuids, drawn, strict=True)})
     for amount in amounts:
         expected = {
             uuid
             for uuid, (inventory, used) in zip(uuids, drawn, strict=True)
-            if fits_inventory(inventory, used, amount)
+            if is_new_claim_allowed(inventory, used, amount)
         }
         assert find_providers_with_capacity(database, amount) & set(uuids) == expected
 

@@ -16,7 +16,7 @@ from tests.conftest import make_settings
 from tests.support.placement_copy import ChangeLogCopy
 from tests.support.statements import execute_statements
 
-pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes")]
+pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("change_log_triggers")]
 
 #: Ids of providers of these tests only.
 A, B, C = 900_001, 900_002, 900_003
@@ -91,13 +91,13 @@ def read_new_changes(database):
     execute_statements(database, *BEFORE)
     copy = ChangeLogCopy(database)
 
-    def follow_changes():
+    def follow_and_check_changes():
         changes = copy.follow()
         assert copy.equals_tables()
         assert not copy.doubts
         return set(changes.providers) | ({"names"} if changes.names else set())
 
-    return follow_changes
+    return follow_and_check_changes
 
 
 @pytest.mark.parametrize("statement", WRITES)
@@ -127,7 +127,9 @@ def test_row_replaced_by_an_upsert_is_logged(database, read_new_changes):
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_truncated_table_is_reloaded(database, read_new_changes):
+def test_read_of_the_log_after_a_truncation_says_that_all_rows_must_be_reread(
+    database, read_new_changes
+):
     with database.read() as connection:
         position = change_log.begin(connection)
         execute_statements(database, "TRUNCATE allocations")
@@ -187,7 +189,7 @@ def change_allocation(database, number=7):
     )
 
 
-def test_lost_log_rows_are_detected_until_they_reappear(database, read_new_changes):
+def test_reader_reports_missing_log_rows_until_they_are_there_again(database, read_new_changes):
     """A restored dump has other rows under the same ids, and a node of Galera may lag behind."""
     log = "UPDATE sched_provider_changes SET"
     with database.read() as connection:
@@ -204,7 +206,9 @@ def test_lost_log_rows_are_detected_until_they_reappear(database, read_new_chang
         assert change_log.read(connection, position).lacks_rows
 
 
-def test_old_log_rows_are_counted_without_being_read(database, read_new_changes, settable_clock):
+def test_position_counts_log_rows_older_than_the_overlap_without_their_ids(
+    database, read_new_changes, settable_clock
+):
     with database.read() as connection:
         position = change_log.begin(connection)
         for number in range(5):
@@ -221,7 +225,7 @@ def test_old_log_rows_are_counted_without_being_read(database, read_new_changes,
         assert change_log.read_late_rows(connection, position).position == position
 
 
-def test_reader_starts_after_a_large_transaction(
+def test_reader_that_starts_at_a_log_of_many_rows_finds_later_changes_only(
     database, read_new_changes, settable_clock, monkeypatch
 ):
     monkeypatch.setattr(change_log, "MAX_ROWS", 6)
@@ -237,7 +241,7 @@ def test_reader_starts_after_a_large_transaction(
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_log_rows_that_are_committed_late_are_found_by_id(
+def test_read_of_late_rows_finds_log_rows_committed_after_later_ones(
     database, read_new_changes, settable_clock
 ):
     with database.read() as connection, database.writer.connect() as long:
@@ -274,7 +278,9 @@ def test_long_transaction_of_this_service_is_read_after_its_commit(
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 @pytest.mark.parametrize("is_quiet", [False, True], ids=["busy hour", "quiet hour"])
-def test_late_rows_of_transactions_open_at_start_are_found(database, read_new_changes, is_quiet):
+def test_late_log_rows_of_transactions_open_at_the_start_of_a_reader_are_found(
+    database, read_new_changes, is_quiet
+):
     if is_quiet:
         execute_statements(
             database, "UPDATE sched_provider_changes SET created_at = '2020-01-01 00:00:00'"
@@ -292,7 +298,7 @@ def test_late_rows_of_transactions_open_at_start_are_found(database, read_new_ch
         assert A in first.providers | late.providers
 
 
-def test_positions_of_the_log_span_little_more_than_an_hour(
+def test_reader_position_contains_points_of_little_more_than_an_hour(
     database, read_new_changes, settable_clock
 ):
     with database.read() as connection:

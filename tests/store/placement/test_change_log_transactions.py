@@ -11,13 +11,13 @@ from sqlalchemy import insert
 
 from placement_sched.db import tables
 from placement_sched.store.placement import change_log
-from tests.exploring import draws
+from tests.exploring import scale_example_count
 from tests.support.placement_copy import ChangeLogCopy
 
 pytestmark = [
     pytest.mark.all_databases,
     pytest.mark.system,
-    pytest.mark.usefixtures("log_of_changes"),
+    pytest.mark.usefixtures("change_log_triggers"),
 ]
 
 ALLOCATIONS = tables.allocations
@@ -25,7 +25,7 @@ ALLOCATIONS = tables.allocations
 NUMBERS = count(1_000_000)
 
 
-class Writer:
+class OpenTransactionWriter:
     """A connection whose rows no other connection writes, so that it never waits."""
 
     def __init__(self, database):
@@ -92,12 +92,12 @@ def change_log_overlap(request, monkeypatch):
 
 @given(steps=steps)
 @settings(
-    max_examples=draws(60),
+    max_examples=scale_example_count(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_copy_equals_the_tables_after_each_read_of_the_log(database, change_log_overlap, steps):
-    cloud = Cloud(database)
+    cloud = WritersAndCopies(database)
     try:
         for name, *arguments in steps:
             cloud.run_step(name, *arguments)
@@ -107,13 +107,13 @@ def test_copy_equals_the_tables_after_each_read_of_the_log(database, change_log_
             writer.connection.close()
 
 
-class Cloud:
+class WritersAndCopies:
     """A database with several writers, and two copies that are read often and rarely."""
 
     def __init__(self, database):
         self.database = database
         self.prompt, self.late = ChangeLogCopy(database), ChangeLogCopy(database)
-        self.writers = [Writer(database) for _ in range(4)]
+        self.writers = [OpenTransactionWriter(database) for _ in range(4)]
 
     def run_step(self, name, *arguments):
         if name == "trim":

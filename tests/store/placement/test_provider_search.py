@@ -42,7 +42,7 @@ def cloud(database):
     return database, full
 
 
-def search_providers(database, **filters):
+def search_and_count_sql_words(database, **filters):
     """Return the uuids of the providers, and the number of SQL words in the statements."""
     with record_statements(database) as seen, database.read() as connection:
         providers = provider_search.search(connection, ProviderQuery(**filters))
@@ -52,7 +52,7 @@ def search_providers(database, **filters):
 
 
 @pytest.mark.parametrize("size", [1, 2], ids=["one of each", "any of two"])
-def test_dozens_of_required_sets_are_evaluated_row_by_row(cloud, size):
+def test_query_with_dozens_of_required_sets_has_no_join_per_set(cloud, size):
     """The plan of a join for each set takes minutes."""
     database, full = cloud
     for kind, key, required, names in (
@@ -60,35 +60,35 @@ def test_dozens_of_required_sets_are_evaluated_row_by_row(cloud, size):
         (AggregateTerms, "aggregates", "member_of", AGGREGATES),
     ):
         sets = tuple(frozenset(names[index : index + size]) for index in range(len(names)))
-        uuids, words = search_providers(database, **{key: kind(**{required: sets})})
+        uuids, words = search_and_count_sql_words(database, **{key: kind(**{required: sets})})
         assert uuids == {full}
         assert words["CASE"] >= len(sets) - provider_search.MAX_PLANNED
 
 
-def test_statement_is_equal_for_two_or_dozens_of_forbidden_traits(cloud):
+def test_sql_does_not_grow_with_the_number_of_forbidden_traits_or_aggregates(cloud):
     database, full = cloud
     queries = [
         [{"traits": TraitTerms(forbidden=frozenset(TRAITS[:most]))} for most in (2, 60)],
         [{"aggregates": AggregateTerms(forbidden=frozenset(AGGREGATES[:n]))} for n in (2, 70)],
     ]
     for few, many in queries:
-        uuids, words = search_providers(database, **few)
+        uuids, words = search_and_count_sql_words(database, **few)
         assert full not in uuids
         assert len(uuids) == 1
-        assert search_providers(database, **many) == (uuids, words)
+        assert search_and_count_sql_words(database, **many) == (uuids, words)
 
 
-def test_dozens_of_classes_are_evaluated_row_by_row(cloud):
+def test_query_with_dozens_of_resource_classes_checks_them_in_case_expressions(cloud):
     database, _ = cloud
     full = make_provider(database, **dict.fromkeys(CLASSES, 4))
     make_provider(database, **dict.fromkeys(CLASSES[1:], 4))
-    uuids, words = search_providers(database, resources=dict.fromkeys(CLASSES, 4))
+    uuids, words = search_and_count_sql_words(database, resources=dict.fromkeys(CLASSES, 4))
     assert uuids == {full}
     assert words["CASE"] >= len(CLASSES) // provider_search.MAX_PLANNED
-    assert search_providers(database, resources=dict.fromkeys(CLASSES, 5))[0] == set()
+    assert search_and_count_sql_words(database, resources=dict.fromkeys(CLASSES, 5))[0] == set()
 
 
-def test_each_class_is_checked_for_its_own_amount(database):
+def test_provider_is_found_if_each_class_has_its_requested_amount(database):
     stocks = [(2, 9), (9, 2), (5, 5), (9, 9)]
     uuids = make_providers(
         database,
@@ -107,4 +107,4 @@ def test_each_class_is_checked_for_its_own_amount(database):
             for uuid, stock in zip(uuids, stocks, strict=True)
             if all(total >= amount for total, amount in zip(stock, requested, strict=True))
         }
-        assert search_providers(database, resources=amounts)[0] == expected
+        assert search_and_count_sql_words(database, resources=amounts)[0] == expected

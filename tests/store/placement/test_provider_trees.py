@@ -78,7 +78,7 @@ def test_concurrent_moves_of_providers_make_no_loop(database):
     assert None in parents
 
 
-def test_deleted_provider_leaves_no_rows_and_has_no_children(database):
+def test_deletion_removes_all_rows_of_a_provider_and_is_rejected_for_a_parent(database):
     parent = create_provider(database, "parent")
     child = create_provider(database, "child", parent.uuid)
 

@@ -40,19 +40,21 @@ def move_provider(database, provider, parent, *, anywhere=True):
 
 
 @pytest.mark.parametrize("is_made", [True, False], ids=["create", "move"])
-def test_parent_that_is_recreated_before_it_is_locked_is_not_found(database, monkeypatch, is_made):
+def test_creation_under_a_parent_recreated_before_its_lock_raises_not_found(
+    database, monkeypatch, is_made
+):
     root, other = create_provider(database, "root"), create_provider(database, "other")
     parent = create_provider(database, "parent", root.uuid)
     lock = resource_providers.lock
 
-    def lock_after_recreation(connection, ids):
+    def recreate_parent_and_lock(connection, ids):
         monkeypatch.setattr(resource_providers, "lock", lock)
         provider_trees.remove(connection, parent.uuid)
         same = {"uuid": parent.uuid, "name": "parent", "parent_uuid": root.uuid}
         provider_trees.create(connection, **same, now=NOW)
         return lock(connection, ids)
 
-    monkeypatch.setattr(resource_providers, "lock", lock_after_recreation)
+    monkeypatch.setattr(resource_providers, "lock", recreate_parent_and_lock)
     with pytest.raises(ConcurrentUpdate, match="has just been changed"):
         create_provider(database, "child", parent.uuid) if is_made else move_provider(
             database, other, parent

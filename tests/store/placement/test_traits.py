@@ -89,7 +89,9 @@ def test_provider_recreated_during_the_sync_keeps_its_trait(
     assert read_providers_with_trait(database) == {node}
 
 
-def test_trait_record_of_a_concurrent_sync_is_kept(database, synced_provider_and_aggregate):
+def test_update_of_the_record_keeps_traits_recorded_by_a_concurrent_sync(
+    database, synced_provider_and_aggregate
+):
     """A slower run has read the record before another run adds the trait again."""
     node, aggregate = synced_provider_and_aggregate
     recreate_provider(database, node)

@@ -53,17 +53,17 @@ def _random_metadata(dice: Dice) -> Document:
     return metadata
 
 
-def _joined_values(dice: Dice, values: tuple[str, ...], most: int = 2) -> str:
+def _join_random_values(dice: Dice, values: tuple[str, ...], most: int = 2) -> str:
     return dice.choice([",", ", "]).join(dice.sample(values, 1, most))
 
 
 def _tenant_metadata(dice: Dice) -> Document:
     key = dice.choice(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX", "tenant"])
-    return {key: _joined_values(dice, PROJECTS)}
+    return {key: _join_random_values(dice, PROJECTS)}
 
 
 def _flavor_metadata(dice: Dice) -> Document:
-    return {"instance_type": _joined_values(dice, FLAVORS)}
+    return {"instance_type": _join_random_values(dice, FLAVORS)}
 
 
 def _maximum_metadata(dice: Dice) -> Document:
@@ -85,7 +85,8 @@ def _extra_spec_metadata(dice: Dice) -> Document:
 
 def _image_metadata(dice: Dice) -> Document:
     return {
-        key: _joined_values(dice, PROPERTIES[key]) for key in dice.sample(sorted(PROPERTIES), 1, 2)
+        key: _join_random_values(dice, PROPERTIES[key])
+        for key in dice.sample(sorted(PROPERTIES), 1, 2)
     }
 
 

@@ -44,9 +44,9 @@ class Nova:
             mock.patch.object(nova_context, "target_cell"),
         ):
             hosts = states.build_host_states(case)
-            request = _result_or_failure(lambda: self._build_request(case))
+            request = _get_result_or_failure(lambda: self._build_request(case))
             if isinstance(request, str):
-                return _answer_all_rejected(case, request, len(hosts))
+                return _build_answer_with_all_rejected(case, request, len(hosts))
             filters = _create_plugins(self._filter_classes, case["filters"])
             answer = {
                 "filters": {
@@ -55,7 +55,7 @@ class Nova:
                 }
             }
             chain = [filters[name] for name in case["chain"]]
-            answer["chain"] = _result_or_failure(
+            answer["chain"] = _get_result_or_failure(
                 lambda: self._list_passing_places(chain, hosts, request)
             )
             chosen = answer["chain"] if isinstance(answer["chain"], list) else []
@@ -75,7 +75,7 @@ class Nova:
         return request
 
     def _find_verdict(self, plugin, host, request):
-        return _result_or_failure(
+        return _get_result_or_failure(
             lambda: bool(self._filters.get_filtered_objects([plugin], [host], request))
         )
 
@@ -87,12 +87,12 @@ class Nova:
         by_name = _create_plugins(self._weigher_classes, names)
         return {
             "weighers": {
-                name: _result_or_failure(
+                name: _get_result_or_failure(
                     lambda plugin=plugin: self._compute_weights(plugin, hosts, request)
                 )
                 for name, plugin in by_name.items()
             },
-            "weights": _result_or_failure(
+            "weights": _get_result_or_failure(
                 lambda: self._sort_by_weight([*by_name.values()], hosts, request, places)
             ),
         }
@@ -148,7 +148,7 @@ def _choose_heaviest_host(hosts, weights):
     return min(heaviest, key=lambda place: (hosts[place].host, hosts[place].nodename))
 
 
-def _answer_all_rejected(case, rejection, many):
+def _build_answer_with_all_rejected(case, rejection, many):
     return {
         "filters": {name: [rejection] * many for name in case["filters"]},
         "chain": rejection,
@@ -159,7 +159,7 @@ def _answer_all_rejected(case, rejection, many):
     }
 
 
-def _result_or_failure(run):
+def _get_result_or_failure(run):
     try:
         return run()
     except Exception as failure:  # noqa: BLE001 - any exception of nova is a result

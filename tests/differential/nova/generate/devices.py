@@ -31,7 +31,7 @@ def add_pci_alias(dice: Dice, draft: RequestDraft) -> None:
         aliases.append(_OTHER_NIC)
     draft.options["pci.alias"] = [json.dumps(alias) for alias in aliases]
     if dice.chance(0.15):
-        _add_pci_requests_of_request(dice, draft)
+        _add_pci_requests_to_request_spec(dice, draft)
         return
     if dice.chance(0.05):
         return
@@ -47,7 +47,7 @@ def add_pci_affinity_policy(dice: Dice, draft: RequestDraft) -> None:
     draft.set_in_flavor_or_image(dice, "pci_numa_affinity_policy", policy)
 
 
-def _add_pci_requests_of_request(dice: Dice, draft: RequestDraft) -> None:
+def _add_pci_requests_to_request_spec(dice: Dice, draft: RequestDraft) -> None:
     spec = {"vendor_id": "8086", "product_id": "1502"}
     if dice.chance(0.3):
         spec = {"resource_class": "CUSTOM_A100", "traits": "CUSTOM_GPU_BIG"}

@@ -27,10 +27,12 @@ class Nova:
 
     def answer(self, case):
         with building.override_options(case["options"]):
-            answer = _result_or_failure(
+            answer = _get_result_or_failure(
                 lambda: self._build_queries(case), lambda error: {"error": error}
             )
-            rejection = _result_or_failure(lambda: _check_request_spec(case["request_spec"]), dict)
+            rejection = _get_result_or_failure(
+                lambda: _check_request_spec(case["request_spec"]), dict
+            )
             return {**answer, "api_rejection": rejection}
 
     def _build_queries(self, case):
@@ -52,7 +54,7 @@ class Nova:
 def _check_request_spec(spec):
     rejections = {}
     for key, value in spec["flavor"].get("extra_specs", {}).items():
-        rejection = _result_or_failure(partial(validators.validate, key, value), dict)
+        rejection = _get_result_or_failure(partial(validators.validate, key, value), dict)
         if rejection:
             rejections[key] = rejection
     if rejections:
@@ -64,7 +66,7 @@ def _check_request_spec(spec):
     return None
 
 
-def _result_or_failure(run, describe):
+def _get_result_or_failure(run, describe):
     try:
         return run()
     except Exception as failure:  # noqa: BLE001 - any exception of nova is a result

@@ -63,14 +63,14 @@ class Nova:
         fit = {
             "passes": True,
             "candidates": [item["number"] for item in state.allocation_candidates],
-            "cells": [_instance_cell_document(cell) for cell in fitted.cells],
+            "cells": [_describe_instance_cell(cell) for cell in fitted.cells],
         }
         try:
             host = hardware.numa_usage_from_instance_numa(state.numa_topology, fitted)
         except exception.CPUPinningInvalid:
             return {**fit, "lost": True}
         state.numa_topology = host
-        return {**fit, "host": [_host_cell_document(cell) for cell in host.cells]}
+        return {**fit, "host": [_describe_host_cell(cell) for cell in host.cells]}
 
 
 def _build_host_state(case):
@@ -135,7 +135,7 @@ def _build_request_spec(case):
     return spec
 
 
-def _instance_cell_document(cell):
+def _describe_instance_cell(cell):
     return {
         "id": cell.id,
         "pinning": sorted((cell.cpu_pinning or {}).items()),
@@ -147,7 +147,7 @@ def _instance_cell_document(cell):
     }
 
 
-def _host_cell_document(cell):
+def _describe_host_cell(cell):
     return {
         "id": cell.id,
         "cpu_usage": cell.cpu_usage,

@@ -2,7 +2,7 @@
 """A filter of api-paste.ini in place of keystone's, with tokens ``user[:project]``."""
 
 
-class Users:
+class TokenHeadersMiddleware:
     """Sets the headers of keystone's middleware from the token."""
 
     def __init__(self, application):
@@ -22,4 +22,4 @@ class Users:
 
 
 def filter_factory(_configuration, **_options):
-    return Users
+    return TokenHeadersMiddleware

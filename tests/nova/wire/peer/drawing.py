@@ -75,7 +75,7 @@ PROPERTIES = {
 }
 
 
-def known_properties():
+def list_accepted_properties():
     values_by_name = {
         name: [one for one in values if _is_accepted(name, one)]
         for name, values in PROPERTIES.items()
@@ -96,7 +96,7 @@ def _is_accepted(name, value):
 class ObjectGenerator:
     def __init__(self, random):
         self.random = random
-        self.properties = known_properties()
+        self.properties = list_accepted_properties()
 
     def uuid(self):
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))

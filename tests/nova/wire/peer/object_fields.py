@@ -2,7 +2,7 @@
 """The values of nova's objects as JSON, for nova's environment."""
 
 
-def spec_fields(spec):
+def list_spec_fields(spec):
     fields = _list_set_fields(
         spec, ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances")
     )
@@ -69,7 +69,7 @@ def _list_set_fields(entity, names):
     return {name: getattr(entity, name) for name in names if entity.obj_attr_is_set(name)}
 
 
-def image_fields(image):
+def list_image_fields(image):
     properties = {
         name: getattr(image.properties, name)
         for name in image.properties.fields
@@ -98,11 +98,11 @@ def _list_network_fields(metadata):
 def _list_limit_fields(limits):
     fields = _list_set_fields(limits, ("vcpu", "memory_mb", "disk_gb"))
     if limits.numa_topology is not None:
-        fields["numa_topology"] = numa_limits_fields(limits.numa_topology)
+        fields["numa_topology"] = list_numa_limits_fields(limits.numa_topology)
     return fields
 
 
-def numa_limits_fields(limits):
+def list_numa_limits_fields(limits):
     fields = _list_set_fields(limits, ("cpu_allocation_ratio", "ram_allocation_ratio"))
     if limits.obj_attr_is_set("network_metadata"):
         fields["network_metadata"] = _list_network_fields(limits.network_metadata)
@@ -147,7 +147,7 @@ def _list_topology_fields(topology):
 
 
 _PARTS = {
-    "image": image_fields,
+    "image": list_image_fields,
     "requested_destination": _list_destination_fields,
     "retry": lambda retry: retry.to_dict(),
     "limits": _list_limit_fields,

@@ -29,7 +29,7 @@ class BuildingFilter(filters.BaseHostFilter):
         return not busy
 
 
-def domain_of(host):
+def find_racks_of_host(host):
     context = nova_context.get_admin_context()
     found = objects.AggregateList.get_by_host(context, host, key="rack")
     return {aggregate.metadata["rack"] for aggregate in found}
@@ -38,7 +38,7 @@ def domain_of(host):
 class FailureDomainFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, spec_obj):
         other = spec_obj.get_scheduler_hint("away_from")
-        return not other or not domain_of(host_state.host) & domain_of(other)
+        return not other or not find_racks_of_host(host_state.host) & find_racks_of_host(other)
 
 
 FLAGS = flags.FLAGS
