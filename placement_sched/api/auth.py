@@ -306,7 +306,7 @@ def require_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str,
     if group.auth_type is None and group.auth_section is None:
         raise ConfigurationError(
             f"[{_GROUP}] auth_type is not set: with [api] auth_strategy = keystone this service "
-            "checks every token with keystone, as the user of this group"
+            "checks every token with keystone, and needs a user in this group to log in there"
         )
     guarded: WSGI = gate
     return guarded

@@ -239,7 +239,7 @@ def labels_of(environ: dict[str, Any]) -> RequestLabels | None:
 
 
 def share_numbers(directory: str) -> None:
-    """Make this process and its forks share their numbers in a directory.
+    """Make this process and its forks share their metrics in a directory.
 
     Call this function before any application is created.
     """

@@ -60,7 +60,7 @@ from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 _UNITS = {"MEMORY_MB": " MB", "DISK_GB": " GB"}
 #: Actions that change the request, not the cloud.
 OF_REQUEST = frozenset({"ask", "ask_traits", "drop_constraint"})
-_TOGETHER = "no providers serve all groups and classes together"
+_TOGETHER = "no providers serve all request groups and resource classes together"
 #: Host and node of a tree. Without a compute node, both are the name of the root.
 _Names = tuple[str, str]
 
@@ -226,8 +226,8 @@ _ADVISE_BY_KIND = {
 class TreeAdvice:
     """Suggested changes for a tree that the stages in ``outcomes`` reject.
 
-    ``left`` has for each slot the uses that meet all constraints except the constraints that reject
-    the tree.
+    ``left`` has a mask for each slot: the uses of providers (:class:`TreeUses`) that remain if the
+    constraints that reject the tree are ignored.
     """
 
     reasons: Reasons

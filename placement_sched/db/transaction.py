@@ -170,11 +170,11 @@ def _resolve_mark(connection: Connection, mark: str) -> bool:
 
 
 def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
-    """Delete old marks in batches, and return the database's time.
+    """Delete old commit marks in batches, and return the database's time.
 
-    For maintenance between requests, on a connection that commits each statement. ``last`` is the
-    time returned by the previous call, at least a minute ago. The first call, with None, deletes
-    nothing.
+    Call it for maintenance between requests, with a connection that commits each statement, and at
+    most once a minute. ``last`` is the time that the previous call returned. With None nothing is
+    deleted.
     """
     now: datetime = connection.exec_driver_sql(_NOW[connection.dialect.name]).scalar_one()
     if last is None:

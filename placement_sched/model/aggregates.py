@@ -28,7 +28,7 @@ def policy_name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A scheduling policy, with id and name of an aggregate that names it."""
+    """The policy name in an aggregate's metadata, with the aggregate's id and name."""
 
     aggregate_id: int
     aggregate_name: str

@@ -51,7 +51,7 @@ class RequestContext(context.RequestContext):
 
     @property
     def tenant(self) -> str | None:
-        """Return the project, under its name in old releases."""
+        """Return the project id, under the attribute name that old releases used."""
         return self.project_id
 
     @property

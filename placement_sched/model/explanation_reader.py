@@ -77,7 +77,7 @@ def _step_label(step: Json) -> str:
 
 
 def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | None]]]:
-    """List every stage with its report in each explanation, or None.
+    """List each stage's name, with its report or None for each explanation.
 
     The steps of all searches come first, then the filters of all policies.
     """

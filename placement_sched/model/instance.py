@@ -140,7 +140,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @property
     def metadata(self) -> Mapping[str, str | None]:
-        """Return the metadata of the user, empty for an instance of this request."""
+        """Return the metadata that the user gave the instance, empty if this request places it."""
         return self._all_metadata.metadata
 
     @property

@@ -56,7 +56,7 @@ class CloudFault(Enum):
         "nova-compute creates it: check that it runs there and reaches this placement",
     )
     PROVIDER_OF_OTHER_UUID = (
-        "compute nodes whose name is that of a resource provider of another uuid",
+        "compute nodes that share their name with a resource provider of another uuid",
         "openstack resource provider delete it, once nothing is allocated, restart nova-compute",
     )
     PROVIDER_OF_OTHER_NAME = (
@@ -233,7 +233,7 @@ def differing_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, s
 
 
 def _check_instances(connection: Connection, settings: Settings) -> Iterator[Mismatch]:
-    """Yield findings about instances that have a host in a cell: they need allocations."""
+    """Yield the findings about instances on hosts of a cell that hold no allocations."""
     number, names = 0, list[str]()
     no_owner = settings.unknown_owner[0]
     for cell in cells.all_cells(connection):

@@ -285,7 +285,7 @@ def sync_aggregates(
     note: Note = lambda _: None,
     progress: Progress = lambda _done, _all: None,
 ) -> SyncRun:
-    """Add the root providers of host aggregates' hosts to the placement aggregates.
+    """Add the root providers of hosts to the placement aggregates of their host aggregates.
 
     A host with several compute nodes is skipped (nova's code 1), and so is a host without service,
     node or provider (4, 5, 6). A failure of placement stops the run with code 2, and the changes so

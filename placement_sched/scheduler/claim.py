@@ -250,7 +250,7 @@ class Claims:
         return _DecidedRun.of(run, selected.decision.request_ids)
 
     def _claims_of(self, run: SchedulingRun) -> Iterable[ConsumerClaim]:
-        """Yield the claim of each instance, as a consumer that must be new."""
+        """Yield the claim of each instance, whose consumer must not exist yet."""
         spec = run.request.spec
         project, user = self.settings.unknown_owner
         for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True):

@@ -315,9 +315,9 @@ class NovaFilter:
     def _find_rejection(
         self, host: HostState, candidates: Sequence[object], spec: RequestSpec
     ) -> Rejection:
-        """Return why a host is rejected, if possible from the class's own ``rejection``.
+        """Return why a host is rejected, if possible from the filter's own ``rejection``.
 
-        The method runs only for rejected hosts, after their candidates are restored.
+        ``rejection`` is called only for rejected hosts, after their candidates are restored.
         """
         set_candidates(host, candidates)
         kind = type(self._plugin)

@@ -166,10 +166,10 @@ class Scheduler:
 
     @contextmanager
     def expensive_query_slot(self) -> Iterator[None]:
-        """Limit the number of concurrent queries about the whole cloud.
+        """Hold a slot for a query about the whole cloud, to limit concurrent queries.
 
-        Such a query may take seconds. A simulation is already counted. Raises :class:`Unavailable`
-        if the maximum number is running.
+        Such a query may take seconds. Inside a simulation no slot is taken, because the simulation
+        holds one. Raises :class:`Unavailable` if no slot is free.
         """
         if isinstance(self.source, ScratchTransaction):
             yield

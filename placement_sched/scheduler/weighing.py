@@ -242,7 +242,7 @@ def _ends(plugin: BaseHostWeigher, raw: Sequence[float]) -> Ends:
 
 
 def _sort_best_first(weighed: Sequence[WeighedHost], positions_by_name: Sequence[int]) -> list[int]:
-    """Return the positions of hosts, best first, from their positions sorted by name."""
+    """Sort the positions of hosts by weight, best first, and equal weights by name."""
     # Sorting is stable: hosts of equal weights stay by name.
     negated = [-host.weight for host in weighed]
     return sorted(positions_by_name, key=negated.__getitem__)

@@ -228,9 +228,9 @@ def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
 
 
 def phrase(fault: Fault, value: str) -> str:
-    """Describe a fault like the library jsonschema, as OpenStack's placement does.
+    """Describe a fault in the words of the library jsonschema, as OpenStack's placement does.
 
-    ``value`` is the text of its value. Clients match these phrases.
+    ``value`` is the faulty value as text. Clients match these phrases.
     """
     keyword, expected = fault.keyword, fault.expected
     if keyword == "type":

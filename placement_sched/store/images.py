@@ -88,7 +88,7 @@ def add(connection: Connection, image: StoredImage) -> None:
 
 
 def add_many(connection: Connection, new: Sequence[StoredImage]) -> None:
-    """Create images with unused uuids."""
+    """Create images, whose uuids must be unused."""
     sql.insert_rows(connection, images, [_values(image, int) for image in new])
     ids = sql.ids_by(connection, _IMAGES.uuid, [image.uuid for image in new])
     numbered = [(ids[image.uuid], image) for image in new]

@@ -178,5 +178,5 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
     last = reported.steps[-1]
     assert (last.constraint, last.after) == ("combination", 0)
     reasons = [rejection.reason for rejection in last.rejected]
-    assert reasons == ["no providers serve all groups and classes together"]
+    assert reasons == ["no providers serve all request groups and resource classes together"]
     assert reported.nearest_misses == NearMisses(complete=False)

@@ -202,7 +202,7 @@ def reject_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None
     number = sum(len(entry["resources"]) for entry in entries)
     if number > MAX_ALLOCATION_AMOUNTS:
         raise Invalid(
-            f"JSON does not validate: {json_path}: the consumers hold {number} amounts, "
+            f"JSON does not validate: {json_path}: the request has {number} amounts in all, "
             f"which exceeds the limit of {MAX_ALLOCATION_AMOUNTS} per request."
         )
 

@@ -46,7 +46,7 @@ def count(call: ApiCall) -> ApiResponse:
 
 
 def answer(scheduler: Scheduler, body: Json) -> Json:
-    """Count how many more instances fit, of a request or of each flavor."""
+    """Count how many more instances of a request, or of each flavor, fit."""
     body = with_whole_numbers(body)
     per = body.get("per")
     query = CapacityQuery(

@@ -48,8 +48,7 @@ blueprint = Blueprint("plan", __name__, errors=(404, 500))
 def plan(call: ApiCall) -> ApiResponse:
     """Return the moves that changes of the cloud require, without applying them.
 
-    As for explanations, the API policy rule is for operators: a plan shows hosts and instances
-    of every project.
+    Like explanations, plans are for operators: a plan shows hosts and instances of every project.
     """
     return _with_names(call, request_schema.plan(call.services.scheduler, call.body))
 
@@ -61,7 +60,7 @@ def plan(call: ApiCall) -> ApiResponse:
     answer=answers.REBALANCE,
 )
 def rebalance(call: ApiCall) -> ApiResponse:
-    """Return moves that make room, empty hosts or even out load, without moving instances.
+    """Suggest moves to make room, to empty hosts or to even out load, without starting them.
 
     Like a plan, it shows instances of every project.
     """

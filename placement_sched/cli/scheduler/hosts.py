@@ -262,7 +262,7 @@ def _query_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
-    """Describe all hosts in a sentence for an empty list, with the first unknown name."""
+    """Explain in a sentence why no host matches, with the first unknown name."""
     rows, aggregates = document["hosts"], document["aggregates"]
     if not rows:
         return "no host has reported yet"

@@ -150,7 +150,7 @@ def _check(schemas: Schemas, body: Json) -> None:
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a server."""
+    """Add the options for reaching the API server: its URL, login and timeout."""
     if isinstance(parser, EmbeddedParser):
         return
     server = parser.add_argument_group("server")

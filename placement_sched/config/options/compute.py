@@ -34,7 +34,7 @@ DEFAULT = with_help(
     cfg.FloatOpt("initial_ram_allocation_ratio", default=1.0, min=0.0),
     "Memory ratio if neither the report nor ram_allocation_ratio sets it.",
     cfg.FloatOpt("initial_disk_allocation_ratio", default=1.0, min=0.0),
-    "Disk ratio if neither the report nor disk_allocation_ratio sets it.",
+    "Disk allocation ratio of a host if neither the host nor disk_allocation_ratio sets it.",
     cfg.IntOpt("service_down_time", default=60, min=1, max=MAX_INT, mutable=True),
     "Seconds without a report after which a host's compute service is considered down.",
     cfg.StrOpt("default_availability_zone", default="nova", mutable=True),

@@ -187,7 +187,7 @@ class Links:
 
     @property
     def today(self) -> str:
-        """Return the address of the request without changes and options."""
+        """Return the address of this page for the same request, without changes and options."""
         query = self.question.query(**dict.fromkeys(self.question.simulated_fields), **self.beside)
         return f"{self.root}/ask?{query}"
 

@@ -241,7 +241,7 @@ def index() -> flask.Response:
 
 
 def row() -> flask.Response:
-    """Show the rows of a flavor, as a part of the page."""
+    """Show the capacity rows of a flavor, which the page loads separately."""
     query = CapacityForm(request.args)
     return answer_page(
         "capacity_row.html", "Capacity", {}, lambda: _count_flavors(api_client(), query)

@@ -164,7 +164,7 @@ class FlavorTable:
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """Return the classes of hosts."""
+        """Return the resource classes, page sizes and devices that are counted for a host."""
         return (*_OF_HOST, "PCPU", *self.pages, *self.devices)
 
     @cached_property

@@ -349,7 +349,7 @@ class NovaCells:
                 cell.away_until = None
 
     def note_read(self) -> None:
-        """Record that all cells that are not away have answered."""
+        """Record the current time as the last answer of all cells that can be reached."""
         answering = [cell.uuid for cell in self.every if cell.away_until is None]
         self.database.write(partial(cells.note_read, uuids=answering, now=self.clock()))
 

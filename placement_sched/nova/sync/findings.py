@@ -77,7 +77,7 @@ class SyncReport:
 
     @property
     def differing(self) -> int:
-        """Return the number of records that differ from nova's, or did before the write."""
+        """Return the number of records that differed from nova's before any write."""
         return sum(count.differing for count in self.counts.values())
 
 

@@ -55,7 +55,7 @@ class NewRecord(NamedTuple):
 
     @property
     def texts(self) -> dict[str, str | None]:
-        """The columns with text from nova that is not JSON, by name."""
+        """Return the columns with text from nova by name, except times and JSON."""
         columns = zip(_COLUMNS, self.values, strict=True)
         texts = {name: value for name, value in columns if name not in _NO_TEXTS}
         return {**texts, "flavorid": self.flavor.flavorid}

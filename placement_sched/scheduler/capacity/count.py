@@ -274,9 +274,10 @@ def first_hosts(run: SchedulingRun) -> list[str]:
 def limit_to_group_host(
     counters: Sequence[HostCounter], firsts: Sequence[str], doubts: list[str]
 ) -> None:
-    """Keep only the instances on the host that an affinity group would get.
+    """Count only the instances on the host where the affinity group would start.
 
-    If several hosts may get the first instance, the host with the fewest instances counts.
+    If several hosts are possible, it is the host with the fewest instances. If their numbers
+    differ, a doubt is added.
     """
     totals: Counter[str] = Counter()
     for counter in counters:

@@ -47,7 +47,7 @@ _PREFERENCES = {
     "scheduler:prefer_traits": ("Traits of preferred hosts, separated by commas.", _TRAITS),
     "scheduler:avoid_traits": ("Traits of avoided hosts, separated by commas.", _TRAITS),
     "scheduler:spread_by": (
-        "The metadata key of aggregates over whose values the server group is spread.",
+        "The metadata key of aggregates. The server group is spread over its values.",
         like(r".*\S.*"),
     ),
     "scheduler:max_skew": ("The largest difference of members between two domains.", number(1)),

@@ -32,7 +32,7 @@ COVERED, UNCOVERED, UNDETERMINED = "covered", "uncovered", "undetermined"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Hosts that fail together, under the name of the host or domain."""
+    """Hosts that fail together, with the name of the failing host or domain."""
 
     name: str
     hosts: frozenset[str]

@@ -2,9 +2,9 @@
 """Host filters, and the base class for writing them.
 
 Implement :meth:`~BaseHostFilter.rejection`, which returns the reason why a host is rejected.
-Implement :meth:`~BaseHostFilter.prepare` instead if part of the work is the same for every
-host, if most requests pass, or if limits accompany a host. Neither method changes the host state.
-``host_passes``, ``_filter_one`` and ``filter_all`` work as in nova (see
+Implement :meth:`~BaseHostFilter.prepare` instead if part of the work is the same for every host, if
+most requests need no check at all, or if a passing host gets limits. Neither method changes the
+host state. ``host_passes``, ``_filter_one`` and ``filter_all`` work as in nova (see
 ``scheduler/filtering.py``).
 """
 

@@ -30,7 +30,7 @@ def shorten(names: Sequence[str]) -> str:
 
 
 def list_values(key: str, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the first names by ``key``, and the number of others by "more"."""
+    """Return the first names under ``key``, and the number of the others under ``more``."""
     more = len(names) - _MAX_NAMES_IN_VALUES
     return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
 

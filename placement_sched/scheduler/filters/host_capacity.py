@@ -85,9 +85,9 @@ def reported_ratio(host_state: HostState, name: str, settings: Settings) -> floa
 
 
 def aggregate_ratio(host_state: HostState, name: str, otherwise: float) -> float:
-    """Return the smallest ratio ``name`` of the host's aggregates.
+    """Return the smallest ratio ``name`` in the metadata of the host's aggregates.
 
-    Returns ``otherwise`` as :func:`smallest_of_aggregates`, also for an infinite ratio and NaN.
+    Returns ``otherwise`` if no aggregate has it, or if a value is not a finite number.
     """
     return float(smallest_of_aggregates(host_state, name, _parse_ratio, otherwise))
 

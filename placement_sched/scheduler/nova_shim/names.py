@@ -129,7 +129,7 @@ def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]
 
 
 def _value_at(name: str) -> Any:
-    """Return the value behind a name in a provided module or in a fork, or None."""
+    """Return the object with this name in a module of the shim or of a nova fork, or None."""
     module, _, attribute = name.rpartition(".")
     sources = sources_of(module)
     for path in [module] if sources is not None and is_installed() else sources or ():

@@ -155,7 +155,7 @@ class OptionNames:
 
 
 def check_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
-    """Create the plugins of these settings.
+    """Create the plugins of these settings to validate them, and return them.
 
     Raises :class:`ConfigurationError` if any plugin is invalid.
     """

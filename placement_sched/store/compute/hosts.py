@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts with their services, and with sums and contents of their provider trees.
+"""Hosts with their services, and with the amounts and contents of their provider trees.
 
 Whole-cloud queries need a fixed number of statements. The database aggregates the rows of a tree
 into one text.

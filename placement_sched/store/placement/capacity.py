@@ -58,10 +58,11 @@ def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> Co
 def have_capacity(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
     """Build the condition that each amount fits into its inventory.
 
-    ``owned`` is the table of inventories or an alias. Most providers pass, but PostgreSQL expects
-    that ``amount % step_size = 0`` is true for 1 row in 200, and ``capacity >= ...`` for 1 row in
-    3. It would then read the whole cloud instead of stopping at the limit. Two details of the
-    condition correct these estimates. Allocations are not summed if a capacity is too small.
+    ``owned`` has pairs of a table, which is the inventories or an alias, and the amount.
+    Allocations are summed only if the capacity is large enough. Most providers pass, but PostgreSQL
+    expects that ``amount % step_size = 0`` is true for 1 row in 200, and ``capacity >= ...`` for 1
+    row in 3. It would then read the whole cloud instead of stopping at the limit. The test
+    ``step_size = 1`` and the CASE correct these estimates.
     """
     units, too_small, fitting = [], [], []
     for inventory, amount in owned:

@@ -270,7 +270,7 @@ def test_too_many_amounts_of_one_consumer_are_rejected(sqlite_app, sqlite_provid
         consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
         body = build_body(version, {sqlite_provider: amounts})
         answer = put_allocations(sqlite_app, consumer, body, version, status=400)
-        assert "$.allocations: the consumers hold 2 amounts, which" in answer.text, version
+        assert "$.allocations: the request has 2 amounts in all, which" in answer.text, version
         assert get_path(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
@@ -284,5 +284,5 @@ def test_too_many_amounts_of_several_consumers_are_rejected(
     }
     path = "/placement/allocations"
     answer = sqlite_app.post_json(path, body, headers=headers(LATEST), status=400)
-    assert "$: the consumers hold 2 amounts, which" in answer.text
+    assert "$: the request has 2 amounts in all, which" in answer.text
     assert get_path(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}

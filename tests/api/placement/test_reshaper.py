@@ -104,7 +104,7 @@ def test_reshape_with_too_many_amounts_is_rejected(app, host_with_used_disk, mon
     moved = build_body(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
     inventories = {host: inventories_body(2, VCPU=8), disk: inventories_body(0, DISK_GB=100)}
     answer = post_reshaper(app, inventories, {instance: moved}, status=400)
-    assert "$.allocations: the consumers hold 2 amounts, which" in answer.text
+    assert "$.allocations: the request has 2 amounts in all, which" in answer.text
     assert get_document(app, f"/allocations/{instance}")["allocations"].keys() == {host}
 
 
