@@ -41,7 +41,7 @@ class CloudView(Protocol):
 
     @property
     def providers(self) -> ProviderSource:
-        """The source from which providers are read: the provider cache or the database."""
+        """The source of providers: the provider cache or the database."""
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
         """Return all host aggregates, sorted by id."""

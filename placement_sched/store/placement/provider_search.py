@@ -161,7 +161,7 @@ def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[
 
 
 def has_amounts(amounts: Iterable[tuple[int, int]]) -> Iterator[Condition]:
-    """Yield SQL conditions for these free amounts, in groups that the planner handles well."""
+    """Yield SQL conditions for free amounts, in groups that the planner handles well."""
     for number, batch in enumerate(batches(amounts, MAX_PLANNED)):
         yield evaluate_per_row(_has_amounts(batch)) if number else _has_amounts(batch)
 
