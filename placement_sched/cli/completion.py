@@ -66,7 +66,7 @@ def register(commands: Commands) -> None:
         "completion",
         "print a completion script for bash, zsh or fish",
         run,
-        epilog="The examples install the script, which asks the API server for flavors and hosts.",
+        epilog="The examples install the script, which reads flavors and hosts from the server.",
         of_nova=None,
     )
     parser.add_examples(*(line.removeprefix(f"{parser.prog} ") for line in SHELLS.values()))

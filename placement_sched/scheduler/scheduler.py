@@ -168,8 +168,8 @@ class Scheduler:
     def expensive_query_slot(self) -> Iterator[None]:
         """Hold a slot for a query about the whole cloud, to limit concurrent queries.
 
-        Such a query may take seconds. Inside a simulation no slot is taken, because the simulation
-        holds one. Raises :class:`Unavailable` if no slot is free.
+        Such a query may take seconds. A simulation holds a slot, so that its queries take none.
+        Raises :class:`Unavailable` if no slot is free.
         """
         if isinstance(self.source, ScratchTransaction):
             yield

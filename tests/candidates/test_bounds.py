@@ -64,7 +64,7 @@ def make_equal_children_app(sqlite_settings, make_app):
     return open_with
 
 
-def test_many_conditions_consume_the_work_budget(make_equal_children_app):
+def test_query_with_many_forbidden_traits_exceeds_a_small_work_budget(make_equal_children_app):
     """Each provider of a tree is compared with every condition."""
     named = [trait for trait in os_traits.get_traits() if trait.startswith("HW_CPU_X86_")][:60]
     forbidden = "&".join(

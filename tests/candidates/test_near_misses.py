@@ -47,7 +47,7 @@ def test_number_of_statements_for_near_misses_does_not_depend_on_hosts(
     assert len(seen) == 10
 
 
-def _build_overcrowded_tree(providers=13):
+def _build_tree_and_query_with_more_traits_than_can_be_combined(providers=13):
     """Return a tree, and a query for more traits than it has classes.
 
     Only the combination of nearly all providers shows that no candidate exists.
@@ -88,7 +88,7 @@ def _find_near_misses(database, query, budget):
 
 
 def test_near_misses_share_one_budget(sqlite_database):
-    cloud, query = _build_overcrowded_tree()
+    cloud, query = _build_tree_and_query_with_more_traits_than_can_be_combined()
     load_cloud(sqlite_database, cloud)
     budget = CountingBudget(50_000)
     assert _find_near_misses(sqlite_database, query, budget) == NearMisses(complete=False)
@@ -110,7 +110,7 @@ def test_exhausted_budget_reports_incomplete_near_misses(sqlite_database):
 
 
 def test_impossible_request_is_explained_within_part_of_the_budget(app):
-    cloud, query = _build_overcrowded_tree()
+    cloud, query = _build_tree_and_query_with_more_traits_than_can_be_combined()
     load_cloud(app.app.services.database, cloud)
     (group,) = query.groups
     specs = {f"resources:{name}": amount for name, amount in group.resources}

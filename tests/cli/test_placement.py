@@ -212,7 +212,7 @@ def test_allocations_left_by_the_last_instance_of_a_host_are_found(cloud):
     assert cloud.read_allocations(2) == {}
 
 
-def allocate_without_type(cloud, number, provider):
+def allocate_vcpu_without_consumer_type(cloud, number, provider):
     body = {"project_id": "p", "user_id": "u", "consumer_generation": None}
     body["allocations"] = {provider: {"resources": {"VCPU": 1}}}
     headers = {"OpenStack-API-Version": "placement 1.36"}
@@ -223,7 +223,7 @@ def allocate_without_type(cloud, number, provider):
 @pytest.mark.parametrize("more", [(), ("--instances-are-all-recorded",)], ids=["", "vouched"])
 def test_consumer_without_a_type_is_reported_and_kept(cloud, provider, more):
     """For example nova's instances, and migrations such as an unconfirmed resize."""
-    allocate_without_type(cloud, 2, provider)
+    allocate_vcpu_without_consumer_type(cloud, 2, provider)
     cloud.allocate(3)
     document = cloud.document("audit", "--delete", *more)
     assert (document["code"], document["deleted"]) == (6, 1)
@@ -233,7 +233,7 @@ def test_consumer_without_a_type_is_reported_and_kept(cloud, provider, more):
 
 
 def test_hint_for_consumers_without_a_type_names_their_option(sqlite_cloud):
-    allocate_without_type(sqlite_cloud, 2, CN1)
+    allocate_vcpu_without_consumer_type(sqlite_cloud, 2, CN1)
     status, printed, error = sqlite_cloud.run("audit", "--delete")
     assert status == 6
     assert "not verified: 1 consumer of cn1: they have no consumer type" in printed
@@ -243,7 +243,7 @@ def test_hint_for_consumers_without_a_type_names_their_option(sqlite_cloud):
 
 def test_named_consumer_is_deleted_unless_it_is_an_instance(sqlite_cloud):
     for number in (1, 2, 3):
-        allocate_without_type(sqlite_cloud, number, CN1)
+        allocate_vcpu_without_consumer_type(sqlite_cloud, number, CN1)
     sqlite_cloud.record(1)
     named = ("--consumer", uuid(1), "--consumer", uuid(2))
     status, printed, _ = sqlite_cloud.run("audit", "--delete", *named)

@@ -211,7 +211,7 @@ def check_api_is_ready(machine: Machine) -> None:
     assert wait_until(lambda: '"ready"' in machine.run_line(f"{GET}/healthz/ready")[1], 60)
 
 
-def check_proxy_answers_without_this_server(machine: Machine) -> None:
+def check_proxy_answers_while_the_local_server_is_stopped(machine: Machine) -> None:
     """Check that the proxy answers 20 requests while this machine's server is stopped."""
     check_api_is_ready(machine)
     machine.run(f"systemctl stop {UNITS}")
@@ -355,8 +355,14 @@ def list_steps(
             ),
             Step("systemctl kill -s SIGUSR2", after=check_stacks_logged),
             Step("systemctl stop placement-sched", after=check_service_is_stopped_and_start_it),
-            Step("systemctl reload haproxy", after=check_proxy_answers_without_this_server),
-            Step("systemctl reload nginx", after=check_proxy_answers_without_this_server),
+            Step(
+                "systemctl reload haproxy",
+                after=check_proxy_answers_while_the_local_server_is_stopped,
+            ),
+            Step(
+                "systemctl reload nginx",
+                after=check_proxy_answers_while_the_local_server_is_stopped,
+            ),
             Step("client/bin/openstack --os-cloud", before=configure_machines_without_keystone),
             Step("systemctl stop", after=check_service_is_stopped, on="other"),
             Step("systemctl start", on="other"),

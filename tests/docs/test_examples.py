@@ -109,11 +109,11 @@ def test_few_instances_weigher_prefers_the_emptier_host() -> None:
 def test_tenants_aggregate_filter_confines_its_project(tenant: str, confined: bool) -> None:
     own = build_aggregate(1, tenant=tenant)
 
-    class World:
+    class CloudWithOneAggregate:
         def host_aggregates(self) -> tuple[HostAggregate, ...]:
             return (own,)
 
-    outcome = TenantsAggregate().apply(SPEC, World())
+    outcome = TenantsAggregate().apply(SPEC, CloudWithOneAggregate())
     assert (outcome is not None) == confined
     if confined:
         assert outcome.spec.destination.aggregates == (own.uuid,)

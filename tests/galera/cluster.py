@@ -199,7 +199,7 @@ class Cluster:
         node.start(self.addresses)
         node.wait_for_members(len(self.running))
 
-    def wait_until_settled(self) -> None:
+    def wait_until_nodes_applied_all_commits(self) -> None:
         """Wait until each node has applied all commits."""
         for node in self.running:
             node.query("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1")

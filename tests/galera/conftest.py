@@ -45,7 +45,7 @@ def prepared_database(shared_cluster: Cluster) -> str:
 def galera_database(galera: Cluster, prepared_database: str) -> str:
     """Return the name of an empty database that has the schema."""
     empty(galera.nodes[0].url(prepared_database))
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     return prepared_database
 
 
@@ -56,7 +56,7 @@ def nodes(
     """Start an application on each node, and verify the shared database afterwards."""
     settings = [make_settings(node.url(galera_database)) for node in galera.nodes]
     yield Nodes(galera, galera_database, tuple(make_app(values) for values in settings))
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     database = Database(settings[0])
     report = verify(database)
     database.dispose()

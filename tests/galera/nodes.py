@@ -47,19 +47,19 @@ class Nodes:
         """Send a request that succeeds to the first node, and wait until it is replicated."""
         response = self.request(0, method, path, body)
         assert response.status_int < 300, response.text
-        self.cluster.wait_until_settled()
+        self.cluster.wait_until_nodes_applied_all_commits()
         return response.json if response.body else None
 
     def send_concurrently(self, *requests: Request) -> list[TestResponse]:
         """Send requests concurrently, and wait until all nodes have applied them."""
         responses = run_concurrently(*(partial(self.request, *request) for request in requests))
         assert None not in responses
-        self.cluster.wait_until_settled()
+        self.cluster.wait_until_nodes_applied_all_commits()
         return responses
 
     def read_rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, which must be equal on all nodes."""
-        self.cluster.wait_until_settled()
+        self.cluster.wait_until_nodes_applied_all_commits()
         first, *others = [node.query(statement, self.database) for node in self.cluster.running]
         assert all(rows == first for rows in others)
         return first

@@ -68,7 +68,7 @@ def create_shared_provider(nodes) -> str:
 
 def read_rows_of_all_nodes(nodes) -> set[str]:
     """Return the providers and claims, which must be equal on all nodes."""
-    nodes.cluster.wait_until_settled()
+    nodes.cluster.wait_until_nodes_applied_all_commits()
     providers = nodes.read_rows("SELECT uuid FROM resource_providers ORDER BY uuid")
     consumers = nodes.read_rows("SELECT consumer_id FROM allocations ORDER BY consumer_id")
     return {f"provider {p}" for (p,) in providers} | {f"claim {c}" for (c,) in consumers}
@@ -127,7 +127,7 @@ def test_schema_can_be_upgraded_during_writes_through_other_nodes(nodes, galera)
     first = galera.nodes[0]
     for statement in (f"DROP TABLE {last_table}", "DELETE FROM placement_sched_alembic_version"):
         first.query(statement, nodes.database)
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     with Writers(nodes.clients[1:], shared) as writers:
         writers.wait_for_writes(WRITES // 6)
         database = Database(make_settings(first.url(nodes.database)))

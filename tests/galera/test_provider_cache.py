@@ -29,7 +29,7 @@ def databases_of_nodes(galera, galera_database):
         for node in galera.nodes
     ]
     sync_schema(databases_of_nodes[0])
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     yield databases_of_nodes
     for database in databases_of_nodes:
         database.dispose()
@@ -57,14 +57,14 @@ def test_copies_from_the_change_log_equal_tables_after_writes_on_all_nodes(
         elif action == "roll back":
             writer.rollback()
         else:
-            galera.wait_until_settled()
+            galera.wait_until_nodes_applied_all_commits()
             for copy in copies:
                 copy.follow()
                 assert copy.equals_tables()
     for writer in writers:
         writer.commit()
         writer.close()
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     for copy in copies:
         copy.follow()
         assert copy.equals_tables()
@@ -84,14 +84,14 @@ def test_cache_is_current_after_its_node_was_killed_and_rejoined(galera, databas
             lambda writing, step=step: insert_allocation(writing, 1 + step % 7)
         )
     galera.rejoin(node)
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     database.dispose()
     with database.read() as connection:
         for step in range(6):
             databases_of_nodes[step % 3].write(
                 lambda writing, step=step: insert_allocation(writing, 1 + step % 7)
             )
-        galera.wait_until_settled()
+        galera.wait_until_nodes_applied_all_commits()
         assert cache.refresh(connection)
         assert cache.compare(connection) == frozenset()
         assert cache.figures.full_readings == 1

@@ -54,10 +54,10 @@ def nodes_with_two_hosts(nodes):
 
 def create_group(nodes, policy):
     body = {"server_group": {"name": "g", "policy": policy}}
-    nodes.cluster.wait_until_settled()
+    nodes.cluster.wait_until_nodes_applied_all_commits()
     headers = {"OpenStack-API-Version": "compute 2.64"}
     answer = nodes.clients[0].post_json(GROUPS, body, headers=headers)
-    nodes.cluster.wait_until_settled()
+    nodes.cluster.wait_until_nodes_applied_all_commits()
     return answer.json["server_group"]["id"]
 
 

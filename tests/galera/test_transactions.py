@@ -17,7 +17,7 @@ def database(galera, galera_database):
         "CREATE OR REPLACE TABLE seen (id INT PRIMARY KEY, n INT)", galera_database
     )
     galera.nodes[0].query("INSERT INTO seen VALUES (1, 0)", galera_database)
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     database = Database(make_settings(galera.nodes[0].url(galera_database)))
     yield database
     database.dispose()
@@ -45,11 +45,11 @@ def test_transaction_aborted_by_another_node_is_retried(galera, galera_database,
         connection.execute(text("UPDATE seen SET n = n + 1 WHERE id = 1"))
         if len(runs) == 1:
             galera.nodes[1].query("UPDATE seen SET n = 10 WHERE id = 1", galera_database)
-            galera.wait_until_settled()
+            galera.wait_until_nodes_applied_all_commits()
         finish(connection)
 
     database.write(write_rows)
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     assert len(runs) == 2
     assert galera.nodes[2].query("SELECT n FROM seen WHERE id = 1", galera_database) == [(11,)]
 

@@ -41,7 +41,7 @@ def make_database(galera):
             name = f"ps_{uuid4().hex[:12]}"
             galera.nodes[0].query(f"CREATE DATABASE {name}")
             stack.callback(galera.nodes[0].query, f"DROP DATABASE {name}")
-            galera.wait_until_settled()
+            galera.wait_until_nodes_applied_all_commits()
             return name, [node.url(name) for node in galera.nodes]
 
         yield create_database
@@ -58,7 +58,7 @@ def sync_concurrently(galera, tmp_path):
 
         for result in run_concurrently(*(partial(sync, url) for url in urls)):
             assert result.returncode == 0, result.stderr
-        galera.wait_until_settled()
+        galera.wait_until_nodes_applied_all_commits()
 
     return run
 
@@ -94,7 +94,7 @@ def test_concurrent_sync_on_all_nodes_makes_the_schema_once(
         ):
             for statement in statements:
                 galera.nodes[0].query(statement, name)
-            galera.wait_until_settled()
+            galera.wait_until_nodes_applied_all_commits()
             sync_concurrently(urls)
             check_schemas(name, expected)
 
@@ -105,7 +105,7 @@ def test_repeated_sync_succeeds_while_another_node_changes_tables(
     name, urls = make_database()
     database = Database(make_settings(urls[0]))
     sync(database, utcnow)
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     expected, done, changes = galera.nodes[0].query(TABLES.format(prepared_database)), Event(), []
 
     def change() -> None:
@@ -124,7 +124,7 @@ def test_repeated_sync_succeeds_while_another_node_changes_tables(
         changing.result()
     assert changes
     database.dispose()
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     check_schemas(name, expected)
 
 
@@ -137,7 +137,7 @@ def test_sync_waits_for_another_sync_until_its_lease_ends(
     first.query(f"CREATE TABLE {name}.sched_leases LIKE {prepared_database}.sched_leases")
     end = datetime.now(UTC) + timedelta(seconds=60 if is_running else -1)
     first.query(f"INSERT INTO sched_leases VALUES ('schema', 'a/1', '{end:%Y-%m-%d %T}')", name)
-    galera.wait_until_settled()
+    galera.wait_until_nodes_applied_all_commits()
     syncing = Thread(target=sync_concurrently, args=(urls,))
     syncing.start()
     if is_running:

@@ -15,12 +15,12 @@ pytestmark = pytest.mark.system
 PROPERTIES = """
 from pathlib import Path
 from hypothesis import given, strategies as st, settings
-from tests.exploring import Dice, draws
+from tests.exploring import SeededRandom, scale_example_count
 
 NUMBERS = Path(__file__).with_name("numbers")
 
 
-@settings(max_examples=draws(20))
+@settings(max_examples=scale_example_count(20))
 @given(number=st.integers())
 def test_property(number):
     with NUMBERS.open("a") as file:
@@ -29,7 +29,7 @@ def test_property(number):
 
 def test_dice():
     with NUMBERS.open("a") as file:
-        print("dice", Dice.numbered(1).random(), file=file)
+        print("dice", SeededRandom.numbered(1).random(), file=file)
 """
 
 

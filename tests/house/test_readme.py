@@ -63,7 +63,7 @@ def read_rows_of_figures() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("row", read_rows_of_figures(), ids=lambda row: row[0][:20])
-def test_figures_of_the_readme_equal_the_linked_page(row):
+def test_numbers_in_the_figures_table_of_the_readme_are_on_the_linked_page(row):
     _, *values, source = row
     page = (ROOT / re.search(r"\]\(([^)]+)\)", source)[1]).read_text()
     figures = [figure.replace(" ", "") for value in values for figure in FIGURE.findall(value)]

@@ -13,8 +13,8 @@ from tests.nova.scheduling import (
     NovaDeployment,
     SharedService,
     create_private_bus,
+    open_nova_deployment_with_two_hosts,
     running_service,
-    running_site,
 )
 from tests.support.nova_clouds import NovaCloud, create_sqlite_nova
 
@@ -27,7 +27,7 @@ def bus(broker: str) -> Iterator[str]:
 
 @pytest.fixture
 def nova_site(tmp_path: Path, bus: str, sqlite_template: Path) -> Iterator[NovaDeployment]:
-    with running_site(tmp_path, bus, sqlite_template) as site:
+    with open_nova_deployment_with_two_hosts(tmp_path, bus, sqlite_template) as site:
         yield site
 
 

@@ -260,7 +260,10 @@ class SharedService:
 @contextmanager
 def running_service(folder: Path, broker: str, template: Path) -> Iterator[SharedService]:
     """Yield a service with logs in JSON, a log line for each call, metrics and no sync rounds."""
-    with create_private_bus(broker) as bus, running_site(folder, bus, template) as site:
+    with (
+        create_private_bus(broker) as bus,
+        open_nova_deployment_with_two_hosts(folder, bus, template) as site,
+    ):
         # This host cannot be recorded.
         site.nova.add_host("cn0", free_disk_gb=None)
         options = {
@@ -275,7 +278,9 @@ def running_service(folder: Path, broker: str, template: Path) -> Iterator[Share
 
 
 @contextmanager
-def running_site(folder: Path, bus: str, template: Path) -> Iterator[NovaDeployment]:
+def open_nova_deployment_with_two_hosts(
+    folder: Path, bus: str, template: Path
+) -> Iterator[NovaDeployment]:
     """Yield a nova with the hosts cn1 and cn2, without a running scheduler."""
     url = f"sqlite:///{shutil.copy(template, folder / 'placement_sched.db')}"
     with (

@@ -12,7 +12,12 @@ import pytest
 
 from placement_sched.db.transaction import MAX_WRITERS
 from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
-from tests.nova.scheduling import NovaDeployment, list_selected_hosts, running_site, wait_until_true
+from tests.nova.scheduling import (
+    NovaDeployment,
+    list_selected_hosts,
+    open_nova_deployment_with_two_hosts,
+    wait_until_true,
+)
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.exhaustive
@@ -36,7 +41,7 @@ def bus(tmp_path: Path) -> Iterator[RabbitMQ]:
 
 @pytest.fixture
 def nova_site(tmp_path, bus, sqlite_template) -> Iterator[NovaDeployment]:
-    with running_site(tmp_path, bus.url, sqlite_template) as site:
+    with open_nova_deployment_with_two_hosts(tmp_path, bus.url, sqlite_template) as site:
         yield site
     with warnings.catch_warnings():
         # oslo.messaging's client does not close sockets that the bus has closed.

@@ -107,9 +107,11 @@ def run_and_check_race(url: str) -> bool:
         SYNCING + MOVING + TAGGING, run_random_writer, url, sorted(nodes.values())
     )
     # Moves of hosts also update the provider aggregates. They match without another sync.
-    required = check_members_and_list_nodes_with_trait(database, nodes)
+    required = check_aggregate_members_and_list_nodes_whose_aggregates_require_the_trait(
+        database, nodes
+    )
     sync_own_traits(database)
-    check_members_and_list_nodes_with_trait(database, nodes)
+    check_aggregate_members_and_list_nodes_whose_aggregates_require_the_trait(database, nodes)
     assert read_providers_with_trait(database) == required
     with database.read() as connection:
         assert {uuid for uuid, _ in traits.read_synced(connection)} == required
@@ -123,7 +125,7 @@ def run_and_check_race(url: str) -> bool:
     return bool(other_traits)
 
 
-def check_members_and_list_nodes_with_trait(database, nodes):
+def check_aggregate_members_and_list_nodes_whose_aggregates_require_the_trait(database, nodes):
     """Compare host and provider aggregates, and return the nodes of aggregates with the trait."""
     with database.read() as connection:
         snapshot = aggregates_store.snapshot(connection)

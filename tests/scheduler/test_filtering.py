@@ -57,7 +57,7 @@ def test_later_filters_do_not_run_if_no_host_remains():
 
     run = run_filters([AllHostsRejectingFilter(), HostPassesFilter()], HOSTS, SPEC)
     assert list_host_names(run) == []
-    assert [report.name for report in run.reports] == ["RejectsAllHosts"]
+    assert [report.name for report in run.reports] == ["AllHostsRejectingFilter"]
 
 
 def test_filter_all_that_returns_none_rejects_every_host():

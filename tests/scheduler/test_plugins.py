@@ -187,7 +187,10 @@ def test_all_weighers_and_single_weighers_may_be_configured(package):
             "there is no 'nova.scheduler.filters.ram.RamFiltr' here",
         ),
         ({"available_filters": ["nodots"]}, "'nodots' cannot be imported"),
-        ({"available_filters": [f"{ACME}.broken"]}, "broken is not a BaseHostFilter"),
+        (
+            {"available_filters": [f"{ACME}.list_classes_that_are_no_filters"]},
+            "list_classes_that_are_no_filters is not a BaseHostFilter",
+        ),
         ({"available_filters": [f"{ACME}.NOTHING"]}, "NOTHING is not a BaseHostFilter"),
     ],
 )
@@ -223,21 +226,25 @@ def test_nova_filter_and_weigher_with_changed_imports_decide_as_in_nova():
 
 def test_function_may_return_several_filters():
     settings = build_filter_scheduler_settings(
-        available_filters=[f"{ACME}.acme_filters"], enabled_filters=["OurStyle", "AcmeFilter"]
+        available_filters=[f"{ACME}.list_acme_filters"],
+        enabled_filters=["OptionDeclaringFilter", "AcmeFilter"],
     )
-    assert list_class_names(plugins_for(settings).filters) == ["OurStyle", "AcmeFilter"]
+    assert list_class_names(plugins_for(settings).filters) == [
+        "OptionDeclaringFilter",
+        "AcmeFilter",
+    ]
 
 
 @pytest.mark.parametrize(
     ("option", "named"),
     [
-        ("filter_scheduler__available_filters", "recorded_filters"),
-        ("filter_scheduler__weight_classes", "recorded_weighers"),
-        ("scheduler__request_filters", "recorded_request_filters"),
+        ("filter_scheduler__available_filters", "record_and_list_filters"),
+        ("filter_scheduler__weight_classes", "record_and_list_weighers"),
+        ("scheduler__request_filters", "record_and_list_request_filters"),
     ],
 )
 def test_repeated_path_is_imported_once(option, named):
-    defaults = ["nova.scheduler.filters.all_filters"] if named == "recorded_filters" else []
+    defaults = ["nova.scheduler.filters.all_filters"] if named == "record_and_list_filters" else []
     third_party.IMPORTS.clear()
     plugins_for(settings_with(**{option: [*defaults, *[f"{ACME}.{named}"] * 12_000]}))
     assert len(third_party.IMPORTS) == 1
@@ -258,8 +265,8 @@ def test_options_of_third_party_plugins_are_read_from_the_file(tmp_path):
     file.write_text(
         "[filter_scheduler]\n"
         "available_filters = placement_sched.scheduler.filters.all_filters\n"
-        f"available_filters = {ACME}.OurStyle\n"
-        "enabled_filters = OurStyle\n"
+        f"available_filters = {ACME}.OptionDeclaringFilter\n"
+        "enabled_filters = OptionDeclaringFilter\n"
         "[acme_ours]\nlimit = 2\n"
     )
     settings = read_settings([str(file)], new_conf())
@@ -426,7 +433,7 @@ def test_filter_of_an_installed_package_may_have_any_of_its_names(install_packag
             f"{OURS}.forbidden_aggregates.ForbidenAggregates",
             f"did you mean '{OURS}.forbidden_aggregates.ForbiddenAggregates'?",
         ),
-        (f"{ACME}.acme_filters", "acme_filters is not a BaseRequestFilter"),
+        (f"{ACME}.list_acme_filters", "list_acme_filters is not a BaseRequestFilter"),
         (f"{OURS}.require_aggregates", "require_aggregates returns no classes"),
         (f"{OURS}.BaseRequestFilter", "BaseRequestFilter is the abstract base class"),
         ("nova.scheduler.filters.compute_filter.ComputeFilter", "there is no "),

@@ -63,7 +63,7 @@ class AcmeRequestFilter(BaseRequestFilter):
         return None
 
 
-class AcmeTraitRequestFilter(BaseRequestFilter):
+class AcmeTrait(BaseRequestFilter):
     """Requires the trait of its own option on the root provider."""
 
     name = "acme_trait"
@@ -107,7 +107,7 @@ def record_and_list_weighers():
 def record_and_list_request_filters():
     """Return a request filter, and record the import."""
     IMPORTS.append("request filter")
-    return [AcmeTraitRequestFilter]
+    return [AcmeTrait]
 
 
 def list_classes_that_are_no_filters():

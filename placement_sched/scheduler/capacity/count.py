@@ -274,7 +274,7 @@ def first_hosts(run: SchedulingRun) -> list[str]:
 def limit_to_group_host(
     counters: Sequence[HostCounter], firsts: Sequence[str], doubts: list[str]
 ) -> None:
-    """Count only the instances on the host where the affinity group would start.
+    """Count only the instances on the first host of the affinity group.
 
     If several hosts are possible, it is the host with the fewest instances. If their numbers
     differ, a doubt is added.

@@ -194,7 +194,7 @@ class HostCounter(HostCount):
             self.options = [capacity.option_of(each) for each in candidates]
 
     def fill(self, capacity: FreeCapacity) -> None:
-        """Place as many instances as fit, and fill one allocation option after the other."""
+        """Place as many instances as fit, and use up each allocation option before the next."""
         for option in self.options:
             if (times := capacity.times(option)) > 0:
                 capacity.take(option, times)

@@ -52,7 +52,7 @@ def app_with_provider(sqlite_app):
     return sqlite_app
 
 
-def send_error(app, error, accept):
+def send_request_that_fails(app, error, accept):
     method, path, headers, body, status = error
     headers = {"Content-Type": JSON, **headers} if body is not None else dict(headers)
     if accept is not None:
@@ -65,10 +65,10 @@ def send_error(app, error, accept):
 
 def test_every_error_response_has_the_content_type_that_the_client_accepts(app_with_provider):
     for error in ERRORS:
-        as_json = send_error(app_with_provider, error, None)
+        as_json = send_request_that_fails(app_with_provider, error, None)
         assert as_json.content_type == JSON, error
         for kind in [HTML, TEXT]:
-            answer = send_error(app_with_provider, error, kind)
+            answer = send_request_that_fails(app_with_provider, error, kind)
             assert answer.headers["Content-Type"] == f"{kind}; charset=UTF-8", error
             (shown,) = as_json.json["errors"]
             titles = answer.text.count(f"{shown['status']} {shown['title']}")
@@ -80,17 +80,19 @@ def test_every_error_response_has_the_content_type_that_the_client_accepts(app_w
 
 def test_json_is_preferred_to_html_and_text(app_with_provider):
     for accept, kind in KINDS:
-        assert send_error(app_with_provider, ERRORS[0], accept).content_type == kind, accept
+        assert send_request_that_fails(app_with_provider, ERRORS[0], accept).content_type == kind, (
+            accept
+        )
 
 
 def test_html_error_escapes_the_detail_and_text_error_does_not(sqlite_app):
     body = b'{"name": "a", "<script>alert(1)</script>": "&"}'
     error = ("POST", "/resource_providers", LATEST_HEADERS, body, 400)
-    answer = send_error(sqlite_app, error, HTML)
+    answer = send_request_that_fails(sqlite_app, error, HTML)
     assert "<script>" not in answer.text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
     assert "JSON does not validate" in answer.text
-    answer = send_error(sqlite_app, error, TEXT)
+    answer = send_request_that_fails(sqlite_app, error, TEXT)
     assert answer.text.startswith("400 Bad Request\n\nJSON does not validate: ")
     assert "'<script>alert(1)</script>'" in answer.text
 
@@ -98,12 +100,14 @@ def test_html_error_escapes_the_detail_and_text_error_does_not(sqlite_app):
 def test_html_error_of_an_unknown_path_explains_404_only_once(sqlite_app):
     for path in (f"/{MISSING}", "/resource_providers/x"):
         error = ("DELETE", path, LATEST_HEADERS, None, 404)
-        text = send_error(sqlite_app, error, HTML).text
+        text = send_request_that_fails(sqlite_app, error, HTML).text
         assert text.count("The resource could not be found.") == 1
 
 
 def test_head_of_an_error_has_no_body(sqlite_app):
-    answer = send_error(sqlite_app, ("HEAD", f"/{MISSING}", LATEST_HEADERS, None, 404), HTML)
+    answer = send_request_that_fails(
+        sqlite_app, ("HEAD", f"/{MISSING}", LATEST_HEADERS, None, 404), HTML
+    )
     assert answer.content_type == HTML
     assert answer.body == b""
 

@@ -72,7 +72,7 @@ def test_select_prints_the_funnel_and_the_selection(run_cli, cloud, options, tit
     assert len(cloud.get("/scheduler/v1/instances").json["instances"]) == number
 
 
-def test_select_without_a_host_prints_the_obstacle_and_the_funnel(run_cli, cloud):
+def test_select_that_finds_no_valid_host_prints_the_reason_and_the_funnel(run_cli, cloud):
     status, printed, error = run_cli("select", "--vcpus", "2", "--ram", "30000")
     words = "placement-sched: no valid host: 3 hosts meet all constraints but resources MEM"
     assert (status, "No valid host" in printed, error.count("\n")) == (1, True, 1)

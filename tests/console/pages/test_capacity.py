@@ -45,7 +45,7 @@ def browser(cloud):
 
 @pytest.fixture
 def modifiable_cloud(sqlite_app):
-    """A cloud that a test changes, and that ``own_browser`` shows."""
+    """A cloud that a test changes, and that ``browser_of_modifiable_cloud`` shows."""
     return report_hosts_and_store_flavors(sqlite_app)
 
 

@@ -88,12 +88,12 @@ def test_hosts_outside_the_zone_are_limited_by_member_of(cloud):
 
 @pytest.mark.slow
 def test_filters_of_a_capacity_count_see_its_earlier_instances(sqlite_url, make_app):
-    alone = ["tests.scheduler.test_selection.RejectsHostsWithInstances"]
+    alone = ["tests.scheduler.test_selection.InstanceRejectingFilter"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=alone))
     app.post_json(NODES, [report("cn1"), report("cn2")])
     answer = read_capacity(app)
     assert answer["capacity"] == len(place_until_full(app)) == 2
-    assert {"reason": "RejectsHostsWithInstances", "hosts": 2} in answer["limited_by"]
+    assert {"reason": "InstanceRejectingFilter", "hosts": 2} in answer["limited_by"]
 
 
 def test_capacities_of_flavors_are_in_the_requested_order(cloud):
