@@ -58,10 +58,12 @@ class _Commands:
 
     def add_parser(self, name: str, **_options: Any) -> Parser:
         """Return a parser for the command or its group, or an unused parser for others."""
-        word, *rest = self._words
+        word, *subcommands = self._words
         if word not in {name, name.removesuffix("s")}:
             return Parser(prog=name)
-        return EmbeddedParser(self._parser, _Commands(rest, self._parser) if rest else None)
+        return EmbeddedParser(
+            self._parser, _Commands(subcommands, self._parser) if subcommands else None
+        )
 
 
 class _Cell(FormattableColumn[Any]):

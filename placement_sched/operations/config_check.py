@@ -111,8 +111,8 @@ class Catalogue:
 
     def has_group(self, group: str) -> bool:
         """Return whether ``group`` has an option, by its current or a deprecated name."""
-        others = (other for other, _ in chain(self._deprecated, WITHOUT_MEANING))
-        return group in self.options or group in others
+        former_groups = (former for former, _ in chain(self._deprecated, WITHOUT_MEANING))
+        return group in self.options or group in former_groups
 
     def groups_with(self, name: str) -> list[str]:
         """Return this service's groups with this option, except groups of keystoneauth."""
@@ -242,8 +242,8 @@ def _check_lines(
     for line in written:
         if line.place in faults:
             yield faults[line.place]
-        if found := catalogue.find(line.group, line.dest):
-            yield from _check_line(line, *found)
+        if option := catalogue.find(line.group, line.dest):
+            yield from _check_line(line, *option)
         elif catalogue.has_group(line.group):
             yield _describe_unknown_option(line, catalogue)
         elif line.group not in sections and line.place.line:

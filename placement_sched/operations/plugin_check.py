@@ -231,8 +231,10 @@ def load_classes(target: str) -> list[type]:
             module, _, name = target.rpartition(".")
             if failure.name != target or not module:
                 raise
-            found = getattr(load_plugin(lambda: import_module(module)), name)
-        return [found] if isinstance(found, type) else list(load_plugin(found))
+            target_object = getattr(load_plugin(lambda: import_module(module)), name)
+        if isinstance(target_object, type):
+            return [target_object]
+        return list(load_plugin(target_object))
     except Exception as failure:
         reason = describe_import_error(failure)
         raise ConfigurationError(f"{target} cannot be imported: {reason}") from failure

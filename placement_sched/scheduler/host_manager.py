@@ -224,10 +224,10 @@ def read_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[
     preferences = trait_preferences(spec.flavor, spec.image)
     if preferences is None:
         return
-    known, hosts = cloud.providers.trait_ids(), list(states)
-    preferences.check(known)
+    trait_ids, hosts = cloud.providers.trait_ids(), list(states)
+    preferences.check(trait_ids)
     ids = cloud.providers.ids_of([str(state.uuid) for state in hosts])
-    wanted = {name: known[name] for name in sorted(preferences.names)}
+    wanted = {name: trait_ids[name] for name in sorted(preferences.names)}
     roots = cloud.providers.roots_with(wanted, set(ids.values()))
     for state in hosts:
         root = ids.get(str(state.uuid))

@@ -46,11 +46,11 @@ def parse_resources(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, colon, value = part.partition(":")
         if not colon or ":" in value:
-            shown = part if text else "empty string"
+            quoted = part if text else "empty string"
             context = "" if part == text else f" This is a part of {text}"
             raise Invalid(
                 "Badly formed resources parameter. Expected resources query string parameter in "
-                f"form: ?resources=VCPU:2,MEMORY_MB:1024. Got: {shown}.{context}"
+                f"form: ?resources=VCPU:2,MEMORY_MB:1024. Got: {quoted}.{context}"
             )
         if not _AMOUNT.fullmatch(value):
             raise Invalid(

@@ -69,8 +69,8 @@ def findings() -> flask.Response:
 
     def answer() -> Mapping[str, Any]:
         all_findings = api_client().get(_CHECK)["findings"]
-        shown = [with_words(finding) for finding in all_findings[:3]]
-        return {"findings": shown, "number": len(all_findings)}
+        first_findings = [with_words(finding) for finding in all_findings[:3]]
+        return {"findings": first_findings, "number": len(all_findings)}
 
     return answer_page("findings.html", "Findings", {}, answer)
 

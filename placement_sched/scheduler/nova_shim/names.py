@@ -118,12 +118,12 @@ def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]
         path = _dotted(node)
         if path is None or path[0] not in modules:
             continue
-        name, rest = modules[path[0]], path[1:]
-        while rest and sources_of(name) is not None:
-            name = f"{name}.{rest.pop(0)}"
+        name, attributes = modules[path[0]], path[1:]
+        while attributes and sources_of(name) is not None:
+            name = f"{name}.{attributes.pop(0)}"
         kind = _value_at(name)
-        if rest and isinstance(kind, type) and not hasattr(kind, rest[0]):
-            name = f"{name}.{rest[0]}"
+        if attributes and isinstance(kind, type) and not hasattr(kind, attributes[0]):
+            name = f"{name}.{attributes[0]}"
         if name not in MODULES:
             yield NovaName(node.lineno, name)
 
