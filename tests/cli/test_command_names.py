@@ -115,5 +115,5 @@ def test_invalid_option_of_placement_audit_exits_with_127(capsys):
 )
 def test_config_file_option_may_stand_before_or_after_report(typed, files):
     arguments = make_parser(typed.split()).parse_args(typed.split())
-    assert (arguments.config_file, arguments.run.__name__) == (files, "run")
+    assert (arguments.config_file, arguments.run.__name__) == (files, "_run_report")
     assert arguments.since is None
