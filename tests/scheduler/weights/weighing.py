@@ -5,7 +5,16 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_host_state, build_spec, settings_with
+
+
+def build_hosts(**figures) -> list[HostState]:
+    """Return hosts cn1, cn2 and cn3 with these figures."""
+    rows = zip(*figures.values(), strict=True)
+    return [
+        build_host_state(f"cn{number}", **dict(zip(figures, row, strict=True)))
+        for number, row in enumerate(rows, start=1)
+    ]
 
 
 def run_weigher(
@@ -30,3 +39,20 @@ def find_raw_weights(
     """Return the raw weight of each host."""
     reports = run_weigher(kind, hosts, spec, **options).host_reports()
     return {report.host: report.weights[kind.__name__].raw for report in reports}
+
+
+def weigh_empty_host(kind: type[BaseHostWeigher]) -> float:
+    """Return the raw weight of a host without a report."""
+    return find_raw_weights(kind, [HostState("cn0", "cn0"), build_host_state("cn1")])["cn0"]
+
+
+def check_sign_of_multiplier(kind: type[BaseHostWeigher], hosts: list[HostState]) -> None:
+    """Check that the multiplier prefers hosts with large or small values.
+
+    Of three hosts, cn2 has the largest value, and cn1 the value in the middle.
+    """
+    option, sign = f"filter_scheduler__{kind.weight_option.dest}", -1 if kind.is_penalty else 1
+    weights = weigh_hosts(kind, hosts, **{option: 2.0 * sign})
+    assert weights == [("cn2", 2.0), ("cn1", 1.0), ("cn3", 0.0)]
+    weights = weigh_hosts(kind, hosts, **{option: -2.0 * sign})
+    assert weights == [("cn3", 0.0), ("cn1", -1.0), ("cn2", -2.0)]
