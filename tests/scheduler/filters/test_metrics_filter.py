@@ -53,15 +53,3 @@ def test_invalid_element_of_the_setting_is_ignored_and_logged(caplog):
     with caplog.at_level(logging.WARNING):
         assert find_filter_rejection(["a", "b=x"]) is None
     assert "ignored: a, b=x" in caplog.text
-
-
-def test_reason_and_suggested_change_list_only_the_first_missing_metrics():
-    names = [f"m{number}" for number in range(30)]
-    settings = settings_with(metrics__weight_setting=[f"{name}=1" for name in names])
-    plugin = MetricsFilter.with_settings(settings)
-    first = f"{', '.join(names[:10])} and 20 more"
-    reason = plugin.rejection(build_host_state(), build_spec()).reason
-    assert reason == f"metrics not reported: {first}"
-    (change,) = plugin.suggested_changes(build_host_state(), build_spec())
-    assert change.words == f"make the host report {first}"
-    assert change.values == {"metrics": names[:20], "more": 10}

@@ -18,9 +18,9 @@ from tests.support.states import (
     settings_with,
 )
 
-#: The filters with their option, its default, the attribute of host states, and the reason.
-INSTANCES = ("max_instances_per_host", 50, "num_instances", "{} instances there, the maximum is {}")
-IO_OPS = ("max_io_ops_per_host", 8, "num_io_ops", "{} instances busy with disks, the maximum is {}")
+#: The filters with their option, the attribute of host states, and the reason.
+INSTANCES = ("max_instances_per_host", "num_instances", "{} instances there, the maximum is {}")
+IO_OPS = ("max_io_ops_per_host", "num_io_ops", "{} instances busy with disks, the maximum is {}")
 each_filter = pytest.mark.parametrize(
     ("kind", "facts"), [(NumInstancesFilter, INSTANCES), (IoOpsFilter, IO_OPS)]
 )
@@ -30,7 +30,7 @@ each_aggregate_filter = pytest.mark.parametrize(
 
 
 def find_filter_rejection(kind, facts, number, *metadata, maximum=None):
-    option, _, attribute, _ = facts
+    option, attribute, _ = facts
     options = {} if maximum is None else {f"filter_scheduler__{option}": maximum}
     host = build_host_state(**{attribute: number}, aggregates=build_aggregates(*metadata))
     return find_rejection(kind.with_settings(settings_with(**options)), host)
@@ -41,8 +41,7 @@ def find_filter_rejection(kind, facts, number, *metadata, maximum=None):
     ("number", "maximum", "is_rejected"), [(0, 1, False), (4, 5, False), (5, 5, True), (6, 5, True)]
 )
 def test_host_at_the_maximum_is_rejected(kind, facts, number, maximum, is_rejected):
-    assert find_filter_rejection(IoOpsFilter, IO_OPS, 0, maximum=0) == IO_OPS[3].format(0, 0)
-    reason = facts[3].format(number, maximum)
+    reason = facts[2].format(number, maximum)
     assert find_filter_rejection(kind, facts, number, maximum=maximum) == (
         reason if is_rejected else None
     )
@@ -50,7 +49,7 @@ def test_host_at_the_maximum_is_rejected(kind, facts, number, maximum, is_reject
 
 @each_filter
 def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
-    option, _, attribute, _ = facts
+    option, attribute, _ = facts
     plugin = kind.with_settings(settings_with(**{f"filter_scheduler__{option}": 5}))
     fewer, larger = plugin.suggested_changes(build_host_state(**{attribute: 7}), build_spec())
     assert (fewer.action, fewer.values) == ("remove_instances", {"instances": 3})
@@ -62,7 +61,7 @@ def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
 
 @each_aggregate_filter
 def test_larger_maximum_is_suggested_in_aggregates_that_set_it(kind, facts):
-    option, _, attribute, _ = facts
+    option, attribute, _ = facts
     plugin = kind.with_settings(settings_with(**{f"filter_scheduler__{option}": 5}))
     host = build_host_state(**{attribute: 7}, aggregates=build_aggregates({option: "6"}))
     *_, larger = plugin.suggested_changes(host, build_spec())
@@ -79,16 +78,16 @@ def test_fewer_instances_are_not_suggested_if_the_maximum_is_zero(kind, facts):
     assert larger.values == {"key": facts[0], "value": 1}
 
 
-@each_filter
-def test_earlier_instances_count_towards_the_default_maximum(kind, facts):
-    _, default, attribute, reason = facts
-    assert find_filter_rejection(kind, facts, default - 1) is None
-    assert find_filter_rejection(kind, facts, default) == reason.format(default, default)
+def test_earlier_instances_count_towards_the_default_maximum():
+    reason = "50 instances there, the maximum is 50"
+    assert find_filter_rejection(NumInstancesFilter, INSTANCES, 49) is None
+    assert find_filter_rejection(NumInstancesFilter, INSTANCES, 50) == reason
     # Earlier instances of the request count.
-    host, plugin = build_host_state(**{attribute: default - 1}), kind.with_settings(settings_with())
+    plugin = NumInstancesFilter.with_settings(settings_with())
+    host = build_host_state(num_instances=49)
     assert find_rejection(plugin, host) is None
     host.consume_from_request(build_spec())
-    assert find_rejection(plugin, host) == reason.format(default, default)
+    assert find_rejection(plugin, host) == reason
 
 
 @each_aggregate_filter
@@ -96,7 +95,7 @@ def test_earlier_instances_count_towards_the_default_maximum(kind, facts):
 def test_smallest_maximum_of_the_aggregates_is_used(kind, facts, values, maximum):
     metadata = [{facts[0]: value} for value in values]
     assert find_filter_rejection(kind, facts, maximum - 1, *metadata, maximum=6) is None
-    reason = facts[3].format(maximum, maximum)
+    reason = facts[2].format(maximum, maximum)
     assert find_filter_rejection(kind, facts, maximum, *metadata, maximum=6) == reason
 
 
@@ -104,5 +103,5 @@ def test_smallest_maximum_of_the_aggregates_is_used(kind, facts, values, maximum
 def test_invalid_maximum_is_ignored_and_logged(kind, facts, caplog):
     metadata = [{facts[0]: "few"}, {facts[0]: "12"}]
     with caplog.at_level(logging.WARNING):
-        assert find_filter_rejection(kind, facts, 6, *metadata, maximum=6) == facts[3].format(6, 6)
+        assert find_filter_rejection(kind, facts, 6, *metadata, maximum=6) == facts[2].format(6, 6)
     assert facts[0] in caplog.text

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters of CPUs, memory and disk times a ratio, after nova's "Filter Scheduler"."""
 
-import logging
-
 import pytest
 
 from placement_sched.scheduler.filters.core_filter import AggregateCoreFilter, CoreFilter
 from placement_sched.scheduler.filters.disk_filter import AggregateDiskFilter, DiskFilter
 from placement_sched.scheduler.filters.ram_filter import AggregateRamFilter, RamFilter
-from placement_sched.scheduler.host_state import HostState
 from tests.support.states import (
     build_aggregates,
     build_host_state,
@@ -59,33 +56,6 @@ def find_filter_rejection(kind, host, *amounts, **options):
 
 
 @pytest.mark.parametrize(
-    ("kind", "amounts", "total", "left", "ratio", "reason"),
-    [
-        (CoreFilter, (4,), 8, 4, 1.0, None),
-        (CoreFilter, (8,), 8, 8, 2.0, None),
-        (DiskFilter, (10,), 20, 10240, 1.0, None),
-        (DiskFilter, (5, 4, 1024), 20, 10240, 1.0, None),
-        (DiskFilter, (1,), 20, -9216, 1.5, None),
-        (RamFilter, (512,), 1024, 512, 1.0, None),
-        (RamFilter, (1024,), 1024, 512, 1.5, None),
-        (CoreFilter, (5,), 8, 4, 1.0, "5 VCPU requested, 4 free of 8 x 1"),
-        (CoreFilter, (9,), 8, 0, 16.0, "9 VCPU requested, the host has 8 in all"),
-        (DiskFilter, (11,), 20, 10240, 1.0, f"11264 {DISK_MB}, 10240 free of 20480 x 1"),
-        (DiskFilter, (10, 0, 1), 20, 10240, 1, f"10241 {DISK_MB}, 10240 free of 20480 x 1"),
-        (DiskFilter, (9, 2), 20, 10240, 1.0, f"11264 {DISK_MB}, 10240 free of 20480 x 1"),
-        (DiskFilter, (2,), 20, -9216, 1.5, f"2048 {DISK_MB}, 1024 free of 20480 x 1.5"),
-        (DiskFilter, (21,), 20, 20480, 2.0, f"21504 {DISK_MB}, the host has 20480 in all"),
-        (RamFilter, (8192,), 131072, -61440, 1.5, "8192 MB requested, 4096 free of 131072 x 1.5"),
-        (RamFilter, (1025,), 1024, 1024, 2.0, "1025 MB requested, the host has 1024 in all"),
-    ],
-)
-def test_host_passes_and_has_a_limit_if_enough_remains(kind, amounts, total, left, ratio, reason):
-    host = build_host_with_amounts(kind, total, left, ratio)
-    assert find_filter_rejection(kind, host, *amounts) == reason
-    assert host.limits == ({} if reason else {NAMES[kind][1]: total * ratio})
-
-
-@pytest.mark.parametrize(
     ("kind", "amounts", "total", "left", "ratio", "largest"),
     [
         (CoreFilter, (9,), 8, 5, 1.0, {"vcpus": 3}),
@@ -108,12 +78,6 @@ def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, r
     assert not any(find_rejection(plugin, host, change.spec) for change in changes)
 
 
-def test_host_without_any_report_is_rejected():
-    host = HostState("cn1", "cn1")
-    assert find_filter_rejection(DiskFilter, host, 1) == f"1024 {DISK_MB}, the host has 0 in all"
-    assert find_filter_rejection(RamFilter, host, 512) == "512 MB requested, the host has 0 in all"
-
-
 @pytest.mark.parametrize(
     ("kind", "total", "left", "amount", "reason"),
     [
@@ -126,14 +90,6 @@ def test_host_without_a_ratio_uses_the_configured_ratio(kind, total, left, amoun
     host, name = build_host_with_amounts(kind, total, left, None), NAMES[kind][0]
     assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__{name}": 2.0}) is None
     assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == reason
-
-
-def test_host_without_a_number_of_cpus_passes_and_is_logged(caplog):
-    host = build_host_with_amounts(CoreFilter, 0, 0, None)
-    with caplog.at_level(logging.WARNING):
-        assert find_filter_rejection(CoreFilter, host, 64) is None
-    assert "host cn1 does not report how many CPUs it has" in caplog.text
-    assert host.limits == {}
 
 
 @pytest.mark.parametrize(
@@ -198,13 +154,3 @@ def test_smallest_ratio_of_the_aggregates_is_used(kind, metadata, limit, reason)
     host = build_host_with_amounts(kind, *FULL[kind], *metadata)
     assert find_filter_rejection(kind, host) == reason
     assert host.limits == ({} if limit is None else {NAMES[kind][1]: limit})
-
-
-def test_host_without_a_ratio_of_aggregates_uses_the_configured_ratio():
-    host = build_host_with_amounts(AggregateCoreFilter, 8, 16, None)
-    assert find_filter_rejection(AggregateCoreFilter, host) is None
-    reason = "1 VCPU requested, -8 free of 8 x 1"
-    assert (
-        find_filter_rejection(AggregateCoreFilter, host, DEFAULT__cpu_allocation_ratio=1.0)
-        == reason
-    )

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of requests that host filters suggest."""
+
+from placement_sched.scheduler.filters.changed_requests import (
+    without_extra_specs,
+    without_hint,
+    without_properties,
+)
+from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
+from tests.support.states import build_host_state, build_spec, settings_with
+
+
+def test_reason_and_suggested_change_list_only_the_first_missing_metrics():
+    names = [f"m{number}" for number in range(30)]
+    settings = settings_with(metrics__weight_setting=[f"{name}=1" for name in names])
+    plugin = MetricsFilter.with_settings(settings)
+    first = f"{', '.join(names[:10])} and 20 more"
+    reason = plugin.rejection(build_host_state(), build_spec()).reason
+    assert reason == f"metrics not reported: {first}"
+    (change,) = plugin.suggested_changes(build_host_state(), build_spec())
+    assert change.words == f"make the host report {first}"
+    assert change.values == {"metrics": names[:20], "more": 10}
+
+
+def test_changed_request_lacks_only_the_named_values():
+    hints = {"query": "x", "group": "g"}
+    request = build_spec({"a": "1", "b": "2"}, {"os_type": "linux"}, scheduler_hints=hints)
+    assert without_hint(request, "query").spec.scheduler_hints == {"group": ["g"]}
+    assert without_extra_specs(request, ["a"], "").spec.flavor.extra_specs == {"b": "2"}
+    change = without_properties(request, ["os_type", "hw_vif_model"], "")
+    assert change.spec.image.properties.to_dict() == {}
+    assert change.values == {"keys": ["os_type"]}
