@@ -7,65 +7,13 @@ from placement_sched.errors import PluginFailed
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.policies.registry import choose, choose_named, policies_for
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
-from tests.support.states import build_aggregate, build_spec, read_settings_text
-
-DENSE, ROOMY = "high_cpu_density", "low_cpu_density"
-AGGREGATES = (
-    build_aggregate(
-        1, sched_policy=DENSE, availability_zone="az1", filter_tenant_id="acme, other", ssd="true"
-    ),
-    build_aggregate(2, sched_policy=DENSE, availability_zone="az2", ssd="true", gpu="8"),
-    build_aggregate(3, sched_policy=ROOMY, availability_zone="az3", filter_tenant_id2="acme2"),
-    build_aggregate(4, sched_policy="gone", availability_zone="az4"),
-)
+from tests.scheduler.policies.conftest import AGGREGATES, DENSE, ROOMY, choose_policy, find_policy
+from tests.support.states import build_spec
 
 
-@pytest.fixture(scope="module")
-def policies(tmp_path_factory):
-    text = (
-        f"[scheduler]\npolicies = {DENSE}, {ROOMY}\n"
-        f"[{DENSE}]\nram_weight_multiplier = -1\n[{ROOMY}]\ncpu_allocation_ratio = 1.0\n"
-    )
-    return policies_for(read_settings_text(tmp_path_factory.mktemp("policies"), text))
-
-
-def choose_policy(policies, spec, *names):
-    settings = policies.default.settings
-    if names:
-        settings = settings.with_overrides({"scheduler.policy_selection": list(names)})
-    return choose(spec, policies, plugins_for(settings).selectors, AGGREGATES)
-
-
-def spec_with_hint(policy):
-    return build_spec(scheduler_hints={"sched_policy": policy})
-
-
-@pytest.mark.parametrize(
-    ("selector", "spec", "policy", "confined"),
-    [
-        ("availability_zone", build_spec(availability_zone="az1"), DENSE, [1]),
-        ("availability_zone", build_spec(availability_zone="az2,az1"), DENSE, [1, 2]),
-        ("availability_zone", build_spec(availability_zone="az3"), ROOMY, [3]),
-        ("availability_zone", build_spec(availability_zone="az1,az3"), "default", []),
-        ("availability_zone", build_spec(availability_zone="nova"), "default", []),
-        ("extra_specs", build_spec({"ssd": "true"}), DENSE, [1, 2]),
-        ("extra_specs", build_spec({"aggregate_instance_extra_specs:gpu": ">= 4"}), DENSE, [2]),
-        ("extra_specs", build_spec({"ssd": "true", "gpu": "4"}), "default", []),
-        ("extra_specs", build_spec({"ssd": "<or> no <or> true", "gpu": "8"}), DENSE, [2]),
-        ("extra_specs", build_spec({"hw:cpu_policy": "shared"}), "default", []),
-        ("hint", spec_with_hint(DENSE), DENSE, [1, 2]),
-        ("hint", spec_with_hint(ROOMY.upper()), ROOMY, [3]),
-        *(("hint", spec_with_hint(name), "default", []) for name in ("default", "nowhere", "gone")),
-        ("tenant", build_spec(project_id="acme"), DENSE, [1]),
-        ("tenant", build_spec(project_id="acme2"), ROOMY, [3]),
-        ("tenant", build_spec(project_id="nobody"), "default", []),
-        *((kind.name, build_spec(), "default", []) for kind in all_selectors()),
-    ],
-)
-def test_selector_finds_the_policy_and_its_aggregates(policies, selector, spec, policy, confined):
-    result = choose_policy(policies, spec, selector)
-    assert result.policy.name == policy
-    assert result.confined == tuple(AGGREGATES[number - 1].uuid for number in confined)
+@pytest.mark.parametrize("kind", all_selectors())
+def test_request_without_a_value_has_the_default_policy(policies, kind):
+    assert find_policy(policies, build_spec(), kind.name) == ("default", [])
 
 
 @pytest.mark.parametrize(
