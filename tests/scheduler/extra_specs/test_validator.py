@@ -17,6 +17,37 @@ def test_extra_specs_without_a_validator_are_valid(key):
     check(key, "whatever")
 
 
+UNKNOWN = (
+    "accel:x",
+    "hw:",
+    "hw:cpu_polcy",
+    "hw:numa_cpus.x",
+    "hw_rng:x",
+    "os:x",
+    "pci_passthrough:x",
+    "quota:x",
+    "vmware:x",
+    "aggregate_instance_extra_specs:",
+    "capabilities:cpu_info:",
+    "capabilities:nonsense",
+    "capabilities:stats:x-y",
+    "resources:vcpu",
+    "resources:NO_SUCH",
+    "scheduler:prefer_trait",
+    "trait:CUSTOM_a",
+    "trait:NO_SUCH",
+    "trait:",
+)
+
+
+@pytest.mark.parametrize("key", UNKNOWN)
+def test_unknown_key_is_reported(key):
+    with pytest.raises(Invalid) as error:
+        check(key, "1")
+    expected = f"Validation failed; extra spec '{key}' does not appear to be a valid extra spec."
+    assert error.value.detail == expected
+
+
 def test_every_validator_has_a_unique_name_and_a_description():
     names = [entry.name for entry in all_validators()]
     assert sorted(set(names)) == names
