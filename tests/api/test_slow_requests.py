@@ -10,7 +10,6 @@ from webtest import TestApp
 
 from placement_sched.api import request_log
 from placement_sched.api.request_log import AccessLog
-from placement_sched.scheduler.explain.slow_log import funnel_summary
 from tests.support.scheduling import flavor, report, spec
 
 CONFIG = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
@@ -77,20 +76,6 @@ def test_fast_requests_are_not_logged(make_configured_app, caplog):
         app = make_configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
         app.get("/placement/resource_providers", headers=ADMIN)
     assert not [record for record in caplog.records if record.name == request_log.__name__]
-
-
-def test_funnel_summary_has_the_stages_that_removed_hosts():
-    steps = [
-        {"constraint": "resources", "before": 300, "after": 106},
-        {"constraint": "required", "before": 106, "after": 106},
-    ]
-    filters = [
-        {"name": "ComputeFilter", "before": 106, "after": 100},
-        {"name": "ImagePropertiesFilter", "before": 100, "after": 100},
-    ]
-    funnel = {"allocation_candidates": {"steps": steps}, "filters": filters}
-    assert funnel_summary(funnel) == "300 > resources 106 > ComputeFilter 100"
-    assert funnel_summary({"allocation_candidates": None, "filters": []}) == ""
 
 
 def test_access_log_in_json_has_route_status_and_duration_as_fields(make_configured_app, caplog):

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views of hosts: the list, single documents and sums."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from placement_sched.store.compute import host_aggregates
+from tests.api.compute.conftest import AggregateApi
+from tests.support.allocation_bodies import build_body
+from tests.support.clouds import uuid_of
+from tests.support.host_maps import add_aggregate, aggregate_uuid
+from tests.support.policies import settings_with_policies
+from tests.support.scheduling import flavor, instance, report
+from tests.support.statements import record_statements
+from tests.support.versions import LATEST, LATEST_HEADERS
+
+HOSTS = "/scheduler/v1/hosts"
+OVERVIEW = "/scheduler/v1/overview"
+POLICIES = """
+[high_cpu_density]
+cpu_allocation_ratio = 8.0
+"""
+LONG_AGO = "2020-01-01T00:00:00"
+
+
+def put_to_placement(app, path, body):
+    app.put_json(f"/placement{path}", body, headers=LATEST_HEADERS)
+
+
+def put_traits(app, provider, *names):
+    for name in names:
+        if name.startswith("CUSTOM_"):
+            app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
+    path = f"/placement/resource_providers/{uuid_of(provider)}"
+    generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
+    put_to_placement(
+        app,
+        f"/resource_providers/{uuid_of(provider)}/traits",
+        {"resource_provider_generation": generation, "traits": list(names)},
+    )
+
+
+def put_allocations(app, number, host=None, **amounts_by_provider):
+    """Write the allocations of a consumer, and an instance record if ``host`` is given."""
+    amounts = {uuid_of(name): each for name, each in amounts_by_provider.items()}
+    body = build_body(LATEST, amounts, owner=("p1", "u1"))
+    put_to_placement(app, f"/allocations/{instance(number)}", body)
+    if host is not None:
+        record_instance(app, number, host)
+
+
+def record_instance(app, number, host, **more):
+    body = {"host": host, "node": host, "flavor": flavor(), "display_name": f"vm{number}", **more}
+    app.put_json(f"/scheduler/v1/instances/{instance(number)}", {"project_id": "p1", **body})
+
+
+@pytest.fixture
+def app(database_url, tmp_path, make_app):
+    """Four hosts in two zones, with a policy. One is disabled, another down. cn1 has a tree."""
+    settings = settings_with_policies(database_url, tmp_path, POLICIES)
+    app = make_app(settings.with_overrides({"DEFAULT.service_down_time": 86400}))
+    reports = [report(name) for name in ("cn1", "cn2", "cn3")]
+    reports.append(report("cn4", last_seen_up=LONG_AGO))
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    api = AggregateApi(app)
+    for name, zone, hosts in (("east", "az-east", ("cn1", "cn2")), ("rack", None, ("cn1", "cn3"))):
+        number = api.create_and_get_id(name, zone)
+        for host in hosts:
+            api.add_host(number, host)
+    api.set_metadata(number, sched_policy="High_CPU_density", rack="r7")
+    disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": "new disks"}
+    app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
+    child = {"name": "cn1_NUMA0", "parent_provider_uuid": uuid_of("cn1")}
+    child["uuid"] = uuid_of(child["name"])
+    app.post_json("/placement/resource_providers", child, headers=LATEST_HEADERS)
+    stock = {"VCPU": {"total": 8}, "SRIOV_NET_VF": {"total": 4}}
+    inventories = {"resource_provider_generation": 0, "inventories": stock}
+    put_to_placement(app, f"/resource_providers/{child['uuid']}/inventories", inventories)
+    put_traits(app, "cn1", "CUSTOM_A", "CUSTOM_B")
+    put_traits(app, "cn1_NUMA0", "CUSTOM_B", "HW_NUMA_ROOT")
+    put_traits(app, "cn3", "CUSTOM_A")
+    put_allocations(app, 1, "cn1", cn1={"VCPU": 2, "MEMORY_MB": 512}, cn1_NUMA0={"VCPU": 3})
+    put_allocations(app, 2, "cn3", cn3={"VCPU": 1})
+    return app
+
+
+def list_hosts(app, query=""):
+    return app.get(f"{HOSTS}{query}").json
+
+
+def list_host_names(app, query=""):
+    return [host["host"] for host in list_hosts(app, query)["hosts"]]
+
+
+def index_hosts_by_name(answer):
+    return {host["host"]: host for host in answer["hosts"]}
+
+
+def test_every_host_is_listed_with_its_resources(app):
+    answer = list_hosts(app)
+    assert [host["host"] for host in answer["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
+    assert index_hosts_by_name(answer)["cn3"] == {
+        "host": "cn3",
+        "node": "cn3",
+        "uuid": uuid_of("cn3"),
+        "zone": "nova",
+        "state": "up",
+        "policy": "high_cpu_density",
+        "aggregates": [1],
+        "traits": [answer["traits"].index("CUSTOM_A")],
+        "instances": 1,
+        "resources": {
+            "VCPU": {"capacity": 128, "used": 1},
+            "MEMORY_MB": {"capacity": 65536, "used": 0},
+            "DISK_GB": {"capacity": 1000, "used": 0},
+        },
+    }
+    # Shared values are listed once and referenced by index.
+    assert [aggregate["name"] for aggregate in answer["aggregates"]] == ["east", "rack"]
+    assert answer["aggregates"][1]["metadata"] == {"sched_policy": "High_CPU_density", "rack": "r7"}
+    assert "links" in answer
+    assert answer["cells"] == []
+    # Traits and resources cover the whole tree.
+    host = index_hosts_by_name(answer)["cn1"]
+    assert host["aggregates"] == [0, 1]
+    assert sorted(answer["traits"][index] for index in host["traits"]) == [
+        "CUSTOM_A",
+        "CUSTOM_B",
+        "HW_NUMA_ROOT",
+    ]
+    # 16 of the root, times the policy's ratio 8.0, and 8 of the NUMA node.
+    assert host["resources"] == {
+        "VCPU": {"capacity": 136, "used": 5},
+        "MEMORY_MB": {"capacity": 65536, "used": 512},
+        "DISK_GB": {"capacity": 1000, "used": 0},
+        "SRIOV_NET_VF": {"capacity": 4, "used": 0},
+    }
+
+
+def test_state_describes_a_service_that_is_not_up(app):
+    hosts = index_hosts_by_name(list_hosts(app))
+    assert (hosts["cn2"]["state"], hosts["cn2"]["disabled_reason"]) == ("disabled", "new disks")
+    assert (hosts["cn4"]["state"], hosts["cn4"]["last_seen_up"]) == ("down", LONG_AGO)
+    assert "forced_down" not in hosts["cn4"]
+    down = {"host": "cn1", "binary": "nova-compute", "forced_down": True}
+    app.put_json(
+        "/compute/v2.1/os-services/force-down",
+        down,
+        headers={"OpenStack-API-Version": "compute 2.11"},
+    )
+    host = index_hosts_by_name(list_hosts(app))["cn1"]
+    assert (host["state"], host["forced_down"]) == ("down", True)
+
+
+def test_instances_without_node_count_on_the_only_node_of_their_host(app):
+    record_instance(app, 3, "cn3", node=None)
+    assert index_hosts_by_name(list_hosts(app))["cn3"]["instances"] == 2
+
+
+@pytest.mark.all_databases
+def test_statement_count_is_independent_of_hosts(make_app, settings):
+    app, counts = make_app(settings), []
+    for hosts in (range(3), range(3, 15)):
+        app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
+        list_host_names(app)
+        with record_statements(app.app.services.database) as seen:
+            for query in ("", "?limit=2", "?trait=COMPUTE_NODE"):
+                list_host_names(app, query)
+            app.get(OVERVIEW)
+        counts.append(len(seen))
+    assert counts[0] == counts[1] < 45
+
+
+def test_host_is_shown_with_its_tree_instances_and_policy(app):
+    host = app.get(f"{HOSTS}/cn1").json
+    (node,) = host["nodes"]
+    assert (host["host"], host["zone"], host["state"]) == ("cn1", "az-east", "up")
+    assert [aggregate["name"] for aggregate in host["aggregates"]] == ["east", "rack"]
+    assert node["resources"] == index_hosts_by_name(list_hosts(app))["cn1"]["resources"]
+    root, numa = node["providers"]
+    assert (root["uuid"], root["parent_provider_uuid"]) == (uuid_of("cn1"), None)
+    assert (numa["name"], numa["parent_provider_uuid"]) == ("cn1_NUMA0", uuid_of("cn1"))
+    assert numa["traits"] == ["CUSTOM_B", "HW_NUMA_ROOT"]
+    assert (
+        root["inventories"]["VCPU"] | {"capacity": 128, "used": 2, "total": 16}
+        == (root["inventories"]["VCPU"])
+    )
+    assert numa["inventories"]["SRIOV_NET_VF"]["used"] == 0
+    assert len(root["aggregates"]) == 2
+    (there,) = host["instances"]
+    assert there == {
+        "uuid": instance(1),
+        "name": "vm1",
+        "node": "cn1",
+        "project_id": "p1",
+        "user_id": None,
+        "flavor": "m1",
+        "vm_state": None,
+        "task_state": None,
+    }
+    policy = app.get(f"{HOSTS}/cn3").json["policy"]
+    assert (policy["name"], policy["usable"]) == ("high_cpu_density", True)
+    assert {name: option["value"] for name, option in policy["options"].items()} == {
+        "DEFAULT.cpu_allocation_ratio": 8.0
+    }
+    assert app.get(f"{HOSTS}/cn2").json["policy"]["options"] == {}
+    (error,) = app.get(f"{HOSTS}/cn9", status=404).json["errors"]
+    assert error["detail"] == "there is no host 'cn9'; did you mean 'cn1'?"
+    assert error["code"] == "scheduler.not_found"
+    app.get(f"{HOSTS}/CN1", status=404)
+
+
+@pytest.mark.all_databases
+def test_host_shows_its_report_with_times_and_its_service(app):
+    host = app.get(f"{HOSTS}/cn4").json
+    (node,) = host["nodes"]
+    assert (node["report"]["vcpus"], node["report"]["hypervisor_type"]) == (16, "QEMU")
+    assert node["last_seen_up"] == LONG_AGO
+    changed = datetime.fromisoformat(node["changed_at"])
+    assert abs(changed - app.app.services.clock()) < timedelta(hours=1)
+    (service,) = host["services"]
+    assert (service["binary"], service["state"]) == ("nova-compute", "down")
+
+
+def test_invalid_policy_is_shown_with_its_error(app):
+    database = app.app.services.database
+    add_aggregate(database, "other", ["cn4"], {"sched_policy": "nowhere"})
+    database.write(host_aggregates.note_change)
+    assert index_hosts_by_name(list_hosts(app))["cn4"]["policy"] == "nowhere"
+    policy = app.get(f"{HOSTS}/cn4").json["policy"]
+    assert not policy["usable"]
+    assert "nowhere" in policy["error"]
+
+
+def test_host_without_provider_has_no_resources(app):
+    number = app.get(f"/placement/resource_providers/{uuid_of('cn4')}", headers=LATEST_HEADERS)
+    app.delete(f"/placement/resource_providers/{number.json['uuid']}", headers=LATEST_HEADERS)
+    host = index_hosts_by_name(list_hosts(app))["cn4"]
+    assert (host["resources"], host["traits"]) == ({}, [])
+    (node,) = app.get(f"{HOSTS}/cn4").json["nodes"]
+    assert (node["providers"], node["resources"]) == ([], {})
+
+
+def test_overview_has_sums_by_zone_and_lists_hosts_that_are_not_up(app):
+    overview = app.get(OVERVIEW).json
+    assert overview["hosts"] == {"total": 4, "up": 2, "down": 1, "disabled": 1}
+    assert overview["instances"] == 2
+    zones = {zone["zone"]: zone for zone in overview["zones"]}
+    assert {name: zone["hosts"] for name, zone in zones.items()} == {"az-east": 2, "nova": 2}
+    use = zones["az-east"]["resources"]["VCPU"]
+    assert (use["used"], use["hosts"], use["full"]) == (5, 2, 0)
+    entries = {entry["host"]: entry for entry in overview["attention"]}
+    assert {name: entry["state"] for name, entry in entries.items()} == {
+        "cn2": "disabled",
+        "cn4": "down",
+    }
+    assert entries["cn2"]["disabled_reason"] == "new disks"
+
+
+def test_overview_counts_a_host_in_each_of_its_aggregates(app):
+    database = app.app.services.database
+    add_aggregate(database, "shelf", ["cn1", "cn4"])
+    add_aggregate(database, "bare")
+    database.write(host_aggregates.note_change)
+    listed = index_hosts_by_name(list_hosts(app))
+    names = {each["name"]: each for each in app.get(OVERVIEW).json["aggregates"]}
+    assert "bare" not in names
+    assert (names["shelf"]["hosts"], names["shelf"]["uuid"]) == (2, aggregate_uuid("shelf"))
+    for name, sums in names["shelf"]["resources"].items():
+        for key in ("used", "capacity"):
+            amounts = [listed[host]["resources"].get(name, {}) for host in ("cn1", "cn4")]
+            assert sums[key] == sum(amount.get(key, 0) for amount in amounts)
+    zone = sum(each["hosts"] for each in app.get(OVERVIEW).json["zones"])
+    assert zone == len(listed)
+
+
+def test_overview_counts_nearly_full_and_full_hosts(app):
+    hosts = index_hosts_by_name(list_hosts(app))
+    capacity = hosts["cn4"]["resources"]["MEMORY_MB"]["capacity"]
+    put_allocations(app, 8, "cn4", cn4={"MEMORY_MB": capacity})
+    put_allocations(app, 9, "cn3", cn3={"MEMORY_MB": capacity * 9 // 10})
+    zones = {zone["zone"]: zone for zone in app.get(OVERVIEW).json["zones"]}
+    use = zones["nova"]["resources"]["MEMORY_MB"]
+    assert (use["nearly_full"], use["full"]) == (1, 1)
