@@ -18,7 +18,7 @@ from tests.candidates.reference import convert_candidate, find_all_candidates
 from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import find_candidates, make_provider_source
 from tests.candidates.strategies import build_property_test_settings, queries, tree_clouds
-from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
+from tests.support.clouds import Cloud, load_cloud, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_provider_source")
 
@@ -254,11 +254,3 @@ def test_maximum_of_zero_candidates_returns_none(sqlite_database, sqlite_setting
     load_cloud(sqlite_database, _build_cloud(3, {0}))
     none = sqlite_settings.with_overrides({MAX_CANDIDATES: 0})
     assert find_candidates(sqlite_database, TWO_CARDS, none).requests == ()
-
-
-def test_infinite_capacity_is_unlimited(database, settings):
-    host = Host("CN1", build_inventory("VCPU", 8, used=1, allocation_ratio=3e38))
-    load_cloud(database, build_cloud(host, provider("child", under="CN1")))
-    groups = (RequestGroup(suffix=suffix, resources=(("VCPU", 1),)) for suffix in ("1", "2"))
-    query = CandidatesQuery(groups=tuple(groups), group_policy="none")
-    assert _list_roots(find_candidates(database, query, settings)) == [uuid_of("CN1")]

@@ -28,7 +28,7 @@ from placement_sched.model.candidates_query import (
 )
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
-from tests.candidates.sources import find_candidates, search_and_explain
+from tests.candidates.sources import search_and_explain
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
 
@@ -255,28 +255,6 @@ def test_equal_trees_share_the_search_cost(sqlite_settings, make_app, stock, sta
         assert answer["allocation_requests"] == []
 
 
-def test_sixty_member_of_sets_match_provider_or_root(database, settings):
-    places = [f"a{number}" for number in range(60)]
-    few, rest = places[:30], places[30:]
-    cloud = build_cloud(
-        provider("CN0", {"VCPU": 1}, aggregates=places),
-        provider("NUMA0", {"VCPU": 1}, under="CN0"),
-        provider("CN1", {"VCPU": 1}, aggregates=few),
-        provider("NUMA1", {"VCPU": 1}, under="CN1", aggregates=rest),
-        provider("CN2", {"VCPU": 1}),
-        provider("NUMA2", {"VCPU": 1}, under="CN2", aggregates=places),
-        provider("CN3", {"VCPU": 1}, aggregates=places[:-1]),
-    )
-    load_cloud(database, cloud)
-    sets = tuple(frozenset({uuid_of(place), uuid_of("nowhere")}) for place in places)
-    group = RequestGroup(resources=(("VCPU", 1),), aggregates=AggregateTerms(sets))
-    found, reported = search_and_explain(database, CandidatesQuery(groups=(group,)), settings)
-    serving = {uuid for request in found.requests for uuid in request.allocations}
-    assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
-    remaining = [step.after for step in reported.steps if step.constraint == "member_of"]
-    assert remaining == [4] * 30 + [3] * 29 + [2]
-
-
 @pytest.mark.parametrize(("sets", "status"), [(3, 200), (4, 400)])
 def test_too_many_member_of_sets_are_rejected(make_equal_children_app, sets, status):
     app = make_equal_children_app(**{MEMBER_OF: 6})
@@ -309,13 +287,3 @@ def test_forty_groups_are_searched_and_explained(database, settings, sharing):
     allocations = [dict(request.allocations) for request in found.requests]
     assert allocations == [{uuid_of("CN"): {"VCPU": 40}}]
     assert reported.hosts == 1
-
-
-@pytest.mark.parametrize("child", [(), (provider("child", under="CN"),)], ids=["flat", "trees"])
-def test_hundred_required_traits_are_searched(database, settings, child):
-    traits = [f"CUSTOM_TRAIT_{number}" for number in range(100)]
-    load_cloud(database, build_cloud(provider("CN", {"VCPU": 8}, traits=traits), *child))
-    required = TraitTerms(tuple(frozenset({name}) for name in traits))
-    group = RequestGroup(resources=(("VCPU", 1),), traits=required)
-    found = find_candidates(database, CandidatesQuery(groups=(group,)), settings)
-    assert [request.root_uuid for request in found.requests] == [uuid_of("CN")]

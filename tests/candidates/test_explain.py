@@ -21,23 +21,13 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.explanation import EVERYTHING, ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.candidates.documented import (
-    AGG_A,
-    AGG_C,
-    FPGAS,
-    NICS,
-    ONE_CARD,
-    ROOT_TRAITS,
-    build_cloud,
-    provider,
-)
+from tests.candidates.documented import AGG_A, AGG_C, FPGAS, ONE_CARD, build_cloud, provider
 from tests.candidates.prefixes import (
     build_query_without,
     list_constraint_names,
     list_query_prefixes,
 )
 from tests.candidates.reference import (
-    SHARES,
     find_all_candidates,
     find_candidates_by_tree,
     has_provider_for_each_slot,
@@ -58,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("each_provider_source")
 EXAMPLES = build_property_test_settings(20)
 
 
-def _explain_search(database, query, settings, view=EVERYTHING):
+def explain_search(database, query, settings, view=EVERYTHING):
     with database.read() as connection:
         search = prepare(make_provider_source(connection), query)
         found = find(make_provider_source(connection), search, settings, Random(7))
@@ -124,7 +114,7 @@ def test_single_providers_are_rejected_by_the_first_unmet_constraint(
 ):
     replace_cloud(database, cloud)
     query = CandidatesQuery(groups=(group,))
-    _, reported = _explain_search(database, query, settings)
+    _, reported = explain_search(database, query, settings)
     _check_steps(cloud, query, reported)
     assert reported.hosts == len(find_all_candidates(cloud, query))
     check_nearest_misses(cloud, query, reported)
@@ -136,7 +126,7 @@ def test_single_providers_are_rejected_by_the_first_unmet_constraint(
 def test_trees_are_rejected_by_the_first_unmet_constraint(database, settings, cloud, query):
     replace_cloud(database, cloud)
     unbounded = settings.with_overrides({"placement.allocation_candidates_budget": 0})
-    found, reported = _explain_search(database, query, unbounded)
+    found, reported = explain_search(database, query, unbounded)
     _check_steps(cloud, query, reported)
     assert reported.hosts == len({request.root_uuid for request in found.requests})
     check_nearest_misses(cloud, query, reported)
@@ -166,7 +156,7 @@ def _check_steps(cloud, query, reported):
     assert all(earlier.after == later.before for earlier, later in pairwise(reported.steps))
 
 
-def _build_group(suffix="", required=(), **resources):
+def build_group(suffix="", required=(), **resources):
     return RequestGroup(
         suffix=suffix,
         resources=tuple(resources.items()),
@@ -181,8 +171,8 @@ def test_hosts_beyond_the_limit_are_counted_in_the_last_step(database, settings,
         database,
         build_cloud(*(Host(f"cn{n:02}", build_inventory("VCPU", 4)) for n in range(20)), *child),
     )
-    query = CandidatesQuery(groups=(_build_group(VCPU=1),), limit=3)
-    _, reported = _explain_search(database, query, settings, ExplanationView())
+    query = CandidatesQuery(groups=(build_group(VCPU=1),), limit=3)
+    _, reported = explain_search(database, query, settings, ExplanationView())
     last = reported.steps[-1]
     assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
 
@@ -201,13 +191,13 @@ def _list_suggested_changes_for_single_tree(database, settings, cloud, query):
 
 
 ISOLATED = CandidatesQuery(
-    groups=tuple(_build_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
+    groups=tuple(build_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
     group_policy="isolate",
 )
 APART = CandidatesQuery(
     groups=(
-        _build_group("_A", ["CUSTOM_TYPE1"], FPGA=1),
-        _build_group("_B", ["CUSTOM_TYPE2"], FPGA=1),
+        build_group("_A", ["CUSTOM_TYPE1"], FPGA=1),
+        build_group("_B", ["CUSTOM_TYPE2"], FPGA=1),
     ),
     group_policy="none",
     same_subtrees=(("_A", "_B"),),
@@ -253,7 +243,7 @@ def test_suggested_change_removes_a_provider_from_a_forbidden_aggregate(
     sqlite_database, sqlite_settings, aggregate, suffix, words
 ):
     terms = AggregateTerms((), frozenset({aggregate}))
-    query = CandidatesQuery(groups=(replace(_build_group(suffix, VCPU=1), aggregates=terms),))
+    query = CandidatesQuery(groups=(replace(build_group(suffix, VCPU=1), aggregates=terms),))
     changes = _list_suggested_changes_for_single_tree(
         sqlite_database, sqlite_settings, NUMA_CHILD, query
     )
@@ -265,7 +255,7 @@ def test_combined_capacity_shortage_is_reported_exactly(
     sqlite_database, sqlite_settings, amount, lacking
 ):
     query = CandidatesQuery(
-        groups=tuple(_build_group(suffix, SRIOV_NET_VF=amount) for suffix in ("1", "2", "3")),
+        groups=tuple(build_group(suffix, SRIOV_NET_VF=amount) for suffix in ("1", "2", "3")),
         group_policy="none",
     )
     (change,) = _list_suggested_changes_for_single_tree(
@@ -287,122 +277,3 @@ def test_combined_capacity_shortage_is_reported_exactly(
         has_candidates_with_more_devices(lacking - 1),
         has_candidates_with_more_devices(lacking),
     ) == (False, True)
-
-
-def _list_rejection_steps(database, settings, cloud, query):
-    """Return the reasons of each step that rejected a tree."""
-    load_cloud(database, cloud)
-    _, reported = _explain_search(database, query, settings)
-    return {
-        f"{step.constraint} {step.detail}".strip(): [host.reason for host in step.rejected]
-        for step in reported.steps
-        if step.rejected
-    }
-
-
-BIG = _build_group(VCPU=4)
-WIDE = build_cloud(
-    provider("CN"),
-    Host("NUMA0", build_inventory("VCPU", 8, used=5), parent="CN"),
-    Host("NUMA1", build_inventory("VCPU", 4, max_unit=3), parent="CN"),
-)
-#: The storage shares with the host. Only the host is in aggregate A.
-SHARED_WITH_FORBIDDEN_ROOT = build_cloud(
-    provider("SS1", {"DISK_GB": 100}, traits=[SHARES], aggregates=["aggB"]),
-    provider("CN1", {"VCPU": 8}, aggregates=["aggA", "aggB"]),
-)
-
-
-def _forbid_aggregate_a(group):
-    return replace(group, aggregates=AggregateTerms((), frozenset({AGG_A})))
-
-
-REJECTIONS = {
-    "numbers of a lone host": (
-        build_cloud(Host("cn1", build_inventory("VCPU", 8, used=5, reserved=1))),
-        CandidatesQuery(groups=(BIG,)),
-        {"resources VCPU:4": ["VCPU: 2 free of 7, 4 requested"]},
-    ),
-    "numbers of each child": (
-        WIDE,
-        CandidatesQuery(groups=(BIG,)),
-        {
-            "resources VCPU:4": [
-                (
-                    "VCPU: 3 free of 8, 4 requested on NUMA0; "
-                    "VCPU: at most 3 in one allocation (max_unit), 4 requested on NUMA1"
-                )
-            ]
-        },
-    ),
-    "a class that a tree lacks": (
-        WIDE,
-        CandidatesQuery(groups=(_build_group(DISK_GB=1),)),
-        {"resources DISK_GB:1": ["DISK_GB: none in inventory, 1 requested"]},
-    ),
-    "a group by its suffix": (
-        NICS,
-        CandidatesQuery(
-            groups=(
-                _build_group(VCPU=1),
-                _build_group("_NET", ["HW_NIC_OFFLOAD_GRO"], SRIOV_NET_VF=1),
-            )
-        ),
-        {
-            "required HW_NIC_OFFLOAD_GRO (group _NET)": [
-                "each of NIC1_1 and NIC1_2: lacks trait HW_NIC_OFFLOAD_GRO"
-            ]
-        },
-    ),
-    "a trait of the root": (
-        ROOT_TRAITS,
-        CandidatesQuery(
-            groups=(_build_group(DISK_GB=1),),
-            root=TraitTerms((), frozenset({"CUSTOM_WINDOWS_LICENSE_POOL"})),
-        ),
-        {
-            "root_required !CUSTOM_WINDOWS_LICENSE_POOL": [
-                "the root has forbidden trait CUSTOM_WINDOWS_LICENSE_POOL"
-            ]
-        },
-    ),
-    "a storage forbidden with the root of its tree": (
-        SHARED_WITH_FORBIDDEN_ROOT,
-        CandidatesQuery(groups=(_forbid_aggregate_a(_build_group(DISK_GB=1)),)),
-        {f"member_of !in:{AGG_A}": ["in a forbidden aggregate"]},
-    ),
-    "a storage of a root that is forbidden to a suffixed group": (
-        SHARED_WITH_FORBIDDEN_ROOT,
-        CandidatesQuery(groups=(_forbid_aggregate_a(_build_group("1", DISK_GB=1)),)),
-        {"combination": ["only its sharing providers match; reported under another tree"]},
-    ),
-    "too few providers for isolated groups": (
-        ONE_CARD,
-        ISOLATED,
-        {
-            "combination group_policy=isolate": [
-                "no separate provider for each group with a suffix (group_policy=isolate)"
-            ]
-        },
-    ),
-    "providers of different subtrees": (
-        FPGAS,
-        APART,
-        {"combination same_subtree=_A,_B": ["no providers in one subtree (same_subtree=_A,_B)"]},
-    ),
-    "no room for groups together": (
-        ONE_CARD,
-        CandidatesQuery(
-            groups=tuple(_build_group(suffix, SRIOV_NET_VF=3) for suffix in ("1", "2", "3")),
-            group_policy="none",
-        ),
-        {"combination": ["SRIOV_NET_VF: 3 + 3 + 3 requested, free on each provider: 4, 4"]},
-    ),
-}
-
-
-@pytest.mark.parametrize(("cloud", "query", "expected"), REJECTIONS.values(), ids=REJECTIONS)
-def test_each_rejected_tree_has_a_step_and_a_reason(
-    sqlite_database, sqlite_settings, cloud, query, expected
-):
-    assert _list_rejection_steps(sqlite_database, sqlite_settings, cloud, query) == expected

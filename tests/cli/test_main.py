@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behaviour of all commands: errors in a line, tracebacks, signals and exit status."""
+"""Behaviour of all commands: errors in a line, signals, exit status, and deprecated names."""
 
 import errno
 import os
@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from placement_sched.cli import main as program
+from placement_sched.cli.main import EARLIER, current_spelling, main
 from placement_sched.errors import Invalid
+from tests.support.repository import ROOT
 from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.slow
@@ -185,3 +187,53 @@ def test_os_error_is_reported_without_the_debug_option(run_failing_command):
     assert run_failing_command(denied) == (1, "placement-sched: some/file: Permission denied\n")
     assert run_failing_command(TimeoutError("timed\nout")) == (1, "placement-sched: timed out\n")
     assert "Traceback" in run_failing_command(denied, "--debug")[1]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "current"),
+    [
+        ("hosts list --zone az1", "host list --zone az1"),
+        ("decisions show --request-id req-1", "decision show --request-id req-1"),
+        ("adopt nova --config-file nova.conf", "nova adopt --config-file nova.conf"),
+        ("nova shadow report --since 1d", "nova-shadow report --since 1d"),
+        ("placement sync-aggregates --verbose", "placement sync_aggregates --verbose"),
+        ("placement sync-traits", "placement sync_traits"),
+        ("placement heal-allocations --dry-run", "placement heal_allocations --dry-run"),
+        ("--debug hosts list", "--debug host list"),
+        ("help hosts show", "host show --help"),
+        ("help", "--help"),
+    ],
+)
+def test_deprecated_command_runs_the_current_command(earlier, current):
+    assert current_spelling(earlier.split()) == current.split()
+
+
+@pytest.mark.parametrize("current", EARLIER.values(), ids=" ".join)
+def test_replacement_of_a_deprecated_command_exists(current, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([*current, "--help"])
+    assert end.value.code == 0
+    assert f"placement-sched {' '.join(current)} " in capsys.readouterr().out
+
+
+def test_guide_lists_every_deprecated_command():
+    page = (ROOT / "doc/source/commands.rst").read_text()
+    assert [earlier for earlier in map(" ".join, EARLIER) if earlier not in page] == []
+
+
+def test_deprecated_command_name_as_an_argument_is_unchanged():
+    typed = ["explain", "--project", "hosts", "placement", "sync-traits"]
+    assert current_spelling(typed) == typed
+    assert current_spelling(["placement", "--dry-run"]) == ["placement", "--dry-run"]
+    assert current_spelling(["placement", ""]) == ["placement", ""]
+
+
+def test_help_option_prints_the_help_of_a_command(capsys):
+    printed = []
+    for typed in (["help", "host", "list"], ["host", "list", "--help"]):
+        with pytest.raises(SystemExit) as end:
+            main(typed)
+        assert end.value.code == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert printed[0].startswith("usage: placement-sched host list ")

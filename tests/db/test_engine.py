@@ -7,12 +7,8 @@ import re
 import socket
 from time import monotonic, sleep
 
-import pymysql
 import pytest
-from pymysql.connections import MySQLResult
-from pymysql.constants import COMMAND
-from pymysql.protocol import MysqlPacket
-from sqlalchemy import literal, select, text
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db import transaction
@@ -51,10 +47,6 @@ RUNNING = {
     "AND info LIKE '%traits AS e'",
     "sqlite": "SELECT 0",
 }
-#: More executions than psycopg needs to prepare a statement.
-OFTEN = 8
-#: The packet that ends a result.
-ENDING = b"\xfe\x00\x00\x02\x00"
 on_servers = pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
 on_every_database = pytest.mark.parametrize(
     "kind", ["sqlite_url", "postgresql_server", "mysql_server"]
@@ -138,21 +130,6 @@ def test_connection_parameters_are_appended_to_the_url(url, parameters, expected
     )
 
 
-@pytest.mark.parametrize(
-    ("mode", "query", "expected"),
-    [
-        (None, "SELECT @@sql_mode LIKE '%STRICT_ALL_TABLES%'", 1),
-        ("ANSI_QUOTES", "SELECT @@sql_mode", "ANSI_QUOTES"),
-        ("", "SELECT @@sql_mode = @@global.sql_mode", 1),
-    ],
-    ids=["default", "other", "empty"],
-)
-def test_sql_mode_option_is_used(open_database, mysql_server, mode, query, expected):
-    options = {} if mode is None else {"mysql_sql_mode": mode}
-    database = open_database(mysql_server, **options)
-    assert query_value(database, query.replace("%", "%%")) == expected
-
-
 @pytest.mark.parametrize(("value", "mode"), [(True, 1), (False, 0)])
 def test_sqlite_synchronous_option_is_used(open_database, value, mode):
     database = open_database("sqlite_url", sqlite_synchronous=value)
@@ -199,24 +176,6 @@ def test_option_connection_debug_controls_the_sql_log(
     messages = [record.getMessage() for record in sql_log.records if "sqlalchemy" in record.name]
     assert any("SELECT 40 + 2" in message for message in messages) == statement
     assert any("Row (42,)" in message for message in messages) == row
-
-
-def test_postgresql_url_options_are_merged(open_database, postgresql_server):
-    url = f"{postgresql_server}?options=-csearch_path%3Delsewhere&connect_timeout=3"
-    database = open_database(url, lock_timeout=7)
-    assert query_value(database, "SHOW search_path") == "elsewhere"
-    assert query_value(database, "SHOW lock_timeout") == "7s"
-    with database.reader.connect() as connection:
-        assert get_driver_connection(connection).info.get_parameters()["connect_timeout"] == "3"
-
-
-def test_mariadb_url_options_are_merged(open_database, mysql_server):
-    more = "init_command=SET%20SESSION%20wait_timeout%3D99&sql_mode=ANSI"
-    url = f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}"
-    database = open_database(url, lock_timeout=7)
-    assert query_value(database, "SELECT @@SESSION.wait_timeout") == 99
-    assert query_value(database, "SELECT @@SESSION.innodb_lock_wait_timeout") == 7
-    assert "ANSI_QUOTES" in query_value(database, "SELECT @@SESSION.sql_mode")
 
 
 @on_servers
@@ -327,70 +286,3 @@ def test_statement_over_its_time_limit_is_stopped_and_its_connection_usable(open
     sleep(1.1)  # the timeout of a statement starts with the statement
     with database.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
-
-
-@pytest.fixture
-def mariadb_connection(open_database, mysql_server):
-    """The driver's connection to MariaDB of an engine for writes."""
-    with open_database(mysql_server).writer.connect() as connection:
-        yield get_driver_connection(connection)
-        connection.invalidate()
-
-
-def test_postgresql_session_has_no_prepared_statements(open_database, postgresql_server):
-    def count_prepared_statements(connection):
-        for number in range(OFTEN):
-            connection.scalar(select(literal(number) + 1))
-        return connection.scalar(text("SELECT count(*) FROM pg_prepared_statements"))
-
-    database = open_database(postgresql_server)
-    assert database.write(count_prepared_statements) == 0
-    with database.read() as connection:
-        assert count_prepared_statements(connection) == 0
-
-
-def test_transaction_restores_lost_session_settings(open_database, postgresql_server):
-    names = ("lock_timeout", "jit", "statement_timeout")
-    database = open_database(postgresql_server, lock_timeout=7, read_timeout=8, max_pool_size=1)
-
-    def read_session_settings(connection):
-        return [connection.scalar(text(f"SHOW {name}")) for name in names]
-
-    with database.read() as connection:
-        connection.execute(text("RESET ALL"))  # to the options of the connection
-        for name in names:
-            connection.execute(text(f"SET {name} TO DEFAULT"))
-        connection.execute(text("SET lock_timeout = 0"))
-    with database.snapshot() as connection:
-        assert read_session_settings(connection) == ["7s", "off", "8s"]
-
-    def reset_session_settings(connection):
-        connection.execute(text("COMMIT; SET lock_timeout = 0; SET jit = on"))
-
-    database.write(reset_session_settings)
-    assert database.write(read_session_settings) == ["7s", "off", "0"]
-
-
-def test_commit_of_a_read_leaves_no_mark_on_its_connection(mariadb_connection):
-    mariadb_connection.commit_with = "SELECT no_such_column; COMMIT"
-    mariadb_connection.query("SELECT 1")
-    mariadb_connection.commit()
-    assert mariadb_connection.commit_with is None
-
-
-def test_truncated_result_is_a_lost_connection(mariadb_connection, monkeypatch):
-    monkeypatch.setattr(
-        MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(ENDING, "utf8"))
-    )
-    with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
-        mariadb_connection.query("SELECT 1")
-    assert not mariadb_connection.open
-
-
-def test_repeated_end_packet_is_not_read_as_the_next_result(mariadb_connection):
-    mariadb_connection._execute_command(COMMAND.COM_QUERY, "SELECT 1")
-    for _ in range(2):  # the remaining packets have the numbers of this result
-        mariadb_connection._read_packet()
-    with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
-        mariadb_connection.query("SELECT 2")
-    assert not mariadb_connection.open

@@ -103,12 +103,6 @@ def test_schema_of_another_release_is_rejected(sqlite_database, revision, words)
     assert current_revision(sqlite_database) == revision
 
 
-def test_names_of_own_tables_are_distinct_from_those_of_placement():
-    own = {table.name for table in OWN_TABLES}
-    assert own.isdisjoint(table.name for table in PLACEMENT_TABLES)
-    assert all(name.startswith("sched_") for name in own)
-
-
 @pytest.mark.parametrize("is_galera", [False, True], ids=["MariaDB", "Galera"])
 def test_second_migration_waits_for_the_first(mysql_server, monkeypatch, caplog, is_galera):
     monkeypatch.setattr(migrate, "_LOCK_WAIT", 0.1)

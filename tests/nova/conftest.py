@@ -8,7 +8,9 @@ import pytest
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
+from placement_sched.model.compute_node import ComputeNode
 from placement_sched.nova.sync.follower import Follower
+from placement_sched.store.compute import compute_nodes
 from tests.nova.scheduling import (
     NovaDeployment,
     SharedService,
@@ -63,3 +65,12 @@ def make_follower(database: Database, settings: Settings) -> Iterator[Callable[.
 @pytest.fixture
 def follower(make_follower: Callable[..., Follower], nova: NovaCloud) -> Follower:
     return make_follower(nova)
+
+
+@pytest.fixture
+def read_nodes(database: Database) -> Callable[[], dict[str, ComputeNode]]:
+    def nodes() -> dict[str, ComputeNode]:
+        with database.read() as connection:
+            return {node.hypervisor_hostname: node for node in compute_nodes.search(connection)}
+
+    return nodes

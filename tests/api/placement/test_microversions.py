@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.api.placement.microversions import NEWEST
 from tests.support.clouds import uuid_of
-from tests.support.versions import LATEST, LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 
@@ -201,13 +201,3 @@ def test_each_microversion_has_its_documented_change_and_the_version_before_has_
         answer = cloud.get(f"/placement{RP}/{HOST}", headers=headers)
         assert ("Last-Modified" in answer.headers) is (minor == 15)
     assert {15, *(minor for minor, *_ in EDGES)} == set(range(1, NEWEST.minor + 1))
-
-
-def test_response_has_the_negotiated_microversion_and_an_unsupported_one_is_406(sqlite_app):
-    for requested, answered in (("placement latest", LATEST), ("compute 2.1", "1.0")):
-        answer = sqlite_app.get(f"/placement{RP}", headers={"OpenStack-API-Version": requested})
-        assert answer.headers["OpenStack-API-Version"] == f"placement {answered}"
-    for version in ("1.400", "0.9"):
-        headers = {"OpenStack-API-Version": f"placement {version}"}
-        (error,) = sqlite_app.get(f"/placement{RP}", headers=headers, status=406).json["errors"]
-        assert (error["min_version"], error["max_version"]) == ("1.0", LATEST)

@@ -8,7 +8,6 @@ import re
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.options.ignored import WITHOUT_MEANING
-from placement_sched.config.opts import is_explicit
 from placement_sched.config.settings import Settings
 from placement_sched.operations.config_check import Catalogue, check_files
 from placement_sched.scheduler.plugins import make_full_conf
@@ -106,14 +105,6 @@ def test_file_with_every_option_is_valid(tmp_path):
     assert Settings.from_conf(
         read_files(make_full_conf(), [str(file)])
     ).placement.max_allocation_candidates
-
-
-def test_auth_strategy_can_be_set_by_its_oldest_name(tmp_path):
-    file = tmp_path / "placement.conf"
-    file.write_text("[DEFAULT]\nauth_strategy = keystone\n")
-    conf = read_files(make_full_conf(), [str(file)])
-    assert Settings.from_conf(conf).api.auth_strategy == "keystone"
-    assert is_explicit(conf, "api", "auth_strategy")
 
 
 def test_unknown_options_of_known_groups_are_reported(tmp_path):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.store.compute import compute_nodes, instances, services
+from placement_sched.store.compute import instances, services
 from tests.support.nova_clouds import create_sqlite_nova
 
 
@@ -21,15 +21,6 @@ def read_service(database):
             return services.by_hosts(connection, [host]).get(host)
 
     return read_service
-
-
-@pytest.fixture
-def read_nodes(database):
-    def nodes():
-        with database.read() as connection:
-            return {node.hypervisor_hostname: node for node in compute_nodes.search(connection)}
-
-    return nodes
 
 
 @pytest.fixture

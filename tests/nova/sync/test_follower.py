@@ -95,31 +95,6 @@ def test_sync_does_not_write_nova_databases(follower, nova):
     assert nova.rows() == before
 
 
-@pytest.mark.all_databases
-def test_sync_comparison_writes_nothing_and_names_each_difference(follower, nova, database):
-    nova.add_host("cn1")
-    uuid = nova.add_instance("cn1")
-    nova.add_aggregate("racks", ("cn1",))
-    first = follower.compare()
-    with database.read() as connection:
-        assert services.search(connection) == ()
-        assert instances.search(connection) == ()
-        assert cells.all_cells(connection) == ()
-    assert {
-        (difference.noun, difference.kind, difference.name) for difference in first.differences
-    } == {
-        ("cells", "new", "one"),
-        ("services", "new", "cn1"),
-        ("compute nodes", "new", "cn1"),
-        ("host aggregates", "new", "racks"),
-        ("instances", "new", uuid),
-    }
-    follower.full()
-    nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2")
-    (unlike,) = follower.compare().differences
-    assert (unlike.kind, unlike.name, unlike.fields) == ("changed", uuid, ("host",))
-
-
 def test_full_sync_reports_progress(follower, nova):
     nova.add_host("cn1")
     nova.add_instance("cn1")

@@ -6,10 +6,10 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
 from placement_sched.db import tables
-from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
+from placement_sched.errors import CapacityExceeded, Invalid
 from placement_sched.model.provider import (
     UNCHECKED,
     ConsumerClaim,
@@ -55,10 +55,6 @@ def read_allocations(database, *consumers):
         }
 
 
-def read_consumer(database, uuid):
-    return run_query(database, allocations.of_consumers, [uuid])[0].consumer
-
-
 def read_generation(database, provider):
     return run_query(database, resource_providers.by_uuid, provider).generation
 
@@ -79,21 +75,6 @@ def test_replace_stores_exactly_the_claimed_allocations(database):
     }
 
 
-def test_replace_sets_owner_type_and_generations(database):
-    provider = make_provider(database, VCPU=8)
-    first = vcpu_claim(provider, 2, consumer_type="INSTANCE")
-    replace_allocations(database, first)
-    stored = read_consumer(database, first.consumer)
-    assert (stored.generation, stored.project_id, stored.user_id) == (1, "project", "user")
-    assert stored.consumer_type == "INSTANCE"
-    other = {"project_id": "other", "user_id": "somebody"}
-    replace_allocations(database, build_claim(first.consumer, 1, other, on={provider: {"VCPU": 1}}))
-    changed = read_consumer(database, first.consumer)
-    assert (changed.generation, changed.project_id, changed.user_id) == (2, "other", "somebody")
-    assert changed.consumer_type == "INSTANCE", "a claim without a type keeps the type"
-    assert read_generation(database, provider) == 2
-
-
 def test_move_raises_the_generation_of_the_new_provider_but_not_of_the_old(database):
     old, new = make_provider(database, VCPU=8), make_provider(database, VCPU=8)
     moving = vcpu_claim(old, 1)
@@ -102,16 +83,6 @@ def test_move_raises_the_generation_of_the_new_provider_but_not_of_the_old(datab
     assert (read_generation(database, old), read_generation(database, new)) == (1, 1)
     replace_allocations(database, build_claim(moving.consumer))
     assert (read_generation(database, old), read_generation(database, new)) == (1, 2)
-
-
-def test_consumer_without_allocations_is_deleted(database):
-    provider = make_provider(database, VCPU=8)
-    leaving, staying = vcpu_claim(provider, 1), vcpu_claim(provider, 2)
-    replace_allocations(database, leaving, staying)
-    replace_allocations(database, build_claim(leaving.consumer, 1), build_claim(generation=None))
-    assert list_stored_consumers(database) == {staying.consumer}
-    replace_allocations(database, vcpu_claim(provider, 1, leaving.consumer, None))
-    assert read_consumer(database, leaving.consumer).generation == 1
 
 
 def test_remove_deletes_allocations_and_keeps_provider_generations(database):
@@ -123,30 +94,6 @@ def test_remove_deletes_allocations_and_keeps_provider_generations(database):
     assert database.write(lambda connection: allocations.remove(connection, uuids)) == 0
     assert list_stored_consumers(database) == {second.consumer}
     assert read_generation(database, provider) == 1
-
-
-@pytest.mark.parametrize("generation", [None, 0, 2])
-def test_claim_with_a_wrong_consumer_generation_is_a_conflict(sqlite_database, generation):
-    provider = make_provider(sqlite_database, VCPU=8)
-    first = vcpu_claim(provider, 1)
-    replace_allocations(sqlite_database, first)
-    sent = "null" if generation is None else generation
-    with pytest.raises(ConcurrentUpdate, match=f"expected 1 but got {sent}"):
-        replace_allocations(sqlite_database, vcpu_claim(provider, 2, first.consumer, generation))
-    assert list(read_allocations(sqlite_database, first.consumer).values()) == [1]
-    # The generation is checked before the provider and the class.
-    unknown = build_claim(generation=4, on={str(uuid4()): {"NO_SUCH": 1}})
-    with pytest.raises(ConcurrentUpdate, match="expected null but got 4"):
-        replace_allocations(sqlite_database, unknown)
-    assert list_stored_consumers(sqlite_database) == {first.consumer}
-
-
-def test_claim_for_a_stored_consumer_without_allocations_may_have_generation_null(database):
-    provider, uuid = make_provider(database, VCPU=8), str(uuid4())
-    row = {"uuid": uuid, "project_id": 1, "user_id": 1, "generation": 0}
-    database.write(lambda connection: connection.execute(insert(tables.consumers), row))
-    replace_allocations(database, vcpu_claim(provider, 1, uuid, None))
-    assert read_consumer(database, uuid).generation == 1
 
 
 @pytest.mark.parametrize(
@@ -208,18 +155,6 @@ def test_consumer_on_an_overcommitted_provider_may_reduce_but_not_raise_its_clai
     with pytest.raises(CapacityExceeded):
         replace_allocations(database, vcpu_claim(provider, 1))
     assert sorted(read_allocations(database, first.consumer, second.consumer).values()) == [3, 4]
-
-
-def test_owner_differing_in_case_is_found_on_every_database(database):
-    provider = make_provider(database, VCPU=8)
-    for project in ("Alpha", "alpha", "ALPHA"):
-        replace_allocations(
-            database,
-            build_claim(owner={**OWNER, "project_id": project}, on={provider: {"VCPU": 1}}),
-        )
-    with database.read() as connection:
-        owners = select(tables.projects.c.external_id)
-        assert {name.lower() for name in connection.scalars(owners)} == {"alpha"}
 
 
 @pytest.mark.parametrize("has_consumers", [False, True], ids=["new", "existing"])

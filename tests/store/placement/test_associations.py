@@ -15,7 +15,7 @@ from tests.support.statements import record_statements
 pytestmark = pytest.mark.all_databases
 
 LATER = NOW + timedelta(hours=1)
-GOLD, RACK, ROW, HALL = "CUSTOM_GOLD", *(str(UUID(int=number)) for number in (1, 2, 3))
+GOLD, RACK = "CUSTOM_GOLD", str(UUID(int=1))
 on_both = pytest.mark.parametrize(
     ("associations", "name"), [(traits.CARRIED, GOLD), (aggregates.MEMBERS, RACK)]
 )
@@ -68,16 +68,6 @@ def test_statement_count_is_independent_of_providers_with_a_trait(database, asso
 
     count_statements(1)  # creates the member
     assert count_statements(1) == count_statements(150)
-
-
-def test_aggregates_of_a_provider_are_replaced(database, provider_ids):
-    changes = [
-        database.write(lambda c, uuids=uuids: aggregates.replace(c, provider_ids[0], uuids, NOW))
-        for uuids in ([RACK, ROW], [ROW, HALL], [HALL, ROW], [])
-    ]
-    assert changes == [True, True, False, True]
-    with database.read() as connection:
-        assert aggregates.of_provider(connection, provider_ids[0]) == ()
 
 
 def test_trait_names_are_matched_exactly(database):

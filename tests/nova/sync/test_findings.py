@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts with missing rows in nova are reported and receive no instances."""
+"""Report of a sync: differences, and hosts with missing rows in nova."""
+
+import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.cloud_check import CloudFault, check_cloud
-from placement_sched.store.compute import compute_nodes
+from placement_sched.store.compute import cells, compute_nodes, instances, services
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 
@@ -67,3 +69,28 @@ def test_service_without_node_and_unknown_aggregate_host_are_reported(
     problems = find_cloud_faults(database, settings, follower.full())
     assert problems[CloudFault.SERVICE_WITHOUT_NODE] == ("cn2",)
     assert problems[CloudFault.AGGREGATE_OF_NO_HOST] == ("cn9 of racks",)
+
+
+@pytest.mark.all_databases
+def test_sync_comparison_writes_nothing_and_names_each_difference(follower, nova, database):
+    nova.add_host("cn1")
+    uuid = nova.add_instance("cn1")
+    nova.add_aggregate("racks", ("cn1",))
+    first = follower.compare()
+    with database.read() as connection:
+        assert services.search(connection) == ()
+        assert instances.search(connection) == ()
+        assert cells.all_cells(connection) == ()
+    assert {
+        (difference.noun, difference.kind, difference.name) for difference in first.differences
+    } == {
+        ("cells", "new", "one"),
+        ("services", "new", "cn1"),
+        ("compute nodes", "new", "cn1"),
+        ("host aggregates", "new", "racks"),
+        ("instances", "new", uuid),
+    }
+    follower.full()
+    nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2")
+    (unlike,) = follower.compare().differences
+    assert (unlike.kind, unlike.name, unlike.fields) == ("changed", uuid, ("host",))

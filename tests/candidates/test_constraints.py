@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the Placement documentation, requested over HTTP."""
+"""Constraints of candidates queries, with the examples of the Placement documentation."""
 
 import pytest
 
+from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, RequestGroup
 from tests.candidates.documented import (
     AGG_A,
     AGG_B,
@@ -17,10 +18,13 @@ from tests.candidates.documented import (
     SHARED_BY_TREES,
     SHARED_DISK,
     TWO_STORAGES,
+    build_cloud,
     build_network_functions,
     format_candidates,
     list_mapped_providers,
+    provider,
 )
+from tests.candidates.sources import search_and_explain
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
 
@@ -228,3 +232,27 @@ def test_group_without_resources_is_in_the_mappings_only(sqlite_app):
     assert list_mapped_providers(answer, FPGAS, "_NUMA") == {"NUMA1"}
     assert list_mapped_providers(answer, FPGAS, "_ACCEL1") == {"FPGA1_0"}
     assert list_mapped_providers(answer, FPGAS, "_ACCEL2") == {"FPGA1_1"}
+
+
+@pytest.mark.all_databases
+@pytest.mark.slow
+def test_sixty_member_of_sets_match_provider_or_root(database, settings):
+    places = [f"a{number}" for number in range(60)]
+    few, rest = places[:30], places[30:]
+    cloud = build_cloud(
+        provider("CN0", {"VCPU": 1}, aggregates=places),
+        provider("NUMA0", {"VCPU": 1}, under="CN0"),
+        provider("CN1", {"VCPU": 1}, aggregates=few),
+        provider("NUMA1", {"VCPU": 1}, under="CN1", aggregates=rest),
+        provider("CN2", {"VCPU": 1}),
+        provider("NUMA2", {"VCPU": 1}, under="CN2", aggregates=places),
+        provider("CN3", {"VCPU": 1}, aggregates=places[:-1]),
+    )
+    load_cloud(database, cloud)
+    sets = tuple(frozenset({uuid_of(place), uuid_of("nowhere")}) for place in places)
+    group = RequestGroup(resources=(("VCPU", 1),), aggregates=AggregateTerms(sets))
+    found, reported = search_and_explain(database, CandidatesQuery(groups=(group,)), settings)
+    serving = {uuid for request in found.requests for uuid in request.allocations}
+    assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
+    remaining = [step.after for step in reported.steps if step.constraint == "member_of"]
+    assert remaining == [4] * 30 + [3] * 29 + [2]

@@ -1,62 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deprecated names of commands, ``help COMMAND``, and suggestions."""
+"""Options of several commands, and errors of invalid usage with a suggestion."""
 
 import pytest
 
-from placement_sched.cli.main import EARLIER, current_spelling, main, make_parser
-from tests.support.repository import ROOT
+from placement_sched.cli.main import main, make_parser
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    ("earlier", "current"),
-    [
-        ("hosts list --zone az1", "host list --zone az1"),
-        ("decisions show --request-id req-1", "decision show --request-id req-1"),
-        ("adopt nova --config-file nova.conf", "nova adopt --config-file nova.conf"),
-        ("nova shadow report --since 1d", "nova-shadow report --since 1d"),
-        ("placement sync-aggregates --verbose", "placement sync_aggregates --verbose"),
-        ("placement sync-traits", "placement sync_traits"),
-        ("placement heal-allocations --dry-run", "placement heal_allocations --dry-run"),
-        ("--debug hosts list", "--debug host list"),
-        ("help hosts show", "host show --help"),
-        ("help", "--help"),
-    ],
-)
-def test_deprecated_command_runs_the_current_command(earlier, current):
-    assert current_spelling(earlier.split()) == current.split()
-
-
-@pytest.mark.parametrize("current", EARLIER.values(), ids=" ".join)
-def test_replacement_of_a_deprecated_command_exists(current, capsys):
-    with pytest.raises(SystemExit) as end:
-        main([*current, "--help"])
-    assert end.value.code == 0
-    assert f"placement-sched {' '.join(current)} " in capsys.readouterr().out
-
-
-def test_guide_lists_every_deprecated_command():
-    page = (ROOT / "doc/source/commands.rst").read_text()
-    assert [earlier for earlier in map(" ".join, EARLIER) if earlier not in page] == []
-
-
-def test_deprecated_command_name_as_an_argument_is_unchanged():
-    typed = ["explain", "--project", "hosts", "placement", "sync-traits"]
-    assert current_spelling(typed) == typed
-    assert current_spelling(["placement", "--dry-run"]) == ["placement", "--dry-run"]
-    assert current_spelling(["placement", ""]) == ["placement", ""]
-
-
-def test_help_option_prints_the_help_of_a_command(capsys):
-    printed = []
-    for typed in (["help", "host", "list"], ["host", "list", "--help"]):
-        with pytest.raises(SystemExit) as end:
-            main(typed)
-        assert end.value.code == 0
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1]
-    assert printed[0].startswith("usage: placement-sched host list ")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Provider columns of many traits, and of a capacity without a limit."""
+
+import pytest
+
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
+from tests.candidates.documented import build_cloud, provider
+from tests.candidates.sources import find_candidates
+from tests.support.clouds import Host, build_inventory, load_cloud, uuid_of
+
+
+@pytest.mark.all_databases
+@pytest.mark.slow
+@pytest.mark.parametrize("child", [(), (provider("child", under="CN"),)], ids=["flat", "trees"])
+def test_hundred_required_traits_are_searched(database, settings, child):
+    traits = [f"CUSTOM_TRAIT_{number}" for number in range(100)]
+    load_cloud(database, build_cloud(provider("CN", {"VCPU": 8}, traits=traits), *child))
+    required = TraitTerms(tuple(frozenset({name}) for name in traits))
+    group = RequestGroup(resources=(("VCPU", 1),), traits=required)
+    found = find_candidates(database, CandidatesQuery(groups=(group,)), settings)
+    assert [request.root_uuid for request in found.requests] == [uuid_of("CN")]
+
+
+@pytest.mark.usefixtures("each_provider_source")
+def test_infinite_capacity_is_unlimited(database, settings):
+    host = Host("CN1", build_inventory("VCPU", 8, used=1, allocation_ratio=3e38))
+    load_cloud(database, build_cloud(host, provider("child", under="CN1")))
+    groups = (RequestGroup(suffix=suffix, resources=(("VCPU", 1),)) for suffix in ("1", "2"))
+    query = CandidatesQuery(groups=tuple(groups), group_policy="none")
+    found = find_candidates(database, query, settings)
+    assert [request.root_uuid for request in found.requests] == [uuid_of("CN1")]

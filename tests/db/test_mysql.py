@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections to MariaDB: the SQL mode, options of the URL, and malformed results."""
+
+import pymysql
+import pytest
+from pymysql.connections import MySQLResult
+from pymysql.constants import COMMAND
+from pymysql.protocol import MysqlPacket
+
+from tests.db.test_engine import get_driver_connection, query_value
+from tests.db.test_engine import open_database as open_database  # noqa: PLC0414 - a fixture
+
+pytestmark = pytest.mark.all_databases
+
+#: The packet that ends a result.
+ENDING = b"\xfe\x00\x00\x02\x00"
+
+
+@pytest.mark.parametrize(
+    ("mode", "query", "expected"),
+    [
+        (None, "SELECT @@sql_mode LIKE '%STRICT_ALL_TABLES%'", 1),
+        ("ANSI_QUOTES", "SELECT @@sql_mode", "ANSI_QUOTES"),
+        ("", "SELECT @@sql_mode = @@global.sql_mode", 1),
+    ],
+    ids=["default", "other", "empty"],
+)
+def test_sql_mode_option_is_used(open_database, mysql_server, mode, query, expected):
+    options = {} if mode is None else {"mysql_sql_mode": mode}
+    database = open_database(mysql_server, **options)
+    assert query_value(database, query.replace("%", "%%")) == expected
+
+
+def test_mariadb_url_options_are_merged(open_database, mysql_server):
+    more = "init_command=SET%20SESSION%20wait_timeout%3D99&sql_mode=ANSI"
+    url = f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}"
+    database = open_database(url, lock_timeout=7)
+    assert query_value(database, "SELECT @@SESSION.wait_timeout") == 99
+    assert query_value(database, "SELECT @@SESSION.innodb_lock_wait_timeout") == 7
+    assert "ANSI_QUOTES" in query_value(database, "SELECT @@SESSION.sql_mode")
+
+
+@pytest.fixture
+def mariadb_connection(open_database, mysql_server):
+    """The driver's connection to MariaDB of an engine for writes."""
+    with open_database(mysql_server).writer.connect() as connection:
+        yield get_driver_connection(connection)
+        connection.invalidate()
+
+
+def test_commit_of_a_read_leaves_no_mark_on_its_connection(mariadb_connection):
+    mariadb_connection.commit_with = "SELECT no_such_column; COMMIT"
+    mariadb_connection.query("SELECT 1")
+    mariadb_connection.commit()
+    assert mariadb_connection.commit_with is None
+
+
+def test_truncated_result_is_a_lost_connection(mariadb_connection, monkeypatch):
+    monkeypatch.setattr(
+        MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(ENDING, "utf8"))
+    )
+    with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
+        mariadb_connection.query("SELECT 1")
+    assert not mariadb_connection.open
+
+
+def test_repeated_end_packet_is_not_read_as_the_next_result(mariadb_connection):
+    mariadb_connection._execute_command(COMMAND.COM_QUERY, "SELECT 1")
+    for _ in range(2):  # the remaining packets have the numbers of this result
+        mariadb_connection._read_packet()
+    with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
+        mariadb_connection.query("SELECT 2")
+    assert not mariadb_connection.open
