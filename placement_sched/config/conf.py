@@ -129,6 +129,7 @@ def share_files(conf: Conf) -> Conf:
             read_files(plugin_conf, conf.config_file)
         elif plugin_conf is not conf:
             plugin_conf.reload_config_files()  # at once, as plugins may be reading options
+    CONF.sections = conf.sections
     return conf
 
 

@@ -98,6 +98,11 @@ class Conf(cfg.ConfigOpts):
                 self.command_line_options.append(opt)
         return is_new
 
+    def unregister_opt(self, opt: cfg.Opt, group: Any = None, **cache: Any) -> None:
+        """Unregister an option."""
+        super().unregister_opt(opt, group, **cache)
+        self.registered.get(_group_name(group), {}).pop(opt.dest, None)
+
     def register_missing(self, other: "Conf") -> None:
         """Register the options of ``other`` that this object lacks."""
         for group, members in other.registered.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options with two names, neither deprecated."""
+"""Options with two names, neither deprecated, and options that are unregistered."""
 
 import pytest
 from oslo_config import cfg
@@ -53,3 +53,12 @@ def test_each_alias_name_sets_the_option_in_environment_and_overrides(
     assert settings.with_overrides({f"boxes.{name}": True}).boxes.wide is True
     monkeypatch.setenv(f"OS_BOXES__{name.upper()}", "true")
     assert Settings.from_conf(read_files(conf_with_an_aliased_option)).boxes.wide is True
+
+
+def test_settings_lack_an_option_that_was_unregistered():
+    conf, option = new_conf(), cfg.StrOpt("racks", default="8")
+    conf.register_opt(option, group="acme")
+    assert Settings.from_conf(read_files(conf)).acme.racks == "8"
+    conf.reset()
+    conf.unregister_opt(option, group="acme")
+    assert "racks" not in Settings.from_conf(conf).registered.get("acme", {})

@@ -129,8 +129,10 @@ def test_release_does_not_start_on_a_newer_schema(
 def test_new_release_waits_for_its_schema(start_release, unpacked_last_release, url, tmp_path):
     if url.startswith("sqlite"):
         pytest.skip("an embedded database is prepared by the server itself")
-    sync_schema("last", unpacked_last_release, url, tmp_path)
     this = start_release("this", ready=None)
-    assert this.wait_for_first_status("/healthz/ready") == 503
+    assert this.wait_for_first_status("/healthz") == 200
+    status, _, body = this.get("/healthz/ready")
+    assert status == 503
+    assert "db sync" in body.decode()
     sync_schema("this", unpacked_last_release, url, tmp_path)
     this.wait_for("/healthz/ready", 200)

@@ -109,3 +109,10 @@ def test_option_registered_after_reading_settings_has_the_value_of_the_file(tmp_
     read_settings_text(tmp_path, "[brought_early]\nracks = 8\n")
     cfg.CONF.register_opts([cfg.IntOpt("racks")], "brought_early")
     assert cfg.CONF.brought_early.racks == 8
+
+
+def test_errors_about_an_option_of_a_plugin_name_its_line_in_the_new_file(tmp_path):
+    for text, line in (("[acme]\nracks = 8\n", 2), ("[acme]\n\n\nracks = 9\n", 4)):
+        read_settings_text(tmp_path, text)
+        ((assignment,),) = CONF.sections.values()
+        assert assignment.place.line == line

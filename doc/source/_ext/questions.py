@@ -18,7 +18,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.scheduler.resource_request import TargetNodes, build_query
+from placement_sched.scheduler.resource_request import build_query
 
 FLAVOR = {"name": "m1.medium", "vcpus": 4, "memory_mb": 4096, "root_gb": 40}
 
@@ -69,7 +69,7 @@ def spec_of(line: str) -> RequestSpec:
 
 def parameters_of(line: str, settings: Settings) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the parameters of the query that a line makes, and the details of ignored values."""
-    query, ignored = build_query(spec_of(line), settings, TargetNodes())
+    query, ignored = build_query(spec_of(line), settings)
     return parse_qsl(query.querystring()), [value.detail for value in ignored]
 
 
