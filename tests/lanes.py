@@ -11,15 +11,16 @@ no marker                 ``make test-fast`` and ``make test``
 ``chaos``                 ``make test-only WHAT=chaos``, which ``make test-all`` includes
 ========================  =========================================================
 
-The last of several markers decides. The lane ``all`` leaves out the modules that ``make test-only
-WHAT=chaos`` or ``make test-only WHAT=nova-functional`` runs at length. A test that uses
-``settings``, ``database`` or ``app`` runs on SQLite. If the test or its module is marked
-``all_databases``, it also runs on PostgreSQL and MariaDB. ``make test LANE=everywhere`` runs every
-test on all three.
+The last of several markers decides. The lanes ``all`` and ``everywhere`` leave out the modules that
+``make test-only WHAT=chaos`` or ``make test-only WHAT=nova-functional`` runs at length. A test
+that uses ``settings``, ``database`` or ``app`` runs on SQLite. If the test or its module is marked
+``all_databases``, it also runs on PostgreSQL and MariaDB. ``make test LANE=everywhere`` runs each
+of its tests on all three.
 
 The lane ``fast`` runs the first case of each parametrized test. The lane ``slow`` is the lane
 ``test`` without the lane ``fast``, for CI, which runs both. ``test``, ``slow`` and ``system`` run
-the first case of a test on each database server, and ``make test-all`` runs all cases.
+the first case of a test on each database server, and ``make test-all`` runs all cases that are
+not marked ``repeated``.
 
 Without ``--lane``, pytest runs all tests of its arguments.
 """

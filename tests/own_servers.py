@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Database servers of a test run with their data in memory.
 
-A run with ``--lane`` starts PostgreSQL and MariaDB if their programs are installed, and stops them
-at the end. MariaDB creates a schema five times as fast in memory as on a disk.
+A run with ``--lane``, ``python -m tests.chaos`` and ``python -m tests.chaos.soak`` start PostgreSQL
+and MariaDB if their programs are installed, and stop them at the end. MariaDB creates a schema five
+times as fast in memory as on a disk.
 ``PLACEMENT_SCHED_TEST_POSTGRESQL`` and ``PLACEMENT_SCHED_TEST_MYSQL`` name another server.
 """
 
 import os
 import shutil
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,17 +40,25 @@ def pytest_configure(config: pytest.Config) -> None:
     lane = config.getoption("--lane", default=None)
     if lane in {None, "fast"} or hasattr(config, "workerinput"):
         return
-    from tests.conftest import SERVERS  # it imports this module
-
     stack = ExitStack()
     config.add_cleanup(stack.close)
+    stack.enter_context(run_own_servers())
+
+
+@contextmanager
+def run_own_servers() -> Iterator[None]:
+    """Run the servers that are not named yet, and name them to this process and its children."""
+    from tests.conftest import SERVERS  # it imports this module
+
     place = _find_memory_folder()
-    if "PLACEMENT_SCHED_TEST_MYSQL" not in os.environ and shutil.which("mariadbd"):
-        mariadb = stack.enter_context(run_mariadb(place, _MARIADB))
-        SERVERS["mysql"] = os.environ["PLACEMENT_SCHED_TEST_MYSQL"] = mariadb.url("", "root")
-    if "PLACEMENT_SCHED_TEST_POSTGRESQL" not in os.environ and is_installed():
-        postgresql = stack.enter_context(run_postgresql(place=place, **_POSTGRESQL))
-        SERVERS["postgresql"] = os.environ["PLACEMENT_SCHED_TEST_POSTGRESQL"] = postgresql.url()
+    with ExitStack() as stack:
+        if "PLACEMENT_SCHED_TEST_MYSQL" not in os.environ and shutil.which("mariadbd"):
+            mariadb = stack.enter_context(run_mariadb(place, _MARIADB))
+            SERVERS["mysql"] = os.environ["PLACEMENT_SCHED_TEST_MYSQL"] = mariadb.url("", "root")
+        if "PLACEMENT_SCHED_TEST_POSTGRESQL" not in os.environ and is_installed():
+            postgresql = stack.enter_context(run_postgresql(place=place, **_POSTGRESQL))
+            SERVERS["postgresql"] = os.environ["PLACEMENT_SCHED_TEST_POSTGRESQL"] = postgresql.url()
+        yield
 
 
 def _find_memory_folder() -> Path | None:

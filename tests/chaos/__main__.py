@@ -26,6 +26,7 @@ from rich.table import Table
 
 from tests.chaos.parts import DEADLINE, PARTS, ChaosTestGroup
 from tests.chaos.run_length import SCALE, TRIED
+from tests.own_servers import run_own_servers
 
 #: Seconds that a stopped part has to stop its own processes.
 ENDING = 60
@@ -54,7 +55,8 @@ def main() -> int:
     if not parts:
         parser.error("no part has such a name:\n" + "\n".join(part.name for part in PARTS))
     console = Console()
-    outcomes = run_test_groups(parts, console)
+    with run_own_servers():
+        outcomes = run_test_groups(parts, console)
     table = Table("Tried", "How much", "Survived", "Seconds", show_lines=True)
     for part in parts:
         outcome = outcomes[part.name]

@@ -21,6 +21,7 @@ from rich.table import Table
 from placement_sched.db.transaction import Database
 from tests.chaos.ledger import Claimer, Ledger, check_ledgers
 from tests.conftest import create_server_database, make_settings
+from tests.own_servers import run_own_servers
 from tests.support.providers import make_provider
 from tests.support.scheduling import instance, report, spec
 from tests.support.servers import Server, environment, start_server
@@ -47,7 +48,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--database", choices=["postgresql", "mysql"], default="postgresql")
     arguments = parser.parse_args()
-    with _start_server(arguments.database) as (server, database):
+    with run_own_servers(), _start_server(arguments.database) as (server, database):
         samples, ledger = _use_server_for_a_time(server, database, arguments.minutes * 60)
         check_ledgers(database, [ledger])
     return _report_samples(samples, ledger)
