@@ -13,7 +13,7 @@ from drawing import ObjectGenerator  # noqa: E402
 from nova import exception, objects, rpc, version  # noqa: E402
 from nova.objects import base  # noqa: E402
 from nova.scheduler import utils as scheduler_utils  # noqa: E402
-from object_fields import image_fields, numa_limits_fields, spec_fields  # noqa: E402
+from object_fields import list_image_fields, list_numa_limits_fields, list_spec_fields  # noqa: E402
 from oslo_messaging._drivers import common  # noqa: E402
 from oslo_serialization import jsonutils  # noqa: E402
 from oslo_versionedobjects import base as versioned  # noqa: E402
@@ -29,7 +29,7 @@ def serialize(entity):
 def specs(seed, number):
     generator = ObjectGenerator(Random(seed))
     drawn = [generator.spec() for _ in range(number)]
-    return [{"primitive": serialize(spec), "held": spec_fields(spec)} for spec in drawn]
+    return [{"primitive": serialize(spec), "held": list_spec_fields(spec)} for spec in drawn]
 
 
 def images(seed, number):
@@ -38,7 +38,7 @@ def images(seed, number):
     for _ in range(number):
         raw = drawing.raw_image()
         image = objects.ImageMeta.from_dict(raw)
-        rows.append({"raw": raw, "primitive": serialize(image), "held": image_fields(image)})
+        rows.append({"raw": raw, "primitive": serialize(image), "held": list_image_fields(image)})
     return rows
 
 
@@ -65,7 +65,7 @@ def older(seed, number):
                 {
                     "versions": manifest,
                     "primitive": json.loads(jsonutils.dumps(primitive)),
-                    "held": spec_fields(read),
+                    "held": list_spec_fields(read),
                 }
             )
     return rows
@@ -95,7 +95,7 @@ def recorded():
     listed = objects.InstanceList(objects=[drawing.instance(), drawing.instance()])
     return {
         "spec": serialize(spec),
-        "spec_held": spec_fields(spec),
+        "spec_held": list_spec_fields(spec),
         "aggregate": serialize(drawing.aggregate()),
         "instances": serialize(listed),
     }
@@ -115,7 +115,7 @@ def selections(primitives, requester_ids):
             {
                 "fields": {name: getattr(selection, name) for name in names},
                 "limits": {name: getattr(selection.limits, name) for name in LIMITS},
-                "numa": numa and numa_limits_fields(numa),
+                "numa": numa and list_numa_limits_fields(numa),
                 "legacy": jsonutils.to_primitive(selection.to_dict()),
                 "providers": [group.provider_uuids for group in spec.requested_resources],
                 "sent_again": serialize(selection),
