@@ -9,11 +9,10 @@ Configuration Reference, Icehouse to Newton.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 from oslo_log import log
@@ -30,6 +29,7 @@ from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 
 LOG = log.getLogger(__name__)
+T = TypeVar("T")
 
 _FIXED = "{!r} is not read per request, but when the server starts"
 _OURS = tuple(
@@ -60,12 +60,7 @@ class LiveSettings:
         self._all_reloads: mmap = parent._all_reloads if parent else mmap(-1, 1)  # noqa: SLF001 - own class
         self._reloads: int = parent._reloads if parent else 0  # noqa: SLF001 - own class
         self._reading = Lock()
-        with _keeping_previous():
-            if parent is None:
-                self._in_effect = self._with_options_file(settings)
-            else:  # creates the plugins, before a request needs them
-                check_plugins(parent._in_effect, clock)  # noqa: SLF001 - own class
-                self._in_effect = parent._in_effect  # noqa: SLF001 - own class
+        _keep_previous(lambda: self._read_first(parent))
 
     def settings(self) -> Settings:
         """Return the settings in effect, reloaded if the parent process has reloaded.
@@ -75,8 +70,7 @@ class LiveSettings:
         if self._reloads != self._all_reloads[0] and self._reading.acquire(blocking=False):
             try:
                 self._reloads = self._all_reloads[0]
-                with _keeping_previous():
-                    self._read_again()
+                _keep_previous(self._read_again)
             finally:
                 self._reading.release()
         return self._in_effect
@@ -86,13 +80,24 @@ class LiveSettings:
 
         If the files are valid, the child processes also read them again.
         """
-        with self._reading, _keeping_previous():
-            for group, name in self._read_again():
+        with self._reading:
+            changed = _keep_previous(self._read_again)
+            if changed is None:
+                return
+            for group, name in changed:
                 LOG.warning("[%s] %s has changed: restart the server to apply it", group, name)
             file = self.configured.scheduler.json_config_location
             files = [*list_files(self.configured.conf), *([file] if file else [])]
             LOG.info("configuration read again: %s", ", ".join(files) or "no files")
             self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
+
+    def _read_first(self, parent: "LiveSettings | None") -> None:
+        """Read the options file, or use the settings of the parent process."""
+        if parent is None:
+            self._in_effect = self._with_options_file(self.configured)
+        else:  # creates the plugins, before a request needs them
+            check_plugins(parent._in_effect, self._clock)  # noqa: SLF001 - own class
+            self._in_effect = parent._in_effect  # noqa: SLF001 - own class
 
     def _read_again(self) -> list[tuple[str, str]]:
         """Read the files again, and return the changed options that need a restart."""
@@ -114,18 +119,20 @@ class LiveSettings:
         return result.settings
 
 
-@contextmanager
-def _keeping_previous() -> Iterator[None]:
-    """Log any error, also of plugins, after which the previous settings stay in effect."""
-    problem = ""
+def _keep_previous(read: Callable[[], T]) -> T | None:
+    """Read settings, or log any error, also of plugins, and return None.
+
+    After an error, the previous settings stay in effect.
+    """
     try:
-        yield
+        return read()
     except Error as error:
         problem = error.detail
     except Exception as failure:  # noqa: BLE001 - of any plugin; the service goes on
         problem = one_line(failure)
-    if problem:  # logged here, because in the handler the log would repeat the exception
-        LOG.error("%s; keeping the previous settings", problem)
+    # Logged here, because in the handler the log would repeat the exception.
+    LOG.error("%s; keeping the previous settings", problem)
+    return None
 
 
 def with_overrides(
