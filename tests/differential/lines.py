@@ -31,6 +31,10 @@ class LineProgram:
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
+    def kill(self) -> None:
+        """End the program, so that a waiting :meth:`get_answer` raises :class:`ValueError`."""
+        self._process.kill()
+
     def close(self) -> None:
         self._process.stdin.close()
         self._process.wait(timeout=60)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from tests.conftest import _create_schema, empty
@@ -21,6 +22,8 @@ PROGRAM = Path(__file__).with_name("nova_tests.py")
 #: nova warns at each start that it will not use eventlet in future.
 QUIET = ("-W", "ignore:::nova.monkey_patch")
 OURS, THEIRS = "ours", "theirs"
+#: Seconds until the process of a test is ended. Nova's base class ends most tests after 240.
+MAX_SECONDS = 600
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 #: Options of placement's fixture. Some tests reshape as an administrator.
 FIXTURE = {"api": {"auth_strategy": "noauth2"}, "oslo_policy": {"enforce_new_defaults": False}}
@@ -76,6 +79,9 @@ class Worker:
     def run(self, test: str) -> TestResult:
         if self._servers is not None:
             self._servers.empty()
+        # The limit of nova's base class does not end a test whose green threads all wait.
+        limit = Timer(MAX_SECONDS, self._lines.kill)
+        limit.start()
         try:
             answer = self._lines.get_answer({"run": test})
             while "options" in answer:
@@ -85,6 +91,8 @@ class Worker:
         except (OSError, ValueError) as failure:
             self.close()
             return TestResult(test, FAILED, f"the test ended its process: {failure!r}", 0, ())
+        finally:
+            limit.cancel()
         requests = tuple(answer.pop("requests"))
         return TestResult(test, **answer, requests=requests)
 
