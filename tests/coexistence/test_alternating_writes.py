@@ -172,20 +172,22 @@ def test_trees_and_reshapes_of_either_service_are_visible_to_both(
         assert len(candidates["allocation_requests"]) == 1
 
 
-def create_host(write_alternately: Ask, read_both: Ask) -> str:
+def create_host(write_alternately: Ask, read_from_both_services: Ask) -> str:
     uuid = str(uuid4())
     write_alternately("POST", "/resource_providers", {"name": f"host-{uuid}", "uuid": uuid})
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 16}}}
     write_alternately("PUT", f"/resource_providers/{uuid}/inventories", body)
-    assert read_both(f"/resource_providers/{uuid}")["generation"] == 1
+    assert read_from_both_services(f"/resource_providers/{uuid}")["generation"] == 1
     return uuid
 
 
-def build_reshaper_body(read_both: Ask, consumer: str, source: str, target: str) -> dict:
-    held = read_both(f"/allocations/{consumer}")
+def build_reshaper_body(
+    read_from_both_services: Ask, consumer: str, source: str, target: str
+) -> dict:
+    held = read_from_both_services(f"/allocations/{consumer}")
     inventories = {}
     for provider in (source, target):
-        current = read_both(f"/resource_providers/{provider}/inventories")
+        current = read_from_both_services(f"/resource_providers/{provider}/inventories")
         inventories[provider] = {
             "resource_provider_generation": current["resource_provider_generation"],
             "inventories": {"VCPU": {"total": 16}} if provider == target else {},
