@@ -164,7 +164,7 @@ def _rules(text: str | None) -> dict[str, int]:
 _NODES = compute_nodes.c
 _NODE_EXISTS = _NODES.deleted == 0
 #: Columns that change when nova-compute writes a node. ``updated_at`` alone does not suffice: it
-#: has whole seconds on MariaDB, and two claims may fall into one second.
+#: has whole seconds on MariaDB, and two claims may have the same second.
 _NODE_CHANGING = (
     *(_NODES.updated_at, _NODES.vcpus_used, _NODES.memory_mb_used, _NODES.local_gb_used),
     *(_NODES.free_ram_mb, _NODES.free_disk_gb, _NODES.disk_available_least),
@@ -413,7 +413,7 @@ _FLAVOR_FIELDS = (
     *("id", "name", "flavorid", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),
     *("rxtx_factor", "vcpu_weight", "disabled", "is_public", "description", "extra_specs"),
 )
-#: Maximum number of rows that are aggregated into one JSON text.
+#: Maximum number of rows in a JSON text.
 _ROWS_PER_TEXT = 1000
 _TEXT_GROUP = _INSTANCES.id // _ROWS_PER_TEXT
 #: Maximum number of cached flavors, each by nova's digest and by the digest of its record.

@@ -167,7 +167,7 @@ _SYNCED = synced_traits.c
 
 _OF_PAIR = (_SYNCED.provider_uuid == bindparam("provider"), _SYNCED.trait == bindparam("name"))
 _FORGET = delete(synced_traits).where(*_OF_PAIR)
-# Provider ids are never reused: if the id is gone, a provider with the same uuid is another one.
+# Provider ids are never reused: if the id is gone, a provider with the same uuid is a new provider.
 _IS_OUTLIVED = _SYNCED.provider_id.is_not(None) & ~exists().where(
     tables.resource_providers.c.id == _SYNCED.provider_id
 )

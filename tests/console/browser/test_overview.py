@@ -27,7 +27,7 @@ def test_slash_moves_to_the_search_box_which_opens_a_host(visit):
 
 
 def test_link_of_the_share_menu_can_be_copied_without_a_clipboard(visit):
-    """Fault F9: over plain HTTP the text to copy was invisible."""
+    """Over plain HTTP the text to copy was once invisible."""
     page = visit("/console/policies")
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     page.locator(".share summary").click()

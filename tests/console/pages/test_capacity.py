@@ -234,7 +234,7 @@ def make_capacity_counts_unfinished(monkeypatch):
 def test_unfinished_count_after_changes_is_not_shown_as_a_loss(
     browser, make_capacity_counts_unfinished
 ):
-    """Fault F1: an unfinished count was shown as a loss of the whole capacity."""
+    """An unfinished count was once shown as a loss of the whole capacity."""
     page = browser.get(f"{PAGE}?flavor=small&drain=cn1&complete=1")
     row = page.html.select_one("section[aria-labelledby=capacity] tbody tr")
     assert "not counted" in row.get_text()
@@ -244,7 +244,7 @@ def test_unfinished_count_after_changes_is_not_shown_as_a_loss(
 
 
 def test_report_contains_changes_and_moves(modifiable_cloud, browser_of_modifiable_cloud):
-    """Fault F3: the report had only the capacity after the changes."""
+    """The report once had only the capacity after the changes."""
     select(modifiable_cloud, spec(instance(1), force_hosts=["cn1"]))
     saved = browser_of_modifiable_cloud.get(f"{PAGE}/report?all=1&drain=cn1")
     assert "Before and after the changes" in saved.text
@@ -263,7 +263,7 @@ def test_report_contains_changes_and_moves(modifiable_cloud, browser_of_modifiab
 def test_drain_change_with_a_filter_applies_to_all_matching_hosts(
     modifiable_cloud, browser_of_modifiable_cloud, condition, hosts
 ):
-    """Fault F10: the link of a large selection named each host."""
+    """The link of a large selection once named each host."""
     aggregate = modifiable_cloud.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack 7"}}
     )

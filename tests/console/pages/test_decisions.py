@@ -268,7 +268,7 @@ def test_share_menu_has_link_command_csv_and_json(cloud, browser):
 
 
 def test_rejection_reasons_show_names_of_aggregates_instead_of_uuids(cloud, browser):
-    """Fault F12: rejections named aggregates by uuid."""
+    """Rejections once named aggregates by uuid."""
     aggregate = cloud.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack7", "availability_zone": "az7"}}
     ).json["aggregate"]

@@ -84,7 +84,7 @@ def test_flavors_with_the_lowest_capacity_are_listed_first(cloud, browser):
 
 @pytest.mark.parametrize("path", ["", "ask?vcpus=2", "cloud"])
 def test_empty_cloud_shows_how_to_add_hosts(empty_cloud, path):
-    """Fault F19: the command was on the page Ask alone."""
+    """The command was once only on the page Ask."""
     words = TestApp(empty_cloud).get(f"/console/{path}").html.select_one(".empty").get_text()
     assert "placement-sched fleet load FILE.yaml" in words
     assert "POST /scheduler/v1/compute_nodes" in words
