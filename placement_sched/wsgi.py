@@ -20,8 +20,7 @@ from placement_sched import app
 from placement_sched.api.application import Application
 from placement_sched.api.request_context import WSGI
 from placement_sched.config.options.api import KEYSTONE_GROUP, STRATEGY
-from placement_sched.config.opts import is_explicit
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.config.sources import FILES, find_files
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.operations.config_check import log_start

@@ -54,7 +54,7 @@ from placement_sched.api.response import (
 )
 from placement_sched.api.versions import NotAcceptable, Version
 from placement_sched.errors import Error, Invalid, NotFound, PluginFailed, shorten
-from placement_sched.model.caller import set_caller
+from placement_sched.model.context import set_caller
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.operations.nova_cloud import check_not_read_from_nova
 

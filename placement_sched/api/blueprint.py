@@ -18,8 +18,8 @@ from placement_sched.api.call import ApiResponse, Handler
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import EVER, NEVER, Headers, Version
 from placement_sched.errors import Error
+from placement_sched.model.context import RequestIds
 from placement_sched.model.document import Json
-from placement_sched.model.request_ids import RequestIds
 from placement_sched.operations.nova_cloud import NovaNoun
 
 #: The variable parts of a path.

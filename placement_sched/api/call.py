@@ -15,7 +15,7 @@ from placement_sched.api.versions import Headers, Version
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock
-from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.context import RequestIds
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 from placement_sched.scheduler.scheduler import Scheduler
 

@@ -15,8 +15,7 @@ from oslo_config import cfg
 from oslo_policy import opts, policy
 
 from placement_sched.api.auth import Identity
-from placement_sched.config.opts import is_explicit
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.errors import ConfigurationError, Forbidden
 from placement_sched.model.document import Json
 

@@ -18,8 +18,8 @@ from placement_sched.api.response import TooLarge, UnsupportedMediaType
 from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_VALUES
+from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import decode, encode
-from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
 Pairs = tuple[tuple[str, str], ...]
 

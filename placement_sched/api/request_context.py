@@ -7,7 +7,7 @@ from typing import Any
 from oslo_context import context
 
 from placement_sched.api.versions import Headers
-from placement_sched.model.request_ids import RequestIds, ids_of
+from placement_sched.model.context import RequestIds, ids_of
 
 StartResponse = Callable[..., Any]
 WSGI = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]

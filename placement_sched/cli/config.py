@@ -13,9 +13,8 @@ from placement_sched.cli.arguments import Commands, add_command, add_format, add
 from placement_sched.cli.database import url_without_password
 from placement_sched.cli.terminal import print_result, show_waiting
 from placement_sched.config.options.api import KEYSTONE_GROUP
-from placement_sched.config.options.notifications import oslo_messaging
-from placement_sched.config.opts import Conf
-from placement_sched.config.settings import Settings
+from placement_sched.config.options.services import oslo_messaging
+from placement_sched.config.settings import Conf, Settings
 from placement_sched.config.sources import list_files, with_directories
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.db.transaction import Database

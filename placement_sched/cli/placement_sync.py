@@ -17,10 +17,10 @@ from placement_sched.clients.placement import RemotePlacement, open_trait_file, 
 from placement_sched.clients.session import MICROVERSIONS, RemoteService, silence_library_logs
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
+from placement_sched.model.aggregates import HostMap
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names
-from placement_sched.model.provider_sync import HostMap
 from placement_sched.operations.provider_sync import (
     OwnPlacement,
     Placement,

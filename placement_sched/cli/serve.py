@@ -38,8 +38,7 @@ from placement_sched.cli.log_options import add_log_options, read_service_settin
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
-from placement_sched.config.opts import is_explicit
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.config.sources import named_files
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.aggregates import policies_in_use

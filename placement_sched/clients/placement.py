@@ -20,9 +20,9 @@ import orjson
 
 from placement_sched.clients.session import RemoteService
 from placement_sched.errors import ConcurrentUpdate, Invalid, NotFound
-from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.provider_sync import (
+from placement_sched.model.aggregates import (
     ChangeResult,
+    HostAggregate,
     HostMap,
     ProviderChange,
     ProviderTrait,

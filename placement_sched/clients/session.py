@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of other services, with sessions that the configuration describes.
+"""Sessions for the clients of other services, and webhooks.
 
 Requests use keystoneauth with a fixed microversion. Errors are exceptions of this service.
 """
@@ -8,9 +8,11 @@ import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from http.client import HTTPException
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
@@ -21,6 +23,7 @@ from oslo_config import cfg
 from requests import RequestException
 
 from placement_sched.errors import ConfigurationError, ServiceFailed
+from placement_sched.model.document import Json
 
 T = TypeVar("T")
 
@@ -286,3 +289,50 @@ def adapter_for_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Ad
     if adapter.status_code_retries is None:
         adapter.status_code_retries = retries
     return adapter
+
+
+#: Seconds that an address has to answer.
+WEBHOOK_TIMEOUT = 5
+
+
+def webhook_digest(address: str) -> str:
+    """Derive a digest from an address, whose path may contain a secret."""
+    return sha256(address.encode()).hexdigest()[:32]
+
+
+def shown_address(address: str) -> str:
+    """Return scheme, host and port of an address for logs, without secrets."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+
+
+def send_webhook(address: str, body: Json) -> None:
+    """Send a JSON body to an address.
+
+    Raises :class:`ServiceFailed` unless the address answers with status 2xx in time. Redirects are
+    not followed, and the body of the answer is not read.
+    """
+    try:
+        answer = make_session(timeout=WEBHOOK_TIMEOUT).request(
+            address,
+            "POST",
+            json=body,
+            redirect=False,
+            raise_exc=False,
+            log=False,
+            logger=QUIET,
+            stream=True,
+        )
+    except (ClientException, ValueError, OSError) as failure:
+        reason = exception_reason(failure)
+        path = urlsplit(address).path
+        if len(path) > 1 and path in reason:
+            reason = type(failure).__name__
+        raise ServiceFailed(
+            f"{shown_address(address)} does not answer: {reason}", service="webhook"
+        ) from None
+    answer.close()
+    if not 200 <= answer.status_code < 300:
+        raise ServiceFailed(
+            f"{shown_address(address)} answered {answer.status_code}", service="webhook"
+        )

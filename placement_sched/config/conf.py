@@ -10,11 +10,10 @@ from typing import TypeVar
 from oslo_config import cfg
 from oslo_log import log
 
-from placement_sched.config.options import api, list_opts, notifications, services
+from placement_sched.config.options import api, list_opts, services
 from placement_sched.config.options.compute import RATIOS
 from placement_sched.config.options.scheduler import POLICY_OPTIONS
-from placement_sched.config.opts import SETTINGS_IN_EFFECT, Conf
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import SETTINGS_IN_EFFECT, Conf, Settings
 from placement_sched.config.sources import list_files, sections_of, with_directories
 from placement_sched.errors import ConfigurationError
 
@@ -48,8 +47,8 @@ def new_conf(*, follows_plugins: bool = False) -> Conf:
     """Create an oslo.config object with every core option, before files are read."""
     conf = Conf(follows_plugins=follows_plugins)
     log.register_options(conf)
-    for module in (api, services, notifications):
-        module.register(conf)
+    api.register(conf)
+    services.register(conf)
     register_core_options(conf)
     return conf
 

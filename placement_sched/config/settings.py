@@ -1,22 +1,229 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings: the immutable, layered view of all options.
+"""oslo.config objects and options with extensions, and the immutable view of all settings.
 
-Layers, in order of precedence: overrides of a request, the section of a scheduling policy, files
-and environment, defaults. Mappings have the first two layers, and oslo.config the last two.
+Layers of settings, in order of precedence: overrides of a request, the section of a scheduling
+policy, files and environment, defaults. Mappings have the first two layers, and oslo.config the
+last two.
+
+oslo.config has no public way to read older option names from the environment, nor to give an option
+two names without deprecating either. This module contains the code that uses private parts of
+oslo.config (see doc/decisions/0006).
 """
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
-from oslo_config import cfg
+from oslo_config import cfg, types
+from oslo_config.sources import ConfigurationSource
 
 from placement_sched.config import sources
-from placement_sched.config.opts import Conf, OptionGroup, find_option, names_of
-from placement_sched.config.sources import OF_REQUEST, Assignment, Sections
+from placement_sched.config.sources import NO_SECTIONS, OF_REQUEST, Assignment, Sections
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.model.document import build_json_path
 from placement_sched.model.names import suggest_name
+
+#: Maximum value of options for seconds (68 years), retries or list sizes. Python and system calls
+#: would reject larger values only when they are used.
+MAX_INT = 2**31 - 1
+#: Maximum seconds (20 days) of database timeouts, which PostgreSQL reads as milliseconds in 32-bit
+#: integers.
+MAX_WAIT = 20 * 24 * 3600
+
+#: The :class:`~placement_sched.config.Settings` of the running plugin, or None outside of a run.
+SETTINGS_IN_EFFECT: ContextVar[Any] = ContextVar("settings in effect", default=None)
+#: Command-line options of oslo.config itself, which are not options of a file.
+_OF_OSLO_CONFIG = {"config_file", "config_dir", "shell_completion"}
+
+
+class OptionGroup:
+    """The options of a group as attributes, as in ``settings.scheduler.max_attempts``."""
+
+    __slots__ = ("_name", "_values")
+
+    def __init__(self, name: str, values: Mapping[str, Any]) -> None:
+        self._name, self._values = name, values
+
+    def __getattr__(self, option: str) -> Any:
+        """Return the value in effect.
+
+        Raises :class:`AttributeError` for an unknown option.
+        """
+        try:
+            return self._values[option]
+        except KeyError:
+            raise AttributeError(f"no option [{self._name}] {option}") from None
+
+    __getitem__ = __getattr__
+
+    def __contains__(self, option: str) -> bool:
+        return option in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def with_fallback(self, group: Mapping[str, Any]) -> "OptionGroup":
+        """Add the options of ``group`` that this group lacks."""
+        return OptionGroup(self._name, ChainMap(self._values, group))  # type: ignore[arg-type]
+
+
+class Conf(cfg.ConfigOpts):
+    """oslo.config object that lists its options and reads older environment names.
+
+    With ``follows_plugins``, it returns the settings of the running plugin while a plugin runs.
+    """
+
+    def __init__(self, *, follows_plugins: bool = False) -> None:
+        self._follows_plugins = follows_plugins
+        #: All registered options by group and attribute name.
+        self.registered: dict[str, dict[str, cfg.Opt]] = {"DEFAULT": {}}
+        #: Options of oslo.log for the command lines of services, all in ``[DEFAULT]``.
+        self.command_line_options: list[cfg.Opt] = []
+        #: The assignments of the files that were read.
+        self.sections = NO_SECTIONS
+        super().__init__()
+        self._env_driver: Any = _Environment(self._env_driver)
+
+    def __getattr__(self, name: str) -> Any:
+
+        settings = SETTINGS_IN_EFFECT.get() if self._follows_plugins else None
+        if settings is None:
+            return super().__getattr__(name)
+        if name in settings.DEFAULT:
+            return getattr(settings.DEFAULT, name)
+        own = super().__getattr__(name)
+        is_group = isinstance(own, self.GroupAttr) and settings.has_group(name)
+        return getattr(settings, name).with_fallback(own) if is_group else own
+
+    def register_opt(self, opt: cfg.Opt, group: Any = None, cli: bool = False, **more: Any) -> bool:
+        """Register an option, and return False if it was registered before."""
+        is_new = bool(super().register_opt(opt, group, cli=cli, **more))
+        if is_new and opt.dest not in _OF_OSLO_CONFIG:
+            self.registered.setdefault(_group_name(group), {})[opt.dest] = opt
+            if cli:
+                self.command_line_options.append(opt)
+        return is_new
+
+    def unregister_opt(self, opt: cfg.Opt, group: Any = None, **cache: Any) -> None:
+        """Unregister an option."""
+        super().unregister_opt(opt, group, **cache)
+        self.registered.get(_group_name(group), {}).pop(opt.dest, None)
+
+    def register_missing(self, other: "Conf") -> None:
+        """Register the options of ``other`` that this object lacks."""
+        for group, members in other.registered.items():
+            for name, option in members.items():
+                if name not in self.registered.get(group, {}):
+                    self.register_opt(option, None if group == "DEFAULT" else group)
+
+    def import_opt(self, name: str, module_str: str, group: Any = None) -> None:
+        """Check that an option of nova exists, without an import of its module."""
+        if not self.has_option_of_nova(name, module_str, group):
+            super().import_opt(name, module_str, group)
+
+    def has_option_of_nova(self, name: str, module_str: str, group: Any) -> bool:
+        """Return whether a module of nova has an option with this current or former name."""
+        is_of_nova = module_str.partition(".")[0] == "nova"
+        return is_of_nova and find_option(self.registered, _group_name(group), name) is not None
+
+
+def _group_name(group: Any) -> str:
+    return str(getattr(group, "name", group) or "DEFAULT")
+
+
+def with_help(*options_and_help: Any) -> tuple[cfg.Opt, ...]:
+    """Build options, with their help, from alternating options and texts."""
+    options: tuple[cfg.Opt, ...] = options_and_help[::2]
+    for option, text in zip(options, options_and_help[1::2], strict=True):
+        option.help = text
+    return options
+
+
+def deprecated_in_default(name: str | None = None) -> dict[str, Any]:
+    """Build the option arguments for a former name in ``[DEFAULT]``."""
+    return {"deprecated_name": name, "deprecated_group": "DEFAULT"}
+
+
+def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
+    """Return whether the operator sets an option, instead of leaving its default."""
+    location = conf.get_location(name, None if group == "DEFAULT" else group)
+    return location is not None and location.location.is_user_controlled
+
+
+def names_of(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
+    """Return group and name of an option, first the current, then the older names."""
+    older_names = [(old.group or group, old.name or name) for old in option.deprecated_opts]
+    return [(group, name), *older_names]
+
+
+def find_option(
+    options: Mapping[str, Mapping[str, cfg.Opt]], group: str, name: str
+) -> tuple[str, str] | None:
+    """Return the current group and name of an option with any of its names, or None."""
+    if name in options.get(group, ()):
+        return group, name
+    for current_group, members in options.items():
+        for current_name, option in members.items():
+            if (group, name) in names_of(option, current_group, current_name):
+                return current_group, current_name
+    return None
+
+
+class AliasedBoolOpt(cfg.BoolOpt):
+    """A boolean option with a second name, an ``alias`` in its group.
+
+    ``name`` takes precedence over the alias. oslo.config supports only deprecated names, and warns
+    on stderr about their use.
+    """
+
+    def __init__(self, name: str, *, alias: str, **options: Any) -> None:
+        super().__init__(name, deprecated_name=alias, **options)
+
+    def _get_from_namespace(self, namespace: Any, group_name: str | None) -> Any:
+        # Separate lookups, so that neither name is deprecated.
+        for name in (self.dest, *(old.name for old in self.deprecated_opts)):
+            try:
+                return namespace._get_value([(group_name, name)])  # noqa: SLF001 - as oslo.config does
+            except KeyError:
+                continue
+        raise KeyError(self.dest)
+
+
+class HttpAddress(types.URI):
+    """Type of an ``http`` or ``https`` address with a valid port, unlike oslo.config's."""
+
+    def __init__(self) -> None:
+        super().__init__(max_length=2048, schemes=["http", "https"])
+
+    def __call__(self, value: Any) -> Any:
+        """Return the address.
+
+        Raises :class:`ValueError` if it has no host or a wrong port.
+        """
+        address = super().__call__(value)
+        parts = urlsplit(address)
+        if not parts.hostname or parts.port == 0:  # reading a port above 65535 raises
+            raise ValueError("the address has no host, or port 0")
+        return address
+
+
+class _Environment(ConfigurationSource):
+    """oslo.config's source of environment variables, with older names of options."""
+
+    def __init__(self, variables: Any) -> None:
+        self._variables, self.get_name = variables, variables.get_name
+
+    def get(self, group_name: str | None, option_name: str, opt: cfg.Opt) -> tuple[Any, Any]:
+
+        for group, name in names_of(opt, group_name or "DEFAULT", option_name):
+            value, location = self._variables.get(group, name, opt)
+            if location is not None:
+                break
+        return value, location
+
 
 #: Minimum similarity of a suggested option name. It is high, since many names share long parts.
 _MIN_SIMILARITY = 0.8

@@ -23,8 +23,7 @@ from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 from sqlalchemy.pool import PoolResetState
 
 from placement_sched.config.options.placement import EMBEDDED
-from placement_sched.config.opts import OptionGroup
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import OptionGroup, Settings
 from placement_sched.config.sources import list_files
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.request_stats import request_stats
@@ -234,7 +233,7 @@ def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str
         words = [f"-c {name}={value}" for name, value in settings.items()]
         arguments["options"] = " ".join([*words, _url_options(url)]).rstrip()
         # A pooler may give each transaction another session, without the prepared statements.
-        # db/frequent_statements.py prepares statements if the connection has its own session.
+        # db/sql.py prepares statements if the connection has its own session.
         arguments["prepare_threshold"] = None
     return arguments
 

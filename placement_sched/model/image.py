@@ -17,8 +17,7 @@ from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_CPUS, MAX_NUMA_NODES
 from placement_sched.model import names
 from placement_sched.model.document import NovaObject
-from placement_sched.model.flavor import TRAIT_KEY
-from placement_sched.model.hardware.cpu_sets import parse_cpus
+from placement_sched.model.flavor import TRAIT_KEY, parse_cpus
 
 #: Converts a value, or raises ``ValueError`` or ``TypeError`` for an invalid value.
 _Reader = Callable[[Any], Any]

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import ServerGroup
-from placement_sched.model.caller import RequestContext, build_context, read_host
+from placement_sched.model.context import RequestContext, build_context, read_host
 from placement_sched.model.document import Document, NovaObject
 from placement_sched.model.flavor import Flavor, SizedByFlavor
 from placement_sched.model.hardware.numa import InstanceNUMATopology
@@ -18,7 +18,7 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
 from placement_sched.model.names import canonical_uuid
-from placement_sched.model.preferences.spread import Spread
+from placement_sched.model.preferences import Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from placement_sched.model.request_ids import NO_REQUEST, RequestIds
+from placement_sched.model.context import NO_REQUEST, RequestIds
 
 #: nova's choice is not known yet.
 PENDING = "pending"

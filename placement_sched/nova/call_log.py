@@ -10,8 +10,8 @@ from typing import Any
 
 from placement_sched import errors
 from placement_sched.errors import one_line
+from placement_sched.model.context import RequestIds
 from placement_sched.model.document import Json
-from placement_sched.model.request_ids import RequestIds
 from placement_sched.scheduler.explain.slow_log import log_slow
 
 LOG = logging.getLogger(__name__)

@@ -20,9 +20,8 @@ from oslo_config import cfg
 
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.conf import read_files
-from placement_sched.config.options.notifications import set_exchange
-from placement_sched.config.opts import is_explicit
-from placement_sched.config.settings import Settings
+from placement_sched.config.options.services import set_exchange
+from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.nova.call_log import fields_of
 

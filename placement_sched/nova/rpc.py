@@ -15,7 +15,7 @@ from typing import Any
 
 from placement_sched import errors
 from placement_sched.model.aggregates import POLICY_KEY
-from placement_sched.model.caller import set_caller
+from placement_sched.model.context import set_caller
 from placement_sched.model.document import Document, Json
 from placement_sched.model.names import canonical_uuid
 from placement_sched.model.request_spec import REBUILD_HINT

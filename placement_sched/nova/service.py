@@ -33,7 +33,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, sentence
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.request_stats import begin_stats
-from placement_sched.notifications.announcer import announcer_of
+from placement_sched.notifications import announcer_of
 from placement_sched.nova import messaging
 from placement_sched.nova.call_log import Context, fields_of, log_slow_call
 from placement_sched.nova.databases.connections import check_databases_set

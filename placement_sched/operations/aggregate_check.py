@@ -15,12 +15,11 @@ from itertools import product
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
-from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.aggregates import HostAggregate, HostMap, ProviderTrait
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image, StoredImage
 from placement_sched.model.provider import SHARES, Provider
-from placement_sched.model.provider_sync import HostMap, ProviderTrait
 from placement_sched.operations.provider_sync import required_pairs
 from placement_sched.scheduler.request_filters import forbidden_aggregates
 from placement_sched.store import images

@@ -16,15 +16,14 @@ from placement_sched.clients.session import check_installed
 from placement_sched.config import logs, sources
 from placement_sched.config.conf import CONF
 from placement_sched.config.options.ignored import WITHOUT_MEANING
-from placement_sched.config.options.notifications import oslo_messaging
-from placement_sched.config.opts import AliasedBoolOpt, Conf
-from placement_sched.config.settings import Settings
+from placement_sched.config.options.services import oslo_messaging
+from placement_sched.config.settings import AliasedBoolOpt, Conf, Settings
 from placement_sched.config.sources import Assignment, Place
 from placement_sched.db.engine import database_url, parse_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.names import did_you_mean, nearest
-from placement_sched.notifications.announcer import announcer_of
+from placement_sched.notifications import announcer_of
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugins import plugins_for

@@ -19,8 +19,10 @@ from uuid import UUID
 from placement_sched.clients.nova import Nova, NovaServer
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, NotFound, ServiceFailed
+from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json
-from placement_sched.model.journal.plan_run import (
+from placement_sched.model.names import suggest_name
+from placement_sched.model.plan_run import (
     COLD,
     DONE,
     FAILED,
@@ -33,8 +35,6 @@ from placement_sched.model.journal.plan_run import (
     PlanRun,
     RunMove,
 )
-from placement_sched.model.names import suggest_name
-from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.scheduler.drain_plan import check_move
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.formats import usual_uuid

@@ -15,8 +15,7 @@ from random import Random
 from typing import Any, TypeGuard
 
 from placement_sched.config.conf import CONF
-from placement_sched.config.opts import Conf
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Conf, Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConfigurationError, Error, one_line
 from placement_sched.model.clock import utcnow

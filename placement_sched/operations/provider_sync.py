@@ -22,11 +22,9 @@ from placement_sched.clients.placement import RemotePlacement
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotFound, ServiceFailed
-from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.clock import Clock
-from placement_sched.model.names import suggest_name
-from placement_sched.model.provider_sync import (
+from placement_sched.model.aggregates import (
     ChangeResult,
+    HostAggregate,
     HostMap,
     ProviderChange,
     ProviderTrait,
@@ -35,6 +33,8 @@ from placement_sched.model.provider_sync import (
     SyncProblem,
     most_severe,
 )
+from placement_sched.model.clock import Clock
+from placement_sched.model.names import suggest_name
 from placement_sched.operations import Progress
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_aggregates

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from oslo_log import log
 
-from placement_sched.clients import webhook
+from placement_sched.clients import session
 from placement_sched.db.leases import Lease
 from placement_sched.errors import Error, ServiceFailed, sentence
 from placement_sched.model.aggregates import DEFAULT_POLICY
@@ -44,7 +44,7 @@ class WaitingRequests(PeriodicTask):
     thread_name = THREAD_NAME
     failure = "waiting requests were not evaluated"
 
-    def __init__(self, scheduler: Scheduler, send: Send = webhook.send) -> None:
+    def __init__(self, scheduler: Scheduler, send: Send = session.send_webhook) -> None:
         super().__init__(delay=PAUSE)
         options = scheduler.settings.scheduler
         self._scheduler, self._send = scheduler, send
@@ -113,7 +113,7 @@ class WaitingRequests(PeriodicTask):
         if notice.attempts >= self._max_attempts:  # a crash interrupted the last attempt
             self._record(replace(notice, ended_at=self._scheduler.clock()))
             return
-        addresses = {webhook.digest_of(address): address for address in self._addresses}
+        addresses = {session.webhook_digest(address): address for address in self._addresses}
         pending = addresses.keys() & notice.pending if notice.attempts else addresses.keys()
         notice = replace(notice, attempts=notice.attempts + 1, pending=tuple(sorted(pending)))
         self._record(notice)

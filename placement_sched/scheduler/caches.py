@@ -21,7 +21,7 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.preferences.spread import DomainsByHost
+from placement_sched.model.preferences import DomainsByHost
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import NO_SERVICE, service_view
 from placement_sched.store import change_counters, failover_results

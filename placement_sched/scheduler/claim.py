@@ -21,10 +21,10 @@ from placement_sched.db.sql import grouped, nested
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
+from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.decision import SELECT, Decision, SchedulingResult
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, ConsumerClaim
-from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import request_stats
 from placement_sched.scheduler.caches import NodeHistory

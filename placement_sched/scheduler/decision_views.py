@@ -12,6 +12,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_EXAMINED_DECISIONS, MAX_REPLAY_VERDICTS
 from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.context import NO_REQUEST
 from placement_sched.model.decision import (
     EXPLAIN,
     NO_VALID_HOST,
@@ -29,7 +30,6 @@ from placement_sched.model.document import Json
 from placement_sched.model.explanation import CANDIDATES, FILTERS, ExplanationView
 from placement_sched.model.host_verdict import RejectReason
 from placement_sched.model.names import suggest_name
-from placement_sched.model.request_ids import NO_REQUEST
 from placement_sched.scheduler.decisions import make_decision, overrides_at_decision
 from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import funnel_of

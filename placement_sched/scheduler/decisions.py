@@ -24,10 +24,10 @@ from placement_sched.db.transaction import Database
 from placement_sched.limits import MAX_RECORDED_OPTIONS_BYTES
 from placement_sched.model import decision as results
 from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import Conditions, Decision, DecisionLabels, SchedulingResult
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import EmptyStage, ExplanationView, Funnel
-from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun

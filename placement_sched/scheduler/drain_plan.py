@@ -15,15 +15,14 @@ from typing import Any
 
 import orjson
 
-from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.db.sql import grouped
-from placement_sched.db.transaction import Connection
+from placement_sched.db.transaction import Connection, ScratchTransaction
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
+from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import MOVE, Decision, Selection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
-from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.capacity.report import CapacityQuery, capacity
 from placement_sched.scheduler.decisions import make_decision

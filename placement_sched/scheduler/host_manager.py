@@ -32,7 +32,7 @@ from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.decision import Selection
 from placement_sched.model.instance import HostInstance, Instance, NovaCell
 from placement_sched.model.names import canonical_uuid
-from placement_sched.model.preferences.requested import trait_preferences
+from placement_sched.model.preferences import trait_preferences
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.caches import Aggregates, HostVersions, ProcessCaches
 from placement_sched.scheduler.filtering import named_nodes

@@ -20,8 +20,7 @@ from oslo_log import log
 
 from placement_sched import errors
 from placement_sched.config.conf import CONF, in_effect
-from placement_sched.config.opts import SETTINGS_IN_EFFECT, with_help
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import SETTINGS_IN_EFFECT, Settings, with_help
 from placement_sched.model.clock import Clock, utcnow
 
 LOG = log.getLogger(__name__)

@@ -30,8 +30,7 @@ from placement_sched.config.conf import (
     register_core_options,
     share_files,
 )
-from placement_sched.config.opts import Conf
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Conf, Settings
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.names import did_you_mean, nearest, suggest_name

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any
 
-from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.db.sql import grouped, nested
+from placement_sched.db.transaction import ScratchTransaction
 from placement_sched.limits import MAX_REBALANCE_RUNS, MAX_REBALANCE_SETS, MAX_REBALANCE_TARGETS
 from placement_sched.model.document import Json
 from placement_sched.scheduler.capacity.report import check_hosts, check_zone

@@ -19,8 +19,7 @@ from placement_sched.clients.neutron import Neutron
 from placement_sched.clients.session import adapter_for_options
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import OF_REQUEST
-from placement_sched.db.scratch import ReadableDatabase
-from placement_sched.db.transaction import Connection
+from placement_sched.db.transaction import Connection, ReadableDatabase
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
 from placement_sched.limits import MAX_ALTERNATES, MAX_RECORDED_BYTES
 from placement_sched.model.aggregates import ServerGroup
@@ -32,7 +31,7 @@ from placement_sched.model.hardware.pci_requests import (
     placement_terms,
 )
 from placement_sched.model.names import canonical_uuid, suggest_name
-from placement_sched.model.preferences.requested import spread_request
+from placement_sched.model.preferences import spread_request
 from placement_sched.model.request_spec import (
     REBUILD_HINT,
     NetworkRequest,

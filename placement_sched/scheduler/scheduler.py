@@ -25,8 +25,13 @@ from typing import Any, TypeVar
 
 from placement_sched.clients.neutron import Neutron
 from placement_sched.config.settings import Settings
-from placement_sched.db.scratch import ReadableDatabase, ScratchTransaction, run_and_roll_back
-from placement_sched.db.transaction import Connection, Database
+from placement_sched.db.transaction import (
+    Connection,
+    Database,
+    ReadableDatabase,
+    ScratchTransaction,
+    run_and_roll_back,
+)
 from placement_sched.errors import (
     CapacityExceeded,
     ConcurrentUpdate,
@@ -43,13 +48,13 @@ from placement_sched.limits import (
     MAX_REQUESTED_AMOUNTS,
 )
 from placement_sched.model.clock import Clock, measure
+from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.decision import EXPLAIN, NO_CLAIM, SELECT, DecisionSeed, SchedulingResult
 from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.figures import set_failover_result
-from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_stats import request_stats
-from placement_sched.notifications.announcer import SILENT, Announcer
+from placement_sched.notifications import SILENT, Announcer
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.claim import ClaimMode, Claims
 from placement_sched.scheduler.decisions import (

@@ -12,8 +12,7 @@ from itertools import count, islice
 from typing import Any
 from uuid import UUID, uuid5
 
-from placement_sched.db.scratch import ScratchTransaction
-from placement_sched.db.transaction import Connection
+from placement_sched.db.transaction import Connection, ScratchTransaction
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_HOST_COPIES
 from placement_sched.model.aggregates import ZONE_KEY, HostAggregate

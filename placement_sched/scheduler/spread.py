@@ -16,15 +16,15 @@ from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.explanation import FLAVOR, IneffectiveKey
 from placement_sched.model.names import suggest_name
-from placement_sched.model.preferences.requested import (
+from placement_sched.model.preferences import (
     EXTRA_SPECS,
     MAX_SKEW,
     NAMESPACE,
     SPREAD_BY,
     SPREAD_MODE,
+    Spread,
     spread_request,
 )
-from placement_sched.model.preferences.spread import Spread
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.scheduler.caches import Aggregates
 from placement_sched.scheduler.host_manager import CloudView

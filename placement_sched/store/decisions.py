@@ -27,6 +27,7 @@ from placement_sched.db import sql
 from placement_sched.db.collations import Characters
 from placement_sched.db.tables import decision_notices, decision_places, decisions, instances
 from placement_sched.errors import NotFound
+from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import (
     NO_VALID_HOST,
     SELECT,
@@ -40,7 +41,6 @@ from placement_sched.model.decision import (
     RecordedFunnel,
 )
 from placement_sched.model.document import Document, to_storable
-from placement_sched.model.request_ids import RequestIds
 from placement_sched.store import shadow_results
 
 _COLUMNS = decisions.c

@@ -15,7 +15,7 @@ from placement_sched.db.collations import Characters
 from placement_sched.db.tables import plan_moves, plan_runs
 from placement_sched.errors import Conflict, NotFound
 from placement_sched.model.document import to_storable
-from placement_sched.model.journal.plan_run import (
+from placement_sched.model.plan_run import (
     DONE,
     FINAL_STATES,
     PLANNED,

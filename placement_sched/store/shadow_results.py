@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Row, bindparam, delete, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.tables import decisions, shadow_results
+from placement_sched.model.context import RequestIds
 from placement_sched.model.document import to_storable
-from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.shadow_result import FAILED, PENDING, ShadowResult
 
 _COLUMNS = shadow_results.c

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes within a simulation (``db/scratch.py``), with the effect of regular writes.
+"""Writes within a simulation (``db/transaction.py``), with the effect of regular writes.
 
 A simulation increments no change counter, generation or version, because every writer of these rows
 would wait until the simulation is rolled back. Code that runs in a simulation uses no values cached

@@ -8,8 +8,8 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.model import shadow_result
+from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import SHADOW, Decision
-from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions, shadow_results
 from tests.conftest import make_settings

@@ -19,7 +19,7 @@ from placement_sched.clients.placement import (
     read_remote_hosts,
 )
 from placement_sched.errors import Invalid, ServiceFailed
-from placement_sched.model.provider_sync import SyncCode
+from placement_sched.model.aggregates import SyncCode
 from placement_sched.model.retry import MAX_ATTEMPTS
 from placement_sched.operations.provider_sync import (
     by_name,

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from placement_sched.clients import webhook
+from placement_sched.clients import session
 from placement_sched.errors import ServiceFailed
 from tests.support.loopback import reserve_port, serve_application
 
@@ -30,14 +30,14 @@ class Receiver:
 
 def send_and_get_failure_detail(address):
     with pytest.raises(ServiceFailed) as failure:
-        webhook.send(address, BODY)
+        session.send_webhook(address, BODY)
     return failure.value.detail
 
 
 def test_webhook_body_is_posted_without_a_token():
     receiver = Receiver()
     with serve_application(receiver) as url:
-        webhook.send(f"{url}/hooks/secret", BODY)
+        session.send_webhook(f"{url}/hooks/secret", BODY)
     ((line, token, body),) = receiver.received
     assert (line, token, json.loads(body)) == ("POST /hooks/secret", None, BODY)
 
@@ -70,7 +70,7 @@ def test_address_that_refuses_connections_is_named_without_its_path():
 
 
 def test_address_that_does_not_answer_times_out(monkeypatch):
-    monkeypatch.setattr(webhook, "TIMEOUT", 0.1)
+    monkeypatch.setattr(session, "WEBHOOK_TIMEOUT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         detail = send_and_get_failure_detail(f"http://127.0.0.1:{silent.getsockname()[1]}/secret")
     assert "does not answer" in detail
@@ -78,7 +78,7 @@ def test_address_that_does_not_answer_times_out(monkeypatch):
 
 
 def test_user_and_path_of_an_address_are_not_shown():
-    assert webhook.shown("https://user:word@hooks.example:8443/secret?a=b") == (
+    assert session.shown_address("https://user:word@hooks.example:8443/secret?a=b") == (
         "https://hooks.example:8443"
     )
-    assert webhook.digest_of("https://a/1") != webhook.digest_of("https://a/2")
+    assert session.webhook_digest("https://a/1") != session.webhook_digest("https://a/2")

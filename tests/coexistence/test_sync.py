@@ -11,7 +11,7 @@ from placement_sched.clients.placement import (
     open_trait_file,
     read_remote_hosts,
 )
-from placement_sched.model.provider_sync import SyncCode
+from placement_sched.model.aggregates import SyncCode
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from tests.differential.exchange import Request
 from tests.differential.sides import OpenStackPlacementPeer

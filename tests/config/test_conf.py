@@ -7,7 +7,7 @@ import pytest
 from oslo_config import cfg
 
 from placement_sched.config.conf import CONF, in_effect, new_conf, read_files, share_files
-from placement_sched.config.opts import SETTINGS_IN_EFFECT, Conf
+from placement_sched.config.settings import SETTINGS_IN_EFFECT, Conf
 from tests.support.states import settings_with
 
 OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}

@@ -12,7 +12,7 @@ from oslo_log.formatters import ContextFormatter
 
 from placement_sched.api.request_context import RequestContext
 from placement_sched.config.logs import EscapingFormatter, drop_unhelpful, setup
-from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.context import RequestIds
 
 IDS = RequestIds("req-1", "req-2")
 KNOWN = {"X-User-Id": "u", "X-Project-Id": "p", "X-Project-Domain-Id": "d"}

@@ -14,8 +14,7 @@ import pytest
 from placement_sched.config.conf import new_conf, read_files
 from placement_sched.config.options import GROUPS
 from placement_sched.config.options.ignored import OF_NOVA, WITHOUT_MEANING
-from placement_sched.config.opts import AliasedBoolOpt
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import AliasedBoolOpt, Settings
 from placement_sched.operations.config_check import check_files, check_settings
 from placement_sched.scheduler.plugins import list_opts, make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.weights import all_weighers

@@ -5,8 +5,7 @@ import pytest
 from oslo_config import cfg
 
 from placement_sched.config.conf import new_conf, read_files
-from placement_sched.config.opts import AliasedBoolOpt, is_explicit
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import AliasedBoolOpt, Settings, is_explicit
 
 
 @pytest.fixture

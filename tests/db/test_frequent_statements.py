@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import bindparam, column, event, insert, literal_column, select, table, text
 from sqlalchemy.exc import DataError, OperationalError, ProgrammingError
 
-from placement_sched.db.frequent_statements import FrequentStatement
+from placement_sched.db.sql import FrequentStatement
 from placement_sched.db.tables import inventories, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.request_stats import begin_stats, request_stats

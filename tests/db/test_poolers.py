@@ -21,7 +21,7 @@ import pytest
 import requests
 from sqlalchemy import create_engine, literal_column, select, text
 
-from placement_sched.db.frequent_statements import FrequentStatement
+from placement_sched.db.sql import FrequentStatement
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.nova.databases.connections import NovaDatabase, parse_url

@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.db.scratch import ScratchTransaction
+from placement_sched.db.transaction import ScratchTransaction
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.store.compute import compute_nodes

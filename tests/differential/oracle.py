@@ -14,7 +14,7 @@ from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.params import query_of
 from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, RequestGroup
-from placement_sched.model.request_ids import NO_REQUEST
+from placement_sched.model.context import NO_REQUEST
 from tests.candidates.reference import (
     ExpectedCandidate,
     find_all_candidates,

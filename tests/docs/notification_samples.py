@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from placement_sched.errors import NoValidHost
-from placement_sched.notifications.announcer import ERROR, START, Bus, Event, Reason
+from placement_sched.notifications import ERROR, START, Bus, Event, Reason
 from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
 from tests.support.notification_requests import build_request
 from tests.support.repository import ROOT

@@ -9,7 +9,7 @@ import pytest
 from oslo_config import cfg
 
 from placement_sched.config import options as core
-from placement_sched.config.opts import MAX_INT, MAX_WAIT
+from placement_sched.config.settings import MAX_INT, MAX_WAIT
 from placement_sched.scheduler import plugins
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 
 from contextvars import Context
 
-from placement_sched.model.caller import RequestContext, build_context, set_caller
+from placement_sched.model.context import RequestContext, build_context, set_caller
 from tests.support.states import build_spec
 
 

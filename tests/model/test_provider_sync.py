@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.model.provider_sync import SyncCode, SyncProblem, most_severe
+from placement_sched.model.aggregates import SyncCode, SyncProblem, most_severe
 
 
 @pytest.mark.parametrize(

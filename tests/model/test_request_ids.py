@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.model.request_ids import ids_of
+from placement_sched.model.context import ids_of
 
 ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 

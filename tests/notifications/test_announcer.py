@@ -5,15 +5,8 @@ import sys
 
 import pytest
 
-from placement_sched.config.options.notifications import GROUP
-from placement_sched.notifications.announcer import (
-    END,
-    ERROR,
-    SILENT,
-    START,
-    Announcer,
-    announcer_of,
-)
+from placement_sched.config.options.services import MESSAGING_GROUP
+from placement_sched.notifications import END, ERROR, SILENT, START, Announcer, announcer_of
 from tests.conftest import make_settings
 from tests.support.commands import run_captured
 from tests.support.notification_memory import IN_MEMORY, read_notifications
@@ -139,7 +132,7 @@ def test_end_notification_follows_the_commit(app):
 
 @pytest.mark.parametrize("drivers", [[], [""], ["noop"], ["noop", "noop"]])
 def test_disabled_driver_sends_no_notification(drivers):
-    assert announcer_of(settings_with(**{f"{GROUP}__driver": drivers})) is SILENT
+    assert announcer_of(settings_with(**{f"{MESSAGING_GROUP}__driver": drivers})) is SILENT
 
 
 def test_oslo_messaging_is_not_imported_without_a_driver():

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from placement_sched import notifications as module
 from placement_sched.errors import ConfigurationError
-from placement_sched.notifications import announcer as module
-from placement_sched.notifications.announcer import END, ERROR, START, Bus, Event, Reason, Sender
+from placement_sched.notifications import END, ERROR, START, Bus, Event, Reason, Sender
 from tests.support.notification_memory import IN_MEMORY, read_notifications
 from tests.support.notification_requests import BARE, WHOLE, build_request
 from tests.support.processes import PROCESSES

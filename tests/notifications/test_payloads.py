@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placement_sched.errors import NoValidHost
-from placement_sched.notifications.announcer import (
+from placement_sched.notifications import (
     END,
     ERROR,
     START,

@@ -20,7 +20,7 @@ from kombu import Connection
 from sqlalchemy import create_engine
 
 from placement_sched.app import Application, create_app
-from placement_sched.config.options.notifications import oslo_messaging
+from placement_sched.config.options.services import oslo_messaging
 from placement_sched.nova.objects import primitive_of
 from tests.conftest import Client, make_settings
 from tests.nova.cloud.rabbitmq import has_consumer, private_broker

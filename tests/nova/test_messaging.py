@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from placement_sched.config.options.notifications import oslo_messaging
+from placement_sched.config.options.services import oslo_messaging
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging
 from placement_sched.nova.messaging import ExpectedError, UnsupportedCall, expose, target_of

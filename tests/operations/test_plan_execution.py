@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.model.journal.plan_run import DONE, FAILED, PLANNED, SKIPPED, STARTED, RunMove
+from placement_sched.model.plan_run import DONE, FAILED, PLANNED, SKIPPED, STARTED, RunMove
 from placement_sched.operations.plan_runs import PlanExecution
 from tests.exploring import scale_example_count
 from tests.support.nova_api import build_nova_client, run_nova

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotFound, ServiceFailed
-from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.provider_sync import HostMap, SyncCode, SyncProblem
+from placement_sched.model.aggregates import HostAggregate, HostMap, SyncCode, SyncProblem
 from placement_sched.operations import aggregates as own_aggregates
 from placement_sched.operations.provider_sync import (
     OwnPlacement,

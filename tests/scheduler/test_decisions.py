@@ -16,7 +16,7 @@ from placement_sched.model.explanation import (
     Rejected,
     RequestFilterReport,
 )
-from placement_sched.model.journal.plan_run import PlanRun, RunMove
+from placement_sched.model.plan_run import PlanRun, RunMove
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decisions import MAX_FUNNEL_BYTES, Retention, limit_size
 from placement_sched.store import decisions, plan_runs

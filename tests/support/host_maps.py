@@ -7,7 +7,7 @@ from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.provider_sync import HostMap, ProviderChange
+from placement_sched.model.aggregates import HostMap, ProviderChange
 from placement_sched.operations.provider_sync import (
     OwnPlacement,
     SyncRun,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kombu import Connection
 from oslo_config import cfg
 
-from placement_sched.config.options.notifications import oslo_messaging
+from placement_sched.config.options.services import oslo_messaging
 
 
 class ReceivedNotification(NamedTuple):

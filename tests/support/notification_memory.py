@@ -3,7 +3,7 @@
 
 from typing import Any, NamedTuple
 
-from placement_sched.config.options.notifications import oslo_messaging
+from placement_sched.config.options.services import oslo_messaging
 
 oslo_messaging()
 

@@ -10,8 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from placement_sched.config.conf import read_files
-from placement_sched.config.opts import Conf
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Conf, Settings
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import Service
 from placement_sched.model.instance import HostInstance

@@ -30,7 +30,7 @@ from placement_sched.api.scheduler.routes import ALSO_HERE
 from placement_sched.api.scheduler.routes import CODES as SCHEDULER_CODES
 from placement_sched.config.conf import new_conf
 from placement_sched.config.options.ignored import OF_NOVA, OF_PLACEMENT
-from placement_sched.config.opts import AliasedBoolOpt
+from placement_sched.config.settings import AliasedBoolOpt
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error
 from placement_sched.scheduler.drivers import all_drivers

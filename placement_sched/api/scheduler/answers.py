@@ -8,9 +8,8 @@ keys. Keys that an answer may lack are not required.
 from typing import Any
 
 from placement_sched.api.validation import Schemas
-from placement_sched.model import decision
+from placement_sched.model import decision, plan_run
 from placement_sched.model.document import Json
-from placement_sched.model.journal import plan_run
 from placement_sched.scheduler.host_views import STATES
 from placement_sched.schemas.parts import BOOLEAN, NULLABLE_UUID, UUID, list_schema, nullable
 

@@ -18,7 +18,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.model.journal.plan_run import (
+from placement_sched.model.plan_run import (
     DONE,
     FAILED,
     KINDS,

@@ -18,9 +18,9 @@ from placement_sched.limits import (
     MAX_REQUESTS,
     MAX_SEGMENTS,
 )
+from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.explanation import ExplanationView
-from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_stats import request_stats
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.drain_plan import plan_drain

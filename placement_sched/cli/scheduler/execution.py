@@ -23,7 +23,8 @@ from placement_sched.clients.session import silence_library_logs
 from placement_sched.errors import Conflict, Error, Invalid, NotFound, shorten
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.document import Json
-from placement_sched.model.journal.plan_run import (
+from placement_sched.model.names import canonical_uuid, suggest_name
+from placement_sched.model.plan_run import (
     COLD,
     DONE,
     FINAL_STATES,
@@ -35,7 +36,6 @@ from placement_sched.model.journal.plan_run import (
     STOPPED,
     RunMove,
 )
-from placement_sched.model.names import canonical_uuid, suggest_name
 from placement_sched.operations.plan_runs import PlanExecution
 
 #: Exit status after Ctrl-C, as in shells.

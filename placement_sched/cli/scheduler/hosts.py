@@ -39,8 +39,8 @@ from placement_sched.clients.nova import ComputeService, Nova
 from placement_sched.errors import NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.document import Json
-from placement_sched.model.journal.plan_run import DRAIN
 from placement_sched.model.names import shorten_names, suggest_name
+from placement_sched.model.plan_run import DRAIN
 from placement_sched.scheduler.host_views import STATES
 
 #: Columns of the list by resource class; the JSON output has all resource classes.

@@ -26,7 +26,7 @@ from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model.document import Json, PathStep
 from placement_sched.model.flat_request import FORMS
-from placement_sched.model.journal.plan_run import KINDS, PLAN, RUN_STATES
+from placement_sched.model.plan_run import KINDS, PLAN, RUN_STATES
 
 
 def register(commands: Commands) -> None:

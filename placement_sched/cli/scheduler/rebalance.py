@@ -21,7 +21,7 @@ from placement_sched.cli.scheduler.scheduler_client import add_common_arguments,
 from placement_sched.cli.terminal import show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep, join_keys
-from placement_sched.model.journal.plan_run import REBALANCE
+from placement_sched.model.plan_run import REBALANCE
 
 #: Argument of each part of the request.
 _ARGUMENTS = {

@@ -11,14 +11,7 @@ from types import MappingProxyType
 
 from oslo_config import cfg
 
-from placement_sched.config.options import (
-    api,
-    compute,
-    notifications,
-    placement,
-    scheduler,
-    services,
-)
+from placement_sched.config.options import api, compute, placement, scheduler, services
 
 GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = MappingProxyType(
     {
@@ -33,7 +26,7 @@ GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = MappingProxyType(
         "filter_scheduler": scheduler.FILTER_SCHEDULER,
         "metrics": scheduler.METRICS,
         "neutron": services.NEUTRON,
-        "notifications": notifications.NOTIFICATIONS,
+        "notifications": services.NOTIFICATIONS,
         "pci": compute.PCI,
         "trusted_computing": services.TRUSTED_COMPUTING,
         "workarounds": compute.WORKAROUNDS,
@@ -49,4 +42,4 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 def set_library_defaults() -> None:
     """Set this service's defaults of library options (``oslo.config.opts.defaults``)."""
     api.set_cors_defaults()
-    notifications.set_exchange()
+    services.set_exchange()

@@ -4,7 +4,7 @@
 from oslo_config import cfg
 from oslo_middleware import cors, http_proxy_to_wsgi
 
-from placement_sched.config.opts import MAX_INT, with_help
+from placement_sched.config.settings import MAX_INT, with_help
 
 #: The option for the authentication of callers.
 STRATEGY = "auth_strategy"

@@ -8,7 +8,7 @@ from socket import gethostname
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import MAX_INT, deprecated_in_default, with_help
+from placement_sched.config.settings import MAX_INT, deprecated_in_default, with_help
 
 #: The allocation ratios of hosts that report none. A scheduling policy may set them for the hosts
 #: of its aggregates.

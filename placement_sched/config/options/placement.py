@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import MAX_INT, MAX_WAIT, with_help
+from placement_sched.config.settings import MAX_INT, MAX_WAIT, with_help
 
 #: The database of a first run: a file in the working directory.
 EMBEDDED = "sqlite:///placement_sched.db"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import (
+from placement_sched.config.settings import (
     MAX_INT,
     MAX_WAIT,
     HttpAddress,

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of [neutron] and [trusted_computing]: the clients of other services.
+"""Options of [neutron], [trusted_computing] and [notifications]: other services and the bus.
 
 The options of [trusted_computing] are read only when the server starts. If requests could override
 the address of the service, they could obtain ``attestation_auth_blob``.
+
+[oslo_messaging_notifications] belongs to oslo.messaging, which takes a quarter of a second to load
+and has many dependencies. oslo.messaging is loaded only if notifications are sent. Therefore this
+module has copies of its options.
 """
+
+from importlib import import_module
+from typing import Any
+from warnings import catch_warnings
 
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from placement_sched.config.opts import MAX_INT, with_help
+from placement_sched.config.settings import MAX_INT, deprecated_in_default, with_help
 
 #: Maximum seconds to wait for a response; nova has no limit by default.
 TIMEOUT = 10
@@ -45,8 +53,13 @@ TRUSTED_COMPUTING = with_help(
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register keystoneauth's options in ``conf``, except options of an ``auth_type``."""
+    """Register the options of libraries in ``conf``.
+
+    They are keystoneauth's options of [neutron], except those of an ``auth_type``, and
+    oslo.messaging's notification options.
+    """
     conf.register_opts(_keystoneauth_options(), group="neutron")
+    conf.register_opts(_MESSAGING_OPTIONS, group=MESSAGING_GROUP)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
@@ -66,3 +79,53 @@ def _keystoneauth_options() -> list[cfg.Opt]:
         options, service_type="network", valid_interfaces=["internal", "public"], timeout=TIMEOUT
     )
     return options
+
+
+UNVERSIONED, VERSIONED, BOTH = "unversioned", "versioned", "both"
+
+MESSAGING_GROUP = "oslo_messaging_notifications"
+
+#: The exchange of nova's consumers, unless [DEFAULT] control_exchange sets another.
+_EXCHANGE = "nova"
+
+NOTIFICATIONS = with_help(
+    cfg.StrOpt(
+        "notification_format",
+        default=UNVERSIONED,
+        **deprecated_in_default("notification_format"),
+        choices=[
+            (UNVERSIONED, "plain dictionaries, to [oslo_messaging_notifications] topics"),
+            (VERSIONED, "nova's versioned objects, to versioned_notifications_topics"),
+            (BOTH, "both formats"),
+        ],
+    ),
+    "Format of notifications, which are sent if [oslo_messaging_notifications] driver is set.",
+    cfg.ListOpt("versioned_notifications_topics", default=["versioned_notifications"]),
+    "Topics of versioned notifications; consumers read the queues <topic>.info and <topic>.error.",
+    cfg.BoolOpt("notify_on_run_instance", default=False),
+    "Whether to send scheduler.run_instance.start and .end, too, for consumers that were "
+    "written for the schedulers of Icehouse and earlier. They are never versioned.",
+)
+
+_MESSAGING_OPTIONS = with_help(
+    cfg.MultiStrOpt("driver", default=[]),
+    "Drivers that send notifications: messagingv2, messaging, routing, log, test or noop. Unset, "
+    "no notifications are sent.",
+    cfg.StrOpt("transport_url", secret=True),
+    "URL of the message bus for notifications; unset, [DEFAULT] transport_url.",
+    cfg.ListOpt("topics", default=["notifications"]),
+    "Topics of unversioned notifications.",
+    cfg.IntOpt("retry", default=-1),
+    "Maximum number of retries to send a notification; -1: no limit.",
+)
+
+
+def oslo_messaging() -> Any:
+    """Import oslo.messaging at first use, and return it."""
+    with catch_warnings(action="ignore"):  # eventlet warns about its use
+        return import_module("oslo_messaging")
+
+
+def set_exchange() -> None:
+    """Set nova's exchange as the default of oslo.messaging."""
+    oslo_messaging().set_transport_defaults(_EXCHANGE)

@@ -11,7 +11,7 @@ import flask
 
 from placement_sched.console.client import join_path
 from placement_sched.console.page import Share, api_client, next_page_query, page
-from placement_sched.model.journal.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED
+from placement_sched.model.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED
 
 _RUNS = "/scheduler/v1/plan_runs"
 #: Runs per page.

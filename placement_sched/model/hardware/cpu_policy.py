@@ -15,8 +15,7 @@ from typing import Any
 from oslo_utils.strutils import bool_from_string
 
 from placement_sched.errors import Invalid
-from placement_sched.model.flavor import Flavor
-from placement_sched.model.hardware.cpu_sets import all_cpus, masked_cpus
+from placement_sched.model.flavor import Flavor, all_cpus, masked_cpus
 from placement_sched.model.image import Image
 
 

@@ -18,7 +18,7 @@ from oslo_utils.strutils import string_to_bytes
 
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_CPUS, MAX_NUMA_NODES
-from placement_sched.model.flavor import Flavor
+from placement_sched.model.flavor import Flavor, all_cpus, cpu_set
 from placement_sched.model.hardware import cpu_policy
 from placement_sched.model.hardware.cpu_policy import (
     FlavorImage,
@@ -29,7 +29,6 @@ from placement_sched.model.hardware.cpu_policy import (
     flavor_source,
     image_source,
 )
-from placement_sched.model.hardware.cpu_sets import all_cpus, cpu_set
 from placement_sched.model.hardware.numa import (
     PAGES_ANY,
     PAGES_LARGE,

@@ -12,8 +12,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from placement_sched.config.opts import is_explicit
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.db.engine import parse_url, replace_closed_connections
 from placement_sched.db.errors import connect
 from placement_sched.errors import ConfigurationError, Unavailable, one_line

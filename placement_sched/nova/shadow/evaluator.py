@@ -17,6 +17,7 @@ from placement_sched.errors import Error, Invalid, Unavailable
 from placement_sched.model import shadow_result
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock
+from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.decision import (
     NO_VALID_HOST,
     SHADOW,
@@ -27,7 +28,6 @@ from placement_sched.model.decision import (
 )
 from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import ExplanationView
-from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.call_log import text_of
 from placement_sched.nova.request_spec import document_of, uuids_of

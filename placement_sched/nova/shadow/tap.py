@@ -23,8 +23,8 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched.config.conf import read_files
-from placement_sched.config.options.notifications import oslo_messaging, set_exchange
-from placement_sched.config.opts import Conf
+from placement_sched.config.options.services import oslo_messaging, set_exchange
+from placement_sched.config.settings import Conf
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
 
 LOG = log.getLogger(__name__)

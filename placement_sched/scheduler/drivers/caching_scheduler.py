@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import MAX_INT
+from placement_sched.config.settings import MAX_INT
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 
 

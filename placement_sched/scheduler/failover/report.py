@@ -23,9 +23,8 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.db.sql import batches
-from placement_sched.db.transaction import Connection
+from placement_sched.db.transaction import Connection, ScratchTransaction
 from placement_sched.errors import Invalid, Unavailable
 from placement_sched.limits import (
     MAX_FAILOVER_FLAVORS,

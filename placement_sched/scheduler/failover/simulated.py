@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from placement_sched.db.scratch import ScratchTransaction
-from placement_sched.db.transaction import Connection
+from placement_sched.db.transaction import Connection, ScratchTransaction
 from placement_sched.errors import Invalid, Unavailable
 from placement_sched.limits import MAX_REPORTED_FAILURES
 from placement_sched.model.document import Json

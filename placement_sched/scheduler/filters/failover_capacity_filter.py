@@ -4,7 +4,7 @@
 from oslo_config import cfg
 from oslo_log import log
 
-from placement_sched.config.opts import MAX_INT
+from placement_sched.config.settings import MAX_INT
 from placement_sched.limits import MAX_FAILOVER_FLAVORS
 from placement_sched.model.figures import FailoverResult, failover_result
 from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, Rejection, RequestSpec

@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from placement_sched.model.preferences.requested import MAX_SKEW
+from placement_sched.model.preferences import MAX_SKEW
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostCheck,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from placement_sched.model.caller import RequestContext, build_context
+from placement_sched.model.context import RequestContext, build_context
 
 # Plugins make a context for each host, and the constructor takes longer than a copy.
 _NOBODY = RequestContext()

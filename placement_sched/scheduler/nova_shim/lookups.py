@@ -11,8 +11,8 @@ from placement_sched.candidates.providers import InventoryValues, ProviderSource
 from placement_sched.db import sql
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
-from placement_sched.model.caller import set_host_reader
 from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.context import set_host_reader
 from placement_sched.model.document import NovaObjectDictCompat
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.scheduler.host_state import NO_SERVICE, HostState

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 
-from placement_sched.config.opts import AliasedBoolOpt
+from placement_sched.config.settings import AliasedBoolOpt
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.scheduler.plugin import options_in_group
 from placement_sched.scheduler.request_filters import (

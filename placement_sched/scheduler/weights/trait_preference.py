@@ -6,7 +6,7 @@ from collections.abc import Collection
 from oslo_config import cfg
 
 from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.preferences.requested import trait_preferences
+from placement_sched.model.preferences import trait_preferences
 from placement_sched.scheduler.host_state import traits_of
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 

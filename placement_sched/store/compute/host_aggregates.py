@@ -20,9 +20,15 @@ from placement_sched.db.tables import (
     resource_providers,
     services,
 )
-from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate, Tag, policy_name
+from placement_sched.model.aggregates import (
+    POLICY_KEY,
+    ZONE_KEY,
+    HostAggregate,
+    HostMap,
+    Tag,
+    policy_name,
+)
 from placement_sched.model.compute_node import COMPUTE_BINARY
-from placement_sched.model.provider_sync import HostMap
 from placement_sched.store import change_counters
 
 #: The change counter that rises with every change of an aggregate, its hosts or its metadata.

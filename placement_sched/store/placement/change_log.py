@@ -31,7 +31,7 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from placement_sched.db.frequent_statements import FrequentStatement
+from placement_sched.db.sql import FrequentStatement
 from placement_sched.db.tables import provider_changes
 from placement_sched.db.triggers import EVERYTHING, LONG, NAMES, missing_triggers, why_unsupported
 from placement_sched.model.names import shorten_names

@@ -23,8 +23,7 @@ from sqlalchemy import (
 )
 
 from placement_sched.db import tables
-from placement_sched.db.frequent_statements import FrequentStatement
-from placement_sched.db.sql import Condition, batches
+from placement_sched.db.sql import Condition, FrequentStatement, batches
 from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
 from placement_sched.model.provider import Provider

@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Select, bindparam, case, func, select
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db import sql
-from placement_sched.db.frequent_statements import FrequentStatement
+from placement_sched.db.sql import FrequentStatement
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Invalid, NotFound
 from placement_sched.model.names import canonical_uuid

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Delete, Select, bindparam, delete, exists, fu
 from placement_sched.db import sql, tables
 from placement_sched.db.tables import longest, resource_provider_traits, synced_traits, traits
 from placement_sched.errors import InUse, NotFound
+from placement_sched.model.aggregates import ProviderTrait
 from placement_sched.model.provider import Trait
-from placement_sched.model.provider_sync import ProviderTrait
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.associations import Associations
 

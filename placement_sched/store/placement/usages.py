@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select
 
-from placement_sched.db.frequent_statements import FrequentStatement
+from placement_sched.db.sql import FrequentStatement
 from placement_sched.db.tables import (
     allocations,
     consumer_types,

@@ -4,7 +4,7 @@
 from placement_sched.api.blueprint import ErrorContext
 from placement_sched.api.scheduler.routes import SchedulerStyle
 from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComplex, Unavailable
-from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.context import RequestIds
 from tests.support.scheduling import spec
 
 SELECT = "/scheduler/v1/select_destinations"

@@ -2,8 +2,7 @@
 """Older names of options of ``[api]``."""
 
 from placement_sched.config.conf import read_files
-from placement_sched.config.opts import is_explicit
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.scheduler.plugins import make_full_conf
 
 

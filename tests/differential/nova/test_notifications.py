@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from placement_sched.notifications.announcer import START, Bus, Event
+from placement_sched.notifications import START, Bus, Event
 from tests.differential.comparison import PEER_PYTHON
 from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
 from tests.support.notification_requests import BARE, WHOLE, build_request

@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_CPU_SET_CHARACTERS, MAX_CPUS
-from placement_sched.model.hardware.cpu_sets import all_cpus, cpu_set, masked_cpus, parse_cpus
+from placement_sched.model.flavor import all_cpus, cpu_set, masked_cpus, parse_cpus
 from tests.model.hardware.hardware_requests import build_flavor
 
 TEXTS = [

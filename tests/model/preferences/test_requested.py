@@ -6,11 +6,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
-from placement_sched.model.preferences.requested import (
-    SpreadRequest,
-    spread_request,
-    trait_preferences,
-)
+from placement_sched.model.preferences import SpreadRequest, spread_request, trait_preferences
 
 PREFER, AVOID = "scheduler:prefer_traits", "scheduler:avoid_traits"
 OF_FLAVOR = "$.request_spec.flavor.extra_specs['scheduler:{}']"

@@ -3,8 +3,7 @@
 
 import pytest
 
-from placement_sched.model.preferences.requested import SpreadRequest
-from placement_sched.model.preferences.spread import Spread
+from placement_sched.model.preferences import Spread, SpreadRequest
 
 DOMAINS = {"a": ("r1",), "b": ("r2",), "c": ("r1", "r3"), "e": ("r9",)}
 

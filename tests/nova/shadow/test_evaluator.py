@@ -6,7 +6,7 @@ import json
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.context import RequestIds
 from placement_sched.nova.shadow.evaluator import read_call
 from tests.support.scheduling import instance
 

@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from placement_sched.model import shadow_result
-from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.context import RequestIds
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.shadow.comparing import WORDS, format_report, report_of
 from tests.support.scheduling import instance

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placement_sched import errors
-from placement_sched.config.options.notifications import oslo_messaging
+from placement_sched.config.options.services import oslo_messaging
 from placement_sched.model.image import READERS, Image
 from placement_sched.nova import request_spec, rpc
 from placement_sched.nova.objects import (

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import insert
 
-from placement_sched.config.opts import MAX_INT
+from placement_sched.config.settings import MAX_INT
 from placement_sched.db.tables import placement_aggregates
 from tests.scheduler.providers import add_provider
 from tests.scheduler.test_scheduler import explain, instance, read_allocations_of, select

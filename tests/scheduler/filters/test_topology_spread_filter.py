@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from placement_sched.model.preferences.requested import SpreadRequest
-from placement_sched.model.preferences.spread import Spread
+from placement_sched.model.preferences import Spread, SpreadRequest
 from placement_sched.scheduler.filters.topology_spread_filter import TopologySpreadFilter
 from tests.support.scheduling import instance
 from tests.support.states import build_host_state, build_spec, find_rejection

@@ -3,8 +3,7 @@
 
 from dataclasses import replace
 
-from placement_sched.model.preferences.requested import SpreadRequest
-from placement_sched.model.preferences.spread import Spread
+from placement_sched.model.preferences import Spread, SpreadRequest
 from placement_sched.scheduler.weights.topology_spread import TopologySpreadWeigher
 from tests.scheduler.weights.weighing import find_raw_weights, run_weigher, weigh_hosts
 from tests.support.states import build_host_state, build_spec

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db import tables
-from placement_sched.model.provider_sync import ChangeResult
+from placement_sched.model.aggregates import ChangeResult
 from placement_sched.store.placement import traits
 from tests.support.host_maps import (
     LICENSED,

@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preferences for traits and failure domains, from flavor, image and hints.
+"""Preferences for traits and failure domains, and the spread of server groups.
 
 The extra specs have a namespace of their own, ``scheduler:``, because nova's API validates the
 values of ``trait:X``. Images name preferred traits as ``trait:X=preferred``.
+
+The rule for the spread is the rule of Kubernetes' pod topology spread constraints: the skew of a
+domain is its number of members after the placement, less the smallest number of members of any
+eligible domain.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import build_json_path
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
 from placement_sched.model.names import did_you_mean, nearest, suggest_name
+from placement_sched.model.verdict import Rejection
 
 #: Prefix of the extra specs.
 NAMESPACE = "scheduler:"
@@ -151,3 +158,80 @@ def _find_setting(
         return None
     path = build_json_path(("request_spec", "flavor", "extra_specs", key))
     return _Setting(extra_specs[key], path)
+
+
+#: The failure domains of each host that is in any.
+DomainsByHost = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The members of a server group by domain, while instances are placed.
+
+    ``members`` counts the members without the instances of the request, until they are placed.
+    ``eligible`` are the domains whose smallest number of members counts. ``own`` has the present
+    host of each instance of the request that has a host.
+    """
+
+    request: SpreadRequest
+    domains_by_host: DomainsByHost
+    eligible: frozenset[str]
+    members: Mapping[str, int] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
+
+    def with_members(self, members_by_host: Mapping[str, int]) -> Self:
+        """Return a copy with the members counted on these hosts."""
+        members: Counter[str] = Counter()
+        for host, number in members_by_host.items():
+            for domain in self.domains_by_host.get(host, ()):
+                members[domain] += number
+        return replace(self, members=members)
+
+    def placed_on(self, host: str) -> Self:
+        """Return a copy with another member on a host."""
+        domains = self.domains_by_host.get(host, ())
+        added = {domain: self.members.get(domain, 0) + 1 for domain in domains}
+        return replace(self, members={**self.members, **added})
+
+    def members_beside(self, host: str) -> int | None:
+        """Return the number of members in the domain of a host, or None without a domain.
+
+        For a host in several domains, the largest number counts.
+        """
+        counts = (self.members.get(domain, 0) for domain in self.domains_by_host.get(host, ()))
+        return max(counts, default=None)
+
+    def find_emptiest(self) -> tuple[int, str] | None:
+        """Return the smallest number of members of eligible domains, with its domain."""
+        return min(
+            ((self.members.get(domain, 0), domain) for domain in self.eligible), default=None
+        )
+
+    def rejection(
+        self, host: str, instance: str | None, emptiest: tuple[int, str] | None
+    ) -> Rejection | None:
+        """Return why the spread rejects an instance on a host, or None.
+
+        ``emptiest`` is the result of :meth:`find_emptiest`. The present host of an instance that
+        moves always passes.
+        """
+        if instance is not None and self.own.get(instance) == host:
+            return None
+        key, max_skew = self.request.key, self.request.max_skew
+        domains = self.domains_by_host.get(host, ())
+        if not domains:
+            reason = f"no aggregate of the host has metadata {key!r}, the domain to spread over"
+            return Rejection(reason, key)
+        skews = []
+        for domain in domains:
+            count = self.members.get(domain, 0)
+            least, name = (count, domain) if emptiest is None else min(emptiest, (count, domain))
+            skews.append((count + 1 - least, domain, count, name, least))
+        skew, domain, count, name, least = max(skews)
+        if skew <= max_skew:
+            return None
+        reason = (
+            f"Domain {key}={domain} has {count} member{'s' * (count != 1)}, the emptiest ({name}) "
+            f"has {least}: skew {skew} after placement exceeds max_skew {max_skew}"
+        )
+        return Rejection(reason, max_skew, skew)

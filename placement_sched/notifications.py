@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications of the start and end of scheduling requests, and their payloads.
+"""Notifications of scheduling requests on a message bus, as nova sends them.
+
+Source: "Notifications in Nova". Requests do not wait for the bus: notifications are queued, and a
+separate thread sends them.
 
 Names, versions and fields of versioned payloads are as in nova 34 and in the samples of
 "Notifications in Nova".
@@ -19,15 +22,14 @@ from oslo_log import log
 
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.conf import read_files
-from placement_sched.config.options.notifications import (
-    GROUP,
+from placement_sched.config.options.services import (
+    MESSAGING_GROUP,
     UNVERSIONED,
     VERSIONED,
     oslo_messaging,
     set_exchange,
 )
-from placement_sched.config.opts import Conf
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Conf, Settings
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.document import Json
@@ -357,7 +359,7 @@ class Bus:
         for name in drivers:
             if name not in available:
                 text = f"unknown driver {name!r}; there are {', '.join(available)}"
-                raise ConfigurationError(f"[{GROUP}] driver: {text}")
+                raise ConfigurationError(f"[{MESSAGING_GROUP}] driver: {text}")
         library = oslo_messaging()
         set_exchange()
         # A separate oslo.config object with the same files: the library registers many options,
@@ -368,9 +370,9 @@ class Bus:
                 transport = library.get_notification_transport(conf, options.transport_url)
         except library.MessagingException as error:
             text = " ".join(str(error).split())
-            raise ConfigurationError(f"[{GROUP}] transport_url: {text}") from None
-        conf.set_override("driver", drivers, GROUP)
-        conf.set_override("retry", options.retry, GROUP)
+            raise ConfigurationError(f"[{MESSAGING_GROUP}] transport_url: {text}") from None
+        conf.set_override("driver", drivers, MESSAGING_GROUP)
+        conf.set_override("retry", options.retry, MESSAGING_GROUP)
         self._transport: Any = transport
         self._settings = settings.notifications
         senders = {

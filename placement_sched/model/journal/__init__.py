@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Records of operations that take many steps."""
