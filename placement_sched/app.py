@@ -56,7 +56,7 @@ from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.nova_shim.report_client import set_placement
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store import row_counts
+from placement_sched.store import figures
 
 LOG = log.getLogger(__name__)
 
@@ -227,7 +227,7 @@ def _outside_requests(preparation: Preparation, read: Callable[..., T]) -> Calla
 def _read_cloud_figures(database: Database, settings: Settings, clock: Clock) -> CloudFigures:
     options = settings.DEFAULT
     with database.read() as connection:
-        return row_counts.read(
+        return figures.cloud_figures(
             connection, clock(), options.service_down_time, options.default_availability_zone
         )
 

@@ -26,7 +26,7 @@ from placement_sched.nova.shadow.comparing import format_report, report_of
 from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.operations.config_check import log_start
 from placement_sched.schemas import formats
-from placement_sched.store import shadow_results
+from placement_sched.store import decisions
 
 _EPILOG = """\
 nova.conf is used unchanged: [DEFAULT] transport_url, [api_database] and [database] connection,
@@ -82,7 +82,7 @@ def _run_report(arguments: argparse.Namespace) -> int:
     """Print the report."""
     since = None if arguments.since is None else _read_since(arguments.since)
     with read_configuration(arguments, there=True) as (_, database), database.read() as connection:
-        report = report_of(shadow_results.since(connection, since), since)
+        report = report_of(decisions.shadow_results_since(connection, since), since)
     print_result(arguments, report, format_report(report))
     return 0
 

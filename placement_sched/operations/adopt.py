@@ -22,9 +22,9 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import Clock
 from placement_sched.model.names import shorten_names
-from placement_sched.store import row_counts
+from placement_sched.store import figures
+from placement_sched.store.figures import RowCounts
 from placement_sched.store.placement import resource_classes, traits
-from placement_sched.store.row_counts import RowCounts
 
 #: Table and column that the migration from Train to Xena adds.
 _XENA_ADDS = ("consumer_types", "consumers.consumer_type_id")
@@ -126,7 +126,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             added_columns=tuple(sorted({*schema.missing_columns} - {*now.missing_columns})),
             created_indexes=tuple(name for table, name in new_indexes if table in schema.tables),
             added=added,
-            census=row_counts.count_rows(connection),
+            census=figures.count_rows(connection),
         )
 
 

@@ -25,7 +25,7 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.provider import capacity_of
 from placement_sched.operations.adopt import missing_standards
 from placement_sched.operations.nova_cloud import is_read_from_nova, reading_of
-from placement_sched.store import checks, row_counts
+from placement_sched.store import checks, figures
 from placement_sched.store.checks import Invariant, Verified, Violation
 
 #: Maximum number of violations that are listed per invariant.
@@ -82,7 +82,7 @@ def verify_invariants(database: Database) -> Verified:
     """
     violations = list[Violation]()
     with database.snapshot() as connection:
-        counted = row_counts.count_rows(connection)
+        counted = figures.count_rows(connection)
         try:
             for invariant, row in checks.violations(connection, MAX_VIOLATIONS + 1):
                 violations.append(_describe_violation(invariant, row))
@@ -184,8 +184,8 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
     if schema.code is Code.FAILURE:
         return dict.fromkeys(checks, Result(Code.FAILURE, _NOT_CHECKED))
     with database.read() as connection:
-        roots = row_counts.without_root(connection)
-        consumers = row_counts.incomplete_consumers(connection)
+        roots = figures.without_root(connection)
+        consumers = figures.incomplete_consumers(connection)
         missing = missing_standards(connection)
     names = [*missing.resource_classes, *missing.traits]
     fix = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'

@@ -18,7 +18,7 @@ from placement_sched.model.document import Json
 from placement_sched.operations import Progress
 from placement_sched.scheduler.failover.report import FailoverQuery, failover_capacity
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store import decisions, failover_results
+from placement_sched.store import decisions, figures
 from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
@@ -208,5 +208,5 @@ def store_result(scheduler: Scheduler) -> Json:
         seconds=options.failover_budget,
     )
     answer = failover_capacity(scheduler, query)
-    scheduler.database.write(lambda connection: failover_results.replace(connection, answer))
+    scheduler.database.write(lambda connection: figures.replace_failover_result(connection, answer))
     return answer

@@ -20,13 +20,7 @@ from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.schemas.node_report import Defaults, NodeReport, parse
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
-from placement_sched.store.placement import (
-    aggregates,
-    inventories,
-    provider_trees,
-    resource_providers,
-    traits,
-)
+from placement_sched.store.placement import aggregates, inventories, resource_providers, traits
 from placement_sched.store.placement.resource_providers import NewProvider
 
 #: Trait of the root providers of hosts whose compute service is disabled (os-traits).
@@ -43,7 +37,7 @@ def create(
 
     Raises the errors of :func:`provider_trees.create`.
     """
-    provider = provider_trees.create(
+    provider = resource_providers.create(
         connection, uuid=uuid, name=name, parent_uuid=parent_uuid, now=now
     )
     if parent_uuid is not None:
@@ -280,7 +274,7 @@ def remove_node(connection: Connection, uuid: str) -> None:
     if uuid in resource_providers.by_uuids(connection, [uuid]):
         # A concurrent request may have deleted it before it is locked.
         with suppress(NotFound):
-            provider_trees.remove(connection, uuid)
+            resource_providers.remove(connection, uuid)
     compute_nodes.remove(connection, node)
     if service and service.host == node.host and compute_nodes.is_last(connection, node):
         services.remove(connection, [service.id])

@@ -24,7 +24,7 @@ from placement_sched.store.compute import (
     server_groups,
     services,
 )
-from placement_sched.store.placement import allocations, provider_trees, traits
+from placement_sched.store.placement import allocations, resource_providers, traits
 
 #: Maximum number of consumers that an error names.
 MAX_NAMED = 10
@@ -90,7 +90,7 @@ def delete(connection: Connection, key: int | str) -> None:
         change_counters.bump(connection, host_aggregates.SUBJECT)
         host_aggregates.remove_host_everywhere(connection, host)
         try:
-            provider_trees.remove_whole(connection, nodes)
+            resource_providers.remove_whole(connection, nodes)
         except InUse as in_use:
             raise _describe_use(connection, nodes, in_use) from None
     services.remove(connection, [service.id])

@@ -24,14 +24,8 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.preferences import DomainsByHost
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import NO_SERVICE, service_view
-from placement_sched.store import change_counters, failover_results
-from placement_sched.store.compute import (
-    compute_nodes,
-    flavors,
-    host_aggregates,
-    host_changes,
-    services,
-)
+from placement_sched.store import change_counters, figures
+from placement_sched.store.compute import compute_nodes, flavors, host_aggregates, services
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 
@@ -97,7 +91,7 @@ class HostCache(Generic[T]):
             if len(values) + len(loaded) > self._limit:
                 values.clear()
             for key, (host, value) in loaded.items():
-                part = host_changes.part_of(host)
+                part = change_counters.host_part(host)
                 result[key] = value
                 if len(values) < self._limit:
                     values[key] = value, part, version_of(part, 0)
@@ -299,7 +293,7 @@ class ProcessCaches:
         self.flavors = FlavorCache()
         self.node_names = NodeNames()
         self.failover = change_counters.VersionedCache(
-            failover_results.SUBJECT, lambda connection, _: failover_results.read(connection)
+            figures.FAILOVER_SUBJECT, lambda connection, _: figures.failover_result(connection)
         )
         #: Logs a warning once per process.
         self.log_once = lru_cache(maxsize=MAX_LOGGED)(partial(LOG.warning, "%s"))

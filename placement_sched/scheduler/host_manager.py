@@ -49,13 +49,8 @@ from placement_sched.scheduler.policies.registry import (
     ratios_of_policies,
 )
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.store.compute import (
-    cells,
-    compute_nodes,
-    host_aggregates,
-    host_changes,
-    instances,
-)
+from placement_sched.store import change_counters
+from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances
 from placement_sched.store.compute import hosts as host_store
 from placement_sched.store.placement import aggregates as placement_aggregates
 
@@ -137,7 +132,7 @@ class CloudView:
     @cached_property
     def host_versions(self) -> HostVersions:
         """Return the versions of all parts of the hosts, read before the hosts themselves."""
-        return host_changes.versions(self.connection)
+        return change_counters.host_versions(self.connection)
 
     @property
     def earlier_hosts(self) -> dict[str, str]:

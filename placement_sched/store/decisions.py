@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded decisions, and notices that requests without a host would fit now."""
+"""Recorded decisions with notices and shadow results.
+
+A notice tells that a request without a host would fit now. A shadow result is nova's choice for an
+instance of an evaluated request.
+"""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +17,7 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
+    bindparam,
     case,
     delete,
     exists,
@@ -21,11 +26,18 @@ from sqlalchemy import (
     insert,
     select,
     union,
+    update,
 )
 
 from placement_sched.db import sql
 from placement_sched.db.collations import Characters
-from placement_sched.db.tables import decision_notices, decision_places, decisions, instances
+from placement_sched.db.tables import (
+    decision_notices,
+    decision_places,
+    decisions,
+    instances,
+    shadow_results,
+)
 from placement_sched.errors import NotFound
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import (
@@ -41,7 +53,115 @@ from placement_sched.model.decision import (
     RecordedFunnel,
 )
 from placement_sched.model.document import Document, to_storable
-from placement_sched.store import shadow_results
+from placement_sched.model.shadow_result import FAILED, PENDING, ShadowResult
+
+_SHADOW_COLUMNS = shadow_results.c
+_SHADOW_RESULTS = select(
+    shadow_results, decisions.c.request_id, decisions.c.global_request_id, decisions.c.flavor
+).outerjoin(decisions, decisions.c.uuid == _SHADOW_COLUMNS.decision_uuid)
+#: The column of each attribute that is stored unchanged.
+_SHADOW_FIELDS = {
+    "decision": "decision_uuid",
+    "instance": "instance_uuid",
+    **{name: name for name in ("position", "verdict", "our_host", "nova_host")},
+}
+#: The names of its parameters must differ from those of columns.
+_UPDATE_VERDICT = (
+    update(shadow_results)
+    .where(
+        _SHADOW_COLUMNS.decision_uuid == bindparam("of_decision"),
+        _SHADOW_COLUMNS.position == bindparam("at_position"),
+    )
+    .values(
+        verdict=bindparam("new_verdict"),
+        nova_host=bindparam("new_host"),
+        detail=bindparam("new_detail"),
+        updated_at=bindparam("now"),
+    )
+)
+
+
+def record_shadow_results(
+    connection: Connection, results: Iterable[ShadowResult], now: datetime
+) -> None:
+    """Record new results."""
+    rows = [
+        {column: getattr(result, name) for name, column in _SHADOW_FIELDS.items()}
+        | {"detail": to_storable(result.detail), "created_at": now}
+        for result in results
+    ]
+    sql.insert_rows(connection, shadow_results, rows)
+
+
+def record_shadow_verdicts(
+    connection: Connection, results: Sequence[ShadowResult], now: datetime
+) -> None:
+    """Update recorded results with verdict, nova's host and the reason."""
+    rows = [
+        {
+            "of_decision": result.decision,
+            "at_position": result.position,
+            "new_verdict": result.verdict,
+            "new_host": result.nova_host,
+            "new_detail": to_storable(result.detail),
+            "now": now,
+        }
+        for result in results
+    ]
+    if rows:
+        connection.execute(_UPDATE_VERDICT, rows)
+
+
+def pending_shadow_results(connection: Connection) -> tuple[ShadowResult, ...]:
+    """Return the results without a verdict, sorted by decision and position."""
+    query = _SHADOW_RESULTS.where(_SHADOW_COLUMNS.verdict == PENDING)
+    order = (_SHADOW_COLUMNS.created_at, _SHADOW_COLUMNS.decision_uuid, _SHADOW_COLUMNS.position)
+    return tuple(map(_shadow_result, connection.execute(query.order_by(*order))))
+
+
+def shadow_results_of(connection: Connection, uuid: str) -> tuple[ShadowResult, ...]:
+    """Return the results of a decision, sorted by position."""
+    query = _SHADOW_RESULTS.where(_SHADOW_COLUMNS.decision_uuid == uuid).order_by(
+        _SHADOW_COLUMNS.position
+    )
+    return tuple(map(_shadow_result, connection.execute(query)))
+
+
+def shadow_results_since(
+    connection: Connection, moment: datetime | None
+) -> tuple[ShadowResult, ...]:
+    """Return the results of requests since a time (None: all), oldest first."""
+    query = (
+        _SHADOW_RESULTS
+        if moment is None
+        else _SHADOW_RESULTS.where(_SHADOW_COLUMNS.created_at >= moment)
+    )
+    order = (_SHADOW_COLUMNS.created_at, _SHADOW_COLUMNS.decision_uuid, _SHADOW_COLUMNS.position)
+    return tuple(map(_shadow_result, connection.execute(query.order_by(*order))))
+
+
+def purge_shadow_results(
+    connection: Connection, decision_uuids: Sequence[str], before: datetime | None
+) -> None:
+    """Delete the results of decisions, and failed results older than ``before``."""
+    sql.change_in_batches(
+        connection, delete(shadow_results), _SHADOW_COLUMNS.decision_uuid, decision_uuids
+    )
+    if before is None:
+        return
+    is_failed = (_SHADOW_COLUMNS.verdict == FAILED, _SHADOW_COLUMNS.created_at < before)
+    connection.execute(delete(shadow_results).where(*is_failed))
+
+
+def _shadow_result(row: Row[Any]) -> ShadowResult:
+    return ShadowResult(
+        **{name: getattr(row, column) for name, column in _SHADOW_FIELDS.items()},
+        detail=orjson.loads(row.detail) if row.detail else {},
+        request_ids=RequestIds(row.request_id, row.global_request_id),
+        flavor=row.flavor,
+        created_at=row.created_at,
+    )
+
 
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
@@ -254,7 +374,7 @@ def purge(
     query = _filter(select(_COLUMNS.uuid), expired)
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(limit)).all()
     sql.change_in_batches(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
-    shadow_results.purge(connection, oldest, before if wanted is None else None)
+    purge_shadow_results(connection, oldest, before if wanted is None else None)
     _purge_notices(connection, oldest)
     sql.change_in_batches(connection, delete(decisions), _COLUMNS.uuid, oldest)
     return len(oldest)

@@ -17,13 +17,7 @@ from placement_sched.db.collations import is_same_uuid
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
 from placement_sched.model.provider import Inventory, Provider, capacity_of
 from placement_sched.store.compute import compute_nodes, host_aggregates
-from placement_sched.store.placement import (
-    aggregates,
-    inventories,
-    provider_trees,
-    resource_providers,
-    traits,
-)
+from placement_sched.store.placement import aggregates, inventories, resource_providers, traits
 from placement_sched.store.placement import resource_classes as classes
 
 _PROVIDERS = tables.resource_providers.c
@@ -62,7 +56,7 @@ def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collecti
     ids = [provider.id for provider in providers_of(connection, roots)]
     statement, provider = delete(tables.allocations), tables.allocations.c.resource_provider_id
     sql.change_in_batches(connection, statement, provider, ids)
-    provider_trees.delete_rows(connection, ids)
+    resource_providers.delete_rows(connection, ids)
 
 
 def add_services(connection: Connection, uuids: Mapping[str, str], now: datetime) -> None:

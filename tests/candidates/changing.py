@@ -12,14 +12,9 @@ from placement_sched.db.tables import allocations, resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.errors import InUse, Invalid
 from placement_sched.model.provider import Inventory
-from placement_sched.store.placement import (
-    aggregates,
-    inventories,
-    provider_trees,
-    resource_classes,
-    traits,
-)
-from placement_sched.store.placement.associations import Associations
+from placement_sched.store.placement import aggregates, inventories, resource_classes, traits
+from placement_sched.store.placement import resource_providers as provider_trees
+from placement_sched.store.placement.aggregates import Associations
 from placement_sched.store.placement.change_log import Changes
 from tests.candidates.strategies import AGGREGATES, CHILD_CLASSES, SHARES, TRAITS
 from tests.support.clouds import uuid_of

@@ -17,7 +17,7 @@ from placement_sched.candidates.search import find, prepare, render_summaries
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.store.compute.compute_nodes import NodeNames
-from placement_sched.store.placement import provider_trees
+from placement_sched.store.placement import resource_providers
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import replace_cloud
@@ -57,11 +57,11 @@ def _build_query(vcpus):
 
 
 def _make_removal_of_providers(*names):
-    return lambda connection: provider_trees.remove_whole(connection, [*map(uuid_of, names)])
+    return lambda connection: resource_providers.remove_whole(connection, [*map(uuid_of, names)])
 
 
 def _make_move_of_provider(name, parent):
-    return lambda connection: provider_trees.move(
+    return lambda connection: resource_providers.move(
         connection, uuid_of(name), uuid_of(parent), anywhere=True, now=NOW
     )
 

@@ -11,7 +11,7 @@ from placement_sched.model import shadow_result
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import SHADOW, Decision
 from placement_sched.model.shadow_result import ShadowResult
-from placement_sched.store import decisions, shadow_results
+from placement_sched.store import decisions
 from tests.conftest import make_settings
 from tests.support import program
 from tests.support.scheduling import instance
@@ -88,7 +88,7 @@ def config_with_results(sqlite_url):
 
     def write(connection):
         decisions.record(connection, decision, AT)
-        shadow_results.record(connection, [result], AT)
+        decisions.record_shadow_results(connection, [result], AT)
 
     database.write(write)
     database.dispose()

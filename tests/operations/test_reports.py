@@ -15,7 +15,6 @@ from placement_sched.store.placement import (
     aggregates,
     allocations,
     inventories,
-    provider_trees,
     resource_providers,
     traits,
 )
@@ -428,7 +427,7 @@ def test_service_stays_while_its_host_has_another_node(database, settings):
 def test_node_with_child_providers_is_not_removed(database, settings):
     record_report(database, settings, build_report())
     database.write(
-        lambda connection: provider_trees.create(
+        lambda connection: resource_providers.create(
             connection, uuid=node_uuid(9), name="numa0", parent_uuid=node_uuid(1), now=NOW
         )
     )

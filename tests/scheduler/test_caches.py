@@ -22,7 +22,8 @@ from placement_sched.scheduler.caches import (
 )
 from placement_sched.scheduler.host_state import NO_SERVICE
 from placement_sched.schemas.node_report import Defaults, parse
-from placement_sched.store.compute import compute_nodes, host_changes, services
+from placement_sched.store import change_counters
+from placement_sched.store.compute import compute_nodes, services
 from tests.support.hosts import add_node
 from tests.support.reports import NOW, build_report, node_uuid
 from tests.support.statements import record_statements
@@ -40,7 +41,7 @@ def write_report(database, *documents, now=NOW):
 def read_nodes(database, cache, *numbers):
     with database.read() as connection:
         uuids = [node_uuid(number) for number in numbers]
-        nodes = cache.get(connection, uuids, host_changes.versions(connection))
+        nodes = cache.get(connection, uuids, change_counters.host_versions(connection))
         return [nodes[uuid] for uuid in uuids if uuid in nodes]
 
 
@@ -121,7 +122,7 @@ def test_metrics_of_a_report_are_parsed_once(sqlite_database):
 
 def get_services(database, cache, *hosts):
     with database.read() as connection:
-        return cache.get(connection, hosts, host_changes.versions(connection))
+        return cache.get(connection, hosts, change_counters.host_versions(connection))
 
 
 def report_service(database, *hosts, at=NOW):
@@ -278,7 +279,7 @@ def make_aggregates_reader(cache):
 
 def make_nodes_reader(cache):
     def read(connection):
-        nodes = cache.get(connection, [node_uuid(1)], host_changes.versions(connection))
+        nodes = cache.get(connection, [node_uuid(1)], change_counters.host_versions(connection))
         return [node.vcpus for node in nodes.values()]
 
     return read

@@ -2,7 +2,7 @@
 """Figures of the whole cloud by zone."""
 
 from placement_sched.model.clock import utcnow
-from placement_sched.store import row_counts
+from placement_sched.store.figures import cloud_figures
 from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
@@ -14,6 +14,6 @@ def test_capacity_and_used_amounts_are_summed_by_zone(sqlite_app):
     make_zone(sqlite_app, "az1", "cn1")
     select(sqlite_app, spec(instance(1), flavor=flavor(vcpus=3), force_hosts=["cn1"]))
     with sqlite_app.app.services.database.read() as connection:
-        figures = row_counts.read(connection, utcnow(), 86400, "nova")
+        figures = cloud_figures(connection, utcnow(), 86400, "nova")
     assert figures.capacity["VCPU", "nova"] == 4 * figures.capacity["VCPU", "az1"] > 0
     assert (figures.used["VCPU", "az1"], figures.used["VCPU", "nova"]) == (3, 0)

@@ -9,7 +9,7 @@ from placement_sched.model import shadow_result
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import SHADOW, Decision
 from placement_sched.model.shadow_result import ShadowResult
-from placement_sched.store import decisions, shadow_results
+from placement_sched.store import decisions
 from tests.support.scheduling import instance
 from tests.support.statements import run_query
 
@@ -44,24 +44,24 @@ def database_with_results(database):
     def write(connection):
         decisions.record(connection, build_decision("d1"), NOW)
         both = [build_result("d1", 0, our_host="cn1", detail={"a": 1}), build_result("d1", 1)]
-        shadow_results.record(connection, both, NOW)
+        decisions.record_shadow_results(connection, both, NOW)
         alone = build_result("d2", verdict=shadow_result.FAILED)
-        shadow_results.record(connection, [alone], OLD)
+        decisions.record_shadow_results(connection, [alone], OLD)
 
     database.write(write)
     return database
 
 
 def test_verdict_is_recorded_and_the_other_results_stay_pending(database_with_results):
-    pending = run_query(database_with_results, shadow_results.pending)
+    pending = run_query(database_with_results, decisions.pending_shadow_results)
     assert [result.decision for result in pending] == ["d1", "d1"]
     settled = build_result(
         "d1", 1, verdict=shadow_result.OTHER_HOST, nova_host="cn2", detail={"why": "w"}
     )
     database_with_results.write(
-        lambda connection: shadow_results.record_verdicts(connection, [settled], NOW)
+        lambda connection: decisions.record_shadow_verdicts(connection, [settled], NOW)
     )
-    first, second = run_query(database_with_results, shadow_results.of_decision, "d1")
+    first, second = run_query(database_with_results, decisions.shadow_results_of, "d1")
     assert (first.position, first.verdict) == (0, shadow_result.PENDING)
     assert first.request_ids == RequestIds("req-1", "req-2")
     assert (first.flavor, first.our_host, first.detail) == ("m1", "cn1", {"a": 1})
@@ -71,11 +71,11 @@ def test_verdict_is_recorded_and_the_other_results_stay_pending(database_with_re
 
 
 def test_results_are_deleted_with_their_decision_or_by_age(database_with_results):
-    assert len(run_query(database_with_results, shadow_results.since, None)) == 3
-    assert len(run_query(database_with_results, shadow_results.since, NOW)) == 2
+    assert len(run_query(database_with_results, decisions.shadow_results_since, None)) == 3
+    assert len(run_query(database_with_results, decisions.shadow_results_since, NOW)) == 2
     database_with_results.write(lambda connection: decisions.purge(connection, NOW, 10))
-    results = run_query(database_with_results, shadow_results.since, None)
+    results = run_query(database_with_results, decisions.shadow_results_since, None)
     assert {result.decision for result in results} == {"d1"}
     later = NOW + timedelta(days=1)
     database_with_results.write(lambda connection: decisions.purge(connection, later, 10))
-    assert run_query(database_with_results, shadow_results.since, None) == ()
+    assert run_query(database_with_results, decisions.shadow_results_since, None) == ()

@@ -16,7 +16,7 @@ from placement_sched.operations.provider_sync import (
     sync_traits,
 )
 from placement_sched.store.compute import host_aggregates
-from placement_sched.store.placement import aggregates, provider_trees, resource_providers, traits
+from placement_sched.store.placement import aggregates, resource_providers, traits
 from tests.support.hosts import NOW
 
 LICENSED = "CUSTOM_LICENSED"
@@ -77,7 +77,7 @@ def recreate_provider(database: Database, provider: str) -> None:
 
     def write_rows(connection):
         name = resource_providers.by_uuid(connection, provider).name
-        provider_trees.remove_whole(connection, [provider])
+        resource_providers.remove_whole(connection, [provider])
         row = resource_providers.NewProvider(provider, name)
         resource_providers.create_many(connection, [row], NOW)
 

@@ -17,7 +17,7 @@ from placement_sched.errors import Invalid, NotFound, NotSupported
 from placement_sched.model.compute_node import Hypervisor, HypervisorDetails
 from placement_sched.model.document import Json
 from placement_sched.schemas.parts import object_schema
-from placement_sched.store.compute import hypervisors, instances
+from placement_sched.store.compute import compute_nodes, instances
 
 #: Instances by host.
 _Servers = Mapping[str, Sequence[instances.InstanceNames]]
@@ -62,8 +62,10 @@ def detail(call: ApiCall) -> ApiResponse:
 def statistics(call: ApiCall) -> ApiResponse:
     """Return the totals of the hypervisors of enabled services."""
     with call.services.database.read() as connection:
-        enabled = [row for row in hypervisors.page(connection) if not row.service.disabled]
-        sums = _sum_figures(hypervisors.with_reports(connection, enabled))
+        enabled = [
+            row for row in compute_nodes.hypervisor_page(connection) if not row.service.disabled
+        ]
+        sums = _sum_figures(compute_nodes.hypervisors_with_reports(connection, enabled))
     return ApiResponse(body={"hypervisor_statistics": sums})
 
 
@@ -122,12 +124,12 @@ def _list_hypervisors(call: ApiCall, *, whole: bool) -> ApiResponse:
     with_servers = _with_servers(call)
     with call.services.database.read() as connection:
         if part is None:
-            rows = hypervisors.page(connection, after=after, limit=limit)
+            rows = compute_nodes.hypervisor_page(connection, after=after, limit=limit)
         else:
             rows = _search(connection, part)
         by_host = _read_servers(connection, rows) if with_servers else None
         if whole:
-            detailed = hypervisors.with_reports(connection, rows)
+            detailed = compute_nodes.hypervisors_with_reports(connection, rows)
             documents = [_document(call, row, by_host) for row in detailed]
         else:
             documents = [_summarize(call, row, by_host) for row in rows]
@@ -161,7 +163,7 @@ def _with_servers(call: ApiCall) -> bool:
 
 
 def _search(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
-    matches = hypervisors.search_by_name(connection, part)
+    matches = compute_nodes.search_hypervisors(connection, part)
     if not matches:
         raise NotFound(f"No hypervisor matching '{part}' could be found.")
     return matches
@@ -176,8 +178,8 @@ def _read_servers(connection: Connection, rows: Sequence[Hypervisor]) -> _Server
 
 def _get_hypervisor(connection: Connection, call: ApiCall, hypervisor_id: str) -> HypervisorDetails:
     missing = NotFound(f"Hypervisor with ID '{hypervisor_id}' could not be found.")
-    row = hypervisors.get(connection, key(call, hypervisor_id, missing))
-    for hypervisor in hypervisors.with_reports(connection, [row]):
+    row = compute_nodes.hypervisor_by_key(connection, key(call, hypervisor_id, missing))
+    for hypervisor in compute_nodes.hypervisors_with_reports(connection, [row]):
         return hypervisor
     raise missing
 

@@ -24,7 +24,7 @@ from placement_sched.model.provider import Provider
 from placement_sched.operations import reports
 from placement_sched.schemas.fields import PROVIDER_NAME
 from placement_sched.schemas.parts import object_schema
-from placement_sched.store.placement import provider_search, provider_trees, resource_providers
+from placement_sched.store.placement import provider_search, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
 
 #: Relations of the links of a provider, in this order, and the version that added each.
@@ -173,7 +173,7 @@ def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Rename a provider and, from 1.14 on, move it to another parent."""
     if "parent_provider_uuid" in call.body:
         parent, can_reparent = call.body["parent_provider_uuid"], call.version.has(mv.REPARENTING)
-        provider_trees.move(connection, uuid, parent, anywhere=can_reparent, now=call.now())
+        resource_providers.move(connection, uuid, parent, anywhere=can_reparent, now=call.now())
     provider = resource_providers.lock_by_uuid(connection, uuid)
     resource_providers.rename(connection, provider, name=call.body["name"], now=call.now())
     return _build_response(call, resource_providers.by_uuid(connection, uuid))
@@ -182,7 +182,7 @@ def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete a provider with its inventories, traits and aggregate memberships."""
-    call.write(provider_trees.remove, uuid)
+    call.write(resource_providers.remove, uuid)
     return ApiResponse(status=204)
 
 

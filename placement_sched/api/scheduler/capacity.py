@@ -17,7 +17,7 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import BOOLEAN, COUNT, NAME, list_schema, nullable, object_schema
-from placement_sched.store import failover_results
+from placement_sched.store import figures
 
 blueprint = Blueprint("capacity", __name__, policy="scheduler:capacity")
 
@@ -78,7 +78,7 @@ FAILOVER_CAPACITY = Schemas(object_schema(_FAILOVER_PROPERTIES))
 @failover_blueprint.get("/v1/failover_capacity", errors=(404,))
 def show(call: ApiCall) -> ApiResponse:
     """Show the last result of the background computation."""
-    result = call.read(failover_results.read)
+    result = call.read(figures.failover_result)
     if result is None:
         raise NotFound(
             "The failover capacity was not computed yet: set [scheduler] failover_interval",

@@ -46,7 +46,7 @@ from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.request import drop_invalid_rebuild
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import FilterWeighResult, SchedulingRun
-from placement_sched.store import decisions, shadow_results
+from placement_sched.store import decisions
 from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import allocations, resource_providers
 
@@ -301,7 +301,7 @@ class Evaluator:
     def _record(self, decision: Decision, results: Sequence[ShadowResult], now: datetime) -> None:
         def write(connection: Connection) -> None:
             decisions.record(connection, decision, now)
-            shadow_results.record(connection, results, now)
+            decisions.record_shadow_results(connection, results, now)
 
         self.scheduler.database.write(write)
         self.scheduler.claims.retention.count_decision(self.clock())
@@ -323,7 +323,9 @@ class Evaluator:
             )
             for position, instance in enumerate(call.instances or (str(uuid4()),))
         ]
-        self.scheduler.database.write(partial(shadow_results.record, results=results, now=now))
+        self.scheduler.database.write(
+            partial(decisions.record_shadow_results, results=results, now=now)
+        )
 
 
 class _StepRecorder:

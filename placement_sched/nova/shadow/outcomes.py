@@ -36,7 +36,7 @@ from placement_sched.nova.shadow.evaluator import (
     Held,
     allocated_hosts,
 )
-from placement_sched.store import decisions, shadow_results
+from placement_sched.store import decisions
 
 LOG = log.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class OutcomeTracker:
     def resume(self) -> None:
         """Continue to wait for requests that an earlier process has left open."""
         with self.database.read() as connection:
-            rows = shadow_results.pending(connection)
+            rows = decisions.pending_shadow_results(connection)
         by_decision: dict[str, list[ShadowResult]] = {}
         for row in rows:
             by_decision.setdefault(row.decision, []).append(row)
@@ -269,7 +269,7 @@ class OutcomeTracker:
             if self._waiting.get(entry.request.decision) is not entry:
                 return
         with self.database.read() as connection:
-            recorded = shadow_results.of_decision(connection, entry.request.decision)
+            recorded = decisions.shadow_results_of(connection, entry.request.decision)
         verdicts = self._judge_instances(entry, recorded)
         results = [
             replace(
@@ -281,7 +281,7 @@ class OutcomeTracker:
             for result, judged in zip(recorded, verdicts, strict=True)
         ]
         self.database.write(
-            partial(shadow_results.record_verdicts, results=results, now=self.clock())
+            partial(decisions.record_shadow_verdicts, results=results, now=self.clock())
         )
         with self._lock:
             self._waiting.pop(entry.request.decision, None)

@@ -47,7 +47,6 @@ from placement_sched.store.placement import (
     aggregates,
     allocations,
     inventories,
-    provider_trees,
     resource_classes,
     resource_providers,
     traits,
@@ -229,7 +228,9 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
             parent = draft.after.providers.get(state.parent or "")
             below = "" if parent is None else f" below {parent.name}"
             with _locate_errors(draft, "provider", uuid, f"{state.name}{below}"):
-                provider_trees.move(connection, uuid, state.parent, anywhere=True, now=draft.now)
+                resource_providers.move(
+                    connection, uuid, state.parent, anywhere=True, now=draft.now
+                )
     resource_providers.lock(connection, [state.id for state in stored.values()])
     by_id = {stored[uuid].id: state for uuid, state in wanted.items()}
     rows = {number: tuple(state.inventories.values()) for number, state in by_id.items()}

@@ -1,22 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nodes: the last report and heartbeat of each node."""
+"""Compute nodes: the last report and heartbeat of each node, also as hypervisors.
+
+A hypervisor is a compute node of a host with a compute service.
+"""
 
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, delete, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    or_,
+    select,
+    update,
+)
 
-from placement_sched.db import sql
-from placement_sched.db.tables import compute_nodes
+from placement_sched.db import sql, tables
+from placement_sched.db.tables import compute_nodes, longest
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
-from placement_sched.model.compute_node import ComputeNode, node_of, stored_fields
+from placement_sched.model.compute_node import (
+    COMPUTE_BINARY,
+    ComputeNode,
+    Hypervisor,
+    HypervisorDetails,
+    node_of,
+    stored_fields,
+)
 from placement_sched.model.document import to_storable
 from placement_sched.store import change_counters
-from placement_sched.store.compute import host_changes, services
+from placement_sched.store.compute import services
 
 _COLUMNS = compute_nodes.c
 _VERSIONS = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up)
@@ -174,7 +195,7 @@ def remove_many(connection: Connection, uuids: Collection[str]) -> int:
     hosts = set(sql.scalars_in_batches(connection, _HOSTS, _COLUMNS.uuid, wanted))
     deleted = sql.change_in_batches(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
     if deleted:
-        host_changes.note(connection, hosts)
+        change_counters.note_host_changes(connection, hosts)
         services.note_enabled_change(connection)
     return deleted
 
@@ -202,7 +223,7 @@ def changed_columns(
 def remove(connection: Connection, node: ComputeNode) -> None:
     """Delete a node that the caller has locked."""
     connection.execute(delete(compute_nodes).where(_COLUMNS.uuid == node.uuid))
-    host_changes.note(connection, [node.host])
+    change_counters.note_host_changes(connection, [node.host])
     services.note_enabled_change(connection)
 
 
@@ -212,7 +233,7 @@ def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
     uuids = tuple(connection.scalars(query.with_for_update()))
     if uuids:
         connection.execute(delete(compute_nodes).where(_COLUMNS.host == host))
-        host_changes.note(connection, [host])
+        change_counters.note_host_changes(connection, [host])
         services.note_enabled_change(connection)
     return uuids
 
@@ -269,7 +290,7 @@ def write(
         *came_from.values(),
         *(node.host for node in nodes if node.uuid in reported_uuids | moments.keys()),
     }
-    host_changes.note(connection, changed_hosts)
+    change_counters.note_host_changes(connection, changed_hosts)
     return WrittenReports(
         created=frozenset(row["uuid"] for row in new),
         changed=frozenset(row["uuid"] for row in changed),
@@ -366,3 +387,83 @@ def _change(
 def _node(row: Row[Any]) -> ComputeNode:
     columns = row._asdict()
     return node_of(orjson.loads(columns.pop("report")), **columns)
+
+
+_NODE_COLUMNS, _SERVICE_COLUMNS = tables.compute_nodes.c, tables.services.c
+#: The ids and names of the nodes of hosts that have a compute service.
+_HYPERVISORS = select(
+    _NODE_COLUMNS.id, _NODE_COLUMNS.uuid, _NODE_COLUMNS.hypervisor_hostname, _NODE_COLUMNS.host
+).join(
+    tables.services,
+    and_(_SERVICE_COLUMNS.host == _NODE_COLUMNS.host, _SERVICE_COLUMNS.binary == COMPUTE_BINARY),
+)
+
+
+def hypervisor_by_key(connection: Connection, key: int | str) -> Hypervisor:
+    """Return the hypervisor with this id (int) or uuid (str).
+
+    Raises :class:`NotFound` if it does not exist.
+    """
+    hypervisors = _read_hypervisors(connection, _HYPERVISORS.where(_has_key(key)))
+    if not hypervisors:
+        raise NotFound(f"Hypervisor with ID '{key}' could not be found.")
+    return hypervisors[0]
+
+
+def hypervisor_page(
+    connection: Connection, *, after: int | str | None = None, limit: int | None = None
+) -> tuple[Hypervisor, ...]:
+    """Return a page of hypervisors, sorted by id, that begins after ``after``.
+
+    ``after`` is an id (int) or a uuid (str). Raises :class:`Invalid` if ``after`` is not a
+    hypervisor.
+    """
+    query = sql.page(
+        connection,
+        _HYPERVISORS,
+        [(_NODE_COLUMNS.id, False)],
+        limit=limit,
+        marked=None if after is None else _has_key(after),
+        missing=f"marker [{after}] not found",
+    )
+    return _read_hypervisors(connection, query)
+
+
+def search_hypervisors(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
+    """Return hypervisors with a text in their names, in any case, sorted by id."""
+    if len(part) > longest(_NODE_COLUMNS.hypervisor_hostname):
+        return ()
+    contains_part = _NODE_COLUMNS.hypervisor_hostname.icontains(part, autoescape=True)
+    return _read_hypervisors(
+        connection, _HYPERVISORS.where(contains_part).order_by(_NODE_COLUMNS.id)
+    )
+
+
+def hypervisors_with_reports(
+    connection: Connection, hypervisors: Collection[Hypervisor]
+) -> Iterator[HypervisorDetails]:
+    """Yield hypervisors with their hosts' reports, except nodes deleted since."""
+    for batch in sql.batches(hypervisors, sql.AT_ONCE):
+        reports = by_uuids(connection, [entry.uuid for entry in batch])
+        node_by_uuid = {node.uuid: node for node in reports}
+        for entry in batch:
+            if node := node_by_uuid.get(entry.uuid):
+                yield HypervisorDetails(
+                    id=entry.id, uuid=entry.uuid, name=entry.name, service=entry.service, node=node
+                )
+
+
+def _has_key(key: int | str) -> ColumnElement[bool]:
+    return (_NODE_COLUMNS.id if isinstance(key, int) else _NODE_COLUMNS.uuid) == key
+
+
+def _read_hypervisors(connection: Connection, query: Select[Any]) -> tuple[Hypervisor, ...]:
+    rows = connection.execute(query).all()
+    by_host = services.by_hosts(connection, {row.host for row in rows})
+    return tuple(
+        Hypervisor(
+            id=row.id, uuid=row.uuid, name=row.hypervisor_hostname, service=by_host[row.host]
+        )
+        for row in rows
+        if row.host in by_host
+    )

@@ -14,7 +14,6 @@ from placement_sched.db.tables import compute_nodes, services
 from placement_sched.errors import Duplicate, NotFound
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.store import change_counters
-from placement_sched.store.compute import host_changes
 
 #: A change counter: it rises when a node is created, deleted, moved or renamed, and when a service
 #: is created, deleted, disabled or enabled.
@@ -90,7 +89,7 @@ def record_heartbeats(
         if service.last_seen_up != heartbeats[host]
     }
     note_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
-    host_changes.note(
+    change_counters.note_host_changes(
         connection,
         {*missing, *(service.host for service in previous.values() if service.id in moments)},
     )
@@ -168,7 +167,7 @@ def raise_last_seen(
         )
         statement = change.where(is_wrong).values(last_seen_up=moment)
         sql.change_in_batches(connection, statement, columns.host, sorted(hosts))
-    host_changes.note(connection, moments)
+    change_counters.note_host_changes(connection, moments)
 
 
 def set_disabled(
@@ -206,7 +205,7 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
             connection, services, stamped, key=("host", "binary"), changing=_CHANGING
         )
     _check_owners(connection, rows)
-    host_changes.note(connection, (row["host"] for row in rows))
+    change_counters.note_host_changes(connection, (row["host"] for row in rows))
     note_enabled_change(connection)
 
 
@@ -245,7 +244,7 @@ def _service(row: Row[*tuple[Any, ...]]) -> Service:
 def _note_change(connection: Connection, ids: Collection[int]) -> None:
     """Record a change of services while their rows still exist."""
     query = select(_COLUMNS.host)
-    host_changes.note(
+    change_counters.note_host_changes(
         connection, sql.scalars_in_batches(connection, query, _COLUMNS.id, sorted(ids))
     )
 

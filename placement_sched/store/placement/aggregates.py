@@ -1,18 +1,202 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement aggregates: uuids that group providers."""
+"""Placement aggregates, and the associations of providers with aggregates and traits.
 
-from collections.abc import Collection
+Aggregates are uuids that group providers. Associations are stored as pairs of ids; for those with
+traits see :mod:`placement_sched.store.placement.traits`.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Column, Connection, Table, bindparam, delete, func, insert, select
 
+from placement_sched.db import sql
 from placement_sched.db.tables import (
     placement_aggregates,
     resource_provider_aggregates,
     resource_providers,
 )
-from placement_sched.store.placement.associations import Associations
+from placement_sched.db.tables import resource_providers as providers
+from placement_sched.errors import ConcurrentUpdate
+from placement_sched.store.placement import resource_providers as provider_store
 from placement_sched.store.placement.resource_providers import UuidQuery
+
+
+class Associations:
+    """Rows that associate providers with members: names of traits or aggregate uuids."""
+
+    def __init__(self, noun: str, pairs: Table, member: Column[int], name: Column[Any]) -> None:
+        """Describe the table of associations.
+
+        ``pairs`` is the table, ``member`` its column with the id of a member, and ``name`` the
+        column with the name of a member.
+        """
+        self._noun, self._pairs, self._member, self._name = noun, pairs, member, name
+        self._provider = pairs.c.resource_provider_id
+        self._ids = select(name, name.table.c.id).where(
+            name.in_(bindparam("names", expanding=True))
+        )
+        self._insert = insert(pairs)
+        self._delete = delete(pairs).where(
+            self._provider == bindparam("provider"),
+            member.in_(bindparam("members", expanding=True)),
+        )
+        self._by_uuid = (
+            select(name, providers.c.uuid)
+            .join(pairs, member == name.table.c.id)
+            .join(providers, providers.c.id == self._provider)
+        )
+
+    def ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
+        """Map existing names to their ids."""
+        return {
+            name: number
+            for batch in sql.batches(set(names))
+            for name, number in connection.execute(self._ids, {"names": batch})
+        }
+
+    def ensure(
+        self, connection: Connection, names: Collection[str], now: datetime
+    ) -> dict[str, int]:
+        """Map names to their ids, after creating missing rows."""
+        ids = self.ids(connection, names)
+        if missing := sorted(set(names) - ids.keys()):
+            rows = [{self._name.name: name, "created_at": now} for name in missing]
+            sql.insert_missing(connection, self._name.table, rows)
+            ids |= self.ids(connection, missing)
+        return ids
+
+    def change(
+        self,
+        connection: Connection,
+        provider_id: int,
+        gone: Collection[int],
+        new: Collection[int],
+        now: datetime,
+    ) -> None:
+        """Remove members from a locked provider, and add other members.
+
+        Raises :class:`ConcurrentUpdate` if another request has deleted or added a member.
+        """
+        if gone:
+            parameters = {"provider": provider_id, "members": sorted(gone)}
+            connection.execute(self._delete, parameters)
+        self._add(connection, [(provider_id, number) for number in sorted(new)], now)
+
+    def replace_many(
+        self,
+        connection: Connection,
+        names_by_provider_id: Mapping[int, Collection[str]],
+        now: datetime,
+    ) -> frozenset[int]:
+        """Replace the members of each provider, and return the changed providers.
+
+        Missing members are created. The caller has locked the providers, and increments the
+        generations of the changed providers. The number of statements does not depend on the number
+        of providers.
+        """
+        names = {name for members in names_by_provider_id.values() for name in members}
+        ids = self.ensure(connection, names, now)
+        wanted = {
+            (provider, ids[name])
+            for provider, members in names_by_provider_id.items()
+            for name in members
+        }
+        query = select(self._provider, self._member)
+        numbers = sorted(names_by_provider_id)
+        current = set(map(tuple, sql.select_in_batches(connection, query, self._provider, numbers)))
+        removed = sql.grouped((member, provider) for provider, member in current - wanted)
+        for member in sorted(removed):
+            self._remove(connection, member, removed[member])
+        self._add(connection, sorted(wanted - current), now)
+        return frozenset(provider for provider, _ in wanted ^ current)
+
+    def add(
+        self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
+    ) -> frozenset[int]:
+        """Add a member to providers, and return the changed providers.
+
+        A missing member is created. Locks the providers, and increments the generations of the
+        providers that lacked it.
+        """
+        wanted = set(provider_ids)
+        if not wanted:
+            return frozenset()
+        present = provider_store.lock(connection, wanted)
+        member_id = self.ensure(connection, [name], now)[name]
+        lacking = frozenset(present) - self._having(connection, member_id, wanted)
+        self._add(connection, [(provider, member_id) for provider in sorted(lacking)], now)
+        provider_store.bump_generations(connection, lacking, now)
+        return lacking
+
+    def remove(
+        self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
+    ) -> frozenset[int]:
+        """Remove a member from providers, and return the changed providers.
+
+        Locks the providers and increments the generations of the providers that had it.
+        """
+        wanted = set(provider_ids)
+        member_id = self.ids(connection, [name]).get(name)
+        if member_id is None or not wanted:
+            return frozenset()
+        provider_store.lock(connection, wanted)
+        changed = self._having(connection, member_id, wanted)
+        self._remove(connection, member_id, changed)
+        provider_store.bump_generations(connection, changed, now)
+        return changed
+
+    def by_provider_id(self, connection: Connection) -> dict[int, set[str]]:
+        """Map the ids of all providers to the names of their members."""
+        query = select(self._provider, self._name)
+        query = query.join(self._name.table, self._name.table.c.id == self._member)
+        names_by_id = sql.grouped(connection.execute(query))
+        return {provider: set(names) for provider, names in names_by_id.items()}
+
+    def providers_of(
+        self, connection: Connection, names: Iterable[str]
+    ) -> dict[str, frozenset[str]]:
+        """Map trait names or aggregate uuids to the uuids of their providers.
+
+        Names without providers are left out.
+        """
+        rows = sql.select_in_batches(connection, self._by_uuid, self._name, set(names))
+        return {name: frozenset(uuids) for name, uuids in sql.grouped(rows).items()}
+
+    def of_providers(
+        self, connection: Connection, uuids: Iterable[str]
+    ) -> dict[str, frozenset[str]]:
+        """Return the traits or aggregates of providers that have any, by provider uuid."""
+        rows = sql.select_in_batches(connection, self._by_uuid, providers.c.uuid, set(uuids))
+        names_by_uuid = sql.grouped((uuid, name) for name, uuid in rows)
+        return {uuid: frozenset(names) for uuid, names in names_by_uuid.items()}
+
+    def _having(
+        self, connection: Connection, member_id: int, provider_ids: Iterable[int]
+    ) -> frozenset[int]:
+        query = select(self._provider).where(self._member == member_id)
+        ids = sorted(provider_ids)
+        return frozenset(sql.scalars_in_batches(connection, query, self._provider, ids))
+
+    def _remove(self, connection: Connection, member_id: int, provider_ids: Iterable[int]) -> None:
+        statement = delete(self._pairs).where(self._member == member_id)
+        sql.change_in_batches(connection, statement, self._provider, sorted(provider_ids))
+
+    def _add(
+        self, connection: Connection, pairs: Collection[tuple[int, int]], now: datetime
+    ) -> None:
+        rows = [
+            {"resource_provider_id": provider, self._member.name: member, "created_at": now}
+            for provider, member in pairs
+        ]
+        conflict = ConcurrentUpdate(
+            f"{self._noun} was deleted, or added to its provider, by another request; try again"
+        )
+        if rows:
+            with sql.rejected_as(conflict):
+                connection.execute(self._insert, rows)
+
 
 _AGGREGATES, _MEMBERS = placement_aggregates.c, resource_provider_aggregates.c
 

@@ -13,7 +13,7 @@ from placement_sched.errors import InUse, NotFound
 from placement_sched.model.aggregates import ProviderTrait
 from placement_sched.model.provider import Trait
 from placement_sched.store.placement import resource_providers
-from placement_sched.store.placement.associations import Associations
+from placement_sched.store.placement.aggregates import Associations
 
 _ON_PROVIDERS, _PROVIDERS = resource_provider_traits.c, tables.resource_providers.c
 _FIELDS = (traits.c.id, traits.c.name, traits.c.created_at, traits.c.updated_at)

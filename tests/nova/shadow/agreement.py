@@ -28,7 +28,7 @@ from placement_sched.model import shadow_result
 from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import Inventory
 from placement_sched.nova.shadow.comparing import format_report, report_of
-from placement_sched.store import shadow_results
+from placement_sched.store import decisions
 from placement_sched.store.placement import (
     aggregates,
     allocations,
@@ -194,19 +194,19 @@ class ShadowCloud:
 
     def has_no_pending_results(self) -> bool:
         with self.database.read() as connection:
-            return not shadow_results.pending(connection)
+            return not decisions.pending_shadow_results(connection)
 
     def list_pending_results(self) -> list[Any]:
         with self.database.read() as connection:
-            return list(shadow_results.pending(connection))
+            return list(decisions.pending_shadow_results(connection))
 
     def report(self) -> dict[str, Any]:
         with self.database.read() as connection:
-            return report_of(shadow_results.since(connection, None))
+            return report_of(decisions.shadow_results_since(connection, None))
 
     def _is_evaluated(self, uuids: list[str]) -> bool:
         with self.database.read() as connection:
-            rows = shadow_results.since(connection, None)
+            rows = decisions.shadow_results_since(connection, None)
             return {row.instance for row in rows}.issuperset(uuids)
 
     def _record_in_cell0(self, uuid: str) -> None:

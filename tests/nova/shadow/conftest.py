@@ -21,7 +21,7 @@ from placement_sched.nova.shadow.outcomes import OutcomeTracker
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store import shadow_results
+from placement_sched.store import decisions
 from placement_sched.store.placement import allocations, inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.support.nova_clouds import NovaCloud, build_flavor_json, wrap_object
@@ -112,7 +112,7 @@ class ShadowSetup:
 
     def results(self) -> list[ShadowResult]:
         with self.database.read() as connection:
-            return list(shadow_results.since(connection, None))
+            return list(decisions.shadow_results_since(connection, None))
 
     def record_nova_action(
         self, cell: Any, uuid: str, *events: tuple[str, str | None, str | None, str]

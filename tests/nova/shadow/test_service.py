@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.model import shadow_result
-from placement_sched.store import shadow_results
+from placement_sched.store import decisions
 from tests.nova.shadow.agreement import compare_requests, running_shadow_cloud
 
 pytestmark = pytest.mark.system
@@ -17,7 +17,7 @@ def test_random_requests_are_placed_like_nova_scheduler(tmp_path):
     with running_shadow_cloud(tmp_path, hosts=20, seed=18) as stage:
         report = compare_requests(stage, REQUESTS)
         with stage.database.read() as connection:
-            results = list(shadow_results.since(connection, None))
+            results = list(decisions.shadow_results_since(connection, None))
     assert report["disagreements"] == []
     assert report["requests"] == REQUESTS
     # If nova claims before the shadow evaluates, which happens on a busy machine, the verdict is

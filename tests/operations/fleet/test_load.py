@@ -18,7 +18,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, Invalid
 from placement_sched.operations.fleet import load as operation
 from placement_sched.store.checks import Invariant
-from placement_sched.store.placement import provider_trees
+from placement_sched.store.placement import resource_providers as provider_trees
 from tests.support.clouds import uuid_of
 from tests.support.invariants import execute_without_foreign_keys
 from tests.support.reports import NOW

@@ -8,7 +8,7 @@ import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.periodic import store_result
-from placement_sched.store import failover_results
+from placement_sched.store import figures
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import store_flavor
 from tests.scheduler.failover.test_report import report_hosts_with_instances
@@ -77,7 +77,7 @@ def test_flavor_without_a_bound_of_remaining_instances_passes_and_is_logged(clou
     document = store_result(cloud.app.services.scheduler)
     document["remaining"] = [{**each, "at_most": None} for each in document["remaining"]]
     write = cloud.app.services.database.write
-    write(lambda connection: failover_results.replace(connection, document))
+    write(lambda connection: figures.replace_failover_result(connection, document))
     assert not list_rejection_reasons(cloud, instance_uuids=[instance(n) for n in range(4, 9)])
     assert "passes all hosts for flavor small" in caplog.text
 

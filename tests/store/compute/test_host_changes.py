@@ -8,7 +8,7 @@ their names.
 import pytest
 
 from placement_sched.store import change_counters
-from placement_sched.store.compute import compute_nodes, host_changes, services
+from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.store.compute.test_compute_nodes import LATER, build_reported_node
 from tests.support.reports import NOW, node_uuid
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.all_databases
 
 def read_change_counters(database, host="cn1"):
     with database.read() as connection:
-        of_host = host_changes.versions(connection).get(host_changes.part_of(host), 0)
+        of_host = change_counters.host_versions(connection).get(change_counters.host_part(host), 0)
         return of_host, change_counters.version(connection, services.ENABLED_NODES)
 
 
 @pytest.fixture
 def cloud(database):
     """A database with the nodes and services of cn1, and of cn2, which is disabled."""
-    assert host_changes.part_of("cn1") != host_changes.part_of("cn2")
+    assert change_counters.host_part("cn1") != change_counters.host_part("cn2")
 
     def write_rows(connection):
         found = services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
@@ -156,7 +156,9 @@ def test_rolled_back_change_keeps_the_counters(cloud):
 def test_heartbeats_of_five_hundred_hosts_increment_the_counters_of_all_parts(cloud):
     cloud.write(make_heartbeat_write(*(f"host{number}" for number in range(500))))
     with cloud.read() as connection:
-        assert set(host_changes.versions(connection)) == set(range(host_changes.PARTS))
+        assert set(change_counters.host_versions(connection)) == set(
+            range(change_counters.HOST_PARTS)
+        )
 
 
 def test_node_names_are_not_read_again_after_other_changes_of_nodes(cloud):

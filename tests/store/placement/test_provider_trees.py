@@ -9,7 +9,7 @@ import pytest
 
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
 from placement_sched.model.provider import Inventory
-from placement_sched.store.placement import aggregates, inventories, provider_trees
+from placement_sched.store.placement import aggregates, inventories, resource_providers
 from tests.store.placement.test_resource_providers import (
     create_provider,
     move_provider,
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.all_databases
 
 
 def remove_provider(database, provider):
-    database.write(lambda connection: provider_trees.remove(connection, provider.uuid))
+    database.write(lambda connection: resource_providers.remove(connection, provider.uuid))
 
 
 def test_move_of_a_provider_moves_its_subtree(database):

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
-from placement_sched.store.placement import provider_trees, resource_providers, traits, usages
+from placement_sched.store.placement import resource_providers, traits, usages
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.support.providers import NOW
 from tests.support.statements import record_statements, run_query
@@ -21,7 +21,7 @@ LATER = NOW + timedelta(hours=1)
 
 def create_provider(database, name, parent_uuid=None):
     return database.write(
-        lambda connection: provider_trees.create(
+        lambda connection: resource_providers.create(
             connection, uuid=str(uuid4()), name=name, parent_uuid=parent_uuid, now=NOW
         )
     )
@@ -33,7 +33,7 @@ def read_provider(database, provider):
 
 def move_provider(database, provider, parent, *, anywhere=True):
     database.write(
-        lambda connection: provider_trees.move(
+        lambda connection: resource_providers.move(
             connection, provider.uuid, parent and parent.uuid, anywhere=anywhere, now=LATER
         )
     )
@@ -49,9 +49,9 @@ def test_creation_under_a_parent_recreated_before_its_lock_raises_not_found(
 
     def recreate_parent_and_lock(connection, ids):
         monkeypatch.setattr(resource_providers, "lock", lock)
-        provider_trees.remove(connection, parent.uuid)
+        resource_providers.remove(connection, parent.uuid)
         same = {"uuid": parent.uuid, "name": "parent", "parent_uuid": root.uuid}
-        provider_trees.create(connection, **same, now=NOW)
+        resource_providers.create(connection, **same, now=NOW)
         return lock(connection, ids)
 
     monkeypatch.setattr(resource_providers, "lock", recreate_parent_and_lock)

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts of all and of inconsistent rows, and figures of the whole cloud."""
+"""Figures of the whole cloud: row counts, capacity, and the last failover computation.
+
+Row counts include the inconsistent rows. The result of the last failover computation is in the only
+row of its table.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import orjson
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select, exists, func, not_, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, exists, func, insert, not_, select
 
 from placement_sched.db import tables
 from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import (
     allocations,
     compute_nodes,
+    failover_results,
     host_aggregate_hosts,
     host_aggregate_metadata,
     inventories,
@@ -21,7 +27,9 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.aggregates import ZONE_KEY
 from placement_sched.model.compute_node import COMPUTE_BINARY
-from placement_sched.model.figures import CloudFigures, ZonedAmounts
+from placement_sched.model.document import Json
+from placement_sched.model.figures import CloudFigures, FailoverResult, ZonedAmounts
+from placement_sched.store import change_counters
 from placement_sched.store.placement import resource_classes
 from placement_sched.store.placement.capacity import is_over_capacity, whole_capacity
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
@@ -104,7 +112,9 @@ def _count(rows: Select[Any]) -> ColumnElement[int]:
     return select(func.count()).select_from(rows.subquery()).scalar_subquery()
 
 
-def read(connection: Connection, now: datetime, down_time: int, default_zone: str) -> CloudFigures:
+def cloud_figures(
+    connection: Connection, now: datetime, down_time: int, default_zone: str
+) -> CloudFigures:
     """Return the current figures, in five statements.
 
     A service is up if its last heartbeat is at most ``down_time`` seconds old. Hosts without a
@@ -161,3 +171,26 @@ def _by_zone(
         for class_id, zone, total in connection.execute(query)
         if class_id in names
     }
+
+
+#: The subject of the change counter.
+FAILOVER_SUBJECT = "failover_result"
+#: The id of the only row.
+_FAILOVER_ID = 1
+
+
+def replace_failover_result(connection: Connection, answer: Json) -> None:
+    """Replace the result by the answer of a new computation."""
+    change_counters.bump(connection, FAILOVER_SUBJECT)
+    moment = FailoverResult.of(answer).computed_at
+    text = orjson.dumps(answer).decode()
+    connection.execute(delete(failover_results))
+    connection.execute(
+        insert(failover_results).values(id=_FAILOVER_ID, result=text, computed_at=moment)
+    )
+
+
+def failover_result(connection: Connection) -> FailoverResult | None:
+    """Return the result, or None before the first computation."""
+    text: Any = connection.scalar(select(failover_results.c.result))
+    return None if text is None else FailoverResult.of(orjson.loads(text))
