@@ -35,7 +35,7 @@ from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.weighing import run_weighers
+from placement_sched.scheduler.weights import run_weighers
 
 HANDLERS = Path(__file__).with_name("nova_handlers.py")
 SELECT, EXPLAIN = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"

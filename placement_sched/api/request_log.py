@@ -11,7 +11,7 @@ from werkzeug.wsgi import ClosingIterator
 
 from placement_sched.api.metrics import Metrics, labels_of
 from placement_sched.api.request_context import WSGI, RequestContext, context_of
-from placement_sched.scheduler.explain.slow_log import log_slow
+from placement_sched.scheduler.explain.funnel import log_slow
 
 LOG = logging.getLogger(__name__)
 

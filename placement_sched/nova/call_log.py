@@ -12,7 +12,7 @@ from placement_sched import errors
 from placement_sched.errors import one_line
 from placement_sched.model.context import RequestIds
 from placement_sched.model.document import Json
-from placement_sched.scheduler.explain.slow_log import log_slow
+from placement_sched.scheduler.explain.funnel import log_slow
 
 LOG = logging.getLogger(__name__)
 

@@ -26,8 +26,7 @@ from placement_sched.operations.prepare import temporary_database
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.filters.affinity_filter import ServerGroupAntiAffinityFilter
-from placement_sched.scheduler.nova_shim.finder import is_installed
-from placement_sched.scheduler.nova_shim.names import NovaName, list_names
+from placement_sched.scheduler.nova_shim.finder import NovaName, is_installed, list_names
 from placement_sched.scheduler.plugin import advice_for, overrides, path_of, tolerate_failures
 from placement_sched.scheduler.plugins import (
     describe_import_error,

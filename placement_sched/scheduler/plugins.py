@@ -40,8 +40,8 @@ from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.host_state import HostState, set_host_attributes
 from placement_sched.scheduler.nova_shim import finder
 from placement_sched.scheduler.nova_shim.conf import skip_imports_of_nova
+from placement_sched.scheduler.nova_shim.finder import list_names
 from placement_sched.scheduler.nova_shim.lookups import get_cloud
-from placement_sched.scheduler.nova_shim.names import list_names
 from placement_sched.scheduler.plugin import GroupedOption, SchedulerPlugin, path_of, register
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters

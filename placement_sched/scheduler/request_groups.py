@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request groups of flavor, image and requested resources, each with its sources.
+"""Request groups of flavor, image and resources, and aggregates tagged for their traits.
 
 Source: nova's documentation, "Flavors" and "Extra Specs" (``resources:``, ``trait:``,
 ``group_policy``), and the Placement documentation, "Granular Resource Requests".
@@ -7,12 +7,15 @@ Source: nova's documentation, "Flavors" and "Extra Specs" (``resources:``, ``tra
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import os_resource_classes
+from oslo_config import cfg
 
+from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AggregateTerms, RequestGroup, TraitTerms
 from placement_sched.model.explanation import FLAVOR, IMAGE, IgnoredValue
 from placement_sched.model.flavor import Flavor
@@ -367,3 +370,51 @@ def _add_hardware(group: Group, hardware: RequestedHardware) -> None:
     if hardware.has_stateless_firmware:
         firmware = "image property 'hw_firmware_stateless'"
         group.add_trait("COMPUTE_SECURITY_STATELESS_FIRMWARE", firmware)
+
+
+OFF, PREFER, REQUIRE = "off", "prefer", "require"
+
+#: Read by a request filter for ``require``, and by a weigher for ``prefer``.
+TAGGED_AGGREGATES_OPTION = (
+    "scheduler",
+    cfg.StrOpt(
+        "required_aggregates_by_trait",
+        default=OFF,
+        choices=[
+            (OFF, "No effect beyond forbidden_aggregates."),
+            (PREFER, "Hosts in them are preferred."),
+            (REQUIRE, "Only hosts in them are candidates."),
+        ],
+        help="Whether a request that requires trait X must (require), should (prefer) or may (off) "
+        "go to aggregates with metadata trait:X=required.",
+    ),
+)
+
+
+def tagged_aggregates_policy(settings: Settings) -> str:
+    """Return the configured mode, which is ``off``, ``prefer`` or ``require``."""
+    return str(settings.scheduler.required_aggregates_by_trait)
+
+
+def required_traits(spec: RequestSpec) -> frozenset[str]:
+    """Return the traits that flavor, image or requested resources require, in any group.
+
+    Traits of the root provider from callers or request filters are not included, as in nova.
+    Raises :class:`~placement_sched.errors.Invalid` if the request contradicts itself.
+    """
+    return groups_of(spec).required_traits | spec.image.suffixed_traits
+
+
+def tagged_with(
+    traits: Collection[str], aggregates: Iterable[HostAggregate]
+) -> Mapping[str, list[str]]:
+    """Map each trait to the uuids of the aggregates tagged with it, in input order.
+
+    The traits are sorted by name. Traits without a tagged aggregate are left out.
+    """
+    by_trait: dict[str, list[str]] = {}
+    for aggregate in aggregates:
+        for trait in aggregate.reserving_traits:
+            if trait in traits:
+                by_trait.setdefault(trait, []).append(aggregate.uuid)
+    return dict(sorted(by_trait.items()))

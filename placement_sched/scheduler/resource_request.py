@@ -20,10 +20,9 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.explanation import IgnoredValue, RequestFilterReport
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filtering import named_nodes
+from placement_sched.scheduler.filtering import RequestFilterRun, named_nodes, trait_source
 from placement_sched.scheduler.host_manager import CloudView
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.scheduler.request_filtering import RequestFilterRun, trait_source
 from placement_sched.scheduler.request_groups import Groups, aggregate_terms, groups_of
 
 

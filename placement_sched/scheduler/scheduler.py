@@ -65,6 +65,7 @@ from placement_sched.scheduler.decisions import (
 )
 from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import funnel_of
+from placement_sched.scheduler.filtering import check_request, run_request_filters
 from placement_sched.scheduler.host_manager import (
     ClosedCells,
     CloudView,
@@ -81,7 +82,6 @@ from placement_sched.scheduler.request import (
     SchedulingRequest,
     check_recorded,
 )
-from placement_sched.scheduler.request_filtering import check_request, run_request_filters
 from placement_sched.scheduler.resource_request import find_candidates
 from placement_sched.scheduler.selection import (
     FilterWeighResult,

@@ -24,15 +24,14 @@ from placement_sched.model.explanation import USED_UP, FilterReport, HostReport,
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import filtering
+from placement_sched.scheduler.filtering import RequestFilterRun
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.host_manager import ClosedCells, CloudView
 from placement_sched.scheduler.host_state import HostState, set_candidates, with_candidates
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.scheduler.request_filtering import RequestFilterRun
 from placement_sched.scheduler.resource_request import CandidateResults
-from placement_sched.scheduler.weighing import Weighing, WeighRun
-from placement_sched.scheduler.weights import WeighedHost
+from placement_sched.scheduler.weights import WeighedHost, Weighing, WeighRun
 from placement_sched.store.placement import capacity, resource_classes
 
 #: The uuid of a provider and the name of a resource class.

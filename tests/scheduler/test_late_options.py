@@ -10,7 +10,7 @@ from placement_sched.cli.main import main
 from placement_sched.config.conf import CONF, read_files
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
-from placement_sched.scheduler.weighing import run_weighers
+from placement_sched.scheduler.weights import run_weighers
 from tests.support.states import build_host_state, build_spec, read_settings_text
 
 MODULE = """

@@ -16,8 +16,7 @@ from placement_sched.scheduler.live_settings import with_overrides
 from placement_sched.scheduler.plugin import path_of, register
 from placement_sched.scheduler.plugins import list_opts, make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.request_filters import ORDER, all_request_filters
-from placement_sched.scheduler.weighing import run_weighers
-from placement_sched.scheduler.weights import all_weighers
+from placement_sched.scheduler.weights import all_weighers, run_weighers
 from tests.scheduler import third_party
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.support.scheduling import spec

@@ -10,12 +10,8 @@ import pytest
 from placement_sched.errors import Invalid, PluginFailed, Unavailable
 from placement_sched.model.request_spec import RequestLevelParams, RequestSpec
 from placement_sched.model.verdict import Rejection
+from placement_sched.scheduler.filtering import check_request, check_result, run_request_filters
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.request_filtering import (
-    check_request,
-    check_result,
-    run_request_filters,
-)
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     RequestFilterResult,

@@ -13,8 +13,7 @@ from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import ClosedCells
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.selection import HostSelector, PlacementProgress, RemainingCapacity
-from placement_sched.scheduler.weighing import Weighing, run_weighers
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Weighing, run_weighers
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher

@@ -3,7 +3,11 @@
 
 import pytest
 
-from placement_sched.scheduler.tagged_aggregates import policy, required_traits, tagged_with
+from placement_sched.scheduler.request_groups import (
+    required_traits,
+    tagged_aggregates_policy,
+    tagged_with,
+)
 from tests.support.states import build_aggregates, build_spec, settings_with
 
 A, B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
@@ -30,5 +34,8 @@ def test_aggregates_are_listed_by_the_trait_that_reserves_them():
 
 @pytest.mark.parametrize("value", ["off", "prefer", "require"])
 def test_policy_of_required_aggregates_by_trait_is_off_unless_configured(value):
-    assert policy(settings_with()) == "off"
-    assert policy(settings_with(scheduler__required_aggregates_by_trait=value)) == value
+    assert tagged_aggregates_policy(settings_with()) == "off"
+    assert (
+        tagged_aggregates_policy(settings_with(scheduler__required_aggregates_by_trait=value))
+        == value
+    )

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.errors import PluginFailed
-from placement_sched.scheduler.weighing import run_weighers
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, run_weighers
 from tests.support.explanations import weight
 from tests.support.states import build_aggregates, build_host_state, build_spec
 

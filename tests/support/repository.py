@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
 PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
 #: Packages whose modules are plugins, found by their folder and imported by no other module.
-FOUND = (*PLUGIN_FOLDERS, "selectors", "drivers", "extra_specs")
+FOUND = (*PLUGIN_FOLDERS, "selectors", "drivers")
 #: Packages of many modules of a kind: plugins, schemas of a noun, options of a group.
 LISTED = (*FOUND, "options", "schemas")
 

@@ -34,8 +34,8 @@ from placement_sched.scheduler.capacity.count import (
 )
 from placement_sched.scheduler.capacity.host_counts import HostCount, LimitReason, SharedPool
 from placement_sched.scheduler.explain.funnel import search_run, unknown_hosts
+from placement_sched.scheduler.filtering import RequestFilterRun
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.scheduler.request_filtering import RequestFilterRun
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
 )

@@ -51,9 +51,9 @@ from placement_sched.scheduler.explain.verdicts import (
     searches_to_explain,
     verdicts,
 )
+from placement_sched.scheduler.filtering import run_request_filters
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerate_failures
-from placement_sched.scheduler.request_filtering import run_request_filters
 from placement_sched.scheduler.selection import SchedulingRun
 
 #: Maximum number of hosts evaluated without constraints: the default limit of candidates.

@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host filters, and the base class for writing them.
+"""Host filters: their base class, suggested changes of requests, and amounts on a host.
 
 Implement :meth:`~BaseHostFilter.rejection`, which returns the reason why a host is rejected.
 Implement :meth:`~BaseHostFilter.prepare` instead if part of the work is the same for every host, if
 most requests need no check at all, or if a passing host gets limits. Neither method changes the
 host state. ``host_passes``, ``_filter_one`` and ``filter_all`` work as in nova (see
 ``scheduler/filtering.py``).
+
+Sources of the amounts: nova's "Filter Scheduler" of Icehouse to Victoria, and Liberty's release
+notes on ratios.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any, ClassVar, TypeVar
 
+from oslo_log import log
+
+from placement_sched.config.settings import Settings
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.image import ImageProperties
+from placement_sched.model.names import shorten_names
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
+from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
@@ -173,3 +184,163 @@ class CandidateFilterMixin:
 def all_filters() -> list[type[BaseHostFilter]]:
     """Return the shipped filter classes."""
     return classes_in(sys.modules[__name__], BaseHostFilter)
+
+
+#: Names in the text and in the values of a change: a request may have a thousand.
+_MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
+
+
+def without_hint(spec: RequestSpec, name: str) -> SuggestedChange:
+    """Return the change to a request without a scheduler hint."""
+    hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
+    words = f"remove the scheduler hint {name} from the request"
+    return SuggestedChange(
+        "drop_hint", words, {"hint": name}, spec=replace(spec, scheduler_hints=hints)
+    )
+
+
+def shorten(names: Sequence[str]) -> str:
+    """Join names for a message, with a number in place of the last names."""
+    return shorten_names(names, _MAX_NAMES_IN_TEXT)
+
+
+def list_values(key: str, names: Sequence[str]) -> Mapping[str, Any]:
+    """Return the first names under ``key``, and the number of the others under ``more``."""
+    more = len(names) - _MAX_NAMES_IN_VALUES
+    return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
+
+
+def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) -> SuggestedChange:
+    """Return the change to a flavor without some extra specs.
+
+    ``otherwise`` is an alternative for the words of the change, such as a change of the host.
+    """
+    flavor, removed = spec.flavor, frozenset(keys)
+    remaining = {key: value for key, value in flavor.extra_specs.items() if key not in removed}
+    return SuggestedChange(
+        "drop_extra_specs",
+        f"remove extra spec {shorten(keys)} from the flavor, or {otherwise}",
+        list_values("keys", keys),
+        spec=replace(spec, flavor=replace(flavor, extra_specs=remaining)),
+    )
+
+
+def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> SuggestedChange:
+    """Return the change to an image without some properties."""
+    properties = spec.image.properties
+    remaining = {key: value for key, value in properties.to_dict().items() if key not in keys}
+    return SuggestedChange(
+        "change_image_properties",
+        words,
+        list_values("keys", [key for key in keys if key in properties]),
+        spec=replace(spec, image=replace(spec.image, properties=ImageProperties(remaining))),
+    )
+
+
+def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> SuggestedChange:
+    """Return the change to a flavor with a smaller value of ``field``."""
+    maximum = getattr(smaller, field)
+    words = f"request at most {maximum} {unit}"
+    return SuggestedChange("ask", words, {field: maximum}, spec=replace(spec, flavor=smaller))
+
+
+LOG = log.getLogger(__name__)
+
+Number = TypeVar("Number", int, float)
+
+
+def smallest_of_aggregates(
+    host_state: HostState, key: str, cast_to: Callable[[str], Number], otherwise: Number
+) -> Number:
+    """Return the smallest value of ``key`` in the metadata of the host's aggregates.
+
+    Returns ``otherwise`` if no aggregate has the key. If a value is not a number, it logs a warning
+    and returns ``otherwise`` too, because the smallest value is unknown. Values are not split at
+    commas. Source: nova's "Filter Scheduler", Stein, and nova 34 observed.
+    """
+    values = aggregate_values_from_key(host_state, key)
+    try:
+        return min(map(cast_to, values), default=otherwise)
+    except ValueError as error:
+        text = "host %s: %s of its aggregates is not a number (%s): using %s"
+        LOG.warning(text, host_state.host, key, error, otherwise)
+        return otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class HostCapacity:
+    """Total and used amount of a resource on a host, and its allocation ratio."""
+
+    total: int
+    used: int
+    ratio: float
+
+    @property
+    def limit(self) -> float:
+        """Return the total times the ratio, the maximum of the used amount."""
+        return self.total * self.ratio
+
+    @property
+    def most(self) -> int:
+        """Return the largest whole amount that an instance can get."""
+        return max(int(min(self.total, self.limit - self.used)), 0)
+
+    def rejection(self, amount: int, unit: str) -> Rejection | None:
+        """Return the reason why the amount does not fit, or None if it does.
+
+        An instance never gets more than the total, even if the ratio would allow more.
+        """
+        total, free = self.total, self.limit - self.used
+        if amount > total:
+            return Rejection(
+                f"{amount} {unit} requested, the host has {total} in all", amount, total
+            )
+        if free >= amount:
+            return None
+        # 12 digits hide rounding errors of floating point.
+        reason = f"{amount} {unit} requested, {free:.12g} free of {total} x {self.ratio:.12g}"
+        return Rejection(reason, amount, free)
+
+
+def reported_ratio(host_state: HostState, name: str, settings: Settings) -> float:
+    """Return an allocation ratio of the host, such as ``ram_allocation_ratio``.
+
+    If the host reports none, or 0.0, the options of ``[DEFAULT]`` apply.
+    """
+    options = settings.DEFAULT
+    ratio = getattr(host_state, name)
+    return float(ratio or getattr(options, name) or getattr(options, f"initial_{name}"))
+
+
+def aggregate_ratio(host_state: HostState, name: str, otherwise: float) -> float:
+    """Return the smallest ratio ``name`` in the metadata of the host's aggregates.
+
+    Returns ``otherwise`` if no aggregate has it, or if a value is not a finite number.
+    """
+    return float(smallest_of_aggregates(host_state, name, _parse_ratio, otherwise))
+
+
+def _parse_ratio(text: str) -> float:
+    ratio = float(text)
+    if not isfinite(ratio):
+        raise ValueError(f"not a finite number: {text!r}")
+    return ratio
+
+
+class AllocationRatio:
+    """The allocation ratio of a host filter, whose name is ``ratio``."""
+
+    ratio: ClassVar[str]
+    settings: Any
+
+    def allocation_ratio(self, host_state: HostState) -> float:
+        """Return the allocation ratio that the host reports, or the ratio of the options."""
+        return reported_ratio(host_state, self.ratio, self.settings)
+
+
+class AllocationRatioOfAggregates(AllocationRatio):
+    """The same with the ratio in the metadata of the host's aggregates, if they have it."""
+
+    def allocation_ratio(self, host_state: HostState) -> float:
+        """Return the smallest ratio of the aggregates, or the ratio without them."""
+        return aggregate_ratio(host_state, self.ratio, super().allocation_ratio(host_state))

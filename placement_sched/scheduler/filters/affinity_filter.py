@@ -7,8 +7,7 @@ from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MAX_SERVER
 from placement_sched.model.names import shorten_names
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
-from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, HostState
-from placement_sched.scheduler.filters.changed_requests import without_hint
+from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, HostState, without_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances, members_on
 

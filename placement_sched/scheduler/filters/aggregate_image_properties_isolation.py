@@ -13,8 +13,8 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChanges,
+    without_properties,
 )
-from placement_sched.scheduler.filters.changed_requests import without_properties
 from placement_sched.scheduler.filters.utils import OncePerAggregates, aggregate_values
 from placement_sched.scheduler.plugin import options_in_group
 

@@ -12,8 +12,8 @@ from placement_sched.scheduler.filters import (
     Rejection,
     SuggestedChanges,
     extra_specs_ops,
+    without_extra_specs,
 )
-from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 from placement_sched.scheduler.filters.utils import OncePerAggregates, aggregate_values
 
 #: Key of an extra spec, key in the metadata, and wanted value.

@@ -13,8 +13,8 @@ from placement_sched.scheduler.filters import (
     RequestSpec,
     SuggestedChange,
     SuggestedChanges,
+    list_values,
 )
-from placement_sched.scheduler.filters.changed_requests import list_values
 from placement_sched.scheduler.filters.utils import OncePerAggregates
 
 #: Projects in a reason: an aggregate may name hundreds.

@@ -9,8 +9,8 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     SuggestedChanges,
+    without_hint,
 )
-from placement_sched.scheduler.filters.changed_requests import without_hint
 
 
 def policy_hint(spec_obj: RequestSpec) -> str | None:

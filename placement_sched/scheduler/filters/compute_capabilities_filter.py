@@ -13,8 +13,8 @@ from placement_sched.scheduler.filters import (
     Rejection,
     SuggestedChanges,
     extra_specs_ops,
+    without_extra_specs,
 )
-from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 from placement_sched.scheduler.filters.utils import (
     ADDRESS_BITS,
     HOST_ATTRIBUTES,

@@ -5,18 +5,16 @@ from dataclasses import replace
 
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
+    AllocationRatio,
+    AllocationRatioOfAggregates,
     BaseHostFilter,
+    HostCapacity,
     HostCheck,
     HostState,
     Passed,
     SuggestedChanges,
     Verdict,
-)
-from placement_sched.scheduler.filters.changed_requests import with_flavor
-from placement_sched.scheduler.filters.host_capacity import (
-    AllocationRatio,
-    AllocationRatioOfAggregates,
-    HostCapacity,
+    with_flavor,
 )
 
 

@@ -15,8 +15,8 @@ from placement_sched.scheduler.filters import (
     Rejection,
     SuggestedChange,
     SuggestedChanges,
+    without_properties,
 )
-from placement_sched.scheduler.filters.changed_requests import without_properties
 from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at
 from placement_sched.scheduler.plugin import options_in_group
 

@@ -12,8 +12,13 @@ from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_QUERY_CHARACTERS, MAX_QUERY_DEPTH, MAX_QUERY_VALUES
 from placement_sched.model.document import is_larger
 from placement_sched.model.verdict import SuggestedChanges
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, RequestSpec
-from placement_sched.scheduler.filters.changed_requests import without_hint
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostState,
+    Rejection,
+    RequestSpec,
+    without_hint,
+)
 from placement_sched.scheduler.filters.utils import HOST_ATTRIBUTES
 
 _HINT = "$.request_spec.scheduler_hints.query"

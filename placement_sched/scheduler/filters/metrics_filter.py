@@ -9,8 +9,9 @@ from placement_sched.scheduler.filters import (
     RequestSpec,
     SuggestedChange,
     SuggestedChanges,
+    list_values,
+    shorten,
 )
-from placement_sched.scheduler.filters.changed_requests import list_values, shorten
 
 
 class MetricsFilter(BaseHostFilter):

@@ -12,8 +12,8 @@ from placement_sched.scheduler.filters import (
     RequestSpec,
     SuggestedChange,
     SuggestedChanges,
+    smallest_of_aggregates,
 )
-from placement_sched.scheduler.filters.host_capacity import smallest_of_aggregates
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 from placement_sched.scheduler.plugin import options_in_group
 

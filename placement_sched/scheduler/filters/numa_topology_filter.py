@@ -23,8 +23,8 @@ from placement_sched.scheduler.filters import (
     SuggestedChange,
     SuggestedChanges,
     Verdict,
+    reported_ratio,
 )
-from placement_sched.scheduler.filters.host_capacity import reported_ratio
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import options_in_group
 

@@ -6,8 +6,13 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, SuggestedChanges
-from placement_sched.scheduler.filters.changed_requests import without_hint
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostState,
+    Rejection,
+    SuggestedChanges,
+    without_hint,
+)
 
 _HINTS = "$.request_spec.scheduler_hints"
 

@@ -11,8 +11,8 @@ from placement_sched.scheduler.filters import (
     Rejection,
     SuggestedChanges,
     Verdict,
+    without_extra_specs,
 )
-from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 
 _KEY = "trust:trusted_host"
 

@@ -13,7 +13,7 @@ from placement_sched.scheduler.request_filters import (
     RequestSpec,
     forbid_aggregates,
 )
-from placement_sched.scheduler.tagged_aggregates import required_traits
+from placement_sched.scheduler.request_groups import required_traits
 
 
 class ForbiddenAggregates(BaseRequestFilter):

@@ -4,7 +4,7 @@
 from placement_sched.config.settings import Settings
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
-from placement_sched.scheduler import tagged_aggregates
+from placement_sched.scheduler import request_groups
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     RequestFilterContext,
@@ -29,18 +29,18 @@ class RequiredAggregatesByTrait(BaseRequestFilter):
     """
 
     name = "required_aggregates_by_trait"
-    options = (tagged_aggregates.OPTION,)
+    options = (request_groups.TAGGED_AGGREGATES_OPTION,)
 
     def enabled(self, settings: Settings) -> bool:
         """Return whether ``[scheduler] required_aggregates_by_trait`` is ``require``."""
-        return tagged_aggregates.policy(settings) == tagged_aggregates.REQUIRE
+        return request_groups.tagged_aggregates_policy(settings) == request_groups.REQUIRE
 
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
         """Return the request confined to the aggregates tagged with its traits."""
-        required = tagged_aggregates.required_traits(spec)
-        tagged = tagged_aggregates.tagged_with(required, context.host_aggregates())
+        required = request_groups.required_traits(spec)
+        tagged = request_groups.tagged_with(required, context.host_aggregates())
         forbidden, offered = spec.destination.forbidden, {}
         for trait, tagged_uuids in tagged.items():
             offered[trait] = uuids = [uuid for uuid in tagged_uuids if uuid not in forbidden]

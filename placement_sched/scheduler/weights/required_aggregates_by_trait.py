@@ -4,7 +4,7 @@
 from oslo_config import cfg
 
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler import tagged_aggregates as tagged
+from placement_sched.scheduler import request_groups as tagged
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
@@ -24,7 +24,7 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
 
     minval = 0.0
     maxval = 1.0
-    options = (tagged.OPTION,)
+    options = (tagged.TAGGED_AGGREGATES_OPTION,)
     weight_option = cfg.FloatOpt("required_aggregates_by_trait_weight_multiplier", default=1000.0)
     weight_help = (
         "Multiplier of RequiredAggregatesByTraitWeigher, which prefers hosts in aggregates tagged "
@@ -34,7 +34,7 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:
         """Return whether ``[scheduler] required_aggregates_by_trait`` is ``prefer``."""
-        return tagged.policy(settings) == tagged.PREFER
+        return tagged.tagged_aggregates_policy(settings) == tagged.PREFER
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the share of the tagged traits that tag each host."""

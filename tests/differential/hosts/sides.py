@@ -15,14 +15,12 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.model.instance import HostInstance, Instance
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
-from placement_sched.scheduler.filtering import run_filters
+from placement_sched.scheduler.filtering import check_request, run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
 from placement_sched.scheduler.host_state import HostState, make_host_state, service_view
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for
-from placement_sched.scheduler.request_filtering import check_request
-from placement_sched.scheduler.weighing import WeighRun, run_weighers
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, WeighRun, run_weighers
 from placement_sched.schemas.formats import moment
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.differential.comparison import PEER_PYTHON

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Summary of a funnel in the log line of a slow request."""
 
-from placement_sched.scheduler.explain.slow_log import funnel_summary
+from placement_sched.scheduler.explain.funnel import funnel_summary
 
 
 def test_funnel_summary_has_the_stages_that_removed_hosts():

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.scheduler import extra_specs as validators
 from placement_sched.scheduler.extra_specs import ExtraSpecValidator, all_validators, check
-from placement_sched.scheduler.extra_specs import validator as validators
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.failover import report as failover_remaining
-from placement_sched.scheduler.failover import simulated
+from placement_sched.scheduler.failover import report as simulated
 from tests.exploring import scale_example_count
 from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES, FLAVORS, make_zone, store_flavor
 from tests.scheduler.plan_moves import fill_small_cloud, small_clouds

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulations of failures."""
 
-from placement_sched.scheduler.failover import simulated
+from placement_sched.scheduler.failover import report
 from tests.scheduler.failover.test_report import compute_failover, report_hosts_with_instances
 
 
 def test_each_uncovered_failure_is_simulated_once(sqlite_app, monkeypatch):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
-    simulate, failures = simulated.simulate_failure, []
+    simulate, failures = report.simulate_failure, []
 
     def simulate_and_record(mover, scheduler, scratch, hosts):
         failures.append(sorted(hosts))
         return simulate(mover, scheduler, scratch, hosts)
 
-    monkeypatch.setattr(simulated, "simulate_failure", simulate_and_record)
+    monkeypatch.setattr(report, "simulate_failure", simulate_and_record)
     assert compute_failover(sqlite_app)["uncovered"] == 2
     assert sorted(failures) == [["cn1"], ["cn2"]]

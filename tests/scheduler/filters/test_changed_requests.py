@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of requests that host filters suggest."""
 
-from placement_sched.scheduler.filters.changed_requests import (
-    without_extra_specs,
-    without_hint,
-    without_properties,
-)
+from placement_sched.scheduler.filters import without_extra_specs, without_hint, without_properties
 from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
 from tests.support.states import build_host_state, build_spec, settings_with
 

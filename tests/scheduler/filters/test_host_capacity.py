@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from placement_sched.scheduler.filters.host_capacity import (
+from placement_sched.scheduler.filters import (
     HostCapacity,
     aggregate_ratio,
     reported_ratio,

@@ -2,7 +2,7 @@
 """Functions of nova's database API for plugins, and look-ups of aggregates by metadata."""
 
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.nova_shim import db, objects
+from placement_sched.scheduler.nova_shim import objects
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES
 from tests.scheduler.failover.test_report import create_aggregate_with_metadata
@@ -23,15 +23,15 @@ class DatabaseFilter(BaseHostFilter):
 
     def host_passes(self, host_state, spec_obj):
         both, rack = {"rack": {"r1"}, "power": {"p1", "p2"}}, {"rack": {"r1"}, "power": {"p1"}}
-        instances = db.instance_get_all_by_host(None, "cn1")
+        instances = objects.instance_get_all_by_host(None, "cn1")
         return (
-            db.aggregate_metadata_get_by_host(None, "cn1") == both
-            and db.aggregate_metadata_get_by_host(None, "cn1", "rack") == rack
-            and db.aggregate_values_from_db(None, "cn1", "power") == {"p1", "p2"}
-            and db.aggregate_values_from_db(None, "cn1", "hall") == set()
-            and db.aggregate_host_get_by_metadata_key(None, "rack") == {"cn1": {"r1"}}
+            objects.aggregate_metadata_get_by_host(None, "cn1") == both
+            and objects.aggregate_metadata_get_by_host(None, "cn1", "rack") == rack
+            and objects.aggregate_values_from_db(None, "cn1", "power") == {"p1", "p2"}
+            and objects.aggregate_values_from_db(None, "cn1", "hall") == set()
+            and objects.aggregate_host_get_by_metadata_key(None, "rack") == {"cn1": {"r1"}}
             and [item.uuid for item in instances] == [instance(1)]
-            and db.instance_get_by_uuid(None, instance(1)).host == "cn1"
+            and objects.instance_get_by_uuid(None, instance(1)).host == "cn1"
             and [list_aggregate_names(**terms) for terms, _ in LOOKUPS]
             == [names for _, names in LOOKUPS]
         )

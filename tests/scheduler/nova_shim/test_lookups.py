@@ -8,7 +8,7 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.nova_shim import db, exception, objects
+from placement_sched.scheduler.nova_shim import exception, objects
 from placement_sched.scheduler.nova_shim.lookups import ServiceRecord
 from placement_sched.scheduler.nova_shim.report_client import report_client_singleton
 from placement_sched.store.compute import instances
@@ -30,7 +30,7 @@ class MetadataFilter(BaseHostFilter):
         uuids = [instance.uuid for instance in found]
         roles = {instance.metadata["role"] for instance in found}
         roles |= {host_state.instances[uuid].metadata["role"] for uuid in uuids}
-        roles |= {db.instance_metadata_get(None, uuid)["role"] for uuid in uuids}
+        roles |= {objects.instance_metadata_get(None, uuid)["role"] for uuid in uuids}
         return roles == {host_state.host}
 
 
@@ -66,7 +66,7 @@ class LookupFilter(BaseHostFilter):
     def host_passes(self, host_state, spec_obj):
         context, host, client = spec_obj._context, host_state.host, report_client_singleton()
         node = objects.ComputeNode.get_by_host_and_nodename(context, host, host_state.nodename)
-        zone = db.get_host_availability_zone(context, host)
+        zone = objects.get_host_availability_zone(context, host)
         traits = client.get_provider_traits(context, node.uuid)
         inventory = client._get_inventory(context, node.uuid)["inventories"]
         found = [

@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.scheduler.nova_shim.names import NovaName, list_names
+from placement_sched.scheduler.nova_shim.finder import NovaName, list_names
 
 SOURCE = """
 import os, nova.conf

@@ -9,8 +9,8 @@ from hypothesis import given
 
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec
+from placement_sched.scheduler.filtering import run_request_filters
 from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.request_filtering import run_request_filters
 from placement_sched.scheduler.request_filters import RequestFilterResult
 from tests.scheduler.random_requests import SPECS, WORLDS
 from tests.support.states import settings_with

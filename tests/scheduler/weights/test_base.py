@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.scheduler.weighing import weigher_of
-from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
+from placement_sched.scheduler.weights import (
+    BaseHostWeigher,
+    WeighedHost,
+    aggregates_of,
+    normalize,
+    weigher_of,
+)
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
 

@@ -3,7 +3,7 @@
 
 from dataclasses import asdict
 
-from placement_sched.scheduler.weighing import run_weighers
+from placement_sched.scheduler.weights import run_weighers
 from placement_sched.scheduler.weights.compute import BuildFailureWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.scheduler.weights.weighing import build_hosts, check_sign_of_multiplier, run_weigher

@@ -4,8 +4,7 @@
 import pytest
 
 from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.weighing import run_weighers
-from placement_sched.scheduler.weights import WeighedHost
+from placement_sched.scheduler.weights import WeighedHost, run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.required_aggregates_by_trait import (
     RequiredAggregatesByTraitWeigher,

@@ -11,7 +11,7 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.model.hardware.stranding import FlavorTable
 from placement_sched.scheduler.host_state import set_candidates
 from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.weighing import Weighing, run_weighers
+from placement_sched.scheduler.weights import Weighing, run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
 from tests.conftest import make_settings

@@ -3,8 +3,7 @@
 
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weighing import WeighRun, run_weighers
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, WeighRun, run_weighers
 from tests.support.states import build_host_state, build_spec, settings_with
 
 

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validation of the extra specs of flavors.
+
+An extra spec in a namespace with validators (``hw:``) must have a validator itself. All others are
+free. Validators are registered by this module, and by installed packages under the entry point
+group ``placement_sched.extra_spec_validators``: an entry point names a module whose ``register()``
+returns a list of :class:`ExtraSpecValidator`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import os_resource_classes
+import os_traits
+
+from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.scheduler.plugins import describe_entry_point, load_entry_point
+
+GROUP = "placement_sched.extra_spec_validators"
+#: Value types for the tables below.
+TEXT: Mapping[str, Any] = {"type": str}
+FLAG: Mapping[str, Any] = {"type": bool}
+
+#: Texts of booleans, in any case and with surrounding white space.
+_BOOLEANS = frozenset("1 t true on y yes 0 f false off n no".split())  # noqa: SIM905 - reads best
+
+#: Further keys of ``value``, by type.
+_LIMITS: Mapping[type, frozenset[str]] = {
+    str: frozenset({"enum", "pattern"}),
+    int: frozenset({"min", "max"}),
+    bool: frozenset(),
+}
+
+
+@dataclass(frozen=True)
+class ExtraSpecValidator:
+    r"""An extra spec, as in nova's validators.
+
+    ``name`` may have parameters in braces (``hw:numa_mem.{num}``), which ``parameters`` describes:
+    ``{"name": "num", "pattern": r"\d+", "description": "..."}``. ``value`` has a ``type``, ``str``,
+    ``int`` or ``bool``, and limits: ``enum`` or ``pattern`` for text, ``min`` and ``max`` for
+    numbers. Raises :class:`ValueError` for an invalid definition.
+    """
+
+    name: str
+    description: str
+    value: Mapping[str, Any]
+    parameters: Sequence[Mapping[str, str]] | None = None
+
+    def __post_init__(self) -> None:
+        kind = self.value.get("type")
+        if not isinstance(kind, type) or kind not in _LIMITS:
+            raise ValueError(f"{self.name}: the type of the value must be str, int or bool")
+        unknown = set(self.value) - _LIMITS[kind] - {"type", "description"}
+        if unknown:
+            raise ValueError(f"{self.name}: {kind.__name__} has no {', '.join(sorted(unknown))}")
+        try:
+            re.compile(self.value.get("pattern", ""))
+            self.name_pattern.fullmatch("")
+        except (re.error, KeyError, TypeError) as error:
+            raise ValueError(f"{self.name}: {error}") from None
+
+    @property
+    def name_pattern(self) -> re.Pattern[str]:
+        """Return the pattern of complete keys."""
+        return re.compile(self._with_patterns(self.name))
+
+    @property
+    def namespace_pattern(self) -> re.Pattern[str] | None:
+        """Return the pattern of the part before the colon, or None."""
+        namespace, colon, _ = self.name.partition(":")
+        return re.compile(self._with_patterns(namespace)) if colon else None
+
+    def _with_patterns(self, name: str) -> str:
+        patterns = {parameter["name"]: parameter["pattern"] for parameter in self.parameters or ()}
+        parts = re.split(r"\{(\w+)\}", name)
+        return "".join(
+            f"(?:{patterns[part]})" if index % 2 else re.escape(part)
+            for index, part in enumerate(parts)
+        )
+
+    def check(self, value: str) -> None:
+        """Reject a value that the extra spec does not allow, with :class:`Invalid`."""
+        kind, problem = self.value["type"], None
+        choices, pattern = self.value.get("enum"), self.value.get("pattern")
+        if kind is int:
+            problem = self._check_number(value)
+        elif kind is bool and value.strip().lower() not in _BOOLEANS:
+            problem = "not a valid boolean-like value"
+        elif choices is not None and value not in choices:
+            problem = f"not one of: {', '.join(choices)}"
+        elif pattern is not None and not re.fullmatch(pattern, value):
+            problem = f"not of the format '{pattern}'"
+        if problem:
+            raise Invalid(f"Validation failed; '{value}' is {problem}.")
+
+    def _check_number(self, value: str) -> str | None:
+        try:
+            number = int(value)
+        except ValueError:
+            return "not a valid integer value"
+        minimum, maximum = self.value.get("min"), self.value.get("max")
+        if minimum is not None and number < minimum:
+            return f"less than the min value of '{minimum}'"
+        if maximum is not None and number > maximum:
+            return f"greater than the max value of '{maximum}'"
+        return None
+
+
+def one_of(*choices: str) -> Mapping[str, Any]:
+    """Return the value type of texts from a list."""
+    return {"type": str, "enum": choices}
+
+
+def like(pattern: str) -> Mapping[str, Any]:
+    """Return the value type of texts that the whole regular expression matches."""
+    return {"type": str, "pattern": pattern}
+
+
+def number(minimum: int | None = None, **limits: int) -> Mapping[str, Any]:
+    """Return the value type of integers, optionally with a minimum."""
+    return {"type": int, **({} if minimum is None else {"min": minimum}), **limits}
+
+
+def validators(
+    table: Mapping[str, tuple[str, Mapping[str, Any]]], *parameters: Mapping[str, str]
+) -> list[ExtraSpecValidator]:
+    """Build validators from a table of names, descriptions and value types."""
+    return [
+        ExtraSpecValidator(name, description, value, parameters or None)
+        for name, (description, value) in table.items()
+    ]
+
+
+def check(key: str, value: str) -> None:
+    """Reject an extra spec that a flavor must not have.
+
+    Raises :class:`Invalid`, and :class:`ConfigurationError` if the validators of an installed
+    package cannot be loaded.
+    """
+    plain, patterned, namespaces = _index()
+    matches = (candidate for pattern, candidate in patterned if pattern.fullmatch(key))
+    validator = plain.get(key) or next(matches, None)
+    namespace, colon, _ = key.partition(":")
+    if validator is not None:
+        validator.check(value)
+    elif colon and any(candidate.fullmatch(namespace) for candidate in namespaces):
+        raise Invalid(
+            f"Validation failed; extra spec '{key}' does not appear to be a valid extra spec."
+        )
+
+
+@cache
+def all_validators() -> tuple[ExtraSpecValidator, ...]:
+    """Return all validators, sorted by name and cached for the life of the process.
+
+    Raises :class:`ConfigurationError`, naming the entry point, if it is invalid.
+    """
+    validators = (*_hardware_validators(), *_scheduling_validators(), *_load_from_packages())
+    return tuple(sorted(validators, key=lambda each: each.name))
+
+
+@cache
+def _index() -> tuple[
+    dict[str, ExtraSpecValidator],
+    list[tuple[re.Pattern[str], ExtraSpecValidator]],
+    set[re.Pattern[str]],
+]:
+    """Index plain validators by name and parametrized validators by pattern, with namespaces."""
+    every = all_validators()
+    return (
+        {each.name: each for each in every if not each.parameters},
+        [(each.name_pattern, each) for each in every if each.parameters],
+        {each.namespace_pattern for each in every if each.namespace_pattern is not None},
+    )
+
+
+def _load_from_packages() -> Iterator[ExtraSpecValidator]:
+    for entry_point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        for validator in load_entry_point(entry_point, partial(_call_register, entry_point)):
+            if not isinstance(validator, ExtraSpecValidator):
+                origin = describe_entry_point(entry_point)
+                raise ConfigurationError(f"{origin}: {validator!r} is not an ExtraSpecValidator")
+            yield validator
+
+
+def _call_register(announced: EntryPoint) -> list[Any]:
+    return list(announced.load().register())
+
+
+_CPUS = like(r"\^?\d+((-\d+)?(,\^?\d+(-\d+)?)?)*")
+_PAGES = like(r"(large|small|any|\d+([kKMGT]i?)?(b|bit|B)?)")
+_SOUND = ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb", "virtio")
+_NODE = {"name": "num", "pattern": r"\d+", "description": "The number of the NUMA node."}
+
+_PROCESSORS = {
+    "hw:cpu_cores": ("Cores per socket.", number(1)),
+    "hw:cpu_dedicated_mask": ("The virtual CPUs that are pinned.", _CPUS),
+    "hw:cpu_max_cores": ("Maximum number of cores per socket.", number(1)),
+    "hw:cpu_max_sockets": ("Maximum number of sockets.", number(1)),
+    "hw:cpu_max_threads": ("Maximum number of threads per core.", number(1)),
+    "hw:cpu_realtime": ("Whether virtual CPUs run in real time.", FLAG),
+    "hw:cpu_realtime_mask": ("The virtual CPUs that run in real time.", _CPUS),
+    "hw:cpu_sockets": ("Sockets.", number(1)),
+    "hw:cpu_threads": ("Threads per core.", number(1)),
+    "hw:maxphysaddr_bits": ("The width of physical addresses.", number(0)),
+    "hw:numa_nodes": ("NUMA nodes of the instance.", number(1)),
+    "hw:pmu": ("Whether there is a performance monitoring unit.", FLAG),
+}
+_MEMORY = {
+    "hw:ephemeral_encryption": ("Whether local disks are encrypted.", FLAG),
+    "hw:locked_memory": ("Whether memory is never swapped out.", FLAG),
+    "hw:mem_encryption": ("Whether memory is encrypted.", FLAG),
+    "hw:mem_page_size": ("The size of memory pages.", _PAGES),
+    "hw:pmem": ("Virtual persistent memory, by label.", like("([a-zA-Z0-9_]+(,)?)+")),
+}
+_DEVICES = {
+    "hw:boot_menu": ("Whether the boot menu is shown.", FLAG),
+    "hw:hide_hypervisor_id": ("Whether the hypervisor is hidden.", FLAG),
+    "hw:redirected_usb_ports": ("USB ports that are redirected.", number(0, max=15)),
+    "hw:serial_port_count": ("Serial ports.", number(0)),
+    "hw:sound_model": ("The sound device.", one_of(*_SOUND)),
+    "hw:vif_multiqueue_enabled": ("Whether network devices have several queues.", FLAG),
+    "hw:virtio_packed_ring": ("Whether virtio queues are packed.", FLAG),
+    "hw_rng:allowed": ("Whether there is a random number generator.", FLAG),
+    "hw_rng:rate_bytes": ("Random bytes per period.", number(0)),
+    "hw_rng:rate_period": ("The period in milliseconds.", number(0)),
+    "hw_video:ram_max_mb": ("Maximum video memory in MB.", number(0)),
+    "hide_hypervisor_id": ("The older name of hw:hide_hypervisor_id.", FLAG),
+    "accel:device_profile": ("The device profile of cyborg for the accelerators.", TEXT),
+    "pci_passthrough:alias": (
+        "Aliases of [pci] alias and how many of each: a1:2, or a1:2,b1:1.",
+        like(r"[^:]+:\d+(?:\s*,\s*[^:]+:\d+)*"),
+    ),
+    "vmware:hw_version": ("The version of the virtual hardware of the instance.", TEXT),
+    "vmware:storage_policy": ("The storage policy of the instance.", TEXT),
+}
+
+#: Extra specs with a fixed set of values.
+_CHOICES = {
+    "hw:cpu_policy": ("Whether virtual CPUs are pinned.", "dedicated shared mixed"),
+    "hw:cpu_thread_policy": ("Whether pinned CPUs share a core.", "prefer isolate require"),
+    "hw:emulator_threads_policy": ("Which CPUs run the emulator's threads.", "isolate share"),
+    "hw:ephemeral_encryption_format": ("How local disks are encrypted.", "plain luks luksv2"),
+    "hw:maxphysaddr_mode": (
+        "How the width of physical addresses is provided.",
+        "emulate passthrough",
+    ),
+    "hw:mem_encryption_model": (
+        "How memory is encrypted.",
+        "amd-sev amd-sev-es amd-sev-snp intel-tdx",
+    ),
+    "hw:pci_numa_affinity_policy": (
+        "The required NUMA affinity of PCI devices.",
+        "required preferred legacy socket",
+    ),
+    "hw:tpm_model": ("The model of the TPM.", "tpm-tis tpm-crb"),
+    "hw:tpm_secret_security": ("Where the secret of the TPM is stored.", "user host deployment"),
+    "hw:tpm_version": ("The version of the TPM.", "1.2 2.0"),
+    "hw:usb_model": ("The USB controller.", "none nec-xhci qemu-xhci"),
+    "hw:viommu_model": ("The virtual IOMMU.", "intel smmuv3 virtio auto"),
+    "hw:watchdog_action": ("The action of the watchdog.", "none pause poweroff reset disabled"),
+    "os:secure_boot": ("Whether the instance boots only signed software.", "disabled required"),
+}
+_NUMA_NODES = {
+    "hw:numa_cpus.{num}": ("The virtual CPUs of this NUMA node.", _CPUS),
+    "hw:numa_mem.{num}": ("The memory in MB of this NUMA node.", number(1)),
+}
+
+#: Amounts that must not be negative.
+_AMOUNTS = (
+    "cpu_limit cpu_period cpu_shares cpu_shares_share disk_io_limit disk_io_shares_share"
+    " disk_read_bytes_sec disk_read_iops_sec disk_total_bytes_sec disk_total_iops_sec"
+    " disk_write_bytes_sec disk_write_iops_sec memory_limit memory_shares_share"
+    " vif_inbound_average vif_inbound_burst vif_inbound_peak vif_limit vif_outbound_average"
+    " vif_outbound_burst vif_outbound_peak vif_shares_share"
+)
+#: Amounts that may be negative, which means no limit for some drivers.
+_SIGNED_AMOUNTS = "cpu_quota cpu_reservation disk_io_reservation memory_reservation vif_reservation"
+_LEVEL = one_of("custom", "high", "normal", "low")
+_LEVELS = ("cpu_shares_level", "disk_io_shares_level", "memory_shares_level", "vif_shares_level")
+
+
+def _hardware_validators() -> list[ExtraSpecValidator]:
+    """Return the validators of virtual hardware and quotas."""
+    quotas = {
+        f"quota:{name}": ("The priority of an instance under contention.", _LEVEL)
+        for name in _LEVELS
+    }
+    for names, kind in ((_AMOUNTS, number(0)), (_SIGNED_AMOUNTS, number())):
+        for name in names.split():
+            quotas[f"quota:{name}"] = (f"The {name.replace('_', ' ')} of an instance.", kind)
+    choices = {name: (text, one_of(*words.split())) for name, (text, words) in _CHOICES.items()}
+    tables = _PROCESSORS | _MEMORY | _DEVICES | choices | quotas
+    return validators(tables) + validators(_NUMA_NODES, _NODE)
+
+
+_PART = {"name": "part", "pattern": r"(:\w+)*", "description": "The path of the part."}
+_KEY = {"name": "key", "pattern": ".+", "description": "The key of the metadata."}
+
+#: Attributes with a number or a text.
+_ATTRIBUTES = (
+    "aggregates cell_uuid cpu_allocation_ratio current_workload disk_allocation_ratio"
+    " disk_available_least disk_mb_used failed_builds free_disk_gb free_disk_mb free_ram_mb host"
+    " host_ip hypervisor_hostname hypervisor_type hypervisor_version id local_gb local_gb_used"
+    " mapped memory_mb memory_mb_used num_instances num_io_ops ram_allocation_ratio running_vms"
+    " service_id total_usable_disk_gb total_usable_ram_mb updated uuid vcpus vcpus_total"
+    " vcpus_used"
+)
+#: Attributes with parts, which are separated by colons.
+_ATTRIBUTES_WITH_PARTS = (
+    "cpu_info instances limits metrics nodename numa_topology pci_device_pools pci_stats stats"
+    " supported_hv_specs supported_instances"
+)
+_GROUP = {
+    "name": "group",
+    "pattern": "[a-zA-Z0-9_-]{0,64}",
+    "description": "The suffix of the request group; empty for the unsuffixed group.",
+}
+_CUSTOM = "CUSTOM_[A-Z0-9_]+"
+_TRAITS = like(r"[A-Z][A-Z0-9_]*(\s*,\s*[A-Z][A-Z0-9_]*)*")
+#: Extra specs of this service.
+_PREFERENCES = {
+    "scheduler:prefer_traits": ("Traits of preferred hosts, separated by commas.", _TRAITS),
+    "scheduler:avoid_traits": ("Traits of avoided hosts, separated by commas.", _TRAITS),
+    "scheduler:spread_by": (
+        "The metadata key of aggregates. The server group is spread over its values.",
+        like(r".*\S.*"),
+    ),
+    "scheduler:max_skew": ("The largest difference of members between two domains.", number(1)),
+    "scheduler:spread_mode": (
+        "Whether hosts beyond the largest difference are rejected.",
+        one_of("hard", "soft"),
+    ),
+}
+
+
+def _scheduling_validators() -> list[ExtraSpecValidator]:
+    """Return the validators of resources, traits, host states and aggregates."""
+    prefix = "The value, or the comparison, that"
+    attributes = {
+        f"capabilities:{name}": (f"{prefix} a host's {name} must meet.", TEXT)
+        for name in _ATTRIBUTES.split()
+    }
+    with_parts = {
+        f"capabilities:{name}{{part}}": (f"{prefix} a part of {name} must meet.", TEXT)
+        for name in _ATTRIBUTES_WITH_PARTS.split()
+    }
+    metadata = {
+        "aggregate_instance_extra_specs:{key}": (
+            f"{prefix} this key of the metadata must meet.",
+            TEXT,
+        )
+    }
+    amounts = {
+        "resources{group}:{class}": (
+            "The amount of this class, which replaces the amount of the flavor.",
+            {"type": int},
+        )
+    }
+    traits = {
+        "trait{group}:{trait}": (
+            "Whether a provider must have this trait, or must not have it.",
+            one_of("required", "forbidden"),
+        )
+    }
+    policy = {
+        "group_policy": (
+            "Whether groups with a suffix may use the same provider.",
+            one_of("isolate", "none"),
+        )
+    }
+    names = "|".join([*os_resource_classes.STANDARDS, _CUSTOM])
+    a_class = {"name": "class", "pattern": names, "description": "A resource class."}
+    names = "|".join([*os_traits.get_traits(), _CUSTOM])
+    a_trait = {"name": "trait", "pattern": names, "description": "A trait."}
+    return [
+        *validators(attributes),
+        *validators(with_parts, _PART),
+        *validators(metadata, _KEY),
+        *validators(amounts, _GROUP, a_class),
+        *validators(traits, _GROUP, a_trait),
+        *validators(policy),
+        *validators(_PREFERENCES),
+    ]
