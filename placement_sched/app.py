@@ -46,10 +46,9 @@ from placement_sched.operations import config_check
 from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.operations.gauges import FailoverGauges
 from placement_sched.operations.nova_cloud import is_read_from_nova
-from placement_sched.operations.periodic import FailoverTask, LogRetention
+from placement_sched.operations.periodic import FailoverTask, LogRetention, WaitingRequests
 from placement_sched.operations.plugin_check import check_enabled
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
-from placement_sched.operations.waiting import WaitingRequests
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.capacity.report import flavor_capacities
 from placement_sched.scheduler.live_settings import LiveSettings

@@ -30,8 +30,8 @@ from placement_sched.model.document import Json
 from placement_sched.model.image import ACTIVE, COMMUNITY, DEACTIVATED, PUBLIC, StoredImage, Viewer
 from placement_sched.model.names import UUID
 from placement_sched.model.provider import MAX_INT
-from placement_sched.operations import images
-from placement_sched.operations.images import SETTABLE, ImageChange, check_settable
+from placement_sched.operations import flavors_images
+from placement_sched.operations.flavors_images import SETTABLE, ImageChange, check_settable
 from placement_sched.schemas import fields
 from placement_sched.schemas.faults import Schema
 from placement_sched.schemas.fields import IMAGE, PROPERTY, PROPERTY_NAME, TAG
@@ -365,7 +365,7 @@ def index(call: ApiCall) -> ApiResponse:
 @blueprint.post(_ALL, policy="add_image", body=CREATE, success=(201,), errors=(409,), located=True)
 def create(call: ApiCall) -> ApiResponse:
     """Create an image."""
-    image = call.write(images.create, _parse_image(call.body, call), viewer_of(call))
+    image = call.write(flavors_images.create_image, _parse_image(call.body, call), viewer_of(call))
     headers = {"Location": f"{call.url}/v2/images/{image.uuid}"}
     return ApiResponse(status=201, body=image_document(image), headers=headers)
 
@@ -373,7 +373,7 @@ def create(call: ApiCall) -> ApiResponse:
 @blueprint.get(_ONE, policy="get_image")
 def show(call: ApiCall, image_id: str) -> ApiResponse:
     """Show an image."""
-    image = call.read(images.get, image_id.lower(), viewer_of(call))
+    image = call.read(flavors_images.get_image, image_id.lower(), viewer_of(call))
     return ApiResponse(body=image_document(image))
 
 
@@ -388,39 +388,39 @@ def update(call: ApiCall, image_id: str) -> ApiResponse:
         _parse_operation(operation, f"$[{index}]", is_draft=is_draft)
         for index, operation in enumerate(call.body)
     ]
-    image = change(call, images.update, image_id, changes, call.now())
+    image = change(call, flavors_images.update_image, image_id, changes, call.now())
     return ApiResponse(body=image_document(image))
 
 
 @blueprint.delete(_ONE, policy="delete_image", success=(204,))
 def delete(call: ApiCall, image_id: str) -> ApiResponse:
     """Delete an image that is not protected."""
-    return apply_change(call, images.delete, image_id)
+    return apply_change(call, flavors_images.delete_image, image_id)
 
 
 @blueprint.post(f"{_ONE}/actions/deactivate", policy="deactivate", success=(204,))
 def deactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data unavailable."""
-    return apply_change(call, images.set_status, image_id, DEACTIVATED, call.now())
+    return apply_change(call, flavors_images.set_image_status, image_id, DEACTIVATED, call.now())
 
 
 @blueprint.post(f"{_ONE}/actions/reactivate", policy="reactivate", success=(204,))
 def reactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data available again."""
-    return apply_change(call, images.set_status, image_id, ACTIVE, call.now())
+    return apply_change(call, flavors_images.set_image_status, image_id, ACTIVE, call.now())
 
 
 @blueprint.put(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,), errors=(413,))
 def add_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Tag an image."""
     _TAG.check(tag, "Invalid tag")
-    return apply_change(call, images.add_tag, image_id, tag, call.now())
+    return apply_change(call, flavors_images.add_image_tag, image_id, tag, call.now())
 
 
 @blueprint.delete(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,))
 def remove_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Remove a tag from an image."""
-    return apply_change(call, images.remove_tag, image_id, tag, call.now())
+    return apply_change(call, flavors_images.remove_image_tag, image_id, tag, call.now())
 
 
 def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
@@ -522,7 +522,7 @@ def viewer_of(call: ApiCall) -> Viewer:
 
 
 def change(call: ApiCall, operation: Callable[..., T], image_id: str, *arguments: Any) -> T:
-    """Run an operation of :mod:`placement_sched.operations.images` for the caller."""
+    """Run an operation of :mod:`placement_sched.operations.flavors_images` for the caller."""
     return call.write(operation, image_id.lower(), viewer_of(call), *arguments)
 
 
@@ -542,7 +542,7 @@ _BYTES = ("application/octet-stream",)
 def download(call: ApiCall, image_id: str) -> ApiResponse:
     """Answer 204, as for any image without data."""
     viewer = viewer_of(call)
-    image = call.read(images.get, image_id.lower(), viewer)
+    image = call.read(flavors_images.get_image, image_id.lower(), viewer)
     if image.status == DEACTIVATED and not viewer.is_admin:
         raise Forbidden(f"The requested image {image.uuid} has been deactivated.")
     return ApiResponse(status=204)
@@ -554,12 +554,12 @@ def download(call: ApiCall, image_id: str) -> ApiResponse:
 def upload(call: ApiCall, image_id: str) -> ApiResponse:
     """Activate an image by an empty upload, as glance does, and reject other data."""
     if call.body:
-        apply_change(call, images.lock_own, image_id)
+        apply_change(call, flavors_images.lock_own_image, image_id)
         raise LimitExceeded(
             "No image data is stored here: this service stores only image metadata for the "
             "scheduler. Create the image without data, or upload it to glance."
         )
-    return apply_change(call, images.activate_empty, image_id, call.now())
+    return apply_change(call, flavors_images.activate_empty_image, image_id, call.now())
 
 
 @blueprint.route(

@@ -20,8 +20,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.nova.databases.connections import NovaDatabaseUnavailable, check_databases_set
-from placement_sched.nova.sync.findings import SyncReport
+from placement_sched.nova.databases import NovaDatabaseUnavailable, check_databases_set
+from placement_sched.nova.sync import SyncReport
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.cloud_check import Mismatch, check_cloud
 from placement_sched.operations.prepare import Preparation, check_schema_revision

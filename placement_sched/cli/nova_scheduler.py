@@ -22,7 +22,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging, service
-from placement_sched.nova.call_log import Context
+from placement_sched.nova.messaging import Context
 from placement_sched.nova.monitoring import Monitor, WaitingRequests, queue_length
 from placement_sched.nova.shadow.tap import read_transport
 from placement_sched.operations.config_check import log_start

@@ -22,7 +22,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.nova.shadow import service
-from placement_sched.nova.shadow.comparing import format_report, report_of
+from placement_sched.nova.shadow.comparison import format_report, report_of
 from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.operations.config_check import log_start
 from placement_sched.schemas import formats

@@ -20,8 +20,16 @@ from placement_sched.model.document import Document, Json
 from placement_sched.model.names import canonical_uuid
 from placement_sched.model.request_spec import REBUILD_HINT
 from placement_sched.model.request_stats import request_stats
-from placement_sched.nova.call_log import Context, fields_of, ids_of, log_rejection, log_selection
-from placement_sched.nova.messaging import ExpectedError, expose, target_of
+from placement_sched.nova.messaging import (
+    Context,
+    ExpectedError,
+    expose,
+    fields_of,
+    ids_of,
+    log_rejection,
+    log_selection,
+    target_of,
+)
 from placement_sched.nova.objects import (
     ObjectType,
     UnreadableObject,

@@ -35,14 +35,14 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications import announcer_of
 from placement_sched.nova import messaging
-from placement_sched.nova.call_log import Context, fields_of, log_slow_call
-from placement_sched.nova.databases.connections import check_databases_set
+from placement_sched.nova.databases import check_databases_set
 from placement_sched.nova.databases.service_record import (
     BINARY,
     HeartbeatResult,
     ServiceRecord,
     record_of,
 )
+from placement_sched.nova.messaging import Context, fields_of, log_slow_call
 from placement_sched.nova.monitoring import CallMetrics, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps

@@ -11,7 +11,7 @@ from placement_sched.db.engine import database_url, parse_url
 from placement_sched.db.errors import is_worth_retrying, translate_errors
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Invalid, Unavailable
-from placement_sched.nova.databases.connections import NovaDatabase, NovaDatabaseUnavailable
+from placement_sched.nova.databases import NovaDatabase, NovaDatabaseUnavailable
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases

@@ -24,7 +24,7 @@ from sqlalchemy import create_engine, literal_column, select, text
 from placement_sched.db.sql import FrequentStatement
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.nova.databases.connections import NovaDatabase, parse_url
+from placement_sched.nova.databases import NovaDatabase, parse_url
 from placement_sched.nova.databases.placements import mapped_cells
 from placement_sched.nova.databases.tables import API
 from placement_sched.operations.prepare import sync

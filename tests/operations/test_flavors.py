@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.errors import Duplicate
 from placement_sched.model.flavor import Flavor
-from placement_sched.operations import flavors
+from placement_sched.operations import flavors_images
 from tests.support.concurrency import run_concurrently
 from tests.support.hosts import NOW
 from tests.support.statements import record_statements
@@ -15,7 +15,7 @@ from tests.support.statements import record_statements
 
 def create_flavor(database, flavorid):
     flavor = Flavor(flavorid=flavorid, name="n", vcpus=1, memory_mb=1)
-    return database.write(lambda connection: flavors.create(connection, flavor, NOW))
+    return database.write(lambda connection: flavors_images.create_flavor(connection, flavor, NOW))
 
 
 @pytest.mark.all_databases
@@ -36,6 +36,8 @@ def test_statement_count_is_independent_of_extra_specs(database):
     for number in (1, 40):
         changes = {f"{number}-{index}": "v" for index in range(number)}
         with record_statements(database) as statements:
-            database.write(partial(flavors.set_extra_specs, flavorid="f", changes=changes, now=NOW))
+            database.write(
+                partial(flavors_images.set_extra_specs, flavorid="f", changes=changes, now=NOW)
+            )
         seen.append(len(statements))
     assert seen[0] == seen[1]

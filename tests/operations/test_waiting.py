@@ -8,8 +8,8 @@ import pytest
 from placement_sched.db.leases import Lease
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.clock import utcnow
-from placement_sched.operations import waiting
-from placement_sched.operations.waiting import WaitingRequests
+from placement_sched.operations import periodic
+from placement_sched.operations.periodic import WaitingRequests
 from tests.conftest import make_settings
 from tests.support.concurrency import join_threads
 from tests.support.scheduling import flavor, instance, report, spec
@@ -228,7 +228,7 @@ def test_waiting_requests_are_evaluated_by_a_single_process(make_waiting_task, o
     app, task = make_waiting_task()
     record_failure(app)
     add_host(app)
-    other = Lease(app.app.services.database, "waiting requests", waiting.LEASE)
+    other = Lease(app.app.services.database, "waiting requests", periodic.NOTICES_LEASE)
     assert other.is_held()
     task.run_round()
     assert outbox.take_sent() == []
@@ -268,7 +268,7 @@ def test_waiting_round_runs_once_a_minute_unless_policies_or_urls_are_empty(
     task._next = 0.0
     for _ in range(3):
         task()
-    join_threads(waiting.THREAD_NAME)
+    join_threads(periodic.NOTICES_THREAD)
     assert len(outbox.take_sent()) == (0 if options else 1)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from placement_sched.db.failover import HISTORY
 from placement_sched.model.flavor import Flavor
-from placement_sched.operations import aggregates, flavors
+from placement_sched.operations import aggregates, flavors_images
 from placement_sched.scheduler.caches import (
     MAX_FLAVORS_AGE,
     AggregateCache,
@@ -226,7 +226,7 @@ def test_cached_flavors_are_compared_with_the_database_once_a_minute(database):
 
     def create(name):
         flavor = Flavor(name=name, flavorid=name)
-        database.write(lambda connection: flavors.create(connection, flavor, NOW))
+        database.write(lambda connection: flavors_images.create_flavor(connection, flavor, NOW))
 
     assert read() == ([], 2)
     assert read() == ([], 0)

@@ -19,7 +19,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.names import KEY
 from placement_sched.model.provider import MAX_FLOAT
-from placement_sched.operations import flavors
+from placement_sched.operations import flavors_images
 from placement_sched.scheduler import extra_specs
 from placement_sched.schemas.fields import DESCRIPTION, FLAVOR_ID, NAME
 from placement_sched.schemas.parts import object_schema
@@ -102,14 +102,16 @@ def _page(
 @blueprint.post(_ALL, policy=f"{_MANAGE}:create", body=CREATE, errors=(409,))
 def create(call: ApiCall) -> ApiResponse:
     """Create a flavor."""
-    flavor = call.write(flavors.create, _parse_flavor(call.body["flavor"]), call.now())
+    flavor = call.write(
+        flavors_images.create_flavor, _parse_flavor(call.body["flavor"]), call.now()
+    )
     return ApiResponse(body={"flavor": _document(call, flavor)})
 
 
 @blueprint.get(_ONE, policy=_READ)
 def show(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Show a flavor that the caller may see."""
-    flavor = call.read(flavors.get, flavor_id, value_formats.visible_project(call))
+    flavor = call.read(flavors_images.get_flavor, flavor_id, value_formats.visible_project(call))
     return ApiResponse(body={"flavor": _document(call, flavor)})
 
 
@@ -117,21 +119,21 @@ def show(call: ApiCall, flavor_id: str) -> ApiResponse:
 def update(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Change the description of a flavor, its only mutable field."""
     description = call.body["flavor"]["description"]
-    flavor = call.write(flavors.describe, flavor_id, description, call.now())
+    flavor = call.write(flavors_images.describe_flavor, flavor_id, description, call.now())
     return ApiResponse(body={"flavor": _document(call, flavor)})
 
 
 @blueprint.delete(_ONE, policy=f"{_MANAGE}:delete", success=(202,))
 def delete(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Delete a flavor."""
-    call.write(flavors.delete, flavor_id)
+    call.write(flavors_images.delete_flavor, flavor_id)
     return ApiResponse(status=202)
 
 
 @blueprint.get(f"{_ONE}/os-flavor-access", policy=_ACCESS)
 def access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the projects that may use a private flavor."""
-    return _answer_access(flavor_id, call.read(flavors.projects, flavor_id))
+    return _answer_access(flavor_id, call.read(flavors_images.projects_of_flavor, flavor_id))
 
 
 @_action(
@@ -144,7 +146,9 @@ def add_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Grant a project access to a private flavor."""
     project = call.body["addTenantAccess"]["tenant"]
     public = not call.version.has(mv.NO_ACCESS_TO_PUBLIC_FLAVORS)
-    projects = call.write(flavors.add_access, flavor_id, project, call.now(), public=public)
+    projects = call.write(
+        flavors_images.add_flavor_access, flavor_id, project, call.now(), public=public
+    )
     return _answer_access(flavor_id, projects)
 
 
@@ -154,7 +158,9 @@ def add_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
 def remove_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Revoke a project's access to a private flavor."""
     project = call.body["removeTenantAccess"]["tenant"]
-    return _answer_access(flavor_id, call.write(flavors.remove_access, flavor_id, project))
+    return _answer_access(
+        flavor_id, call.write(flavors_images.remove_flavor_access, flavor_id, project)
+    )
 
 
 def _answer_access(flavor_id: str, projects: tuple[str, ...]) -> ApiResponse:
@@ -265,7 +271,7 @@ UPDATE_EXTRA_SPEC = Schemas(_EXTRA_SPECS | {"minProperties": 1, "maxProperties":
 @extra_specs_blueprint.get(_ALL_EXTRA_SPECS, policy=f"{_EXTRA_SPECS_POLICY}:index")
 def index_extra_specs(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the extra specs of a flavor."""
-    flavor = call.read(flavors.get, flavor_id, visible_project(call))
+    flavor = call.read(flavors_images.get_flavor, flavor_id, visible_project(call))
     return ApiResponse(body={"extra_specs": dict(flavor.extra_specs)})
 
 
@@ -280,8 +286,8 @@ def create_extra_specs(call: ApiCall, flavor_id: str) -> ApiResponse:
 @extra_specs_blueprint.get(_ONE_EXTRA_SPEC, policy=f"{_EXTRA_SPECS_POLICY}:show")
 def show_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Show an extra spec of a flavor."""
-    flavor = call.read(flavors.get, flavor_id, visible_project(call))
-    return ApiResponse(body={key: flavors.extra_spec(flavor, key)})
+    flavor = call.read(flavors_images.get_flavor, flavor_id, visible_project(call))
+    return ApiResponse(body={key: flavors_images.extra_spec(flavor, key)})
 
 
 @extra_specs_blueprint.put(
@@ -297,7 +303,7 @@ def update_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
 @extra_specs_blueprint.delete(_ONE_EXTRA_SPEC, policy=f"{_EXTRA_SPECS_POLICY}:delete")
 def delete_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Delete an extra spec of a flavor."""
-    call.write(flavors.remove_extra_spec, flavor_id, key)
+    call.write(flavors_images.remove_extra_spec, flavor_id, key)
     return ApiResponse()
 
 
@@ -312,5 +318,5 @@ def _set_extra_specs(
     if call.version.has(mv.EXTRA_SPEC_VALIDATION):
         for key, value in changes.items():
             extra_specs.check(key, value)
-    call.write(flavors.set_extra_specs, flavor_id, changes, call.now())
+    call.write(flavors_images.set_extra_specs, flavor_id, changes, call.now())
     return ApiResponse(body=call.body)

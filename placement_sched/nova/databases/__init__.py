@@ -1,2 +1,230 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's API database and the databases of its cells, read with SQLAlchemy Core."""
+"""Nova's API database and the databases of its cells: read-only connections with small pools."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from placement_sched.config.settings import Settings, is_explicit
+from placement_sched.db.engine import parse_url, replace_closed_connections
+from placement_sched.db.errors import connect
+from placement_sched.errors import ConfigurationError, Unavailable, one_line
+
+#: Seconds to wait for a connection, and for the result of one statement.
+CONNECT_SECONDS = 5
+READ_SECONDS = 15
+#: Maximum length of an aggregated string on MariaDB and MySQL, in characters.
+_MAX_GROUP_CONCAT = 1 << 30
+#: Connections of one process to one database: kept open, and opened in addition under load.
+_POOL_SIZE, _MAX_OVERFLOW = 2, 6
+
+
+#: Messages for missing connection options that following a nova requires.
+_UNSET_MESSAGES = {
+    "api_database": "[api_database] connection is not set: name nova's nova.conf with "
+    "--config-file",
+    "placement_database": "[placement_database] connection is not set: name this service's "
+    "database in a second --config-file",
+}
+
+
+class NovaDatabaseUnavailable(Unavailable):
+    """A database of nova does not answer, or lacks nova's tables."""
+
+
+class NovaDatabase:
+    """A database of nova, connected to read-only on first use.
+
+    ``title`` names the database in messages.
+    """
+
+    def __init__(self, title: str, url: URL | ConfigurationError) -> None:
+        """Set the URL of the database.
+
+        An error of an invalid URL is kept, and :meth:`read` raises it.
+        """
+        self.title = title
+        self.url = url
+        self._engine: Engine | None = None
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open a read-only connection.
+
+        Raises :class:`NovaDatabaseUnavailable`.
+        """
+        if isinstance(self.url, ConfigurationError):
+            raise NovaDatabaseUnavailable(self.url.detail)
+        if self._engine is None:
+            _check_file_exists(self.url)
+            self._engine = make_reader(self.url)
+        try:
+            with connect(self._engine) as connection:
+                yield connection
+        except PoolTimeout as failure:
+            raise NovaDatabaseUnavailable("all connections to it are in use") from failure
+        except SQLAlchemyError as failure:
+            raise NovaDatabaseUnavailable(_error_text(failure)) from failure
+        except Unavailable as failure:  # from a driver, for example if it is not installed
+            raise NovaDatabaseUnavailable(failure.detail) from failure
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+
+def check_databases_set(settings: Settings) -> None:
+    """Reject settings that lack the connection to a required database.
+
+    Raises :class:`ConfigurationError`.
+    """
+    for group, message in _UNSET_MESSAGES.items():
+        if not is_explicit(settings.conf, group, "connection"):
+            raise ConfigurationError(message)
+
+
+def api_database(settings: Settings) -> NovaDatabase:
+    """Return nova's API database.
+
+    Raises :class:`ConfigurationError` for an unusable URL.
+    """
+    text = settings.api_database.connection
+    if not text:
+        raise ConfigurationError(_UNSET_MESSAGES["api_database"])
+    return NovaDatabase("nova's API database", parse_url(text, "[api_database] connection"))
+
+
+def cell_database(title: str, connection: str | None, settings: Settings) -> NovaDatabase:
+    """Return a cell's database, given the URL or URL template in its cell mapping."""
+    try:
+        url = parse_url(
+            fill_template(connection or "", settings.database.connection), "database_connection"
+        )
+    except ConfigurationError as error:
+        return NovaDatabase(title, error)
+    return NovaDatabase(title, url)
+
+
+def fill_template(template: str, default: str | None) -> str:
+    """Fill in the URL template of a cell mapping from ``[database] connection``.
+
+    Source: nova's guide, "Cells", "Template URLs in cell mappings". Raises
+    :class:`ConfigurationError` if the template names a part that ``[database] connection`` lacks.
+    """
+    if "{" not in template:
+        return template
+    if not default:
+        raise ConfigurationError(
+            "database_connection is a template, but [database] connection is not set"
+        )
+    try:
+        return template.format(**_template_parts(default))
+    except (KeyError, IndexError, ValueError) as error:
+        raise ConfigurationError(
+            f"database_connection is a template that cannot be filled in: {one_line(error)}"
+        ) from None
+
+
+def _check_file_exists(url: URL) -> None:
+    """Reject a missing SQLite file, which opening would create.
+
+    Raises :class:`NovaDatabaseUnavailable`.
+    """
+    file = url.database or ""
+    if url.get_backend_name() == "sqlite" and file != ":memory:" and not Path(file).is_file():
+        raise NovaDatabaseUnavailable(f"there is no database {file}")
+
+
+def _error_text(failure: SQLAlchemyError) -> str:
+    """Return the driver's message without error number, statement and parameters."""
+    original = getattr(failure, "orig", None) or failure
+    error_number, *details = original.args or (None,)
+    return one_line(details[0] if isinstance(error_number, int) and details else original)
+
+
+def _template_parts(url: str) -> Mapping[str, Any]:
+    """Return the values for a template, with the hosts also numbered."""
+    split = urlsplit(url)
+    parts: dict[str, Any] = {
+        "scheme": split.scheme,
+        "path": split.path.lstrip("/"),
+        "query": split.query,
+        "fragment": split.fragment,
+    }
+    hosts = split.netloc.split(",")
+    for index, host in enumerate(hosts, 1):
+        parsed = urlsplit(f"//{host}")
+        for name in ("username", "password", "hostname", "port"):
+            parts[f"{name}{index}"] = getattr(parsed, name)
+            parts.setdefault(name, getattr(parsed, name))
+    return parts
+
+
+def make_reader(url: URL) -> Engine:
+    """Return an engine whose sessions are read-only if the database supports it."""
+    kind = url.get_backend_name()
+    begin: tuple[str, ...] = ()
+    if kind == "sqlite":
+        arguments: dict[str, Any] = {"timeout": READ_SECONDS}
+        begin = ("PRAGMA query_only = ON",)
+    elif kind == "postgresql":
+        url_options = url.query.get("options", "")
+        options = (
+            f"-c default_transaction_read_only=on -c statement_timeout={READ_SECONDS * 1000} "
+            f"-c jit=off {url_options if isinstance(url_options, str) else url_options[-1]}"
+        )
+        arguments = {
+            "options": options.rstrip(),
+            # A pooler may run each statement in another session, without prepared statements.
+            "prepare_threshold": None,
+            "tcp_user_timeout": READ_SECONDS * 1000,
+            # A host that has vanished sends nothing: only keepalive probes detect it.
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+        }
+    else:
+        arguments = {"read_timeout": READ_SECONDS, "write_timeout": READ_SECONDS}
+        # By default, aggregated strings are cut off at 1 MiB (MariaDB) or 1024 characters (MySQL).
+        begin = (
+            "SET SESSION TRANSACTION READ ONLY",
+            f"SET SESSION group_concat_max_len = {_MAX_GROUP_CONCAT}",
+        )
+    if kind != "sqlite":
+        arguments = {"connect_timeout": CONNECT_SECONDS, **arguments}
+        arguments = {
+            key: value
+            for key, value in arguments.items()
+            if key not in url.query or key == "options"
+        }
+    engine = create_engine(
+        url,
+        isolation_level="AUTOCOMMIT",
+        skip_autocommit_rollback=True,
+        connect_args=arguments,
+        pool_size=_POOL_SIZE,
+        max_overflow=_MAX_OVERFLOW,
+        pool_timeout=CONNECT_SECONDS,
+        pool_recycle=3600,
+        pool_use_lifo=True,
+    )
+    if kind != "sqlite":
+        replace_closed_connections(engine)
+    if begin:
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _record: object) -> None:
+            cursor = connection.cursor()
+            for statement in begin:
+                cursor.execute(statement)
+            cursor.close()
+
+    return engine

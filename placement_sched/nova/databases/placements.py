@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from placement_sched.config.settings import Settings
 from placement_sched.db import sql
 from placement_sched.model.instance import CELL0
-from placement_sched.nova.databases.connections import (
+from placement_sched.nova.databases import (
     NovaDatabase,
     NovaDatabaseUnavailable,
     api_database,

@@ -29,9 +29,9 @@ from placement_sched.model.decision import (
 from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.shadow_result import ShadowResult
-from placement_sched.nova.call_log import text_of
+from placement_sched.nova.messaging import text_of
 from placement_sched.nova.request_spec import document_of, uuids_of
-from placement_sched.nova.shadow.comparing import (
+from placement_sched.nova.shadow.comparison import (
     MAX_BEST,
     MAX_BEST_OF_REQUEST,
     MAX_PASSED,

@@ -22,7 +22,7 @@ from placement_sched.model.decision import SchedulingResult
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, ShadowResult
 from placement_sched.nova.databases.placements import ActionEvent, NovaRecord, RecordKey
-from placement_sched.nova.shadow.comparing import (
+from placement_sched.nova.shadow.comparison import (
     EvaluationRecord,
     HostName,
     NovaOutcome,

@@ -19,7 +19,7 @@ from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid, Unavailable
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.nova.databases.connections import check_databases_set
+from placement_sched.nova.databases import check_databases_set
 from placement_sched.nova.databases.placements import NovaRecords
 from placement_sched.nova.shadow.evaluator import Evaluator, read_call
 from placement_sched.nova.shadow.outcomes import PAUSE, OutcomeTracker

@@ -21,7 +21,7 @@ from placement_sched.db.collations import PLACEHOLDER, Characters
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock
 from placement_sched.model.instance import NovaCell
-from placement_sched.nova.databases.connections import (
+from placement_sched.nova.databases import (
     NovaDatabase,
     NovaDatabaseUnavailable,
     api_database,
@@ -34,7 +34,7 @@ from placement_sched.nova.databases.placements import (
     mark_of_mappings,
 )
 from placement_sched.nova.databases.readers import CellCensus
-from placement_sched.nova.sync.findings import SyncTotals, find_differing
+from placement_sched.nova.sync import SyncTotals, find_differing
 from placement_sched.store.compute import cells
 
 LOG = log.getLogger(__name__)

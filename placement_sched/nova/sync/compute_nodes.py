@@ -12,8 +12,8 @@ from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.nova.databases import readers
 from placement_sched.nova.databases.readers import CellCensus
+from placement_sched.nova.sync import SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import SyncTotals
 from placement_sched.nova.sync.services import ServiceSync
 from placement_sched.operations.reports import defaults
 from placement_sched.schemas.formats import DocumentError

@@ -13,10 +13,10 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
+from placement_sched.nova.databases import NovaDatabaseUnavailable
+from placement_sched.nova.sync import SyncIssue, SyncReport, SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.compute_nodes import NodeSync
-from placement_sched.nova.sync.findings import SyncIssue, SyncReport, SyncTotals
 from placement_sched.nova.sync.groups_aggregates import AggregateSync, GroupSync
 from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.nova.sync.services import ServiceSync

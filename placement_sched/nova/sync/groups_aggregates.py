@@ -8,8 +8,8 @@ from functools import partial
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import POLICIES, HostAggregate, ServerGroup
 from placement_sched.nova.databases import readers
+from placement_sched.nova.sync import SyncTotals, find_differing, has_changed
 from placement_sched.nova.sync.cells import NovaCells
-from placement_sched.nova.sync.findings import SyncTotals, find_differing, has_changed
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.store.compute import host_aggregates, server_groups
 

@@ -13,11 +13,10 @@ from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model.document import to_storable
 from placement_sched.model.instance import InstanceMetadata
-from placement_sched.nova.databases import readers
-from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
+from placement_sched.nova.databases import NovaDatabaseUnavailable, readers
 from placement_sched.nova.databases.readers import Flavors, NovaInstance, RecordedFlavor
+from placement_sched.nova.sync import SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import SyncTotals
 from placement_sched.store.compute import flavors as flavor_store
 from placement_sched.store.compute import instances, server_groups
 from placement_sched.store.compute.instances import InstanceRecord, short_id

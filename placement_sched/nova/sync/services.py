@@ -10,8 +10,8 @@ from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.nova.databases import readers
 from placement_sched.nova.databases.readers import CellCensus
+from placement_sched.nova.sync import SyncTotals, find_differing, has_changed
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import SyncTotals, find_differing, has_changed
 from placement_sched.store.compute import compute_nodes, services
 
 _NOUN = "services"

@@ -18,6 +18,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.model.provider import INSTANCE_TYPE, Amounts, ConsumerClaim, Inventory
+from placement_sched.operations.flavors_images import SETTABLE, check_image_allowed, check_settable
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import (
     MergeState,
@@ -28,7 +29,6 @@ from placement_sched.operations.fleet.cloud import (
     fill_in,
 )
 from placement_sched.operations.fleet.schema import read_file, read_node_name, read_provider_name
-from placement_sched.operations.images import SETTABLE, check_allowed, check_settable
 from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, prefix_errors
 from placement_sched.schemas.node_report import read_report
@@ -274,7 +274,7 @@ def _merge_image(draft: MergeState, entry: Json) -> None:
     if "tags" in values:
         values["tags"] = frozenset(values["tags"])
     image = replace(previous, **values)
-    check_allowed(previous, image, _ADMINISTRATOR)
+    check_image_allowed(previous, image, _ADMINISTRATOR)
     images[uuid] = image
 
 

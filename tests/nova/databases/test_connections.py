@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.nova.databases.connections import (
+from placement_sched.nova.databases import (
     NovaDatabaseUnavailable,
     api_database,
     cell_database,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from placement_sched.nova.databases import connections
+from placement_sched.nova import databases
 from placement_sched.nova.databases.tables import CELL
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from tests.differential.comparison import PEER_PYTHON, skip_without_peer
@@ -144,10 +144,10 @@ def test_sync_rounds_find_changed_rows(make_follower, real_nova, database):
 
 @pytest.mark.exhaustive
 def test_nova_database_reader_cannot_write(real_nova):
-    reader = connections.NovaDatabase("cell one", make_url(real_nova.cells["one"].url))
+    reader = databases.NovaDatabase("cell one", make_url(real_nova.cells["one"].url))
     change = text("UPDATE services SET disabled = disabled")
     with (
-        pytest.raises(connections.NovaDatabaseUnavailable, match=r"(?i)read.only"),
+        pytest.raises(databases.NovaDatabaseUnavailable, match=r"(?i)read.only"),
         reader.read() as connection,
     ):
         connection.execute(change)

@@ -27,7 +27,7 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.model import shadow_result
 from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import Inventory
-from placement_sched.nova.shadow.comparing import format_report, report_of
+from placement_sched.nova.shadow.comparison import format_report, report_of
 from placement_sched.store import decisions
 from placement_sched.store.placement import (
     aggregates,

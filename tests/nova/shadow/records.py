@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation records and outcomes for tests of the comparison, from names of hosts."""
 
-from placement_sched.nova.shadow.comparing import (
+from placement_sched.nova.shadow.comparison import (
     EvaluationRecord,
     HostName,
     InstanceStep,

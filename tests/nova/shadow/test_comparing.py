@@ -16,7 +16,7 @@ from placement_sched.model.shadow_result import (
     SAME_HOST,
     UNKNOWN,
 )
-from placement_sched.nova.shadow.comparing import (
+from placement_sched.nova.shadow.comparison import (
     EvaluationRecord,
     HostName,
     HostRejection,

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.model import shadow_result
 from placement_sched.model.context import RequestIds
 from placement_sched.model.shadow_result import ShadowResult
-from placement_sched.nova.shadow.comparing import WORDS, format_report, report_of
+from placement_sched.nova.shadow.comparison import WORDS, format_report, report_of
 from tests.support.scheduling import instance
 
 AT = datetime(2026, 11, 22, 12, 0, 0)
