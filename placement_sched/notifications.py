@@ -40,6 +40,23 @@ from placement_sched.model.image import Image
 from placement_sched.model.request_spec import Destination, RequestSpec
 
 START, END, ERROR = "start", "end", "error"
+# Fields that both formats copy.
+_PROPERTIES = ("project_id", "user_id", "availability_zone")
+_SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
+_FLAVOR = ("flavorid", "name", *_SIZES, "swap", "rxtx_factor", "vcpu_weight", "disabled")
+_IMAGE = ("id", "name", "status", "visibility", "owner", "size", "virtual_size")
+_FORMATS = ("container_format", "disk_format", "min_ram", "min_disk")
+_CELL = ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")
+_PCI_REQUEST = ("count", "alias_name", "request_id", "numa_policy")
+LOG = log.getLogger(__name__)
+#: Drivers that send nothing; the configuration sample has an empty driver.
+_NO_DRIVER = frozenset({"", "noop"})
+#: The entry point group of the values of ``driver``.
+_DRIVERS = "oslo.messaging.notify.drivers"
+#: Maximum number of queued events for a bus that does not accept them. Others are dropped.
+WAITING = 1000
+#: Seconds to wait at shutdown for the bus to accept the queued events.
+GRACE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +86,6 @@ class Event:
     def instance_uuid(self) -> str | None:
         """Return the uuid of the first instance."""
         return self.spec.instance_uuid or next(iter(self.spec.instance_uuids), None)
-
-
-# Fields that both formats copy.
-_PROPERTIES = ("project_id", "user_id", "availability_zone")
-_SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
-_FLAVOR = ("flavorid", "name", *_SIZES, "swap", "rxtx_factor", "vcpu_weight", "disabled")
-_IMAGE = ("id", "name", "status", "visibility", "owner", "size", "virtual_size")
-_FORMATS = ("container_format", "disk_format", "min_ram", "min_disk")
-_CELL = ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")
-_PCI_REQUEST = ("count", "alias_name", "request_id", "numa_policy")
 
 
 def _pick(value: object, names: Iterable[str]) -> Json:
@@ -262,12 +269,6 @@ def _wrap(name: str, version: str, data: Json) -> Json:
     }
 
 
-LOG = log.getLogger(__name__)
-
-#: Drivers that send nothing; the configuration sample has an empty driver.
-_NO_DRIVER = frozenset({"", "noop"})
-
-
 class Announcer:
     """Announce the start and the result of scheduling requests.
 
@@ -324,14 +325,6 @@ def announcer_of(settings: Settings) -> Announcer:
         return SILENT
     Bus(settings).close()
     return Announcer(settings)
-
-
-#: The entry point group of the values of ``driver``.
-_DRIVERS = "oslo.messaging.notify.drivers"
-#: Maximum number of queued events for a bus that does not accept them. Others are dropped.
-WAITING = 1000
-#: Seconds to wait at shutdown for the bus to accept the queued events.
-GRACE = 5.0
 
 
 class _Context(NamedTuple):

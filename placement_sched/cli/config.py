@@ -11,7 +11,7 @@ from oslo_config import cfg, generator
 from placement_sched.api import auth
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import url_without_password
-from placement_sched.cli.terminal import print_result, show_waiting
+from placement_sched.cli.output import print_result, show_waiting
 from placement_sched.config.options.api import KEYSTONE_GROUP
 from placement_sched.config.options.services import oslo_messaging
 from placement_sched.config.settings import Conf, Settings

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration, url_without_password
-from placement_sched.cli.terminal import print_result, show_waiting
+from placement_sched.cli.output import print_result, show_waiting
 from placement_sched.db.migrate import (
     REVISIONS,
     current_revision,

@@ -22,9 +22,9 @@ from rich.text import Text
 
 from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.listening import free_port
+from placement_sched.cli.output import print_document, show_waiting
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.cli.terminal import print_document, show_waiting
+from placement_sched.cli.service import free_port
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json

@@ -11,7 +11,7 @@ from pathlib import Path
 from placement_sched.cli import database as databases
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.terminal import print_result, read_text, show_waiting
+from placement_sched.cli.output import print_result, read_text, show_waiting
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid

@@ -34,9 +34,6 @@ GROUPS = {
     "placement_sched.cli.nova_scheduler": {
         "nova-scheduler": "serve nova's scheduler RPC in place of nova-scheduler"
     },
-    "placement_sched.cli.nova_shadow": {
-        "nova-shadow": "evaluate nova's requests alongside nova-scheduler, without claims"
-    },
     "placement_sched.cli.db": {"db": "create, upgrade and show the database schema"},
     "placement_sched.cli.scheduler.select": {
         "select": "select hosts for a request and claim its resources",
@@ -45,14 +42,12 @@ GROUPS = {
     "placement_sched.cli.scheduler.plan": {
         "plan": "show the effect of changes to the cloud and the moves of instances",
         "plan-run": "list plans that were carried out, or show a plan",
+        "rebalance": "propose moves that free capacity, empty hosts or balance the load",
     },
     "placement_sched.cli.scheduler.decisions": {
         "decision": "list, show, replay, watch and purge recorded decisions"
     },
     "placement_sched.cli.scheduler.hosts": {"host": "list, show, drain and undrain hosts"},
-    "placement_sched.cli.scheduler.rebalance": {
-        "rebalance": "propose moves that free capacity, empty hosts or balance the load"
-    },
     "placement_sched.cli.scheduler.capacity": {
         "capacity": "count the instances of a flavor that still fit"
     },
@@ -63,7 +58,10 @@ GROUPS = {
     "placement_sched.cli.placement": {
         "placement": "synchronise, audit and heal placement, as nova-manage placement does"
     },
-    "placement_sched.cli.nova": {"nova": "read nova's databases, and take over its cloud"},
+    "placement_sched.cli.nova": {
+        "nova": "read nova's databases, and take over its cloud",
+        "nova-shadow": "evaluate nova's requests alongside nova-scheduler, without claims",
+    },
     "placement_sched.cli.status": {"status": "check upgrade readiness"},
     "placement_sched.cli.config": {"config": "show all options and validate a configuration"},
     "placement_sched.cli.completion": {

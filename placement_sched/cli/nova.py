@@ -1,31 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova``: adoption of a nova, and synchronization with its databases.
+"""``nova`` and ``nova-shadow``: the cloud of a nova, read and evaluated without claims.
 
 ``nova adopt`` records the cloud of an existing nova, and reports mismatches. ``nova sync`` syncs
-this service with nova's databases, or compares them.
+this service with nova's databases, or compares them. ``nova-shadow`` evaluates nova's requests
+alongside nova-scheduler, and ``nova-shadow report`` shows how often both agree, and why not.
 """
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from datetime import datetime
 from enum import IntEnum
+from functools import partial
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import check_file_exists, url_without_password
-from placement_sched.cli.terminal import count_noun, print_result, show_progress, show_waiting
+from placement_sched.cli.arguments import Commands, add_command, add_files, add_format, add_group
+from placement_sched.cli.database import (
+    check_database_adopted,
+    check_file_exists,
+    describe_database,
+    read_configuration,
+    url_without_password,
+)
+from placement_sched.cli.output import count_noun, print_result, show_progress, show_waiting
+from placement_sched.cli.service import add_log_options, read_service_settings
 from placement_sched.clients.session import silence_library_logs
+from placement_sched.config import logs
 from placement_sched.config.settings import Settings
+from placement_sched.config.sources import named_files
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from placement_sched.model.clock import utcnow
+from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
 from placement_sched.nova.databases import NovaDatabaseUnavailable, check_databases_set
+from placement_sched.nova.shadow import service
+from placement_sched.nova.shadow.comparison import format_report, report_of
+from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.nova.sync import SyncReport
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.cloud_check import Mismatch, check_cloud
+from placement_sched.operations.config_check import log_start
 from placement_sched.operations.prepare import Preparation, check_schema_revision
 from placement_sched.scheduler.plugins import read_settings
+from placement_sched.schemas import formats
+from placement_sched.store import decisions
+
+_HEADINGS = ("", "read", "new", "changed", "gone")
+_SIGNS = {"new": "+", "changed": "~", "gone": "-"}
+#: Maximum number of printed names of a kind; --format json has all names.
+_MAX_NAMES = 10
+_SHADOW_EPILOG = """\
+nova.conf is used unchanged: [DEFAULT] transport_url, [api_database] and [database] connection,
+[scheduler], [filter_scheduler]. [placement_database] connection, the database of the cloud's
+placement, may be in a second file. The report command shows the results."""
 
 
 def register(commands: Commands) -> None:
@@ -33,6 +61,7 @@ def register(commands: Commands) -> None:
     group = add_group(commands, "nova", "read nova's databases, and take over its cloud")
     _add_adopt(group)
     _add_sync(group)
+    _add_shadow(commands)
 
 
 @contextmanager
@@ -66,10 +95,6 @@ def follow_nova(
             except NovaDatabaseUnavailable as failure:
                 detail = f"nova's API database does not answer: {failure.detail}"
                 raise Unavailable(detail) from None
-
-
-_HEADINGS = ("", "read", "new", "changed", "gone")
-_SIGNS = {"new": "+", "changed": "~", "gone": "-"}
 
 
 def document_of(findings: SyncReport) -> Json:
@@ -113,10 +138,6 @@ def faults_of(findings: SyncReport) -> Iterator[str]:
     for cell in findings.away:
         yield f"{cell}: its database does not answer; its records were not changed"
     yield from map(str, findings.issues)
-
-
-#: Maximum number of printed names of a kind; --format json has all names.
-_MAX_NAMES = 10
 
 
 class AdoptExit(IntEnum):
@@ -263,3 +284,62 @@ def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[st
     else:
         result = f"{number} brought up to date" if number else "was up to date"
         yield f"{place}: {result} in {findings.seconds:.1f} s"
+
+
+def _add_shadow(commands: Commands) -> None:
+    """Add the command."""
+    summary = "evaluate nova's requests alongside nova-scheduler, without claims"
+    parser = add_command(
+        commands, "nova-shadow", summary, _run_shadow, epilog=_SHADOW_EPILOG, of_nova=True
+    )
+    add_log_options(parser)
+    parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
+    _add_report(parser.add_subparsers(title="commands", metavar="COMMAND"))
+
+
+def _run_shadow(arguments: argparse.Namespace) -> int:
+    """Run until SIGTERM or SIGINT, and return 0 after a clean stop."""
+    settings = read_service_settings(arguments)
+    transport = service.check(settings)
+    check_database_adopted(settings)
+    log_start(settings, of_nova=True)
+    logs.log_stacks_on_signal()
+    service.serve(settings, transport, partial(_announce_shadow, settings, transport))
+    return 0
+
+
+def _announce_shadow(settings: Settings, transport: NovaBus, queue: str) -> None:
+    brokers = ", ".join(map(str, transport.brokers))
+    sys.stdout.write(
+        f"placement-sched nova-shadow reads queue {queue} of {brokers}, database "
+        f"{describe_database(settings)}{named_files(settings.conf)}\n"
+    )
+    sys.stdout.flush()
+
+
+def _add_report(group: Commands) -> None:
+    """Add the command."""
+    summary = "show how often nova and this service agree, and explain each disagreement"
+    parser = add_command(group, "report", summary, _run_report, of_nova=None)
+    parser.add_examples("--since 24h")
+    parser.set_defaults(of_nova=True)
+    add_files(parser, of_parent=True)
+    parser.add_argument(
+        "--since",
+        help="only requests since this time (2026-01-31T12:00:00Z), or in this period before now "
+        "(30m, 24h, 7d)",
+    )
+    add_format(parser)
+
+
+def _run_report(arguments: argparse.Namespace) -> int:
+    """Print the report."""
+    since = None if arguments.since is None else _read_since(arguments.since)
+    with read_configuration(arguments, there=True) as (_, database), database.read() as connection:
+        report = report_of(decisions.shadow_results_since(connection, since), since)
+    print_result(arguments, report, format_report(report))
+    return 0
+
+
+def _read_since(text: str) -> datetime:
+    return formats.read(formats.moment, parse_time(text, utcnow(), "--since"), "--since")

@@ -16,7 +16,7 @@ from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy_rules import POLICY_HINT, RULES
 from placement_sched.cli.arguments import Commands, add_command, positive_number
 from placement_sched.cli.database import check_database_adopted, describe_database
-from placement_sched.cli.log_options import add_log_options, read_service_settings
+from placement_sched.cli.service import add_log_options, read_service_settings
 from placement_sched.config import logs
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files

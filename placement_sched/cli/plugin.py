@@ -7,8 +7,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_output
-from placement_sched.cli.output import Column, Output, print_output
-from placement_sched.cli.terminal import print_result
+from placement_sched.cli.output import Column, Output, print_output, print_result
 from placement_sched.errors import ConfigurationError
 from placement_sched.operations.plugin_check import (
     SYNTAX,

@@ -33,8 +33,14 @@ from placement_sched.api.call import Services
 from placement_sched.api.serving import AsgiToWsgi
 from placement_sched.cli.arguments import Commands, add_command, positive_number
 from placement_sched.cli.database import check_database_adopted, describe_database
-from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
-from placement_sched.cli.log_options import add_log_options, read_service_settings
+from placement_sched.cli.service import (
+    add_log_options,
+    connections,
+    free_port,
+    inherited_socket,
+    read_service_settings,
+    resolve,
+)
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF

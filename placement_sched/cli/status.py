@@ -9,7 +9,7 @@ from oslo_upgradecheck.upgradecheck import Code, Result, UpgradeCommands
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.terminal import print_document
+from placement_sched.cli.output import print_document
 from placement_sched.operations.checks import check_upgrade
 
 #: Exit status of placement-status if the checks could not be run.

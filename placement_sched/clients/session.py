@@ -55,6 +55,8 @@ _NOISY_LOGGERS = ("keystoneauth", "openstack", "stevedore")
 
 #: The entry point group of ``auth_type``.
 _AUTH_PLUGINS = "keystoneauth1.plugin"
+#: Seconds that an address has to answer.
+WEBHOOK_TIMEOUT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +291,6 @@ def adapter_for_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Ad
     if adapter.status_code_retries is None:
         adapter.status_code_retries = retries
     return adapter
-
-
-#: Seconds that an address has to answer.
-WEBHOOK_TIMEOUT = 5
 
 
 def webhook_digest(address: str) -> str:

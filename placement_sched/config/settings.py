@@ -37,6 +37,8 @@ MAX_WAIT = 20 * 24 * 3600
 SETTINGS_IN_EFFECT: ContextVar[Any] = ContextVar("settings in effect", default=None)
 #: Command-line options of oslo.config itself, which are not options of a file.
 _OF_OSLO_CONFIG = {"config_file", "config_dir", "shell_completion"}
+#: Minimum similarity of a suggested option name. It is high, since many names share long parts.
+_MIN_SIMILARITY = 0.8
 
 
 class OptionGroup:
@@ -223,10 +225,6 @@ class _Environment(ConfigurationSource):
             if location is not None:
                 break
         return value, location
-
-
-#: Minimum similarity of a suggested option name. It is high, since many names share long parts.
-_MIN_SIMILARITY = 0.8
 
 
 class Settings:

@@ -18,6 +18,7 @@ from werkzeug.routing import BaseConverter
 
 from placement_sched.api.call import Services
 from placement_sched.api.response import MethodNotAllowed, status_of
+from placement_sched.console import ask, capacity, cloud, decisions, policies, search
 from placement_sched.console.client import ApiError, SignInNeeded
 from placement_sched.console.page import (
     api_client,
@@ -26,17 +27,6 @@ from placement_sched.console.page import (
     error_page,
     is_shown,
     with_headers,
-)
-from placement_sched.console.pages import (
-    aggregates,
-    ask,
-    capacity,
-    cloud,
-    decisions,
-    overview,
-    plan_runs,
-    policies,
-    search,
 )
 from placement_sched.console.session import SignInViews
 from placement_sched.errors import Error, Forbidden, Invalid, NotFound, shorten
@@ -102,7 +92,7 @@ _QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisio
 _APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
 #: Methods of the error page for unknown paths.
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_PAGES = (overview, cloud, ask, decisions, capacity, plan_runs, aggregates, policies, search)
+_PAGES = (cloud, ask, decisions, capacity, policies, search)
 _JSON, _HTML = "application/json", "text/html"
 #: Maximum length of an unknown path in a message, in characters.
 _MAX_SHOWN_PATH = 200
@@ -148,7 +138,7 @@ def home_of(services: Services) -> Home:
         if kinds.best_match([_JSON, _HTML]) != _HTML or not is_shown(request, services.settings):
             return None
         try:
-            page = _check_request(services, doors) or overview.index()
+            page = _check_request(services, doors) or cloud.show_overview()
         except Exception as failure:  # noqa: BLE001 - rendered as an error page
             page = _render_error(failure, doors)
         page.vary.add("Accept")

@@ -53,6 +53,9 @@ _UPSERTS: dict[str, Callable[[Table], postgresql.Insert | sqlite.Insert]] = {
 
 #: Sort keys, and whether each is descending. The last key must be unique.
 Order = Sequence[tuple[ColumnElement[Any], bool]]
+_ECHO = logging.getLogger("sqlalchemy.engine")
+#: SQLAlchemy's marker for a list of values, whose length is known only at execution.
+_LIST_MARKER = "POSTCOMPILE"
 
 
 def is_certification_based(connection: Connection) -> bool:
@@ -391,11 +394,6 @@ def portable_order(connection: Connection, column: ColumnElement[Any]) -> Column
     if connection.dialect.name == "postgresql":
         return sa.collate(text, "C")
     return text if connection.dialect.name == "sqlite" else sa.func.hex(text)
-
-
-_ECHO = logging.getLogger("sqlalchemy.engine")
-#: SQLAlchemy's marker for a list of values, whose length is known only at execution.
-_LIST_MARKER = "POSTCOMPILE"
 
 
 class FrequentStatement:

@@ -130,6 +130,16 @@ _SNAPSHOT = {
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
     ),
 }
+#: Maximum number of attempts if concurrent writers abort the scratch transaction.
+_MAX_ATTEMPTS = 3
+#: Maximum seconds to wait for a lock, since other writers may wait for this transaction.
+LOCK_WAIT = 2
+#: SQLite's virtual machine steps between two checks of the deadline.
+_STEPS = 10_000
+_LATE = (
+    "the simulation took longer than [scheduler] what_if_timeout; simplify the request, or raise "
+    "the option"
+)
 
 
 def new_mark() -> str:
@@ -472,18 +482,6 @@ class WriteGate:
         with self._lock:
             self._stuck = False
         self._places.release()
-
-
-#: Maximum number of attempts if concurrent writers abort the scratch transaction.
-_MAX_ATTEMPTS = 3
-#: Maximum seconds to wait for a lock, since other writers may wait for this transaction.
-LOCK_WAIT = 2
-#: SQLite's virtual machine steps between two checks of the deadline.
-_STEPS = 10_000
-_LATE = (
-    "the simulation took longer than [scheduler] what_if_timeout; simplify the request, or raise "
-    "the option"
-)
 
 
 class ReadableDatabase(Protocol):

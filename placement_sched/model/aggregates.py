@@ -24,6 +24,16 @@ DEFAULT_POLICY = "default"
 TENANT_PREFIX = "filter_tenant_id"
 #: Prefix of the metadata keys that reserve an aggregate: ``trait:X=required``.
 _TRAIT_PREFIX = "trait:"
+AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
+#: The policies of a server group, as in nova.
+POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
+#: The rule of an anti-affinity group: the maximum number of its members on one host.
+MAX_SERVER_PER_HOST = "max_server_per_host"
+_PLAIN = ("uuid", "name", "project_id", "user_id")
+#: A provider uuid and a trait name.
+ProviderTrait = tuple[str, str]
+#: The synchronised attributes of providers, as in placement's paths and documents.
+SyncedAttribute = Literal["aggregates", "traits"]
 
 
 def policy_name(text: str) -> str:
@@ -84,14 +94,6 @@ def projects_of(aggregate: HostAggregate, prefix: str = TENANT_PREFIX) -> set[st
     return {part.strip() for tag in tags for part in tag.split(",")}
 
 
-AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
-#: The policies of a server group, as in nova.
-POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
-#: The rule of an anti-affinity group: the maximum number of its members on one host.
-MAX_SERVER_PER_HOST = "max_server_per_host"
-_PLAIN = ("uuid", "name", "project_id", "user_id")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerGroup(NovaObject):
     """A server group under nova's names, either stored or sent in a request.
@@ -143,12 +145,6 @@ class ServerGroup(NovaObject):
     def is_strict(self) -> bool:
         """Return whether the policy rejects hosts instead of lowering their weight."""
         return not self.policy.startswith("soft-")
-
-
-#: A provider uuid and a trait name.
-ProviderTrait = tuple[str, str]
-#: The synchronised attributes of providers, as in placement's paths and documents.
-SyncedAttribute = Literal["aggregates", "traits"]
 
 
 class SyncCode(IntEnum):

@@ -16,6 +16,18 @@ from oslo_context import context
 
 #: The form of request ids that OpenStack's services accept from each other.
 _ID_PATTERN = re.compile(r"req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
+#: The fields of the caller of the request that this thread serves, by nova's names.
+_CALLER: ContextVar[Callable[[], Mapping[str, Any]]] = ContextVar("the caller of the request")
+#: Returns the host of a recorded instance by uuid, for plugins that limit resizes.
+_HOST_OF: ContextVar[Callable[[str], str | None]] = ContextVar("the hosts of instances")
+_FIELDS: tuple[str, ...] = (
+    "user_id",
+    "project_id",
+    "roles",
+    "user_domain_id",
+    "project_domain_id",
+    "domain_id",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +72,6 @@ def ids_of(header: str | None) -> RequestIds:
     return RequestIds(f"req-{uuid4()}", global_id)
 
 
-#: The fields of the caller of the request that this thread serves, by nova's names.
-_CALLER: ContextVar[Callable[[], Mapping[str, Any]]] = ContextVar("the caller of the request")
-#: Returns the host of a recorded instance by uuid, for plugins that limit resizes.
-_HOST_OF: ContextVar[Callable[[str], str | None]] = ContextVar("the hosts of instances")
-_FIELDS: tuple[str, ...] = (
-    "user_id",
-    "project_id",
-    "roles",
-    "user_domain_id",
-    "project_domain_id",
-    "domain_id",
-)
 _FIELDS += ("system_scope", "request_id", "global_request_id")
 
 

@@ -32,6 +32,8 @@ _PREFER, _AVOID = f"{NAMESPACE}prefer_traits", f"{NAMESPACE}avoid_traits"
 EXTRA_SPECS = (_PREFER, _AVOID, *(NAMESPACE + name for name in (SPREAD_BY, MAX_SKEW, SPREAD_MODE)))
 _TRAIT = re.compile(r"[A-Z][A-Z0-9_]*")
 _WHOLE = re.compile(r"[1-9][0-9]{0,8}")
+#: The failure domains of each host that is in any.
+DomainsByHost = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +160,6 @@ def _find_setting(
         return None
     path = build_json_path(("request_spec", "flavor", "extra_specs", key))
     return _Setting(extra_specs[key], path)
-
-
-#: The failure domains of each host that is in any.
-DomainsByHost = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,9 @@ UNKNOWN = "other"
 Method = TypeVar("Method", bound=Callable[..., Any])
 Endpoint = Any
 Transport = Any
+#: Maximum length of an id, in characters.
+_MAX_ID = 255
+Context = Mapping[str, Any]
 
 
 def expose(method: Method) -> Method:
@@ -314,12 +317,6 @@ class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library h
         self._message_operations_handler.do(acknowledged.set)
         acknowledged.wait(GRACE)
         super().cleanup()
-
-
-#: Maximum length of an id, in characters.
-_MAX_ID = 255
-
-Context = Mapping[str, Any]
 
 
 def ids_of(context: Context) -> RequestIds:

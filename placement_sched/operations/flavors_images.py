@@ -30,6 +30,21 @@ from placement_sched.store import change_counters
 from placement_sched.store import images as image_store
 from placement_sched.store.compute import flavors as flavor_store
 
+#: Attributes that an owner may set, in addition to properties.
+SETTABLE = frozenset({*fields.IMAGE, "tags"} - {"status"})
+#: Attributes that only the service sets.
+_READ_ONLY = frozenset((
+    "id", "status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value",
+    "created_at", "updated_at", "direct_url", "self", "file", "schema", "stores",
+))  # fmt: skip
+#: Names reserved by glance, which properties may not have.
+_RESERVED = frozenset({"location", "locations", "deleted", "deleted_at"})
+_RESERVED_PREFIX = "os_glance"
+#: Attributes that cannot change once an image has data.
+_DATA_FORMATS = frozenset({"disk_format", "container_format"})
+#: Visibilities that need a permission.
+_SHARED_VISIBILITIES = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
+
 
 def get_flavor(connection: Connection, flavorid: str, project_id: str | None = None) -> Flavor:
     """Return a flavor.
@@ -146,22 +161,6 @@ def _lock_flavor(connection: Connection, flavorid: str) -> int:
 
 def _row_id(flavor: Flavor) -> int:
     return int(flavor.id or 0)
-
-
-#: Attributes that an owner may set, in addition to properties.
-SETTABLE = frozenset({*fields.IMAGE, "tags"} - {"status"})
-#: Attributes that only the service sets.
-_READ_ONLY = frozenset((
-    "id", "status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value",
-    "created_at", "updated_at", "direct_url", "self", "file", "schema", "stores",
-))  # fmt: skip
-#: Names reserved by glance, which properties may not have.
-_RESERVED = frozenset({"location", "locations", "deleted", "deleted_at"})
-_RESERVED_PREFIX = "os_glance"
-#: Attributes that cannot change once an image has data.
-_DATA_FORMATS = frozenset({"disk_format", "container_format"})
-#: Visibilities that need a permission.
-_SHARED_VISIBILITIES = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,23 @@ LOG = log.getLogger(__name__)
 
 #: Seconds between two rounds of most tasks.
 PAUSE = 60.0
+#: Seconds for which a process holds the lease.
+RETENTION_LEASE = 150
+#: Maximum number of decisions deleted per transaction.
+_BATCH = 500
+#: The name of the thread that computes.
+FAILOVER_THREAD = "failover capacity"
+#: Seconds that a process holds the lease.
+_FAILOVER_LEASE = 300
+#: Seconds that the lease is valid. A process renews it before each request.
+NOTICES_LEASE = 150
+#: Requests of a round, the newest, and addresses, the first of the option.
+MAX_REQUESTS = 100
+MAX_ADDRESSES = 10
+#: The name of the thread of a round.
+NOTICES_THREAD = "waiting requests"
+#: Sends a notice to an address, or raises :class:`ServiceFailed`.
+Send = Callable[[str, Json], None]
 
 
 class PeriodicTask(ABC):
@@ -96,12 +113,6 @@ class PeriodicTask(ABC):
         """
 
 
-#: Seconds for which a process holds the lease.
-RETENTION_LEASE = 150
-#: Maximum number of decisions deleted per transaction.
-_BATCH = 500
-
-
 class LogRetention(PeriodicTask):
     """Periodic deletion of old rows of the change log and transaction ids.
 
@@ -157,12 +168,6 @@ def purge_decisions(
         deleted += batch_count
         if batch_count < _BATCH:
             return deleted
-
-
-#: The name of the thread that computes.
-FAILOVER_THREAD = "failover capacity"
-#: Seconds that a process holds the lease.
-_FAILOVER_LEASE = 300
 
 
 class FailoverTask(PeriodicTask):
@@ -222,17 +227,6 @@ def store_result(scheduler: Scheduler) -> Json:
     answer = failover_capacity(scheduler, query)
     scheduler.database.write(lambda connection: figures.replace_failover_result(connection, answer))
     return answer
-
-
-#: Seconds that the lease is valid. A process renews it before each request.
-NOTICES_LEASE = 150
-#: Requests of a round, the newest, and addresses, the first of the option.
-MAX_REQUESTS = 100
-MAX_ADDRESSES = 10
-#: The name of the thread of a round.
-NOTICES_THREAD = "waiting requests"
-#: Sends a notice to an address, or raises :class:`ServiceFailed`.
-Send = Callable[[str, Json], None]
 
 
 class WaitingRequests(PeriodicTask):

@@ -34,6 +34,67 @@ _LIMITS: Mapping[type, frozenset[str]] = {
     int: frozenset({"min", "max"}),
     bool: frozenset(),
 }
+_SOUND = ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb", "virtio")
+_NODE = {"name": "num", "pattern": r"\d+", "description": "The number of the NUMA node."}
+#: Extra specs with a fixed set of values.
+_CHOICES = {
+    "hw:cpu_policy": ("Whether virtual CPUs are pinned.", "dedicated shared mixed"),
+    "hw:cpu_thread_policy": ("Whether pinned CPUs share a core.", "prefer isolate require"),
+    "hw:emulator_threads_policy": ("Which CPUs run the emulator's threads.", "isolate share"),
+    "hw:ephemeral_encryption_format": ("How local disks are encrypted.", "plain luks luksv2"),
+    "hw:maxphysaddr_mode": (
+        "How the width of physical addresses is provided.",
+        "emulate passthrough",
+    ),
+    "hw:mem_encryption_model": (
+        "How memory is encrypted.",
+        "amd-sev amd-sev-es amd-sev-snp intel-tdx",
+    ),
+    "hw:pci_numa_affinity_policy": (
+        "The required NUMA affinity of PCI devices.",
+        "required preferred legacy socket",
+    ),
+    "hw:tpm_model": ("The model of the TPM.", "tpm-tis tpm-crb"),
+    "hw:tpm_secret_security": ("Where the secret of the TPM is stored.", "user host deployment"),
+    "hw:tpm_version": ("The version of the TPM.", "1.2 2.0"),
+    "hw:usb_model": ("The USB controller.", "none nec-xhci qemu-xhci"),
+    "hw:viommu_model": ("The virtual IOMMU.", "intel smmuv3 virtio auto"),
+    "hw:watchdog_action": ("The action of the watchdog.", "none pause poweroff reset disabled"),
+    "os:secure_boot": ("Whether the instance boots only signed software.", "disabled required"),
+}
+#: Amounts that must not be negative.
+_AMOUNTS = (
+    "cpu_limit cpu_period cpu_shares cpu_shares_share disk_io_limit disk_io_shares_share"
+    " disk_read_bytes_sec disk_read_iops_sec disk_total_bytes_sec disk_total_iops_sec"
+    " disk_write_bytes_sec disk_write_iops_sec memory_limit memory_shares_share"
+    " vif_inbound_average vif_inbound_burst vif_inbound_peak vif_limit vif_outbound_average"
+    " vif_outbound_burst vif_outbound_peak vif_shares_share"
+)
+#: Amounts that may be negative, which means no limit for some drivers.
+_SIGNED_AMOUNTS = "cpu_quota cpu_reservation disk_io_reservation memory_reservation vif_reservation"
+_LEVELS = ("cpu_shares_level", "disk_io_shares_level", "memory_shares_level", "vif_shares_level")
+_PART = {"name": "part", "pattern": r"(:\w+)*", "description": "The path of the part."}
+_KEY = {"name": "key", "pattern": ".+", "description": "The key of the metadata."}
+#: Attributes with a number or a text.
+_ATTRIBUTES = (
+    "aggregates cell_uuid cpu_allocation_ratio current_workload disk_allocation_ratio"
+    " disk_available_least disk_mb_used failed_builds free_disk_gb free_disk_mb free_ram_mb host"
+    " host_ip hypervisor_hostname hypervisor_type hypervisor_version id local_gb local_gb_used"
+    " mapped memory_mb memory_mb_used num_instances num_io_ops ram_allocation_ratio running_vms"
+    " service_id total_usable_disk_gb total_usable_ram_mb updated uuid vcpus vcpus_total"
+    " vcpus_used"
+)
+#: Attributes with parts, which are separated by colons.
+_ATTRIBUTES_WITH_PARTS = (
+    "cpu_info instances limits metrics nodename numa_topology pci_device_pools pci_stats stats"
+    " supported_hv_specs supported_instances"
+)
+_GROUP = {
+    "name": "group",
+    "pattern": "[a-zA-Z0-9_-]{0,64}",
+    "description": "The suffix of the request group; empty for the unsuffixed group.",
+}
+_CUSTOM = "CUSTOM_[A-Z0-9_]+"
 
 
 @dataclass(frozen=True)
@@ -194,8 +255,6 @@ def _call_register(announced: EntryPoint) -> list[Any]:
 
 _CPUS = like(r"\^?\d+((-\d+)?(,\^?\d+(-\d+)?)?)*")
 _PAGES = like(r"(large|small|any|\d+([kKMGT]i?)?(b|bit|B)?)")
-_SOUND = ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb", "virtio")
-_NODE = {"name": "num", "pattern": r"\d+", "description": "The number of the NUMA node."}
 
 _PROCESSORS = {
     "hw:cpu_cores": ("Cores per socket.", number(1)),
@@ -240,49 +299,12 @@ _DEVICES = {
     "vmware:storage_policy": ("The storage policy of the instance.", TEXT),
 }
 
-#: Extra specs with a fixed set of values.
-_CHOICES = {
-    "hw:cpu_policy": ("Whether virtual CPUs are pinned.", "dedicated shared mixed"),
-    "hw:cpu_thread_policy": ("Whether pinned CPUs share a core.", "prefer isolate require"),
-    "hw:emulator_threads_policy": ("Which CPUs run the emulator's threads.", "isolate share"),
-    "hw:ephemeral_encryption_format": ("How local disks are encrypted.", "plain luks luksv2"),
-    "hw:maxphysaddr_mode": (
-        "How the width of physical addresses is provided.",
-        "emulate passthrough",
-    ),
-    "hw:mem_encryption_model": (
-        "How memory is encrypted.",
-        "amd-sev amd-sev-es amd-sev-snp intel-tdx",
-    ),
-    "hw:pci_numa_affinity_policy": (
-        "The required NUMA affinity of PCI devices.",
-        "required preferred legacy socket",
-    ),
-    "hw:tpm_model": ("The model of the TPM.", "tpm-tis tpm-crb"),
-    "hw:tpm_secret_security": ("Where the secret of the TPM is stored.", "user host deployment"),
-    "hw:tpm_version": ("The version of the TPM.", "1.2 2.0"),
-    "hw:usb_model": ("The USB controller.", "none nec-xhci qemu-xhci"),
-    "hw:viommu_model": ("The virtual IOMMU.", "intel smmuv3 virtio auto"),
-    "hw:watchdog_action": ("The action of the watchdog.", "none pause poweroff reset disabled"),
-    "os:secure_boot": ("Whether the instance boots only signed software.", "disabled required"),
-}
 _NUMA_NODES = {
     "hw:numa_cpus.{num}": ("The virtual CPUs of this NUMA node.", _CPUS),
     "hw:numa_mem.{num}": ("The memory in MB of this NUMA node.", number(1)),
 }
 
-#: Amounts that must not be negative.
-_AMOUNTS = (
-    "cpu_limit cpu_period cpu_shares cpu_shares_share disk_io_limit disk_io_shares_share"
-    " disk_read_bytes_sec disk_read_iops_sec disk_total_bytes_sec disk_total_iops_sec"
-    " disk_write_bytes_sec disk_write_iops_sec memory_limit memory_shares_share"
-    " vif_inbound_average vif_inbound_burst vif_inbound_peak vif_limit vif_outbound_average"
-    " vif_outbound_burst vif_outbound_peak vif_shares_share"
-)
-#: Amounts that may be negative, which means no limit for some drivers.
-_SIGNED_AMOUNTS = "cpu_quota cpu_reservation disk_io_reservation memory_reservation vif_reservation"
 _LEVEL = one_of("custom", "high", "normal", "low")
-_LEVELS = ("cpu_shares_level", "disk_io_shares_level", "memory_shares_level", "vif_shares_level")
 
 
 def _hardware_validators() -> list[ExtraSpecValidator]:
@@ -299,29 +321,6 @@ def _hardware_validators() -> list[ExtraSpecValidator]:
     return validators(tables) + validators(_NUMA_NODES, _NODE)
 
 
-_PART = {"name": "part", "pattern": r"(:\w+)*", "description": "The path of the part."}
-_KEY = {"name": "key", "pattern": ".+", "description": "The key of the metadata."}
-
-#: Attributes with a number or a text.
-_ATTRIBUTES = (
-    "aggregates cell_uuid cpu_allocation_ratio current_workload disk_allocation_ratio"
-    " disk_available_least disk_mb_used failed_builds free_disk_gb free_disk_mb free_ram_mb host"
-    " host_ip hypervisor_hostname hypervisor_type hypervisor_version id local_gb local_gb_used"
-    " mapped memory_mb memory_mb_used num_instances num_io_ops ram_allocation_ratio running_vms"
-    " service_id total_usable_disk_gb total_usable_ram_mb updated uuid vcpus vcpus_total"
-    " vcpus_used"
-)
-#: Attributes with parts, which are separated by colons.
-_ATTRIBUTES_WITH_PARTS = (
-    "cpu_info instances limits metrics nodename numa_topology pci_device_pools pci_stats stats"
-    " supported_hv_specs supported_instances"
-)
-_GROUP = {
-    "name": "group",
-    "pattern": "[a-zA-Z0-9_-]{0,64}",
-    "description": "The suffix of the request group; empty for the unsuffixed group.",
-}
-_CUSTOM = "CUSTOM_[A-Z0-9_]+"
 _TRAITS = like(r"[A-Z][A-Z0-9_]*(\s*,\s*[A-Z][A-Z0-9_]*)*")
 #: Extra specs of this service.
 _PREFERENCES = {

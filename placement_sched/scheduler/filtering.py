@@ -30,6 +30,9 @@ from placement_sched.store.compute import compute_nodes
 
 #: Returns the rejection of a host, or None.
 _ReasonOf = Callable[[HostState], Rejection | None]
+T = TypeVar("T")
+#: Fields that a request filter may not change.
+_READ_ONLY = ("flavor", "image", "num_instances", "instance_uuids", "force_hosts", "force_nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,12 +339,6 @@ class NovaFilter:
         has_own = kind.rejection is not BaseHostFilter.rejection
         rejection = self._plugin.rejection(host, spec) if has_own else None
         return rejection or Rejection(f"rejected by {kind.__name__}")
-
-
-T = TypeVar("T")
-
-#: Fields that a request filter may not change.
-_READ_ONLY = ("flavor", "image", "num_instances", "instance_uuids", "force_hosts", "force_nodes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,22 @@ _ADDRESS_TRAITS = {
 }
 _SYMBOL = re.compile(r"[A-Z][A-Z0-9_]*")
 _ANY_AGGREGATE = AggregateTerms()
+OFF, PREFER, REQUIRE = "off", "prefer", "require"
+#: Read by a request filter for ``require``, and by a weigher for ``prefer``.
+TAGGED_AGGREGATES_OPTION = (
+    "scheduler",
+    cfg.StrOpt(
+        "required_aggregates_by_trait",
+        default=OFF,
+        choices=[
+            (OFF, "No effect beyond forbidden_aggregates."),
+            (PREFER, "Hosts in them are preferred."),
+            (REQUIRE, "Only hosts in them are candidates."),
+        ],
+        help="Whether a request that requires trait X must (require), should (prefer) or may (off) "
+        "go to aggregates with metadata trait:X=required.",
+    ),
+)
 
 
 def check_name(source: str, name: str) -> str:
@@ -370,25 +386,6 @@ def _add_hardware(group: Group, hardware: RequestedHardware) -> None:
     if hardware.has_stateless_firmware:
         firmware = "image property 'hw_firmware_stateless'"
         group.add_trait("COMPUTE_SECURITY_STATELESS_FIRMWARE", firmware)
-
-
-OFF, PREFER, REQUIRE = "off", "prefer", "require"
-
-#: Read by a request filter for ``require``, and by a weigher for ``prefer``.
-TAGGED_AGGREGATES_OPTION = (
-    "scheduler",
-    cfg.StrOpt(
-        "required_aggregates_by_trait",
-        default=OFF,
-        choices=[
-            (OFF, "No effect beyond forbidden_aggregates."),
-            (PREFER, "Hosts in them are preferred."),
-            (REQUIRE, "Only hosts in them are candidates."),
-        ],
-        help="Whether a request that requires trait X must (require), should (prefer) or may (off) "
-        "go to aggregates with metadata trait:X=required.",
-    ),
-)
 
 
 def tagged_aggregates_policy(settings: Settings) -> str:

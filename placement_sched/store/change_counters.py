@@ -42,6 +42,9 @@ _SHARES = 16
 #: Modulus of the version of a share, so that the column never overflows.
 _MODULUS = 1_000_000
 _SECOND = text("INTERVAL 1 SECOND")
+#: Number of host groups: as many concurrent reports rarely wait for the same row.
+HOST_PARTS = 64
+_HOSTS = "hosts/"
 
 
 def version(connection: Connection, subject: str) -> int:
@@ -179,11 +182,6 @@ def make_lock_visible(connection: Connection, column: Column[Any], rows: sql.Con
     current: Any = func.coalesce(column, default)
     for value in (current + step, current - step):
         connection.execute(update(column.table).where(rows).values({column.name: value}))
-
-
-#: Number of host groups: as many concurrent reports rarely wait for the same row.
-HOST_PARTS = 64
-_HOSTS = "hosts/"
 
 
 def host_part(host: str) -> int:

@@ -79,6 +79,24 @@ _UPDATE_VERDICT = (
         updated_at=bindparam("now"),
     )
 )
+_COLUMNS = decisions.c
+_PLACES = decision_places.c
+_PLACE = insert(decision_places)
+#: Attributes of a decision, and of its request ids, that have columns of the same name.
+_KEPT = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
+_IDS = ("request_id", "global_request_id")
+#: The columns of a list, without the large documents.
+_LISTED = (*_KEPT, "stage", "reason")
+_SUMMARY = tuple(_COLUMNS[name] for name in (*_LISTED, *_IDS, "created_at"))
+#: Filters that compare a column of the same name for equality.
+_EQUAL = ("outcome", "kind", "project_id", "policy", "flavor", "stage", "global_request_id")
+#: The requested amount in the name of a stage, such as ``resources VCPU:4``.
+_AMOUNT = re.compile(r":\d+\b")
+#: Length of a stored stage in characters.
+_MAX_STAGE = 255
+#: Parts of a time to group by, coarsest first.
+_TIME_PARTS = ("year", "month", "day", "hour", "minute")
+_NOTICES = decision_notices.c
 
 
 def record_shadow_results(
@@ -161,25 +179,6 @@ def _shadow_result(row: Row[Any]) -> ShadowResult:
         flavor=row.flavor,
         created_at=row.created_at,
     )
-
-
-_COLUMNS = decisions.c
-_PLACES = decision_places.c
-_PLACE = insert(decision_places)
-#: Attributes of a decision, and of its request ids, that have columns of the same name.
-_KEPT = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
-_IDS = ("request_id", "global_request_id")
-#: The columns of a list, without the large documents.
-_LISTED = (*_KEPT, "stage", "reason")
-_SUMMARY = tuple(_COLUMNS[name] for name in (*_LISTED, *_IDS, "created_at"))
-#: Filters that compare a column of the same name for equality.
-_EQUAL = ("outcome", "kind", "project_id", "policy", "flavor", "stage", "global_request_id")
-#: The requested amount in the name of a stage, such as ``resources VCPU:4``.
-_AMOUNT = re.compile(r":\d+\b")
-#: Length of a stored stage in characters.
-_MAX_STAGE = 255
-#: Parts of a time to group by, coarsest first.
-_TIME_PARTS = ("year", "month", "day", "hour", "minute")
 
 
 def record(connection: Connection, decision: Decision, now: datetime) -> None:
@@ -436,9 +435,6 @@ def _to_json(document: Any) -> str | None:
 
 def _from_json(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)
-
-
-_NOTICES = decision_notices.c
 
 
 def waiting_for_notice(

@@ -42,6 +42,10 @@ _INCOMPLETE = (
     .outerjoin(tables.consumers, tables.consumers.c.uuid == tables.allocations.c.consumer_id)
     .where(tables.consumers.c.id.is_(None))
 )
+#: The subject of the change counter.
+FAILOVER_SUBJECT = "failover_result"
+#: The id of the only row.
+_FAILOVER_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +175,6 @@ def _by_zone(
         for class_id, zone, total in connection.execute(query)
         if class_id in names
     }
-
-
-#: The subject of the change counter.
-FAILOVER_SUBJECT = "failover_result"
-#: The id of the only row.
-_FAILOVER_ID = 1
 
 
 def replace_failover_result(connection: Connection, answer: Json) -> None:

@@ -149,7 +149,7 @@ def test_public_address_without_login_is_rejected(tmp_path):
 
 
 def test_socket_for_another_process_is_ignored(monkeypatch):
-    from placement_sched.cli.listening import inherited_socket
+    from placement_sched.cli.service import inherited_socket
 
     monkeypatch.setenv("LISTEN_PID", str(os.getpid() + 1))
     monkeypatch.setenv("LISTEN_FDS", "1")

@@ -8,8 +8,8 @@ import signal
 import pytest
 from oslo_log import _options
 
-from placement_sched.cli.log_options import add_log_options, apply_log_options
 from placement_sched.cli.main import make_parser
+from placement_sched.cli.service import add_log_options, apply_log_options
 from placement_sched.config.conf import new_conf, read_files
 from tests.support.servers import wait_until
 

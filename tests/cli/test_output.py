@@ -8,8 +8,15 @@ import sys
 import pytest
 import yaml
 
-from placement_sched.cli.output import Column, Output, format_amount, print_output
-from placement_sched.cli.terminal import TextConsole, make_table, print_result
+from placement_sched.cli.output import (
+    Column,
+    Output,
+    TextConsole,
+    format_amount,
+    make_table,
+    print_output,
+    print_result,
+)
 from placement_sched.errors import Invalid
 
 UUID = "5f3c2d1e-0000-4000-8000-000000000001"

@@ -171,7 +171,7 @@ def create_resource_class(server, name="CUSTOM_WAITED") -> int:
 
 def test_connection_limit_leaves_file_descriptors_for_other_files():
     code = (
-        "from placement_sched.cli.listening import connections;"
+        "from placement_sched.cli.service import connections;"
         "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, {hard}));"
         "print(connections(), *r.getrlimit(r.RLIMIT_NOFILE))"
     )

@@ -13,7 +13,7 @@ from tests.support.servers import environment
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
-from placement_sched.cli.terminal import show_progress
+from placement_sched.cli.output import show_progress
 with show_progress("working") as advance:
     advance(1, 2)
     print("a line")

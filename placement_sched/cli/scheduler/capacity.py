@@ -14,12 +14,22 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_html
-from placement_sched.cli.output import Column, Output, format_amount, print_output
+from placement_sched.cli.output import (
+    Column,
+    Output,
+    format_amount,
+    make_table,
+    print_output,
+    show_waiting,
+)
 from placement_sched.cli.scheduler import render_explanation, request_options
-from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
-from placement_sched.cli.scheduler.request_options import in_words_of, list_given
+from placement_sched.cli.scheduler.request_options import (
+    add_change_arguments,
+    in_words_of,
+    list_given,
+    with_changes,
+)
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
-from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep

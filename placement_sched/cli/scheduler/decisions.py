@@ -32,10 +32,15 @@ from placement_sched.cli.output import (
     Column,
     Output,
     build_table,
+    count_noun,
     find_columns,
+    format_yaml,
+    make_table,
     print_csv,
     print_output,
+    print_result,
     print_rows,
+    show_progress,
 )
 from placement_sched.cli.scheduler import render_explanation
 from placement_sched.cli.scheduler.render_explanation import render
@@ -45,13 +50,6 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_common_arguments,
     add_server_arguments,
     open_scheduler,
-)
-from placement_sched.cli.terminal import (
-    count_noun,
-    format_yaml,
-    make_table,
-    print_result,
-    show_progress,
 )
 from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound, Unavailable, sentence

@@ -17,8 +17,10 @@ from placement_sched.cli.output import (
     Output,
     format_amount,
     is_report,
+    make_table,
     print_output,
     print_plan,
+    show_waiting,
 )
 from placement_sched.cli.scheduler.execution import (
     add_execution_arguments,
@@ -34,7 +36,6 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_common_arguments,
     open_scheduler,
 )
-from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.clients.nova import ComputeService, Nova
 from placement_sched.errors import NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY

@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``plan``: effect of changes to the cloud, and ``plan-run``: plans that were carried out."""
+"""``plan``, ``plan-run`` and ``rebalance``: moves of instances, proposed and carried out."""
 
 import argparse
 from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 
+from rich.console import Console
+
 from placement_sched.cli.arguments import Commands, add_command, add_group
-from placement_sched.cli.output import Column, Output, print_output, print_plan
+from placement_sched.cli.output import (
+    PLAN_MOVE_COLUMNS,
+    Column,
+    Output,
+    build_table,
+    print_output,
+    print_plan,
+    show_waiting,
+)
 from placement_sched.cli.scheduler import request_options
-from placement_sched.cli.scheduler.changes import NO_FILE, RequestedChanges, read_file
 from placement_sched.cli.scheduler.execution import (
     MOVE_COLUMNS,
     add_execution_arguments,
@@ -19,20 +28,43 @@ from placement_sched.cli.scheduler.execution import (
     print_run,
     resume_run,
 )
-from placement_sched.cli.scheduler.request_options import in_words_of
+from placement_sched.cli.scheduler.request_options import (
+    NO_CHANGES_FILE,
+    RequestedChanges,
+    in_words_of,
+    read_changes_file,
+)
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
-from placement_sched.cli.terminal import show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PAGE
-from placement_sched.model.document import Json, PathStep
+from placement_sched.model.document import Json, PathStep, join_keys
 from placement_sched.model.flat_request import FORMS
-from placement_sched.model.plan_run import KINDS, PLAN, RUN_STATES
+from placement_sched.model.plan_run import KINDS, PLAN, REBALANCE, RUN_STATES
+
+_RUN_COLUMNS = (
+    Column("Run", itemgetter("uuid")),
+    Column("Created", itemgetter("created_at")),
+    Column("Kind", itemgetter("kind")),
+    Column("State", itemgetter("state")),
+    Column("Moves", lambda run: sum(run["counts"].values()), right=True),
+    Column("Done", lambda run: run["counts"]["done"], right=True),
+    Column("Failed", lambda run: run["counts"]["failed"], right=True),
+    Column("Method", itemgetter("method"), hidden=True),
+    Column("User", itemgetter("user_id"), hidden=True),
+)
+#: Argument of each part of the request.
+_GOAL_ARGUMENTS = {
+    "moves": "--moves",
+    "request_spec.flavor": "FLAVOR",
+    "request_spec.availability_zone": "--zone",
+}
 
 
 def register(commands: Commands) -> None:
     """Add the commands."""
     _add_plan(commands)
     _add_plan_run(commands)
+    _add_rebalance(commands)
 
 
 def _add_plan(commands: Commands) -> None:
@@ -81,7 +113,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if options:
             raise Invalid(f"--resume does not accept {options[0]}")
         return resume_run(arguments)
-    file = NO_FILE if arguments.file is None else read_file(arguments.file)
+    file = NO_CHANGES_FILE if arguments.file is None else read_changes_file(arguments.file)
     changes = RequestedChanges(file, arguments.change)
     body = _body(changes, arguments)
 
@@ -119,19 +151,6 @@ def _body(sources: RequestedChanges, arguments: argparse.Namespace) -> Json:
     }
 
 
-_RUN_COLUMNS = (
-    Column("Run", itemgetter("uuid")),
-    Column("Created", itemgetter("created_at")),
-    Column("Kind", itemgetter("kind")),
-    Column("State", itemgetter("state")),
-    Column("Moves", lambda run: sum(run["counts"].values()), right=True),
-    Column("Done", lambda run: run["counts"]["done"], right=True),
-    Column("Failed", lambda run: run["counts"]["failed"], right=True),
-    Column("Method", itemgetter("method"), hidden=True),
-    Column("User", itemgetter("user_id"), hidden=True),
-)
-
-
 def _add_plan_run(commands: Commands) -> None:
     group = add_group(commands, "plan-run", "list plans that were carried out, or show a plan")
     summary = "list plans that were carried out, newest first"
@@ -167,3 +186,83 @@ def _run_show(arguments: argparse.Namespace) -> int:
         run = scheduler.show("plan_runs", arguments.plan_run)
     print_output(arguments, Output(run, MOVE_COLUMNS, run["moves"], partial(print_run, run)))
     return 0
+
+
+def _add_rebalance(commands: Commands) -> None:
+    """Add the command."""
+    summary = "propose moves that free capacity, empty hosts or balance the load"
+    rebalance = add_command(commands, "rebalance", summary, _run_rebalance)
+    rebalance.add_examples("m1.large --moves 3", "--goal spread")
+    rebalance.add_argument(
+        "flavor",
+        metavar="FLAVOR",
+        nargs="?",
+        help="with --goal fit: stored flavor (id or name) that shall fit",
+    )
+    rebalance.add_argument(
+        "--goal",
+        choices=("fit", "pack", "spread"),
+        default="fit",
+        help="fit: free capacity for FLAVOR; pack: empty as many hosts as possible; spread: lower "
+        "the highest load (default: %(default)s)",
+    )
+    rebalance.add_argument(
+        "--moves",
+        type=int,
+        default=5,
+        metavar="N",
+        help="maximum number of proposed moves (default: 5)",
+    )
+    rebalance.add_argument("--zone", help="with --goal fit: availability zone")
+    add_execution_arguments(rebalance)
+    add_common_arguments(rebalance)
+
+
+def _run_rebalance(arguments: argparse.Namespace) -> int:
+    """Print the proposal, or execute it with ``--execute``.
+
+    The status of a proposal is 0 even if no move helps.
+    """
+    check_execution_arguments(arguments)
+    if arguments.resume is not None:
+        return resume_run(arguments)
+    body = _rebalance_body(arguments)
+    with (
+        open_scheduler(arguments) as scheduler,
+        show_waiting("searching"),
+        in_words_of(_place_of_goal),
+    ):
+        proposal = scheduler.post("rebalance", body)
+    if arguments.execute and proposal["moves"]:
+        with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
+            return execute_plan(arguments, scheduler, nova, REBALANCE, body, proposal)
+    report = partial(_print_proposal, proposal)
+    print_output(arguments, Output(proposal, PLAN_MOVE_COLUMNS, proposal["moves"], report))
+    return 0
+
+
+def _print_proposal(proposal: Json, console: Console) -> None:
+    if proposal["moves"]:
+        console.print(build_table(PLAN_MOVE_COLUMNS, proposal["moves"]))
+        console.print()
+        names = proposal["moves"][0]["passed"]
+        console.print(f"Each host was selected by the scheduler and passed {', '.join(names)}.")
+    console.print(proposal["outcome"], soft_wrap=True)
+
+
+def _place_of_goal(steps: Sequence[PathStep], _key: str | None) -> str | None:
+    return _GOAL_ARGUMENTS.get(join_keys(steps[:2]))
+
+
+def _rebalance_body(arguments: argparse.Namespace) -> Json:
+    body: Json = {"goal": arguments.goal, "moves": arguments.moves}
+    if arguments.goal != "fit":
+        if arguments.flavor is not None or arguments.zone is not None:
+            raise Invalid(f"--goal {arguments.goal} does not accept FLAVOR or --zone")
+        return body
+    if arguments.flavor is None:
+        raise Invalid("--goal fit needs a FLAVOR")
+    spec: Json = {"flavor": arguments.flavor}
+    if arguments.zone is not None:
+        spec["availability_zone"] = arguments.zone
+    return {**body, "request_spec": spec}

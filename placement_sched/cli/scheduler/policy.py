@@ -11,9 +11,15 @@ from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.output import Column, Output, print_output
+from placement_sched.cli.output import (
+    Column,
+    Output,
+    make_table,
+    print_output,
+    print_result,
+    show_progress,
+)
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
-from placement_sched.cli.terminal import make_table, print_result, show_progress
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates

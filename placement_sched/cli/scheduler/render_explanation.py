@@ -10,8 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.output import Column
-from placement_sched.cli.terminal import count_noun, make_table
+from placement_sched.cli.output import Column, count_noun, make_table
 from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that describe a request, and errors that name options, not JSON paths."""
+"""Options for a request and for simulated changes of the cloud.
+
+Errors of a request name the options, not the JSON paths.
+"""
 
 import argparse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from placement_sched.cli.terminal import read_text
+from placement_sched.cli.output import read_text
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model import flat_request
@@ -20,40 +24,15 @@ from placement_sched.model.document import (
     join_keys,
     split_json_path,
 )
-from placement_sched.model.flat_request import FlatRequest, hints, pairs
+from placement_sched.model.flat_request import FORMS, FlatRequest, hints, pairs
+from placement_sched.model.names import suggest_name
+from placement_sched.operations.fleet.yaml_file import YamlFile
 from placement_sched.schemas.faults import plain_reason
+from placement_sched.schemas.formats import show_value
 
 #: Returns the option, or file and line, of a value; None if there is neither. The arguments are the
 #: steps to the value and an unknown key in it.
 PlaceOf = Callable[[Sequence[PathStep], str | None], str | None]
-
-
-@contextmanager
-def in_words_of(place_of: PlaceOf) -> Iterator[None]:
-    """Reword errors about a document: the source of the value replaces the JSON path."""
-    try:
-        yield
-    except Error as failure:
-        failure.detail = reword(failure, place_of)
-        failure.args = (failure.detail,)
-        raise
-
-
-def reword(failure: Error, place_of: PlaceOf) -> str:
-    """Replace the JSON path in an error by the source of the value.
-
-    The JSON path remains if ``place_of`` returns None for it.
-    """
-    fault = failure.fault
-    if fault is None:
-        return failure.detail
-    is_unknown_key = fault.get("keyword") == "additionalProperties" and fault["expected"]
-    key = fault["expected"][0] if is_unknown_key else None
-    place = place_of(split_json_path(fault["path"]), key)
-    reason, end = plain_reason(fault), fault.get("rest", "")
-    return f"{reason} (at {fault['path']}){end}" if place is None else f"{place}: {reason}{end}"
-
-
 _NUMBER = {"metavar": "N", "type": int}
 _PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}
 _HOSTS = {"metavar": "HOST", "action": "append", "default": []}
@@ -91,6 +70,42 @@ OPTION_OF = {
     "force_hosts": "--force-host",
     "ignore_hosts": "--ignore-host",
 }
+#: Option of each part of a request; the longest matching path counts.
+_OPTIONS = {
+    **{keys: OPTION_OF[value] for keys, value in flat_request.VALUE_OF.items()},
+    "hosts": "--host",
+    "overrides": "--override",
+    "policy": "--policy",
+}
+_HOST_KEYS = ("force_hosts", "force_nodes", "ignore_hosts")
+#: Valid keys of a file of changes.
+_CHANGES_KEYS = ("changes", "flavors", "overrides")
+
+
+@contextmanager
+def in_words_of(place_of: PlaceOf) -> Iterator[None]:
+    """Reword errors about a document: the source of the value replaces the JSON path."""
+    try:
+        yield
+    except Error as failure:
+        failure.detail = reword(failure, place_of)
+        failure.args = (failure.detail,)
+        raise
+
+
+def reword(failure: Error, place_of: PlaceOf) -> str:
+    """Replace the JSON path in an error by the source of the value.
+
+    The JSON path remains if ``place_of`` returns None for it.
+    """
+    fault = failure.fault
+    if fault is None:
+        return failure.detail
+    is_unknown_key = fault.get("keyword") == "additionalProperties" and fault["expected"]
+    key = fault["expected"][0] if is_unknown_key else None
+    place = place_of(split_json_path(fault["path"]), key)
+    reason, end = plain_reason(fault), fault.get("rest", "")
+    return f"{reason} (at {fault['path']}){end}" if place is None else f"{place}: {reason}{end}"
 
 
 def add_request_arguments(
@@ -229,17 +244,6 @@ def _read_object(name: str) -> Json:
     return document
 
 
-#: Option of each part of a request; the longest matching path counts.
-_OPTIONS = {
-    **{keys: OPTION_OF[value] for keys, value in flat_request.VALUE_OF.items()},
-    "hosts": "--host",
-    "overrides": "--override",
-    "policy": "--policy",
-}
-
-_HOST_KEYS = ("force_hosts", "force_nodes", "ignore_hosts")
-
-
 def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[None]:
     """Reword errors about a request: the option replaces the JSON path.
 
@@ -273,3 +277,161 @@ def check_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
         if warning["key"] in _HOST_KEYS:
             path = f"{warning['source']}.{warning['key']}"
             raise NotFound(f"{options.get(path, path)}: {warning['detail']}")
+
+
+def add_change_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of simulated changes."""
+    group = parser.add_argument_group("simulated changes (the cloud is not changed)")
+    group.add_argument(
+        "--change",
+        action="append",
+        default=[],
+        metavar="CHANGE",
+        help=f"simulate this change: {FORMS}; or a change as JSON; repeatable",
+    )
+    group.add_argument(
+        "--changes",
+        metavar="FILE",
+        help="simulate the changes of this YAML or JSON file, before the changes of --change; "
+        "- is stdin",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesFile:
+    """The content of a file of changes.
+
+    ``file`` has the line numbers.
+    """
+
+    name: str
+    document: Json = field(default_factory=dict)
+    file: YamlFile | None = None
+
+    def listed(self, key: str) -> list[Any]:
+        """Return the list at a key of the file.
+
+        Raises :class:`Invalid` for another type.
+        """
+        value = self.document.get(key) or []
+        if not isinstance(value, list):
+            raise Invalid(f"{self.place([key])}: {key}: {show_value(value)} is not a list")
+        return value
+
+    @property
+    def overrides(self) -> Json:
+        """Return the option overrides.
+
+        Raises :class:`Invalid` for another type.
+        """
+        value = self.document.get("overrides") or {}
+        if not isinstance(value, dict):
+            problem = f"expected GROUP.OPTION: VALUE, not {show_value(value)}"
+            raise Invalid(f"{self.place(['overrides'])}: overrides: {problem}")
+        return {str(name): option for name, option in value.items()}
+
+    def place(self, steps: Sequence[PathStep], key: str | None = None) -> str:
+        """Return file and line of the value at a path, or of the value's key.
+
+        ``steps`` are the keys and indexes of the path.
+        """
+        keys = [*steps, *([] if key is None else [key])]
+        # A file with only a list contains the changes.
+        if self.file is not None and isinstance(self.file.data, list):
+            keys = keys[1:]
+        mark = None if self.file is None else self.file.find_mark(keys, at_key=True)
+        line = 0 if mark is None else mark.line
+        return f"{_file_label(self.name)}:{line + 1}"
+
+
+NO_CHANGES_FILE = ChangesFile("")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedChanges:
+    """Changes from the request file (``before``), from a file and from ``--change``."""
+
+    file: ChangesFile
+    texts: Sequence[str]
+    before: Sequence[Any] = ()
+
+    def all(self) -> list[Any]:
+        """Return the changes in order.
+
+        Raises :class:`Invalid` for invalid changes.
+        """
+        return [*self.before, *self.file.listed("changes"), *map(change_of, self.texts)]
+
+    def place_of(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
+        """Return the source of a value: file and line, or ``--change``.
+
+        ``steps`` is the JSON path of the value in the request body. The part of the path within the
+        change is appended to the source. Returns None for other values, such as the changes in
+        ``before``.
+        """
+        if len(steps) < 2 or not isinstance(steps[1], int):
+            return None
+        position = steps[1] - len(self.before)
+        from_file = len(self.file.listed("changes"))
+        within = join_keys(steps[2:])
+        if position < 0:
+            return None
+        if position < from_file:
+            place = self.file.place(["changes", position, *steps[2:]], key)
+            return f"{place}: {within}" if within else place
+        text = self.texts[position - from_file]
+        in_json = text.lstrip().startswith("{")
+        return f"--change {text}: {within}" if in_json and within else f"--change {text}"
+
+
+def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
+    """Add the changes and overrides of the options to a request body.
+
+    Raises :class:`Invalid`. The sources of the changes are stored in the arguments, for error
+    messages.
+    """
+    file = NO_CHANGES_FILE if arguments.changes is None else read_changes_file(arguments.changes)
+    request_changes = body.get("changes") or []
+    sources = RequestedChanges(
+        file, arguments.change, request_changes if isinstance(request_changes, list) else ()
+    )
+    arguments.given_changes = sources
+    changes = sources.all()
+    overrides = {
+        **file.overrides,
+        **(body.get("overrides") or {}),
+        **flat_request.overrides(arguments.override, "--override"),
+    }
+    return {
+        **body,
+        **({"overrides": overrides} if overrides else {}),
+        **({"changes": changes} if changes else {}),
+    }
+
+
+def read_changes_file(name: str) -> ChangesFile:
+    """Read a JSON or YAML object from a file of changes.
+
+    A list in place of an object is the value of ``changes``.
+    """
+    parsed = YamlFile(read_text(name), _file_label(name))
+    document = parsed.data
+    if isinstance(document, list):
+        return ChangesFile(name, {"changes": document}, parsed)
+    if not isinstance(document, dict):
+        raise Invalid(f"{name}: expected a list of changes, or an object with changes")
+    file = ChangesFile(name, {str(key): value for key, value in document.items()}, parsed)
+    for key in file.document:
+        if key not in _CHANGES_KEYS:
+            problem = f"unknown key {key!r}{suggest_name('key', key, _CHANGES_KEYS)}"
+            raise Invalid(f"{file.place([], key)}: {problem}")
+    return file
+
+
+def _file_label(name: str) -> str:
+    return "standard input" if name == "-" else name
+
+
+def change_of(text: str) -> Json:
+    """Parse a change in the short form or in JSON."""
+    return flat_request.change_of(text, "--change")

@@ -11,21 +11,29 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_html, add_verbose
-from placement_sched.cli.output import Column, Output, check_columns, is_report, print_output
+from placement_sched.cli.output import (
+    Column,
+    Output,
+    TextConsole,
+    check_columns,
+    is_report,
+    make_table,
+    print_document,
+    print_output,
+)
 from placement_sched.cli.scheduler import render_explanation, request_options
-from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
 from placement_sched.cli.scheduler.render_explanation import (
     BEST,
     STAGE_COLUMNS,
     list_stages,
     render,
 )
+from placement_sched.cli.scheduler.request_options import add_change_arguments, with_changes
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
     add_common_arguments,
     open_scheduler,
 )
-from placement_sched.cli.terminal import TextConsole, make_table, print_document
 from placement_sched.console.reports import explanation_report, facts_of
 from placement_sched.errors import Invalid, NotFound, NoValidHost
 from placement_sched.model.document import Json

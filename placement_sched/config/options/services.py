@@ -50,6 +50,39 @@ TRUSTED_COMPUTING = with_help(
     cfg.BoolOpt("attestation_insecure_ssl", default=False),
     "Do not verify the attestation service's certificate.",
 )
+UNVERSIONED, VERSIONED, BOTH = "unversioned", "versioned", "both"
+MESSAGING_GROUP = "oslo_messaging_notifications"
+#: The exchange of nova's consumers, unless [DEFAULT] control_exchange sets another.
+_EXCHANGE = "nova"
+NOTIFICATIONS = with_help(
+    cfg.StrOpt(
+        "notification_format",
+        default=UNVERSIONED,
+        **deprecated_in_default("notification_format"),
+        choices=[
+            (UNVERSIONED, "plain dictionaries, to [oslo_messaging_notifications] topics"),
+            (VERSIONED, "nova's versioned objects, to versioned_notifications_topics"),
+            (BOTH, "both formats"),
+        ],
+    ),
+    "Format of notifications, which are sent if [oslo_messaging_notifications] driver is set.",
+    cfg.ListOpt("versioned_notifications_topics", default=["versioned_notifications"]),
+    "Topics of versioned notifications; consumers read the queues <topic>.info and <topic>.error.",
+    cfg.BoolOpt("notify_on_run_instance", default=False),
+    "Whether to send scheduler.run_instance.start and .end, too, for consumers that were "
+    "written for the schedulers of Icehouse and earlier. They are never versioned.",
+)
+_MESSAGING_OPTIONS = with_help(
+    cfg.MultiStrOpt("driver", default=[]),
+    "Drivers that send notifications: messagingv2, messaging, routing, log, test or noop. Unset, "
+    "no notifications are sent.",
+    cfg.StrOpt("transport_url", secret=True),
+    "URL of the message bus for notifications; unset, [DEFAULT] transport_url.",
+    cfg.ListOpt("topics", default=["notifications"]),
+    "Topics of unversioned notifications.",
+    cfg.IntOpt("retry", default=-1),
+    "Maximum number of retries to send a notification; -1: no limit.",
+)
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -79,45 +112,6 @@ def _keystoneauth_options() -> list[cfg.Opt]:
         options, service_type="network", valid_interfaces=["internal", "public"], timeout=TIMEOUT
     )
     return options
-
-
-UNVERSIONED, VERSIONED, BOTH = "unversioned", "versioned", "both"
-
-MESSAGING_GROUP = "oslo_messaging_notifications"
-
-#: The exchange of nova's consumers, unless [DEFAULT] control_exchange sets another.
-_EXCHANGE = "nova"
-
-NOTIFICATIONS = with_help(
-    cfg.StrOpt(
-        "notification_format",
-        default=UNVERSIONED,
-        **deprecated_in_default("notification_format"),
-        choices=[
-            (UNVERSIONED, "plain dictionaries, to [oslo_messaging_notifications] topics"),
-            (VERSIONED, "nova's versioned objects, to versioned_notifications_topics"),
-            (BOTH, "both formats"),
-        ],
-    ),
-    "Format of notifications, which are sent if [oslo_messaging_notifications] driver is set.",
-    cfg.ListOpt("versioned_notifications_topics", default=["versioned_notifications"]),
-    "Topics of versioned notifications; consumers read the queues <topic>.info and <topic>.error.",
-    cfg.BoolOpt("notify_on_run_instance", default=False),
-    "Whether to send scheduler.run_instance.start and .end, too, for consumers that were "
-    "written for the schedulers of Icehouse and earlier. They are never versioned.",
-)
-
-_MESSAGING_OPTIONS = with_help(
-    cfg.MultiStrOpt("driver", default=[]),
-    "Drivers that send notifications: messagingv2, messaging, routing, log, test or noop. Unset, "
-    "no notifications are sent.",
-    cfg.StrOpt("transport_url", secret=True),
-    "URL of the message bus for notifications; unset, [DEFAULT] transport_url.",
-    cfg.ListOpt("topics", default=["notifications"]),
-    "Topics of unversioned notifications.",
-    cfg.IntOpt("retry", default=-1),
-    "Maximum number of retries to send a notification; -1: no limit.",
-)
 
 
 def oslo_messaging() -> Any:

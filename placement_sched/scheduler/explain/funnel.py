@@ -49,6 +49,8 @@ _MAX_REPORTED = 10
 #: The reason for candidates without a compute node: the same text for all, shown once.
 NOT_REPORTED = "no compute node is reported under the uuid of this resource provider"
 _NOT_DISABLED = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
+#: A candidate for hosts without candidates, so that filters can check the hosts themselves.
+_EMPTY_CANDIDATE: Mapping[str, Any] = {"allocations": {}, "mappings": {}}
 
 
 class _NamedHost(NamedTuple):
@@ -203,10 +205,6 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
         for step in report.steps
     ]
     return replace(report, steps=tuple(steps))
-
-
-#: A candidate for hosts without candidates, so that filters can check the hosts themselves.
-_EMPTY_CANDIDATE: Mapping[str, Any] = {"allocations": {}, "mappings": {}}
 
 
 def candidates_on(run: SchedulingRun, query: CandidatesQuery, roots: Collection[str]) -> Candidates:

@@ -65,6 +65,23 @@ from placement_sched.store.compute import flavors as stored_flavors
 
 #: States of failures in the answer.
 COVERED, UNCOVERED, UNDETERMINED = "covered", "uncovered", "undetermined"
+#: Domains besides keys in the metadata of aggregates.
+ZONE, AGGREGATE = "zone", "aggregate"
+#: Hosts whose instances are read at a time.
+_BATCH = 500
+_SETS = (
+    "{sets:,} sets of {number} {noun}s can fail, and the limit is {limit:,}: a {noun} counts as "
+    "covered only if the counts of hosts prove every set with it, and as uncovered only if it is "
+    "uncovered alone"
+)
+_LATE = (
+    "{number:,} {noun}s are undetermined: the computation took longer than [scheduler] "
+    "failover_budget ({seconds:g} s), or a simulation longer than [scheduler] what_if_timeout"
+)
+_LARGEST_FIRST = (
+    "{number:,} {noun}s are uncovered because placing the instances largest first found no "
+    "placement: another order may place all"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,25 +265,6 @@ def _find_lacking(
         key=lambda short: sum(short[name] / requested[name] for name in short),
         default=dict(requested),
     )
-
-
-#: Domains besides keys in the metadata of aggregates.
-ZONE, AGGREGATE = "zone", "aggregate"
-#: Hosts whose instances are read at a time.
-_BATCH = 500
-_SETS = (
-    "{sets:,} sets of {number} {noun}s can fail, and the limit is {limit:,}: a {noun} counts as "
-    "covered only if the counts of hosts prove every set with it, and as uncovered only if it is "
-    "uncovered alone"
-)
-_LATE = (
-    "{number:,} {noun}s are undetermined: the computation took longer than [scheduler] "
-    "failover_budget ({seconds:g} s), or a simulation longer than [scheduler] what_if_timeout"
-)
-_LARGEST_FIRST = (
-    "{number:,} {noun}s are uncovered because placing the instances largest first found no "
-    "placement: another order may place all"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

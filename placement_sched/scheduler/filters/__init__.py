@@ -39,6 +39,10 @@ __all__ = [
     "SuggestedChanges",
 ]
 __all__ += ["Rejection", "RequestSpec", "Verdict", "all_filters"]
+#: Names in the text and in the values of a change: a request may have a thousand.
+_MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
+LOG = log.getLogger(__name__)
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +190,6 @@ def all_filters() -> list[type[BaseHostFilter]]:
     return classes_in(sys.modules[__name__], BaseHostFilter)
 
 
-#: Names in the text and in the values of a change: a request may have a thousand.
-_MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
-
-
 def without_hint(spec: RequestSpec, name: str) -> SuggestedChange:
     """Return the change to a request without a scheduler hint."""
     hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
@@ -242,11 +242,6 @@ def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> Su
     maximum = getattr(smaller, field)
     words = f"request at most {maximum} {unit}"
     return SuggestedChange("ask", words, {field: maximum}, spec=replace(spec, flavor=smaller))
-
-
-LOG = log.getLogger(__name__)
-
-Number = TypeVar("Number", int, float)
 
 
 def smallest_of_aggregates(

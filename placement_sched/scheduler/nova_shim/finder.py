@@ -98,6 +98,17 @@ _REASONS = {
     "nova.objects": "plugins have no such look-up",
 }
 _FORK = "it is not part of the interface of plugins, or belongs to a fork of nova"
+#: The modules of nova that have a counterpart for imports without the shim.
+COUNTERPARTS = {
+    "nova.scheduler": "placement_sched.scheduler",
+    "nova.conf": "placement_sched.config",
+    "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
+}
+#: Functions that import the module that a string names. ``import_opt`` is none of them, because it
+#: does not import the module of an option that exists.
+_IMPORTING = {"import_group", "import_module", "import_class", "import_object"}
+#: Modules that provide any name.
+_ANY_NAME = {"nova.exception", "nova.compute.task_states"}
 
 
 @cache
@@ -229,19 +240,6 @@ def install() -> bool:
     # nova's commands install it, and old plugins use it without an import.
     vars(builtins).setdefault("_", lambda text: text)
     return True
-
-
-#: The modules of nova that have a counterpart for imports without the shim.
-COUNTERPARTS = {
-    "nova.scheduler": "placement_sched.scheduler",
-    "nova.conf": "placement_sched.config",
-    "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
-}
-#: Functions that import the module that a string names. ``import_opt`` is none of them, because it
-#: does not import the module of an option that exists.
-_IMPORTING = {"import_group", "import_module", "import_class", "import_object"}
-#: Modules that provide any name.
-_ANY_NAME = {"nova.exception", "nova.compute.task_states"}
 
 
 class NovaName(NamedTuple):

@@ -38,6 +38,8 @@ LOG = log.getLogger(__name__)
 Hosts = Sequence[HostState]
 #: A number for each host, in their order.
 Weights = Sequence[float]
+#: The lowest and highest raw weight of a weigher, for normalization.
+Ends = tuple[float, float]
 
 
 @dataclass(slots=True)
@@ -249,10 +251,6 @@ def _parse_number(text: str) -> float | None:
 def all_weighers() -> list[type[BaseHostWeigher]]:
     """Return the shipped weigher classes."""
     return classes_in(sys.modules[__name__], BaseHostWeigher)
-
-
-#: The lowest and highest raw weight of a weigher, for normalization.
-Ends = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)

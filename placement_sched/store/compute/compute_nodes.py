@@ -48,6 +48,14 @@ _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
 
 #: The change counter for the set of nodes and their names; it also rises for other changes.
 NAMES = services.ENABLED_NODES
+_NODE_COLUMNS, _SERVICE_COLUMNS = tables.compute_nodes.c, tables.services.c
+#: The ids and names of the nodes of hosts that have a compute service.
+_HYPERVISORS = select(
+    _NODE_COLUMNS.id, _NODE_COLUMNS.uuid, _NODE_COLUMNS.hypervisor_hostname, _NODE_COLUMNS.host
+).join(
+    tables.services,
+    and_(_SERVICE_COLUMNS.host == _NODE_COLUMNS.host, _SERVICE_COLUMNS.binary == COMPUTE_BINARY),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,16 +395,6 @@ def _change(
 def _node(row: Row[Any]) -> ComputeNode:
     columns = row._asdict()
     return node_of(orjson.loads(columns.pop("report")), **columns)
-
-
-_NODE_COLUMNS, _SERVICE_COLUMNS = tables.compute_nodes.c, tables.services.c
-#: The ids and names of the nodes of hosts that have a compute service.
-_HYPERVISORS = select(
-    _NODE_COLUMNS.id, _NODE_COLUMNS.uuid, _NODE_COLUMNS.hypervisor_hostname, _NODE_COLUMNS.host
-).join(
-    tables.services,
-    and_(_SERVICE_COLUMNS.host == _NODE_COLUMNS.host, _SERVICE_COLUMNS.binary == COMPUTE_BINARY),
-)
 
 
 def hypervisor_by_key(connection: Connection, key: int | str) -> Hypervisor:

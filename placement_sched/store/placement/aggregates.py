@@ -22,6 +22,22 @@ from placement_sched.errors import ConcurrentUpdate
 from placement_sched.store.placement import resource_providers as provider_store
 from placement_sched.store.placement.resource_providers import UuidQuery
 
+_AGGREGATES, _MEMBERS = placement_aggregates.c, resource_provider_aggregates.c
+# One statement for the provider and its aggregates: two statements take nearly twice as long.
+_BY_UUID = UuidQuery.of(
+    select(
+        resource_providers.c.uuid,
+        func.coalesce(resource_providers.c.generation, 0),
+        _AGGREGATES.uuid.label("aggregate"),
+    )
+    .select_from(resource_providers)
+    .outerjoin(
+        resource_provider_aggregates, _MEMBERS.resource_provider_id == resource_providers.c.id
+    )
+    .outerjoin(placement_aggregates, _AGGREGATES.id == _MEMBERS.aggregate_id)
+    .order_by(_AGGREGATES.id)
+)
+
 
 class Associations:
     """Rows that associate providers with members: names of traits or aggregate uuids."""
@@ -198,8 +214,6 @@ class Associations:
                 connection.execute(self._insert, rows)
 
 
-_AGGREGATES, _MEMBERS = placement_aggregates.c, resource_provider_aggregates.c
-
 #: The aggregate memberships of providers.
 MEMBERS = Associations(
     "an aggregate", resource_provider_aggregates, _MEMBERS.aggregate_id, _AGGREGATES.uuid
@@ -211,20 +225,6 @@ remove_members = MEMBERS.remove
 providers_in = MEMBERS.providers_of
 of_providers = MEMBERS.of_providers
 by_provider_id = MEMBERS.by_provider_id
-# One statement for the provider and its aggregates: two statements take nearly twice as long.
-_BY_UUID = UuidQuery.of(
-    select(
-        resource_providers.c.uuid,
-        func.coalesce(resource_providers.c.generation, 0),
-        _AGGREGATES.uuid.label("aggregate"),
-    )
-    .select_from(resource_providers)
-    .outerjoin(
-        resource_provider_aggregates, _MEMBERS.resource_provider_id == resource_providers.c.id
-    )
-    .outerjoin(placement_aggregates, _AGGREGATES.id == _MEMBERS.aggregate_id)
-    .order_by(_AGGREGATES.id)
-)
 
 
 def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[str, ...]]:

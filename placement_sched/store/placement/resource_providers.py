@@ -32,6 +32,50 @@ _COLUMNS = resource_providers.c
 GENERATION_CHANGED = (
     "Resource provider's generation already changed. Please update the generation and try again."
 )
+# Rows created before nested providers may have no root. Subqueries read roots and parents only for
+# nested providers, and a lock on this query locks no other provider.
+_ROOT_UUID = select(_ROOT.c.uuid).where(_ROOT.c.id == _COLUMNS.root_provider_id).scalar_subquery()
+_PARENT_UUID = (
+    select(_PARENT.c.uuid).where(_PARENT.c.id == _COLUMNS.parent_provider_id).scalar_subquery()
+)
+#: The query of all providers for :func:`read_providers`, with the fields of Provider.
+PROVIDERS: Select[Any] = select(
+    _COLUMNS.id,
+    _COLUMNS.uuid,
+    _COLUMNS.name,
+    func.coalesce(_COLUMNS.generation, 0).label("generation"),
+    func.coalesce(_COLUMNS.root_provider_id, _COLUMNS.id).label("root_id"),
+    case(
+        (_COLUMNS.root_provider_id == _COLUMNS.id, _COLUMNS.uuid),
+        else_=func.coalesce(_ROOT_UUID, _COLUMNS.uuid),
+    ).label("root_uuid"),
+    case((_COLUMNS.parent_provider_id.is_not(None), _PARENT_UUID)).label("parent_uuid"),
+    _COLUMNS.created_at,
+    _COLUMNS.updated_at,
+).order_by(_COLUMNS.id)
+_BY_UUIDS = PROVIDERS.where(_COLUMNS.uuid.in_(bindparam("uuids", expanding=True)))
+_LOCK = (
+    select(_COLUMNS.id, _COLUMNS.generation)
+    .where(_COLUMNS.id.in_(bindparam("ids", expanding=True)))
+    .order_by(_COLUMNS.id)
+    .with_for_update()
+)
+_LOCK_FREE = _LOCK.with_for_update(skip_locked=True)
+_BUMP = (
+    update(resource_providers)
+    .where(_COLUMNS.id.in_(bindparam("ids", expanding=True)))
+    .values(generation=func.coalesce(_COLUMNS.generation, 0) + 1, updated_at=bindparam("now"))
+)
+_BUMP_FROM = (
+    update(resource_providers)
+    .where(
+        _COLUMNS.id == bindparam("provider"),
+        func.coalesce(_COLUMNS.generation, 0) == bindparam("from"),
+    )
+    .values(generation=bindparam("from") + 1, updated_at=bindparam("now"))
+)
+#: Number of lock subjects: concurrent changes of two trees conflict needlessly once in 256 times.
+_TREE_LOCKS = 256
 
 
 class GenerationConflict(ConcurrentUpdate):
@@ -52,30 +96,6 @@ class NewProvider:
     uuid: str
     name: str
     parent: Provider | None = None
-
-
-# Rows created before nested providers may have no root. Subqueries read roots and parents only for
-# nested providers, and a lock on this query locks no other provider.
-_ROOT_UUID = select(_ROOT.c.uuid).where(_ROOT.c.id == _COLUMNS.root_provider_id).scalar_subquery()
-_PARENT_UUID = (
-    select(_PARENT.c.uuid).where(_PARENT.c.id == _COLUMNS.parent_provider_id).scalar_subquery()
-)
-
-#: The query of all providers for :func:`read_providers`, with the fields of Provider.
-PROVIDERS: Select[Any] = select(
-    _COLUMNS.id,
-    _COLUMNS.uuid,
-    _COLUMNS.name,
-    func.coalesce(_COLUMNS.generation, 0).label("generation"),
-    func.coalesce(_COLUMNS.root_provider_id, _COLUMNS.id).label("root_id"),
-    case(
-        (_COLUMNS.root_provider_id == _COLUMNS.id, _COLUMNS.uuid),
-        else_=func.coalesce(_ROOT_UUID, _COLUMNS.uuid),
-    ).label("root_uuid"),
-    case((_COLUMNS.parent_provider_id.is_not(None), _PARENT_UUID)).label("parent_uuid"),
-    _COLUMNS.created_at,
-    _COLUMNS.updated_at,
-).order_by(_COLUMNS.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,27 +138,6 @@ class UuidQuery:
 # The statements of every request are built once: building takes longer than sending.
 _BY_UUID = UuidQuery.of(PROVIDERS)
 _LOCKED_BY_UUID = UuidQuery.of(PROVIDERS.with_for_update())
-_BY_UUIDS = PROVIDERS.where(_COLUMNS.uuid.in_(bindparam("uuids", expanding=True)))
-_LOCK = (
-    select(_COLUMNS.id, _COLUMNS.generation)
-    .where(_COLUMNS.id.in_(bindparam("ids", expanding=True)))
-    .order_by(_COLUMNS.id)
-    .with_for_update()
-)
-_LOCK_FREE = _LOCK.with_for_update(skip_locked=True)
-_BUMP = (
-    update(resource_providers)
-    .where(_COLUMNS.id.in_(bindparam("ids", expanding=True)))
-    .values(generation=func.coalesce(_COLUMNS.generation, 0) + 1, updated_at=bindparam("now"))
-)
-_BUMP_FROM = (
-    update(resource_providers)
-    .where(
-        _COLUMNS.id == bindparam("provider"),
-        func.coalesce(_COLUMNS.generation, 0) == bindparam("from"),
-    )
-    .values(generation=bindparam("from") + 1, updated_at=bindparam("now"))
-)
 
 
 def read_providers(
@@ -382,10 +381,6 @@ def _duplicate_error(error: IntegrityError, rows: Sequence[NewProvider]) -> Exce
     values = {getattr(row, columns[-1]) for row in rows}
     value = values.pop() if len(values) == 1 else f"one of {len(values)}"
     return Duplicate(f"Conflicting resource provider {columns[-1]}: {value} already exists.")
-
-
-#: Number of lock subjects: concurrent changes of two trees conflict needlessly once in 256 times.
-_TREE_LOCKS = 256
 
 
 def create(

@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from placement_sched.console.pages import decisions
-from placement_sched.console.pages.decisions import _parse_when
+from placement_sched.console import decisions
+from placement_sched.console.decisions import _parse_when
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
 

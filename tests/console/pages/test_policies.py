@@ -6,7 +6,7 @@ import json
 import pytest
 from webtest import TestApp
 
-from placement_sched.console.pages.policies import SOURCES
+from placement_sched.console.policies import SOURCES
 from placement_sched.model.explanation_reader import readable_value
 from tests.support import program
 from tests.support.policies import settings_with_policies

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity page: how many more instances fit, and the effect of changes and failures."""
+"""Capacity page: instances that still fit, effects of changes and failures, and plan runs.
+
+The pages of plan runs list the runs with their states, and the moves of a run. They only read.
+"""
 
 import json
 import re
@@ -14,15 +17,18 @@ import flask
 from flask import request
 from werkzeug.datastructures import MultiDict
 
-from placement_sched.console.client import ApiClient
+from placement_sched.console.client import ApiClient, join_path
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
+    Share,
     answer_page,
     api_client,
     build_share,
     csv_file,
     download,
     heading,
+    next_page_query,
+    page,
     redirect_without_empty_fields,
 )
 from placement_sched.console.reports import capacity_report, request_parts
@@ -31,7 +37,11 @@ from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
 from placement_sched.model.flat_request import FORMS, change_of, shorten_addition, shorten_change
+from placement_sched.model.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED
 
+_RUNS = "/scheduler/v1/plan_runs"
+#: Runs per page.
+_RUNS_PER_PAGE = 50
 _CAPACITY, _PLAN = "/scheduler/v1/capacity", "/scheduler/v1/plan"
 _REBALANCE, _FAILOVER = "/scheduler/v1/rebalance", "/scheduler/v1/failover_capacity"
 _PARTS = ("zone", "aggregate", "host", "cell")
@@ -51,6 +61,41 @@ _HOST_CHANGES = ("drain", "remove")
 #: Conditions in place of a host: filters of hosts that must all match.
 _CONDITION = r"(?:search|zone|aggregate|state|trait):[^&]+"
 _CONDITIONS = re.compile(rf"{_CONDITION}(?:&{_CONDITION})*")
+
+
+def list_runs() -> flask.Response:
+    """List runs, newest first."""
+    args = flask.request.args
+    filters = {"state": state} if (state := args.get("state", "").strip()) else {}
+    query = {**filters, "limit": _RUNS_PER_PAGE, "marker": args.get("marker")}
+    document = api_client().get(_RUNS, query)
+    root = f"{flask.request.root_path}/console"
+    values = {
+        "runs": document["plan_runs"],
+        "states": RUN_STATES,
+        "chosen": filters.get("state"),
+        "older": next_page_query(document["links"]),
+        "share": Share(
+            command="placement-sched plan-run list", json=f"{root}/api{_RUNS}?{urlencode(filters)}"
+        ),
+    }
+    return page("plan_runs.html", "Runs of plans", values)
+
+
+def show_run(uuid: str) -> flask.Response:
+    """Show a run with its moves, in the order of the plan."""
+    path = join_path("scheduler", "v1", "plan_runs", uuid)
+    run = api_client().get(path)
+    values = {
+        "run": run,
+        "states": MOVE_STATES,
+        "can_resume": any(run["counts"][state] for state in (PLANNED, STARTED, FAILED)),
+        "share": Share(
+            command=f"placement-sched plan-run show {run['uuid']}",
+            json=f"{flask.request.root_path}/console/api{path}",
+        ),
+    }
+    return page("plan_run.html", "Run of a plan", values)
 
 
 @dataclass(frozen=True)
@@ -502,4 +547,6 @@ VIEWS: Mapping[str, Callable[..., flask.Response]] = {
     "/capacity/report": report,
     "/capacity/row": row,
     "/capacity/moves": moves,
+    "/plan_runs": list_runs,
+    "/plan_runs/<uuid>": show_run,
 }
