@@ -17,7 +17,6 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from placement_sched.api import auth
 from placement_sched.api.application import Application
-from placement_sched.api.call import Services
 from placement_sched.api.compute.microversions import VERSIONING as COMPUTE_VERSIONS
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.health import ApiEntry, make_blueprint
@@ -26,12 +25,12 @@ from placement_sched.api.identity import NEWEST as IDENTITY_VERSION
 from placement_sched.api.image import API as IMAGE
 from placement_sched.api.image import NEWEST as IMAGE_VERSION
 from placement_sched.api.metrics import Metrics
+from placement_sched.api.middleware import WSGI, AccessLog, observe_requests, set_request_context
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy import Policy, check_files
 from placement_sched.api.policy_rules import RULES
-from placement_sched.api.request_context import WSGI, set_request_context
-from placement_sched.api.request_log import AccessLog, observe_requests
+from placement_sched.api.routing import Services
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.serving import BodyReader
 from placement_sched.config.settings import Settings

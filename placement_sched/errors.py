@@ -27,7 +27,7 @@
     |   +-- ServiceFailed     another service failed
     +-- ConfigurationError    an option or configuration file is wrong
 
-``placement_sched.api.response`` has the table of HTTP statuses.
+``placement_sched.api.request`` has the table of HTTP statuses.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -18,7 +18,7 @@ from flask.cli import routes_command
 
 from placement_sched import app
 from placement_sched.api.application import Application
-from placement_sched.api.request_context import WSGI
+from placement_sched.api.middleware import WSGI
 from placement_sched.config.options.api import KEYSTONE_GROUP, STRATEGY
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.config.sources import FILES, find_files

@@ -2,7 +2,7 @@
 """Errors with and without the path of a fault."""
 
 from placement_sched.errors import Error
-from placement_sched.schemas.faults import plain_reason
+from placement_sched.schemas.validation import plain_reason
 
 
 def test_json_path_of_an_error_is_in_its_detail_and_its_fault():

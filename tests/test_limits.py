@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from placement_sched.api.placement import params
+from placement_sched.api.placement import query_params
 from placement_sched.limits import MAX_JSON_DEPTH, MAX_JSON_VALUES
 from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.request_filters import map_az_to_placement_aggregate as by_zone
@@ -210,9 +210,9 @@ def test_at_most_ten_unknown_zones_are_compared_with_existing_zones(
 
 def test_repeated_same_subtree_parameter_becomes_one_condition(app, monkeypatch):
     queries = []
-    make = params.CandidatesQuery
+    make = query_params.CandidatesQuery
     monkeypatch.setattr(
-        params, "CandidatesQuery", lambda **k: queries.append(make(**k)) or queries[-1]
+        query_params, "CandidatesQuery", lambda **k: queries.append(make(**k)) or queries[-1]
     )
     path = "/placement/allocation_candidates?resources_A=VCPU:1&resources_B=MEMORY_MB:1"
     path += "&group_policy=none"

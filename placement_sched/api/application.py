@@ -38,19 +38,29 @@ from werkzeug import exceptions
 from werkzeug.routing import MapAdapter, Rule
 
 from placement_sched.api.auth import STRATEGIES, Identity
-from placement_sched.api.blueprint import Api, ErrorContext, Route, RouteRule
-from placement_sched.api.call import ApiCall, ApiResponse, Services
 from placement_sched.api.metrics import RequestLabels, note
-from placement_sched.api.request import OrjsonProvider, Pairs, Request, origin_of
-from placement_sched.api.response import (
+from placement_sched.api.request import (
     JSON,
     NOT_FOUND,
     RETRY_AFTER,
     MethodNotAllowed,
+    OrjsonProvider,
+    Pairs,
+    Request,
     Response,
     TooLarge,
+    origin_of,
     plain_error,
     status_of,
+)
+from placement_sched.api.routing import (
+    Api,
+    ApiCall,
+    ApiResponse,
+    ErrorContext,
+    Route,
+    RouteRule,
+    Services,
 )
 from placement_sched.api.versions import NotAcceptable, Version
 from placement_sched.errors import Error, Invalid, NotFound, PluginFailed, shorten

@@ -16,7 +16,7 @@ from keystonemiddleware import exceptions as middleware
 from oslo_config import cfg
 from webob.exc import HTTPServiceUnavailable
 
-from placement_sched.api.request_context import WSGI, context_of
+from placement_sched.api.middleware import WSGI, context_of
 from placement_sched.api.versions import Headers
 from placement_sched.clients.session import check_installed
 from placement_sched.config.options.api import KEYSTONE_GROUP as _GROUP

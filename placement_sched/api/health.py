@@ -17,9 +17,8 @@ from typing import Any
 import flask
 from flask import request
 
-from placement_sched.api.call import Services
-from placement_sched.api.request import origin_of
-from placement_sched.api.response import RETRY_AFTER
+from placement_sched.api.request import RETRY_AFTER, origin_of
+from placement_sched.api.routing import Services
 from placement_sched.api.versions import Versioning
 from placement_sched.errors import Unavailable
 from placement_sched.operations.nova_cloud import is_read_from_nova, reading_of

@@ -9,8 +9,14 @@ exist.
 from collections.abc import Mapping
 from typing import Any
 
-from placement_sched.api.blueprint import Api, ApiConventions, Blueprint, ErrorContext
-from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.routing import (
+    Api,
+    ApiCall,
+    ApiConventions,
+    ApiResponse,
+    Blueprint,
+    ErrorContext,
+)
 from placement_sched.api.versions import Headers, Version
 from placement_sched.errors import Error, Forbidden
 

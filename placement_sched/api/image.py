@@ -17,10 +17,16 @@ from uuid import uuid4
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from placement_sched.api.blueprint import Api, ApiConventions, Blueprint, ErrorContext
-from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.paging import pairs_after
-from placement_sched.api.response import HTML, TEXT, page
+from placement_sched.api.request import HTML, TEXT, error_page
+from placement_sched.api.routing import (
+    Api,
+    ApiCall,
+    ApiConventions,
+    ApiResponse,
+    Blueprint,
+    ErrorContext,
+)
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Headers, Version
 from placement_sched.errors import Error, Forbidden, Invalid, LimitExceeded, NotFound
@@ -32,10 +38,15 @@ from placement_sched.model.names import UUID
 from placement_sched.model.provider import MAX_INT
 from placement_sched.operations import flavors_images
 from placement_sched.operations.flavors_images import SETTABLE, ImageChange, check_settable
-from placement_sched.schemas import fields
-from placement_sched.schemas.faults import Schema
-from placement_sched.schemas.fields import IMAGE, PROPERTY, PROPERTY_NAME, TAG
 from placement_sched.schemas.formats import in_seconds, moment, read
+from placement_sched.schemas.parts import (
+    IMAGE_FIELDS,
+    IMAGE_IDS,
+    IMAGE_PROPERTY,
+    IMAGE_PROPERTY_NAME,
+    TAG,
+)
+from placement_sched.schemas.validation import Schema
 from placement_sched.store.images import (
     NEWEST_FIRST,
     SORT_KEYS,
@@ -89,7 +100,7 @@ def _schema(description: str, kind: str | None = None, **keywords: Any) -> Json:
 
 #: Attributes that clients may set (Image API reference, "Images").
 _SETTABLE: Json = {
-    name: {**fields.IMAGE[name], "description": description}
+    name: {**IMAGE_FIELDS[name], "description": description}
     for name, description in {
         "name": "The name of the image.",
         "visibility": "The visibility of the image to other projects.",
@@ -104,7 +115,7 @@ _SETTABLE: Json = {
 }
 #: Read-only attributes. Setting them is 403, not 400, so that schemas allow them.
 _READ_ONLY: Json = {
-    "status": {**fields.IMAGE["status"], "description": "The status of the image's data."},
+    "status": {**IMAGE_FIELDS["status"], "description": "The status of the image's data."},
     "size": _schema("The size of the data in bytes.", "integer"),
     "virtual_size": _schema("The size of the disk in bytes.", "integer"),
     "checksum": _schema("The MD5 sum of the data.", "string", maxLength=32),
@@ -123,8 +134,8 @@ _PROPERTIES: Json = {
     "os_version": _schema("The version of the operating system."),
     "instance_uuid": _schema("The instance that the image was created from."),
     "kernel_id": _schema("The image of the kernel, if the format needs it.")
-    | fields.IMAGE_IDS["kernel_id"],
-    "ramdisk_id": _schema("The image of the ramdisk, if any.") | fields.IMAGE_IDS["ramdisk_id"],
+    | IMAGE_IDS["kernel_id"],
+    "ramdisk_id": _schema("The image of the ramdisk, if any.") | IMAGE_IDS["ramdisk_id"],
 }
 #: The schemas of all attributes except tags, by name.
 ATTRIBUTES: Json = {
@@ -196,8 +207,8 @@ _LOOSE_WORDS |= dict.fromkeys(("0", "no", "off", "f", "n"), False)
 _IMAGE: Json = {
     "type": "object",
     "properties": {**ATTRIBUTES, "tags": {"type": "array", "items": TAG}},
-    "propertyNames": PROPERTY_NAME,
-    "additionalProperties": PROPERTY,
+    "propertyNames": IMAGE_PROPERTY_NAME,
+    "additionalProperties": IMAGE_PROPERTY,
 }
 CREATE = Schemas(_IMAGE)
 #: Each operation copies the attributes of the image, so that their number is limited.
@@ -486,7 +497,7 @@ T = TypeVar("T")
 #: Attributes of image data, which is not stored here.
 _OF_DATA = ("checksum", "os_hash_algo", "os_hash_value")
 #: Attributes that are copied from the stored image.
-_STORED = (*IMAGE, "size", "virtual_size")
+_STORED = (*IMAGE_FIELDS, "size", "virtual_size")
 
 
 def image_document(image: StoredImage) -> Json:
@@ -611,7 +622,7 @@ class ImageStyle(ApiConventions):
         if kind == _JSON:
             body = {"message": error.detail, "code": f"{status} {title}", "title": title}
             return ApiResponse(status=status, body=body)
-        return page(kind, status, title, [error.detail])
+        return error_page(kind, status, title, [error.detail])
 
 
 API = Api("image", ImageStyle(), (_versions_blueprint, blueprint, _schemas_blueprint))

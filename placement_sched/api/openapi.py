@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from placement_sched.api.blueprint import PARAMETER, Route
-from placement_sched.api.response import HTML, JSON, TEXT
+from placement_sched.api.request import HTML, JSON, TEXT
+from placement_sched.api.routing import PARAMETER, Route
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import EVER, NEVER, Version
 from placement_sched.model.document import Json

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.routing import ApiCall, ApiResponse
 from placement_sched.limits import MAX_PAGE
 from placement_sched.schemas.formats import read, uuid
 

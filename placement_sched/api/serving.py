@@ -27,8 +27,8 @@ from threading import Thread
 from typing import IO, Any, NamedTuple
 from urllib.parse import parse_qs, unquote_to_bytes
 
-from placement_sched.api.request_context import WSGI, StartResponse
-from placement_sched.api.response import json_answer, plain_error
+from placement_sched.api.middleware import WSGI, StartResponse
+from placement_sched.api.request import json_answer, plain_error
 from placement_sched.limits import MAX_HEADER_BYTES, MAX_HEADERS_BYTES
 
 LOG = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from typing import Any
 from placement_sched.api.versions import EVER, Version
 from placement_sched.errors import Invalid, shorten
 from placement_sched.model.document import Json, build_json_path, find_invalid_text
-from placement_sched.schemas.faults import Schema
 from placement_sched.schemas.formats import MAX_VALUE_LENGTH, show_value
+from placement_sched.schemas.validation import Schema
 
 #: Marks a query parameter that may be repeated. Only documentation: each value is validated alone.
 REPEATED = "x-repeated"

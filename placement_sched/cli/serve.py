@@ -29,7 +29,7 @@ from granian.server.mp import MPServer
 
 from placement_sched import app
 from placement_sched.api import metrics
-from placement_sched.api.call import Services
+from placement_sched.api.routing import Services
 from placement_sched.api.serving import AsgiToWsgi
 from placement_sched.cli.arguments import Commands, add_command, positive_number
 from placement_sched.cli.database import check_database_adopted, describe_database

@@ -17,12 +17,12 @@ import flask
 import orjson
 from werkzeug.test import run_wsgi_app
 
-from placement_sched.api.request_context import REQUEST_ID, context_of
+from placement_sched.api.middleware import REQUEST_ID, context_of
 from placement_sched.api.serving import set_body
 from placement_sched.console.forms import LABELS
 from placement_sched.model.document import Json, PathStep, find_name, join_keys, split_json_path
 from placement_sched.model.flat_request import VALUE_OF
-from placement_sched.schemas.faults import plain_reason
+from placement_sched.schemas.validation import plain_reason
 
 #: Labels of form fields, by the keys of their values in requests.
 _LABELS = {

@@ -13,8 +13,8 @@ from urllib.parse import urlencode, urlsplit
 
 import flask
 
-from placement_sched.api.request_context import WSGI, StartResponse
-from placement_sched.api.response import status_of
+from placement_sched.api.middleware import WSGI, StartResponse
+from placement_sched.api.request import status_of
 from placement_sched.config.settings import Settings
 from placement_sched.console.client import ApiClient, ApiError
 from placement_sched.console.forms import curl

@@ -16,8 +16,8 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import NotFound as NoRoute
 from werkzeug.routing import BaseConverter
 
-from placement_sched.api.call import Services
-from placement_sched.api.response import MethodNotAllowed, status_of
+from placement_sched.api.request import MethodNotAllowed, status_of
+from placement_sched.api.routing import Services
 from placement_sched.console import ask, capacity, cloud, decisions, policies, search
 from placement_sched.console.client import ApiError, SignInNeeded
 from placement_sched.console.page import (

@@ -25,13 +25,13 @@ from placement_sched.limits import (
 from placement_sched.model import image as image_model
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import StoredImage, Viewer
-from placement_sched.schemas import fields
+from placement_sched.schemas import parts
 from placement_sched.store import change_counters
 from placement_sched.store import images as image_store
 from placement_sched.store.compute import flavors as flavor_store
 
 #: Attributes that an owner may set, in addition to properties.
-SETTABLE = frozenset({*fields.IMAGE, "tags"} - {"status"})
+SETTABLE = frozenset({*parts.IMAGE_FIELDS, "tags"} - {"status"})
 #: Attributes that only the service sets.
 _READ_ONLY = frozenset((
     "id", "status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value",

@@ -21,7 +21,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.names import suggest_name
 from placement_sched.model.provider import Inventory, Provider
-from placement_sched.schemas.changes import KINDS
+from placement_sched.schemas.parts import CHANGE_KINDS
 from placement_sched.store import simulation
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import inventories, resource_classes
@@ -140,7 +140,8 @@ def _parse_change(key: str, value: Any, at: str) -> CloudChange:
                 metadata=value.get("metadata", {}),
             )
     raise Invalid(
-        f"there is no change {key!r}{suggest_name('change', key, KINDS, alike=0.4)}", json_path=at
+        f"there is no change {key!r}{suggest_name('change', key, CHANGE_KINDS, alike=0.4)}",
+        json_path=at,
     )
 
 

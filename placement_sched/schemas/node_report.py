@@ -25,7 +25,7 @@ from placement_sched.model.provider import MAX_FLOAT, MAX_INT
 from placement_sched.schemas import parts
 from placement_sched.schemas.formats import DocumentError, prefix_errors, read
 from placement_sched.schemas.parts import AMOUNT, list_schema, map_schema, nullable, object_schema
-from placement_sched.schemas.reader import Conversion, Reader
+from placement_sched.schemas.validation import Conversion, Reader
 
 #: Key of the fields of a serialised nova object (oslo.versionedobjects).
 _NOVA_DATA = "nova_object.data"

@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common parts of schemas, and flavors and images in requests and records."""
+"""Parts of the schemas of requests: names, amounts, flavors, images and simulated changes.
+
+Sources: compute, image and placement API references.
+"""
 
 from typing import Any
 
-from placement_sched.limits import MAX_EXTRA_SPECS, MAX_REQUEST_IMAGE_PROPERTIES
+from placement_sched.limits import (
+    MAX_AGGREGATE_METADATA,
+    MAX_CHANGED_HOSTS,
+    MAX_CHANGES,
+    MAX_EXTRA_SPECS,
+    MAX_HOST_COPIES,
+    MAX_REQUEST_IMAGE_PROPERTIES,
+)
+from placement_sched.model import names
+from placement_sched.model.aggregates import POLICIES
 from placement_sched.model.document import Json
-from placement_sched.model.provider import MAX_INT
+from placement_sched.model.image import CONTAINER_FORMATS, DISK_FORMATS, STATUSES, VISIBILITIES
+from placement_sched.model.provider import MAX_FLOAT, MAX_INT
 
 #: Names of hosts, nodes and projects, as in nova's columns.
 NAME: Json = {
@@ -22,6 +35,63 @@ NULLABLE_UUID: Json = {"type": ["string", "null"], "format": "uuid"}
 BOOLEAN: Json = {"type": "boolean"}
 AMOUNT: Json = {"type": "integer", "minimum": 0, "maximum": MAX_INT}
 COUNT: Json = {"type": "integer", "minimum": 1, "maximum": MAX_INT}
+#: Parameters of a page of a list: at most ``limit`` entries after the entry ``marker``.
+PAGING: Json = {"limit": {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}, "marker": UUID}
+#: A property. glance stores text of up to 65 535 bytes. Other clients also send JSON numbers,
+#: booleans and null.
+_PROPERTY: Json = {"type": ["string", "number", "boolean", "null"], "maxLength": 65535}
+#: Properties that nova stores as lists of objects, with their old and new names.
+_LISTS = ("block_device_mapping", "img_block_device_mapping", "img_mappings", "mappings")
+_SIZE: Json = {"type": ["integer", "null"], "minimum": 0}
+_SHORT_TEXT: Json = {"type": "string", "maxLength": 255}
+_NAMED: Json = {"type": "string", "minLength": 1, "maxLength": 255}
+#: A name given by users: printable, without leading or trailing blanks, which databases ignore.
+PRINTABLE_NAME: Json = {**_NAMED, "format": "printable-name"}
+#: A name of a trait, resource class or consumer type.
+SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
+DESCRIPTION: Json = {"type": ["string", "null"], "maxLength": 65535, "format": "printable"}
+FLAVOR_ID: Json = {**_NAMED, "pattern": names.FLAVOR_ID}
+#: Bandwidth multiplier of a flavor.
+RXTX_FACTOR: Json = {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_FLOAT}
+#: A key and a value of extra specs and metadata.
+KEY: Json = {"pattern": names.KEY}
+VALUE: Json = _SHORT_TEXT
+HOST: Json = {**_NAMED, "pattern": names.HOST}
+ZONE: Json = {**PRINTABLE_NAME, "pattern": names.ZONE}
+DISABLED_REASON: Json = _NAMED
+SERVICE_STATUS: Json = {"type": "string", "enum": ["enabled", "disabled"]}
+GROUP_POLICY: Json = {"type": "string", "enum": list(POLICIES)}
+#: A tag of an image.
+TAG: Json = {**_SHORT_TEXT, "format": "printable-name"}
+IMAGE_PROPERTY_NAME: Json = PRINTABLE_NAME
+#: As long as in glance's own table on MariaDB.
+IMAGE_PROPERTY: Json = {"type": "string", "maxLength": 65535}
+_IMAGE_ID: Json = {"type": ["null", "string"], "pattern": names.UUID}
+#: Properties that refer to other images.
+IMAGE_IDS: Json = {"kernel_id": _IMAGE_ID, "ramdisk_id": _IMAGE_ID}
+IMAGE_FIELDS: Json = {
+    "name": {"type": ["null", "string"], "maxLength": 255},
+    "status": {"type": "string", "enum": list(STATUSES)},
+    "visibility": {"type": "string", "enum": list(VISIBILITIES)},
+    "owner": {"type": ["null", "string"], "maxLength": 255},
+    "protected": {"type": "boolean"},
+    "os_hidden": {"type": "boolean"},
+    "disk_format": {"type": ["null", "string"], "enum": [None, *DISK_FORMATS]},
+    "container_format": {"type": ["null", "string"], "enum": [None, *CONTAINER_FORMATS]},
+    "min_ram": AMOUNT,
+    "min_disk": AMOUNT,
+}
+#: An inventory without its allocation ratio.
+INVENTORY: Json = {
+    "total": COUNT,
+    "reserved": AMOUNT,
+    "min_unit": COUNT,
+    "max_unit": COUNT,
+    "step_size": COUNT,
+}
+PROVIDER_NAME: Json = {"type": "string", "maxLength": 200}
+#: A project or user of a consumer.
+OWNER: Json = _NAMED
 
 
 def object_schema(properties: Json, *required: str) -> Json:
@@ -61,9 +131,6 @@ def nullable_id(schema: Json) -> Json:
     return {**schema, "type": [schema["type"], "string"], "minLength": 1, "maxLength": 255}
 
 
-#: Parameters of a page of a list: at most ``limit`` entries after the entry ``marker``.
-PAGING: Json = {"limit": {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}, "marker": UUID}
-
 #: nova's Flavor: memory and swap in MB, disks in GB. In the compute API, "" means no swap.
 FLAVOR: Json = object_schema(
     {
@@ -85,13 +152,6 @@ FLAVOR: Json = object_schema(
     }
 )
 
-#: A property. glance stores text of up to 65 535 bytes. Other clients also send JSON numbers,
-#: booleans and null.
-_PROPERTY: Json = {"type": ["string", "number", "boolean", "null"], "maxLength": 65535}
-#: Properties that nova stores as lists of objects, with their old and new names.
-_LISTS = ("block_device_mapping", "img_block_device_mapping", "img_mappings", "mappings")
-
-_SIZE: Json = {"type": ["integer", "null"], "minimum": 0}
 
 #: glance's image: ``min_ram`` in MB, ``min_disk`` in GB, properties as stored.
 IMAGE: Json = object_schema(
@@ -111,4 +171,46 @@ IMAGE: Json = object_schema(
             "additionalProperties": _PROPERTY,
         },
     }
+)
+
+
+_CHANGED_HOSTS = list_schema(NAME, minItems=1, maxItems=MAX_CHANGED_HOSTS)
+
+#: The schema of each kind of change, by its key.
+CHANGE_KINDS: Json = {
+    "drain": _CHANGED_HOSTS,
+    "remove": _CHANGED_HOSTS,
+    "add": object_schema({"like": NAME, "count": {**COUNT, "maximum": MAX_HOST_COPIES}}, "like"),
+    "inventory": object_schema(
+        {
+            "host": NAME,
+            "provider": NAME,
+            "resource_class": SYMBOL,
+            "total": AMOUNT,
+            "reserved": AMOUNT,
+            "allocation_ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
+        },
+        "host",
+        "resource_class",
+    ),
+    "aggregate": object_schema(
+        {
+            "name": NAME,
+            "add_hosts": list_schema(NAME, maxItems=MAX_CHANGED_HOSTS),
+            "remove_hosts": list_schema(NAME, maxItems=MAX_CHANGED_HOSTS),
+            "metadata": {
+                **map_schema(KEY, nullable(VALUE)),
+                "maxProperties": MAX_AGGREGATE_METADATA,
+            },
+        },
+        "name",
+    ),
+}
+
+#: A list of changes. The reader rejects an unknown key and suggests the nearest valid key.
+CHANGES: Json = nullable(
+    list_schema(
+        {"type": "object", "properties": CHANGE_KINDS, "minProperties": 1, "maxProperties": 1},
+        maxItems=MAX_CHANGES,
+    )
 )

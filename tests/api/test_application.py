@@ -11,11 +11,11 @@ from webtest import TestApp
 from werkzeug.test import run_wsgi_app
 
 from placement_sched.api.application import Application
-from placement_sched.api.blueprint import Api, Blueprint
 from placement_sched.api.health import make_blueprint
+from placement_sched.api.middleware import set_request_context
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import PlacementStyle
-from placement_sched.api.request_context import set_request_context
+from placement_sched.api.routing import Api, Blueprint
 from placement_sched.app import create_app, make_services
 from tests.conftest import make_settings
 from tests.support.versions import LATEST, LATEST_HEADERS

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.request_log import AccessLog
+from placement_sched.api.middleware import AccessLog
 from placement_sched.app import create_app, make_services, placement_app
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings

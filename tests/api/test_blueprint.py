@@ -9,11 +9,10 @@ from webtest import TestApp
 from werkzeug.test import create_environ, run_wsgi_app
 
 from placement_sched.api.application import Application
-from placement_sched.api.blueprint import Api, Blueprint
-from placement_sched.api.call import ApiResponse
 from placement_sched.api.health import make_blueprint
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import PlacementStyle
+from placement_sched.api.routing import Api, ApiResponse, Blueprint
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services, placement_app
 from tests.support.versions import LATEST

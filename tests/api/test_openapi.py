@@ -9,8 +9,7 @@ import pytest
 
 from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.openapi import describe
-from placement_sched.api.placement.routes import API
+from placement_sched.api.placement.routes import API, describe_openapi
 from placement_sched.api.versions import Version
 from tests.support.conformance import Exchange, OpenApiDocument, check_exchange
 from tests.support.versions import LATEST
@@ -20,7 +19,7 @@ VERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
 
 @cache
 def build_document(version: Version) -> dict:
-    return openapi.document(describe(API.routes), version, "/placement")
+    return openapi.document(describe_openapi(API.routes), version, "/placement")
 
 
 def index_operations_by_path(document: dict) -> dict[tuple[str, str], dict]:

@@ -11,11 +11,10 @@ from werkzeug.test import create_environ, run_wsgi_app
 
 from placement_sched.api import application
 from placement_sched.api.application import Application
-from placement_sched.api.blueprint import Api, Blueprint
-from placement_sched.api.call import ApiResponse
 from placement_sched.api.health import make_blueprint
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import PlacementStyle
+from placement_sched.api.routing import Api, ApiResponse, Blueprint
 from placement_sched.api.serving import FULL, REJECTED_BODY_KEY, SLOW, BodyReader, ReadBody
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version

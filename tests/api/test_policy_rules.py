@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from placement_sched.api.blueprint import PARAMETER
 from placement_sched.api.compute import microversions as compute
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement import microversions as placement
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy_rules import PLACEMENT_RULES, RULES
+from placement_sched.api.routing import PARAMETER
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 
 DEFAULTS = {rule.name: rule.check_str for rule in RULES}

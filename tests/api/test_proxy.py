@@ -5,7 +5,7 @@ import logging
 
 from webtest import TestApp
 
-from placement_sched.api.request_log import AccessLog
+from placement_sched.api.middleware import AccessLog
 
 CONFIG = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
 FORWARDED = {

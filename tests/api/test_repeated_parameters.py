@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from placement_sched.api.blueprint import PARAMETER
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
+from placement_sched.api.routing import PARAMETER
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.app import create_app
 from placement_sched.store.images import SORT_KEYS

@@ -15,7 +15,7 @@ from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES
 from placement_sched.model.document import is_deeper, is_larger
 from placement_sched.schemas.formats import DocumentError
-from placement_sched.schemas.reader import Reader
+from placement_sched.schemas.validation import Reader
 from tests.support.clouds import uuid_of
 from tests.support.versions import LATEST_HEADERS
 

@@ -7,7 +7,7 @@ from io import BytesIO
 from oslo_context import context
 from werkzeug.test import run_wsgi_app
 
-from placement_sched.api.request_context import set_request_context
+from placement_sched.api.middleware import set_request_context
 from placement_sched.api.serving import BodyReader
 
 NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"

@@ -7,8 +7,7 @@ import re
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.request_context import context_of, set_request_context
-from placement_sched.api.request_log import AccessLog
+from placement_sched.api.middleware import AccessLog, context_of, set_request_context
 
 HEADERS = [("Content-Type", "application/json"), ("Content-Length", "2")]
 

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from werkzeug.test import create_environ, run_wsgi_app
 
-from placement_sched.api.call import ApiResponse
-from placement_sched.api.response import Response
+from placement_sched.api.request import Response
+from placement_sched.api.routing import ApiResponse
 
 
 def send_response(answer, method="GET", **version_headers):

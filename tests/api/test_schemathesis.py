@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
-from placement_sched.api.blueprint import PARAMETER
 from placement_sched.api.placement.routes import API
+from placement_sched.api.routing import PARAMETER
 from placement_sched.api.versions import Version
 from placement_sched.app import create_app
 from tests.exploring import EXPLORING, scale_example_count

@@ -8,8 +8,8 @@ import re
 import pytest
 from webtest import TestApp
 
-from placement_sched.api import request_log
-from placement_sched.api.request_log import AccessLog
+from placement_sched.api import middleware
+from placement_sched.api.middleware import AccessLog
 from tests.support.scheduling import flavor, report, spec
 
 CONFIG = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
@@ -24,7 +24,7 @@ def slow_app_and_records(make_configured_app, caplog):
     app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN)
 
     def records():
-        return [record for record in caplog.records if record.name == request_log.__name__]
+        return [record for record in caplog.records if record.name == middleware.__name__]
 
     caplog.clear()
     return app, records
@@ -75,7 +75,7 @@ def test_fast_requests_are_not_logged(make_configured_app, caplog):
     for seconds in ["0", "1000"]:
         app = make_configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
         app.get("/placement/resource_providers", headers=ADMIN)
-    assert not [record for record in caplog.records if record.name == request_log.__name__]
+    assert not [record for record in caplog.records if record.name == middleware.__name__]
 
 
 def test_access_log_in_json_has_route_status_and_duration_as_fields(make_configured_app, caplog):

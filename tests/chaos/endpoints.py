@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from placement_sched.api.application import Application
-from placement_sched.api.blueprint import NEVER, Route
 from placement_sched.api.compute import microversions as compute
 from placement_sched.api.placement import microversions as placement
+from placement_sched.api.routing import NEVER, Route
 from placement_sched.api.versions import Version
 
 #: The versions of the APIs that have several.

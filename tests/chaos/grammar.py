@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from placement_sched.api.application import Application
-from placement_sched.api.blueprint import PARAMETER
+from placement_sched.api.routing import PARAMETER
 from tests.chaos.endpoints import ALWAYS_REJECTING, VERSIONS, Endpoint, list_endpoints
 from tests.chaos.queries import NEEDED, POSSIBLE
 from tests.chaos.valid_requests import FIRST, DrawnRequest, ExistingNames, ValidRequests

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
-from placement_sched.api.blueprint import PARAMETER
+from placement_sched.api.routing import PARAMETER
 from tests.chaos.endpoints import Endpoint
 from tests.chaos.queries import NEEDED, POSSIBLE
 from tests.chaos.writes import (

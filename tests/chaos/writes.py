@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from placement_sched.api.blueprint import PARAMETER
+from placement_sched.api.routing import PARAMETER
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, report, spec
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from placement_sched.api import request_log
+from placement_sched.api import middleware
 from tests.api.test_auth import build_config
 from tests.support import identity
 from tests.support.commands import run_captured
@@ -177,7 +177,7 @@ def wait_for_access_line(server, request_id: str) -> str:
     end = time.monotonic() + 60
     while time.monotonic() < end:
         for line in server.read_log_lines():
-            if request_id in line and request_log.__name__ in line:
+            if request_id in line and middleware.__name__ in line:
                 return line
         time.sleep(0.05)
     raise AssertionError(server.log.read_text())

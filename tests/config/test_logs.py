@@ -10,7 +10,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_log.formatters import ContextFormatter
 
-from placement_sched.api.request_context import RequestContext
+from placement_sched.api.middleware import RequestContext
 from placement_sched.config.logs import EscapingFormatter, drop_unhelpful, setup
 from placement_sched.model.context import RequestIds
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.request_log import AccessLog
+from placement_sched.api.middleware import AccessLog
 from placement_sched.app import create_app
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings

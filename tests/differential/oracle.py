@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from placement_sched.api.auth import ANONYMOUS
-from placement_sched.api.call import ApiCall
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.params import query_of
+from placement_sched.api.placement.query_params import query_of
+from placement_sched.api.routing import ApiCall
 from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, RequestGroup
 from placement_sched.model.context import NO_REQUEST

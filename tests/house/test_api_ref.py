@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from placement_sched.api.blueprint import Route
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.identity import API as IDENTITY
 from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
+from placement_sched.api.routing import Route
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.versions import EVER
 

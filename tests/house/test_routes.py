@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.api.blueprint import Blueprint, Route
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.identity import API as IDENTITY
 from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy_rules import RULES
+from placement_sched.api.routing import Blueprint, Route
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from tests.house.requests_sent import SentRequest, read_gabbi_requests, read_module_requests
 from tests.support.repository import PACKAGE, ROOT

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
-from placement_sched.schemas.faults import (
+from placement_sched.schemas.validation import (
     MAX_COMPARED,
     MAX_FAULTS,
     Schema,

@@ -5,9 +5,18 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.schemas import formats, parts
-from placement_sched.schemas.fields import FLAVOR_ID, HOST, KEY, SYMBOL, ZONE
-from placement_sched.schemas.parts import NAME, list_schema, map_schema, object_schema
-from placement_sched.schemas.reader import AS_GIVEN, Reader
+from placement_sched.schemas.parts import (
+    FLAVOR_ID,
+    HOST,
+    KEY,
+    NAME,
+    SYMBOL,
+    ZONE,
+    list_schema,
+    map_schema,
+    object_schema,
+)
+from placement_sched.schemas.validation import AS_GIVEN, Reader
 
 INTEGER = {"type": "integer", "minimum": 0, "maximum": 10}
 NUMBER = {"type": "number", "minimum": 0.0, "maximum": 10.0}

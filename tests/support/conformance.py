@@ -12,17 +12,17 @@ import orjson
 
 from placement_sched.api import openapi
 from placement_sched.api.application import Application
-from placement_sched.api.placement import openapi as placement
+from placement_sched.api.placement import routes as placement
 from placement_sched.api.placement.routes import API as PLACEMENT
-from placement_sched.api.scheduler import openapi as scheduler
+from placement_sched.api.scheduler import routes as scheduler
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.versions import Version
 from placement_sched.schemas.formats import CHECKS
 
 #: The description of each API by its service, which is also its prefix.
 DESCRIPTIONS = {
-    "placement": placement.describe(PLACEMENT.routes),
-    "scheduler": scheduler.describe(SCHEDULER.routes),
+    "placement": placement.describe_openapi(PLACEMENT.routes),
+    "scheduler": scheduler.describe_openapi(SCHEDULER.routes),
 }
 #: Statuses of requests without an operation: no token, unknown path, unknown method.
 NO_OPERATION = {"401", "404", "405"}

@@ -16,16 +16,16 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 
 from placement_sched.api import openapi
-from placement_sched.api.placement import openapi as placement
+from placement_sched.api.placement import routes as placement
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import API as PLACEMENT
-from placement_sched.api.scheduler import openapi as scheduler
+from placement_sched.api.scheduler import routes as scheduler
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.versions import Version
 
 _DESCRIPTIONS = {
-    "placement": (placement.describe(PLACEMENT.routes), VERSIONING.newest),
-    "scheduler": (scheduler.describe(SCHEDULER.routes), Version(1, 0)),
+    "placement": (placement.describe_openapi(PLACEMENT.routes), VERSIONING.newest),
+    "scheduler": (scheduler.describe_openapi(SCHEDULER.routes), Version(1, 0)),
 }
 
 

@@ -25,7 +25,7 @@ from sphinx.application import Sphinx
 import placement_sched
 from placement_sched import limits
 from placement_sched.api.policy_rules import RULES
-from placement_sched.api.response import status_of
+from placement_sched.api.request import status_of
 from placement_sched.api.scheduler.routes import ALSO_HERE
 from placement_sched.api.scheduler.routes import CODES as SCHEDULER_CODES
 from placement_sched.config.conf import new_conf

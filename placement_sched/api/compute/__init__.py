@@ -1,2 +1,134 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the compute API that operators use to describe the cloud."""
+"""The compute API of operators, and its formats: schemas, parsing, times, ids, links, access."""
+
+from datetime import datetime
+
+from oslo_utils.strutils import bool_from_string
+
+from placement_sched.api.compute import microversions as mv
+from placement_sched.api.routing import ApiCall
+from placement_sched.api.validation import Schemas
+from placement_sched.errors import Error, Invalid
+from placement_sched.model.compute_node import Hypervisor, Service
+from placement_sched.model.document import Json
+from placement_sched.model.names import read_uuid
+from placement_sched.schemas.parts import object_schema
+
+#: The largest integer in nova's tables.
+LARGEST = 2**31 - 1
+#: nova's policy rule for administrators.
+ADMINISTRATOR = "context_is_admin"
+
+#: The schema of a query parameter that the handler parses.
+TEXT: Json = {"type": "string"}
+#: The schema of a ``limit`` or ``offset``.
+PAGE: Json = {"type": "string", "pattern": r"^[0-9]+$(?!\n)", "maxLength": 255}
+
+
+def number(minimum: int) -> Json:
+    """Build the schema of a number or its digits.
+
+    The handler checks the range of digits.
+    """
+    return {**PAGE, "type": ["integer", "string"], "minimum": minimum, "maximum": LARGEST}
+
+
+def wrap_schema(key: str, inner: Json) -> Json:
+    """Build the schema of an object with a single key."""
+    return object_schema({key: inner}, key)
+
+
+def query_schema(properties: Json) -> Schemas:
+    """Build the schema of a query string.
+
+    Unknown parameters are rejected since 2.75.
+    """
+    return Schemas(
+        (mv.OLDEST, {"type": "object", "properties": properties}),
+        (mv.CONSISTENT, object_schema(properties)),
+    )
+
+
+def boolean(value: str | bool, message: str) -> bool:
+    """Parse a boolean or its text as nova does.
+
+    Raises :class:`Invalid` with ``message``.
+    """
+    try:
+        return bool_from_string(value, strict=True)
+    except ValueError:
+        raise Invalid(message) from None
+
+
+def bounded(value: str | float, minimum: int, json_path: str) -> int:
+    """Parse a number or its text.
+
+    Raises :class:`Invalid` if the number is out of range.
+    """
+    if not minimum <= (number := int(value)) <= LARGEST:
+        raise Invalid(f"{number} is not from {minimum} to {LARGEST}", json_path=json_path)
+    return number
+
+
+def in_microseconds(moment: datetime | None) -> str | None:
+    """Format a time as aggregates and services show it."""
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%f")
+
+
+def key(call: ApiCall, text: str, no_number: Error) -> int | str:
+    """Parse the uuid (str) of a service or hypervisor, or before 2.53 its id (int).
+
+    Raises :class:`Invalid` for an invalid uuid, and ``no_number`` for an invalid id. An id that is
+    too large for the column becomes 0, the id of no row.
+    """
+    if call.version.has(mv.UUIDS):
+        return uuid(text)
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise no_number
+    return int(text) if len(text) <= len(str(LARGEST)) and int(text) <= LARGEST else 0
+
+
+def uuid(text: str) -> str:
+    """Return a uuid in canonical form.
+
+    Raises :class:`Invalid` for any other text.
+    """
+    canonical = read_uuid(text)
+    if canonical is None:
+        raise Invalid(f"Invalid uuid {text}")
+    return canonical
+
+
+def bookmark_link(call: ApiCall, path: str) -> Json:
+    """Build the link without the version of the API."""
+    return {"rel": "bookmark", "href": f"{call.url}/{path}"}
+
+
+def links(call: ApiCall, path: str) -> list[Json]:
+    """Build the links of a flavor or server."""
+    return [{"rel": "self", "href": f"{call.url}/v2.1/{path}"}, bookmark_link(call, path)]
+
+
+def require(call: ApiCall, rule: str, project_id: str | None) -> None:
+    """Reject the caller unless ``rule`` allows them on objects of the project.
+
+    Raises :class:`Forbidden`.
+    """
+    call.services.policy.check(rule, call.identity, {"project_id": project_id or ""})
+
+
+def visible_project(call: ApiCall) -> str | None:
+    """Return the project whose private objects the caller may see, None for all."""
+    return None if call.may(ADMINISTRATOR) else call.identity.project_id
+
+
+def id_of(call: ApiCall, record: Service | Hypervisor) -> int | str:
+    """Return the id of a service or hypervisor, which is its uuid since 2.53."""
+    return record.uuid if call.version.has(mv.UUIDS) else record.id
+
+
+def state(call: ApiCall, service: Service) -> str:
+    """Return the state of a service, ``up`` or ``down``."""
+    down_time = call.settings.DEFAULT.service_down_time
+    return "up" if service.is_up(call.now(), down_time) else "down"

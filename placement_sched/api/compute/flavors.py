@@ -6,12 +6,11 @@ from functools import partial
 from urllib.parse import quote
 from uuid import uuid4
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api import compute
+from placement_sched.api.compute import LARGEST, TEXT, visible_project, wrap_schema
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute import value_formats
-from placement_sched.api.compute.value_formats import LARGEST, TEXT, visible_project, wrap_schema
 from placement_sched.api.paging import at_most, next_links
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_EXTRA_SPECS
@@ -21,8 +20,7 @@ from placement_sched.model.names import KEY
 from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations import flavors_images
 from placement_sched.scheduler import extra_specs
-from placement_sched.schemas.fields import DESCRIPTION, FLAVOR_ID, NAME
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import DESCRIPTION, FLAVOR_ID, PRINTABLE_NAME, object_schema
 from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
 
 blueprint = Blueprint("flavors", __name__)
@@ -44,9 +42,9 @@ _NUMBERS = {
     "OS-FLV-EXT-DATA:ephemeral": ("ephemeral_gb", 0),
 }
 _FLAVOR: Json = {
-    "name": NAME,
+    "name": PRINTABLE_NAME,
     "id": {**FLAVOR_ID, "type": ["string", "integer", "null"]},
-    **{key: value_formats.number(minimum) for key, (_, minimum) in _NUMBERS.items()},
+    **{key: compute.number(minimum) for key, (_, minimum) in _NUMBERS.items()},
     "rxtx_factor": {
         "type": ["number", "string"],
         "pattern": r"^[0-9]+(\.[0-9]+)?$(?!\n)",
@@ -67,11 +65,13 @@ CREATE = Schemas(
     ),
 )
 UPDATE = Schemas(wrap_schema("flavor", object_schema(_DESCRIPTION, "description")))
-ADD_TENANT_ACCESS = Schemas(wrap_schema("addTenantAccess", wrap_schema("tenant", NAME)))
-REMOVE_TENANT_ACCESS = Schemas(wrap_schema("removeTenantAccess", wrap_schema("tenant", NAME)))
-LIST = value_formats.query_schema(
+ADD_TENANT_ACCESS = Schemas(wrap_schema("addTenantAccess", wrap_schema("tenant", PRINTABLE_NAME)))
+REMOVE_TENANT_ACCESS = Schemas(
+    wrap_schema("removeTenantAccess", wrap_schema("tenant", PRINTABLE_NAME))
+)
+LIST = compute.query_schema(
     {
-        "limit": value_formats.PAGE,
+        "limit": compute.PAGE,
         **dict.fromkeys(("marker", "is_public", "minRam", "minDisk"), TEXT),
         "sort_key": {"type": "string", "enum": sorted(SORT_KEYS)},
         "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
@@ -111,7 +111,7 @@ def create(call: ApiCall) -> ApiResponse:
 @blueprint.get(_ONE, policy=_READ)
 def show(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Show a flavor that the caller may see."""
-    flavor = call.read(flavors_images.get_flavor, flavor_id, value_formats.visible_project(call))
+    flavor = call.read(flavors_images.get_flavor, flavor_id, compute.visible_project(call))
     return ApiResponse(body={"flavor": _document(call, flavor)})
 
 
@@ -172,7 +172,7 @@ def _parse_flavor(body: Json) -> Flavor:
     flavorid = uuid4() if body.get("id") is None else body["id"]
     factor = float(body.get("rxtx_factor", 1.0))
     numbers: Json = {
-        name: value_formats.bounded(body[key], minimum, f"$.flavor.{key}")
+        name: compute.bounded(body[key], minimum, f"$.flavor.{key}")
         for key, (name, minimum) in _NUMBERS.items()
         if key in body
     }
@@ -186,7 +186,7 @@ def _parse_flavor(body: Json) -> Flavor:
         name=body["name"],
         **numbers,
         rxtx_factor=factor,
-        is_public=value_formats.boolean(
+        is_public=compute.boolean(
             body.get(_PUBLIC, True),
             f"'{body.get(_PUBLIC)}' is not a boolean (at $.flavor['{_PUBLIC}'])",
         ),
@@ -195,7 +195,7 @@ def _parse_flavor(body: Json) -> Flavor:
 
 
 def _summarize(call: ApiCall, flavor: Flavor) -> Json:
-    links = value_formats.links(call, f"flavors/{quote(str(flavor.flavorid))}")
+    links = compute.links(call, f"flavors/{quote(str(flavor.flavorid))}")
     document: Json = {"id": flavor.flavorid, "name": flavor.name, "links": links}
     if call.version.has(mv.FLAVOR_DESCRIPTION):
         document["description"] = flavor.description
@@ -223,12 +223,12 @@ def _parse_query(call: ApiCall) -> FlavorsWanted:
 
     Callers that are not administrators see public flavors and the flavors of their project.
     """
-    is_confined = value_formats.visible_project(call) is not None
+    is_confined = compute.visible_project(call) is not None
     value = call.value("is_public")
     is_public: bool | None = True
     if value is not None and not is_confined:
         message = f"Invalid is_public filter [{value}]"
-        is_public = None if value.lower() == "none" else value_formats.boolean(value, message)
+        is_public = None if value.lower() == "none" else compute.boolean(value, message)
     return FlavorsWanted(
         is_public=is_public,
         confined=is_confined,

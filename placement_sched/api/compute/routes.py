@@ -4,18 +4,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-from placement_sched.api.blueprint import Api, ApiConventions, Blueprint, ErrorContext
-from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import (
+    aggregates,
+    availability_zones,
     flavors,
-    os_aggregates,
-    os_availability_zone,
-    os_hypervisors,
-    os_server_groups,
-    os_services,
+    hypervisors,
+    server_groups,
     servers,
+    services,
 )
 from placement_sched.api.compute.microversions import VERSIONING
+from placement_sched.api.routing import (
+    Api,
+    ApiCall,
+    ApiConventions,
+    ApiResponse,
+    Blueprint,
+    ErrorContext,
+)
 from placement_sched.api.versions import Headers, NotAcceptable, Version
 from placement_sched.errors import Error, Invalid
 
@@ -117,13 +123,13 @@ API = Api(
     ComputeStyle(),
     (
         _versions_blueprint,
-        os_aggregates.blueprint,
+        aggregates.blueprint,
         flavors.blueprint,
         flavors.extra_specs_blueprint,
-        os_server_groups.blueprint,
-        os_services.blueprint,
-        os_hypervisors.blueprint,
-        os_availability_zone.blueprint,
+        server_groups.blueprint,
+        services.blueprint,
+        hypervisors.blueprint,
+        availability_zones.blueprint,
         servers.blueprint,
     ),
 )

@@ -10,10 +10,7 @@ from urllib.parse import quote
 
 from oslo_utils.strutils import bool_from_string
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.value_formats import (
+from placement_sched.api.compute import (
     PAGE,
     TEXT,
     bookmark_link,
@@ -23,7 +20,9 @@ from placement_sched.api.compute.value_formats import (
     state,
     visible_project,
 )
+from placement_sched.api.compute import microversions as mv
 from placement_sched.api.paging import at_most, next_links
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection

@@ -7,11 +7,10 @@ Source: Placement API reference, "Resource provider aggregates".
 from collections.abc import Iterable
 from typing import Any
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
+from placement_sched.api import placement
+from placement_sched.api.placement import INTEGER, UUID, strict_object, unique_list
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement import responses
-from placement_sched.api.placement.responses import INTEGER, UUID, strict_object, unique_list
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PROVIDER_ITEMS
@@ -53,11 +52,11 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     _PATH,
     policy=f"{_POLICY}:update",
     body=PUT,
-    subject=responses.existing_provider,
+    subject=placement.existing_provider,
     errors=(409,),
     answer=ANSWER,
 )
-@responses.generation_changed()
+@placement.generation_changed()
 @in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the aggregates of a provider. Unknown aggregates are created.
@@ -82,4 +81,4 @@ def _build_response(call: ApiCall, uuids: Iterable[str], generation: int) -> Api
     if call.version.has(mv.AGGREGATE_GENERATIONS):
         body["resource_provider_generation"] = generation
     # The removal of a membership leaves no time, so Last-Modified is always the current time.
-    return responses.with_last_modified(call, body)
+    return placement.with_last_modified(call, body)

@@ -9,19 +9,11 @@ from typing import Any
 
 import orjson
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api import placement
+from placement_sched.api.placement import AMOUNTS, INTEGER, TEXT, UUID, strict_map, strict_object
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement import responses
-from placement_sched.api.placement.params import query_of
-from placement_sched.api.placement.responses import (
-    AMOUNTS,
-    INTEGER,
-    TEXT,
-    UUID,
-    strict_map,
-    strict_object,
-)
+from placement_sched.api.placement.query_params import query_of
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.candidates.search import SummaryFields, find, prepare, render_summaries
@@ -39,7 +31,7 @@ _ANY_SUFFIX = "([a-zA-Z0-9_-]{1,64})?"
 
 
 def _build_query_schemas() -> Iterator[tuple[Version, Json]]:
-    for since, parameters in responses.by_version(
+    for since, parameters in placement.by_version(
         (mv.ALLOCATION_CANDIDATES, {"resources": TEXT}),
         (mv.LIMIT, {"limit": {"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}}),
         (mv.REQUIRED_ON_CANDIDATES, {"required": TEXT}),
@@ -66,22 +58,22 @@ GET = Schemas(*_build_query_schemas())
 
 _BY_PROVIDER = strict_map(LIKE_UUID, strict_object(resources=AMOUNTS))
 _REQUEST_1_10 = strict_object(
-    allocations=responses.unique_list(
+    allocations=placement.unique_list(
         strict_object(resource_provider=strict_object(uuid=UUID), resources=AMOUNTS)
     )
 )
 _REQUEST_1_12 = strict_object(allocations=_BY_PROVIDER)
 _REQUEST_1_34 = strict_object(
     allocations=_BY_PROVIDER,
-    mappings=strict_map("^[a-zA-Z0-9_-]{0,64}$", responses.unique_list(UUID)),
+    mappings=strict_map("^[a-zA-Z0-9_-]{0,64}$", placement.unique_list(UUID)),
 )
 _SUMMARY_1_10 = {
-    "resources": strict_map(responses.NAME, strict_object(capacity=INTEGER, used=INTEGER))
+    "resources": strict_map(placement.NAME, strict_object(capacity=INTEGER, used=INTEGER))
 }
-_SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": responses.unique_list(responses.UPPER_CASE)}
+_SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": placement.unique_list(placement.UPPER_CASE)}
 _SUMMARY_1_29 = {
     **_SUMMARY_1_17,
-    "parent_provider_uuid": responses.UUID_OR_NULL,
+    "parent_provider_uuid": placement.UUID_OR_NULL,
     "root_provider_uuid": UUID,
 }
 
@@ -115,7 +107,7 @@ def list_candidates(call: ApiCall) -> ApiResponse:
     query = query_of(call)
     count, body = _find_and_render(call, query)
     request_stats().candidates = count
-    return responses.with_last_modified(call, body)
+    return placement.with_last_modified(call, body)
 
 
 def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]:

@@ -4,11 +4,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
+from placement_sched.api import placement
+from placement_sched.api.placement import INTEGER, TEXT, UUID, strict_map, strict_object
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement import responses
-from placement_sched.api.placement.responses import INTEGER, TEXT, UUID, strict_map, strict_object
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
@@ -17,8 +16,7 @@ from placement_sched.limits import MAX_ALLOCATION_AMOUNTS
 from placement_sched.model.document import Json
 from placement_sched.model.names import LIKE_UUID, canonical_uuid, read_uuid
 from placement_sched.model.provider import UNCHECKED, UNKNOWN_TYPE, Allocation, ConsumerClaim
-from placement_sched.schemas.fields import OWNER
-from placement_sched.schemas.parts import list_schema, object_schema
+from placement_sched.schemas.parts import OWNER, list_schema, object_schema
 from placement_sched.store.placement import allocations
 
 blueprint = Blueprint("allocations", __name__)
@@ -26,7 +24,7 @@ blueprint = Blueprint("allocations", __name__)
 _OF_CONSUMER = "/allocations/<consumer_uuid>"
 
 
-_RESOURCES = strict_map(responses.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
+_RESOURCES = strict_map(placement.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
 _LIST = list_schema(
     strict_object(resource_provider=strict_object(uuid=UUID), resources=_RESOURCES), minItems=1
 )
@@ -38,11 +36,11 @@ _MAPPINGS: Json = {
     "minProperties": 1,
     "patternProperties": {"^[a-zA-Z0-9_-]+$": list_schema(UUID, minItems=1)},
 }
-_TYPE = {"type": "string", "pattern": responses.NAME, "minLength": 1, "maxLength": 255}
+_TYPE = {"type": "string", "pattern": placement.NAME, "minLength": 1, "maxLength": 255}
 
 #: Properties of a claim other than its allocations, by version.
 _CLAIM = dict(
-    responses.by_version(
+    placement.by_version(
         (mv.OLDEST, {}),
         (mv.CONSUMER_PROJECT_AND_USER, {"project_id": OWNER, "user_id": OWNER}),
         (mv.ALLOCATIONS_BY_PROVIDER_UUID, {}),
@@ -82,7 +80,7 @@ PUT = Schemas(
     *((since, _claim_schema(_PUT_BODY.get(since, _BY_PROVIDER), since)) for since in _CLAIM)
 )
 
-_ALLOCATIONS = strict_map(LIKE_UUID, strict_object(generation=INTEGER, resources=responses.AMOUNTS))
+_ALLOCATIONS = strict_map(LIKE_UUID, strict_object(generation=INTEGER, resources=placement.AMOUNTS))
 
 # Only a consumer with allocations has an owner.
 OF_CONSUMER_ANSWER = Schemas(
@@ -94,7 +92,7 @@ OF_CONSUMER_ANSWER = Schemas(
                 "dependentRequired": {name: list(owner) for name in owner},
             },
         )
-        for since, owner in responses.by_version(
+        for since, owner in placement.by_version(
             (mv.OLDEST, {}),
             (mv.ALLOCATIONS_BY_PROVIDER_UUID, {"project_id": TEXT, "user_id": TEXT}),
             (mv.CONSUMER_GENERATIONS, {"consumer_generation": INTEGER}),
@@ -105,7 +103,7 @@ OF_CONSUMER_ANSWER = Schemas(
 
 
 def _provider_answer_schema(**properties: Json) -> Json:
-    by_consumer = strict_map(LIKE_UUID, strict_object(resources=responses.AMOUNTS, **properties))
+    by_consumer = strict_map(LIKE_UUID, strict_object(resources=placement.AMOUNTS, **properties))
     return strict_object(allocations=by_consumer, resource_provider_generation=INTEGER)
 
 
@@ -126,7 +124,7 @@ def list_of_consumer(call: ApiCall, consumer_uuid: str) -> ApiResponse:
         )
         entry["resources"][row.resource_class] = row.used
     owner = _build_owner(call, rows[0]) if rows else {}
-    return responses.with_last_modified(call, {"allocations": by_provider, **owner}, rows)
+    return placement.with_last_modified(call, {"allocations": by_provider, **owner}, rows)
 
 
 @blueprint.get(
@@ -151,7 +149,7 @@ def list_of_provider(call: ApiCall, uuid: str) -> ApiResponse:
                 entry["consumer_generation"] = row.generation
         entry["resources"][row.resource_class] = row.used
     body = {"allocations": by_consumer, "resource_provider_generation": generation}
-    return responses.with_last_modified(call, body, rows)
+    return placement.with_last_modified(call, body, rows)
 
 
 @blueprint.put(

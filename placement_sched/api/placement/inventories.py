@@ -8,20 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
+from placement_sched.api import placement
+from placement_sched.api.placement import INTEGER, UPPER_CASE, strict_object
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement import responses
-from placement_sched.api.placement.responses import INTEGER, UPPER_CASE, strict_object
-from placement_sched.api.response import MethodNotAllowed
+from placement_sched.api.request import MethodNotAllowed
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
 from placement_sched.limits import MAX_PROVIDER_ITEMS
 from placement_sched.model.document import Json
 from placement_sched.model.provider import MAX_FLOAT, Inventory, Provider
-from placement_sched.schemas.fields import INVENTORY
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import INVENTORY, object_schema
 from placement_sched.store.placement import inventories, resource_classes, resource_providers
 
 _INTEGERS = ("total", "reserved", "min_unit", "max_unit", "step_size")
@@ -60,7 +58,7 @@ _SHOWN: Json = {**dict.fromkeys(_INTEGERS, INTEGER), "allocation_ratio": {"type"
 ANSWER = Schemas(
     strict_object(
         resource_provider_generation=INTEGER,
-        inventories=responses.strict_map(responses.NAME, strict_object(**_SHOWN)),
+        inventories=placement.strict_map(placement.NAME, strict_object(**_SHOWN)),
     )
 )
 
@@ -71,7 +69,7 @@ ONE_ANSWER = Schemas(strict_object(**_SHOWN, resource_provider_generation=INTEGE
 def index(call: ApiCall, uuid: str) -> ApiResponse:
     """List the inventories of a provider by resource class."""
     generation, stored = call.read(inventories.by_provider_uuid, uuid)
-    return _build_list_response(stored, generation, responses.latest_change(call, stored))
+    return _build_list_response(stored, generation, placement.latest_change(call, stored))
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ONE_ANSWER)
@@ -81,14 +79,14 @@ def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
     inventory = _find_class(stored, resource_class)
     if inventory is None:
         raise NotFound(f"No inventory of class {resource_class} for {uuid}")
-    return responses.with_last_modified(call, _show_document(inventory, generation), [inventory])
+    return placement.with_last_modified(call, _show_document(inventory, generation), [inventory])
 
 
 @blueprint.post(
     _ALL,
     policy=f"{_POLICY}:create",
     body=POST,
-    subject=responses.existing_provider,
+    subject=placement.existing_provider,
     success=(201,),
     errors=(409,),
     located=True,
@@ -113,7 +111,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     _ONE,
     policy=f"{_POLICY}:update",
     body=PUT_ONE,
-    subject=responses.existing_provider,
+    subject=placement.existing_provider,
     errors=(409,),
     answer=ONE_ANSWER,
 )
@@ -137,11 +135,11 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     _ALL,
     policy=f"{_POLICY}:update",
     body=PUT,
-    subject=responses.existing_provider,
+    subject=placement.existing_provider,
     errors=(409,),
     answer=ANSWER,
 )
-@responses.update_conflict()
+@placement.update_conflict()
 @in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the inventories of a provider."""
@@ -155,7 +153,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     inventories.replace(connection, provider, new_inventories, call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
     return _build_list_response(
-        new_inventories, provider.generation + 1, responses.latest_change(call)
+        new_inventories, provider.generation + 1, placement.latest_change(call)
     )
 
 
@@ -247,7 +245,7 @@ def _write(
 ) -> ApiResponse:
     inventories.put(connection, {provider.id: [inventory]}, call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
-    return responses.with_last_modified(
+    return placement.with_last_modified(
         call, _show_document(inventory, provider.generation + 1), **more
     )
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Route of the reshaper, which moves inventories and allocations between providers."""
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
-from placement_sched.api.placement import allocations, responses
+from placement_sched.api import placement
+from placement_sched.api.placement import allocations
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.inventories import BY_CLASS, read_inventory, reject_unknown
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -17,9 +17,9 @@ from placement_sched.store.placement.allocations import lock_reshape, reshape
 blueprint = Blueprint("reshaper", __name__)
 
 
-_INVENTORIES = responses.strict_map(
+_INVENTORIES = placement.strict_map(
     LIKE_UUID,
-    responses.strict_object(resource_provider_generation=responses.INTEGER, inventories=BY_CLASS),
+    placement.strict_object(resource_provider_generation=placement.INTEGER, inventories=BY_CLASS),
     minProperties=1,
     maxProperties=MAX_RESHAPER_INVENTORIES,
 )
@@ -30,7 +30,7 @@ POST = Schemas(
     *(
         (
             since,
-            responses.strict_object(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}),
+            placement.strict_object(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}),
         )
         for since, claims in allocations.BY_CONSUMER.items()
     )
@@ -46,7 +46,7 @@ POST = Schemas(
     success=(204,),
     errors=(404, 409),
 )
-@responses.update_conflict()
+@placement.update_conflict()
 @in_transaction
 def post(call: ApiCall, connection: Connection) -> ApiResponse:
     """Replace inventories and allocations of several providers: all or nothing."""

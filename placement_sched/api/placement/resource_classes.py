@@ -7,21 +7,20 @@ Source: Placement API reference, "Resource classes".
 from contextlib import suppress
 from typing import Any
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
-from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.responses import (
+from placement_sched.api.placement import (
     UPPER_CASE,
     links,
     strict_object,
     unique_list,
     with_last_modified,
 )
+from placement_sched.api.placement import microversions as mv
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Duplicate, Invalid
 from placement_sched.model.provider import CUSTOM_PREFIX
-from placement_sched.schemas.faults import Schema
+from placement_sched.schemas.validation import Schema
 from placement_sched.store.placement import resource_classes
 
 blueprint = Blueprint("resource_classes", __name__, since=mv.CUSTOM_RESOURCE_CLASSES)

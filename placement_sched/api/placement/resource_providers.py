@@ -9,12 +9,15 @@ from uuid import uuid4
 
 import orjson
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
+from placement_sched.api import placement
+from placement_sched.api.placement import INTEGER, TEXT, UUID, UUID_OR_NULL, strict_object
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement import responses
-from placement_sched.api.placement.params import parse_member_of, parse_resources, parse_traits
-from placement_sched.api.placement.responses import INTEGER, TEXT, UUID, UUID_OR_NULL, strict_object
+from placement_sched.api.placement.query_params import (
+    parse_member_of,
+    parse_resources,
+    parse_traits,
+)
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
@@ -22,8 +25,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.names import canonical_uuid
 from placement_sched.model.provider import Provider
 from placement_sched.operations import reports
-from placement_sched.schemas.fields import PROVIDER_NAME
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import PROVIDER_NAME, object_schema
 from placement_sched.store.placement import provider_search, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
 
@@ -68,7 +70,7 @@ PUT = _body_schemas(name=PROVIDER_NAME)
 LIST = Schemas(
     *(
         (since, object_schema(parameters))
-        for since, parameters in responses.by_version(
+        for since, parameters in placement.by_version(
             (mv.OLDEST, {"name": TEXT, "uuid": _HYPHENATED}),
             (mv.MEMBER_OF_ON_PROVIDERS, {"member_of": TEXT}),
             (mv.RESOURCES_ON_PROVIDERS, {"resources": TEXT}),
@@ -84,7 +86,7 @@ LIST = Schemas(
 def _provider_schema(since: Version) -> Json:
     relations = (rel for rel, added in _LINKS if since.has(added))
     tree = {**_PARENT, "root_provider_uuid": UUID} if since.has(mv.NESTED_PROVIDERS) else {}
-    links = responses.links("self", *relations)
+    links = placement.links("self", *relations)
     return strict_object(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
 
 
@@ -94,7 +96,7 @@ ANSWER = Schemas(*((since, _provider_schema(since)) for since in _CHANGED_IN))
 
 LIST_ANSWER = Schemas(
     *(
-        (since, strict_object(resource_providers=responses.unique_list(_provider_schema(since))))
+        (since, strict_object(resource_providers=placement.unique_list(_provider_schema(since))))
         for since in _CHANGED_IN
     )
 )
@@ -115,7 +117,7 @@ def index(call: ApiCall) -> ApiResponse:
     )
     providers, links = call.read(provider_search.search, query), _render_links(call)
     documents = [_as_document(call, provider, links) for provider in providers]
-    return responses.with_last_modified(call, {"resource_providers": documents}, providers)
+    return placement.with_last_modified(call, {"resource_providers": documents}, providers)
 
 
 @blueprint.post(
@@ -164,7 +166,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     _ONE,
     policy=f"{_POLICY}:update",
     body=PUT,
-    subject=responses.existing_provider,
+    subject=placement.existing_provider,
     errors=(409,),
     answer=ANSWER,
 )
@@ -187,7 +189,7 @@ def remove(call: ApiCall, uuid: str) -> ApiResponse:
 
 
 def _build_response(call: ApiCall, provider: Provider, **more: Any) -> ApiResponse:
-    return responses.with_last_modified(
+    return placement.with_last_modified(
         call, _as_document(call, provider, _render_links(call)), [provider], **more
     )
 

@@ -1,38 +1,116 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Placement API: conventions, version document and routes."""
+"""The Placement API: conventions, version document, OpenAPI document and routes."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
+from flask import current_app
 from webob.acceptparse import create_accept_header
 
-from placement_sched.api.blueprint import Api, Blueprint, ErrorContext
-from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api import openapi, placement
 from placement_sched.api.placement import (
+    INTEGER,
+    TEXT,
+    UPPER_CASE,
+    UUID,
     aggregates,
     allocation_candidates,
     allocations,
     inventories,
-    openapi,
+    links,
     reshaper,
     resource_classes,
     resource_providers,
-    responses,
-    traits,
-    usages,
-)
-from placement_sched.api.placement.microversions import ERROR_CODES, VERSIONING
-from placement_sched.api.placement.responses import (
-    links,
     strict_object,
+    traits,
     unique_list,
+    usages,
     with_last_modified,
 )
-from placement_sched.api.response import HTML, JSON, NOT_FOUND, TEXT, page
+from placement_sched.api.placement import microversions as mv
+from placement_sched.api.placement.microversions import ERROR_CODES, VERSIONING
+from placement_sched.api.request import HTML, JSON, NOT_FOUND, error_page
+from placement_sched.api.request import TEXT as PLAIN_TEXT
+from placement_sched.api.routing import Api, ApiCall, ApiResponse, Blueprint, ErrorContext, Route
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Headers, Version, Versioning
 from placement_sched.errors import Error
+from placement_sched.model.document import Json
+from placement_sched.schemas.parts import list_schema, object_schema
+
+openapi_blueprint = Blueprint("openapi", __name__)
+
+_OBJECT = {"type": "object"}
+OPENAPI_ANSWER = Schemas(
+    {
+        "type": "object",
+        "properties": {
+            "openapi": {"type": "string", "pattern": r"^3\.1\.[0-9]+$"},
+            "info": _OBJECT,
+            "paths": _OBJECT,
+        },
+        "required": ["openapi", "info", "paths"],
+    }
+)
+
+_REQUIRED: Json = dict.fromkeys(("status", "title", "detail", "request_id"), TEXT)
+_PROPERTIES: Json = {
+    **_REQUIRED,
+    "status": INTEGER,
+    # Present if the caller sent it.
+    "global_request_id": TEXT,
+    # Present if the requested microversion is not supported.
+    "min_version": TEXT,
+    "max_version": TEXT,
+}
+# Absent if a request is rejected before its microversion is parsed.
+_CODE: Json = {"code": {"type": "string", "pattern": "^placement\\."}}
+_root_blueprint = Blueprint("root", __name__)
+_NUMBER = {"type": "string", "pattern": r"^[0-9]+\.[0-9]+$"}
+_VERSION = strict_object(
+    id=placement.TEXT,
+    min_version=_NUMBER,
+    max_version=_NUMBER,
+    status=placement.TEXT,
+    links=links("self"),
+)
+_ROOT_ANSWER = Schemas(strict_object(versions=unique_list(_VERSION)))
+
+
+def _errors_schema(properties: Json) -> Json:
+    return strict_object(errors=list_schema(object_schema(properties, *_REQUIRED), minItems=1))
+
+
+ERRORS = Schemas(
+    (mv.OLDEST, _errors_schema(_PROPERTIES)),
+    (mv.ERROR_CODES, _errors_schema({**_PROPERTIES, **_CODE})),
+)
+
+
+@openapi_blueprint.get("/openapi.json", public=True, dated=False, answer=OPENAPI_ANSWER)
+def show_openapi(call: ApiCall) -> ApiResponse:
+    """Show the OpenAPI document of the requested microversion, by default the newest."""
+    version = mv.VERSIONING.negotiate(call.headers, legacy="latest")
+    api = cast("Api", current_app.blueprints["placement"])
+    return ApiResponse(
+        body=openapi.document(describe_openapi(api.routes), version, call.base or "/")
+    )
+
+
+def describe_openapi(routes: tuple[Route, ...]) -> openapi.Description:
+    """Build the description of the routes for the OpenAPI document."""
+    return openapi.Description(
+        title="Placement API",
+        service=mv.VERSIONING.service,
+        routes=routes,
+        names={
+            **dict.fromkeys(("uuid", "consumer_uuid"), UUID),
+            **dict.fromkeys(("resource_class", "name"), UPPER_CASE),
+        },
+        errors=ERRORS,
+        dated_since=mv.LAST_MODIFIED,
+    )
 
 
 class PlacementStyle:
@@ -69,7 +147,7 @@ class PlacementStyle:
             return self.in_json(error, status, title, seen)
         # Clients of OpenStack placement expect this sentence on the page of any 404.
         first = [NOT_FOUND] if status == HTTPStatus.NOT_FOUND and error.detail != NOT_FOUND else []
-        return page(media_type, status, title, [*first, error.detail])
+        return error_page(media_type, status, title, [*first, error.detail])
 
     def in_json(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
         """Render an error in placement's JSON format."""
@@ -89,22 +167,9 @@ def _select_media_type(accept: str) -> str:
         return JSON
     header = create_accept_header(accept)
     return next(
-        (media_type for media_type in (JSON, HTML) if header.acceptable_offers([media_type])), TEXT
+        (media_type for media_type in (JSON, HTML) if header.acceptable_offers([media_type])),
+        PLAIN_TEXT,
     )
-
-
-_root_blueprint = Blueprint("root", __name__)
-
-_NUMBER = {"type": "string", "pattern": r"^[0-9]+\.[0-9]+$"}
-_VERSION = strict_object(
-    id=responses.TEXT,
-    min_version=_NUMBER,
-    max_version=_NUMBER,
-    status=responses.TEXT,
-    links=links("self"),
-)
-
-_ROOT_ANSWER = Schemas(strict_object(versions=unique_list(_VERSION)))
 
 
 @_root_blueprint.get("/", public=True, answer=_ROOT_ANSWER)
@@ -135,6 +200,6 @@ API = Api(
         allocation_candidates.blueprint,
         usages.blueprint,
         reshaper.blueprint,
-        openapi.blueprint,
+        openapi_blueprint,
     ),
 )

@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
+from placement_sched.api import placement
+from placement_sched.api.placement import INTEGER, TEXT, strict_object
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement import responses
-from placement_sched.api.placement.responses import INTEGER, TEXT, strict_object
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -41,7 +40,7 @@ _TRAITS = {
 
 PUT_ON_PROVIDER = Schemas(strict_object(traits=_TRAITS, resource_provider_generation=INTEGER))
 
-_NAMES = responses.unique_list(responses.UPPER_CASE)
+_NAMES = placement.unique_list(placement.UPPER_CASE)
 
 LIST_ANSWER = Schemas(strict_object(traits=_NAMES))
 
@@ -56,7 +55,7 @@ def index(call: ApiCall) -> ApiResponse:
         raise Invalid('The query parameter "associated" only accepts "true" or "false"')
     in_use = None if associated is None else associated.lower() == "true"
     rows = call.read(traits.search, **name_filter, associated=in_use)
-    return responses.with_last_modified(call, {"traits": [trait.name for trait in rows]}, rows)
+    return placement.with_last_modified(call, {"traits": [trait.name for trait in rows]}, rows)
 
 
 def _parse_name_filter(call: ApiCall) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def _parse_name_filter(call: ApiCall) -> dict[str, Any]:
 @blueprint.get(_ONE, policy="placement:traits:show", success=(204,), dated=True)
 def show(call: ApiCall, name: str) -> ApiResponse:
     """Return 204 if the trait exists."""
-    return responses.with_last_modified(call, None, [call.read(traits.by_name, name)], status=204)
+    return placement.with_last_modified(call, None, [call.read(traits.by_name, name)], status=204)
 
 
 @blueprint.put(_ONE, policy="placement:traits:update", success=(201, 204), located=True, dated=True)
@@ -96,7 +95,7 @@ def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiR
     status = 201 if traits.ensure(connection, name, call.now()) else 204
     headers = {"Location": f"{call.url}/traits/{name}"}
     trait = traits.by_name(connection, name)
-    return responses.with_last_modified(call, None, [trait], status=status, headers=headers)
+    return placement.with_last_modified(call, None, [trait], status=status, headers=headers)
 
 
 @blueprint.delete(_ONE, policy="placement:traits:delete", success=(204,), errors=(409,))
@@ -126,7 +125,7 @@ def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     errors=(409,),
     answer=ON_PROVIDER_ANSWER,
 )
-@responses.generation_changed()
+@placement.generation_changed()
 @in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the traits of a provider."""
@@ -178,6 +177,6 @@ def _ids(rows: Iterable[Trait]) -> list[int]:
 
 def _build_response(call: ApiCall, rows: tuple[Trait, ...], generation: int) -> ApiResponse:
     names = [trait.name for trait in rows]
-    return responses.with_last_modified(
+    return placement.with_last_modified(
         call, {"traits": names, "resource_provider_generation": generation}, rows
     )

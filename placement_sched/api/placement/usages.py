@@ -5,10 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.responses import (
+from placement_sched.api.placement import (
     AMOUNTS,
     INTEGER,
     NAME,
@@ -16,10 +13,11 @@ from placement_sched.api.placement.responses import (
     strict_object,
     with_last_modified,
 )
+from placement_sched.api.placement import microversions as mv
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
-from placement_sched.schemas.fields import OWNER
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import OWNER, object_schema
 from placement_sched.store.placement import usages
 from placement_sched.store.placement.usages import TypeUsage
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes of capacity: ``POST /capacity``, and ``GET`` and ``POST /failover_capacity``."""
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers
 from placement_sched.api.scheduler.plan import check_policy_hint
 from placement_sched.api.scheduler.request_schema import OVERRIDES, REQUEST_SPEC
@@ -15,8 +14,15 @@ from placement_sched.scheduler.capacity.report import CapacityQuery, capacity
 from placement_sched.scheduler.failover.report import FailoverQuery, failover_capacity
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import changes_from
-from placement_sched.schemas.changes import CHANGES
-from placement_sched.schemas.parts import BOOLEAN, COUNT, NAME, list_schema, nullable, object_schema
+from placement_sched.schemas.parts import (
+    BOOLEAN,
+    CHANGES,
+    COUNT,
+    NAME,
+    list_schema,
+    nullable,
+    object_schema,
+)
 from placement_sched.store import figures
 
 blueprint = Blueprint("capacity", __name__, policy="scheduler:capacity")

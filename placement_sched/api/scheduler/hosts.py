@@ -3,9 +3,8 @@
 
 from collections.abc import Iterable
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.paging import limit_and_marker, page
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json

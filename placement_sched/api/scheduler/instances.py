@@ -3,9 +3,8 @@
 
 from dataclasses import fields, replace
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.paging import limit_and_marker, page
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection

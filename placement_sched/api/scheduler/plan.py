@@ -9,9 +9,8 @@ and the like send these requests. Moves are made by nova's API.
 
 from collections.abc import Mapping, Sequence
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.paging import parse_page, with_next_link
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers, request_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection

@@ -28,12 +28,12 @@ from placement_sched.scheduler.rebalance import FIT, GOALS, advise
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas import parts
-from placement_sched.schemas.changes import CHANGES
-from placement_sched.schemas.fields import GROUP_POLICY
 from placement_sched.schemas.parts import (
     AMOUNT,
     BOOLEAN,
+    CHANGES,
     COUNT,
+    GROUP_POLICY,
     NAME,
     list_schema,
     nullable,

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler API: conventions, root document and routes."""
+"""The scheduler API: conventions, root document, OpenAPI document and routes."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import cast
 
-from placement_sched.api.blueprint import Api, Blueprint, ErrorContext
-from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.placement.routes import PlacementStyle
+from flask import current_app
+
+from placement_sched.api import openapi
+from placement_sched.api.placement.routes import OPENAPI_ANSWER, PlacementStyle
+from placement_sched.api.request import JSON
+from placement_sched.api.routing import Api, ApiCall, ApiResponse, Blueprint, ErrorContext, Route
 from placement_sched.api.scheduler import (
     answers,
     capacity,
@@ -14,13 +18,41 @@ from placement_sched.api.scheduler import (
     decisions,
     hosts,
     instances,
-    openapi,
     plan,
     select_destinations,
 )
+from placement_sched.api.scheduler.request_schema import REQUEST_SPEC
+from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version, Versioning
 from placement_sched.errors import Error
+from placement_sched.model.document import Json
+from placement_sched.schemas.node_report import SENT_REPORT
+from placement_sched.schemas.parts import NAME, UUID, list_schema
 
+openapi_blueprint = Blueprint("openapi", __name__)
+
+_TEXT: Json = {"type": "string"}
+_FIELDS = ("status", "title", "detail", "code", "request_id")
+_ERROR: Json = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys((*_FIELDS, "global_request_id"), _TEXT),
+        "status": {"type": "integer"},
+        "code": {"type": "string", "pattern": r"^scheduler\."},
+        # The invalid value of a 400, and the funnel of a request without a valid host.
+        "fault": {"type": "object", "required": ["problem", "path"]},
+        "funnel": answers.FUNNEL,
+        "decision": UUID,
+    },
+    "required": list(_FIELDS),
+}
+ERRORS = Schemas(
+    {
+        "type": "object",
+        "properties": {"errors": list_schema(_ERROR, minItems=1)},
+        "required": ["errors"],
+    }
+)
 #: Resources below ``/v1/``.
 _COLLECTIONS = ("compute_nodes", "decisions", "hosts", "instances", "plan_runs", "policies")
 _SUMMARIES = ("overview", "decision_counts", "aggregate_check")
@@ -32,26 +64,8 @@ _OPERATIONS = (
     "capacity",
     "failover_capacity",
 )
-
 _root_blueprint = Blueprint("root", __name__)
-
-
-@_root_blueprint.get("/", policy="scheduler:root:show", answer=answers.ROOT)
-def index(call: ApiCall) -> ApiResponse:
-    """List the resources at the root of the API."""
-    return show(call)
-
-
-@_root_blueprint.get("/v1", policy="scheduler:root:show", answer=answers.ROOT)
-@_root_blueprint.get("/v1/", policy="scheduler:root:show", answer=answers.ROOT)
-def show(call: ApiCall) -> ApiResponse:
-    """List the resources and their addresses."""
-    links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_SUMMARIES, *_OPERATIONS)}
-    return ApiResponse(body={"id": "v1", "status": "CURRENT", "resources": links})
-
-
 _PLACEMENT_PREFIX = "placement."
-
 #: Default error codes of this API by status.
 CODES: Mapping[int, str] = {
     HTTPStatus.BAD_REQUEST: "scheduler.bad_value",
@@ -66,13 +80,58 @@ CODES: Mapping[int, str] = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "scheduler.failed",
     HTTPStatus.SERVICE_UNAVAILABLE: "scheduler.unavailable",
 }
-
 #: Codes of the Placement API that are more specific than the status, and this API's codes.
 ALSO_HERE: Mapping[str, str] = {
     "placement.concurrent_update": "scheduler.concurrent_update",
     "placement.duplicate_name": "scheduler.duplicate",
     "placement.query.too_complex": "scheduler.too_complex",
 }
+
+
+@openapi_blueprint.get("/v1/openapi.json", public=True, answer=OPENAPI_ANSWER)
+def show_openapi(call: ApiCall) -> ApiResponse:
+    """Show the OpenAPI document of this API."""
+    api = cast("Api", current_app.blueprints["scheduler"])
+    return ApiResponse(
+        body=openapi.document(describe_openapi(api.routes), call.version, call.base or "/")
+    )
+
+
+def describe_openapi(routes: tuple[Route, ...]) -> openapi.Description:
+    """Build the description of the routes for the OpenAPI document."""
+    return openapi.Description(
+        title="Scheduler API",
+        service="scheduler",
+        routes=routes,
+        names={**dict.fromkeys(("host", "name"), NAME), "uuid": UUID, "instance": UUID},
+        errors=ERRORS,
+        error_types=(JSON,),
+        about="Clients ignore unknown keys of answers.",
+        schemas={
+            "RequestSpec": REQUEST_SPEC,
+            "NodeReport": SENT_REPORT,
+            "Node": compute_nodes.NODE,
+            "Instance": instances.INSTANCE,
+            "Selection": answers.SELECTION,
+            "Funnel": answers.FUNNEL,
+            "Explanation": answers.EXPLANATION,
+            "Decision": answers.DECISION,
+        },
+    )
+
+
+@_root_blueprint.get("/", policy="scheduler:root:show", answer=answers.ROOT)
+def index(call: ApiCall) -> ApiResponse:
+    """List the resources at the root of the API."""
+    return show(call)
+
+
+@_root_blueprint.get("/v1", policy="scheduler:root:show", answer=answers.ROOT)
+@_root_blueprint.get("/v1/", policy="scheduler:root:show", answer=answers.ROOT)
+def show(call: ApiCall) -> ApiResponse:
+    """List the resources and their addresses."""
+    links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_SUMMARIES, *_OPERATIONS)}
+    return ApiResponse(body={"id": "v1", "status": "CURRENT", "resources": links})
 
 
 class SchedulerStyle(PlacementStyle):
@@ -102,7 +161,7 @@ API = Api(
         capacity.failover_blueprint,
         hosts.blueprint,
         instances.blueprint,
-        openapi.blueprint,
+        openapi_blueprint,
         plan.blueprint,
         plan.runs_blueprint,
         select_destinations.blueprint,

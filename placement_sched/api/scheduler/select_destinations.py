@@ -4,8 +4,7 @@
 A request may name a scheduling policy. ``GET /policies`` lists the policies.
 """
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers, request_schema
 from placement_sched.api.scheduler.plan import check_policy_hint
 from placement_sched.scheduler import policy_views

@@ -27,8 +27,8 @@ from placement_sched.model.document import (
 from placement_sched.model.flat_request import FORMS, FlatRequest, hints, pairs
 from placement_sched.model.names import suggest_name
 from placement_sched.operations.fleet.yaml_file import YamlFile
-from placement_sched.schemas.faults import plain_reason
 from placement_sched.schemas.formats import show_value
+from placement_sched.schemas.validation import plain_reason
 
 #: Returns the option, or file and line, of a value; None if there is neither. The arguments are the
 #: steps to the value and an unknown key in it.

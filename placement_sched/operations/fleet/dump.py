@@ -33,8 +33,8 @@ from placement_sched.operations.fleet.cloud import (
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
-from placement_sched.schemas.fields import INVENTORY
 from placement_sched.schemas.node_report import read_report
+from placement_sched.schemas.parts import INVENTORY
 
 #: Keys of flavors and images that are written in another form.
 _NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties"})

@@ -9,17 +9,19 @@ from placement_sched.model.compute_node import REPORT_KEYS
 from placement_sched.model.document import Json
 from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations.fleet.cloud import expand
-from placement_sched.schemas import fields, parts
-from placement_sched.schemas.fields import NAME, OWNER, SYMBOL
+from placement_sched.schemas import parts
 from placement_sched.schemas.node_report import REPORT
 from placement_sched.schemas.parts import (
+    OWNER,
+    PRINTABLE_NAME,
+    SYMBOL,
     list_schema,
     map_schema,
     nullable,
     nullable_id,
     object_schema,
 )
-from placement_sched.schemas.reader import AS_GIVEN, Conversion, Reader
+from placement_sched.schemas.validation import AS_GIVEN, Conversion, Reader
 
 #: The supported version of the file format.
 VERSION = 1
@@ -52,7 +54,7 @@ def _expand_names(name: Json, _: object) -> Conversion:
 _UUIDS = _names(parts.UUID)
 _REPORTED = REPORT["properties"]
 _RATIO: Json = {"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT}
-_INVENTORY = object_schema({**fields.INVENTORY, "allocation_ratio": _RATIO}, "total")
+_INVENTORY = object_schema({**parts.INVENTORY, "allocation_ratio": _RATIO}, "total")
 _PROVIDER_CONTENTS: Json = {
     "inventories": map_schema(SYMBOL, nullable(_INVENTORY)),
     "traits": list_schema(SYMBOL),
@@ -81,10 +83,10 @@ _HOST = object_schema(
 _SERVICE = object_schema(
     {
         "host": _names(_REPORTED["host"]),
-        "binary": NAME,
+        "binary": PRINTABLE_NAME,
         "uuid": _UUIDS,
-        "status": fields.SERVICE_STATUS,
-        "disabled_reason": nullable(fields.DISABLED_REASON),
+        "status": parts.SERVICE_STATUS,
+        "disabled_reason": nullable(parts.DISABLED_REASON),
         "forced_down": parts.BOOLEAN,
         "last_seen_up": nullable(_TIME),
     },
@@ -92,37 +94,37 @@ _SERVICE = object_schema(
 )
 _FLAVOR = object_schema(
     {
-        "name": NAME,
-        "id": fields.FLAVOR_ID,
+        "name": PRINTABLE_NAME,
+        "id": parts.FLAVOR_ID,
         **dict.fromkeys(("vcpus", "memory_mb"), parts.COUNT),
         **dict.fromkeys(("root_gb", "ephemeral_gb", "swap"), parts.AMOUNT),
-        "rxtx_factor": fields.RXTX_FACTOR,
+        "rxtx_factor": parts.RXTX_FACTOR,
         "is_public": parts.BOOLEAN,
-        "description": fields.DESCRIPTION,
-        "extra_specs": map_schema(fields.KEY, fields.VALUE),
-        "projects": list_schema(NAME),
+        "description": parts.DESCRIPTION,
+        "extra_specs": map_schema(parts.KEY, parts.VALUE),
+        "projects": list_schema(PRINTABLE_NAME),
     },
     "name",
 )
 _IMAGE = object_schema(
     {
-        **fields.IMAGE,
+        **parts.IMAGE_FIELDS,
         "id": parts.UUID,
         **dict.fromkeys(("size", "virtual_size"), _BYTES),
-        "tags": list_schema(fields.TAG),
+        "tags": list_schema(parts.TAG),
         "properties": {
-            **map_schema(fields.PROPERTY_NAME, fields.PROPERTY),
+            **map_schema(parts.IMAGE_PROPERTY_NAME, parts.IMAGE_PROPERTY),
             "properties": {
-                key: {**schema, "type": "string"} for key, schema in fields.IMAGE_IDS.items()
+                key: {**schema, "type": "string"} for key, schema in parts.IMAGE_IDS.items()
             },
         },
     }
 )
 _SERVER_GROUP = object_schema(
     {
-        "name": NAME,
+        "name": PRINTABLE_NAME,
         "uuid": parts.UUID,
-        "policy": fields.GROUP_POLICY,
+        "policy": parts.GROUP_POLICY,
         "rules": object_schema({MAX_SERVER_PER_HOST: parts.COUNT}),
         "project": _NULLABLE_TEXT,
         "user": _NULLABLE_TEXT,
@@ -131,17 +133,17 @@ _SERVER_GROUP = object_schema(
 )
 _AGGREGATE = object_schema(
     {
-        "name": NAME,
+        "name": PRINTABLE_NAME,
         "uuid": parts.UUID,
-        "availability_zone": fields.ZONE,
-        "metadata": map_schema(fields.KEY, fields.VALUE),
-        "hosts": _names(fields.HOST),
+        "availability_zone": parts.ZONE,
+        "metadata": map_schema(parts.KEY, parts.VALUE),
+        "hosts": _names(parts.HOST),
     },
     "name",
 )
 _AMOUNTS = map_schema(_LABEL, {**map_schema(SYMBOL, parts.COUNT), "minProperties": 1})
 _OWNER: Json = {"project": OWNER, "user": OWNER, "type": nullable(SYMBOL)}
-_METADATA = map_schema(_LABEL, nullable(fields.PROPERTY))
+_METADATA = map_schema(_LABEL, nullable(parts.IMAGE_PROPERTY))
 _INSTANCE = object_schema(
     {
         "name": _names(parts.NAME),
@@ -189,7 +191,7 @@ _FILE: Json = {
 #: Reads a whole file.
 read_file: Callable[[Any], Json] = Reader(_FILE, {"x-names": _expand_names}, digits_as_text=True)
 #: Validate the name of a provider or a node.
-read_provider_name: Callable[[Any], str] = Reader(fields.PROVIDER_NAME)
+read_provider_name: Callable[[Any], str] = Reader(parts.PROVIDER_NAME)
 read_node_name: Callable[[Any], str] = Reader(_REPORTED["hypervisor_hostname"])
 #: The keys of the entries of flavors and images.
 FLAVOR_KEYS, IMAGE_KEYS = tuple(_FLAVOR["properties"]), tuple(_IMAGE["properties"])

@@ -9,8 +9,7 @@ from webtest import TestApp
 
 from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.openapi import describe
-from placement_sched.api.placement.routes import API
+from placement_sched.api.placement.routes import API, describe_openapi
 from tests.api.test_openapi import VERSIONS, build_document, index_operations_by_path
 
 ADDRESS = "/placement/openapi.json"
@@ -39,6 +38,6 @@ def test_document_needs_no_token_and_defaults_to_the_newest_version(sqlite_app):
 
 
 def test_server_url_of_the_openapi_document_is_the_given_mount_path():
-    assert openapi.document(describe(API.routes), VERSIONING.newest, "/")["servers"] == [
+    assert openapi.document(describe_openapi(API.routes), VERSIONING.newest, "/")["servers"] == [
         {"url": "/"}
     ]

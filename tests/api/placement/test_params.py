@@ -4,7 +4,11 @@
 import pytest
 
 from placement_sched.api.placement.microversions import NEWEST
-from placement_sched.api.placement.params import parse_member_of, parse_resources, parse_traits
+from placement_sched.api.placement.query_params import (
+    parse_member_of,
+    parse_resources,
+    parse_traits,
+)
 from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import AggregateTerms, TraitTerms

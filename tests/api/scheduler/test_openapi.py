@@ -10,8 +10,7 @@ from webtest import TestApp
 
 from placement_sched.api import openapi
 from placement_sched.api.policy_rules import RULES
-from placement_sched.api.scheduler.openapi import describe
-from placement_sched.api.scheduler.routes import API
+from placement_sched.api.scheduler.routes import API, describe_openapi
 from placement_sched.api.versions import Version
 from placement_sched.operations.periodic import store_result
 from tests.api.test_openapi import index_operations_by_path
@@ -19,7 +18,7 @@ from tests.support.openapi_client import DocumentClient
 from tests.support.scheduling import flavor, instance, report, spec
 
 ADDRESS = "/scheduler/v1/openapi.json"
-DOCUMENT = openapi.document(describe(API.routes), Version(1, 0), "/scheduler")
+DOCUMENT = openapi.document(describe_openapi(API.routes), Version(1, 0), "/scheduler")
 OPERATIONS = index_operations_by_path(DOCUMENT)
 NODE = report("cn1")["uuid"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of the scheduler API have its own codes, at every stage."""
 
-from placement_sched.api.blueprint import ErrorContext
+from placement_sched.api.routing import ErrorContext
 from placement_sched.api.scheduler.routes import SchedulerStyle
 from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComplex, Unavailable
 from placement_sched.model.context import RequestIds

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from placement_sched.api.blueprint import PARAMETER
+from placement_sched.api.routing import PARAMETER
 from placement_sched.app import create_app
 from tests.chaos.endpoints import list_endpoints
 from tests.chaos.grammar import UUIDS

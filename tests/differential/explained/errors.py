@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from webob.acceptparse import create_accept_header
 
-from placement_sched.api.response import JSON
+from placement_sched.api.request import JSON
 from tests.differential.comparison import Explanations, add_explanation
 from tests.differential.differences import Differences
 from tests.differential.explained.answer_pair import AnswerPair

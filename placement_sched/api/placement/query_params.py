@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from placement_sched.api.call import ApiCall
 from placement_sched.api.placement import microversions as mv
+from placement_sched.api.routing import ApiCall
 from placement_sched.api.versions import Version
 from placement_sched.errors import BadValue, Invalid, TooComplex
 from placement_sched.limits import MAX_CONDITIONS

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.compute import PAGE, TEXT, boolean, id_of, key, state
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.value_formats import PAGE, TEXT, boolean, id_of, key, state
 from placement_sched.api.paging import at_most, next_links
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound, NotSupported

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.compute import LARGEST, in_microseconds, wrap_schema
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.value_formats import LARGEST, in_microseconds, wrap_schema
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid, NotFound
@@ -17,8 +16,16 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
 from placement_sched.operations.nova_cloud import NovaNoun
-from placement_sched.schemas.fields import HOST, KEY, NAME, VALUE, ZONE
-from placement_sched.schemas.parts import UUID, nullable, object_schema
+from placement_sched.schemas.parts import (
+    HOST,
+    KEY,
+    PRINTABLE_NAME,
+    UUID,
+    VALUE,
+    ZONE,
+    nullable,
+    object_schema,
+)
 from placement_sched.store.compute.host_aggregates import all_aggregates
 
 blueprint = Blueprint("os_aggregates", __name__, changes=NovaNoun.HOST_AGGREGATES)
@@ -28,7 +35,7 @@ _ALL = "/v2.1/os-aggregates"
 _ONE = f"{_ALL}/<aggregate_id>"
 _action = partial(blueprint.post, f"{_ONE}/action", errors=(409,))
 
-_FIELDS: Json = {"name": NAME, "availability_zone": nullable(ZONE)}
+_FIELDS: Json = {"name": PRINTABLE_NAME, "availability_zone": nullable(ZONE)}
 _METADATA: Json = {
     "type": "object",
     "patternProperties": {KEY["pattern"]: nullable(VALUE)},

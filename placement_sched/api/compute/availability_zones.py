@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes of availability zones."""
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.compute.value_formats import in_microseconds
+from placement_sched.api.compute import in_microseconds
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
 from placement_sched.operations.aggregates import Zone

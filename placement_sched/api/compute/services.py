@@ -3,11 +3,10 @@
 
 from functools import partial
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
+from placement_sched.api import compute
+from placement_sched.api.compute import TEXT
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute import value_formats
-from placement_sched.api.compute.value_formats import TEXT
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -17,8 +16,7 @@ from placement_sched.operations import aggregates
 from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.operations.services import ServiceChange
-from placement_sched.schemas.fields import DISABLED_REASON, HOST, SERVICE_STATUS
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import DISABLED_REASON, HOST, SERVICE_STATUS, object_schema
 from placement_sched.store.compute import services
 
 blueprint = Blueprint("os_services", __name__, changes=NovaNoun.SERVICES)
@@ -46,7 +44,7 @@ BY_NAME = _by_name()
 DISABLE_WITH_REASON = _by_name("disabled_reason")
 FORCE_DOWN = Schemas(object_schema(_NAMED | _FORCED, *_NAMED, "forced_down"))
 UPDATE = Schemas(object_schema({"status": SERVICE_STATUS, **_FORCED}))
-LIST = value_formats.query_schema({"host": TEXT, "binary": TEXT})
+LIST = compute.query_schema({"host": TEXT, "binary": TEXT})
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
@@ -90,7 +88,7 @@ def force_down(call: ApiCall) -> ApiResponse:
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", since=mv.UUIDS, body=UPDATE)
 def update(call: ApiCall, service_id: str) -> ApiResponse:
     """Change a compute service and return it."""
-    return _change_by_uuid(call, value_formats.uuid(service_id), _parse_change(call))
+    return _change_by_uuid(call, compute.uuid(service_id), _parse_change(call))
 
 
 @in_transaction
@@ -106,7 +104,7 @@ def _change_by_uuid(
 def delete(call: ApiCall, service_id: str) -> ApiResponse:
     """Delete a service, and the compute nodes of the host of a compute service."""
     no_number = Invalid(f"Invalid input received: the service id {service_id} is not an integer")
-    call.write(operations.delete, value_formats.key(call, service_id, no_number))
+    call.write(operations.delete, compute.key(call, service_id, no_number))
     return ApiResponse(status=204)
 
 
@@ -122,7 +120,7 @@ def _change_by_name(
 def _parse_forced_down(call: ApiCall) -> bool | None:
     value = call.body.get("forced_down")
     message = f"'{value}' is not a boolean (at $.forced_down)"
-    return None if value is None else value_formats.boolean(value, message)
+    return None if value is None else compute.boolean(value, message)
 
 
 def _parse_change(call: ApiCall) -> ServiceChange:
@@ -142,13 +140,13 @@ def _document(call: ApiCall, service: Service, zone: str) -> Json:
     ``updated_at`` is the time of the last report.
     """
     document: Json = {
-        "id": value_formats.id_of(call, service),
+        "id": compute.id_of(call, service),
         "binary": service.binary,
         "host": service.host,
         "zone": zone,
         "status": "disabled" if service.disabled else "enabled",
-        "state": value_formats.state(call, service),
-        "updated_at": value_formats.in_microseconds(service.last_seen_up or service.updated_at),
+        "state": compute.state(call, service),
+        "updated_at": compute.in_microseconds(service.last_seen_up or service.updated_at),
         "disabled_reason": service.disabled_reason,
     }
     if call.version.has(mv.FORCED_DOWN):

@@ -3,12 +3,11 @@
 
 from uuid import uuid4
 
-from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
+from placement_sched.api import compute
+from placement_sched.api.compute import PAGE, TEXT, require, wrap_schema
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute import value_formats
-from placement_sched.api.compute.value_formats import PAGE, TEXT, require, wrap_schema
 from placement_sched.api.paging import at_most
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
@@ -17,9 +16,8 @@ from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, POLICIES, Serv
 from placement_sched.model.document import Json
 from placement_sched.operations import services
 from placement_sched.operations.nova_cloud import NovaNoun
-from placement_sched.schemas.fields import GROUP_POLICY, NAME
 from placement_sched.schemas.formats import usual_uuid
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import GROUP_POLICY, PRINTABLE_NAME, object_schema
 from placement_sched.store.compute import server_groups as store
 
 blueprint = Blueprint("os_server_groups", __name__, changes=NovaNoun.SERVER_GROUPS)
@@ -33,22 +31,21 @@ def _with_policies(*policies: str) -> Json:
     policy: Json = {"type": "string", "enum": list(policies)}
     field: Json = {"type": "array", "items": policy, "minItems": 1, "maxItems": 1}
     return wrap_schema(
-        "server_group", object_schema({"name": NAME, "policies": field}, "name", "policies")
+        "server_group",
+        object_schema({"name": PRINTABLE_NAME, "policies": field}, "name", "policies"),
     )
 
 
-_RULES: Json = object_schema({MAX_SERVER_PER_HOST: value_formats.number(1)})
+_RULES: Json = object_schema({MAX_SERVER_PER_HOST: compute.number(1)})
 _GROUP: Json = object_schema(
-    {"name": NAME, "policy": GROUP_POLICY, "rules": _RULES}, "name", "policy"
+    {"name": PRINTABLE_NAME, "policy": GROUP_POLICY, "rules": _RULES}, "name", "policy"
 )
 CREATE = Schemas(
     (mv.OLDEST, _with_policies("affinity", "anti-affinity")),
     (mv.SOFT_AFFINITY, _with_policies(*POLICIES)),
     (mv.SERVER_GROUP_RULES, wrap_schema("server_group", _GROUP)),
 )
-LIST = value_formats.query_schema(
-    {"all_projects": TEXT, "limit": PAGE, "offset": PAGE, "marker": TEXT}
-)
+LIST = compute.query_schema({"all_projects": TEXT, "limit": PAGE, "offset": PAGE, "marker": TEXT})
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index", query=LIST)
@@ -56,7 +53,7 @@ def index(call: ApiCall) -> ApiResponse:
     """List the groups of the caller's project, or of all projects for an administrator."""
     project_id: str | None = call.identity.project_id
     # As in nova, other callers see only the groups of their own project.
-    if call.value("all_projects") is not None and call.may(value_formats.ADMINISTRATOR):
+    if call.value("all_projects") is not None and call.may(compute.ADMINISTRATOR):
         require(call, f"{_POLICY}:index:all_projects", None)
         project_id = None
     # nova ignores the marker. openstacksdk, which uses it, would read the first page forever.
@@ -65,7 +62,7 @@ def index(call: ApiCall) -> ApiResponse:
         store.search,
         project_id=project_id,
         marker=None if marker is None else usual_uuid(marker),
-        offset=0 if marker else min(int(call.value("offset") or 0), value_formats.LARGEST),
+        offset=0 if marker else min(int(call.value("offset") or 0), compute.LARGEST),
         limit=at_most(call) or MAX_PAGE,  # as in nova, limit=0 means no limit
     )
     return ApiResponse(body={"server_groups": [_document(group, call.version) for group in groups]})
@@ -77,7 +74,7 @@ def create(call: ApiCall) -> ApiResponse:
     body = call.body["server_group"]
     # Schemas do not check the range of numbers that are sent as text.
     rules = {
-        name: value_formats.bounded(value, 1, f"$.server_group.rules.{name}")
+        name: compute.bounded(value, 1, f"$.server_group.rules.{name}")
         for name, value in body.get("rules", {}).items()
     }
     group = ServerGroup(
