@@ -10,9 +10,9 @@ import pytest
 from bs4 import BeautifulSoup
 
 from placement_sched.cli.main import main
-from tests.console.pages.test_ask import ASKED, PAGE, RAM, build_reports, find_link, read_text
-from tests.console.pages.test_ask import browser as browser  # noqa: PLC0414 - a fixture
-from tests.console.pages.test_ask import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.console.test_ask import ASKED, PAGE, RAM, build_reports, find_link, read_text
+from tests.console.test_ask import browser as browser  # noqa: PLC0414 - a fixture
+from tests.console.test_ask import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.servers import start_server
 
 pytestmark = pytest.mark.slow

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of a column with many values of any characters, on every database."""
+"""Comparison of a column with many values, and frequent statements."""
+
+from datetime import datetime
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, column, event, insert, literal_column, select, table, text
+from sqlalchemy.exc import DataError, OperationalError, ProgrammingError
 
-from placement_sched.db.sql import in_values
-from placement_sched.db.tables import resource_providers
-from tests.support.providers import NOW
+from placement_sched.db.sql import FrequentStatement, in_values
+from placement_sched.db.tables import inventories, resource_providers, traits
+from placement_sched.db.transaction import Database
+from placement_sched.model.request_stats import begin_stats, request_stats
+from tests.conftest import make_settings
+from tests.support.providers import NOW, make_provider
 
 pytestmark = pytest.mark.all_databases
 
@@ -56,3 +62,85 @@ def test_in_values_matches_numbers(database, provider_ids):
 @pytest.mark.parametrize("column", ["id", "name"])
 def test_in_values_without_values_matches_nothing(database, provider_ids, column):
     assert _search_names(database, resource_providers.c[column], []) == set()
+
+
+SOME_TIME = datetime(2026, 1, 1, 12, 0, 0)
+NAMED = select(traits.c.name, traits.c.created_at, traits.c.updated_at).where(
+    traits.c.name == bindparam("name", type_=traits.c.name.type)
+)
+
+
+@pytest.fixture
+def postgresql_database(postgresql_server):
+    database = Database(make_settings(postgresql_server))
+    yield database
+    database.dispose()
+
+
+def test_frequent_statement_returns_equal_rows_when_repeated(database):
+    make_provider(database, VCPU=8)
+    rows = [
+        {"name": "CUSTOM_A", "created_at": SOME_TIME},
+        {"name": "CUSTOM_B", "updated_at": SOME_TIME},
+    ]
+    database.write(lambda connection: [connection.execute(insert(traits), row) for row in rows])
+    named = FrequentStatement(NAMED)
+    inventory = FrequentStatement(select(inventories.c.total, inventories.c.allocation_ratio))
+    with database.read() as connection:
+        for _ in range(3):
+            (row,) = named.rows(connection, {"name": "CUSTOM_A"})
+            assert tuple(row) == ("CUSTOM_A", SOME_TIME, None)
+            assert not named.rows(connection, {"name": "%(name)s"})
+            ((total, ratio),) = inventory.rows(connection, {})
+            assert (total, ratio, type(ratio)) == (8, 1.0, float)
+
+
+def test_statements_are_counted_and_listeners_are_called(database):
+    named = FrequentStatement(NAMED)
+    with database.read() as connection:
+        named.rows(connection, {"name": "CUSTOM_A"})
+    begin_stats()
+    for _ in range(2):
+        with database.read() as connection:
+            named.rows(connection, {"name": "CUSTOM_A"})
+        database.write(lambda connection: named.rows(connection, {"name": "CUSTOM_A"}))
+    assert request_stats().statements == 4
+    # If a listener is on the engine, SQLAlchemy executes the statement.
+    executed = []
+    event.listen(database.reader, "before_cursor_execute", lambda *args: executed.append(args[2]))
+    with database.read() as connection:
+        named.rows(connection, {"name": "CUSTOM_A"})
+    assert [statement.split()[0] for statement in executed] == ["SELECT"]
+
+
+def test_failing_frequent_statement_raises_errors_of_sqlalchemy(postgresql_database):
+    statement = FrequentStatement(select(table("only_later", column("id")).c.id))
+    with postgresql_database.read() as connection:
+        with pytest.raises(ProgrammingError) as failure:
+            statement.rows(connection, {})
+        assert "only_later" in failure.value.statement
+        connection.execute(text("CREATE TEMPORARY TABLE only_later (id INTEGER)"))
+        assert not statement.rows(connection, {})
+        with pytest.raises(DataError, match="NUL"):
+            FrequentStatement(NAMED).rows(connection, {"name": "a\0b"})
+
+
+def test_frequent_statement_returns_rows_after_reconnection_and_table_change(postgresql_database):
+    statement = FrequentStatement(select(literal_column("1").label("one")))
+    with postgresql_database.read() as connection:
+        statement.rows(connection, {})
+        own = connection.scalar(text("SELECT pg_backend_pid()"))
+        with postgresql_database.read() as killer:
+            killer.exec_driver_sql(f"SELECT pg_terminate_backend({own})")
+        with pytest.raises(OperationalError) as failure:
+            statement.rows(connection, {})
+        assert failure.value.connection_invalidated
+    changing = FrequentStatement(select(text("* FROM changing")))
+    with postgresql_database.read() as connection:
+        assert statement.rows(connection, {}) == [(1,)]
+        connection.execute(text("CREATE TEMPORARY TABLE changing (a INTEGER)"))
+        connection.execute(text("INSERT INTO changing VALUES (1)"))
+        for _ in range(3):
+            assert [tuple(row) for row in changing.rows(connection, {})] == [(1,)]
+        connection.execute(text("ALTER TABLE changing ADD COLUMN b INTEGER DEFAULT 2"))
+        assert [tuple(row) for row in changing.rows(connection, {})] == [(1, 2)]

@@ -18,8 +18,6 @@ from tests.support.repository import PACKAGE, ROOT
 pytestmark = pytest.mark.slow
 
 TESTS = ROOT / "tests"
-#: Packages whose tests start processes or use a broker, or that only nova's plugins use.
-NOT_FAST = {"notifications"}
 #: Modules that name plugins without running them.
 LISTING = "test_plugins"
 #: A module of the lane of `make test`, with a test that has another marker.
@@ -53,7 +51,7 @@ def test_setup_cfg_describes_each_lane_marker():
 def test_every_package_has_fast_tests():
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     fast = {path.relative_to(TESTS).parts[0] for path in list_modules("fast")}
-    assert packages - fast == NOT_FAST
+    assert packages - fast == set()
 
 
 def test_every_route_has_a_test_in_make_test():

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change counters rise with each change, and stay unchanged while they are locked."""
+"""Change counters rise with each change, and stay unchanged while they are locked.
+
+Changes of nodes and services raise the change counters that they affect.
+
+Each host has a counter. The counter of enabled nodes rises only with changes of these nodes or of
+their names.
+"""
 
 from functools import partial
 from threading import Event, Thread
@@ -7,9 +13,12 @@ from threading import Event, Thread
 import pytest
 
 from placement_sched.store import change_counters
-from placement_sched.store.compute import host_aggregates
+from placement_sched.store.compute import compute_nodes, host_aggregates, services
+from placement_sched.store.compute.compute_nodes import NodeNames
+from tests.store.compute.test_compute_nodes import LATER, build_reported_node
 from tests.support.concurrency import run_concurrently
-from tests.support.statements import run_query
+from tests.support.reports import NOW, node_uuid
+from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -60,3 +69,157 @@ def test_bump_of_a_locked_counter_waits_for_the_lock(database):
     held = database.write(hold_counter_while_rival_starts)
     rival.join(timeout=60)
     assert read_counter_version(database, LOCKABLE) > held
+
+
+def read_change_counters(database, host="cn1"):
+    with database.read() as connection:
+        of_host = change_counters.host_versions(connection).get(change_counters.host_part(host), 0)
+        return of_host, change_counters.version(connection, services.ENABLED_NODES)
+
+
+@pytest.fixture
+def cloud(database):
+    """A database with the nodes and services of cn1, and of cn2, which is disabled."""
+    assert change_counters.host_part("cn1") != change_counters.host_part("cn2")
+
+    def write_rows(connection):
+        found = services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
+        services.set_disabled(connection, [found["cn2"].id], disabled=True, reason="fan")
+        compute_nodes.write(connection, [build_reported_node(1), build_reported_node(2)], NOW)
+
+    database.write(write_rows)
+    return database
+
+
+def list_service_ids(connection, host="cn1"):
+    return [services.by_hosts(connection, [host])[host].id]
+
+
+def make_node_write(*nodes):
+    return lambda connection: compute_nodes.write(connection, nodes, LATER)
+
+
+def make_heartbeat_write(*hosts, at=LATER):
+    return lambda connection: services.record_heartbeats(connection, dict.fromkeys(hosts, at), at)
+
+
+def make_disabled_write(host, reason=None):
+    return lambda connection: services.set_disabled(
+        connection, list_service_ids(connection, host), disabled=reason is not None, reason=reason
+    )
+
+
+def make_service_write(*hosts):
+    row = {"binary": "nova-compute", "disabled": 0, "disabled_reason": None, "forced_down": 0}
+    rows = [
+        {**row, "uuid": node_uuid(70 + index), "host": host, "last_seen_up": NOW}
+        for index, host in enumerate(hosts)
+    ]
+    return lambda connection: services.put(connection, rows, LATER)
+
+
+#: Changes of cn1 with an effect on enabled nodes or their names, and without it.
+CHANGES_OF_ENABLED_NODES = {
+    "node moved": make_node_write(build_reported_node(1, host="cn9")),
+    "node moved here": make_node_write(
+        build_reported_node(2, host="cn1", hypervisor_hostname="other")
+    ),
+    "another name": make_node_write(build_reported_node(1, hypervisor_hostname="other")),
+    "node removed": lambda connection: compute_nodes.remove(connection, build_reported_node(1)),
+    "nodes removed": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
+    "nodes of a host removed": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
+    "service disabled": make_disabled_write("cn1", "fan"),
+    "services written": make_service_write("cn1", "cn3"),
+    "service removed": lambda connection: services.remove(connection, list_service_ids(connection)),
+}
+OTHER_CHANGES = {
+    "other amounts": make_node_write(
+        build_reported_node(1, vcpus=9), build_reported_node(2, local_gb=0)
+    ),
+    "report with a heartbeat": make_node_write(
+        build_reported_node(1, now=LATER), build_reported_node(2, now=LATER)
+    ),
+    "node seen": lambda connection: compute_nodes.record_seen(connection, {"cn1": LATER}, LATER),
+    "heartbeat": make_heartbeat_write("cn1", "cn2"),
+    "service seen": lambda connection: services.record_seen(connection, {"cn1": LATER}, LATER),
+    "service seen with its state": lambda connection: services.note_seen(
+        connection, dict.fromkeys(list_service_ids(connection), LATER), LATER
+    ),
+    "forced down": lambda connection: services.set_forced_down(
+        connection, list_service_ids(connection), forced_down=True
+    ),
+    "enabled again": make_disabled_write("cn1"),
+}
+#: Changes of other hosts, and writes without a change.
+CHANGES_ELSEWHERE = {
+    "new node": make_node_write(build_reported_node(3)),
+    "new service": make_heartbeat_write("cn3"),
+    "service enabled": make_disabled_write("cn2"),
+}
+NO_CHANGES = {
+    "same reports": make_node_write(build_reported_node(1), build_reported_node(2)),
+    "no report": make_node_write(),
+    "no nodes of a host": lambda connection: compute_nodes.remove_of_host(connection, "cn9"),
+    "disabled again": make_disabled_write("cn2", "another fan"),
+    "no services put": make_service_write(),
+    "no services removed": lambda connection: services.remove(connection, []),
+}
+CASES = [
+    pytest.param(change, of_host, of_nodes, id=name)
+    for changes, of_host, of_nodes in (
+        (CHANGES_OF_ENABLED_NODES, True, True),
+        (OTHER_CHANGES, True, False),
+        (CHANGES_ELSEWHERE, False, True),
+        (NO_CHANGES, False, False),
+    )
+    for name, change in changes.items()
+]
+
+
+@pytest.mark.parametrize(("change", "of_host", "of_nodes"), CASES)
+def test_change_of_a_host_increments_only_the_counters_for_what_it_changes(
+    cloud, change, of_host, of_nodes
+):
+    names = NodeNames()
+    with cloud.read() as connection:
+        names.current(connection)
+    before = read_change_counters(cloud)
+    cloud.write(change)
+    after = read_change_counters(cloud)
+    assert (after[0] > before[0], after[1] > before[1]) == (of_host, of_nodes)
+    with cloud.read() as connection:
+        assert names.current(connection) == compute_nodes.names_by_uuid(connection)
+
+
+def test_new_node_and_new_service_raise_the_counter_of_their_host(cloud):
+    before = read_change_counters(cloud, "cn3")
+    cloud.write(make_node_write(build_reported_node(3)))
+    between = read_change_counters(cloud, "cn3")
+    cloud.write(make_heartbeat_write("cn3"))
+    assert before[0] < between[0] < read_change_counters(cloud, "cn3")[0]
+
+
+def test_rolled_back_change_keeps_the_counters(cloud):
+    before = read_change_counters(cloud)
+    with cloud.writer.connect() as connection:
+        compute_nodes.write(connection, [build_reported_node(1, host="cn9")], LATER)
+        connection.rollback()
+    assert read_change_counters(cloud) == before
+
+
+def test_heartbeats_of_five_hundred_hosts_increment_the_counters_of_all_parts(cloud):
+    cloud.write(make_heartbeat_write(*(f"host{number}" for number in range(500))))
+    with cloud.read() as connection:
+        assert set(change_counters.host_versions(connection)) == set(
+            range(change_counters.HOST_PARTS)
+        )
+
+
+def test_node_names_are_not_read_again_after_other_changes_of_nodes(cloud):
+    names = NodeNames()
+    with cloud.read() as connection:
+        names.current(connection)
+    cloud.write(OTHER_CHANGES["other amounts"])
+    with record_statements(cloud) as statements, cloud.read() as connection:
+        assert len(names.current(connection)) == 2
+    assert len(statements) == 1

@@ -89,7 +89,7 @@ ERRORS = Schemas(
 
 
 @openapi_blueprint.get("/openapi.json", public=True, dated=False, answer=OPENAPI_ANSWER)
-def show_openapi(call: ApiCall) -> ApiResponse:
+def show_document(call: ApiCall) -> ApiResponse:
     """Show the OpenAPI document of the requested microversion, by default the newest."""
     version = mv.VERSIONING.negotiate(call.headers, legacy="latest")
     api = cast("Api", current_app.blueprints["placement"])

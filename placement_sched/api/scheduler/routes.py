@@ -89,7 +89,7 @@ ALSO_HERE: Mapping[str, str] = {
 
 
 @openapi_blueprint.get("/v1/openapi.json", public=True, answer=OPENAPI_ANSWER)
-def show_openapi(call: ApiCall) -> ApiResponse:
+def show_document(call: ApiCall) -> ApiResponse:
     """Show the OpenAPI document of this API."""
     api = cast("Api", current_app.blueprints["scheduler"])
     return ApiResponse(

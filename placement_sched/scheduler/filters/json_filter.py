@@ -54,9 +54,8 @@ class JsonFilter(BaseHostFilter):
         result = _evaluate(query, host_state)
         if any(result) if isinstance(result, list) else result:
             return None
-        values = {
-            name: _read_attribute(host_state, name) for name in sorted(set(_list_variables(query)))
-        }
+        names = sorted(set(_list_variables(query)))
+        values = {name: _read_attribute(host_state, name) for name in names}
         texts = ", ".join(f"{name} is {_format_value(value)}" for name, value in values.items())
         text = orjson.dumps(query).decode()
         return Rejection(f"{text} does not hold: {texts}".rstrip(": "), text, values)
@@ -90,10 +89,9 @@ _OPERATORS: Mapping[str, Callable[[Sequence[Any]], Any]] = MappingProxyType(
 
 
 def _get_query(spec_obj: RequestSpec) -> Any:
-    value = spec_obj.scheduler_hints.get("query") or None
-    if value and len(value) == 1 and isinstance(value[0], str):
-        return spec_obj.read_once(value[0], _parse)
-    return value
+    value = spec_obj.scheduler_hints.get("query") or []
+    is_text = len(value) == 1 and isinstance(value[0], str)
+    return spec_obj.read_once(value[0], _parse) if is_text else value
 
 
 def _parse(text: str) -> Any:
@@ -112,8 +110,8 @@ def _validate(query: Any, place: str, depth: int) -> None:
         raise Invalid(f"{place} is not a list of an operator and its operands", json_path=_HINT)
     operator, *values = query
     if not isinstance(operator, str) or operator not in _OPERATORS:
-        operators = " ".join(_OPERATORS)
-        raise Invalid(f"{place}[0]: {operator!r} is not an operator ({operators})", json_path=_HINT)
+        text = f"{place}[0]: {operator!r} is not an operator ({' '.join(_OPERATORS)})"
+        raise Invalid(text, json_path=_HINT)
     for position, value in enumerate(values, start=1):
         if isinstance(value, list):
             _validate(value, f"{place}[{position}]", depth + 1)
@@ -150,10 +148,7 @@ def _read_attribute(host_state: HostState, variable: str) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value for a reason.
-
-    An object is shown as the name of its type.
-    """
+    """Format a value for a reason, an object as the name of its type."""
     is_plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
     return repr(value) if is_plain else f"a {type(value).__name__}"
 

@@ -1,11 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the scheduler API have its own codes, at every stage."""
+"""Errors of the scheduler API have its own codes, at every stage.
 
+The OpenAPI document of the scheduler API, and a client that uses only the document.
+"""
+
+import re
+
+import jsonschema_rs
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from webtest import TestApp
+
+from placement_sched.api import openapi
+from placement_sched.api.policy_rules import RULES
 from placement_sched.api.routing import ErrorContext
-from placement_sched.api.scheduler.routes import SchedulerStyle
+from placement_sched.api.scheduler.routes import API, SchedulerStyle, describe_openapi
+from placement_sched.api.versions import Version
 from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComplex, Unavailable
 from placement_sched.model.context import RequestIds
-from tests.support.scheduling import spec
+from placement_sched.operations.periodic import store_result
+from tests.api.test_openapi import index_operations_by_path
+from tests.support.openapi_client import DocumentClient
+from tests.support.scheduling import flavor, instance, report, spec
 
 SELECT = "/scheduler/v1/select_destinations"
 
@@ -50,3 +66,161 @@ def test_errors_raised_by_the_model_have_their_status_and_scheduler_code():
     ]:
         answer = SchedulerStyle().error(error, status, "title", ErrorContext(RequestIds("req-1")))
         assert answer.body["errors"][0]["code"] == code, code
+
+
+ADDRESS = "/scheduler/v1/openapi.json"
+DOCUMENT = openapi.document(describe_openapi(API.routes), Version(1, 0), "/scheduler")
+OPERATIONS = index_operations_by_path(DOCUMENT)
+NODE = report("cn1")["uuid"]
+
+
+def convert_to_openapi_path(route):
+    """Return the path of a route in OpenAPI's syntax, without a final slash."""
+    return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route.path).rstrip("/") or "/"
+
+
+@pytest.mark.slow
+def test_document_is_valid(sqlite_app):
+    document = sqlite_app.get(ADDRESS).json
+    OpenAPIV31SpecValidator(document).validate()
+    assert document["servers"] == [{"url": "/scheduler"}]
+
+
+def test_document_has_exactly_the_routes():
+    assert set(OPERATIONS) == {
+        (route.method, convert_to_openapi_path(route)) for route in API.routes
+    }
+
+
+def test_operation_ids_are_unique():
+    names = [operation["operationId"] for operation in OPERATIONS.values()]
+    assert len(names) == len(set(names))
+
+
+def test_document_needs_no_token(sqlite_app):
+    answer = TestApp(sqlite_app.app).get(ADDRESS)
+    assert answer.json == sqlite_app.get(ADDRESS).json
+    assert OPERATIONS["GET", "/v1/openapi.json"]["security"] == []
+
+
+def test_operation_has_the_policy_statuses_and_schemas_of_its_route():
+    for route in API.routes:
+        operation = OPERATIONS[route.method, convert_to_openapi_path(route)]
+        assert operation.get("x-policy") == route.policy, route
+        assert route.policy is None or route.policy in {rule.name for rule in RULES}, route
+        responses = operation["responses"]
+        assert set(responses) == {str(status) for status in route.statuses}, route
+        for status, response in responses.items():
+            has_body = status != "204"
+            assert ("content" in response) == has_body, status
+        assert ("requestBody" in operation) == (route.body is not None), route
+
+
+def test_error_statuses_and_code_pattern_of_select_destinations_are_documented():
+    responses = OPERATIONS["POST", "/v1/select_destinations"]["responses"]
+    assert set(responses) == set(map(str, (200, 400, 401, 403, 404, 406, 409, 413, 415, 500, 503)))
+    (kind,) = responses["409"]["content"]
+    assert kind == "application/json"
+    error = DOCUMENT["components"]["schemas"]["Errors"]["properties"]["errors"]["items"]
+    assert error["properties"]["code"]["pattern"] == r"^scheduler\."
+    assert "Retry-After" in responses["503"]["headers"]
+
+
+def test_request_spec_schema_is_a_referenced_component():
+    schema = OPERATIONS["POST", "/v1/explain"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
+    reference = {"$ref": "#/components/schemas/RequestSpec"}
+    assert schema["properties"]["request_spec"] == reference
+    assert "flavor" in DOCUMENT["components"]["schemas"]["RequestSpec"]["properties"]
+
+
+def test_accepted_report_formats_are_documented(sqlite_app):
+    for changes in [
+        {},
+        {"metrics": '[{"name": "cpu.idle.percent", "value": 0.5}]'},
+        {"numa_topology": '{"cells": []}', "stats": {"num_instances": "3"}},
+        {"numa_topology": {"nova_object.data": {"cells": []}}, "cpu_info": "{}"},
+    ]:
+        schema = {"$ref": "#/components/schemas/NodeReport", "components": DOCUMENT["components"]}
+        assert jsonschema_rs.is_valid(schema, report("cn1", **changes)), changes
+        sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{NODE}", report("cn1", **changes))
+
+
+@pytest.fixture
+def client(sqlite_app):
+    return DocumentClient(sqlite_app, ADDRESS, token="admin")
+
+
+def test_client_made_from_the_document_calls_every_operation(client, sqlite_app):
+    """The client compares bodies and responses with the schemas of the document."""
+    counts = client.compute_nodes_report_many([report(f"cn{number}") for number in (1, 2, 3)])
+    assert counts == {"created": 3, "changed": 0, "unchanged": 0}
+    node = client.compute_nodes_report(report("cn1"), uuid=NODE)
+    assert client.compute_nodes_show(uuid=NODE)["vcpus"] == node["vcpus"] == 16
+    assert len(client.compute_nodes_index(limit="2")["compute_nodes"]) == 2
+    request = {"request_spec": spec(instance(1)), "return_alternates": True}
+    selected = client.select_destinations_select(request)
+    (host, *_), *_ = selected["selections"]
+    assert client.hosts_index(host=host["service_host"])["hosts"][0]["instances"] == 1
+    assert client.hosts_show(host=host["service_host"])["instances"][0]["uuid"] == instance(1)
+    explained = client.select_destinations_explain(
+        {"request_spec": spec(instance(2)), "hosts": ["cn1", "cn9"], "keep": True}
+    )
+    assert explained["outcome"] == "selected"
+    recorded = [each["uuid"] for each in client.decisions_index()["decisions"]]
+    assert set(recorded) == {explained["decision"], selected["decision"]}
+    assert client.decisions_count()["total"] == 2
+    assert client.hosts_overview()["hosts"]["up"] == 3
+    assert client.decisions_show(uuid=selected["decision"])["kind"] == "select"
+    assert client.decisions_replay({}, uuid=selected["decision"])["then"]["outcome"] == "selected"
+    body = {"host": "cn1", "node": "cn1", "flavor": flavor()}
+    assert client.instances_record(body, uuid=instance(3))["host"] == "cn1"
+    assert client.instances_show(uuid=instance(3))["flavor"]["vcpus"] == 1
+    assert len(client.instances_index(host="cn1")["instances"]) >= 1
+    one = client.capacity_count({"request_spec": spec(), "per": "zone"})
+    several = client.capacity_count({"request_spec": {}, "flavors": [flavor(), flavor(vcpus=2)]})
+    assert one["capacity"] == several["flavors"][0]["capacity"] > 0
+    failover = client.failover_capacity_compute({"host_failures": 1, "within": None})
+    store_result(sqlite_app.app.services.scheduler)
+    assert client.failover_capacity_show()["failures"] == failover["failures"]
+    plan = client.plan_plan({"changes": [{"drain": ["cn1"]}]})
+    assert {"capacity", "moves", "stuck"} == set(plan)
+    assert client.plan_rebalance({"goal": "pack"})["complete"] in {True, False}
+    moves = [{"instance": instance(1), "from": host["service_host"], "to": "cn9"}]
+    run = {"kind": "plan", "method": "live", "parallel": 1, "executor": NODE, "moves": moves}
+    uuid = client.plan_runs_create(run)["uuid"]
+    started = {"executor": NODE, "state": "started"}
+    rejected = client.plan_runs_change_move(started, uuid=uuid, instance=instance(1))
+    assert "cn9" in rejected["rejection"]
+    stopped = client.plan_runs_change({"executor": NODE, "state": "stopped"}, uuid=uuid)
+    assert client.plan_runs_show(uuid=uuid) == stopped
+    assert client.plan_runs_index(state="stopped")["plan_runs"][0]["uuid"] == uuid
+    (policy,) = client.select_destinations_list_policies()["policies"]
+    assert client.select_destinations_show_policy(name="default")["name"] == policy["name"]
+    assert client.hosts_check()["findings"] == []
+    assert client.root_index() == client.root_show()
+    assert client.openapi_show_document()["info"]["title"] == "Scheduler API"
+    assert client.instances_remove(uuid=instance(3)) is None
+    assert client.instances_remove(uuid=instance(1)) is None
+    assert client.compute_nodes_remove(uuid=NODE) is None
+    assert client.calls == client.names
+
+
+def test_client_receives_documented_errors(client, sqlite_app):
+    for status, code, call in (
+        (404, "not_found", lambda at: at.compute_nodes_show(uuid=NODE)),
+        (400, "bad_value", lambda at: at.plan_rebalance({"goal": "fit"})),
+        (400, "bad_value", lambda at: at.hosts_index(state="up", marker="x")),
+        (409, "no_valid_host", lambda at: at.select_destinations_select({"request_spec": spec()})),
+    ):
+        errors = call(client.expect(status))["errors"]
+        assert errors[0]["code"] == f"scheduler.{code}"
+    for token, status in (("", 401), ("someone:project", 403)):
+        other = DocumentClient(sqlite_app, ADDRESS, token=token)
+        assert other.expect(status).hosts_index()["errors"][0]["status"] == status
+
+
+def test_client_rejects_an_undocumented_body(client):
+    with pytest.raises(jsonschema_rs.ValidationError, match="request_spec"):
+        client.select_destinations_select({"claim": True})

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warnings about unknown hosts of a request, which are errors for capacity."""
+"""Warnings about unknown hosts of a request, which are errors for capacity.
+
+Summary of a funnel in the log line of a slow request.
+"""
 
 import pytest
 
 from placement_sched.scheduler.explain import funnel
+from placement_sched.scheduler.explain.funnel import funnel_summary
 from tests.scheduler.test_scheduler import explain
 from tests.support.scheduling import report, spec
 
@@ -63,3 +67,17 @@ def test_at_most_ten_unknown_hosts_have_a_warning(cloud, monkeypatch):
     assert warnings[10]["key"] == "ignore_hosts"
     last = "and 490 more names that do not exist, the first 'mars-10'"
     assert warnings[10]["detail"] == last
+
+
+def test_funnel_summary_has_the_stages_that_removed_hosts():
+    steps = [
+        {"constraint": "resources", "before": 300, "after": 106},
+        {"constraint": "required", "before": 106, "after": 106},
+    ]
+    filters = [
+        {"name": "ComputeFilter", "before": 106, "after": 100},
+        {"name": "ImagePropertiesFilter", "before": 100, "after": 100},
+    ]
+    funnel = {"allocation_candidates": {"steps": steps}, "filters": filters}
+    assert funnel_summary(funnel) == "300 > resources 106 > ComputeFilter 100"
+    assert funnel_summary({"allocation_candidates": None, "filters": []}) == ""

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacement of the aggregates of a provider."""
+"""Replacement of the aggregates of a provider.
 
+Traits and aggregates of providers: exact names, and generations of changed providers.
+"""
+
+from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 import pytest
 
-from placement_sched.store.placement import aggregates
-from tests.store.placement.test_associations import provider_ids as provider_ids  # noqa: PLC0414 - a fixture
-from tests.support.providers import NOW
+from placement_sched.errors import NotFound
+from placement_sched.store.placement import aggregates, resource_providers, traits
+from tests.support.providers import NOW, make_providers
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -21,3 +27,73 @@ def test_aggregates_of_a_provider_are_replaced(database, provider_ids):
     assert changes == [True, True, False, True]
     with database.read() as connection:
         assert aggregates.of_provider(connection, provider_ids[0]) == ()
+
+
+LATER = NOW + timedelta(hours=1)
+GOLD, RACK = "CUSTOM_GOLD", str(UUID(int=1))
+on_both = pytest.mark.parametrize(
+    ("associations", "name"), [(traits.CARRIED, GOLD), (aggregates.MEMBERS, RACK)]
+)
+
+
+def create_provider_ids(database, number):
+    uuids = make_providers(database, [[]] * number)
+    with database.read() as connection:
+        found = resource_providers.by_uuids(connection, uuids)
+    return [found[uuid].id for uuid in uuids]
+
+
+@pytest.fixture
+def provider_ids(database):
+    return create_provider_ids(database, 3)
+
+
+def read_generations(database, ids):
+    return list(database.write(partial(resource_providers.lock, ids=ids)).values())
+
+
+@on_both
+def test_adding_and_removing_a_trait_or_aggregate_returns_only_changed_providers(
+    database, provider_ids, associations, name
+):
+    def write_association(action, ids, now):
+        return database.write(lambda connection: action(connection, name, ids, now))
+
+    first, second, third = provider_ids
+    assert write_association(associations.remove, provider_ids, NOW) == frozenset()
+    assert write_association(associations.add, [], NOW) == frozenset()
+    assert write_association(associations.add, [first, 2**31 - 1], NOW) == {first}
+    assert write_association(associations.add, [first, second], LATER) == {second}
+    assert read_generations(database, provider_ids) == [1, 1, 0]
+    assert write_association(associations.remove, [second, third], LATER) == {second}
+    assert read_generations(database, provider_ids) == [1, 2, 0]
+    with database.read() as connection:
+        members = associations.by_provider_id(connection)
+    assert [name in members.get(number, ()) for number in provider_ids] == [True, False, False]
+
+
+@on_both
+def test_statement_count_is_independent_of_providers_with_a_trait(database, associations, name):
+    def count_statements(number):
+        ids = create_provider_ids(database, number)
+        with record_statements(database) as seen:
+            database.write(lambda c: associations.add(c, name, ids, NOW))
+            database.write(lambda c: associations.remove(c, name, ids, NOW))
+        return len(seen)
+
+    count_statements(1)  # creates the member
+    assert count_statements(1) == count_statements(150)
+
+
+def test_trait_names_are_matched_exactly(database):
+    with database.read() as connection:
+        assert traits.ids_by_name(connection, ["hw_cpu_x86_avx", "NOPE"]).keys() <= {
+            "HW_CPU_X86_AVX"
+        }
+        assert set(traits.ids_by_name(connection, ["HW_CPU_X86_AVX"])) == {"HW_CPU_X86_AVX"}
+        with pytest.raises(NotFound):
+            traits.by_name(connection, "hw_cpu_x86_avx")
+        for prefix in ("HW%", "HW_CPU_X86_AVX512F%"):  # wildcards are escaped
+            assert traits.search(connection, prefix=prefix) == ()
+        found = {trait.name for trait in traits.search(connection, prefix="HW_CPU_X86_AVX512F")}
+    assert found == {"HW_CPU_X86_AVX512F"}

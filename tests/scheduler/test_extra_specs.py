@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validators of extra specs: shipped, of operators and of installed packages."""
+"""Validators of extra specs: shipped, of operators and of installed packages.
+
+Extra specs of virtual hardware and quotas.
+
+Extra specs of resources, traits, aggregates and host states.
+"""
 
 import sys
 
+import os_resource_classes
+import os_traits
 import pytest
 
 from placement_sched.errors import ConfigurationError, Invalid
@@ -195,3 +202,106 @@ def test_invalid_validator_definition_raises_a_value_error_with_the_reason(chang
     value = {"name": "acme:x", "description": "What.", "value": {"type": str}, **changes}
     with pytest.raises(ValueError, match=words.replace("{", r"\{")):
         ExtraSpecValidator(**value)
+
+
+#: Values that fit, by key.
+GOOD = {
+    "accel:device_profile": "gpu",
+    "hide_hypervisor_id": "yes",
+    "hw:boot_menu": "true",
+    "hw:cpu_dedicated_mask": "^0,1-3",
+    "hw:cpu_policy": "mixed",
+    "hw:cpu_sockets": "2",
+    "hw:mem_page_size": "2MiB",
+    "hw:numa_cpus.0": "0-3",
+    "hw:numa_mem.12": "512",
+    "hw:numa_nodes": "2",
+    "hw:pmem": "A,B",
+    "hw:redirected_usb_ports": "15",
+    "hw_rng:allowed": "true",
+    "hw_video:ram_max_mb": "0",
+    "os:secure_boot": "required",
+    "pci_passthrough:alias": "a1:2, b1:1",
+    "quota:cpu_quota": "-1",
+    "quota:cpu_shares": "10",
+    "quota:vif_shares_level": "custom",
+    "vmware:hw_version": "vmx-13",
+}
+#: Values that do not fit, by key.
+BAD = {
+    "hide_hypervisor_id": "x",
+    "hw:boot_menu": "maybe",
+    "hw:cpu_dedicated_mask": "all",
+    "hw:cpu_policy": "Shared",
+    "hw:cpu_sockets": "0",
+    "hw:mem_page_size": "huge",
+    "hw:numa_mem.1": "0",
+    "hw:redirected_usb_ports": "16",
+    "os:secure_boot": "optional",
+    "pci_passthrough:alias": "a1",
+    "quota:cpu_shares": "-1",
+    "quota:vif_shares_level": "most",
+}
+
+
+def test_valid_value_is_accepted():
+    for key, value in GOOD.items():
+        check(key, value)
+
+
+@pytest.mark.parametrize(("key", "value"), BAD.items())
+def test_invalid_value_is_reported(key, value):
+    with pytest.raises(Invalid, match=f"^Validation failed; '{value}' is "):
+        check(key, value)
+
+
+#: Values that fit, by key.
+GOOD_SCHEDULING = {
+    "aggregate_instance_extra_specs:ssd": "true",
+    "aggregate_instance_extra_specs:a:b": "s== x",
+    "capabilities:cpu_info:features": "<in> avx",
+    "capabilities:stats": "x",
+    "capabilities:vcpus": "> 1",
+    "group_policy": "isolate",
+    "resources:VCPU": "2",
+    "resources:CUSTOM_GOLD": "1",
+    "resources1:PCPU": "1",
+    "resources_NET-1:SRIOV_NET_VF": "1",
+    "trait:HW_CPU_X86_AVX2": "required",
+    "trait:CUSTOM_WINDOWS_LICENSED": "forbidden",
+    f"trait{'x' * 64}:CUSTOM_A": "required",
+    "scheduler:prefer_traits": "HW_CPU_X86_AVX2, CUSTOM_A",
+    "scheduler:avoid_traits": "CUSTOM_A",
+    "scheduler:spread_by": "rack",
+    "scheduler:max_skew": "1",
+    "scheduler:spread_mode": "soft",
+}
+#: Values that do not fit, by key.
+BAD_SCHEDULING = {
+    "group_policy": "both",
+    "resources:VCPU": "some",
+    "scheduler:avoid_traits": "CUSTOM_A CUSTOM_B",
+    "scheduler:max_skew": "0",
+    "scheduler:prefer_traits": "fast",
+    "scheduler:spread_by": " ",
+    "scheduler:spread_mode": "firm",
+    "trait:CUSTOM_A": "preferred",
+}
+
+
+def test_valid_scheduling_value_is_accepted():
+    for key, value in GOOD_SCHEDULING.items():
+        check(key, value)
+
+
+@pytest.mark.parametrize(("key", "value"), BAD_SCHEDULING.items())
+def test_invalid_scheduling_value_is_reported(key, value):
+    with pytest.raises(Invalid, match=f"^Validation failed; '{value}' is "):
+        check(key, value)
+
+
+def test_every_standard_trait_and_resource_class_is_valid():
+    for trait in os_traits.get_traits():
+        check(f"trait:{trait}", "required")
+    for name in os_resource_classes.STANDARDS:
+        check(f"resources:{name}", "1")

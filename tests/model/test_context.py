@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The context of a request has the caller, or the owner of the request."""
+"""The context of a request has the caller, or the owner of the request.
+
+Request ids that a caller sends, and the form that they must have.
+"""
 
 from contextvars import Context
 
-from placement_sched.model.context import RequestContext, build_context, set_caller
+import pytest
+
+from placement_sched.model.context import RequestContext, build_context, ids_of, set_caller
 from tests.support.states import build_spec
 
 
@@ -28,3 +33,17 @@ def test_elevated_context_is_an_administrator():
     context = RequestContext(user_id="u", project_id="p", roles=["member"]).elevated("yes")
     assert (context.user_id, context.is_admin, context.read_deleted) == ("u", True, "yes")
     assert context.roles == ["member", "admin"]
+
+
+ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+
+
+@pytest.mark.parametrize(
+    "header", [None, "nonsense", ID[4:], ID.upper(), f"{ID}0", f"{ID}\u00e9", f"x{ID}", "req-"]
+)
+def test_global_request_id_of_another_form_is_ignored(header):
+    ids = ids_of(header)
+    assert ids.global_request_id is None
+    assert ids.request_id.startswith("req-")
+    assert ids.request_id != header
+    assert ids_of(ID).global_request_id == ID
