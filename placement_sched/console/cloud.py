@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the cloud: the overview, the hosts as a map and a table, a host, and the aggregates."""
+"""The pages Overview, Cloud and Aggregates, and the page of a host."""
 
 import shlex
 from collections import defaultdict

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova's message bus: oslo.messaging without its loss of requests, and a log of nova's calls.
+"""nova's message bus without the loss of requests, and a log of nova's calls.
 
 oslo.messaging acknowledges a request on arrival. If its process is then killed, the client waits in
 vain. This module acknowledges a request after its answer is sent. Until then RabbitMQ keeps the

@@ -5,8 +5,8 @@ Each function works within the caller's transaction. Writers of flavors first bu
 counter. The lock of its row serializes them, so that two writers cannot use the same name. A change
 of an image first locks its row, so that concurrent patches are applied one after the other.
 
-Sources: compute API reference, "Flavors"; image API reference, "Images", "Image tags" and
-"Update image", and glance's specification "Image API v2 HTTP PATCH media types".
+Sources: "Flavors" of the compute API reference, "Images", "Image tags" and "Update image" of the
+image API reference, and glance's specification "Image API v2 HTTP PATCH media types".
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that a process repeats: deletion of old rows, failover capacity, and waiting requests.
+"""Periodic work: deletion of old rows, failover capacity, and waiting requests.
 
 Notices: at most once a minute, a single process of all servers evaluates the recent requests again
 that found no host under the policies of ``[scheduler] waiting_policies``. For each request that

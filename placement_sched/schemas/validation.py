@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of documents by JSON Schemas: faults, their messages, and conversion of values."""
+"""Validation of documents by JSON Schemas, with messages for their faults."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice, repeat

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded decisions with notices and shadow results.
 
-A notice tells that a request without a host would fit now. A shadow result is nova's choice for an
-instance of an evaluated request.
+A notice is recorded when a request without a host would fit now. A shadow result is nova's choice
+for an instance of an evaluated request.
 """
 
 import re

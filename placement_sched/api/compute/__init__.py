@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute API of operators, and its formats: schemas, parsing, times, ids, links, access."""
+"""The compute API of operators, with the formats of its values."""
 
 from datetime import datetime
 

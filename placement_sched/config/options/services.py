@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of [neutron], [trusted_computing] and [notifications]: other services and the bus.
+"""Options of other services: [neutron], [trusted_computing] and [notifications].
 
 The options of [trusted_computing] are read only when the server starts. If requests could override
 the address of the service, they could obtain ``attestation_auth_blob``.
@@ -88,7 +88,7 @@ _MESSAGING_OPTIONS = with_help(
 def register(conf: cfg.ConfigOpts) -> None:
     """Register the options of libraries in ``conf``.
 
-    They are keystoneauth's options of [neutron], except those of an ``auth_type``, and
+    They are keystoneauth's options of [neutron], without the options of an ``auth_type``, and
     oslo.messaging's notification options.
     """
     conf.register_opts(_keystoneauth_options(), group="neutron")

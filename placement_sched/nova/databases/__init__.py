@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's API database and the databases of its cells: read-only connections with small pools."""
+"""Read-only connections to nova's API database and the databases of its cells."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of nova that plugins use: import finder, and names in the source of a plugin."""
+"""An import finder for the modules of nova that plugins use."""
 
 import ast
 import builtins

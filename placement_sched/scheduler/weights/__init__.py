@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighers: their base class, and the weighing of hosts for each instance of a request in turn.
+"""The base class of weighers, and the weighing of hosts for each instance in turn.
 
     weight = multiplier_1 * normalized_1 + multiplier_2 * normalized_2 + ...
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement aggregates, and the associations of providers with aggregates and traits.
 
-Aggregates are uuids that group providers. Associations are stored as pairs of ids; for those with
-traits see :mod:`placement_sched.store.placement.traits`.
+Aggregates are uuids that group providers. Associations are stored as pairs of ids. The names of
+traits are in :mod:`placement_sched.store.placement.traits`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
