@@ -2,7 +2,7 @@
 """The path of a scheduling request, from its document to the claimed host.
 
     read      look up the names in the request, choose its policy       request.py
-    extend    request filters add constraints to the query              request_filtering.py
+    extend    request filters add constraints to the query              filtering.py
     search    find allocation candidates                                resource_request.py
     load      build the host states of the candidates                   host_manager.py
     choose    host filters, weighers, the best host of each instance    selection.py
