@@ -8,7 +8,7 @@
     choose    host filters, weighers, the best host of each instance    selection.py
     claim     allocate the resources of all instances                   claim.py
     record    store the decision in the same transaction                decisions.py
-    notify    send notifications of start and end                       notifications/
+    notify    send notifications of start and end                       notifications.py
 
 :meth:`Scheduler.select_destinations` runs all steps, and starts again after a conflict.
 :meth:`Scheduler.select_together` does the same for several requests with a single claim.
