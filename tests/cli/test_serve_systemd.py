@@ -49,7 +49,7 @@ def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, syst
     server = start_with_watchdog("--workers", "2")
 
     def find_request_log_line():
-        return re.search(r" (\d+) INFO \S+request_log ", server.log.read_text())
+        return re.search(r" (\d+) INFO \S+middleware ", server.log.read_text())
 
     assert wait_until(find_request_log_line)
     hanging = int(
