@@ -136,7 +136,7 @@ def find_names(kind: str, line: str) -> list[str]:
                 names = set(scheduler.flavor_names())
             else:
                 query = [("search", prefix)] if prefix else []
-                names = {row["host"] for row in scheduler.hosts(query)["hosts"]}
+                names = {row["host"] for row in scheduler.get("hosts", query=query)["hosts"]}
     finally:
         timer.cancel()
     return sorted(name for name in names if name.startswith(prefix))

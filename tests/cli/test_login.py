@@ -133,7 +133,7 @@ def test_follow_of_decisions_renews_the_token(catalogue_service):
     arguments = parse_arguments(["decision", "list"])
     (adapter,) = login.make_adapters(arguments, {"scheduler": ("--url", None)}).values()
     client = SchedulerClient(adapter)
-    decisions = new_decisions(client, {}, client.decisions({})["decisions"])
+    decisions = new_decisions(client, {}, client.get("decisions", query={})["decisions"])
     catalogue_service.keystone.revoke_token(catalogue_service.tokens[0])
     assert next(decisions) == []
     first, refused, renewed = catalogue_service.tokens

@@ -72,7 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _run_failover(arguments)
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
-        answer = scheduler.post("capacity", body)
+        answer = scheduler.post("capacity", body=body)
         names = scheduler.aggregate_names()
         if arguments.html is not None:
             heading = render_explanation.with_heading("Capacity", scheduler.place)
@@ -246,7 +246,7 @@ def _run_failover(arguments: argparse.Namespace) -> int:
         show_waiting("placing the instances of failed hosts"),
         in_words_of(place_of),
     ):
-        answer = scheduler.post("failover_capacity", body)
+        answer = scheduler.post("failover_capacity", body=body)
     report = partial(_print_failover, answer)
     print_output(arguments, Output(answer, _FAILOVER_COLUMNS, list(_list_failures(answer)), report))
     return 0

@@ -388,7 +388,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 def run_show(arguments: argparse.Namespace) -> int:
     """Print a decision, and with ``--html`` also write its report."""
     with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
-        decision = scheduler.show("decisions", _which(scheduler, arguments))
+        decision = scheduler.get("decisions", _which(scheduler, arguments))
         names = scheduler.aggregate_names()
         if arguments.html is not None:
             heading = render_explanation.with_heading(
@@ -404,7 +404,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     """Print the differences between a decision and its replay."""
     with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         uuid = _which(scheduler, arguments)
-        answer = scheduler.replay(uuid, {"settings": arguments.settings})
+        answer = scheduler.post("decisions", uuid, "replay", body={"settings": arguments.settings})
 
         def report(console: Console) -> None:
             render_differences(answer, console, scheduler.aggregate_names())
@@ -443,7 +443,7 @@ def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[li
     A server that does not answer is an error only for the first evaluation.
     """
     try:
-        answer = scheduler.replay(uuid, {"max_rejected": 0})
+        answer = scheduler.post("decisions", uuid, "replay", body={"max_rejected": 0})
     except Unavailable as failure:
         if is_first:
             raise
@@ -530,7 +530,7 @@ def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
             )
         return decision
     query = {name: value for name, value in query.items() if value is not None}
-    newest = scheduler.decisions({**query, "limit": "1"})["decisions"]
+    newest = scheduler.get("decisions", query={**query, "limit": "1"})["decisions"]
     if not newest:
         ((name, value),) = query.items()
         recorded = _describe_recorded(scheduler)
@@ -541,7 +541,7 @@ def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
 
 def _describe_recorded(scheduler: SchedulerApi) -> str:
     """Describe the number and the newest of all recorded decisions, as a clause."""
-    page = scheduler.decisions({"limit": str(_PAGE)})
+    page = scheduler.get("decisions", query={"limit": str(_PAGE)})
     if not (rows := page["decisions"]):
         return "none is recorded"
     number = f"{'at least ' * (page['next'] is not None)}{len(rows)}"
@@ -559,7 +559,9 @@ def _list_decisions(
     decisions: list[Json] = []
     while True:
         size = {"limit": str(min(limit - len(decisions), _PAGE))}
-        page = scheduler.decisions({**query, **size, **({"marker": marker} if marker else {})})
+        page = scheduler.get(
+            "decisions", query={**query, **size, **({"marker": marker} if marker else {})}
+        )
         decisions += page["decisions"]
         marker = page["next"]
         if marker is None or len(decisions) >= limit or "refused" in query:

@@ -179,7 +179,7 @@ def execute_plan(
         "stuck": stuck,
         "request": request,
     }
-    return _carry_out(arguments, scheduler, nova, scheduler.post("plan_runs", body), executor)
+    return _carry_out(arguments, scheduler, nova, scheduler.post("plan_runs", body=body), executor)
 
 
 def resume_run(arguments: argparse.Namespace) -> int:
@@ -187,13 +187,13 @@ def resume_run(arguments: argparse.Namespace) -> int:
     executor = str(uuid4())
     with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
         if arguments.skip:
-            _check_skipped(scheduler.show("plan_runs", arguments.resume), arguments.skip)
+            _check_skipped(scheduler.get("plan_runs", arguments.resume), arguments.skip)
         body = {"executor": executor, "state": RUNNING}
-        run = scheduler.change_run(arguments.resume, body)
+        run = scheduler.put("plan_runs", arguments.resume, body=body)
         skipped = {"executor": executor, "state": SKIPPED, "error": "skipped by --skip"}
         for instance in arguments.skip:
-            scheduler.change_move(run["uuid"], instance, skipped)
-        run = scheduler.show("plan_runs", run["uuid"]) if arguments.skip else run
+            scheduler.put("plan_runs", run["uuid"], "moves", instance, body=skipped)
+        run = scheduler.get("plan_runs", run["uuid"]) if arguments.skip else run
         return _carry_out(arguments, scheduler, nova, run, executor)
 
 
@@ -224,18 +224,20 @@ class _RunJournal:
         Returns the reason if the move is rejected, else None.
         """
         body = {"executor": self.executor, "state": STARTED}
-        rejection: str | None = self.scheduler.change_move(self.run, instance, body)["rejection"]
+        rejection: str | None = self.scheduler.put(
+            "plan_runs", self.run, "moves", instance, body=body
+        )["rejection"]
         return rejection
 
     def record(self, instance: str, state: str, error: str | None) -> None:
         """Record the new state of a move."""
         text = None if error is None else shorten(error, MAX_MESSAGE_CHARACTERS)
         body = {"executor": self.executor, "state": state, "error": text}
-        self.scheduler.change_move(self.run, instance, body)
+        self.scheduler.put("plan_runs", self.run, "moves", instance, body=body)
 
     def finish(self, state: str) -> None:
         """Record the new state of the run."""
-        self.scheduler.change_run(self.run, {"executor": self.executor, "state": state})
+        self.scheduler.put("plan_runs", self.run, body={"executor": self.executor, "state": state})
 
 
 def _carry_out(
@@ -257,7 +259,7 @@ def _carry_out(
     except Error:
         sys.stderr.write(f"{_resume_hint(uuid)}\n")
         raise
-    run = scheduler.show("plan_runs", uuid)
+    run = scheduler.get("plan_runs", uuid)
     if has_report:
         print_line("")
     print_output(arguments, Output(run, MOVE_COLUMNS, run["moves"], partial(print_run, run)))

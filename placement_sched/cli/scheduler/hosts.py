@@ -102,10 +102,10 @@ def _read_host(text: str) -> str:
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a line for each compute node."""
     with open_scheduler(arguments) as scheduler, show_waiting("reading hosts"):
-        document = scheduler.hosts(list(_query_pairs(arguments)))
+        document = scheduler.get("hosts", query=list(_query_pairs(arguments)))
         # Only an empty table needs all hosts.
         is_empty = is_report(arguments) and not document["hosts"]
-        everything = scheduler.hosts([]) if is_empty else document
+        everything = scheduler.get("hosts", query=[]) if is_empty else document
     rows = document["hosts"]
     has_policies = any(host["policy"] != DEFAULT_POLICY for host in rows)
     free = (
@@ -133,7 +133,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 def run_show(arguments: argparse.Namespace) -> int:
     """Print a host."""
     with open_scheduler(arguments) as scheduler:
-        host = scheduler.show("hosts", arguments.host)
+        host = scheduler.get("hosts", arguments.host)
     facts = [
         Column(name.capitalize(), partial(lambda value, _row: value, value))
         for name, value in _facts(host)
@@ -182,7 +182,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
 
     def plan_moves(scheduler: SchedulerApi) -> Json:
         with show_waiting("planning"), in_words_of(lambda *_: "HOST"):
-            return scheduler.post("plan", body)
+            return scheduler.post("plan", body=body)
 
     check_execution_arguments(arguments)
     with open_scheduler(arguments) as scheduler:

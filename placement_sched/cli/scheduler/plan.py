@@ -128,7 +128,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return f"{file.place(steps)}: flavors" if of_file else "--flavor"
 
     with open_scheduler(arguments) as scheduler, show_waiting("planning"), in_words_of(place_of):
-        plan = scheduler.post("plan", body)
+        plan = scheduler.post("plan", body=body)
     if arguments.execute and plan["moves"]:
         with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
             return execute_plan(arguments, scheduler, nova, PLAN, body, plan)
@@ -176,14 +176,16 @@ def _add_plan_run(commands: Commands) -> None:
 def _run_list(arguments: argparse.Namespace) -> int:
     query = {"state": arguments.state, "kind": arguments.kind, "limit": str(arguments.limit)}
     with open_scheduler(arguments) as scheduler:
-        document = scheduler.plan_runs({key: text for key, text in query.items() if text})
+        document = scheduler.get(
+            "plan_runs", query={key: text for key, text in query.items() if text}
+        )
     print_output(arguments, Output(document, _RUN_COLUMNS, document["plan_runs"]))
     return 0
 
 
 def _run_show(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler:
-        run = scheduler.show("plan_runs", arguments.plan_run)
+        run = scheduler.get("plan_runs", arguments.plan_run)
     print_output(arguments, Output(run, MOVE_COLUMNS, run["moves"], partial(print_run, run)))
     return 0
 
@@ -232,7 +234,7 @@ def _run_rebalance(arguments: argparse.Namespace) -> int:
         show_waiting("searching"),
         in_words_of(_place_of_goal),
     ):
-        proposal = scheduler.post("rebalance", body)
+        proposal = scheduler.post("rebalance", body=body)
     if arguments.execute and proposal["moves"]:
         with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
             return execute_plan(arguments, scheduler, nova, REBALANCE, body, proposal)

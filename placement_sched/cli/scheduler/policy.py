@@ -56,7 +56,7 @@ def register(commands: Commands) -> None:
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a line for each policy."""
     with open_scheduler(arguments) as scheduler:
-        policies = scheduler.policies()
+        policies = scheduler.get("policies")["policies"]
     columns = (
         Column("Policy", itemgetter("name")),
         Column("Aggregates", _aggregates),
@@ -70,7 +70,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 def run_show(arguments: argparse.Namespace) -> int:
     """Print the options of a policy that may differ between requests."""
     with open_scheduler(arguments) as scheduler:
-        policy = scheduler.show("policies", arguments.name)
+        policy = scheduler.get("policies", arguments.name)
     options = sorted(
         policy["options"].items(), key=lambda item: (_ORDER.index(item[1]["source"]), item[0])
     )

@@ -6,9 +6,9 @@ A scheduler inside the command uses the configured database.
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from operator import itemgetter
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -35,7 +35,7 @@ from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, U
 from placement_sched.model.document import Json
 from placement_sched.operations.plan_runs import change_move
 from placement_sched.scheduler.caches import ProcessCaches
-from placement_sched.scheduler.host_views import show_host as host_shown
+from placement_sched.scheduler.host_views import show_host
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.policy_views import list_policies, show_policy
 from placement_sched.scheduler.scheduler import Scheduler
@@ -51,35 +51,80 @@ _ANY_STATUS = range(1000)
 #: Path of an API of the server, which its URL in a catalogue may have.
 _API_PATH = re.compile(r"/(placement|scheduler(/v1)?)$")
 
-#: Schemas and handler of the body of each POST to ``/scheduler/v1``.
-_ACTIONS = {
-    "capacity": (capacity.CAPACITY, capacity.answer),
-    "explain": (request_schema.EXPLAIN, request_schema.explain),
-    "failover_capacity": (capacity.FAILOVER_CAPACITY, capacity.answer_failover),
-    "plan": (request_schema.PLAN, request_schema.plan),
-    "plan_runs": (plan.CREATE_RUN, plan.create_run),
-    "rebalance": (request_schema.REBALANCE, request_schema.rebalance),
-    "select_destinations": (request_schema.SELECT, request_schema.select),
+#: Schemas and function of each request, by its method and path. ``*`` is a name.
+_ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
+    "POST capacity": (capacity.CAPACITY, capacity.answer),
+    "GET decisions": (decisions.LIST, decisions.list_decisions),
+    "GET decisions/*": (None, decisions.show_decision),
+    "POST decisions/*/replay": (decisions.REPLAY, decisions.replay_decision),
+    "POST explain": (request_schema.EXPLAIN, request_schema.explain),
+    "POST failover_capacity": (capacity.FAILOVER_CAPACITY, capacity.answer_failover),
+    "GET hosts": (None, hosts.search_hosts),
+    "GET hosts/*": (None, show_host),
+    "POST plan": (request_schema.PLAN, request_schema.plan),
+    "POST plan_runs": (plan.CREATE_RUN, plan.create_run),
+    "GET plan_runs": (plan.LIST_RUNS, plan.list_runs),
+    "GET plan_runs/*": (None, plan.show_run),
+    "PUT plan_runs/*": (plan.CHANGE_RUN, plan.change_run),
+    "PUT plan_runs/*/moves/*": (plan.CHANGE_MOVE, change_move),
+    "GET policies": (None, lambda scheduler: {"policies": list_policies(scheduler)}),
+    "GET policies/*": (None, show_policy),
+    "POST rebalance": (request_schema.REBALANCE, request_schema.rebalance),
+    "POST select_destinations": (request_schema.SELECT, request_schema.select),
 }
-_SHOWN = {
-    "decisions": decisions.show_decision,
-    "hosts": host_shown,
-    "plan_runs": plan.show_run,
-    "policies": show_policy,
-}
+_PAGED = (("decisions",), ("plan_runs",))
+#: A query string, as pairs or a mapping.
+Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
-class DirectScheduler:
-    """Scheduler on the configured database, which returns the JSON of ``/scheduler/v1``.
+class SchedulerApi(ABC):
+    """Scheduler of a command, which returns the JSON of ``/scheduler/v1``.
 
-    Its methods raise the errors of the scheduler, such as :class:`Invalid`, :class:`NoValidHost`.
+    Its methods raise the errors of the scheduler, such as :class:`Invalid`, :class:`NotFound`.
     """
+
+    #: URL of the server, or of the database without its password.
+    place: str
+
+    @abstractmethod
+    def aggregate_names(self) -> dict[str, str]:
+        """Map uuids of host aggregates to names."""
+
+    @abstractmethod
+    def flavor_names(self) -> list[str]:
+        """Return the names of stored flavors."""
+
+    @abstractmethod
+    def _ask(
+        self, method: str, *path: str, query: Query | None = None, body: Json | None = None
+    ) -> Json:
+        """Return the response to a request."""
+
+    def get(self, *path: str, query: Query | None = None) -> Json:
+        """Return the resource or list at a path of names.
+
+        A list of decisions or runs of plans has the marker of the ``next`` page.
+        """
+        return self._ask("GET", *path, query=query)
+
+    def post(self, *path: str, body: Json) -> Json:
+        """Run the action at a path of names on ``body``, and return its response.
+
+        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
+        """
+        return self._ask("POST", *path, body=body)
+
+    def put(self, *path: str, body: Json) -> Json:
+        """Change the run of a plan, or a move, at a path of names, and return it."""
+        return self._ask("PUT", *path, body=body)
+
+
+class DirectScheduler(SchedulerApi):
+    """Scheduler on the configured database."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        #: URL of the database without its password.
         self.place = url_without_password(scheduler.database)
-        self.policies = partial(list_policies, scheduler)
 
     def aggregate_names(self) -> dict[str, str]:
         """Map uuids of host aggregates to names."""
@@ -91,55 +136,16 @@ class DirectScheduler:
         with self._scheduler.database.read() as connection:
             return [flavor.name for flavor in flavors.all_flavors(connection)]
 
-    def post(self, action: str, body: Json) -> Json:
-        """Run an action on ``body``, and return its response.
-
-        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
-        """
-        schemas, answer = _ACTIONS[action]
-        _check(schemas, body)
-        return answer(self._scheduler, body)
-
-    def show(self, collection: str, name: str) -> Json:
-        """Return a decision, host or policy.
-
-        Raises :class:`NotFound` if it does not exist.
-        """
-        return _as_json(_SHOWN[collection](self._scheduler, name))
-
-    def decisions(self, query: Mapping[str, str]) -> Json:
-        """Return recorded decisions and the marker of the ``next`` page."""
-        _check(decisions.LIST, dict(query))
-        return _as_json(decisions.list_decisions(self._scheduler, query))
-
-    def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
-        """Return the hosts that match the pairs of a query string."""
-        return _as_json(hosts.search_hosts(self._scheduler, query))
-
-    def replay(self, uuid: str, body: Json) -> Json:
-        """Return a recorded decision, its result now and the differences."""
-        _check(decisions.REPLAY, body)
-        return _as_json(decisions.replay_decision(self._scheduler, uuid, body))
-
-    def plan_runs(self, query: Mapping[str, str]) -> Json:
-        """Return runs of plans and the marker of the ``next`` page."""
-        _check(plan.LIST_RUNS, dict(query))
-        return _as_json(plan.list_runs(self._scheduler, query))
-
-    def change_run(self, uuid: str, body: Json) -> Json:
-        """Change the state of a run, or become its executor, and return it."""
-        _check(plan.CHANGE_RUN, body)
-        return _as_json(plan.change_run(self._scheduler, uuid, body))
-
-    def change_move(self, uuid: str, instance: str, body: Json) -> Json:
-        """Change the state of a move of a run, and return it with its ``rejection``."""
-        _check(plan.CHANGE_MOVE, body)
-        return _as_json(change_move(self._scheduler, uuid, instance, body))
-
-
-def _as_json(document: Json) -> Json:
-    """Convert a document to JSON as over HTTP, with times as texts."""
-    return dict(orjson.loads(orjson.dumps(document)))
+    def _ask(
+        self, method: str, *path: str, query: Query | None = None, body: Json | None = None
+    ) -> Json:
+        route = "/".join("*" if number % 2 else step for number, step in enumerate(path))
+        schemas, function = _ROUTES[f"{method} {route}"]
+        arguments = [argument for argument in (query, body) if argument is not None]
+        if schemas is not None:
+            _check(schemas, dict(arguments[0]))
+        document = function(self._scheduler, *path[1::2], *arguments)
+        return dict(orjson.loads(orjson.dumps(document)))  # times as texts, as over HTTP
 
 
 def _check(schemas: Schemas, body: Json) -> None:
@@ -185,7 +191,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-class SchedulerClient:
+class SchedulerClient(SchedulerApi):
     """Client of the scheduler API of a server.
 
     Methods raise the errors of the server. ``timeout`` is in seconds.
@@ -202,50 +208,7 @@ class SchedulerClient:
         adapter.additional_headers["Connection"] = "close"
         self._adapter, self._timeout = adapter, timeout
         self._service = RemoteService(adapter, "scheduler", timeout)
-        #: URL of the server, without the path of an API.
         self.place = _API_PATH.sub("", self._service.place)
-
-    def post(self, action: str, body: Json) -> Json:
-        """Run an action on ``body``, and return its response.
-
-        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
-        """
-        check_texts(body, _PREFIX)
-        return self._ask(action, body=body)
-
-    def show(self, collection: str, name: str) -> Json:
-        """Return a decision, host or policy."""
-        return self._ask(collection, name)
-
-    def policies(self) -> list[Json]:
-        """Return all scheduling policies."""
-        policies: list[Json] = self._ask("policies")["policies"]
-        return policies
-
-    def decisions(self, query: Mapping[str, str]) -> Json:
-        """Return recorded decisions and the marker of the ``next`` page."""
-        return self._page("decisions", query)
-
-    def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
-        """Return the hosts that match the pairs of a query string."""
-        return self._ask("hosts", query=query)
-
-    def replay(self, uuid: str, body: Json) -> Json:
-        """Return a recorded decision, its result now and the differences."""
-        return self._ask("decisions", uuid, "replay", body=body)
-
-    def plan_runs(self, query: Mapping[str, str]) -> Json:
-        """Return runs of plans and the marker of the ``next`` page."""
-        return self._page("plan_runs", query)
-
-    def change_run(self, uuid: str, body: Json) -> Json:
-        """Change the state of a run, or become its executor, and return it."""
-        return self._ask("plan_runs", uuid, body=body, method="PUT")
-
-    def change_move(self, uuid: str, instance: str, body: Json) -> Json:
-        """Change the state of a move of a run, and return it with its ``rejection``."""
-        check_texts(body, _PREFIX)
-        return self._ask("plan_runs", uuid, "moves", instance, body=body, method="PUT")
 
     def aggregate_names(self) -> dict[str, str]:
         """Map uuids of host aggregates to names.
@@ -264,18 +227,11 @@ class SchedulerClient:
         path = f"{self.place}/compute/v2.1/flavors"
         return compute.listed(path, "flavors", itemgetter("name"))
 
-    def _page(self, collection: str, query: Mapping[str, str]) -> Json:
-        page = self._ask(collection, query=list(query.items()))
-        following = [parse_qs(urlsplit(link["href"]).query) for link in page.pop("links")]
-        return {**page, "next": following[0]["marker"][-1] if following else None}
-
     def _ask(
-        self,
-        *path: str,
-        query: Sequence[tuple[str, str]] = (),
-        body: Json | None = None,
-        method: str | None = None,
+        self, method: str, *path: str, query: Query | None = None, body: Json | None = None
     ) -> Json:
+        if body is not None:
+            check_texts(body, _PREFIX)
         if not {".", ".."}.isdisjoint(path):
             raise Invalid(f"{path[-1]!r} is not allowed in a URL")
         try:
@@ -285,7 +241,6 @@ class SchedulerClient:
         except UnicodeEncodeError as error:
             raise Invalid(f"{error.object!r} is not valid UTF-8") from None
         try:
-            method = method or ("GET" if body is None else "POST")
             response = self._service.get_json(method, url, body=body, taken=_ANY_STATUS)
         except ServiceFailed as failure:
             reasons = list(exception_chain(failure))
@@ -299,8 +254,13 @@ class SchedulerClient:
             ) from None
         if not 200 <= response.status < 300:
             raise _error(response, self.place)
-        if isinstance(response.document, dict):
-            return response.document
+        if isinstance(document := response.document, dict):
+            if "links" in document:
+                following = [
+                    parse_qs(urlsplit(link["href"]).query) for link in document.pop("links")
+                ]
+                document["next"] = following[0]["marker"][-1] if following else None
+            return document
         raise Error(
             f"{self.place} did not answer with JSON; check that it is a placement-sched server"
         )
@@ -311,10 +271,6 @@ def _find_endpoint(adapter: Adapter, **criteria: Any) -> str | None:
         return adapter.get_endpoint(**criteria)
     except EndpointNotFound:
         return None
-
-
-#: Scheduler of a command.
-SchedulerApi = DirectScheduler | SchedulerClient
 
 
 @contextmanager

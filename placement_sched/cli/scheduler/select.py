@@ -299,7 +299,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
         if arguments.compare is not None:
             return _compare(scheduler, body, arguments)
-        explanation = scheduler.post("explain", body)
+        explanation = scheduler.post("explain", body=body)
         verdicts = explanation.get("verdicts", [])
         if arguments.html is not None:
             names = scheduler.aggregate_names()
@@ -355,7 +355,9 @@ def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace)
     if len(policies) < 2 or not all(policies):
         raise Invalid("--compare: expected at least two policies, separated by commas")
     body = request_options.with_instances(body)
-    explanations = {name: scheduler.post("explain", {**body, "policy": name}) for name in policies}
+    explanations = {
+        name: scheduler.post("explain", body={**body, "policy": name}) for name in policies
+    }
 
     def report(console: Console) -> None:
         render_comparison(explanations, console, scheduler.aggregate_names())
@@ -384,7 +386,7 @@ def _run_select(arguments: argparse.Namespace) -> int:
         # An explanation is about a single request.
         if not is_report(arguments) or "requests" in body:
             try:
-                answer = scheduler.post("select_destinations", body)
+                answer = scheduler.post("select_destinations", body=body)
             except NoValidHost as failure:
                 if getattr(arguments, "format", None) in {"json", "yaml"}:
                     document = {"code": failure.code, "detail": failure.detail, **failure.extra}
@@ -395,11 +397,11 @@ def _run_select(arguments: argparse.Namespace) -> int:
             )
             return 0
         explanation = scheduler.post(
-            "explain", {"request_spec": body["request_spec"], "max_rejected": 0}
+            "explain", body={"request_spec": body["request_spec"], "max_rejected": 0}
         )
         names = scheduler.aggregate_names()
         try:
-            answer = scheduler.post("select_destinations", body)
+            answer = scheduler.post("select_destinations", body=body)
         except NoValidHost as failure:
             # If the explanation still found a host, the funnel of the selection counts.
             funnel = {} if explanation["outcome"] == "no_valid_host" else failure.extra

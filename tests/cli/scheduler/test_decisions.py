@@ -369,7 +369,7 @@ def test_purge_prints_the_count_before_deleting(run_cli):
 def test_follow_prints_each_new_decision_only_once(cloud):
     scheduler = cloud.app.services.scheduler
     direct = DirectScheduler(scheduler)
-    coming = new_decisions(direct, {}, direct.decisions({})["decisions"])
+    coming = new_decisions(direct, {}, direct.get("decisions", query={})["decisions"])
     assert next(coming) == []
     for number in (4, 5):
         scheduler.select_destinations(spec(instance(number)), claiming=ClaimMode.NONE)
@@ -477,17 +477,17 @@ def test_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch):
 
 
 def test_watch_continues_after_a_failed_replay(cloud, run_cli, monkeypatch):
-    replay, calls = DirectScheduler.replay, []
+    post, calls = DirectScheduler.post, []
 
-    def replay_or_fail(scheduler, uuid, body):
-        calls.append(uuid)
+    def replay_or_fail(scheduler, *path, body):
+        calls.append(path)
         if len(calls) == 2:
             cloud.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
             raise ServiceFailed("http://cloud does not answer")
-        return replay(scheduler, uuid, body)
+        return post(scheduler, *path, body=body)
 
     monkeypatch.setattr(commands, "sleep", lambda _seconds: None)
-    monkeypatch.setattr(DirectScheduler, "replay", replay_or_fail)
+    monkeypatch.setattr(DirectScheduler, "post", replay_or_fail)
     status, printed, _ = run_cli("watch", find_uuid_of_failed_decision(cloud))
     assert status == 0
     assert printed.splitlines()[1:] == [

@@ -32,7 +32,7 @@ def test_timeout_error_says_the_server_may_still_be_working():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         base = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unavailable) as error:
-            build_client(base, timeout=0.2).post("explain", {})
+            build_client(base, timeout=0.2).post("explain", body={})
     assert error.value.detail == (
         f"{base} did not answer within 0.2 s and may still process the request: "
         "increase --timeout SECONDS"
@@ -47,7 +47,7 @@ def respond_with_path(environ, start_response):
 
 def test_percent_encoded_server_address_is_not_encoded_again():
     with serve_application(respond_with_path) as url:
-        answer = build_client(f"{url}/a%20b").show("hosts", "x")
+        answer = build_client(f"{url}/a%20b").get("hosts", "x")
     assert answer["path"] == "/a b/scheduler/v1/hosts/x"
 
 
@@ -64,7 +64,7 @@ def test_closed_connection_is_reported_without_a_retry():
         threading.Thread(target=close_connection).start()
         base = f"http://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(Unavailable) as error:
-            build_client(base, timeout=60).post("select_destinations", {})
+            build_client(base, timeout=60).post("select_destinations", body={})
         reason = "Remote end closed connection without response"
         assert error.value.detail == f"{base} does not answer: {reason}"
         server.setblocking(False)
@@ -95,7 +95,7 @@ def test_certificate_is_verified_with_the_bundle_of_the_environment(
 @pytest.mark.parametrize("name", [".", ".."])
 def test_name_with_a_path_separator_is_rejected(name):
     with pytest.raises(Invalid, match="is not allowed in a URL"):
-        build_client("http://127.0.0.1:1").show("hosts", name)
+        build_client("http://127.0.0.1:1").get("hosts", name)
 
 
 SIZES = ("--vcpus", "1", "--ram", "1", "--disk", "0")
