@@ -17,7 +17,7 @@ from placement_sched.config import logs, sources
 from placement_sched.config.conf import CONF
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.config.options.services import oslo_messaging
-from placement_sched.config.settings import AliasedBoolOpt, Conf, Settings
+from placement_sched.config.settings import Conf, Settings
 from placement_sched.config.sources import Assignment, Place
 from placement_sched.db.engine import database_url, parse_url
 from placement_sched.errors import ConfigurationError
@@ -148,10 +148,7 @@ class Catalogue:
             self.options.setdefault(group, {})[option.dest] = option
             for old in option.deprecated_opts:
                 name = (old.name or option.name).replace("-", "_")
-                if isinstance(option, AliasedBoolOpt):
-                    self.options[group][name] = option
-                else:
-                    self._deprecated[old.group or group, name] = (group, option)
+                self._deprecated[old.group or group, name] = (group, option)
 
 
 def _list_global_options() -> Iterator[tuple[str, list[str]]]:
@@ -208,7 +205,12 @@ def check_files(
             written += sources.ConfigFile(file).assignments
         except ConfigurationError as wrong:
             problems.append(_problem(wrong))
-    written += _list_variables(environment)
+    # Other programs also use OS_, and unknown names import oslo.messaging.
+    written += (
+        variable
+        for variable in _list_variables(environment)
+        if variable.group.startswith("oslo_messaging_") or catalogue.has_group(variable.group)
+    )
     unlisted = {} if settings is None else _find_unlisted_policies(settings)
     return [*problems, *_check_lines(written, catalogue, unlisted)]
 
@@ -224,10 +226,7 @@ def _list_variables(environment: Mapping[str, str]) -> Iterator[Assignment]:
 def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield problems in the order of the lines, and each unknown group only once.
-
-    Unknown groups of variables are ignored, as other programs also use ``OS_``.
-    """
+    """Yield problems in the order of the lines, and each unknown group only once."""
     faults: dict[Place, Problem] = {}
     sections: set[str] = set()
     for line in written:
@@ -268,8 +267,7 @@ def _check_unknown_group(
 
 def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Problem]:
     """Check a line that sets ``option`` of ``group``."""
-    has_old_name = (line.group, line.dest) != (group, option.dest)
-    if has_old_name and not isinstance(option, AliasedBoolOpt):
+    if (line.group, line.dest) != (group, option.dest):
         yield _describe_old_name(line, group, option)
     elif option.deprecated_for_removal:
         reason = f": {option.deprecated_reason}" if option.deprecated_reason else ""
@@ -394,8 +392,7 @@ def _check_policy_line(
         yield _problem(wrong)
         return
     option = settings.registered[group][name]
-    has_old_name = line.dest.replace(".", "_") not in {name, f"{group}_{name}"}
-    if has_old_name and not isinstance(option, AliasedBoolOpt):
+    if line.dest.replace(".", "_") not in {name, f"{group}_{name}"}:
         yield _describe_old_name(line, group, option)
     yield from _check_value(line, option)
 

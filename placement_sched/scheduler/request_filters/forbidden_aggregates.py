@@ -3,7 +3,8 @@
 
 from collections.abc import Iterable
 
-from placement_sched.config.settings import AliasedBoolOpt
+from oslo_config import cfg
+
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.scheduler.plugin import options_in_group
 from placement_sched.scheduler.request_filters import (
@@ -38,9 +39,9 @@ class ForbiddenAggregates(BaseRequestFilter):
     enabled_by = "enable_isolated_aggregate_filtering"
     options = options_in_group(
         "scheduler",
-        AliasedBoolOpt(
+        cfg.BoolOpt(
             "enable_isolated_aggregate_filtering",
-            alias="enable_forbidden_aggregates_filter",
+            deprecated_name="enable_forbidden_aggregates_filter",
             default=False,
         ),
         "Keep instances out of aggregates with metadata trait:X=required, unless the flavor or "
