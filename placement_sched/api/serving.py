@@ -231,7 +231,9 @@ class BodyReader:
     def __init__(self, inner: WSGI, limit: int) -> None:
         self._inner = inner
         self._max_bytes = limit
-        self._closes = _closes_silently()
+        # uwsgi closes the connections of its http-socket without a header.
+        options = {str(name) for name in getattr(sys.modules.get("uwsgi"), "opt", ())}
+        self._closes = "http-socket" in options and "http11-socket" not in options
         self._closes_unread = "uwsgi" in sys.modules
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -294,15 +296,6 @@ def _read_stream(stream: IO[bytes], length: int | None, max_bytes: int) -> tuple
         else:
             pieces.clear()
     return b"".join(pieces), amount
-
-
-def _closes_silently() -> bool:
-    """Return whether the server closes connections without a header.
-
-    uwsgi's ``http-socket`` does.
-    """
-    options = {str(name) for name in getattr(sys.modules.get("uwsgi"), "opt", ())}
-    return "http-socket" in options and "http11-socket" not in options
 
 
 def _add_connection_close(start_response: StartResponse) -> StartResponse:

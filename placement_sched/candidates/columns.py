@@ -82,7 +82,8 @@ class RowValues:
 
     def replace(self, changed: RowNumbers, new: "RowValues") -> bool:
         """Replace all values of the ``changed`` rows, and return whether anything differs."""
-        positions = self._find_positions(changed)
+        first = np.searchsorted(self.rows, changed, "left")
+        positions = numbers_in_ranges(first, np.searchsorted(self.rows, changed, "right"))
         if np.array_equal(self.rows[positions], new.rows):
             # Most changes are of used amounts, which add and remove no values.
             is_changed = False
@@ -102,10 +103,6 @@ class RowValues:
         }
         self.rows = np.insert(rows, insert_at, new.rows)
         return True
-
-    def _find_positions(self, rows: RowNumbers) -> NDArray[np.int64]:
-        first = np.searchsorted(self.rows, rows, "left")
-        return numbers_in_ranges(first, np.searchsorted(self.rows, rows, "right"))
 
     def renumber(self, numbers: NDArray[np.int64]) -> None:
         """Map each old row number to its new number.

@@ -85,7 +85,7 @@ class Histories:
 
         @event.listens_for(engine, "checkout")
         def check_epoch(_connection: Any, record: Any, _proxy: object) -> None:
-            if self.is_past(record.info):
+            if record.info.get(HISTORY, self.current) != self.current:
                 raise DisconnectionError
 
     def read_again(self, kind: str, driver: Any, info: dict[Any, Any]) -> None:
@@ -94,13 +94,6 @@ class Histories:
         Raises the driver's own error.
         """
         self._note(info, _read_epoch(kind, driver))
-
-    def is_past(self, info: dict[Any, Any]) -> bool:
-        """Return whether a connection belongs to an earlier epoch.
-
-        ``info`` is the dictionary that SQLAlchemy keeps with the connection.
-        """
-        return bool(info.get(HISTORY, self.current) != self.current)
 
     def _note(self, info: dict[Any, Any], epoch: ServerEpoch) -> None:
         info[HISTORY] = epoch

@@ -73,7 +73,8 @@ class Lease:
                 return True
             try:
                 with self._database.read() as connection:
-                    is_held = self._take(connection)
+                    # The first process finds no row to renew.
+                    is_held = self._run(connection, _RENEW) or self._run(connection, _INSERT)
             except Error as failure:
                 LOG.debug("lease %s: %s", self._name, sentence(failure))
                 is_held = False
@@ -95,10 +96,6 @@ class Lease:
                     self._run(connection, _RELEASE)
             except Error as failure:
                 LOG.debug("lease %s: %s", self._name, sentence(failure))
-
-    def _take(self, connection: Connection) -> bool:
-        # The first process finds no row to renew.
-        return self._run(connection, _RENEW) or self._run(connection, _INSERT)
 
     def _run(self, connection: Connection, statement: str) -> bool:
         dialect = connection.dialect.name

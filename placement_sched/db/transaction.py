@@ -171,7 +171,9 @@ def is_done(read: _Read, mark: str) -> bool:
     while True:
         try:
             with read() as connection:
-                return _resolve_mark(connection, mark)
+                refuse = text(_INSERT_REFUSAL[connection.dialect.name])
+                connection.execute(refuse, {"mark": mark})
+                return bool(connection.execute(_IS_DONE, {"mark": mark}).scalar_one())
         except Unavailable as failure:
             if time.monotonic() >= until:
                 raise CommitUnknown(
@@ -180,12 +182,6 @@ def is_done(read: _Read, mark: str) -> bool:
                 ) from failure
         time.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
         pause = min(2 * pause, _MAX_PAUSE)
-
-
-def _resolve_mark(connection: Connection, mark: str) -> bool:
-    refuse = text(_INSERT_REFUSAL[connection.dialect.name])
-    connection.execute(refuse, {"mark": mark})
-    return bool(connection.execute(_IS_DONE, {"mark": mark}).scalar_one())
 
 
 def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:

@@ -272,7 +272,7 @@ class PlanExecution:
                 if server is not None and _is_busy(server):
                     self._add_flight(move, is_own=False)
                     continue
-                if server is not None and _is_finished(server, move):
+                if server and server.host == move.target and server.status != _ERROR:
                     self._end(move, DONE)
                     continue
             self._waiting.append(move)
@@ -390,10 +390,6 @@ class PlanExecution:
 
 def _is_busy(server: NovaServer) -> bool:
     return server.task_state is not None or server.status in (*_MOVING, _TO_CONFIRM)
-
-
-def _is_finished(server: NovaServer, move: RunMove) -> bool:
-    return server.host == move.target and server.status != _ERROR
 
 
 def _describe_error(server: NovaServer) -> str:

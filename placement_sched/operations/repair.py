@@ -143,12 +143,9 @@ class _InstanceRecords:
         incomplete = {
             uuid
             for uuid in uuids & self._nodes.keys()
-            if self._count_reported(uuid) > self._count_recorded(uuid)
+            if int(self._nodes[uuid].stats.get("num_instances", 0)) > self._count_recorded(uuid)
         }
         return (UnverifiedReason.MORE_REPORTED if incomplete else None), incomplete
-
-    def _count_reported(self, uuid: str) -> int:
-        return int(self._nodes[uuid].stats.get("num_instances", 0))
 
     def _count_recorded(self, uuid: str) -> int:
         # An instance may be recorded on a host without its node.

@@ -348,20 +348,17 @@ def _instances_of(run: SchedulingRun, decision: Decision) -> list[Instance]:
     ]
 
 
-def _compares_hosts(run: SchedulingRun) -> bool:
-    return run.chooser.compares_hosts(run.filtered_request.spec)
-
-
 def _locked_group(run: SchedulingRun) -> str | None:
     """Return the uuid of the server group that the claim must lock, or None."""
     group = run.request.spec.instance_group
-    if group is None or not (run.request.names_group or _compares_hosts(run)):
+    compares_hosts = run.chooser.compares_hosts(run.filtered_request.spec)
+    if group is None or not (run.request.names_group or compares_hosts):
         return None
     return group.uuid
 
 
 def _check_spread(connection: Connection, run: SchedulingRun) -> None:
-    if not _compares_hosts(run):
+    if not run.chooser.compares_hosts(run.filtered_request.spec):
         return
     spec, hosts = run.filtered_request.spec, [best.service_host for best, *_ in run.selections]
     group = spec.instance_group

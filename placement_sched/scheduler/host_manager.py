@@ -77,12 +77,6 @@ class EarlierInstance:
     selection: Selection
     group: tuple[str, bool] | None = None
 
-    def consume_from(self, state: HostState) -> None:
-        """Subtract the instance's resources from a node."""
-        state.limits = dict(self.selection.limits)
-        state.consume_from_request(self.spec)
-        state.limits = {}
-
     def add_to(self, state: HostState) -> None:
         """Add the instance to the instances on a node's host."""
         spec, best = self.spec, self.selection
@@ -252,7 +246,9 @@ def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> l
         for earlier in earlier_specs:
             state.consume_from_request(earlier)
         for instance in placed.get(uuid, ()):
-            instance.consume_from(state)
+            state.limits = dict(instance.selection.limits)
+            state.consume_from_request(instance.spec)
+            state.limits = {}
         for instance in by_host.get(state.host, ()):
             instance.add_to(state)
     return states

@@ -374,7 +374,7 @@ def purge(
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(limit)).all()
     sql.change_in_batches(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
     purge_shadow_results(connection, oldest, before if wanted is None else None)
-    _purge_notices(connection, oldest)
+    sql.change_in_batches(connection, delete(decision_notices), _NOTICES.decision_uuid, oldest)
     sql.change_in_batches(connection, delete(decisions), _COLUMNS.uuid, oldest)
     return len(oldest)
 
@@ -492,11 +492,4 @@ def record_notice(connection: Connection, notice: Notice, now: datetime) -> None
     changing = ("attempts", "pending", "ended_at", "updated_at")
     sql.insert_or_update(
         connection, decision_notices, [row], key=("decision_uuid",), changing=changing
-    )
-
-
-def _purge_notices(connection: Connection, decision_uuids: Sequence[str]) -> None:
-    """Delete the notices of decisions."""
-    sql.change_in_batches(
-        connection, delete(decision_notices), _NOTICES.decision_uuid, decision_uuids
     )

@@ -186,7 +186,8 @@ def post(call: ApiCall) -> ApiResponse:
 @in_transaction
 def delete(_call: ApiCall, connection: Connection, consumer_uuid: str) -> ApiResponse:
     """Delete the allocations of a consumer."""
-    if not allocations.remove(connection, uuid_spellings(consumer_uuid)):
+    # OpenStack placement stores the consumers of POST /allocations in the caller's spelling.
+    if not allocations.remove(connection, sorted({consumer_uuid, canonical_uuid(consumer_uuid)})):
         raise NotFound(f"No allocations for consumer '{consumer_uuid}'")
     return ApiResponse(status=204)
 
@@ -234,14 +235,6 @@ def claim_of(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> Cons
         consumer_type=body.get("consumer_type"),
         generation=body.get("consumer_generation", UNCHECKED),
     )
-
-
-def uuid_spellings(consumer_uuid: str) -> Sequence[str]:
-    """Return the possible spellings of a consumer uuid in stored allocations.
-
-    OpenStack placement stores the consumers of ``POST /allocations`` in the caller's spelling.
-    """
-    return sorted({consumer_uuid, canonical_uuid(consumer_uuid)})
 
 
 def _replace_allocations(call: ApiCall, claims: Sequence[ConsumerClaim]) -> ApiResponse:

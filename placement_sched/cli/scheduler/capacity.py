@@ -68,7 +68,7 @@ def register(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Print the capacity, and return 0 even if nothing fits."""
-    if _is_failover(arguments):
+    if arguments.host_failures is not None or arguments.within is not None:
         return _run_failover(arguments)
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
@@ -220,11 +220,6 @@ def _add_failover_arguments(parser: argparse.ArgumentParser) -> None:
         help="let N domains fail instead of N hosts: zones, aggregates, or the hosts of aggregates "
         "with the same value of this metadata key, such as rack",
     )
-
-
-def _is_failover(arguments: argparse.Namespace) -> bool:
-    """Return whether the arguments select the failover capacity."""
-    return arguments.host_failures is not None or arguments.within is not None
 
 
 def _run_failover(arguments: argparse.Namespace) -> int:

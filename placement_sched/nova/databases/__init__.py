@@ -63,7 +63,14 @@ class NovaDatabase:
         if isinstance(self.url, ConfigurationError):
             raise NovaDatabaseUnavailable(self.url.detail)
         if self._engine is None:
-            _check_file_exists(self.url)
+            file = self.url.database or ""
+            # Opening would create a missing file.
+            if (
+                self.url.get_backend_name() == "sqlite"
+                and file != ":memory:"
+                and not Path(file).is_file()
+            ):
+                raise NovaDatabaseUnavailable(f"there is no database {file}")
             self._engine = make_reader(self.url)
         try:
             with connect(self._engine) as connection:
@@ -131,16 +138,6 @@ def fill_template(template: str, default: str | None) -> str:
         raise ConfigurationError(
             f"database_connection is a template that cannot be filled in: {one_line(error)}"
         ) from None
-
-
-def _check_file_exists(url: URL) -> None:
-    """Reject a missing SQLite file, which opening would create.
-
-    Raises :class:`NovaDatabaseUnavailable`.
-    """
-    file = url.database or ""
-    if url.get_backend_name() == "sqlite" and file != ":memory:" and not Path(file).is_file():
-        raise NovaDatabaseUnavailable(f"there is no database {file}")
 
 
 def _error_text(failure: SQLAlchemyError) -> str:

@@ -74,7 +74,11 @@ class ServiceRecord:
                 .where(self._is_ours)
                 .with_for_update()
             ).one_or_none()
-            version = self._newest_version(connection, now)
+            # nova compares the versions of its services to detect an older release.
+            query = select(func.max(_COLUMNS.version)).where(
+                self._is_up(now), sa.not_(self._is_ours)
+            )
+            version = connection.scalar(query) or 0
             if row is None:
                 connection.execute(insert(services).values(**self._new(now), version=version))
                 return 1
@@ -104,14 +108,6 @@ class ServiceRecord:
     def _is_ours(self) -> sa.ColumnElement[bool]:
         conditions = (_COLUMNS.host == self._host, _COLUMNS.binary == BINARY, _COLUMNS.deleted == 0)
         return sa.and_(*conditions)
-
-    def _newest_version(self, connection: Connection, now: datetime) -> int:
-        """Return the newest version among nova's services that are up, or 0.
-
-        Nova compares the versions of its services to detect services of an older release.
-        """
-        query = select(func.max(_COLUMNS.version)).where(self._is_up(now), sa.not_(self._is_ours))
-        return connection.scalar(query) or 0
 
     def _others(self, connection: Connection, now: datetime) -> frozenset[str]:
         query = select(_COLUMNS.host).where(

@@ -163,11 +163,6 @@ def _read_flag(text: str | None, *, default: bool) -> bool:
     return default if text is None else text.strip().lower() in {"1", "true", "yes", "on"}
 
 
-def queue_name(host: str) -> str:
-    """Return the name of the queue, which shows its purpose to operators."""
-    return f"placement-sched.nova-shadow.{host}"
-
-
 class Tap:
     """Consumer of nova's topic that reconnects until it is stopped.
 
@@ -180,7 +175,7 @@ class Tap:
         self._handle = handle
         self._stopped = threading.Event()
         self._away = False
-        self.name = queue_name(host)
+        self.name = f"placement-sched.nova-shadow.{host}"
         #: Set while the queue exists and receives copies.
         self.is_open = threading.Event()
 

@@ -279,7 +279,9 @@ class _Writer:
         if instance.flavor is not None:
             entry["flavor"] = self._flavor_of(instance.flavor)
         if instance.image is not None:
-            entry["image"] = self._image_of(instance.image)
+            stored = self._state.images.get(str(instance.image.get("id")))
+            is_stored = stored is not None and stored.as_request_image() == instance.image
+            entry["image"] = instance.image["id"] if is_stored else dict(instance.image)
         for name in InstanceMetadata._fields:
             entry |= _nonempty(**{name: _sorted(getattr(instance, name))})
         consumer = self._state.consumers.get(instance.uuid)
@@ -299,11 +301,6 @@ class _Writer:
             return dict(document)
         # A name that is the id of another flavor would be read as that flavor.
         return stored.flavor.flavorid if stored.name in flavors else stored.name
-
-    def _image_of(self, document: Mapping[str, Any]) -> Any:
-        stored = self._state.images.get(str(document.get("id")))
-        is_stored = stored is not None and stored.as_request_image() == document
-        return document["id"] if is_stored else dict(document)
 
     def allocations(self) -> list[Json]:
         return [

@@ -373,7 +373,8 @@ class _CapacityEvaluation:
         budget, began = request.settings.scheduler.capacity_budget, monotonic()
         remaining = budget - (0.0 if self.question.each_alone else self.spent)
         if budget and remaining <= 0:
-            return self._out_of_time(budget)
+            inexact = {"exact": False, "inexact_because": [OUT_OF_TIME.format(seconds=budget)]}
+            return NOTHING | inexact | ({"per": []} if self.question.per else {})
         # Leave half of the remaining time to the other flavors.
         share = remaining if last or self.question.each_alone else remaining / 2
         deadline = Deadline(began + share if budget else inf, monotonic)
@@ -386,10 +387,6 @@ class _CapacityEvaluation:
             return NOTHING | {"refused": error.detail}
         finally:
             self.spent += monotonic() - began
-
-    def _out_of_time(self, budget: float) -> Json:
-        inexact = {"exact": False, "inexact_because": [OUT_OF_TIME.format(seconds=budget)]}
-        return NOTHING | inexact | ({"per": []} if self.question.per else {})
 
     def _count(self, request: SchedulingRequest, deadline: Deadline) -> CapacityCount:
         connection = self.cloud.connection

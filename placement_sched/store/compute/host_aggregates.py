@@ -55,14 +55,33 @@ _ADVANCE_SEQUENCE = select(
 )
 
 
-def all_aggregates(connection: Connection) -> tuple[HostAggregate, ...]:
-    """Return all aggregates with their timestamps, sorted by id."""
-    return _read(connection)
+def all_aggregates(
+    connection: Connection, aggregate_id: int | None = None
+) -> tuple[HostAggregate, ...]:
+    """Return all aggregates, or the aggregate with this id, with timestamps, sorted by id."""
+
+    def rows(aggregate_column: Column[int], *columns: Column[Any]) -> sa.Result[Any]:
+        query = select(aggregate_column, *columns).order_by(aggregate_column)
+        return connection.execute(
+            query if aggregate_id is None else query.where(aggregate_column == aggregate_id)
+        )
+
+    aggregate_rows = rows(_AGGREGATES.id, *(_AGGREGATES[name] for name in _ATTRIBUTES)).all()
+    hosts = sql.grouped(rows(_HOSTS.aggregate_id, _HOSTS.host))
+    metadata = sql.nested(rows(_METADATA.aggregate_id, _METADATA.key, _METADATA.value))
+    return tuple(
+        HostAggregate(
+            **row._asdict(),
+            hosts=frozenset(hosts.get(row.id, ())),
+            metadata=dict(sorted(metadata.get(row.id, {}).items())),
+        )
+        for row in aggregate_rows
+    )
 
 
 def by_id(connection: Connection, aggregate_id: int) -> HostAggregate | None:
     """Return an aggregate, or None."""
-    return next(iter(_read(connection, aggregate_id)), None)
+    return next(iter(all_aggregates(connection, aggregate_id)), None)
 
 
 def id_of_name(connection: Connection, name: str) -> int | None:
@@ -298,26 +317,6 @@ def aggregates_of_hosts(
     query = query.join(host_aggregates, _AGGREGATES.id == _HOSTS.aggregate_id)
     uuids_by_host = sql.grouped(sql.select_in_batches(connection, query, _HOSTS.host, hosts))
     return {host: tuple(uuids) for host, uuids in uuids_by_host.items()}
-
-
-def _read(connection: Connection, aggregate_id: int | None = None) -> tuple[HostAggregate, ...]:
-    def rows(aggregate_column: Column[int], *columns: Column[Any]) -> sa.Result[Any]:
-        query = select(aggregate_column, *columns).order_by(aggregate_column)
-        return connection.execute(
-            query if aggregate_id is None else query.where(aggregate_column == aggregate_id)
-        )
-
-    aggregate_rows = rows(_AGGREGATES.id, *(_AGGREGATES[name] for name in _ATTRIBUTES)).all()
-    hosts = sql.grouped(rows(_HOSTS.aggregate_id, _HOSTS.host))
-    metadata = sql.nested(rows(_METADATA.aggregate_id, _METADATA.key, _METADATA.value))
-    return tuple(
-        HostAggregate(
-            **row._asdict(),
-            hosts=frozenset(hosts.get(row.id, ())),
-            metadata=dict(sorted(metadata.get(row.id, {}).items())),
-        )
-        for row in aggregate_rows
-    )
 
 
 def host_map(connection: Connection) -> HostMap:

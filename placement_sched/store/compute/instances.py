@@ -234,7 +234,10 @@ def record(
     """
     metadata = _METADATA if with_metadata else ()
     changing = [*_RECORDED, *_DERIVED, *metadata, "updated_at"]
-    texts = _serialize_parts(recorded)
+    # Instances share flavors and images.
+    parts = (part for each in recorded for part in (each.flavor, each.image) if part is not None)
+    shared = {id(part): part for part in parts}
+    texts = {key: to_storable(part) for key, part in shared.items()}
     latest = {instance.uuid: instance for instance in recorded}.values()
     for has_decision, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
         records = (i for i in latest if (i.decision_uuid is not None) is has_decision)
@@ -245,13 +248,6 @@ def record(
                 for instance in batch
             ]
             sql.insert_or_update(connection, instances, rows, key=_KEY, changing=names)
-
-
-def _serialize_parts(recorded: Iterable[Instance]) -> dict[int, str]:
-    """Map the object ids of flavors and images, which instances share, to their JSON."""
-    parts = (part for each in recorded for part in (each.flavor, each.image) if part is not None)
-    shared = {id(part): part for part in parts}
-    return {key: to_storable(part) for key, part in shared.items()}
 
 
 def serialize_metadata(metadata: Mapping[str, str | None] | None) -> str | None:

@@ -191,7 +191,7 @@ def stored_uuid(uuid: str, stored: Collection[str]) -> str:
     for candidate in sorted(stored):
         if canonical_uuid(candidate) == wanted:
             return candidate
-    raise not_found_error(uuid)
+    raise NotFound(f"No resource provider with uuid {uuid} found")
 
 
 def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider]:
@@ -212,11 +212,6 @@ def names_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
 def all_names(connection: Connection) -> set[str]:
     """Return the names of all providers."""
     return set(connection.scalars(select(_COLUMNS.name).where(_COLUMNS.name.is_not(None))))
-
-
-def not_found_error(uuid: str) -> NotFound:
-    """Build the error for a provider that does not exist."""
-    return NotFound(f"No resource provider with uuid {uuid} found")
 
 
 def lock(
