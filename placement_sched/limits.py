@@ -22,6 +22,8 @@ MAX_PAGE = 1000
 MAX_IMAGES_PER_PAGE = 1000
 #: Characters of the properties and tags of the images of a page, which could be a gigabyte.
 MAX_IMAGE_PAGE_CHARACTERS = 4_000_000
+#: Characters of a value that an error repeats.
+MAX_VALUE_CHARACTERS = 120
 
 # Placement
 #: Conditions on traits and aggregates in a query: without the cache each is a part of the SQL.
@@ -34,6 +36,12 @@ MAX_RESHAPER_INVENTORIES = 5_000
 MAX_RESHAPER_CONSUMERS = 2_500
 #: Amounts allocated to several consumers in a request; twice as many take a second of CPU.
 MAX_ALLOCATION_AMOUNTS = 10_000
+#: Characters of the name of a trait (OpenStack placement's column).
+MAX_TRAIT_CHARACTERS = 255
+#: Characters of ``hypervisor_hostname``, the name of a root provider (placement's column).
+MAX_HYPERVISOR_CHARACTERS = 200
+#: Violations of an invariant that are listed.
+MAX_VIOLATIONS = 1000
 
 # Scheduling
 #: Instances of a request: all are placed in a single transaction.
@@ -120,6 +128,18 @@ MAX_QUERY_CHARACTERS = 4_096
 MAX_REPORTS = 2_000
 #: Largest allocation ratio of a policy.
 MAX_RATIO = 10_000.0
+#: Zones, aggregates, hosts or cells of a capacity report that are counted again, each alone.
+MAX_RECOUNTED_PARTS = 100
+#: Values of a field, such as flavors, in the counts of decisions.
+MAX_COUNTED_VALUES = 20
+#: Intervals of the counts of decisions over time.
+MAX_COUNTED_INTERVALS = 150
+#: Bytes of JSON of a recorded funnel, whose longest lists are shortened.
+MAX_FUNNEL_BYTES = 65_536
+#: Best hosts of a recorded decision, with their weights.
+MAX_BEST_HOSTS = 5
+#: Hosts that are not up in the overview.
+MAX_ATTENTION_HOSTS = 100
 
 # Flavors, images, aggregates and server groups
 #: Extra specs of a flavor in a request: each is read on each host. nova has no limit.
@@ -158,3 +178,21 @@ MAX_PCI_SPEC_KEYS = 500
 # Fleet files
 #: Names that a pattern expands to.
 MAX_PATTERN_NAMES = 1_000_000
+
+# Operation
+#: Flavors whose capacity ``/metrics`` shows, the first of the option.
+MAX_METRIC_FLAVORS = 50
+#: Zones, and resource classes, that ``/metrics`` shows by name. The others are summed.
+MAX_METRIC_NAMES = 50
+#: Instances without allocations that a check of the cloud names. All are counted.
+MAX_NAMED_INSTANCES = 100
+#: Waiting requests, the newest, of a round of notices.
+MAX_NOTICES = 100
+#: Addresses that get notices, the first of the option.
+MAX_NOTICE_ADDRESSES = 10
+
+# Console
+#: Hosts that the console lists with aggregates. With more hosts it leads to the map.
+MAX_LISTED_HOSTS = 2000
+#: Hits of a kind in the search of the console.
+MAX_SEARCH_HITS = 20

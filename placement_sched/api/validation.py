@@ -6,8 +6,9 @@ from typing import Any
 
 from placement_sched.api.versions import EVER, Version
 from placement_sched.errors import Invalid, shorten
+from placement_sched.limits import MAX_VALUE_CHARACTERS
 from placement_sched.model.document import Json, build_json_path, find_invalid_text
-from placement_sched.schemas.formats import MAX_VALUE_LENGTH, show_value
+from placement_sched.schemas.formats import show_value
 from placement_sched.schemas.validation import Schema
 
 #: Marks a query parameter that may be repeated. Only documentation: each value is validated alone.
@@ -21,7 +22,7 @@ def check_texts(document: Any, words: str) -> None:
     """
     if invalid := find_invalid_text(document):
         text, keys = invalid
-        path = shorten(build_json_path(keys), MAX_VALUE_LENGTH)
+        path = shorten(build_json_path(keys), MAX_VALUE_CHARACTERS)
         problem = f"{show_value(text)} is not valid UTF-8"
         raise Invalid(f"{words}: {problem} (at {path})", fault={"problem": problem, "path": path})
 

@@ -25,11 +25,12 @@ from placement_sched.clients.placement import RemotePlacement, open_trait_file, 
 from placement_sched.clients.session import MICROVERSIONS, RemoteService, silence_library_logs
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_VIOLATIONS
 from placement_sched.model.aggregates import HostMap
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names
-from placement_sched.operations.checks import MAX_VIOLATIONS, verify_invariants
+from placement_sched.operations.checks import verify_invariants
 from placement_sched.operations.provider_sync import (
     OwnPlacement,
     Placement,

@@ -23,6 +23,7 @@ from placement_sched.console.page import (
     redirect,
 )
 from placement_sched.console.units import format_share, format_used
+from placement_sched.limits import MAX_LISTED_HOSTS
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -45,8 +46,6 @@ _SUMS = ("used", "capacity", "full", "nearly_full")
 _FIRST_CLASSES = ("MEMORY_MB", "VCPU", "PCPU", "DISK_GB")
 #: Maximum number of resource classes with a column.
 _MAX_AGGREGATE_CLASSES = 4
-#: Maximum number of hosts that are listed. If there are more, each aggregate leads to the map.
-_MAX_LISTED = 2000
 #: Metadata keys with a column of their own.
 _ZONE, _TRAIT = "availability_zone", "trait:"
 #: Commands by the kind of finding that they fix.
@@ -264,7 +263,7 @@ def show_aggregates() -> flask.Response:
         "findings": [with_words(finding) for finding in check["findings"]],
         "reserved": list(reserved.values()),
         "classes": classes,
-        "lists_hosts": sum(len(item["hosts"]) for item in aggregates) <= _MAX_LISTED,
+        "lists_hosts": sum(len(item["hosts"]) for item in aggregates) <= MAX_LISTED_HOSTS,
         "aggregates": [
             _build_row(item, reserved.get(item["uuid"]), by_name[item["name"]])
             | {

@@ -12,10 +12,9 @@ from flask import request
 
 from placement_sched.console.client import ApiClient, ApiError
 from placement_sched.console.page import api_client, page, redirect
+from placement_sched.limits import MAX_SEARCH_HITS
 from placement_sched.model.names import read_uuid
 
-#: Maximum number of hits of a kind.
-_MAX_HITS = 20
 _HOST_ATTRIBUTE = "OS-EXT-SRV-ATTR:host"
 
 
@@ -38,7 +37,7 @@ def index() -> flask.Response:
     exact = [hit for hit in hits if text.lower() in {hit.name.lower(), hit.alias.lower()}]
     if len(exact) == 1 or len(hits) == 1:
         return redirect(f"/console{(exact or hits)[0].address}")
-    values = {"hits": hits, "text": text, "found_text": text, "limit": _MAX_HITS}
+    values = {"hits": hits, "text": text, "found_text": text, "limit": MAX_SEARCH_HITS}
     return page("search.html", "Search", values)
 
 
@@ -70,7 +69,7 @@ def _list_hits(
 
 
 def _hosts(client: ApiClient, text: str) -> Iterator[Hit]:
-    query = {"search": text, "limit": _MAX_HITS} if text else {"limit": 1}
+    query = {"search": text, "limit": MAX_SEARCH_HITS} if text else {"limit": 1}
     document = client.get("/scheduler/v1/hosts", query)
     for host in document["hosts"]:
         node = host["node"] if host["node"] != host["host"] else ""
@@ -81,7 +80,7 @@ def _hosts(client: ApiClient, text: str) -> Iterator[Hit]:
 def _servers(client: ApiClient, text: str) -> Iterator[Hit]:
     uuid = read_uuid(text)
     filters = {"name": text} if uuid is None else {"uuid": uuid}
-    query = {"all_tenants": "1", "limit": _MAX_HITS, **filters}
+    query = {"all_tenants": "1", "limit": MAX_SEARCH_HITS, **filters}
     for server in client.get("/compute/v2.1/servers/detail", query)["servers"]:
         host = server.get(_HOST_ATTRIBUTE)
         detail = f"{server['id']}{f', on {host}' if host else ''}"

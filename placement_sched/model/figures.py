@@ -9,12 +9,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
 
+from placement_sched.limits import MAX_METRIC_NAMES
 from placement_sched.model.document import Json
 
 #: Name of the sum of all zones or classes beyond the largest.
 OTHER = "other"
-#: Maximum number of zones, and of resource classes, shown by name.
-MAX_NAMES = 50
 
 #: Amounts by resource class and zone.
 ZonedAmounts = Mapping[tuple[str, str], int]
@@ -39,7 +38,7 @@ class CloudFigures:
             key: max(capacity - self.used.get(key, 0), 0) for key, capacity in self.capacity.items()
         }
 
-    def bounded(self, limit: int = MAX_NAMES) -> Self:
+    def bounded(self, limit: int = MAX_METRIC_NAMES) -> Self:
         """Limit the number of zones and classes in the figures.
 
         All but the largest zones and classes are added up as :data:`OTHER`.
@@ -100,7 +99,7 @@ class FlavorCapacity:
     instances: int = 0
     zones: Mapping[str, int] = field(default_factory=dict)
 
-    def bounded(self, limit: int = MAX_NAMES) -> Self:
+    def bounded(self, limit: int = MAX_METRIC_NAMES) -> Self:
         """Limit the number of zones in the capacity.
 
         All but the largest zones are added up as :data:`OTHER`.

@@ -21,15 +21,13 @@ from placement_sched.db import migrate
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_VIOLATIONS
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.provider import capacity_of
 from placement_sched.operations.adopt import missing_standards
 from placement_sched.operations.nova_cloud import is_read_from_nova, reading_of
 from placement_sched.store import checks, figures
 from placement_sched.store.checks import Invariant, Verified, Violation
-
-#: Maximum number of violations that are listed per invariant.
-MAX_VIOLATIONS = 1000
 
 _PROVIDER = "provider {name} ({provider})"
 _MESSAGES: Mapping[Invariant, str] = {

@@ -14,14 +14,12 @@ from typing import NamedTuple
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
+from placement_sched.limits import MAX_NAMED_INSTANCES
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import Service
 from placement_sched.model.provider import SHARES
 from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import aggregates, resource_providers, traits
-
-#: Maximum number of instances without allocations that are named. All are counted.
-MAX_NAMED_INSTANCES = 100
 
 
 class CloudFault(Enum):

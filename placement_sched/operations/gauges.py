@@ -18,6 +18,7 @@ from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
 
 from placement_sched.errors import Error
+from placement_sched.limits import MAX_METRIC_FLAVORS
 from placement_sched.model.document import encode
 from placement_sched.model.figures import CapacityFigures, CloudFigures, FailoverResult, Reliability
 from placement_sched.operations.periodic import PeriodicTask
@@ -27,8 +28,6 @@ LOG = log.getLogger(__name__)
 CountFlavors = Callable[[Sequence[str]], CapacityFigures]
 #: Maximum age of cached figures, in seconds.
 MAX_AGE = 60
-#: Maximum number of flavors, the first of the option.
-MAX_FLAVORS = 50
 #: The name of the thread that counts.
 THREAD_NAME = "capacity of flavors"
 _PREFIX = "placement_sched_scheduler_capacity"
@@ -96,7 +95,7 @@ class CapacityGauges(PeriodicTask):
         self._logged: set[str] = set()
 
     def _names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._flavors()))[:MAX_FLAVORS]
+        return tuple(dict.fromkeys(self._flavors()))[:MAX_METRIC_FLAVORS]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges of the latest count, and start the next count when it is due."""

@@ -21,6 +21,7 @@ from placement_sched.clients import session
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database, forget_old_marks
 from placement_sched.errors import Error, ServiceFailed, sentence
+from placement_sched.limits import MAX_NOTICE_ADDRESSES, MAX_NOTICES
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.decision import Decision, DecisionQuery, Notice
 from placement_sched.model.document import Json
@@ -47,9 +48,6 @@ FAILOVER_THREAD = "failover capacity"
 _FAILOVER_LEASE = 300
 #: Seconds that the lease is valid. A process renews it before each request.
 NOTICES_LEASE = 150
-#: Requests of a round, the newest, and addresses, the first of the option.
-MAX_REQUESTS = 100
-MAX_ADDRESSES = 10
 #: The name of the thread of a round.
 NOTICES_THREAD = "waiting requests"
 #: Sends a notice to an address, or raises :class:`ServiceFailed`.
@@ -240,7 +238,7 @@ class WaitingRequests(PeriodicTask):
         options = scheduler.settings.scheduler
         self._scheduler, self._send = scheduler, send
         self._policies = tuple(name.lower() for name in options.waiting_policies)
-        self._addresses = tuple(dict.fromkeys(options.waiting_webhook_urls))[:MAX_ADDRESSES]
+        self._addresses = tuple(dict.fromkeys(options.waiting_webhook_urls))[:MAX_NOTICE_ADDRESSES]
         self._max_age = timedelta(seconds=options.waiting_max_age)
         self._max_attempts = int(options.waiting_webhook_attempts)
         self._lease = Lease(scheduler.database, NOTICES_THREAD, NOTICES_LEASE)
@@ -260,7 +258,7 @@ class WaitingRequests(PeriodicTask):
         self._log_unknown_policies()
         since = self._scheduler.clock() - self._max_age
         with self._scheduler.database.read() as connection:
-            uuids = decisions.waiting_for_notice(connection, self._policies, since, MAX_REQUESTS)
+            uuids = decisions.waiting_for_notice(connection, self._policies, since, MAX_NOTICES)
         for uuid in uuids:
             if not self._lease.is_held():
                 return

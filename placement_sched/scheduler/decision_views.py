@@ -10,7 +10,12 @@ from typing import Any
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
-from placement_sched.limits import MAX_EXAMINED_DECISIONS, MAX_REPLAY_VERDICTS
+from placement_sched.limits import (
+    MAX_COUNTED_INTERVALS,
+    MAX_COUNTED_VALUES,
+    MAX_EXAMINED_DECISIONS,
+    MAX_REPLAY_VERDICTS,
+)
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.context import NO_REQUEST
 from placement_sched.model.decision import (
@@ -49,10 +54,8 @@ _TIMES = ("since", "until")
 
 #: The columns that are counted by value, and the maximum number of values of each.
 _COUNTED = {"stages": "stage", "flavors": "flavor", "policies": "policy", "projects": "project_id"}
-_MAX_VALUES = 20
 #: Lengths of the intervals of a count over time, in seconds, and their maximum number.
 _BUCKETS = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
-_MAX_BUCKETS = 150
 #: Number of funnels read in a statement.
 _FUNNEL_BATCH = 50
 #: The settings of a replay: current, or recorded with the decision.
@@ -134,7 +137,7 @@ def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime
     """Count matching decisions by outcome, by most frequent values, and over time."""
     begin = wanted.since or decisions.oldest(connection, wanted) or now
     span = ((wanted.until or now) - begin).total_seconds()
-    fitting = (size for size in _BUCKETS if span / size <= _MAX_BUCKETS)
+    fitting = (size for size in _BUCKETS if span / size <= MAX_COUNTED_INTERVALS)
     seconds = next(fitting, _BUCKETS[-1])
     unit = "minute" if seconds < 3600 else "hour" if seconds < 86_400 else "day"
     buckets: dict[datetime, Counter[str]] = defaultdict(Counter)
@@ -149,7 +152,7 @@ def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime
         **{
             key: [
                 asdict(each)
-                for each in decisions.count_by_value(connection, wanted, column, _MAX_VALUES)
+                for each in decisions.count_by_value(connection, wanted, column, MAX_COUNTED_VALUES)
             ]
             for key, column in _COUNTED.items()
         },

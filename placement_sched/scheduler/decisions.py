@@ -21,7 +21,7 @@ from placement_sched.config.conf import server_options
 from placement_sched.config.settings import Settings
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
-from placement_sched.limits import MAX_RECORDED_OPTIONS_BYTES
+from placement_sched.limits import MAX_BEST_HOSTS, MAX_FUNNEL_BYTES, MAX_RECORDED_OPTIONS_BYTES
 from placement_sched.model import decision as results
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.context import RequestIds
@@ -35,10 +35,6 @@ from placement_sched.store import decisions, plan_runs
 
 LOG = log.getLogger(__name__)
 
-#: Maximum size of a recorded funnel in bytes of JSON.
-MAX_FUNNEL_BYTES = 65_536
-#: Number of the best hosts that are recorded with their weights.
-MAX_BEST_HOSTS = 5
 #: Maximum number of recorded characters of a name.
 _MAX_NAME = 255
 #: Maximum number of recorded rejected hosts per stage, reduced until the funnel is small enough.

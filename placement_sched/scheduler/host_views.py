@@ -10,6 +10,7 @@ import orjson
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.limits import MAX_ATTENTION_HOSTS
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate, zones
 from placement_sched.model.compute_node import ComputeNode, Service, is_recently_seen, stored_fields
 from placement_sched.model.document import Json
@@ -30,8 +31,6 @@ _MAX_NAMED = 1000
 
 #: Sums of a resource class in a zone or aggregate.
 _SUMS = ("used", "capacity", "hosts", "nearly_full", "full")
-#: Maximum number of hosts in the list of hosts that are not up.
-_MAX_ATTENTION = 100
 
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
 
@@ -156,7 +155,7 @@ def sum_cloud(scheduler: Scheduler) -> Json:
         state = cloud.state(node)
         states[state["state"]] += 1
         zone = ",".join(cloud.zones(node.host))
-        if state["state"] != "up" and len(attention) < _MAX_ATTENTION:
+        if state["state"] != "up" and len(attention) < MAX_ATTENTION_HOSTS:
             attention.append({"host": node.host, "node": node.node, "zone": zone, **state})
         own = amounts.get(node.root_id or 0, {}), counts_by_host.pop(node.host, 0)
         by_zone[zone].add(*own)

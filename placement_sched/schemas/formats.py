@@ -11,14 +11,13 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from placement_sched.errors import Invalid, shorten
+from placement_sched.limits import MAX_VALUE_CHARACTERS
 from placement_sched.model import names
 from placement_sched.model.document import PathStep, build_json_path
 from placement_sched.model.names import canonical_uuid, read_uuid
 
 T = TypeVar("T")
 
-#: Maximum length of a value in a message (characters).
-MAX_VALUE_LENGTH = 120
 _LIKE_UUID = re.compile(names.LIKE_UUID)
 #: No host reports an earlier time, and MariaDB's earliest date is only a little earlier.
 _EARLIEST = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as the tables keep it
@@ -64,8 +63,8 @@ def prefix_errors(*keys: PathStep) -> Iterator[None]:
 def show_value(value: Any) -> str:
     """Format a value as JSON for a message, shortened, with text in single quotes."""
     if isinstance(value, str):
-        return shorten(repr(value), MAX_VALUE_LENGTH)
-    return shorten(json.dumps(value, ensure_ascii=False, default=repr), MAX_VALUE_LENGTH)
+        return shorten(repr(value), MAX_VALUE_CHARACTERS)
+    return shorten(json.dumps(value, ensure_ascii=False, default=repr), MAX_VALUE_CHARACTERS)
 
 
 def read(reader: Callable[[Any], T], value: Any, json_path: str = "$") -> T:

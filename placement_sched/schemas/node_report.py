@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from placement_sched.limits import MAX_JSON_DEPTH
+from placement_sched.limits import MAX_HYPERVISOR_CHARACTERS, MAX_JSON_DEPTH
 from placement_sched.model import names
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
 from placement_sched.model.document import Json, is_deeper
@@ -35,8 +35,6 @@ NOVA_OBJECT = "x-nova"
 _MAX_METRIC = 2**63 - 1
 #: Whole numbers. More digits are outside of every accepted range.
 _DIGITS = re.compile("[0-9]{1,19}")
-#: The length of placement's column for the provider name, the name of the hypervisor.
-_MAX_PROVIDER_NAME = 200
 #: Statistics that host states use as numbers.
 _COUNTED = ("num_instances", "io_workload", "failed_builds")
 #: Keys whose values may be the JSON string that nova stores.
@@ -144,7 +142,7 @@ REPORT: Json = object_schema(
     {
         "uuid": parts.UUID,
         "host": _HOST,
-        "hypervisor_hostname": {**_HOST, "maxLength": _MAX_PROVIDER_NAME},
+        "hypervisor_hostname": {**_HOST, "maxLength": MAX_HYPERVISOR_CHARACTERS},
         "cell_uuid": parts.NULLABLE_UUID,
         "hypervisor_type": parts.TEXT,
         "hypervisor_version": AMOUNT,

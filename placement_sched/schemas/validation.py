@@ -8,15 +8,10 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from placement_sched.errors import Invalid, shorten
+from placement_sched.limits import MAX_VALUE_CHARACTERS
 from placement_sched.model import names
 from placement_sched.model.document import Json, PathStep, build_json_path, is_larger
-from placement_sched.schemas.formats import (
-    CHECKS,
-    MAX_VALUE_LENGTH,
-    READERS,
-    DocumentError,
-    show_value,
-)
+from placement_sched.schemas.formats import CHECKS, READERS, DocumentError, show_value
 
 #: Maximum number of values and keys of a document for which all faults are compared, because
 #: jsonschema_rs collects all of them first.
@@ -104,7 +99,7 @@ class Fault(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """Convert the fault to data for front ends."""
         data = {
-            "path": shorten(build_json_path(self.keys), MAX_VALUE_LENGTH),
+            "path": shorten(build_json_path(self.keys), MAX_VALUE_CHARACTERS),
             "keyword": self.keyword,
             "value": show_value(self.value),
             "expected": self.expected,
@@ -112,7 +107,7 @@ class Fault(NamedTuple):
         problem = phrase(self, data["value"])
         if self.keyword == "additionalProperties":
             unknown_keys = self.expected[:_MAX_UNKNOWN_KEYS]
-            data["expected"] = [shorten(key, MAX_VALUE_LENGTH) for key in unknown_keys]
+            data["expected"] = [shorten(key, MAX_VALUE_CHARACTERS) for key in unknown_keys]
             data["suggestion"] = _suggest_keys(self)
             problem += data["suggestion"]
         return {"problem": shorten(problem, _MAX_PROBLEM_LENGTH), **data}
@@ -137,7 +132,7 @@ class Schema:
         if self.is_valid(document) or not (fault := most_helpful(self.find_faults(document))):
             return
         data = fault.as_data()
-        steps = shorten("".join(f"[{step!r}]" for step in fault.schema_path), MAX_VALUE_LENGTH)
+        steps = shorten("".join(f"[{step!r}]" for step in fault.schema_path), MAX_VALUE_CHARACTERS)
         raise Invalid(
             f"{words}: {data['problem']} (at {data['path']}). "
             f"Failed validating {fault.keyword!r} in schema{steps}",
@@ -283,7 +278,9 @@ def _suggest_keys(fault: Fault) -> str:
     """Suggest the nearest valid keys for unknown keys, or list all if there are few."""
     valid = fault.schema.get("properties", {})
     unknown = sorted(fault.expected)[:_MAX_SUGGESTED]
-    suggestions = [near for key in unknown for near in names.nearest(key[:MAX_VALUE_LENGTH], valid)]
+    suggestions = [
+        near for key in unknown for near in names.nearest(key[:MAX_VALUE_CHARACTERS], valid)
+    ]
     alternatives = () if suggestions else names.names_if_few(valid)
     return names.suggest_names("key", dict.fromkeys(suggestions), alternatives) if valid else ""
 

@@ -8,7 +8,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from placement_sched.errors import Unavailable
 from placement_sched.model.figures import OTHER, CapacityFigures, FlavorCapacity, Reliability
-from placement_sched.operations.gauges import MAX_AGE, MAX_FLAVORS, THREAD_NAME, CapacityGauges
+from placement_sched.operations.gauges import (
+    MAX_AGE,
+    MAX_METRIC_FLAVORS,
+    THREAD_NAME,
+    CapacityGauges,
+)
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, make_zone, store_flavor
 from tests.support.concurrency import join_threads
@@ -190,13 +195,13 @@ def test_workers_share_a_count_of_flavors(gauge_clock, tmp_path):
 
 
 def test_capacity_gauges_have_at_most_the_maximum_of_flavors_and_zones(gauge_clock):
-    names = [f"f{number:03}" for number in range(2 * MAX_FLAVORS)]
+    names = [f"f{number:03}" for number in range(2 * MAX_METRIC_FLAVORS)]
     gauges = CapacityGauges(lambda: names, CapacityStub(gauge_clock), None)
     collect_gauges_and_wait_for_count(gauges)
     flavors = {
         labels[0] for name, *labels in collect_gauges_and_wait_for_count(gauges) if name == ""
     }
-    assert flavors == set(names[:MAX_FLAVORS])
+    assert flavors == set(names[:MAX_METRIC_FLAVORS])
     zones = {f"az{number:03}": number for number in range(1, 60)}
     bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).bounded()
     assert len(bounded.zones) == 51

@@ -30,7 +30,6 @@ from placement_sched.api.scheduler.routes import ALSO_HERE
 from placement_sched.api.scheduler.routes import CODES as SCHEDULER_CODES
 from placement_sched.config.conf import new_conf
 from placement_sched.config.options.ignored import OF_NOVA, OF_PLACEMENT
-from placement_sched.config.settings import AliasedBoolOpt
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error
 from placement_sched.scheduler.drivers import all_drivers
@@ -158,8 +157,7 @@ def older_names(group: str, option: cfg.Opt) -> Iterator[str]:
 
 
 def _option(group: str, option: cfg.Opt) -> Iterator[str]:
-    word = "also" if isinstance(option, AliasedBoolOpt) else "earlier"
-    older = "".join(f", {word} ``{name}``" for name in older_names(group, option))
+    older = "".join(f", earlier ``{name}``" for name in older_names(group, option))
     default = "unset" if option.default is None else f"``{option.default}``"
     yield f"``[{group}] {option.dest}`` (default {default}{older})"
     yield f"    {' '.join((option.help or '').split())}"
@@ -177,10 +175,13 @@ class Limits(Generated):
         for part in re.split(r"^# ", source, flags=re.MULTILINE)[2:]:
             title = part.partition("\n")[0]
             yield from (title, "-" * len(title), "")
-            rows = re.findall(r"^#: (.+)\n(MAX_\w+)", part, re.MULTILINE)
+            rows = re.findall(r"((?:^#: .+\n)+)(MAX_\w+)", part, re.MULTILINE)
             yield from table(
                 ("Limit", "Value"),
-                ((text, f"{int(getattr(limits, name)):,}") for text, name in rows),
+                (
+                    (text.replace("#: ", "").replace("\n", " "), f"{int(getattr(limits, name)):,}")
+                    for text, name in rows
+                ),
             )
 
 

@@ -15,13 +15,12 @@ from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_tran
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
-from placement_sched.limits import MAX_PROVIDER_ITEMS
+from placement_sched.limits import MAX_PROVIDER_ITEMS, MAX_TRAIT_CHARACTERS
 from placement_sched.model.provider import CUSTOM_PREFIX, Trait
 from placement_sched.schemas.parts import object_schema
 from placement_sched.store.placement import resource_providers, traits
 
 _CUSTOM = re.compile(f"{CUSTOM_PREFIX}[A-Z0-9_]+")
-_MAX_LENGTH = 255
 
 blueprint = Blueprint("traits", __name__, since=mv.TRAITS)
 
@@ -34,7 +33,7 @@ LIST = Schemas(object_schema({"name": TEXT, "associated": TEXT}))
 # An invalid name is reported as an unknown trait.
 _TRAITS = {
     "type": "array",
-    "items": {"type": "string", "minLength": 1, "maxLength": _MAX_LENGTH},
+    "items": {"type": "string", "minLength": 1, "maxLength": MAX_TRAIT_CHARACTERS},
     "maxItems": MAX_PROVIDER_ITEMS,
 }
 
@@ -81,11 +80,11 @@ def show(call: ApiCall, name: str) -> ApiResponse:
 @blueprint.put(_ONE, policy="placement:traits:update", success=(201, 204), located=True, dated=True)
 def ensure(call: ApiCall, name: str) -> ApiResponse:
     """Create a custom trait if it does not exist."""
-    if not _CUSTOM.fullmatch(name) or len(name) > _MAX_LENGTH:
+    if not _CUSTOM.fullmatch(name) or len(name) > MAX_TRAIT_CHARACTERS:
         raise Invalid(
             "The trait is invalid. A valid trait must be no longer than "
-            f'{_MAX_LENGTH} characters, start with the prefix "{CUSTOM_PREFIX}" and use following '
-            f'characters: "A"-"Z", "0"-"9" and "_". Got {len(name)} characters: {name}'
+            f'{MAX_TRAIT_CHARACTERS} characters, start with the prefix "{CUSTOM_PREFIX}" and use '
+            f'following characters: "A"-"Z", "0"-"9" and "_". Got {len(name)} characters: {name}'
         )
     return _create_if_missing(call, name)
 

@@ -17,6 +17,7 @@ from placement_sched.candidates.explain import iterate_steps
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.limits import MAX_RECOUNTED_PARTS
 from placement_sched.model.candidates_query import CandidateProvider
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.document import Document, Json
@@ -47,8 +48,6 @@ from placement_sched.store.placement import resource_providers
 
 #: The report without capacity, except for the reason.
 NOTHING: Json = {"capacity": 0, "exact": True, "limited_by": [], "stranded": {}}
-#: Maximum number of parts that are counted again, each separately.
-_MAX_RECOUNTED = 100
 #: A uuid in the detail of a constraint.
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: The step of the candidate search that compares amounts.
@@ -114,7 +113,7 @@ def _report_parts(
         for count, host_parts in zip(counts, names, strict=True)
         for name in host_parts
     )
-    recount = result.recount if len(parts) <= _MAX_RECOUNTED else None
+    recount = result.recount if len(parts) <= MAX_RECOUNTED_PARTS else None
     if recount is not None:
         parts = {name: _count_again(recount, part) for name, part in parts.items()}
     return [{"name": name, **_summarize(parts[name])} for name in sorted(parts)]
