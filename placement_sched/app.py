@@ -160,7 +160,7 @@ def _periodic_tasks(
     scheduler: Scheduler, clock: Clock, *, serving: bool
 ) -> list[Callable[[], None]]:
     """List the periodic tasks of a worker."""
-    upkeep: list[Callable[[], None]] = [LogRetention(scheduler.database)]
+    upkeep: list[Callable[[], None]] = [LogRetention(scheduler.database, scheduler.settings, clock)]
     if serving:
         upkeep += [WaitingRequests(scheduler), FailoverTask(scheduler)]
     # In a nova cloud nova-compute manages the inventories and would overwrite changes.

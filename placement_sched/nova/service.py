@@ -265,7 +265,7 @@ class SyncService(cotyledon.Service):
         self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
         self._heartbeat = Heartbeat(self._database, settings, utcnow)
-        self._trim_log = LogRetention(self._database)
+        self._trim_log = LogRetention(self._database, settings, utcnow)
         self._lease = Lease(self._database, "following nova", LEASE)
         self._next_attempt = 0.0
 

@@ -18,11 +18,13 @@ from typing import ClassVar
 from oslo_log import log
 
 from placement_sched.clients import session
+from placement_sched.config.settings import Settings
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database, forget_old_marks
 from placement_sched.errors import Error, ServiceFailed, sentence
 from placement_sched.limits import MAX_NOTICE_ADDRESSES, MAX_NOTICES
 from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.clock import Clock
 from placement_sched.model.decision import Decision, DecisionQuery, Notice
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
@@ -31,7 +33,7 @@ from placement_sched.scheduler.decision_views import find_hosts_now
 from placement_sched.scheduler.failover.report import FailoverQuery, failover_capacity
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store import decisions, figures
+from placement_sched.store import decisions, figures, plan_runs
 from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
@@ -40,8 +42,10 @@ LOG = log.getLogger(__name__)
 PAUSE = 60.0
 #: Seconds for which a process holds the lease.
 RETENTION_LEASE = 150
-#: Maximum number of decisions deleted per transaction.
-_BATCH = 500
+#: Maximum number of decisions, and of plan runs with many moves, deleted per transaction.
+_BATCH, _MAX_RUNS = 500, 10
+#: Seconds after which a round leaves further decisions to the next round.
+_MAX_ROUND = 1.0
 #: The name of the thread that computes.
 FAILOVER_THREAD = "failover capacity"
 #: Seconds that a process holds the lease.
@@ -112,23 +116,26 @@ class PeriodicTask(ABC):
 
 
 class LogRetention(PeriodicTask):
-    """Periodic deletion of old rows of the change log and transaction ids.
+    """Periodic deletion of old decisions, plan runs, logged changes and transaction ids.
 
-    A lease selects a single process of all servers.
+    A lease selects a single process of all servers. ``[scheduler] decision_retention`` is the age
+    of deleted decisions and runs in seconds. 0 keeps them for ever.
     """
 
     failure = "old rows were not deleted"
     #: Time of the database when this process last deleted transaction ids.
     _checked_at: datetime | None = None
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         super().__init__(delay=PAUSE)
-        self._database = database
+        self._database, self._clock = database, clock
+        self._kept_for = timedelta(seconds=settings.scheduler.decision_retention)
         self._lease = Lease(database, "log upkeep", RETENTION_LEASE)
 
     def is_due(self) -> bool:
-        """Return whether the database has any of these rows."""
-        return self._database.logs_changes or self._database.marks_commits
+        """Return whether any of these rows are deleted."""
+        database = self._database
+        return bool(self._kept_for) or database.logs_changes or database.marks_commits
 
     def run_round(self) -> None:
         """Delete old rows, unless another process holds the lease."""
@@ -140,6 +147,13 @@ class LogRetention(PeriodicTask):
                 self._checked_at = forget_old_marks(connection, self._checked_at)
             if database.logs_changes and change_log.reason_without_log(connection) is None:
                 change_log.trim(connection)
+        if self._kept_for:
+            before = self._clock() - self._kept_for
+            database.write(partial(plan_runs.purge, before=before, limit=_MAX_RUNS))
+            purge = partial(decisions.purge, before=before, limit=_BATCH)
+            end = monotonic() + _MAX_ROUND
+            while database.write(purge) == _BATCH and monotonic() < end:
+                pass
 
 
 def purge_decisions(

@@ -6,7 +6,7 @@ together, or no allocations.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, C
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import request_stats
 from placement_sched.scheduler.caches import NodeHistory
-from placement_sched.scheduler.decisions import Retention, digest_of_request, make_decision
+from placement_sched.scheduler.decisions import digest_of_request, make_decision
 from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.request import REQUEST_PATH
@@ -76,10 +76,6 @@ class Claims:
     settings: Settings
     clock: Clock
     kept_nodes: NodeHistory
-    retention: Retention = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.retention = Retention(self.database, self.settings.scheduler.decision_retention)
 
     def find_existing_claim(
         self,
@@ -139,7 +135,6 @@ class Claims:
         if any(new is not old for new, old in zip(claimed, selected, strict=True)):
             request_stats().conflicts[MOVED] += 1
         for run, _ in claimed:
-            self.retention.count_decision(now)
             if run.request.plugins.driver.keeps_states:
                 self._update_cached_nodes(run)
         return [decision for _, decision in claimed]
@@ -168,10 +163,7 @@ class Claims:
         Raises :class:`Unavailable` if the decision cannot be written.
         """
         now = self.clock()
-        try:
-            self.database.write(lambda connection: decisions.record(connection, decision, now))
-        finally:
-            self.retention.count_decision(now)
+        self.database.write(lambda connection: decisions.record(connection, decision, now))
 
     def _claim(
         self, connection: Connection, selected: _DecidedRun, claiming: ClaimMode, now: datetime

@@ -5,11 +5,8 @@ Every result of ``select_destinations`` is a decision, also if no valid host was
 explanation is recorded only on request.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import lru_cache, partial
-from threading import Lock
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -19,8 +16,6 @@ from oslo_log import log
 from placement_sched import errors
 from placement_sched.config.conf import server_options
 from placement_sched.config.settings import Settings
-from placement_sched.db.leases import Lease
-from placement_sched.db.transaction import Database
 from placement_sched.limits import MAX_BEST_HOSTS, MAX_FUNNEL_BYTES, MAX_RECORDED_OPTIONS_BYTES
 from placement_sched.model import decision as results
 from placement_sched.model.aggregates import DEFAULT_POLICY
@@ -31,7 +26,6 @@ from placement_sched.model.explanation import EmptyStage, ExplanationView, Funne
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
-from placement_sched.store import decisions, plan_runs
 
 LOG = log.getLogger(__name__)
 
@@ -79,62 +73,6 @@ def _request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
         for name, option in members.items():
             if (group, name) not in fixed and not option.secret:
                 yield group, name, option
-
-
-class Retention:
-    """Delete expired decisions and plan runs, in batches, after new decisions.
-
-    ``keeping`` is the age in seconds at the deletion, and 0 keeps decisions for ever. A lease
-    ensures that a single process at a time deletes decisions.
-    """
-
-    #: Number of new decisions, and seconds, after which a process deletes expired decisions.
-    MAX_UNCLEANED = 200
-    CLEANUP_INTERVAL = 60
-    #: Decisions of a batch, and seconds of all batches. The current request waits for them. They
-    #: suffice for the decisions of all processes.
-    MAX_BATCH = 1000
-    #: Runs of plans of a batch, each with many moves.
-    MAX_RUNS = 10
-    MAX_CLEANUP_SECONDS = 0.2
-    #: Seconds that the lease is valid.
-    LEASE_SECONDS = 150
-
-    def __init__(self, database: Database, keeping: int) -> None:
-        self._database = database
-        self._keeping = timedelta(seconds=keeping)
-        self._lease = Lease(database, "expired decisions", self.LEASE_SECONDS)
-        self._lock = Lock()
-        self._count_since = 0
-        self._last_cleanup: datetime | None = None
-
-    def count_decision(self, now: datetime) -> None:
-        """Count a new decision, and delete expired decisions if due.
-
-        Never raises.
-        """
-        if not self._keeping or not self._is_cleanup_due(now) or not self._lease.is_held():
-            return
-        try:
-            before = now - self._keeping
-            self._database.write(partial(plan_runs.purge, before=before, limit=self.MAX_RUNS))
-            purge = partial(decisions.purge, before=before, limit=self.MAX_BATCH)
-            end = time.monotonic() + self.MAX_CLEANUP_SECONDS
-            while self._database.write(purge) == self.MAX_BATCH and time.monotonic() < end:
-                pass
-        except errors.Unavailable as failure:
-            LOG.warning("Expired decisions were not deleted: %s", failure.detail)
-
-    def _is_cleanup_due(self, now: datetime) -> bool:
-        with self._lock:
-            self._count_since += 1
-            self._last_cleanup = self._last_cleanup or now
-            # abs() also covers a clock that was set back.
-            is_late = abs(now - self._last_cleanup) >= timedelta(seconds=self.CLEANUP_INTERVAL)
-            if not is_late and self._count_since < self.MAX_UNCLEANED:
-                return False
-            self._count_since, self._last_cleanup = 0, now
-            return True
 
 
 def make_decision(

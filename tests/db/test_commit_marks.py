@@ -15,6 +15,7 @@ from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import periodic
 from placement_sched.operations.periodic import PAUSE, LogRetention
+from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
 from tests.support.database_time import read_database_time
 
@@ -156,7 +157,8 @@ def test_upkeep_of_a_server_deletes_old_commit_marks(database, monkeypatch):
     insert_marks_of_ages(database, {"old": 16})
     moments = iter(PAUSE * number + number for number in range(100))
     monkeypatch.setattr(periodic, "monotonic", lambda: next(moments))
-    retention = LogRetention(database)
+    settings = make_settings("sqlite://", scheduler__decision_retention=0)
+    retention = LogRetention(database, settings, utcnow)
     retention()
     assert "old" in read_marks(database)
     retention()

@@ -4,24 +4,30 @@
 Notices to clients about requests without a host that fit now.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Event, Thread
 
 import pytest
 from sqlalchemy import func, insert, select, update
 
+from placement_sched.db import tables
 from placement_sched.db.leases import Lease
 from placement_sched.db.tables import allocations, provider_changes
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.clock import utcnow
+from placement_sched.model.decision import Decision, PlacedInstance
+from placement_sched.model.plan_run import PlanRun, RunMove
 from placement_sched.operations import periodic
 from placement_sched.operations.periodic import PAUSE, LogRetention, PeriodicTask, WaitingRequests
+from placement_sched.store import decisions, plan_runs
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.concurrency import join_threads
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 class CountingTask(PeriodicTask):
@@ -97,6 +103,11 @@ def changed_time(monkeypatch):
     return moment
 
 
+def build_retention(database, seconds=0, now=NOW):
+    settings = make_settings("sqlite://", scheduler__decision_retention=seconds)
+    return LogRetention(database, settings, lambda: now)
+
+
 def _count_rows(database, table):
     with database.read() as connection:
         return connection.scalars(select(func.count()).select_from(table)).one()
@@ -118,7 +129,7 @@ def _make_rows_old(connection):
 @pytest.mark.usefixtures("change_log_triggers")
 def test_old_rows_are_deleted_once_a_minute(database_url, changed_time):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
-    upkeep = LogRetention(database)
+    upkeep = build_retention(database)
     for consumer in ("one", "two"):
         _write_allocations(database, consumer)
         changed_time[0] += PAUSE + 1
@@ -135,7 +146,7 @@ def test_old_rows_are_deleted_once_a_minute(database_url, changed_time):
 
 
 def test_retention_without_a_log_takes_no_statement(database, changed_time):
-    upkeep = LogRetention(database)
+    upkeep = build_retention(database)
     changed_time[0] += PAUSE + 1
     with record_statements(database) as seen:
         upkeep()
@@ -148,7 +159,7 @@ def test_old_rows_are_deleted_by_a_single_process(database_url, changed_time):
     databases = [
         Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)
     ]
-    upkeeps = [LogRetention(database) for database in databases]
+    upkeeps = [build_retention(database) for database in databases]
     changed_time[0] += PAUSE + 1
     rows = []
     for upkeep, database in zip(upkeeps, databases, strict=True):
@@ -160,6 +171,86 @@ def test_old_rows_are_deleted_by_a_single_process(database_url, changed_time):
     assert rows[1] > 1
     for database in databases:
         database.dispose()
+
+
+def build_decision(moment, number=0):
+    return Decision(
+        uuid=instance(1000 + number),
+        outcome="selected",
+        project_id=None,
+        digest="",
+        request={},
+        answer={},
+        places=(PlacedInstance(instance(number), "cn1"),),
+        created_at=moment,
+    )
+
+
+def _record_decision(database, number, age):
+    moment = NOW - timedelta(seconds=age)
+    decision = build_decision(moment, number)
+    database.write(lambda connection: decisions.record(connection, decision, moment))
+
+
+@pytest.mark.all_databases
+def test_expired_decisions_are_deleted_once_a_minute_in_batches(
+    database, changed_time, monkeypatch
+):
+    monkeypatch.setattr(periodic, "_BATCH", 1)
+    for number, age in enumerate((61, 62, 63, 59)):
+        _record_decision(database, number, age)
+    upkeep = build_retention(database, seconds=60)
+    upkeep()
+    assert _count_rows(database, tables.decisions) == 4
+    changed_time[0] += PAUSE + 1
+    upkeep()
+    assert _count_rows(database, tables.decisions) == 1
+
+
+def test_retention_of_0_keeps_all_decisions(database, changed_time):
+    _record_decision(database, 1, age=10**8)
+    changed_time[0] += PAUSE + 1
+    build_retention(database, seconds=0)()
+    assert _count_rows(database, tables.decisions) == 1
+
+
+def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, changed_time):
+    def record_run(number, state, age):
+        run = PlanRun(
+            uuid=instance(number),
+            kind="plan",
+            state=state,
+            method="live",
+            parallel=1,
+            executor=instance(9),
+            moves=(RunMove(instance=instance(number), source="cn1", target="cn2"),),
+        )
+        moment = NOW - timedelta(seconds=age)
+        database.write(lambda connection: plan_runs.record(connection, run, moment))
+
+    for number, state in enumerate(("done", "failed", "stopped", "running")):
+        record_run(number, state, 61)
+    record_run(5, "done", 59)
+    upkeep = build_retention(database, seconds=60)
+    changed_time[0] += PAUSE + 1
+    upkeep()
+    with database.read() as connection:
+        remaining = {run.uuid for run in plan_runs.search(connection, {})}
+    assert remaining == {instance(3), instance(5)}
+    assert _count_rows(database, tables.plan_moves) == 2
+
+
+def test_service_deletes_decisions_after_the_configured_retention(
+    make_app, sqlite_url, changed_time
+):
+    app = make_app(make_settings(sqlite_url, scheduler__decision_retention=3600), clock=lambda: NOW)
+    services = app.app.services
+    services.ready()
+    for number, age in enumerate((3601, 3599)):
+        _record_decision(services.database, number, age)
+    changed_time[0] += PAUSE + 1
+    services.run_periodic_tasks()
+    assert _count_rows(services.database, tables.decisions) == 1
 
 
 SELECT = "/scheduler/v1/select_destinations"

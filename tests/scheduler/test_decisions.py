@@ -2,13 +2,12 @@
 """Decisions: recorded with the claim, limited in size, and deleted later."""
 
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 from sqlalchemy import text
 
 from placement_sched.errors import NoValidHost, Unavailable
-from placement_sched.model.decision import Decision, PlacedInstance
 from placement_sched.model.explanation import (
     CandidatesReport,
     FilterReport,
@@ -16,11 +15,8 @@ from placement_sched.model.explanation import (
     Rejected,
     RequestFilterReport,
 )
-from placement_sched.model.plan_run import PlanRun, RunMove
 from placement_sched.scheduler.claim import ClaimMode
-from placement_sched.scheduler.decisions import MAX_FUNNEL_BYTES, Retention, limit_size
-from placement_sched.store import decisions, plan_runs
-from tests.conftest import make_settings
+from placement_sched.scheduler.decisions import MAX_FUNNEL_BYTES, limit_size
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.statements import record_statements
 
@@ -113,98 +109,6 @@ def test_too_large_funnel_is_recorded_with_its_counts_only(funnel):
     assert len(str(stored)) < MAX_FUNNEL_BYTES
     expected = {"name": "F", "before": funnel.filters[0].before, "after": 0}
     assert stored["filters"] == [expected]
-
-
-def build_decision(moment, number=0):
-    return Decision(
-        uuid=instance(1000 + number),
-        outcome="selected",
-        project_id=None,
-        digest="",
-        request={},
-        answer={},
-        places=(PlacedInstance(instance(number), "cn1"),),
-        created_at=moment,
-    )
-
-
-def record_decision(database, decision):
-    database.write(lambda connection: decisions.record(connection, decision, decision.created_at))
-
-
-def test_old_decisions_are_deleted_after_a_time_or_a_number_of_decisions(database):
-    retention = Retention(database, keeping=60)
-    assert retention.MAX_BATCH > retention.MAX_UNCLEANED
-    old = NOW - timedelta(seconds=61)
-    record_decision(database, build_decision(old))
-    retention.count_decision(NOW)
-    with record_statements(database) as statements:
-        for _ in range(retention.MAX_UNCLEANED - 2):
-            retention.count_decision(NOW)
-    assert statements == []
-    retention.count_decision(NOW)
-    assert count_rows(database, "sched_decisions") == 0
-    record_decision(database, build_decision(old))
-    retention.count_decision(NOW + timedelta(seconds=59))
-    assert count_rows(database, "sched_decisions") == 1
-    retention.count_decision(NOW + timedelta(seconds=60))
-    assert count_rows(database, "sched_decisions") == 0
-    # The clock is set back.
-    retention.count_decision(NOW + timedelta(days=365))
-    record_decision(database, build_decision(old))
-    retention.count_decision(NOW)
-    assert count_rows(database, "sched_decisions") == 0
-
-
-def test_retention_of_0_keeps_all_decisions(database):
-    retention = Retention(database, keeping=0)
-    record_decision(database, build_decision(NOW))
-    for _ in range(2 * retention.MAX_UNCLEANED):
-        retention.count_decision(NOW + timedelta(days=9999))
-    assert count_rows(database, "sched_decisions") == 1
-
-
-def test_process_deletes_decisions_of_all_processes(database):
-    first, second = (Retention(database, keeping=60) for _ in range(2))
-    # It deletes in several statements, which may take long on a busy machine.
-    first.MAX_BATCH, first.MAX_CLEANUP_SECONDS = 1, 60
-    for retention, remaining in ((first, 0), (second, 3)):
-        for number in range(3):
-            record_decision(database, build_decision(NOW - timedelta(seconds=61), number))
-        retention.count_decision(NOW)
-        retention.count_decision(NOW + timedelta(seconds=60))
-        assert count_rows(database, "sched_decisions") == remaining
-
-
-def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database):
-    def record_run(number, state, age):
-        run = PlanRun(
-            uuid=instance(number),
-            kind="plan",
-            state=state,
-            method="live",
-            parallel=1,
-            executor=instance(9),
-            moves=(RunMove(instance=instance(number), source="cn1", target="cn2"),),
-        )
-        moment = NOW - timedelta(seconds=age)
-        database.write(lambda connection: plan_runs.record(connection, run, moment))
-
-    for number, state in enumerate(("done", "failed", "stopped", "running")):
-        record_run(number, state, 61)
-    record_run(5, "done", 59)
-    retention = Retention(database, keeping=60)
-    retention.count_decision(NOW - timedelta(seconds=60))
-    retention.count_decision(NOW)
-    with database.read() as connection:
-        remaining = {run.uuid for run in plan_runs.search(connection, {})}
-    assert remaining == {instance(3), instance(5)}
-    assert count_rows(database, "sched_plan_moves") == 2
-
-
-def test_service_has_the_configured_retention(make_app, sqlite_url):
-    app = make_app(make_settings(sqlite_url, scheduler__decision_retention=3600))
-    assert app.app.services.scheduler.claims.retention._keeping == timedelta(hours=1)
 
 
 def test_list_of_decisions_takes_a_constant_number_of_statements(cloud):

@@ -8,7 +8,8 @@ import pytest
 
 from placement_sched.model.decision import EXPLAIN, SELECTED, DecisionQuery, Notice, PlacedInstance
 from placement_sched.store import decisions
-from tests.scheduler.test_decisions import NOW, build_decision, count_rows
+from tests.operations.test_periodic import NOW, build_decision
+from tests.scheduler.test_decisions import count_rows
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.all_databases

@@ -304,7 +304,6 @@ class Evaluator:
             decisions.record_shadow_results(connection, results, now)
 
         self.scheduler.database.write(write)
-        self.scheduler.claims.retention.count_decision(self.clock())
 
     def _record_failure(self, call: NovaCall, failure: Error, now: datetime) -> None:
         """Record that a call could not be evaluated.

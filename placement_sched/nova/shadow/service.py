@@ -147,7 +147,7 @@ class Shadow:
             LOG.error("%s could not be evaluated: unexpected %s", call.ids.request_id, problem)
 
     def _follow(self) -> None:
-        trim_log = LogRetention(self.database)
+        trim_log = LogRetention(self.database, self._settings, self._clock)
         while not self._stopped.is_set():
             trim_log()
             if self._read_again.is_set():
