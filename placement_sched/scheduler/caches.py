@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache, partial
 from threading import Lock
-from time import monotonic
 from typing import Any, Generic, Self, TypeVar
 
 from oslo_log import log
@@ -20,7 +19,6 @@ from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.flavor import Flavor
 from placement_sched.model.preferences import DomainsByHost
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import NO_SERVICE, service_view
@@ -47,8 +45,6 @@ LoadValues = Callable[[Connection, Mapping[str, T | None]], Mapping[str, tuple[s
 
 #: Seconds that a process waits at its start until all providers are read.
 MAX_FILL_WAIT = 2.0
-#: Seconds until the version of the cached flavors is read again.
-MAX_FLAVORS_AGE = 60.0
 #: Maximum number of different warnings that are logged once. Older warnings may be logged again.
 MAX_LOGGED = 1000
 
@@ -203,27 +199,6 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
         return frozenset(aggregate.policy or "" for aggregate in aggregates.of_policies)
 
 
-class FlavorCache(change_counters.VersionedCache[tuple[Flavor, ...]]):
-    """Keep all stored flavors in a process, for plugins that compare flavors."""
-
-    def __init__(self, timer: Callable[[], float] = monotonic) -> None:
-        super().__init__(flavors.SUBJECT, lambda connection, _: flavors.all_flavors(connection))
-        self._timer = timer
-        self._checked = float("-inf")
-
-    def recent(self, connection: Connection) -> tuple[Flavor, ...]:
-        """Return the flavors as of at most :data:`MAX_FLAVORS_AGE` seconds ago.
-
-        Executes no SQL statement while the cached flavors are younger, so that requests pay nothing
-        for them.
-        """
-        now, last = self._timer(), self.last
-        if last is not None and now - self._checked < MAX_FLAVORS_AGE:
-            return last
-        self._checked = now  # other threads go on with the cached flavors
-        return self.current(connection)
-
-
 class NodeHistory:
     """Compute nodes that CachingScheduler caches in a process, for any number of threads."""
 
@@ -290,7 +265,9 @@ class ProcessCaches:
         self.services = HostCache(load_services)
         self.kept_nodes = NodeHistory(self.nodes)
         self.aggregates = AggregateCache()
-        self.flavors = FlavorCache()
+        self.flavors = change_counters.VersionedCache(
+            flavors.SUBJECT, lambda connection, _: flavors.all_flavors(connection)
+        )
         self.node_names = NodeNames()
         self.failover = change_counters.VersionedCache(
             figures.FAILOVER_SUBJECT, lambda connection, _: figures.failover_result(connection)

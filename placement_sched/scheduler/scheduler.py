@@ -387,7 +387,7 @@ class Scheduler:
         if has_look_ups:
             set_cloud(cloud)
         if request.plugins.reads_flavors:
-            flavors = self.memory.flavors.recent(connection)
+            flavors = self.memory.flavors.current(connection)
             request = replace(request, spec=replace(request.spec, cloud_flavors=flavors))
         chooser = HostSelector(
             plugins=request.plugins,

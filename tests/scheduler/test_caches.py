@@ -12,11 +12,10 @@ from placement_sched.db.failover import HISTORY
 from placement_sched.model.flavor import Flavor
 from placement_sched.operations import aggregates, flavors_images
 from placement_sched.scheduler.caches import (
-    MAX_FLAVORS_AGE,
     AggregateCache,
-    FlavorCache,
     HostCache,
     NodeHistory,
+    ProcessCaches,
     load_nodes,
     load_services,
 )
@@ -215,28 +214,19 @@ def test_cached_aggregates_are_found_by_host(sqlite_database):
     assert current.of_host("H1") == ()
 
 
-def test_cached_flavors_are_compared_with_the_database_once_a_minute(database):
-    time = [0.0]
-    cache = FlavorCache(timer=lambda: time[0])
+def test_cached_flavors_are_read_again_after_a_change(database):
+    cache = ProcessCaches().flavors
 
     def read():
         with record_statements(database) as seen, database.read() as connection:
-            names = [flavor.name for flavor in cache.recent(connection)]
+            names = [flavor.name for flavor in cache.current(connection)]
         return names, len(seen)
 
-    def create(name):
-        flavor = Flavor(name=name, flavorid=name)
-        database.write(lambda connection: flavors_images.create_flavor(connection, flavor, NOW))
-
     assert read() == ([], 2)
-    assert read() == ([], 0)
-    create("m1")
-    time[0] = MAX_FLAVORS_AGE - 1
-    assert read() == ([], 0)
-    time[0] = MAX_FLAVORS_AGE
+    assert read() == ([], 1)
+    flavor = Flavor(name="m1", flavorid="m1")
+    database.write(lambda connection: flavors_images.create_flavor(connection, flavor, NOW))
     assert read() == (["m1"], 2)
-    time[0] = 2 * MAX_FLAVORS_AGE
-    assert read() == (["m1"], 1)
 
 
 class DatabaseWithStandby:

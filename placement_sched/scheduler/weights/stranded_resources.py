@@ -37,8 +37,8 @@ class StrandedResourcesWeigher(BaseHostWeigher):
     Aggregate metadata ``stranded_resources_weight_multiplier`` override it for the hosts in the
     aggregate. Of several values, the smallest applies. nova has no such weigher.
 
-    The flavors of the Compute API are read once a minute. Traits, images and aggregates that limit
-    a flavor to certain hosts are not considered. Flavors with ``resources:`` extra specs,
+    The flavors of the Compute API are read again after a change. Traits, images and aggregates that
+    limit a flavor to certain hosts are not considered. Flavors with ``resources:`` extra specs,
     accelerators or persistent memory are left out, because hosts do not report these amounts.
     """
 
