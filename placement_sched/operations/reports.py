@@ -275,6 +275,6 @@ def remove_node(connection: Connection, uuid: str) -> None:
         # A concurrent request may have deleted it before it is locked.
         with suppress(NotFound):
             resource_providers.remove(connection, uuid)
-    compute_nodes.remove(connection, node)
+    compute_nodes.remove_many(connection, [uuid])
     if service and service.host == node.host and compute_nodes.is_last(connection, node):
         services.remove(connection, [service.id])

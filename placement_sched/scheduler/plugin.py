@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType, TracebackType
@@ -96,11 +96,6 @@ def path_of(kind: type) -> str:
 def overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
     """Return whether a plugin's class overrides any of these methods of its base class."""
     kind: type = type(plugin)
-    return _overrides(kind, base, names)
-
-
-@lru_cache(maxsize=1024)  # called for each instance of a request
-def _overrides(kind: type, base: type, names: tuple[str, ...]) -> bool:
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in names)
 
 

@@ -78,7 +78,7 @@ def test_cached_node_is_current_after_its_deletion_and_recreation(database):
     write_report(database, build_report(1))
     cache = HostCache(load_nodes)
     (before,) = read_nodes(database, cache, 1)
-    database.write(lambda connection: compute_nodes.remove(connection, before))
+    database.write(lambda connection: compute_nodes.remove_many(connection, [before.uuid]))
     assert read_nodes(database, cache, 1) == []
     write_report(database, build_report(1, memory_mb=1024))
     assert read_nodes(database, cache, 1)[0].memory_mb == 1024

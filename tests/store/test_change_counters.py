@@ -125,7 +125,6 @@ CHANGES_OF_ENABLED_NODES = {
         build_reported_node(2, host="cn1", hypervisor_hostname="other")
     ),
     "another name": make_node_write(build_reported_node(1, hypervisor_hostname="other")),
-    "node removed": lambda connection: compute_nodes.remove(connection, build_reported_node(1)),
     "nodes removed": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
     "nodes of a host removed": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
     "service disabled": make_disabled_write("cn1", "fan"),

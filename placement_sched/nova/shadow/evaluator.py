@@ -240,14 +240,20 @@ class Evaluator:
         request = scheduler.reader.read(document, alternates=call.alternates)
         request = scheduler.reader.validate(request)
         uuids = request.spec.instance_uuids
-        recorder = _StepRecorder(request.settings.filter_scheduler.host_subset_size, len(uuids))
+        subset = max(request.settings.filter_scheduler.host_subset_size, 1)
+        limit = max(min(MAX_BEST, MAX_BEST_OF_REQUEST // max(len(uuids), 1)), 1)
+        steps: list[InstanceStep] = []
+
+        def record_step(result: FilterWeighResult) -> None:
+            steps.append(InstanceStep.of(result.ordered, subset, limit))
+
         with scheduler.database.read() as connection:
             before = AllocationsBefore.of(connection, uuids)
-        with scheduler.evaluate(request, recorder) as (connection, run):
+        with scheduler.evaluate(request, record_step) as (connection, run):
             late = before.claimed_now(allocated_hosts(connection, uuids))
             funnel = funnel_of(run, connection, ExplanationView(max_rejected=MAX_REJECTED))
         notes = EvaluationRecord(
-            steps=tuple(recorder.steps) if run.selections else (),
+            steps=tuple(steps) if run.selections else (),
             passed=_passed_weights(run),
             refused=rejections_in(funnel),
             late=late,
@@ -325,18 +331,6 @@ class Evaluator:
         self.scheduler.database.write(
             partial(decisions.record_shadow_results, results=results, now=now)
         )
-
-
-class _StepRecorder:
-    """Record the placement of each instance during an evaluation."""
-
-    def __init__(self, subset: int, instances: int) -> None:
-        self._subset = max(subset, 1)
-        self._limit = max(min(MAX_BEST, MAX_BEST_OF_REQUEST // max(instances, 1)), 1)
-        self.steps: list[InstanceStep] = []
-
-    def __call__(self, result: FilterWeighResult) -> None:
-        self.steps.append(InstanceStep.of(result.ordered, self._subset, self._limit))
 
 
 def _passed_weights(run: SchedulingRun) -> dict[HostName, float]:

@@ -168,12 +168,8 @@ def pci_aliases(settings: Settings) -> Mapping[str, Alias]:
 
     Raises :class:`ConfigurationError` if any alias is invalid.
     """
-    return _parse_aliases(tuple(settings.pci.alias), settings.filter_scheduler.pci_in_placement)
-
-
-@lru_cache
-def _parse_aliases(texts: tuple[str, ...], in_placement: bool) -> Mapping[str, Alias]:
-    return aliases_of(texts, in_placement=in_placement)
+    in_placement = settings.filter_scheduler.pci_in_placement
+    return aliases_of(settings.pci.alias, in_placement=in_placement)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -228,21 +228,11 @@ def changed_columns(
     return differing
 
 
-def remove(connection: Connection, node: ComputeNode) -> None:
-    """Delete a node that the caller has locked."""
-    connection.execute(delete(compute_nodes).where(_COLUMNS.uuid == node.uuid))
-    change_counters.note_host_changes(connection, [node.host])
-    services.note_enabled_change(connection)
-
-
 def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
     """Delete all nodes of a host and return their uuids."""
     query = select(_COLUMNS.uuid).where(_COLUMNS.host == host).order_by(_COLUMNS.id)
     uuids = tuple(connection.scalars(query.with_for_update()))
-    if uuids:
-        connection.execute(delete(compute_nodes).where(_COLUMNS.host == host))
-        change_counters.note_host_changes(connection, [host])
-        services.note_enabled_change(connection)
+    remove_many(connection, uuids)
     return uuids
 
 

@@ -111,7 +111,7 @@ def test_host_and_node_names_are_case_sensitive(database):
 def test_node_recreated_after_deletion_has_a_new_version(database):
     write_nodes(database, build_reported_node(1))
     (before,) = read_nodes(database, node_uuid(1))
-    database.write(lambda connection: compute_nodes.remove(connection, before))
+    database.write(lambda connection: compute_nodes.remove_many(connection, [before.uuid]))
     with pytest.raises(NotFound, match=node_uuid(1)) as failure, database.read() as connection:
         compute_nodes.by_uuid(connection, node_uuid(1))
     assert failure.value.code == "scheduler.not_found"
