@@ -5,11 +5,11 @@ Layers of settings, in order of precedence: overrides of a request, the section 
 policy, files and environment, defaults. Mappings have the first two layers, and oslo.config the
 last two.
 
-oslo.config has no public way to read older option names from the environment. This module contains
-the code that uses private parts of oslo.config (see doc/decisions/0006).
+oslo.config has no public way to read older option names from the environment, nor to give an option
+two names without deprecating either. This module contains the code that uses private parts of
+oslo.config (see doc/decisions/0006).
 """
 
-import os
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
@@ -86,15 +86,8 @@ class Conf(cfg.ConfigOpts):
         self.command_line_options: list[cfg.Opt] = []
         #: The assignments of the files that were read.
         self.sections = NO_SECTIONS
-        #: The variables that set options.
-        self.environment: Mapping[str, str] = os.environ
         super().__init__()
         self._env_driver: Any = _Environment(self._env_driver)
-
-    def __call__(self, *, use_env: bool = True, **options: Any) -> None:  # type: ignore[override]
-        """Read files and, with ``use_env``, the environment."""
-        self.environment = os.environ if use_env else {}
-        super().__call__(use_env=use_env, **options)
 
     def __getattr__(self, name: str) -> Any:
 
@@ -179,6 +172,26 @@ def find_option(
             if (group, name) in names_of(option, current_group, current_name):
                 return current_group, current_name
     return None
+
+
+class AliasedBoolOpt(cfg.BoolOpt):
+    """A boolean option with a second name, an ``alias`` in its group.
+
+    ``name`` takes precedence over the alias. oslo.config supports only deprecated names, and warns
+    on stderr about their use.
+    """
+
+    def __init__(self, name: str, *, alias: str, **options: Any) -> None:
+        super().__init__(name, deprecated_name=alias, **options)
+
+    def _get_from_namespace(self, namespace: Any, group_name: str | None) -> Any:
+        # Separate lookups, so that neither name is deprecated.
+        for name in (self.dest, *(old.name for old in self.deprecated_opts)):
+            try:
+                return namespace._get_value([(group_name, name)])  # noqa: SLF001 - as oslo.config does
+            except KeyError:
+                continue
+        raise KeyError(self.dest)
 
 
 class HttpAddress(types.URI):
@@ -286,7 +299,7 @@ class Settings:
     def find_assignment(self, group: str, name: str) -> Assignment | None:
         """Return the variable or the line in the files that sets an option, or None."""
         names = names_of(self.registered[group][name], group, name)
-        return sources.find_assignment(self.sections, names, self.conf.environment)
+        return sources.find_assignment(self.sections, names)
 
     def with_overrides(self, overrides: Mapping[str, Any], source: str = OF_REQUEST) -> "Settings":
         """Return new settings with the values of ``{"group.option": value}``.
@@ -344,8 +357,7 @@ def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
     except (cfg.Error, ValueError) as failure:
         # The cause has the reason, without the location that oslo.config adds.
         cause = failure.__context__ if isinstance(failure.__context__, ValueError) else failure
-        names = names_of(option, group, name)
-        line = sources.find_assignment(conf.sections, names, conf.environment)
+        line = sources.find_assignment(conf.sections, names_of(option, group, name))
         if line is not None:
             message = sources.wrong_value(line, option, sources.describe_reason(line.value, cause))
             raise ConfigurationError(message, place=line.place) from None

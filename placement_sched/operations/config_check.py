@@ -17,7 +17,7 @@ from placement_sched.config import logs, sources
 from placement_sched.config.conf import CONF
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.config.options.services import oslo_messaging
-from placement_sched.config.settings import Conf, Settings
+from placement_sched.config.settings import AliasedBoolOpt, Conf, Settings
 from placement_sched.config.sources import Assignment, Place
 from placement_sched.db.engine import database_url, parse_url
 from placement_sched.errors import ConfigurationError
@@ -148,7 +148,10 @@ class Catalogue:
             self.options.setdefault(group, {})[option.dest] = option
             for old in option.deprecated_opts:
                 name = (old.name or option.name).replace("-", "_")
-                self._deprecated[old.group or group, name] = (group, option)
+                if isinstance(option, AliasedBoolOpt):
+                    self.options[group][name] = option
+                else:
+                    self._deprecated[old.group or group, name] = (group, option)
 
 
 def _list_global_options() -> Iterator[tuple[str, list[str]]]:
@@ -205,12 +208,7 @@ def check_files(
             written += sources.ConfigFile(file).assignments
         except ConfigurationError as wrong:
             problems.append(_problem(wrong))
-    # Other programs also use OS_, and unknown names import oslo.messaging.
-    written += (
-        variable
-        for variable in _list_variables(environment)
-        if variable.group.startswith("oslo_messaging_") or catalogue.has_group(variable.group)
-    )
+    written += _list_variables(environment)
     unlisted = {} if settings is None else _find_unlisted_policies(settings)
     return [*problems, *_check_lines(written, catalogue, unlisted)]
 
@@ -226,7 +224,10 @@ def _list_variables(environment: Mapping[str, str]) -> Iterator[Assignment]:
 def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield problems in the order of the lines, and each unknown group only once."""
+    """Yield problems in the order of the lines, and each unknown group only once.
+
+    Unknown groups of variables are ignored, as other programs also use ``OS_``.
+    """
     faults: dict[Place, Problem] = {}
     sections: set[str] = set()
     for line in written:
@@ -267,7 +268,8 @@ def _check_unknown_group(
 
 def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Problem]:
     """Check a line that sets ``option`` of ``group``."""
-    if (line.group, line.dest) != (group, option.dest):
+    has_old_name = (line.group, line.dest) != (group, option.dest)
+    if has_old_name and not isinstance(option, AliasedBoolOpt):
         yield _describe_old_name(line, group, option)
     elif option.deprecated_for_removal:
         reason = f": {option.deprecated_reason}" if option.deprecated_reason else ""
@@ -392,7 +394,8 @@ def _check_policy_line(
         yield _problem(wrong)
         return
     option = settings.registered[group][name]
-    if line.dest.replace(".", "_") not in {name, f"{group}_{name}"}:
+    has_old_name = line.dest.replace(".", "_") not in {name, f"{group}_{name}"}
+    if has_old_name and not isinstance(option, AliasedBoolOpt):
         yield _describe_old_name(line, group, option)
     yield from _check_value(line, option)
 

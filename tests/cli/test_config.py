@@ -367,3 +367,10 @@ def test_unparsable_option_stops_other_commands_with_one_line(validate_text, run
     assert status == 1
     assert "max_attempts" in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
+)
+def test_old_and_new_name_of_an_option_are_accepted(validate_text, name):
+    assert validate_text(f"[scheduler]\n{name} = true\n") == (0, VALID)

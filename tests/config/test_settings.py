@@ -8,7 +8,7 @@ import pytest
 from oslo_config import cfg
 
 from placement_sched.config.conf import new_conf, read_files
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import AliasedBoolOpt, Settings, is_explicit
 from placement_sched.errors import Invalid
 
 
@@ -61,6 +61,52 @@ def test_older_option_name_is_unknown_in_another_group(conf_with_old_names, name
         Settings.from_conf(read_files(conf_with_old_names)).with_overrides({name: 5})
 
 
+@pytest.fixture
+def conf_with_an_aliased_option(monkeypatch):
+    monkeypatch.setattr(cfg, "_report_deprecation", lambda *args: pytest.fail(str(args)))
+    conf = new_conf()
+    conf.register_opts([AliasedBoolOpt("wide", alias="broad", default=False)], group="boxes")
+    return conf
+
+
+@pytest.mark.parametrize("name", ["wide", "broad"])
+def test_alias_names_are_not_deprecated(conf_with_an_aliased_option, name, tmp_path):
+    file = tmp_path / "a.conf"
+    file.write_text(f"[boxes]\n{name} = true\n")
+    conf = read_files(conf_with_an_aliased_option, [str(file)])
+    assert Settings.from_conf(conf).boxes.wide is True
+    assert is_explicit(conf, "boxes", "wide")
+
+
+@pytest.mark.parametrize(
+    "order", [("wide = true", "broad = false"), ("broad = false", "wide = true")]
+)
+def test_option_name_takes_precedence_over_its_alias_in_any_order(
+    conf_with_an_aliased_option, order, tmp_path
+):
+    file = tmp_path / "a.conf"
+    file.write_text("[boxes]\n" + "\n".join(order) + "\n")
+    assert (
+        Settings.from_conf(read_files(conf_with_an_aliased_option, [str(file)])).boxes.wide is True
+    )
+
+
+def test_unset_aliased_option_has_its_default(conf_with_an_aliased_option):
+    conf = read_files(conf_with_an_aliased_option)
+    assert Settings.from_conf(conf).boxes.wide is False
+    assert not is_explicit(conf, "boxes", "wide")
+
+
+@pytest.mark.parametrize("name", ["wide", "broad"])
+def test_each_alias_name_sets_the_option_in_environment_and_overrides(
+    conf_with_an_aliased_option, name, monkeypatch
+):
+    settings = Settings.from_conf(read_files(conf_with_an_aliased_option))
+    assert settings.with_overrides({f"boxes.{name}": True}).boxes.wide is True
+    monkeypatch.setenv(f"OS_BOXES__{name.upper()}", "true")
+    assert Settings.from_conf(read_files(conf_with_an_aliased_option)).boxes.wide is True
+
+
 def test_settings_lack_an_option_that_was_unregistered():
     conf, option = new_conf(), cfg.StrOpt("racks", default="8")
     conf.register_opt(option, group="acme")
@@ -68,12 +114,3 @@ def test_settings_lack_an_option_that_was_unregistered():
     conf.reset()
     conf.unregister_opt(option, group="acme")
     assert "racks" not in Settings.from_conf(conf).registered.get("acme", {})
-
-
-def test_variable_sets_no_option_of_settings_without_environment(monkeypatch):
-    monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
-    conf = new_conf()
-    conf(args=[], default_config_files=[], default_config_dirs=[], use_env=False)
-    settings = Settings.from_conf(conf)
-    assert settings.scheduler.max_attempts == 3
-    assert settings.find_assignment("scheduler", "max_attempts") is None

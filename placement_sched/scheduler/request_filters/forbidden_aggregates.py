@@ -3,8 +3,7 @@
 
 from collections.abc import Iterable
 
-from oslo_config import cfg
-
+from placement_sched.config.settings import AliasedBoolOpt
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.scheduler.plugin import options_in_group
 from placement_sched.scheduler.request_filters import (
@@ -39,9 +38,9 @@ class ForbiddenAggregates(BaseRequestFilter):
     enabled_by = "enable_isolated_aggregate_filtering"
     options = options_in_group(
         "scheduler",
-        cfg.BoolOpt(
+        AliasedBoolOpt(
             "enable_isolated_aggregate_filtering",
-            deprecated_name="enable_forbidden_aggregates_filter",
+            alias="enable_forbidden_aggregates_filter",
             default=False,
         ),
         "Keep instances out of aggregates with metadata trait:X=required, unless the flavor or "
