@@ -10,6 +10,7 @@ two names without deprecating either. This module contains the code that uses pr
 oslo.config (see doc/decisions/0006).
 """
 
+import os
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
@@ -86,8 +87,15 @@ class Conf(cfg.ConfigOpts):
         self.command_line_options: list[cfg.Opt] = []
         #: The assignments of the files that were read.
         self.sections = NO_SECTIONS
+        #: The variables that set options.
+        self.environment: Mapping[str, str] = os.environ
         super().__init__()
         self._env_driver: Any = _Environment(self._env_driver)
+
+    def __call__(self, *, use_env: bool = True, **options: Any) -> None:  # type: ignore[override]
+        """Read files and, with ``use_env``, the environment."""
+        self.environment = os.environ if use_env else {}
+        super().__call__(use_env=use_env, **options)
 
     def __getattr__(self, name: str) -> Any:
 
@@ -299,7 +307,7 @@ class Settings:
     def find_assignment(self, group: str, name: str) -> Assignment | None:
         """Return the variable or the line in the files that sets an option, or None."""
         names = names_of(self.registered[group][name], group, name)
-        return sources.find_assignment(self.sections, names)
+        return sources.find_assignment(self.sections, names, self.conf.environment)
 
     def with_overrides(self, overrides: Mapping[str, Any], source: str = OF_REQUEST) -> "Settings":
         """Return new settings with the values of ``{"group.option": value}``.
@@ -357,7 +365,8 @@ def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
     except (cfg.Error, ValueError) as failure:
         # The cause has the reason, without the location that oslo.config adds.
         cause = failure.__context__ if isinstance(failure.__context__, ValueError) else failure
-        line = sources.find_assignment(conf.sections, names_of(option, group, name))
+        names = names_of(option, group, name)
+        line = sources.find_assignment(conf.sections, names, conf.environment)
         if line is not None:
             message = sources.wrong_value(line, option, sources.describe_reason(line.value, cause))
             raise ConfigurationError(message, place=line.place) from None

@@ -93,8 +93,10 @@ def named_files(conf: cfg.ConfigOpts) -> str:
     return f", configuration {', '.join(files)}" if files else ""
 
 
-def find_assignment(sections: Sections, names: Sequence[tuple[str, str]]) -> Assignment | None:
-    """Return the variable or the line of ``sections`` that sets an option, or None.
+def find_assignment(
+    sections: Sections, names: Sequence[tuple[str, str]], environment: Mapping[str, str]
+) -> Assignment | None:
+    """Return the variable of ``environment`` or the line of ``sections`` that sets an option.
 
     ``names`` are group and name of the option, first the current names, then older names. The
     environment has precedence over files, and the last file with any of the names over other files.
@@ -102,8 +104,8 @@ def find_assignment(sections: Sections, names: Sequence[tuple[str, str]]) -> Ass
     """
     for group, name in names:
         variable = f"OS_{group.upper()}__{name.upper().replace('-', '_')}"
-        if variable in os.environ:
-            return assignment_of_variable(variable, group, name, os.environ[variable])
+        if variable in environment:
+            return assignment_of_variable(variable, group, name, environment[variable])
     files = dict.fromkeys(line.place.file for lines in sections.values() for line in lines)
     for file, (group, name) in product(reversed(files), names):
         dest = name.replace("-", "_")

@@ -208,7 +208,12 @@ def check_files(
             written += sources.ConfigFile(file).assignments
         except ConfigurationError as wrong:
             problems.append(_problem(wrong))
-    written += _list_variables(environment)
+    # Other programs also use OS_, and unknown names import oslo.messaging.
+    written += (
+        variable
+        for variable in _list_variables(environment)
+        if variable.group.startswith("oslo_messaging_") or catalogue.has_group(variable.group)
+    )
     unlisted = {} if settings is None else _find_unlisted_policies(settings)
     return [*problems, *_check_lines(written, catalogue, unlisted)]
 
@@ -224,10 +229,7 @@ def _list_variables(environment: Mapping[str, str]) -> Iterator[Assignment]:
 def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield problems in the order of the lines, and each unknown group only once.
-
-    Unknown groups of variables are ignored, as other programs also use ``OS_``.
-    """
+    """Yield problems in the order of the lines, and each unknown group only once."""
     faults: dict[Place, Problem] = {}
     sections: set[str] = set()
     for line in written:

@@ -114,3 +114,12 @@ def test_settings_lack_an_option_that_was_unregistered():
     conf.reset()
     conf.unregister_opt(option, group="acme")
     assert "racks" not in Settings.from_conf(conf).registered.get("acme", {})
+
+
+def test_variable_sets_no_option_of_settings_without_environment(monkeypatch):
+    monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
+    conf = new_conf()
+    conf(args=[], default_config_files=[], default_config_dirs=[], use_env=False)
+    settings = Settings.from_conf(conf)
+    assert settings.scheduler.max_attempts == 3
+    assert settings.find_assignment("scheduler", "max_attempts") is None
