@@ -12,7 +12,7 @@ from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 
-SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
+SIZE_OPTIONS = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,8 @@ def run_capacity(run_cli):
     return partial(run_cli, "capacity")
 
 
-def test_capacity_is_printed_with_the_limiting_resource(run_capacity):
-    status, printed, _ = run_capacity(*SIZES, "--per", "host")
+def test_capacity_of_a_flavor_is_printed_with_the_limiting_resource(run_capacity):
+    status, printed, _ = run_capacity(*SIZE_OPTIONS, "--per", "host")
     assert status == 0
     lines = printed.splitlines()
     assert lines[0] == "6 more fit"
@@ -48,7 +48,7 @@ def test_capacity_is_printed_with_the_limiting_resource(run_capacity):
     ]
 
 
-def test_several_flavors_are_printed_as_a_table(run_capacity):
+def test_capacity_of_several_flavors_is_printed_as_a_table(run_capacity):
     for flags in (("--flavor", "small", "--flavor", "tiny"), ("--all-flavors",)):
         status, printed, _ = run_capacity(*flags)
         assert status == 0
@@ -57,7 +57,7 @@ def test_several_flavors_are_printed_as_a_table(run_capacity):
         assert ["tiny", "12"] in rows
 
 
-def test_flavor_is_a_positional_argument(run_capacity, tmp_path, monkeypatch):
+def test_capacity_takes_a_flavor_as_positional_argument(run_capacity, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run_capacity("small", "--per", "host") == run_capacity(
         "--flavor", "small", "--per", "host"
@@ -89,7 +89,7 @@ def test_capacity_is_counted_after_simulated_changes(run_capacity):
         (("--flavor", "small", "--override", "a.b=1"), "a.b"),
     ],
 )
-def test_invalid_input_is_reported_with_the_option(run_capacity, flags, words):
+def test_invalid_capacity_option_is_reported_by_name(run_capacity, flags, words):
     status, printed, error = run_capacity(*flags)
     assert status != 0
     assert printed == ""

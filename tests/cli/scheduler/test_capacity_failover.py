@@ -12,15 +12,15 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def run_failover(sqlite_app, run_cli):
+def run_failover_capacity(sqlite_app, run_cli):
     """Return a function that runs the command on two hosts, and returns status and output."""
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place_instance_on_host(sqlite_app, 9, "cn2", flavor="large")
     return partial(run_cli, "capacity")
 
 
-def test_uncovered_hosts_are_printed_with_the_missing_resource_and_amount(run_failover):
-    status, printed, _ = run_failover("--host-failures", "1")
+def test_hosts_without_failover_capacity_are_printed_with_the_missing_amount(run_failover_capacity):
+    status, printed, _ = run_failover_capacity("--host-failures", "1")
     assert status == 0
     lines = printed.splitlines()
     assert lines[0] == "If a host fails: 0 covered, 2 uncovered, 0 undetermined"
@@ -31,30 +31,30 @@ def test_uncovered_hosts_are_printed_with_the_missing_resource_and_amount(run_fa
     assert any(line.split()[:2] == ["small", "0"] for line in lines)
 
 
-def test_json_equals_the_answer_of_the_api(run_failover, sqlite_app):
-    _, printed, _ = run_failover("--host-failures", "2", "--within", "zone", "-f", "json")
+def test_failover_capacity_as_json_equals_the_api_response(run_failover_capacity, sqlite_app):
+    _, printed, _ = run_failover_capacity("--host-failures", "2", "--within", "zone", "-f", "json")
     body = {"host_failures": 2, "within": "zone"}
     answer = sqlite_app.post_json("/scheduler/v1/failover_capacity", body).json
     changing = dict.fromkeys(("duration", "computed_at"))
     assert {**json.loads(printed), **changing} == {**answer, **changing}
 
 
-def test_value_format_has_a_row_for_each_instance_without_a_place(run_failover):
+def test_value_format_has_a_row_for_each_instance_that_fits_no_other_host(run_failover_capacity):
     arguments = ("--host-failures", "1", "-f", "value", "-c", "Fails", "-c", "Flavor")
-    _, printed, _ = run_failover(*arguments)
+    _, printed, _ = run_failover_capacity(*arguments)
     assert "cn2 large" in printed.splitlines()
 
 
-def test_invalid_options_of_host_failures_are_errors(run_failover):
-    status, _, error = run_failover("--within", "zon")
+def test_invalid_failover_capacity_options_are_reported_by_name(run_failover_capacity):
+    status, _, error = run_failover_capacity("--within", "zon")
     assert status == 1
     assert "--within: no aggregate has the metadata key 'zon'" in error
     assert "did you mean 'zone'?" in error
-    status, _, error = run_failover("small", "--host-failures", "1")
+    status, _, error = run_failover_capacity("small", "--host-failures", "1")
     assert status == 1
     assert "FLAVOR cannot be combined with --host-failures or --within" in error
-    _, _, error = run_failover("--host-failures", "1", "--vcpus", "1")
+    _, _, error = run_failover_capacity("--host-failures", "1", "--vcpus", "1")
     assert "--vcpus cannot be combined with --host-failures or --within" in error
-    status, _, error = run_failover("--host-failures", "11")
+    status, _, error = run_failover_capacity("--host-failures", "11")
     assert status == 1
     assert "--host-failures: 11 is greater than the maximum of 10" in error

@@ -23,15 +23,15 @@ def sqlite_template(sqlite_template, tmp_path_factory):
     )
 
 
-def read_host_names(printed: str) -> list[str]:
-    return [host["host"] for host in json.loads(printed)["hosts"]]
+def parse_host_names_of_explanation(explanation: str) -> list[str]:
+    return [host["host"] for host in json.loads(explanation)["hosts"]]
 
 
-def explain_and_list_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
+def explain_with_changes_and_list_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
     options = [word for change in changes for word in ("--change", change)]
     status, out, err = run_cli("explain", "--vcpus", str(vcpus), "--format", "json", *options)
     assert (status, err) == (0, "")
-    return read_host_names(out)
+    return parse_host_names_of_explanation(out)
 
 
 @pytest.mark.parametrize(
@@ -45,18 +45,18 @@ def explain_and_list_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
         ('{"drain": ["cn1"]}', 1, ["cn2", "cn3"]),
     ],
 )
-def test_change_may_be_text_or_json(run_cli, change, vcpus, expected):
-    assert explain_and_list_hosts(run_cli, change, vcpus=vcpus) == expected
+def test_simulated_change_is_given_as_text_or_json(run_cli, change, vcpus, expected):
+    assert explain_with_changes_and_list_hosts(run_cli, change, vcpus=vcpus) == expected
 
 
-def test_changes_of_a_file_apply_before_changes_of_options(run_cli, tmp_path):
+def test_simulated_changes_of_a_file_apply_before_those_of_options(run_cli, tmp_path):
     for text in ("changes:\n- add: {like: cn1}\n", '[{"add": {"like": "cn1"}}]'):
         (tmp_path / "changes").write_text(text)
         output = run_cli(
             *("explain", "--vcpus", "1", "--format", "json"),
             *("--changes", str(tmp_path / "changes"), "--change", "drain=cn1,cn1+1"),
         )
-        assert read_host_names(output[1]) == ["cn2", "cn3"]
+        assert parse_host_names_of_explanation(output[1]) == ["cn2", "cn3"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_changes_of_a_file_apply_before_changes_of_options(run_cli, tmp_path):
         ("aggregate=gpu:+cn1,-cn2,a=b,c=", "there is no aggregate 'gpu'"),
     ],
 )
-def test_invalid_change_is_reported_in_one_line(run_cli, change, words):
+def test_invalid_simulated_change_is_reported_in_one_line(run_cli, change, words):
     status, out, err = run_cli("explain", "--vcpus", "1", "--change", change)
     assert (status, out) == (1, "")
     (line,) = err.splitlines(keepends=True)
@@ -87,7 +87,7 @@ def test_invalid_change_is_reported_in_one_line(run_cli, change, words):
         ("3", "expected a list"),
     ],
 )
-def test_invalid_changes_file_is_reported_in_one_line(run_cli, tmp_path, text, words):
+def test_invalid_file_of_simulated_changes_is_reported_in_one_line(run_cli, tmp_path, text, words):
     (tmp_path / "changes").write_text(text)
     status, _, err = run_cli("explain", "--vcpus", "1", "--changes", str(tmp_path / "changes"))
     assert status == 1
@@ -121,13 +121,13 @@ def test_invalid_request_file_is_reported_in_one_line(run_cli, tmp_path, command
 @pytest.mark.parametrize(
     "option", [("--override", "a.b=" + "[" * 20_000), ("--change", '{"a":' * 500 + "1" + "}" * 500)]
 )
-def test_deeply_nested_option_is_reported_in_one_line(run_cli, option):
+def test_option_with_deeply_nested_json_is_reported_in_one_line(run_cli, option):
     status, _, err = run_cli("explain", "--vcpus", "1", *option)
     assert status == 1
     assert "RecursionError" not in err
     assert len(err.splitlines()) == 1
 
 
-def test_missing_file_is_reported_in_one_line(run_cli):
+def test_missing_file_of_simulated_changes_is_reported_in_one_line(run_cli):
     status, _, err = run_cli("explain", "--vcpus", "1", "--changes", "nowhere.yaml")
     assert (status, err) == (1, "placement-sched: nowhere.yaml: No such file or directory\n")

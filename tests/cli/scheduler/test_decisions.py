@@ -23,11 +23,11 @@ from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.servers import environment, wait_until
 
 pytestmark = pytest.mark.slow
-EXHAUSTIVE = pytest.mark.exhaustive
+EXHAUSTIVE_MARK = pytest.mark.exhaustive
 
-NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
-UNKNOWN = "11111111-2222-4333-8444-555555555555"
-SELECT = "/scheduler/v1/select_destinations"
+REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+UNKNOWN_UUID = "11111111-2222-4333-8444-555555555555"
+SELECT_PATH = "/scheduler/v1/select_destinations"
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +38,13 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 def add_decisions(app):
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
-    headers = {"X-Openstack-Request-Id": NOVAS}
+    headers = {"X-Openstack-Request-Id": REQUEST_ID}
     body = {"request_spec": spec(instance(1), ignore_hosts=["cn3"])}
-    app.post_json(SELECT, body, headers=headers)
+    app.post_json(SELECT_PATH, body, headers=headers)
     body = {"request_spec": spec(instance(2), project_id="p2"), "claim": False}
-    app.post_json(SELECT, body)
+    app.post_json(SELECT_PATH, body)
     body = {"request_spec": spec(instance(3), flavor=flavor(vcpus=99))}
-    app.post_json(SELECT, body, status=409)
+    app.post_json(SELECT_PATH, body, status=409)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def run_cli(run_cli, monkeypatch):
     return partial(run_cli, "decisions")
 
 
-def list_uuids(run_cli, *arguments):
+def list_instances(run_cli, *arguments):
     status, printed, error = run_cli("list", "--format", "json", *arguments)
     assert (status, error) == (0, "")
     return [decision["instances"][0]["uuid"] for decision in json.loads(printed)["decisions"]]
@@ -75,7 +75,7 @@ def list_uuids(run_cli, *arguments):
         (["--stage", "ComputeFilter"], []),
         (["--project", "p2"], [2]),
         (["--instance", instance(1)], [1]),
-        (["--request-id", NOVAS], [1]),
+        (["--request-id", REQUEST_ID], [1]),
         (["--host", "cn1"], [2, 1]),
         (["--outcome", "no-valid-host"], [3]),
         (["--kind", "no-claim"], [2]),
@@ -87,25 +87,25 @@ def list_uuids(run_cli, *arguments):
     ],
 )
 def test_decision_list_applies_filters(run_cli, arguments, expected):
-    assert list_uuids(run_cli, *arguments) == [instance(number) for number in expected]
+    assert list_instances(run_cli, *arguments) == [instance(number) for number in expected]
 
 
-def test_list_can_print_columns_of_the_failed_stage_and_its_reason(run_cli):
+def test_decision_list_has_columns_for_the_failed_stage_and_its_reason(run_cli):
     arguments = ("--stage", "resources VCPU", "--format", "value", "-c", "Stage", "-c", "Reason")
     assert run_cli("list", *arguments)[1].startswith("resources VCPU 3 hosts meet all constraints")
 
 
-def test_list_continues_after_a_marker(run_cli):
+def test_decision_list_continues_after_a_marker(run_cli):
     document = json.loads(run_cli("list", "--format", "json", "--limit", "1")[1])
     assert document["next"] == document["decisions"][0]["uuid"]
-    assert list_uuids(run_cli, "--marker", document["next"], "--limit", "5") == [
+    assert list_instances(run_cli, "--marker", document["next"], "--limit", "5") == [
         instance(2),
         instance(1),
     ]
     assert f"--marker {document['next']}" in run_cli("list", "--limit", "1")[1]
 
 
-def test_list_shows_outcome_request_and_hosts(run_cli):
+def test_decision_list_shows_outcome_request_and_hosts(run_cli):
     status, printed, _ = run_cli(
         "list", "-c", "decision", "-c", "hosts", "-c", "kind", "-c", "request"
     )
@@ -115,7 +115,7 @@ def test_list_shows_outcome_request_and_hosts(run_cli):
     assert "cn1 select req-" in lines[2]
 
 
-def test_list_by_rejected_host_shows_reasons_and_the_number_of_truncated_funnels(run_cli):
+def test_decision_list_by_rejected_host_shows_reasons_and_counts_truncated_funnels(run_cli):
     """Decisions with a host recorded no rejections of the candidate search."""
     status, printed, _ = run_cli("list", "--refused", "cn2")
     words = " ".join(printed.split())
@@ -147,20 +147,20 @@ def test_list_by_rejected_host_shows_reasons_and_the_number_of_truncated_funnels
     ],
 )
 @pytest.mark.parametrize(
-    "way",
+    "command",
     [
         "list",
-        pytest.param("list --format json", marks=EXHAUSTIVE),
-        pytest.param("list --follow", marks=EXHAUSTIVE),
+        pytest.param("list --format json", marks=EXHAUSTIVE_MARK),
+        pytest.param("list --follow", marks=EXHAUSTIVE_MARK),
     ],
 )
-def test_unknown_filter_value_is_reported_with_known_names(cloud, run_cli, way, arguments, message):
+def test_unknown_name_in_a_decision_filter_is_reported(cloud, run_cli, command, arguments, message):
     document = {"name": "m2.stored", "vcpus": 1, "ram": 64, "disk": 1}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": document})
-    status, printed, error = run_cli(*way.split(), *arguments)
+    status, printed, error = run_cli(*command.split(), *arguments)
     assert status == 1
     assert error.startswith(f"placement-sched: {message}")
-    if "json" in way:
+    if "json" in command:
         assert json.loads(printed)["decisions"] == []
 
 
@@ -172,7 +172,7 @@ def test_unknown_filter_value_is_reported_with_known_names(cloud, run_cli, way, 
         ("--flavor", "m1", "--until", "1h"),
     ],
 )
-def test_list_without_a_match_prints_how_many_decisions_are_recorded(run_cli, arguments):
+def test_decision_list_without_a_match_prints_the_number_of_recorded_decisions(run_cli, arguments):
     """No flavor m1 is stored, but decisions name it, as after a deletion."""
     status, printed, error = run_cli("list", *arguments)
     assert (status, error) == (0, "")
@@ -189,7 +189,7 @@ def test_api_list_of_decisions_with_an_unknown_flavor_is_empty_with_a_warning(cl
     assert "warnings" not in cloud.get("/scheduler/v1/decisions?flavor=m1").json
 
 
-def test_list_without_a_recorded_decision_prints_a_message(run_cli):
+def test_decision_list_of_an_empty_database_prints_a_message(run_cli):
     assert run_cli("purge", "--all")[0] == 0
     assert run_cli("list")[1] == "no decision matches; none is recorded\n"
     status, _, error = run_cli("show", "--request-id", "req-9")
@@ -202,54 +202,60 @@ def test_list_without_a_recorded_decision_prints_a_message(run_cli):
     [
         (["list", "--marker", "x"], 1, "marker"),
         (["list", "--limit", "0"], 2, "--limit"),
-        (["show", UNKNOWN], 1, UNKNOWN),
+        (["show", UNKNOWN_UUID], 1, UNKNOWN_UUID),
         (["show", "nonsense"], 1, "neither the uuid of a decision nor a request id"),
-        (["show", "--instance", UNKNOWN], 1, f"no decision of instance {UNKNOWN} is recorded"),
-        (["replay", UNKNOWN], 1, UNKNOWN),
-        (["replay", NOVAS, "--settings", "tomorrow"], 2, "--settings"),
+        (
+            ["show", "--instance", UNKNOWN_UUID],
+            1,
+            f"no decision of instance {UNKNOWN_UUID} is recorded",
+        ),
+        (["replay", UNKNOWN_UUID], 1, UNKNOWN_UUID),
+        (["replay", REQUEST_ID, "--settings", "tomorrow"], 2, "--settings"),
         (["show"], 2, "required"),
         (["purge"], 2, "required"),
         (["purge", "--older-than", "2026-01-01"], 1, "--older-than"),
         (["purge", "--older-than", "long ago"], 1, "long ago: expected an age such as 90s"),
-        (["watch", UNKNOWN], 1, f"No decision with uuid {UNKNOWN} found"),
+        (["watch", UNKNOWN_UUID], 1, f"No decision with uuid {UNKNOWN_UUID} found"),
         (["watch", "--instance", instance(1)], 1, "selected a host: only a decision without a"),
         *(
-            (["watch", UNKNOWN, "--interval", text], 2, f"such as 90s, 30m, 2h, not '{text}'")
+            (["watch", UNKNOWN_UUID, "--interval", text], 2, f"such as 90s, 30m, 2h, not '{text}'")
             for text in ("0s", "5", "soon", "999999999w")
         ),
     ],
 )
-def test_invalid_input_is_reported_in_one_line(run_cli, arguments, status, reason):
+def test_invalid_argument_of_a_decision_command_is_reported(run_cli, arguments, status, reason):
     result, printed, error = run_cli(*arguments)
     assert (result, printed) == (status, "")
     assert reason in error
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("by", ["uuid", "request id", "flag", "instance"])
-def test_decision_is_shown_by_uuid_request_id_or_instance(cloud, run_cli, by):
+@pytest.mark.parametrize("argument_kind", ["uuid", "request id", "flag", "instance"])
+def test_decision_is_shown_by_uuid_request_id_or_instance(cloud, run_cli, argument_kind):
     (uuid,) = [
         decision["uuid"]
-        for decision in cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"]
+        for decision in cloud.get(f"/scheduler/v1/decisions?request_id={REQUEST_ID}").json[
+            "decisions"
+        ]
     ]
     arguments = {
         "uuid": [uuid],
-        "request id": [NOVAS],
-        "flag": ["--request-id", NOVAS],
+        "request id": [REQUEST_ID],
+        "flag": ["--request-id", REQUEST_ID],
         "instance": ["--instance", instance(1)],
-    }[by]
+    }[argument_kind]
     status, printed, _ = run_cli("show", *arguments)
     words = " ".join(printed.split())
     assert status == 0
     assert uuid in words
-    assert NOVAS in words
+    assert REQUEST_ID in words
     assert "2 hosts passed policy default" in words
     assert "Best 2 of 2" in words
     assert "Claimed" in words
     assert json.loads(run_cli("show", *arguments, "--format", "json")[1])["uuid"] == uuid
 
 
-def test_show_of_a_failed_request_prints_its_explanation_and_writes_html(run_cli, tmp_path):
+def test_decision_show_explains_a_failed_request_and_writes_html(run_cli, tmp_path):
     report = tmp_path / "decision.html"
     status, printed, _ = run_cli("show", "--instance", instance(3), "--html", str(report))
     words = " ".join(printed.split())
@@ -260,7 +266,7 @@ def test_show_of_a_failed_request_prints_its_explanation_and_writes_html(run_cli
     assert "resources VCPU:99" in report.read_text()
 
 
-def test_show_of_a_decision_with_a_truncated_funnel_prints_its_counts(cloud, run_cli, tmp_path):
+def test_decision_show_of_a_truncated_funnel_prints_host_counts(cloud, run_cli, tmp_path):
     database = cloud.app.services.database
     outline = {
         "request_filters": [{"name": "f", "applied": True, "elapsed_ms": 1.0}],
@@ -284,28 +290,30 @@ def test_show_of_a_decision_with_a_truncated_funnel_prints_its_counts(cloud, run
     assert "3 hosts removed" in report.read_text()
 
 
-def test_replay_shows_differences_side_by_side(cloud, run_cli):
-    decision = cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"][0]
+def test_decision_replay_shows_differences_side_by_side(cloud, run_cli):
+    decision = cloud.get(f"/scheduler/v1/decisions?request_id={REQUEST_ID}").json["decisions"][0]
     host = decision["instances"][0]["host"]
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": host, "binary": "nova-compute"})
-    status, printed, _ = run_cli("replay", NOVAS)
+    status, printed, _ = run_cli("replay", REQUEST_ID)
     words = " ".join(printed.split())
     assert status == 0
     assert f"host of instance {instance(1)} {host}" in words
     assert "then now" in words
     assert f"{host}: allocation_candidates root_required" in words
-    document = json.loads(run_cli("replay", NOVAS, "--settings", "then", "--format", "json")[1])
+    document = json.loads(
+        run_cli("replay", REQUEST_ID, "--settings", "then", "--format", "json")[1]
+    )
     differences = {row["what"] for row in document["differences"]}
     assert differences >= {"hosts found", "first hosts"}
 
 
-def test_replay_without_changes_reports_no_difference(run_cli):
+def test_decision_replay_without_changes_reports_no_difference(run_cli):
     status, printed, _ = run_cli("replay", "--instance", instance(2), "--settings", "then")
     assert status == 0
     assert printed.endswith("nothing differs\n")
 
 
-def test_explain_with_keep_records_a_decision_with_the_overrides(run_cli, run_main):
+def test_explain_keep_option_records_a_decision_with_the_overridden_options(run_cli, run_main):
     override = ("--override", "filter_scheduler.ram_weight_multiplier=-1.0")
     printed = run_main("explain", "--vcpus", "2", "--keep", *override)[1]
     uuid = printed.split("Recorded as decision ")[1].split()[0]
@@ -325,86 +333,91 @@ def test_explain_with_keep_records_a_decision_with_the_overrides(run_cli, run_ma
         ((), []),
     ],
 )
-def test_purge_deletes_only_decisions_of_the_selected_kind_and_outcome(run_cli, options, remaining):
+def test_decision_purge_deletes_only_the_selected_kind_and_outcome(run_cli, options, remaining):
     status, printed, _ = run_cli("purge", "--all", "--format", "json", *options)
     document = json.loads(printed)
     assert (status, document["decisions"], document["dry_run"]) == (0, 3 - len(remaining), False)
-    assert list_uuids(run_cli) == [instance(number) for number in remaining]
+    assert list_instances(run_cli) == [instance(number) for number in remaining]
 
 
-def test_purge_deletes_only_old_decisions(run_cli):
+def test_decision_purge_deletes_only_decisions_older_than_the_given_age(run_cli):
     status, printed, _ = run_cli("purge", "--older-than", "1h")
     assert (status, printed.split()[:2]) == (0, ["0", "decisions"])
-    assert len(list_uuids(run_cli)) == 3
+    assert len(list_instances(run_cli)) == 3
 
 
-def test_replay_under_recorded_settings_ignores_current_settings(run_cli, monkeypatch):
+def test_decision_replay_under_recorded_settings_ignores_current_settings(run_cli, monkeypatch):
     monkeypatch.setenv("OS_FILTER_SCHEDULER__RAM_WEIGHT_MULTIPLIER", "-1.0")
     name = "option filter_scheduler.ram_weight_multiplier"
 
-    def replay_and_list_changed_fields(settings):
+    def replay_decision_and_list_changed_fields(settings):
         arguments = ("replay", "--instance", instance(2), "--settings", settings)
         differences = json.loads(run_cli(*arguments, "--format", "json")[1])["differences"]
         return {difference["what"] for difference in differences}
 
-    assert name in replay_and_list_changed_fields("now")
-    assert replay_and_list_changed_fields("then") == set()
+    assert name in replay_decision_and_list_changed_fields("now")
+    assert replay_decision_and_list_changed_fields("then") == set()
 
 
-def test_purge_prints_the_count_before_deleting(run_cli):
+def test_decision_purge_dry_run_prints_the_count_and_deletes_nothing(run_cli):
     status, printed, _ = run_cli("purge", "--all", "--dry-run", "--project", "p2")
     assert (status, printed.split()[:2]) == (0, ["1", "decision"])
     later = (datetime.now() + timedelta(days=2)).date().isoformat()  # noqa: DTZ005 - any later day
     arguments = ("purge", "--before", later, "--format", "json")
     status, printed, _ = run_cli(*arguments, "--project", "p2", "--dry-run")
     assert json.loads(printed)["decisions"] == 1
-    assert len(list_uuids(run_cli)) == 3
+    assert len(list_instances(run_cli)) == 3
     status, printed, _ = run_cli(*arguments, "--project", "p2")
     assert json.loads(printed)["decisions"] == 1
-    assert list_uuids(run_cli) == [instance(3), instance(1)]
+    assert list_instances(run_cli) == [instance(3), instance(1)]
     assert run_cli("purge", "--before", later)[1].startswith("2 decisions made before")
-    assert list_uuids(run_cli) == []
+    assert list_instances(run_cli) == []
 
 
-def test_follow_prints_each_new_decision_only_once(cloud):
+def test_followed_decision_list_yields_each_new_decision_once(cloud):
     scheduler = cloud.app.services.scheduler
     direct = DirectScheduler(scheduler)
-    coming = new_decisions(direct, {}, direct.get("decisions", query={})["decisions"])
-    assert next(coming) == []
+    batches = new_decisions(direct, {}, direct.get("decisions", query={})["decisions"])
+    assert next(batches) == []
     for number in (4, 5):
         scheduler.select_destinations(spec(instance(number)), claiming=ClaimMode.NONE)
-    uuids = [decision["instances"][0]["uuid"] for decision in next(coming)]
+    uuids = [decision["instances"][0]["uuid"] for decision in next(batches)]
     assert uuids == [instance(5), instance(4)]
-    assert next(coming) == []
+    assert next(batches) == []
 
 
-def test_follow_starts_with_an_empty_list(cloud):
+def test_followed_decision_list_without_a_match_starts_empty(cloud):
     scheduler = cloud.app.services.scheduler
-    coming = new_decisions(DirectScheduler(scheduler), {"project_id": "p3"}, [])
-    assert next(coming) == []
+    batches = new_decisions(DirectScheduler(scheduler), {"project_id": "p3"}, [])
+    assert next(batches) == []
     scheduler.select_destinations(spec(instance(4)), claiming=ClaimMode.NONE)
     scheduler.select_destinations(spec(instance(5), project_id="p3"), claiming=ClaimMode.NONE)
-    assert [decision["instances"][0]["uuid"] for decision in next(coming)] == [instance(5)]
+    assert [decision["instances"][0]["uuid"] for decision in next(batches)] == [instance(5)]
 
 
 @pytest.mark.parametrize("command", ["list", "show", "replay"])
 def test_decisions_are_read_from_the_server_url(cloud, run_cli, command):
-    which = ["--limit", "2"] if command == "list" else [NOVAS]
+    arguments = ["--limit", "2"] if command == "list" else [REQUEST_ID]
     with serve_application(cloud.app) as url:
-        status, printed, _ = run_cli(command, *which, "--url", url, "--format", "json")
+        status, printed, _ = run_cli(command, *arguments, "--url", url, "--format", "json")
     assert status == 0
-    direct = json.loads(run_cli(command, *which, "--format", "json")[1])
-    seen = json.loads(printed)
+    direct = json.loads(run_cli(command, *arguments, "--format", "json")[1])
+    remote = json.loads(printed)
     if command == "replay":
-        assert (seen["then"], seen["differences"]) == (direct["then"], direct["differences"])
+        assert (remote["then"], remote["differences"]) == (direct["then"], direct["differences"])
     else:
-        assert seen == direct
+        assert remote == direct
 
 
 @pytest.mark.parametrize(
-    "form", ["json", pytest.param("table", marks=EXHAUSTIVE), pytest.param("csv", marks=EXHAUSTIVE)]
+    "form",
+    [
+        "json",
+        pytest.param("table", marks=EXHAUSTIVE_MARK),
+        pytest.param("csv", marks=EXHAUSTIVE_MARK),
+    ],
 )
-def test_follow_of_decisions_ends_on_interrupt(cloud, sqlite_url, tmp_path, form):
+def test_followed_decision_list_ends_on_sigint(cloud, sqlite_url, tmp_path, form):
     out, err = tmp_path / "out", tmp_path / "err"
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     arguments = ["decision", "list", "--follow", "--limit", "1", "--format", form]
@@ -432,15 +445,15 @@ def find_uuid_of_failed_decision(cloud):
     return cloud.get("/scheduler/v1/decisions?outcome=no_valid_host").json["decisions"][0]["uuid"]
 
 
-def test_watch_ends_when_a_host_becomes_valid_for_the_request(cloud, run_cli, monkeypatch):
+def test_decision_watch_ends_when_a_host_becomes_valid_for_the_request(cloud, run_cli, monkeypatch):
     uuid, pauses = find_uuid_of_failed_decision(cloud), []
 
-    def pause(seconds):
+    def add_large_host_at_second_sleep(seconds):
         pauses.append(seconds)
         if len(pauses) == 2:
             cloud.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
 
-    monkeypatch.setattr(commands, "sleep", pause)
+    monkeypatch.setattr(commands, "sleep", add_large_host_at_second_sleep)
     status, printed, error = run_cli("watch", uuid, "--interval", "30s")
     first, last = printed.splitlines()
     assert (status, error, last) == (0, "", "fits now on cn7")
@@ -451,19 +464,19 @@ def test_watch_ends_when_a_host_becomes_valid_for_the_request(cloud, run_cli, mo
     assert len(cloud.get("/scheduler/v1/decisions").json["decisions"]) == 3
 
 
-def test_watch_of_a_request_that_was_sent_with_others_is_an_error(cloud, run_cli):
+def test_decision_watch_of_one_of_several_requests_sent_together_is_an_error(cloud, run_cli):
     requests = [
         {"request_spec": spec(instance(7), flavor=flavor())},
         {"request_spec": spec(instance(8), flavor=flavor(vcpus=99))},
     ]
     path = "/scheduler/v1/select_destinations"
     answer = cloud.post_json(path, {"requests": requests}, status=409).json
-    status, _, told = run_cli("watch", answer["errors"][0]["decision"])
+    status, _, error = run_cli("watch", answer["errors"][0]["decision"])
     assert status == 1
-    assert "were sent together" in told
+    assert "were sent together" in error
 
 
-def test_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch):
+def test_decision_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch):
     clock = iter([0.0, 0.0, 60.0, 90.0])
     pauses = []
     monkeypatch.setattr(commands, "monotonic", lambda: next(clock))
@@ -476,10 +489,10 @@ def test_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch):
     assert pauses == [60.0, 30.0]
 
 
-def test_watch_continues_after_a_failed_replay(cloud, run_cli, monkeypatch):
+def test_decision_watch_continues_after_a_failed_replay(cloud, run_cli, monkeypatch):
     post, calls = DirectScheduler.post, []
 
-    def replay_or_fail(scheduler, *path, body):
+    def replay_decision_or_raise(scheduler, *path, body):
         calls.append(path)
         if len(calls) == 2:
             cloud.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
@@ -487,7 +500,7 @@ def test_watch_continues_after_a_failed_replay(cloud, run_cli, monkeypatch):
         return post(scheduler, *path, body=body)
 
     monkeypatch.setattr(commands, "sleep", lambda _seconds: None)
-    monkeypatch.setattr(DirectScheduler, "post", replay_or_fail)
+    monkeypatch.setattr(DirectScheduler, "post", replay_decision_or_raise)
     status, printed, _ = run_cli("watch", find_uuid_of_failed_decision(cloud))
     assert status == 0
     assert printed.splitlines()[1:] == [

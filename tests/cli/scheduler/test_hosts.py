@@ -40,7 +40,7 @@ def run_cli(run_cli, monkeypatch):
     return partial(run_cli, "host")
 
 
-def test_list_has_a_line_for_each_host(run_cli):
+def test_host_list_has_a_line_for_each_host(run_cli):
     status, printed, _ = run_cli("list")
     assert status == 0
     _, _, first, second = printed.splitlines()
@@ -48,7 +48,7 @@ def test_list_has_a_line_for_each_host(run_cli):
     assert "disabled (new disks)" in second
 
 
-def test_policy_column_is_shown_if_a_host_has_a_policy(run_cli, sqlite_database):
+def test_host_list_has_a_policy_column_if_a_host_has_a_policy(run_cli, sqlite_database):
     add_aggregate(sqlite_database, "rack1", ["cn1"], {"sched_policy": "pack"})
     _, printed, _ = run_cli("list")
     heading, _, first, second = printed.splitlines()
@@ -93,7 +93,7 @@ def test_host_list_without_a_match_prints_existing_or_similar_names(
     assert run_cli("list", *filters) == (0, f"{message}\n", "")
 
 
-def test_list_without_a_recorded_host_prints_a_message(run_cli, sqlite_url):
+def test_host_list_of_an_empty_database_prints_a_message(run_cli, sqlite_url):
     empty(sqlite_url)
     assert run_cli("list", "--zone", "az1") == (0, "no host has reported yet\n", "")
 
@@ -105,7 +105,7 @@ def test_json_host_list_equals_the_response_of_the_api(run_cli, cloud):
     assert json.loads(printed) == shown
 
 
-def test_show_prints_the_tree_and_the_instances(run_cli):
+def test_host_show_prints_inventories_and_instances(run_cli):
     status, printed, _ = run_cli("show", "cn1")
     assert status == 0
     lines = [line.split() for line in printed.splitlines()]
@@ -114,7 +114,7 @@ def test_show_prints_the_tree_and_the_instances(run_cli):
     assert ["policy:", "default"] in lines
 
 
-def test_json_of_a_shown_host_equals_the_response_of_the_api(run_cli, cloud):
+def test_json_of_host_show_equals_the_response_of_the_api(run_cli, cloud):
     _, printed, _ = run_cli("show", "cn2", "--format", "json")
     assert json.loads(printed) == cloud.get("/scheduler/v1/hosts/cn2").json
 
@@ -125,10 +125,10 @@ def test_unknown_host_is_reported_in_one_line(run_cli):
     assert error == "placement-sched: there is no host 'cn9'; did you mean 'cn1'?\n"
 
 
-def test_hosts_are_read_from_the_server_url(run_cli, cloud):
+def test_host_list_and_show_read_from_the_server_of_the_url_option(run_cli, cloud):
     with serve_application(cloud.app) as url:
-        asking = ("--format", "json", "--url", url, "--token", "admin")
-        _, listed, _ = run_cli("list", "--trait", "COMPUTE_STATUS_DISABLED", *asking)
-        _, shown, _ = run_cli("show", "cn2", *asking)
+        options = ("--format", "json", "--url", url, "--token", "admin")
+        _, listed, _ = run_cli("list", "--trait", "COMPUTE_STATUS_DISABLED", *options)
+        _, shown, _ = run_cli("show", "cn2", *options)
     assert [host["host"] for host in json.loads(listed)["hosts"]] == ["cn2"]
     assert json.loads(shown)["state"] == "disabled"

@@ -25,7 +25,7 @@ def report_hosts_and_place_instance(app):
     select(app, spec(instance(1), force_hosts=["cn1"]))
 
 
-def test_plan_from_a_file_lists_the_moves(run_cli, tmp_path):
+def test_plan_for_a_file_of_changes_lists_the_moves(run_cli, tmp_path):
     (tmp_path / "changes.yaml").write_text("- drain: [cn1]\n")
     status, out, err = run_cli("plan", str(tmp_path / "changes.yaml"))
     assert (status, err) == (0, "")
@@ -39,7 +39,7 @@ def test_plan_is_printed_as_json(run_cli):
     assert document["stuck"] == []
 
 
-def test_plan_applies_changes_of_file_and_options(run_cli, tmp_path):
+def test_plan_applies_overrides_of_file_and_options(run_cli, tmp_path):
     isolating = 'filter_scheduler.enabled_filters=["IsolatedHostsFilter"]'
     hosts = "filter_scheduler.isolated_hosts"
     drained = ("plan", "--change", "drain=cn1", "--override", isolating)
@@ -57,7 +57,7 @@ def test_plan_applies_changes_of_file_and_options(run_cli, tmp_path):
     assert "IsolatedHostsFilter" in run_cli("explain", "--vcpus", "1", "--changes", str(file))[1]
 
 
-def test_stuck_instances_are_printed_with_the_reason(run_cli):
+def test_instances_that_no_planned_move_can_place_are_printed_with_the_reason(run_cli):
     out = run_cli("plan", "--change", "drain=cn1,cn2")[1]
     assert "Stuck: 1" in out
     assert "0 instances would move, 1 could not" in out

@@ -12,9 +12,9 @@ from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 
-SIZES = ("--vcpus", "2", "--ram", "4096")
+SIZE_OPTIONS = ("--vcpus", "2", "--ram", "4096")
 
-CONF = """[scheduler]
+POLICIES_CONF = """[scheduler]
 policies = spread, pack
 [spread]
 ram_weight_multiplier = 1.0
@@ -28,7 +28,7 @@ max_instances_per_host = 5
 @pytest.fixture
 def config(tmp_path):
     file = tmp_path / "nova.conf"
-    file.write_text(CONF)
+    file.write_text(POLICIES_CONF)
     return file
 
 
@@ -37,7 +37,7 @@ def sqlite_template(sqlite_template, tmp_path_factory):
     """Two racks of two hosts, each rack under its policy."""
     folder = tmp_path_factory.mktemp("cloud")
     file = folder / "nova.conf"
-    file.write_text(CONF)
+    file.write_text(POLICIES_CONF)
     return copy_filled_database(sqlite_template, folder, add_racks_with_policies, str(file))
 
 
@@ -64,15 +64,15 @@ def run_cli(config, run_cli, monkeypatch):
     """Return a function that runs a command at 80 columns: status, stdout and stderr."""
     monkeypatch.setenv("COLUMNS", "80")
 
-    def run_command(*arguments: str) -> tuple[int, str, str]:
+    def run_cli_with_config(*arguments: str) -> tuple[int, str, str]:
         words = 2 if arguments[0] == "policy" else 1
         head, rest = arguments[:words], arguments[words:]
         return run_cli(*head, "--config-file", str(config), *rest)
 
-    return run_command
+    return run_cli_with_config
 
 
-def test_list_shows_aggregates_and_options_of_each_policy(run_cli):
+def test_policy_list_shows_aggregates_and_options_of_each_policy(run_cli):
     status, printed, _ = run_cli("policy", "list")
     assert status == 0
     rows = [line.rstrip() for line in printed.splitlines()]
@@ -115,7 +115,7 @@ def test_policy_list_and_show_print_their_documents_as_json(run_cli, command):
 
 
 def test_unknown_policy_is_reported_in_one_line(run_cli):
-    for arguments in (("policy", "show", "none"), ("explain", *SIZES, "--policy", "none")):
+    for arguments in (("policy", "show", "none"), ("explain", *SIZE_OPTIONS, "--policy", "none")):
         status, _, error = run_cli(*arguments)
         assert status == 1
         assert "there is no policy 'none'" in error
@@ -133,41 +133,41 @@ def test_invalid_policy_is_shown_with_the_reason(run_cli, config):
 
 
 def test_explain_prints_the_chosen_policy_and_its_selector(run_cli):
-    _, printed, _ = run_cli("explain", *SIZES, "--zone", "az-rack2")
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--zone", "az-rack2")
     assert printed.startswith("Policy  pack\n")
     assert "availability_zone  az-rack2: chosen (rack2: pack)" in printed
     assert "cn3" in printed
     assert "1 host passed" not in printed
-    _, printed, _ = run_cli("explain", *SIZES, "--hint", "sched_policy=spread")
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--hint", "sched_policy=spread")
     assert "  hint  spread: chosen (rack1: spread)" in printed
 
 
 def test_explain_prints_the_reason_for_the_default_policy(run_cli):
-    _, printed, _ = run_cli("explain", *SIZES, "--zone", "az-rack1,az-rack2")
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--zone", "az-rack1,az-rack2")
     assert printed.startswith("Policy  default\n")
     assert "several policies match: pack, spread (rack1: spread, rack2: pack)" in " ".join(
         printed.split()
     )
-    _, printed, _ = run_cli("explain", *SIZES, "--project", "p1")
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--project", "p1")
     assert "p1: no aggregate with a policy matches" in printed
     assert "not set in the request" in printed
 
 
 def test_explain_without_policies_prints_no_policy(run_cli, config):
     config.write_text("")
-    _, printed, _ = run_cli("explain", *SIZES)
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS)
     assert not printed.startswith("Policy")
 
 
-def test_explain_applies_a_named_policy(run_cli):
-    _, printed, _ = run_cli("explain", *SIZES, "--policy", "pack", "--format", "json")
+def test_explain_applies_the_policy_of_the_policy_option(run_cli):
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--policy", "pack", "--format", "json")
     document = json.loads(printed)
     assert document["policy"] == "pack"
     assert [host["host"] for host in document["hosts"]] == ["cn3", "cn4"]
 
 
 def test_policy_comparison_shows_policies_side_by_side(run_cli):
-    status, printed, _ = run_cli("explain", *SIZES, "--compare", "spread,pack,default")
+    status, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--compare", "spread,pack,default")
     assert status == 0
     lines = [line.rstrip() for line in printed.splitlines()]
     assert max(map(len, lines)) <= 80
@@ -181,7 +181,7 @@ def test_policy_comparison_shows_policies_side_by_side(run_cli):
     assert "rack1" in printed
 
 
-def test_policy_comparison_prints_the_obstacle_of_each_policy(run_cli):
+def test_policy_comparison_prints_why_each_policy_finds_no_valid_host(run_cli):
     status, printed, _ = run_cli("explain", "--ram", "30000", "--compare", "spread,pack")
     assert status == 0
     assert printed.count("no valid host") == 2
@@ -189,7 +189,9 @@ def test_policy_comparison_prints_the_obstacle_of_each_policy(run_cli):
 
 
 def test_json_policy_comparison_has_an_explanation_per_policy(run_cli):
-    _, printed, _ = run_cli("explain", *SIZES, "--compare", "pack,spread", "--format", "json")
+    _, printed, _ = run_cli(
+        "explain", *SIZE_OPTIONS, "--compare", "pack,spread", "--format", "json"
+    )
     document = json.loads(printed)
     assert {name: explanation["policy"] for name, explanation in document.items()} == {
         "pack": "pack",
@@ -200,20 +202,22 @@ def test_json_policy_comparison_has_an_explanation_per_policy(run_cli):
 
 @pytest.mark.parametrize("compare", ["spread", "spread,", "spread,Spread"])
 def test_policy_comparison_needs_two_policies(run_cli, compare):
-    status, _, error = run_cli("explain", *SIZES, "--compare", compare)
+    status, _, error = run_cli("explain", *SIZE_OPTIONS, "--compare", compare)
     assert status == 1
     assert "expected at least two policies" in error
 
 
-def test_policies_are_read_from_the_server_url(make_app, sqlite_url, config, run_main, monkeypatch):
+def test_policies_are_read_from_the_server_of_the_url_option(
+    make_app, sqlite_url, config, run_main, monkeypatch
+):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     app = make_app(read_settings([str(config)], make_full_conf()))
     with serve_application(app.app) as url:
         for arguments, text in (
             (("policy", "list"), "rack2"),
             (("policy", "show", "pack"), "nova.conf:6"),
-            (("explain", *SIZES, "--compare", "pack,spread"), "best hosts"),
-            (("explain", *SIZES, "--policy", "pack"), "Policy  pack"),
+            (("explain", *SIZE_OPTIONS, "--compare", "pack,spread"), "best hosts"),
+            (("explain", *SIZE_OPTIONS, "--policy", "pack"), "Policy  pack"),
         ):
             status, printed, _ = run_main(*arguments, "--url", url)
             assert (status, text in printed) == (0, True)

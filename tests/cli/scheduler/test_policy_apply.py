@@ -16,9 +16,9 @@ from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 
-GONE = "[sparse]\nhost_subset_size = 2\n"
-FIRST = f"{GONE}\n[dense]\ncpu_allocation_ratio = 8.0\n"
-CHANGED = f"{GONE}\n[dense]\ncpu_allocation_ratio = 16.0\n"
+SPARSE_POLICY_CONF = "[sparse]\nhost_subset_size = 2\n"
+CPU_RATIO_CONF_8 = f"{SPARSE_POLICY_CONF}\n[dense]\ncpu_allocation_ratio = 8.0\n"
+CPU_RATIO_CONF_16 = f"{SPARSE_POLICY_CONF}\n[dense]\ncpu_allocation_ratio = 16.0\n"
 
 
 class CloudWithPolicy:
@@ -28,30 +28,30 @@ class CloudWithPolicy:
         self.url = url
         self.folder = folder
         self.capsys = capsys
-        self.app = make_app(settings_with_policies(url, folder, FIRST))
+        self.app = make_app(settings_with_policies(url, folder, CPU_RATIO_CONF_8))
         self.app.post_json("/scheduler/v1/compute_nodes", [report("h1"), report("h2")])
         self.api = AggregateApi(self.app)
-        self.dense = self.api.create_and_get_id("dense hosts")
-        self.api.set_metadata(self.dense, sched_policy="dense")
-        self.api.add_host(self.dense, "h1")
+        self.aggregate_id = self.api.create_and_get_id("dense hosts")
+        self.api.set_metadata(self.aggregate_id, sched_policy="dense")
+        self.api.add_host(self.aggregate_id, "h1")
 
-    def configure(self, text):
+    def rewrite_policies_file(self, text):
         """Change the configuration for the next start."""
         return settings_with_policies(self.url, self.folder, text)
 
-    def run(self, *command):
+    def run_cli(self, *command):
         file = str(self.folder / "policies.conf")
         code = main([*command, "--config-file", file])
         return code, self.capsys.readouterr().out
 
-    def read_ratio(self, host="h1"):
+    def read_cpu_ratio(self, host="h1"):
         """Read the ratio in the database. A request could apply the changed file."""
         with self.app.app.services.database.read() as connection:
             provider = resource_providers.by_uuid(connection, uuid_of(host))
             rows = inventories.of_provider(connection, provider.id)
         return next(row.allocation_ratio for row in rows if row.resource_class == "VCPU")
 
-    def set_policy_in_database(self, policy):
+    def add_host_to_aggregate_with_policy(self, policy):
         """Write another policy for h1 into the tables, without the checks of the API."""
 
         def write_rows(connection):
@@ -75,81 +75,81 @@ def sqlite_cloud(sqlite_url, tmp_path, make_app, capsys):
 
 
 def test_policy_apply_updates_inventories(cloud):
-    assert (cloud.read_ratio(), cloud.read_ratio("h2")) == (8.0, 4.0)
-    cloud.configure(CHANGED)
-    assert cloud.run("policy", "apply") == (
+    assert (cloud.read_cpu_ratio(), cloud.read_cpu_ratio("h2")) == (8.0, 4.0)
+    cloud.rewrite_policies_file(CPU_RATIO_CONF_16)
+    assert cloud.run_cli("policy", "apply") == (
         0,
         "1 hosts are in aggregates with a policy; the inventories of 1 providers were changed\n",
     )
-    assert (cloud.read_ratio(), cloud.read_ratio("h2")) == (16.0, 4.0)
-    code, text = cloud.run("policy", "apply", "--format", "json")
+    assert (cloud.read_cpu_ratio(), cloud.read_cpu_ratio("h2")) == (16.0, 4.0)
+    code, text = cloud.run_cli("policy", "apply", "--format", "json")
     assert (code, json.loads(text)) == (0, {"hosts": 1, "changed": 0})
 
 
-def test_apply_restores_ratios_of_hosts_without_a_policy(sqlite_cloud):
-    sqlite_cloud.configure(GONE)
-    assert sqlite_cloud.run("policy", "apply")[0] == 0
-    assert sqlite_cloud.read_ratio() == 4.0
+def test_policy_apply_restores_ratios_of_hosts_without_a_policy(sqlite_cloud):
+    sqlite_cloud.rewrite_policies_file(SPARSE_POLICY_CONF)
+    assert sqlite_cloud.run_cli("policy", "apply")[0] == 0
+    assert sqlite_cloud.read_cpu_ratio() == 4.0
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "[scheduler]\npolicies = dense\n\n[dense]\ncpu_allocation_ratio = many\n",
-        FIRST.replace("8.0", "8.O"),
+        CPU_RATIO_CONF_8.replace("8.0", "8.O"),
     ],
     ids=["listed", "in use"],
 )
-def test_apply_with_an_invalid_policy_changes_nothing(sqlite_cloud, text):
-    sqlite_cloud.configure(text)
-    assert sqlite_cloud.run("policy", "apply")[0] == 1
-    assert sqlite_cloud.read_ratio() == 8.0
+def test_policy_apply_with_an_invalid_policy_changes_no_ratio(sqlite_cloud, text):
+    sqlite_cloud.rewrite_policies_file(text)
+    assert sqlite_cloud.run_cli("policy", "apply")[0] == 1
+    assert sqlite_cloud.read_cpu_ratio() == 8.0
 
 
 def test_explain_with_a_changed_policy_file_writes_no_ratios_to_inventories(sqlite_cloud):
-    sqlite_cloud.configure(CHANGED)
-    assert sqlite_cloud.run("explain", "--vcpus", "1", "--ram", "1", "--disk", "1")[0] == 0
-    assert sqlite_cloud.read_ratio() == 8.0
+    sqlite_cloud.rewrite_policies_file(CPU_RATIO_CONF_16)
+    assert sqlite_cloud.run_cli("explain", "--vcpus", "1", "--ram", "1", "--disk", "1")[0] == 0
+    assert sqlite_cloud.read_cpu_ratio() == 8.0
 
 
-def test_validate_and_audit_of_a_consistent_cloud_find_nothing(sqlite_cloud):
-    assert sqlite_cloud.run("config", "validate", "--database")[0] == 0
-    assert sqlite_cloud.run("placement", "audit")[0] == 0
-    code, text = sqlite_cloud.run("placement", "audit", "--format", "json")
+def test_config_validate_and_placement_audit_of_a_consistent_cloud_find_nothing(sqlite_cloud):
+    assert sqlite_cloud.run_cli("config", "validate", "--database")[0] == 0
+    assert sqlite_cloud.run_cli("placement", "audit")[0] == 0
+    code, text = sqlite_cloud.run_cli("placement", "audit", "--format", "json")
     assert code == 0
     assert "policies" not in json.loads(text)
 
 
-def test_unknown_policy_of_an_aggregate_is_reported(cloud):
-    cloud.configure(GONE)
+def test_unknown_policy_of_an_aggregate_is_reported_by_validate_and_audit(cloud):
+    cloud.rewrite_policies_file(SPARSE_POLICY_CONF)
     fault = (
-        f"aggregate {cloud.dense} (dense hosts) names policy 'dense': "
+        f"aggregate {cloud.aggregate_id} (dense hosts) names policy 'dense': "
         "there is no policy 'dense'; there are: default, sparse"
     )
-    code, text = cloud.run("config", "validate", "--database")
+    code, text = cloud.run_cli("config", "validate", "--database")
     assert code == 1
     assert f"error: {fault}" in text.splitlines()
-    assert cloud.run("config", "validate")[0] == 0
-    assert cloud.run("placement", "audit", "--resource_provider", uuid_of("h1"))[0] == 0
-    code, text = cloud.run("placement", "audit")
+    assert cloud.run_cli("config", "validate")[0] == 0
+    assert cloud.run_cli("placement", "audit", "--resource_provider", uuid_of("h1"))[0] == 0
+    code, text = cloud.run_cli("placement", "audit")
     assert (code, text.splitlines()) == (5, [fault, "no orphaned allocations"])
-    code, text = cloud.run("placement", "audit", "--format", "json")
+    code, text = cloud.run_cli("placement", "audit", "--format", "json")
     assert (code, json.loads(text)["policies"]) == (5, [fault])
 
 
-def test_host_with_two_policies_is_reported(cloud):
-    cloud.set_policy_in_database("sparse")
+def test_host_with_two_policies_is_reported_by_validate_and_audit(cloud):
+    cloud.add_host_to_aggregate_with_policy("sparse")
     fault = (
-        f"host h1 has several policies: 'dense' from aggregate {cloud.dense} (dense hosts), "
-        f"'sparse' from aggregate {cloud.dense + 1} (secret)"
+        f"host h1 has several policies: 'dense' from aggregate {cloud.aggregate_id} (dense hosts), "
+        f"'sparse' from aggregate {cloud.aggregate_id + 1} (secret)"
     )
-    code, text = cloud.run("config", "validate", "--database")
+    code, text = cloud.run_cli("config", "validate", "--database")
     assert code == 1
     assert f"error: {fault}" in text.splitlines()
-    assert cloud.run("placement", "audit") == (5, f"{fault}\nno orphaned allocations\n")
+    assert cloud.run_cli("placement", "audit") == (5, f"{fault}\nno orphaned allocations\n")
 
 
-def test_orphans_are_deleted_despite_policy_errors(sqlite_cloud):
+def test_orphaned_allocations_are_deleted_despite_policy_errors(sqlite_cloud):
     body = {
         "allocations": {uuid_of("h1"): {"resources": {"VCPU": 1}}},
         "project_id": "p",
@@ -162,9 +162,9 @@ def test_orphans_are_deleted_despite_policy_errors(sqlite_cloud):
     # The audit judges consumers only if an instance is recorded.
     recorded = {"host": "h1", "node": "h1", "project_id": "p", "user_id": "u"}
     sqlite_cloud.app.put_json(f"/scheduler/v1/instances/{uuid_of('j')}", recorded)
-    sqlite_cloud.configure(GONE)
-    code, text = sqlite_cloud.run("placement", "audit", "--delete")
+    sqlite_cloud.rewrite_policies_file(SPARSE_POLICY_CONF)
+    code, text = sqlite_cloud.run_cli("placement", "audit", "--delete")
     assert code == 5
     assert text.endswith("orphaned: the allocations of 1 consumer; deleted: 1\n")
-    sqlite_cloud.configure(FIRST)
-    assert sqlite_cloud.run("placement", "audit")[0] == 0
+    sqlite_cloud.rewrite_policies_file(CPU_RATIO_CONF_8)
+    assert sqlite_cloud.run_cli("placement", "audit")[0] == 0

@@ -28,14 +28,14 @@ def add_instances(app):
     app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE)
 
 
-def test_moves_that_free_capacity_are_printed_with_the_reason(run_cli):
+def test_rebalance_prints_moves_that_make_room_for_a_flavor(run_cli):
     status, out, err = run_cli("rebalance", "m1.large")
     assert (status, err) == (0, "")
     assert "makes room on cn1" in out
     assert out.endswith("it fits on cn1 after the moves\n")
 
 
-def test_advice_is_printed_as_json(run_cli):
+def test_rebalance_prints_moves_as_json(run_cli):
     out = run_cli("rebalance", "--goal", "pack", "--moves", "1", "--format", "json")[1]
     document = json.loads(out)
     assert (document["reached"], len(document["moves"])) == (True, 1)
@@ -49,7 +49,7 @@ def test_advice_is_printed_as_json(run_cli):
         (["m1.large", "--goal", "pack"], "--goal pack does not accept FLAVOR or --zone"),
     ],
 )
-def test_invalid_goal_is_reported_in_one_line(run_cli, arguments, words):
+def test_invalid_goal_of_rebalance_is_reported_in_one_line(run_cli, arguments, words):
     status, out, err = run_cli("rebalance", *arguments)
     assert (status, out) == (1, "")
     (line,) = err.splitlines()

@@ -19,34 +19,35 @@ from tests.support.explanations import (
 
 pytestmark = pytest.mark.slow
 
-AGGREGATE = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
+AGGREGATE_UUID = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
 
 
-def render_text(document: dict, *arguments, width: int = 80, **options) -> str:
+def render_to_text(document: dict, *arguments, width: int = 80, **options) -> str:
     console = Console(file=io.StringIO(), width=width)
     render(document, console, *arguments, **options)
     return console.file.getvalue()
 
 
-def render_lines(document: dict, *arguments, **options) -> list[str]:
+def render_to_lines(document: dict, *arguments, **options) -> list[str]:
     """Return the lines of an explanation without alignment."""
     return [
-        " ".join(line.split()) for line in render_text(document, *arguments, **options).splitlines()
+        " ".join(line.split())
+        for line in render_to_text(document, *arguments, **options).splitlines()
     ]
 
 
 def test_ignored_extra_specs_are_warnings_before_the_stages():
     document = explanation(steps=[build_step("resources", "VCPU:1", 4, 4)])
-    assert "Warning" not in render_text(document)
+    assert "Warning" not in render_to_text(document)
     detail = "ignored: flavor extra spec group_policy=bogus: expected none or isolate"
     document["funnel"]["warnings"] = [{"key": "group_policy", "source": "flavor", "detail": detail}]
-    text = render_text(document, width=120)
+    text = render_to_text(document, width=120)
     assert f"Warning  {detail}" in text
     assert text.index("Warning") < text.index("Request filters")
 
 
-def test_stage_shows_counts_before_and_after_and_the_share():
-    lines = render_lines(
+def test_funnel_stage_shows_host_counts_before_and_after_with_a_bar():
+    lines = render_to_lines(
         explanation(
             steps=[build_step("resources", "VCPU:1", 4, 2, [("cn1", "full"), ("cn2", "full")])],
             filters=[build_stage(2, 1, [("cn3", "disabled")], name="ComputeFilter")],
@@ -60,8 +61,8 @@ def test_stage_shows_counts_before_and_after_and_the_share():
     assert "1 host passed policy default" in lines
 
 
-def test_stages_without_hosts_are_listed_by_name():
-    lines = render_lines(
+def test_funnel_stages_without_hosts_are_listed_by_name():
+    lines = render_to_lines(
         explanation(
             steps=[
                 build_step("resources", "VCPU:1", 1, 0, [("cn1", "full")]),
@@ -74,7 +75,7 @@ def test_stages_without_hosts_are_listed_by_name():
 
 
 def test_number_of_rejected_hosts_that_are_not_listed_is_shown():
-    lines = render_lines(
+    lines = render_to_lines(
         explanation(
             steps=[
                 build_step("resources", "VCPU:1", 9, 6, [("cn1", "full")]),
@@ -87,9 +88,9 @@ def test_number_of_rejected_hosts_that_are_not_listed_is_shown():
     assert "1 removed" in lines
 
 
-def test_only_the_most_frequent_reasons_are_shown():
+def test_only_the_most_frequent_rejection_reasons_are_shown():
     reasons = [(f"cn{letter}", f"reason {letter}") for letter in "abcdefg"]
-    lines = render_lines(
+    lines = render_to_lines(
         explanation(filters=[build_stage(8, 1, reasons, name="Some")], hosts=[host("cnh", 0.0)])
     )
     assert "1 host: reason e (cne)" in lines
@@ -102,26 +103,26 @@ def test_best_three_hosts_have_the_weight_of_each_weigher():
         host(f"cn{number}", 3.0 - number, RAMWeigher=weight(1 / (number + 1), 4096 - number))
         for number in range(4)
     ]
-    lines = render_lines(explanation(hosts=hosts, weighers=["RAMWeigher"]))
+    lines = render_to_lines(explanation(hosts=hosts, weighers=["RAMWeigher"]))
     assert "Best 3 of 4 cn0 cn1 cn2" in lines
     assert "weight 3.000 2.000 1.000" in lines
     assert "RAMWeigher 1.000 (raw 4096) 0.500 (raw 4095) 0.333 (raw 4094)" in lines
 
 
-def test_detail_of_a_weigher_is_printed_with_the_host():
+def test_detail_of_a_weigher_is_printed_below_the_host():
     one = host("cn1", 1.0, Strands={**weight(1.0, -2), "detail": "leaves 4 VCPU"})
-    lines = render_lines(explanation(hosts=[one], weighers=["Strands"]))
+    lines = render_to_lines(explanation(hosts=[one], weighers=["Strands"]))
     assert "cn1: Strands leaves 4 VCPU" in lines
 
 
 def test_product_of_a_weigher_is_shown_if_its_multiplier_is_not_1():
     one = host("cn1", -1.0, RAMWeigher=weight(0.5, 4096, -2.0))
-    lines = render_lines(explanation(hosts=[one], weighers=["RAMWeigher"]))
+    lines = render_to_lines(explanation(hosts=[one], weighers=["RAMWeigher"]))
     assert "RAMWeigher -2 x 0.500 = -1.000 (raw 4096)" in lines
 
 
 def test_host_without_weighers_is_shown_with_its_weight_only():
-    lines = render_lines(explanation(hosts=[host("cn1", 0.0)]))
+    lines = render_to_lines(explanation(hosts=[host("cn1", 0.0)]))
     assert lines[lines.index("Best 1 of 1 cn1") + 2] == "weight 0.000"
 
 
@@ -131,7 +132,7 @@ def test_requested_hosts_are_not_labelled_best():
         filters=[build_stage(9, 7, name="ComputeFilter")], hosts=[host("cn5", 0.0)]
     )
     document["verdicts"] = [{"host": "cn5", "node": "cn5", "rank": 6}]
-    lines = render_lines(document)
+    lines = render_to_lines(document)
     assert "7 hosts passed policy default" in lines
     assert "Requested cn5" in lines
     assert "rank 6 of 7" in lines
@@ -140,13 +141,13 @@ def test_requested_hosts_are_not_labelled_best():
 def test_explanation_with_many_weighers_is_at_most_80_columns_wide():
     names = [f"Weigher{number}OfALongName" for number in range(12)]
     weights = {name: weight(0.5, 123456) for name in names}
-    text = render_text(explanation(hosts=[host("cn1", 6.0, **weights)] * 3, weighers=names))
+    text = render_to_text(explanation(hosts=[host("cn1", 6.0, **weights)] * 3, weighers=names))
     assert max(map(len, text.splitlines())) <= 80
     assert all(name in text for name in names)
 
 
 def test_equal_allocations_of_instances_are_shown_only_once():
-    lines = render_lines(
+    lines = render_to_lines(
         explanation(hosts=[host("cn1", 0.0)]),
         [build_selection("i-1", "cn1", VCPU=1), build_selection("i-2", "cn2", VCPU=1)],
     )
@@ -155,7 +156,7 @@ def test_equal_allocations_of_instances_are_shown_only_once():
 
 
 def test_different_allocations_are_shown_per_instance():
-    lines = render_lines(
+    lines = render_to_lines(
         explanation(hosts=[host("cn1", 0.0)]),
         [build_selection("i-1", "cn1", VCPU=1), build_selection("i-2", "cn1", PCPU=1)],
         "Selected, not claimed",
@@ -165,7 +166,7 @@ def test_different_allocations_are_shown_per_instance():
 
 
 def test_request_filters_are_shown_with_their_changes():
-    lines = render_lines(
+    lines = render_to_lines(
         explanation(
             request_filters=[
                 {"name": "quiet", "applied": False, "changes": {}},
@@ -183,25 +184,29 @@ def test_request_filters_are_shown_with_their_changes():
     assert not [line for line in lines if "quiet" in line]
 
 
-def test_aggregate_uuids_become_names_except_in_the_query():
+def test_aggregate_uuids_are_shown_as_names_except_in_the_query():
     document = explanation(
         request_filters=[
             {"name": "forbidden_aggregates", "applied": True}
-            | {"changes": {"forbidden_aggregates": [AGGREGATE]}}
+            | {"changes": {"forbidden_aggregates": [AGGREGATE_UUID]}}
         ],
-        steps=[build_step("member_of", f"!in:{AGGREGATE}", 2, 1, [("cn1", f"in {AGGREGATE}")])],
+        steps=[
+            build_step(
+                "member_of", f"!in:{AGGREGATE_UUID}", 2, 1, [("cn1", f"in {AGGREGATE_UUID}")]
+            )
+        ],
         hosts=[host("cn2", 0.0)],
     )
-    document["funnel"]["allocation_candidates"]["query"] = f"member_of=%21in%3A{AGGREGATE}"
-    assert "Query" not in render_text(document)
-    lines = render_lines(document, names={AGGREGATE: "windows"}, verbose=True)
+    document["funnel"]["allocation_candidates"]["query"] = f"member_of=%21in%3A{AGGREGATE_UUID}"
+    assert "Query" not in render_to_text(document)
+    lines = render_to_lines(document, names={AGGREGATE_UUID: "windows"}, verbose=True)
     assert "forbidden_aggregates windows" in lines
-    assert f"Query member_of=%21in%3A{AGGREGATE}" in lines
+    assert f"Query member_of=%21in%3A{AGGREGATE_UUID}" in lines
     assert "2 1 ████████ member_of !in:windows" in lines
     assert "1 host: in windows (cn1)" in lines
 
 
-def test_terminal_without_unicode_gets_ascii_bars():
+def test_explanation_on_a_terminal_without_unicode_has_ascii_bars():
     raw = io.BytesIO()
     with io.TextIOWrapper(raw, encoding="ascii") as file:
         document = explanation(
@@ -216,16 +221,16 @@ def test_reason_for_no_valid_host_is_that_of_the_server():
     document = explanation()
     document["funnel"]["obstacle"] = {"stage": "filters", "name": "F", "reason": "F rejected all"}
     assert obstacle(document) == "F rejected all"
-    assert "No valid host F rejected all" in " ".join(render_lines(document))
+    assert "No valid host F rejected all" in " ".join(render_to_lines(document))
 
 
 def test_explanation_without_a_reason_for_no_valid_host_says_so():
-    assert "No valid host the server did not report" in " ".join(render_lines(explanation()))
+    assert "No valid host the server did not report" in " ".join(render_to_lines(explanation()))
 
 
-def test_limit_of_candidates_is_shown_with_its_option():
+def test_reached_limit_of_allocation_candidates_is_shown_with_its_option():
     limit = build_step("limit", "5", 6, 5) | {"option": "[scheduler] max_placement_results"}
-    lines = render_lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
+    lines = render_to_lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
     assert "6 5 █████████████ limit 5 by [scheduler] max_placement_results" in lines
 
 
@@ -233,7 +238,7 @@ def test_request_filter_without_changes_is_shown():
     document = explanation(steps=[build_step("resources", "VCPU:1", 1, 1)])
     report = {"name": "forbidden_aggregates", "applied": True, "elapsed_ms": 0.1, "changes": {}}
     document["funnel"]["request_filters"] = [report]
-    assert "forbidden_aggregates changed nothing" in render_lines(document)
+    assert "forbidden_aggregates changed nothing" in render_to_lines(document)
 
 
 def test_negative_zero_weight_is_shown_without_a_sign():
@@ -241,4 +246,4 @@ def test_negative_zero_weight_is_shown_without_a_sign():
     document = explanation(
         steps=[build_step("resources", "VCPU:1", 1, 1)], hosts=[host("cn1", 0.0, **weights)]
     )
-    assert "-0.000" not in render_text(document)
+    assert "-0.000" not in render_to_text(document)

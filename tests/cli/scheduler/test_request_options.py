@@ -11,7 +11,7 @@ from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 
-EXPLAIN = ("explain", "--vcpus", "1")
+EXPLAIN_COMMAND = ("explain", "--vcpus", "1")
 
 
 @pytest.fixture(scope="module")
@@ -25,21 +25,21 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 @pytest.fixture
-def read_error(run_cli, monkeypatch, tmp_path):
+def cli_error(run_cli, monkeypatch, tmp_path):
     """Return a function that runs a failing command on a host, and returns its error."""
     monkeypatch.chdir(tmp_path)
 
-    def run_failing(*arguments: str) -> str:
+    def run_cli_and_get_error(*arguments: str) -> str:
         status, printed, error = run_cli(*arguments)
         assert (status, printed) == (1, "")
         (line,) = error.splitlines()
         return line.removeprefix("placement-sched: ")
 
-    return run_failing
+    return run_cli_and_get_error
 
 
 #: Files of changes, and the error of each file.
-FILES = [
+INVALID_CHANGES_FILES = [
     ("- drain: [cn1]\n- drain: cn1", "f:2: drain: 'cn1' is not a list"),
     ("changes:\n- 5", "f:2: 5 is not an object"),
     ("- add: {count: 2}", "f:1: add: 'like' is required"),
@@ -57,15 +57,20 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "words"), FILES)
+@pytest.mark.parametrize(("text", "words"), INVALID_CHANGES_FILES)
 @pytest.mark.parametrize(
     "command",
-    [("plan", "f"), pytest.param((*EXPLAIN, "--changes", "f"), marks=pytest.mark.exhaustive)],
+    [
+        ("plan", "f"),
+        pytest.param((*EXPLAIN_COMMAND, "--changes", "f"), marks=pytest.mark.exhaustive),
+    ],
     ids=["plan", "explain"],
 )
-def test_invalid_changes_file_is_reported_with_the_line(read_error, tmp_path, command, text, words):
+def test_error_in_a_file_of_changes_is_reported_with_the_line(
+    cli_error, tmp_path, command, text, words
+):
     (tmp_path / "f").write_text(text)
-    assert read_error(*command) == words
+    assert cli_error(*command) == words
 
 
 @pytest.mark.parametrize(
@@ -75,9 +80,9 @@ def test_invalid_changes_file_is_reported_with_the_line(read_error, tmp_path, co
         ("flavors:\n- 5", "f:3: flavors: 5 is not a string"),
     ],
 )
-def test_invalid_flavor_of_a_plan_is_reported_with_the_line(read_error, tmp_path, flavors, words):
+def test_invalid_flavor_of_a_plan_is_reported_with_the_line(cli_error, tmp_path, flavors, words):
     (tmp_path / "f").write_text(f"changes: [drain: [cn1]]\n{flavors}")
-    assert read_error("plan", "f") == words
+    assert cli_error("plan", "f") == words
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ def test_invalid_flavor_of_a_plan_is_reported_with_the_line(read_error, tmp_path
             '--change {"add": {"like":"a", "count":0}}: add.count: 0 is less than the minimum of 1',
         ),
         (
-            (*EXPLAIN, "--change", "inventory=cn1:VCPU=-1"),
+            (*EXPLAIN_COMMAND, "--change", "inventory=cn1:VCPU=-1"),
             "--change inventory=cn1:VCPU=-1: -1 is less than the minimum of 0",
         ),
         (("plan", "--change", "drain=cn1", "--flavor", ""), "--flavor: '' should be non-empty"),
@@ -109,24 +114,24 @@ def test_invalid_flavor_of_a_plan_is_reported_with_the_line(read_error, tmp_path
         ),
     ],
 )
-def test_invalid_option_is_reported_by_name(read_error, arguments, words):
-    assert read_error(*arguments) == words
+def test_invalid_value_of_a_request_option_is_reported(cli_error, arguments, words):
+    assert cli_error(*arguments) == words
 
 
-def test_json_path_in_a_server_error_is_replaced_by_file_and_line(read_error, sqlite_app, tmp_path):
+def test_json_path_in_a_server_error_becomes_file_and_line(cli_error, sqlite_app, tmp_path):
     (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
     with serve_application(sqlite_app.app) as url:
-        line = read_error("plan", "f", "--url", url, "--token", "admin")
+        line = cli_error("plan", "f", "--url", url, "--token", "admin")
     assert line.startswith("f:2: drain: there is no host 'cn2'; did you mean 'cn1'? (400, req-")
 
 
-def test_parameter_in_a_server_error_becomes_the_option(read_error, sqlite_app):
+def test_query_parameter_in_a_server_error_becomes_the_option_name(cli_error, sqlite_app):
     with serve_application(sqlite_app.app) as url:
-        line = read_error("decision", "list", "--instance", "x", "--url", url, "--token", "admin")
+        line = cli_error("decision", "list", "--instance", "x", "--url", url, "--token", "admin")
     assert line.startswith("--instance: 'x' is not a uuid (400, req-")
 
 
 def test_json_path_in_an_error_is_kept_if_no_option_corresponds_to_it():
-    wrong = Error("5 is of no use", json_path="$.a[1].b")
-    assert reword(wrong, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
+    error = Error("5 is of no use", json_path="$.a[1].b")
+    assert reword(error, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
     assert reword(Error("nothing of the kind"), lambda _steps, _key: "x") == "nothing of the kind"

@@ -20,51 +20,51 @@ from tests.support.loopback import serve_application
 pytestmark = pytest.mark.slow
 
 
-def build_client(url: str, **options: float) -> SchedulerClient:
+def build_scheduler_client(url: str, **options: float) -> SchedulerClient:
     return SchedulerClient(Adapter(Session(Token(url, "admin")), endpoint_override=url), **options)
 
 
-def test_aggregate_names_are_empty_if_the_server_is_unreachable():
-    assert build_client("http://127.0.0.1:1").aggregate_names() == {}
+def test_aggregate_names_are_empty_if_the_scheduler_server_is_unreachable():
+    assert build_scheduler_client("http://127.0.0.1:1").aggregate_names() == {}
 
 
-def test_timeout_error_says_the_server_may_still_be_working():
+def test_scheduler_client_timeout_says_the_server_may_still_be_working():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         base = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unavailable) as error:
-            build_client(base, timeout=0.2).post("explain", body={})
+            build_scheduler_client(base, timeout=0.2).post("explain", body={})
     assert error.value.detail == (
         f"{base} did not answer within 0.2 s and may still process the request: "
         "increase --timeout SECONDS"
     )
 
 
-def respond_with_path(environ, start_response):
+def respond_with_path_info(environ, start_response):
     """Respond with the path of the request."""
     start_response("200 OK", [])
     return [json.dumps({"path": environ["PATH_INFO"], "options": {}}).encode()]
 
 
 def test_percent_encoded_server_address_is_not_encoded_again():
-    with serve_application(respond_with_path) as url:
-        answer = build_client(f"{url}/a%20b").get("hosts", "x")
+    with serve_application(respond_with_path_info) as url:
+        answer = build_scheduler_client(f"{url}/a%20b").get("hosts", "x")
     assert answer["path"] == "/a b/scheduler/v1/hosts/x"
 
 
-def test_closed_connection_is_reported_without_a_retry():
+def test_connection_closed_by_the_scheduler_server_is_reported_without_a_retry():
     with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def close_connection():
+        def close_connection_after_request():
             connection, _ = server.accept()
             received = b""
             with connection:
                 while not received.endswith(b"{}"):
                     received += connection.recv(65536)
 
-        threading.Thread(target=close_connection).start()
+        threading.Thread(target=close_connection_after_request).start()
         base = f"http://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(Unavailable) as error:
-            build_client(base, timeout=60).post("select_destinations", body={})
+            build_scheduler_client(base, timeout=60).post("select_destinations", body={})
         reason = "Remote end closed connection without response"
         assert error.value.detail == f"{base} does not answer: {reason}"
         server.setblocking(False)
@@ -73,7 +73,7 @@ def test_closed_connection_is_reported_without_a_retry():
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "OS_CACERT"])
-def test_certificate_is_verified_with_the_bundle_of_the_environment(
+def test_tls_certificate_is_verified_with_the_ca_file_of_the_environment(
     monkeypatch, tmp_path, capsys, variable
 ):
     authority = trustme.CA()
@@ -82,7 +82,7 @@ def test_certificate_is_verified_with_the_bundle_of_the_environment(
     for name, signer in (("other.pem", trustme.CA()), ("ours.pem", authority)):
         signer.cert_pem.write_to_path(str(tmp_path / name))
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    with serve_application(respond_with_path, tls) as url:
+    with serve_application(respond_with_path_info, tls) as url:
         command = ["policy", "show", "x", "--format", "json", "--url", url]
         monkeypatch.setenv(variable, str(tmp_path / "other.pem"))
         assert main(command) == 1
@@ -93,40 +93,38 @@ def test_certificate_is_verified_with_the_bundle_of_the_environment(
 
 
 @pytest.mark.parametrize("name", [".", ".."])
-def test_name_with_a_path_separator_is_rejected(name):
+def test_dot_segment_as_host_name_is_rejected_by_the_scheduler_client(name):
     with pytest.raises(Invalid, match="is not allowed in a URL"):
-        build_client("http://127.0.0.1:1").get("hosts", name)
+        build_scheduler_client("http://127.0.0.1:1").get("hosts", name)
 
 
-SIZES = ("--vcpus", "1", "--ram", "1", "--disk", "0")
+SIZE_OPTIONS = ("--vcpus", "1", "--ram", "1", "--disk", "0")
 #: Python passes the argument $'\\xff' as this text.
-BYTE = "\udcff"
-REQUESTS = [
-    (["select", *SIZES, "--zone", BYTE], "--zone: "),
-    (["explain", *SIZES, "--host", BYTE], "--host: "),
-    (["explain", *SIZES, "--policy", BYTE], "--policy: "),
-    (["select", *SIZES, "--property", f"a={BYTE}"], "--property a: "),
-    (["select", *SIZES, "--property", f"{BYTE}=a"], "--property: "),
-    (["plan", "--change", f"drain={BYTE}"], "--change drain=\\udcff: "),
-    (["decision", "list", "--host", BYTE], ""),
+NON_UTF8_ARGUMENT = "\udcff"
+NON_UTF8_COMMANDS = [
+    (["select", *SIZE_OPTIONS, "--zone", NON_UTF8_ARGUMENT], "--zone: "),
+    (["explain", *SIZE_OPTIONS, "--host", NON_UTF8_ARGUMENT], "--host: "),
+    (["explain", *SIZE_OPTIONS, "--policy", NON_UTF8_ARGUMENT], "--policy: "),
+    (["select", *SIZE_OPTIONS, "--property", f"a={NON_UTF8_ARGUMENT}"], "--property a: "),
+    (["select", *SIZE_OPTIONS, "--property", f"{NON_UTF8_ARGUMENT}=a"], "--property: "),
+    (["plan", "--change", f"drain={NON_UTF8_ARGUMENT}"], "--change drain=\\udcff: "),
+    (["decision", "list", "--host", NON_UTF8_ARGUMENT], ""),
 ]
 
 
 @pytest.mark.parametrize(
     "url_options", [[], ["--url", "http://127.0.0.1:1"]], ids=["direct", "url"]
 )
-@pytest.mark.parametrize(("arguments", "place"), REQUESTS)
-def test_argument_that_is_not_utf8_is_rejected_with_its_option(
-    run_cli, arguments, place, url_options
-):
+@pytest.mark.parametrize(("arguments", "option"), NON_UTF8_COMMANDS)
+def test_non_utf8_argument_is_rejected_with_its_option(run_cli, arguments, option, url_options):
     error = run_cli(*arguments, *url_options)[2]
-    assert error.startswith(f"placement-sched: {place}")
+    assert error.startswith(f"placement-sched: {option}")
     assert "\n" not in error[:-1]
     assert error.endswith("'\\udcff' is not valid UTF-8\n")
     assert "JSON" not in error
 
 
 @pytest.mark.parametrize("command", ["policy", "hosts"])
-def test_name_that_is_not_utf8_is_rejected_without_a_request(capsys, command):
-    main([command, "show", BYTE, "--url", "http://127.0.0.1:1"])
+def test_non_utf8_policy_or_host_name_is_rejected_without_a_request(capsys, command):
+    main([command, "show", NON_UTF8_ARGUMENT, "--url", "http://127.0.0.1:1"])
     assert capsys.readouterr().err == "placement-sched: '\\udcff' is not valid UTF-8\n"

@@ -14,7 +14,7 @@ from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 
-SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
+SIZE_OPTIONS = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 
 
 @pytest.fixture(scope="module")
@@ -37,16 +37,16 @@ def read_allocations(cloud, instance: str) -> dict:
     return cloud.get(f"/placement/allocations/{instance}").json["allocations"]
 
 
-def test_database_without_hosts_is_reported(run_cli, sqlite_url):
+def test_explain_and_select_report_a_database_without_hosts(run_cli, sqlite_url):
     empty(sqlite_url)
-    status, printed, _ = run_cli("explain", *SIZES)
+    status, printed, _ = run_cli("explain", *SIZE_OPTIONS)
     assert (status, f"{sqlite_url} has no resource provider" in printed) == (0, True)
-    status, _, error = run_cli("select", *SIZES)
+    status, _, error = run_cli("select", *SIZE_OPTIONS)
     assert (status, error.endswith(f" in {sqlite_url}\n")) == (1, True)
 
 
-def test_select_claims_for_each_instance(run_cli, cloud):
-    status, printed, _ = run_cli("select", *SIZES, "--count", "2", "--format", "json")
+def test_select_claims_resources_for_each_instance(run_cli, cloud):
+    status, printed, _ = run_cli("select", *SIZE_OPTIONS, "--count", "2", "--format", "json")
     assert status == 0
     document = json.loads(printed)
     assert len(document["selections"]) == 2
@@ -62,8 +62,8 @@ def test_select_claims_for_each_instance(run_cli, cloud):
     ("options", "title", "number"),
     [((), "Claimed", 1), (("--no-claim",), "Selected, not claimed", 0)],
 )
-def test_select_prints_the_funnel_and_the_selection(run_cli, cloud, options, title, number):
-    status, printed, _ = run_cli("select", *SIZES, *options)
+def test_select_prints_the_funnel_and_the_selected_host(run_cli, cloud, options, title, number):
+    status, printed, _ = run_cli("select", *SIZE_OPTIONS, *options)
     words = " ".join(printed.split())
     assert status == 0
     for text in ("resources MEMORY_MB:4096", "ComputeFilter", title):
@@ -118,19 +118,19 @@ def test_repeated_select_of_an_instance_prints_the_first_selection(run_cli, tmp_
 
 
 def test_explain_prints_the_explanation_document_as_json(run_cli, cloud):
-    status, printed, _ = run_cli("explain", *SIZES, "--format", "json")
+    status, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--format", "json")
     document = json.loads(printed)
     assert status == 0
     assert document["outcome"] == "selected"
     assert [host["host"] for host in document["hosts"]] == ["cn3", "cn2", "cn1"]
-    _, printed, _ = run_cli("explain", *SIZES)
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS)
     assert "Best 3 of 3" in printed
     assert "RAMWeigher" in printed
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
-def test_explain_gives_the_verdict_on_a_host_first(run_cli):
-    status, printed, error = run_cli("explain", *SIZES, "--host", "cn2")
+def test_explain_prints_the_verdict_on_a_requested_host_first(run_cli):
+    status, printed, error = run_cli("explain", *SIZE_OPTIONS, "--host", "cn2")
     assert (status, error) == (0, "")
     first, *rest = printed.splitlines()
     assert first.startswith("cn2  passed, rank 2 of 3, weight ")
@@ -140,7 +140,7 @@ def test_explain_gives_the_verdict_on_a_host_first(run_cli):
     assert not [line for line in flat if "cn3" in line]
 
 
-def test_explain_gives_every_reason_of_a_host(run_cli):
+def test_explain_prints_every_rejection_reason_of_a_requested_host(run_cli):
     status, printed, _ = run_cli("explain", "--vcpus", "9", "--ram", "10000", "--host", "cn1")
     assert status == 0
     shown = " ".join(printed.split())
@@ -151,22 +151,22 @@ def test_explain_gives_every_reason_of_a_host(run_cli):
     assert "resources VCPU:9 VCPU: at most 8 in one allocation (max_unit), 9 requested" in shown
 
 
-def test_explain_reports_an_unknown_host(run_cli):
-    status, printed, error = run_cli("explain", *SIZES, "--host", "cn7")
+def test_explain_of_an_unknown_host_is_an_error_with_the_nearest_name(run_cli):
+    status, printed, error = run_cli("explain", *SIZE_OPTIONS, "--host", "cn7")
     assert (status, printed) == (1, "")
     assert error.startswith("placement-sched: --host: unknown host 'cn7'; did you mean 'cn")
 
 
-def test_explain_reports_known_hosts_despite_unknown_hosts(run_cli):
+def test_explain_prints_verdicts_on_known_hosts_if_other_requested_hosts_are_unknown(run_cli):
     hosts = ("--host", "mars", "--host", "cn1", "--host", "venus")
-    status, printed, error = run_cli("explain", *SIZES, *hosts)
+    status, printed, error = run_cli("explain", *SIZE_OPTIONS, *hosts)
     assert status == 1
     assert printed.startswith("cn1  passed, rank 3 of 3")
     assert (
         error
         == "placement-sched: --host: unknown hosts 'mars', 'venus'; there are: cn1, cn2, cn3\n"
     )
-    status, printed, error = run_cli("explain", *SIZES, *hosts, "--format", "json")
+    status, printed, error = run_cli("explain", *SIZE_OPTIONS, *hosts, "--format", "json")
     assert status == 1
     verdicts = [verdict["verdict"] for verdict in json.loads(printed)["verdicts"]]
     assert verdicts == ["unknown", "passed", "unknown"]
@@ -174,7 +174,7 @@ def test_explain_reports_known_hosts_despite_unknown_hosts(run_cli):
 
 def test_host_requested_by_node_uuid_is_shown_by_its_host_name(run_cli):
     uuid = uuid_of("cn2")
-    _, printed, _ = run_cli("explain", *SIZES, "--host", uuid)
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--host", uuid)
     assert printed.startswith(f"cn2, requested as {uuid}  passed")
 
 
@@ -182,24 +182,24 @@ def test_policy_comparison_shows_the_ranks_of_a_host_in_one_row(run_cli, tmp_pat
     file = tmp_path / "policies.conf"
     file.write_text("[tight]\nenabled_filters = ComputeFilter\nram_weight_multiplier = -1.0\n")
     flags = ("--host", "cn1", "--compare", "default,tight", "--config-file", str(file))
-    status, printed, _ = run_cli("explain", *SIZES, *flags)
+    status, printed, _ = run_cli("explain", *SIZE_OPTIONS, *flags)
     (row,) = [line for line in printed.splitlines() if line.startswith("cn1")]
     assert status == 0
     assert "rank 3 of 3" in row
     assert "rank 1 of 3" in row
 
 
-def test_overrides_may_be_json_or_text(run_cli):
+def test_override_option_accepts_json_or_text(run_cli):
     override = 'filter_scheduler.enabled_filters=["AllHostsFilter"]'
     text = "filter_scheduler.ram_weight_multiplier=-1.0"
-    arguments = ("explain", *SIZES, "--override", override, "--override", text)
+    arguments = ("explain", *SIZE_OPTIONS, "--override", override, "--override", text)
     _, printed, _ = run_cli(*arguments, "--format", "json")
     document = json.loads(printed)
     assert [stage["name"] for stage in document["funnel"]["filters"]] == ["AllHostsFilter"]
     assert {"name": "RAMWeigher", "multiplier": -1.0} in document["funnel"]["weighers"]
 
 
-def test_properties_image_and_flavor_options_are_in_the_request(run_cli, cloud):
+def test_property_image_and_flavor_options_set_traits_and_resources_of_the_request(run_cli, cloud):
     attributes = {"name": "linux", "trait:HW_CPU_X86_AVX2": "required"}
     uuid = cloud.post_json("/image/v2/images", attributes).json["id"]
     flavor = {"id": "f1", "name": "m1", "ram": 4096, "vcpus": 2, "disk": 20}
@@ -207,9 +207,9 @@ def test_properties_image_and_flavor_options_are_in_the_request(run_cli, cloud):
     avx2 = "required=HW_CPU_X86_AVX2"
     both = ("--property", "trait:HW_CPU_X86_AVX2=required", "--image-property", "hw_x=a")
     for arguments, words in (
-        ((*SIZES, *both), avx2),
-        ((*SIZES, "--image", "linux"), avx2),
-        ((*SIZES, "--image", uuid), avx2),
+        ((*SIZE_OPTIONS, *both), avx2),
+        ((*SIZE_OPTIONS, "--image", "linux"), avx2),
+        ((*SIZE_OPTIONS, "--image", uuid), avx2),
         (("--flavor", "f1"), "DISK_GB%3A20%2CMEMORY_MB%3A4096%2CVCPU%3A2"),
         (("--flavor", "m1"), "DISK_GB%3A20%2CMEMORY_MB%3A4096%2CVCPU%3A2"),
     ):
@@ -233,7 +233,7 @@ def test_argument_of_select_is_a_flavor_unless_a_file_has_its_name(
     assert (status, error.startswith("placement-sched: m1.tiny: not JSON")) == (1, True)
 
 
-def test_request_is_read_from_stdin(run_cli, monkeypatch):
+def test_explain_reads_the_request_from_stdin(run_cli, monkeypatch):
     flavor = {"name": "x", "vcpus": 1, "memory_mb": 1, "root_gb": 0}
     body = json.dumps({"request_spec": {"flavor": flavor}, "return_alternates": True})
     monkeypatch.setattr("sys.stdin", StringIO(body))
@@ -290,7 +290,7 @@ def test_request_is_read_from_stdin(run_cli, monkeypatch):
 @pytest.mark.parametrize(
     "command", ["explain", pytest.param("select", marks=pytest.mark.exhaustive)]
 )
-def test_invalid_requests_are_reported_in_one_line(run_cli, command, arguments, words):
+def test_invalid_explain_or_select_option_is_reported(run_cli, command, arguments, words):
     status, printed, error = run_cli(command, *arguments)
     assert status == 1
     assert printed == ""
@@ -306,8 +306,8 @@ def test_invalid_request_file_is_reported_by_name(run_cli, tmp_path, text):
     assert "bad.json: " in error
 
 
-def test_comparison_with_an_unknown_policy_is_an_error_that_lists_all_policies(run_cli):
-    status, _, error = run_cli("explain", *SIZES, "--compare", "dense,sparse")
+def test_policy_comparison_with_an_unknown_policy_lists_all_policies(run_cli):
+    status, _, error = run_cli("explain", *SIZE_OPTIONS, "--compare", "dense,sparse")
     assert status == 1
     assert error.endswith("there is no policy 'dense'; there are: default\n")
 
@@ -326,13 +326,13 @@ def test_comparison_with_an_unknown_policy_is_an_error_that_lists_all_policies(r
     ],
 )
 def test_invalid_explain_option_is_reported_by_name(run_cli, arguments, words):
-    status, printed, error = run_cli("explain", *SIZES, *arguments)
+    status, printed, error = run_cli("explain", *SIZE_OPTIONS, *arguments)
     assert (status, printed) == (1, "")
     assert error.startswith(f"placement-sched: {words}")
     assert "$" not in error
 
 
-def test_json_path_in_a_request_file_is_not_replaced_by_an_option(run_cli, tmp_path):
+def test_json_path_of_a_request_file_is_kept_in_the_error(run_cli, tmp_path):
     request = tmp_path / "request.json"
     request.write_text(json.dumps({"flavor": {"vcpus": -1, "memory_mb": 1}}))
     status, _, error = run_cli("explain", str(request), "--override", "scheduler.max_attempts=2")
@@ -341,15 +341,15 @@ def test_json_path_in_a_request_file_is_not_replaced_by_an_option(run_cli, tmp_p
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "x", ""])
-def test_timeout_must_be_a_number_of_seconds(run_cli, seconds):
+def test_timeout_option_must_be_a_number_of_seconds(run_cli, seconds):
     status, _, error = run_cli("explain", "--vcpus", "1", f"--timeout={seconds}")
     assert status == 2
     assert "--timeout: expected a number of seconds" in error
 
 
-def test_request_is_sent_to_the_server_url(cloud, run_main):
+def test_explain_and_select_send_the_request_to_the_server_of_the_url_option(cloud, run_main):
     with serve_application(cloud.app) as url:
-        status, printed, _ = run_main("explain", *SIZES, "--url", url, "--format", "json")
+        status, printed, _ = run_main("explain", *SIZE_OPTIONS, "--url", url, "--format", "json")
         assert (status, json.loads(printed)["outcome"]) == (0, "selected")
         status, printed, error = run_main("select", "--ram", "30000", "--url", url)
         assert (status, "No valid host" in printed) == (1, True)
@@ -365,22 +365,24 @@ def test_request_is_sent_to_the_server_url(cloud, run_main):
     ],
     ids=["option", "token", "another service"],
 )
-def test_error_of_a_server_is_reported_in_one_line(cloud, run_main, path, arguments, words):
+def test_error_response_of_the_server_is_reported_in_one_line(
+    cloud, run_main, path, arguments, words
+):
     with serve_application(cloud.app) as url:
-        status, _, error = run_main("explain", *SIZES, "--url", url + path, *arguments)
+        status, _, error = run_main("explain", *SIZE_OPTIONS, "--url", url + path, *arguments)
     assert (status, error.count("\n")) == (1, 1)
     assert words in error
 
 
-def test_unknown_zone_is_reported_with_the_nearest_name(run_cli):
+def test_explain_reports_an_unknown_zone_with_the_nearest_name(run_cli):
     """A request filter rejects the request, although hosts exist."""
-    status, printed, _ = run_cli("explain", *SIZES, "--zone", "novas")
+    status, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--zone", "novas")
     assert status == 0
     assert "has no resource provider" not in printed
     assert "did you mean 'nova'?" in " ".join(printed.split())
 
 
-def test_explain_with_html_writes_a_report_as_the_only_file(run_cli, tmp_path):
+def test_explain_html_option_writes_the_report_and_no_other_file(run_cli, tmp_path):
     report = tmp_path / "reports" / "report.html"
     report.parent.mkdir()
     run_cli("explain", "--vcpus", "1", "--ram", "1024", "--disk", "1", "--html", str(report))
@@ -391,7 +393,7 @@ def test_explain_with_html_writes_a_report_as_the_only_file(run_cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "why"),
+    ("file", "message"),
     [("none/report.html", "No such file or directory"), ("taken", "Is a directory")],
 )
 @pytest.mark.parametrize(
@@ -399,7 +401,7 @@ def test_explain_with_html_writes_a_report_as_the_only_file(run_cli, tmp_path):
     [("explain", "--vcpus", "1"), ("capacity", "--vcpus", "1"), ("decision", "show", "KEPT")],
     ids=lambda words: words[0],
 )
-def test_unwritable_report_is_reported_and_leaves_no_file(run_cli, tmp_path, command, file, why):
+def test_unwritable_html_report_creates_no_file(run_cli, tmp_path, command, file, message):
     (tmp_path / "taken").mkdir()
     if command[-1] == "KEPT":
         options = ("--vcpus", "1", "--keep", "--format", "json")
@@ -407,21 +409,21 @@ def test_unwritable_report_is_reported_and_leaves_no_file(run_cli, tmp_path, com
     before = sorted(tmp_path.rglob("*"))
     status, printed, error = run_cli(*command, "--html", str(tmp_path / file))
     assert (status, printed) == (1, "")
-    assert error == f"placement-sched: --html {tmp_path / file}: {why}\n"
+    assert error == f"placement-sched: --html {tmp_path / file}: {message}\n"
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_hosts_can_be_forced_and_ignored(run_cli):
-    _, printed, _ = run_cli("explain", *SIZES, "--force-host", "cn2", "--format", "json")
+def test_explain_applies_force_host_and_ignore_host_options(run_cli):
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--force-host", "cn2", "--format", "json")
     assert [host["host"] for host in json.loads(printed)["hosts"]] == ["cn2"]
-    left_out = ("--ignore-host", "cn2", "--ignore-host", "cn3")
-    _, printed, _ = run_cli("explain", *SIZES, *left_out, "--format", "json")
+    options = ("--ignore-host", "cn2", "--ignore-host", "cn3")
+    _, printed, _ = run_cli("explain", *SIZE_OPTIONS, *options, "--format", "json")
     assert [host["host"] for host in json.loads(printed)["hosts"]] == ["cn1"]
 
 
 @pytest.mark.parametrize("option", ["--force-host", "--ignore-host"])
-def test_explain_of_a_missing_host_fails_with_the_nearest_name(run_cli, option):
-    status, out, err = run_cli("explain", *SIZES, option, "cn9")
+def test_explain_with_a_missing_forced_or_ignored_host_fails_with_the_nearest_name(run_cli, option):
+    status, out, err = run_cli("explain", *SIZE_OPTIONS, option, "cn9")
     assert status == 1
     assert "in   out" in out
     assert f"{option}: there is no host 'cn9'; did you mean 'cn1'?" in err
@@ -443,11 +445,11 @@ def write_requests_file(folder, *flavors):
     return str(path)
 
 
-SMALL = {"name": "small", "vcpus": 1, "memory_mb": 1024, "root_gb": 1}
+SMALL_FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 1024, "root_gb": 1}
 
 
-def test_requests_of_a_file_are_placed_together(run_cli, cloud, tmp_path):
-    path = write_requests_file(tmp_path, SMALL, {**SMALL, "memory_mb": 20000})
+def test_select_places_all_requests_of_a_file_in_one_call(run_cli, cloud, tmp_path):
+    path = write_requests_file(tmp_path, SMALL_FLAVOR, {**SMALL_FLAVOR, "memory_mb": 20000})
     status, printed, _ = run_cli("select", path)
     assert status == 0
     assert [line.split()[1] for line in printed.splitlines()[-2:]] == ["cn3", "cn3"]
@@ -456,8 +458,8 @@ def test_requests_of_a_file_are_placed_together(run_cli, cloud, tmp_path):
     assert len(instances) == 2
 
 
-def test_unplaceable_request_of_a_file_is_named_by_its_position(run_cli, cloud, tmp_path):
-    path = write_requests_file(tmp_path, SMALL, {**SMALL, "memory_mb": 30000})
+def test_request_of_a_file_without_valid_host_is_named_by_its_position(run_cli, cloud, tmp_path):
+    path = write_requests_file(tmp_path, SMALL_FLAVOR, {**SMALL_FLAVOR, "memory_mb": 30000})
     status, printed, error = run_cli("select", path, "--fail-on-no-host")
     assert (status, printed) == (3, "")
     assert error.startswith("placement-sched: No valid host was found for requests[1]: ")
