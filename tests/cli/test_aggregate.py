@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def run_check(run_cli):
+def check_aggregates(run_cli):
     return partial(run_cli, "aggregate", "check")
 
 
@@ -37,8 +37,8 @@ def cloud(sqlite_database, monkeypatch):
     return sqlite_database
 
 
-def test_check_prints_allowed_requests_and_problems(cloud, run_check):
-    status, printed, _ = run_check()
+def test_aggregate_check_prints_allowed_flavors_and_findings(cloud, check_aggregates):
+    status, printed, _ = check_aggregates()
     lines = printed.splitlines()
     assert status == 1
     assert lines[:4] == [
@@ -53,9 +53,11 @@ def test_check_prints_allowed_requests_and_problems(cloud, run_check):
     assert f"windows: win1 lacks trait {LICENSED}" in lines[6]
 
 
-def test_check_with_the_filter_disabled_prints_what_it_would_reserve(cloud, run_check, monkeypatch):
+def test_aggregate_check_with_disabled_filter_prints_its_effect(
+    cloud, check_aggregates, monkeypatch
+):
     monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "false")
-    status, printed, _ = run_check()
+    status, printed, _ = check_aggregates()
     lines = printed.splitlines()
     assert status == 1
     assert lines[:3] == [
@@ -64,11 +66,11 @@ def test_check_with_the_filter_disabled_prints_what_it_would_reserve(cloud, run_
         "    images: would be open to none; forbidden to none",
     ]
     assert lines[3].startswith("filter_off: ")
-    assert json.loads(run_check("--format", "json")[1])["filtering"] is False
+    assert json.loads(check_aggregates("--format", "json")[1])["filtering"] is False
 
 
-def test_aggregate_check_prints_json(cloud, run_check):
-    status, printed, _ = run_check("--format", "json")
+def test_aggregate_check_prints_json(cloud, check_aggregates):
+    status, printed, _ = check_aggregates("--format", "json")
     document = json.loads(printed)
     assert (status, document["code"], document["filtering"]) == (1, 1, True)
     assert document["aggregates"] == [
@@ -95,7 +97,7 @@ def test_aggregate_check_prints_json(cloud, run_check):
     }
 
 
-def test_check_without_problems_exits_with_0(sqlite_database, run_check):
+def test_aggregate_check_without_findings_exits_with_0(sqlite_database, check_aggregates):
     sync_own_aggregates(sqlite_database)
     sync_own_traits(sqlite_database)
-    assert run_check() == (0, "no host aggregate is reserved by traits\nno findings\n", "")
+    assert check_aggregates() == (0, "no host aggregate is reserved by traits\nno findings\n", "")

@@ -11,14 +11,14 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["serve", "db sync", "db version", "select", "explain", "config validate"]
 )
-def test_commands_accept_configuration_files(command, capsys):
+def test_help_of_a_command_has_the_config_file_option(command, capsys):
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])
     assert "--config-file" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("typed", "program", "error"),
+    ("command_line", "program", "error"),
     [
         ("explian --vcpus 1", "", "unknown command 'explian'; did you mean 'explain'?"),
         ("help hots list", "", "unknown command 'hots'; did you mean 'host'?"),
@@ -39,9 +39,9 @@ def test_commands_accept_configuration_files(command, capsys):
         ("db", " db", "the following arguments are required: COMMAND"),
     ],
 )
-def test_invalid_usage_is_reported_with_a_suggestion(typed, program, error, capsys):
+def test_unknown_command_or_option_is_reported(command_line, program, error, capsys):
     with pytest.raises(SystemExit) as end:
-        main(typed.split())
+        main(command_line.split())
     name = f"placement-sched{program}"
     printed = capsys.readouterr().err
     assert (end.value.code, printed) == (2, f"{name}: {error} (see {name} --help)\n")
@@ -55,14 +55,14 @@ def test_invalid_option_of_placement_audit_exits_with_127(capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "files"),
+    ("command_line", "files"),
     [
         ("nova-shadow --config-file a report", ["a"]),
         ("nova-shadow report --config-file b", ["b"]),
         ("nova-shadow report", []),
     ],
 )
-def test_config_file_option_may_stand_before_or_after_report(typed, files):
-    arguments = make_parser(typed.split()).parse_args(typed.split())
+def test_config_file_option_may_stand_before_or_after_nova_shadow_report(command_line, files):
+    arguments = make_parser(command_line.split()).parse_args(command_line.split())
     assert (arguments.config_file, arguments.run.__name__) == (files, "_run_report")
     assert arguments.since is None

@@ -16,7 +16,7 @@ from tests.support.servers import environment
 pytestmark = pytest.mark.slow
 
 #: Runs command lines in turn and prints the imported modules.
-MODULES = """
+IMPORTED_MODULES_PROGRAM = """
 import json, sys
 from placement_sched.cli.main import main
 for arguments in json.loads(sys.argv[1]):
@@ -41,13 +41,15 @@ COMMON_MODULES = {
 def list_imported_modules(*commands: list[str]) -> set[str]:
     """Return the modules that a process has imported after these commands."""
     done = run_captured(
-        [sys.executable, "-c", MODULES, json.dumps(commands)], env=environment(), check=True
+        [sys.executable, "-c", IMPORTED_MODULES_PROGRAM, json.dumps(commands)],
+        env=environment(),
+        check=True,
     )
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], []], ids=str)
-def test_no_command_module_is_imported_without_a_command(arguments):
+def test_command_line_without_a_command_imports_no_command_module(arguments):
     modules = list_imported_modules(arguments)
     assert {name for name in modules if name.startswith("placement_sched")} == COMMON_MODULES
     bare = run_captured(
@@ -58,7 +60,7 @@ def test_no_command_module_is_imported_without_a_command(arguments):
     assert packages <= sys.stdlib_module_names | {"placement_sched"}
 
 
-def test_no_module_imports_the_module_of_a_command():
+def test_no_module_imports_a_command_module():
     """Code of several commands has its own module, so that a command imports no other command."""
     importers = read_importers()
     paths = [ROOT / f"{module.replace('.', '/')}.py" for module in GROUPS]
@@ -67,7 +69,7 @@ def test_no_module_imports_the_module_of_a_command():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("module", GROUPS)
-def test_command_help_imports_no_other_command(module):
+def test_help_of_a_command_imports_no_other_command_module(module):
     modules = list_imported_modules(*([name, "--help"] for name in GROUPS[module]))
     assert GROUPS.keys() & modules == {module}
 
@@ -81,7 +83,7 @@ def test_summary_in_the_help_of_a_command_equals_that_of_the_command_list(module
     assert shown == GROUPS[module]
 
 
-def test_every_command_module_is_listed():
+def test_every_command_module_is_in_the_table_of_commands():
     folder = PACKAGE / "cli"
     texts = {
         ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(

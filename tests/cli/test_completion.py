@@ -23,7 +23,7 @@ from tests.support.servers import PROGRAM, environment
 pytestmark = pytest.mark.slow
 
 #: Defines ``complete_words WORD...``, which prints the completions of the last word.
-COMPLETE_WORDS = """
+BASH_COMPLETION_FUNCTION = """
 complete_words() {
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMPREPLY=()
     words=$(complete -p placement-sched); words=${words##*-F }; ${words%% *} "$1" "${!#}" ""
@@ -33,12 +33,12 @@ complete_words() {
 
 
 @pytest.fixture(autouse=True)
-def extend_completion_timeout(monkeypatch):
+def extend_name_completion_timeout(monkeypatch):
     """Raise the timeout for names from two seconds to ten minutes."""
     monkeypatch.setattr(completion, "PATIENCE", 600)
 
 
-def write_script(shell: str, folder: Path) -> Path:
+def write_completion_script(shell: str, folder: Path) -> Path:
     """Write the completion script of a shell with the name of its installation."""
     script = folder / SHELLS[shell].rpartition("/")[2]
     with script.open("w") as file, redirect_stdout(file):
@@ -47,28 +47,30 @@ def write_script(shell: str, folder: Path) -> Path:
 
 
 #: Stands for the program in shells: prints names of a kind, and notes the kind and the line.
-NAMES_PROGRAM = """#!/bin/sh
+NAME_PRINTING_PROGRAM_TEXT = """#!/bin/sh
 printf '%s: %s\\n' "$3" "$4" > "$0.asked"
 case $3 in flavors) printf 'm1.small\\nm1.large\\n' ;; *) printf 'cn1\\ncn2\\n' ;; esac
 """
-FLAVORS, HOSTS = {"m1.small", "m1.large"}, {"cn1", "cn2"}
+FLAVOR_NAMES, HOST_NAMES = {"m1.small", "m1.large"}, {"cn1", "cn2"}
 
 
 @pytest.fixture(scope="module")
 def name_printing_program(tmp_path_factory) -> Path:
     """The program that shells call for names."""
     completing_program = tmp_path_factory.mktemp("bin") / "placement-sched"
-    completing_program.write_text(NAMES_PROGRAM)
+    completing_program.write_text(NAME_PRINTING_PROGRAM_TEXT)
     completing_program.chmod(0o755)
     return completing_program
 
 
-def read_line_passed_to_the_program(program: Path) -> str:
+def read_completed_line_passed_to_program(program: Path) -> str:
     """Return the kind and the line that a shell passed to the program."""
     return program.with_name("placement-sched.asked").read_text().strip()
 
 
-def run_shell(*command: str, program: Path | None = None, folder: Path | None = None) -> str:
+def run_shell_command(
+    *command: str, program: Path | None = None, folder: Path | None = None
+) -> str:
     """Run a shell, which finds ``program`` on its path, and return its output."""
     folders = [str(program.parent)] if program else []
     done = run_captured(
@@ -85,25 +87,27 @@ def run_shell(*command: str, program: Path | None = None, folder: Path | None = 
 @pytest.fixture(scope="module")
 def complete_in_bash(name_printing_program, tmp_path_factory):
     """Return a function that returns the completions that bash offers for the last word."""
-    script = write_script("bash", tmp_path_factory.mktemp("bash"))
+    script = write_completion_script("bash", tmp_path_factory.mktemp("bash"))
 
-    def complete(*words: str) -> set[str]:
+    def complete_last_word(*words: str) -> set[str]:
         line = shlex.join(["complete_words", "placement-sched", *words])
-        code = f". {script}\n{COMPLETE_WORDS}\n{line}"
-        return set(run_shell("bash", "--norc", "-c", code, program=name_printing_program).split())
+        code = f". {script}\n{BASH_COMPLETION_FUNCTION}\n{line}"
+        return set(
+            run_shell_command("bash", "--norc", "-c", code, program=name_printing_program).split()
+        )
 
-    return complete
+    return complete_last_word
 
 
 def complete_in_fish(line: str, folder: Path, program: Path) -> set[str]:
     """Return the completions that fish offers for a line."""
-    code = f"source {write_script('fish', folder)}; complete -C '{line}'"
-    output = run_shell(find_program("fish"), "--no-config", "-c", code, program=program)
+    code = f"source {write_completion_script('fish', folder)}; complete -C '{line}'"
+    output = run_shell_command(find_program("fish"), "--no-config", "-c", code, program=program)
     return {line.split()[0] for line in output.splitlines()}
 
 
 @pytest.fixture
-def url(sqlite_app):
+def server_url(sqlite_app):
     """The URL of a server with two flavors and two hosts."""
     sqlite_app.post_json(
         "/scheduler/v1/compute_nodes", [report("cn1"), report("cn2"), report("gpu1")]
@@ -112,12 +116,12 @@ def url(sqlite_app):
     for name in ("m1.small", "m1.large", "g1"):
         body = {"flavor": {"name": name, "vcpus": 1, "ram": 512, "disk": 1}}
         sqlite_app.post_json("/compute/v2.1/flavors", body, headers=headers)
-    with serve_application(sqlite_app.app) as url:
-        yield url
+    with serve_application(sqlite_app.app) as server_url:
+        yield server_url
 
 
-def test_completed_host_and_flavor_names_are_read_from_the_given_server(url):
-    server = f"--url {url} --token admin"
+def test_completed_names_are_read_from_the_server_of_the_url_option(server_url):
+    server = f"--url {server_url} --token admin"
     for kind, words, names in (
         ("flavors", f"explain {server} m1.", ["m1.large", "m1.small"]),
         ("flavors", f"capacity {server} --flavor ", ["g1", "m1.large", "m1.small"]),
@@ -129,53 +133,53 @@ def test_completed_host_and_flavor_names_are_read_from_the_given_server(url):
 
 
 #: Words of a line, and the kind and the names that complete it.
-NAMED = [
-    (("explain", "--url", "http://127.0.0.1:1", "m1."), "flavors", FLAVORS),
-    (("capacity", "--flavor", ""), "flavors", FLAVORS),
-    (("host", "show", "cn"), "hosts", HOSTS),
-    (("explain", "m1.small", "--host", "cn"), "hosts", HOSTS),
+COMPLETED_COMMAND_LINES = [
+    (("explain", "--url", "http://127.0.0.1:1", "m1."), "flavors", FLAVOR_NAMES),
+    (("capacity", "--flavor", ""), "flavors", FLAVOR_NAMES),
+    (("host", "show", "cn"), "hosts", HOST_NAMES),
+    (("explain", "m1.small", "--host", "cn"), "hosts", HOST_NAMES),
 ]
 
 
-@pytest.mark.parametrize(("words", "kind", "names"), NAMED)
+@pytest.mark.parametrize(("words", "kind", "names"), COMPLETED_COMMAND_LINES)
 def test_bash_completes_flavor_and_host_names(
     complete_in_bash, name_printing_program, words, kind, names
 ):
     assert complete_in_bash(*words) == names
     assert (
-        read_line_passed_to_the_program(name_printing_program)
+        read_completed_line_passed_to_program(name_printing_program)
         == f"{kind}: {' '.join(('placement-sched', *words))}".strip()
     )
 
 
 def test_fish_completes_flavor_names(name_printing_program, tmp_path):
     line = "placement-sched explain --flavor m1."
-    assert complete_in_fish(line, tmp_path, name_printing_program) == FLAVORS
-    assert read_line_passed_to_the_program(name_printing_program) == f"flavors: {line}"
+    assert complete_in_fish(line, tmp_path, name_printing_program) == FLAVOR_NAMES
+    assert read_completed_line_passed_to_program(name_printing_program) == f"flavors: {line}"
 
 
 def test_zsh_completes_host_names(name_printing_program, tmp_path):
     zsh = find_program("zsh")
     pattern = r"^_placement_sched_hosts\(\) {.*?^}"
-    text = write_script("zsh", tmp_path).read_text()
+    text = write_completion_script("zsh", tmp_path).read_text()
     function = re.search(pattern, text, re.MULTILINE | re.DOTALL)
     line = "placement-sched host show cn"
     calls = f"compadd() {{ print -l -- $@ }}\nLBUFFER='{line}'\n_placement_sched_hosts"
     code = f"{function[0]}\n{calls}"
-    assert run_shell(zsh, "-f", "-c", code, program=name_printing_program).split() == [
+    assert run_shell_command(zsh, "-f", "-c", code, program=name_printing_program).split() == [
         "--",
         "cn1",
         "cn2",
     ]
-    assert read_line_passed_to_the_program(name_printing_program) == f"hosts: {line}"
+    assert read_completed_line_passed_to_program(name_printing_program) == f"hosts: {line}"
 
 
 @pytest.mark.exhaustive
 def test_completion_offers_no_names_if_the_server_does_not_respond():
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        line = f"placement-sched host show --url {url} --token admin cn"
-        assert run_shell(str(PROGRAM), "completion", "--names", "hosts", line) == ""
+        server_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        line = f"placement-sched host show --url {server_url} --token admin cn"
+        assert run_shell_command(str(PROGRAM), "completion", "--names", "hosts", line) == ""
 
 
 @pytest.mark.parametrize(
@@ -195,9 +199,7 @@ def test_completion_of_an_unparsable_line_offers_nothing(line, capsys):
     assert (end.value.code, *capsys.readouterr()) == (0, "", "")
 
 
-def test_completed_host_and_flavor_names_are_read_from_the_configured_database(
-    sqlite_app, sqlite_url, monkeypatch
-):
+def test_completed_names_are_read_from_the_configured_database(sqlite_app, sqlite_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("gpu1")])
     assert find_names("hosts", "sudo placement-sched --debug hosts show ") == ["cn1", "gpu1"]
@@ -226,7 +228,7 @@ def test_bash_completes_file_names_for_options_that_take_files(complete_in_bash,
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_script_names_every_command_and_option(shell, capsys):
+def test_completion_script_contains_every_command_and_option(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     for name, parser in all_commands(make_parser((), whole=True)):
@@ -238,15 +240,15 @@ def test_script_names_every_command_and_option(shell, capsys):
 
 
 def test_completion_script_is_valid_in_zsh(tmp_path):
-    run_shell(find_program("zsh"), "-n", str(write_script("zsh", tmp_path)))
+    run_shell_command(find_program("zsh"), "-n", str(write_completion_script("zsh", tmp_path)))
 
 
 def test_completion_script_is_registered_in_zsh(tmp_path):
-    write_script("zsh", tmp_path)
+    write_completion_script("zsh", tmp_path)
     code = (
         "fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print $_comps[placement-sched]"
     )
-    output = run_shell(find_program("zsh"), "-f", "-c", code, folder=tmp_path)
+    output = run_shell_command(find_program("zsh"), "-f", "-c", code, folder=tmp_path)
     assert output.strip() == "_placement-sched"
 
 
@@ -257,6 +259,6 @@ def test_fish_completes_commands(name_printing_program, tmp_path):
     }
 
 
-def test_guide_shows_the_installation_of_each_script():
+def test_guide_shows_the_installation_of_each_completion_script():
     page = (ROOT / "doc/source/commands.rst").read_text()
     assert [line for line in SHELLS.values() if f"   # {line}\n" not in page] == []

@@ -13,37 +13,37 @@ from tests.support.empty_databases import empty_database
 
 pytestmark = pytest.mark.slow
 
-VALID = "the configuration is valid\n"
-BUS = "[oslo_messaging_notifications]\n"
+VALID_MESSAGE = "the configuration is valid\n"
+NOTIFICATIONS_SECTION = "[oslo_messaging_notifications]\n"
 
 
 @pytest.fixture
-def validate_files(tmp_path, monkeypatch, run_main):
+def run_config_validate(tmp_path, monkeypatch, run_main):
     """Return a function that validates with environment variables: status, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OS_API__AUTH_STRATEGY", raising=False)
     monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
 
-    def validate_files(*arguments: str, **variables: str) -> tuple[int, str, str]:
+    def run_config_validate(*arguments: str, **variables: str) -> tuple[int, str, str]:
         with monkeypatch.context() as patch:
             for name, value in variables.items():
                 patch.setenv(f"OS_{name}", value)
             return run_main("config", "validate", *arguments)
 
-    return validate_files
+    return run_config_validate
 
 
 @pytest.fixture
-def validate_text(validate_files, tmp_path):
+def validate_conf(run_config_validate, tmp_path):
     """Return a function that validates a text and returns the status and the output."""
 
-    def validate_text(text: str, *arguments: str) -> tuple[int, str]:
+    def validate_conf(text: str, *arguments: str) -> tuple[int, str]:
         (tmp_path / "a.conf").write_text(text)
         has_database = re.search("^connection =", text, re.MULTILINE)
         variables = {} if has_database else {"PLACEMENT_DATABASE__CONNECTION": "sqlite:///file.db"}
-        return validate_files("--config-file", "a.conf", *arguments, **variables)[:2]
+        return run_config_validate("--config-file", "a.conf", *arguments, **variables)[:2]
 
-    return validate_text
+    return validate_conf
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def sample_configuration() -> str:
     return output.getvalue()
 
 
-def test_sample_has_options_of_core_plugins_and_libraries(sample_configuration):
+def test_config_sample_has_options_of_core_plugins_and_libraries(sample_configuration):
     assert {
         "[placement_database]",
         "#connection = <None>",
@@ -72,20 +72,20 @@ def test_sample_has_options_of_core_plugins_and_libraries(sample_configuration):
     } <= set(sample_configuration.splitlines())
 
 
-def test_sample_sets_no_option_and_is_valid(sample_configuration, validate_text):
+def test_config_sample_sets_no_option_and_is_valid(sample_configuration, validate_conf):
     assert [
         line for line in sample_configuration.splitlines() if line and line[0] not in "#["
     ] == []
-    assert validate_text(sample_configuration) == (0, VALID)
+    assert validate_conf(sample_configuration) == (0, VALID_MESSAGE)
 
 
-def test_sample_with_all_defaults_set_is_valid(sample_configuration, validate_text):
+def test_config_sample_with_all_defaults_set_is_valid(sample_configuration, validate_conf):
     written = "\n".join(
         line[1:] if line.startswith("#") and line[1:2].isalpha() and " = " in line else line
         for line in sample_configuration.splitlines()
         if "<None>" not in line
     )
-    status, printed = validate_text(written)
+    status, printed = validate_conf(written)
     # oslo.messaging's sample may have deprecated options.
     usual = re.compile(
         r"a.conf:\d+: warning: \[oslo_messaging_rabbit\] \w+ will be removed.*"
@@ -95,10 +95,10 @@ def test_sample_with_all_defaults_set_is_valid(sample_configuration, validate_te
     assert [line for line in printed.splitlines() if not usual.fullmatch(line)] == []
 
 
-def test_ignored_standby_url_is_a_warning(validate_text):
+def test_ignored_slave_connection_is_a_warning(validate_conf):
     place = "postgresql://u:p@db/placement"
     text = f"[placement_database]\nconnection = {place}\nslave_connection = {place}\n"
-    status, printed = validate_text(text)
+    status, printed = validate_conf(text)
     assert status == 0
     assert printed.startswith(
         "a.conf:3: warning: [placement_database] slave_connection is ignored: "
@@ -106,7 +106,7 @@ def test_ignored_standby_url_is_a_warning(validate_text):
 
 
 #: Group and line of an error, and its message with the place of the group and option.
-WRONG_LINES = [
+INVALID_OPTION_LINES = [
     ("scheduler", "max_atempts = 3", "there is no option {}; did you mean max_attempts?\n"),
     (
         "scheduler",
@@ -131,7 +131,7 @@ WRONG_LINES = [
     ("notifications", "notification_format = json", "{} has a wrong value: "),
 ]
 #: Texts and the messages of their errors.
-WRONG_TEXTS = [
+INVALID_CONF_TEXTS = [
     (
         "[schedular]\n\nmax_attempts = 3\nmax_placement_results = 2\n",
         "a.conf:1: error: unknown group [schedular]; did you mean [scheduler]?\n",
@@ -160,12 +160,12 @@ WRONG_TEXTS = [
     ("[scheduler]\nnonsense\n", "a.conf:2: error: No ':' or '=' found in assignment\n"),
     ("[neutron]\nauth_type = password\n", "error: [neutron]: Auth plugin requires parameters"),
     (
-        f"{BUS}driver = mesagingv2\n",
-        f"error: {BUS[:-1]} driver: unknown driver 'mesagingv2'; there",
+        f"{NOTIFICATIONS_SECTION}driver = mesagingv2\n",
+        f"error: {NOTIFICATIONS_SECTION[:-1]} driver: unknown driver 'mesagingv2'; there",
     ),
     (
-        f"{BUS}driver = messagingv2\ntransport_url = rabit://bus/\n",
-        f"error: {BUS[:-1]} transport_url: Failed to load transport driver",
+        f"{NOTIFICATIONS_SECTION}driver = messagingv2\ntransport_url = rabit://bus/\n",
+        f"error: {NOTIFICATIONS_SECTION[:-1]} transport_url: Failed to load transport driver",
     ),
 ]
 
@@ -178,20 +178,20 @@ WRONG_TEXTS = [
                 f"[{group}]\n{line}\n",
                 f"a.conf:2: error: {words}".format(f"[{group}] {line.split()[0]}"),
             )
-            for group, line, words in WRONG_LINES
+            for group, line, words in INVALID_OPTION_LINES
         ),
-        *WRONG_TEXTS,
+        *INVALID_CONF_TEXTS,
     ],
 )
-def test_configuration_error_is_one_line_with_file_and_line(validate_text, text, message):
-    status, printed = validate_text(text)
+def test_configuration_error_is_one_line_with_file_and_line(validate_conf, text, message):
+    status, printed = validate_conf(text)
     assert status == 1
     assert printed.startswith(message)
     assert printed.count("\n") == 1
 
 
-def test_errors_are_printed_in_order_of_lines(validate_text):
-    _, printed = validate_text("[api]\nfoo = 1\nbar = 2\n[nowhere]\nx = 1\n[scheduler]\ny = 1\n")
+def test_configuration_errors_are_printed_in_order_of_lines(validate_conf):
+    _, printed = validate_conf("[api]\nfoo = 1\nbar = 2\n[nowhere]\nx = 1\n[scheduler]\ny = 1\n")
     assert [line.partition(": ")[0] for line in printed.splitlines()] == [
         "a.conf:2",
         "a.conf:3",
@@ -200,8 +200,8 @@ def test_errors_are_printed_in_order_of_lines(validate_text):
     ]
 
 
-def test_option_of_another_service_is_a_warning(validate_text):
-    status, printed = validate_text(
+def test_option_of_another_service_is_a_warning(validate_conf):
+    status, printed = validate_conf(
         "[DEFAULT]\ncompute_driver = libvirt.LibvirtDriver\n"
         "[cinder]\ncatalog_info = volumev3\nos_region_name = x\n"
         "[placement]\nauth_type = password\ncafile = /x\n"
@@ -229,26 +229,26 @@ def test_option_of_another_service_is_a_warning(validate_text):
 
 
 @pytest.mark.parametrize("auth_type", ["<None>", "nope"])
-def test_unknown_auth_type_is_reported_once(validate_files, auth_type):
+def test_unknown_auth_type_is_reported_once(run_config_validate, auth_type):
     words = f"[keystone_authtoken] auth_type {auth_type} is not installed"
-    assert validate_files(KEYSTONE_AUTHTOKEN__AUTH_TYPE=auth_type) == (
+    assert run_config_validate(KEYSTONE_AUTHTOKEN__AUTH_TYPE=auth_type) == (
         1,
         f"environment OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE: error: {words}\n",
         "files read: none\n",
     )
 
 
-def test_missing_file_is_reported_by_name(validate_files, run_main):
+def test_missing_configuration_file_is_reported_by_name(run_config_validate, run_main):
     files = ("--config-file", "a.conf", "--config-file", "b.conf")
     words = "placement-sched: a.conf: No such file or directory\n"
     assert run_main("db", "version", *files) == (1, "", words)
-    status, printed, _ = validate_files(*files)
+    status, printed, _ = run_config_validate(*files)
     words = "error: No such file or directory\n"
     assert (status, printed) == (1, f"a.conf: {words}b.conf: {words}")
 
 
-def test_deprecated_name_is_a_warning(validate_text):
-    status, printed = validate_text(
+def test_deprecated_option_name_is_a_warning(validate_conf):
+    status, printed = validate_conf(
         "[keystone_authtoken]\nauth_type = password\ntenant-name = x\n"
         "auth_url = http://127.0.0.1:5000\nusername = placement\npassword = secret\n"
     )
@@ -259,7 +259,7 @@ def test_deprecated_name_is_a_warning(validate_text):
     )
 
 
-def test_deprecated_name_is_reported_once(run_command, tmp_path):
+def test_deprecated_option_name_is_reported_once(run_command, tmp_path):
     connection = "[placement_database]\nconnection = sqlite:///file.db\n"
     (tmp_path / "nova.conf").write_text(f"{connection}[DEFAULT]\nscheduler_host_subset_size = 2\n")
     checked = run_command("config", "validate", "--config-file", "nova.conf")
@@ -268,7 +268,7 @@ def test_deprecated_name_is_reported_once(run_command, tmp_path):
 
 
 #: The options of nova's networking guide that this service does not use.
-NEUTRON = """\
+NEUTRON_SECTION = """\
 [neutron]
 auth_url = http://controller:5000
 auth_type = password
@@ -284,38 +284,38 @@ http_retries = 2
 """
 
 
-def test_neutron_section_of_nova_conf_is_accepted(validate_text):
-    assert validate_text(NEUTRON) == (0, VALID)
-    status, printed = validate_text(
-        f"{NEUTRON}service_metadata_proxy = true\nmetadata_proxy_shared_secret = x\n"
+def test_neutron_section_of_nova_conf_is_accepted(validate_conf):
+    assert validate_conf(NEUTRON_SECTION) == (0, VALID_MESSAGE)
+    status, printed = validate_conf(
+        f"{NEUTRON_SECTION}service_metadata_proxy = true\nmetadata_proxy_shared_secret = x\n"
         "ovs_bridge = br-int\nphysnets = a,b\ndefault_floating_pool = x\n"
     )
     assert status == 0
     assert printed.count(" here, so it is not used\n") == printed.count("\n") == 5
 
 
-def test_messaging_sections_of_nova_conf_are_accepted(validate_text):
+def test_messaging_sections_of_nova_conf_are_accepted(validate_conf):
     text = (
         "[DEFAULT]\ntransport_url = rabbit://u:p@bus:5672/\nhost = ctl1\n"
         "[notifications]\nnotification_format = both\n"
         "[oslo_messaging_notifications]\ndriver = messagingv2\ntopics = notifications,audit\n"
         "[oslo_messaging_rabbit]\nrabbit_ha_queues = true\n"
     )
-    assert validate_text(text) == (0, VALID)
+    assert validate_conf(text) == (0, VALID_MESSAGE)
 
 
-def test_unknown_messaging_group_is_a_warning(validate_text):
+def test_unknown_messaging_group_is_a_warning(validate_conf):
     words = "a.conf:1: warning: unknown group [oslo_messaging_amqp], its options are not used\n"
-    assert validate_text("[oslo_messaging_amqp]\nidle_timeout = 3\n") == (0, words)
+    assert validate_conf("[oslo_messaging_amqp]\nidle_timeout = 3\n") == (0, words)
 
 
-def test_invalid_secret_is_not_printed(validate_text):
-    _, printed = validate_text("[keystone_authtoken]\nmemcache_secret_key = a\nauth_type = nope\n")
+def test_invalid_secret_is_not_printed(validate_conf):
+    _, printed = validate_conf("[keystone_authtoken]\nmemcache_secret_key = a\nauth_type = nope\n")
     assert "memcache_secret_key" not in printed
 
 
-def test_json_output_of_validate_has_file_and_line_of_each_problem(validate_text):
-    status, printed = validate_text("[api]\nauth_stratgy = 1\n", "--format", "json")
+def test_json_of_config_validate_has_file_and_line_of_each_problem(validate_conf):
+    status, printed = validate_conf("[api]\nauth_stratgy = 1\n", "--format", "json")
     (problem,) = json.loads(printed)
     assert status == 1
     assert problem == {
@@ -326,8 +326,8 @@ def test_json_output_of_validate_has_file_and_line_of_each_problem(validate_text
     }
 
 
-def test_environment_variables_are_checked(validate_files):
-    status, printed, _ = validate_files(API__AUTH_STRATEGY="x", API__FOO="1", CLOUD="y")
+def test_config_validate_checks_environment_variables(run_config_validate):
+    status, printed, _ = run_config_validate(API__AUTH_STRATEGY="x", API__FOO="1", CLOUD="y")
     assert status == 1
     assert [line.split(": ")[:2] for line in printed.splitlines()] == [
         ["environment OS_API__AUTH_STRATEGY", "error"],
@@ -335,10 +335,10 @@ def test_environment_variables_are_checked(validate_files):
     ]
 
 
-def test_database_is_checked_only_with_the_database_option(validate_files):
+def test_config_validate_connects_only_with_the_database_option(run_config_validate):
     url = {"PLACEMENT_DATABASE__CONNECTION": "postgresql://127.0.0.1:1/x"}
-    assert validate_files(**url)[0] == 0
-    status, printed, _ = validate_files("--database", **url)
+    assert run_config_validate(**url)[0] == 0
+    status, printed, _ = run_config_validate("--database", **url)
     assert status == 1
     assert printed.startswith(
         "error: [placement_database] connection: the database does not answer: "
@@ -347,22 +347,22 @@ def test_database_is_checked_only_with_the_database_option(validate_files):
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
 def test_pending_database_upgrade_is_a_warning(
-    kind, validate_files, run_main, tmp_path, monkeypatch
+    kind, run_config_validate, run_main, tmp_path, monkeypatch
 ):
     with empty_database(kind, tmp_path) as url:
         monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
-        status, printed, _ = validate_files("--database")
+        status, printed, _ = run_config_validate("--database")
         assert status == 0
         assert printed.startswith("warning: the database schema is at revision none")
         assert "run placement-sched db sync" in printed
         by_itself = {"PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
-        assert validate_files("--database", **by_itself)[1] == VALID
+        assert run_config_validate("--database", **by_itself)[1] == VALID_MESSAGE
         assert run_main("db", "sync")[0] == 0
-        assert validate_files("--database")[1] == VALID
+        assert run_config_validate("--database")[1] == VALID_MESSAGE
 
 
-def test_unparsable_option_stops_other_commands_with_one_line(validate_text, run_main):
-    validate_text("[scheduler]\nmax_attempts = x\n")
+def test_invalid_option_value_ends_another_command_with_one_line(validate_conf, run_main):
+    validate_conf("[scheduler]\nmax_attempts = x\n")
     status, _, error = run_main("db", "version", "--config-file", "a.conf")
     assert status == 1
     assert "max_attempts" in error
@@ -372,5 +372,5 @@ def test_unparsable_option_stops_other_commands_with_one_line(validate_text, run
 @pytest.mark.parametrize(
     "name", ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
 )
-def test_old_and_new_name_of_an_option_are_accepted(validate_text, name):
-    assert validate_text(f"[scheduler]\n{name} = true\n") == (0, VALID)
+def test_old_and_new_name_of_an_option_are_accepted(validate_conf, name):
+    assert validate_conf(f"[scheduler]\n{name} = true\n") == (0, VALID_MESSAGE)

@@ -8,14 +8,14 @@ import pytest
 from tests.support.repository import PACKAGE, ROOT
 
 
-def list_changes_and_files() -> list[tuple[str, str]]:
+def list_changes_with_their_files() -> list[tuple[str, str]]:
     """Return the rows of the table: the change and its files."""
     text = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where a change goes")[2]
     return re.findall(r"^\| ([^|`]+) \| ([^|]+) \|$", text.partition("\n## ")[0], re.MULTILINE)
 
 
-@pytest.mark.parametrize(("change", "files"), list_changes_and_files())
-def test_files_that_the_contributing_guide_lists_for_a_change_exist(change, files):
+@pytest.mark.parametrize(("change", "files"), list_changes_with_their_files())
+def test_files_listed_for_a_change_in_the_contributing_guide_exist(change, files):
     for name in re.findall(r"`([\w<>]+/[\w./<>-]*)`", files):
         pattern = re.sub(r"<\w+>", "*", name).rstrip("/")
         assert [*PACKAGE.glob(f"**/{pattern}"), *ROOT.glob(pattern)], name
@@ -28,8 +28,8 @@ def test_files_that_the_contributing_guide_lists_for_a_change_exist(change, file
         ("add a microversion to the Placement API", "four files: "),
     ],
 )
-def test_contributing_guide_gives_the_number_of_files_and_names_page_and_test(change, number):
-    (files,) = (files for row, files in list_changes_and_files() if row == change)
+def test_contributing_guide_counts_the_files_of_a_change_and_names_page_and_test(change, number):
+    (files,) = (files for row, files in list_changes_with_their_files() if row == change)
     assert files.startswith(number)
     assert "the page in `api-ref/source" in files
     assert "the test" in files

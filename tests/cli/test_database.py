@@ -8,7 +8,7 @@ from placement_sched.cli import main as program
 pytestmark = pytest.mark.slow
 
 
-def test_unavailable_server_is_reported_with_the_driver_error(run_command):
+def test_unavailable_database_server_is_reported_with_the_driver_error(run_command):
     url = f"postgresql://nobody:{'geheim'}@127.0.0.1:1/nothing"
     refused = run_command("db", "version", OS_PLACEMENT_DATABASE__CONNECTION=url)
     assert refused.returncode == 1
@@ -19,7 +19,7 @@ def test_unavailable_server_is_reported_with_the_driver_error(run_command):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "instead"),
+    ("arguments", "status", "advice"),
     [
         (["fleet", "dump"], 1, ""),
         (["aggregate", "check"], 255, ""),
@@ -30,13 +30,13 @@ def test_unavailable_server_is_reported_with_the_driver_error(run_command):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_read_only_command_creates_no_database(
-    arguments, status, instead, tmp_path, monkeypatch, capsys
+def test_read_only_command_creates_no_database_file(
+    arguments, status, advice, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
     assert program.main(arguments) == status
     assert capsys.readouterr().err == (
-        f"placement-sched: there is no database placement_sched.db; {instead}--config-file "
+        f"placement-sched: there is no database placement_sched.db; {advice}--config-file "
         "names another database, and placement-sched db sync creates it\n"
     )
     assert list(tmp_path.iterdir()) == []

@@ -19,18 +19,18 @@ pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
 
 @pytest.fixture
-def run_json(run_main):
+def run_db_command(run_main):
     """Return a function that runs a command that must succeed, and returns its JSON."""
 
-    def run_json(*arguments: str) -> dict:
+    def run_db_command(*arguments: str) -> dict:
         status, printed, _ = run_main("db", *arguments, "--format", "json")
         assert status == 0
         return json.loads(printed)
 
-    return run_json
+    return run_db_command
 
 
-def test_sync_creates_the_embedded_database(run_command, tmp_path):
+def test_db_sync_creates_the_embedded_database(run_command, tmp_path):
     done = run_command("db", "sync")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -43,17 +43,19 @@ def test_sync_creates_the_embedded_database(run_command, tmp_path):
     assert traits == 1
 
 
-def test_sync_of_a_prepared_database_changes_nothing(database_url, run_main, run_json, monkeypatch):
+def test_db_sync_of_a_synced_database_changes_nothing(
+    database_url, run_main, run_db_command, monkeypatch
+):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    report = run_json("sync")
+    report = run_db_command("sync")
     assert report["before"] == report["revision"] == newest_revision()
-    report = run_json("version")
+    report = run_db_command("version")
     assert report["revision"] == report["newest"] == newest_revision()
     assert (report["adopted"], report["openstack"]) == (False, None)
     assert run_main("db", "version")[1].endswith(f"newest {newest_revision()}\n")
 
 
-def test_revision_of_an_empty_database_is_printed_as_none(run_command, tmp_path):
+def test_db_version_of_an_empty_database_is_none(run_command, tmp_path):
     refused = run_command("db", "version")
     assert refused.returncode == 1
     assert "there is no database placement_sched.db" in refused.stderr
@@ -63,7 +65,7 @@ def test_revision_of_an_empty_database_is_printed_as_none(run_command, tmp_path)
     )
 
 
-def test_password_of_the_database_url_is_not_printed(monkeypatch, run_main, postgresql_server):
+def test_db_version_hides_the_password_of_the_url(monkeypatch, run_main, postgresql_server):
     url = make_url(postgresql_server).set(password="geheim")
     address = url.render_as_string(hide_password=False)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", address)
@@ -71,7 +73,7 @@ def test_password_of_the_database_url_is_not_printed(monkeypatch, run_main, post
     assert (status, "geheim" in printed) == (0, False)
 
 
-def test_missing_database_url_is_reported_by_option(run_command):
+def test_invalid_database_url_is_reported_by_option(run_command):
     refused = run_command("db", "sync", OS_PLACEMENT_DATABASE__CONNECTION="nonsense")
     assert refused.returncode == 1
     assert refused.stderr == (
@@ -90,7 +92,7 @@ def url_of_train_database(request, tmp_path, monkeypatch):
         yield url
 
 
-def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_json, add_revision):
+def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_db_command, add_revision):
     status, printed, _ = run_main("db", "adopt")
     first, *rest = printed.splitlines()
     assert status == 0
@@ -115,10 +117,10 @@ def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_json, 
         f"own schema: brought from revision {before} to {later}"
     ]
     add_revision()
-    report = run_json("adopt")
+    report = run_db_command("adopt")
     assert (report["changed"], report["created_indexes"]) == (True, [])
     # Adopted again, without a change.
-    report = run_json("adopt")
+    report = run_db_command("adopt")
     assert (report["changed"], report["created_tables"]) == (False, [])
     assert report["before"] == newest_revision()
     assert "already adopted, nothing to do" in run_main("db", "adopt")[1]
@@ -126,9 +128,9 @@ def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_json, 
 
 @pytest.mark.parametrize("url_of_train_database", ["sqlite"], indirect=True)
 def test_json_output_of_db_adopt_has_the_openstack_release_and_counts(
-    url_of_train_database, run_json
+    url_of_train_database, run_db_command
 ):
-    report = run_json("adopt")
+    report = run_db_command("adopt")
     assert report["changed"] is True
     assert report["openstack"] == {
         "before": TRAIN,
@@ -149,23 +151,23 @@ def url_of_openstack_database(request, tmp_path, monkeypatch):
         yield url
 
 
-def list_tables(url):
+def list_table_names(url):
     database = Database(make_settings(url))
     with database.read() as connection:
-        found = set(inspect(connection).get_table_names())
+        names = set(inspect(connection).get_table_names())
     database.dispose()
-    return found
+    return names
 
 
 def test_db_sync_rejects_an_openstack_database_until_db_adopt(
-    url_of_openstack_database, run_main, run_json
+    url_of_openstack_database, run_main, run_db_command
 ):
     owner = f"OpenStack placement's database of 2023.2 to 2026.2 (10.0 to 16.0), revision {NEWEST}"
     assert run_main("db", "version")[1].endswith(
         f"schema at revision none, newest {newest_revision()}; {owner}, not adopted "
         "(placement-sched db adopt takes it over)\n"
     )
-    before = list_tables(url_of_openstack_database)
+    before = list_table_names(url_of_openstack_database)
     status, printed, error = run_main("db", "sync")
     assert (status, printed) == (1, "")
     assert error == (
@@ -173,10 +175,10 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
         "2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted; nothing was changed. Run "
         "placement-sched db adopt to take it over\n"
     )
-    assert list_tables(url_of_openstack_database) == before
+    assert list_table_names(url_of_openstack_database) == before
     assert run_main("db", "adopt")[0] == run_main("db", "sync")[0] == 0
     assert run_main("db", "version")[1].endswith(f"{owner}, adopted\n")
-    report = run_json("version")
+    report = run_db_command("version")
     assert (report["adopted"], report["openstack"]["revision"]) == (True, NEWEST)
 
 
@@ -185,7 +187,7 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
 def test_serve_ends_with_an_error_on_an_openstack_database_that_is_not_adopted(
     url_of_openstack_database, run_command, sync
 ):
-    before = list_tables(url_of_openstack_database)
+    before = list_table_names(url_of_openstack_database)
     refused = run_command(
         "serve",
         "--port",
@@ -196,10 +198,10 @@ def test_serve_ends_with_an_error_on_an_openstack_database_that_is_not_adopted(
     assert refused.returncode == 1
     assert refused.stdout == ""
     assert refused.stderr.endswith("placement-sched db adopt to take it over\n")
-    assert list_tables(url_of_openstack_database) == before
+    assert list_table_names(url_of_openstack_database) == before
 
 
-def test_adopt_reports_an_unknown_schema_in_one_line(run_command, tmp_path):
+def test_db_adopt_without_a_database_file_is_an_error(run_command, tmp_path):
     refused = run_command("db", "adopt")
     assert refused.returncode == 1
     assert refused.stdout == ""

@@ -26,23 +26,23 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
-LICENSED = re.compile(r"az\d-r06-win\d\d")
-GPU = re.compile(r"az\d-r07-gpu\d\d")
+LICENSED_HOST = re.compile(r"az\d-r06-win\d\d")
+GPU_HOST = re.compile(r"az\d-r07-gpu\d\d")
 #: The directories of a new user, all empty.
-PLACES = ("home", "work", "tmp")
-SEV_ES = "HW_CPU_X86_AMD_SEV_ES"
+USER_FOLDERS = ("home", "work", "tmp")
+SEV_ES_TRAIT = "HW_CPU_X86_AMD_SEV_ES"
 
 
 @dataclass
 class DemoUser:
     """A user with an empty home, working directory and temporary directory."""
 
-    place: Path
+    folder: Path
 
     def environment(self, **variables: str) -> dict[str, str]:
-        for name in PLACES:
-            (self.place / name).mkdir(exist_ok=True)
-        places = {"HOME": str(self.place / "home"), "TMPDIR": str(self.place / "tmp")}
+        for name in USER_FOLDERS:
+            (self.folder / name).mkdir(exist_ok=True)
+        places = {"HOME": str(self.folder / "home"), "TMPDIR": str(self.folder / "tmp")}
         inherited = environment()
         for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
             inherited.pop(name, None)
@@ -54,12 +54,12 @@ class DemoUser:
             [PROGRAM, *arguments],
             stdin=subprocess.DEVNULL,
             env=self.environment(**variables),
-            cwd=self.place / "work",
+            cwd=self.folder / "work",
         )
 
-    def leftover_files(self) -> list[Path]:
+    def list_files(self) -> list[Path]:
         """Return all files except the three directories."""
-        return [path for name in PLACES for path in (self.place / name).rglob("*")]
+        return [path for name in USER_FOLDERS for path in (self.folder / name).rglob("*")]
 
 
 @pytest.fixture
@@ -77,31 +77,31 @@ def demo_json() -> dict:
 
 
 @pytest.fixture(scope="module")
-def kept_demo(tmp_path_factory) -> tuple[DemoUser, str]:
+def kept_demo_user(tmp_path_factory) -> tuple[DemoUser, str]:
     """A user who kept the demo in the directory ``my cloud``, and the output."""
-    newcomer = DemoUser(tmp_path_factory.mktemp("kept"))
-    done = newcomer.run("demo", "--keep", "my cloud")
+    user = DemoUser(tmp_path_factory.mktemp("kept"))
+    done = user.run("demo", "--keep", "my cloud")
     assert (done.returncode, done.stderr) == (0, "")
-    files = {str(path.relative_to(newcomer.place / "work")) for path in newcomer.leftover_files()}
+    files = {str(path.relative_to(user.folder / "work")) for path in user.list_files()}
     assert files == {"my cloud", "my cloud/demo.conf", "my cloud/placement_sched.db"}
-    return newcomer, done.stdout
+    return user, done.stdout
 
 
 @pytest.fixture
-def demo_output(kept_demo) -> str:
-    return kept_demo[1]
+def demo_output(kept_demo_user) -> str:
+    return kept_demo_user[1]
 
 
 @pytest.fixture
-def run_in_kept_demo(kept_demo, run_main, monkeypatch) -> Callable[..., tuple[int, str, str]]:
+def run_in_kept_demo(kept_demo_user, run_main, monkeypatch) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs a command in the user's directory, in this process."""
-    monkeypatch.chdir(kept_demo[0].place / "work")
+    monkeypatch.chdir(kept_demo_user[0].folder / "work")
     return run_main
 
 
 def find_request(document: dict, name: str) -> dict:
-    (found,) = [request for request in document["requests"] if request["name"] == name]
-    return found
+    (request,) = [request for request in document["requests"] if request["name"] == name]
+    return request
 
 
 def list_passing_hosts(document: dict, name: str) -> list[str]:
@@ -118,19 +118,19 @@ def list_rejected_hosts(document: dict, name: str) -> dict[str, str]:
     return {entry["host"]: entry["reason"] for stage in stages for entry in stage["rejected"]}
 
 
-def cut_section_of_request(shown: str, number: int) -> str:
+def extract_output_of_request(output: str, number: int) -> str:
     """Return the text of a request without line breaks."""
-    text = shown.split(f"\n{number}/5  ", maxsplit=1)[1]
+    text = output.split(f"\n{number}/5  ", maxsplit=1)[1]
     return " ".join(text.split(f"\n{number + 1}/5  ", maxsplit=1)[0].split())
 
 
-def test_windows_request_gets_only_licensed_hosts(demo_json):
+def test_windows_request_of_the_demo_gets_only_licensed_hosts(demo_json):
     assert len(list_passing_hosts(demo_json, "windows")) == 36
-    assert all(LICENSED.fullmatch(host) for host in list_passing_hosts(demo_json, "windows"))
+    assert all(LICENSED_HOST.fullmatch(host) for host in list_passing_hosts(demo_json, "windows"))
     assert list_claimed_hosts(demo_json, "windows") == list_passing_hosts(demo_json, "windows")[:1]
 
 
-def test_request_without_traits_gets_no_reserved_host(demo_json):
+def test_demo_request_without_traits_gets_no_reserved_host(demo_json):
     reserved = {
         host
         for host, reason in list_rejected_hosts(demo_json, "plain").items()
@@ -142,8 +142,8 @@ def test_request_without_traits_gets_no_reserved_host(demo_json):
     assert list_claimed_hosts(demo_json, "plain") == list_passing_hosts(demo_json, "plain")[:1]
 
 
-def test_gpu_request_gets_a_host_with_a_free_gpu(demo_json):
-    assert all(GPU.fullmatch(host) for host in list_passing_hosts(demo_json, "gpu"))
+def test_gpu_request_of_the_demo_gets_a_host_with_a_free_gpu(demo_json):
+    assert all(GPU_HOST.fullmatch(host) for host in list_passing_hosts(demo_json, "gpu"))
     assert list_claimed_hosts(demo_json, "gpu") == list_passing_hosts(demo_json, "gpu")[:1]
     used_up = {
         host
@@ -151,10 +151,10 @@ def test_gpu_request_gets_a_host_with_a_free_gpu(demo_json):
         if reason.startswith("VGPU: 0 free")
     }
     assert used_up
-    assert all(GPU.fullmatch(host) for host in used_up)
+    assert all(GPU_HOST.fullmatch(host) for host in used_up)
 
 
-def test_ten_instances_are_claimed_in_their_zone(demo_json):
+def test_ten_instances_of_the_demo_are_claimed_in_their_zone(demo_json):
     ten = find_request(demo_json, "ten")
     assert [claim["instance"] for claim in ten["claimed"]] == ten["request_spec"]["instance_uuids"]
     assert len({claim["instance"] for claim in ten["claimed"]}) == 10
@@ -190,10 +190,10 @@ def test_impossible_demo_request_fails_only_because_of_one_missing_trait(demo_js
     impossible = find_request(demo_json, "impossible")
     candidates = impossible["explanation"]["funnel"]["allocation_candidates"]
     (miss,) = candidates["nearest_misses"]
-    assert (miss["constraint"], miss["detail"]) == ("required", SEV_ES)
+    assert (miss["constraint"], miss["detail"]) == ("required", SEV_ES_TRAIT)
     assert miss["hosts"] > 0
     assert impossible["claimed"] == []
-    assert SEV_ES in impossible["refused"]
+    assert SEV_ES_TRAIT in impossible["refused"]
 
 
 def test_each_stage_of_the_demo_begins_with_the_hosts_left_by_the_stage_before(demo_json):
@@ -208,10 +208,10 @@ def test_each_stage_of_the_demo_begins_with_the_hosts_left_by_the_stage_before(d
         assert stages[-1]["after"] == len(request["explanation"]["hosts"])
 
 
-def test_requests_are_shown_with_best_and_claimed_hosts(demo_output, demo_json):
+def test_demo_prints_best_and_claimed_hosts_of_each_request(demo_output, demo_json):
     lines = [line.rstrip() for line in demo_output.splitlines()]
     for number, request in enumerate(demo_json["requests"], start=1):
-        text = cut_section_of_request(demo_output, number)
+        text = extract_output_of_request(demo_output, number)
         assert text.startswith(request["title"])
         assert f"Request  {request['asks']}" in lines
         assert f"Look at  {request['look_at']}" in lines
@@ -227,27 +227,27 @@ def test_requests_are_shown_with_best_and_claimed_hosts(demo_output, demo_json):
 def test_demo_prints_rejection_reasons_aggregates_and_the_reason_for_no_valid_host(
     demo_output, demo_json
 ):
-    text = cut_section_of_request(demo_output, 1)
+    text = extract_output_of_request(demo_output, 1)
     assert f"16 hosts: MEMORY_MB: 0 free of 516096, 4096 requested (e.g. {FULL_RACK}-ssd01)" in text
     assert f"1 host: disabled: {DISABLED_REASON} ({DISABLED_HOST})" in text
     assert f"1 host: no heartbeat for 30 days ({SILENT_HOST})" in text
     assert "48 hosts: in a forbidden aggregate (e.g. az1-r06-win01)" in text
     assert "forbidden_aggregates gpu, licensed-windows in out" in text
-    assert "member_of in:az2" in cut_section_of_request(demo_output, 4)
+    assert "member_of in:az2" in extract_output_of_request(demo_output, 4)
     funnel = find_request(demo_json, "impossible")["explanation"]["funnel"]
     (miss,) = funnel["allocation_candidates"]["nearest_misses"]
-    words = f"No valid host {miss['hosts']} hosts meet all constraints but required {SEV_ES}"
-    assert words in cut_section_of_request(demo_output, 5)
+    words = f"No valid host {miss['hosts']} hosts meet all constraints but required {SEV_ES_TRAIT}"
+    assert words in extract_output_of_request(demo_output, 5)
 
 
-def test_output_fits_80_columns_without_colours(demo_output):
+def test_demo_output_fits_80_columns_without_colours(demo_output):
     assert "\x1b" not in demo_output
     requests = demo_output.partition("Next steps")[0]  # followed by commands that are not wrapped
     assert max(map(len, requests.splitlines())) == 80
 
 
 @pytest.mark.exhaustive
-def test_configuration_of_the_machine_does_not_change_the_output(demo_user, demo_output):
+def test_demo_ignores_configuration_from_the_environment(demo_user, demo_output):
     done = demo_user.run(
         "demo",
         OS_PLACEMENT_DATABASE__CONNECTION="postgresql://nobody@127.0.0.1:1/nowhere",
@@ -259,7 +259,7 @@ def test_configuration_of_the_machine_does_not_change_the_output(demo_user, demo
 
 
 @pytest.mark.exhaustive
-def test_terminated_demo_leaves_no_files(demo_user):
+def test_demo_that_gets_sigterm_leaves_no_files(demo_user):
     # The output exceeds the pipe, so the demo cannot end before the signal.
     with subprocess.Popen(
         [PROGRAM, "demo"],
@@ -268,14 +268,16 @@ def test_terminated_demo_leaves_no_files(demo_user):
         pipesize=4096,
         text=True,
         env=demo_user.environment(),
-        cwd=demo_user.place / "work",
+        cwd=demo_user.folder / "work",
     ) as process:
         # Once it has the database, the demo removes the directory at its end.
-        assert wait_until(lambda: list((demo_user.place / "tmp").glob("*/placement_sched.db")), 120)
+        assert wait_until(
+            lambda: list((demo_user.folder / "tmp").glob("*/placement_sched.db")), 120
+        )
         process.send_signal(signal.SIGTERM)
-        _, complaint = process.communicate(timeout=240)
-    assert (process.returncode, complaint) == (130, "placement-sched: interrupted\n")
-    assert demo_user.leftover_files() == []
+        _, error = process.communicate(timeout=240)
+    assert (process.returncode, error) == (130, "placement-sched: interrupted\n")
+    assert demo_user.list_files() == []
 
 
 def test_printed_explain_command_selects_a_host_of_the_kept_demo_database(
@@ -298,9 +300,9 @@ def test_printed_explain_command_selects_a_host_of_the_kept_demo_database(
 
 
 @pytest.mark.exhaustive
-def test_kept_database_is_served_with_the_claims(kept_demo, serve, demo_json):
-    newcomer, printed = kept_demo
-    config = newcomer.place / "work" / "my cloud" / "demo.conf"
+def test_kept_demo_database_is_served_with_the_claims(kept_demo_user, serve, demo_json):
+    user, printed = kept_demo_user
+    config = user.folder / "work" / "my cloud" / "demo.conf"
     assert "placement-sched serve --config-file 'my cloud/demo.conf'" in printed
     path = re.search(r"http://127.0.0.1:8778(/placement/allocation_candidates[^']*)", printed)[1]
     server = serve("--config-file", str(config))
@@ -311,7 +313,7 @@ def test_kept_database_is_served_with_the_claims(kept_demo, serve, demo_json):
     assert json.loads(body)["allocations"].keys() == {plain["compute_node_uuid"]}
 
 
-def test_kept_demo_is_not_overwritten(run_in_kept_demo):
+def test_demo_does_not_overwrite_a_kept_demo(run_in_kept_demo):
     status, printed, error = run_in_kept_demo("demo", "--keep", "my cloud")
     assert (status, printed) == (1, "")
     assert re.fullmatch(r"placement-sched: my cloud/\S+ already exists; .*\n", error)
@@ -319,22 +321,22 @@ def test_kept_demo_is_not_overwritten(run_in_kept_demo):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("directory", "complaint"),
+    ("directory", "error"),
     [
         ("a-file", "--keep a-file: File exists"),
         ("away", "away/demo.conf: No such file or directory"),
         ("why?", "why?: '?' and control characters are not allowed in a database URL"),
     ],
 )
-def test_invalid_directory_is_reported_in_one_line(demo_user, directory, complaint):
+def test_invalid_directory_of_demo_keep_is_reported_in_one_line(demo_user, directory, error):
     demo_user.environment()
-    work = demo_user.place / "work"
+    work = demo_user.folder / "work"
     (work / "a-file").write_text("")
     (work / "away").mkdir()
     (work / "away" / "demo.conf").symlink_to("nowhere/demo.conf")
     done = demo_user.run("demo", "--keep", directory)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"placement-sched: {complaint}\n"
+    assert done.stderr == f"placement-sched: {error}\n"
 
 
 def read_response_text(request: Request) -> str:
@@ -347,9 +349,9 @@ def read_response_text(request: Request) -> str:
 
 
 @pytest.mark.exhaustive
-def test_demo_ends_with_the_address_of_the_console(demo_user):
+def test_demo_output_ends_with_the_address_of_the_console(demo_user):
     done = demo_user.run("demo")
-    assert demo_user.leftover_files() == []
+    assert demo_user.list_files() == []
     *_, last = done.stdout.rstrip().splitlines()
     assert last == "and open the address of its console: http://127.0.0.1:8778/"
     ending = done.stdout.partition("End of the demo")[2]
@@ -358,9 +360,9 @@ def test_demo_ends_with_the_address_of_the_console(demo_user):
 
 
 @pytest.mark.exhaustive
-def test_printed_commands_have_the_path_of_the_program(demo_user):
+def test_commands_printed_by_the_demo_have_the_path_of_the_program(demo_user):
     """``make demo`` runs the program by its path."""
-    called = demo_user.place / "work/.venv"
+    called = demo_user.folder / "work/.venv"
     demo_user.environment()
     called.symlink_to(Path(PROGRAM).parents[1])
     done = run_captured(
@@ -398,7 +400,7 @@ def test_demo_console_is_served_until_a_signal(demo_user, host, is_port_in_use):
     environ = demo_user.environment(OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nowhere/at.db")
     with ExitStack() as stack:
         is_occupied = is_port_in_use and stack.enter_context(occupy_port(8778))
-        work = demo_user.place / "work"
+        work = demo_user.folder / "work"
         demo = stack.enter_context(
             subprocess.Popen(command, env=environ, cwd=work, stdout=subprocess.PIPE, text=True)
         )
@@ -413,7 +415,7 @@ def test_demo_console_is_served_until_a_signal(demo_user, host, is_port_in_use):
         finally:
             demo.kill()
     # Every server keeps stevedore's cache of installed packages.
-    assert [path for path in demo_user.leftover_files() if ".cache" not in path.parts] == []
+    assert [path for path in demo_user.list_files() if ".cache" not in path.parts] == []
 
 
 def test_demo_rejects_console_with_json(run_main):

@@ -18,7 +18,7 @@ from tests.support.scheduling import spec
 
 pytestmark = pytest.mark.slow
 
-CLOUD = """\
+FLEET_FILE_TEXT = """\
 version: 1
 flavors:
   - {name: m1.small, vcpus: 1, memory_mb: 2048, root_gb: 20}
@@ -33,65 +33,65 @@ hosts:
     hypervisor_type: QEMU
     traits: [HW_CPU_X86_AVX2]
 """
-CONFIG = """\
+CONF_TEXT = """\
 [DEFAULT]
 service_down_time = 86400
 [placement_database]
 connection = sqlite:///cloud.db
 """
 #: The address in the examples.
-ADDRESS = "http://127.0.0.1:8778"
+EXAMPLE_SERVER_URL = "http://127.0.0.1:8778"
 #: Request and instance of a decision in the examples.
-REQUEST, INSTANCE = (
+REQUEST_ID, INSTANCE_UUID = (
     "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40",
     "5f3c2d1e-0000-4000-8000-000000000001",
 )
-NOVA = "--config-file /etc/nova/nova.conf --config-file placement_sched.conf"
+CONFIG_FILE_OPTIONS = "--config-file /etc/nova/nova.conf --config-file placement_sched.conf"
 #: Examples that are only parsed, with the reason.
-PARSED = {
+ONLY_PARSED_EXAMPLES = {
     "serve": "a server, until a signal",
     "serve --bind 0.0.0.0:8778 --workers 4 --config-file placement_sched.conf": "as serve",
     "demo --console": "a server, until a signal",
-    f"nova-scheduler {NOVA}": "nova's databases and message bus",
-    f"nova-shadow {NOVA}": "nova's databases and message bus",
-    f"nova adopt {NOVA}": "nova's databases",
-    f"nova sync --check {NOVA}": "nova's databases",
+    f"nova-scheduler {CONFIG_FILE_OPTIONS}": "nova's databases and message bus",
+    f"nova-shadow {CONFIG_FILE_OPTIONS}": "nova's databases and message bus",
+    f"nova adopt {CONFIG_FILE_OPTIONS}": "nova's databases",
+    f"nova sync --check {CONFIG_FILE_OPTIONS}": "nova's databases",
     "db adopt --config-file /etc/placement/placement.conf": "a database of OpenStack placement",
     "placement sync_aggregates --os-cloud mycloud": "a cloud in clouds.yaml",
     "host drain cn1 --execute --reason 'replacing a DIMM'": "nova",
     "host undrain cn1": "nova",
     "plan --change drain=cn1 --execute": "nova",
-    f"decision watch --request-id {REQUEST} --max-wait 2h": "a decision without a host",
+    f"decision watch --request-id {REQUEST_ID} --max-wait 2h": "a decision without a host",
     "plan-run show 7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01": "a run of a plan",
 }
 #: Exit status of an example, unless it is 0.
-STATUS = {"placement heal_allocations --dry-run --verbose": 4}
-PROGRAM = "placement-sched "
+EXIT_STATUS_BY_EXAMPLE = {"placement heal_allocations --dry-run --verbose": 4}
+PROGRAM_PREFIX = "placement-sched "
 
 
-def find_examples(text: str) -> list[str]:
+def list_examples_in_help(text: str) -> list[str]:
     """Return the examples in the help of a command, without the name of the program."""
     block = re.search(r"^examples?:\n((?:  .+\n?)+)", text, re.MULTILINE)
     lines = block[1].splitlines() if block else []
-    assert all(line.startswith(f"  {PROGRAM}") for line in lines)
-    return [line.removeprefix(f"  {PROGRAM}") for line in lines]
+    assert all(line.startswith(f"  {PROGRAM_PREFIX}") for line in lines)
+    return [line.removeprefix(f"  {PROGRAM_PREFIX}") for line in lines]
 
 
-COMMANDS = {
-    name.removeprefix(PROGRAM): find_examples(parser.format_help())
+EXAMPLES_BY_COMMAND = {
+    name.removeprefix(PROGRAM_PREFIX): list_examples_in_help(parser.format_help())
     for name, parser in all_commands(make_parser((), whole=True))
     if parser.get_default("run") and " " in name
 }
-EXAMPLES = [example for examples in COMMANDS.values() for example in examples]
+EXAMPLES = [example for examples in EXAMPLES_BY_COMMAND.values() for example in examples]
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory):
+def folder_and_url_of_cloud(tmp_path_factory):
     """Yield the folder of a small cloud with a decision, and the URL of its server."""
     folder = tmp_path_factory.mktemp("cloud")
-    (folder / "cloud.yaml").write_text(CLOUD)
+    (folder / "cloud.yaml").write_text(FLEET_FILE_TEXT)
     (folder / "changes.yaml").write_text("- {drain: [cn2]}\n")
-    (folder / "placement_sched.conf").write_text(CONFIG)
+    (folder / "placement_sched.conf").write_text(CONF_TEXT)
     together = {"requests": [{"request_spec": spec()}, {"request_spec": spec()}], "claim": False}
     (folder / "cluster.json").write_text(json.dumps(together))
     with pytest.MonkeyPatch.context() as patch:
@@ -100,37 +100,37 @@ def cloud(tmp_path_factory):
         assert main(["fleet", "load", "cloud.yaml"]) == 0
         settings = read_settings(["placement_sched.conf"])
         app = create_app(settings.with_overrides({"placement.providers_in_memory": False}))
-        body = {"request_spec": spec(INSTANCE), "claim": False}
-        headers = {"X-Openstack-Request-Id": REQUEST}
+        body = {"request_spec": spec(INSTANCE_UUID), "claim": False}
+        headers = {"X-Openstack-Request-Id": REQUEST_ID}
         Client(app).post_json("/scheduler/v1/select_destinations", body, headers=headers)
         with closing(app), serve_application(app) as url:
             yield folder, url
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_an_example(command):
-    examples = COMMANDS[command]
+@pytest.mark.parametrize("command", EXAMPLES_BY_COMMAND)
+def test_help_of_every_command_has_an_example(command):
+    examples = EXAMPLES_BY_COMMAND[command]
     assert examples
     assert [line for line in examples if f"{line} ".startswith(f"{command} ")] == examples
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_each_example_in_the_help_succeeds_or_at_least_parses(example, cloud, monkeypatch):
-    folder, url = cloud
+def test_example_in_the_help_runs_or_is_parsed(example, folder_and_url_of_cloud, monkeypatch):
+    folder, url = folder_and_url_of_cloud
     arguments = current_spelling(shlex.split(example.partition(" > ")[0]))
-    if example in PARSED:
+    if example in ONLY_PARSED_EXAMPLES:
         assert make_parser(arguments).parse_args(arguments).run
         return
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "placement_sched.conf")
-    arguments = [word.replace(ADDRESS, url) for word in arguments]
+    arguments = [word.replace(EXAMPLE_SERVER_URL, url) for word in arguments]
     with (folder / "output").open("w") as output, redirect_stdout(output):
         try:
             status = main(arguments)
         except SystemExit as end:
             status = end.code
-    assert status == STATUS.get(example, 0)
+    assert status == EXIT_STATUS_BY_EXAMPLE.get(example, 0)
 
 
-def test_examples_that_need_special_handling_exist_in_the_help():
-    assert PARSED.keys() | STATUS.keys() <= set(EXAMPLES)
+def test_only_parsed_and_failing_examples_exist_in_the_help():
+    assert ONLY_PARSED_EXAMPLES.keys() | EXIT_STATUS_BY_EXAMPLE.keys() <= set(EXAMPLES)

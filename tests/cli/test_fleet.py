@@ -10,7 +10,7 @@ from placement_sched.cli.main import main
 
 pytestmark = pytest.mark.slow
 
-FILE = """\
+FLEET_FILE_TEXT = """\
 flavors: [{name: small, vcpus: 1, memory_mb: 512}]
 hosts: [{host: "cn[1-3]", vcpus: 8, memory_mb: 4096}]
 instances: [{name: web, host: cn1, flavor: small}]
@@ -18,23 +18,23 @@ instances: [{name: web, host: cn1, flavor: small}]
 
 
 @pytest.fixture
-def run_fleet(tmp_path, monkeypatch, run_cli):
+def run_fleet_command(tmp_path, monkeypatch, run_cli):
     """Return a function that runs a command on an empty database, next to a fleet file."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "f.yaml").write_text(FILE)
+    (tmp_path / "f.yaml").write_text(FLEET_FILE_TEXT)
     return partial(run_cli, "fleet")
 
 
-def test_load_prints_changes_with_ranges_of_host_names(run_fleet, sqlite_url):
+def test_fleet_load_prints_changes_with_ranges_of_host_names(run_fleet_command, sqlite_url):
     message = ["+ flavor small", "+ host cn[1-3]", "+ instance web", "+ allocations of web"]
     message.append(f"{sqlite_url}: 6 changed")
-    assert run_fleet("load", "f.yaml") == (0, "".join(f"{line}\n" for line in message), "")
-    assert run_fleet("load", "f.yaml") == (0, f"{sqlite_url}: nothing changed\n", "")
+    assert run_fleet_command("load", "f.yaml") == (0, "".join(f"{line}\n" for line in message), "")
+    assert run_fleet_command("load", "f.yaml") == (0, f"{sqlite_url}: nothing changed\n", "")
 
 
-def test_dry_run_prints_a_diff_and_changes_nothing(run_fleet, tmp_path, sqlite_url):
-    run_fleet("load", "f.yaml")
-    (tmp_path / "g.yaml").write_text(FILE.replace("4096", "8192").replace("512", "600"))
+def test_fleet_load_dry_run_only_prints_a_diff(run_fleet_command, tmp_path, sqlite_url):
+    run_fleet_command("load", "f.yaml")
+    (tmp_path / "g.yaml").write_text(FLEET_FILE_TEXT.replace("4096", "8192").replace("512", "600"))
     message = (
         "~ flavor small\n"
         "    memory_mb: 512 -> 600\n"
@@ -43,15 +43,15 @@ def test_dry_run_prints_a_diff_and_changes_nothing(run_fleet, tmp_path, sqlite_u
         "    memory_mb: 4096 -> 8192\n"
     )
     for _ in range(2):
-        status, printed, _ = run_fleet("load", "--dry-run", "g.yaml")
+        status, printed, _ = run_fleet_command("load", "--dry-run", "g.yaml")
         assert status == 0
         for line in message.splitlines():
             assert line in printed.splitlines()
         assert printed.endswith("would change\n")
 
 
-def test_changed_fields_of_a_service_are_shown(run_fleet, tmp_path, sqlite_url):
-    run_fleet("load", "f.yaml")
+def test_fleet_load_shows_changed_fields_of_a_service(run_fleet_command, tmp_path, sqlite_url):
+    run_fleet_command("load", "f.yaml")
     (tmp_path / "g.yaml").write_text(
         "services: [{host: cn1, status: disabled, disabled_reason: a faulty DIMM}]\n"
     )
@@ -60,11 +60,11 @@ def test_changed_fields_of_a_service_are_shown(run_fleet, tmp_path, sqlite_url):
         "    disabled: False -> True",
         "    disabled_reason: none -> a faulty DIMM",
     ]
-    assert run_fleet("load", "g.yaml")[1].splitlines()[:3] == message
+    assert run_fleet_command("load", "g.yaml")[1].splitlines()[:3] == message
 
 
-def test_json_load_lists_every_change(run_fleet):
-    status, printed, _ = run_fleet("load", "f.yaml", "--format", "json", "--dry-run")
+def test_fleet_load_as_json_lists_every_change(run_fleet_command):
+    status, printed, _ = run_fleet_command("load", "f.yaml", "--format", "json", "--dry-run")
     document = json.loads(printed)
     assert (status, document["dry_run"]) == (0, True)
     assert [change["name"] for change in document["changes"] if change["kind"] == "host"] == [
@@ -80,12 +80,12 @@ def test_json_load_lists_every_change(run_fleet):
     }
 
 
-def test_load_of_a_fleet_dump_changes_nothing(run_fleet, tmp_path):
-    run_fleet("load", "f.yaml")
-    assert run_fleet("dump", "out.yaml") == (0, "", "")
-    assert run_fleet("dump") == (0, (tmp_path / "out.yaml").read_text(), "")
+def test_fleet_load_of_a_fleet_dump_changes_nothing(run_fleet_command, tmp_path):
+    run_fleet_command("load", "f.yaml")
+    assert run_fleet_command("dump", "out.yaml") == (0, "", "")
+    assert run_fleet_command("dump") == (0, (tmp_path / "out.yaml").read_text(), "")
     assert "- host: cn[1-3]" in (tmp_path / "out.yaml").read_text()
-    assert run_fleet("load", "out.yaml")[1].endswith("nothing changed\n")
+    assert run_fleet_command("load", "out.yaml")[1].endswith("nothing changed\n")
 
 
 @pytest.mark.parametrize(
@@ -104,23 +104,23 @@ def test_load_of_a_fleet_dump_changes_nothing(run_fleet, tmp_path):
     ],
     ids=["fault", "absent", "no text", "no folder"],
 )
-def test_invalid_file_is_reported_in_one_line(run_fleet, tmp_path, arguments, message):
+def test_invalid_fleet_file_is_one_error_line(run_fleet_command, tmp_path, arguments, message):
     (tmp_path / "wrong.yaml").write_text("hosts:\n- vcpus: x\n  host: a\n")
     (tmp_path / "latin.yaml").write_bytes(b"\xef\xbb\xbf# \xc3\xa4\r\n#\xe4")
-    assert run_fleet(*arguments) == (1, "", f"placement-sched: {message}\n")
+    assert run_fleet_command(*arguments) == (1, "", f"placement-sched: {message}\n")
 
 
-def test_first_load_creates_the_embedded_database(run_command, tmp_path):
-    done = run_command("fleet", "load", "-", stdin=FILE)
+def test_first_fleet_load_creates_the_embedded_database(run_command, tmp_path):
+    done = run_command("fleet", "load", "-", stdin=FLEET_FILE_TEXT)
     assert (done.returncode, done.stderr) == (0, "")
     assert "+ host cn[1-3]" in done.stdout
     assert (tmp_path / "placement_sched.db").is_file()
 
 
-def test_dry_run_without_a_database_prints_all_and_creates_none(tmp_path, monkeypatch, capsys):
+def test_fleet_load_dry_run_without_a_database_creates_none(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / "f.yaml").write_text(FILE)
+    (tmp_path / "f.yaml").write_text(FLEET_FILE_TEXT)
     assert main(["fleet", "load", "--dry-run", "f.yaml"]) == 0
     message = capsys.readouterr()
     assert [file.name for file in tmp_path.iterdir()] == ["f.yaml"]
@@ -130,16 +130,16 @@ def test_dry_run_without_a_database_prints_all_and_creates_none(tmp_path, monkey
     assert message.out.endswith("sqlite:///placement_sched.db: 6 would change\n")
 
 
-def test_dry_run_fails_if_no_database_can_be_created(tmp_path, monkeypatch, capsys):
+def test_fleet_load_fails_if_no_database_can_be_created(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{tmp_path}/no/such.db")
-    (tmp_path / "f.yaml").write_text(FILE)
+    (tmp_path / "f.yaml").write_text(FLEET_FILE_TEXT)
     for dry_run in ([], ["--dry-run"]):
         assert main(["fleet", "load", *dry_run, str(tmp_path / "f.yaml")]) == 1
         assert capsys.readouterr().out == ""
 
 
-def test_long_value_is_cut_in_a_diff(run_fleet, tmp_path):
-    run_fleet("load", "f.yaml")
+def test_fleet_load_shortens_long_values_in_a_diff(run_fleet_command, tmp_path):
+    run_fleet_command("load", "f.yaml")
     (tmp_path / "g.yaml").write_text(f"flavors: [{{name: small, description: {'x' * 99}}}]")
-    printed = run_fleet("load", "g.yaml")[1]
+    printed = run_fleet_command("load", "g.yaml")[1]
     assert f"    description: none -> {'x' * 60}...\n" in printed

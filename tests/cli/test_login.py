@@ -17,14 +17,14 @@ from tests.support.loopback import serve_application
 
 pytestmark = pytest.mark.slow
 
-LOGIN = {
+PASSWORD_LOGIN = {
     "USERNAME": identity.USER,
     "PASSWORD": identity.PASSWORD,
     "PROJECT_NAME": "service",
     "USER_DOMAIN_NAME": "Default",
     "PROJECT_DOMAIN_NAME": "Default",
 }
-CREDENTIAL = {
+APPLICATION_CREDENTIAL = {
     "APPLICATION_CREDENTIAL_ID": identity.USER,
     "APPLICATION_CREDENTIAL_SECRET": identity.PASSWORD,
 }
@@ -53,11 +53,11 @@ def catalogue_service(monkeypatch):
         with serve_application(catalogue_service) as url:
             catalogue_service.url = url
             keystone.services["scheduler"] = f"{url}/scheduler/v1"
-            set_variables(monkeypatch, AUTH_URL=f"{keystone.url}/v3", **LOGIN)
+            set_openstack_variables(monkeypatch, AUTH_URL=f"{keystone.url}/v3", **PASSWORD_LOGIN)
             yield catalogue_service
 
 
-def set_variables(monkeypatch, **variables: str) -> None:
+def set_openstack_variables(monkeypatch, **variables: str) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(f"OS_{name}", value)
 
@@ -66,43 +66,45 @@ def set_variables(monkeypatch, **variables: str) -> None:
 def run_policy_show(capsys):
     """Return a function that runs a command: status, requested path and stderr."""
 
-    def show(*options: str) -> tuple[int, str | None, str]:
+    def run_and_get_path(*options: str) -> tuple[int, str | None, str]:
         status = main(["policy", "show", "x", "--format", "json", *options])
         printed = capsys.readouterr()
         return status, json.loads(printed.out)["path"] if printed.out else None, printed.err
 
-    return show
+    return run_and_get_path
 
 
-PATH = "/scheduler/v1/policies/x"
+REQUESTED_PATH = "/scheduler/v1/policies/x"
 
 
 @pytest.mark.parametrize("path", ["", "/scheduler", "/placement"])
-def test_catalogue_url_may_be_that_of_the_server_scheduler_or_placement_api(
+def test_catalogue_may_have_the_server_scheduler_or_placement_url(
     catalogue_service, run_policy_show, path
 ):
     kind = "placement" if path == "/placement" else "scheduler"
     catalogue_service.keystone.services = {kind: catalogue_service.url + path}
-    assert run_policy_show() == (0, PATH, "")
+    assert run_policy_show() == (0, REQUESTED_PATH, "")
 
 
-@pytest.mark.parametrize("way", ["password", "application credential", "token"])
-def test_login_with_variables_uses_the_service_of_the_catalogue(
-    catalogue_service, run_policy_show, monkeypatch, way
+@pytest.mark.parametrize("auth_method", ["password", "application credential", "token"])
+def test_login_by_variables_uses_the_catalogue_url(
+    catalogue_service, run_policy_show, monkeypatch, auth_method
 ):
-    if way == "application credential":
-        for name in LOGIN:
+    if auth_method == "application credential":
+        for name in PASSWORD_LOGIN:
             monkeypatch.delenv(f"OS_{name}")
-        set_variables(monkeypatch, **CREDENTIAL)
-    if way == "token":
+        set_openstack_variables(monkeypatch, **APPLICATION_CREDENTIAL)
+    if auth_method == "token":
         monkeypatch.delenv("OS_PASSWORD")
-        set_variables(monkeypatch, TOKEN=catalogue_service.keystone.issue_token("u", "p", "admin"))
-    assert run_policy_show() == (0, PATH, "")
+        set_openstack_variables(
+            monkeypatch, TOKEN=catalogue_service.keystone.issue_token("u", "p", "admin")
+        )
+    assert run_policy_show() == (0, REQUESTED_PATH, "")
 
 
-def test_url_takes_precedence_over_the_catalogue(catalogue_service, run_policy_show):
+def test_url_option_takes_precedence_over_the_catalogue(catalogue_service, run_policy_show):
     catalogue_service.keystone.services = {"scheduler": "http://127.0.0.1:1"}
-    assert run_policy_show("--url", catalogue_service.url) == (0, PATH, "")
+    assert run_policy_show("--url", catalogue_service.url) == (0, REQUESTED_PATH, "")
     assert catalogue_service.keystone.is_valid(catalogue_service.tokens[0])
 
 
@@ -119,17 +121,17 @@ def test_url_takes_precedence_over_the_catalogue(catalogue_service, run_policy_s
         ({"AUTH_TYPE": "v3totp", "AUTH_URL": ""}, "(auth type v3totp): Auth plugin requires"),
     ],
 )
-def test_failed_login_is_reported_in_one_line(
+def test_failed_keystone_login_is_reported(
     catalogue_service, run_policy_show, monkeypatch, variables, words
 ):
-    set_variables(monkeypatch, **variables)
+    set_openstack_variables(monkeypatch, **variables)
     status, path, error = run_policy_show()
     assert (status, path) == (1, None)
     assert words in error
     assert error.count("\n") == 1
 
 
-def test_follow_of_decisions_renews_the_token(catalogue_service):
+def test_followed_decision_list_renews_an_invalid_token(catalogue_service):
     arguments = parse_arguments(["decision", "list"])
     (adapter,) = login.make_adapters(arguments, {"scheduler": ("--url", None)}).values()
     client = SchedulerClient(adapter)
@@ -141,7 +143,7 @@ def test_follow_of_decisions_renews_the_token(catalogue_service):
 
 
 @pytest.mark.parametrize("options", [("--config-file", "{}"), ("--token", "a", "--url", "{}")])
-def test_config_file_and_token_take_precedence_over_variables(
+def test_config_file_and_token_options_replace_a_login(
     catalogue_service, run_policy_show, tmp_path, options
 ):
     file = tmp_path / "a.conf"
@@ -155,37 +157,37 @@ def test_config_file_and_token_take_precedence_over_variables(
 @pytest.fixture
 def clouds_yaml(catalogue_service, tmp_path, monkeypatch):
     """A clouds.yaml with the cloud ``here``."""
-    options = {name.lower(): value for name, value in LOGIN.items()}
+    options = {name.lower(): value for name, value in PASSWORD_LOGIN.items()}
     auth = {"auth_url": f"{catalogue_service.keystone.url}/v3", **options}
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": {"auth": auth}}}))
-    for name in ("AUTH_URL", *LOGIN):
+    for name in ("AUTH_URL", *PASSWORD_LOGIN):
         monkeypatch.delenv(f"OS_{name}")
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
 
 
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
 @pytest.mark.usefixtures("clouds_yaml")
-def test_login_to_a_cloud_of_clouds_yaml(run_policy_show, monkeypatch):
-    assert run_policy_show("--os-cloud", "here") == (0, PATH, "")
+def test_login_uses_the_named_cloud_of_clouds_yaml(run_policy_show, monkeypatch):
+    assert run_policy_show("--os-cloud", "here") == (0, REQUESTED_PATH, "")
     monkeypatch.setenv("OS_CLOUD", "here")
-    assert run_policy_show() == (0, PATH, "")
+    assert run_policy_show() == (0, REQUESTED_PATH, "")
     monkeypatch.setenv("OS_REGION_NAME", "elsewhere")
     assert "endpoint for scheduler service in elsewhere region not found" in run_policy_show()[2]
 
 
 @contextmanager
 def make_openstacksdk_unimportable(monkeypatch):
-    def import_without_sdk(name: str) -> object:
+    def import_module_except_openstack(name: str) -> object:
         if name.startswith("openstack"):
             raise ImportError(name)
         return importlib.import_module(name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(login, "import_module", import_without_sdk)
+        patch.setattr(login, "import_module", import_module_except_openstack)
         yield
 
 
-def test_cloud_without_openstacksdk_is_rejected_with_the_extra(run_policy_show, monkeypatch):
+def test_os_cloud_option_without_openstacksdk_names_the_pip_extra(run_policy_show, monkeypatch):
     with make_openstacksdk_unimportable(monkeypatch):
         _, _, error = run_policy_show("--os-cloud", "here")
     words = "--os-cloud needs openstacksdk: pip install 'placement-sched[osc]'"
@@ -193,7 +195,7 @@ def test_cloud_without_openstacksdk_is_rejected_with_the_extra(run_policy_show, 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "[::1]", "localhost"])
-def test_token_for_a_loopback_address_is_admin_without_a_login(host):
+def test_token_for_a_loopback_url_is_admin_without_a_login(host):
     url = f"http://{host}:1"
     arguments = parse_arguments(["host", "list", "--url", url])
     adapters = login.make_adapters(arguments, {"scheduler": ("--url", url)})
@@ -210,9 +212,7 @@ def test_token_for_a_loopback_address_is_admin_without_a_login(host):
         (["--token", "a", "--os-cloud", "b"], "--token cannot be combined with --os-cloud"),
     ],
 )
-def test_address_or_token_option_without_the_rest_of_a_login_is_rejected(
-    run_policy_show, options, words
-):
+def test_incomplete_url_and_token_options_are_rejected(run_policy_show, options, words):
     status, _, error = run_policy_show(*options)
     assert status == 1
     assert error.startswith(f"placement-sched: {words}")

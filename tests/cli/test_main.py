@@ -23,9 +23,9 @@ from tests.support.servers import PROGRAM, environment, wait_until
 pytestmark = pytest.mark.slow
 
 
-def run_program(folder: Path, arguments: str, stdout: Any) -> tuple[int, str]:
+def run_installed_program(folder: Path, arguments: str, stdout: Any) -> tuple[int, str]:
     """Run the installed program, and return its status and standard error."""
-    done = subprocess.run(
+    result = subprocess.run(
         [PROGRAM, *arguments.split()],
         stdout=stdout,
         stderr=subprocess.PIPE,
@@ -35,23 +35,23 @@ def run_program(folder: Path, arguments: str, stdout: Any) -> tuple[int, str]:
         check=False,
         timeout=240,
     )
-    return done.returncode, done.stderr
+    return result.returncode, result.stderr
 
 
-def test_version_is_that_of_the_package(run_main):
+def test_version_option_prints_the_package_version(run_main):
     assert run_main("--version") == (0, f"placement-sched {version('placement_sched')}\n", "")
 
 
 @pytest.mark.parametrize("arguments", [[], ["--debug"]], ids=["bare", "debug"])
-def test_missing_command_prints_the_help(run_main, arguments):
+def test_command_line_without_a_command_prints_the_help(run_main, arguments):
     assert run_main(*arguments) == (0, run_main("--help")[1], "")
 
 
-def test_pipe_closed_by_the_reader_is_no_error(tmp_path):
+def test_closed_output_pipe_exits_with_141_without_a_message(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)  # closed before the first line, like by ``head``
     with os.fdopen(writer, "w") as pipe:
-        assert run_program(tmp_path, "config sample", pipe) == (141, "")
+        assert run_installed_program(tmp_path, "config sample", pipe) == (141, "")
 
 
 @pytest.mark.parametrize(
@@ -64,26 +64,26 @@ def test_pipe_closed_by_the_reader_is_no_error(tmp_path):
         ),
     ],
 )
-def test_failed_write_is_reported_in_one_line(arguments, tmp_path):
+def test_full_disk_at_standard_output_is_reported_in_one_line(arguments, tmp_path):
     (tmp_path / "placement_sched.db").touch()
     words = "placement-sched: standard output: No space left on device\n"
     with Path("/dev/full").open("w") as full:
-        assert run_program(tmp_path, arguments, full) == (1, words)
+        assert run_installed_program(tmp_path, arguments, full) == (1, words)
 
 
 #: Number of the read system call by architecture.
-READ = {"x86_64": "0", "aarch64": "63"}
+READ_SYSCALL_NUMBERS = {"x86_64": "0", "aarch64": "63"}
 
 
 @contextmanager
 def start_command_that_reads_stdin(
-    directory: Path, *, interrupt: Any
+    directory: Path, *, sigint_handler: Any
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a command that reads its input. ``interrupt`` is its handler of SIGINT.
 
     Processes inherit ignored signals. The tests themselves may run in a background job.
     """
-    before = signal.signal(signal.SIGINT, interrupt)
+    previous_handler = signal.signal(signal.SIGINT, sigint_handler)
     try:
         process = subprocess.Popen(
             [PROGRAM, "select", "-"],
@@ -95,7 +95,7 @@ def start_command_that_reads_stdin(
             env=environment(),
         )
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
     with process:
         try:
             wait_until_reading_stdin(process.pid)
@@ -104,8 +104,10 @@ def start_command_that_reads_stdin(
             process.kill()
 
 
-def test_interrupt_prints_one_line(tmp_path):
-    with start_command_that_reads_stdin(tmp_path, interrupt=signal.default_int_handler) as process:
+def test_command_interrupted_by_sigint_prints_one_line(tmp_path):
+    with start_command_that_reads_stdin(
+        tmp_path, sigint_handler=signal.default_int_handler
+    ) as process:
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)
     assert error == "placement-sched: interrupted\n"
@@ -113,8 +115,8 @@ def test_interrupt_prints_one_line(tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_background_job_ignores_interrupt(tmp_path):
-    with start_command_that_reads_stdin(tmp_path, interrupt=signal.SIG_IGN) as process:
+def test_command_in_a_background_job_ignores_sigint(tmp_path):
+    with start_command_that_reads_stdin(tmp_path, sigint_handler=signal.SIG_IGN) as process:
         process.send_signal(signal.SIGINT)
         _, error = process.communicate("no JSON", timeout=60)
     assert "interrupted" not in error
@@ -138,7 +140,7 @@ def is_reading_stdin(pid: int) -> bool:
         number, *arguments = Path(f"/proc/{pid}/syscall").read_text().split()
     except PermissionError:
         return False
-    return number == READ.get(os.uname().machine) and arguments[0] == "0x0"
+    return number == READ_SYSCALL_NUMBERS.get(os.uname().machine) and arguments[0] == "0x0"
 
 
 class FailingCommand:
@@ -158,23 +160,23 @@ class FailingCommand:
 def run_failing_command(monkeypatch, capsys):
     """Return a function that runs a command that raises ``failure``: status and stderr."""
 
-    def fail(failure: BaseException, *arguments: str) -> tuple[int, str]:
+    def run_and_get_error(failure: BaseException, *arguments: str) -> tuple[int, str]:
         monkeypatch.setitem(sys.modules, "failing", FailingCommand(failure))
         monkeypatch.setattr(program, "GROUPS", {"failing": {"fail": "fail"}})
         status = program.main([*arguments, "fail"])
         return status, capsys.readouterr().err
 
-    return fail
+    return run_and_get_error
 
 
-def test_error_prints_its_message_in_one_line(run_failing_command):
+def test_error_of_a_command_is_printed_in_one_line(run_failing_command):
     assert run_failing_command(Invalid("no such\n\n  thing")) == (
         1,
         "placement-sched: no such thing\n",
     )
 
 
-def test_unexpected_error_prints_one_line_and_the_debug_option(run_failing_command):
+def test_unexpected_error_of_a_command_is_printed_with_the_debug_option(run_failing_command):
     status, error = run_failing_command(RuntimeError("a\nb"))
     assert status == 1
     assert error == (
@@ -182,7 +184,7 @@ def test_unexpected_error_prints_one_line_and_the_debug_option(run_failing_comma
     )
 
 
-def test_os_error_is_reported_without_the_debug_option(run_failing_command):
+def test_os_error_of_a_command_is_printed_without_the_debug_option(run_failing_command):
     denied = PermissionError(errno.EACCES, "Permission denied", "some/file")
     assert run_failing_command(denied) == (1, "placement-sched: some/file: Permission denied\n")
     assert run_failing_command(TimeoutError("timed\nout")) == (1, "placement-sched: timed out\n")
@@ -190,7 +192,7 @@ def test_os_error_is_reported_without_the_debug_option(run_failing_command):
 
 
 @pytest.mark.parametrize(
-    ("earlier", "current"),
+    ("deprecated_command", "current"),
     [
         ("hosts list --zone az1", "host list --zone az1"),
         ("decisions show --request-id req-1", "decision show --request-id req-1"),
@@ -204,8 +206,8 @@ def test_os_error_is_reported_without_the_debug_option(run_failing_command):
         ("help", "--help"),
     ],
 )
-def test_deprecated_command_runs_the_current_command(earlier, current):
-    assert current_spelling(earlier.split()) == current.split()
+def test_deprecated_command_runs_the_current_command(deprecated_command, current):
+    assert current_spelling(deprecated_command.split()) == current.split()
 
 
 @pytest.mark.parametrize("current", EARLIER.values(), ids=" ".join)
@@ -228,11 +230,11 @@ def test_deprecated_command_name_as_an_argument_is_unchanged():
     assert current_spelling(["placement", ""]) == ["placement", ""]
 
 
-def test_help_option_prints_the_help_of_a_command(capsys):
+def test_help_command_equals_the_help_option(capsys):
     printed = []
-    for typed in (["help", "host", "list"], ["host", "list", "--help"]):
+    for arguments in (["help", "host", "list"], ["host", "list", "--help"]):
         with pytest.raises(SystemExit) as end:
-            main(typed)
+            main(arguments)
         assert end.value.code == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]

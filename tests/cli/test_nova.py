@@ -66,15 +66,15 @@ def run_command(tmp_path: Path, nova: NovaCloud, capsys) -> Callable[..., Comman
 pytestmark = pytest.mark.slow
 
 
-def test_adopt_records_objects_of_nova_and_prints_problems_with_their_fix(run_command, nova):
+def test_nova_adopt_records_objects_of_nova_and_prints_problems(run_command, nova):
     nova.add_host("cn1", disabled=True, disabled_reason="mend it")
     nova.add_host("cn2", "two", last_seen_up=seconds_ago(500))
     broken = nova.add_host("cn3", "two", stats="{")
     nova.api.remove("host_mappings", host="cn2")
     uuid = nova.add_instance("cn1")
-    before = nova.rows()
-    done = run_command("nova", "adopt")
-    assert (done.status, done.err) == (0, "")
+    rows_before = nova.rows()
+    result = run_command("nova", "adopt")
+    assert (result.status, result.err) == (0, "")
     unread = f"compute node cn3 ({broken}) of cell two: its record is not updated"
     room = "instances on a host without allocations, so that their capacity may be allocated again"
     for line in (
@@ -86,12 +86,12 @@ def test_adopt_records_objects_of_nova_and_prints_problems_with_their_fix(run_co
         "compute nodes without a resource provider, so that nothing is placed there: 2 (cn1, cn2)",
         f"{room}: 1 ({uuid})",
     ):
-        assert f"{line}\n" in done.out
-    assert nova.rows() == before
+        assert f"{line}\n" in result.out
+    assert nova.rows() == rows_before
     assert run_command("nova", "sync", "--check").status == 0
 
 
-def test_adopt_prints_json_with_all_affected_names_of_each_problem(run_command, nova):
+def test_json_of_nova_adopt_has_all_names_of_each_problem(run_command, nova):
     for number in range(12):
         nova.add_host(f"cn{number:02}", forced_down=True)
     done = run_command("nova", "adopt", "--format", "json")
@@ -106,7 +106,7 @@ def test_adopt_prints_json_with_all_affected_names_of_each_problem(run_command, 
     assert "cn09 and 2 more)" in run_command("nova", "adopt").out
 
 
-def test_unavailable_cell_has_an_exit_status_of_adopt(run_command, nova, tmp_path):
+def test_nova_adopt_with_an_unavailable_cell_exits_with_3(run_command, nova, tmp_path):
     nova.add_host("cn1")
     (tmp_path / "nova_two.db").rename(tmp_path / "away.db")
     done = run_command("nova", "adopt")
@@ -114,20 +114,20 @@ def test_unavailable_cell_has_an_exit_status_of_adopt(run_command, nova, tmp_pat
     assert "cell two: its database does not answer" in done.out
 
 
-def test_adopt_of_nova_without_hosts_prints_that_everything_fits(run_command, nova):
+def test_nova_adopt_without_hosts_prints_no_problems(run_command, nova):
     nova.add_group("pair")
     assert "everything fits\n" in run_command("nova", "adopt").out
     nova.add_aggregate(str(uuid4()))
     assert "host aggregates     1    1" in run_command("nova", "adopt").out
 
 
-def test_check_lists_each_difference_and_writes_nothing(run_command, nova, tmp_path):
+def test_nova_sync_check_lists_differences_and_writes_nothing(run_command, nova, tmp_path):
     assert "there is no database" in run_command("nova", "sync", "--check").err
     assert not (tmp_path / "ours.db").exists()
     run_command("nova", "sync")
     node = nova.add_host("cn1")
     uuid = nova.add_instance("cn1")
-    before = nova.rows()
+    rows_before = nova.rows()
     for _ in range(2):
         result = run_command("nova", "sync", "--check")
         assert result.status == 1
@@ -143,10 +143,10 @@ def test_check_lists_each_difference_and_writes_nothing(run_command, nova, tmp_p
     result = run_command("nova", "sync", "--check")
     assert f"- instance {uuid}\n" in result.out
     assert "~ compute node cn1: " in result.out
-    assert {"api", "cell0", "one", "two"} == before.keys()
+    assert {"api", "cell0", "one", "two"} == rows_before.keys()
 
 
-def test_json_has_counts_and_differences(run_command, nova):
+def test_json_of_nova_sync_check_has_counts_and_differences(run_command, nova):
     run_command("nova", "sync")
     nova.add_host("cn1")
     result = run_command("nova", "sync", "--check", "--format", "json")
@@ -159,7 +159,7 @@ def test_json_has_counts_and_differences(run_command, nova):
     assert (document["differing"], document["away"], document["misfits"]) == (2, [], [])
 
 
-def test_sync_reports_the_number_of_written_records(run_command, nova):
+def test_nova_sync_prints_the_number_of_written_records(run_command, nova):
     nova.add_host("cn1")
     done = run_command("nova", "sync")
     assert done.status == 0
@@ -177,7 +177,7 @@ def count_unavailable_cells(folder):
         return database.execute(query).fetchone()[0]
 
 
-def test_unavailable_cell_has_an_exit_status_of_sync(run_command, nova, tmp_path):
+def test_nova_sync_with_an_unavailable_cell_exits_with_3(run_command, nova, tmp_path):
     nova.add_host("cn1")
     nova.add_host("cn2", "two")
     run_command("nova", "sync")
@@ -194,7 +194,7 @@ def test_unavailable_cell_has_an_exit_status_of_sync(run_command, nova, tmp_path
     assert run_command("nova", "sync", "--check").status == 1
 
 
-def test_unavailable_api_database_is_reported_in_one_line(run_command, nova, tmp_path):
+def test_nova_sync_without_the_api_database_exits_with_2(run_command, nova, tmp_path):
     (tmp_path / "nova_api.db").rename(tmp_path / "away.db")
     done = run_command("nova", "sync")
     assert (done.status, done.out) == (2, "")
@@ -202,7 +202,7 @@ def test_unavailable_api_database_is_reported_in_one_line(run_command, nova, tmp
     assert done.err.count("\n") == 1
 
 
-def test_config_without_nova_is_reported_in_one_line(tmp_path, capsys):
+def test_nova_sync_without_api_database_url_is_an_error(tmp_path, capsys):
     own = tmp_path / "own.conf"
     own.write_text("[placement_database]\nconnection = sqlite://\n")
     for command, status in ((["nova", "sync"], 2), (["nova", "adopt"], 1)):
@@ -213,9 +213,7 @@ def test_config_without_nova_is_reported_in_one_line(tmp_path, capsys):
         )
 
 
-def test_config_without_placement_database_is_reported_in_one_line(
-    nova, tmp_path, monkeypatch, capsys
-):
+def test_nova_sync_without_placement_url_is_an_error(nova, tmp_path, monkeypatch, capsys):
     """Otherwise the command would create a database in the working directory."""
     monkeypatch.chdir(tmp_path)
     assert main(["nova", "sync", "--config-file", "nova.conf"]) == 2
@@ -226,51 +224,49 @@ def test_config_without_placement_database_is_reported_in_one_line(
     assert not (tmp_path / "placement_sched.db").exists()
 
 
-NOVA = "[api_database]\nconnection = sqlite:///nova_api.db\n"
-BUS = "[DEFAULT]\ntransport_url = rabbit://u:s3cret@mq/\n"
-OURS = "[placement_database]\nconnection = sqlite:///sched.db\n"
+NOVA_CONF = "[api_database]\nconnection = sqlite:///nova_api.db\n"
+BUS_CONF = "[DEFAULT]\ntransport_url = rabbit://u:s3cret@mq/\n"
+PLACEMENT_CONF = "[placement_database]\nconnection = sqlite:///sched.db\n"
 
 
 @pytest.fixture
-def run_with_config_lines(tmp_path):
+def run_with_conf(tmp_path):
     """Return a function that runs a command with a configuration file of these lines."""
 
-    def run_program(lines, *arguments):
+    def run_with_conf_text(lines, *arguments):
         file = tmp_path / "nova.conf"
         file.write_text(lines)
         command = (*arguments, "--config-file", str(file))
         return program.run(*command, cwd=tmp_path, env=environment())
 
-    return run_program
+    return run_with_conf_text
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (BUS + OURS, "[api_database] connection is not set"),
-        (BUS + NOVA, "[placement_database] connection is not set"),
-        (NOVA + OURS, "[DEFAULT] transport_url is not set"),
+        (BUS_CONF + PLACEMENT_CONF, "[api_database] connection is not set"),
+        (BUS_CONF + NOVA_CONF, "[placement_database] connection is not set"),
+        (NOVA_CONF + PLACEMENT_CONF, "[DEFAULT] transport_url is not set"),
         (
-            NOVA + OURS + "[DEFAULT]\ntransport_url = kafka://u:s3cret@mq/\n",
+            NOVA_CONF + PLACEMENT_CONF + "[DEFAULT]\ntransport_url = kafka://u:s3cret@mq/\n",
             "[DEFAULT] transport_url: kafka is not RabbitMQ",
         ),
     ],
 )
-def test_missing_setting_of_nova_shadow_is_reported_in_one_line(
-    run_with_config_lines, lines, message
-):
-    done = run_with_config_lines(lines, "nova-shadow")
+def test_missing_setting_of_nova_shadow_is_reported_in_one_line(run_with_conf, lines, message):
+    done = run_with_conf(lines, "nova-shadow")
     assert done.returncode == 1
     assert done.stderr.startswith(f"placement-sched: {message}")
     assert len(done.stderr.splitlines()) == 1
     assert "s3cret" not in done.stderr
 
 
-AT = datetime(2026, 11, 22, 12, 0, 0)
+RESULT_TIME = datetime(2026, 11, 22, 12, 0, 0)
 
 
 @pytest.fixture
-def config_with_results(sqlite_url):
+def shadow_conf(sqlite_url):
     """A configuration file whose database has a single disagreement."""
     database = Database(make_settings(sqlite_url))
     decision = Decision(
@@ -293,28 +289,26 @@ def config_with_results(sqlite_url):
         detail={"why": "cn2 weighs less"},
     )
 
-    def write(connection):
-        decisions.record(connection, decision, AT)
-        decisions.record_shadow_results(connection, [result], AT)
+    def write_rows(connection):
+        decisions.record(connection, decision, RESULT_TIME)
+        decisions.record_shadow_results(connection, [result], RESULT_TIME)
 
-    database.write(write)
+    database.write(write_rows)
     database.dispose()
     return f"[placement_database]\nconnection = {sqlite_url}\n"
 
 
-def test_shadow_report_lists_each_disagreement(run_with_config_lines, config_with_results):
-    done = run_with_config_lines(config_with_results, "nova-shadow", "report")
+def test_shadow_report_lists_each_disagreement(run_with_conf, shadow_conf):
+    done = run_with_conf(shadow_conf, "nova-shadow", "report")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "1 request for 1 instance"
     assert "  cn2 weighs less" in lines
 
 
-def test_report_is_printed_as_json(run_with_config_lines, config_with_results):
+def test_shadow_report_is_printed_as_json(run_with_conf, shadow_conf):
     report = json.loads(
-        run_with_config_lines(
-            config_with_results, "nova-shadow", "report", "--format", "json"
-        ).stdout
+        run_with_conf(shadow_conf, "nova-shadow", "report", "--format", "json").stdout
     )
     assert (report["agreement"], report["verdicts"]) == (0.0, {"other_host": 1})
     (row,) = report["disagreements"]
@@ -325,17 +319,15 @@ def test_report_is_printed_as_json(run_with_config_lines, config_with_results):
     ("since", "requests"), [("2026-11-22T12:00:01Z", 0), ("2026-11-22T12:00:00Z", 1), ("9999d", 1)]
 )
 def test_shadow_report_counts_requests_since_the_given_time(
-    run_with_config_lines, config_with_results, since, requests
+    run_with_conf, shadow_conf, since, requests
 ):
-    done = run_with_config_lines(
-        config_with_results, "nova-shadow", "report", "--format", "json", "--since", since
-    )
+    done = run_with_conf(shadow_conf, "nova-shadow", "report", "--format", "json", "--since", since)
     assert json.loads(done.stdout)["requests"] == requests
 
 
 @pytest.mark.parametrize("since", ["yesterday", "9999999999999d"])
-def test_invalid_time_is_reported_in_one_line(run_with_config_lines, config_with_results, since):
-    done = run_with_config_lines(config_with_results, "nova-shadow", "report", "--since", since)
+def test_invalid_since_option_of_shadow_report_is_an_error(run_with_conf, shadow_conf, since):
+    done = run_with_conf(shadow_conf, "nova-shadow", "report", "--since", since)
     assert done.returncode == 1
     assert done.stderr.startswith("placement-sched: ")
     assert "--since" in done.stderr

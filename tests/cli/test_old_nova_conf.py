@@ -11,18 +11,18 @@ from tests.support.scheduling import get_selected_hosts, report, spec
 
 pytestmark = pytest.mark.slow
 
-FILES = Path(__file__).parents[1] / "config" / "old_files"
-ISOLATED = {"id": "11111111-1111-4111-8111-111111111111"}
+OLD_NOVA_CONF_FOLDER = Path(__file__).parents[1] / "config" / "old_files"
+ISOLATED_IMAGE = {"id": "11111111-1111-4111-8111-111111111111"}
 
 #: Files, requests and the selected hosts.
-REQUESTS = [
+EXPECTED_HOSTS = [
     # The negative multiplier prefers hosts with less memory. cn1 is the smallest host not
     # isolated.
     pytest.param("icehouse", {}, "cn1", id="icehouse-packs"),
     pytest.param("stein", {}, "cn1", id="stein-packs"),
     # The isolated image may use only the isolated host.
-    pytest.param("icehouse", {"image": ISOLATED}, "cn3", id="icehouse-isolates"),
-    pytest.param("stein", {"image": ISOLATED}, "cn3", id="stein-isolates"),
+    pytest.param("icehouse", {"image": ISOLATED_IMAGE}, "cn3", id="icehouse-isolates"),
+    pytest.param("stein", {"image": ISOLATED_IMAGE}, "cn3", id="stein-isolates"),
     # Hosts without an availability zone are in the default zone.
     pytest.param("icehouse", {"availability_zone": "site1"}, "cn1", id="icehouse-zone"),
     pytest.param("stein", {"availability_zone": "nova"}, "cn1", id="stein-zone"),
@@ -35,11 +35,13 @@ def build_app_with_old_nova_conf(make_app, sqlite_url, monkeypatch):
     # The files configure keystone, but no keystone runs.
     monkeypatch.setenv("OS_API__AUTH_STRATEGY", "noauth2")
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return lambda era: make_app(read_settings([str(FILES / f"{era}.conf")], make_full_conf()))
+    return lambda era: make_app(
+        read_settings([str(OLD_NOVA_CONF_FOLDER / f"{era}.conf")], make_full_conf())
+    )
 
 
-@pytest.mark.parametrize(("era", "request_fields", "host"), REQUESTS)
-def test_hosts_are_selected_as_an_old_nova_conf_configures(
+@pytest.mark.parametrize(("era", "request_fields", "host"), EXPECTED_HOSTS)
+def test_old_nova_conf_decides_which_host_is_selected(
     build_app_with_old_nova_conf, era, request_fields, host
 ):
     app = build_app_with_old_nova_conf(era)

@@ -11,19 +11,19 @@ from tests.support.servers import rewrite_file, wait_until
 
 pytestmark = pytest.mark.slow
 
-OPTION = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
-NAME = "[scheduler] json_config_location"
+OPTION_VARIABLE = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
+OPTION_NAME = "[scheduler] json_config_location"
 
 
-def find_first_host(server) -> str:
+def get_best_host(server) -> str:
     """Return the host that the next request would select."""
     body = {"request_spec": spec()}
     return get_selected_hosts(server.post("/scheduler/v1/explain", body)[1])[0]
 
 
-def find_first_hosts_of_workers(server) -> set[str]:
+def get_best_hosts(server) -> set[str]:
     """Return the hosts of several requests, which reach all workers."""
-    return {find_first_host(server) for _ in range(16)}
+    return {get_best_host(server) for _ in range(16)}
 
 
 @pytest.mark.parametrize("workers", ["2", pytest.param("1", marks=pytest.mark.exhaustive)])
@@ -36,37 +36,41 @@ def test_server_applies_a_changed_options_file_unless_it_is_invalid(serve, tmp_p
         f"[placement_database]\nconnection = sqlite:///{tmp_path}/file.db\n"
     )
     server = serve("--config-file", str(config), "--workers", workers)
-    message = f"{NAME}: {file}: there is no option 'acme_threshold': it is ignored"
+    message = f"{OPTION_NAME}: {file}: there is no option 'acme_threshold': it is ignored"
     assert message in server.log.read_text()
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    assert find_first_host(server) == "cn1"
+    assert get_best_host(server) == "cn1"
     rewrite_file(file, '{"ram_weight_multiplier": 1.0}')
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
+    assert wait_until(lambda: get_best_hosts(server) == {"cn2"})
     rewrite_file(file, '{"ram_weight_multiplier": -1.0')
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: find_first_host(server) and "keeping the" in server.log.read_text())
-    assert find_first_hosts_of_workers(server) == {"cn2"}
-    assert f"{NAME}: {file}: it is not JSON: " in server.log.read_text()
+    assert wait_until(lambda: get_best_host(server) and "keeping the" in server.log.read_text())
+    assert get_best_hosts(server) == {"cn2"}
+    assert f"{OPTION_NAME}: {file}: it is not JSON: " in server.log.read_text()
 
 
-def test_invalid_file_prevents_the_start_with_one_line(run_command, tmp_path):
+def test_server_does_not_start_with_an_invalid_options_file(run_command, tmp_path):
     (tmp_path / "scheduler.json").write_text("{")
-    refused = run_command("serve", "--port", "0", **{OPTION: "scheduler.json"})
+    refused = run_command("serve", "--port", "0", **{OPTION_VARIABLE: "scheduler.json"})
     assert refused.returncode == 1
     (line,) = refused.stderr.splitlines()
-    assert line.startswith(f"placement-sched: {NAME}: scheduler.json: it is not JSON: ")
+    assert line.startswith(f"placement-sched: {OPTION_NAME}: scheduler.json: it is not JSON: ")
 
 
 @pytest.mark.parametrize(
     ("text", "status", "message"),
     [
         ("{}", 0, "the configuration is valid"),
-        ("[]", 1, f"error: {NAME}: scheduler.json: it is not a JSON object of options and values"),
-        ('{"zzz": 1}', 0, f"warning: {NAME}: scheduler.json: there is no option 'zzz'"),
+        (
+            "[]",
+            1,
+            f"error: {OPTION_NAME}: scheduler.json: it is not a JSON object of options and values",
+        ),
+        ('{"zzz": 1}', 0, f"warning: {OPTION_NAME}: scheduler.json: there is no option 'zzz'"),
     ],
 )
-def test_validate_checks_the_options_file(run_command, tmp_path, text, status, message):
+def test_config_validate_checks_the_options_file(run_command, tmp_path, text, status, message):
     (tmp_path / "scheduler.json").write_text(text)
-    checked = run_command("config", "validate", **{OPTION: "scheduler.json"})
+    checked = run_command("config", "validate", **{OPTION_VARIABLE: "scheduler.json"})
     assert (checked.returncode, checked.stdout) == (status, f"{message}\n")

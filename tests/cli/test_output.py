@@ -19,8 +19,8 @@ from placement_sched.cli.output import (
 )
 from placement_sched.errors import Invalid
 
-UUID = "5f3c2d1e-0000-4000-8000-000000000001"
-COLUMNS = (
+INSTANCE_UUID = "5f3c2d1e-0000-4000-8000-000000000001"
+HOST_COLUMNS = (
     Column("Host", lambda row: row["host"]),
     Column(
         "Free memory",
@@ -30,7 +30,7 @@ COLUMNS = (
     ),
     Column("Traits", lambda row: row.get("traits"), hidden=True),
 )
-ROWS = [{"host": "cn2", "free": 65536, "traits": ["A", "B"]}, {"host": "cn1", "free": None}]
+HOST_ROWS = [{"host": "cn2", "free": 65536, "traits": ["A", "B"]}, {"host": "cn1", "free": None}]
 
 
 @pytest.fixture
@@ -38,30 +38,34 @@ def print_rows(capsys, monkeypatch):
     """Return a function that prints rows with output options and returns the output."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
-    def show(form: str, *columns: str, sort: str | None = None, is_show: bool = False) -> str:
+    def print_and_get_output(
+        output_format: str, *columns: str, sort: str | None = None, is_show: bool = False
+    ) -> str:
         sort_column = [] if sort is None else [sort]
-        arguments = argparse.Namespace(format=form, column=list(columns), sort_column=sort_column)
-        rows = ROWS[:1] if is_show else ROWS
-        print_output(arguments, Output({"hosts": rows}, COLUMNS, rows, is_show=is_show))
+        arguments = argparse.Namespace(
+            format=output_format, column=list(columns), sort_column=sort_column
+        )
+        rows = HOST_ROWS[:1] if is_show else HOST_ROWS
+        print_output(arguments, Output({"hosts": rows}, HOST_COLUMNS, rows, is_show=is_show))
         return capsys.readouterr().out
 
-    return show
+    return print_and_get_output
 
 
-def test_table_shows_units_dashes_for_missing_values_and_comma_separated_lists(print_rows):
+def test_table_shows_units_and_lists_and_a_dash_for_a_missing_value(print_rows):
     heading, _, *rows = print_rows("table").splitlines()
     assert heading.split() == ["Host", "Free", "memory"]
     assert [row.split() for row in rows] == [["cn2", "64", "GiB"], ["cn1", "-"]]
     assert print_rows("table", "traits").split()[-3:] == ["A,", "B", "-"]
 
 
-def test_show_prints_a_table_of_fields(print_rows):
+def test_show_command_prints_a_table_of_fields(print_rows):
     heading, _, *rows = [line.split() for line in print_rows("table", is_show=True).splitlines()]
     assert heading == ["Field", "Value"]
     assert rows == [["Host", "cn2"], ["Free", "memory", "64", "GiB"]]
 
 
-def test_json_output_has_exact_values(print_rows):
+def test_csv_and_value_output_have_exact_values(print_rows):
     assert (
         print_rows("csv", "Host", "Free memory") == '"Host","Free memory"\n"cn2",65536\n"cn1",""\n'
     )
@@ -70,14 +74,14 @@ def test_json_output_has_exact_values(print_rows):
     assert print_rows("value", "host", "free_memory", is_show=True) == "cn2\n65536\n"
 
 
-@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_json_and_yaml_have_all_fields_or_the_selected_columns(print_rows, form, read):
-    assert read(print_rows(form)) == {"hosts": ROWS}
-    assert read(print_rows(form, "host")) == [{"Host": "cn2"}, {"Host": "cn1"}]
-    assert read(print_rows(form, "host", is_show=True)) == {"Host": "cn2"}
+@pytest.mark.parametrize(("form", "parse"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_json_and_yaml_output_have_all_fields_or_the_selected_columns(print_rows, form, parse):
+    assert parse(print_rows(form)) == {"hosts": HOST_ROWS}
+    assert parse(print_rows(form, "host")) == [{"Host": "cn2"}, {"Host": "cn1"}]
+    assert parse(print_rows(form, "host", is_show=True)) == {"Host": "cn2"}
 
 
-def test_rows_are_sorted_with_missing_values_last(print_rows):
+def test_output_rows_are_sorted_with_missing_values_last(print_rows):
     assert print_rows("value", "host", sort="HOST") == "cn1\ncn2\n"
     assert print_rows("value", "host", sort="free memory") == "cn2\ncn1\n"
 
@@ -86,7 +90,7 @@ def test_rows_are_sorted_with_missing_values_last(print_rows):
     ("name", "words"),
     [("hst", "'hst'; did you mean 'Host'?; there are: Host, Free memory, Traits"), ("x", "Traits")],
 )
-def test_unknown_column_is_reported_with_the_known_columns(print_rows, name, words):
+def test_unknown_output_column_is_reported_with_the_known_columns(print_rows, name, words):
     with pytest.raises(Invalid, match="there is no column") as failure:
         print_rows("table", name)
     assert words in failure.value.detail
@@ -104,33 +108,33 @@ def test_unknown_column_is_reported_with_the_known_columns(print_rows, name, wor
         ("VCPU", None, "-"),
     ],
 )
-def test_amounts_in_tables_have_readable_units(resource_class, amount, text):
+def test_resource_amounts_in_tables_have_readable_units(resource_class, amount, text):
     assert format_amount(resource_class, amount) == text
 
 
 def print_wide_table() -> None:
     table = make_table("Name", "Instance")
-    table.add_row("a name of several words " * 5, f"{UUID} and more words")
+    table.add_row("a name of several words " * 5, f"{INSTANCE_UUID} and more words")
     TextConsole().print(table)
 
 
-def test_pipe_output_has_complete_unpadded_lines(capsys, monkeypatch):
+def test_table_written_to_a_pipe_has_complete_unpadded_lines(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     print_wide_table()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert lines[0].endswith("Instance")
-    assert lines[2].endswith(f"{UUID} and more words")
+    assert lines[2].endswith(f"{INSTANCE_UUID} and more words")
 
 
 @pytest.mark.parametrize("columns", ["60", "20"])
-def test_terminal_output_wraps_cells_but_no_uuid(capsys, monkeypatch, columns):
+def test_table_on_a_terminal_wraps_cells_but_no_uuid(capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     print_wide_table()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 3
-    assert any(UUID in line for line in lines)
+    assert any(INSTANCE_UUID in line for line in lines)
 
 
 def test_command_with_text_output_prints_its_document_as_yaml(capsys):

@@ -16,13 +16,13 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 pytestmark = pytest.mark.system
 
 #: ``make test-all`` sends 5000 to each server.
-NUMBER = int(os.environ.get("PLACEMENT_SCHED_TEST_KEPT_REQUESTS", "600"))
-MODULE = "placement_sched.wsgi:application"
-UWSGI = ("--module", MODULE, "--master", "--threads", "4", "--die-on-term", "--need-app")
-COMMANDS = {
+REQUEST_COUNT = int(os.environ.get("PLACEMENT_SCHED_TEST_KEPT_REQUESTS", "600"))
+WSGI_MODULE = "placement_sched.wsgi:application"
+UWSGI = ("--module", WSGI_MODULE, "--master", "--threads", "4", "--die-on-term", "--need-app")
+SERVER_COMMANDS = {
     "gunicorn": (
         *(sys.executable, "-m", "gunicorn", "--worker-class", "gthread", "--threads", "4"),
-        *("--keep-alive", "30", "--no-control-socket", "--bind", "127.0.0.1:{port}", MODULE),
+        *("--keep-alive", "30", "--no-control-socket", "--bind", "127.0.0.1:{port}", WSGI_MODULE),
     ),
     "uwsgi": (BIN / "uwsgi", "--http-socket", "127.0.0.1:{port}", *UWSGI),
     "uwsgi, kept": (BIN / "uwsgi", "--http11-socket", "127.0.0.1:{port}", *UWSGI),
@@ -30,7 +30,7 @@ COMMANDS = {
 }
 
 
-@pytest.fixture(scope="module", params=["serve", *COMMANDS])
+@pytest.fixture(scope="module", params=["serve", *SERVER_COMMANDS])
 def port(request, tmp_path_factory):
     """The port of a server that accepts bodies of up to ``LARGEST`` bytes."""
     folder = tmp_path_factory.mktemp("server")
@@ -41,7 +41,7 @@ def port(request, tmp_path_factory):
         else:
             server = stack.enter_context(
                 start_server(
-                    command=COMMANDS[request.param],
+                    command=SERVER_COMMANDS[request.param],
                     folder=folder,
                     ready="/healthz/ready",
                     variables=environment(**options),
@@ -51,13 +51,13 @@ def port(request, tmp_path_factory):
 
 
 def test_persistent_connection_stays_open_after_responses_of_any_status(port):
-    outcome = send_mixed_requests(port, NUMBER)
+    outcome = send_mixed_requests(port, REQUEST_COUNT)
     assert not outcome.lost
-    assert outcome.answered.total() == NUMBER
+    assert outcome.answered.total() == REQUEST_COUNT
     assert set(outcome.answered) >= {400, 401, 403, 404, 405, 406, 413, 415, 200, 204}
 
 
-def test_body_far_above_the_limit_is_413(port):
+def test_request_body_far_above_the_limit_is_413(port):
     address = f"http://127.0.0.1:{port}/placement/resource_providers"
     headers = {"X-Auth-Token": "admin", **LATEST_HEADERS}
     with requests.Session() as session:
@@ -67,7 +67,7 @@ def test_body_far_above_the_limit_is_413(port):
         assert session.get(address, headers=headers, timeout=60).status_code == 200
 
 
-def test_chunked_body_far_above_the_limit_is_413(port):
+def test_request_body_sent_in_parts_far_above_the_limit_is_413(port):
     lines = (
         "POST /placement/resource_providers HTTP/1.1",
         *("Host: a", "X-Auth-Token: admin", "Content-Type: application/json"),
@@ -80,7 +80,7 @@ def test_chunked_body_far_above_the_limit_is_413(port):
         assert read_response(connection)[0] == 413
 
 
-def test_request_after_a_chunked_body_on_a_connection_is_read_correctly(port):
+def test_request_after_a_chunked_body_on_a_connection_succeeds(port):
     lines = (
         "PUT /placement/traits/CUSTOM_A HTTP/1.1",
         *("Host: a", "X-Auth-Token: admin", f"OpenStack-API-Version: placement {LATEST}"),

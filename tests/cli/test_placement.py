@@ -11,7 +11,7 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
-CN1, CN2 = node_uuid(1), node_uuid(2)
+CN1_UUID, CN2_UUID = node_uuid(1), node_uuid(2)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     return cloud
 
 
-def create_provider(cloud, number, **fields):
+def create_provider_with_inventories(cloud, number, **fields):
     """Create a provider with four units of VGPU and VCPU each, and return its uuid."""
     provider = node_uuid(number)
     body = {"uuid": provider, "name": f"cn{number}", **fields}
@@ -48,53 +48,53 @@ def create_provider(cloud, number, **fields):
     return provider
 
 
-def test_audit_of_a_consistent_cloud_finds_nothing(cloud):
+def test_placement_audit_of_a_consistent_cloud_finds_nothing(cloud):
     cloud.record(1)
     cloud.allocate(1)
     assert cloud.document("audit") == {"code": 0, "orphaned": [], "consumers": 0, "deleted": 0}
     assert cloud.run("audit", "--delete")[:2] == (0, "no orphaned allocations\n")
 
 
-def test_orphaned_allocations_are_listed_and_not_deleted(cloud):
+def test_placement_audit_lists_orphaned_allocations_without_deleting(cloud):
     cloud.record(1)
     cloud.allocate(1)
-    gone = cloud.allocate(2, {CN1: {"VCPU": 1, "MEMORY_MB": 512}, CN2: {"DISK_GB": 3}})
+    gone = cloud.allocate(2, {CN1_UUID: {"VCPU": 1, "MEMORY_MB": 512}, CN2_UUID: {"DISK_GB": 3}})
     document = cloud.document("audit")
     assert (document["code"], document["consumers"], document["deleted"]) == (3, 1, 0)
     assert [
         (orphan["consumer"], orphan["resource_provider"], orphan["resources"])
         for orphan in document["orphaned"]
-    ] == [(gone, CN1, {"VCPU": 1, "MEMORY_MB": 512}), (gone, CN2, {"DISK_GB": 3})]
+    ] == [(gone, CN1_UUID, {"VCPU": 1, "MEMORY_MB": 512}), (gone, CN2_UUID, {"DISK_GB": 3})]
     assert cloud.read_allocations(2) != {}
 
 
-def test_delete_removes_only_orphaned_allocations(cloud):
+def test_placement_audit_delete_option_removes_only_orphaned_allocations(cloud):
     cloud.record(1)
     cloud.allocate(1)
     cloud.allocate(2)
     cloud.allocate(3, kind="MIGRATION")
     assert cloud.document("audit", "--delete")["code"] == 4
     assert [cloud.read_allocations(number) for number in (1, 2, 3)] == [
-        {CN1: {"VCPU": 1}},
+        {CN1_UUID: {"VCPU": 1}},
         {},
-        {CN1: {"VCPU": 1}},
+        {CN1_UUID: {"VCPU": 1}},
     ]
     assert cloud.document("audit", "--delete")["code"] == 0
 
 
 @pytest.mark.all_databases
-def test_only_allocations_of_the_named_provider_are_deleted(cloud):
-    cloud.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
-    assert cloud.document("audit", "--resource_provider", CN2, "--delete")["code"] == 4
-    assert cloud.read_allocations(2) == {CN1: {"VCPU": 1}}
-    assert cloud.document("audit", "--resource_provider", CN2)["code"] == 0
+def test_placement_audit_deletes_only_allocations_of_the_named_provider(cloud):
+    cloud.allocate(2, {CN1_UUID: {"VCPU": 1}, CN2_UUID: {"DISK_GB": 3}})
+    assert cloud.document("audit", "--resource_provider", CN2_UUID, "--delete")["code"] == 4
+    assert cloud.read_allocations(2) == {CN1_UUID: {"VCPU": 1}}
+    assert cloud.document("audit", "--resource_provider", CN2_UUID)["code"] == 0
     assert cloud.document("audit")["code"] == 3
 
 
-def test_only_trees_of_compute_nodes_are_audited(cloud):
+def test_placement_audit_checks_only_provider_trees_of_compute_nodes(cloud):
     child, storage = (
-        create_provider(cloud, 11, parent_provider_uuid=CN1),
-        create_provider(cloud, 12),
+        create_provider_with_inventories(cloud, 11, parent_provider_uuid=CN1_UUID),
+        create_provider_with_inventories(cloud, 12),
     )
     # Allocations on a provider without a host are audited only if it is a sharing provider.
     body = {"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]}
@@ -107,14 +107,14 @@ def test_only_trees_of_compute_nodes_are_audited(cloud):
     assert cloud.document("audit", "--resource-provider", storage)["consumers"] == 1
 
 
-def test_text_output_names_consumers_and_their_allocations(sqlite_cloud):
-    sqlite_cloud.allocate(2, {CN1: {"VCPU": 1, "MEMORY_MB": 512}})
+def test_verbose_placement_audit_prints_consumers_and_their_allocations(sqlite_cloud):
+    sqlite_cloud.allocate(2, {CN1_UUID: {"VCPU": 1, "MEMORY_MB": 512}})
     status, printed, _ = sqlite_cloud.run("audit", "--delete", "--verbose")
     assert status == 4
     held = "512 MEMORY_MB, 1 VCPU"
     assert printed.splitlines() == [
         "checked every compute node",
-        f"consumer {uuid(2)} is not a recorded instance and holds {held} of cn1 ({CN1})",
+        f"consumer {uuid(2)} is not a recorded instance and holds {held} of cn1 ({CN1_UUID})",
         "orphaned: the allocations of 1 consumer; deleted: 1",
     ]
 
@@ -129,71 +129,73 @@ def test_text_output_names_consumers_and_their_allocations(sqlite_cloud):
     ],
     ids=" ".join,
 )
-def test_invalid_input_prints_one_line_and_exits_with_127(sqlite_cloud, arguments):
+def test_invalid_option_of_placement_audit_exits_with_127(sqlite_cloud, arguments):
     status, printed, error = sqlite_cloud.run("audit", *arguments)
     assert (status, printed) == (127, "")
     assert error.startswith("placement-sched")
     assert error.count("\n") == 1
 
 
-def test_unexpected_error_exits_with_1(monkeypatch, capsys):
+def test_placement_audit_without_a_database_exits_with_1(monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "postgresql://127.0.0.1:1/none")
     assert main(["placement", "audit"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def force_down(cloud, host, *, down=True):
+def set_forced_down_of_host(cloud, host, *, is_down=True):
     version = {"OpenStack-API-Version": "compute 2.11"}
-    body = {"host": host, "binary": "nova-compute", "forced_down": down}
+    body = {"host": host, "binary": "nova-compute", "forced_down": is_down}
     cloud.app.put_json("/compute/v2.1/os-services/force-down", body, headers=version)
 
 
-def test_allocations_left_by_an_evacuation_are_deleted(cloud):
+def test_placement_audit_deletes_allocations_left_by_an_evacuation(cloud):
     cloud.record(1, on=2)
-    cloud.allocate(1, {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}})
+    cloud.allocate(1, {CN1_UUID: {"VCPU": 1}, CN2_UUID: {"VCPU": 1}})
     assert cloud.document("audit")["orphaned"] == []  # a host that is up deletes them itself
-    force_down(cloud, "cn1")
+    set_forced_down_of_host(cloud, "cn1")
     (orphan,) = cloud.document("audit")["orphaned"]
-    assert (orphan["consumer"], orphan["resource_provider"]) == (uuid(1), CN1)
+    assert (orphan["consumer"], orphan["resource_provider"]) == (uuid(1), CN1_UUID)
     assert orphan["runs_on"] == "cn2"
     printed = cloud.run("audit")[1]
     assert f"instance {uuid(1)} is on cn2 now and holds 1 VCPU of cn1" in printed
-    assert cloud.document("audit", "--resource_provider", CN2)["orphaned"] == []
+    assert cloud.document("audit", "--resource_provider", CN2_UUID)["orphaned"] == []
     assert cloud.document("audit", "--delete")["deleted"] == 1
-    assert cloud.read_allocations(1) == {CN2: {"VCPU": 1}}
+    assert cloud.read_allocations(1) == {CN2_UUID: {"VCPU": 1}}
     assert cloud.document("audit")["code"] == 0
 
 
-def test_evacuating_instance_keeps_its_allocations(cloud):
+def test_placement_audit_keeps_allocations_of_an_evacuating_instance(cloud):
     """Until the evacuation ends, it is recorded on the host that is down."""
     cloud.record(1, on=1)
-    cloud.allocate(1, {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}})
-    force_down(cloud, "cn1")
+    cloud.allocate(1, {CN1_UUID: {"VCPU": 1}, CN2_UUID: {"VCPU": 1}})
+    set_forced_down_of_host(cloud, "cn1")
     assert cloud.document("audit", "--delete")["code"] == 0
     assert len(cloud.read_allocations(1)) == 2
 
 
-def list_skip_reasons(document):
+def get_skip_reasons_by_consumer(document):
     return {row["consumer"]: (row["reason"], row["about"]) for row in document["not_judged"]}
 
 
-def test_nothing_is_deleted_if_no_instance_is_recorded(cloud_without_instances):
+def test_placement_audit_deletes_nothing_if_no_instance_is_recorded(cloud_without_instances):
     cloud_without_instances.allocate(1)
-    cloud_without_instances.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
+    cloud_without_instances.allocate(2, {CN1_UUID: {"VCPU": 1}, CN2_UUID: {"DISK_GB": 3}})
     document = cloud_without_instances.document("audit")
     assert (document["code"], document["orphaned"], document["consumers"]) == (6, [], 0)
-    assert list_skip_reasons(document) == {
+    assert get_skip_reasons_by_consumer(document) == {
         uuid(1): ("no_instance_recorded", ["cn1"]),
         uuid(2): ("no_instance_recorded", ["cn1", "cn2"]),
     }
     assert cloud_without_instances.document("audit", "--delete")["code"] == 6
     assert (
-        cloud_without_instances.document("audit", "--resource_provider", CN1, "--delete")["code"]
+        cloud_without_instances.document("audit", "--resource_provider", CN1_UUID, "--delete")[
+            "code"
+        ]
         == 6
     )
     assert [cloud_without_instances.read_allocations(number) for number in (1, 2)] == [
-        {CN1: {"VCPU": 1}},
-        {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}},
+        {CN1_UUID: {"VCPU": 1}},
+        {CN1_UUID: {"VCPU": 1}, CN2_UUID: {"DISK_GB": 3}},
     ]
 
 
@@ -205,9 +207,9 @@ def test_orphans_are_deleted_without_recorded_instances_only_by_option(cloud_wit
     assert cloud_without_instances.read_allocations(1) == {}
 
 
-def test_allocations_left_by_the_last_instance_of_a_host_are_found(cloud):
+def test_allocations_left_by_the_last_instance_of_a_host_are_deleted(cloud):
     """The recorded instance is on another host."""
-    cloud.allocate(2, {CN2: {"VCPU": 1}})
+    cloud.allocate(2, {CN2_UUID: {"VCPU": 1}})
     assert cloud.document("audit", "--delete")["code"] == 4
     assert cloud.read_allocations(2) == {}
 
@@ -219,21 +221,23 @@ def allocate_vcpu_without_consumer_type(cloud, number, provider):
     cloud.app.put_json(f"/placement/allocations/{uuid(number)}", body, headers=headers)
 
 
-@pytest.mark.parametrize("provider", [CN1, CN2], ids=["instances recorded", "none recorded"])
-@pytest.mark.parametrize("more", [(), ("--instances-are-all-recorded",)], ids=["", "vouched"])
-def test_consumer_without_a_type_is_reported_and_kept(cloud, provider, more):
+@pytest.mark.parametrize(
+    "provider", [CN1_UUID, CN2_UUID], ids=["instances recorded", "none recorded"]
+)
+@pytest.mark.parametrize("options", [(), ("--instances-are-all-recorded",)], ids=["", "vouched"])
+def test_consumer_without_consumer_type_is_reported_and_kept(cloud, provider, options):
     """For example nova's instances, and migrations such as an unconfirmed resize."""
     allocate_vcpu_without_consumer_type(cloud, 2, provider)
     cloud.allocate(3)
-    document = cloud.document("audit", "--delete", *more)
+    document = cloud.document("audit", "--delete", *options)
     assert (document["code"], document["deleted"]) == (6, 1)
-    host = "cn1" if provider == CN1 else "cn2"
-    assert list_skip_reasons(document) == {uuid(2): ("no_consumer_type", [host])}
+    host = "cn1" if provider == CN1_UUID else "cn2"
+    assert get_skip_reasons_by_consumer(document) == {uuid(2): ("no_consumer_type", [host])}
     assert (cloud.read_allocations(2), cloud.read_allocations(3)) == ({provider: {"VCPU": 1}}, {})
 
 
-def test_hint_for_consumers_without_a_type_names_their_option(sqlite_cloud):
-    allocate_vcpu_without_consumer_type(sqlite_cloud, 2, CN1)
+def test_error_about_consumers_without_type_names_the_consumer_option(sqlite_cloud):
+    allocate_vcpu_without_consumer_type(sqlite_cloud, 2, CN1_UUID)
     status, printed, error = sqlite_cloud.run("audit", "--delete")
     assert status == 6
     assert "not verified: 1 consumer of cn1: they have no consumer type" in printed
@@ -241,9 +245,9 @@ def test_hint_for_consumers_without_a_type_names_their_option(sqlite_cloud):
     assert "--instances-are-all-recorded" not in error
 
 
-def test_named_consumer_is_deleted_unless_it_is_an_instance(sqlite_cloud):
+def test_consumer_option_deletes_a_consumer_that_is_no_instance(sqlite_cloud):
     for number in (1, 2, 3):
-        allocate_vcpu_without_consumer_type(sqlite_cloud, number, CN1)
+        allocate_vcpu_without_consumer_type(sqlite_cloud, number, CN1_UUID)
     sqlite_cloud.record(1)
     named = ("--consumer", uuid(1), "--consumer", uuid(2))
     status, printed, _ = sqlite_cloud.run("audit", "--delete", *named)
@@ -268,26 +272,26 @@ def test_consumer_on_a_host_that_reports_more_instances_than_recorded_is_skipped
         "/scheduler/v1/compute_nodes", [build_report(2, stats={"num_instances": reported})]
     )
     sqlite_cloud.record(1, on=2)
-    sqlite_cloud.allocate(2, {CN2: {"VCPU": 1}})
+    sqlite_cloud.allocate(2, {CN2_UUID: {"VCPU": 1}})
     sqlite_cloud.allocate(3)
     document = sqlite_cloud.document("audit", "--delete")
     assert document["code"] == code
     assert bool(sqlite_cloud.read_allocations(2)) is (code == 6)
     assert sqlite_cloud.read_allocations(3) == {}
     if code == 6:
-        assert list_skip_reasons(document) == {uuid(2): ("host_reports_more", ["cn2"])}
+        assert get_skip_reasons_by_consumer(document) == {uuid(2): ("host_reports_more", ["cn2"])}
 
 
 def test_audit_skips_a_consumer_on_a_provider_without_node_report(sqlite_cloud):
     """For example an instance that nova evacuates to another host."""
-    other = create_provider(sqlite_cloud, 11)
-    sqlite_cloud.allocate(2, {CN1: {"VCPU": 1}, other: {"VCPU": 1}})
+    other = create_provider_with_inventories(sqlite_cloud, 11)
+    sqlite_cloud.allocate(2, {CN1_UUID: {"VCPU": 1}, other: {"VCPU": 1}})
     document = sqlite_cloud.document("audit", "--delete")
-    assert list_skip_reasons(document) == {uuid(2): ("provider_not_reported", ["cn11"])}
+    assert get_skip_reasons_by_consumer(document) == {uuid(2): ("provider_not_reported", ["cn11"])}
     assert len(sqlite_cloud.read_allocations(2)) == 2
 
 
-def test_text_output_gives_the_reason_and_fix_for_skipped_consumers(
+def test_placement_audit_prints_the_fix_for_skipped_consumers(
     sqlite_app, capsys, sqlite_url, monkeypatch
 ):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
@@ -318,7 +322,7 @@ def test_audit_deletes_nothing_in_an_openstack_database_without_an_option(
     sqlite_cloud.allocate(2)
     sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
     document = sqlite_cloud.document("audit", "--delete")
-    assert list_skip_reasons(document) == {uuid(2): ("adopted_database", ["cn1"])}
+    assert get_skip_reasons_by_consumer(document) == {uuid(2): ("adopted_database", ["cn1"])}
     assert sqlite_cloud.read_allocations(2) != {}
     assert (
         sqlite_cloud.document("audit", "--delete", "--instances-are-all-recorded")["deleted"] == 1

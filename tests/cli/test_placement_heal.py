@@ -15,8 +15,8 @@ from tests.support.reports import node_uuid
 
 pytestmark = pytest.mark.slow
 
-CN1, CN2 = node_uuid(1), node_uuid(2)
-INCOMPLETE = "00000000-0000-0000-0000-000000000000"
+CN1_UUID, CN2_UUID = node_uuid(1), node_uuid(2)
+INCOMPLETE_PROJECT_ID = "00000000-0000-0000-0000-000000000000"
 
 
 @pytest.fixture
@@ -31,28 +31,28 @@ def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     return Cloud(sqlite_app, capsys)
 
 
-def run_heal(cloud, *arguments: str) -> int:
+def heal_and_get_status(cloud, *arguments: str) -> int:
     return cloud.run("heal_allocations", *arguments)[0]
 
 
-def heal_and_read_outcomes(cloud, *arguments: str) -> dict[str, str]:
+def heal_and_get_outcomes(cloud, *arguments: str) -> dict[str, str]:
     rows = cloud.document("heal_allocations", *arguments)["instances"]
     return {result["uuid"]: result["outcome"] for result in rows}
 
 
-def test_instance_gets_the_allocations_of_its_flavor(cloud):
+def test_heal_allocations_claims_resources_of_the_flavor(cloud):
     cloud.record(1)
     cloud.record(2, 2)
-    cloud.allocate(2, {CN2: {"VCPU": 1}})
-    assert run_heal(cloud) == 0
-    assert cloud.read_allocations(1) == {CN1: HELD}
-    assert cloud.read_allocations(2) == {CN2: {"VCPU": 1}}
-    assert run_heal(cloud) == 4
+    cloud.allocate(2, {CN2_UUID: {"VCPU": 1}})
+    assert heal_and_get_status(cloud) == 0
+    assert cloud.read_allocations(1) == {CN1_UUID: HELD}
+    assert cloud.read_allocations(2) == {CN2_UUID: {"VCPU": 1}}
+    assert heal_and_get_status(cloud) == 4
 
 
-def test_allocations_belong_to_the_instance_and_its_project(cloud):
+def test_healed_allocations_belong_to_the_instance_and_its_project(cloud):
     cloud.record(1)
-    run_heal(cloud)
+    heal_and_get_status(cloud)
     answer = cloud.app.get(
         f"/placement/allocations/{uuid(1)}", headers={"OpenStack-API-Version": "placement 1.38"}
     ).json
@@ -63,31 +63,31 @@ def test_allocations_belong_to_the_instance_and_its_project(cloud):
     )
 
 
-def test_extra_specs_override_amounts_of_the_flavor(sqlite_cloud):
+def test_healed_allocations_have_amounts_of_the_extra_specs(sqlite_cloud):
     specs = {"resources:VCPU": "0", "resources:MEMORY_MB": "4", "trait:HW_CPU_X86_AVX": "required"}
     sqlite_cloud.record(1, flavor={**FLAVOR, "extra_specs": specs})
-    assert run_heal(sqlite_cloud) == 0
-    assert sqlite_cloud.read_allocations(1) == {CN1: {"MEMORY_MB": 4, "DISK_GB": 6}}
+    assert heal_and_get_status(sqlite_cloud) == 0
+    assert sqlite_cloud.read_allocations(1) == {CN1_UUID: {"MEMORY_MB": 4, "DISK_GB": 6}}
 
 
-def test_instance_booted_from_a_volume_gets_no_root_disk(sqlite_cloud):
+def test_healed_allocations_of_a_volume_backed_instance_have_no_root_disk(sqlite_cloud):
     sqlite_cloud.app.post_json(
         "/scheduler/v1/select_destinations",
         {"request_spec": {"flavor": FLAVOR, "is_bfv": True, "instance_uuids": [uuid(1)]}},
     )
     sqlite_cloud.app.delete(f"/placement/allocations/{uuid(1)}")
-    assert run_heal(sqlite_cloud) == 0
+    assert heal_and_get_status(sqlite_cloud) == 0
     ((_, amounts),) = sqlite_cloud.read_allocations(1).items()
     assert amounts == {**HELD, "DISK_GB": 1}
 
 
-def test_dry_run_prints_changes_and_writes_nothing(cloud):
+def test_heal_allocations_dry_run_writes_nothing(cloud):
     cloud.record(1)
     document = cloud.document("heal_allocations", "--dry-run")
     assert document == {
         "code": 4,
         "instances": [
-            {"uuid": uuid(1), "outcome": "created", "allocations": {CN1: HELD}, "reason": None}
+            {"uuid": uuid(1), "outcome": "created", "allocations": {CN1_UUID: HELD}, "reason": None}
         ],
     }
     assert cloud.read_allocations(1) == {}
@@ -98,51 +98,51 @@ def test_dry_run_prints_changes_and_writes_nothing(cloud):
     [{"task_state": "resize_prep"}, {"host": None}, {"node": None}],
     ids=["in a task", "without host", "without node"],
 )
-def test_instance_in_a_task_or_without_a_node_is_skipped(sqlite_cloud, changes):
+def test_heal_allocations_skips_an_instance_in_a_task_or_without_a_node(sqlite_cloud, changes):
     sqlite_cloud.record(1, **changes)
-    assert heal_and_read_outcomes(sqlite_cloud) == {uuid(1): "skipped"}
-    assert run_heal(sqlite_cloud) == 4
+    assert heal_and_get_outcomes(sqlite_cloud) == {uuid(1): "skipped"}
+    assert heal_and_get_status(sqlite_cloud) == 4
 
 
-def test_max_count_limits_healed_instances_and_exits_with_1(cloud):
+def test_max_count_of_heal_allocations_limits_instances_and_exits_with_1(cloud):
     for number in range(1, 6):
         cloud.record(number)
-    assert run_heal(cloud, "--max-count", "2") == 1
+    assert heal_and_get_status(cloud, "--max-count", "2") == 1
     assert [bool(cloud.read_allocations(number)) for number in range(1, 6)] == [True] * 2 + [
         False
     ] * 3
-    assert run_heal(cloud, "--max-count", "2") == 1
-    assert run_heal(cloud, "--max-count", "1") == 0
-    assert run_heal(cloud, "--max-count", "1") == 4
+    assert heal_and_get_status(cloud, "--max-count", "2") == 1
+    assert heal_and_get_status(cloud, "--max-count", "1") == 0
+    assert heal_and_get_status(cloud, "--max-count", "1") == 4
 
 
-def test_max_count_ignores_instances_that_cannot_be_healed(sqlite_cloud, monkeypatch):
+def test_max_count_of_heal_allocations_excludes_skipped_instances(sqlite_cloud, monkeypatch):
     monkeypatch.setattr(operation, "BATCH", 2)
     for number in range(1, 5):
         sqlite_cloud.record(number, task_state="spawning")
     sqlite_cloud.record(5)
     sqlite_cloud.record(6, task_state="spawning")
-    assert run_heal(sqlite_cloud, "--max-count", "1") == 0
-    assert sqlite_cloud.read_allocations(5) == {CN1: HELD}
+    assert heal_and_get_status(sqlite_cloud, "--max-count", "1") == 0
+    assert sqlite_cloud.read_allocations(5) == {CN1_UUID: HELD}
 
 
-def test_instance_on_an_unknown_node_exits_with_2_after_other_instances(cloud):
+def test_heal_allocations_of_an_unknown_node_exits_with_2_after_other_instances(cloud):
     cloud.record(1, 7)
     cloud.record(2)
-    found = heal_and_read_outcomes(cloud)
+    found = heal_and_get_outcomes(cloud)
     assert found == {uuid(1): "no compute node", uuid(2): "created"}
-    assert run_heal(cloud) == 2
+    assert heal_and_get_status(cloud) == 2
 
 
-def test_dry_run_with_an_unknown_node_exits_with_2(sqlite_cloud):
+def test_heal_allocations_dry_run_with_an_unknown_node_exits_with_2(sqlite_cloud):
     sqlite_cloud.record(1, flavor={**FLAVOR, "vcpus": 33})
-    assert run_heal(sqlite_cloud, "--dry-run") == 4
+    assert heal_and_get_status(sqlite_cloud, "--dry-run") == 4
     sqlite_cloud.record(2, 7)
-    assert run_heal(sqlite_cloud, "--dry-run") == 2
-    assert run_heal(sqlite_cloud) == 3
+    assert heal_and_get_status(sqlite_cloud, "--dry-run") == 2
+    assert heal_and_get_status(sqlite_cloud) == 3
 
 
-def test_instance_without_capacity_exits_with_3_after_other_instances(cloud):
+def test_heal_allocations_without_capacity_exits_with_3_after_other_instances(cloud):
     cloud.record(1)
     cloud.record(2, flavor={**FLAVOR, "vcpus": 33})
     cloud.record(3)
@@ -154,9 +154,9 @@ def test_instance_without_capacity_exits_with_3_after_other_instances(cloud):
     )
     assert printed.endswith("2 instances healed, 1 failed\n")
     assert [cloud.read_allocations(number) for number in (1, 2, 3)] == [
-        {CN1: HELD},
+        {CN1_UUID: HELD},
         {},
-        {CN1: HELD},
+        {CN1_UUID: HELD},
     ]
 
 
@@ -171,49 +171,52 @@ def test_instance_without_capacity_exits_with_3_after_other_instances(cloud):
     ],
     ids=["none", "only named", "empty", "wrong", "unknown class"],
 )
-def test_instance_without_flavor_amounts_exits_with_3(sqlite_cloud, flavor, reason):
+def test_heal_allocations_without_flavor_amounts_exits_with_3(sqlite_cloud, flavor, reason):
     sqlite_cloud.record(1, flavor=flavor)
     status, printed, _ = sqlite_cloud.run("heal_allocations")
     assert status == 3
     assert reason in printed
 
 
-def test_force_replaces_existing_allocations(cloud):
+def test_force_option_of_heal_allocations_replaces_allocations(cloud):
     cloud.record(1)
     cloud.allocate(1)
-    assert run_heal(cloud, "--instance", uuid(1)) == 4
-    assert cloud.read_allocations(1) == {CN1: {"VCPU": 1}}
-    assert run_heal(cloud, "--instance", uuid(1), "--force", "--dry-run") == 4
-    assert run_heal(cloud, "--instance", uuid(1), "--force") == 0
-    assert cloud.read_allocations(1) == {CN1: HELD}
+    assert heal_and_get_status(cloud, "--instance", uuid(1)) == 4
+    assert cloud.read_allocations(1) == {CN1_UUID: {"VCPU": 1}}
+    assert heal_and_get_status(cloud, "--instance", uuid(1), "--force", "--dry-run") == 4
+    assert heal_and_get_status(cloud, "--instance", uuid(1), "--force") == 0
+    assert cloud.read_allocations(1) == {CN1_UUID: HELD}
 
 
-def test_force_does_not_exceed_capacity(sqlite_cloud):
+def test_force_option_of_heal_allocations_does_not_exceed_capacity(sqlite_cloud):
     sqlite_cloud.record(1, flavor={**FLAVOR, "vcpus": 33})
     sqlite_cloud.allocate(1)
-    assert run_heal(sqlite_cloud, "--instance", uuid(1), "--force") == 3
-    assert sqlite_cloud.read_allocations(1) == {CN1: {"VCPU": 1}}
+    assert heal_and_get_status(sqlite_cloud, "--instance", uuid(1), "--force") == 3
+    assert sqlite_cloud.read_allocations(1) == {CN1_UUID: {"VCPU": 1}}
 
 
-def test_instance_option_heals_only_the_named_instance(sqlite_cloud):
+def test_instance_option_of_heal_allocations_heals_only_this_instance(sqlite_cloud):
     sqlite_cloud.record(1)
     sqlite_cloud.record(2)
-    assert run_heal(sqlite_cloud, "--instance", uuid(2).upper(), "--max-count", "1") == 0
-    assert [sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)] == [{}, {CN1: HELD}]
+    assert heal_and_get_status(sqlite_cloud, "--instance", uuid(2).upper(), "--max-count", "1") == 0
+    assert [sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)] == [
+        {},
+        {CN1_UUID: HELD},
+    ]
 
 
-def test_cell_option_heals_only_instances_of_the_cell(cloud):
+def test_cell_option_of_heal_allocations_heals_only_instances_of_the_cell(cloud):
     cloud.record(1, 1)
     cloud.record(2, 2)
-    assert run_heal(cloud, "--cell", CELL, "--skip-port-allocations") == 0
-    assert [cloud.read_allocations(1), cloud.read_allocations(2)] == [{}, {CN2: HELD}]
+    assert heal_and_get_status(cloud, "--cell", CELL, "--skip-port-allocations") == 0
+    assert [cloud.read_allocations(1), cloud.read_allocations(2)] == [{}, {CN2_UUID: HELD}]
 
 
 def test_incomplete_project_of_allocations_is_replaced_by_that_of_the_instance(cloud):
     cloud.record(1)
-    cloud.allocate(1, project=INCOMPLETE)
-    assert heal_and_read_outcomes(cloud) == {uuid(1): "updated"}
-    assert heal_and_read_outcomes(cloud) == {}
+    cloud.allocate(1, project=INCOMPLETE_PROJECT_ID)
+    assert heal_and_get_outcomes(cloud) == {uuid(1): "updated"}
+    assert heal_and_get_outcomes(cloud) == {}
     usages = cloud.app.get(
         "/placement/usages?project_id=p", headers={"OpenStack-API-Version": "placement 1.37"}
     )
@@ -225,14 +228,14 @@ def test_missing_consumer_of_allocations_is_created_from_the_instance(cloud, dat
     cloud.record(1)
     cloud.allocate(1)
     database.write(lambda connection: connection.execute(delete(consumers)))
-    assert heal_and_read_outcomes(cloud) == {uuid(1): "updated"}
-    assert cloud.read_allocations(1) == {CN1: {"VCPU": 1}}
+    assert heal_and_get_outcomes(cloud) == {uuid(1): "updated"}
+    assert cloud.read_allocations(1) == {CN1_UUID: {"VCPU": 1}}
 
 
-def test_incomplete_project_remains_if_the_instance_has_no_project(sqlite_cloud):
+def test_incomplete_project_of_allocations_remains_if_the_instance_has_none(sqlite_cloud):
     sqlite_cloud.record(1, project_id=None)
-    sqlite_cloud.allocate(1, project=INCOMPLETE)
-    assert heal_and_read_outcomes(sqlite_cloud) == {uuid(1): "skipped"}
+    sqlite_cloud.allocate(1, project=INCOMPLETE_PROJECT_ID)
+    assert heal_and_get_outcomes(sqlite_cloud) == {uuid(1): "skipped"}
 
 
 @pytest.mark.parametrize(
@@ -251,26 +254,26 @@ def test_incomplete_project_remains_if_the_instance_has_no_project(sqlite_cloud)
     ],
     ids=" ".join,
 )
-def test_invalid_input_prints_one_line_and_exits_with_127(sqlite_cloud, arguments):
+def test_invalid_option_of_heal_allocations_exits_with_127(sqlite_cloud, arguments):
     status, printed, error = sqlite_cloud.run("heal_allocations", *arguments)
     assert (status, printed) == (127, "")
     assert error.startswith("placement-sched")
     assert error.count("\n") == 1
 
 
-def test_unexpected_error_exits_with_255(monkeypatch, capsys):
+def test_heal_allocations_without_a_database_exits_with_255(monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "postgresql://127.0.0.1:1/none")
     assert main(["placement", "heal_allocations"]) == 255
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_verbose_output_lists_skipped_instances(sqlite_cloud):
+def test_verbose_heal_allocations_prints_skipped_instances(sqlite_cloud):
     sqlite_cloud.record(1, task_state="spawning")
     sqlite_cloud.record(2)
     _, printed, _ = sqlite_cloud.run("heal_allocations", "--dry-run", "--verbose")
     assert printed.splitlines() == [
         f"instance {uuid(1)}: skipped: it is in the task state spawning",
-        f"instance {uuid(2)}: would be created: 6 DISK_GB, 1024 MEMORY_MB, 2 VCPU of {CN1}",
+        f"instance {uuid(2)}: would be created: 6 DISK_GB, 1024 MEMORY_MB, 2 VCPU of {CN1_UUID}",
         "1 instances would be healed, 0 failed",
     ]
 
@@ -284,8 +287,11 @@ def test_database_of_openstack_placement_is_healed_only_by_option(sqlite_cloud, 
     assert (status, printed, error.count("\n")) == (9, "", 1)
     assert "--instances-are-all-recorded" in error
     assert (sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)) == ({}, {})
-    assert run_heal(sqlite_cloud, "--dry-run") == 4
-    assert run_heal(sqlite_cloud, "--instance", uuid(1)) == 0
-    assert (sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)) == ({CN1: HELD}, {})
-    assert run_heal(sqlite_cloud, "--instances-are-all-recorded") == 0
-    assert sqlite_cloud.read_allocations(2) == {CN1: HELD}
+    assert heal_and_get_status(sqlite_cloud, "--dry-run") == 4
+    assert heal_and_get_status(sqlite_cloud, "--instance", uuid(1)) == 0
+    assert (sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)) == (
+        {CN1_UUID: HELD},
+        {},
+    )
+    assert heal_and_get_status(sqlite_cloud, "--instances-are-all-recorded") == 0
+    assert sqlite_cloud.read_allocations(2) == {CN1_UUID: HELD}

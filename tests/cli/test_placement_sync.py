@@ -18,7 +18,7 @@ from tests.support.hosts import add_node
 
 pytestmark = pytest.mark.slow
 
-ASKING = {f"trait:{LICENSED}": "required"}
+REQUIRED_TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_sync_aggregates_prints_added_memberships(cloud, run_cli):
 
 
 @pytest.mark.parametrize("command", ["sync_aggregates", "sync_traits"])
-def test_own_database_needs_no_token(run_cli, monkeypatch, command):
+def test_placement_sync_on_the_own_database_needs_no_token(run_cli, monkeypatch, command):
     monkeypatch.setenv("OS_TOKEN", "")
     status, _, error = run_cli(command)
     assert (status, error) == (0, "")
@@ -65,7 +65,7 @@ def test_sync_aggregates_prints_and_removes_stale_memberships(cloud, run_cli):
     run_cli("sync_aggregates")
     add_aggregate(cloud, "other")
     set_metadata(cloud, "fast", {})
-    cloud.write(remove_memberships)
+    cloud.write(delete_all_aggregate_hosts)
     status, printed, _ = run_cli("sync_aggregates")
     assert status == 0
     assert printed.splitlines() == [
@@ -77,7 +77,7 @@ def test_sync_aggregates_prints_and_removes_stale_memberships(cloud, run_cli):
     assert read_members(cloud, "fast") == set()
 
 
-def remove_memberships(connection):
+def delete_all_aggregate_hosts(connection):
     connection.exec_driver_sql("DELETE FROM sched_aggregate_hosts")
 
 
@@ -108,7 +108,7 @@ def test_sync_aggregates_prints_json(cloud, run_cli):
 
 def test_sync_traits_prints_planned_and_applied_changes(cloud, run_cli):
     node = add_node(cloud, "win1")
-    add_aggregate(cloud, "windows", ["win1"], ASKING)
+    add_aggregate(cloud, "windows", ["win1"], REQUIRED_TRAIT_METADATA)
     assert run_cli("sync_traits", "--dry-run") == (
         0,
         f"{LICENSED}: would be created\n{LICENSED}: would be added to 1 provider (win1)\n",
@@ -129,7 +129,9 @@ def test_sync_traits_prints_planned_and_applied_changes(cloud, run_cli):
 
 def test_sync_traits_prints_json(cloud, run_cli):
     node = add_node(cloud, "win1")
-    add_aggregate(cloud, "windows", ["win1"], {**ASKING, "trait:HW_NIX": "required"})
+    add_aggregate(
+        cloud, "windows", ["win1"], {**REQUIRED_TRAIT_METADATA, "trait:HW_NIX": "required"}
+    )
     status, printed, _ = run_cli("sync_traits", "--format", "json", "--aggregate", "windows")
     document = json.loads(printed)
     assert status == document["code"] == 7
@@ -160,7 +162,7 @@ def test_sync_traits_prints_json(cloud, run_cli):
         (("--os-cloud", "nix"), "--os-cloud nix: Cloud nix was not found"),
     ],
 )
-def test_failed_sync_prints_one_line_and_exits_with_255(run_cli, arguments, words):
+def test_failed_sync_traits_prints_one_line_and_exits_with_255(run_cli, arguments, words):
     status, printed, error = run_cli("sync_traits", *arguments)
     assert (status, printed) == (255, "")
     (line,) = error.splitlines()

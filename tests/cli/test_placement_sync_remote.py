@@ -17,11 +17,11 @@ from tests.support.servers import Server, serve_database
 
 pytestmark = pytest.mark.slow
 
-ASKING = {f"trait:{LICENSED}": "required"}
+REQUIRED_TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
 
 
 @pytest.fixture(scope="module")
-def shared_server(tmp_path_factory):
+def server_with_aggregate_of_cn1(tmp_path_factory):
     """A server with two hosts. cn1 is in an aggregate."""
     with serve_database(tmp_path_factory.mktemp("server")) as server:
         server.request_json(
@@ -31,57 +31,57 @@ def shared_server(tmp_path_factory):
         aggregate = server.request_json("POST", "/compute/v2.1/os-aggregates", body)["aggregate"]
         action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
         server.request_json("POST", action, {"add_host": {"host": "cn1"}})
-        server.request_json("POST", action, {"set_metadata": {"metadata": ASKING}})
+        server.request_json("POST", action, {"set_metadata": {"metadata": REQUIRED_TRAIT_METADATA}})
         yield server
 
 
 @pytest.fixture
-def server(shared_server):
+def server(server_with_aggregate_of_cn1):
     """The server without the membership and the trait in placement."""
-    put_provider_values(shared_server, "aggregates", [])
-    put_provider_values(shared_server, "traits", [])
-    return shared_server
+    put_traits_or_aggregates(server_with_aggregate_of_cn1, "aggregates", [])
+    put_traits_or_aggregates(server_with_aggregate_of_cn1, "traits", [])
+    return server_with_aggregate_of_cn1
 
 
-def put_provider_values(server: Server, what: str, value: list[str]) -> None:
+def put_traits_or_aggregates(server: Server, collection: str, value: list[str]) -> None:
     path = f"/placement/resource_providers/{node_uuid(1)}"
     generation = server.request_json("GET", path)["generation"]
-    body = {"resource_provider_generation": generation, what: value}
-    server.request_json("PUT", f"{path}/{what}", body, version="placement 1.19")
+    body = {"resource_provider_generation": generation, collection: value}
+    server.request_json("PUT", f"{path}/{collection}", body, version="placement 1.19")
 
 
-def read_provider_values(server: Server, what: str) -> list[str]:
-    path = f"/placement/resource_providers/{node_uuid(1)}/{what}"
-    return server.request_json("GET", path, version="placement 1.19")[what]
+def read_traits_or_aggregates(server: Server, collection: str) -> list[str]:
+    path = f"/placement/resource_providers/{node_uuid(1)}/{collection}"
+    return server.request_json("GET", path, version="placement 1.19")[collection]
 
 
-def run_sync(server: Server, command: str, *options: str) -> int:
+def run_placement_sync(server: Server, command: str, *options: str) -> int:
     urls = ("--url", f"{server.url}/placement", "--compute-url", f"{server.url}/compute/v2.1")
     return main(["placement", command, *urls, *options])
 
 
-def test_sync_aggregates_accepts_addresses_and_a_token(server, capsys):
-    assert run_sync(server, "sync_aggregates", "--token", "admin") == 0
+def test_sync_aggregates_accepts_url_and_token_options(server, capsys):
+    assert run_placement_sync(server, "sync_aggregates", "--token", "admin") == 0
     assert capsys.readouterr().out.splitlines()[0] == "windows: 1 added (cn1)"
-    assert len(read_provider_values(server, "aggregates")) == 1
+    assert len(read_traits_or_aggregates(server, "aggregates")) == 1
 
 
 def test_sync_traits_of_a_remote_placement_adds_and_removes_traits(server, tmp_path, capsys):
     file = tmp_path / "put.json"
-    assert run_sync(server, "sync_traits", "--dry-run") == 0
+    assert run_placement_sync(server, "sync_traits", "--dry-run") == 0
     assert "traits are not removed without a record" in capsys.readouterr().out
-    assert read_provider_values(server, "traits") == []
-    assert run_sync(server, "sync_traits", "--state", str(file)) == 0
-    assert read_provider_values(server, "traits") == [LICENSED]
+    assert read_traits_or_aggregates(server, "traits") == []
+    assert run_placement_sync(server, "sync_traits", "--state", str(file)) == 0
+    assert read_traits_or_aggregates(server, "traits") == [LICENSED]
     record = json.loads(file.read_text())
     assert record["placement"] == f"{server.url}/placement"
     (put,) = record["traits"]
     assert (put["provider"], put["trait"]) == (node_uuid(1), LICENSED)
     options = ("--aggregate", "windows", "--format", "json")
-    assert run_sync(server, "sync_traits", *options) == 0
+    assert run_placement_sync(server, "sync_traits", *options) == 0
 
 
-def test_sync_reads_aggregates_of_a_remote_nova(server, sqlite_url, monkeypatch, capsys):
+def test_placement_sync_reads_aggregates_of_a_remote_nova(server, sqlite_url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     compute = ["--compute-url", f"{server.url}/compute/v2.1"]
     assert main(["placement", "sync_aggregates", *compute, "--format", "json"]) == 6
@@ -89,7 +89,9 @@ def test_sync_reads_aggregates_of_a_remote_nova(server, sqlite_url, monkeypatch,
     assert [problem["about"] for problem in document["problems"]] == ["cn1"]
 
 
-def test_sync_updates_a_remote_placement(server, sqlite_url, sqlite_app, monkeypatch, capsys):
+def test_placement_sync_updates_a_remote_placement(
+    server, sqlite_url, sqlite_app, monkeypatch, capsys
+):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     body = {"aggregate": {"name": "ours"}}
@@ -99,7 +101,7 @@ def test_sync_updates_a_remote_placement(server, sqlite_url, sqlite_app, monkeyp
     )
     assert main(["placement", "sync_aggregates", "--url", f"{server.url}/placement"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "ours: 1 added (cn1)"
-    assert len(read_provider_values(server, "aggregates")) == 1
+    assert len(read_traits_or_aggregates(server, "aggregates")) == 1
 
 
 def build_cloud_entry(server: Server, **options: str) -> dict:
@@ -111,18 +113,18 @@ def build_cloud_entry(server: Server, **options: str) -> dict:
     }
 
 
-def test_sync_accepts_a_cloud_of_clouds_yaml(server, tmp_path, run_command):
+def test_placement_sync_accepts_a_cloud_of_clouds_yaml(server, tmp_path, run_command):
     (tmp_path / "clouds.yaml").write_text(
         yaml.safe_dump({"clouds": {"here": build_cloud_entry(server)}})
     )
     done = run_command("placement", "sync_traits", "--os-cloud", "here", "--state", "put.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(f"{LICENSED}: added to 1 provider (cn1)\n")
-    assert read_provider_values(server, "traits") == [LICENSED]
+    assert read_traits_or_aggregates(server, "traits") == [LICENSED]
 
 
-AT_NOBODY = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}
-UNSENDABLE = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
+UNREACHABLE_AUTH = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}
+NON_LATIN_AUTH = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
 
 
 @pytest.mark.parametrize(
@@ -136,18 +138,21 @@ UNSENDABLE = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
         ),
         ("clouds: {here: {auth_type: none such}}", "--os-cloud here: The plugin none such could"),
         ("clouds: [", "was not found. Skipping config file {}: while parsing a flow node"),
-        (yaml.safe_dump({"clouds": {"here": {"auth": AT_NOBODY}}}), "compute: Connection refused"),
         (
-            yaml.safe_dump({"clouds": {"here": {"auth_type": "admin_token", "auth": UNSENDABLE}}}),
+            yaml.safe_dump({"clouds": {"here": {"auth": UNREACHABLE_AUTH}}}),
+            "compute: Connection refused",
+        ),
+        (
+            yaml.safe_dump(
+                {"clouds": {"here": {"auth_type": "admin_token", "auth": NON_LATIN_AUTH}}}
+            ),
             "http://127.0.0.1:1 cannot be reached: 'latin-1' codec can't encode",
         ),
     ],
     ids=["no clouds", "no cloud", "no auth", "no plugin", "no YAML", "nobody", "token"],
 )
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
-def test_invalid_or_unreachable_cloud_is_reported_in_one_line(
-    text, words, tmp_path, monkeypatch, run_main
-):
+def test_invalid_or_unreachable_cloud_is_reported(text, words, tmp_path, monkeypatch, run_main):
     clouds = tmp_path / "clouds.yaml"
     clouds.write_text(text)
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
@@ -159,13 +164,13 @@ def test_invalid_or_unreachable_cloud_is_reported_in_one_line(
 
 
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
-def test_address_option_overrides_clouds_yaml(server, tmp_path, monkeypatch):
+def test_url_option_of_placement_sync_overrides_clouds_yaml(server, tmp_path, monkeypatch):
     clouds = {"here": build_cloud_entry(server, placement_endpoint_override="http://127.0.0.1:1")}
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": clouds}))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     command = ["placement", "sync_aggregates", "--os-cloud", "here"]
     assert main([*command, "--url", f"{server.url}/placement"]) == 0
-    assert len(read_provider_values(server, "aggregates")) == 1
+    assert len(read_traits_or_aggregates(server, "aggregates")) == 1
 
 
 @pytest.mark.parametrize(
@@ -180,12 +185,12 @@ def test_address_option_overrides_clouds_yaml(server, tmp_path, monkeypatch):
     ],
     ids=["token", "other path", "no placement", "no nova", "nova is down", "placement is down"],
 )
-def test_error_status_of_a_remote_service_is_reported_in_one_line(
+def test_error_of_a_remote_service_is_reported(
     server, capsys, monkeypatch, arguments, status, words
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     options = [argument.format(server.url) for argument in arguments]
-    assert run_sync(server, "sync_aggregates", *options) == status
+    assert run_placement_sync(server, "sync_aggregates", *options) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("placement-sched: http://127.0.0.1:")
     assert words in line

@@ -5,7 +5,7 @@ import json
 
 from placement_sched.cli.main import main
 
-FILTER = """
+FILTER_MODULE_TEXT = """
 from placement_sched.scheduler import filters
 
 
@@ -21,8 +21,10 @@ def run_plugin_command(capsys, *arguments):
 
 
 def test_plugin_check_prints_whether_each_plugin_runs_or_fails(capsys, tmp_path):
-    (tmp_path / "acme_cli_right.py").write_text(FILTER.format(expression="True"))
-    (tmp_path / "acme_cli_wrong.py").write_text(FILTER.format(expression="host_state.none"))
+    (tmp_path / "acme_cli_right.py").write_text(FILTER_MODULE_TEXT.format(expression="True"))
+    (tmp_path / "acme_cli_wrong.py").write_text(
+        FILTER_MODULE_TEXT.format(expression="host_state.none")
+    )
     status, text = run_plugin_command(capsys, "check", str(tmp_path))
     right, wrong = text.splitlines()
     assert status == 1
@@ -34,7 +36,7 @@ def test_plugin_check_prints_whether_each_plugin_runs_or_fails(capsys, tmp_path)
     assert [finding["state"] for finding in json.loads(text)] == ["runs"]
 
 
-def test_syntax_error_is_reported_once(capsys, tmp_path):
+def test_plugin_check_reports_a_syntax_error_once(capsys, tmp_path):
     file = tmp_path / "acme_cli_old.py"
     file.write_text("\nprint 'x'\n")
     status, text = run_plugin_command(capsys, "check", str(file))
@@ -43,13 +45,13 @@ def test_syntax_error_is_reported_once(capsys, tmp_path):
     assert line.startswith(f"{file}:2: syntax: ")
 
 
-def test_check_reports_a_missing_module_in_one_line(capsys):
+def test_plugin_check_reports_a_missing_module_in_one_line(capsys):
     status, text = run_plugin_command(capsys, "check", "acme_nowhere.Filter")
     assert status == 1
     assert text.startswith("acme_nowhere.Filter: import: acme_nowhere.Filter cannot be imported: ")
 
 
-def test_list_shows_the_enabled_plugins(capsys):
+def test_plugin_list_shows_the_enabled_plugins(capsys):
     status, text = run_plugin_command(capsys, "list")
     assert status == 0
     assert "ComputeFilter" in text

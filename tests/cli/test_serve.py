@@ -26,10 +26,10 @@ from tests.support.servers import wait_until
 from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
-EXHAUSTIVE = pytest.mark.exhaustive
+EXHAUSTIVE_MARK = pytest.mark.exhaustive
 
 
-def send_get_request_at_latest_version(server, path="/placement/resource_providers"):
+def get_at_latest_version(server, path="/placement/resource_providers"):
     return server.get(path, **{"OpenStack-API-Version": "placement latest"})
 
 
@@ -38,13 +38,13 @@ def parse_single_error(body: bytes) -> dict:
     return error
 
 
-def list_child_processes(server):
+def list_workers(server):
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
 def test_server_starts_without_configuration_and_stops_cleanly(serve, tmp_path):
     server = serve("--workers", "2")
-    assert send_get_request_at_latest_version(server)[0] == 200
+    assert get_at_latest_version(server)[0] == 200
     assert (tmp_path / "placement_sched.db").exists()
     assert re.fullmatch(
         r"placement-sched serves http://127\.0\.0\.1:\d+ on sqlite "
@@ -58,9 +58,9 @@ def test_server_starts_without_configuration_and_stops_cleanly(serve, tmp_path):
 
 @pytest.mark.parametrize(
     "host",
-    ["[::1]", *(pytest.param(name, marks=EXHAUSTIVE) for name in ("127.0.0.1", "localhost"))],
+    ["[::1]", *(pytest.param(name, marks=EXHAUSTIVE_MARK) for name in ("127.0.0.1", "localhost"))],
 )
-def test_bind_option_has_host_and_port(serve, host):
+def test_server_listens_on_host_and_port_of_the_bind_option(serve, host):
     server = serve("--bind", f"{host}:0", ready=None)
     server.wait_for("/placement/", 200)
     assert re.match(rf"placement-sched serves http://{re.escape(host)}:\d+ on ", server.startup)
@@ -77,14 +77,14 @@ def test_bind_option_has_host_and_port(serve, host):
         ("--workers", "0", "expected a number of 1 or more, not '0'"),
     ],
 )
-def test_invalid_value_is_reported_in_one_line(run_main, option, value, error):
+def test_invalid_serve_option_is_reported_in_one_line(run_main, option, value, error):
     status, printed, reported = run_main("serve", option, value)
     assert (status, printed) == (2, "")
     assert f"argument {option}: {error} (see " in reported
     assert reported.count("\n") == 1
 
 
-def test_startup_line_hides_the_password(serve):
+def test_startup_line_hides_the_database_password(serve):
     server = serve(
         ready=None, OS_PLACEMENT_DATABASE__CONNECTION="postgresql://u:geheim@127.0.0.1:1/x"
     )
@@ -108,34 +108,34 @@ def test_access_log_is_common_format_with_the_request_id(serve):
 
 
 @pytest.mark.parametrize(
-    "inherited", [signal.default_int_handler, signal.SIG_IGN], ids=["default", "ignored"]
+    "inherited_handler", [signal.default_int_handler, signal.SIG_IGN], ids=["default", "ignored"]
 )
-def test_sigint_stops_without_a_traceback_even_in_the_background(serve, inherited):
-    before = signal.signal(signal.SIGINT, inherited)
+def test_sigint_stops_the_server_even_if_it_inherits_an_ignored_sigint(serve, inherited_handler):
+    previous_handler = signal.signal(signal.SIGINT, inherited_handler)
     try:
         server = serve()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
     assert server.stop(signal.SIGINT) == 0
     assert "Traceback" not in server.log.read_text()
 
 
-def test_sigterm_waits_for_a_running_request(serve, tmp_path):
+def test_server_finishes_a_running_request_after_sigterm(serve, tmp_path):
     server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="60")
-    answers = []
-    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
-        rival.execute("BEGIN IMMEDIATE")
-        waiting = threading.Thread(target=lambda: answers.append(create_resource_class(server)))
+    statuses = []
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as other_connection:
+        other_connection.execute("BEGIN IMMEDIATE")
+        waiting = threading.Thread(target=lambda: statuses.append(create_resource_class(server)))
         waiting.start()
-        (worker,) = list_child_processes(server)
+        (worker,) = list_workers(server)
         assert wait_until(lambda: has_connected_client(worker))
         time.sleep(0.5)  # The request follows the connection.
         server.process.terminate()
         assert wait_until(lambda: "stopping: SIGTERM" in server.log.read_text())
         time.sleep(2)
-        rival.rollback()
+        other_connection.rollback()
         waiting.join(timeout=240)
-    assert answers == [201]
+    assert statuses == [201]
     assert server.process.wait(timeout=60) == 0
 
 
@@ -150,7 +150,7 @@ def test_stopping_server_is_not_ready_and_closes_connections(serve):
     assert server.stop() == 0  # a second signal ends the delay
 
 
-def test_ctrl_c_stops_without_a_delay(serve):
+def test_sigint_stops_the_server_without_the_shutdown_delay(serve):
     server = serve(OS_API__SHUTDOWN_DELAY="600")
     assert server.stop(signal.SIGINT) == 0
 
@@ -207,7 +207,7 @@ def test_noauth2_set_in_a_file_is_served_to_other_machines(serve, tmp_path):
     server.wait_for("/placement/", 200)
 
 
-@EXHAUSTIVE
+@EXHAUSTIVE_MARK
 def test_noauth2_set_in_the_environment_is_served_to_other_machines(serve):
     server = serve("--host", "0.0.0.0", ready=None, OS_API__AUTH_STRATEGY="noauth2")
     assert "http://0.0.0.0:" in server.startup
@@ -220,7 +220,7 @@ def test_noauth2_set_in_the_environment_is_served_to_other_machines(serve):
         (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
     ],
 )
-def test_invalid_arguments_are_reported_in_one_line(run_command, arguments, words):
+def test_missing_config_file_or_unknown_host_is_reported(run_command, arguments, words):
     # Look-ups of an unknown name last until the slowest name server has answered.
     refused = run_command("serve", *arguments, RES_OPTIONS="timeout:1 attempts:1")
     assert refused.returncode != 0
@@ -232,24 +232,26 @@ def test_two_workers_share_one_sqlite_database(serve):
     server = serve("--workers", "2")
     statuses = [create_resource_class(server, f"CUSTOM_{number}") for number in range(20)]
     assert statuses == [201] * 20
-    body = json.loads(send_get_request_at_latest_version(server, "/placement/resource_classes")[2])
+    body = json.loads(get_at_latest_version(server, "/placement/resource_classes")[2])
     names = {entry["name"] for entry in body["resource_classes"]}
     assert {f"CUSTOM_{number}" for number in range(20)} <= names
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=EXHAUSTIVE)])
-def test_worker_killed_at_its_start_is_replaced_repeatedly(serve, number):
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=EXHAUSTIVE_MARK)]
+)
+def test_worker_killed_at_its_start_is_replaced_each_time(serve, number):
     server = serve("--workers", "2")
-    healthy, victim = list_child_processes(server)
+    running_worker, killed_worker = list_workers(server)
     for _ in range(4):
-        victim.send_signal(number)
-        victim.wait(timeout=60)
-        assert wait_until(lambda: len(list_child_processes(server)) == 2)
-        (victim,) = set(list_child_processes(server)) - {healthy}
+        killed_worker.send_signal(number)
+        killed_worker.wait(timeout=60)
+        assert wait_until(lambda: len(list_workers(server)) == 2)
+        (killed_worker,) = set(list_workers(server)) - {running_worker}
         time.sleep(0.3)
     server.wait_for("/placement/", 200)
     assert server.process.poll() is None
-    assert healthy.is_running()
+    assert running_worker.is_running()
 
 
 def test_worker_that_gets_sigterm_before_its_event_loop_runs_is_stopped():
@@ -274,10 +276,10 @@ def test_replacement_worker_serves_with_a_newer_schema(serve, tmp_path):
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as newer:
         newer.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
         newer.commit()
-    for victim in list_child_processes(server):
-        victim.kill()
-        victim.wait(timeout=60)
-        assert wait_until(lambda: len(list_child_processes(server)) == 2)
+    for worker in list_workers(server):
+        worker.kill()
+        worker.wait(timeout=60)
+        assert wait_until(lambda: len(list_workers(server)) == 2)
     noted = "continues with the schema of a newer release"
     assert wait_until(lambda: server.log.read_text().count(noted) == 2)
     server.wait_for("/healthz/ready", 200)
@@ -291,9 +293,9 @@ def test_replacement_worker_serves_with_a_newer_schema(serve, tmp_path):
     assert b"of a newer release" in body
 
 
-def test_workers_end_if_the_server_is_killed(serve):
+def test_workers_end_if_the_main_process_is_killed(serve):
     server = serve("--workers", "2")
-    workers = list_child_processes(server)
+    workers = list_workers(server)
     server.stop(signal.SIGKILL)
     _, alive = psutil.wait_procs(workers, timeout=60)
     assert alive == []
@@ -301,22 +303,22 @@ def test_workers_end_if_the_server_is_killed(serve):
 
 def test_write_is_503_after_the_lock_timeout_and_succeeds_once_sqlite_is_unlocked(serve, tmp_path):
     server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="1")
-    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
-        rival.execute("BEGIN IMMEDIATE")
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as other_connection:
+        other_connection.execute("BEGIN IMMEDIATE")
         began = time.monotonic()
         assert create_resource_class(server) == 503
         assert time.monotonic() - began < 9  # the default is 10
-        rival.rollback()
+        other_connection.rollback()
     assert create_resource_class(server) == 201
 
 
 def test_reads_succeed_and_writes_wait_while_sqlite_is_locked(serve, tmp_path):
     server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="60")
-    answers = []
-    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
-        rival.execute("BEGIN IMMEDIATE")
+    statuses = []
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as other_connection:
+        other_connection.execute("BEGIN IMMEDIATE")
         writers = [
-            threading.Thread(target=lambda: answers.append(create_resource_class(server)))
+            threading.Thread(target=lambda: statuses.append(create_resource_class(server)))
             for _ in range(6)
         ]
         for writer in writers:
@@ -324,20 +326,20 @@ def test_reads_succeed_and_writes_wait_while_sqlite_is_locked(serve, tmp_path):
         time.sleep(0.3)
         began = time.monotonic()
         assert server.get("/healthz")[0] == 200
-        assert send_get_request_at_latest_version(server)[0] == 200
+        assert get_at_latest_version(server)[0] == 200
         assert time.monotonic() - began < 30
-        assert wait_until(lambda: answers.count(503) == 4, 50)
-        rival.rollback()
+        assert wait_until(lambda: statuses.count(503) == 4, 50)
+        other_connection.rollback()
         for writer in writers:
             writer.join(timeout=240)
-    assert sorted(answers) in ([201, 204, *[503] * 4], [201, 201, *[503] * 4])
+    assert sorted(statuses) in ([201, 204, *[503] * 4], [201, 201, *[503] * 4])
 
 
 @contextmanager
 def run_database_proxy(target: tuple[str, int], listener: socket.socket):
     """A TCP proxy at the address of ``listener`` to a database server."""
 
-    def pump(source, sink):
+    def copy_bytes(source, sink):
         try:
             while data := source.recv(65536):
                 sink.sendall(data)
@@ -347,7 +349,7 @@ def run_database_proxy(target: tuple[str, int], listener: socket.socket):
             with closing(end):
                 pass
 
-    def accept(listener):
+    def accept_connections(listener):
         while True:
             try:
                 client, _ = listener.accept()
@@ -355,17 +357,17 @@ def run_database_proxy(target: tuple[str, int], listener: socket.socket):
                 return
             upstream = socket.create_connection(target)
             for pair in ((client, upstream), (upstream, client)):
-                threading.Thread(target=pump, args=pair, daemon=True).start()
+                threading.Thread(target=copy_bytes, args=pair, daemon=True).start()
 
     listener.listen()
-    thread = threading.Thread(target=accept, args=(listener,), daemon=True)
+    thread = threading.Thread(target=accept_connections, args=(listener,), daemon=True)
     thread.start()
     yield
     listener.shutdown(socket.SHUT_RDWR)
     thread.join(timeout=60)
 
 
-def test_missing_database_is_503_until_it_exists(serve, postgresql_server):
+def test_request_without_a_database_is_503_until_it_responds(serve, postgresql_server):
     host, _, rest = postgresql_server.partition("@")[2].partition("/")
     address, _, real_port = host.partition(":")
     with reserve_port() as listener:
@@ -373,14 +375,14 @@ def test_missing_database_is_503_until_it_exists(serve, postgresql_server):
         url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
         server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)
         server.wait_for("/placement/resource_providers", 503)
-        error = parse_single_error(send_get_request_at_latest_version(server)[2])
+        error = parse_single_error(get_at_latest_version(server)[2])
         assert error["detail"] == "the database does not answer"
         assert "Traceback" not in json.dumps(error)
         with run_database_proxy((address, int(real_port or 5432)), listener):
             server.wait_for("/placement/resource_providers", 200)
 
 
-def test_wsgi_module_has_applications_of_all_apis_and_of_placement_alone(tmp_path):
+def test_wsgi_module_has_applications_of_all_apis_and_of_placement_only(tmp_path):
     code = (
         "from webtest import TestApp;"
         "from placement_sched import wsgi;"
@@ -401,17 +403,17 @@ def test_wsgi_module_has_applications_of_all_apis_and_of_placement_alone(tmp_pat
 
 def test_unexpected_error_is_500_with_a_traceback_in_the_log(serve, tmp_path):
     server = serve()
-    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
-        rival.execute("UPDATE traits SET name = x'ff' WHERE name = 'HW_CPU_X86_AVX2'")
-        rival.commit()
-    status, _, body = send_get_request_at_latest_version(server, "/placement/traits")
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as other_connection:
+        other_connection.execute("UPDATE traits SET name = x'ff' WHERE name = 'HW_CPU_X86_AVX2'")
+        other_connection.commit()
+    status, _, body = get_at_latest_version(server, "/placement/traits")
     error = parse_single_error(body)
     assert status == 500
     assert "Traceback" not in body.decode()
     log = server.log.read_text()
     assert "Traceback" in log
     assert error["request_id"] in log
-    assert send_get_request_at_latest_version(server)[0] == 200
+    assert get_at_latest_version(server)[0] == 200
 
 
 #: Forks children that would sleep, each stopped before it can have taken its first step.

@@ -8,14 +8,14 @@ import pytest
 import requests
 
 from tests.api.test_auth import build_config
-from tests.cli.test_serve_log import NOVAS, wait_for_access_line
+from tests.cli.test_serve_log import GLOBAL_REQUEST_ID, wait_for_access_line
 from tests.support import identity
 from tests.support.servers import start_servers
 
 pytestmark = pytest.mark.system
 
 #: Method, path and token of a request, and the API, route and status in its log line.
-REQUESTS = [
+LOGGED_REQUESTS = [
     ("GET", "/placement/traits", "admin", "placement", "/traits", 200),
     ("GET", "/scheduler/v1/decisions", "admin", "scheduler", "/v1/decisions", 200),
     ("GET", "/compute/v2.1/os-services", "admin", "compute", "/v2.1/os-services", 200),
@@ -47,33 +47,33 @@ def send_and_read_log_line(
             "stranger": "unknown",
         }
 
-        def send(method: str, path: str, user: str, **more: object) -> tuple[dict, str]:
+        def send_request(method: str, path: str, user: str, **options: object) -> tuple[dict, str]:
             headers = {
                 "X-Auth-Token": tokens[user],
-                "X-Openstack-Request-Id": NOVAS,
+                "X-Openstack-Request-Id": GLOBAL_REQUEST_ID,
                 "OpenStack-API-Version": "placement 1.39",
             }
-            answer = requests.request(
+            response = requests.request(
                 method,
                 server.url + path,
                 headers=headers,
                 timeout=60,
                 allow_redirects=False,
-                **more,
+                **options,
             )
-            own = answer.headers["x-openstack-request-id"]
-            return json.loads(wait_for_access_line(server, own)), own
+            request_id = response.headers["x-openstack-request-id"]
+            return json.loads(wait_for_access_line(server, request_id)), request_id
 
-        yield send
+        yield send_request
 
 
-@pytest.mark.parametrize(("method", "path", "user", "api", "route", "status"), REQUESTS)
-def test_log_line_has_ids_caller_route_status_and_time(
+@pytest.mark.parametrize(("method", "path", "user", "api", "route", "status"), LOGGED_REQUESTS)
+def test_json_log_line_has_ids_caller_route_status_and_time(
     send_and_read_log_line, method, path, user, api, route, status
 ):
-    line, own = send_and_read_log_line(method, path, user)
+    line, request_id = send_and_read_log_line(method, path, user)
     context, about = line["context"], line["extra"]
-    assert (context["request_id"], context["global_request_id"]) == (own, NOVAS)
+    assert (context["request_id"], context["global_request_id"]) == (request_id, GLOBAL_REQUEST_ID)
     assert context["auth_token"] is None
     caller = {"admin": "ann", "reader": "bob"}.get(user)
     assert (context["user"], context["project_id"]) == (caller, caller and "shop")
@@ -83,7 +83,7 @@ def test_log_line_has_ids_caller_route_status_and_time(
     assert about["client"] == "127.0.0.1"
 
 
-def test_too_large_body_is_logged(send_and_read_log_line):
+def test_request_with_too_large_body_is_logged_as_413(send_and_read_log_line):
     line, _ = send_and_read_log_line(
         "POST", "/placement/resource_providers", "admin", json=" " * (17 << 20)
     )

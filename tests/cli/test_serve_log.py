@@ -18,15 +18,15 @@ from tests.support.servers import PROGRAM, environment, start_server
 
 pytestmark = pytest.mark.system
 
-NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
-TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
+GLOBAL_REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+LOG_TIME_PATTERN = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
 
 
 @pytest.fixture
 def serve_until_text(tmp_path) -> Callable[..., tuple[str, str]]:
     """Return a function that serves until a text appears, and returns stdout and stderr."""
 
-    def serve_until_text(text: str, *arguments: str, how=signal.SIGTERM, **variables: str):
+    def serve_until_text(text: str, *arguments: str, stop_signal=signal.SIGTERM, **variables: str):
         out, err = tmp_path / "stdout", tmp_path / "stderr"
         with start_server(
             *arguments,
@@ -38,30 +38,32 @@ def serve_until_text(tmp_path) -> Callable[..., tuple[str, str]]:
             variables=environment(**variables),
             program=PROGRAM,
         ) as server:
-            assert server.stop(how) == 0
+            assert server.stop(stop_signal) == 0
         return out.read_text(), err.read_text()
 
     return serve_until_text
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
-def test_banner_is_on_stdout_and_log_on_stderr(serve_until_text, how):
-    out, err = serve_until_text("placement-sched serves", how=how)
+@pytest.mark.parametrize(
+    "stop_signal", [signal.SIGTERM, signal.SIGINT], ids=lambda stop_signal: stop_signal.name
+)
+def test_serve_prints_its_address_on_stdout_and_the_log_on_stderr(serve_until_text, stop_signal):
+    out, err = serve_until_text("placement-sched serves", stop_signal=stop_signal)
     assert re.fullmatch(r"placement-sched serves \S+ on [^\n]*\nthe console is at \S+\n", out)
     lines = err.splitlines()
-    assert all(re.match(TIME, line) for line in lines)
+    assert all(re.match(LOG_TIME_PATTERN, line) for line in lines)
     messages = [line.partition(" [-] ")[2] for line in lines if "cli.serve" in line]
-    assert messages == [f"stopping: {how.name}", "stopped"]
+    assert messages == [f"stopping: {stop_signal.name}", "stopped"]
     assert "refused to gracefully stop" not in err
 
 
-def test_log_is_written_to_the_configured_file(serve_until_text, tmp_path):
+def test_serve_writes_its_log_to_the_log_file(serve_until_text, tmp_path):
     _, err = serve_until_text("placement-sched serves", OS_DEFAULT__LOG_FILE="own.log")
     assert err == ""
     assert "stopped" in (tmp_path / "own.log").read_text()
 
 
-def test_ineffective_configuration_lines_are_logged_as_validate_prints_them(
+def test_serve_logs_lines_without_effect_like_config_validate(
     serve_until_text, run_command, tmp_path
 ):
     text = "[api]\nauth_stratgy = keystone\n[scheduler]\nfoo = 1\n[no_such]\nx = 1\n"
@@ -77,7 +79,7 @@ def test_ineffective_configuration_lines_are_logged_as_validate_prints_them(
     assert warned == expected
 
 
-def test_many_ineffective_configuration_lines_are_only_counted(serve_until_text, tmp_path):
+def test_serve_logs_at_most_20_configuration_lines_without_effect(serve_until_text, tmp_path):
     lines = "\n".join(f"nonsense_{number} = 1" for number in range(30))
     (tmp_path / "a.conf").write_text(f"[scheduler]\n{lines}\nmax_atempts = 3\n")
     _, err = serve_until_text("placement-sched serves", "--config-file", "a.conf")
@@ -87,7 +89,7 @@ def test_many_ineffective_configuration_lines_are_only_counted(serve_until_text,
     assert warned[-1].startswith("11 more lines of the configuration have no effect")
 
 
-def test_serve_reports_an_invalid_value_in_the_words_of_config_validate(run_command, tmp_path):
+def test_serve_reports_an_invalid_value_as_config_validate_does(run_command, tmp_path):
     message = "[scheduler] max_attempts has a wrong value: 'many' is not an integer"
     (tmp_path / "a.conf").write_text("[scheduler]\nmax_attempts = many\n")
     validated = run_command("config", "validate", "--config-file", "a.conf")
@@ -97,7 +99,7 @@ def test_serve_reports_an_invalid_value_in_the_words_of_config_validate(run_comm
     assert refused.stderr.endswith(f"placement-sched: {tmp_path}/a.conf:2: {message}\n")
 
 
-def test_invalid_value_in_the_environment_is_reported_by_variable(run_command):
+def test_serve_reports_an_invalid_environment_variable_by_name(run_command):
     refused = run_command("serve", "--port", "0", OS_API__AUTH_STRATEGY="bogus")
     assert refused.stderr == (
         "placement-sched: environment OS_API__AUTH_STRATEGY: [api] auth_strategy has a wrong "
@@ -112,9 +114,7 @@ def test_invalid_value_in_the_environment_is_reported_by_variable(run_command):
         ("username = ann", "[keystone_authtoken] auth_type is not set"),
     ],
 )
-def test_invalid_keystone_is_reported_once_before_workers_start(
-    run_command, tmp_path, text, message
-):
+def test_invalid_keystone_options_prevent_the_start(run_command, tmp_path, text, message):
     """Only the section selects keystone."""
     (tmp_path / "a.conf").write_text(f"[keystone_authtoken]\n{text}\n")
     refused = run_command("serve", "--port", "0", "--config-file", "a.conf")
@@ -142,7 +142,7 @@ def test_invalid_keystone_is_reported_once_before_workers_start(
         ),
     ],
 )
-def test_unavailable_database_is_reported_once_with_the_reason(serve_until_text, url, message):
+def test_serve_logs_an_unavailable_database_once_with_the_reason(serve_until_text, url, message):
     with socket.socket() as bound:  # bound, but not listening
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
@@ -168,8 +168,10 @@ def test_unavailable_database_is_reported_once_with_the_reason(serve_until_text,
 
 def send_request_and_get_id(server, **headers: str) -> str:
     """Send a request and return its id."""
-    _, answered, _ = server.get("/placement/traits", **headers)
-    return {name.lower(): value for name, value in answered.items()}["x-openstack-request-id"]
+    _, response_headers, _ = server.get("/placement/traits", **headers)
+    return {name.lower(): value for name, value in response_headers.items()}[
+        "x-openstack-request-id"
+    ]
 
 
 def wait_for_access_line(server, request_id: str) -> str:
@@ -183,27 +185,31 @@ def wait_for_access_line(server, request_id: str) -> str:
     raise AssertionError(server.log.read_text())
 
 
-def test_access_line_has_global_and_local_request_id(serve):
+def test_access_log_line_has_global_and_local_request_id(serve):
     server = serve()
     with_global = wait_for_access_line(
-        server, own := send_request_and_get_id(server, **{"X-Openstack-Request-Id": NOVAS})
+        server,
+        request_id := send_request_and_get_id(
+            server, **{"X-Openstack-Request-Id": GLOBAL_REQUEST_ID}
+        ),
     )
-    assert f" [{NOVAS} {own} - - - - - -] 127.0.0.1 - - [" in with_global
-    alone = wait_for_access_line(server, own := send_request_and_get_id(server))
-    assert f" [None {own} - - - - - -] 127.0.0.1 - - [" in alone
+    assert f" [{GLOBAL_REQUEST_ID} {request_id} - - - - - -] 127.0.0.1 - - [" in with_global
+    alone = wait_for_access_line(server, request_id := send_request_and_get_id(server))
+    assert f" [None {request_id} - - - - - -] 127.0.0.1 - - [" in alone
     forged = wait_for_access_line(
-        server, own := send_request_and_get_id(server, **{"X-Openstack-Request-Id": "req-1] x"})
+        server,
+        request_id := send_request_and_get_id(server, **{"X-Openstack-Request-Id": "req-1] x"}),
     )
-    assert f" [None {own} " in forged
+    assert f" [None {request_id} " in forged
 
 
-def test_access_line_has_the_authenticated_caller(serve, tmp_path):
+def test_access_log_line_has_the_authenticated_caller(serve, tmp_path):
     with identity.run_keystone() as keystone:
         (tmp_path / "placement.conf").write_text(build_config(keystone.url))
         server = serve("--config-file", "placement.conf")
         token = keystone.issue_token("ann", "shop", "admin")
-        _, answered, _ = server.get("/placement/traits", token=token)
-        line = wait_for_access_line(server, dict(answered)["x-openstack-request-id"])
+        _, response_headers, _ = server.get("/placement/traits", token=token)
+        line = wait_for_access_line(server, dict(response_headers)["x-openstack-request-id"])
     assert re.search(r" \[None req-\S+ ann shop - - default default\] 127\.0\.0\.1 - ann \[", line)
     assert token not in server.log.read_text()
 

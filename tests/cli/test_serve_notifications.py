@@ -13,10 +13,10 @@ from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.system
 
-SELECT = "/scheduler/v1/select_destinations"
+SELECT_PATH = "/scheduler/v1/select_destinations"
 
 
-def post_json(url: str, body: object) -> int:
+def post_json_and_get_status(url: str, body: object) -> int:
     headers = {"Content-Type": "application/json", "X-Auth-Token": "admin"}
     request = Request(url, json.dumps(body).encode(), headers)
     try:
@@ -35,10 +35,10 @@ def test_workers_send_pending_notifications_before_they_end(serve, tmp_path, bro
     )
     with listen(broker, topic) as listener:
         server = serve("--workers", "2", "--config-file", "bus.conf")
-        post_json(f"{server.url}/scheduler/v1/compute_nodes", [report("cn1")])
+        post_json_and_get_status(f"{server.url}/scheduler/v1/compute_nodes", [report("cn1")])
         bodies = [{"request_spec": spec(instance(number))} for number in range(1, 9)]
         bodies.append({"request_spec": spec(instance(9), flavor=flavor(vcpus=999))})
-        statuses = [post_json(server.url + SELECT, body) for body in bodies]
+        statuses = [post_json_and_get_status(server.url + SELECT_PATH, body) for body in bodies]
         assert server.stop() == 0
         notifications = [listener.next() for _ in range(18)]
     assert statuses == [200] * 8 + [409]

@@ -9,7 +9,7 @@ from tests.support.scheduling import report, spec
 
 pytestmark = pytest.mark.system
 
-PLUGINS = """
+FAILING_PLUGINS_TEXT = """
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.request_filters import BaseRequestFilter
 from placement_sched.scheduler.weights import BaseHostWeigher
@@ -48,7 +48,7 @@ class Request(BaseRequestFilter):
         return None
 """
 #: Appended to PLUGINS: the filter can be created in the main process, but not in its workers.
-FAILS_IN_WORKERS = """
+FAILING_FILTER_OF_WORKERS_TEXT = """
 import os
 
 IMPORTED_BY = os.getpid()
@@ -59,7 +59,7 @@ class Filter(BaseHostFilter):
         if os.getpid() != IMPORTED_BY:
             raise RuntimeError("no licence for this process")
 """
-CONF = """
+PLUGINS_CONF = """
 [scheduler]
 request_filters = acme_raises.Request
 [filter_scheduler]
@@ -70,8 +70,8 @@ weight_classes = acme_raises.Weigher
 
 
 def test_failing_plugin_is_reported_and_the_server_continues(serve, tmp_path):
-    (tmp_path / "acme_raises.py").write_text(PLUGINS)
-    (tmp_path / "a.conf").write_text(CONF)
+    (tmp_path / "acme_raises.py").write_text(FAILING_PLUGINS_TEXT)
+    (tmp_path / "a.conf").write_text(PLUGINS_CONF)
     server = serve("--config-file", "a.conf", PYTHONPATH=str(tmp_path))
     server.send("POST", "/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     for who, name in (("request", "Request"), ("filter", "Filter"), ("weigher", "Weigher")):
@@ -98,8 +98,8 @@ def test_failing_plugin_is_reported_and_the_server_continues(serve, tmp_path):
 
 
 def test_server_stops_with_the_reason_if_workers_cannot_start(serve, tmp_path):
-    (tmp_path / "acme_raises.py").write_text(PLUGINS + FAILS_IN_WORKERS)
-    (tmp_path / "a.conf").write_text(CONF)
+    (tmp_path / "acme_raises.py").write_text(FAILING_PLUGINS_TEXT + FAILING_FILTER_OF_WORKERS_TEXT)
+    (tmp_path / "a.conf").write_text(PLUGINS_CONF)
     server = serve("--config-file", "a.conf", PYTHONPATH=str(tmp_path), ready=None)
     assert server.process.wait(timeout=60) == 1
     log = server.log.read_text()

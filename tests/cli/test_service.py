@@ -20,7 +20,7 @@ from tests.support.servers import PROGRAM, environment, wait_until
 pytestmark = pytest.mark.system
 
 #: Passes a socket as descriptor 3 like systemd. LISTEN_PID stays valid, because exec keeps the pid.
-PASSING = """
+SOCKET_PASSING_PROGRAM = """
 import os, socket, sys
 kind, count = sys.argv[1:3]
 listener = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
@@ -34,8 +34,8 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 @pytest.fixture
 def port():
-    with reserve_port() as held:
-        yield held.getsockname()[1]
+    with reserve_port() as reserved_socket:
+        yield reserved_socket.getsockname()[1]
 
 
 @pytest.fixture
@@ -63,7 +63,9 @@ def socket_activated_server(tmp_path: Path, port: int):
         yield process
 
 
-def test_first_connection_to_the_socket_starts_the_server(socket_activated_server, port, tmp_path):
+def test_first_connection_to_a_socket_unit_starts_the_server(
+    socket_activated_server, port, tmp_path
+):
     url = f"http://127.0.0.1:{port}/placement/"
     assert requests.get(url, timeout=240).status_code == 200
     log = (tmp_path / "log").read_text()
@@ -76,22 +78,22 @@ def test_first_connection_to_the_socket_starts_the_server(socket_activated_serve
     assert len(children) == 2
 
 
-def test_connections_wait_while_the_server_restarts(tmp_path):
+def test_connection_waits_while_a_socket_activated_server_restarts(tmp_path):
     """systemd keeps the socket open."""
     with ExitStack() as stack:
         listening = stack.enter_context(reserve_port())
         listening.listen()
         port = listening.getsockname()[1]
-        answers: list[int] = []
+        statuses: list[int] = []
         client = threading.Thread(
-            target=lambda: answers.append(
+            target=lambda: statuses.append(
                 requests.get(f"http://127.0.0.1:{port}/healthz", timeout=240).status_code
             )
         )
         for turn in range(2):
             if turn == 1:
                 client.start()  # while no server runs
-            server = _start_on_socket(listening, tmp_path)
+            server = start_server_on_socket(listening, tmp_path)
             stack.callback(server.kill)
             url = f"http://127.0.0.1:{port}/healthz"
             assert requests.get(url, timeout=240).status_code == 200
@@ -99,10 +101,10 @@ def test_connections_wait_while_the_server_restarts(tmp_path):
                 client.join(timeout=240)
             server.terminate()
             assert server.wait(timeout=120) == 0
-        assert answers == [200]
+        assert statuses == [200]
 
 
-def _start_on_socket(listening, folder: Path) -> subprocess.Popen:
+def start_server_on_socket(listening, folder: Path) -> subprocess.Popen:
     program = (
         "import os, sys; os.dup2(int(sys.argv[1]), 3); os.set_inheritable(3, True);"
         "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1');"
@@ -119,11 +121,11 @@ def _start_on_socket(listening, folder: Path) -> subprocess.Popen:
 
 
 def run_server_with_passed_socket(
-    folder: Path, passing: str, kind: str, count: str
+    folder: Path, program: str, kind: str, count: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the server with a socket from the program ``passing``, until the server ends."""
     return run_captured(
-        [sys.executable, "-c", passing, kind, count, PROGRAM, "serve"],
+        [sys.executable, "-c", program, kind, count, PROGRAM, "serve"],
         cwd=folder,
         env=environment(),
     )
@@ -136,19 +138,19 @@ def run_server_with_passed_socket(
         ("tcp", "2", "systemd passed 2 sockets: use a single ListenStream="),
     ],
 )
-def test_invalid_socket_is_reported_in_one_line(tmp_path, kind, count, message):
-    done = run_server_with_passed_socket(tmp_path, PASSING, kind, count)
+def test_invalid_systemd_socket_is_reported_in_one_line(tmp_path, kind, count, message):
+    done = run_server_with_passed_socket(tmp_path, SOCKET_PASSING_PROGRAM, kind, count)
     assert (done.returncode, done.stderr) == (1, f"placement-sched: {message}\n")
 
 
-def test_public_address_without_login_is_rejected(tmp_path):
+def test_systemd_socket_with_a_public_address_is_rejected_with_noauth2(tmp_path):
     """The socket's address is checked, not ``--host``."""
-    program = PASSING.replace('"127.0.0.1"', '"0.0.0.0"')
+    program = SOCKET_PASSING_PROGRAM.replace('"127.0.0.1"', '"0.0.0.0"')
     done = run_server_with_passed_socket(tmp_path, program, "tcp", "1")
     assert "refusing to listen on 0.0.0.0 with noauth2" in done.stderr
 
 
-def test_socket_for_another_process_is_ignored(monkeypatch):
+def test_systemd_socket_for_another_process_is_ignored(monkeypatch):
     from placement_sched.cli.service import inherited_socket
 
     monkeypatch.setenv("LISTEN_PID", str(os.getpid() + 1))

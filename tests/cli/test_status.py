@@ -21,13 +21,13 @@ from tests.support.openstack_databases import create_openstack_schema
 
 pytestmark = pytest.mark.slow
 
-POLICY = "Policy File JSON to YAML Migration"
-CHECKS = [
+POLICY_FILE_CHECK = "Policy File JSON to YAML Migration"
+UPGRADE_CHECKS = [
     "Database Schema",
     "Missing Root Provider IDs",
     "Incomplete Consumers",
     "Standard Traits and Resource Classes",
-    POLICY,
+    POLICY_FILE_CHECK,
 ]
 
 
@@ -35,22 +35,22 @@ CHECKS = [
 def run_upgrade_check(database, settings):
     """Return a function that returns the code and the details of a check."""
 
-    def check(name: str) -> tuple[Code, str | None]:
+    def get_code_and_details(name: str) -> tuple[Code, str | None]:
         result = check_upgrade(database, settings)[name]
         return result.code, result.details
 
-    return check
+    return get_code_and_details
 
 
-def test_synced_database_passes_every_check(database, settings):
+def test_synced_database_passes_every_upgrade_check(database, settings):
     results = check_upgrade(database, settings)
     assert [(name, result.code, result.details) for name, result in results.items()] == [
-        (name, Code.SUCCESS, None) for name in CHECKS
+        (name, Code.SUCCESS, None) for name in UPGRADE_CHECKS
     ]
 
 
 @pytest.mark.all_databases
-def test_provider_without_root_is_a_failure(database, run_upgrade_check):
+def test_provider_without_root_is_an_upgrade_failure(database, run_upgrade_check):
     database.write(
         lambda connection: connection.execute(
             insert(resource_providers), {"uuid": "a" * 36, "name": "cn1", "generation": 0}
@@ -62,7 +62,7 @@ def test_provider_without_root_is_a_failure(database, run_upgrade_check):
     assert "placement-manage db online_data_migrations" in details
 
 
-def test_allocations_without_a_consumer_record_are_a_warning(database, run_upgrade_check):
+def test_allocations_without_a_consumer_are_an_upgrade_warning(database, run_upgrade_check):
     rows = [
         {"resource_provider_id": 1, "consumer_id": "c" * 36, "resource_class_id": number, "used": 1}
         for number in (0, 1)
@@ -73,20 +73,20 @@ def test_allocations_without_a_consumer_record_are_a_warning(database, run_upgra
     assert details.startswith("1 consumers hold allocations")
 
 
-def test_missing_standard_trait_is_a_warning(sqlite_database, sqlite_settings):
+def test_missing_standard_trait_is_an_upgrade_warning(sqlite_database, sqlite_settings):
     sqlite_database.write(
         lambda connection: connection.execute(
             delete(traits).where(traits.c.name == "HW_CPU_X86_AVX2")
         )
     )
     results = check_upgrade(sqlite_database, sqlite_settings)
-    lacking = results["Standard Traits and Resource Classes"]
-    assert lacking.code is Code.WARNING
-    assert lacking.details.startswith("1 standard traits or resource classes")
-    assert "HW_CPU_X86_AVX2" in lacking.details
+    check = results["Standard Traits and Resource Classes"]
+    assert check.code is Code.WARNING
+    assert check.details.startswith("1 standard traits or resource classes")
+    assert "HW_CPU_X86_AVX2" in check.details
 
 
-def test_outdated_revision_is_a_failure_that_suggests_sync(sqlite_database, sqlite_settings):
+def test_outdated_schema_is_an_upgrade_failure_with_advice(sqlite_database, sqlite_settings):
     sqlite_database.write(
         lambda connection: connection.execute(
             text("UPDATE placement_sched_alembic_version SET version_num = '0025'")
@@ -101,7 +101,7 @@ def test_outdated_revision_is_a_failure_that_suggests_sync(sqlite_database, sqli
 
 
 @pytest.mark.parametrize("revision", [TRAIN, "a082b8bb98d0"])
-def test_database_before_adoption_is_a_failure_that_suggests_adopt(tmp_path, revision):
+def test_openstack_schema_is_an_upgrade_failure_with_advice(tmp_path, revision):
     with empty_database("sqlite", tmp_path) as url:
         settings = make_settings(url)
         database = Database(settings)
@@ -121,21 +121,21 @@ def test_database_before_adoption_is_a_failure_that_suggests_adopt(tmp_path, rev
     ],
     ids=["json", "yaml", "empty"],
 )
-def test_policy_file_with_json_is_a_failure_whatever_its_suffix(
+def test_policy_file_with_json_is_an_upgrade_failure(
     sqlite_database, sqlite_url, tmp_path, own_conf, text, code
 ):
     policy = tmp_path / "rules.yaml"
     policy.write_text(text)
     settings = make_settings(sqlite_url)
-    first = check_upgrade(sqlite_database, settings)[POLICY]
-    assert first.code is Code.SUCCESS
+    result = check_upgrade(sqlite_database, settings)[POLICY_FILE_CHECK]
+    assert result.code is Code.SUCCESS
     settings.conf.set_override("policy_file", str(policy), "oslo_policy")
-    result = check_upgrade(sqlite_database, settings)[POLICY]
+    result = check_upgrade(sqlite_database, settings)[POLICY_FILE_CHECK]
     assert result.code is code
     assert (str(policy) in (result.details or "")) is (code is Code.FAILURE)
 
 
-def test_json_policy_file_in_the_default_folder_is_a_failure(
+def test_json_policy_file_in_the_home_folder_is_an_upgrade_failure(
     sqlite_database, sqlite_url, tmp_path, own_conf, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -143,22 +143,22 @@ def test_json_policy_file_in_the_default_folder_is_a_failure(
     settings = make_settings(sqlite_url)
     conf = settings.conf
     conf(
-        args=[], project="placement_sched", default_config_files=[str(create_empty_file(tmp_path))]
+        args=[], project="placement_sched", default_config_files=[str(create_empty_conf(tmp_path))]
     )
     conf.set_override("connection", sqlite_url, "placement_database")
-    result = check_upgrade(sqlite_database, settings)[POLICY]
+    result = check_upgrade(sqlite_database, settings)[POLICY_FILE_CHECK]
     assert result.code is Code.FAILURE
     assert "policy.json" in result.details
 
 
-def create_empty_file(folder):
+def create_empty_conf(folder):
     path = folder / "placement_sched.conf"
     path.touch()
     return path
 
 
 @pytest.mark.all_databases
-def test_outdated_sync_of_nova_is_a_warning(database, settings):
+def test_outdated_sync_of_nova_is_an_upgrade_warning(database, settings):
     settings = settings.with_overrides(
         {"api_database.connection": "mysql+pymysql://nova@db/nova_api"}
     )
@@ -188,7 +188,7 @@ def test_outdated_sync_of_nova_is_a_warning(database, settings):
     assert check_nova_sync() == (Code.WARNING, "The databases of these cells are unavailable: one.")
 
 
-def test_table_equals_that_of_placement_status(sqlite_url, monkeypatch, capsys):
+def test_upgrade_check_prints_the_table_of_placement_status(sqlite_url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     assert main(["status", "upgrade", "check"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -199,10 +199,12 @@ def test_table_equals_that_of_placement_status(sqlite_url, monkeypatch, capsys):
         "| Check: Database Schema                      |",
     ]
     assert len({len(line) for line in lines}) == 1
-    assert [line[9:-1].strip() for line in lines if line.startswith("| Check")] == CHECKS
+    assert [line[9:-1].strip() for line in lines if line.startswith("| Check")] == UPGRADE_CHECKS
 
 
-def test_warning_exits_with_1_and_failure_with_2(sqlite_url, sqlite_database, monkeypatch, capsys):
+def test_upgrade_check_exits_with_1_or_2_by_severity(
+    sqlite_url, sqlite_database, monkeypatch, capsys
+):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sqlite_database.write(
         lambda connection: connection.execute(
@@ -213,7 +215,7 @@ def test_warning_exits_with_1_and_failure_with_2(sqlite_url, sqlite_database, mo
     assert main(["status", "upgrade", "check", "--format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["code"] == 1
-    assert [check["check"] for check in report["checks"]] == CHECKS
+    assert [check["check"] for check in report["checks"]] == UPGRADE_CHECKS
     assert report["checks"][2]["result"] == "Warning"
     sqlite_database.write(
         lambda connection: connection.execute(
@@ -226,17 +228,17 @@ def test_warning_exits_with_1_and_failure_with_2(sqlite_url, sqlite_database, mo
     assert all(len(line) <= 73 for line in printed.splitlines())  # oslo.upgradecheck's width
 
 
-def test_json_of_placement_status_has_codes(sqlite_url, monkeypatch, capsys):
+def test_json_of_upgrade_check_has_codes(sqlite_url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setattr("sys.argv", ["placement-sched-status", "upgrade", "check", "--json"])
     assert main_of_status() == 0
     document = json.loads(capsys.readouterr().out)
     assert document["name"] == "Upgrade Check Results"
-    checks = [{"check": name, "result": 0, "details": None} for name in CHECKS]
+    checks = [{"check": name, "result": 0, "details": None} for name in UPGRADE_CHECKS]
     assert document["checks"] == checks
 
 
-def test_unavailable_database_exits_with_255(run_command):
+def test_upgrade_check_without_a_database_exits_with_255(run_command):
     done = run_command(
         *("status", "upgrade", "check"),
         OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nonexistent/x.db",
@@ -246,7 +248,7 @@ def test_unavailable_database_exits_with_255(run_command):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_invalid_configuration_exits_with_255(run_command):
+def test_upgrade_check_with_invalid_configuration_exits_with_255(run_command):
     done = run_command("status", "upgrade", "check", OS_PLACEMENT_DATABASE__CONNECTION="nonsense")
     assert done.returncode == 255
     assert "[placement_database] connection" in done.stderr

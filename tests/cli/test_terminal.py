@@ -12,7 +12,7 @@ from tests.support.servers import environment
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = """
+PROGRESS_BAR_PROGRAM = """
 from placement_sched.cli.output import show_progress
 with show_progress("working") as advance:
     advance(1, 2)
@@ -20,19 +20,19 @@ with show_progress("working") as advance:
 """
 
 
-def test_output_during_a_progress_bar_goes_to_stdout_and_the_bar_to_stderr():
-    ours, theirs = pty.openpty()
+def test_progress_bar_is_on_stderr_and_other_output_on_stdout():
+    master, slave = pty.openpty()
     try:
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
+            [sys.executable, "-c", PROGRESS_BAR_PROGRAM],
             stdout=subprocess.PIPE,
-            stderr=theirs,
+            stderr=slave,
             env=environment(TERM="xterm"),
             check=True,
             timeout=240,
         )
-        assert b"working" in os.read(ours, 10_000)
+        assert b"working" in os.read(master, 10_000)
     finally:
-        os.close(theirs)
-        os.close(ours)
+        os.close(slave)
+        os.close(master)
     assert done.stdout == b"a line\n"
