@@ -19,9 +19,9 @@ from tests.conftest import create_server_database
 from tests.support.commands import run_captured
 from tests.support.servers import BIN, Server, environment, serve_database
 
-HOSTS = ("cn1", "cn2", "cn3", "cn4")
+HOST_NAMES = ("cn1", "cn2", "cn3", "cn4")
 #: The hosts whose providers have a trait.
-LICENSED = ("cn2", "cn3")
+HOSTS_WITH_LICENSED_TRAIT = ("cn2", "cn3")
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def server_for_unique_names(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture(
     scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.exhaustive)]
 )
-def each_server(
+def api_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     """A server on SQLite or PostgreSQL, for tests that create objects under unique names."""
@@ -54,20 +54,20 @@ def each_server(
 
 
 @pytest.fixture(scope="session")
-def each_client(
-    each_server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator["CommandProcessesByVersion"]:
+def clients_by_version(
+    api_server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["OpenStackCommandsByMicroversion"]:
     """The clients of this server, by microversion of the compute API."""
-    with CommandProcessesByVersion(
-        OpenStackCommand(tmp_path_factory.mktemp("each"), each_server.url)
+    with OpenStackCommandsByMicroversion(
+        OpenStackCommand(tmp_path_factory.mktemp("each"), api_server.url)
     ) as clients:
         yield clients
 
 
 @pytest.fixture(scope="session")
-def client(each_client: "CommandProcessesByVersion") -> "OpenStackCommandProcess":
+def client(clients_by_version: "OpenStackCommandsByMicroversion") -> "OpenStackCommandProcess":
     """The client of that server at the newest microversion."""
-    return each_client()
+    return clients_by_version()
 
 
 @pytest.fixture
@@ -80,14 +80,14 @@ def name() -> str:
 def hosts(server: Server) -> tuple[str, ...]:
     """Report hosts, two of them with a trait, and return their names."""
     server.request_json("PUT", "/placement/traits/CUSTOM_LICENSED", version="placement 1.6")
-    for host in HOSTS:
+    for host in HOST_NAMES:
         uuid = report_host(server, host, vcpus_used=0, memory_mb_used=0)
-        if host in LICENSED:
+        if host in HOSTS_WITH_LICENSED_TRAIT:
             path = f"/placement/resource_providers/{uuid}"
             generation = server.request_json("GET", path)["generation"]
             body = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
             server.request_json("PUT", f"{path}/traits", body, version="placement 1.6")
-    return HOSTS
+    return HOST_NAMES
 
 
 class OpenStackCommand:
@@ -114,7 +114,7 @@ class OpenStackCommand:
         )
 
     @contextmanager
-    def session(self) -> Iterator["OpenStackCommandProcess"]:
+    def start_process(self) -> Iterator["OpenStackCommandProcess"]:
         """Start a client that runs its commands in a single process."""
         with subprocess.Popen(
             [sys.executable, Path(__file__).with_name("many_commands.py")],
@@ -140,7 +140,7 @@ class OpenStackCommand:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def rejection(self, *arguments: str) -> str:
+    def get_error(self, *arguments: str) -> str:
         """Run a command that must fail, and return its standard error."""
         done = self.run(*arguments)
         assert done.returncode != 0, done.stdout
@@ -150,7 +150,7 @@ class OpenStackCommand:
 class OpenStackCommandProcess(OpenStackCommand):
     """The ``openstack`` command in a single process, each time with the arguments ``first``."""
 
-    first: tuple[str, ...] = ()
+    leading_arguments: tuple[str, ...] = ()
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -159,13 +159,13 @@ class OpenStackCommandProcess(OpenStackCommand):
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps([*self.first, *arguments]) + "\n")
+        process.stdin.write(json.dumps([*self.leading_arguments, *arguments]) + "\n")
         line = process.stdout.readline()
         assert line, "the process ended"
         return subprocess.CompletedProcess(arguments, *json.loads(line))
 
 
-class CommandProcessesByVersion(ExitStack):
+class OpenStackCommandsByMicroversion(ExitStack):
     """Clients of a server by microversion of an API.
 
     Each has its own process. The imports take more than a second, and within a process the client
@@ -175,15 +175,15 @@ class CommandProcessesByVersion(ExitStack):
     def __init__(self, client: OpenStackCommand, api: str = "compute") -> None:
         super().__init__()
         self._client, self._option = client, f"--os-{api}-api-version"
-        self._sessions: dict[str, OpenStackCommandProcess] = {}
+        self._processes: dict[str, OpenStackCommandProcess] = {}
 
     def __call__(self, version: str = "") -> OpenStackCommandProcess:
         """Return the client of a microversion, by default the newest that both sides support."""
-        if version not in self._sessions:
-            session = self.enter_context(self._client.session())
-            session.first = (self._option, version) if version else ()
-            self._sessions[version] = session
-        return self._sessions[version]
+        if version not in self._processes:
+            process = self.enter_context(self._client.start_process())
+            process.leading_arguments = (self._option, version) if version else ()
+            self._processes[version] = process
+        return self._processes[version]
 
 
 @pytest.fixture(scope="session")
@@ -195,12 +195,12 @@ def openstack_client(server: Server, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="session")
 def placement_clients(
     server_for_unique_names: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CommandProcessesByVersion]:
+) -> Iterator[OpenStackCommandsByMicroversion]:
     """The clients of that server, by microversion of placement."""
     openstack_client = OpenStackCommand(
         tmp_path_factory.mktemp("busy_client"), server_for_unique_names.url
     )
-    with CommandProcessesByVersion(openstack_client, "placement") as clients:
+    with OpenStackCommandsByMicroversion(openstack_client, "placement") as clients:
         yield clients
 
 

@@ -14,7 +14,7 @@ import sys
 from openstackclient.shell import main
 
 
-def run_command(arguments: list[str]) -> tuple[int, str, str]:
+def run_openstack_command(arguments: list[str]) -> tuple[int, str, str]:
     """Run a command as the ``openstack`` script does."""
     with (
         contextlib.redirect_stdout(io.StringIO()) as output,
@@ -33,5 +33,5 @@ if __name__ == "__main__":
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdin = os.fdopen(0)
     for line in lines:
-        sys.stdout.write(json.dumps(run_command(json.loads(line))) + "\n")
+        sys.stdout.write(json.dumps(run_openstack_command(json.loads(line))) + "\n")
         sys.stdout.flush()

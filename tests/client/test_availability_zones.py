@@ -8,11 +8,11 @@ from tests.support.reports import build_report
 pytestmark = pytest.mark.system
 
 
-def test_zones_are_listed_with_their_hosts(each_server, client):
+def test_availability_zones_are_listed_with_their_hosts(api_server, client):
     hosts = [build_report(810 + number, host=f"zone{number}") for number in (1, 2)]
     names = [each["host"] for each in hosts]
     reports = [{**each, "hypervisor_hostname": each["host"]} for each in hosts]
-    each_server.request_json("POST", "/scheduler/v1/compute_nodes", reports)
+    api_server.request_json("POST", "/scheduler/v1/compute_nodes", reports)
     client("aggregate", "create", "--zone", "life.west", "life.west")
     client("aggregate", "add", "host", "life.west", names[0])
     listed = client.json("availability", "zone", "list", "--compute")
@@ -26,4 +26,4 @@ def test_zones_are_listed_with_their_hosts(each_server, client):
     client("aggregate", "remove", "host", "life.west", names[0])
     client("aggregate", "delete", "life.west")
     for each in hosts:
-        each_server.request_json("DELETE", f"/scheduler/v1/compute_nodes/{each['uuid']}")
+        api_server.request_json("DELETE", f"/scheduler/v1/compute_nodes/{each['uuid']}")

@@ -25,11 +25,11 @@ def test_flavor_can_be_created_tagged_shown_listed_and_deleted(client):
     (row,) = (row for row in client.json("flavor", "list", "--long") if row["ID"] == "lf1")
     assert (row["Name"], row["RAM"], row["Ephemeral"]) == ("life.small", 2048, 5)
     assert row["Properties"] == {"hw:cpu_policy": "shared"}
-    taken = client.rejection("flavor", "create", "--id", "lf1", "--ram", "1", "other")
+    taken = client.get_error("flavor", "create", "--id", "lf1", "--ram", "1", "other")
     assert "already exists" in taken
     client("flavor", "delete", "life.small")
     assert "lf1" not in {row["ID"] for row in client.json("flavor", "list")}
-    assert "No Flavor found" in client.rejection("flavor", "show", "life.small")
+    assert "No Flavor found" in client.get_error("flavor", "show", "life.small")
 
 
 def test_private_flavor_is_listed_for_its_projects_and_admins(client):
@@ -61,9 +61,9 @@ def test_flavors_are_listed_over_pages(client):
     client("flavor", "delete", "page0", "page1", "page2")
 
 
-def test_client_with_an_old_microversion_creates_flavors(each_client):
+def test_client_with_an_old_microversion_creates_flavors(clients_by_version):
     """Use microversion 2.72, the newest of Stein."""
-    client = each_client("2.72")
+    client = clients_by_version("2.72")
     trait = {"trait:CUSTOM_LICENSED": "required"}
     arguments = ("--ram", "64", "--property", "trait:CUSTOM_LICENSED=required", "life.stein")
     client("flavor", "create", "--id", "stein1", *arguments)

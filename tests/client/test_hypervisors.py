@@ -7,16 +7,16 @@ from tests.client.reporting import report_host
 
 pytestmark = pytest.mark.system
 
-UPTIME = "17:37:14 up  2:33,  3 users,  load average: 0.33, 0.36, 0.34"
-STATS = {"num_instances": 3, "io_workload": 1, "uptime": UPTIME}
+UPTIME_TEXT = "17:37:14 up  2:33,  3 users,  load average: 0.33, 0.36, 0.34"
+HYPERVISOR_STATS = {"num_instances": 3, "io_workload": 1, "uptime": UPTIME_TEXT}
 
 
 @pytest.fixture(scope="module")
-def hypervisor_uuids(each_server):
+def hypervisor_uuids(api_server):
     """Report two hosts, and return the uuids of their nodes."""
     return [
-        report_host(each_server, "hv1", stats=STATS, cpu_info={"arch": "x86_64"}),
-        report_host(each_server, "hv2"),
+        report_host(api_server, "hv1", stats=HYPERVISOR_STATS, cpu_info={"arch": "x86_64"}),
+        report_host(api_server, "hv2"),
     ]
 
 
@@ -32,7 +32,7 @@ def test_hypervisors_can_be_listed_searched_and_paged(client, hypervisor_uuids):
     }
     matched = client.json("hypervisor", "list", "--matching", "hv")
     assert {each["ID"] for each in matched} == set(hypervisor_uuids)
-    error = client.rejection("hypervisor", "list", "--matching", "nothing-like-it")
+    error = client.get_error("hypervisor", "list", "--matching", "nothing-like-it")
     assert "No hypervisor matching 'nothing-like-it' could be found" in error
     paged = client.json("hypervisor", "list", "--limit", "1")
     assert {each["ID"] for each in paged} == listed.keys()
@@ -48,12 +48,12 @@ def test_hypervisor_is_shown_with_uptime_service_and_aggregates(client, hypervis
     assert (shown["uptime"], shown["users"]) == ("2:33", "3")
     assert (shown["service_host"], shown["aggregates"]) == ("hv1", ["hv-shown"])
     assert client.json("hypervisor", "show", hypervisor_uuids[1])["hypervisor_hostname"] == "hv2"
-    assert "No Hypervisor found" in client.rejection("hypervisor", "show", "hv")
+    assert "No Hypervisor found" in client.get_error("hypervisor", "show", "hv")
     client("aggregate", "remove", "host", "hv-shown", "hv1")
     client("aggregate", "delete", "hv-shown")
 
 
-def test_hypervisor_statistics_are_summed(client, hypervisor_uuids):
+def test_hypervisor_statistics_are_sums_of_all_hosts(client, hypervisor_uuids):
     stats = client.json("hypervisor", "stats", "show")
     assert stats["count"] >= len(hypervisor_uuids)
     assert stats["running_vms"] >= 3
@@ -62,10 +62,10 @@ def test_hypervisor_statistics_are_summed(client, hypervisor_uuids):
 
 @pytest.mark.parametrize("version", ["2.1", "2.72"])
 def test_client_with_an_old_microversion_shows_resource_totals(
-    each_client, hypervisor_uuids, version
+    clients_by_version, hypervisor_uuids, version
 ):
     """Use 2.1, and 2.72 of Stein, which names hypervisors by uuid."""
-    client = each_client(version)
+    client = clients_by_version(version)
     rows = client.json("hypervisor", "list", "--long")
     (row,) = (each for each in rows if each["Hypervisor Hostname"] == "hv1")
     assert (row["vCPUs Used"], row["vCPUs"], row["Memory MB Used"]) == (2, 8, 512)

@@ -5,24 +5,27 @@ import pytest
 
 pytestmark = pytest.mark.system
 
-URL = "/image/v2/images"
+IMAGES_PATH = "/image/v2/images"
 
 
 @pytest.fixture
-def create_image(each_server):
+def create_image(api_server):
     """Give a function that creates an image without the client, and returns its id."""
     created = []
 
-    def create(name, **attributes):
-        created.append(each_server.request_json("POST", URL, {"name": name, **attributes})["id"])
+    def create_image_by_api(name, **attributes):
+        created.append(
+            api_server.request_json("POST", IMAGES_PATH, {"name": name, **attributes})["id"]
+        )
         return created[-1]
 
-    yield create
+    yield create_image_by_api
     remaining = {
-        image["id"] for image in each_server.request_json("GET", f"{URL}?limit=1000")["images"]
+        image["id"]
+        for image in api_server.request_json("GET", f"{IMAGES_PATH}?limit=1000")["images"]
     }
     for uuid in remaining.intersection(created):
-        each_server.request_json("DELETE", f"{URL}/{uuid}")
+        api_server.request_json("DELETE", f"{IMAGES_PATH}/{uuid}")
 
 
 def test_image_with_traits_can_be_created_changed_shown_and_deleted(client):
@@ -57,36 +60,36 @@ def test_image_with_traits_can_be_created_changed_shown_and_deleted(client):
     assert not removed & shown["properties"].keys()
     assert shown["properties"]["trait:HW_CPU_X86_AVX2"] == "required"
     client("image", "delete", "windows-2026")
-    assert "No Image found" in client.rejection("image", "show", image["id"])
+    assert "No Image found" in client.get_error("image", "show", image["id"])
 
 
 def test_images_are_listed_by_property_tag_name_and_visibility(client, create_image):
     trait = ("--property", "trait:CUSTOM_LISTED=required")
-    first = create_image("list-a", tags=["listed"], **{"trait:CUSTOM_LISTED": "required"})
-    second = create_image("list-b", tags=["listed", "other"], visibility="public")
+    image_a = create_image("list-a", tags=["listed"], **{"trait:CUSTOM_LISTED": "required"})
+    image_b = create_image("list-b", tags=["listed", "other"], visibility="public")
 
     def list_image_ids(*arguments):
         return {row["ID"] for row in client.json("image", "list", *arguments)}
 
-    assert {first, second} <= list_image_ids()
-    assert list_image_ids(*trait) == {first}
-    assert list_image_ids("--tag", "listed") == {first, second}
-    assert list_image_ids("--tag", "listed", "--tag", "other") == {second}
-    assert list_image_ids("--name", "list-a") == {first}
-    assert list_image_ids("--public", "--tag", "listed") == {second}
+    assert {image_a, image_b} <= list_image_ids()
+    assert list_image_ids(*trait) == {image_a}
+    assert list_image_ids("--tag", "listed") == {image_a, image_b}
+    assert list_image_ids("--tag", "listed", "--tag", "other") == {image_b}
+    assert list_image_ids("--name", "list-a") == {image_a}
+    assert list_image_ids("--public", "--tag", "listed") == {image_b}
     assert list_image_ids("--status", "active", "--tag", "listed") == set()
     (row,) = client.json("image", "list", "--long", "--name", "list-a")
     assert (row["Status"], row["Visibility"], row["Tags"]) == ("queued", "shared", ["listed"])
     assert list_image_ids("--limit", "1", "--sort", "name:asc", "--tag", "listed") <= {
-        first,
-        second,
+        image_a,
+        image_b,
     }
     # Images of the same second are in order of their uuids, so either may come first.
-    after = [list_image_ids("--tag", "listed", "--marker", uuid) for uuid in (first, second)]
-    assert after in ([{second}, set()], [set(), {first}])
+    after = [list_image_ids("--tag", "listed", "--marker", uuid) for uuid in (image_a, image_b)]
+    assert after in ([{image_b}, set()], [set(), {image_a}])
 
 
-def test_hidden_image_is_shown_and_listed_on_demand(client, create_image):
+def test_hidden_image_is_listed_only_with_the_hidden_option(client, create_image):
     uuid = create_image("hidden-one")
     client("image", "set", "--hidden", "hidden-one")
     assert client.json("image", "show", "hidden-one")["id"] == uuid
@@ -95,9 +98,9 @@ def test_hidden_image_is_shown_and_listed_on_demand(client, create_image):
     client("image", "set", "--unhidden", "hidden-one")
 
 
-def test_upload_is_rejected_and_leaves_no_image(client, tmp_path):
+def test_image_with_an_uploaded_file_is_rejected(client, tmp_path):
     data = tmp_path / "disk.raw"
     data.write_bytes(b"\0" * 3_000_000)
-    error = client.rejection("image", "create", "--file", str(data), "with-data")
+    error = client.get_error("image", "create", "--file", str(data), "with-data")
     assert "No image data is stored here" in error
     assert "with-data" not in {row["Name"] for row in client.json("image", "list", "--all")}

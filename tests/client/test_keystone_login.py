@@ -13,23 +13,23 @@ from tests.support.servers import BIN, environment, start_server
 
 pytestmark = pytest.mark.system
 
-LOGIN = {
+KEYSTONE_LOGIN = {
     "username": "admin",
     "password": PASSWORD,
     "project_name": "service",
     "user_domain_name": "Default",
     "project_domain_name": "Default",
 }
-SIZES = ("--vcpus", "1", "--ram", "512", "--disk", "1")
+SIZE_OPTIONS = ("--vcpus", "1", "--ram", "512", "--disk", "1")
 
 
 @pytest.fixture(scope="module")
-def run_with_login(tmp_path_factory):
+def run_with_cloud(tmp_path_factory):
     """Give a function that runs a program with a clouds.yaml, and returns its result."""
     skip_without_peer()
     folder = tmp_path_factory.mktemp("cloud")
     with run_keystone(folder / "keystone") as keystone:
-        login = {**LOGIN, "auth_url": f"{keystone.url}/v3"}
+        login = {**KEYSTONE_LOGIN, "auth_url": f"{keystone.url}/v3"}
         clouds = {
             "good": {"auth": login, "region_name": "RegionOne"},
             "wrong": {"auth": {**login, "password": "x"}, "region_name": "RegionOne"},
@@ -41,7 +41,7 @@ def run_with_login(tmp_path_factory):
         config = folder / "placement_sched.conf"
         config.write_text("\n".join(lines))
 
-        def run(program: str, *words: str, cloud: str = "good"):
+        def run_program_with_cloud(program: str, *words: str, cloud: str = "good"):
             return run_captured(
                 [BIN / program, *words],
                 env=environment(OS_CLOUD=cloud, HOME=str(folder)),
@@ -53,19 +53,19 @@ def run_with_login(tmp_path_factory):
                 ("service", "create", "--name", "placement-sched", "scheduler"),
                 ("endpoint", "create", "--region", "RegionOne", "scheduler", "public", server.url),
             ):
-                created = run("openstack", *words)
+                created = run_program_with_cloud("openstack", *words)
                 assert created.returncode == 0, created.stderr
-            yield run
+            yield run_program_with_cloud
 
 
-def test_openstack_scheduler_explain_succeeds_with_a_keystone_login(run_with_login):
-    done = run_with_login("openstack", "scheduler", "explain", *SIZES, "-f", "json")
+def test_openstack_scheduler_explain_succeeds_with_a_keystone_login(run_with_cloud):
+    done = run_with_cloud("openstack", "scheduler", "explain", *SIZE_OPTIONS, "-f", "json")
     assert done.returncode == 0, done.stderr
     assert {row["Out"] for row in json.loads(done.stdout)} == {0}
 
 
-def test_command_logs_in_with_keystone(run_with_login):
-    done = run_with_login("placement-sched", "policy", "list", "--format", "json")
+def test_placement_sched_command_logs_in_with_keystone(run_with_cloud):
+    done = run_with_cloud("placement-sched", "policy", "list", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)
 
@@ -74,8 +74,8 @@ def test_command_logs_in_with_keystone(run_with_login):
     ("program", "words"),
     [("openstack", ["scheduler", "host", "list"]), ("placement-sched", ["host", "list"])],
 )
-def test_wrong_password_is_reported_in_one_line(run_with_login, program, words):
-    done = run_with_login(program, *words, cloud="wrong")
+def test_wrong_keystone_password_is_reported_in_one_line(run_with_cloud, program, words):
+    done = run_with_cloud(program, *words, cloud="wrong")
     assert done.returncode == 1
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()

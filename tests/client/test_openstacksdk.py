@@ -38,7 +38,7 @@ def test_resource_classes_can_be_created_listed_shown_ensured_and_deleted(placem
     placement.delete_resource_class(resource_class, ignore_missing=True)
 
 
-def test_providers_can_be_created_found_listed_renamed_and_deleted(placement, provider, name):
+def test_provider_can_be_created_found_listed_renamed_and_deleted(placement, provider, name):
     assert (provider.name, provider.generation) == (name, 0)
     child = placement.create_resource_provider(name=f"{name}_child", parent_provider_id=provider.id)
     assert (child.parent_provider_id, child.root_provider_id) == (provider.id, provider.id)
@@ -108,7 +108,7 @@ def test_traits_of_a_provider_can_be_set_shown_and_deleted(placement, provider):
     assert placement.get_resource_provider_trait(provider).traits == []
 
 
-def test_candidate_can_be_claimed_shown_counted_and_freed(placement, provider, name):
+def test_allocation_candidate_can_be_claimed_shown_counted_and_freed(placement, provider, name):
     placement.create_resource_provider_inventory(provider, "VCPU", total=8)
     (candidate,) = placement.allocation_candidates(resources="VCPU:2", in_tree=provider.id)
     assert candidate.allocations == {provider.id: {"resources": {"VCPU": 2}}}

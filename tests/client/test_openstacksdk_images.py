@@ -12,30 +12,30 @@ pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDep
 
 
 @pytest.fixture(scope="module")
-def image(server_for_unique_names: Server):
+def sdk_image(server_for_unique_names: Server):
     with connect_sdk(server_for_unique_names) as connection:
         yield connection.image
 
 
 @pytest.fixture
-def new_image(image, name):
-    return image.create_image(name, allow_duplicates=True, **{"trait:CUSTOM_X": "required"})
+def new_image(sdk_image, name):
+    return sdk_image.create_image(name, allow_duplicates=True, **{"trait:CUSTOM_X": "required"})
 
 
-def test_image_can_be_created_found_shown_and_deleted(image, new_image, name):
+def test_image_can_be_created_found_shown_and_deleted(sdk_image, new_image, name):
     assert (new_image.name, new_image.status, new_image.visibility) == (name, "queued", "shared")
     assert new_image.properties["trait:CUSTOM_X"] == "required"
     assert new_image.properties["owner_specified.openstack.object"] == f"images/{name}"
-    assert image.find_image(name, ignore_missing=False).id == new_image.id
-    assert image.get_image(new_image.id).properties == new_image.properties
-    image.delete_image(new_image)
+    assert sdk_image.find_image(name, ignore_missing=False).id == new_image.id
+    assert sdk_image.get_image(new_image.id).properties == new_image.properties
+    sdk_image.delete_image(new_image)
     with pytest.raises(exceptions.NotFoundException, match="No image found"):
-        image.get_image(new_image.id)
-    image.delete_image(new_image, ignore_missing=True)
+        sdk_image.get_image(new_image.id)
+    sdk_image.delete_image(new_image, ignore_missing=True)
 
 
-def test_image_can_be_updated(image, new_image):
-    changed = image.update_image(
+def test_image_can_be_updated(sdk_image, new_image):
+    changed = sdk_image.update_image(
         new_image.id,
         name="renamed",
         min_ram=64,
@@ -45,40 +45,40 @@ def test_image_can_be_updated(image, new_image):
     )
     assert (changed.name, changed.min_ram, changed.is_protected) == ("renamed", 64, True)
     assert changed.os_distro == "windows"
-    fetched = image.get_image(new_image.id)
+    fetched = sdk_image.get_image(new_image.id)
     assert fetched.properties["with/slash~tilde.dot"] == "x"
     with pytest.raises(exceptions.ForbiddenException, match="is protected"):
-        image.delete_image(new_image.id, ignore_missing=False)
+        sdk_image.delete_image(new_image.id, ignore_missing=False)
     kept = {key: value for key, value in fetched.properties.items() if "slash" not in key}
-    assert image.update_image(fetched, is_protected=False, properties=kept).properties == kept
-    image.update_image_properties(image.get_image(new_image.id), os_version="11")
-    assert image.get_image(new_image.id).os_version == "11"
+    assert sdk_image.update_image(fetched, is_protected=False, properties=kept).properties == kept
+    sdk_image.update_image_properties(sdk_image.get_image(new_image.id), os_version="11")
+    assert sdk_image.get_image(new_image.id).os_version == "11"
 
 
-def test_images_are_listed_over_pages(image, name):
+def test_images_are_listed_over_pages(sdk_image, name):
     uuids = {
-        image.create_image(f"{name}-{number}", allow_duplicates=True, tags=[name]).id
+        sdk_image.create_image(f"{name}-{number}", allow_duplicates=True, tags=[name]).id
         for number in range(5)
     }
-    assert {each.id for each in image.images(tag=name, limit=2)} == uuids
-    names = [each.name for each in image.images(tag=name, sort="name:asc", limit=3)]
+    assert {each.id for each in sdk_image.images(tag=name, limit=2)} == uuids
+    names = [each.name for each in sdk_image.images(tag=name, sort="name:asc", limit=3)]
     assert names == sorted(names)
-    assert [each.name for each in image.images(name=f"{name}-1")] == [f"{name}-1"]
-    assert list(image.images(tag=name, status="active")) == []
-    assert list(image.images(tag=name, is_hidden=True)) == []
-    assert len(list(image.images(tag=name, created_at="gt:2020-01-01T00:00:00Z"))) == 5
-    assert list(image.images(tag=name, size_min=1)) == []
+    assert [each.name for each in sdk_image.images(name=f"{name}-1")] == [f"{name}-1"]
+    assert list(sdk_image.images(tag=name, status="active")) == []
+    assert list(sdk_image.images(tag=name, is_hidden=True)) == []
+    assert len(list(sdk_image.images(tag=name, created_at="gt:2020-01-01T00:00:00Z"))) == 5
+    assert list(sdk_image.images(tag=name, size_min=1)) == []
 
 
-def test_tags_of_an_image_can_be_added_and_removed(image, new_image):
-    image.add_tag(new_image, "one")
-    image.add_tag(new_image, "two")
-    assert image.get_image(new_image.id).tags == ["one", "two"]
-    image.remove_tag(new_image, "one")
-    assert image.get_image(new_image.id).tags == ["two"]
+def test_tags_of_an_image_can_be_added_and_removed(sdk_image, new_image):
+    sdk_image.add_tag(new_image, "one")
+    sdk_image.add_tag(new_image, "two")
+    assert sdk_image.get_image(new_image.id).tags == ["one", "two"]
+    sdk_image.remove_tag(new_image, "one")
+    assert sdk_image.get_image(new_image.id).tags == ["two"]
 
 
-def test_schemas_and_import_methods_are_shown(image):
-    assert "visibility" in image.get_image_schema().properties
-    assert "images" in image.get_images_schema().properties
-    assert image.get_import_info().import_methods["value"] == []
+def test_schemas_and_import_methods_are_shown(sdk_image):
+    assert "visibility" in sdk_image.get_image_schema().properties
+    assert "images" in sdk_image.get_images_schema().properties
+    assert sdk_image.get_import_info().import_methods["value"] == []

@@ -13,7 +13,7 @@ from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
 
-PROJECT, USER = "6f70656e737461636b", "a2d4c6e8f0b1a3c5"
+PROJECT_ID, USER_ID = "6f70656e737461636b", "a2d4c6e8f0b1a3c5"
 
 
 class PlacementCommands:
@@ -32,24 +32,24 @@ class PlacementCommands:
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == ""
 
-    def show(self, words, *arguments):
+    def get_json(self, words, *arguments):
         """Run a command, and return its output as JSON."""
         done = self._commands.run(*words.split(), *arguments, "-f", "json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def rejection(self, words, *arguments):
+    def get_error(self, words, *arguments):
         """Run a command that must fail, and return its standard error."""
         done = self._commands.run(*words.split(), *arguments)
         assert done.returncode != 0, done.stdout
         return done.stderr
 
-    def provider(self, name, **totals):
+    def create_provider(self, name, **totals):
         """Create a provider with these totals by resource class, and return its uuid."""
-        uuid = self.show("resource provider create", name)["uuid"]
+        uuid = self.get_json("resource provider create", name)["uuid"]
         if totals:
             resources = [f"--resource={key}={total}" for key, total in totals.items()]
-            self.show("resource provider inventory set", uuid, *resources)
+            self.get_json("resource provider inventory set", uuid, *resources)
         return uuid
 
 
@@ -64,82 +64,84 @@ def test_every_osc_placement_command_is_tested_in_this_file():
         each.name.replace("_", " ") for each in entry_points(group="openstack.placement.v1")
     }
     assert len(commands) == 31
-    tested = set(re.findall(r"""(?:run|show|rejection)\(\s*"([a-z ]+)\"""", text))
+    tested = set(re.findall(r"""(?:run|get_json|get_error)\(\s*"([a-z ]+)\"""", text))
     assert commands - tested == set()
 
 
 def test_providers_can_be_created_shown_listed_changed_and_deleted(placement, name):
-    parent = placement.show("resource provider create", name)
+    parent = placement.get_json("resource provider create", name)
     assert (parent["name"], parent["generation"]) == (name, 0)
     uuid = str(uuid4())
-    created = placement.show(
+    created = placement.get_json(
         "resource provider create", f"{name}c", "--uuid", uuid, "--parent-provider", parent["uuid"]
     )
     assert created["uuid"] == uuid
     assert created["parent_provider_uuid"] == created["root_provider_uuid"] == parent["uuid"]
-    shown = placement.show("resource provider show", uuid, "--allocations")
+    shown = placement.get_json("resource provider show", uuid, "--allocations")
     assert (shown["name"], shown["allocations"]) == (f"{name}c", {})
-    changed = placement.show("resource provider set", uuid, "--name", f"{name}d")
+    changed = placement.get_json("resource provider set", uuid, "--name", f"{name}d")
     assert changed["name"] == f"{name}d"
-    moved = placement.show("resource provider create", f"{name}e", "--uuid", str(uuid4()))
-    reparented = placement.show(
+    moved = placement.get_json("resource provider create", f"{name}e", "--uuid", str(uuid4()))
+    reparented = placement.get_json(
         "resource provider set", uuid, "--name", f"{name}d", "--parent-provider", moved["uuid"]
     )
     assert reparented["root_provider_uuid"] == moved["uuid"]
-    in_tree = placement.show("resource provider list", "--in-tree", uuid)
+    in_tree = placement.get_json("resource provider list", "--in-tree", uuid)
     assert {row["uuid"] for row in in_tree} == {uuid, moved["uuid"]}
-    (found,) = placement.show("resource provider list", "--name", f"{name}d")
+    (found,) = placement.get_json("resource provider list", "--name", f"{name}d")
     assert found["uuid"] == uuid
-    assert "child" in placement.rejection("resource provider delete", moved["uuid"])
+    assert "child" in placement.get_error("resource provider delete", moved["uuid"])
     for provider in (uuid, moved["uuid"], parent["uuid"]):
         placement.run("resource provider delete", provider)
-    assert "No resource provider" in placement.rejection("resource provider show", uuid)
+    assert "No resource provider" in placement.get_error("resource provider show", uuid)
 
 
 def test_inventories_can_be_set_listed_shown_and_deleted(placement, name):
-    uuid = placement.provider(name)
+    uuid = placement.create_provider(name)
     arguments = ("--resource", "VCPU=8", "--resource", "VCPU:allocation_ratio=4.0")
-    (row,) = placement.show("resource provider inventory set", uuid, *arguments)
+    (row,) = placement.get_json("resource provider inventory set", uuid, *arguments)
     assert (row["resource_class"], row["total"], row["allocation_ratio"]) == ("VCPU", 8, 4.0)
-    more = placement.show(
+    more = placement.get_json(
         "resource provider inventory set", uuid, "--resource", "MEMORY_MB=1024", "--amend"
     )
     assert {row["resource_class"] for row in more} == {"VCPU", "MEMORY_MB"}
-    dry = placement.show(
+    dry = placement.get_json(
         "resource provider inventory set", uuid, "--resource", "DISK_GB=10", "--dry-run"
     )
     assert [row["resource_class"] for row in dry] == ["DISK_GB"]
-    changed = placement.show(
+    changed = placement.get_json(
         "resource provider inventory class set",
         *(uuid, "VCPU", "--total", "16", "--reserved", "2", "--max_unit", "8", "--step_size", "2"),
     )
     assert (changed["total"], changed["reserved"], changed["max_unit"]) == (16, 2, 8)
-    shown = placement.show("resource provider inventory show", uuid, "VCPU")
+    shown = placement.get_json("resource provider inventory show", uuid, "VCPU")
     assert (shown["total"], shown["step_size"], shown["used"]) == (16, 2, 0)
-    listed = placement.show("resource provider inventory list", uuid)
+    listed = placement.get_json("resource provider inventory list", uuid)
     assert {row["resource_class"]: row["total"] for row in listed} == {
         "VCPU": 16,
         "MEMORY_MB": 1024,
     }
     placement.run("resource provider inventory delete", uuid, "--resource-class", "VCPU")
     placement.run("resource provider inventory delete", uuid)
-    assert placement.show("resource provider inventory list", uuid) == []
-    assert "No inventory" in placement.rejection("resource provider inventory show", uuid, "VCPU")
+    assert placement.get_json("resource provider inventory list", uuid) == []
+    assert "No inventory" in placement.get_error("resource provider inventory show", uuid, "VCPU")
 
 
 def test_aggregates_of_a_provider_can_be_set_and_listed(placement, name):
-    uuid, groups = placement.provider(name), sorted(str(uuid4()) for _ in range(2))
+    uuid, groups = placement.create_provider(name), sorted(str(uuid4()) for _ in range(2))
     arguments = [f"--aggregate={group}" for group in groups]
-    rows = placement.show("resource provider aggregate set", uuid, *arguments, "--generation", "0")
+    rows = placement.get_json(
+        "resource provider aggregate set", uuid, *arguments, "--generation", "0"
+    )
     assert sorted(row["uuid"] for row in rows) == groups
-    listed = placement.show("resource provider aggregate list", uuid)
+    listed = placement.get_json("resource provider aggregate list", uuid)
     assert sorted(row["uuid"] for row in listed) == groups
-    (found,) = placement.show("resource provider list", "--member-of", groups[0])
+    (found,) = placement.get_json("resource provider list", "--member-of", groups[0])
     assert found["uuid"] == uuid
     stale = ("--aggregate", groups[0], "--generation", "0")
-    assert "409" in placement.rejection("resource provider aggregate set", uuid, *stale)
+    assert "409" in placement.get_error("resource provider aggregate set", uuid, *stale)
     older = placement.with_version("1.1")
-    assert older.show("resource provider aggregate set", uuid, f"--aggregate={groups[0]}") == [
+    assert older.get_json("resource provider aggregate set", uuid, f"--aggregate={groups[0]}") == [
         {"uuid": groups[0]}
     ]
 
@@ -147,114 +149,121 @@ def test_aggregates_of_a_provider_can_be_set_and_listed(placement, name):
 def test_traits_can_be_created_shown_listed_and_deleted(placement, name):
     trait = f"CUSTOM_{name.upper()}"
     placement.run("trait create", trait)
-    assert placement.show("trait show", trait) == {"name": trait}
-    listed = placement.show("trait list", "--name", f"in:{trait},HW_CPU_X86_AVX2")
+    assert placement.get_json("trait show", trait) == {"name": trait}
+    listed = placement.get_json("trait list", "--name", f"in:{trait},HW_CPU_X86_AVX2")
     assert {row["name"] for row in listed} == {trait, "HW_CPU_X86_AVX2"}
-    associated = placement.show("trait list", "--associated", "--name", f"in:{trait}")
+    associated = placement.get_json("trait list", "--associated", "--name", f"in:{trait}")
     assert associated == []
     placement.run("trait delete", trait)
-    assert "No such trait" in placement.rejection("trait show", trait)
+    assert "No such trait" in placement.get_error("trait show", trait)
 
 
 def test_traits_of_a_provider_can_be_set_listed_and_deleted(placement, name):
-    uuid, trait = placement.provider(name, VCPU=1), f"CUSTOM_{name.upper()}"
+    uuid, trait = placement.create_provider(name, VCPU=1), f"CUSTOM_{name.upper()}"
     placement.run("trait create", trait)
-    rows = placement.show("resource provider trait set", uuid, "--trait", trait)
+    rows = placement.get_json("resource provider trait set", uuid, "--trait", trait)
     assert rows == [{"name": trait}]
-    assert placement.show("resource provider trait list", uuid) == [{"name": trait}]
+    assert placement.get_json("resource provider trait list", uuid) == [{"name": trait}]
     assert [
-        row["uuid"] for row in placement.show("resource provider list", "--required", trait)
+        row["uuid"] for row in placement.get_json("resource provider list", "--required", trait)
     ] == [uuid]
-    others = placement.show("resource provider list", "--forbidden", trait, "--name", name)
+    others = placement.get_json("resource provider list", "--forbidden", trait, "--name", name)
     assert others == []
-    assert "in use" in placement.rejection("trait delete", trait)
+    assert "in use" in placement.get_error("trait delete", trait)
     placement.run("resource provider trait delete", uuid)
-    assert placement.show("resource provider trait list", uuid) == []
+    assert placement.get_json("resource provider trait list", uuid) == []
 
 
 def test_resource_classes_can_be_created_ensured_shown_listed_and_deleted(placement, name):
     kind = f"CUSTOM_{name.upper()}"
     placement.run("resource class create", kind)
-    assert "already exists" in placement.rejection("resource class create", kind)
+    assert "already exists" in placement.get_error("resource class create", kind)
     placement.run("resource class set", kind)
     placement.run("resource class set", f"{kind}_MORE")
-    assert placement.show("resource class show", kind) == {"name": kind}
-    listed = {row["name"] for row in placement.show("resource class list")}
+    assert placement.get_json("resource class show", kind) == {"name": kind}
+    listed = {row["name"] for row in placement.get_json("resource class list")}
     assert {"VCPU", kind, f"{kind}_MORE"} <= listed
     placement.run("resource class delete", kind)
-    assert "No such resource class" in placement.rejection("resource class show", kind)
-    assert "standard" in placement.rejection("resource class delete", "VCPU")
+    assert "No such resource class" in placement.get_error("resource class show", kind)
+    assert "standard" in placement.get_error("resource class delete", "VCPU")
 
 
-OWNER = ("--project-id", PROJECT, "--user-id", USER)
+OWNER_OPTIONS = ("--project-id", PROJECT_ID, "--user-id", USER_ID)
 
 
 def test_allocations_can_be_set_shown_unset_and_deleted(placement, name):
-    host = placement.provider(name, VCPU=8, MEMORY_MB=1024)
-    disk = placement.provider(f"{name}d", DISK_GB=100)
+    host = placement.create_provider(name, VCPU=8, MEMORY_MB=1024)
+    disk = placement.create_provider(f"{name}d", DISK_GB=100)
     consumer = str(uuid4())
-    rows = placement.show(
+    rows = placement.get_json(
         "resource provider allocation set",
         *(consumer, "--allocation", f"rp={host},VCPU=2,MEMORY_MB=256"),
-        *("--allocation", f"rp={disk},DISK_GB=10", *OWNER, "--consumer-type", "INSTANCE"),
+        *("--allocation", f"rp={disk},DISK_GB=10", *OWNER_OPTIONS, "--consumer-type", "INSTANCE"),
     )
-    held = {row["resource_provider"]: row["resources"] for row in rows}
-    assert held == {host: {"VCPU": 2, "MEMORY_MB": 256}, disk: {"DISK_GB": 10}}
+    allocations = {row["resource_provider"]: row["resources"] for row in rows}
+    assert allocations == {host: {"VCPU": 2, "MEMORY_MB": 256}, disk: {"DISK_GB": 10}}
     assert {row["consumer_type"] for row in rows} == {"INSTANCE"}
-    shown = placement.show("resource provider allocation show", consumer)
-    assert {row["resource_provider"]: row["resources"] for row in shown} == held
-    assert {(row["project_id"], row["user_id"]) for row in shown} == {(PROJECT, USER)}
+    shown = placement.get_json("resource provider allocation show", consumer)
+    assert {row["resource_provider"]: row["resources"] for row in shown} == allocations
+    assert {(row["project_id"], row["user_id"]) for row in shown} == {(PROJECT_ID, USER_ID)}
     older = placement.with_version("1.12")
-    assert older.show("resource usage show", PROJECT, "--user-id", USER)
-    usages = placement.show("resource provider usage show", host)
+    assert older.get_json("resource usage show", PROJECT_ID, "--user-id", USER_ID)
+    usages = placement.get_json("resource provider usage show", host)
     assert {row["resource_class"]: row["usage"] for row in usages} == {"VCPU": 2, "MEMORY_MB": 256}
-    shown = placement.show("resource provider show", host, "--allocations")
-    assert shown["allocations"][consumer]["resources"] == held[host]
+    shown = placement.get_json("resource provider show", host, "--allocations")
+    assert shown["allocations"][consumer]["resources"] == allocations[host]
     unset = ("--provider", host, "--resource-class", "MEMORY_MB")
-    remaining = placement.show("resource provider allocation unset", consumer, *unset)
+    remaining = placement.get_json("resource provider allocation unset", consumer, *unset)
     assert {row["resource_provider"]: row["resources"] for row in remaining} == {
         host: {"VCPU": 2},
         disk: {"DISK_GB": 10},
     }
-    assert "Unable to allocate" in placement.rejection(
+    assert "Unable to allocate" in placement.get_error(
         "resource provider allocation set",
-        *(consumer, "--allocation", f"rp={host},VCPU=9", *OWNER, "--consumer-type", "INSTANCE"),
+        *(
+            consumer,
+            "--allocation",
+            f"rp={host},VCPU=9",
+            *OWNER_OPTIONS,
+            "--consumer-type",
+            "INSTANCE",
+        ),
     )
     placement.run("resource provider allocation delete", consumer)
-    assert placement.show("resource provider allocation show", consumer) == []
-    assert "No allocations" in placement.rejection("resource provider allocation delete", consumer)
+    assert placement.get_json("resource provider allocation show", consumer) == []
+    assert "No allocations" in placement.get_error("resource provider allocation delete", consumer)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.8", "1.12", "1.28"])
 def test_allocations_can_be_set_in_every_body_format(placement, name, version):
-    host, consumer = placement.provider(name, VCPU=8), str(uuid4())
-    owner = () if version == "1.0" else OWNER
+    host, consumer = placement.create_provider(name, VCPU=8), str(uuid4())
+    owner = () if version == "1.0" else OWNER_OPTIONS
     arguments = ("--allocation", f"rp={host},VCPU=2", *owner)
     older = placement.with_version(version)
-    older.show("resource provider allocation set", consumer, *arguments)
-    (row,) = older.show("resource provider allocation show", consumer)
+    older.get_json("resource provider allocation set", consumer, *arguments)
+    (row,) = older.get_json("resource provider allocation show", consumer)
     assert (row["resource_provider"], row["resources"]) == (host, {"VCPU": 2})
 
 
 @pytest.fixture
 def provider_tree(placement, name):
     """A host with two devices below it, and a disk that it shares with others."""
-    host = placement.provider(name, VCPU=8, MEMORY_MB=1024)
+    host = placement.create_provider(name, VCPU=8, MEMORY_MB=1024)
     group, devices = str(uuid4()), []
     kind = f"CUSTOM_{name.upper()}"
     placement.run("resource class set", kind)
     for number in range(2):
-        device = placement.show(
+        device = placement.get_json(
             "resource provider create", f"{name}_{number}", "--parent-provider", host
         )["uuid"]
-        placement.show("resource provider inventory set", device, f"--resource={kind}=1")
+        placement.get_json("resource provider inventory set", device, f"--resource={kind}=1")
         devices.append(device)
-    disk = placement.provider(f"{name}_disk", DISK_GB=100)
-    placement.show("resource provider trait set", disk, "--trait", "MISC_SHARES_VIA_AGGREGATE")
+    disk = placement.create_provider(f"{name}_disk", DISK_GB=100)
+    placement.get_json("resource provider trait set", disk, "--trait", "MISC_SHARES_VIA_AGGREGATE")
     for each in (host, disk):
-        generation = str(placement.show("resource provider show", each)["generation"])
+        generation = str(placement.get_json("resource provider show", each)["generation"])
         arguments = ("--aggregate", group, "--generation", generation)
-        placement.show("resource provider aggregate set", each, *arguments)
+        placement.get_json("resource provider aggregate set", each, *arguments)
     return {"host": host, "devices": devices, "disk": disk, "kind": kind, "group": group}
 
 
@@ -266,8 +275,8 @@ def group_allocations_by_candidate(rows):
     return list(candidates.values())
 
 
-def test_candidates_combine_a_tree_with_its_shared_disk_provider(placement, provider_tree):
-    rows = placement.show(
+def test_allocation_candidates_combine_a_provider_tree_with_shared_disk(placement, provider_tree):
+    rows = placement.get_json(
         "allocation candidate list",
         *(
             "--resource",
@@ -287,13 +296,13 @@ def test_candidates_combine_a_tree_with_its_shared_disk_provider(placement, prov
     }
 
 
-def test_granular_groups_use_separate_providers_under_group_policy_isolate(
-    placement, provider_tree
-):
+def test_granular_groups_with_policy_isolate_use_separate_providers(placement, provider_tree):
     groups = ("--group", "1", "--resource", f"{provider_tree['kind']}=1", "--group", "2")
     arguments = (*groups, "--resource", f"{provider_tree['kind']}=1", "--group-policy", "isolate")
-    found = group_allocations_by_candidate(placement.show("allocation candidate list", *arguments))
+    found = group_allocations_by_candidate(
+        placement.get_json("allocation candidate list", *arguments)
+    )
     both = dict.fromkeys(provider_tree["devices"], f"{provider_tree['kind']}=1")
     assert found == [both, both]
     two = ("--group", "1", "--resource", f"{provider_tree['kind']}=2", "--group-policy", "none")
-    assert placement.show("allocation candidate list", *two) == []
+    assert placement.get_json("allocation candidate list", *two) == []

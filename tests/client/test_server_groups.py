@@ -8,14 +8,14 @@ from tests.support.scheduling import instance
 pytestmark = pytest.mark.system
 
 
-def test_server_group_can_be_created_listed_shown_and_deleted(client, each_server):
+def test_server_group_can_be_created_listed_shown_and_deleted(client, api_server):
     group = client.json(
         *("server", "group", "create", "--policy", "anti-affinity"),
         *("--rule", "max_server_per_host=2", "life.apart"),
     )
     assert (group["name"], group["policy"]) == ("life.apart", "anti-affinity")
     assert group["rules"] == {"max_server_per_host": 2}
-    each_server.request_json(
+    api_server.request_json(
         "PUT", f"/scheduler/v1/instances/{instance(71)}", {"server_group": group["id"]}
     )
     shown = client.json("server", "group", "show", "life.apart")
@@ -36,11 +36,11 @@ def test_server_group_can_be_created_listed_shown_and_deleted(client, each_serve
         row["ID"] for row in client.json("server", "group", "list", "--all-projects")
     }
     client("server", "group", "delete", "life.apart")
-    assert "No ServerGroup found" in client.rejection("server", "group", "show", group["id"])
-    each_server.request_json("DELETE", f"/scheduler/v1/instances/{instance(71)}")
+    assert "No ServerGroup found" in client.get_error("server", "group", "show", group["id"])
+    api_server.request_json("DELETE", f"/scheduler/v1/instances/{instance(71)}")
 
 
-def test_soft_groups_are_listed_over_pages(client):
+def test_soft_affinity_groups_are_listed_over_pages(client):
     for policy in ("soft-affinity", "soft-anti-affinity"):
         client("server", "group", "create", "--policy", policy, f"life.{policy}")
     listed = client.json("server", "group", "list")
@@ -51,8 +51,8 @@ def test_soft_groups_are_listed_over_pages(client):
     client("server", "group", "delete", "life.soft-affinity", "life.soft-anti-affinity")
 
 
-def test_client_with_an_old_microversion_shows_policies_of_a_group(each_client):
-    client = each_client("2.15")
+def test_client_with_an_old_microversion_shows_policies_of_a_group(clients_by_version):
+    client = clients_by_version("2.15")
     group = client.json("server", "group", "create", "--policy", "soft-affinity", "life.old")
     assert group["policies"] == ["soft-affinity"]
     client("server", "group", "delete", "life.old")

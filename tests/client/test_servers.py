@@ -10,14 +10,14 @@ from tests.support.scheduling import instance
 # The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
-WEB, DB, THEIRS = (instance(number) for number in (901, 902, 903))
+WEB_SERVER, DB_SERVER, OTHER_SERVER = (instance(number) for number in (901, 902, 903))
 
 
 @pytest.fixture(scope="module")
-def server(each_server):
+def server(api_server):
     """A server with three recorded instances in two projects."""
-    image = each_server.request_json("POST", "/image/v2/images", {"name": "life.image"})["id"]
-    group = each_server.request_json(
+    image = api_server.request_json("POST", "/image/v2/images", {"name": "life.image"})["id"]
+    group = api_server.request_json(
         "POST",
         "/compute/v2.1/os-server-groups",
         {"server_group": {"name": "life.members", "policies": ["affinity"]}},
@@ -25,7 +25,7 @@ def server(each_server):
     flavor = {"flavorid": "fl1", "name": "m1.life", "vcpus": 2, "memory_mb": 512, "root_gb": 3}
     web = {"host": "life1", "node": "life1", "project_id": "admin", "user_id": "admin"}
     records = {
-        WEB: {
+        WEB_SERVER: {
             **web,
             "display_name": "life-web",
             "vm_state": "active",
@@ -33,40 +33,45 @@ def server(each_server):
             "image": image,
             "server_group": group,
         },
-        DB: {**web, "display_name": "life-db", "vm_state": "stopped", "host": "life2"},
-        THEIRS: {**web, "display_name": "life-theirs", "vm_state": "active", "project_id": "bank"},
+        DB_SERVER: {**web, "display_name": "life-db", "vm_state": "stopped", "host": "life2"},
+        OTHER_SERVER: {
+            **web,
+            "display_name": "life-theirs",
+            "vm_state": "active",
+            "project_id": "bank",
+        },
     }
     for uuid, record in records.items():
-        each_server.request_json("PUT", f"/scheduler/v1/instances/{uuid}", record)
-    yield each_server
+        api_server.request_json("PUT", f"/scheduler/v1/instances/{uuid}", record)
+    yield api_server
     for uuid in records:
-        each_server.request_json("DELETE", f"/scheduler/v1/instances/{uuid}")
-    each_server.request_json("DELETE", f"/compute/v2.1/os-server-groups/{group}")
-    each_server.request_json("DELETE", f"/image/v2/images/{image}")
+        api_server.request_json("DELETE", f"/scheduler/v1/instances/{uuid}")
+    api_server.request_json("DELETE", f"/compute/v2.1/os-server-groups/{group}")
+    api_server.request_json("DELETE", f"/image/v2/images/{image}")
 
 
 @pytest.fixture(scope="module")
-def client(server, each_client):
+def client(server, clients_by_version):
     """The client of that server."""
-    return each_client()
+    return clients_by_version()
 
 
 def list_server_ids(rows):
-    return {row["ID"] for row in rows} & {WEB, DB, THEIRS}
+    return {row["ID"] for row in rows} & {WEB_SERVER, DB_SERVER, OTHER_SERVER}
 
 
-def test_servers_are_listed(client):
+def test_server_list_shows_servers_of_the_project(client):
     rows = client.json("server", "list")
-    assert list_server_ids(rows) == {WEB, DB}
-    (row,) = (row for row in rows if row["ID"] == WEB)
+    assert list_server_ids(rows) == {WEB_SERVER, DB_SERVER}
+    (row,) = (row for row in rows if row["ID"] == WEB_SERVER)
     assert (row["Name"], row["Status"], row["Networks"]) == ("life-web", "ACTIVE", {})
     assert (row["Image"], row["Flavor"]) == ("life.image", "m1.life")
 
 
-def test_servers_of_all_projects_are_listed_with_details(client):
+def test_server_list_shows_all_projects_with_details(client):
     rows = client.json("server", "list", "--all-projects", "--long")
-    assert list_server_ids(rows) == {WEB, DB, THEIRS}
-    (row,) = (row for row in rows if row["ID"] == WEB)
+    assert list_server_ids(rows) == {WEB_SERVER, DB_SERVER, OTHER_SERVER}
+    (row,) = (row for row in rows if row["ID"] == WEB_SERVER)
     details = {key: row[key] for key in ("Host", "Availability Zone", "Project ID", "Task State")}
     assert details == {
         "Host": "life1",
@@ -76,49 +81,53 @@ def test_servers_of_all_projects_are_listed_with_details(client):
     }
 
 
-def test_servers_are_filtered_by_their_fields(client):
+def test_server_list_is_filtered_by_server_fields(client):
     everyone = ("server", "list", "--all-projects")
-    assert list_server_ids(client.json(*everyone, "--name", "ife-w")) == {WEB}
-    assert list_server_ids(client.json(*everyone, "--host", "life2")) == {DB}
-    assert list_server_ids(client.json(*everyone, "--status", "SHUTOFF")) == {DB}
+    assert list_server_ids(client.json(*everyone, "--name", "ife-w")) == {WEB_SERVER}
+    assert list_server_ids(client.json(*everyone, "--host", "life2")) == {DB_SERVER}
+    assert list_server_ids(client.json(*everyone, "--status", "SHUTOFF")) == {DB_SERVER}
     assert (
         list_server_ids(client.json(*everyone, "--changes-since", "2100-01-01T00:00:00Z")) == set()
     )
     assert list_server_ids(client.json(*everyone, "--deleted")) == set()
     first = client.json(*everyone, "--name", "life-", "--limit", "1")
     rest = client.json(*everyone, "--name", "life-", "--marker", first[0]["ID"])
-    assert list_server_ids(first) | list_server_ids(rest) == {WEB, DB, THEIRS}
+    assert list_server_ids(first) | list_server_ids(rest) == {WEB_SERVER, DB_SERVER, OTHER_SERVER}
     assert not list_server_ids(first) & list_server_ids(rest)
 
 
 def test_server_is_shown_by_name_and_by_id(client):
     shown = client.json("server", "show", "life-web")
-    by_id = client.json("server", "show", WEB)
+    by_id = client.json("server", "show", WEB_SERVER)
     # For a name the client searches a list, and the list has no server groups.
     assert by_id == {**shown, "server_groups": by_id["server_groups"]}
     assert len(by_id["server_groups"]) == 1
     keys = ("id", "status", "OS-EXT-SRV-ATTR:host", "OS-EXT-STS:vm_state", "project_id")
-    assert [shown[key] for key in keys] == [WEB, "ACTIVE", "life1", "active", "admin"]
+    assert [shown[key] for key in keys] == [WEB_SERVER, "ACTIVE", "life1", "active", "admin"]
     assert shown["image"].startswith("life.image (")
     assert shown["flavor"]["original_name"] == "m1.life"
-    assert "No Server found" in client.rejection("server", "show", "life-nobody")
+    assert "No Server found" in client.get_error("server", "show", "life-nobody")
 
 
-def test_client_with_an_old_microversion_lists_servers(server, each_client):
-    client = each_client("2.1")
+def test_client_with_an_old_microversion_lists_servers(server, clients_by_version):
+    client = clients_by_version("2.1")
     (row,) = client.json("server", "list", "--name", "life-web")
-    assert (row["ID"], row["Status"]) == (WEB, "ACTIVE")
-    assert client.json("server", "show", WEB)["flavor"] == "fl1"
+    assert (row["ID"], row["Status"]) == (WEB_SERVER, "ACTIVE")
+    assert client.json("server", "show", WEB_SERVER)["flavor"] == "fl1"
 
 
 def test_openstacksdk_lists_and_finds_servers(server):
     with connect_sdk(server) as connection:
         compute = connection.compute
-        found = compute.find_server("life-web", ignore_missing=False)
-        assert (found.id, found.status, found.compute_host) == (WEB, "ACTIVE", "life1")
+        web_server = compute.find_server("life-web", ignore_missing=False)
+        assert (web_server.id, web_server.status, web_server.compute_host) == (
+            WEB_SERVER,
+            "ACTIVE",
+            "life1",
+        )
         pages = compute.servers(details=False, all_projects=True, name="life-", limit=1)
-        assert {each.id for each in pages} == {WEB, DB, THEIRS}
+        assert {each.id for each in pages} == {WEB_SERVER, DB_SERVER, OTHER_SERVER}
         with pytest.raises(exceptions.NotFoundException):
             compute.get_server(instance(999))
         with pytest.raises(exceptions.ForbiddenException):
-            compute.delete_server(found)
+            compute.delete_server(web_server)

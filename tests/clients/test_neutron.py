@@ -9,9 +9,9 @@ from placement_sched.errors import ServiceFailed
 from placement_sched.model.request_spec import Port
 from tests.support.neutron import NOWHERE, build_neutron_client, run_neutron
 
-SOME = "aaaaaaaa-0000-4000-8000-00000000000"
-NET, OTHER_NET, FLAT, PORT, SUBNET, SUBNET_2, SUBNET_6, SEGMENT, SEGMENT_2 = (
-    f"{SOME}{number}" for number in range(1, 10)
+UUID_PREFIX = "aaaaaaaa-0000-4000-8000-00000000000"
+NETWORK, FLAT_NETWORK, FLAT_SUBNET, PORT, SUBNET, SUBNET_2, IPV6_SUBNET, SEGMENT, SEGMENT_2 = (
+    f"{UUID_PREFIX}{number}" for number in range(1, 10)
 )
 
 
@@ -19,10 +19,10 @@ NET, OTHER_NET, FLAT, PORT, SUBNET, SUBNET_2, SUBNET_6, SEGMENT, SEGMENT_2 = (
 def neutron_service():
     """A routed network of two segments with IPv4 and IPv6 subnets, and an unrouted network."""
     with run_neutron() as neutron:
-        neutron.add_subnet(SUBNET, NET, SEGMENT)
-        neutron.add_subnet(SUBNET_6, NET, SEGMENT)
-        neutron.add_subnet(SUBNET_2, NET, SEGMENT_2)
-        neutron.add_subnet(FLAT, OTHER_NET)
+        neutron.add_subnet(SUBNET, NETWORK, SEGMENT)
+        neutron.add_subnet(IPV6_SUBNET, NETWORK, SEGMENT)
+        neutron.add_subnet(SUBNET_2, NETWORK, SEGMENT_2)
+        neutron.add_subnet(FLAT_SUBNET, FLAT_NETWORK)
         yield neutron
 
 
@@ -32,51 +32,53 @@ def neutron(neutron_service):
 
 
 def test_port_is_read_with_network_type_and_subnets(neutron_service, neutron):
-    neutron_service.add_port(PORT, NET, SUBNET, SUBNET_6, **{"binding:vnic_type": "remote-managed"})
+    neutron_service.add_port(
+        PORT, NETWORK, SUBNET, IPV6_SUBNET, **{"binding:vnic_type": "remote-managed"}
+    )
     assert neutron.port(PORT) == Port(
-        network_id=NET, vnic_type="remote-managed", subnet_ids=(SUBNET, SUBNET_6)
+        network_id=NETWORK, vnic_type="remote-managed", subnet_ids=(SUBNET, IPV6_SUBNET)
     )
     assert neutron_service.seen == [f"/ports/{PORT}"]
 
 
 def test_port_without_vnic_type_is_read_with_type_normal(neutron_service, neutron):
-    neutron_service.add_port(PORT, NET, **{"binding:vnic_type": None, "fixed_ips": None})
-    assert neutron.port(PORT) == Port(network_id=NET, vnic_type="normal")
+    neutron_service.add_port(PORT, NETWORK, **{"binding:vnic_type": None, "fixed_ips": None})
+    assert neutron.port(PORT) == Port(network_id=NETWORK, vnic_type="normal")
 
 
-def test_unknown_port_is_none(neutron):
+def test_unknown_neutron_port_is_read_as_none(neutron):
     assert neutron.port(PORT) is None
     assert neutron.port("../subnets/x") is None
 
 
 def test_segments_of_a_network_are_returned_without_duplicates(neutron):
-    assert neutron.segments_of_network(NET) == (SEGMENT, SEGMENT_2)
+    assert neutron.segments_of_network(NETWORK) == (SEGMENT, SEGMENT_2)
 
 
 def test_unrouted_or_unknown_network_has_no_segments(neutron):
-    for network in (OTHER_NET, "no-such-network"):
+    for network in (FLAT_NETWORK, "no-such-network"):
         assert neutron.segments_of_network(network) == ()
 
 
-def test_subnets_are_read_page_by_page(neutron_service, neutron):
+def test_neutron_subnets_are_read_page_by_page(neutron_service, neutron):
     for page in (1, 2, 3, 4):
         neutron_service.page = page
-        assert neutron.segments_of_network(NET) == (SEGMENT, SEGMENT_2), page
+        assert neutron.segments_of_network(NETWORK) == (SEGMENT, SEGMENT_2), page
 
 
-def test_segment_of_a_subnet_is_read(neutron):
-    for subnet, segments in ((SUBNET_2, (SEGMENT_2,)), (FLAT, ()), ("no-such-subnet", None)):
+def test_segment_of_a_neutron_subnet_is_read(neutron):
+    for subnet, segments in ((SUBNET_2, (SEGMENT_2,)), (FLAT_SUBNET, ()), ("no-such-subnet", None)):
         assert neutron.segments_of_subnet(subnet) == segments
 
 
 def test_networks_have_no_segments_without_the_segment_extension(neutron_service, neutron):
     neutron_service.extensions.remove("segment")
-    assert neutron.segments_of_network(NET) == ()
+    assert neutron.segments_of_network(NETWORK) == ()
     assert neutron.segments_of_subnet(SUBNET) == ()
     assert neutron_service.seen == ["/extensions"]
 
 
-def test_extensions_are_cached(neutron_service):
+def test_neutron_extensions_are_cached_for_600_seconds(neutron_service):
     now = [0.0]
     neutron = build_neutron_client(neutron_service.url, clock=lambda: now[0])
     for moment, requests in ((0, 1), (599, 1), (600, 2), (700, 2)):
@@ -85,10 +87,12 @@ def test_extensions_are_cached(neutron_service):
         assert neutron_service.seen.count("/extensions") == requests, moment
 
 
-def test_endpoint_can_include_the_version(neutron_service):
-    neutron_service.add_port(PORT, NET)
+def test_neutron_endpoint_can_include_the_version(neutron_service):
+    neutron_service.add_port(PORT, NETWORK)
     for suffix in ("", "/", "/v2.0", "/v2.0/"):
-        assert build_neutron_client(neutron_service.url + suffix).port(PORT) == Port(network_id=NET)
+        assert build_neutron_client(neutron_service.url + suffix).port(PORT) == Port(
+            network_id=NETWORK
+        )
     assert neutron_service.seen == [f"/ports/{PORT}"] * 4
 
 
@@ -105,7 +109,7 @@ def test_unavailable_neutron_is_reported():
     assert detail == f"{NOWHERE} does not answer: Connection refused"
 
 
-def test_slow_neutron_times_out(neutron_service):
+def test_request_to_a_slow_neutron_times_out(neutron_service):
     neutron_service.awake.clear()
     detail = call_and_get_failure_detail(
         lambda: build_neutron_client(neutron_service.url, timeout=0.05).port(PORT)
@@ -114,13 +118,13 @@ def test_slow_neutron_times_out(neutron_service):
     assert "timed out" in detail
 
 
-REFUSED = {"NeutronError": {"type": "x", "message": "The resource is gone.", "detail": ""}}
+ERROR_BODY = {"NeutronError": {"type": "x", "message": "The resource is gone.", "detail": ""}}
 
 
 def test_failed_response_of_neutron_is_reported(neutron_service, neutron):
     for status, body, words in (
         ("401 Unauthorized", {"error": {"message": "who?"}}, "answered 401 Unauthorized (who?)"),
-        ("403 Forbidden", REFUSED, "answered 403 Forbidden (The resource is gone.)"),
+        ("403 Forbidden", ERROR_BODY, "answered 403 Forbidden (The resource is gone.)"),
         ("500 Internal Server Error", b"oops", "answered 500 Internal Server Error"),
         ("503 Service Unavailable", b"", "answered 503 Service Unavailable"),
         ("404 Not Found", b"nginx", "check that it is the address of neutron"),
@@ -130,7 +134,7 @@ def test_failed_response_of_neutron_is_reported(neutron_service, neutron):
         assert words in call_and_get_failure_detail(lambda: neutron.port(PORT)), status
 
 
-MALFORMED = {
+MALFORMED_DOCUMENTS = {
     f"/ports/{PORT}": [
         *(b"<html>", [], {}, {"port": []}, {"port": {}}),
         {"port": {"network_id": "n", "fixed_ips": 1}},
@@ -141,14 +145,14 @@ MALFORMED = {
 
 
 def test_malformed_document_of_neutron_is_reported(neutron_service, neutron):
-    for path, documents in MALFORMED.items():
+    for path, documents in MALFORMED_DOCUMENTS.items():
         if path == "/subnets":
             neutron_service.failure = None
             neutron.segments_of_subnet(SUBNET)  # reads the extensions
         read = neutron.port if "port" in path else neutron.segments_of_network
         for document in documents:
             neutron_service.failure = ("200 OK", document)
-            detail = call_and_get_failure_detail(partial(read, PORT if "port" in path else NET))
+            detail = call_and_get_failure_detail(partial(read, PORT if "port" in path else NETWORK))
             assert f"did not answer GET {path} as the networking API says" in detail, document
 
 

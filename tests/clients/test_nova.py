@@ -8,13 +8,13 @@ from placement_sched.errors import ServiceFailed
 from tests.support.nova_api import build_nova_client, run_nova
 from tests.support.scheduling import instance
 
-INSTANCE = instance(1)
+INSTANCE_UUID = instance(1)
 
 
 @pytest.fixture
 def nova_service():
     with run_nova() as nova:
-        nova.add_server(INSTANCE, "cn1")
+        nova.add_server(INSTANCE_UUID, "cn1")
         nova.add_service("cn1")
         yield nova
 
@@ -25,7 +25,7 @@ def nova(nova_service):
 
 
 def test_server_is_read_with_host_status_and_task_state(nova):
-    assert nova.server(INSTANCE) == NovaServer(INSTANCE, "cn1", "ACTIVE")
+    assert nova.server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn1", "ACTIVE")
 
 
 def test_unknown_server_is_read_as_none(nova):
@@ -34,36 +34,36 @@ def test_unknown_server_is_read_as_none(nova):
 
 def test_servers_on_a_host_are_listed(nova_service, nova):
     nova_service.add_server(instance(2), "cn2")
-    assert nova.servers_on("cn1") == [NovaServer(INSTANCE, "cn1", "ACTIVE")]
+    assert nova.servers_on("cn1") == [NovaServer(INSTANCE_UUID, "cn1", "ACTIVE")]
     assert nova.servers_on("cn9") == []
 
 
-def test_live_migration_names_the_host_and_does_not_force_it(nova_service, nova):
-    assert nova.live_migrate(INSTANCE, "cn2") is None
+def test_live_migration_request_names_the_host_without_force(nova_service, nova):
+    assert nova.live_migrate(INSTANCE_UUID, "cn2") is None
     body = {"os-migrateLive": {"host": "cn2", "block_migration": "auto"}}
-    assert nova_service.seen[-1] == ("POST", f"/servers/{INSTANCE}/action", body)
-    assert nova.server(INSTANCE).task_state == "migrating"
-    assert nova.server(INSTANCE).host == "cn2"
-    assert nova.migration_status(INSTANCE) == "completed"
+    assert nova_service.seen[-1] == ("POST", f"/servers/{INSTANCE_UUID}/action", body)
+    assert nova.server(INSTANCE_UUID).task_state == "migrating"
+    assert nova.server(INSTANCE_UUID).host == "cn2"
+    assert nova.migration_status(INSTANCE_UUID) == "completed"
 
 
 def test_cold_migration_is_confirmed(nova_service, nova):
-    assert nova.cold_migrate(INSTANCE, "cn2") is None
+    assert nova.cold_migrate(INSTANCE_UUID, "cn2") is None
     assert nova_service.seen[-1][2] == {"migrate": {"host": "cn2"}}
-    nova_service.finish(INSTANCE)
-    assert nova.server(INSTANCE).status == "VERIFY_RESIZE"
-    assert nova.confirm(INSTANCE) is None
-    assert nova.server(INSTANCE) == NovaServer(INSTANCE, "cn2", "ACTIVE")
+    nova_service.finish(INSTANCE_UUID)
+    assert nova.server(INSTANCE_UUID).status == "VERIFY_RESIZE"
+    assert nova.confirm(INSTANCE_UUID) is None
+    assert nova.server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn2", "ACTIVE")
 
 
-def test_rejected_action_returns_the_error_message_of_nova(nova_service, nova):
-    nova_service.rejecting[INSTANCE] = "Cannot 'os-migrateLive' instance while it is stopped."
+def test_rejected_server_action_returns_the_error_message_of_nova(nova_service, nova):
+    nova_service.rejecting[INSTANCE_UUID] = "Cannot 'os-migrateLive' instance while it is stopped."
     reason = "nova answered 409 Conflict (Cannot 'os-migrateLive' instance while it is stopped.)"
-    assert nova.live_migrate(INSTANCE, "cn2") == reason
+    assert nova.live_migrate(INSTANCE_UUID, "cn2") == reason
 
 
 def test_migration_status_of_an_instance_without_migrations_is_none(nova):
-    assert nova.migration_status(INSTANCE) is None
+    assert nova.migration_status(INSTANCE_UUID) is None
 
 
 def test_compute_service_is_disabled_with_a_reason_and_enabled(nova_service, nova):
@@ -84,17 +84,17 @@ def test_compute_service_of_an_unknown_host_is_read_as_none(nova):
 def test_server_without_its_host_attribute_is_an_error(nova_service, nova):
     nova_service.is_admin = False
     with pytest.raises(ServiceFailed, match=r"did not answer GET /servers/\S+ as the compute API"):
-        nova.server(INSTANCE)
+        nova.server(INSTANCE_UUID)
 
 
 def test_nova_below_microversion_2_56_is_an_error(nova_service, nova):
     nova_service.version = "compute 2.1"
     with pytest.raises(ServiceFailed, match=r"compute microversion 2.56 \(Queens\) is needed"):
-        nova.server(INSTANCE)
+        nova.server(INSTANCE_UUID)
 
 
-def test_failed_request_to_nova_is_not_repeated(nova_service, nova):
+def test_failed_live_migration_request_is_not_repeated(nova_service, nova):
     nova_service.failure = ("503 Service Unavailable", None)
     with pytest.raises(ServiceFailed, match="503"):
-        nova.live_migrate(INSTANCE, "cn2")
+        nova.live_migrate(INSTANCE_UUID, "cn2")
     assert len(nova_service.seen) == 1

@@ -48,8 +48,8 @@ from tests.support.in_process import (
 )
 from tests.support.reports import build_report
 
-URL = "http://elsewhere/placement"
-TRAIT_REQUIRED = {f"trait:{LICENSED}": "required"}
+PLACEMENT_URL = "http://elsewhere/placement"
+TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
 
 
 @pytest.fixture
@@ -60,17 +60,17 @@ def placement_app(sqlite_app):
 
 @pytest.fixture
 def placement(placement_app):
-    return RemotePlacement(placement_service(placement_app, URL), pause=lambda _: None)
+    return RemotePlacement(placement_service(placement_app, PLACEMENT_URL), pause=lambda _: None)
 
 
 def test_placement_aggregates_are_synchronised_with_nova(placement_app, placement, sqlite_database):
-    first, second = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    node_1, node_2 = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"])
     add_aggregate(sqlite_database, "b", ["cn1", "cn2"])
     read_hosts = build_host_map_reader(sqlite_database)
     synced = sync_aggregates(read_hosts, placement)
-    members = {"a": {first}, "b": {first, second}}
+    members = {"a": {node_1}, "b": {node_1, node_2}}
     assert by_name(synced.added) == {aggregate_uuid(name): uuids for name, uuids in members.items()}
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "gone")]
     assert {name: read_members(sqlite_database, name) for name in members} == members
@@ -79,18 +79,18 @@ def test_placement_aggregates_are_synchronised_with_nova(placement_app, placemen
     assert [seen.partition(" ")[0] for seen in placement_app.seen] == ["GET"] * 3
 
 
-def test_stale_memberships_are_removed(placement, sqlite_database):
-    first, second = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+def test_stale_members_of_placement_aggregates_are_removed(placement, sqlite_database):
+    node_1, node_2 = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1"])
-    placement.change(build_aggregate_join(aggregate_uuid("a"), first, second))
+    placement.change(build_aggregate_join(aggregate_uuid("a"), node_1, node_2))
     synced = sync_aggregates(build_host_map_reader(sqlite_database), placement, remove_stale=True)
-    assert by_name(synced.removed) == {aggregate_uuid("a"): {second}}
-    assert read_members(sqlite_database, "a") == {first}
+    assert by_name(synced.removed) == {aggregate_uuid("a"): {node_2}}
+    assert read_members(sqlite_database, "a") == {node_1}
 
 
 def test_trait_sync_without_a_record_file_adds_traits_and_removes_none(placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
+    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_METADATA)
     read_hosts = build_host_map_reader(sqlite_database)
     synced = sync_traits(read_hosts, placement)
     assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED)})
@@ -100,12 +100,12 @@ def test_trait_sync_without_a_record_file_adds_traits_and_removes_none(placement
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_dry_run_of_a_sync_reports_changes_and_writes_nothing(
+def test_dry_run_of_a_trait_sync_reports_changes_and_writes_nothing(
     placement_app, placement, sqlite_database
 ):
     node = add_node(sqlite_database, "cn1")
     add_node(sqlite_database, "gone", provider=False)
-    add_aggregate(sqlite_database, "a", ["cn1", "gone"], TRAIT_REQUIRED)
+    add_aggregate(sqlite_database, "a", ["cn1", "gone"], TRAIT_METADATA)
     read_hosts = build_host_map_reader(sqlite_database)
     planned = sync_traits(read_hosts, placement, dry_run=True)
     assert (planned.code, planned.added) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
@@ -114,12 +114,12 @@ def test_dry_run_of_a_sync_reports_changes_and_writes_nothing(
     assert (done.code, done.added, done.problems) == (planned.code, planned.added, planned.problems)
 
 
-def test_sync_removes_only_traits_in_the_record_file(placement_app, sqlite_database, tmp_path):
+def test_trait_sync_removes_only_traits_of_the_record(placement_app, sqlite_database, tmp_path):
     ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
-    add_aggregate(sqlite_database, "a", ["cn1", "cn2"], TRAIT_REQUIRED)
+    add_aggregate(sqlite_database, "a", ["cn1", "cn2"], TRAIT_METADATA)
     add_unrecorded_trait(sqlite_database, theirs)
     read_hosts, file = build_host_map_reader(sqlite_database), tmp_path / "put.json"
-    service = placement_service(placement_app, URL)
+    service = placement_service(placement_app, PLACEMENT_URL)
     with open_trait_file(file, service.place) as record:
         assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {(ours, LICENSED)}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
@@ -131,16 +131,14 @@ def test_sync_removes_only_traits_in_the_record_file(placement_app, sqlite_datab
     assert TraitFile(file, service.place).aggregates == {}
 
 
-def test_record_file_gains_new_aggregates_and_loses_removed_traits(
-    placement_app, sqlite_database, tmp_path
-):
+def test_trait_sync_updates_aggregates_in_the_record_file(placement_app, sqlite_database, tmp_path):
     node, deleted = add_node(sqlite_database, "cn1"), "00000000-0000-4000-8000-000000000000"
     add_aggregate(sqlite_database, "a", ["cn1"])
-    add_aggregate(sqlite_database, "b", ["cn1"], TRAIT_REQUIRED)
+    add_aggregate(sqlite_database, "b", ["cn1"], TRAIT_METADATA)
     add_unrecorded_trait(sqlite_database, node)
-    record = TraitFile(tmp_path / "put.json", URL)
+    record = TraitFile(tmp_path / "put.json", PLACEMENT_URL)
     record.aggregates = dict.fromkeys([(node, LICENSED), (deleted, LICENSED)], aggregate_uuid("a"))
-    placement = RemotePlacement(placement_service(placement_app, URL), record)
+    placement = RemotePlacement(placement_service(placement_app, PLACEMENT_URL), record)
     synced = sync_traits(build_host_map_reader(sqlite_database), placement)
     assert (synced.added, synced.removed) == (set(), set())
     assert record.aggregates == {(node, LICENSED): aggregate_uuid("b")}
@@ -162,14 +160,18 @@ class PlacementWithConcurrentWriter(FunctionTransport):
 
 
 @pytest.mark.parametrize("times", [1, MAX_ATTEMPTS - 1])
-def test_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, times):
+def test_write_to_a_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, times):
     node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
+    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_METADATA)
     for synchronise in (sync_aggregates, sync_traits):
         prefix = f"CUSTOM_{synchronise.__name__.upper()}"
-        door = PlacementWithConcurrentWriter(sqlite_app.app, sqlite_database, node, times, prefix)
+        transport = PlacementWithConcurrentWriter(
+            sqlite_app.app, sqlite_database, node, times, prefix
+        )
         pauses: list[float] = []
-        placement = RemotePlacement(placement_service(door, URL), pause=pauses.append)
+        placement = RemotePlacement(
+            placement_service(transport, PLACEMENT_URL), pause=pauses.append
+        )
         assert synchronise(build_host_map_reader(sqlite_database), placement).code is SyncCode.DONE
         assert len(pauses) == times
     assert (
@@ -178,13 +180,13 @@ def test_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, t
     assert read_providers_with_trait(sqlite_database, "CUSTOM_SYNC_TRAITS_0") == {node}
 
 
-def test_provider_that_changes_before_each_write_is_reported_and_others_are_synced(
+def test_provider_that_changes_before_each_write_is_reported_by_the_sync(
     sqlite_app, sqlite_database
 ):
     busy, idle = add_node(sqlite_database, "busy"), add_node(sqlite_database, "idle")
     add_aggregate(sqlite_database, "a", ["busy", "idle"])
-    door = PlacementWithConcurrentWriter(sqlite_app.app, sqlite_database, busy, 1000)
-    placement = RemotePlacement(placement_service(door, URL), pause=lambda _: None)
+    transport = PlacementWithConcurrentWriter(sqlite_app.app, sqlite_database, busy, 1000)
+    placement = RemotePlacement(placement_service(transport, PLACEMENT_URL), pause=lambda _: None)
     synced = sync_aggregates(build_host_map_reader(sqlite_database), placement)
     assert [(each.code, each.about) for each in synced.problems] == [
         (SyncCode.UPDATE_FAILED, "busy")
@@ -193,7 +195,7 @@ def test_provider_that_changes_before_each_write_is_reported_and_others_are_sync
     assert read_members(sqlite_database, "a") == {idle}
 
 
-def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_database):
+def test_concurrent_placement_syncs_have_the_result_of_one_sync(sqlite_app, sqlite_database):
     nodes = {add_node(sqlite_database, f"cn{number}") for number in range(6)}
     hosts = [f"cn{number}" for number in range(6)]
     for name in ("a", "b"):
@@ -202,7 +204,7 @@ def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_da
 
     def sync_aggregates_and_traits():
         placement = RemotePlacement(
-            placement_service(FunctionTransport(build_wsgi_handler(sqlite_app.app)), URL)
+            placement_service(FunctionTransport(build_wsgi_handler(sqlite_app.app)), PLACEMENT_URL)
         )
         read_hosts = build_host_map_reader(sqlite_database)
         codes.extend(each(read_hosts, placement).code for each in (sync_aggregates, sync_traits))
@@ -218,34 +220,34 @@ def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_da
         assert read_providers_with_trait(sqlite_database, f"CUSTOM_{name.upper()}") == nodes
 
 
-PROVIDERS = "/placement/resource_providers"
-ROCKY = "placement 1.19"
+PROVIDERS_PATH = "/placement/resource_providers"
+ROCKY_VERSION = "placement 1.19"
 
 
 def test_malformed_response_of_placement_is_reported():
     for documents, version, status, words in (
         ({}, None, 200, "404 told to GET /resource_providers"),
-        ({}, ROCKY, 200, "404 told to GET /resource_providers"),
+        ({}, ROCKY_VERSION, 200, "404 told to GET /resource_providers"),
         (
-            *({PROVIDERS: {}}, "placement 1.10", 200),
+            *({PROVIDERS_PATH: {}}, "placement 1.10", 200),
             "is too old, or no placement API: placement microversion 1.19 (Rocky) is needed",
         ),
-        ({PROVIDERS: {}}, None, 200, "is too old, or no placement API"),
+        ({PROVIDERS_PATH: {}}, None, 200, "is too old, or no placement API"),
         (
-            *({PROVIDERS: []}, ROCKY, 200),
+            *({PROVIDERS_PATH: []}, ROCKY_VERSION, 200),
             "did not answer GET /resource_providers as the placement API says",
         ),
         (
-            *({PROVIDERS: {"errors": [{"detail": "who are\nyou"}]}}, ROCKY, 401),
+            *({PROVIDERS_PATH: {"errors": [{"detail": "who are\nyou"}]}}, ROCKY_VERSION, 401),
             "401 told (who are you) to GET /resource_providers; is the token right?",
         ),
         (
-            *({PROVIDERS: {"errors": [{"detail": "Minimum 1.0"}]}}, None, 406),
+            *({PROVIDERS_PATH: {"errors": [{"detail": "Minimum 1.0"}]}}, None, 406),
             "it answered 406 told (Minimum 1.0)",
         ),
     ):
         answer = build_document_handler(documents, version=version, status=status)
-        placement = RemotePlacement(placement_service(FunctionTransport(answer), URL))
+        placement = RemotePlacement(placement_service(FunctionTransport(answer), PLACEMENT_URL))
         with pytest.raises(ServiceFailed) as failure:
             placement.providers_with("aggregates", ["a"])
         assert words in failure.value.detail
@@ -253,13 +255,15 @@ def test_malformed_response_of_placement_is_reported():
 
 
 def test_placement_without_the_required_microversion_is_406(sqlite_app):
-    service = placement_service(FunctionTransport(build_wsgi_handler(sqlite_app.app)), URL)
+    service = placement_service(
+        FunctionTransport(build_wsgi_handler(sqlite_app.app)), PLACEMENT_URL
+    )
     service._version = "1.99"
     with pytest.raises(ServiceFailed, match="is too old"):
         service.get_json("GET", "/traits")
 
 
-HEAD = '{"format": 2, "placement": "x", "traits": '
+RECORD_FILE_START = '{"format": 2, "placement": "x", "traits": '
 
 
 @pytest.mark.parametrize(
@@ -269,12 +273,12 @@ HEAD = '{"format": 2, "placement": "x", "traits": '
         ("\x00\n", "no record of sync_traits"),
         ("[]\n", "no record of sync_traits"),
         ('{"format": 2, "placement": "x"}\n', "no record of sync_traits"),
-        (f'{HEAD}[{{"provider": "a"}}]}}\n', "no record of sync_traits"),
-        (f"{HEAD}[]", "no record of sync_traits"),
+        (f'{RECORD_FILE_START}[{{"provider": "a"}}]}}\n', "no record of sync_traits"),
+        (f"{RECORD_FILE_START}[]", "no record of sync_traits"),
         ('{"format": 2, "placement": "y", "traits": []}\n', "the record of y, not of x"),
     ],
 )
-def test_invalid_record_file_is_rejected_and_kept(tmp_path, text, words):
+def test_invalid_record_file_of_trait_sync_is_rejected_unchanged(tmp_path, text, words):
     file = tmp_path / "put.json"
     file.write_text(text)
     with pytest.raises(Invalid, match=words), open_trait_file(file, "x"):
@@ -282,7 +286,7 @@ def test_invalid_record_file_is_rejected_and_kept(tmp_path, text, words):
     assert file.read_text() == text
 
 
-def test_record_file_contains_changes_made_after_its_last_save(tmp_path):
+def test_record_file_of_trait_sync_is_written_at_the_end(tmp_path):
     file = tmp_path / "put.json"
     with open_trait_file(file, "x") as record:
         record.aggregates = {("p", "A"): "a", ("p", "B"): "a"}
@@ -296,7 +300,7 @@ def test_record_file_contains_changes_made_after_its_last_save(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_unwritable_record_file_is_reported(tmp_path):
+def test_unwritable_record_file_of_trait_sync_is_reported(tmp_path):
     with (
         pytest.raises(Invalid, match="No such file"),
         open_trait_file(tmp_path / "no" / "put.json", "x") as record,
@@ -325,64 +329,64 @@ class PlacementWithLostConnection(FunctionTransport):
 @pytest.mark.parametrize("writes", [0, 1, 2])
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_next_sync_completes_an_interrupted_sync(
+def test_next_trait_sync_completes_an_interrupted_sync(
     sqlite_app, sqlite_database, tmp_path, monkeypatch, writes, is_late, is_killed
 ):
     """A killed process has recorded only its plan."""
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     nodes = {add_node(sqlite_database, name) for name in ("cn1", "cn2", "cn3")}
     theirs = add_node(sqlite_database, "cn4")
-    add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn3", "cn4"], TRAIT_REQUIRED)
+    add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn3", "cn4"], TRAIT_METADATA)
     add_unrecorded_trait(sqlite_database, theirs)
     read_hosts, file = build_host_map_reader(sqlite_database), tmp_path / "put.json"
 
-    def run_sync(door):
-        service = placement_service(door, URL)
+    def run_trait_sync(transport):
+        service = placement_service(transport, PLACEMENT_URL)
         with open_trait_file(file, service.place) as record:
             return sync_traits(read_hosts, RemotePlacement(service, record))
 
-    def run_and_interrupt_sync():
-        door = PlacementWithLostConnection(
+    def run_and_interrupt_trait_sync():
+        transport = PlacementWithLostConnection(
             sqlite_app.app, KeyboardInterrupt, writes, is_late=is_late
         )
         if not is_killed:
-            door.failure = requests.ConnectionError("gone")
-            assert run_sync(door).code is SyncCode.PLACEMENT_FAILED
+            transport.failure = requests.ConnectionError("gone")
+            assert run_trait_sync(transport).code is SyncCode.PLACEMENT_FAILED
             return
-        service = placement_service(door, URL)
+        service = placement_service(transport, PLACEMENT_URL)
         record = TraitFile(file, service.place)
         with pytest.raises(KeyboardInterrupt):
             sync_traits(read_hosts, RemotePlacement(service, record))
 
-    run_and_interrupt_sync()
+    run_and_interrupt_trait_sync()
     assert len(read_providers_with_trait(sqlite_database)) == 1 + writes + is_late
-    run_sync(FunctionTransport(build_wsgi_handler(sqlite_app.app)))
+    run_trait_sync(FunctionTransport(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == nodes | {theirs}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
-    run_and_interrupt_sync()
-    run_sync(FunctionTransport(build_wsgi_handler(sqlite_app.app)))
+    run_and_interrupt_trait_sync()
+    run_trait_sync(FunctionTransport(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == {theirs}
-    assert TraitFile(file, URL).aggregates == {}
+    assert TraitFile(file, PLACEMENT_URL).aggregates == {}
 
 
-def test_changes_before_a_placement_failure_are_recorded(
+def test_traits_set_before_a_placement_failure_are_recorded(
     sqlite_app, sqlite_database, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     nodes = sorted(add_node(sqlite_database, f"cn{number}") for number in range(4))
-    add_aggregate(sqlite_database, "a", [f"cn{number}" for number in range(4)], TRAIT_REQUIRED)
+    add_aggregate(sqlite_database, "a", [f"cn{number}" for number in range(4)], TRAIT_METADATA)
     failure, file = requests.ConnectionError("gone"), tmp_path / "put.json"
-    door = PlacementWithLostConnection(sqlite_app.app, failure, 2, is_late=False)
-    service = placement_service(door, URL)
-    with open_trait_file(file, URL) as record:
+    transport = PlacementWithLostConnection(sqlite_app.app, failure, 2, is_late=False)
+    service = placement_service(transport, PLACEMENT_URL)
+    with open_trait_file(file, PLACEMENT_URL) as record:
         synced = sync_traits(
             build_host_map_reader(sqlite_database), RemotePlacement(service, record)
         )
-        assert {uuid for uuid, _ in TraitFile(file, URL).aggregates} == {*nodes}
+        assert {uuid for uuid, _ in TraitFile(file, PLACEMENT_URL).aggregates} == {*nodes}
     assert synced.code is SyncCode.PLACEMENT_FAILED
     assert synced.added == {(uuid, LICENSED) for uuid in nodes[:2]}
     # The third may have been changed, as only the response is lost. The fourth was not tried.
-    assert {uuid for uuid, _ in TraitFile(file, URL).aggregates} == {*nodes[:3]}
+    assert {uuid for uuid, _ in TraitFile(file, PLACEMENT_URL).aggregates} == {*nodes[:3]}
     assert read_providers_with_trait(sqlite_database) == {*nodes[:2]}
 
 
@@ -402,17 +406,17 @@ def build_hypervisor(number: int, host: str | None = None) -> dict:
 def build_pager_of_hypervisors(hypervisors: list[dict], max_limit: int = PAGE_SIZE):
     """Return a function that pages like nova, with at most ``max_limit`` items per page."""
 
-    def answer_page(target: str) -> dict:
+    def build_hypervisors_page(target: str) -> dict:
         query = parse_qs(urlsplit(target).query)
         limit, start = min(int(query["limit"][0]), max_limit), 0
         if marker := query.get("marker"):
             start = [each["id"] for each in hypervisors].index(marker[0]) + 1
         return {"hypervisors": hypervisors[start : start + limit]}
 
-    return answer_page
+    return build_hypervisors_page
 
 
-def build_nova_documents(hypervisors: list[dict]) -> dict:
+def build_compute_api_documents(hypervisors: list[dict]) -> dict:
     return {
         "/v2.1/os-aggregates": {
             "aggregates": [
@@ -448,7 +452,7 @@ def read_hosts_from_documents(documents, **options):
 
 def test_aggregates_with_hosts_and_nodes_are_read_from_compute_api_documents():
     hosts = read_hosts_from_documents(
-        build_nova_documents(
+        build_compute_api_documents(
             [build_hypervisor(1), build_hypervisor(2, "ironic"), build_hypervisor(3, "ironic")]
         )
     )
@@ -465,7 +469,7 @@ def test_aggregates_with_hosts_and_nodes_are_read_from_compute_api_documents():
 @pytest.mark.parametrize("number", [PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1])
 def test_hypervisors_are_read_page_by_page(number):
     hosts = read_hosts_from_documents(
-        build_nova_documents([build_hypervisor(each) for each in range(number)])
+        build_compute_api_documents([build_hypervisor(each) for each in range(number)])
     )
     assert len(hosts.nodes) == number
 
@@ -473,21 +477,21 @@ def test_hypervisors_are_read_page_by_page(number):
 @pytest.mark.parametrize("max_limit", [1, 3, 7, 10])
 def test_all_hypervisors_are_read_if_nova_has_smaller_pages(max_limit):
     hypervisors = [build_hypervisor(each) for each in range(7)]
-    documents = build_nova_documents([]) | {
+    documents = build_compute_api_documents([]) | {
         "/v2.1/os-hypervisors/detail": build_pager_of_hypervisors(hypervisors, max_limit)
     }
     assert len(read_hosts_from_documents(documents).nodes) == 7
 
 
-def test_hypervisors_are_read_once_if_nova_ignores_the_marker():
+def test_each_hypervisor_is_read_once_if_nova_ignores_the_marker():
     hypervisors = [build_hypervisor(each) for each in range(3)]
-    documents = build_nova_documents([]) | {
+    documents = build_compute_api_documents([]) | {
         "/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}
     }
-    door = FunctionTransport(build_document_handler(documents))
-    hosts = read_remote_hosts(compute_service(door, NOVA_URL))
+    transport = FunctionTransport(build_document_handler(documents))
+    hosts = read_remote_hosts(compute_service(transport, NOVA_URL))
     assert len(hosts.nodes) == 3
-    assert len([seen for seen in door.seen if "os-hypervisors" in seen]) == 2
+    assert len([seen for seen in transport.seen if "os-hypervisors" in seen]) == 2
 
 
 @pytest.mark.parametrize(
@@ -499,17 +503,19 @@ def test_hypervisors_are_read_once_if_nova_ignores_the_marker():
         ("compute 2.53", 403, "403 told to GET /os-aggregates"),
     ],
 )
-def test_unsupported_nova_is_reported(version, status, words):
+def test_unsupported_microversion_of_nova_is_reported(version, status, words):
     with pytest.raises(ServiceFailed) as failure:
-        read_hosts_from_documents(build_nova_documents([]), version=version, status=status)
+        read_hosts_from_documents(build_compute_api_documents([]), version=version, status=status)
     assert words in failure.value.detail
     assert failure.value.service == "compute"
 
 
-@pytest.mark.parametrize("strange", [[], {}, {"aggregates": [{}]}, {"aggregates": [1]}])
-def test_malformed_document_is_reported(strange):
+@pytest.mark.parametrize("document", [[], {}, {"aggregates": [{}]}, {"aggregates": [1]}])
+def test_malformed_aggregates_document_of_nova_is_reported(document):
     with pytest.raises(ServiceFailed, match="did not answer GET /os-aggregates as"):
-        read_hosts_from_documents(build_nova_documents([]) | {"/v2.1/os-aggregates": strange})
+        read_hosts_from_documents(
+            build_compute_api_documents([]) | {"/v2.1/os-aggregates": document}
+        )
 
 
 def test_hosts_read_from_our_compute_api_equal_those_of_the_database(sqlite_app, sqlite_database):

@@ -19,8 +19,8 @@ from placement_sched.scheduler.request import neutron_of
 from tests.support import identity, neutron
 from tests.support.loopback import reserve_port, serve_application
 
-PORT, NET = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
-PASSWORD = {
+PORT_ID, NETWORK_ID = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
+PASSWORD_OPTIONS = {
     "auth_type": "password",
     "username": identity.USER,
     "password": identity.PASSWORD,
@@ -36,7 +36,7 @@ PASSWORD = {
 def make_neutron(tmp_path):
     """Give a function that returns the neutron client of a file with these groups."""
 
-    def make_neutron_with(options, **groups):
+    def read_conf_and_make_client(options, **groups):
         file = tmp_path / "a.conf"
         sections = {"neutron": options, **groups}
         file.write_text(
@@ -47,7 +47,7 @@ def make_neutron(tmp_path):
         )
         return neutron_of(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
 
-    return make_neutron_with
+    return read_conf_and_make_client
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def keystone():
 @pytest.fixture
 def neutron_service():
     with neutron.run_neutron() as service:
-        service.add_port(PORT, NET)
+        service.add_port(PORT_ID, NETWORK_ID)
         yield service
 
 
@@ -67,37 +67,39 @@ def test_neutron_client_is_none_without_endpoint_or_auth_options(make_neutron):
     assert make_neutron({}) is make_neutron({"region_name": "here", "timeout": "5"}) is None
 
 
-def test_endpoint_without_auth_sends_no_token(make_neutron, neutron_service):
-    assert make_neutron({"endpoint_override": neutron_service.url}).port(PORT) == Port(
-        network_id=NET
+def test_neutron_client_without_auth_options_sends_no_token(make_neutron, neutron_service):
+    assert make_neutron({"endpoint_override": neutron_service.url}).port(PORT_ID) == Port(
+        network_id=NETWORK_ID
     )
 
 
-def test_catalogue_endpoint_is_used_with_a_token(make_neutron, keystone, neutron_service):
+def test_neutron_client_uses_catalogue_endpoint_and_token(make_neutron, keystone, neutron_service):
     keystone.services["network"] = neutron_service.url
-    client = make_neutron({**PASSWORD, "auth_url": f"{keystone.url}/v3"})
-    assert client.port(PORT) == Port(network_id=NET)
+    client = make_neutron({**PASSWORD_OPTIONS, "auth_url": f"{keystone.url}/v3"})
+    assert client.port(PORT_ID) == Port(network_id=NETWORK_ID)
     assert neutron_service.tokens[0] in keystone._tokens
 
 
-def test_auth_section_option_names_the_group_with_auth_options(
+def test_auth_section_option_names_the_group_of_auth_options(
     make_neutron, keystone, neutron_service
 ):
     keystone.services["network"] = neutron_service.url
-    elsewhere = {**PASSWORD, "auth_url": f"{keystone.url}/v3"}
+    elsewhere = {**PASSWORD_OPTIONS, "auth_url": f"{keystone.url}/v3"}
     client = make_neutron({"auth_section": "both", "region_name": "here"}, both=elsewhere)
-    assert client.port(PORT) == Port(network_id=NET)
+    assert client.port(PORT_ID) == Port(network_id=NETWORK_ID)
 
 
-def test_deprecated_names_of_auth_options_are_accepted(make_neutron, keystone, neutron_service):
+def test_deprecated_names_of_keystone_auth_options_are_accepted(
+    make_neutron, keystone, neutron_service
+):
     keystone.services["network"] = neutron_service.url
-    options = {**PASSWORD, "auth_url": f"{keystone.url}/v3"}
+    options = {**PASSWORD_OPTIONS, "auth_url": f"{keystone.url}/v3"}
     options["tenant_name"], options["user_name"] = options.pop("project_name"), identity.USER
     del options["username"]
-    assert make_neutron(options).port(PORT) == Port(network_id=NET)
+    assert make_neutron(options).port(PORT_ID) == Port(network_id=NETWORK_ID)
 
 
-def test_invalid_connection_options_are_reported_by_the_first_request(
+def test_invalid_neutron_options_are_reported_by_the_first_request(
     make_neutron, keystone, neutron_service
 ):
     keystone.services["network"] = neutron_service.url
@@ -107,14 +109,14 @@ def test_invalid_connection_options_are_reported_by_the_first_request(
         ({"endpoint_override": "https://127.0.0.1:1", "cafile": "/absent.pem"}, "/absent.pem"),
         ({"auth_url": "http://127.0.0.1:1/v3"}, "network: "),
     ):
-        client = make_neutron({**PASSWORD, "auth_url": f"{keystone.url}/v3", **changes})
+        client = make_neutron({**PASSWORD_OPTIONS, "auth_url": f"{keystone.url}/v3", **changes})
         with pytest.raises(ServiceFailed) as failure:
-            client.port(PORT)
+            client.port(PORT_ID)
         assert words in failure.value.detail
         assert "\n" not in failure.value.detail, words
 
 
-def test_invalid_auth_options_are_a_configuration_error(make_neutron):
+def test_invalid_neutron_auth_options_are_a_configuration_error(make_neutron):
     for options, words in (
         ({"auth_type": "nonsense"}, "nonsense"),
         ({"auth_type": "password"}, "auth_url"),
@@ -127,74 +129,74 @@ def test_invalid_auth_options_are_a_configuration_error(make_neutron):
         assert words in failure.value.detail
 
 
-BODY = {"event": "would_fit_now", "decision": "d1"}
+WEBHOOK_BODY = {"event": "would_fit_now", "decision": "d1"}
 
 
-class Receiver:
+class WebhookReceiver:
     """An application that records requests and answers with a status."""
 
     def __init__(self, status="204 No Content", headers=()):
         self.status, self.headers = status, list(headers)
-        self.received = []
+        self.requests = []
 
     def __call__(self, environ, start_response):
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         line = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
-        self.received.append((line, environ.get("HTTP_X_AUTH_TOKEN"), body))
+        self.requests.append((line, environ.get("HTTP_X_AUTH_TOKEN"), body))
         start_response(self.status, self.headers)
         return [b""]
 
 
-def send_and_get_failure_detail(address):
+def send_webhook_and_get_failure(address):
     with pytest.raises(ServiceFailed) as failure:
-        session.send_webhook(address, BODY)
+        session.send_webhook(address, WEBHOOK_BODY)
     return failure.value.detail
 
 
 def test_webhook_body_is_posted_without_a_token():
-    receiver = Receiver()
+    receiver = WebhookReceiver()
     with serve_application(receiver) as url:
-        session.send_webhook(f"{url}/hooks/secret", BODY)
-    ((line, token, body),) = receiver.received
-    assert (line, token, json.loads(body)) == ("POST /hooks/secret", None, BODY)
+        session.send_webhook(f"{url}/hooks/secret", WEBHOOK_BODY)
+    ((line, token, body),) = receiver.requests
+    assert (line, token, json.loads(body)) == ("POST /hooks/secret", None, WEBHOOK_BODY)
 
 
-def test_unexpected_status_is_a_failure_that_is_not_retried():
-    receiver = Receiver()
+def test_webhook_with_an_error_status_is_not_retried():
+    receiver = WebhookReceiver()
     with serve_application(receiver) as url:
         for receiver.status in ("400 Bad Request", "503 Service Unavailable"):
             assert (
-                send_and_get_failure_detail(f"{url}/secret")
+                send_webhook_and_get_failure(f"{url}/secret")
                 == f"{url} answered {receiver.status[:3]}"
             )
-    assert len(receiver.received) == 2
+    assert len(receiver.requests) == 2
 
 
 def test_redirect_of_a_webhook_is_not_followed():
-    other = Receiver()
-    with serve_application(other) as target:
-        receiver = Receiver("307 Temporary Redirect", [("Location", target)])
+    redirect_target = WebhookReceiver()
+    with serve_application(redirect_target) as target:
+        receiver = WebhookReceiver("307 Temporary Redirect", [("Location", target)])
         with serve_application(receiver) as url:
-            assert send_and_get_failure_detail(url) == f"{url} answered 307"
-    assert other.received == []
+            assert send_webhook_and_get_failure(url) == f"{url} answered 307"
+    assert redirect_target.requests == []
 
 
-def test_address_that_refuses_connections_is_named_without_its_path():
+def test_webhook_failure_names_the_address_without_its_path():
     with reserve_port() as holder:
         url = f"http://127.0.0.1:{holder.getsockname()[1]}"
-        detail = send_and_get_failure_detail(f"{url}/secret")
+        detail = send_webhook_and_get_failure(f"{url}/secret")
     assert detail == f"{url} does not answer: Connection refused"
 
 
-def test_address_that_does_not_answer_times_out(monkeypatch):
+def test_webhook_to_an_address_without_response_times_out(monkeypatch):
     monkeypatch.setattr(session, "WEBHOOK_TIMEOUT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        detail = send_and_get_failure_detail(f"http://127.0.0.1:{silent.getsockname()[1]}/secret")
+        detail = send_webhook_and_get_failure(f"http://127.0.0.1:{silent.getsockname()[1]}/secret")
     assert "does not answer" in detail
     assert "secret" not in detail
 
 
-def test_user_and_path_of_an_address_are_not_shown():
+def test_shown_webhook_address_has_no_user_and_path():
     assert session.shown_address("https://user:word@hooks.example:8443/secret?a=b") == (
         "https://hooks.example:8443"
     )

@@ -10,7 +10,7 @@ from placement_sched.config.conf import CONF, in_effect, new_conf, read_files, s
 from placement_sched.config.settings import SETTINGS_IN_EFFECT, Conf
 from tests.support.states import settings_with
 
-OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
+OPTION_OVERRIDES = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +19,8 @@ def _reset_conf() -> None:
     read_files(CONF)
 
 
-def test_conf_shows_active_settings_until_they_end():
-    with in_effect(settings_with(**OPTIONS)):
+def test_global_conf_has_the_settings_in_effect_until_they_end():
+    with in_effect(settings_with(**OPTION_OVERRIDES)):
         assert CONF.service_down_time == CONF["service_down_time"] == 7
         assert CONF.scheduler.max_attempts == CONF["scheduler"]["max_attempts"] == 9
         assert CONF.scheduler.max_placement_results == 1000
@@ -28,32 +28,32 @@ def test_conf_shows_active_settings_until_they_end():
     assert SETTINGS_IN_EFFECT.get() is None
 
 
-def test_active_settings_can_be_nested():
-    with in_effect(settings_with(**OPTIONS)):
+def test_settings_in_effect_can_be_nested():
+    with in_effect(settings_with(**OPTION_OVERRIDES)):
         with in_effect(settings_with()):
             assert CONF.scheduler.max_attempts == 3
         assert CONF.scheduler.max_attempts == 9
 
 
-def test_active_settings_are_per_thread():
+def test_settings_in_effect_belong_to_one_thread():
     seen = []
-    with in_effect(settings_with(**OPTIONS)):
+    with in_effect(settings_with(**OPTION_OVERRIDES)):
         thread = Thread(target=lambda: seen.append(CONF.scheduler.max_attempts))
         thread.start()
         thread.join(timeout=60)
     assert seen == [3]
 
 
-def test_active_settings_end_after_an_error():
-    with pytest.raises(RuntimeError), in_effect(settings_with(**OPTIONS)):
+def test_settings_in_effect_end_after_an_error():
+    with pytest.raises(RuntimeError), in_effect(settings_with(**OPTION_OVERRIDES)):
         raise RuntimeError
     assert CONF.scheduler.max_attempts == 3
 
 
-def test_missing_options_fall_back_to_conf():
+def test_options_missing_in_settings_are_read_from_the_global_conf():
     CONF.register_opts([cfg.IntOpt("late", default=5)], group="scheduler")
     CONF.register_opts([cfg.IntOpt("late", default=6)], group="test_in_effect")
-    with in_effect(settings_with(**OPTIONS)):
+    with in_effect(settings_with(**OPTION_OVERRIDES)):
         assert CONF.scheduler.late == 5
         assert CONF.test_in_effect.late == 6
         with pytest.raises(cfg.NoSuchOptError):
@@ -71,7 +71,7 @@ def test_options_that_plugins_register_are_added_to_new_conf_objects():
     assert (fresh.brought_by_module.brought_racks, fresh.brought_rows) == (3, 2)
 
 
-def test_option_is_not_replaced_by_a_plugin_option_of_the_same_name():
+def test_plugin_option_does_not_replace_an_option_of_the_same_name():
     conf, other = new_conf(), Conf()
     other.register_opts([cfg.FloatOpt("cpu_allocation_ratio", default=99.0)])
     conf.register_missing(other)
@@ -83,7 +83,7 @@ def test_global_conf_has_values_of_the_files_and_no_overrides(tmp_path):
     file.write_text("[brought_globally]\nracks = 8\n")
     share_files(read_files(new_conf(), [str(file)]))
     cfg.CONF.register_opts([cfg.IntOpt("racks", default=3)], "brought_globally")
-    with in_effect(settings_with(**OPTIONS)):
+    with in_effect(settings_with(**OPTION_OVERRIDES)):
         assert cfg.CONF.brought_globally.racks == 8
     assert type(cfg.CONF) is cfg.ConfigOpts
     read_files(cfg.CONF)

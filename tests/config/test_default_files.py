@@ -17,7 +17,7 @@ def empty_etc_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def write_files(folder, *names):
+def create_empty_files(folder, *names):
     paths = [folder / name for name in names]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -25,32 +25,32 @@ def write_files(folder, *names):
     return list(map(str, paths))
 
 
-OWN, PLACEMENT, NOVA = (
+OWN_CONF, PLACEMENT_CONF, NOVA_CONF = (
     "placement_sched/placement_sched.conf",
     "placement/placement.conf",
     "nova/nova.conf",
 )
 
 
-def test_no_files_are_found_in_an_empty_etc_folder(empty_etc_folder):
+def test_no_configuration_files_are_found_in_an_empty_etc_folder(empty_etc_folder):
     assert find_files(of_nova=True) == []
 
 
-def test_own_file_is_read_after_the_files_of_openstack(empty_etc_folder):
-    files = write_files(empty_etc_folder, PLACEMENT, NOVA, OWN)
+def test_own_configuration_file_is_read_after_files_of_openstack(empty_etc_folder):
+    files = create_empty_files(empty_etc_folder, PLACEMENT_CONF, NOVA_CONF, OWN_CONF)
     assert find_files(of_nova=True) == files
     assert find_files() == [files[0], files[2]]
 
 
-def test_configuration_directory_variable_of_placement_is_used(empty_etc_folder, monkeypatch):
-    write_files(empty_etc_folder, PLACEMENT)
-    (other,) = write_files(empty_etc_folder, "other/placement.conf")
+def test_config_dir_variable_of_placement_replaces_etc_placement(empty_etc_folder, monkeypatch):
+    create_empty_files(empty_etc_folder, PLACEMENT_CONF)
+    (other,) = create_empty_files(empty_etc_folder, "other/placement.conf")
     monkeypatch.setenv("OS_PLACEMENT_CONFIG_DIR", str(empty_etc_folder / "other"))
     assert find_files() == [other]
 
 
-def test_files_of_the_environment_variable_replace_the_default_files(empty_etc_folder, monkeypatch):
-    write_files(empty_etc_folder, PLACEMENT, OWN)
+def test_files_of_the_config_variable_replace_the_default_files(empty_etc_folder, monkeypatch):
+    create_empty_files(empty_etc_folder, PLACEMENT_CONF, OWN_CONF)
     monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "a.conf:b.conf")
     assert find_files() == ["a.conf", "b.conf"]
     monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "")
@@ -60,14 +60,14 @@ def test_files_of_the_environment_variable_replace_the_default_files(empty_etc_f
 @pytest.mark.parametrize(
     ("command", "names"),
     [
-        (["db", "version"], [PLACEMENT, OWN]),
-        (["nova-scheduler"], [PLACEMENT, NOVA, OWN]),
-        (["nova", "sync"], [PLACEMENT, NOVA, OWN]),
+        (["db", "version"], [PLACEMENT_CONF, OWN_CONF]),
+        (["nova-scheduler"], [PLACEMENT_CONF, NOVA_CONF, OWN_CONF]),
+        (["nova", "sync"], [PLACEMENT_CONF, NOVA_CONF, OWN_CONF]),
         (["db", "version", "--config-file", "mine.conf"], ["mine.conf"]),
     ],
 )
-def test_commands_read_default_files(empty_etc_folder, monkeypatch, command, names):
-    write_files(empty_etc_folder, PLACEMENT, NOVA, OWN)
+def test_commands_read_default_configuration_files(empty_etc_folder, monkeypatch, command, names):
+    create_empty_files(empty_etc_folder, PLACEMENT_CONF, NOVA_CONF, OWN_CONF)
     arguments = main.parse_arguments(command)
     assert arguments.config_file == [
         n if n == "mine.conf" else str(empty_etc_folder / n) for n in names
@@ -78,10 +78,10 @@ def test_commands_read_default_files(empty_etc_folder, monkeypatch, command, nam
     "command", [["db", "version"], ["status", "upgrade", "check"], ["config", "validate"]]
 )
 def test_check_commands_create_no_database(empty_etc_folder, tmp_path, monkeypatch, command):
-    write_files(empty_etc_folder, OWN)
+    create_empty_files(empty_etc_folder, OWN_CONF)
     database = tmp_path / "absent.db"
     text = f"[placement_database]\nconnection = sqlite:///{database}\n"
-    empty_etc_folder.joinpath(OWN).write_text(text)
+    empty_etc_folder.joinpath(OWN_CONF).write_text(text)
     monkeypatch.chdir(tmp_path)
     main.main(command)
     assert not database.exists()

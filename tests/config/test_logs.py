@@ -14,9 +14,9 @@ from placement_sched.api.middleware import RequestContext
 from placement_sched.config.logs import EscapingFormatter, drop_unhelpful, setup
 from placement_sched.model.context import RequestIds
 
-IDS = RequestIds("req-1", "req-2")
-KNOWN = {"X-User-Id": "u", "X-Project-Id": "p", "X-Project-Domain-Id": "d"}
-FORMATS = [
+REQUEST_IDS = RequestIds("req-1", "req-2")
+CALLER_HEADERS = {"X-User-Id": "u", "X-Project-Id": "p", "X-Project-Domain-Id": "d"}
+LOG_FORMAT_OPTIONS = [
     {},
     {"logging_context_format_string": "%(asctime)s %(resource)s %(user_name)s %(message)s"},
     {"logging_context_format_string": "%(isotime)s %(funcName)s %(request_id)s %(message)s"},
@@ -24,7 +24,7 @@ FORMATS = [
 ]
 
 
-def conf_with_options(options):
+def build_log_conf(options):
     conf = cfg.ConfigOpts()
     log.register_options(conf)
     conf([])
@@ -37,22 +37,22 @@ def make_escaping_formatter(formatter):
     return EscapingFormatter(datefmt=formatter.datefmt, config=formatter.conf)
 
 
-def build_record(level=logging.INFO, message="100 %% of %s", args=("this",), **extra):
+def build_log_record(level=logging.INFO, message="100 %% of %s", args=("this",), **extra):
     record = logging.LogRecord("a.name", level, __file__, 7, message, args, None, "f")
     record.__dict__.update(extra)
     return record
 
 
-@pytest.mark.parametrize("options", FORMATS)
-@pytest.mark.parametrize("known", [{}, KNOWN], ids=["anyone", "known"])
-@pytest.mark.parametrize("ids", [RequestIds(), RequestIds("req-1"), IDS])
+@pytest.mark.parametrize("options", LOG_FORMAT_OPTIONS)
+@pytest.mark.parametrize("caller", [{}, CALLER_HEADERS], ids=["anyone", "caller"])
+@pytest.mark.parametrize("ids", [RequestIds(), RequestIds("req-1"), REQUEST_IDS])
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG, logging.ERROR])
-def test_log_line_equals_oslo_log(options, known, ids, level):
-    slow = ContextFormatter(datefmt="%Y-%m-%d %H:%M:%S", config=conf_with_options(options))
+def test_log_line_equals_that_of_oslo_log(options, caller, ids, level):
+    slow = ContextFormatter(datefmt="%Y-%m-%d %H:%M:%S", config=build_log_conf(options))
     context = RequestContext(ids)
-    context.confirm(known)
-    for record in (build_record(level, context=context), build_record(level)):
-        again = build_record(level, **record.__dict__)
+    context.confirm(caller)
+    for record in (build_log_record(level, context=context), build_log_record(level)):
+        again = build_log_record(level, **record.__dict__)
         assert make_escaping_formatter(slow).format(record) == slow.format(again)
 
 
@@ -66,20 +66,20 @@ def test_useless_log_messages_of_libraries_are_dropped(caplog):
     assert caplog.messages == ["Running upgrade 0001 -> 0002, Create the tables of images."]
 
 
-@pytest.mark.parametrize(("debug", "shown"), [(False, False), (True, True)])
-def test_write_failure_shows_a_traceback_with_debug_only(monkeypatch, capsys, debug, shown):
+@pytest.mark.parametrize(("debug", "has_traceback"), [(False, False), (True, True)])
+def test_failed_log_write_shows_a_traceback_with_debug(monkeypatch, capsys, debug, has_traceback):
     root = logging.getLogger()
     for name in ("handlers", "level"):
         monkeypatch.setattr(root, name, [] if name == "handlers" else root.level)
     monkeypatch.setattr(logging, "raiseExceptions", True)
-    setup(conf_with_options({"debug": debug}))
+    setup(build_log_conf({"debug": debug}))
     (handler,) = root.handlers
-    monkeypatch.setattr(handler, "stream", FullDisk())
+    monkeypatch.setattr(handler, "stream", FileOnFullDisk())
     root.error("one more")
-    assert ("Traceback" in capsys.readouterr().err) == shown
+    assert ("Traceback" in capsys.readouterr().err) == has_traceback
 
 
-class FullDisk(StringIO):
+class FileOnFullDisk(StringIO):
     """A file on a full disk."""
 
     def write(self, _text):
@@ -87,20 +87,20 @@ class FullDisk(StringIO):
 
 
 #: A text that imitates a log line and contains control characters of a terminal.
-FORGED = "a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
-ESCAPED = r"a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
+FORGED_LINE = "a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
+ESCAPED_LINE = r"a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
 
 
-def format_record(record):
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
+def format_with_escaping(record):
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=build_log_conf({}))
     return make_escaping_formatter(slow).format(record)
 
 
-def build_record_with_exception(failure):
+def build_log_record_of_exception(failure):
     try:
         raise failure
     except type(failure) as raised:
-        return build_record(
+        return build_log_record(
             logging.ERROR,
             "%s failed",
             ("it",),
@@ -109,38 +109,40 @@ def build_record_with_exception(failure):
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.ERROR])
-@pytest.mark.parametrize("extra", [{}, {"context": RequestContext(IDS)}], ids=["none", "context"])
-def test_newlines_in_a_message_are_escaped(level, extra):
-    line = format_record(build_record(level, "zone %s", (FORGED,), **extra))
+@pytest.mark.parametrize(
+    "extra", [{}, {"context": RequestContext(REQUEST_IDS)}], ids=["none", "context"]
+)
+def test_newlines_in_a_log_message_are_escaped(level, extra):
+    line = format_with_escaping(build_log_record(level, "zone %s", (FORGED_LINE,), **extra))
     assert line.splitlines() == [line]
-    assert f"zone {ESCAPED}" in line
+    assert f"zone {ESCAPED_LINE}" in line
 
 
-def build_chained_exception():
+def build_exception_with_cause():
     failure = TypeError("outer")
-    failure.__cause__ = ValueError(FORGED)
+    failure.__cause__ = ValueError(FORGED_LINE)
     return failure
 
 
 def build_exception_with_note():
     failure = ValueError("noted")
-    failure.add_note(FORGED)
+    failure.add_note(FORGED_LINE)
     return failure
 
 
 @pytest.mark.parametrize(
     "failure",
     [
-        ValueError(FORGED),
-        build_chained_exception(),
+        ValueError(FORGED_LINE),
+        build_exception_with_cause(),
         build_exception_with_note(),
-        ExceptionGroup("two", [ValueError(FORGED)]),
-        SyntaxError(FORGED, (FORGED, 1, 1, FORGED)),
+        ExceptionGroup("two", [ValueError(FORGED_LINE)]),
+        SyntaxError(FORGED_LINE, (FORGED_LINE, 1, 1, FORGED_LINE)),
     ],
     ids=["alone", "cause", "note", "group", "syntax"],
 )
-def test_exception_text_cannot_forge_a_line(failure):
-    first, *lines = format_record(build_record_with_exception(failure)).splitlines()
+def test_exception_text_cannot_forge_a_log_line(failure):
+    first, *lines = format_with_escaping(build_log_record_of_exception(failure)).splitlines()
     assert any("Traceback (most recent call last)" in line for line in lines)
     assert any("2026-01-01 ERROR forged" in line for line in lines)
     assert all(line.isprintable() for line in (first, *lines))
@@ -148,33 +150,33 @@ def test_exception_text_cannot_forge_a_line(failure):
     assert all(" ERROR a.name " in line.partition("forged")[0] for line in lines)
 
 
-def check_text_equals_oslo_log(record):
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
-    again = build_record(record.levelno, **record.__dict__)
+def assert_log_text_equals_oslo_log(record):
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=build_log_conf({}))
+    again = build_log_record(record.levelno, **record.__dict__)
     assert make_escaping_formatter(slow).format(record) == slow.format(again)
 
 
-def test_plain_traceback_equals_oslo_log():
-    check_text_equals_oslo_log(build_record_with_exception(ValueError("plain")))
+def test_traceback_in_the_log_equals_that_of_oslo_log():
+    assert_log_text_equals_oslo_log(build_log_record_of_exception(ValueError("plain")))
 
 
-def test_log_line_with_empty_exc_info_equals_oslo_log():
-    check_text_equals_oslo_log(build_record(logging.ERROR, exc_info=(None, None, None)))
+def test_log_line_with_empty_exc_info_equals_that_of_oslo_log():
+    assert_log_text_equals_oslo_log(build_log_record(logging.ERROR, exc_info=(None, None, None)))
 
 
-def test_line_during_an_exception_equals_oslo_log():
+def test_log_line_during_an_exception_equals_that_of_oslo_log():
     try:
         int("why")
     except ValueError:
-        check_text_equals_oslo_log(build_record(context=RequestContext(IDS)))
+        assert_log_text_equals_oslo_log(build_log_record(context=RequestContext(REQUEST_IDS)))
 
 
-def test_configured_colours_are_kept():
+def test_colours_of_the_log_format_are_not_escaped():
     line = "%(color)s%(message)s\x1b[0m"
     # The thread may have a context of an earlier test.
     formats = {f"logging_{which}_format_string": line for which in ("default", "context")}
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options(formats))
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=build_log_conf(formats))
     line = make_escaping_formatter(slow).format(
-        build_record(message="red", args=(), color="\x1b[31m")
+        build_log_record(message="red", args=(), color="\x1b[31m")
     )
     assert line == "\x1b[31mred\x1b[0m"

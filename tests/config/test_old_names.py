@@ -21,11 +21,11 @@ from placement_sched.scheduler.weights import all_weighers
 
 pytestmark = pytest.mark.slow
 
-FILES = Path(__file__).parent / "old_files"
+OLD_FILES_FOLDER = Path(__file__).parent / "old_files"
 
-FILTER = "filter_scheduler"
+FILTER_GROUP = "filter_scheduler"
 #: Old group and name, the current group and name, and a value in a file.
-OLD = [
+OLD_OPTION_NAMES = [
     ("DEFAULT", "scheduler_driver", "scheduler", "driver", "chance_scheduler"),
     ("DEFAULT", "scheduler_max_attempts", "scheduler", "max_attempts", "5"),
     ("DEFAULT", "scheduler_policy_overrides", "scheduler", "policy_overrides", "a, b"),
@@ -33,14 +33,14 @@ OLD = [
     ("DEFAULT", "scheduler_driver_task_period", "scheduler", "periodic_task_interval", "90"),
     ("scheduler", "driver_task_period", "scheduler", "periodic_task_interval", "90"),
     ("DEFAULT", "scheduler_json_config_location", "scheduler", "json_config_location", "/a.json"),
-    ("DEFAULT", "scheduler_available_filters", FILTER, "available_filters", "nova.a.B"),
-    ("DEFAULT", "scheduler_default_filters", FILTER, "enabled_filters", "RamFilter, AFilter"),
-    ("DEFAULT", "scheduler_weight_classes", FILTER, "weight_classes", "nova.a.RAMWeigher"),
-    ("DEFAULT", "scheduler_host_subset_size", FILTER, "host_subset_size", "3"),
+    ("DEFAULT", "scheduler_available_filters", FILTER_GROUP, "available_filters", "nova.a.B"),
+    ("DEFAULT", "scheduler_default_filters", FILTER_GROUP, "enabled_filters", "RamFilter, AFilter"),
+    ("DEFAULT", "scheduler_weight_classes", FILTER_GROUP, "weight_classes", "nova.a.RAMWeigher"),
+    ("DEFAULT", "scheduler_host_subset_size", FILTER_GROUP, "host_subset_size", "3"),
     ("DEFAULT", "metrics_weight_setting", "metrics", "weight_setting", "a=1.0"),
     ("metrics", "metrics_weight_setting", "metrics", "weight_setting", "a=1.0"),
     *(
-        ("DEFAULT", name, FILTER, name, value)
+        ("DEFAULT", name, FILTER_GROUP, name, value)
         for name, value in {
             "ram_weight_multiplier": "-1.5",
             "disk_weight_multiplier": "2",
@@ -58,7 +58,7 @@ OLD = [
     ),
 ]
 #: Names that never changed: group, name, a value in a file, and the value of the option.
-UNCHANGED = [
+UNCHANGED_OPTIONS = [
     ("DEFAULT", "cpu_allocation_ratio", "16.0", 16.0),
     ("DEFAULT", "ram_allocation_ratio", "1.5", 1.5),
     ("DEFAULT", "disk_allocation_ratio", "1.0", 1.0),
@@ -70,25 +70,25 @@ UNCHANGED = [
     ("scheduler", "limit_tenants_to_placement_aggregate", "true", True),
     ("scheduler", "placement_aggregate_required_for_tenants", "true", True),
     ("scheduler", "enable_isolated_aggregate_filtering", "true", True),
-    (FILTER, "shuffle_best_same_weighed_hosts", "true", True),
-    (FILTER, "cpu_weight_multiplier", "-1.0", -1.0),
-    (FILTER, "build_failure_weight_multiplier", "0", 0.0),
-    (FILTER, "cross_cell_move_weight_multiplier", "0", 0.0),
-    (FILTER, "image_properties_default_architecture", "x86_64", "x86_64"),
+    (FILTER_GROUP, "shuffle_best_same_weighed_hosts", "true", True),
+    (FILTER_GROUP, "cpu_weight_multiplier", "-1.0", -1.0),
+    (FILTER_GROUP, "build_failure_weight_multiplier", "0", 0.0),
+    (FILTER_GROUP, "cross_cell_move_weight_multiplier", "0", 0.0),
+    (FILTER_GROUP, "image_properties_default_architecture", "x86_64", "x86_64"),
     ("metrics", "weight_multiplier", "2.0", 2.0),
     ("metrics", "required", "false", False),
     ("metrics", "weight_of_unavailable", "-5.0", -5.0),
 ]
 
 
-def write_options(tmp_path: Path, options: Iterable[tuple[str, str, str]]) -> str:
+def write_nova_conf(tmp_path: Path, options: Iterable[tuple[str, str, str]]) -> str:
     """Write a file with a section and two lines for each option: group, name and value."""
     file = tmp_path / "nova.conf"
     file.write_text("".join(f"[{group}]\n{name} = {value}\n" for group, name, value in options))
     return str(file)
 
 
-def read_settings_file(file: str) -> Settings:
+def read_settings_of_file(file: str) -> Settings:
     return Settings.from_conf(read_files(make_full_conf(), [file]))
 
 
@@ -97,11 +97,11 @@ def build_expected_warnings(file: str, texts: Iterable[str]) -> list[str]:
     return [f"{file}:{2 * number}: warning: {text}" for number, text in enumerate(texts, 1)]
 
 
-@pytest.mark.parametrize("of_default", [True, False], ids=["DEFAULT", "other groups"])
-def test_old_names_set_the_current_options_and_are_reported(tmp_path, of_default):
-    rows = [row for row in OLD if (row[0] == "DEFAULT") is of_default]
-    file = write_options(tmp_path, [(group, name, value) for group, name, _, _, value in rows])
-    settings, default = read_settings_file(file), Settings.from_conf(make_full_conf())
+@pytest.mark.parametrize("is_default_group", [True, False], ids=["DEFAULT", "other groups"])
+def test_old_option_names_set_the_current_options_with_a_warning(tmp_path, is_default_group):
+    rows = [row for row in OLD_OPTION_NAMES if (row[0] == "DEFAULT") is is_default_group]
+    file = write_nova_conf(tmp_path, [(group, name, value) for group, name, _, _, value in rows])
+    settings, default = read_settings_of_file(file), Settings.from_conf(make_full_conf())
     for group, name, new_group, new_name, value in rows:
         current = default.with_overrides({f"{new_group}.{new_name}": value})
         old = default.with_overrides({f"{group}.{name}": value})
@@ -118,7 +118,7 @@ def test_old_names_set_the_current_options_and_are_reported(tmp_path, of_default
     )
 
 
-def test_table_of_old_names_has_every_older_option_name():
+def test_table_of_old_option_names_has_every_deprecated_name():
     listings = (
         *((group, GROUPS[group]) for group in ("scheduler", "filter_scheduler", "metrics")),
         *list_opts(),
@@ -130,28 +130,31 @@ def test_table_of_old_names_has_every_older_option_name():
         if not isinstance(option, AliasedBoolOpt)
         for old in option.deprecated_opts
     }
-    assert declared == {(group, name) for group, name, *_ in OLD}
+    assert declared == {(group, name) for group, name, *_ in OLD_OPTION_NAMES}
 
 
 def test_unchanged_option_names_are_accepted_without_warnings(tmp_path):
-    file = write_options(tmp_path, [row[:3] for row in UNCHANGED])
+    file = write_nova_conf(tmp_path, [row[:3] for row in UNCHANGED_OPTIONS])
     assert check_files([file], {}, make_full_conf()) == []
-    settings = read_settings_file(file)
-    assert [getattr(getattr(settings, row[0]), row[1]) for row in UNCHANGED] == [
-        row[3] for row in UNCHANGED
+    settings = read_settings_of_file(file)
+    assert [getattr(getattr(settings, row[0]), row[1]) for row in UNCHANGED_OPTIONS] == [
+        row[3] for row in UNCHANGED_OPTIONS
     ]
 
 
-def test_current_name_overrides_the_old_name(tmp_path):
-    options = (("DEFAULT", "scheduler_host_subset_size", "3"), (FILTER, "host_subset_size", "2"))
-    settings = read_settings_file(write_options(tmp_path, options))
+def test_current_option_name_overrides_the_old_name(tmp_path):
+    options = (
+        ("DEFAULT", "scheduler_host_subset_size", "3"),
+        (FILTER_GROUP, "host_subset_size", "2"),
+    )
+    settings = read_settings_of_file(write_nova_conf(tmp_path, options))
     assert settings.filter_scheduler.host_subset_size == 2
 
 
 def test_old_name_of_a_multi_option_can_be_repeated(tmp_path):
     paths = ["nova.scheduler.filters.standard_filters", "acme.filters.AcmeFilter"]
     options = [("DEFAULT", "scheduler_available_filters", path) for path in paths]
-    settings = read_settings_file(write_options(tmp_path, options))
+    settings = read_settings_of_file(write_nova_conf(tmp_path, options))
     assert settings.filter_scheduler.available_filters == paths
 
 
@@ -159,20 +162,20 @@ def test_old_name_of_a_multi_option_can_be_repeated(tmp_path):
 
 
 def test_ignored_options_are_reported_with_line_and_reason(tmp_path):
-    file = write_options(tmp_path, [(*option, "1") for option in OF_NOVA])
+    file = write_nova_conf(tmp_path, [(*option, "1") for option in OF_NOVA])
     assert list(map(str, check_files([file], {}, make_full_conf()))) == build_expected_warnings(
         file, (f"[{group}] {name} is ignored: {why}" for (group, name), why in OF_NOVA.items())
     )
 
 
 def test_no_option_is_both_supported_and_ignored():
-    known = {
+    registered_options = {
         (group, name)
         for conf in (new_conf(), make_full_conf())
         for group, options in conf.registered.items()
         for name in options
     }
-    assert known.isdisjoint(WITHOUT_MEANING)
+    assert registered_options.isdisjoint(WITHOUT_MEANING)
 
 
 # Paths of plugins and drivers
@@ -197,10 +200,10 @@ def test_old_filter_paths_map_to_the_current_filters():
     assert names == [path.rpartition(".")[2] for path in paths]
 
 
-@pytest.mark.parametrize("every", ["all_filters", "standard_filters"])
-def test_both_names_of_all_filters_make_them_available(every):
+@pytest.mark.parametrize("function_name", ["all_filters", "standard_filters"])
+def test_all_filters_and_standard_filters_make_all_filters_available(function_name):
     overrides = {
-        "scheduler_available_filters": [f"nova.scheduler.filters.{every}"],
+        "scheduler_available_filters": [f"nova.scheduler.filters.{function_name}"],
         "scheduler_default_filters": ["RamFilter", "JsonFilter"],
     }
     filters = plugins_for(read_settings().with_overrides(overrides)).filters
@@ -236,17 +239,17 @@ def test_old_driver_path_maps_to_the_current_driver(path, name):
 
 
 @pytest.mark.parametrize("era", ["icehouse", "stein"])
-def test_configuration_with_old_names_is_valid(era, monkeypatch):
+def test_nova_conf_with_old_option_names_is_valid(era, monkeypatch):
     # Releases before placement had no placement database.
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
-    file = str(FILES / f"{era}.conf")
+    file = str(OLD_FILES_FOLDER / f"{era}.conf")
     conf = make_full_conf()
     problems = [*check_files([file], {}, conf), *check_settings(read_settings([file], conf))]
     assert [str(problem) for problem in problems if problem.fatal] == []
 
 
 def test_icehouse_configuration_file_sets_filters_weighers_and_options():
-    settings = read_settings([str(FILES / "icehouse.conf")], make_full_conf())
+    settings = read_settings([str(OLD_FILES_FOLDER / "icehouse.conf")], make_full_conf())
     plugins = plugins_for(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == [
         "RetryFilter",
@@ -274,7 +277,7 @@ def test_icehouse_configuration_file_sets_filters_weighers_and_options():
 
 
 def test_stein_configuration_file_sets_filters_and_options():
-    settings = read_settings([str(FILES / "stein.conf")], make_full_conf())
+    settings = read_settings([str(OLD_FILES_FOLDER / "stein.conf")], make_full_conf())
     plugins = plugins_for(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == (
         settings.filter_scheduler.enabled_filters

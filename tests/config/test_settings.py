@@ -13,56 +13,60 @@ from placement_sched.errors import Invalid
 
 
 @pytest.fixture
-def conf_with_old_names():
-    conf_with_old_names = new_conf()
+def conf_with_old_option_names():
+    conf_with_old_option_names = new_conf()
     old = [cfg.DeprecatedOpt("old_size"), cfg.DeprecatedOpt("older_size", group="DEFAULT")]
-    conf_with_old_names.register_opts(
+    conf_with_old_option_names.register_opts(
         [cfg.IntOpt("size", default=1, deprecated_opts=old)], group="boxes"
     )
-    return conf_with_old_names
+    return conf_with_old_option_names
 
 
-NAMES = ["boxes.size", "boxes.old_size", "DEFAULT.older_size"]
+SIZE_OPTION_NAMES = ["boxes.size", "boxes.old_size", "DEFAULT.older_size"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_old_name_of_an_option_sets_it_in_a_file(conf_with_old_names, name, tmp_path):
+@pytest.mark.parametrize("name", SIZE_OPTION_NAMES)
+def test_each_old_option_name_sets_the_option_in_a_file(conf_with_old_option_names, name, tmp_path):
     group, option = name.split(".")
     file = tmp_path / "a.conf"
     file.write_text(f"[{group}]\n{option} = 5\n")
-    assert Settings.from_conf(read_files(conf_with_old_names, [str(file)])).boxes.size == 5
+    assert Settings.from_conf(read_files(conf_with_old_option_names, [str(file)])).boxes.size == 5
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_old_name_of_an_option_sets_it_in_the_environment(
-    conf_with_old_names, name, monkeypatch
+@pytest.mark.parametrize("name", SIZE_OPTION_NAMES)
+def test_each_old_option_name_sets_the_option_in_the_environment(
+    conf_with_old_option_names, name, monkeypatch
 ):
     monkeypatch.setenv("OS_" + name.upper().replace(".", "__"), "5")
-    assert Settings.from_conf(read_files(conf_with_old_names)).boxes.size == 5
+    assert Settings.from_conf(read_files(conf_with_old_option_names)).boxes.size == 5
 
 
-def test_current_name_takes_precedence_in_the_environment(conf_with_old_names, monkeypatch):
+def test_current_option_name_takes_precedence_in_the_environment(
+    conf_with_old_option_names, monkeypatch
+):
     monkeypatch.setenv("OS_BOXES__OLD_SIZE", "5")
     monkeypatch.setenv("OS_BOXES__SIZE", "6")
-    assert Settings.from_conf(read_files(conf_with_old_names)).boxes.size == 6
+    assert Settings.from_conf(read_files(conf_with_old_option_names)).boxes.size == 6
 
 
-@pytest.mark.parametrize("name", [*NAMES, "older_size"])
-def test_every_old_name_of_an_option_sets_it_in_overrides(conf_with_old_names, name):
+@pytest.mark.parametrize("name", [*SIZE_OPTION_NAMES, "older_size"])
+def test_each_old_option_name_sets_the_option_in_overrides(conf_with_old_option_names, name):
     assert (
-        Settings.from_conf(read_files(conf_with_old_names)).with_overrides({name: 5}).boxes.size
+        Settings.from_conf(read_files(conf_with_old_option_names))
+        .with_overrides({name: 5})
+        .boxes.size
         == 5
     )
 
 
 @pytest.mark.parametrize("name", ["boxes.older_size", "size", "DEFAULT.old_size"])
-def test_older_option_name_is_unknown_in_another_group(conf_with_old_names, name):
+def test_old_option_name_is_unknown_in_another_group(conf_with_old_option_names, name):
     with pytest.raises(Invalid, match=name):
-        Settings.from_conf(read_files(conf_with_old_names)).with_overrides({name: 5})
+        Settings.from_conf(read_files(conf_with_old_option_names)).with_overrides({name: 5})
 
 
 @pytest.fixture
-def conf_with_an_aliased_option(monkeypatch):
+def conf_with_option_alias(monkeypatch):
     monkeypatch.setattr(cfg, "_report_deprecation", lambda *args: pytest.fail(str(args)))
     conf = new_conf()
     conf.register_opts([AliasedBoolOpt("wide", alias="broad", default=False)], group="boxes")
@@ -70,10 +74,10 @@ def conf_with_an_aliased_option(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["wide", "broad"])
-def test_alias_names_are_not_deprecated(conf_with_an_aliased_option, name, tmp_path):
+def test_alias_of_an_option_is_not_deprecated(conf_with_option_alias, name, tmp_path):
     file = tmp_path / "a.conf"
     file.write_text(f"[boxes]\n{name} = true\n")
-    conf = read_files(conf_with_an_aliased_option, [str(file)])
+    conf = read_files(conf_with_option_alias, [str(file)])
     assert Settings.from_conf(conf).boxes.wide is True
     assert is_explicit(conf, "boxes", "wide")
 
@@ -82,29 +86,27 @@ def test_alias_names_are_not_deprecated(conf_with_an_aliased_option, name, tmp_p
     "order", [("wide = true", "broad = false"), ("broad = false", "wide = true")]
 )
 def test_option_name_takes_precedence_over_its_alias_in_any_order(
-    conf_with_an_aliased_option, order, tmp_path
+    conf_with_option_alias, order, tmp_path
 ):
     file = tmp_path / "a.conf"
     file.write_text("[boxes]\n" + "\n".join(order) + "\n")
-    assert (
-        Settings.from_conf(read_files(conf_with_an_aliased_option, [str(file)])).boxes.wide is True
-    )
+    assert Settings.from_conf(read_files(conf_with_option_alias, [str(file)])).boxes.wide is True
 
 
-def test_unset_aliased_option_has_its_default(conf_with_an_aliased_option):
-    conf = read_files(conf_with_an_aliased_option)
+def test_unset_aliased_option_has_its_default(conf_with_option_alias):
+    conf = read_files(conf_with_option_alias)
     assert Settings.from_conf(conf).boxes.wide is False
     assert not is_explicit(conf, "boxes", "wide")
 
 
 @pytest.mark.parametrize("name", ["wide", "broad"])
-def test_each_alias_name_sets_the_option_in_environment_and_overrides(
-    conf_with_an_aliased_option, name, monkeypatch
+def test_alias_sets_an_option_in_environment_and_overrides(
+    conf_with_option_alias, name, monkeypatch
 ):
-    settings = Settings.from_conf(read_files(conf_with_an_aliased_option))
+    settings = Settings.from_conf(read_files(conf_with_option_alias))
     assert settings.with_overrides({f"boxes.{name}": True}).boxes.wide is True
     monkeypatch.setenv(f"OS_BOXES__{name.upper()}", "true")
-    assert Settings.from_conf(read_files(conf_with_an_aliased_option)).boxes.wide is True
+    assert Settings.from_conf(read_files(conf_with_option_alias)).boxes.wide is True
 
 
 def test_settings_lack_an_option_that_was_unregistered():

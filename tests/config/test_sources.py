@@ -14,20 +14,20 @@ from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.plugins import read_settings
 
-AMOUNT = cfg.IntOpt("amount", min=1)
-SHARE = cfg.FloatOpt("share")
-SWITCH = cfg.BoolOpt("switch")
+INT_OPTION = cfg.IntOpt("amount", min=1)
+FLOAT_OPTION = cfg.FloatOpt("share")
+BOOL_OPTION = cfg.BoolOpt("switch")
 
 
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        (AMOUNT, "many", "'many' is not an integer"),
-        (AMOUNT, None, "null is not an integer"),
-        (AMOUNT, [1], "[1] is not an integer"),
-        (AMOUNT, "0", "Should be greater than or equal to 1"),
-        (SHARE, "half", "'half' is not a number"),
-        (SWITCH, "maybe", "Unexpected boolean value 'maybe'"),
+        (INT_OPTION, "many", "'many' is not an integer"),
+        (INT_OPTION, None, "null is not an integer"),
+        (INT_OPTION, [1], "[1] is not an integer"),
+        (INT_OPTION, "0", "Should be greater than or equal to 1"),
+        (FLOAT_OPTION, "half", "'half' is not a number"),
+        (BOOL_OPTION, "maybe", "Unexpected boolean value 'maybe'"),
     ],
 )
 def test_configuration_error_message_has_no_library_details(option, value, message):
@@ -37,18 +37,18 @@ def test_configuration_error_message_has_no_library_details(option, value, messa
 
 
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan"])
-def test_options_that_are_nan_or_infinity_are_rejected(text):
+def test_option_value_nan_or_infinity_is_rejected(text):
     with pytest.raises(ValueError, match=f"^{text} is not a finite number$"):
-        check_number(SHARE, SHARE.type(text))
+        check_number(FLOAT_OPTION, FLOAT_OPTION.type(text))
 
 
 @pytest.mark.parametrize("value", [1.5, 0.0, 7, "inf", None, [1.0]])
-def test_finite_numbers_and_values_of_other_types_are_accepted(value):
-    assert check_number(SHARE, value) == value
+def test_finite_number_or_other_value_of_an_option_is_accepted(value):
+    assert check_number(FLOAT_OPTION, value) == value
 
 
 @pytest.mark.parametrize("kind", [cfg.FloatOpt, cfg.IntOpt])
-def test_empty_number_is_valid_only_for_an_optional_option(kind):
+def test_empty_number_is_valid_only_for_an_option_without_default(kind):
     unset, always = kind("number"), kind("number", default=1)
     assert check_number(unset, unset.type("")) is None
     with pytest.raises(ValueError, match=r"^an empty text is not a number$"):
@@ -71,21 +71,25 @@ def add_file_to_directory(placement_conf, name, text):
 
 
 def test_files_of_the_conf_directory_are_read_after_the_file_in_order_of_names(placement_conf):
-    second, first = (
+    second_file, first_file = (
         add_file_to_directory(placement_conf, "20.conf", ""),
         add_file_to_directory(placement_conf, "10.conf", ""),
     )
     add_file_to_directory(placement_conf, "10.conf.bak", "")
     add_file_to_directory(placement_conf, ".#20.conf", "")
-    assert with_directories([str(placement_conf)]) == [str(placement_conf), str(first), str(second)]
-    assert with_directories([str(placement_conf), str(first)]) == [
+    assert with_directories([str(placement_conf)]) == [
         str(placement_conf),
-        str(first),
-        str(second),
+        str(first_file),
+        str(second_file),
+    ]
+    assert with_directories([str(placement_conf), str(first_file)]) == [
+        str(placement_conf),
+        str(first_file),
+        str(second_file),
     ]
 
 
-def test_connection_in_a_file_of_the_conf_directory_is_used(placement_conf):
+def test_database_connection_of_the_last_conf_directory_file_is_used(placement_conf):
     add_file_to_directory(
         placement_conf, "10.conf", "[placement_database]\nconnection = postgresql://u@h/first\n"
     )
@@ -95,7 +99,7 @@ def test_connection_in_a_file_of_the_conf_directory_is_used(placement_conf):
     assert database_url(read_settings([str(placement_conf)], new_conf())).database == "second"
 
 
-def test_files_without_connection_are_a_one_line_error(placement_conf, monkeypatch, capsys):
+def test_configuration_without_connection_is_a_one_line_error(placement_conf, monkeypatch, capsys):
     second = add_file_to_directory(placement_conf, "10.conf", "[scheduler]\nmax_attempts = 3\n")
     message = (
         f"[placement_database] connection is not set in {placement_conf}, {second}: name a database"
@@ -109,11 +113,11 @@ def test_files_without_connection_are_a_one_line_error(placement_conf, monkeypat
     assert database_url(read_settings([str(placement_conf)], new_conf())).database == "other.db"
 
 
-def test_default_database_is_a_local_sqlite_file():
+def test_default_database_connection_is_a_local_sqlite_file():
     assert database_url(read_settings([], new_conf())).database == "placement_sched.db"
 
 
-def test_auth_strategy_in_a_file_of_the_conf_directory_is_used(placement_conf):
+def test_auth_strategy_of_a_conf_directory_file_is_used(placement_conf):
     placement_conf.write_text("")
     add_file_to_directory(
         placement_conf, "keystone.conf", "[keystone_authtoken]\nauth_type = password\n"
@@ -121,7 +125,7 @@ def test_auth_strategy_in_a_file_of_the_conf_directory_is_used(placement_conf):
     assert read_settings([str(placement_conf)], new_conf()).api.auth_strategy == "keystone"
 
 
-def test_filters_in_a_file_of_nova_conf_d_are_used(tmp_path):
+def test_enabled_filters_of_a_nova_conf_d_file_are_used(tmp_path):
     (tmp_path / "nova.conf.d").mkdir()
     nova = tmp_path / "nova.conf"
     nova.write_text("")
@@ -159,22 +163,22 @@ def test_config_validate_names_the_line_of_an_error_in_a_directory(placement_con
 
 
 def test_config_validate_names_the_files_that_were_read(placement_conf, capsys):
-    second = add_file_to_directory(
+    second_file = add_file_to_directory(
         placement_conf, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n"
     )
     assert main(["config", "validate", "--config-file", str(placement_conf)]) == 0
-    assert f"files read: {placement_conf}, {second}\n" in capsys.readouterr().err
+    assert f"files read: {placement_conf}, {second_file}\n" in capsys.readouterr().err
     assert (
         main(["config", "validate", "--format", "json", "--config-file", str(placement_conf)]) == 0
     )
-    shown = capsys.readouterr()
-    assert json.loads(shown.out) == []
-    assert f"files read: {placement_conf}, {second}\n" in shown.err
-    assert main(["config", "validate", "--config-dir", str(Path(second).parent)]) == 0
-    assert f"files read: {second}\n" in capsys.readouterr().err
+    output = capsys.readouterr()
+    assert json.loads(output.out) == []
+    assert f"files read: {placement_conf}, {second_file}\n" in output.err
+    assert main(["config", "validate", "--config-dir", str(Path(second_file).parent)]) == 0
+    assert f"files read: {second_file}\n" in capsys.readouterr().err
 
 
-def test_files_of_config_dir_are_read(placement_conf, tmp_path, capsys):
+def test_files_of_the_config_dir_option_are_read(placement_conf, tmp_path, capsys):
     folder = tmp_path / "more"
     folder.mkdir()
     (folder / "a.conf").write_text("[scheduler]\nmax_attempts = 4\n")

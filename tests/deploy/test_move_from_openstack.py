@@ -18,7 +18,7 @@ import requests
 from tests.coexistence.conftest import OpenStackPlacement
 from tests.deploy import DEPLOY, create_certificate, find_program, run_program
 from tests.differential.comparison import PEER_PYTHON, skip_without_peer
-from tests.docs.test_commands import File, parse_page
+from tests.docs.test_commands import PageFile, parse_files_and_commands
 from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT
 from tests.support.servers import PROGRAM, Server, environment, start_server, wait_until
@@ -157,8 +157,8 @@ def test_haproxy_accepts_the_openstack_backend(tmp_path):
     haproxy = find_program("haproxy")
     (more,) = [
         part.content
-        for part in parse_page(PAGE)
-        if isinstance(part, File) and part.name == "haproxy.cfg"
+        for part in parse_files_and_commands(PAGE)
+        if isinstance(part, PageFile) and part.name == "haproxy.cfg"
     ]
     front, backend = more.split("\n\n")
     (line,) = [line for line in front.splitlines() if "use_backend" in line]

@@ -11,9 +11,9 @@ from tests.support.notification_requests import build_request
 from tests.support.repository import ROOT
 from tests.support.states import settings_with
 
-FOLDER = ROOT / "doc" / "source" / "notification_samples"
+SAMPLES_FOLDER = ROOT / "doc" / "source" / "notification_samples"
 
-_SPEC = build_request(
+_REQUEST_SPEC = build_request(
     {
         "project_id": "9f1a7c62c0f84f0f9f2b3f2cb6d6a001",
         "user_id": "5c86a5f3d4b94a1b8c3f6f0f0a8c7002",
@@ -38,13 +38,16 @@ _SPEC = build_request(
         "scheduler_hints": {"same_host": ["00000000-1111-4222-8333-444444444444"]},
     }
 )
-_REASON = Reason.of(
+_NO_VALID_HOST_REASON = Reason.of(
     NoValidHost("No valid host was found: RamFilter rejected the last remaining host")
 )
-_EVENTS = (Event(START, _SPEC), Event(ERROR, _SPEC, _REASON))
+_SCHEDULING_EVENTS = (
+    Event(START, _REQUEST_SPEC),
+    Event(ERROR, _REQUEST_SPEC, _NO_VALID_HOST_REASON),
+)
 
 
-def build_samples() -> dict[str, Any]:
+def build_notification_samples() -> dict[str, Any]:
     """Return every sample by its file name."""
     options = {
         "notifications__notification_format": "both",
@@ -52,7 +55,7 @@ def build_samples() -> dict[str, Any]:
     }
     clear_notifications()
     bus = Bus(settings_with(**IN_MEMORY, **options))
-    for event in _EVENTS:
+    for event in _SCHEDULING_EVENTS:
         bus.send(event)
     bus.close()
     samples = {
@@ -68,12 +71,12 @@ def build_samples() -> dict[str, Any]:
     return samples
 
 
-def main() -> None:
+def write_notification_samples() -> None:
     """Write the samples."""
-    FOLDER.mkdir(exist_ok=True)
-    for name, document in build_samples().items():
-        (FOLDER / name).write_text(json.dumps(document, indent=2) + "\n")
+    SAMPLES_FOLDER.mkdir(exist_ok=True)
+    for name, document in build_notification_samples().items():
+        (SAMPLES_FOLDER / name).write_text(json.dumps(document, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    write_notification_samples()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def help_lines() -> list[str]:
+def lines_of_command_help() -> list[str]:
     sys.path.insert(0, str(ROOT / "doc/source/_ext"))
     try:
         generated = import_module("generated")
@@ -24,22 +24,24 @@ def help_lines() -> list[str]:
     return list(generated.CommandHelp.lines(None))
 
 
-def test_every_command_has_a_section(help_lines):
+def test_every_command_has_a_section_on_the_commands_page(lines_of_command_help):
     names = [name for name, _ in all_commands(make_parser((), whole=True))]
     assert len(names) > 40
     titles = [
-        title for title, line in itertools.pairwise(help_lines) if line and set(line) == {"-"}
+        title
+        for title, line in itertools.pairwise(lines_of_command_help)
+        if line and set(line) == {"-"}
     ]
     assert titles == names
 
 
 @pytest.mark.parametrize("command", [["serve"], ["db", "sync"], ["placement"]], ids=" ".join)
 def test_command_page_contains_the_help_text_of_the_command(
-    help_lines, command, capsys, monkeypatch
+    lines_of_command_help, command, capsys, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "90")
     with pytest.raises(SystemExit):
         main([*command, "--help"])
     printed = capsys.readouterr().out
-    shown = "\n".join(line.removeprefix("   ") for line in help_lines)
+    shown = "\n".join(line.removeprefix("   ") for line in lines_of_command_help)
     assert printed.rstrip() in shown

@@ -31,11 +31,11 @@ from tests.support.servers import BIN, PROGRAM, start_server
 
 pytestmark = pytest.mark.exhaustive
 
-SOURCE = Path(__file__).parents[2] / "doc" / "source"
+GUIDE_FOLDER = Path(__file__).parents[2] / "doc" / "source"
 #: The address of the server on all pages.
-ADDRESS = "http://127.0.0.1:8778"
+SERVER_URL = "http://127.0.0.1:8778"
 
-_BLOCK = re.compile(
+_CODE_BLOCK = re.compile(
     r"^\.\. code-block::.*\n(?P<options>(?:   :.+\n)*)\n"
     r"(?P<content>(?:   .*\n|\n)+)",
     re.MULTILINE,
@@ -43,14 +43,16 @@ _BLOCK = re.compile(
 
 
 #: The tables with the time of the last report, and a statement that makes it an hour older.
-_REPORT_TABLES = (
+_SELECT_REPORT_TABLES = (
     "SELECT name FROM sqlite_master WHERE name IN ('sched_compute_nodes', 'sched_services')"
 )
-_AN_HOUR = "UPDATE {} SET last_seen_up = strftime('%Y-%m-%d %H:%M:%f000', last_seen_up, '-1 hour')"
+_SET_REPORTS_ONE_HOUR_BACK = (
+    "UPDATE {} SET last_seen_up = strftime('%Y-%m-%d %H:%M:%f000', last_seen_up, '-1 hour')"
+)
 
 
 @dataclass(frozen=True)
-class File:
+class PageFile:
     """A file that the page shows."""
 
     name: str
@@ -58,87 +60,92 @@ class File:
 
 
 @dataclass(frozen=True)
-class Command:
+class PageCommand:
     """A command of a page with its expected output and exit status."""
 
     line: str
-    printed: str
+    output: str
     status: int = 0
     #: Whether it needs OpenStack placement, or the results of such commands.
-    peer: bool = False
+    needs_openstack: bool = False
 
 
-def parse_page(page: str) -> Iterator[File | Command]:
+def parse_files_and_commands(page: str) -> Iterator[PageFile | PageCommand]:
     """Yield the files and commands of a page in order."""
-    for block in _BLOCK.finditer(page + "\n"):
+    for block in _CODE_BLOCK.finditer(page + "\n"):
         content = textwrap.dedent(block["content"]).strip() + "\n"
         caption = re.search(r":caption: (\S+)", block["options"])
         if classes := re.search(r":class: played(.*)", block["options"]):
             status = re.search(r"status-(\d+)", classes[1])
-            peer = "peer" in classes[1].split()
-            yield from _parse_session(content, int(status[1]) if status else 0, peer=peer)
+            needs_openstack = "peer" in classes[1].split()
+            yield from _parse_session(
+                content, int(status[1]) if status else 0, needs_openstack=needs_openstack
+            )
         elif caption:
-            yield File(caption[1], content)
+            yield PageFile(caption[1], content)
 
 
-def _parse_session(session: str, status: int, *, peer: bool) -> Iterator[Command]:
+def _parse_session(session: str, status: int, *, needs_openstack: bool) -> Iterator[PageCommand]:
     for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         line, printed = re.fullmatch(r"((?:.*\\\n)*.*\n)((?s:.*))", part).groups()
-        yield Command(line.strip(), printed, status, peer)
+        yield PageCommand(line.strip(), printed, status, needs_openstack)
 
 
-_PARTS = {path.stem: list(parse_page(path.read_text())) for path in sorted(SOURCE.glob("*.rst"))}
-PAGES = {
+_FILES_AND_COMMANDS_BY_PAGE = {
+    path.stem: list(parse_files_and_commands(path.read_text()))
+    for path in sorted(GUIDE_FOLDER.glob("*.rst"))
+}
+PAGES_WITH_COMMANDS = {
     page: parts
-    for page, parts in _PARTS.items()
-    if any(isinstance(part, Command) for part in parts)
+    for page, parts in _FILES_AND_COMMANDS_BY_PAGE.items()
+    if any(isinstance(part, PageCommand) for part in parts)
 }
 
 
-class Console:
+class PageShell:
     """A shell in a directory of its own, and the last server that it started."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
         self._stack = stack
-        self._address = ADDRESS
-        self._files: list[File] = []
+        self._address = SERVER_URL
+        self._files: list[PageFile] = []
         self._environment = {
             "PATH": os.pathsep.join([str(BIN), str(PEER_PYTHON.parent), "/usr/bin", "/bin"]),
             "HOME": str(folder),
             "COLUMNS": "80",
         }
 
-    def write(self, file: File) -> None:
+    def write_file(self, file: PageFile) -> None:
         self._files.append(file)
         path = self._folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self._to_local_text(file.content))
 
-    def run_command(self, command: Command) -> None:
+    def run_command(self, command: PageCommand) -> None:
         if exported := re.fullmatch(r"export (\w+)=(\S+)", command.line):
             self._environment[exported[1]] = self._to_local_text(exported[2])
             return
         if command.line.startswith("placement-sched serve") and not command.status:
-            printed = self._serve(command.line)
+            printed = self._start_server(command.line)
         else:
-            printed = self._run(command)
+            printed = self._run_in_bash(command)
         if command.line.startswith("curl "):
             self._set_reports_one_hour_old()
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        if command.printed:
+        if command.output:
             checker = doctest.OutputChecker()
-            assert checker.check_output(command.printed, self._to_page_text(printed), flags), (
+            assert checker.check_output(command.output, self._to_page_text(printed), flags), (
                 f"$ {command.line}\n{self._to_page_text(printed)}"
             )
 
     def _set_reports_one_hour_old(self) -> None:
         for path in self._folder.rglob("*.db"):
             with closing(sqlite3.connect(path, timeout=30)) as database, database:
-                for (table,) in database.execute(_REPORT_TABLES).fetchall():
-                    database.execute(_AN_HOUR.format(table))
+                for (table,) in database.execute(_SELECT_REPORT_TABLES).fetchall():
+                    database.execute(_SET_REPORTS_ONE_HOUR_BACK.format(table))
 
-    def _run(self, command: Command) -> str:
+    def _run_in_bash(self, command: PageCommand) -> str:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", self._to_local_text(command.line)],
             cwd=self._folder,
@@ -153,7 +160,7 @@ class Console:
         assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"
         return done.stdout
 
-    def _serve(self, line: str) -> str:
+    def _start_server(self, line: str) -> str:
         self._stack.close()  # end the previous server
         server = self._stack.enter_context(
             start_server(
@@ -166,31 +173,33 @@ class Console:
         return server.log.read_text()
 
     def _to_local_text(self, text: str) -> str:
-        return text.replace(ADDRESS, self._address)
+        return text.replace(SERVER_URL, self._address)
 
     def _to_page_text(self, text: str) -> str:
-        return text.replace(self._address, ADDRESS)
+        return text.replace(self._address, SERVER_URL)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS)
 def test_guide_commands_print_the_documented_output(page: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        console = Console(tmp_path, stack)
-        for part in PAGES[page]:
-            if isinstance(part, File):
-                console.write(part)
-            elif PEER_PYTHON.exists() or not part.peer:
+        console = PageShell(tmp_path, stack)
+        for part in PAGES_WITH_COMMANDS[page]:
+            if isinstance(part, PageFile):
+                console.write_file(part)
+            elif PEER_PYTHON.exists() or not part.needs_openstack:
                 console.run_command(part)
 
 
-def test_every_page_with_sessions_is_tested() -> None:
-    sessions = {path.stem for path in SOURCE.glob("*.rst") if ":class: played" in path.read_text()}
-    assert sessions == set(PAGES)
+def test_every_page_with_played_commands_is_tested() -> None:
+    sessions = {
+        path.stem for path in GUIDE_FOLDER.glob("*.rst") if ":class: played" in path.read_text()
+    }
+    assert sessions == set(PAGES_WITH_COMMANDS)
 
 
-def test_guide_audits_a_database_after_adoption() -> None:
+def test_adopt_page_runs_placement_audit_after_db_adopt() -> None:
     """The commands after the adoption need OpenStack placement, which CI has."""
-    lines = [part.line for part in PAGES["adopt"] if isinstance(part, Command)]
+    lines = [part.line for part in PAGES_WITH_COMMANDS["adopt"] if isinstance(part, PageCommand)]
     commands = [" ".join(line.split()[:3]) for line in lines]
     adopting = commands.index("placement-sched db adopt")
     assert "placement-sched placement audit" in commands[adopting:]

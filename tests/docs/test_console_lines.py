@@ -33,7 +33,7 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-GUIDE = ROOT / "doc" / "source"
+GUIDE_FOLDER = ROOT / "doc" / "source"
 
 
 def read_untyped_lines() -> dict[tuple[str, str], str]:
@@ -49,14 +49,14 @@ def read_untyped_lines() -> dict[tuple[str, str], str]:
 
 
 #: Page and line, with the test.
-UNTYPED = read_untyped_lines()
-_PROMPT = re.compile(r"^ *[$#] (.+)", re.MULTILINE)
-_CONSOLE = re.compile(
+UNTYPED_LINES = read_untyped_lines()
+_PROMPTED_LINE = re.compile(r"^ *[$#] (.+)", re.MULTILINE)
+_CONSOLE_BLOCK = re.compile(
     r"^( *).. code-block:: console\n(?! +:class: played)(?:\1 +:.*\n)*\n((?:\1 +.*\n|\n)+)",
     re.MULTILINE,
 )
 #: A line that begins with a program, after variables that are set for it.
-_TYPED = re.compile(
+_COMMAND_LINE = re.compile(
     r"^(?:\w+=\S* )*(?:[\w.~/-]*/)?(?:apt-get|cat|cd|curl|docker|echo|export|git|haproxy|install"
     r"|journalctl|kubectl|ln|make|mariadb|mkdir|nginx|openssl|openstack|pip"
     r"|placement-(?:manage|sched)|podman|printf|promtool|psql|python3?|runuser|sed|sqlite3|sudo"
@@ -64,31 +64,33 @@ _TYPED = re.compile(
     re.MULTILINE,
 )
 #: A block of plain text after ``::``, or of a language other than that of a console.
-_LITERAL = re.compile(
+_LITERAL_BLOCK = re.compile(
     r"^(?:(?! *\.\. ).*::| *\.\. code-block:: (?!console|json|yaml|python|ini|sql).*)\n"
     r"(?: +:.*\n)*\n((?: +.*\n|\n)+)",
     re.MULTILINE,
 )
 
 
-def list_guide_lines() -> list[tuple[str, str]]:
+def list_console_lines_of_guide() -> list[tuple[str, str]]:
     """Return every line of a ``console`` block of the guide with its page."""
     lines = []
-    for path in sorted(GUIDE.glob("*.rst")):
+    for path in sorted(GUIDE_FOLDER.glob("*.rst")):
         page = re.sub(r"\\\n\s+", "", path.read_text())
-        blocks = _CONSOLE.findall(page)
-        lines += [(path.stem, line) for _, block in blocks for line in _PROMPT.findall(block)]
+        blocks = _CONSOLE_BLOCK.findall(page)
+        lines += [
+            (path.stem, line) for _, block in blocks for line in _PROMPTED_LINE.findall(block)
+        ]
     return lines
 
 
-def list_readme_lines() -> list[tuple[str, str]]:
+def list_console_lines_of_readmes() -> list[tuple[str, str]]:
     """Return every console line of README.md and deploy/README.md with its page."""
     lines = []
     for page in ("README", "deploy/README"):
         text = re.sub(r"\\\n\s+", "", (ROOT / f"{page}.md").read_text())
         fences = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
         typed = [block for language, block in fences if language in {"", "console"}]
-        blocks = [block for block in typed if _TYPED.search(block)]
+        blocks = [block for block in typed if _COMMAND_LINE.search(block)]
         lines += [(page, line) for block in blocks for line in block.splitlines()]
     return lines
 
@@ -96,14 +98,14 @@ def list_readme_lines() -> list[tuple[str, str]]:
 def list_lines_outside_console_blocks() -> list[tuple[str, str]]:
     """Return every line outside console blocks that begins with a program, with its page."""
     lines = []
-    for path in sorted(GUIDE.rglob("*.rst")):
-        blocks = _LITERAL.findall(path.read_text())
+    for path in sorted(GUIDE_FOLDER.rglob("*.rst")):
+        blocks = _LITERAL_BLOCK.findall(path.read_text())
         joined = [re.sub(r"\n +(?=[\[|])", " ", textwrap.dedent(block)) for block in blocks]
         lines += [(path.stem, line) for block in joined for line in block.splitlines()]
-    return [(page, line) for page, line in lines if _TYPED.match(line)]
+    return [(page, line) for page, line in lines if _COMMAND_LINE.match(line)]
 
 
-def list_lines_that_tests_run() -> dict[str, list[list[str]]]:
+def list_tested_console_lines() -> dict[str, list[list[str]]]:
     """Return by page the words of the lines that tests run unchanged."""
     taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
@@ -134,32 +136,36 @@ def split_line_into_words(line: str) -> list[str]:
     return shlex.split(line, comments=True)
 
 
-TAKEN = list_lines_that_tests_run()
-LISTED = [(page, split_line_into_words(line)) for page, line in UNTYPED]
-LINES = list_guide_lines() + list_readme_lines() + test_file_headers.list_lines_in_file_headers()
+TESTED_LINES = list_tested_console_lines()
+UNTYPED_LINE_WORDS = [(page, split_line_into_words(line)) for page, line in UNTYPED_LINES]
+CONSOLE_LINES = (
+    list_console_lines_of_guide()
+    + list_console_lines_of_readmes()
+    + test_file_headers.list_lines_in_file_headers()
+)
 
 
-def test_each_console_line_is_run_by_a_test_or_listed_once():
-    for page, line in LINES:
+def test_each_console_line_is_run_by_a_test_or_listed_as_untyped():
+    for page, line in CONSOLE_LINES:
         words = split_line_into_words(line)
-        taken, listed = words in TAKEN.get(page, []), LISTED.count((page, words))
+        taken, listed = words in TESTED_LINES.get(page, []), UNTYPED_LINE_WORDS.count((page, words))
         assert taken + listed == 1, (page, line, taken, listed)
 
 
 def test_every_line_listed_as_untyped_is_on_a_page():
-    on_pages = [(page, split_line_into_words(line)) for page, line in LINES]
-    assert [line for line in LISTED if line not in on_pages] == []
+    on_pages = [(page, split_line_into_words(line)) for page, line in CONSOLE_LINES]
+    assert [line for line in UNTYPED_LINE_WORDS if line not in on_pages] == []
 
 
 def test_nginx_check_command_is_on_the_deploy_page():
     """The lines above include it for the head of the file."""
-    assert split_line_into_words("nginx -t") in TAKEN["deploy"]
+    assert split_line_into_words("nginx -t") in TESTED_LINES["deploy"]
 
 
-def list_calls_of_the_program() -> list[tuple[str, list[str]]]:
+def list_placement_sched_calls() -> list[tuple[str, list[str]]]:
     """Return the arguments of each line that calls our program, with its page."""
     calls = []
-    for page, line in LINES:
+    for page, line in CONSOLE_LINES:
         typed = split_line_into_words(line)
         for number, word in enumerate(typed):
             before = typed[number - 1] if number else "--"
@@ -170,14 +176,14 @@ def list_calls_of_the_program() -> list[tuple[str, list[str]]]:
     return calls
 
 
-def test_calls_of_the_program_have_valid_arguments():
-    for page, arguments in list_calls_of_the_program():
+def test_documented_placement_sched_commands_have_valid_arguments():
+    for page, arguments in list_placement_sched_calls():
         assert make_parser(arguments).parse_args(arguments).run, (page, arguments)
 
 
-def test_make_lines_have_existing_targets_and_variables():
+def test_documented_make_commands_have_existing_targets_and_variables():
     used = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)", (ROOT / "Makefile").read_text()))
-    for line in (line for _, line in UNTYPED if "make " in line):
+    for line in (line for _, line in UNTYPED_LINES if "make " in line):
         _, target, *settings = [
             word for word in split_line_into_words(line) if not word.startswith("OS_")
         ]
@@ -185,20 +191,20 @@ def test_make_lines_have_existing_targets_and_variables():
         assert {setting.partition("=")[0] for setting in settings} <= used, line
 
 
-def test_benchmark_lines_have_valid_options():
+def test_documented_benchmark_commands_have_valid_options():
     command = [sys.executable, ROOT / "bench/candidates.py", "--help"]
     printed = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     options = set(re.findall(r"--[\w-]+", printed.stdout))
-    for line in (line for _, line in UNTYPED if " --only " in line):
+    for line in (line for _, line in UNTYPED_LINES if " --only " in line):
         assert set(re.findall(r"--[a-z][\w-]*", line)) <= options, line
 
 
-def test_tests_named_in_the_list_of_lines_exist():
-    tests = {*UNTYPED.values()} - {"none"}
+def test_tests_named_in_the_list_of_untyped_lines_exist():
+    tests = {*UNTYPED_LINES.values()} - {"none"}
     assert [test for test in tests if not (ROOT / "tests" / test).exists()] == []
 
 
-def test_lines_outside_console_blocks_are_synopses():
+def test_command_lines_outside_console_blocks_are_synopses():
     """A synopsis contains a placeholder in capitals or an optional part."""
     commands = dict(all_commands(make_parser((), whole=True)))
     for page, line in list_lines_outside_console_blocks():

@@ -16,9 +16,9 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-SOURCE = ROOT / "doc" / "source"
+GUIDE_FOLDER = ROOT / "doc" / "source"
 #: Options of this service that no release of nova had.
-OURS = {
+OWN_OPTIONS = {
     ("DEFAULT", "host"),
     *(
         ("filter_scheduler", name)
@@ -43,11 +43,11 @@ OURS = {
         )
     ),
 }
-OUR_FILTERS = {
+OWN_FILTERS = {
     *("AggregateSchedulerPolicyConfigurationFilter", "FailoverCapacityFilter"),
     "TopologySpreadFilter",
 }
-OUR_WEIGHERS = {
+OWN_WEIGHERS = {
     *("PreferredTenantWeigher", "RequiredAggregatesByTraitWeigher"),
     *("StrandedResourcesWeigher", "TopologySpreadWeigher", "TraitPreferenceWeigher"),
 }
@@ -55,7 +55,7 @@ OUR_WEIGHERS = {
 
 @pytest.fixture(scope="module")
 def era_table() -> ModuleType:
-    sys.path.insert(0, str(SOURCE / "_ext"))
+    sys.path.insert(0, str(GUIDE_FOLDER / "_ext"))
     try:
         return import_module("eras")
     finally:
@@ -64,12 +64,12 @@ def era_table() -> ModuleType:
 
 def test_era_table_has_exactly_the_scheduling_options_shared_with_nova(era_table):
     existing = {(group, option.dest) for group, option in era_table.options_here()}
-    assert existing - OURS <= set(era_table.DEFAULTS)
-    assert OURS.isdisjoint(era_table.DEFAULTS)
+    assert existing - OWN_OPTIONS <= set(era_table.DEFAULTS)
+    assert OWN_OPTIONS.isdisjoint(era_table.DEFAULTS)
     assert set(era_table.DEFAULTS) <= existing
 
 
-def test_every_option_has_a_default_for_each_era(era_table):
+def test_every_option_in_the_era_table_has_a_default_for_each_era(era_table):
     assert {len(row) for row in era_table.DEFAULTS.values()} == {len(era_table.ERAS)}
 
 
@@ -82,17 +82,17 @@ def test_default_of_each_era_of_releases_can_be_configured(era_table):
 
 
 def test_era_table_has_all_plugins_shared_with_nova(era_table):
-    assert {kind.__name__ for kind in all_filters()} - OUR_FILTERS <= set(era_table.FILTERS)
-    assert {kind.__name__ for kind in all_weighers()} - OUR_WEIGHERS <= set(era_table.WEIGHERS)
+    assert {kind.__name__ for kind in all_filters()} - OWN_FILTERS <= set(era_table.FILTERS)
+    assert {kind.__name__ for kind in all_weighers()} - OWN_WEIGHERS <= set(era_table.WEIGHERS)
     assert {kind.__name__ for kind in all_drivers()} == set(era_table.DRIVERS)
 
 
 @pytest.mark.parametrize("family", ["FILTERS", "WEIGHERS", "DRIVERS"])
 def test_eras_of_plugins_are_columns_of_the_era_table(era_table, family):
-    known = {era.split()[-1] for era in era_table.ERAS}
+    eras = {era.split()[-1] for era in era_table.ERAS}
     for releases, _ in getattr(era_table, family).values():
         assert releases
-        assert set(releases.split()) <= known
+        assert set(releases.split()) <= eras
 
 
 def test_filters_enabled_in_any_era_exist(era_table):
@@ -102,7 +102,9 @@ def test_filters_enabled_in_any_era_exist(era_table):
 
 
 def test_options_named_on_the_differences_page_exist():
-    _, _, page = (SOURCE / "differences.rst").read_text().partition("nova.conf of older releases")
+    _, _, page = (
+        (GUIDE_FOLDER / "differences.rst").read_text().partition("nova.conf of older releases")
+    )
     conf = make_full_conf()
     named = re.findall(r"``\[(\w+)\] (\w+)``", page)
     assert named

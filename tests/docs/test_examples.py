@@ -19,11 +19,11 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import SuggestedChange
 from placement_sched.scheduler.host_state import HostState
-from tests.docs.test_commands import File, parse_page
+from tests.docs.test_commands import PageFile, parse_files_and_commands
 from tests.support.commands import run_captured
 
-SOURCE = Path(__file__).parents[2] / "doc" / "source"
-sys.path.append(str(SOURCE))
+GUIDE_FOLDER = Path(__file__).parents[2] / "doc" / "source"
+sys.path.append(str(GUIDE_FOLDER))
 
 from acme_plugins.few_instances import FewInstancesWeigher  # noqa: E402 - needs the line above
 from acme_plugins.night_shift import NightShiftFilter  # noqa: E402
@@ -32,7 +32,7 @@ from acme_plugins.tenants_aggregate import TenantsAggregate  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
-SPEC = RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512), project_id="acme")
+REQUEST_SPEC = RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512), project_id="acme")
 
 
 def test_extra_specs_of_example_plugins_are_validated() -> None:
@@ -45,16 +45,20 @@ def test_extra_specs_of_example_plugins_are_validated() -> None:
 
 
 def test_import_lines_of_the_porting_table_can_be_executed() -> None:
-    text = (SOURCE / "writing_plugins.rst").read_text()
+    text = (GUIDE_FOLDER / "writing_plugins.rst").read_text()
     lines = re.findall(r"     - ``(from placement_sched[^`]*)``(?:, (?:for )?``([\w.]+)``)?", text)
     assert len(lines) == 6
-    for line, more in lines:
+    for line, function_name in lines:
         exec(line, names := {})  # noqa: S102 - a line of the guide
         module = line.partition(" import ")[0].removeprefix("from ")
-        if more and "." not in more and not hasattr(names.get("utils"), more):
-            exec(f"from {module} import {more}", {})  # noqa: S102 - as above
-        if more and "." in more:
-            assert eval(more, names)  # noqa: S307 - as above
+        if (
+            function_name
+            and "." not in function_name
+            and not hasattr(names.get("utils"), function_name)
+        ):
+            exec(f"from {module} import {function_name}", {})  # noqa: S102 - as above
+        if function_name and "." in function_name:
+            assert eval(function_name, names)  # noqa: S307 - as above
 
 
 def build_aggregate(number: int, **metadata: str) -> HostAggregate:
@@ -72,51 +76,53 @@ def build_aggregate(number: int, **metadata: str) -> HostAggregate:
 def test_night_shift_filter_rejects_a_sleeping_host_only_at_night() -> None:
     sleeper = HostState("cn1", "cn1", aggregates=(build_aggregate(1, sleeps="night"),))
 
-    def make_filter_at_hour(hour: int) -> NightShiftFilter:
+    def make_night_shift_filter_at_hour(hour: int) -> NightShiftFilter:
         plugin = NightShiftFilter()
         return NightShiftFilter.with_settings(plugin.settings, lambda: datetime(2026, 1, 1, hour))
 
-    assert make_filter_at_hour(12).host_passes(sleeper, SPEC)
-    assert not make_filter_at_hour(23).host_passes(sleeper, SPEC)
+    assert make_night_shift_filter_at_hour(12).host_passes(sleeper, REQUEST_SPEC)
+    assert not make_night_shift_filter_at_hour(23).host_passes(sleeper, REQUEST_SPEC)
     assert (
-        make_filter_at_hour(23).rejection(sleeper, SPEC).reason
+        make_night_shift_filter_at_hour(23).rejection(sleeper, REQUEST_SPEC).reason
         == "it sleeps from 22 to 6, and it is 23"
     )
-    assert make_filter_at_hour(23).host_passes(HostState("cn2", "cn2"), SPEC)
+    assert make_night_shift_filter_at_hour(23).host_passes(HostState("cn2", "cn2"), REQUEST_SPEC)
 
 
-def test_simulated_change_that_the_filter_suggests_lets_a_full_host_pass() -> None:
-    page = (SOURCE / "writing_plugins.rst").read_text()
-    (quiet,) = (part for part in parse_page(page) if getattr(part, "name", "") == "quiet.py")
+def test_change_suggested_by_the_example_filter_lets_a_full_host_pass() -> None:
+    page = (GUIDE_FOLDER / "writing_plugins.rst").read_text()
+    (quiet,) = (
+        part for part in parse_files_and_commands(page) if getattr(part, "name", "") == "quiet.py"
+    )
     (method,) = re.findall(r"   def suggested_changes.*\n(?:       .*\n)+", page)
     source = f"{quiet.content}\n{textwrap.indent(method, ' ')}"
     exec(source, names := {"SuggestedChange": SuggestedChange})  # noqa: S102 - of the guide
     plugin = names["QuietHostsFilter"]()
     full = HostState("cn1", "cn1", num_instances=10)
-    (change,) = plugin.suggested_changes(full, SPEC)
+    (change,) = plugin.suggested_changes(full, REQUEST_SPEC)
     assert f"``to pass: {change.words}``" in page
-    assert plugin.rejection(replace(full, **change.host), SPEC) is None
+    assert plugin.rejection(replace(full, **change.host), REQUEST_SPEC) is None
 
 
 def test_few_instances_weigher_prefers_the_emptier_host() -> None:
     weigher = FewInstancesWeigher()
     busy, idle = HostState("cn1", "cn1", num_instances=7), HostState("cn2", "cn2")
-    assert weigher._weigh_object(idle, SPEC) > weigher._weigh_object(busy, SPEC)
+    assert weigher._weigh_object(idle, REQUEST_SPEC) > weigher._weigh_object(busy, REQUEST_SPEC)
     assert weigher.weight_multiplier(idle) == 1.0
 
 
 @pytest.mark.parametrize(("tenant", "confined"), [("acme", True), ("other", False)])
-def test_tenants_aggregate_filter_confines_its_project(tenant: str, confined: bool) -> None:
-    own = build_aggregate(1, tenant=tenant)
+def test_tenants_aggregate_request_filter_confines_its_project(tenant: str, confined: bool) -> None:
+    aggregate = build_aggregate(1, tenant=tenant)
 
     class CloudWithOneAggregate:
         def host_aggregates(self) -> tuple[HostAggregate, ...]:
-            return (own,)
+            return (aggregate,)
 
-    outcome = TenantsAggregate().apply(SPEC, CloudWithOneAggregate())
+    outcome = TenantsAggregate().apply(REQUEST_SPEC, CloudWithOneAggregate())
     assert (outcome is not None) == confined
     if confined:
-        assert outcome.spec.destination.aggregates == (own.uuid,)
+        assert outcome.spec.destination.aggregates == (aggregate.uuid,)
 
 
 def test_explanation_of_a_request_shows_all_three_example_plugins(
@@ -139,7 +145,7 @@ def test_explanation_of_a_request_shows_all_three_example_plugins(
     for host in ("cn1", "cn2"):
         sqlite_app.post_json(action, {"add_host": {"host": host}})
 
-    explanation = _explain_with_examples(sqlite_url, tmp_path)
+    explanation = _explain_with_example_plugins(sqlite_url, tmp_path)
 
     funnel = explanation["funnel"]
     assert "tenants_aggregate" in [
@@ -150,12 +156,12 @@ def test_explanation_of_a_request_shows_all_three_example_plugins(
     assert [host["host"] for host in explanation["hosts"]] == ["cn2", "cn1"]
 
 
-def _explain_with_examples(url: str, folder: Path) -> dict:
+def _explain_with_example_plugins(url: str, folder: Path) -> dict:
     """Run the command ``explain`` with the installed examples, and return its output."""
     files = {
         part.name: part.content
-        for part in parse_page((SOURCE / "writing_plugins.rst").read_text())
-        if isinstance(part, File)
+        for part in parse_files_and_commands((GUIDE_FOLDER / "writing_plugins.rst").read_text())
+        if isinstance(part, PageFile)
     }
     package = ConfigParser()
     package.read_string(files["setup.cfg"])
@@ -176,7 +182,7 @@ def _explain_with_examples(url: str, folder: Path) -> dict:
             *(Path(sys.executable).parent / "placement-sched", "explain", folder / "request.json"),
             *("--config-file", folder / "sched.conf", "--format", "json"),
         ],
-        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{SOURCE}"},
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{GUIDE_FOLDER}"},
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

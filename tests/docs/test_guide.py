@@ -23,7 +23,7 @@ from tests.support.repository import PACKAGE, ROOT
 pytestmark = pytest.mark.system
 
 DOC = ROOT / "doc"
-REFERENCE = ROOT / "api-ref" / "source"
+API_REF_FOLDER = ROOT / "api-ref" / "source"
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +41,16 @@ def read_page_text(page: Path) -> str:
 
 
 #: The plugins of each page.
-PAGES = {
+PLUGINS_BY_PAGE = {
     "plugins.html": [*all_filters(), *all_weighers(), *all_request_filters()],
     "scheduler_policies.html": all_selectors(),
 }
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PLUGINS_BY_PAGE)
 def test_plugins_are_documented_with_their_options(built_guide, page):
     text = read_page_text(built_guide / page)
-    for kind in PAGES[page]:
+    for kind in PLUGINS_BY_PAGE[page]:
         assert f"{kind.__module__}.{kind.__qualname__}" in text
         assert " ".join(kind.__doc__.split("\n")[0].split()).replace("``", "") in text
         for group, option in kind.options:
@@ -76,9 +76,9 @@ def test_request_filters_are_documented_in_their_order(built_guide):
         for group, option in kind.options:
             assert f"[{group}] {option.dest} (default {option.default}" in text
             assert " ".join(option.help.split()) in text
-    found = re.findall(r'<section id="([\w-]+)">\n<h3>', page.read_text())
+    section_ids = re.findall(r'<section id="([\w-]+)">\n<h3>', page.read_text())
     names = [kind.name.replace("_", "-") for kind in all_request_filters()]
-    assert [name for name in found if name in names] == names
+    assert [name for name in section_ids if name in names] == names
 
 
 def test_plugins_page_shows_generated_queries_and_rejections_of_requests(built_guide):
@@ -124,7 +124,7 @@ def test_limits_are_documented_with_their_values(built_guide):
     assert {row for row in rows if row not in text} == set()
 
 
-def test_tables_and_policy_rules_are_documented(built_guide):
+def test_database_tables_and_policy_rules_are_documented(built_guide):
     tables, rules = (
         read_page_text(built_guide / "database.html"),
         read_page_text(built_guide / "options.html"),
@@ -140,7 +140,7 @@ def test_every_design_decision_is_linked_from_the_roadmap(built_guide):
     assert [path.name for path in decisions if path.name not in page] == []
 
 
-def find_targets(role: str, source: Path) -> set[str]:
+def find_link_targets(role: str, source: Path) -> set[str]:
     """Return the targets of this role in the pages of a folder."""
     text = "\n".join(page.read_text() for page in source.rglob("*.rst"))
     found = re.findall(rf":{role}:`([^`]+)`", text)
@@ -148,13 +148,13 @@ def find_targets(role: str, source: Path) -> set[str]:
 
 
 def test_links_to_the_api_reference_have_targets():
-    pages = find_targets("api-ref", DOC / "source")
+    pages = find_link_targets("api-ref", DOC / "source")
     assert pages
-    assert [page for page in pages if not (REFERENCE / f"{page}.rst").exists()] == []
+    assert [page for page in pages if not (API_REF_FOLDER / f"{page}.rst").exists()] == []
 
 
 def test_links_of_the_api_reference_to_the_guide_have_targets(built_guide):
-    for target in find_targets("guide", REFERENCE):
+    for target in find_link_targets("guide", API_REF_FOLDER):
         page, _, anchor = target.partition("#")
         text = (built_guide / f"{page}.html").read_text()
         assert f'id="{anchor}"' in text or not anchor, page
@@ -162,23 +162,23 @@ def test_links_of_the_api_reference_to_the_guide_have_targets(built_guide):
 
 @pytest.mark.parametrize(
     "page",
-    sorted(REFERENCE.rglob("*.rst")),
-    ids=lambda page: str(page.relative_to(REFERENCE).with_suffix("")),
+    sorted(API_REF_FOLDER.rglob("*.rst")),
+    ids=lambda page: str(page.relative_to(API_REF_FOLDER).with_suffix("")),
 )
-def test_each_page_of_the_reference_links_to_the_guide(page):
+def test_each_page_of_the_api_reference_links_to_the_guide(page):
     assert ":guide:`" in page.read_text()
 
 
 #: Pages of the guide that are about no route.
-WITHOUT_A_ROUTE = {"options", "roadmap"}
+ROUTELESS_PAGES = {"options", "roadmap"}
 
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in sorted((DOC / "source").glob("*.rst")) if page.stem not in WITHOUT_A_ROUTE],
+    [page for page in sorted((DOC / "source").glob("*.rst")) if page.stem not in ROUTELESS_PAGES],
     ids=lambda page: page.stem,
 )
-def test_each_guide_page_on_routes_links_to_the_reference(page):
+def test_each_guide_page_on_routes_links_to_the_api_reference(page):
     assert ":api-ref:`" in page.read_text()
 
 

@@ -24,7 +24,7 @@ from tests.support.servers import BIN, PROGRAM, Server, environment, start_serve
 pytestmark = pytest.mark.exhaustive
 
 #: Printed text, and the text that replaces it on this machine.
-REPLACEMENTS = {
+TEXT_REPLACEMENTS = {
     "/etc/placement/placement.conf": "placement.conf",
     "/etc/nova/nova.conf": "nova.conf",
     "--host 192.0.2.10": "--port {port}",
@@ -33,10 +33,10 @@ REPLACEMENTS = {
     "one_cloud.py": "one_cloud.py --rounds 1",
     "--size 1000000": "--size 200",
 }
-SERVER = "http://127.0.0.1:8778"
+SERVER_URL = "http://127.0.0.1:8778"
 
 
-def list_typed_lines_of_page(page: str) -> list[str]:
+def list_console_lines_of_page(page: str) -> list[str]:
     """Return the console lines of a page."""
     if page == "README":
         return test_readme.read_typed_lines()
@@ -44,16 +44,16 @@ def list_typed_lines_of_page(page: str) -> list[str]:
     return re.findall(r"^ +\$ (.+)", text, re.MULTILINE)
 
 
-def find_line(page: str, *words: str) -> str:
+def find_console_line(page: str, *words: str) -> str:
     """Return the only line of a page that contains these words."""
     (line,) = {
-        line for line in list_typed_lines_of_page(page) if all(word in line for word in words)
+        line for line in list_console_lines_of_page(page) if all(word in line for word in words)
     }
     return line
 
 
 #: The lines of each test: the page and words that identify the line.
-TYPED = {
+LINES_BY_TEST = {
     "policies": [("options", "oslopolicy-sample-generator"), ("options", "oslopolicy-validator")],
     "gunicorn": [("recipes", "gunicorn placement_sched")],
     "existing": [
@@ -86,11 +86,15 @@ TYPED = {
 
 def list_tested_lines() -> list[tuple[str, str]]:
     """Return every line that a test of this module types, with its page."""
-    return [(page, find_line(page, *words)) for rows in TYPED.values() for page, *words in rows]
+    return [
+        (page, find_console_line(page, *words))
+        for rows in LINES_BY_TEST.values()
+        for page, *words in rows
+    ]
 
 
 def find_lines_of_test(name: str) -> list[str]:
-    return [find_line(page, *words) for page, *words in TYPED[name]]
+    return [find_console_line(page, *words) for page, *words in LINES_BY_TEST[name]]
 
 
 @pytest.fixture
@@ -103,16 +107,22 @@ def reader_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def to_local_line(line: str, reader_folder: Path) -> str:
-    for printed, written in REPLACEMENTS.items():
+def localize_line(line: str, reader_folder: Path) -> str:
+    for printed, written in TEXT_REPLACEMENTS.items():
         line = line.replace(printed, written)
     return line.replace("{folder}", str(reader_folder))
 
 
-def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERVER) -> str:
+def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERVER_URL) -> str:
     """Type a line, and return its output."""
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", to_local_line(line, reader_folder).replace(SERVER, url)],
+        [
+            "bash",
+            "-euo",
+            "pipefail",
+            "-c",
+            localize_line(line, reader_folder).replace(SERVER_URL, url),
+        ],
         cwd=reader_folder,
         env=environment(PATH=f"{BIN}:/usr/bin:/bin", HOME=str(reader_folder)),
         stdout=subprocess.PIPE,
@@ -126,15 +136,15 @@ def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERV
 
 
 @contextmanager
-def run_server(line: str, reader_folder: Path) -> Iterator[Server]:
+def run_documented_server(line: str, reader_folder: Path) -> Iterator[Server]:
     """Type a line that starts a server, with a free port in place of its address."""
-    words = shlex.split(to_local_line(line, reader_folder))
+    words = shlex.split(localize_line(line, reader_folder))
     assert words[:2] == ["placement-sched", "serve"]
     with start_server(command=[PROGRAM, *words[1:]], folder=reader_folder) as server:
         yield server
 
 
-def test_policy_file_of_the_guide_passes_the_validator(reader_folder):
+def test_documented_policy_file_passes_the_validator(reader_folder):
     sample, validated = find_lines_of_test("policies")
     (reader_folder / "placement.conf").write_text("[oslo_policy]\npolicy_file = policy.yaml\n")
     run_line(sample, reader_folder)
@@ -148,7 +158,7 @@ def test_gunicorn_without_configuration_fails_as_documented(reader_folder):
     assert "placement_sched.wsgi: refusing to serve: the configuration" in printed
 
 
-def make_placement_database(reader_folder: Path, file: str) -> None:
+def create_placement_database(reader_folder: Path, file: str) -> None:
     """Create a database of OpenStack placement, and a configuration file for it."""
     url = f"sqlite:///{reader_folder}/{Path(file).stem}.db"
     OpenStackPlacement(url).manage("db", "sync")
@@ -157,24 +167,24 @@ def make_placement_database(reader_folder: Path, file: str) -> None:
     )
 
 
-def test_existing_placement_is_adopted_and_served(reader_folder):
+def test_documented_adoption_of_a_placement_database_works(reader_folder):
     skip_without_peer()
     adopt, valid, serve = find_lines_of_test("existing")
-    make_placement_database(reader_folder, "placement_sched.conf")
+    create_placement_database(reader_folder, "placement_sched.conf")
     assert "own schema: revision" in run_line(adopt, reader_folder)
     assert "the configuration is valid" in run_line(valid, reader_folder)
-    with run_server(serve, reader_folder) as server:
+    with run_documented_server(serve, reader_folder) as server:
         assert server.get("/healthz/ready")[0] == 200
 
 
-def test_documented_diagnosis_of_startup_errors_shows_config_revision_and_readiness(reader_folder):
+def test_documented_diagnosis_of_startup_errors_works(reader_folder):
     valid, version, ready = find_lines_of_test("why")
     assert "the configuration is valid" in run_line(
         valid, reader_folder
     )  # SQLite is prepared at each start
     assert "at revision none" in run_line(version, reader_folder)
     serve = "placement-sched serve --config-file placement_sched.conf --host 192.0.2.10"
-    with run_server(serve, reader_folder) as server:
+    with run_documented_server(serve, reader_folder) as server:
         assert run_line(ready, reader_folder, url=server.url).endswith('{"status":"ready"}')
 
 
@@ -186,10 +196,10 @@ def create_nova_databases(reader_folder: Path) -> NovaCloud:
     return nova
 
 
-def test_request_in_a_copied_cloud_can_be_explained(reader_folder):
+def test_documented_explain_in_a_copied_cloud_works(reader_folder):
     skip_without_peer()
     version, adopt, adopt_nova, sync, explain = find_lines_of_test("copy")
-    make_placement_database(reader_folder, "copy.conf")
+    create_placement_database(reader_folder, "copy.conf")
     nova = create_nova_databases(reader_folder)
     printed = run_line(version, reader_folder)
     assert printed.startswith(f"sqlite:///{reader_folder}/copy.db: ")
@@ -201,13 +211,13 @@ def test_request_in_a_copied_cloud_can_be_explained(reader_folder):
     nova.close()
 
 
-def test_shadow_report_lines_say_that_no_request_was_evaluated(reader_folder):
+def test_documented_shadow_report_says_that_no_request_was_evaluated(reader_folder):
     run_line("placement-sched db sync --config-file placement_sched.conf", reader_folder)
     for line in find_lines_of_test("nova"):
         assert "no request was evaluated" in run_line(line, reader_folder)
 
 
-def test_version_line_after_a_rollback_names_an_openstack_database(reader_folder):
+def test_documented_db_version_after_a_rollback_names_openstack(reader_folder):
     skip_without_peer()
     (line,) = find_lines_of_test("left")
     (reader_folder / "placement_sched.conf").write_text(
@@ -218,7 +228,7 @@ def test_version_line_after_a_rollback_names_an_openstack_database(reader_folder
     assert re.search(r"OpenStack placement's database of .*, not adopted", printed)
 
 
-def test_clouds_of_benchmarks_can_be_loaded_and_queried(reader_folder):
+def test_documented_benchmark_commands_run(reader_folder):
     (reader_folder / "bench").symlink_to(ROOT / "bench")
     nested, sparse, counted = find_lines_of_test("bench")
     assert run_line(nested, reader_folder).startswith("nested, 1000: ")
@@ -226,11 +236,11 @@ def test_clouds_of_benchmarks_can_be_loaded_and_queried(reader_folder):
     assert "| capacity of 25 flavors per zone " in run_line(counted, reader_folder)
 
 
-def test_cloud_in_the_provider_cache_can_be_queried(reader_folder):
+def test_documented_provider_cache_benchmark_runs(reader_folder):
     """SQLite has no change log, so the cache needs PostgreSQL."""
     (reader_folder / "bench").symlink_to(ROOT / "bench")
     (line,) = find_lines_of_test("in memory")
-    load = find_line("how_current", "bench/load.py")
+    load = find_console_line("how_current", "bench/load.py")
     with empty_database("postgresql", reader_folder) as url:
         load, query = (
             text.replace("postgresql+psycopg://.../million", url) for text in (load, line)

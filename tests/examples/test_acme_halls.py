@@ -21,11 +21,11 @@ pytestmark = pytest.mark.exhaustive
 
 __all__ = ["run_command", "serve"]
 
-SOURCE = ROOT / "examples" / "acme_halls"
-(SHOWN,) = re.findall(r"```ini\n(.*?)```", (SOURCE / "README.md").read_text(), re.DOTALL)
+PACKAGE = ROOT / "examples" / "acme_halls"
+(README_CONF,) = re.findall(r"```ini\n(.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
 #: What the README has operators write, and a value of each of the other options.
-CONF = f"""\
-{SHOWN}default_hall = h1
+ACME_CONF = f"""\
+{README_CONF}default_hall = h1
 assumed_degrees = 20
 cool_halls_weight_multiplier = 2.0
 """
@@ -35,7 +35,7 @@ cool_halls_weight_multiplier = 2.0
 def package_copy(tmp_path_factory):
     """Return a copy of the package's folder, for building leaves its traces."""
     target = tmp_path_factory.mktemp("acme") / "acme_halls"
-    shutil.copytree(SOURCE, target, ignore=shutil.ignore_patterns("build", "*.egg-info", ".*"))
+    shutil.copytree(PACKAGE, target, ignore=shutil.ignore_patterns("build", "*.egg-info", ".*"))
     return target
 
 
@@ -79,12 +79,12 @@ def cloud(run_command, tmp_path):
         ],
     }
     (tmp_path / "cloud.yaml").write_text(yaml.safe_dump(document))
-    (tmp_path / "acme.conf").write_text(CONF)
+    (tmp_path / "acme.conf").write_text(ACME_CONF)
     loaded = run_command("fleet", "load", "cloud.yaml")
     assert loaded.returncode == 0, loaded.stderr
 
 
-def test_tests_of_the_package_pass(package_copy, installed_package):
+def test_tests_of_the_acme_halls_package_pass(package_copy, installed_package):
     done = run_captured(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=package_copy,
@@ -95,7 +95,7 @@ def test_tests_of_the_package_pass(package_copy, installed_package):
     assert re.search(r"\d+ passed", done.stdout)
 
 
-def test_options_of_the_package_are_in_the_sample(run_command, installed_package):
+def test_options_of_acme_halls_are_in_config_sample(run_command, installed_package):
     assert "acme_halls" not in run_command("config", "sample").stdout
     done = run_command("config", "sample", PYTHONPATH=installed_package)
     assert (done.returncode, done.stderr) == (0, "")
@@ -106,24 +106,26 @@ def test_options_of_the_package_are_in_the_sample(run_command, installed_package
     assert "#default_hall = <None>\n" in section
 
 
-def test_options_of_a_disabled_filter_are_checked(run_command, installed_package, tmp_path):
-    def validate(text, **variables):
+def test_options_of_a_disabled_acme_filter_are_checked(run_command, installed_package, tmp_path):
+    def validate_conf(text, **variables):
         (tmp_path / "a.conf").write_text(text)
         return run_command("config", "validate", "--config-file", "a.conf", **variables).stdout
 
-    assert validate(CONF, PYTHONPATH=installed_package) == "the configuration is valid\n"
+    assert validate_conf(ACME_CONF, PYTHONPATH=installed_package) == "the configuration is valid\n"
     for enabled in ("", "[filter_scheduler]\nenabled_filters = QuietTimeFilter\n"):
         text = f"[acme_halls]\nquiet_hours = -1\ncool_weight = 1\n{enabled}"
-        wrong, unknown = validate(text, PYTHONPATH=installed_package).splitlines()
+        wrong, unknown = validate_conf(text, PYTHONPATH=installed_package).splitlines()
         assert wrong.startswith("a.conf:2: error: [acme_halls] quiet_hours has a wrong value")
         assert unknown.startswith("a.conf:3: ")
         assert "there is no option [acme_halls] cool_weight" in unknown
-    assert "unknown filter 'QuietTimeFilter'" in validate(CONF)
-    misspelt = CONF.replace("QuietTimeFilter", "QuiteTimeFilter")
-    assert "did you mean 'QuietTimeFilter'?" in validate(misspelt, PYTHONPATH=installed_package)
+    assert "unknown filter 'QuietTimeFilter'" in validate_conf(ACME_CONF)
+    misspelt = ACME_CONF.replace("QuietTimeFilter", "QuiteTimeFilter")
+    assert "did you mean 'QuietTimeFilter'?" in validate_conf(
+        misspelt, PYTHONPATH=installed_package
+    )
 
 
-def test_explanation_shows_the_effect_of_each_plugin(
+def test_explanation_shows_the_effect_of_each_acme_plugin(
     cloud, run_command, installed_package, tmp_path
 ):
     def explain(*arguments, **extra_specs):
@@ -135,8 +137,8 @@ def test_explanation_shows_the_effect_of_each_plugin(
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    told = explain()
-    funnel = told["funnel"]
+    explanation = explain()
+    funnel = explanation["funnel"]
     (hall,) = (one for one in funnel["request_filters"] if one["name"] == "acme_hall")
     assert hall["applied"]
     assert len(hall["changes"]["aggregates"]) == 2
@@ -148,13 +150,13 @@ def test_explanation_shows_the_effect_of_each_plugin(
         r"its hall is maintained in [56]\.\d hours, and 12 are to be quiet", refused["reason"]
     )
     assert {"name": "CoolHallsWeigher", "multiplier": 2.0} in funnel["weighers"]
-    weights = {host["host"]: host["weights"]["CoolHallsWeigher"] for host in told["hosts"]}
+    weights = {host["host"]: host["weights"]["CoolHallsWeigher"] for host in explanation["hosts"]}
     # cn3 is in two halls, and the warmer of them counts.
     assert weights == {
         "cn2": {"raw": -18.0, "normalized": 1.0, "multiplier": 2.0, "weighted": 2.0},
         "cn3": {"raw": -30.0, "normalized": 0.0, "multiplier": 2.0, "weighted": 0.0},
     }
-    assert told["selections"][0][0]["service_host"] == "cn2"
+    assert explanation["selections"][0][0]["service_host"] == "cn2"
 
     names = [host["host"] for host in explain(bears_maintenance="true")["hosts"]]
     assert sorted(names) == ["cn1", "cn2", "cn3"]
@@ -164,7 +166,7 @@ def test_explanation_shows_the_effect_of_each_plugin(
     assert len(other["hosts"]) == 3
 
 
-def test_server_validates_and_applies_the_extra_specs(cloud, serve, installed_package):
+def test_server_validates_and_applies_acme_extra_specs(cloud, serve, installed_package):
     server = serve("--config-file", "acme.conf", PYTHONPATH=installed_package)
 
     def send(path, body):
@@ -175,22 +177,22 @@ def test_server_validates_and_applies_the_extra_specs(cloud, serve, installed_pa
     assert send("/compute/v2.1/flavors", made)[0] == 200
     path = "/compute/v2.1/flavors/f1/os-extra_specs"
     for specs in ({"acme:hall": "second"}, {"acme:bears_maintenance": "often"}, {"acme:x": "1"}):
-        status, told = send(path, {"extra_specs": specs})
+        status, answer = send(path, {"extra_specs": specs})
         assert status == 400
-        assert "Validation failed" in told["badRequest"]["message"]
+        assert "Validation failed" in answer["badRequest"]["message"]
     assert send(path, {"extra_specs": {"acme:hall": "h2"}})[0] == 200
-    status, told = send("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "f1"}})
+    status, answer = send("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "f1"}})
     assert status == 200
     # Both are in the second hall, and in no cooler one.
-    assert told["selections"][0][0]["service_host"] == "cn3"
+    assert answer["selections"][0][0]["service_host"] == "cn3"
 
 
-def test_readme_names_every_plugin_and_option():
-    text = (SOURCE / "README.md").read_text()
-    setup = (SOURCE / "setup.cfg").read_text()
+def test_readme_of_acme_halls_names_every_plugin_and_option():
+    text = (PACKAGE / "README.md").read_text()
+    setup = (PACKAGE / "setup.cfg").read_text()
     for kind in re.findall(r":(\w+)\n", setup.partition("[options.entry_points]")[2]):
         assert kind in text or kind.lower() in text
-    for module in (SOURCE / "acme_halls").glob("*.py"):
+    for module in (PACKAGE / "acme_halls").glob("*.py"):
         for option in re.findall(r'Opt\(\s*"(\w+)"', module.read_text()):
             assert f"`{option}`" in text or f"[acme_halls] {option}" in text
-    assert (Path(SOURCE) / "../../doc/source/writing_plugins.rst").exists()
+    assert (Path(PACKAGE) / "../../doc/source/writing_plugins.rst").exists()

@@ -13,7 +13,7 @@ from placement_sched.operations.config_check import Catalogue, check_files
 from placement_sched.scheduler.plugins import make_full_conf
 
 #: Options and possible values, by group.
-DOCUMENTED = """\
+PLACEMENT_OPTIONS_TEXT = """\
 [DEFAULT]
 tempdir=/tmp pybasedir=/usr/lib/python3 state_path=/var/lib/placement debug=true
 log_config_append=/etc/placement/logging.conf log_date_format=%H:%M:%S log_file=placement.log
@@ -66,31 +66,31 @@ user_domain_name=Default username=placement password=secret
 """
 
 
-def read_documented_options() -> dict[str, dict[str, str]]:
+def parse_placement_options() -> dict[str, dict[str, str]]:
     """Return the possible values of options by group."""
-    parts = re.split(r"\[(\w+)\]\n", DOCUMENTED)[1:]
+    parts = re.split(r"\[(\w+)\]\n", PLACEMENT_OPTIONS_TEXT)[1:]
     return {
         group: dict(word.split("=", 1) for word in words.split())
         for group, words in zip(parts[::2], parts[1::2], strict=True)
     }
 
 
-OPTIONS = read_documented_options()
+PLACEMENT_OPTIONS = parse_placement_options()
 
 
-def test_every_option_is_supported_or_reported_as_ignored():
+def test_every_option_of_placement_is_supported_or_ignored():
     catalogue = Catalogue(make_full_conf())
     catalogue.add_keystone_plugin("keystone_authtoken", "password")
-    options = {(group, name) for group, names in OPTIONS.items() for name in names}
+    options = {(group, name) for group, names in PLACEMENT_OPTIONS.items() for name in names}
     unsupported = {option for option in options if catalogue.find(*option) is None}
     assert unsupported <= WITHOUT_MEANING.keys()
 
 
-def test_file_with_every_option_is_valid(tmp_path):
+def test_placement_conf_with_every_option_is_valid(tmp_path):
     file = tmp_path / "placement.conf"
     sections = (
         f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in options.items())
-        for group, options in OPTIONS.items()
+        for group, options in PLACEMENT_OPTIONS.items()
     )
     file.write_text("\n".join(sections))
     problems = check_files([str(file)], {}, make_full_conf())
@@ -99,7 +99,7 @@ def test_file_with_every_option_is_valid(tmp_path):
     meaningless = {
         f"[{group}] {name}"
         for group, name in WITHOUT_MEANING
-        if name in OPTIONS.get(group, {}) and name != "delay_auth_decision"
+        if name in PLACEMENT_OPTIONS.get(group, {}) and name != "delay_auth_decision"
     }
     assert meaningless <= reported
     assert Settings.from_conf(
@@ -107,7 +107,7 @@ def test_file_with_every_option_is_valid(tmp_path):
     ).placement.max_allocation_candidates
 
 
-def test_unknown_options_of_known_groups_are_reported(tmp_path):
+def test_unknown_options_of_placement_groups_are_reported(tmp_path):
     file = tmp_path / "placement.conf"
     file.write_text("[profiler]\ncolour = red\n[placement]\nmax_allocation_candidate = 1\n")
     problems = check_files([str(file)], {}, make_full_conf())

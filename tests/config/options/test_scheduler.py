@@ -19,17 +19,17 @@ from placement_sched.config.settings import Settings
         (["a=1", "a=2"], (("a", 1.0), ("a", 2.0))),
     ],
 )
-def test_weight_setting_is_parsed_in_order(items, pairs, caplog):
+def test_metrics_weight_setting_is_parsed_in_order(items, pairs, caplog):
     assert ratios(items) == pairs
     assert not caplog.records
 
 
-@pytest.mark.parametrize("bad", ["a", "a=", "=1", "a=x", "a=nan", "a=inf", "", "a=1=2"])
-def test_invalid_weight_setting_is_logged_and_ignored(bad, caplog):
+@pytest.mark.parametrize("invalid_setting", ["a", "a=", "=1", "a=x", "a=nan", "a=inf", "", "a=1=2"])
+def test_invalid_metrics_weight_setting_is_logged_and_ignored(invalid_setting, caplog):
     with caplog.at_level(logging.WARNING):
-        assert ratios([bad, "b=1"]) == (("b", 1.0),)
+        assert ratios([invalid_setting, "b=1"]) == (("b", 1.0),)
     (record,) = caplog.records
-    assert record.getMessage().endswith(f"ignored: {bad}")
+    assert record.getMessage().endswith(f"ignored: {invalid_setting}")
 
 
 def test_defaults_of_metrics_options_equal_those_of_nova():
