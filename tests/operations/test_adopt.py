@@ -42,7 +42,7 @@ from tests.support.reports import NOW, build_report
 
 pytestmark = pytest.mark.all_databases
 
-OURS = {table.name for table in OWN_TABLES} | {"placement_sched_alembic_version"}
+OWN_TABLE_NAMES = {table.name for table in OWN_TABLES} | {"placement_sched_alembic_version"}
 
 
 def open_empty_database(kind, folder):
@@ -63,7 +63,7 @@ def empty_sqlite_database(tmp_path):
     yield from open_empty_database("sqlite", tmp_path)
 
 
-def run_statement(database, statement):
+def execute_sql(database, statement):
     database.write(lambda connection: connection.execute(text(statement)))
 
 
@@ -73,21 +73,21 @@ def list_table_names(database: Database) -> set[str]:
 
 
 #: The index on OpenStack placement's allocations, on PostgreSQL.
-HASH = "sched_allocations_consumer_id_idx"
+HASH_INDEX_NAME = "sched_allocations_consumer_id_idx"
 
 
 @pytest.mark.parametrize("revision", [NEWEST, XENA])
-def test_own_tables_are_added_once_and_existing_rows_are_kept(database, revision):
+def test_db_adopt_adds_own_tables_once_and_keeps_existing_rows(database, revision):
     create_openstack_schema(database, revision)
     uuid = add_openstack_rows(database)
     adoption = adopt(database, utcnow)
-    assert set(adoption.created_tables) == OURS
+    assert set(adoption.created_tables) == OWN_TABLE_NAMES
     assert (adoption.found, adoption.revision, adoption.added_columns) == (revision, revision, ())
     assert (adoption.before, adoption.own_revision) == (None, newest_revision())
     assert "VCPU" in adoption.added.resource_classes
     assert "HW_CPU_X86_AVX2" in adoption.added.traits
     is_postgresql = database.url.get_backend_name() == "postgresql"
-    assert adoption.created_indexes == ((HASH,) if is_postgresql else ())
+    assert adoption.created_indexes == ((HASH_INDEX_NAME,) if is_postgresql else ())
     assert adoption.changed
     assert current_revision(database) == newest_revision()
     counted = adoption.census
@@ -107,7 +107,7 @@ def test_own_tables_are_added_once_and_existing_rows_are_kept(database, revision
     assert list_table_names(database) == before
 
 
-def test_revision_of_an_earlier_release_of_ours_is_reported(database, add_revision):
+def test_db_adopt_reports_the_own_revision_before_an_upgrade(database, add_revision):
     create_openstack_schema(database)
     before = adopt(database, utcnow).own_revision
     later = add_revision()
@@ -117,11 +117,11 @@ def test_revision_of_an_earlier_release_of_ours_is_reported(database, add_revisi
     assert adoption.changed
 
 
-def test_train_schema_gets_consumer_types_like_xena(database):
+def test_db_adopt_adds_consumer_types_to_a_train_schema(database):
     """A placement service of Train that still writes does not use the new column."""
     create_openstack_schema(database, TRAIN)
     adoption = adopt(database, utcnow)
-    assert set(adoption.created_tables) == OURS | {"consumer_types"}
+    assert set(adoption.created_tables) == OWN_TABLE_NAMES | {"consumer_types"}
     assert adoption.added_columns == ("consumers.consumer_type_id",)
     assert "consumers_consumer_type_id_idx" in adoption.created_indexes
     assert (adoption.found, adoption.revision) == (TRAIN, XENA)
@@ -141,10 +141,10 @@ def test_train_schema_gets_consumer_types_like_xena(database):
     assert (usage.consumer_type, usage.amounts) == (UNKNOWN_TYPE, {"VCPU": 3})
 
 
-def test_adoption_continues_if_consumer_types_exist_but_not_their_column(database):
+def test_db_adopt_adds_the_missing_column_of_consumer_types(database):
     create_openstack_schema(database, TRAIN)
     columns = "uuid, project_id, user_id, generation"
-    run_statement(database, f"INSERT INTO consumers ({columns}) VALUES ('{uuid4()}', 1, 1, 4)")
+    execute_sql(database, f"INSERT INTO consumers ({columns}) VALUES ('{uuid4()}', 1, 1, 4)")
     database.write(consumer_types.create)
     adoption = adopt(database, utcnow)
     assert adoption.revision == XENA
@@ -154,16 +154,16 @@ def test_adoption_continues_if_consumer_types_exist_but_not_their_column(databas
         assert connection.scalars(select(consumers.c.consumer_type_id)).all() == [None]
 
 
-def test_unknown_tables_and_columns_are_unchanged(database):
+def test_db_adopt_keeps_unknown_tables_and_columns(database):
     create_openstack_schema(database)
 
-    def add_foreign_objects(connection):
+    def add_unknown_table_and_column(connection):
         connection.execute(text("ALTER TABLE resource_providers ADD COLUMN theirs INTEGER"))
         connection.execute(text("CREATE TABLE instances (id INTEGER)"))
 
-    database.write(add_foreign_objects)
+    database.write(add_unknown_table_and_column)
     add_openstack_rows(database)
-    run_statement(database, "UPDATE resource_providers SET theirs = 42")
+    execute_sql(database, "UPDATE resource_providers SET theirs = 42")
     adopt(database, utcnow)
     assert "instances" in list_table_names(database)
     with database.read() as connection:
@@ -171,7 +171,7 @@ def test_unknown_tables_and_columns_are_unchanged(database):
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == NEWEST
 
 
-def test_root_providers_without_node_are_reported_with_the_request_to_send(empty_sqlite_database):
+def test_db_adopt_reports_root_providers_without_node(empty_sqlite_database):
     create_openstack_schema(empty_sqlite_database)
     uuid = add_openstack_rows(empty_sqlite_database)
     adoption = adopt(empty_sqlite_database, utcnow)
@@ -190,7 +190,7 @@ def test_root_providers_without_node_are_reported_with_the_request_to_send(empty
     assert describe_adoption(again) == ()
 
 
-def test_overcommitted_inventories_are_reported(database):
+def test_db_adopt_reports_overcommitted_inventories(database):
     create_openstack_schema(database)
     add_openstack_rows(database, used=9)
     adoption = adopt(database, utcnow)
@@ -198,9 +198,7 @@ def test_overcommitted_inventories_are_reported(database):
     assert any("over-allocated" in note for note in describe_adoption(adoption))
 
 
-def test_consumers_without_records_are_reported_with_the_command_that_checks_them(
-    empty_sqlite_database,
-):
+def test_db_adopt_reports_consumers_without_records(empty_sqlite_database):
     create_openstack_schema(empty_sqlite_database)
     add_openstack_rows(empty_sqlite_database, record=False)
     adoption = adopt(empty_sqlite_database, utcnow)
@@ -210,7 +208,7 @@ def test_consumers_without_records_are_reported_with_the_command_that_checks_the
 
 def create_tables_of_several_revisions(database):
     create_openstack_schema(database, XENA)
-    run_statement(database, f"INSERT INTO alembic_version VALUES ('{NEWEST}')")
+    execute_sql(database, f"INSERT INTO alembic_version VALUES ('{NEWEST}')")
 
 
 def create_schema_without_a_table(database):
@@ -224,12 +222,12 @@ def create_schema_without_a_table(database):
 
 def create_schema_without_a_column(database):
     create_openstack_schema(database)
-    run_statement(database, "ALTER TABLE inventories DROP COLUMN step_size")
+    execute_sql(database, "ALTER TABLE inventories DROP COLUMN step_size")
 
 
 def create_xena_schema_without_consumer_types(database):
     create_openstack_schema(database, TRAIN)
-    run_statement(database, f"UPDATE alembic_version SET version_num = '{XENA}'")
+    execute_sql(database, f"UPDATE alembic_version SET version_num = '{XENA}'")
 
 
 def make_schema_creator(revision):
@@ -237,7 +235,7 @@ def make_schema_creator(revision):
 
 
 @pytest.mark.parametrize(
-    ("prepare", "error"),
+    ("create_schema", "error"),
     [
         (lambda _database: None, "no tables of OpenStack placement"),
         (make_schema_creator(None), "placement-manage db stamp"),
@@ -256,18 +254,18 @@ def make_schema_creator(revision):
         (lambda database: sync(database, utcnow), "already belongs to this service"),
     ],
 )
-def test_schema_that_cannot_be_adopted_is_rejected_and_unchanged(
-    empty_sqlite_database, prepare, error
+def test_db_adopt_rejects_an_unsupported_schema_unchanged(
+    empty_sqlite_database, create_schema, error
 ):
-    prepare(empty_sqlite_database)
-    before = list_table_names(empty_sqlite_database)
+    create_schema(empty_sqlite_database)
+    tables = list_table_names(empty_sqlite_database)
     with pytest.raises(Unavailable, match=error) as rejection:
         adopt(empty_sqlite_database, utcnow)
     assert "\n" not in rejection.value.detail
-    assert list_table_names(empty_sqlite_database) == before
+    assert list_table_names(empty_sqlite_database) == tables
 
 
-def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
+def test_db_adopt_does_not_create_a_missing_sqlite_file(tmp_path):
     absent = tmp_path / "absent.db"
     database = Database(make_settings(f"sqlite:///{absent}"))
     with pytest.raises(Unavailable, match=r"absent\.db"):
@@ -287,33 +285,33 @@ def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
 )
 def test_db_sync_rejects_an_unadopted_database(empty_sqlite_database, revision, error):
     create_openstack_schema(empty_sqlite_database, revision)
-    before = list_table_names(empty_sqlite_database)
+    tables = list_table_names(empty_sqlite_database)
     with pytest.raises(NotAdopted, match=error) as rejection:
         sync(empty_sqlite_database, utcnow)
     assert "\n" not in rejection.value.detail
-    assert list_table_names(empty_sqlite_database) == before
+    assert list_table_names(empty_sqlite_database) == tables
     with empty_sqlite_database.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits")) == 0
 
 
-@pytest.mark.parametrize("complete", [adopt, sync])
-def test_adopt_or_sync_creates_the_tables_that_an_interrupted_adoption_lacks(database, complete):
+@pytest.mark.parametrize("adopt_or_sync", [adopt, sync])
+def test_adopt_or_sync_completes_an_interrupted_adoption(database, adopt_or_sync):
     create_openstack_schema(database)
     half = OWN_TABLES[: len(OWN_TABLES) // 2]
     database.write(lambda connection: metadata.create_all(connection, tables=half))
-    complete(database, utcnow)
-    assert list_table_names(database) >= OURS
+    adopt_or_sync(database, utcnow)
+    assert list_table_names(database) >= OWN_TABLE_NAMES
 
 
 @pytest.mark.parametrize("may_sync", [True, False])
 def test_preparation_of_an_openstack_database_fails_until_db_adopt(database, may_sync):
     create_openstack_schema(database)
-    before = list_table_names(database)
+    tables = list_table_names(database)
     url = database.url.render_as_string(hide_password=False)
     settings = make_settings(url, placement_database__sync_on_startup=may_sync)
     ready = Preparation(database, settings, utcnow)
     with pytest.raises(NotAdopted, match="placement-sched db adopt"):
         ready()
-    assert list_table_names(database) == before
+    assert list_table_names(database) == tables
     adopt(database, utcnow)
     ready()

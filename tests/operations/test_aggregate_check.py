@@ -25,8 +25,8 @@ from tests.support.hosts import NOW, add_node
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
-ASKING = {f"trait:{LICENSED}": "required"}
-ON = {"scheduler__enable_isolated_aggregate_filtering": True}
+TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
+FILTERING_OPTION = {"scheduler__enable_isolated_aggregate_filtering": True}
 
 
 def add_flavor(database, name, *required, private=False):
@@ -49,14 +49,16 @@ def add_image(database, name, *required, uuid=None, **properties):
     database.write(lambda connection: images.add(connection, image))
 
 
-def run_check(database, **options):
-    settings = make_settings(database.url.render_as_string(hide_password=False), **ON | options)
+def check_database(database, **options):
+    settings = make_settings(
+        database.url.render_as_string(hide_password=False), **FILTERING_OPTION | options
+    )
     with database.read() as connection:
         return check_aggregates(connection, settings)
 
 
 def list_finding_kinds(database, **options):
-    return [finding.kind for finding in run_check(database, **options).findings]
+    return [finding.kind for finding in check_database(database, **options).findings]
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def cloud(sqlite_database):
 def create_synced_cloud(database):
     for host in ("win1", "cn1"):
         add_node(database, host)
-    add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
+    add_aggregate(database, "windows", ["win1"], {**TRAIT_METADATA, "os_distro": "windows"})
     add_aggregate(database, "all", ["win1", "cn1"], {"availability_zone": "here"})
     add_flavor(database, "m1.small")
     add_flavor(database, "m1.windows", LICENSED, private=True)
@@ -80,33 +82,35 @@ def create_synced_cloud(database):
     sync_own_traits(database)
 
 
-def test_correct_cloud_has_no_findings(database):
+def test_aggregate_check_of_a_synced_cloud_has_no_findings(database):
     create_synced_cloud(database)
-    (reserved,) = run_check(database).reserved
+    (reserved,) = check_database(database).reserved
     assert (reserved.aggregate.name, reserved.traits) == ("windows", (LICENSED,))
     assert (reserved.open_flavors, reserved.forbidden_flavors) == (("m1.windows",), ("m1.small",))
     assert reserved.open_images == ("windows",)
     assert reserved.forbidden_images == tuple(sorted((uuid_of("nameless"), "linux")))
-    assert run_check(database).findings == ()
+    assert check_database(database).findings == ()
 
 
 def test_cloud_without_reserved_aggregates_has_no_findings(sqlite_database):
     add_node(sqlite_database, "cn1")
     add_flavor(sqlite_database, "m1.small")
-    found = run_check(sqlite_database, scheduler__enable_isolated_aggregate_filtering=False)
+    found = check_database(sqlite_database, scheduler__enable_isolated_aggregate_filtering=False)
     assert (found.reserved, found.findings) == ((), ())
 
 
-def test_disabled_filter_is_a_finding(cloud):
-    (finding,) = run_check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
+def test_disabled_isolated_aggregate_filtering_is_a_finding(cloud):
+    (finding,) = check_database(
+        cloud, scheduler__enable_isolated_aggregate_filtering=False
+    ).findings
     assert finding.kind is Kind.FILTER_OFF
     assert "windows" in finding.detail
 
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", ""])
-def test_metadata_value_without_effect_is_a_finding(cloud, value):
+def test_trait_metadata_value_without_effect_is_a_finding(cloud, value):
     set_metadata(cloud, "all", {"trait:CUSTOM_X": value})
-    (finding,) = run_check(cloud).findings
+    (finding,) = check_database(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait) == (
         Kind.VALUE_IGNORED,
         "all",
@@ -120,40 +124,43 @@ def test_required_trait_that_does_not_exist_is_a_finding(cloud):
     assert list_finding_kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
 
 
-def test_unrequested_trait_is_a_finding(cloud):
+def test_aggregate_trait_that_no_flavor_requests_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_own_traits(cloud)
-    (finding,) = run_check(cloud).findings
+    (finding,) = check_database(cloud).findings
     assert (finding.kind, finding.trait) == (Kind.TRAIT_UNASKED, "CUSTOM_OTHER")
     assert finding.detail.endswith(", so no request may use the hosts")
 
 
-def test_traits_never_requested_together_are_a_finding(cloud):
+def test_aggregate_traits_never_requested_together_are_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_own_traits(cloud)
     add_flavor(cloud, "m1.other", "CUSTOM_OTHER")
     assert list_finding_kinds(cloud) == []  # the image requires both traits
-    drop_image(cloud, "windows")
-    (finding,) = run_check(cloud).findings
+    remove_image(cloud, "windows")
+    (finding,) = check_database(cloud).findings
     assert finding.kind is Kind.OPEN_TO_NOBODY
     assert finding.detail.endswith(", so no request may use the hosts")
 
 
 @pytest.mark.parametrize(
-    ("asking", "kind"), [(LICENSED, Kind.TRAIT_UNASKED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)]
+    ("requested_trait", "kind"),
+    [(LICENSED, Kind.TRAIT_UNASKED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)],
 )
-def test_findings_with_the_filter_disabled_describe_the_effect_of_enabling_it(cloud, asking, kind):
+def test_findings_with_disabled_filtering_describe_its_effect(cloud, requested_trait, kind):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_own_traits(cloud)
-    drop_image(cloud, "windows")
-    add_flavor(cloud, "m1.other", asking)
-    off, finding = run_check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
+    remove_image(cloud, "windows")
+    add_flavor(cloud, "m1.other", requested_trait)
+    off, finding = check_database(
+        cloud, scheduler__enable_isolated_aggregate_filtering=False
+    ).findings
     assert off.kind is Kind.FILTER_OFF
     assert finding.kind is kind
     assert finding.detail.endswith(", so once the filter is on no request may use the hosts")
 
 
-def drop_image(database, name):
+def remove_image(database, name):
     def write_rows(connection):
         (image,) = images.by_name_or_uuid(connection, name)
         images.remove(connection, image)
@@ -161,11 +168,11 @@ def drop_image(database, name):
     database.write(write_rows)
 
 
-def test_missing_provider_trait_is_a_finding(cloud):
+def test_aggregate_host_without_the_trait_is_a_finding(cloud):
     add_node(cloud, "win2")
     add_host_to_aggregate(cloud, "windows", "win2")
     sync_own_aggregates(cloud)
-    (finding,) = run_check(cloud).findings
+    (finding,) = check_database(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait, finding.names) == (
         Kind.TRAIT_LACKING,
         "windows",
@@ -184,9 +191,9 @@ def add_host_to_aggregate(database, aggregate, host):
     database.write(write_rows)
 
 
-def test_trait_outside_the_aggregate_is_a_finding_with_host_name(cloud):
+def test_aggregate_trait_of_a_host_outside_is_a_finding(cloud):
     add_unrecorded_trait(cloud, add_node(cloud, "stray"))
-    (finding,) = run_check(cloud).findings
+    (finding,) = check_database(cloud).findings
     assert (finding.kind, finding.aggregate, finding.names) == (
         Kind.TRAIT_OUTSIDE,
         None,
@@ -258,13 +265,13 @@ def test_storage_shared_with_reserved_hosts_counts_as_in_the_aggregate(cloud, sq
     assert list_finding_kinds(cloud) == []
 
 
-def test_hosts_getting_the_trait_from_storage_are_a_finding(cloud, sqlite_app):
+def test_hosts_with_the_trait_of_shared_storage_are_a_finding(cloud, sqlite_app):
     nodes = {
         host: send_report_of_existing_node(sqlite_app, cloud, host) for host in ("win1", "cn1")
     }
     share_storage_with_hosts(sqlite_app, "storage", "windows", "all")
     assert find_candidate_nodes_with_the_trait(sqlite_app) == set(nodes.values())
-    (finding,) = run_check(cloud).findings
+    (finding,) = check_database(cloud).findings
     assert (finding.kind, finding.trait, finding.names) == (Kind.TRAIT_OUTSIDE, LICENSED, ("cn1",))
     assert "served by storage with trait" in finding.detail
 
@@ -273,21 +280,21 @@ def test_provider_without_host_counts_as_outside_the_aggregate(cloud):
     rows = [NewProvider(uuid_of("new"), "new")]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
     add_unrecorded_trait(cloud, uuid_of("new"))
-    (finding,) = run_check(cloud).findings
+    (finding,) = check_database(cloud).findings
     assert (finding.kind, finding.names) == (Kind.TRAIT_OUTSIDE, ("new",))
 
 
-def test_storage_without_hosts_is_no_finding(cloud, sqlite_app):
+def test_shared_storage_without_hosts_is_no_finding(cloud, sqlite_app):
     share_storage_with_hosts(sqlite_app, "storage")
     assert find_candidate_nodes_with_the_trait(sqlite_app) == set()
     assert list_finding_kinds(cloud) == []
 
 
-def test_host_without_provider_is_a_finding(cloud):
+def test_aggregate_host_without_provider_is_a_finding(cloud):
     add_node(cloud, "nodeonly", provider=False)
     for host in ("nodeonly", "ghost"):
         add_host_to_aggregate(cloud, "all", host)
-    (finding,) = run_check(cloud).findings
+    (finding,) = check_database(cloud).findings
     assert (finding.kind, finding.aggregate, finding.names) == (
         Kind.HOST_WITHOUT_PROVIDER,
         "all",
@@ -300,7 +307,8 @@ def test_hosts_that_only_placement_or_nova_has_in_an_aggregate_are_a_finding(clo
     add_host_to_aggregate(cloud, "all", "cn2")
     cloud.write(lambda connection: remove_host_from_aggregate(connection, "all", "cn1"))
     found = [
-        (finding.kind, finding.aggregate, finding.names) for finding in run_check(cloud).findings
+        (finding.kind, finding.aggregate, finding.names)
+        for finding in check_database(cloud).findings
     ]
     assert found == [
         (Kind.NOT_IN_PLACEMENT, "all", ("cn2",)),
@@ -315,17 +323,17 @@ def remove_host_from_aggregate(connection, aggregate, host):
     host_aggregates.remove_host(connection, number, host)
 
 
-def test_statement_count_is_independent_of_cloud_size(database):
+def test_statement_count_of_aggregate_check_is_independent_of_cloud_size(database):
     create_synced_cloud(database)
     with record_statements(database) as few:
-        run_check(database)
+        check_database(database)
     hosts = [f"more{number}" for number in range(20)]
     for host in hosts:
         add_node(database, host)
         add_flavor(database, host, LICENSED)
         add_image(database, host, LICENSED)
     for number in range(5):
-        add_aggregate(database, f"more{number}", hosts, ASKING)
+        add_aggregate(database, f"more{number}", hosts, TRAIT_METADATA)
     with record_statements(database) as many:
-        assert len(run_check(database).reserved) == 6
+        assert len(check_database(database).reserved) == 6
     assert len(many) == len(few)

@@ -31,7 +31,7 @@ def add_instance_with_allocations(cloud: Cloud) -> Cloud:
     return cloud
 
 
-def test_audit_status_is_0_if_all_invariants_hold(cloud):
+def test_invariants_audit_exits_with_0_if_all_invariants_hold(cloud):
     assert cloud.run("audit", "--invariants") == (0, "all invariants hold\n", "")
     document = cloud.document("audit", "--invariants")
     assert document == {
@@ -49,7 +49,7 @@ def test_audit_status_is_0_if_all_invariants_hold(cloud):
     }
 
 
-def test_audit_status_is_7_with_a_line_per_violated_invariant(cloud, database):
+def test_invariants_audit_exits_with_7_and_prints_violations(cloud, database):
     execute_without_foreign_keys(database, delete(tables.consumers))
     expected = f"consumer {uuid(1)} holds allocations and has no record"
     assert cloud.run("audit", "--invariants") == (
@@ -63,7 +63,7 @@ def test_audit_status_is_7_with_a_line_per_violated_invariant(cloud, database):
     ]
 
 
-def test_shrunk_inventory_is_printed_and_is_no_violation(sqlite_cloud, sqlite_database):
+def test_invariants_audit_prints_a_shrunk_inventory_as_allowed(sqlite_cloud, sqlite_database):
     classes = tables.resource_classes.c
     vcpu = select(classes.id).where(classes.name == "VCPU").scalar_subquery()
     shrunk = update(tables.inventories).where(tables.inventories.c.resource_class_id == vcpu)
@@ -96,13 +96,13 @@ def test_shrunk_inventory_is_printed_and_is_no_violation(sqlite_cloud, sqlite_da
     ],
     ids=lambda option: option[0],
 )
-def test_options_of_the_orphan_audit_are_rejected_with_invariants(sqlite_cloud, option):
+def test_invariants_audit_rejects_options_of_the_orphan_audit(sqlite_cloud, option):
     status, printed, complaint = sqlite_cloud.run("audit", "--invariants", *option)
     assert (status, printed) == (127, "")
     assert complaint == f"placement-sched: --invariants and {option[0]} exclude each other\n"
 
 
-def test_invalid_time_is_reported_without_a_traceback(sqlite_cloud, sqlite_database):
+def test_invariants_audit_reports_an_invalid_time_in_one_line(sqlite_cloud, sqlite_database):
     broken = text("UPDATE inventories SET total = 1, reserved = 1, updated_at = 'yesterday'")
     execute_without_foreign_keys(sqlite_database, broken)
     status, printed, complaint = sqlite_cloud.run("audit", "--invariants")

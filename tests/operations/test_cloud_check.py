@@ -14,8 +14,8 @@ from tests.support.scheduling import instance, report
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
-CELL = uuid_of("cell")
-COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
+CELL_UUID = uuid_of("cell")
+COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 
 
 @pytest.fixture
@@ -24,14 +24,14 @@ def cloud(app):
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2")])
     nodes = app.get("/scheduler/v1/compute_nodes").json["compute_nodes"]
     for node in nodes:
-        body = report(node["host"], cell_uuid=CELL, uuid=node["uuid"])
+        body = report(node["host"], cell_uuid=CELL_UUID, uuid=node["uuid"])
         app.put_json(f"/scheduler/v1/compute_nodes/{node['uuid']}", body)
     database = app.app.services.database
-    database.write(lambda connection: cells.put(connection, [NovaCell(uuid=CELL)], utcnow()))
+    database.write(lambda connection: cells.put(connection, [NovaCell(uuid=CELL_UUID)], utcnow()))
     return app
 
 
-def run_check(app, clock=utcnow):
+def find_mismatches(app, clock=utcnow):
     """Return the number and the names of the findings of each kind."""
     services = app.app.services
     with services.database.read() as connection:
@@ -49,98 +49,101 @@ def rename_provider(app, uuid, name):
     app.put_json(path, {"name": name}, headers=LATEST_HEADERS)
 
 
-def test_consistent_cloud_has_no_findings(cloud):
-    assert run_check(cloud) == {}
+def test_cloud_check_of_a_consistent_cloud_has_no_findings(cloud):
+    assert find_mismatches(cloud) == {}
 
 
-def test_down_or_disabled_services_are_reported(cloud):
-    services = cloud.get("/compute/v2.1/os-services", headers=COMPUTE).json["services"]
+def test_cloud_check_reports_down_and_disabled_services(cloud):
+    services = cloud.get("/compute/v2.1/os-services", headers=COMPUTE_HEADERS).json["services"]
     ids = {service["host"]: service["id"] for service in services}
     path = "/compute/v2.1/os-services"
     body = {"status": "disabled", "disabled_reason": "mend it"}
-    cloud.put_json(f"{path}/{ids['cn1']}", body, headers=COMPUTE)
-    cloud.put_json(f"{path}/{ids['cn2']}", {"forced_down": True}, headers=COMPUTE)
-    assert run_check(cloud) == {
+    cloud.put_json(f"{path}/{ids['cn1']}", body, headers=COMPUTE_HEADERS)
+    cloud.put_json(f"{path}/{ids['cn2']}", {"forced_down": True}, headers=COMPUTE_HEADERS)
+    assert find_mismatches(cloud) == {
         CloudFault.SERVICE_DISABLED: (1, ("cn1 (mend it)",)),
         CloudFault.SERVICE_FORCED_DOWN: (1, ("cn2",)),
     }
-    later = run_check(cloud, lambda: utcnow() + timedelta(days=9000))
+    later = find_mismatches(cloud, lambda: utcnow() + timedelta(days=9000))
     assert later[CloudFault.SERVICE_DOWN] == (1, ("cn1",))
 
 
-def test_unmatched_nodes_and_providers_are_reported(cloud):
-    one = read_uuid_of_node(cloud, "cn1")
-    rename_provider(cloud, one, "elsewhere")
-    assert run_check(cloud) == {
-        CloudFault.PROVIDER_OF_OTHER_NAME: (1, (f"cn1 ({one} is elsewhere)",))
+def test_cloud_check_reports_unmatched_nodes_and_providers(cloud):
+    node_uuid = read_uuid_of_node(cloud, "cn1")
+    rename_provider(cloud, node_uuid, "elsewhere")
+    assert find_mismatches(cloud) == {
+        CloudFault.PROVIDER_OF_OTHER_NAME: (1, (f"cn1 ({node_uuid} is elsewhere)",))
     }
-    other = uuid_of("stranger")
-    stranger = {"name": "cn1", "uuid": other}
-    cloud.post_json("/placement/resource_providers", stranger, headers=LATEST_HEADERS)
-    assert run_check(cloud)[CloudFault.PROVIDER_WITHOUT_NODE] == (1, (f"cn1 ({other})",))
-    cloud.delete(f"/placement/resource_providers/{one}", headers=LATEST_HEADERS)
-    assert run_check(cloud) == {
-        CloudFault.PROVIDER_OF_OTHER_UUID: (1, (f"cn1 ({other})",)),
-        CloudFault.PROVIDER_WITHOUT_NODE: (1, (f"cn1 ({other})",)),
+    provider_uuid = uuid_of("stranger")
+    provider = {"name": "cn1", "uuid": provider_uuid}
+    cloud.post_json("/placement/resource_providers", provider, headers=LATEST_HEADERS)
+    assert find_mismatches(cloud)[CloudFault.PROVIDER_WITHOUT_NODE] == (
+        1,
+        (f"cn1 ({provider_uuid})",),
+    )
+    cloud.delete(f"/placement/resource_providers/{node_uuid}", headers=LATEST_HEADERS)
+    assert find_mismatches(cloud) == {
+        CloudFault.PROVIDER_OF_OTHER_UUID: (1, (f"cn1 ({provider_uuid})",)),
+        CloudFault.PROVIDER_WITHOUT_NODE: (1, (f"cn1 ({provider_uuid})",)),
     }
-    cloud.delete(f"/placement/resource_providers/{other}", headers=LATEST_HEADERS)
-    assert run_check(cloud) == {CloudFault.NODE_WITHOUT_PROVIDER: (1, ("cn1",))}
+    cloud.delete(f"/placement/resource_providers/{provider_uuid}", headers=LATEST_HEADERS)
+    assert find_mismatches(cloud) == {CloudFault.NODE_WITHOUT_PROVIDER: (1, ("cn1",))}
 
 
-def test_sharing_provider_needs_no_node(cloud):
+def test_cloud_check_ignores_a_sharing_provider_without_node(cloud):
     pool = {"name": "pool", "uuid": uuid_of("pool")}
     cloud.post_json("/placement/resource_providers", pool, headers=LATEST_HEADERS)
-    assert CloudFault.PROVIDER_WITHOUT_NODE in run_check(cloud)
+    assert CloudFault.PROVIDER_WITHOUT_NODE in find_mismatches(cloud)
     shares = {"traits": ["MISC_SHARES_VIA_AGGREGATE"], "resource_provider_generation": 0}
     path = f"/placement/resource_providers/{pool['uuid']}/traits"
     cloud.put_json(path, shares, headers=LATEST_HEADERS)
-    assert run_check(cloud) == {}
+    assert find_mismatches(cloud) == {}
 
 
-def test_differing_provider_aggregates_are_reported_with_hosts(cloud):
-    made = cloud.post_json(
-        "/compute/v2.1/os-aggregates", {"aggregate": {"name": "racks"}}, headers=COMPUTE
+def test_cloud_check_reports_differing_provider_aggregates(cloud):
+    aggregate = cloud.post_json(
+        "/compute/v2.1/os-aggregates", {"aggregate": {"name": "racks"}}, headers=COMPUTE_HEADERS
     ).json["aggregate"]
-    action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
-    cloud.post_json(action, {"add_host": {"host": "cn1"}}, headers=COMPUTE)
-    assert run_check(cloud) == {}
-    for host, members in (("cn1", []), ("cn2", [made["uuid"]])):
+    action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
+    cloud.post_json(action, {"add_host": {"host": "cn1"}}, headers=COMPUTE_HEADERS)
+    assert find_mismatches(cloud) == {}
+    for host, members in (("cn1", []), ("cn2", [aggregate["uuid"]])):
         path = f"/placement/resource_providers/{read_uuid_of_node(cloud, host)}/aggregates"
         generation = cloud.get(path, headers=LATEST_HEADERS).json["resource_provider_generation"]
         body = {"aggregates": members, "resource_provider_generation": generation}
         cloud.put_json(path, body, headers=LATEST_HEADERS)
-    assert run_check(cloud) == {
+    assert find_mismatches(cloud) == {
         CloudFault.AGGREGATE_LACKS_HOSTS: (1, ("racks (cn1)",)),
         CloudFault.AGGREGATE_HAS_OTHER_HOSTS: (1, ("racks (cn2)",)),
     }
 
 
-def test_instances_without_allocations_are_reported(cloud):
+def test_cloud_check_reports_instances_without_allocations(cloud):
     for number, place in ((1, {"host": "cn1", "node": "cn1"}), (2, {})):
         cloud.put_json(f"/scheduler/v1/instances/{instance(number)}", place)
-    assert run_check(cloud) == {CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (1, (instance(1),))}
+    assert find_mismatches(cloud) == {CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (1, (instance(1),))}
 
 
 @pytest.mark.all_databases
-def test_disabled_cell_is_reported(cloud):
-    cell = NovaCell(uuid=CELL, name="one", disabled=True)
+def test_cloud_check_reports_a_disabled_cell(cloud):
+    cell = NovaCell(uuid=CELL_UUID, name="one", disabled=True)
     database = cloud.app.services.database
     database.write(lambda connection: cells.put(connection, [cell], utcnow()))
-    assert run_check(cloud) == {CloudFault.CELL_DISABLED: (1, ("one",))}
+    assert find_mismatches(cloud) == {CloudFault.CELL_DISABLED: (1, ("one",))}
 
 
-def test_duplicate_node_name_is_reported_with_hosts(cloud):
-    body = report("cn3", hypervisor_hostname="cn1", cell_uuid=CELL, inventories=False)
+def test_cloud_check_reports_a_duplicate_node_name_with_hosts(cloud):
+    body = report("cn3", hypervisor_hostname="cn1", cell_uuid=CELL_UUID, inventories=False)
     cloud.post_json("/scheduler/v1/compute_nodes", [body])
-    assert run_check(cloud)[CloudFault.NAME_OF_SEVERAL_NODES] == (1, ("cn1 (on cn1, cn3)",))
+    assert find_mismatches(cloud)[CloudFault.NAME_OF_SEVERAL_NODES] == (1, ("cn1 (on cn1, cn3)",))
 
 
-def test_statement_count_is_independent_of_hosts(cloud):
+def test_statement_count_of_cloud_check_is_independent_of_hosts(cloud):
     counts = set()
     for start in (10, 100):
-        reports = [report(f"cn{number}", cell_uuid=CELL) for number in range(start, start * 2)]
+        reports = [report(f"cn{number}", cell_uuid=CELL_UUID) for number in range(start, start * 2)]
         cloud.post_json("/scheduler/v1/compute_nodes", reports)
         with record_statements(cloud.app.services.database) as seen:
-            assert run_check(cloud) == {}
+            assert find_mismatches(cloud) == {}
         counts.add(len(seen))
     assert len(counts) == 1

@@ -11,67 +11,67 @@ from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 pytestmark = pytest.mark.slow
 
-LISTED = "[scheduler]\npolicies = dense\n"
+DENSE_CONF = "[scheduler]\npolicies = dense\n"
 
 
 @pytest.fixture(autouse=True)
-def _set_database_url(monkeypatch):
+def set_database_url(monkeypatch):
     """Set the required option of the database."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
 
 
 @pytest.fixture
-def validate_text(tmp_path, capsys):
+def validate_conf(tmp_path, capsys):
     """Return a function that validates a text and returns the status and the output."""
 
-    def validate_text(text: str, *arguments: str) -> tuple[int, str]:
+    def validate_conf(text: str, *arguments: str) -> tuple[int, str]:
         file = tmp_path / "a.conf"
         file.write_text(text)
         status = main(["config", "validate", "--config-file", str(file), *arguments])
         return status, capsys.readouterr().out.replace(str(file), "a.conf")
 
-    return validate_text
+    return validate_conf
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        f"{LISTED}[dense]\nram_weight_multiplier = -1.0\nenabled_filters = CoreFilter\n",
-        f"{LISTED}[Dense]\ncpu-allocation-ratio = 8.0\nmetrics_weight_multiplier = 2.0\n",
-        f"{LISTED}[dense]\n",
-        f"{LISTED}[dense]\nfilter_scheduler.disk_weight_multiplier = 0\n",
+        f"{DENSE_CONF}[dense]\nram_weight_multiplier = -1.0\nenabled_filters = CoreFilter\n",
+        f"{DENSE_CONF}[Dense]\ncpu-allocation-ratio = 8.0\nmetrics_weight_multiplier = 2.0\n",
+        f"{DENSE_CONF}[dense]\n",
+        f"{DENSE_CONF}[dense]\nfilter_scheduler.disk_weight_multiplier = 0\n",
         "[scheduler]\npolicies = one, two\n[one]\nmax_attempts = 1\n[two]\nmax_attempts = 2\n",
         # Sections that are not listed, because an aggregate may name them.
         "[dense]\ncpu_allocation_ratio = 8.0\n[sparse]\ncpu_allocation_ratio = 1.0\n",
         "[scheduler]\npolicy_overrides = host_subset_size\n[dense]\nhost_subset_size = 2\n",
     ],
 )
-def test_sections_listed_as_policies_with_policy_options_are_valid(validate_text, text):
-    assert validate_text(text) == (0, "the configuration is valid\n")
+def test_sections_of_policies_with_policy_options_are_valid(validate_conf, text):
+    assert validate_conf(text) == (0, "the configuration is valid\n")
 
 
-WRONG = [
+INVALID_POLICY_TEXTS = [
     (
-        f"{LISTED}[dense]\n# more\nram_wieght_multiplier = 1\n",
+        f"{DENSE_CONF}[dense]\n# more\nram_wieght_multiplier = 1\n",
         "5: error: [dense]: there is no option ram_wieght_multiplier; did you mean ram_weight",
     ),
     (
-        f"{LISTED}[dense]\nconnection = sqlite://\n",
+        f"{DENSE_CONF}[dense]\nconnection = sqlite://\n",
         "4: error: [dense]: connection is not read per request: a policy cannot set it\n",
     ),
     (
-        f"{LISTED}policy_overrides = max_attempts\n[dense]\nmax_attempts = 1\nhost_subset_size=2\n",
+        f"{DENSE_CONF}policy_overrides=max_attempts\n[dense]\nmax_attempts=1\nhost_subset_size=2\n",
         "6: error: [dense]: host_subset_size may not be overridden: it is not among [scheduler]",
     ),
     (
-        f"{LISTED}policy_overrides = max_atempts\n[dense]\nmax_attempts = 1\n",
+        f"{DENSE_CONF}policy_overrides = max_atempts\n[dense]\nmax_attempts = 1\n",
         "3: error: [scheduler] policy_overrides: there is no option max_atempts; did you mean",
     ),
     (
-        f"{LISTED}[dense]\nhost_subset_size = few\n",
+        f"{DENSE_CONF}[dense]\nhost_subset_size = few\n",
         "4: error: [dense] host_subset_size has a wrong value: 'few' is not an integer\n",
     ),
-    (LISTED, "2: error: [scheduler] policies: there is no section [dense]\n"),
+    (DENSE_CONF, "2: error: [scheduler] policies: there is no section [dense]\n"),
     *(
         (
             f"[scheduler]\npolicies = {name}\n[oslo_policy]\n",
@@ -80,14 +80,14 @@ WRONG = [
         for name in ("api", "oslo_policy", "Default")
     ),
     (
-        f"{LISTED}[dense]\nhost_subset_size = 1\nenabled_filters = CoreFliter\n",
+        f"{DENSE_CONF}[dense]\nhost_subset_size = 1\nenabled_filters = CoreFliter\n",
         "5: error: [dense]: [filter_scheduler] enabled_filters: unknown filter 'CoreFliter'; did",
     ),
     (
-        f"{LISTED}[dense]\nweight_classes = no.such.Weigher\n",
+        f"{DENSE_CONF}[dense]\nweight_classes = no.such.Weigher\n",
         "4: error: [dense]: [filter_scheduler] weight_classes: 'no.such.Weigher' cannot be",
     ),
-    (f"{LISTED}[dense]\nalias = x\n", "4: error: [dense]: [pci] alias"),
+    (f"{DENSE_CONF}[dense]\nalias = x\n", "4: error: [dense]: [pci] alias"),
     (
         "[scheduler]\npolicy_selection = hint, tennant\n",
         "error: [scheduler] policy_selection: unknown selector 'tennant'; did you mean 'tenant'?\n",
@@ -95,9 +95,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "error"), WRONG)
-def test_each_policy_error_is_one_line_with_its_line_number(validate_text, text, error):
-    status, printed = validate_text(text)
+@pytest.mark.parametrize(("text", "error"), INVALID_POLICY_TEXTS)
+def test_each_policy_error_is_one_line_with_its_line_number(validate_conf, text, error):
+    status, printed = validate_conf(text)
     assert status == 1
     assert printed.removeprefix("a.conf:").startswith(error)
     assert printed.count("\n") == 1
@@ -105,7 +105,7 @@ def test_each_policy_error_is_one_line_with_its_line_number(validate_text, text,
 
 def test_server_does_not_start_with_invalid_policies(tmp_path, capsys):
     file = tmp_path / "a.conf"
-    file.write_text(WRONG[0][0])
+    file.write_text(INVALID_POLICY_TEXTS[0][0])
     with pytest.raises(ConfigurationError):  # otherwise ``serve`` would not end
         check_parts(read_settings([str(file)], make_full_conf()))
     assert main(["serve", "--config-file", str(file), "--port", "0"]) == 1
@@ -113,8 +113,8 @@ def test_server_does_not_start_with_invalid_policies(tmp_path, capsys):
     assert line.startswith(f"placement-sched: {file}:5: [dense]: there is no option ram_wieght")
 
 
-def test_every_invalid_line_is_reported(validate_text):
-    status, printed = validate_text(
+def test_every_invalid_policy_line_is_reported(validate_conf):
+    status, printed = validate_conf(
         "[scheduler]\npolicies = one, two\n[one]\nx = 1\ny = 1\n[two]\nz = 1\n"
     )
     assert status == 1
@@ -125,8 +125,10 @@ def test_every_invalid_line_is_reported(validate_text):
     ]
 
 
-def test_deprecated_names_are_reported(validate_text):
-    status, printed = validate_text(f"{LISTED}[dense]\nscheduler_default_filters = CoreFilter\n")
+def test_deprecated_option_name_in_a_policy_is_a_warning(validate_conf):
+    status, printed = validate_conf(
+        f"{DENSE_CONF}[dense]\nscheduler_default_filters = CoreFilter\n"
+    )
     assert status == 0
     assert printed == (
         "a.conf:4: warning: [dense] scheduler_default_filters is a deprecated name of "
@@ -134,8 +136,8 @@ def test_deprecated_names_are_reported(validate_text):
     )
 
 
-def test_unlisted_invalid_section_is_a_warning_with_reason(validate_text):
-    status, printed = validate_text("[dense]\nhost_subset_size = 1\nram_wieght_multiplier = 1\n")
+def test_invalid_section_not_listed_as_policy_is_a_warning(validate_conf):
+    status, printed = validate_conf("[dense]\nhost_subset_size = 1\nram_wieght_multiplier = 1\n")
     assert status == 0
     assert printed == (
         "a.conf:1: warning: unknown group [dense], and it cannot be a policy: a.conf:3: "
@@ -143,12 +145,14 @@ def test_unlisted_invalid_section_is_a_warning_with_reason(validate_text):
     )
 
 
-def test_unlisted_section_is_a_warning_that_its_options_are_not_used(validate_text):
-    _, printed = validate_text(f"{LISTED}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n")
+def test_section_that_cannot_be_a_policy_is_a_warning(validate_conf):
+    _, printed = validate_conf(
+        f"{DENSE_CONF}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n"
+    )
     assert printed == ("a.conf:5: warning: unknown group [sparse], its options are not used\n")
 
 
-AMBIGUOUS = """
+FILTER_WITH_AMBIGUOUS_OPTION = """
 from oslo_config import cfg
 from placement_sched.scheduler.filters import BaseHostFilter
 
@@ -164,13 +168,13 @@ class Filter(BaseHostFilter):
 """
 
 
-def test_option_name_in_several_groups_is_an_error_unless_the_group_is_given(run_command, tmp_path):
+def test_policy_option_of_several_groups_is_an_error_without_a_group(run_command, tmp_path):
     """In another process, because the options of a plugin stay registered."""
-    (tmp_path / "acme_halls_options.py").write_text(AMBIGUOUS)
+    (tmp_path / "acme_halls_options.py").write_text(FILTER_WITH_AMBIGUOUS_OPTION)
     (tmp_path / "a.conf").write_text(
         "[placement_database]\nconnection = sqlite:///file.db\n"
         "[filter_scheduler]\navailable_filters = acme_halls_options.Filter\n"
-        f"enabled_filters = Filter\n{LISTED}[dense]\nram_weight_multiplier = 2.0\n"
+        f"enabled_filters = Filter\n{DENSE_CONF}[dense]\nram_weight_multiplier = 2.0\n"
         "acme_ram_weight_multiplier = 2.0\nacme.ram_weight_multiplier = 2.0\n"
     )
     checked = run_command("config", "validate", "--config-file", "a.conf", PYTHONPATH=str(tmp_path))

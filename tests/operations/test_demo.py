@@ -46,7 +46,7 @@ def test_sample_cloud_has_the_hosts_that_its_requests_need():
     assert cloud["services"][0]["host"] == DISABLED_HOST
 
 
-def test_usage_that_sample_hosts_report_equals_the_sum_of_their_instances():
+def test_usage_reported_by_sample_hosts_is_the_sum_of_their_instances():
     cloud = sample_cloud(NOW)
     used = defaultdict(Counter)
     for instance in cloud["instances"]:

@@ -11,17 +11,17 @@ from tests.conftest import make_settings
 from tests.scheduler.failover.test_report import report_hosts_with_instances
 from tests.support.concurrency import join_threads
 
-FAILOVER = "/scheduler/v1/failover_capacity"
-PREFIX = "placement_sched_scheduler_failover_"
+FAILOVER_PATH = "/scheduler/v1/failover_capacity"
+FAILOVER_GAUGE_PREFIX = "placement_sched_scheduler_failover_"
 
 
-def read_gauges(app):
+def read_failover_gauges(app):
     families = text_string_to_metric_families(app.get("/metrics").text)
     return {
-        (sample.name.removeprefix(PREFIX), *sample.labels.values()): sample.value
+        (sample.name.removeprefix(FAILOVER_GAUGE_PREFIX), *sample.labels.values()): sample.value
         for family in families
         for sample in family.samples
-        if sample.name.startswith(PREFIX)
+        if sample.name.startswith(FAILOVER_GAUGE_PREFIX)
     }
 
 
@@ -39,14 +39,14 @@ def test_failover_result_of_a_process_is_read_by_every_process(
     app_with_failover_interval, settings, make_app
 ):
     # The first request starts the computation, on a cloud without hosts.
-    assert app_with_failover_interval.get(FAILOVER).json["covered"] == 0
+    assert app_with_failover_interval.get(FAILOVER_PATH).json["covered"] == 0
     stored = store_result(app_with_failover_interval.app.services.scheduler)
-    other = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
-    answer = other.get(FAILOVER).json
+    other_app = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
+    answer = other_app.get(FAILOVER_PATH).json
     assert {**answer, "age": None} == {**stored, "age": None}
     assert answer["uncovered"] == 2
     assert 0 <= answer["age"] < 60
-    gauges = read_gauges(other)
+    gauges = read_failover_gauges(other_app)
     assert gauges["domains", "uncovered"] == 2
     assert gauges["domains", "covered"] == 0
     assert gauges["remaining", "small"] == 0
@@ -56,19 +56,19 @@ def test_failover_result_of_a_process_is_read_by_every_process(
 def test_recent_failover_result_is_not_computed_again(sqlite_settings, make_app):
     app = make_app(sqlite_settings.with_overrides({"scheduler.failover_interval": 3600}))
     store_result(app.app.services.scheduler)
-    computed_at = app.get(FAILOVER).json["computed_at"]
+    computed_at = app.get(FAILOVER_PATH).json["computed_at"]
     task = FailoverTask(app.app.services.scheduler)
     task()
     join_threads(FAILOVER_THREAD)
-    assert app.get(FAILOVER).json["computed_at"] == computed_at
+    assert app.get(FAILOVER_PATH).json["computed_at"] == computed_at
 
 
 def test_failover_is_not_computed_without_an_interval(sqlite_app):
     sqlite_app.get("/scheduler/v1/hosts")
     join_threads(FAILOVER_THREAD)
-    (error,) = sqlite_app.get(FAILOVER, status=404).json["errors"]
+    (error,) = sqlite_app.get(FAILOVER_PATH, status=404).json["errors"]
     assert error["detail"].startswith("The failover capacity was not computed yet")
-    assert read_gauges(sqlite_app) == {}
+    assert read_failover_gauges(sqlite_app) == {}
 
 
 def test_failed_failover_computation_is_logged_and_retried_after_the_interval(
@@ -88,8 +88,8 @@ def test_failed_failover_computation_is_logged_and_retried_after_the_interval(
 
 
 def test_no_failover_gauges_are_exported_if_the_result_cannot_be_read(caplog):
-    def fail():
+    def raise_unavailable():
         raise Unavailable("the database is locked")
 
-    assert list(FailoverGauges(fail).collect()) == []
+    assert list(FailoverGauges(raise_unavailable).collect()) == []
     assert "cannot read the failover result: the database is locked" in caplog.text

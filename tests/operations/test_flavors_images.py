@@ -19,7 +19,7 @@ def create_flavor(database, flavorid):
 
 
 @pytest.mark.all_databases
-def test_one_of_concurrent_creations_of_a_name_succeeds(database):
+def test_one_of_concurrent_creations_of_a_flavor_name_succeeds(database):
     def create_flavor_or_none(number):
         try:
             return create_flavor(database, f"f{number}").flavorid
@@ -30,14 +30,14 @@ def test_one_of_concurrent_creations_of_a_name_succeeds(database):
     assert sum(flavor is not None for flavor in created) == 1
 
 
-def test_statement_count_is_independent_of_extra_specs(database):
+def test_statement_count_of_set_extra_specs_is_independent_of_their_number(database):
     create_flavor(database, "f")
-    seen = []
+    counts = []
     for number in (1, 40):
         changes = {f"{number}-{index}": "v" for index in range(number)}
         with record_statements(database) as statements:
             database.write(
                 partial(flavors_images.set_extra_specs, flavorid="f", changes=changes, now=NOW)
             )
-        seen.append(len(statements))
-    assert seen[0] == seen[1]
+        counts.append(len(statements))
+    assert counts[0] == counts[1]

@@ -19,34 +19,34 @@ from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, make_zon
 from tests.support.concurrency import join_threads
 from tests.support.scheduling import report
 
-PREFIX = "placement_sched_scheduler_capacity"
+CAPACITY_GAUGE_PREFIX = "placement_sched_scheduler_capacity"
 
 
-def scrape_gauges(app):
+def scrape_capacity_gauges(app):
     """Return the gauges by name and labels after the count has ended."""
     app.get("/metrics")
     join_threads(THREAD_NAME)
-    return read_gauge_values(text_string_to_metric_families(app.get("/metrics").text))
+    return get_capacity_gauge_values(text_string_to_metric_families(app.get("/metrics").text))
 
 
-def read_gauge_values(families):
+def get_capacity_gauge_values(families):
     return {
-        (sample.name.removeprefix(PREFIX), *sample.labels.values()): sample.value
+        (sample.name.removeprefix(CAPACITY_GAUGE_PREFIX), *sample.labels.values()): sample.value
         for family in families
         for sample in family.samples
-        if sample.name.startswith(PREFIX)
+        if sample.name.startswith(CAPACITY_GAUGE_PREFIX)
     }
 
 
-def drop_age_gauges(values):
+def remove_age_gauge(values):
     return {key: value for key, value in values.items() if key != ("_age_seconds",)}
 
 
 @pytest.fixture
-def make_app_with_watched_flavors(settings, make_app):
+def make_app_with_capacity_flavors(settings, make_app):
     """Return a function that creates an application with two hosts and watched flavors."""
 
-    def build_app(*names):
+    def build_app_with_two_hosts(*names):
         app = make_app(settings.with_overrides({"scheduler.capacity_flavors": list(names)}))
         app.post_json(NODES, [report("cn1", memory_mb=4096), report("cn2", memory_mb=8192)])
         make_zone(app, "az1", "cn1")
@@ -54,13 +54,13 @@ def make_app_with_watched_flavors(settings, make_app):
         store_flavor(app, "large", ram=4096)
         return app
 
-    return build_app
+    return build_app_with_two_hosts
 
 
-def test_capacity_of_chosen_flavors_is_shown_in_total_and_by_zone(make_app_with_watched_flavors):
-    values = scrape_gauges(make_app_with_watched_flavors("small", "large"))
+def test_capacity_gauges_show_flavors_in_total_and_by_zone(make_app_with_capacity_flavors):
+    values = scrape_capacity_gauges(make_app_with_capacity_flavors("small", "large"))
     assert 0 <= values["_age_seconds",] < MAX_AGE
-    assert drop_age_gauges(values) == {
+    assert remove_age_gauge(values) == {
         ("", "small"): 12,
         ("", "large"): 3,
         ("_by_zone", "small", "az1"): 4,
@@ -72,15 +72,15 @@ def test_capacity_of_chosen_flavors_is_shown_in_total_and_by_zone(make_app_with_
     }
 
 
-def test_capacity_has_no_gauges_without_the_option(make_app_with_watched_flavors):
-    app = make_app_with_watched_flavors()
-    assert scrape_gauges(app) == {}
+def test_capacity_gauges_need_the_capacity_flavors_option(make_app_with_capacity_flavors):
+    app = make_app_with_capacity_flavors()
+    assert scrape_capacity_gauges(app) == {}
     assert THREAD_NAME not in {thread.name for thread in threading.enumerate()}
 
 
-def test_unknown_flavor_is_shown_and_logged_once(make_app_with_watched_flavors, caplog):
-    app = make_app_with_watched_flavors("smal", "small")
-    values = drop_age_gauges(scrape_gauges(app))
+def test_capacity_gauge_of_an_unknown_flavor_is_logged_once(make_app_with_capacity_flavors, caplog):
+    app = make_app_with_capacity_flavors("smal", "small")
+    values = remove_age_gauge(scrape_capacity_gauges(app))
     assert values["_state", "smal", "unknown"] == 1
     assert ("", "smal") not in values
     assert values["", "small"] == 12
@@ -94,13 +94,13 @@ def test_unknown_flavor_is_shown_and_logged_once(make_app_with_watched_flavors, 
     ]
 
 
-def test_invalid_flavor_is_shown_as_rejected(make_app_with_watched_flavors):
-    app = make_app_with_watched_flavors("odd", "small")
+def test_capacity_gauge_of_an_invalid_flavor_is_shown_as_rejected(make_app_with_capacity_flavors):
+    app = make_app_with_capacity_flavors("odd", "small")
     sizes = {"name": "odd", "id": "odd", "vcpus": 1, "ram": 1, "disk": 1}
     app.post_json(FLAVORS, {"flavor": sizes}, headers=ADMIN)
     extra = {"extra_specs": {"resources:CUSTOM_NOWHERE": "1"}}
     app.post_json(f"{FLAVORS}/odd/os-extra_specs", extra, headers=ADMIN)
-    values = drop_age_gauges(scrape_gauges(app))
+    values = remove_age_gauge(scrape_capacity_gauges(app))
     assert values["_state", "odd", "refused"] == 1
     assert ("", "odd") not in values
     assert values["", "small"] == 12
@@ -128,79 +128,79 @@ def gauge_clock(monkeypatch):
     return clock
 
 
-def collect_gauges_and_wait_for_count(gauges):
-    found = read_gauge_values(gauges.collect())
+def collect_and_wait_for_count(gauges):
+    values = get_capacity_gauge_values(gauges.collect())
     join_threads(THREAD_NAME)
-    return found
+    return values
 
 
-def test_flavors_are_counted_at_most_once_a_minute(gauge_clock):
+def test_capacity_is_counted_at_most_once_a_minute(gauge_clock):
     gauges = CapacityGauges(lambda: ["small"], count := CapacityStub(gauge_clock), None)
-    assert collect_gauges_and_wait_for_count(gauges) == {}
+    assert collect_and_wait_for_count(gauges) == {}
     gauge_clock[0] += MAX_AGE - 1
-    values = collect_gauges_and_wait_for_count(gauges)
+    values = collect_and_wait_for_count(gauges)
     assert (values["", "small"], values["_age_seconds",], count.calls) == (1, MAX_AGE - 1, 1)
     gauge_clock[0] += 1
     assert (
-        collect_gauges_and_wait_for_count(gauges)["_age_seconds",] == MAX_AGE
+        collect_and_wait_for_count(gauges)["_age_seconds",] == MAX_AGE
     )  # the last values during the new count
-    assert (collect_gauges_and_wait_for_count(gauges)["", "small"], count.calls) == (2, 2)
+    assert (collect_and_wait_for_count(gauges)["", "small"], count.calls) == (2, 2)
 
 
-def test_flavors_are_counted_again_after_the_clock_went_back(gauge_clock, tmp_path):
-    one, other = (
+def test_capacity_is_counted_again_after_the_clock_went_back(gauge_clock, tmp_path):
+    gauges, other_gauges = (
         CapacityGauges(lambda: ["small"], CapacityStub(gauge_clock), str(tmp_path))
         for _ in range(2)
     )
-    collect_gauges_and_wait_for_count(one)
-    collect_gauges_and_wait_for_count(other)
+    collect_and_wait_for_count(gauges)
+    collect_and_wait_for_count(other_gauges)
     gauge_clock[0] -= 365 * 86_400
-    collect_gauges_and_wait_for_count(one)
+    collect_and_wait_for_count(gauges)
     assert (
-        collect_gauges_and_wait_for_count(one)["", "small"]
-        == collect_gauges_and_wait_for_count(other)["", "small"]
+        collect_and_wait_for_count(gauges)["", "small"]
+        == collect_and_wait_for_count(other_gauges)["", "small"]
         == 2
     )
 
 
-def test_newly_configured_flavors_are_counted_at_once(gauge_clock):
+def test_capacity_of_newly_configured_flavors_is_counted_at_once(gauge_clock):
     names = ["small"]
     gauges = CapacityGauges(lambda: names, count := CapacityStub(gauge_clock), None)
-    collect_gauges_and_wait_for_count(gauges)
+    collect_and_wait_for_count(gauges)
     names.append("large")
-    collect_gauges_and_wait_for_count(gauges)
-    assert {("", "small"), ("", "large")} <= collect_gauges_and_wait_for_count(gauges).keys()
+    collect_and_wait_for_count(gauges)
+    assert {("", "small"), ("", "large")} <= collect_and_wait_for_count(gauges).keys()
     assert count.calls == 2
 
 
 @pytest.mark.parametrize("failure", [Unavailable("away"), RuntimeError("a bug")])
-def test_failed_count_of_flavors_keeps_the_last_values_and_is_retried(gauge_clock, failure):
+def test_failed_capacity_count_keeps_the_last_values_and_is_retried(gauge_clock, failure):
     gauges = CapacityGauges(lambda: ["small"], count := CapacityStub(gauge_clock), None)
-    collect_gauges_and_wait_for_count(gauges)
+    collect_and_wait_for_count(gauges)
     count.failure = failure
     for _ in range(3):
         gauge_clock[0] += MAX_AGE
-        assert collect_gauges_and_wait_for_count(gauges)["", "small"] == 1
-        collect_gauges_and_wait_for_count(gauges)
+        assert collect_and_wait_for_count(gauges)["", "small"] == 1
+        collect_and_wait_for_count(gauges)
     assert count.calls == 1 + 3
-    assert collect_gauges_and_wait_for_count(gauges)["_age_seconds",] == 3 * MAX_AGE
+    assert collect_and_wait_for_count(gauges)["_age_seconds",] == 3 * MAX_AGE
 
 
-def test_workers_share_a_count_of_flavors(gauge_clock, tmp_path):
-    first = CapacityGauges(lambda: ["small"], one := CapacityStub(gauge_clock), str(tmp_path))
-    second = CapacityGauges(lambda: ["small"], other := CapacityStub(gauge_clock), str(tmp_path))
-    collect_gauges_and_wait_for_count(first)
-    assert collect_gauges_and_wait_for_count(second) == collect_gauges_and_wait_for_count(first)
-    assert (one.calls, other.calls) == (1, 0)
+def test_workers_share_a_capacity_count(gauge_clock, tmp_path):
+    gauges = CapacityGauges(lambda: ["small"], count := CapacityStub(gauge_clock), str(tmp_path))
+    other_gauges = CapacityGauges(
+        lambda: ["small"], other_count := CapacityStub(gauge_clock), str(tmp_path)
+    )
+    collect_and_wait_for_count(gauges)
+    assert collect_and_wait_for_count(other_gauges) == collect_and_wait_for_count(gauges)
+    assert (count.calls, other_count.calls) == (1, 0)
 
 
 def test_capacity_gauges_have_at_most_the_maximum_of_flavors_and_zones(gauge_clock):
     names = [f"f{number:03}" for number in range(2 * MAX_METRIC_FLAVORS)]
     gauges = CapacityGauges(lambda: names, CapacityStub(gauge_clock), None)
-    collect_gauges_and_wait_for_count(gauges)
-    flavors = {
-        labels[0] for name, *labels in collect_gauges_and_wait_for_count(gauges) if name == ""
-    }
+    collect_and_wait_for_count(gauges)
+    flavors = {labels[0] for name, *labels in collect_and_wait_for_count(gauges) if name == ""}
     assert flavors == set(names[:MAX_METRIC_FLAVORS])
     zones = {f"az{number:03}": number for number in range(1, 60)}
     bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).bounded()
@@ -216,4 +216,4 @@ def test_capacity_gauges_are_exported_with_a_multiprocess_metrics_directory(
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(shared))
     app = make_app(make_settings(sqlite_url, scheduler__capacity_flavors=["small"]))
     store_flavor(app, "small")
-    assert scrape_gauges(app)["", "small"] == 0
+    assert scrape_capacity_gauges(app)["", "small"] == 0

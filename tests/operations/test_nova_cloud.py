@@ -12,21 +12,23 @@ from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
 
 #: Makes a cloud nova-managed. No test connects to this database.
-NOVA = {"api_database.connection": "mysql+pymysql://nova:secret@db/nova_api"}
-CHANGING = [(api.name, route) for api in APIS for route in api.routes if route.changes]
-NODE = "11111111-2222-3333-4444-555555555555"
-COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
+NOVA_DATABASE_OPTION = {"api_database.connection": "mysql+pymysql://nova:secret@db/nova_api"}
+ROUTES_OF_NOVA_OBJECTS = [
+    (api.name, route) for api in APIS for route in api.routes if route.changes
+]
+NODE_UUID = "11111111-2222-3333-4444-555555555555"
+COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 
 
 @pytest.fixture
 def nova_managed_app(make_app, sqlite_settings):
     """An application with a nova-managed cloud."""
-    return make_app(sqlite_settings.with_overrides(NOVA))
+    return make_app(sqlite_settings.with_overrides(NOVA_DATABASE_OPTION))
 
 
-def check_code_and_get_error_text(answer):
+def check_code_and_get_error_text(response):
     """Return the text of an error of any API."""
-    document = answer.json
+    document = response.json
     if "errors" in document:
         (error,) = document["errors"]
         assert error["code"] == "scheduler.read_from_nova"
@@ -37,28 +39,30 @@ def check_code_and_get_error_text(answer):
 
 
 @pytest.mark.parametrize(
-    ("api", "route"), CHANGING, ids=lambda value: value if isinstance(value, str) else value.path
+    ("api", "route"),
+    ROUTES_OF_NOVA_OBJECTS,
+    ids=lambda value: value if isinstance(value, str) else value.path,
 )
 def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, api, route):
-    path = re.sub(r"<[^>]+>", NODE, f"/{api}{route.path}")
+    path = re.sub(r"<[^>]+>", NODE_UUID, f"/{api}{route.path}")
     body = {route.action: {}} if route.action else {}
     version = min(route.until, (2, 96))
     headers = {"OpenStack-API-Version": f"compute {version[0]}.{version[1]}"}
     headers = headers if api == "compute" else {}
     ask = getattr(nova_managed_app, f"{route.method.lower()}_json")
-    answer = ask(path, body, headers=headers, status=409)
-    detail = check_code_and_get_error_text(answer)
+    response = ask(path, body, headers=headers, status=409)
+    detail = check_code_and_get_error_text(response)
     assert detail == route.changes.rejection
     things, where = route.changes.value
     assert detail.startswith(things)
     assert detail.endswith(f"{where}.")
-    assert "secret" not in answer.text
+    assert "secret" not in response.text
 
 
 def test_every_write_of_nova_managed_resources_is_rejected():
     expected = {
         (api, route.method, route.path, route.action)
-        for api, route in CHANGING
+        for api, route in ROUTES_OF_NOVA_OBJECTS
         if route.method != "GET"
     }
     nouns = ("os-aggregates", "os-services", "os-server-groups", "compute_nodes", "instances")
@@ -72,12 +76,12 @@ def test_every_write_of_nova_managed_resources_is_rejected():
     (caching,) = writes - expected
     assert caching[2].endswith("/images")  # the caching of images changes nothing in nova
     assert expected <= writes
-    assert {route.changes for _, route in CHANGING} == set(NovaNoun)
+    assert {route.changes for _, route in ROUTES_OF_NOVA_OBJECTS} == set(NovaNoun)
 
 
 def test_reads_of_nova_managed_objects_are_200_and_unauthorized_writes_403(nova_managed_app):
     for path in ("os-aggregates", "os-services", "os-server-groups", "os-hypervisors"):
-        nova_managed_app.get(f"/compute/v2.1/{path}", headers=COMPUTE, status=200)
+        nova_managed_app.get(f"/compute/v2.1/{path}", headers=COMPUTE_HEADERS, status=200)
     nova_managed_app.get("/scheduler/v1/compute_nodes", status=200)
     nova_managed_app.get("/scheduler/v1/instances", status=200)
     stranger = {"X-Auth-Token": "eve:bank"}
@@ -85,7 +89,7 @@ def test_reads_of_nova_managed_objects_are_200_and_unauthorized_writes_403(nova_
 
 
 def test_provider_creation_and_explain_are_200_in_nova_managed_mode(nova_managed_app):
-    provider = {"name": "cn1", "uuid": NODE}
+    provider = {"name": "cn1", "uuid": NODE_UUID}
     nova_managed_app.post_json(
         "/placement/resource_providers", provider, headers=LATEST_HEADERS, status=200
     )
@@ -94,27 +98,27 @@ def test_provider_creation_and_explain_are_200_in_nova_managed_mode(nova_managed
 
 
 def test_nova_managed_mode_requires_the_api_database_url(sqlite_settings):
-    assert is_read_from_nova(sqlite_settings.with_overrides(NOVA))
+    assert is_read_from_nova(sqlite_settings.with_overrides(NOVA_DATABASE_OPTION))
     assert not is_read_from_nova(sqlite_settings)
     assert not is_read_from_nova(sqlite_settings.with_overrides({"api_database.connection": ""}))
 
 
-def test_inventories_keep_the_ratios_that_nova_compute_reported(make_app, sqlite_url, tmp_path):
+def test_policies_change_no_ratios_in_nova_managed_mode(make_app, sqlite_url, tmp_path):
     (tmp_path / "before").mkdir()
-    ours = make_app(
+    app = make_app(
         settings_with_policies(
             sqlite_url, tmp_path / "before", "[dense]\ncpu_allocation_ratio = 2.0\n"
         )
     )
-    ours.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     body = {"aggregate": {"name": "dense"}}
-    made = ours.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]
-    action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
-    ours.post_json(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
-    ours.post_json(action, {"add_host": {"host": "cn1"}})
-    assert read_cpu_ratio(ours) == 2.0
+    aggregate = app.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]
+    action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
+    app.post_json(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
+    app.post_json(action, {"add_host": {"host": "cn1"}})
+    assert read_cpu_ratio(app) == 2.0
     denser = settings_with_policies(sqlite_url, tmp_path, "[dense]\ncpu_allocation_ratio = 8.0\n")
-    assert read_cpu_ratio(make_app(denser.with_overrides(NOVA))) == 2.0
+    assert read_cpu_ratio(make_app(denser.with_overrides(NOVA_DATABASE_OPTION))) == 2.0
     assert read_cpu_ratio(make_app(denser)) == 8.0
 
 

@@ -16,12 +16,12 @@ from tests.support.versions import LATEST_HEADERS
 pytestmark = pytest.mark.slow
 
 HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
-FACE = "%F0%9F%98%80"
-PROVIDER = "a0000000-0000-4000-8000-000000000001"
-CONSUMER = "c0000000-0000-4000-8000-000000000001"
-INVENTORIES = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
-CLAIM = {
-    "allocations": {PROVIDER: {"resources": {"VCPU": 1}}},
+ENCODED_EMOJI = "%F0%9F%98%80"
+PROVIDER_UUID = "a0000000-0000-4000-8000-000000000001"
+CONSUMER_UUID = "c0000000-0000-4000-8000-000000000001"
+INVENTORIES_BODY = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+ALLOCATIONS_BODY = {
+    "allocations": {PROVIDER_UUID: {"resources": {"VCPU": 1}}},
     "project_id": "p",
     "consumer_type": "INSTANCE",
     "consumer_generation": None,
@@ -47,10 +47,10 @@ def limited_charset_app(request, tmp_path_factory):
         app = create_app(settings)
         client = TestApp(app)
         client.post_json(
-            "/placement/resource_providers", {"name": "a", "uuid": PROVIDER}, headers=HEADERS
+            "/placement/resource_providers", {"name": "a", "uuid": PROVIDER_UUID}, headers=HEADERS
         )
-        path = f"/placement/resource_providers/{PROVIDER}/inventories"
-        client.put_json(path, INVENTORIES, headers=HEADERS)
+        path = f"/placement/resource_providers/{PROVIDER_UUID}/inventories"
+        client.put_json(path, INVENTORIES_BODY, headers=HEADERS)
         yield client
         app.close()
 
@@ -59,31 +59,37 @@ def limited_charset_app(request, tmp_path_factory):
     ("method", "path", "body"),
     [
         ("POST", "/placement/resource_providers", {"name": "emoji\N{GRINNING FACE}"}),
-        ("PUT", f"/placement/allocations/{CONSUMER}", {**CLAIM, "user_id": "\N{GRINNING FACE}"}),
-        ("GET", f"/placement/resource_providers?name={FACE}", None),
-        ("GET", f"/placement/usages?project_id={FACE}", None),
+        (
+            "PUT",
+            f"/placement/allocations/{CONSUMER_UUID}",
+            {**ALLOCATIONS_BODY, "user_id": "\N{GRINNING FACE}"},
+        ),
+        ("GET", f"/placement/resource_providers?name={ENCODED_EMOJI}", None),
+        ("GET", f"/placement/usages?project_id={ENCODED_EMOJI}", None),
     ],
 )
-def test_unstorable_character_is_rejected_and_named(limited_charset_app, method, path, body):
+def test_character_outside_the_database_charset_is_rejected(
+    limited_charset_app, method, path, body
+):
     if body is None:
-        answer = limited_charset_app.get(path, headers=HEADERS, status=400)
+        response = limited_charset_app.get(path, headers=HEADERS, status=400)
     else:
         send = {"POST": limited_charset_app.post_json, "PUT": limited_charset_app.put_json}[method]
-        answer = send(path, body, headers=HEADERS, status=400)
+        response = send(path, body, headers=HEADERS, status=400)
     assert (
         "cannot store the character \N{GRINNING FACE} (U+1F600)"
-        in answer.json["errors"][0]["detail"]
+        in response.json["errors"][0]["detail"]
     )
     # The rejected request changed nothing.
     assert (
-        limited_charset_app.get(f"/placement/allocations/{CONSUMER}", headers=HEADERS).json[
+        limited_charset_app.get(f"/placement/allocations/{CONSUMER_UUID}", headers=HEADERS).json[
             "allocations"
         ]
         == {}
     )
 
 
-def test_storable_characters_are_stored(limited_charset_app):
+def test_character_of_the_database_charset_is_stored(limited_charset_app):
     name = "h\N{LATIN SMALL LETTER U WITH DIAERESIS}t"
     limited_charset_app.post_json("/placement/resource_providers", {"name": name}, headers=HEADERS)
     document = limited_charset_app.get(

@@ -35,14 +35,14 @@ class CountingTask(PeriodicTask):
 
     failure = "counting failed"
 
-    def __init__(self, held=()):
+    def __init__(self, events=()):
         super().__init__()
         self.rounds = 0
-        self._held = list(held)
+        self._events_of_callers = list(events)
 
     def is_due(self):
-        if self._held:
-            reached, go_on = self._held.pop()
+        if self._events_of_callers:
+            reached, go_on = self._events_of_callers.pop()
             reached.set()
             assert go_on.wait(30)
         return True
@@ -70,11 +70,11 @@ def test_delayed_caller_does_not_repeat_a_round_of_a_periodic_task():
 def test_round_of_a_periodic_task_runs_after_a_failed_start_of_its_thread(monkeypatch):
     task = CountingTaskInThread()
 
-    def fail(_thread):
+    def raise_runtime_error(_thread):
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(periodic.Thread, "start", fail)
+        patch.setattr(periodic.Thread, "start", raise_runtime_error)
         with pytest.raises(RuntimeError):
             task()
     threads = replace_thread_by_recorder(monkeypatch)
@@ -97,7 +97,7 @@ def replace_thread_by_recorder(monkeypatch):
 
 
 @pytest.fixture
-def changed_time(monkeypatch):
+def monotonic_time(monkeypatch):
     moment = [0.0]
     monkeypatch.setattr(periodic, "monotonic", lambda: moment[0])
     return moment
@@ -127,40 +127,40 @@ def _make_rows_old(connection):
 
 
 @pytest.mark.usefixtures("change_log_triggers")
-def test_old_rows_are_deleted_once_a_minute(database_url, changed_time):
+def test_old_change_log_rows_are_deleted_once_a_minute(database_url, monotonic_time):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
-    upkeep = build_retention(database)
+    log_retention = build_retention(database)
     for consumer in ("one", "two"):
         _write_allocations(database, consumer)
-        changed_time[0] += PAUSE + 1
-        upkeep()
+        monotonic_time[0] += PAUSE + 1
+        log_retention()
         database.write(_make_rows_old)
-    before = _count_rows(database, provider_changes)
+    row_count = _count_rows(database, provider_changes)
     with record_statements(database) as seen:
-        upkeep()
+        log_retention()
     assert seen == []
-    changed_time[0] += PAUSE + 1
-    upkeep()
-    assert _count_rows(database, provider_changes) < before
+    monotonic_time[0] += PAUSE + 1
+    log_retention()
+    assert _count_rows(database, provider_changes) < row_count
     database.dispose()
 
 
-def test_retention_without_a_log_takes_no_statement(database, changed_time):
-    upkeep = build_retention(database)
-    changed_time[0] += PAUSE + 1
+def test_change_log_retention_without_a_log_sends_no_statement(database, monotonic_time):
+    log_retention = build_retention(database)
+    monotonic_time[0] += PAUSE + 1
     with record_statements(database) as seen:
-        upkeep()
+        log_retention()
     assert seen == []
 
 
 @pytest.mark.all_databases
 @pytest.mark.usefixtures("change_log_triggers")
-def test_old_rows_are_deleted_by_a_single_process(database_url, changed_time):
+def test_old_change_log_rows_are_deleted_by_a_single_process(database_url, monotonic_time):
     databases = [
         Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)
     ]
     upkeeps = [build_retention(database) for database in databases]
-    changed_time[0] += PAUSE + 1
+    monotonic_time[0] += PAUSE + 1
     rows = []
     for upkeep, database in zip(upkeeps, databases, strict=True):
         _write_allocations(database, str(len(rows)))
@@ -194,27 +194,27 @@ def _record_decision(database, number, age):
 
 @pytest.mark.all_databases
 def test_expired_decisions_are_deleted_once_a_minute_in_batches(
-    database, changed_time, monkeypatch
+    database, monotonic_time, monkeypatch
 ):
     monkeypatch.setattr(periodic, "_BATCH", 1)
     for number, age in enumerate((61, 62, 63, 59)):
         _record_decision(database, number, age)
-    upkeep = build_retention(database, seconds=60)
-    upkeep()
+    retention = build_retention(database, seconds=60)
+    retention()
     assert _count_rows(database, tables.decisions) == 4
-    changed_time[0] += PAUSE + 1
-    upkeep()
+    monotonic_time[0] += PAUSE + 1
+    retention()
     assert _count_rows(database, tables.decisions) == 1
 
 
-def test_retention_of_0_keeps_all_decisions(database, changed_time):
+def test_retention_of_0_keeps_all_decisions(database, monotonic_time):
     _record_decision(database, 1, age=10**8)
-    changed_time[0] += PAUSE + 1
+    monotonic_time[0] += PAUSE + 1
     build_retention(database, seconds=0)()
     assert _count_rows(database, tables.decisions) == 1
 
 
-def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, changed_time):
+def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, monotonic_time):
     def record_run(number, state, age):
         run = PlanRun(
             uuid=instance(number),
@@ -231,9 +231,9 @@ def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, cha
     for number, state in enumerate(("done", "failed", "stopped", "running")):
         record_run(number, state, 61)
     record_run(5, "done", 59)
-    upkeep = build_retention(database, seconds=60)
-    changed_time[0] += PAUSE + 1
-    upkeep()
+    retention = build_retention(database, seconds=60)
+    monotonic_time[0] += PAUSE + 1
+    retention()
     with database.read() as connection:
         remaining = {run.uuid for run in plan_runs.search(connection, {})}
     assert remaining == {instance(3), instance(5)}
@@ -241,51 +241,51 @@ def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, cha
 
 
 def test_service_deletes_decisions_after_the_configured_retention(
-    make_app, sqlite_url, changed_time
+    make_app, sqlite_url, monotonic_time
 ):
     app = make_app(make_settings(sqlite_url, scheduler__decision_retention=3600), clock=lambda: NOW)
     services = app.app.services
     services.ready()
     for number, age in enumerate((3601, 3599)):
         _record_decision(services.database, number, age)
-    changed_time[0] += PAUSE + 1
+    monotonic_time[0] += PAUSE + 1
     services.run_periodic_tasks()
     assert _count_rows(services.database, tables.decisions) == 1
 
 
-SELECT = "/scheduler/v1/select_destinations"
-FIRST, SECOND = "https://one.example/secret", "https://two.example/secret"
+SELECT_PATH = "/scheduler/v1/select_destinations"
+FIRST_URL, SECOND_URL = "https://one.example/secret", "https://two.example/secret"
 
 
-class NoticeOutbox:
+class WebhookOutbox:
     """A list of sent notices that rejects the notices to some addresses."""
 
     def __init__(self):
-        self.sent, self.refused = [], set()
+        self.sent, self.failing_addresses = [], set()
 
     def __call__(self, address, body):
         self.sent.append((address, body))
-        if address in self.refused:
+        if address in self.failing_addresses:
             raise ServiceFailed(f"{address} answered 503", service="webhook")
 
-    def take_sent(self):
+    def take_sent_notices(self):
         sent, self.sent = self.sent, []
         return sent
 
 
 @pytest.fixture
-def outbox():
-    return NoticeOutbox()
+def webhook_outbox():
+    return WebhookOutbox()
 
 
 @pytest.fixture
-def make_waiting_task(sqlite_url, make_app, outbox):
+def make_waiting_task(sqlite_url, make_app, webhook_outbox):
     """Return a function that creates a client and the task of its scheduler."""
 
-    def build_task(clock=utcnow, **options):
+    def build_client_and_task(clock=utcnow, **options):
         options = {
             "waiting_policies": ["default"],
-            "waiting_webhook_urls": [FIRST],
+            "waiting_webhook_urls": [FIRST_URL],
             "waiting_webhook_attempts": 3,
             **options,
         }
@@ -293,31 +293,33 @@ def make_waiting_task(sqlite_url, make_app, outbox):
             sqlite_url, **{f"scheduler__{name}": value for name, value in options.items()}
         )
         app = make_app(settings, clock=clock)
-        return app, WaitingRequests(app.app.services.scheduler, outbox)
+        return app, WaitingRequests(app.app.services.scheduler, webhook_outbox)
 
-    return build_task
+    return build_client_and_task
 
 
-def record_failure(app, number=1, **fields):
+def record_decision_without_host(app, number=1, **fields):
     """Record a decision without a host and return its uuid."""
     fields = {"flavor": flavor(vcpus=8), **fields}
-    answer = app.post_json(SELECT, {"request_spec": spec(instance(number), **fields)}, status=409)
+    answer = app.post_json(
+        SELECT_PATH, {"request_spec": spec(instance(number), **fields)}, status=409
+    )
     return answer.json["errors"][0]["decision"]
 
 
-def add_host(app, name="cn7"):
+def report_host(app, name="cn7"):
     app.post_json("/scheduler/v1/compute_nodes", [report(name)])
 
 
-def test_request_that_fits_is_notified_once(make_waiting_task, outbox):
+def test_waiting_request_that_fits_is_notified_once(make_waiting_task, webhook_outbox):
     app, task = make_waiting_task()
-    decision = record_failure(app)
+    decision = record_decision_without_host(app)
     task.run_round()
-    assert outbox.take_sent() == []
-    add_host(app)
+    assert webhook_outbox.take_sent_notices() == []
+    report_host(app)
     task.run_round()
-    ((address, body),) = outbox.take_sent()
-    assert address == FIRST
+    ((address, body),) = webhook_outbox.take_sent_notices()
+    assert address == FIRST_URL
     recorded = app.get(f"/scheduler/v1/decisions/{decision}").json
     assert body == {
         "event": "would_fit_now",
@@ -332,112 +334,111 @@ def test_request_that_fits_is_notified_once(make_waiting_task, outbox):
         "instances": [{"uuid": instance(1), "host": "cn7"}],
     }
     task.run_round()
-    assert outbox.take_sent() == []
+    assert webhook_outbox.take_sent_notices() == []
     assert len(app.get("/scheduler/v1/decisions").json["decisions"]) == 1
 
 
-def test_only_failed_addresses_are_notified_again(make_waiting_task, outbox, caplog):
-    app, task = make_waiting_task(waiting_webhook_urls=[FIRST, SECOND, FIRST])
-    decision = record_failure(app)
-    add_host(app)
-    outbox.refused = {SECOND}
+def test_webhook_notice_is_repeated_to_failed_addresses(make_waiting_task, webhook_outbox, caplog):
+    app, task = make_waiting_task(waiting_webhook_urls=[FIRST_URL, SECOND_URL, FIRST_URL])
+    decision = record_decision_without_host(app)
+    report_host(app)
+    webhook_outbox.failing_addresses = {SECOND_URL}
     task.run_round()
-    assert sorted(address for address, _ in outbox.take_sent()) == [FIRST, SECOND]
+    assert sorted(address for address, _ in webhook_outbox.take_sent_notices()) == [
+        FIRST_URL,
+        SECOND_URL,
+    ]
     assert (
-        f"the webhook notice about decision {decision} was not delivered: {SECOND} answered 503"
+        f"the webhook notice about decision {decision} was not delivered: {SECOND_URL} answered 503"
         in caplog.text
     )
     task.run_round()
-    assert [address for address, _ in outbox.take_sent()] == [SECOND]
-    outbox.refused = set()
+    assert [address for address, _ in webhook_outbox.take_sent_notices()] == [SECOND_URL]
+    webhook_outbox.failing_addresses = set()
     task.run_round()
-    assert [address for address, _ in outbox.take_sent()] == [SECOND]
+    assert [address for address, _ in webhook_outbox.take_sent_notices()] == [SECOND_URL]
     task.run_round()
-    assert outbox.take_sent() == []
+    assert webhook_outbox.take_sent_notices() == []
 
 
-def test_notice_attempts_are_limited(make_waiting_task, outbox, caplog):
+def test_webhook_notice_attempts_are_limited(make_waiting_task, webhook_outbox, caplog):
     app, task = make_waiting_task()
-    decision = record_failure(app)
-    add_host(app)
-    outbox.refused = {FIRST}
+    decision = record_decision_without_host(app)
+    report_host(app)
+    webhook_outbox.failing_addresses = {FIRST_URL}
     for _ in range(5):
         task.run_round()
-    assert len(outbox.take_sent()) == 3
+    assert len(webhook_outbox.take_sent_notices()) == 3
     assert f"the webhook notice about decision {decision} was not delivered after" in caplog.text
 
 
-def test_notice_attempt_interrupted_by_a_crash_counts_towards_the_maximum(
-    make_waiting_task, outbox
-):
+def test_webhook_notice_attempt_interrupted_by_a_crash_counts(make_waiting_task, webhook_outbox):
     app, task = make_waiting_task()
-    record_failure(app)
-    add_host(app)
+    record_decision_without_host(app)
+    report_host(app)
 
-    def send_and_interrupt(_address, _body):
-        outbox.sent.append(None)
+    def raise_keyboard_interrupt(_address, _body):
+        webhook_outbox.sent.append(None)
         raise KeyboardInterrupt
 
-    task._send = send_and_interrupt
+    task._send = raise_keyboard_interrupt
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             task.run_round()
-    assert outbox.take_sent() == [None] * 3
-    task._send = outbox
+    assert webhook_outbox.take_sent_notices() == [None] * 3
+    task._send = webhook_outbox
     task.run_round()
-    assert outbox.take_sent() == []
+    assert webhook_outbox.take_sent_notices() == []
 
 
-def test_request_that_no_longer_fits_at_the_retry_is_not_notified(make_waiting_task, outbox):
+def test_waiting_request_that_no_longer_fits_is_not_notified(make_waiting_task, webhook_outbox):
     app, task = make_waiting_task()
-    record_failure(app)
-    add_host(app)
-    outbox.refused = {FIRST}
+    record_decision_without_host(app)
+    report_host(app)
+    webhook_outbox.failing_addresses = {FIRST_URL}
     task.run_round()
-    assert len(outbox.take_sent()) == 1
+    assert len(webhook_outbox.take_sent_notices()) == 1
     app.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=1)])
     task.run_round()
-    assert outbox.take_sent() == []
+    assert webhook_outbox.take_sent_notices() == []
 
 
-def test_failures_of_other_policies_or_beyond_the_maximum_age_are_not_evaluated(
-    make_waiting_task, outbox
-):
+def test_old_waiting_requests_or_of_other_policies_are_ignored(make_waiting_task, webhook_outbox):
     clock_offset = timedelta()
 
     def clock():
         return utcnow() + clock_offset
 
     app, task = make_waiting_task(clock, waiting_max_age=3600)
-    record_failure(app)
-    add_host(app)
+    record_decision_without_host(app)
+    report_host(app)
     other_app, other_task = make_waiting_task(clock, waiting_policies=["dense"])
     other_task.run_round()
-    assert outbox.take_sent() == []
+    assert webhook_outbox.take_sent_notices() == []
     task._lease.release()
     other_task._lease.release()
     clock_offset = timedelta(hours=2)
     task.run_round()
-    assert outbox.take_sent() == []
+    assert webhook_outbox.take_sent_notices() == []
     clock_offset = timedelta()
     task.run_round()
-    assert len(outbox.take_sent()) == 1
+    assert len(webhook_outbox.take_sent_notices()) == 1
     assert other_app.get("/scheduler/v1/policies").json["policies"]
 
 
-def test_failed_request_of_a_joint_call_is_not_notified_later(make_waiting_task, outbox):
+def test_waiting_request_sent_with_others_is_not_notified(make_waiting_task, webhook_outbox):
     app, task = make_waiting_task()
     requests = [{"request_spec": spec(instance(n), flavor=flavor(memory_mb=4096))} for n in (1, 2)]
     app.post_json("/scheduler/v1/compute_nodes", [report("cn7", memory_mb=4096)])
-    answer = app.post_json(SELECT, {"requests": requests}, status=409)
+    answer = app.post_json(SELECT_PATH, {"requests": requests}, status=409)
     decision = answer.json["errors"][0]["decision"]
     recorded = app.get(f"/scheduler/v1/decisions/{decision}").json
     assert (recorded["outcome"], recorded["conditions"]["together"]) == ("no_valid_host", True)
     task.run_round()
-    assert outbox.take_sent() == []
+    assert webhook_outbox.take_sent_notices() == []
 
 
-def test_unknown_policy_is_logged_once(make_waiting_task, caplog):
+def test_unknown_waiting_policy_is_logged_once(make_waiting_task, caplog):
     _, task = make_waiting_task(waiting_policies=["defualt"])
     task.run_round()
     task.run_round()
@@ -449,72 +450,72 @@ def test_unknown_policy_is_logged_once(make_waiting_task, caplog):
     )
 
 
-def test_request_of_a_deleted_group_is_skipped(make_waiting_task, outbox, caplog):
+def test_waiting_request_of_a_deleted_group_is_skipped(make_waiting_task, webhook_outbox, caplog):
     app, task = make_waiting_task()
     body = {"server_group": {"name": "g", "policy": "affinity"}}
     headers = {"OpenStack-API-Version": "compute 2.96"}
     path = "/compute/v2.1/os-server-groups"
     group = app.post_json(path, body, headers=headers).json["server_group"]["id"]
-    record_failure(app, 1, instance_group=group)
-    second = record_failure(app, 2)
+    record_decision_without_host(app, 1, instance_group=group)
+    second_decision = record_decision_without_host(app, 2)
     app.delete(f"{path}/{group}", headers=headers)
-    add_host(app)
+    report_host(app)
     task.run_round()
-    assert second in {body["decision"] for _, body in outbox.take_sent()}
+    assert second_decision in {body["decision"] for _, body in webhook_outbox.take_sent_notices()}
 
 
-def test_waiting_requests_are_evaluated_by_a_single_process(make_waiting_task, outbox):
+def test_waiting_requests_are_evaluated_by_a_single_process(make_waiting_task, webhook_outbox):
     app, task = make_waiting_task()
-    record_failure(app)
-    add_host(app)
-    other = Lease(app.app.services.database, "waiting requests", periodic.NOTICES_LEASE)
-    assert other.is_held()
+    record_decision_without_host(app)
+    report_host(app)
+    other_lease = Lease(app.app.services.database, "waiting requests", periodic.NOTICES_LEASE)
+    assert other_lease.is_held()
     task.run_round()
-    assert outbox.take_sent() == []
-    other.release()
+    assert webhook_outbox.take_sent_notices() == []
+    other_lease.release()
     task.run_round()
-    assert len(outbox.take_sent()) == 1
+    assert len(webhook_outbox.take_sent_notices()) == 1
 
 
-def test_round_stops_sending_notices_once_another_process_holds_the_lease(
-    make_waiting_task, outbox, monkeypatch
+def test_webhook_notices_stop_if_another_process_has_the_lease(
+    make_waiting_task, webhook_outbox, monkeypatch
 ):
     app, task = make_waiting_task()
     _, successor = make_waiting_task()
-    decisions = {record_failure(app, number) for number in (1, 2)}
-    add_host(app)
+    decisions = {record_decision_without_host(app, number) for number in (1, 2)}
+    report_host(app)
     held = iter([True, True, False])
     monkeypatch.setattr(task._lease, "is_held", lambda: next(held))
     task.run_round()
-    ((_, first),) = outbox.take_sent()
+    ((_, first),) = webhook_outbox.take_sent_notices()
     successor.run_round()
-    ((_, second),) = outbox.take_sent()
+    ((_, second),) = webhook_outbox.take_sent_notices()
     assert {first["decision"], second["decision"]} == decisions
 
 
 @pytest.mark.parametrize(
     "options", [{"waiting_policies": []}, {"waiting_webhook_urls": []}, {}], ids=str
 )
-def test_waiting_round_runs_once_a_minute_unless_policies_or_urls_are_empty(
-    make_waiting_task, outbox, options
+def test_waiting_requests_are_evaluated_once_a_minute_if_configured(
+    make_waiting_task, webhook_outbox, options
 ):
     app, task = make_waiting_task(**options)
-    record_failure(app)
-    add_host(app)
+    record_decision_without_host(app)
+    report_host(app)
     task()
-    assert outbox.take_sent() == []  # not in the first minute
+    assert webhook_outbox.take_sent_notices() == []  # not in the first minute
     task.pause = 3600.0
     task._next = 0.0
     for _ in range(3):
         task()
     join_threads(periodic.NOTICES_THREAD)
-    assert len(outbox.take_sent()) == (0 if options else 1)
+    assert len(webhook_outbox.take_sent_notices()) == (0 if options else 1)
 
 
 @pytest.mark.parametrize(
     "address",
     ["ftp://one.example/", "one.example", "javascript:alert(1)", "http://h:99999/", "http://:80/"],
 )
-def test_notice_address_must_be_an_http_url(sqlite_url, address):
+def test_webhook_address_must_be_an_http_url(sqlite_url, address):
     with pytest.raises(Exception, match="waiting_webhook_urls"):
         make_settings(sqlite_url, scheduler__waiting_webhook_urls=[address])

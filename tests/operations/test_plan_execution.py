@@ -23,21 +23,21 @@ class KilledProcess(BaseException):
     """A BaseException that stands for the end of the process."""
 
 
-class MemoryJournal:
+class InMemoryMoveJournal:
     """A journal in memory that rejects moves until the moves they need have ended."""
 
-    def __init__(self, uuids, needed=()):
+    def __init__(self, uuids, needed_moves=()):
         self.states = dict.fromkeys(uuids, PLANNED)
         self.errors = {}
         self.started_at = {}
         self.run_states = []
         #: The move that must end before an instance is started.
-        self.needed = dict(needed)
+        self.needed_moves = dict(needed_moves)
         self.checks = Counter()
 
     def start(self, uuid):
         self.checks[uuid] += 1
-        if uuid in self.needed and self.states[self.needed[uuid]] != DONE:
+        if uuid in self.needed_moves and self.states[self.needed_moves[uuid]] != DONE:
             return "no space"
         self.states[uuid] = STARTED
         self.started_at[uuid] = NOW
@@ -83,7 +83,7 @@ def add_servers(nova, number):
 
 def test_move_to_a_full_target_starts_after_the_move_that_frees_it(nova):
     uuids = add_servers(nova, 3)
-    journal = MemoryJournal(uuids, {uuids[1]: uuids[0]})
+    journal = InMemoryMoveJournal(uuids, {uuids[1]: uuids[0]})
     nova.polls = 4
     assert make_execution(nova, journal, parallel=3).run(journal.moves()) == DONE
     assert [uuid for uuid, _ in nova.actions()] == uuids
@@ -92,30 +92,30 @@ def test_move_to_a_full_target_starts_after_the_move_that_frees_it(nova):
     assert nova.max_moving == 2
 
 
-def test_rejection_of_the_last_pending_move_is_a_failure(nova):
+def test_plan_execution_fails_if_the_last_pending_move_is_rejected(nova):
     uuids = add_servers(nova, 2)
-    journal = MemoryJournal(uuids, {uuids[0]: uuids[1]})
+    journal = InMemoryMoveJournal(uuids, {uuids[0]: uuids[1]})
     assert make_execution(nova, journal).run(journal.moves()) == FAILED
     assert journal.errors == {uuids[0]: "cn2 rejects it now: no space"}
     assert nova.actions() == []
     assert journal.run_states == [FAILED]
 
 
-def test_migration_request_that_got_502_is_looked_up_in_nova(nova):
+def test_migration_of_a_request_that_got_502_is_looked_up_in_nova(nova):
     (uuid,) = add_servers(nova, 1)
-    journal = MemoryJournal([uuid])
+    journal = InMemoryMoveJournal([uuid])
 
-    def fail_with_502_for_post(method, _path):
+    def fail_post_requests_with_502(method, _path):
         nova.failure = ("502 Bad Gateway", None) if method == "POST" else None
 
-    nova.watch = fail_with_502_for_post
+    nova.watch = fail_post_requests_with_502
     assert make_execution(nova, journal).run(journal.moves()) == FAILED
     assert "answered 502 Bad Gateway" in journal.errors[uuid]
 
 
 def test_cold_migration_is_confirmed_after_a_resumption(nova):
     (uuid,) = add_servers(nova, 1)
-    journal = MemoryJournal([uuid])
+    journal = InMemoryMoveJournal([uuid])
     build_nova_client(nova.url).cold_migrate(uuid, "cn2")
     nova.finish(uuid)
     journal.states[uuid] = STARTED
@@ -129,7 +129,7 @@ def test_resize_of_an_instance_whose_move_was_never_started_is_not_confirmed(nov
     (uuid,) = add_servers(nova, 1)
     build_nova_client(nova.url).cold_migrate(uuid, "cn2")
     nova.finish(uuid)
-    journal = MemoryJournal([uuid])
+    journal = InMemoryMoveJournal([uuid])
     journal.states[uuid] = state
     assert make_execution(nova, journal).run(journal.moves()) == DONE
     assert journal.errors == {uuid: "it is on cn2 now, not on cn1"}
@@ -138,7 +138,7 @@ def test_resize_of_an_instance_whose_move_was_never_started_is_not_confirmed(nov
 
 def test_failed_move_that_was_started_is_looked_up_by_a_resumption(nova):
     (uuid,) = add_servers(nova, 1)
-    journal = MemoryJournal([uuid])
+    journal = InMemoryMoveJournal([uuid])
     nova.held.add(uuid)
     assert make_execution(nova, journal, method="cold", timeout=0).run(journal.moves()) == FAILED
     nova.finish(uuid)
@@ -148,7 +148,7 @@ def test_failed_move_that_was_started_is_looked_up_by_a_resumption(nova):
 
 def test_instance_that_is_deleted_in_its_move_is_skipped(nova):
     uuids = add_servers(nova, 2)
-    journal = MemoryJournal(uuids)
+    journal = InMemoryMoveJournal(uuids)
     nova.held.add(uuids[0])
     execution = make_execution(nova, journal, sleep=lambda _: nova.servers.pop(uuids[0], None))
     assert execution.run(journal.moves()) == DONE
@@ -178,16 +178,18 @@ def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
         nova.polls = polls
         nova.failing = {instance(index) for index in failing} & set(uuids)
         failures = len(nova.failing)
-        journal = MemoryJournal(uuids)
+        journal = InMemoryMoveJournal(uuids)
         method = "cold" if is_cold else "live"
         for exception, remaining in [*kills, *[(None, 0)] * (failures + 1)]:
             budget = iter(range(remaining))
 
-            def sleep(_seconds, exception=exception, budget=budget):
+            def interrupt_or_fail_at_random(_seconds, exception=exception, budget=budget):
                 if exception is not None and next(budget, None) is None:
                     raise exception
 
-            execution = make_execution(nova, journal, parallel=parallel, method=method, sleep=sleep)
+            execution = make_execution(
+                nova, journal, parallel=parallel, method=method, sleep=interrupt_or_fail_at_random
+            )
             try:
                 state = execution.run(journal.moves())
             except KilledProcess:

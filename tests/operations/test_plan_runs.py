@@ -15,7 +15,7 @@ from tests.scheduler.plan_moves import (
 )
 from tests.support.scheduling import instance
 
-EXECUTOR = instance(101)
+EXECUTOR_UUID = instance(101)
 
 
 def count_free_memory(app, hosts, sizes):
@@ -28,18 +28,24 @@ def count_free_memory(app, hosts, sizes):
 
 
 @pytest.mark.parametrize("state", ["stopped", "failed"])
-def test_run_that_ends_during_the_check_of_a_move_does_not_start_it(sqlite_app, monkeypatch, state):
+def test_plan_run_that_ends_during_a_check_starts_no_move(sqlite_app, monkeypatch, state):
     moves = [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
-    body = {"kind": "plan", "method": "live", "parallel": 1, "executor": EXECUTOR, "moves": moves}
+    body = {
+        "kind": "plan",
+        "method": "live",
+        "parallel": 1,
+        "executor": EXECUTOR_UUID,
+        "moves": moves,
+    }
     scheduler = sqlite_app.app.services.scheduler
     run = plan_runs.create_run(scheduler, body)
 
     def change_run_state(*_):
-        plan_runs.change_run(scheduler, run.uuid, {"executor": EXECUTOR, "state": state})
+        plan_runs.change_run(scheduler, run.uuid, {"executor": EXECUTOR_UUID, "state": state})
         return None, None
 
     monkeypatch.setattr(plan_runs, "check_move", change_run_state)
-    started = {"executor": EXECUTOR, "state": "started"}
+    started = {"executor": EXECUTOR_UUID, "state": "started"}
     with pytest.raises(Conflict, match=f"is {state}, and starts moves only while it is running"):
         plan_runs.change_move(scheduler, run.uuid, instance(1), started)
     assert plan_runs.show_run(scheduler, run.uuid).moves[0].state == "planned"
@@ -58,22 +64,22 @@ def test_move_starts_exactly_if_the_target_has_capacity_zone_and_no_group_member
     placed = fill_small_cloud(app, sizes, requests)
     hosts = [f"cn{index}" for index in range(1, len(sizes) + 1)]
     free, zone = count_free_memory(app, hosts, sizes), set(hosts[::2])
-    where = {uuid: read_host_of_instance(app, uuid) for uuid in placed}
-    apart = {uuid for uuid, fields in placed.items() if "instance_group" in fields}
+    host_of = {uuid: read_host_of_instance(app, uuid) for uuid in placed}
+    members = {uuid for uuid, fields in placed.items() if "instance_group" in fields}
     for uuid, fields in placed.items():
         record = app.get(f"/scheduler/v1/instances/{uuid}").json
-        others = {where[other] for other in apart - {uuid}} if uuid in apart else set()
+        group_hosts = {host_of[other] for other in members - {uuid}} if uuid in members else set()
         for target in hosts:
-            if target == where[uuid]:
+            if target == host_of[uuid]:
                 continue
             fits = (
                 free[target] >= record["flavor"]["memory_mb"]
                 and (target in zone or "availability_zone" not in fields)
-                and target not in others
+                and target not in group_hosts
             )
-            moves = [{"instance": uuid, "from": where[uuid], "to": target}]
-            body = {"kind": "plan", "method": "live", "parallel": 1, "executor": EXECUTOR}
+            moves = [{"instance": uuid, "from": host_of[uuid], "to": target}]
+            body = {"kind": "plan", "method": "live", "parallel": 1, "executor": EXECUTOR_UUID}
             run = app.post_json("/scheduler/v1/plan_runs", {**body, "moves": moves}).json
             path = f"/scheduler/v1/plan_runs/{run['uuid']}/moves/{uuid}"
-            move = app.put_json(path, {"executor": EXECUTOR, "state": "started"}).json
+            move = app.put_json(path, {"executor": EXECUTOR_UUID, "state": "started"}).json
             assert (move["rejection"] is None) is fits, (uuid, target, move)

@@ -15,7 +15,7 @@ from placement_sched.operations.plugin_check import (
 )
 from tests.support.states import settings_with
 
-FILTER = """
+FILTER_MODULE_TEXT = """
 from placement_sched import config
 from placement_sched.scheduler import filters
 from oslo_config import cfg
@@ -35,15 +35,15 @@ def write_filter(tmp_path, monkeypatch):
     """Return a function that writes a module with a filter, and returns its path."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def write(name, expression, text=FILTER):
+    def write_filter_module(name, expression, text=FILTER_MODULE_TEXT):
         file = tmp_path / f"{name}.py"
         file.write_text(text.format(expression=expression))
         return str(file)
 
-    return write
+    return write_filter_module
 
 
-def find_problems(file):
+def find_plugin_problems(file):
     settings = settings_with()
     findings = [*check_source(file, settings.conf), *dry_run(load_classes(file), settings)]
     return [str(finding) for finding in findings if finding.problem]
@@ -51,14 +51,14 @@ def find_problems(file):
 
 def test_valid_filter_has_no_plugin_problems(write_filter):
     file = write_filter("acme_right", "CONF.filter_scheduler.checked_one is None")
-    assert find_problems(file) == []
+    assert find_plugin_problems(file) == []
     (finding,) = dry_run(load_classes(file), settings_with())
     assert str(finding) == f"{file}: acme_right.CheckedFilter: runs"
 
 
 def test_undeclared_option_of_a_plugin_is_reported_with_its_line(write_filter):
     file = write_filter("acme_option", "CONF.filter_scheduler.checked_two")
-    option, failure = find_problems(file)
+    option, failure = find_plugin_problems(file)
     assert option.startswith(f"{file}:12: [filter_scheduler] checked_two: no option has this name")
     assert "CONF.register_opt(cfg.StrOpt('checked_two'), 'filter_scheduler')" in option
     assert "acme_option.CheckedFilter: fails for a plain request: " in failure
@@ -67,7 +67,7 @@ def test_undeclared_option_of_a_plugin_is_reported_with_its_line(write_filter):
 
 def test_failure_of_a_plugin_in_the_second_request_is_reported(write_filter):
     file = write_filter("acme_image", "spec_obj.num_instances == 1 or host_state.none")
-    (failure,) = find_problems(file)
+    (failure,) = find_plugin_problems(file)
     assert "fails for a request with extra specs, image and hints: " in failure
 
 
@@ -81,7 +81,7 @@ def test_failure_of_a_plugin_in_the_second_request_is_reported(write_filter):
         ("str(CONF.acme.rack)", "[acme] rack: "),
     ],
 )
-def test_undeclared_options_of_any_group_are_reported(write_filter, expression, problem):
+def test_undeclared_options_of_a_plugin_are_reported(write_filter, expression, problem):
     file = write_filter("acme_groups", expression)
     (option,) = check_source(file, settings_with().conf)
     start, _, end = problem.partition(".*")
@@ -97,8 +97,8 @@ def test_undeclared_options_of_any_group_are_reported(write_filter, expression, 
         "CONF.cpu_allocation_ratio and CONF.host_manager.is_it",
     ],
 )
-def test_declared_options_and_methods_are_no_problem(write_filter, expression):
-    text = FILTER + "\nCONF.register_opts([cfg.StrOpt('scheduler_opts')])\n"
+def test_declared_options_and_methods_of_a_plugin_are_no_problem(write_filter, expression):
+    text = FILTER_MODULE_TEXT + "\nCONF.register_opts([cfg.StrOpt('scheduler_opts')])\n"
     text += "\nCONF.register_opts([cfg.StrOpt('is-it')], 'host_manager')\n"
     assert check_source(write_filter("acme_declared", expression, text), settings_with().conf) == []
 
@@ -122,13 +122,15 @@ def test_syntax_error_of_a_python_2_plugin_says_that_python_2_is_unsupported(wri
 )
 def test_failure_in_a_loop_of_a_plugin_is_reported(write_filter, expression):
     file = write_filter("acme_loop", expression)
-    (failure,) = find_problems(file)
+    (failure,) = find_plugin_problems(file)
     assert "fails for a" in failure
     assert "none" in failure
 
 
 def test_plugin_check_passes_instances_with_creation_time_and_system_metadata(write_filter):
-    text = FILTER.replace("return {expression}", "return self.is_old(host_state, spec_obj)")
+    text = FILTER_MODULE_TEXT.replace(
+        "return {expression}", "return self.is_old(host_state, spec_obj)"
+    )
     text += """
     def is_old(self, host_state, spec_obj):
         for instance in host_state.instances.values():
@@ -136,16 +138,16 @@ def test_plugin_check_passes_instances_with_creation_time_and_system_metadata(wr
                 raise ValueError(spec_obj.num_instances)
         return True
 """
-    (failure,) = find_problems(write_filter("acme_values", "", text))
+    (failure,) = find_plugin_problems(write_filter("acme_values", "", text))
     assert "fails for a plain request: acme_values.CheckedFilter failed: ValueError: 1 " in failure
 
 
-def test_problem_about_an_unknown_host_attribute_names_the_entry_point_for_it(write_filter):
-    (failure,) = find_problems(write_filter("acme_hook", "host_state.patch_prefer"))
+def test_unknown_host_attribute_is_a_problem_with_advice(write_filter):
+    (failure,) = find_plugin_problems(write_filter("acme_hook", "host_state.patch_prefer"))
     assert "An entry point placement_sched.host_attributes can add it" in failure
 
 
-def test_imports_from_nova_are_problems_that_name_the_shim_option_or_the_absence(write_filter):
+def test_imports_of_plugins_from_nova_are_problems_with_advice(write_filter):
     file = write_filter("acme_nova", "", "import nova.conf\nfrom nova import quota\n")
     shim, missing = (str(problem) for problem in check_source(file, settings_with().conf))
     assert shim == (
@@ -167,7 +169,7 @@ def test_plugin_file_that_cannot_be_imported_is_an_error(write_filter, text, rea
 
 
 def test_plugins_are_found_by_module_class_or_function(write_filter):
-    text = f"{FILTER}\n\ndef list_filters():\n    return [CheckedFilter]\n"
+    text = f"{FILTER_MODULE_TEXT}\n\ndef list_filters():\n    return [CheckedFilter]\n"
     write_filter("acme_found", "True", text)
     for target in ("acme_found", "acme_found.CheckedFilter", "acme_found.list_filters"):
         assert [kind.__name__ for kind in load_classes(target)] == ["CheckedFilter"]
@@ -175,7 +177,7 @@ def test_plugins_are_found_by_module_class_or_function(write_filter):
         load_classes("acme_found.Checked")
 
 
-def test_enabled_plugins_are_checked(write_filter):
+def test_plugin_check_without_arguments_checks_enabled_plugins(write_filter):
     write_filter("acme_enabled", "host_state.none")
     path = "acme_enabled.CheckedFilter"
     options = {"available_filters": [path], "enabled_filters": ["CheckedFilter"]}
@@ -194,7 +196,7 @@ def test_full_disk_during_a_plugin_check_is_a_finding(write_filter, monkeypatch)
     assert finding.problem.endswith("dry run failed: No space left on device")
 
 
-def test_missing_method_of_the_base_class_of_a_fork_is_reported(write_filter):
+def test_method_missing_in_the_base_class_of_plugins_is_reported(write_filter):
     file = write_filter("acme_method", "spec_obj.vcpus < 99 or self.filter_reject(host_state)")
     kinds = load_classes(file)
     assert not [finding for finding in dry_run(kinds, settings_with()) if finding.problem]
@@ -202,9 +204,9 @@ def test_missing_method_of_the_base_class_of_a_fork_is_reported(write_filter):
     assert str(finding).startswith(f"{file}: CheckedFilter.filter_reject: the class calls this")
 
 
-def test_method_that_a_plugin_assigns_to_itself_is_not_missing(write_filter):
+def test_method_that_a_plugin_assigns_to_itself_is_no_problem(write_filter):
     text = (
-        FILTER
+        FILTER_MODULE_TEXT
         + """
     def __init__(self):
         self.passes = bool

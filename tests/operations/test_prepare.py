@@ -20,7 +20,7 @@ from tests.support.statements import record_statements
 
 
 @pytest.fixture
-def cloud(database):
+def cloud_with_three_hosts(database):
     amounts = (
         build_inventory("VCPU", 4)
         | build_inventory("MEMORY_MB", 64)
@@ -29,7 +29,7 @@ def cloud(database):
     load_cloud(database, Cloud(tuple(Host(f"cn{number}", amounts) for number in range(3))))
 
 
-def find_loading_statements(statements):
+def find_provider_loading_statements(statements):
     """Return the statements that load the rows of providers."""
     return [
         statement
@@ -38,17 +38,19 @@ def find_loading_statements(statements):
     ]
 
 
-def test_warm_up_reads_the_providers_of_a_cloud_with_hosts(database, settings, cloud):
+def test_warm_up_reads_the_providers_of_a_cloud_with_hosts(
+    database, settings, cloud_with_three_hosts
+):
     with record_statements(database) as statements:
         warm_up(database, LoadedProviders, settings, Random(1))
-    assert find_loading_statements(statements)
+    assert find_provider_loading_statements(statements)
 
 
 def test_warm_up_of_an_empty_cloud_sends_statements_but_loads_no_providers(database, settings):
     with record_statements(database) as statements:
         warm_up(database, LoadedProviders, settings, Random(1))
     assert statements
-    assert not find_loading_statements(statements)
+    assert not find_provider_loading_statements(statements)
 
 
 @pytest.mark.parametrize("name", ["VCPU", None], ids=["no such class", "too expensive"])
@@ -66,38 +68,40 @@ def test_rejected_warmup_request_does_not_prevent_the_start(sqlite_database, sql
     with record_statements(sqlite_database) as statements:
         warm_up(sqlite_database, LoadedProviders, options, Random(1))
     # A search that is too expensive ends after it has read its trees.
-    assert bool(find_loading_statements(statements)) == (name is None)
+    assert bool(find_provider_loading_statements(statements)) == (name is None)
 
 
 @pytest.mark.all_databases
 def test_warm_up_raises_unavailable_if_the_database_does_not_respond(settings):
-    away = settings.with_overrides(
+    unavailable_settings = settings.with_overrides(
         {"placement_database.connection": "postgresql://nobody@127.0.0.1:1/none"}
     )
     with pytest.raises(Unavailable):
-        warm_up(Database(away), LoadedProviders, settings, Random(1))
+        warm_up(Database(unavailable_settings), LoadedProviders, settings, Random(1))
 
 
 class SchemaCheckStub:
     """A check of the schema that fails with a database error ``ends`` times."""
 
-    def __init__(self, ends: int, error: int) -> None:
-        self.times = 0
-        self._ends, self._error = ends, error
+    def __init__(self, failure_count: int, error: int) -> None:
+        self.call_count = 0
+        self._failure_count, self._error = failure_count, error
 
     def __call__(self, _database) -> None:
-        self.times += 1
-        if self.times <= self._ends:
+        self.call_count += 1
+        if self.call_count <= self._failure_count:
             cause = pymysql.err.OperationalError(self._error, "Deadlock found")
             raise Unavailable("concurrent write") from OperationalError("SELECT", {}, cause)
 
 
-@pytest.mark.parametrize("ends", [1, 3])
-def test_schema_check_is_retried_after_a_concurrent_write(sqlite_database, monkeypatch, ends):
-    check = SchemaCheckStub(ends, ER.LOCK_DEADLOCK)
+@pytest.mark.parametrize("failure_count", [1, 3])
+def test_schema_check_is_retried_after_a_concurrent_write(
+    sqlite_database, monkeypatch, failure_count
+):
+    check = SchemaCheckStub(failure_count, ER.LOCK_DEADLOCK)
     monkeypatch.setattr(prepare, "check_adopted", check)
     sync(sqlite_database, utcnow)
-    assert check.times == ends + 1
+    assert check.call_count == failure_count + 1
 
 
 @pytest.mark.parametrize(
@@ -108,4 +112,4 @@ def test_failed_schema_check_is_reported(sqlite_database, monkeypatch, error, ti
     monkeypatch.setattr(prepare, "check_adopted", check)
     with pytest.raises(Unavailable):
         sync(sqlite_database, utcnow)
-    assert check.times == times
+    assert check.call_count == times

@@ -61,15 +61,15 @@ def read_generation(database, provider):
         return resource_providers.by_uuid(connection, provider).generation
 
 
-def test_missing_placement_aggregates_are_added(database):
-    one, two, other = (add_node(database, host) for host in ("cn1", "cn2", "cn3"))
+def test_aggregate_sync_adds_missing_placement_aggregates(database):
+    node_1, node_2, node_3 = (add_node(database, host) for host in ("cn1", "cn2", "cn3"))
     add_aggregate(database, "fast", ["cn1", "cn2"])
-    add_to_placement_aggregate(database, "fast", one)
+    add_to_placement_aggregate(database, "fast", node_1)
     synced = sync_own_aggregates(database)
     assert synced.code is SyncCode.DONE
-    assert (by_name(synced.added), synced.stale) == ({aggregate_uuid("fast"): {two}}, set())
-    assert read_members(database, "fast") == {one, two}
-    assert other not in read_members(database, "fast")
+    assert (by_name(synced.added), synced.stale) == ({aggregate_uuid("fast"): {node_2}}, set())
+    assert read_members(database, "fast") == {node_1, node_2}
+    assert node_3 not in read_members(database, "fast")
 
 
 def test_second_sync_of_aggregates_changes_nothing(database):
@@ -91,7 +91,7 @@ def test_second_sync_of_aggregates_changes_nothing(database):
 
 
 @pytest.mark.parametrize("sync", [sync_aggregates, sync_traits])
-def test_statement_count_is_independent_of_batch_size(database, sync):
+def test_statement_count_of_sync_is_independent_of_hosts(database, sync):
     hosts = [f"cn{number}" for number in range(40)]
     for host in hosts:
         add_node(database, host)
@@ -105,21 +105,21 @@ def test_statement_count_is_independent_of_batch_size(database, sync):
     assert counts[1] == counts[2]
 
 
-def test_stale_provider_membership_is_removed_only_with_the_option(database):
-    one, left = add_node(database, "cn1"), add_node(database, "cn2")
+def test_stale_aggregate_membership_is_removed_only_with_the_option(database):
+    node, stale_node = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
-    add_to_placement_aggregate(database, "fast", one, left)
+    add_to_placement_aggregate(database, "fast", node, stale_node)
     synced = sync_own_aggregates(database)
     fast = aggregate_uuid("fast")
-    assert synced.stale == {(left, fast)}
+    assert synced.stale == {(stale_node, fast)}
     assert synced.code is SyncCode.DONE
-    assert read_members(database, "fast") == {one, left}
+    assert read_members(database, "fast") == {node, stale_node}
     removed = sync_own_aggregates(database, remove_stale=True)
-    assert (removed.removed, removed.stale) == ({(left, fast)}, set())
-    assert read_members(database, "fast") == {one}
+    assert (removed.removed, removed.stale) == ({(stale_node, fast)}, set())
+    assert read_members(database, "fast") == {node}
 
 
-def test_provider_without_compute_node_is_never_stale(sqlite_database):
+def test_aggregate_membership_of_storage_is_never_stale(sqlite_database):
     add_node(sqlite_database, "cn1")
     storage = make_provider(sqlite_database, DISK_GB=1000)
     add_aggregate(sqlite_database, "fast", ["cn1"])
@@ -130,7 +130,7 @@ def test_provider_without_compute_node_is_never_stale(sqlite_database):
     assert storage in read_members(sqlite_database, "fast")
 
 
-def test_aggregates_only_in_placement_are_unchanged(sqlite_database):
+def test_aggregate_sync_keeps_aggregates_only_in_placement(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_to_placement_aggregate(sqlite_database, "routed-network", node)
     synced = sync_own_aggregates(sqlite_database, remove_stale=True)
@@ -138,15 +138,15 @@ def test_aggregates_only_in_placement_are_unchanged(sqlite_database):
     assert read_members(sqlite_database, "routed-network") == {node}
 
 
-def test_each_sync_failure_has_the_exit_code_of_nova_manage(database):
-    good = add_node(database, "good")
+def test_aggregate_sync_failures_have_exit_codes_of_nova_manage(database):
+    synced_node = add_node(database, "good")
     several = {add_node(database, "several", f"node{number}") for number in (1, 2)}
     add_service(database, "serving")
     gone = add_node(database, "gone", provider=False)
     add_aggregate(database, "all", ["good", "several", "serving", "gone", "ghost"])
     add_to_placement_aggregate(database, "all", *several)
     synced = sync_own_aggregates(database, remove_stale=True)
-    assert read_members(database, "all") == {good} | several
+    assert read_members(database, "all") == {synced_node} | several
     assert {(problem.code, problem.about) for problem in synced.problems} == {
         (SyncCode.SEVERAL_NODES, "several"),
         (SyncCode.NO_NODE, "serving"),
@@ -170,18 +170,18 @@ class FailingPlacement(OwnPlacement):
         return super().change(change)
 
 
-def test_changes_before_a_placement_failure_are_reported(sqlite_database):
-    first, _ = sorted(add_node(sqlite_database, host) for host in ("cn1", "cn2"))
+def test_aggregate_sync_reports_changes_before_a_failure_of_placement(sqlite_database):
+    first_node, _ = sorted(add_node(sqlite_database, host) for host in ("cn1", "cn2"))
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
     read_hosts, _ = build_local_services(sqlite_database)
     placement = FailingPlacement(sqlite_database, lambda: NOW, own_hosts=True)
     synced = sync_aggregates(read_hosts, placement)
-    assert synced.added == {(first, aggregate_uuid("fast"))}
+    assert synced.added == {(first_node, aggregate_uuid("fast"))}
     problem = SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", "gone for lunch")
     assert synced.problems == [problem]
 
 
-def test_failure_of_nova_is_not_reported_as_a_failure_of_placement(sqlite_database):
+def test_aggregate_sync_raises_a_failure_of_nova(sqlite_database):
     for host in ("cn1", "cn2"):
         add_node(sqlite_database, host)
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
@@ -192,7 +192,7 @@ def test_failure_of_nova_is_not_reported_as_a_failure_of_placement(sqlite_databa
         sync_aggregates(read_hosts, placement)
 
 
-def test_progress_and_each_change_are_reported(sqlite_database):
+def test_aggregate_sync_reports_progress_and_each_change(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "fast", ["cn1"])
     notes, steps = [], []
@@ -205,26 +205,28 @@ def test_progress_and_each_change_are_reported(sqlite_database):
     assert steps == [(1, 1)]
 
 
-def test_change_based_on_outdated_host_aggregates_changes_no_provider_aggregates(database):
+def test_aggregate_change_based_on_an_outdated_read_writes_nothing(database):
     """An outdated read of the aggregate changes nothing."""
-    one, two = add_node(database, "cn1"), add_node(database, "cn2")
+    node_1, node_2 = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
     read_hosts, placement = build_local_services(database)
     stale = read_hosts()
 
-    def swap_hosts(connection):
+    def swap_hosts_of_aggregate(connection):
         number = host_aggregates.id_of_name(connection, "fast")
         own_aggregates.remove_host(connection, number, "cn1", NOW)
         own_aggregates.add_hosts(connection, number, ["cn2"], NOW)
 
-    database.write(swap_hosts)
-    assert placement.change(build_aggregate_join(stale.aggregates[0].uuid, one)).done == set()
-    assert placement.change(build_aggregate_departure(stale.aggregates[0].uuid, two)).done == set()
-    assert read_members(database, "fast") == {two}
+    database.write(swap_hosts_of_aggregate)
+    assert placement.change(build_aggregate_join(stale.aggregates[0].uuid, node_1)).done == set()
+    assert (
+        placement.change(build_aggregate_departure(stale.aggregates[0].uuid, node_2)).done == set()
+    )
+    assert read_members(database, "fast") == {node_2}
 
 
-ASKING = {f"trait:{LICENSED}": "required"}
-NOT_ASKING = {f"trait:{LICENSED}": None}
+TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
+REMOVED_TRAIT_METADATA = {f"trait:{LICENSED}": None}
 
 
 def remove_trait_as_operator(database, provider, trait=LICENSED):
@@ -248,10 +250,12 @@ def read_synced_traits(database):
         return traits.read_synced(connection)
 
 
-def test_trait_is_created_and_set_on_every_node_of_the_hosts(database):
+def test_trait_sync_sets_the_trait_on_every_node_of_the_hosts(database):
     inside = {add_node(database, "win1", f"node{number}") for number in (1, 2)}
     add_node(database, "cn1")
-    aggregate = add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
+    aggregate = add_aggregate(
+        database, "windows", ["win1"], {**TRAIT_METADATA, "os_distro": "windows"}
+    )
     synced = sync_own_traits(database)
     assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED) for node in inside})
     assert synced.code is SyncCode.DONE
@@ -259,7 +263,7 @@ def test_trait_is_created_and_set_on_every_node_of_the_hosts(database):
     assert read_synced_traits(database) == {(node, LICENSED): aggregate for node in inside}
 
 
-def test_only_trait_metadata_with_the_value_required_is_synced(sqlite_database):
+def test_trait_sync_ignores_metadata_with_other_values(sqlite_database):
     add_node(sqlite_database, "cn1")
     add_aggregate(
         sqlite_database, "a", ["cn1"], {"trait:CUSTOM_A": "forbidden", "CUSTOM_B": "required"}
@@ -270,7 +274,7 @@ def test_only_trait_metadata_with_the_value_required_is_synced(sqlite_database):
 
 def test_trait_sync_creates_the_trait_of_an_aggregate_without_hosts(sqlite_database):
     """A request that names a missing trait is rejected, so the trait must exist."""
-    add_aggregate(sqlite_database, "windows", [], ASKING)
+    add_aggregate(sqlite_database, "windows", [], TRAIT_METADATA)
     assert sync_own_traits(sqlite_database).created == [LICENSED]
     with sqlite_database.read() as connection:
         assert traits.by_names(connection, [LICENSED])
@@ -280,7 +284,7 @@ def test_second_sync_of_traits_changes_nothing(database):
     hosts = [f"cn{number}" for number in range(8)]
     nodes = [add_node(database, host) for host in hosts]
     for name in ("a", "b"):
-        add_aggregate(database, name, hosts, ASKING)
+        add_aggregate(database, name, hosts, TRAIT_METADATA)
     sync_own_traits(database)
     with record_statements(database) as statements:
         synced = sync_own_traits(database)
@@ -291,44 +295,44 @@ def test_second_sync_of_traits_changes_nothing(database):
     assert {provider.generation for provider in rows} == {1}
 
 
-def remove_nodes_of_hosts(hosts, *names):
+def remove_nodes_from_host_map(hosts, *names):
     """Return the host map without the compute nodes of these hosts."""
     nodes = {host: uuids for host, uuids in hosts.nodes.items() if host not in names}
     return dataclasses.replace(hosts, nodes=nodes)
 
 
-def test_host_with_unreported_node_keeps_the_trait(database):
+def test_trait_sync_keeps_the_trait_of_a_host_without_node(database):
     """A node that is missing in the list may still exist."""
-    node, other = add_node(database, "win1"), add_node(database, "win2")
-    add_aggregate(database, "windows", ["win1", "win2"], ASKING)
+    node, other_node = add_node(database, "win1"), add_node(database, "win2")
+    add_aggregate(database, "windows", ["win1", "win2"], TRAIT_METADATA)
     read_hosts, placement = build_local_services(database)
     sync_traits(read_hosts, placement)
     novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
-    synced = sync_traits(lambda: remove_nodes_of_hosts(read_hosts(), "win1"), novas)
+    synced = sync_traits(lambda: remove_nodes_from_host_map(read_hosts(), "win1"), novas)
     assert synced.removed == set()
     assert list_problems(synced) == {(SyncCode.NO_NODE, "win1")}
-    assert read_providers_with_trait(database) == {node, other}
-    assert read_synced_traits(database).keys() == {(node, LICENSED), (other, LICENSED)}
-    set_metadata(database, "windows", NOT_ASKING)
-    synced = sync_traits(lambda: remove_nodes_of_hosts(read_hosts(), "win1"), novas)
-    assert synced.removed == {(node, LICENSED), (other, LICENSED)}
+    assert read_providers_with_trait(database) == {node, other_node}
+    assert read_synced_traits(database).keys() == {(node, LICENSED), (other_node, LICENSED)}
+    set_metadata(database, "windows", REMOVED_TRAIT_METADATA)
+    synced = sync_traits(lambda: remove_nodes_from_host_map(read_hosts(), "win1"), novas)
+    assert synced.removed == {(node, LICENSED), (other_node, LICENSED)}
 
 
-def test_manually_removed_trait_is_set_again(sqlite_database):
+def test_trait_sync_sets_a_manually_removed_trait_again(sqlite_database):
     node = add_node(sqlite_database, "win1")
-    add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
+    add_aggregate(sqlite_database, "windows", ["win1"], TRAIT_METADATA)
     sync_own_traits(sqlite_database)
     remove_trait_as_operator(sqlite_database, node)
     assert sync_own_traits(sqlite_database).added == {(node, LICENSED)}
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_manually_removed_trait_is_dropped_from_the_record_of_synced_traits(sqlite_database):
+def test_trait_sync_forgets_a_manually_removed_trait(sqlite_database):
     node = add_node(sqlite_database, "win1")
-    add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
+    add_aggregate(sqlite_database, "windows", ["win1"], TRAIT_METADATA)
     sync_own_traits(sqlite_database)
     remove_trait_as_operator(sqlite_database, node)
-    set_metadata(sqlite_database, "windows", NOT_ASKING)
+    set_metadata(sqlite_database, "windows", REMOVED_TRAIT_METADATA)
     assert sync_own_traits(sqlite_database).removed == set()
     assert read_synced_traits(sqlite_database) == {}
     add_unrecorded_trait(sqlite_database, node)
@@ -336,30 +340,30 @@ def test_manually_removed_trait_is_dropped_from_the_record_of_synced_traits(sqli
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_trait_stays_while_another_aggregate_requests_it(database):
+def test_trait_sync_keeps_a_trait_that_another_aggregate_requires(database):
     node = add_node(database, "win1")
-    add_aggregate(database, "one", ["win1"], ASKING)
-    add_aggregate(database, "two", ["win1"], ASKING)
+    add_aggregate(database, "one", ["win1"], TRAIT_METADATA)
+    add_aggregate(database, "two", ["win1"], TRAIT_METADATA)
     sync_own_traits(database)
-    set_metadata(database, "one", NOT_ASKING)
+    set_metadata(database, "one", REMOVED_TRAIT_METADATA)
     assert sync_own_traits(database).removed == set()
     assert read_synced_traits(database) == {(node, LICENSED): aggregate_uuid("two")}
-    set_metadata(database, "two", NOT_ASKING)
+    set_metadata(database, "two", REMOVED_TRAIT_METADATA)
     assert sync_own_traits(database, aggregate="two").removed == {(node, LICENSED)}
 
 
-def test_sync_can_be_limited_to_one_aggregate(sqlite_database):
-    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+def test_trait_sync_can_be_limited_to_one_aggregate(sqlite_database):
+    node_1, node_2 = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "one", ["cn1"], {"trait:CUSTOM_ONE": "required"})
     add_aggregate(sqlite_database, "two", ["cn2"], {"trait:CUSTOM_TWO": "required"})
-    assert sync_own_traits(sqlite_database, aggregate="one").added == {(one, "CUSTOM_ONE")}
-    assert sync_own_traits(sqlite_database, aggregate="two").added == {(two, "CUSTOM_TWO")}
+    assert sync_own_traits(sqlite_database, aggregate="one").added == {(node_1, "CUSTOM_ONE")}
+    assert sync_own_traits(sqlite_database, aggregate="two").added == {(node_2, "CUSTOM_TWO")}
     set_metadata(sqlite_database, "one", {"trait:CUSTOM_ONE": None})
     assert sync_own_traits(sqlite_database, aggregate="two").removed == set()
-    assert sync_own_traits(sqlite_database, aggregate="one").removed == {(one, "CUSTOM_ONE")}
+    assert sync_own_traits(sqlite_database, aggregate="one").removed == {(node_1, "CUSTOM_ONE")}
 
 
-def test_trait_of_an_unlisted_aggregate_is_kept(database):
+def test_trait_sync_keeps_the_trait_of_an_unknown_aggregate(database):
     """An earlier sync followed nova's host aggregates. This sync follows the local aggregates."""
     node = add_node(database, "cn1")
     theirs = HostAggregate(
@@ -367,7 +371,7 @@ def test_trait_of_an_unlisted_aggregate_is_kept(database):
         uuid=aggregate_uuid("nova's"),
         name="nova's",
         hosts=frozenset({"cn1"}),
-        metadata=ASKING,
+        metadata=TRAIT_METADATA,
         created_at=NOW,
     )
     hosts = HostMap((theirs,), frozenset({"cn1"}), {"cn1": frozenset({node})})
@@ -382,7 +386,7 @@ def test_trait_of_an_unlisted_aggregate_is_kept(database):
     assert sync_own_traits(database).removed == {(node, LICENSED)}
 
 
-def test_sync_of_an_unknown_aggregate_is_an_error(sqlite_database):
+def test_trait_sync_of_an_unknown_aggregate_name_is_an_error(sqlite_database):
     with pytest.raises(NotFound, match="no host aggregate named 'nix'"):
         sync_own_traits(sqlite_database, aggregate="nix")
 
@@ -390,9 +394,9 @@ def test_sync_of_an_unknown_aggregate_is_an_error(sqlite_database):
 @pytest.mark.parametrize(
     "name", ["HW_CPU_X86_AVX1024", "CUSTOM_lower", "CUSTOM_", "", "CUSTOM_A,B"]
 )
-def test_invalid_trait_is_rejected_and_others_are_set(sqlite_database, name):
+def test_trait_sync_rejects_an_invalid_trait_and_sets_others(sqlite_database, name):
     node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "odd", ["cn1"], {f"trait:{name}": "required", **ASKING})
+    add_aggregate(sqlite_database, "odd", ["cn1"], {f"trait:{name}": "required", **TRAIT_METADATA})
     synced = sync_own_traits(sqlite_database)
     assert synced.code is SyncCode.TRAIT_REFUSED
     assert [(problem.about, "aggregate odd" in problem.detail) for problem in synced.problems] == [
@@ -401,14 +405,14 @@ def test_invalid_trait_is_rejected_and_others_are_set(sqlite_database, name):
     assert synced.added == {(node, LICENSED)}
 
 
-def test_trait_sync_of_a_host_without_provider_has_the_exit_code_of_nova_manage(sqlite_database):
-    good = add_node(sqlite_database, "good")
+def test_trait_sync_failures_have_exit_codes_of_nova_manage(sqlite_database):
+    synced_node = add_node(sqlite_database, "good")
     add_service(sqlite_database, "serving")
     add_node(sqlite_database, "gone", provider=False)
-    add_aggregate(sqlite_database, "all", ["good", "serving", "gone", "ghost"], ASKING)
+    add_aggregate(sqlite_database, "all", ["good", "serving", "gone", "ghost"], TRAIT_METADATA)
     add_aggregate(sqlite_database, "does not ask", ["elsewhere"])
     synced = sync_own_traits(sqlite_database)
-    assert read_providers_with_trait(sqlite_database) == {good}
+    assert read_providers_with_trait(sqlite_database) == {synced_node}
     assert list_problems(synced) == {
         (SyncCode.NO_NODE, "serving"),
         (SyncCode.HOST_UNKNOWN, "ghost"),
@@ -417,62 +421,62 @@ def test_trait_sync_of_a_host_without_provider_has_the_exit_code_of_nova_manage(
     assert synced.code is SyncCode.NO_PROVIDER
 
 
-def test_dry_run_reports_changes_without_writing(sqlite_database):
-    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
-    add_aggregate(sqlite_database, "old", ["cn1"], ASKING)
+def test_dry_run_of_trait_sync_reports_changes_without_writing(sqlite_database):
+    node_1, node_2 = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    add_aggregate(sqlite_database, "old", ["cn1"], TRAIT_METADATA)
     sync_own_traits(sqlite_database)
-    set_metadata(sqlite_database, "old", NOT_ASKING)
+    set_metadata(sqlite_database, "old", REMOVED_TRAIT_METADATA)
     add_aggregate(sqlite_database, "new", ["cn2"], {"trait:CUSTOM_NEW": "required"})
     planned = sync_own_traits(sqlite_database, dry_run=True)
     assert (
         read_providers_with_trait(sqlite_database),
         read_providers_with_trait(sqlite_database, "CUSTOM_NEW"),
-    ) == ({one}, set())
+    ) == ({node_1}, set())
     done = sync_own_traits(sqlite_database)
     assert get_created_added_and_removed(planned) == get_created_added_and_removed(done)
-    assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
+    assert (done.added, done.removed) == ({(node_2, "CUSTOM_NEW")}, {(node_1, LICENSED)})
 
 
-def test_change_based_on_outdated_aggregate_metadata_changes_no_traits(database):
+def test_trait_change_based_on_outdated_metadata_writes_nothing(database):
     node = add_node(database, "cn1")
-    add_aggregate(database, "a", ["cn1"], ASKING)
+    add_aggregate(database, "a", ["cn1"], TRAIT_METADATA)
     _, placement = build_local_services(database)
-    set_metadata(database, "a", NOT_ASKING)
+    set_metadata(database, "a", REMOVED_TRAIT_METADATA)
     assert (
         placement.change(build_trait_addition(LICENSED, {node: aggregate_uuid("a")})).done == set()
     )
-    set_metadata(database, "a", ASKING)
+    set_metadata(database, "a", TRAIT_METADATA)
     sync_own_traits(database)
     assert placement.change(build_trait_removal(LICENSED, node)).done == set()
     assert read_providers_with_trait(database) == {node}
 
 
-def test_trait_sync_with_remote_host_aggregates_ignores_our_own_metadata(sqlite_database):
+def test_trait_sync_with_remote_host_aggregates_ignores_own_metadata(sqlite_database):
     """Nova's host aggregates are in another service."""
     node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_METADATA)
     read_hosts, _ = build_local_services(sqlite_database)
     novas = read_hosts()
-    set_metadata(sqlite_database, "a", NOT_ASKING)
+    set_metadata(sqlite_database, "a", REMOVED_TRAIT_METADATA)
     placement = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
     assert sync_traits(lambda: novas, placement).added == {(node, LICENSED)}
     assert sync_traits(read_hosts, placement).removed == {(node, LICENSED)}
 
 
-TRAITS = ["CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX2"]
-HOSTS = ["cn1", "cn2", "cn3"]
-AGGREGATE = st.fixed_dictionaries(
+TRAIT_NAMES = ["CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX2"]
+HOST_NAMES = ["cn1", "cn2", "cn3"]
+AGGREGATES = st.fixed_dictionaries(
     {
-        "hosts": st.frozensets(st.sampled_from(HOSTS)),
-        "traits": st.frozensets(st.sampled_from(TRAITS)),
+        "hosts": st.frozensets(st.sampled_from(HOST_NAMES)),
+        "traits": st.frozensets(st.sampled_from(TRAIT_NAMES)),
     }
 )
-CLOUD = st.lists(AGGREGATE, max_size=3)
-PUT_BY_HAND = st.frozensets(st.tuples(st.sampled_from(HOSTS), st.sampled_from(TRAITS)))
+AGGREGATE_LISTS = st.lists(AGGREGATES, max_size=3)
+MANUAL_TRAITS = st.frozensets(st.tuples(st.sampled_from(HOST_NAMES), st.sampled_from(TRAIT_NAMES)))
 
 
 @pytest.fixture(scope="module")
-def shared_database(sqlite_template, tmp_path_factory):
+def module_database(sqlite_template, tmp_path_factory):
     path = tmp_path_factory.mktemp("shared") / "shared.db"
     path.write_bytes(sqlite_template.read_bytes())
     database = Database(make_settings(f"sqlite:///{path}"))
@@ -486,7 +490,7 @@ def read_sync_state(database, nodes):
         rows = resource_providers.by_uuids(connection, nodes.values()).values()
     return (
         {name: read_members(database, name) for name in "abc"},
-        {trait: read_providers_with_trait(database, trait) for trait in TRAITS},
+        {trait: read_providers_with_trait(database, trait) for trait in TRAIT_NAMES},
         {provider.uuid: provider.generation for provider in rows},
         read_synced_traits(database),
     )
@@ -497,30 +501,32 @@ def read_sync_state(database, nodes):
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-@given(before=CLOUD, after=CLOUD, by_hand=PUT_BY_HAND)
-def test_second_sync_changes_nothing_and_traits_are_only_required_or_manual_ones(
-    shared_database, before, after, by_hand
+@given(
+    first_aggregates=AGGREGATE_LISTS, second_aggregates=AGGREGATE_LISTS, manual_traits=MANUAL_TRAITS
+)
+def test_random_syncs_set_only_required_and_manual_traits(
+    module_database, first_aggregates, second_aggregates, manual_traits
 ):
-    empty(shared_database.url.render_as_string(hide_password=False))
-    nodes = {host: add_node(shared_database, host) for host in HOSTS}
-    for host, trait in sorted(by_hand):
-        add_unrecorded_trait(shared_database, nodes[host], trait)
-    for cloud in (before, after):
-        replace_all_aggregates(shared_database, cloud)
-        sync_own_aggregates(shared_database, remove_stale=True)
-        sync_own_traits(shared_database)
-        once = read_sync_state(shared_database, nodes)
-        sync_own_aggregates(shared_database, remove_stale=True)
-        sync_own_traits(shared_database)
-        assert read_sync_state(shared_database, nodes) == once
-        for trait in TRAITS:
+    empty(module_database.url.render_as_string(hide_password=False))
+    nodes = {host: add_node(module_database, host) for host in HOST_NAMES}
+    for host, trait in sorted(manual_traits):
+        add_unrecorded_trait(module_database, nodes[host], trait)
+    for cloud in (first_aggregates, second_aggregates):
+        replace_all_aggregates(module_database, cloud)
+        sync_own_aggregates(module_database, remove_stale=True)
+        sync_own_traits(module_database)
+        once = read_sync_state(module_database, nodes)
+        sync_own_aggregates(module_database, remove_stale=True)
+        sync_own_traits(module_database)
+        assert read_sync_state(module_database, nodes) == once
+        for trait in TRAIT_NAMES:
             members = [aggregate["hosts"] for aggregate in cloud if trait in aggregate["traits"]]
-            manual = {host for host, name in by_hand if name == trait}
+            manual = {host for host, name in manual_traits if name == trait}
             expected = {nodes[host] for host in manual.union(*members)}
-            assert read_providers_with_trait(shared_database, trait) == expected
+            assert read_providers_with_trait(module_database, trait) == expected
         for name, aggregate in zip("abc", cloud, strict=False):
             expected = {nodes[host] for host in aggregate["hosts"]}
-            assert read_members(shared_database, name) == expected
+            assert read_members(module_database, name) == expected
 
 
 def replace_all_aggregates(database, cloud):
@@ -531,7 +537,7 @@ def replace_all_aggregates(database, cloud):
 
     def delete_all_aggregates(connection):
         for aggregate in host_aggregates.snapshot(connection):
-            ids = host_aggregates.provider_ids_of_hosts(connection, HOSTS)
+            ids = host_aggregates.provider_ids_of_hosts(connection, HOST_NAMES)
             provider_aggregates.remove_members(connection, aggregate.uuid, ids, NOW)
             for host in aggregate.hosts:
                 host_aggregates.remove_host(connection, aggregate.id, host)

@@ -26,41 +26,41 @@ from tests.support.processes import run_in_processes
 
 pytestmark = pytest.mark.system
 
-HOSTS = [f"cn{number}" for number in range(6)]
-AGGREGATES = ["a", "b"]
-ROUNDS = 4
-SYNCING, MOVING, TAGGING = 2, 1, 1
+HOST_NAMES = [f"cn{number}" for number in range(6)]
+AGGREGATE_NAMES = ["a", "b"]
+SYNC_ROUNDS = 4
+SYNC_PROCESSES, HOST_MOVE_PROCESSES, TRAIT_PROCESSES = 2, 1, 1
 
 
-def run_random_writer(barrier, which, url, nodes):
+def run_process_of_race(barrier, process_number, url, nodes):
     """Synchronize, move hosts and change metadata, or set other traits."""
-    database, dice = Database(make_settings(url)), random.Random(which)
+    database, dice = Database(make_settings(url)), random.Random(process_number)
     barrier.wait(120)
     try:
-        if which < SYNCING:
-            for _ in range(ROUNDS):
+        if process_number < SYNC_PROCESSES:
+            for _ in range(SYNC_ROUNDS):
                 sync_own_aggregates(database, remove_stale=True)
                 sync_own_traits(database)
             return []
-        if which < SYNCING + MOVING:
-            for _ in range(4 * ROUNDS):
+        if process_number < SYNC_PROCESSES + HOST_MOVE_PROCESSES:
+            for _ in range(4 * SYNC_ROUNDS):
                 database.write(
-                    lambda connection: toggle_membership_and_requirement(connection, dice)
+                    lambda connection: toggle_membership_and_trait_metadata(connection, dice)
                 )
             return []
         return [
             pair
-            for number in range(4 * ROUNDS)
+            for number in range(4 * SYNC_ROUNDS)
             for pair in set_provider_trait(database, dice, nodes, number)
         ]
     finally:
         database.dispose()
 
 
-def toggle_membership_and_requirement(connection, dice):
+def toggle_membership_and_trait_metadata(connection, dice):
     """Add a host to an aggregate or remove it, and require the trait or not."""
-    number = aggregates_store.id_of_name(connection, dice.choice(AGGREGATES))
-    host = dice.choice(HOSTS)
+    number = aggregates_store.id_of_name(connection, dice.choice(AGGREGATE_NAMES))
+    host = dice.choice(HOST_NAMES)
     if host in aggregates.get(connection, number).hosts:
         aggregates.remove_host(connection, number, host, NOW)
     else:
@@ -76,7 +76,7 @@ def set_provider_trait(database, dice, nodes, number):
         provider = resource_providers.by_uuid(connection, node)
         had = [trait.id for trait in traits.of_provider(connection, provider.id)]
 
-    def replace(connection):
+    def replace_traits(connection):
         traits.add_missing(connection, [trait], NOW)
         locked = resource_providers.lock_by_uuid(connection, node, provider.generation)
         new = traits.ids_by_name(connection, [trait]).values()
@@ -84,34 +84,37 @@ def set_provider_trait(database, dice, nodes, number):
         resource_providers.bump_generations(connection, [locked.id], NOW)
 
     try:
-        database.write(replace)
+        database.write(replace_traits)
     except ConcurrentUpdate:
         return []
     return [(node, trait)]
 
 
 @pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
-def test_concurrent_syncs_keep_other_traits_and_end_in_the_state_of_one_sync(kind, request):
+def test_concurrent_provider_syncs_keep_traits_of_others(kind, request):
     url = request.getfixturevalue(kind)
-    assert any(run_and_check_race(url) for _ in range(5)), "the trait writer never succeeded"
+    assert any(run_writers_and_check_result(url) for _ in range(5)), (
+        "the trait writer never succeeded"
+    )
 
 
-def run_and_check_race(url: str) -> bool:
+def run_writers_and_check_result(url: str) -> bool:
     """Run all writers and check the result. Return whether the trait writer succeeded."""
     empty(url)
     database = Database(make_settings(url))
-    nodes = {host: add_node(database, host) for host in HOSTS}
-    for name in AGGREGATES:
+    nodes = {host: add_node(database, host) for host in HOST_NAMES}
+    for name in AGGREGATE_NAMES:
         add_aggregate(database, name, [], {})
     pairs = run_in_processes(
-        SYNCING + MOVING + TAGGING, run_random_writer, url, sorted(nodes.values())
+        SYNC_PROCESSES + HOST_MOVE_PROCESSES + TRAIT_PROCESSES,
+        run_process_of_race,
+        url,
+        sorted(nodes.values()),
     )
     # Moves of hosts also update the provider aggregates. They match without another sync.
-    required = check_aggregate_members_and_list_nodes_whose_aggregates_require_the_trait(
-        database, nodes
-    )
+    required = check_members_and_list_nodes_with_required_trait(database, nodes)
     sync_own_traits(database)
-    check_aggregate_members_and_list_nodes_whose_aggregates_require_the_trait(database, nodes)
+    check_members_and_list_nodes_with_required_trait(database, nodes)
     assert read_providers_with_trait(database) == required
     with database.read() as connection:
         assert {uuid for uuid, _ in traits.read_synced(connection)} == required
@@ -125,7 +128,7 @@ def run_and_check_race(url: str) -> bool:
     return bool(other_traits)
 
 
-def check_aggregate_members_and_list_nodes_whose_aggregates_require_the_trait(database, nodes):
+def check_members_and_list_nodes_with_required_trait(database, nodes):
     """Compare host and provider aggregates, and return the nodes of aggregates with the trait."""
     with database.read() as connection:
         snapshot = aggregates_store.snapshot(connection)

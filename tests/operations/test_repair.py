@@ -18,66 +18,70 @@ from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.slow
 
-NO_OWNER = ("no-project", "no-user")
+INCOMPLETE_OWNER = ("no-project", "no-user")
 
 
-def make_auditor(database):
-    return Auditor(database=database, clock=utcnow, no_owner=NO_OWNER)
+def make_allocations_auditor(database):
+    return Auditor(database=database, clock=utcnow, no_owner=INCOMPLETE_OWNER)
 
 
-def heal_allocations(database):
-    healer = Healer(database=database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
+def heal_and_list_results(database):
+    healer = Healer(
+        database=database, clock=utcnow, no_owner=INCOMPLETE_OWNER, wanted=HealRequest()
+    )
     return list(healer.heal())
 
 
-def delete_orphans_and_get_count(auditor, orphans=None):
+def delete_orphans_and_count(auditor, orphans=None):
     orphans = auditor.find() if orphans is None else orphans
     return auditor.delete(orphans, lambda _done, _total: None).deleted
 
 
 @pytest.mark.all_databases
-def test_instance_recorded_during_the_audit_keeps_allocations(cloud, database):
+def test_instance_recorded_during_an_audit_keeps_its_allocations(cloud, database):
     cloud.allocate(2)
-    auditor = make_auditor(database)
+    auditor = make_allocations_auditor(database)
     orphans = auditor.find()
     cloud.record(2)
-    assert delete_orphans_and_get_count(auditor, orphans) == 0
+    assert delete_orphans_and_count(auditor, orphans) == 0
     assert cloud.read_allocations(2) != {}
 
 
-def test_batch_of_orphans_is_retried_after_a_concurrent_write(
+def test_deletion_of_orphans_is_retried_after_a_concurrent_write(
     sqlite_cloud, sqlite_database, monkeypatch
 ):
     sqlite_cloud.allocate(2)
-    auditor = make_auditor(sqlite_database)
+    auditor = make_allocations_auditor(sqlite_database)
     orphans = auditor.find()
     replace, rejections = operation.allocations.replace, [ConcurrentUpdate("rival")]
 
-    def raise_conflict(*arguments):
+    def raise_concurrent_update(*arguments):
         if rejections:
             raise rejections.pop()
         replace(*arguments)
 
-    monkeypatch.setattr(operation.allocations, "replace", raise_conflict)
-    assert delete_orphans_and_get_count(auditor, orphans) == 1
+    monkeypatch.setattr(operation.allocations, "replace", raise_concurrent_update)
+    assert delete_orphans_and_count(auditor, orphans) == 1
 
 
 @pytest.mark.all_databases
-def test_concurrent_audits_delete_each_orphan_once(cloud, database):
+def test_concurrent_audits_delete_each_orphaned_allocation_once(cloud, database):
     for number in range(8):
         cloud.allocate(number)
-    deleted = run_concurrently(*[lambda: delete_orphans_and_get_count(make_auditor(database))] * 2)
+    deleted = run_concurrently(
+        *[lambda: delete_orphans_and_count(make_allocations_auditor(database))] * 2
+    )
     assert sum(deleted) == 8
     assert cloud.document("audit")["code"] == 0
 
 
-def test_statement_count_is_independent_of_orphans(sqlite_cloud, sqlite_database):
+def test_statement_count_of_audit_is_independent_of_orphans(sqlite_cloud, sqlite_database):
     counts = []
     for numbers in ((1,), range(2, 8)):
         for number in numbers:
             sqlite_cloud.allocate(number)
         with record_statements(sqlite_database) as seen:
-            delete_orphans_and_get_count(make_auditor(sqlite_database))
+            delete_orphans_and_count(make_allocations_auditor(sqlite_database))
         counts.append(len(seen))
     assert counts[0] == counts[1]
 
@@ -86,18 +90,18 @@ def test_audit_deletes_no_orphans_once_the_database_belongs_to_openstack(
     sqlite_cloud, sqlite_database
 ):
     sqlite_cloud.allocate(2)
-    auditor = make_auditor(sqlite_database)
+    auditor = make_allocations_auditor(sqlite_database)
     orphans = auditor.find()
     sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
-    assert delete_orphans_and_get_count(auditor, orphans) == 0
+    assert delete_orphans_and_count(auditor, orphans) == 0
     assert sqlite_cloud.read_allocations(2) != {}
 
 
 @pytest.mark.all_databases
-def test_concurrent_heals_write_allocations_only_once(cloud_without_instances, database):
+def test_concurrent_heals_write_allocations_of_an_instance_once(cloud_without_instances, database):
     for number in range(8):
         cloud_without_instances.record(number, flavor={**FLAVOR, "vcpus": 4})
-    first, second = run_concurrently(*[lambda: heal_allocations(database)] * 2)
+    first, second = run_concurrently(*[lambda: heal_and_list_results(database)] * 2)
     healed = sorted(result.instance for result in (*first, *second) if result.done)
     assert healed == [uuid(number) for number in range(8)]
     held = [cloud_without_instances.read_allocations(number) for number in range(8)]
@@ -105,10 +109,10 @@ def test_concurrent_heals_write_allocations_only_once(cloud_without_instances, d
 
 
 def test_heal_reports_repeated_write_conflicts(sqlite_cloud, sqlite_database, monkeypatch):
-    def raise_conflict(*_):
+    def raise_concurrent_update(*_):
         raise ConcurrentUpdate("a rival was faster")
 
-    monkeypatch.setattr(operation.allocations, "replace", raise_conflict)
-    (result,) = heal_allocations(sqlite_database)
+    monkeypatch.setattr(operation.allocations, "replace", raise_concurrent_update)
+    (result,) = heal_and_list_results(sqlite_database)
     assert sqlite_cloud.read_allocations(99) == {}
     assert (result.outcome.value, result.reason) == ("failed", "a rival was faster")

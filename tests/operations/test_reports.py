@@ -25,10 +25,10 @@ from tests.support.service_changes import disable_service
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
-LATER = NOW + timedelta(seconds=30)
-DISABLED = "COMPUTE_STATUS_DISABLED"
+NOW_PLUS_30_S = NOW + timedelta(seconds=30)
+DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 #: Number of concurrent creations of a node and its provider.
-ROUNDS = 4
+CONCURRENT_ROUNDS = 4
 
 
 def record_report(database, settings, *documents, now=NOW):
@@ -72,15 +72,15 @@ def read_aggregates(database, number=1):
 
 def create_aggregate(database, number, *hosts):
     def write_rows(connection):
-        made = aggregates_module.create(connection, node_uuid(number), f"a{number}", None, NOW)
+        aggregate = aggregates_module.create(connection, node_uuid(number), f"a{number}", None, NOW)
         if hosts:
-            aggregates_module.add_hosts(connection, made.id, hosts, NOW)
+            aggregates_module.add_hosts(connection, aggregate.id, hosts, NOW)
 
     database.write(write_rows)
     return node_uuid(number)
 
 
-def allocate_amounts(database, number=1, **amounts):
+def allocate_resources(database, number=1, **amounts):
     claim = ConsumerClaim(
         consumer=node_uuid(900 + number),
         allocations={node_uuid(number): amounts},
@@ -93,8 +93,8 @@ def allocate_amounts(database, number=1, **amounts):
 def test_report_creates_node_service_provider_and_inventories(database, send_reports):
     recorded = send_reports(build_report(reserved={"MEMORY_MB": 512}))
     assert recorded == reports.RecordedReports(created=1)
-    made = read_provider(database)
-    assert (made.name, made.parent_uuid, made.root_uuid) == ("cn1", None, node_uuid(1))
+    provider = read_provider(database)
+    assert (provider.name, provider.parent_uuid, provider.root_uuid) == ("cn1", None, node_uuid(1))
     assert read_inventories(database) == {
         "VCPU": (8, 0, 4.0),
         "MEMORY_MB": (16384, 512, 1.0),
@@ -104,7 +104,7 @@ def test_report_creates_node_service_provider_and_inventories(database, send_rep
         (service,) = services.search(connection)
         (disk,) = [
             inventory
-            for inventory in inventories.of_provider(connection, made.id)
+            for inventory in inventories.of_provider(connection, provider.id)
             if inventory.resource_class == "DISK_GB"
         ]
     assert (service.host, service.binary, service.last_seen_up) == ("cn1", "nova-compute", NOW)
@@ -113,24 +113,24 @@ def test_report_creates_node_service_provider_and_inventories(database, send_rep
 
 def test_unchanged_report_updates_only_the_heartbeat(database, send_reports):
     send_reports(build_report(cpu_allocation_ratio=1 / 3))
-    before = read_provider(database)
+    provider = read_provider(database)
     assert send_reports(
-        build_report(cpu_allocation_ratio=1 / 3), now=LATER
+        build_report(cpu_allocation_ratio=1 / 3), now=NOW_PLUS_30_S
     ) == reports.RecordedReports(unchanged=1)
-    assert read_provider(database) == before
+    assert read_provider(database) == provider
     with database.read() as connection:
-        assert compute_nodes.by_uuid(connection, node_uuid(1)).last_seen_up == LATER
-        assert services.search(connection)[0].last_seen_up == LATER
+        assert compute_nodes.by_uuid(connection, node_uuid(1)).last_seen_up == NOW_PLUS_30_S
+        assert services.search(connection)[0].last_seen_up == NOW_PLUS_30_S
 
 
-def test_report_with_other_usage_keeps_the_generation(database, send_reports):
+def test_report_with_other_usage_keeps_the_provider_generation(database, send_reports):
     send_reports(build_report())
     before = read_provider(database)
     assert send_reports(build_report(vcpus_used=4)) == reports.RecordedReports(changed=1)
     assert read_provider(database) == before
 
 
-def test_report_with_other_totals_raises_the_generation(database, send_reports):
+def test_report_with_other_totals_raises_the_provider_generation(database, send_reports):
     send_reports(build_report())
     before = read_provider(database)
     send_reports(build_report(vcpus=16))
@@ -138,7 +138,7 @@ def test_report_with_other_totals_raises_the_generation(database, send_reports):
     assert read_inventories(database)["VCPU"] == (16, 0, 4.0)
 
 
-def test_externally_changed_inventory_is_restored(database, send_reports):
+def test_externally_changed_inventory_is_restored_by_the_next_report(database, send_reports):
     send_reports(build_report())
     number = read_provider(database).id
     wrong = {number: [Inventory(resource_class="VCPU", total=1)]}
@@ -156,25 +156,25 @@ def test_report_does_not_remove_inventories_of_classes_it_does_not_report(databa
     assert set(read_inventories(database)) == {"VCPU", "MEMORY_MB", "PCPU"}
 
 
-def test_allocated_class_cannot_be_removed(database, send_reports):
+def test_report_cannot_remove_an_allocated_resource_class(database, send_reports):
     send_reports(build_report(1), build_report(2))
-    allocate_amounts(database, 1, DISK_GB=1)
+    allocate_resources(database, 1, DISK_GB=1)
     with pytest.raises(InUse, match="'DISK_GB'.*" + node_uuid(1)):
         send_reports(build_report(2, vcpus=9), build_report(1, local_gb=0))
     assert "DISK_GB" in read_inventories(database)
     assert read_inventories(database, 2)["VCPU"] == (8, 0, 4.0)
 
 
-def test_class_allocated_on_another_provider_can_be_removed(database, send_reports):
+def test_report_can_remove_a_class_allocated_on_another_provider(database, send_reports):
     send_reports(build_report(1), build_report(2))
-    allocate_amounts(database, 1, DISK_GB=1)
+    allocate_resources(database, 1, DISK_GB=1)
     send_reports(build_report(2, local_gb=0))
     assert set(read_inventories(database, 2)) == {"VCPU", "MEMORY_MB"}
 
 
-def test_inventory_below_its_allocations_is_accepted(database, send_reports):
+def test_report_of_an_inventory_below_its_allocations_is_accepted(database, send_reports):
     send_reports(build_report())
-    allocate_amounts(database, 1, MEMORY_MB=16000)
+    allocate_resources(database, 1, MEMORY_MB=16000)
     send_reports(build_report(memory_mb=8192))
     assert read_inventories(database)["MEMORY_MB"] == (8192, 0, 1.0)
 
@@ -252,7 +252,7 @@ def test_node_reported_with_another_host_gets_the_aggregates_of_that_host(databa
     assert here
 
 
-def test_manually_removed_membership_is_not_restored(database, send_reports):
+def test_report_does_not_restore_a_removed_aggregate_membership(database, send_reports):
     send_reports(build_report(1))
     uuid = create_aggregate(database, 71, "cn1")
     number = read_provider(database).id
@@ -265,7 +265,7 @@ def test_new_node_of_a_disabled_host_has_the_disabled_trait(database, send_repor
     send_reports(build_report(1))
     database.write(lambda connection: disable_service(connection, "cn1", "broken"))
     send_reports(build_report(2, host="cn1"), build_report(3))
-    assert read_traits(database, 2) == {DISABLED}
+    assert read_traits(database, 2) == {DISABLED_TRAIT}
     assert read_traits(database, 3) == set()
     send_reports(build_report(2, host="cn3"))
     assert read_traits(database, 2) == set()
@@ -275,9 +275,9 @@ def test_lost_disabled_trait_is_restored_by_the_next_report(database, send_repor
     send_reports(build_report())
     database.write(lambda connection: disable_service(connection, "cn1"))
     number = read_provider(database).id
-    database.write(lambda connection: traits.take_off(connection, DISABLED, [number], NOW))
+    database.write(lambda connection: traits.take_off(connection, DISABLED_TRAIT, [number], NOW))
     send_reports(build_report())
-    assert read_traits(database) == {DISABLED}
+    assert read_traits(database) == {DISABLED_TRAIT}
     before = read_provider(database)
     send_reports(build_report())
     assert read_provider(database) == before
@@ -321,19 +321,19 @@ def test_nodes_without_inventories_can_share_a_name(database, send_reports):
         assert len(compute_nodes.search(connection, hypervisor_hostname="cn1")) == 2
 
 
-def test_statement_count_is_independent_of_reports(database, settings):
+def test_statement_count_of_reports_is_independent_of_their_number(database, settings):
     create_aggregate(database, 71)
     record_report(database, settings, build_report(70))  # creates rows that later reports use
     counts = {}
     for size in (20, 600):
-        first = size * 1000
-        fleet = [build_report(first + number) for number in range(size)]
-        with record_statements(database) as seen:
+        first_number = size * 1000
+        fleet = [build_report(first_number + number) for number in range(size)]
+        with record_statements(database) as statements:
             record_report(database, settings, *fleet)
-            record_report(database, settings, *fleet, now=LATER)
+            record_report(database, settings, *fleet, now=NOW_PLUS_30_S)
             record_report(database, settings, *(document | {"vcpus": 9} for document in fleet))
             record_report(database, settings, *(document | {"local_gb": 0} for document in fleet))
-        counts[size] = len(seen)
+        counts[size] = len(statements)
     assert counts[20] == counts[600]
 
 
@@ -366,7 +366,7 @@ def test_concurrent_reports_never_share_a_name(database, settings):
 @pytest.mark.all_databases
 def test_node_reported_while_its_host_is_disabled_gets_the_disabled_trait(database, settings):
     """In either order, the provider of a disabled host has the trait."""
-    for number in range(1, ROUNDS):
+    for number in range(1, CONCURRENT_ROUNDS):
         record_report(database, settings, build_report(100 + number, host=f"h{number}"))
         disable_host = partial(disable_service, host=f"h{number}")
         report = build_report(200 + number, host=f"h{number}")
@@ -374,12 +374,12 @@ def test_node_reported_while_its_host_is_disabled_gets_the_disabled_trait(databa
             partial(database.write, disable_host),
             partial(record_report, database, settings, report),
         )
-        assert DISABLED in read_traits(database, 200 + number)
+        assert DISABLED_TRAIT in read_traits(database, 200 + number)
 
 
 @pytest.mark.all_databases
 def test_node_reported_while_its_host_joins_an_aggregate_is_in_it(database, settings):
-    for number in range(1, ROUNDS):
+    for number in range(1, CONCURRENT_ROUNDS):
         record_report(database, settings, build_report(100 + number, host=f"h{number}"))
         report = build_report(200 + number, host=f"h{number}")
         run_concurrently(
@@ -416,7 +416,7 @@ def test_node_is_removed_with_its_provider(database, settings):
         assert [node.host for node in compute_nodes.search(connection)] == ["cn2"]
 
 
-def test_service_stays_while_its_host_has_another_node(database, settings):
+def test_removed_node_keeps_the_service_of_a_host_with_another_node(database, settings):
     record_report(database, settings, build_report(1, host="rack"), build_report(2, host="rack"))
     remove_node(database, 1)
     assert list_hosts_with_service(database) == ["rack"]
@@ -455,7 +455,7 @@ def test_deletion_of_a_node_by_the_uuid_of_a_provider_is_not_found(database):
     assert read_provider(database) is not None
 
 
-PROVIDERS = "/placement/resource_providers"
+PROVIDERS_PATH = "/placement/resource_providers"
 
 
 @pytest.fixture
@@ -478,13 +478,16 @@ def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(
 ):
     database = app.app.services.database
     report_nodes_without_inventories(build_report(1), build_report(2))
-    first, second = create_aggregate(database, 71, "cn1"), create_aggregate(database, 72, "cn1")
+    aggregate_1, aggregate_2 = (
+        create_aggregate(database, 71, "cn1"),
+        create_aggregate(database, 72, "cn1"),
+    )
     body = {"uuid": node_uuid(1), "name": "cn1"}
-    made = app.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
-    answer = app.get(f"{PROVIDERS}/{node_uuid(1)}/aggregates", headers=LATEST_HEADERS).json
-    assert set(answer["aggregates"]) == {first, second}
+    provider = app.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS).json
+    answer = app.get(f"{PROVIDERS_PATH}/{node_uuid(1)}/aggregates", headers=LATEST_HEADERS).json
+    assert set(answer["aggregates"]) == {aggregate_1, aggregate_2}
     # The client can use the generation of the response.
-    assert made["generation"] == answer["resource_provider_generation"]
+    assert provider["generation"] == answer["resource_provider_generation"]
     create_provider(database, 2)
     assert read_aggregates(database, 2) == set()
 
@@ -507,7 +510,7 @@ def test_child_provider_joins_no_aggregate(database, report_nodes_without_invent
     assert read_aggregates(database, 1) == set()
 
 
-def test_created_provider_without_a_reported_node_joins_no_aggregate(database):
+def test_provider_without_a_reported_node_joins_no_aggregate(database):
     provider = create_provider(database, 1)
     assert (provider.generation, provider.parent_uuid) == (0, None)
     with database.read() as connection:
@@ -520,7 +523,7 @@ def test_provider_created_while_its_node_is_reported_joins_the_aggregates(
 ):
     report_nodes_without_inventories(build_report(50, host="cn1"))
     aggregate = create_aggregate(database, 71, "cn1")
-    for number in range(1, ROUNDS):
+    for number in range(1, CONCURRENT_ROUNDS):
         run_concurrently(
             lambda number=number: report_nodes_without_inventories(
                 build_report(number, host="cn1")
@@ -534,7 +537,7 @@ def test_provider_created_while_its_node_is_reported_joins_the_aggregates(
 def test_provider_created_while_its_host_joins_an_aggregate_is_in_it(
     database, report_nodes_without_inventories
 ):
-    for number in range(1, ROUNDS):
+    for number in range(1, CONCURRENT_ROUNDS):
         report_nodes_without_inventories(build_report(number))
         run_concurrently(
             lambda number=number: create_aggregate(database, 70 + number, f"cn{number}"),

@@ -2,23 +2,23 @@
 """Disabling, enabling and forcing down compute services."""
 
 from placement_sched.store.compute import services
-from tests.operations.test_reports import DISABLED, read_provider, read_traits, record_report
+from tests.operations.test_reports import DISABLED_TRAIT, read_provider, read_traits, record_report
 from tests.support.reports import NOW, build_report
 from tests.support.service_changes import disable_service, enable_service, set_service_fields
 from tests.support.statements import record_statements
 
 
-def change_and_read_service(database, change, host, *how, **changed):
+def change_and_read_service(database, change, host, *arguments, **changed):
     """Return the service of a host after a change."""
 
     def write_rows(connection):
-        change(connection, host, *how, **changed)
+        change(connection, host, *arguments, **changed)
         return services.by_hosts(connection, [host])[host]
 
     return database.write(write_rows)
 
 
-def test_disabling_sets_the_trait_on_every_root_provider(database, settings):
+def test_disabling_a_service_sets_the_trait_on_every_root_provider(database, settings):
     record_report(
         database,
         settings,
@@ -26,27 +26,27 @@ def test_disabling_sets_the_trait_on_every_root_provider(database, settings):
         build_report(2, host="rack"),
         build_report(3),
     )
-    before = read_provider(database).generation
+    generation = read_provider(database).generation
     service = change_and_read_service(database, disable_service, "rack", "broken fan")
     assert (service.disabled, service.disabled_reason) == (True, "broken fan")
     assert [read_traits(database, number) for number in (1, 2, 3)] == [
-        {DISABLED},
-        {DISABLED},
+        {DISABLED_TRAIT},
+        {DISABLED_TRAIT},
         set(),
     ]
-    assert read_provider(database).generation == before + 1
+    assert read_provider(database).generation == generation + 1
 
 
 def test_repeated_disabling_of_a_service_changes_only_the_reason(database, settings):
     record_report(database, settings, build_report())
     change_and_read_service(database, disable_service, "cn1", "broken fan")
-    before = read_provider(database)
+    provider = read_provider(database)
     service = change_and_read_service(database, disable_service, "cn1")
     assert (service.disabled, service.disabled_reason) == (True, None)
-    assert read_provider(database) == before
+    assert read_provider(database) == provider
 
 
-def test_forcing_down_sets_no_trait(database, settings):
+def test_forcing_down_a_service_sets_no_trait(database, settings):
     record_report(database, settings, build_report())
     service = change_and_read_service(database, set_service_fields, "cn1", forced_down=True)
     assert service.forced_down
@@ -54,7 +54,7 @@ def test_forcing_down_sets_no_trait(database, settings):
     assert read_traits(database) == set()
 
 
-def test_statement_count_is_independent_of_nodes(database, settings):
+def test_statement_count_of_disabling_is_independent_of_nodes(database, settings):
     nodes = [build_report(number, host="few" if number < 2 else "many") for number in range(40)]
     record_report(database, settings, *nodes)
     counts = []

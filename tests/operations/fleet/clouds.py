@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 
 from placement_sched.model.names import is_printable_name
 
-_NAMES = st.sampled_from(["a", "b1", "b2", "b10", "x-[1]", "Ω {root}", "12", "yes", "~", "s p"])
+_HOST_NAMES = st.sampled_from(
+    ["a", "b1", "b2", "b10", "x-[1]", "Ω {root}", "12", "yes", "~", "s p"]
+)
 _TEXTS = st.text(
     st.characters(exclude_categories=("Cs", "Cc", "Cf", "Cn", "Co", "Zl", "Zp")),
     min_size=1,
@@ -15,7 +17,7 @@ _TRAITS = st.lists(
     st.sampled_from(["HW_CPU_X86_AVX", "CUSTOM_ONE", "CUSTOM_TWO"]), unique=True, max_size=3
 )
 _UUIDS = st.uuids(version=4).map(str)
-_STOCKS = st.dictionaries(
+_INVENTORIES = st.dictionaries(
     st.sampled_from(["VGPU", "PCPU", "CUSTOM_THING"]),
     st.fixed_dictionaries(
         {"total": st.integers(2, 100)},
@@ -29,11 +31,13 @@ _STOCKS = st.dictionaries(
     ),
     max_size=2,
 )
-_MOMENTS = st.sampled_from(["2026-01-01T11:00:00", "2026-01-01T12:00:00", "2025-12-01T00:00:00"])
-_MAPS = st.dictionaries(_TEXTS, _TEXTS, max_size=2)
-_KEYED = st.dictionaries(st.from_regex(r"[a-zA-Z0-9:_.-]( ?[a-z0-9]){0,4}", fullmatch=True), _TEXTS)
+_TIMES = st.sampled_from(["2026-01-01T11:00:00", "2026-01-01T12:00:00", "2025-12-01T00:00:00"])
+_TEXTS_BY_TEXT = st.dictionaries(_TEXTS, _TEXTS, max_size=2)
+_AGGREGATE_METADATA = st.dictionaries(
+    st.from_regex(r"[a-zA-Z0-9:_.-]( ?[a-z0-9]){0,4}", fullmatch=True), _TEXTS
+)
 #: Valid host names in requests. Only these hosts are put into aggregates.
-_PLAIN = {"a", "b1", "b2", "b10", "12", "yes"}
+_VALID_HOST_NAMES = {"a", "b1", "b2", "b10", "12", "yes"}
 
 
 def escape_pattern(name: str) -> str:
@@ -41,7 +45,7 @@ def escape_pattern(name: str) -> str:
     return "".join(f"\\{letter}" if letter in "\\[]{}" else letter for letter in name)
 
 
-_REPORT = st.fixed_dictionaries(
+_NODE_REPORTS = st.fixed_dictionaries(
     # Enough for the flavors of the instances.
     {
         "vcpus": st.integers(1, 64),
@@ -78,9 +82,9 @@ _REPORT = st.fixed_dictionaries(
         ),
         "numa_topology": st.just({"cells": [{"id": 0, "cpuset": [0, 1], "memory": 512}]}),
         "reserved": st.just({"MEMORY_MB": 512}),
-        "last_seen_up": _MOMENTS,
+        "last_seen_up": _TIMES,
         "traits": _TRAITS,
-        "inventories": _STOCKS,
+        "inventories": _INVENTORIES,
     },
 )
 
@@ -89,7 +93,7 @@ _REPORT = st.fixed_dictionaries(
 def _draw_hosts(draw, names):
     hosts = []
     for name in names:
-        host = {"host": escape_pattern(name), **draw(_REPORT)}
+        host = {"host": escape_pattern(name), **draw(_NODE_REPORTS)}
         if draw(st.booleans()):
             host["uuid"] = draw(_UUIDS)
         if draw(st.integers(0, 9)) == 0:
@@ -98,7 +102,7 @@ def _draw_hosts(draw, names):
             host["providers"] = [
                 {
                     "name": pattern,
-                    "inventories": draw(_STOCKS),
+                    "inventories": draw(_INVENTORIES),
                     "traits": draw(_TRAITS),
                     "providers": draw(st.sampled_from([[], [{"name": "{parent}_below"}]])),
                 }
@@ -109,9 +113,9 @@ def _draw_hosts(draw, names):
 
 
 @st.composite
-def draw_document(draw):
+def draw_fleet_document(draw):
     """Return a fleet document that can be loaded into an empty database."""
-    names = draw(st.lists(_NAMES, unique=True, max_size=5))
+    names = draw(st.lists(_HOST_NAMES, unique=True, max_size=5))
     hosts = draw(_draw_hosts(names))
     flavors = [
         {
@@ -125,7 +129,7 @@ def draw_document(draw):
                         "rxtx_factor": st.sampled_from([1.0, 0.5, 3.25]),
                         "is_public": st.booleans(),
                         "description": _TEXTS,
-                        "extra_specs": _KEYED,
+                        "extra_specs": _AGGREGATE_METADATA,
                         "projects": st.lists(_TEXTS, unique=True, max_size=2),
                     },
                 )
@@ -145,7 +149,7 @@ def draw_document(draw):
                     "min_ram": st.integers(0, 9),
                     "protected": st.booleans(),
                     "tags": st.lists(_TEXTS, unique=True, max_size=2),
-                    "properties": _MAPS | st.just({"os": "win\n7", "n": "010"}),
+                    "properties": _TEXTS_BY_TEXT | st.just({"os": "win\n7", "n": "010"}),
                 },
             ),
             max_size=3,
@@ -154,8 +158,8 @@ def draw_document(draw):
     aggregates = [
         {
             "name": name,
-            "metadata": draw(_KEYED),
-            "hosts": [name for name in names if name in _PLAIN and draw(st.booleans())],
+            "metadata": draw(_AGGREGATE_METADATA),
+            "hosts": [name for name in names if name in _VALID_HOST_NAMES and draw(st.booleans())],
             **draw(
                 st.fixed_dictionaries({}, optional={"uuid": _UUIDS})
                 if name != "zone"
@@ -210,7 +214,7 @@ def draw_document(draw):
                         "server_group": st.sampled_from([group.get("uuid") for group in groups])
                         if groups
                         else st.none(),
-                        "metadata": _MAPS,
+                        "metadata": _TEXTS_BY_TEXT,
                         "system_metadata": st.dictionaries(
                             _TEXTS, st.none() | st.just("") | _TEXTS, max_size=2
                         ),

@@ -14,41 +14,45 @@ from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.slow
 
-HEADERS = {"OpenStack-API-Version": f"placement {LATEST}, compute 2.90"}
-ONE, TWO = uuid_of("one"), uuid_of("two")
-TEXTS = [
+VERSION_HEADERS = {"OpenStack-API-Version": f"placement {LATEST}, compute 2.90"}
+UUID_1, UUID_2 = uuid_of("one"), uuid_of("two")
+NAMES_TO_TRY = [
     *("x", "", " x", "x ", "a\tb", "\u00a0x", "\u03a9", "\x7f", "a:b", "[1-2]", "{root}\\"),
     *("[" * 200, "x" * 201, "x" * 256),
 ]
-PROVIDERS, FLAVORS, AGGREGATES = (
+PROVIDERS_PATH, FLAVORS_PATH, AGGREGATES_PATH = (
     "/placement/resource_providers",
     "/compute/v2.1/flavors",
     "/compute/v2.1/os-aggregates",
 )
-STOCK = {"VCPU": {"total": 9}}
-SIZES = {"vcpus": 1, "memory_mb": 1}
+INVENTORIES = {"VCPU": {"total": 9}}
+FLAVOR_SIZES = {"vcpus": 1, "memory_mb": 1}
 FLAVOR = {"name": "f", "ram": 1, "vcpus": 1, "disk": 1, "id": "f", "swap": 0}
 GROUP = {"name": "g", "policy": "affinity"}
 OWNER = {"project": "p", "user": "u"}
 #: Requests: method, path and body. ``<id>`` in a path is the id of the object created before.
-PROVIDER_Q = ("POST", PROVIDERS, {"name": "q", "uuid": ONE})
-CHILD_R = ("POST", PROVIDERS, {"name": "r", "uuid": TWO, "parent_provider_uuid": ONE})
-INVENTORY = (
+POST_PROVIDER_Q = ("POST", PROVIDERS_PATH, {"name": "q", "uuid": UUID_1})
+POST_CHILD_R = (
+    "POST",
+    PROVIDERS_PATH,
+    {"name": "r", "uuid": UUID_2, "parent_provider_uuid": UUID_1},
+)
+PUT_INVENTORY = (
     "PUT",
-    f"{PROVIDERS}/{ONE}/inventories",
-    {"resource_provider_generation": 0, "inventories": STOCK},
+    f"{PROVIDERS_PATH}/{UUID_1}/inventories",
+    {"resource_provider_generation": 0, "inventories": INVENTORIES},
 )
 
 
 def build_allocations_request(**changes):
     claim = {
-        "allocations": {ONE: {"resources": {"VCPU": 1}}},
+        "allocations": {UUID_1: {"resources": {"VCPU": 1}}},
         "project_id": "p",
         "user_id": "u",
         "consumer_type": "INSTANCE",
         "consumer_generation": None,
     }
-    return "PUT", f"/placement/allocations/{TWO}", claim | changes
+    return "PUT", f"/placement/allocations/{UUID_2}", claim | changes
 
 
 def build_report_request(**changes):
@@ -56,53 +60,57 @@ def build_report_request(**changes):
 
 
 def build_flavor_request(**changes):
-    return "POST", FLAVORS, {"flavor": FLAVOR | changes}
+    return "POST", FLAVORS_PATH, {"flavor": FLAVOR | changes}
 
 
-def build_extra_specs_requests(specs):
-    return "POST", f"{FLAVORS}/f/os-extra_specs", {"extra_specs": specs}
+def build_extra_specs_request(specs):
+    return "POST", f"{FLAVORS_PATH}/f/os-extra_specs", {"extra_specs": specs}
 
 
-def build_metadata_requests(metadata):
-    return "POST", f"{AGGREGATES}/<id>/action", {"set_metadata": {"metadata": metadata}}
+def build_aggregate_metadata_request(metadata):
+    return "POST", f"{AGGREGATES_PATH}/<id>/action", {"set_metadata": {"metadata": metadata}}
 
 
 def build_allocations_entry(name="q", **owner):
-    claim = {"consumer": TWO, **OWNER, "allocations": {name: {"VCPU": 1}}, **owner}
-    provider = {"name": escape(name), "inventories": STOCK}
+    claim = {"consumer": UUID_2, **OWNER, "allocations": {name: {"VCPU": 1}}, **owner}
+    provider = {"name": escape(name), "inventories": INVENTORIES}
     return {"providers": [provider], "allocations": [claim]}
 
 
-def build_entry(section, **values):
+def build_section(section, **values):
     return {section: [values]}
 
 
 #: Requests that write a name, and a fleet document with this name. Only the tests of ``make
 #: test-all`` have the fields in ``SIMILAR``, whose schema is that of another field.
-FIELDS = {
+NAMED_FIELDS = {
     "a provider's name": (
-        lambda text: [PROVIDER_Q, ("PUT", f"{PROVIDERS}/{ONE}", {"name": text})],
-        lambda text: build_entry("providers", name=escape(text)),
+        lambda text: [POST_PROVIDER_Q, ("PUT", f"{PROVIDERS_PATH}/{UUID_1}", {"name": text})],
+        lambda text: build_section("providers", name=escape(text)),
     ),
     "the provider's name in allocations": (
         lambda text: [
-            ("POST", PROVIDERS, {"name": text, "uuid": ONE}),
-            INVENTORY,
+            ("POST", PROVIDERS_PATH, {"name": text, "uuid": UUID_1}),
+            PUT_INVENTORY,
             build_allocations_request(),
         ],
         build_allocations_entry,
     ),
     "a consumer's project": (
-        lambda text: [PROVIDER_Q, INVENTORY, build_allocations_request(project_id=text)],
+        lambda text: [POST_PROVIDER_Q, PUT_INVENTORY, build_allocations_request(project_id=text)],
         lambda text: build_allocations_entry(project=text),
     ),
     "a consumer's type": (
-        lambda text: [PROVIDER_Q, INVENTORY, build_allocations_request(consumer_type=text)],
+        lambda text: [
+            POST_PROVIDER_Q,
+            PUT_INVENTORY,
+            build_allocations_request(consumer_type=text),
+        ],
         lambda text: build_allocations_entry(type=text),
     ),
     "a host": (
         lambda text: [build_report_request(host=text)],
-        lambda text: build_entry("hosts", **SIZES, host=escape(text), node="cn1"),
+        lambda text: build_section("hosts", **FLAVOR_SIZES, host=escape(text), node="cn1"),
     ),
     "a service's reason": (
         lambda text: [
@@ -113,41 +121,41 @@ FIELDS = {
                 {"host": "cn1", "binary": "nova-compute", "disabled_reason": text},
             ),
         ],
-        lambda text: build_entry("services", host="cn1", status="disabled", disabled_reason=text),
+        lambda text: build_section("services", host="cn1", status="disabled", disabled_reason=text),
     ),
     "a flavor's name": (
         lambda text: [build_flavor_request(name=text)],
-        lambda text: build_entry("flavors", **SIZES, name=text),
+        lambda text: build_section("flavors", **FLAVOR_SIZES, name=text),
     ),
     "a flavor's id": (
         lambda text: [build_flavor_request(id=text)],
-        lambda text: build_entry("flavors", **SIZES, name="f", id=text),
+        lambda text: build_section("flavors", **FLAVOR_SIZES, name="f", id=text),
     ),
     "a flavor's description": (
         lambda text: [build_flavor_request(description=text)],
-        lambda text: build_entry("flavors", **SIZES, name="f", description=text),
+        lambda text: build_section("flavors", **FLAVOR_SIZES, name="f", description=text),
     ),
     "an extra spec's key": (
-        lambda text: [build_flavor_request(), build_extra_specs_requests({text: "1"})],
-        lambda text: build_entry("flavors", **SIZES, name="f", extra_specs={text: "1"}),
+        lambda text: [build_flavor_request(), build_extra_specs_request({text: "1"})],
+        lambda text: build_section("flavors", **FLAVOR_SIZES, name="f", extra_specs={text: "1"}),
     ),
     "an aggregate's zone": (
         lambda text: [
-            ("POST", AGGREGATES, {"aggregate": {"name": "g", "availability_zone": text}})
+            ("POST", AGGREGATES_PATH, {"aggregate": {"name": "g", "availability_zone": text}})
         ],
-        lambda text: build_entry("aggregates", name="g", availability_zone=text),
+        lambda text: build_section("aggregates", name="g", availability_zone=text),
     ),
     "a key of metadata": (
         lambda text: [
-            ("POST", AGGREGATES, {"aggregate": {"name": "g"}}),
-            build_metadata_requests({text: "1"}),
+            ("POST", AGGREGATES_PATH, {"aggregate": {"name": "g"}}),
+            build_aggregate_metadata_request({text: "1"}),
         ],
-        lambda text: build_entry("aggregates", name="g", metadata={text: "1"}),
+        lambda text: build_section("aggregates", name="g", metadata={text: "1"}),
     ),
     **{
         f"an image's {key}": (
             lambda text, body=body: [("POST", "/image/v2/images", {"name": "i", **body(text)})],
-            lambda text, values=values: build_entry("images", **{"name": "i", **values(text)}),
+            lambda text, values=values: build_section("images", **{"name": "i", **values(text)}),
         )
         for key, body, values in (
             ("name", lambda text: {"name": text}, lambda text: {"name": text}),
@@ -164,9 +172,13 @@ FIELDS = {
     **{
         f"an instance's {key}": (
             lambda text, field=field: [
-                ("PUT", f"/scheduler/v1/instances/{ONE}", {"host": "h", "node": "h", field: text})
+                (
+                    "PUT",
+                    f"/scheduler/v1/instances/{UUID_1}",
+                    {"host": "h", "node": "h", field: text},
+                )
             ],
-            lambda text, key=key, write=write: build_entry(
+            lambda text, key=key, write=write: build_section(
                 "instances", **{"name": "n", key: write(text)}
             ),
         )
@@ -181,57 +193,63 @@ FIELDS = {
         )
     },
 }
-SIMILAR = {
+EXHAUSTIVE_NAMED_FIELDS = {
     "the name of a child": (
-        lambda text: [PROVIDER_Q, CHILD_R, ("PUT", f"{PROVIDERS}/{TWO}", {"name": text})],
-        lambda text: build_entry("providers", name="q", providers=[{"name": escape(text)}]),
+        lambda text: [
+            POST_PROVIDER_Q,
+            POST_CHILD_R,
+            ("PUT", f"{PROVIDERS_PATH}/{UUID_2}", {"name": text}),
+        ],
+        lambda text: build_section("providers", name="q", providers=[{"name": escape(text)}]),
     ),
     "a consumer's user": (
-        lambda text: [PROVIDER_Q, INVENTORY, build_allocations_request(user_id=text)],
+        lambda text: [POST_PROVIDER_Q, PUT_INVENTORY, build_allocations_request(user_id=text)],
         lambda text: build_allocations_entry(user=text),
     ),
     "a node": (
         lambda text: [build_report_request(hypervisor_hostname=text)],
-        lambda text: build_entry("hosts", **SIZES, host="cn1", node=escape(text)),
+        lambda text: build_section("hosts", **FLAVOR_SIZES, host="cn1", node=escape(text)),
     ),
     "a hypervisor's type": (
         lambda text: [build_report_request(hypervisor_type=text)],
-        lambda text: build_entry("hosts", **SIZES, host="cn1", hypervisor_type=text),
+        lambda text: build_section("hosts", **FLAVOR_SIZES, host="cn1", hypervisor_type=text),
     ),
     "a host's address": (
         lambda text: [build_report_request(host_ip=text)],
-        lambda text: build_entry("hosts", **SIZES, host="cn1", host_ip=escape(text)),
+        lambda text: build_section("hosts", **FLAVOR_SIZES, host="cn1", host_ip=escape(text)),
     ),
     "an extra spec's value": (
-        lambda text: [build_flavor_request(), build_extra_specs_requests({"k": text})],
-        lambda text: build_entry("flavors", **SIZES, name="f", extra_specs={"k": text}),
+        lambda text: [build_flavor_request(), build_extra_specs_request({"k": text})],
+        lambda text: build_section("flavors", **FLAVOR_SIZES, name="f", extra_specs={"k": text}),
     ),
     "a flavor's project": (
         lambda text: [
             build_flavor_request(**{"os-flavor-access:is_public": False}),
-            ("POST", f"{FLAVORS}/f/action", {"addTenantAccess": {"tenant": text}}),
+            ("POST", f"{FLAVORS_PATH}/f/action", {"addTenantAccess": {"tenant": text}}),
         ],
-        lambda text: build_entry("flavors", **SIZES, name="f", is_public=False, projects=[text]),
+        lambda text: build_section(
+            "flavors", **FLAVOR_SIZES, name="f", is_public=False, projects=[text]
+        ),
     ),
     "a group's name": (
         lambda text: [
             ("POST", "/compute/v2.1/os-server-groups", {"server_group": {**GROUP, "name": text}})
         ],
-        lambda text: build_entry("server_groups", **{**GROUP, "name": text}),
+        lambda text: build_section("server_groups", **{**GROUP, "name": text}),
     ),
     "an aggregate's name": (
-        lambda text: [("POST", AGGREGATES, {"aggregate": {"name": text}})],
-        lambda text: build_entry("aggregates", name=text),
+        lambda text: [("POST", AGGREGATES_PATH, {"aggregate": {"name": text}})],
+        lambda text: build_section("aggregates", name=text),
     ),
     "a value of metadata": (
         lambda text: [
-            ("POST", AGGREGATES, {"aggregate": {"name": "g"}}),
-            build_metadata_requests({"k": text}),
+            ("POST", AGGREGATES_PATH, {"aggregate": {"name": "g"}}),
+            build_aggregate_metadata_request({"k": text}),
         ],
-        lambda text: build_entry("aggregates", name="g", metadata={"k": text}),
+        lambda text: build_section("aggregates", name="g", metadata={"k": text}),
     ),
     **{
-        name: FIELDS.pop(name)
+        name: NAMED_FIELDS.pop(name)
         for name in (
             "an image's owner",
             "an instance's host",
@@ -249,10 +267,10 @@ def are_requests_accepted(app, requests):
     number, statuses = "", []
     for method, path, body in requests:
         send = app.post_json if method == "POST" else app.put_json
-        headers = {} if path.startswith("/compute/v2.1/os-services") else HEADERS
+        headers = {} if path.startswith("/compute/v2.1/os-services") else VERSION_HEADERS
         answer = send(path.replace("<id>", number), body, headers=headers, expect_errors=True)
         statuses.append(answer.status_int)
-        if answer.status_int < 300 and path == AGGREGATES:
+        if answer.status_int < 300 and path == AGGREGATES_PATH:
             number = str(answer.json["aggregate"]["id"])
     return max(statuses) < 300
 
@@ -268,19 +286,19 @@ def can_load_document(cloud, document):
 @pytest.mark.parametrize(
     ("requests", "document"),
     [
-        *(pytest.param(*field, id=name) for name, field in FIELDS.items()),
+        *(pytest.param(*field, id=name) for name, field in NAMED_FIELDS.items()),
         *(
             pytest.param(*field, id=name, marks=pytest.mark.exhaustive)
-            for name, field in SIMILAR.items()
+            for name, field in EXHAUSTIVE_NAMED_FIELDS.items()
         ),
     ],
 )
-def test_file_accepts_the_same_names_as_the_api(
+def test_fleet_file_accepts_the_same_names_as_the_api(
     sqlite_app, sqlite_settings, sqlite_database, sqlite_url, empty_cloud, requests, document
 ):
     written, loaded = LoadableCloud(sqlite_database, sqlite_settings), empty_cloud()
     loaded_url = loaded.database.url.render_as_string(hide_password=False)
-    for text in TEXTS:
+    for text in NAMES_TO_TRY:
         empty(sqlite_url)
         empty(loaded_url)
         is_accepted = are_requests_accepted(sqlite_app, requests(text))

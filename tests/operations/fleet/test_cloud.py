@@ -37,12 +37,12 @@ def test_invalid_name_pattern_is_rejected(pattern):
 
 
 @given(st.lists(st.text(alphabet="a1029[]{}\\-é", min_size=1, max_size=6), max_size=12))
-def test_folded_names_expand_to_the_same_names(names):
+def test_names_folded_into_patterns_expand_to_the_same_names(names):
     assert [name for pattern in fold(names) for name in expand(pattern)] == names
 
 
 @given(st.integers(0, 10**17), st.integers(1, 50), st.integers(1, 18))
-def test_consecutive_numbers_fold_into_one_pattern(first, count, width):
+def test_consecutively_numbered_names_fold_into_one_pattern(first, count, width):
     names = [f"cn{number:0{width}}-x" for number in range(first, first + count)]
     folded = fold(names)
     assert [name for pattern in folded for name in expand(pattern)] == names

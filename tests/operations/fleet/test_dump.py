@@ -11,20 +11,20 @@ from placement_sched.operations.fleet.load import differences
 from placement_sched.operations.fleet.yaml_file import to_yaml
 from tests.conftest import empty
 from tests.exploring import scale_example_count
-from tests.operations.fleet.clouds import draw_document
+from tests.operations.fleet.clouds import draw_fleet_document
 from tests.operations.fleet.conftest import LoadableCloud
 from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 
-PROVIDERS = "/placement/resource_providers"
+PROVIDERS_PATH = "/placement/resource_providers"
 
 
-def assert_loaded_dump_restores_cloud(cloud, empty):
+def assert_loaded_dump_restores_cloud(cloud, empty_cloud):
     """Load the dump into an empty cloud, and compare the clouds and their dumps."""
     dumped = cloud.dump()
-    empty.load(dumped)
-    assert empty.state == cloud.state
-    assert empty.dump() == dumped
+    empty_cloud.load(dumped)
+    assert empty_cloud.state == cloud.state
+    assert empty_cloud.dump() == dumped
     assert cloud.load(dumped) == []
 
 
@@ -34,19 +34,23 @@ def assert_loaded_dump_restores_cloud(cloud, empty):
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
-@given(document=draw_document())
-def test_dump_and_load_restore_the_cloud(empty_cloud, document):
-    first, other = empty_cloud(), empty_cloud()
+@given(document=draw_fleet_document())
+def test_fleet_dump_loaded_into_an_empty_database_restores_the_cloud(empty_cloud, document):
+    cloud, restored_cloud = empty_cloud(), empty_cloud()
     # Under make test-only WHAT=explore, open databases would exceed the limit of open files.
-    with close_databases_at_end(first, other):
-        first.load(to_yaml(document))
-        dumped = first.dump()
-        other.load(dumped)
-        assert differences(first.state, other.state) == differences(other.state, first.state) == ()
-        assert first.state == other.state
-        assert other.dump() == dumped
+    with close_databases_at_end(cloud, restored_cloud):
+        cloud.load(to_yaml(document))
+        dumped = cloud.dump()
+        restored_cloud.load(dumped)
+        assert (
+            differences(cloud.state, restored_cloud.state)
+            == differences(restored_cloud.state, cloud.state)
+            == ()
+        )
+        assert cloud.state == restored_cloud.state
+        assert restored_cloud.dump() == dumped
         # Loading the document or the dump again changes nothing.
-        assert first.load(to_yaml(document)) == first.load(dumped) == []
+        assert cloud.load(to_yaml(document)) == cloud.load(dumped) == []
 
 
 @contextmanager
@@ -59,7 +63,7 @@ def close_databases_at_end(*clouds: LoadableCloud) -> Iterator[None]:
             cloud.database.dispose()
 
 
-def test_provider_with_allocations_above_its_capacity_is_restored_by_load(app, cloud, empty_cloud):
+def test_over_allocated_provider_is_restored_from_a_fleet_dump(app, cloud, empty_cloud):
     cloud.load(
         """
         hosts: [{host: cn1, vcpus: 8, memory_mb: 4096}]
@@ -85,7 +89,7 @@ def test_provider_with_allocations_above_its_capacity_is_restored_by_load(app, c
     assert_loaded_dump_restores_cloud(cloud, empty_cloud())
 
 
-def test_cloud_created_by_apis_is_restored(app, cloud, empty_cloud):
+def test_cloud_created_by_api_requests_is_restored_from_its_fleet_dump(app, cloud, empty_cloud):
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
@@ -117,7 +121,7 @@ def test_cloud_created_by_apis_is_restored(app, cloud, empty_cloud):
     )
     for uuid, name, parent in ((node_uuid(11), "gpu", node_uuid(1)), (node_uuid(12), "disk", None)):
         app.post_json(
-            PROVIDERS,
+            PROVIDERS_PATH,
             {"uuid": uuid, "name": name, "parent_provider_uuid": parent},
             headers=LATEST_HEADERS,
         )
@@ -141,14 +145,14 @@ def create_names_with_blanks(app):
     """Create names with leading or trailing blanks, and a provider without a name."""
     for number, name in enumerate((" pr[1] ", "pr\t", "\u3000{root}", "pr", "pr "), 21):
         body = {"uuid": node_uuid(number), "name": name}
-        app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, expect_errors=True)
+        app.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS, expect_errors=True)
     lost = node_uuid(22)
-    app.put_json(f"{PROVIDERS}/{lost}", {"name": ""}, headers=LATEST_HEADERS)
+    app.put_json(f"{PROVIDERS_PATH}/{lost}", {"name": ""}, headers=LATEST_HEADERS)
     for number in (31, 32):
         body = {"uuid": node_uuid(number), "name": f" {number}  ", "parent_provider_uuid": lost}
-        app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)
+        app.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS)
     stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 9}}}
-    app.put_json(f"{PROVIDERS}/{lost}/inventories", stock, headers=LATEST_HEADERS)
+    app.put_json(f"{PROVIDERS_PATH}/{lost}/inventories", stock, headers=LATEST_HEADERS)
     for number, (project, user) in enumerate(((" p ", "u\n"), ("p", " u"), ("p ", "u ")), 41):
         claim = {
             "allocations": {lost: {"resources": {"VCPU": 1}}},
@@ -174,16 +178,16 @@ def create_names_with_blanks(app):
 
 
 @pytest.mark.all_databases
-def test_names_with_leading_and_trailing_blanks_are_restored(app, cloud, settings, database_url):
+def test_names_with_blanks_are_restored_from_a_fleet_dump(app, cloud, settings, database_url):
     create_names_with_blanks(app)
-    before, dumped = cloud.state, cloud.dump()
+    state, dumped = cloud.state, cloud.dump()
     # MariaDB compares "pr" and "pr " as equal, so the API rejected the second name.
-    assert len(before.providers) == (6 if "mysql" in database_url else 7)
-    assert (len(before.consumers), len(before.instances)) == (3, 3)
+    assert len(state.providers) == (6 if "mysql" in database_url else 7)
+    assert (len(state.consumers), len(state.instances)) == (3, 3)
     assert cloud.load(dumped) == []
     empty(database_url)
-    again = LoadableCloud(cloud.database, settings)
-    again.load(dumped)
-    assert again.state == before
-    assert again.dump() == dumped
-    assert again.load(dumped) == []
+    restored_cloud = LoadableCloud(cloud.database, settings)
+    restored_cloud.load(dumped)
+    assert restored_cloud.state == state
+    assert restored_cloud.dump() == dumped
+    assert restored_cloud.load(dumped) == []

@@ -26,7 +26,7 @@ from tests.support.statements import record_statements
 from tests.verifier.model import Fault
 from tests.verifier.verify import verify
 
-HOSTS = """
+HOSTS_FILE = """
 hosts:
   - host: cn[1-3]
     vcpus: 8
@@ -34,8 +34,8 @@ hosts:
     local_gb: 100
     traits: [HW_CPU_X86_AVX]
 """
-WHOLE = (
-    HOSTS
+WHOLE_CLOUD_FILE = (
+    HOSTS_FILE
     + """
     providers:
       - name: "{root}_gpu[0-1]"
@@ -95,8 +95,8 @@ def read_allocations_by_provider(cloud, name):
     )
 
 
-def test_load_creates_the_whole_cloud(cloud):
-    assert ("new", "host", "cn3") in cloud.load(WHOLE)
+def test_fleet_load_creates_hosts_providers_flavors_and_instances(cloud):
+    assert ("new", "host", "cn3") in cloud.load(WHOLE_CLOUD_FILE)
     state = cloud.state
     assert {node.host for node in state.nodes.values()} == {"cn1", "cn2", "cn3"}
     cn1, gpu = read_provider(cloud, "cn1"), read_provider(cloud, "cn2_gpu1")
@@ -133,14 +133,14 @@ def test_load_creates_the_whole_cloud(cloud):
 
 @pytest.mark.all_databases
 def test_second_load_of_a_fleet_file_changes_nothing(cloud):
-    cloud.load(WHOLE)
+    cloud.load(WHOLE_CLOUD_FILE)
     before = cloud.state
-    assert cloud.load(WHOLE) == []
+    assert cloud.load(WHOLE_CLOUD_FILE) == []
     assert cloud.load(cloud.dump()) == []
     assert cloud.state == before
 
 
-def test_metrics_are_accepted_in_nova_computes_format(sqlite_cloud):
+def test_fleet_file_accepts_metrics_in_the_format_of_nova_compute(sqlite_cloud):
     sqlite_cloud.load(
         """
         hosts:
@@ -160,16 +160,16 @@ def test_metrics_are_accepted_in_nova_computes_format(sqlite_cloud):
     assert sqlite_cloud.load(sqlite_cloud.dump()) == []
 
 
-def test_dry_run_reports_changes_without_writing(cloud):
+def test_dry_run_of_fleet_load_reports_changes_without_writing(cloud):
     empty = cloud.state
-    message = cloud.load(WHOLE, dry_run=True)
+    message = cloud.load(WHOLE_CLOUD_FILE, dry_run=True)
     assert cloud.state == empty
-    assert cloud.load(WHOLE) == message
+    assert cloud.load(WHOLE_CLOUD_FILE) == message
 
 
-def test_objects_missing_in_the_file_are_kept(sqlite_cloud):
-    sqlite_cloud.load(WHOLE)
-    before = sqlite_cloud.state
+def test_fleet_load_keeps_objects_missing_in_the_file(sqlite_cloud):
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
+    state = sqlite_cloud.state
     assert sqlite_cloud.load("flavors: [{name: small, memory_mb: 600}]") == [
         ("changed", "flavor", "small")
     ]
@@ -177,15 +177,15 @@ def test_objects_missing_in_the_file_are_kept(sqlite_cloud):
     assert after.flavors["s1"].flavor.memory_mb == 600
     assert after.flavors["s1"].flavor.vcpus == 1
     assert (after.nodes, after.providers, after.aggregates, after.images) == (
-        before.nodes,
-        before.providers,
-        before.aggregates,
-        before.images,
+        state.nodes,
+        state.providers,
+        state.aggregates,
+        state.images,
     )
 
 
-def test_objects_in_the_file_are_updated(cloud):
-    cloud.load(WHOLE)
+def test_fleet_load_updates_objects_in_the_file(cloud):
+    cloud.load(WHOLE_CLOUD_FILE)
     cloud.load(
         """
         hosts:
@@ -235,8 +235,8 @@ def test_objects_in_the_file_are_updated(cloud):
     assert read_allocations_by_provider(cloud, "web1") == {}
 
 
-def test_server_group_is_changed_by_its_name(sqlite_cloud):
-    sqlite_cloud.load(WHOLE)
+def test_fleet_load_updates_the_server_group_of_the_same_name(sqlite_cloud):
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
     sqlite_cloud.load("server_groups: [{name: apart, policy: affinity}]")
     (group,) = sqlite_cloud.state.server_groups.values()
     assert (group.policy, group.rules, group.project_id) == ("affinity", {}, "p")
@@ -254,8 +254,8 @@ def test_server_groups_with_equal_names_are_selected_by_uuid(sqlite_cloud):
     assert read_instance(sqlite_cloud, "one").server_group == uuids[1]
 
 
-def test_moved_instance_moves_its_allocations(sqlite_cloud):
-    sqlite_cloud.load(WHOLE)
+def test_fleet_load_moves_allocations_of_a_moved_instance(sqlite_cloud):
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
     sqlite_cloud.load("instances: [{name: web1, host: cn3}]")
     assert read_allocations_by_provider(sqlite_cloud, "web1") == {
         "cn3": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}
@@ -264,7 +264,7 @@ def test_moved_instance_moves_its_allocations(sqlite_cloud):
 
 
 def test_load_can_remove_an_inventory_and_the_allocations_of_it_together(sqlite_cloud):
-    sqlite_cloud.load(WHOLE)
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
     sqlite_cloud.load(
         """
         hosts: [{host: cn2, inventories: {VCPU: null}}]
@@ -275,7 +275,7 @@ def test_load_can_remove_an_inventory_and_the_allocations_of_it_together(sqlite_
 
 
 def test_load_moves_a_host_to_another_zone_if_the_file_lists_both_aggregates(sqlite_cloud):
-    sqlite_cloud.load(WHOLE)
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
     sqlite_cloud.load(
         """
         aggregates:
@@ -293,8 +293,8 @@ def test_load_moves_a_host_to_another_zone_if_the_file_lists_both_aggregates(sql
     assert (zones["az2"], zones["az3"]) == (set(), {"cn3"})
 
 
-def test_providers_can_be_renamed_and_moved(sqlite_cloud):
-    sqlite_cloud.load(WHOLE)
+def test_fleet_load_renames_and_moves_providers(sqlite_cloud):
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
     storage = read_provider(sqlite_cloud, "storage").uuid
     sqlite_cloud.load(
         f"""
@@ -308,15 +308,15 @@ def test_providers_can_be_renamed_and_moved(sqlite_cloud):
     assert moved.inventories["DISK_GB"].total == 1000
 
 
-def test_node_can_be_renamed_by_its_uuid(sqlite_cloud):
-    sqlite_cloud.load(HOSTS)
+def test_fleet_load_renames_a_node_by_its_uuid(sqlite_cloud):
+    sqlite_cloud.load(HOSTS_FILE)
     uuid = read_provider(sqlite_cloud, "cn3").uuid
     sqlite_cloud.load(f"hosts: [{{host: other, uuid: {uuid}}}]")
     assert read_provider(sqlite_cloud, "other").uuid == uuid
     assert {node.host for node in sqlite_cloud.state.nodes.values()} == {"cn1", "cn2", "other"}
 
 
-def test_host_can_have_several_nodes(sqlite_cloud):
+def test_host_in_a_fleet_file_can_have_several_nodes(sqlite_cloud):
     sqlite_cloud.load(
         """
         hosts: [{host: ironic, node: "metal[1-3]", vcpus: 1, memory_mb: 1, host_ip: 10.0.0.1}]
@@ -347,14 +347,14 @@ def test_host_addresses_and_uuids_are_numbered_like_their_name_pattern(sqlite_cl
 
 
 def test_dump_shows_similar_hosts_and_instances_as_name_ranges(sqlite_cloud):
-    sqlite_cloud.load(WHOLE)
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
     dumped = sqlite_cloud.dump()
     assert "- host: cn[1-3]\n" in dumped
     assert "name: '{root}_gpu0'" in dumped
     assert "- name: web[1-2]\n  host: cn1\n" in dumped
 
 
-def test_last_seen_up_is_set_for_new_hosts_only(sqlite_cloud):
+def test_fleet_load_sets_last_seen_up_of_new_hosts_only(sqlite_cloud):
     sqlite_cloud.load(
         "hosts: [{host: cn1, vcpus: 1, memory_mb: 1, last_seen_up: 2020-01-01T00:00:00}]"
     )
@@ -366,7 +366,7 @@ def test_last_seen_up_is_set_for_new_hosts_only(sqlite_cloud):
 
 
 def test_provider_aggregates_differing_from_host_aggregates_are_kept(sqlite_cloud, empty_cloud):
-    sqlite_cloud.load(WHOLE)
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
     number = read_provider(sqlite_cloud, "cn1").uuid
     sqlite_cloud.database.write(
         lambda connection: connection.execute(
@@ -387,8 +387,8 @@ def test_provider_aggregates_differing_from_host_aggregates_are_kept(sqlite_clou
     assert other.load(sqlite_cloud.dump()) == []
 
 
-def test_missing_disabled_trait_of_a_disabled_host_is_restored(sqlite_cloud):
-    sqlite_cloud.load(WHOLE)
+def test_fleet_load_restores_the_disabled_trait_of_a_disabled_host(sqlite_cloud):
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
     sqlite_cloud.database.write(
         lambda connection: connection.execute(delete(resource_provider_traits))
     )
@@ -399,7 +399,7 @@ def test_missing_disabled_trait_of_a_disabled_host_is_restored(sqlite_cloud):
 def test_provider_that_differs_from_its_node_report_is_dumped_and_restored(
     sqlite_cloud, empty_cloud
 ):
-    sqlite_cloud.load(HOSTS)
+    sqlite_cloud.load(HOSTS_FILE)
     sqlite_cloud.database.write(
         lambda connection: connection.execute(
             update(resource_providers)
@@ -451,8 +451,8 @@ def test_images_with_missing_or_equal_names_are_selected_by_id(sqlite_cloud, emp
     ],
     ids=["zone", "zone of instances", "leaving", "no inventory", "in use"],
 )
-def test_load_error_names_the_entry_and_changes_nothing(sqlite_cloud, text, message):
-    sqlite_cloud.load(WHOLE)
+def test_fleet_load_error_names_the_entry_and_changes_nothing(sqlite_cloud, text, message):
+    sqlite_cloud.load(WHOLE_CLOUD_FILE)
     before = sqlite_cloud.state
     with pytest.raises(Error, match=message):
         sqlite_cloud.load(f"{text}\nflavors: [{{name: another, vcpus: 1, memory_mb: 1}}]")
@@ -460,8 +460,8 @@ def test_load_error_names_the_entry_and_changes_nothing(sqlite_cloud, text, mess
 
 
 @pytest.mark.all_databases
-def test_concurrent_loads_are_serialized(cloud):
-    texts = [HOSTS, HOSTS.replace("vcpus: 8", "vcpus: 16")]
+def test_concurrent_fleet_loads_are_serialized(cloud):
+    texts = [HOSTS_FILE, HOSTS_FILE.replace("vcpus: 8", "vcpus: 16")]
     threads = [threading.Thread(target=cloud.load, args=(text,)) for text in texts]
     for thread in threads:
         thread.start()
@@ -471,20 +471,20 @@ def test_concurrent_loads_are_serialized(cloud):
     assert len({node.vcpus for node in cloud.state.nodes.values()}) == 1
 
 
-def test_load_is_retried_after_a_concurrent_update(sqlite_cloud, monkeypatch):
+def test_fleet_load_is_retried_after_a_concurrent_update(sqlite_cloud, monkeypatch):
     apply, rejections = operation.apply, [operation.ConcurrentUpdate("rival")]
 
-    def raise_conflict(*arguments):
+    def raise_concurrent_update_once(*arguments):
         if rejections:
             raise rejections.pop()
         apply(*arguments)
 
-    monkeypatch.setattr(operation, "apply", raise_conflict)
-    sqlite_cloud.load(HOSTS)
+    monkeypatch.setattr(operation, "apply", raise_concurrent_update_once)
+    sqlite_cloud.load(HOSTS_FILE)
     assert len(sqlite_cloud.state.nodes) == 3
 
 
-def test_statement_count_is_independent_of_hosts_and_instances(empty_cloud):
+def test_statement_count_of_fleet_load_is_independent_of_hosts_and_instances(empty_cloud):
     counts = []
     for size in (2, 40):
         cloud = empty_cloud()
@@ -499,28 +499,28 @@ def test_statement_count_is_independent_of_hosts_and_instances(empty_cloud):
             providers: [{{name: "{{root}}_n[0-1]", inventories: {{PCPU: {{total: 1}}}}}}]
         instances: [{{name: "i[1-{size}]", host: "cn[1-{size}]", flavor: small}}]
         """
-        with record_statements(cloud.database) as first:
+        with record_statements(cloud.database) as statements:
             cloud.load(text)
         with record_statements(cloud.database) as changed:
             cloud.load(text.replace("CUSTOM_B", "CUSTOM_C").replace("total: 1", "total: 2"))
         with record_statements(cloud.database) as dumped:
             cloud.dump()
-        counts.append([len(first), len(changed), len(dumped)])
+        counts.append([len(statements), len(changed), len(dumped)])
     assert counts[0] == counts[1]
 
 
-SHRUNK = """
+SMALL_HOST_FILE = """
 hosts:
   - {host: cn1, vcpus: 8, memory_mb: 4096, local_gb: 20}
 """
-HOLDING = """
+LARGE_ALLOCATIONS_FILE = """
 instances:
   - {name: "web[1-2]", host: cn1, allocations: {cn1: {VCPU: 1, DISK_GB: 15}}}
   - {name: large, host: cn1, allocations: {cn1: {DISK_GB: 25}}}
 """
 
 
-def are_only_over_capacity(violations):
+def are_all_violations_over_capacity(violations):
     invariants = {violation.invariant for violation in violations}
     return invariants == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
@@ -528,28 +528,28 @@ def are_only_over_capacity(violations):
 def assert_over_capacity_is_allowed(cloud):
     verified = verify(cloud.database)
     assert verified.violations == ()
-    assert are_only_over_capacity(verified.allowed)
+    assert are_all_violations_over_capacity(verified.allowed)
 
 
 @pytest.mark.all_databases
 def test_loaded_allocations_above_the_capacity_of_a_host_violate_no_invariant(cloud):
-    cloud.load(SHRUNK + HOLDING)
+    cloud.load(SMALL_HOST_FILE + LARGE_ALLOCATIONS_FILE)
     assert_over_capacity_is_allowed(cloud)
 
 
 def test_load_of_allocations_above_an_old_inventory_violates_no_invariant(cloud):
-    cloud.load(SHRUNK)
+    cloud.load(SMALL_HOST_FILE)
     long_ago = NOW - timedelta(days=1000)
     execute_without_foreign_keys(
         cloud.database, update(inventories).values(created_at=long_ago, updated_at=long_ago)
     )
-    cloud.load(HOLDING)
+    cloud.load(LARGE_ALLOCATIONS_FILE)
     assert_over_capacity_is_allowed(cloud)
     # A later allocation did not exist before the inventory shrank.
     execute_without_foreign_keys(
         cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1))
     )
-    assert are_only_over_capacity(verify(cloud.database).violations)
+    assert are_all_violations_over_capacity(verify(cloud.database).violations)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
@@ -575,13 +575,13 @@ def test_load_preserves_concurrent_changes_of_providers_not_in_the_file(cloud, m
 
     write_aggregates = operation._write_aggregates
 
-    def write_in_between(*arguments):
+    def write_aggregates_after_another_client(*arguments):
         other = Database(cloud.settings)
         other.write(write_rows)
         other.dispose()
         write_aggregates(*arguments)
 
-    monkeypatch.setattr(operation, "_write_aggregates", write_in_between)
+    monkeypatch.setattr(operation, "_write_aggregates", write_aggregates_after_another_client)
     cloud.load("aggregates: [{name: racks, hosts: [cn1]}]")
     after = {provider.name: provider for provider in cloud.state.providers.values()}
     assert "victim" not in after

@@ -6,60 +6,60 @@ import pytest
 from placement_sched.errors import Error
 from tests.support.clouds import uuid_of
 
-UUID, TWO = uuid_of("one"), uuid_of("two")
+UUID_1, UUID_2 = uuid_of("one"), uuid_of("two")
 
 
-def assert_load_fails(cloud, text, message):
-    before = cloud.state
+def assert_fleet_load_fails(cloud, text, message):
+    state = cloud.state
     for dry_run in (True, False):
         with pytest.raises(Error) as refused:
             cloud.load(text, dry_run=dry_run)
         assert str(refused.value).startswith(message)
-        assert cloud.state == before
+        assert cloud.state == state
 
 
-def test_duplicate_service_uuid_is_rejected(cloud):
+def test_duplicate_service_uuid_in_a_fleet_file_is_rejected(cloud):
     hosts = "hosts: [{host: sv1, vcpus: 1, memory_mb: 1}]\n"
-    cloud.load(f"{hosts}services: [{{host: sv1, uuid: {UUID}, status: disabled}}]")
+    cloud.load(f"{hosts}services: [{{host: sv1, uuid: {UUID_1}, status: disabled}}]")
     for text, message in (
-        (f"services:\n- {{host: sv2, uuid: {UUID}}}", "f.yaml:2:21: uuid "),
+        (f"services:\n- {{host: sv2, uuid: {UUID_1}}}", "f.yaml:2:21: uuid "),
         (
-            f"services:\n- {{host: sv1, uuid: {UUID}}}\n- {{host: sv2, uuid: {UUID}}}",
+            f"services:\n- {{host: sv1, uuid: {UUID_1}}}\n- {{host: sv2, uuid: {UUID_1}}}",
             "f.yaml:3:21: uuid ",
         ),
         (
-            f"services: [{{host: sv3, uuid: {TWO}}},\n {{host: sv4, uuid: {TWO}}}]",
+            f"services: [{{host: sv3, uuid: {UUID_2}}},\n {{host: sv4, uuid: {UUID_2}}}]",
             "f.yaml:2:20: uuid ",
         ),
     ):
-        assert_load_fails(cloud, text, message)
+        assert_fleet_load_fails(cloud, text, message)
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize(
-    ("before", "text"),
+    ("loaded_text", "text"),
     [
         ("", "providers:\n- {name: pr}\n- {name: other}\n- {name: PR}"),
         ("providers: [{name: 'pr '}]", "providers:\n- name: q\n  providers:\n  - {name: pr}"),
         (
-            f"providers: [{{name: pr}}, {{name: other, uuid: {UUID}}}]",
-            f"providers:\n- {{name: PR, uuid: {UUID}}}",
+            f"providers: [{{name: pr}}, {{name: other, uuid: {UUID_1}}}]",
+            f"providers:\n- {{name: PR, uuid: {UUID_1}}}",
         ),
         ("", "hosts:\n- {host: h1, vcpus: 1, memory_mb: 1}\n- {host: H1, vcpus: 1, memory_mb: 1}"),
     ],
 )
-def test_provider_names_that_mysql_considers_equal_are_rejected(cloud, before, text):
-    cloud.load(before)
+def test_provider_names_that_mysql_considers_equal_are_rejected(cloud, loaded_text, text):
+    cloud.load(loaded_text)
     if cloud.database.url.get_backend_name() == "mysql":
-        assert_load_fails(cloud, text, "Conflicting resource provider name: ")
+        assert_fleet_load_fails(cloud, text, "Conflicting resource provider name: ")
     else:
         cloud.load(text)
         assert cloud.load(text) == []
 
 
-def test_provider_loop_is_rejected_with_its_name(cloud):
+def test_provider_loop_in_a_fleet_file_is_rejected_with_its_name(cloud):
     cloud.load("providers: [{name: loopa, providers: [{name: loopb}]}]")
-    assert_load_fails(
+    assert_fleet_load_fails(
         cloud,
         "providers:\n- name: loopb\n  providers:\n  - {name: loopa}",
         "f.yaml:4:5: provider loopa below loopb: ",
@@ -73,10 +73,10 @@ def test_provider_loop_is_rejected_with_its_name(cloud):
         ("aggregates", "{name: gpu}"),
         ("hosts", "{host: cn1, vcpus: 1, memory_mb: 1}"),
         ("services", "{host: cn1}"),
-        ("instances", f"{{uuid: {UUID}}}"),
+        ("instances", f"{{uuid: {UUID_1}}}"),
     ],
 )
-def test_objects_synced_from_nova_are_not_loaded(sqlite_cloud, section, entry):
+def test_fleet_load_rejects_objects_that_are_synced_from_nova(sqlite_cloud, section, entry):
     novas = {"api_database.connection": "mysql+pymysql://nova@db/nova_api"}
     sqlite_cloud.settings = sqlite_cloud.settings.with_overrides(novas)
     text = f"traits: [CUSTOM_A]\n{section}:\n- {entry}\n"

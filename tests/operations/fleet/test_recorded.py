@@ -44,7 +44,7 @@ def test_flavor_and_image_of_an_instance_are_stored_unchanged(sqlite_cloud):
         ("flavor: {vcpus: 18446744073709551616}", "'18446744073709551616' is not an integer"),
     ],
 )
-def test_invalid_document_is_rejected_with_its_path(sqlite_cloud, entry, message):
+def test_invalid_flavor_or_image_is_rejected_with_its_path(sqlite_cloud, entry, message):
     for dry_run in (True, False):
         with pytest.raises(Invalid) as refused:
             sqlite_cloud.load(f"instances:\n- name: i1\n  host: a\n  {entry}", dry_run=dry_run)
@@ -53,7 +53,7 @@ def test_invalid_document_is_rejected_with_its_path(sqlite_cloud, entry, message
     assert sqlite_cloud.state.instances == {}
 
 
-def test_metadata_of_an_instance_are_texts_and_replaced_only_if_given(sqlite_cloud):
+def test_metadata_of_an_instance_are_replaced_only_if_given(sqlite_cloud):
     uuid = uuid_of("one")
     entry = f"instances:\n- uuid: {uuid}\n"
     sqlite_cloud.load(f"{entry}  metadata: {{tier: 1}}\n  system_metadata: {{a: null, b: x}}")

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.errors import Invalid
 from tests.support.clouds import uuid_of
 
-UUID = uuid_of("one")
+UUID_1 = uuid_of("one")
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ UUID = uuid_of("one")
             "f.yaml:2:3: the name b is already used by provider ",
         ),
         (
-            f"hosts:\n- {{host: 'a[1-2]', uuid: {UUID}, vcpus: 1, memory_mb: 1}}",
-            f"f.yaml:2:3: the node {UUID} is already in the file",
+            f"hosts:\n- {{host: 'a[1-2]', uuid: {UUID_1}, vcpus: 1, memory_mb: 1}}",
+            f"f.yaml:2:3: the node {UUID_1} is already in the file",
         ),
         (
             "hosts:\n- {host: a, vcpus: 1, memory_mb: 1}\n- {host: a, vcpus: 1, memory_mb: 1}",
@@ -48,10 +48,10 @@ UUID = uuid_of("one")
         ),
         (
             (
-                f"hosts:\n- {{host: a, uuid: {UUID}, vcpus: 1, memory_mb: 1}}\n"
+                f"hosts:\n- {{host: a, uuid: {UUID_1}, vcpus: 1, memory_mb: 1}}\n"
                 f"- {{host: a, uuid: {uuid_of('two')}, vcpus: 1, memory_mb: 1}}"
             ),
-            f"f.yaml:3:3: the names a a are already used by node {UUID}",
+            f"f.yaml:3:3: the names a a are already used by node {UUID_1}",
         ),
         (
             "hosts:\n- host: a\n  vcpus: 1\n  memory_mb: 1\n  providers: [{name: '{host}'}]",
@@ -106,7 +106,7 @@ UUID = uuid_of("one")
         ),
         ("instances:\n- {name: a}\n- {name: a}", "f.yaml:3:3: the instance"),
         ("instances:\n- {name: a, uuid: x}", "f.yaml:2:19: 'x' is not a uuid"),
-        (f"allocations:\n- {{consumer: {UUID}}}", "f.yaml:2:3: 'project' is required"),
+        (f"allocations:\n- {{consumer: {UUID_1}}}", "f.yaml:2:3: 'project' is required"),
         ("services:\n- {host: a, status: up}", "f.yaml:2:21: 'up' is not one of"),
         ("services:\n- {host: a, last_seen_up: now}", "f.yaml:2:27: 'now' is not an ISO 8601"),
         ("a: [", "f.yaml:2:1: "),
@@ -155,7 +155,7 @@ UUID = uuid_of("one")
         ),
     ],
 )
-def test_schema_error_names_its_path(sqlite_cloud, text, message):
+def test_schema_error_of_a_fleet_file_names_its_path(sqlite_cloud, text, message):
     with pytest.raises(Invalid) as refused:
         sqlite_cloud.load(text)
     assert str(refused.value).startswith(message)

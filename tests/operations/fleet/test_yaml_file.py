@@ -48,7 +48,7 @@ def test_yaml_of_a_fleet_file_is_parsed(text, data):
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "position"),
     [
         ("a: [1", "f:2:1"),
         ("a: 1\na: 2", "f:2:1"),
@@ -65,10 +65,10 @@ def test_yaml_of_a_fleet_file_is_parsed(text, data):
         ("é𝄞: 1\r\nbé: \x7f", "f:2:5"),
     ],
 )
-def test_invalid_yaml_is_rejected_with_its_line(text, place):
+def test_invalid_yaml_of_a_fleet_file_is_rejected_with_its_line(text, position):
     with pytest.raises(Invalid) as message:
         YamlFile(text, "f")
-    assert str(message.value).startswith(f"{place}: ")
+    assert str(message.value).startswith(f"{position}: ")
 
 
 @pytest.mark.parametrize("text", ["a: !!bool maybe", "a: !!int x", "a: !!float x"])
@@ -82,12 +82,12 @@ def test_too_deeply_nested_yaml_is_rejected():
         YamlFile("[" * 900 + "]" * 900, "f")
 
 
-def test_deeply_nested_yaml_is_parsed():
+def test_yaml_nested_100_deep_is_parsed():
     assert YamlFile("[" * 100 + "]" * 100, "f").data
 
 
 @pytest.mark.parametrize(
-    ("keys", "place"),
+    ("keys", "position"),
     [
         (("a",), "f:1:4"),
         (("b", 1), "f:3:3"),
@@ -99,7 +99,7 @@ def test_deeply_nested_yaml_is_parsed():
         (("no", "such"), "f:1:1"),
     ],
 )
-def test_error_points_to_the_line_of_the_value(keys, place):
+def test_document_error_names_the_line_of_the_value(keys, position):
     file = YamlFile("a: 1\nb: [1,\n  {c: 2}]\nd: &one {x: 3}\ne: {<<: *one}\n", "f")
 
     def raise_document_error(_):
@@ -107,23 +107,23 @@ def test_error_points_to_the_line_of_the_value(keys, place):
 
     with pytest.raises(Invalid) as message:
         file.read(raise_document_error)
-    assert str(message.value).startswith(f"{place}: wrong")
+    assert str(message.value).startswith(f"{position}: wrong")
 
 
 _TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
-_VALUES = st.recursive(
+_YAML_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**15), 10**15) | _TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
     max_leaves=8,
 )
 
 
-@given(st.dictionaries(_TEXTS, _VALUES, max_size=4))
-def test_written_yaml_is_parsed_back(document):
+@given(st.dictionaries(_TEXTS, _YAML_VALUES, max_size=4))
+def test_yaml_of_a_document_is_parsed_back(document):
     assert YamlFile(to_yaml(document), "f").data == (document or {})
 
 
-def test_written_yaml_is_standard_yaml():
+def test_yaml_of_a_document_is_parsed_by_pyyaml():
     assert yaml.safe_load(to_yaml({"hosts": [{"host": "cn1", "vcpus": 1}]})) == {
         "hosts": [{"host": "cn1", "vcpus": 1}]
     }
