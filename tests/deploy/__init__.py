@@ -18,7 +18,7 @@ from tests.support.servers import wait_until
 
 DEPLOY = ROOT / "deploy"
 #: Set by CI: the test then fails if a program is not installed.
-REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
+TOOLS_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
 
 
 def find_program(name: str, package: str | None = None) -> str:
@@ -26,24 +26,24 @@ def find_program(name: str, package: str | None = None) -> str:
     path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if path is None:
         reason = f"{name} is not installed: apt-get install {package or name}"
-        assert not REQUIRED, reason
+        assert not TOOLS_REQUIRED, reason
         pytest.skip(reason)
     return path
 
 
-def run_program(*command: str | Path, status: int = 0, **more: object) -> str:
+def run_program(*command: str | Path, status: int = 0, **options: object) -> str:
     """Run a program and return its output."""
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         timeout=240,
         check=False,
-        **more,
+        **options,
     )
-    assert done.returncode == status, done.stdout
-    return done.stdout
+    assert result.returncode == status, result.stdout
+    return result.stdout
 
 
 @contextmanager
@@ -58,45 +58,45 @@ def run_proxy(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[s
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         stack.callback(process.wait, timeout=60)
         stack.callback(process.terminate)
-        url, signed = f"https://localhost:{port}", folder / "cert.pem"
+        url, certificate = f"https://localhost:{port}", folder / "cert.pem"
 
-        def is_answering() -> bool:
+        def is_proxy_answering() -> bool:
             try:
-                response = requests.get(f"{url}/healthz", verify=str(signed), timeout=60)
+                response = requests.get(f"{url}/healthz", verify=str(certificate), timeout=60)
             except requests.ConnectionError:
                 return False
             return response.status_code == 200
 
-        assert wait_until(is_answering), log.read_text()
-        yield url, signed
+        assert wait_until(is_proxy_answering), log.read_text()
+        yield url, certificate
 
 
 def create_certificate(folder: Path) -> Path:
     """Create a self-signed certificate for localhost and return the file with it and its key."""
-    key, signed = folder / "key.pem", folder / "cert.pem"
+    key, certificate = folder / "key.pem", folder / "cert.pem"
     run_program(
         *(find_program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
         *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
-        *("-keyout", key, "-out", signed),
+        *("-keyout", key, "-out", certificate),
     )
-    both = folder / "placement.pem"
-    both.write_text(signed.read_text() + key.read_text())
-    return both
+    certificate_and_key = folder / "placement.pem"
+    certificate_and_key.write_text(certificate.read_text() + key.read_text())
+    return certificate_and_key
 
 
-def check_limit_of_queries(url: str, **options: Any) -> None:
+def check_query_length_limit(url: str, **options: Any) -> None:
     """Check that a query of 65 000 bytes succeeds, and the errors of longer queries."""
     headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
-    def send(size: int) -> requests.Response:
+    def request_with_query_of_size(size: int) -> requests.Response:
         aggregates = ",".join(str(UUID(int=number)) for number in range((size - 40) // 37))
         query = f"member_of=in:{aggregates}&name="
         address = f"{url}/placement/resource_providers?{query:n<{size}}"
         return requests.get(address, headers=headers, timeout=60, **options)
 
-    longest = send(65_000)
+    longest = request_with_query_of_size(65_000)
     assert (longest.status_code, longest.json()) == (200, {"resource_providers": []})
     for size, statuses in ((65_001, {400}), (65_500, {400, 414}), (80_000, {400, 414})):
-        answer = send(size)
+        answer = request_with_query_of_size(size)
         assert answer.status_code in statuses, (size, answer.status_code, answer.text)
         assert "65000" in answer.text, size

@@ -13,29 +13,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy import DEPLOY, REQUIRED, create_certificate, find_program, run_program, run_proxy
+from tests.deploy import (
+    DEPLOY,
+    TOOLS_REQUIRED,
+    create_certificate,
+    find_program,
+    run_program,
+    run_proxy,
+)
 from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT
 
-MODULES = Path("/usr/lib/apache2/modules")
+MODULES_FOLDER = Path("/usr/lib/apache2/modules")
 #: Account of Apache's processes if root starts Apache.
-ACCOUNT = "www-data"
+APACHE_ACCOUNT = "www-data"
 #: Account and group of the application, in place of the guide's.
 APPLICATION_ACCOUNT = ("nobody", "nogroup")
-_MODULES = ("mpm_event", "authz_core", "authz_host", "headers", "ssl", "reqtimeout", "wsgi")
+_LOADED_MODULES = ("mpm_event", "authz_core", "authz_host", "headers", "ssl", "reqtimeout", "wsgi")
 #: Debian's interpreter, which its mod_wsgi is made for.
-_PYTHON = "/usr/bin/python3"
+_MOD_WSGI_PYTHON = "/usr/bin/python3"
 
 
 def find_apache() -> str:
     """Return Apache's path, or skip the test if there is no mod_wsgi for this Python."""
     program = find_program("apache2")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if not (MODULES / f"mod_wsgi.so-{version}").exists():
+    if not (MODULES_FOLDER / f"mod_wsgi.so-{version}").exists():
         reason = f"mod_wsgi for Python {version}: apt-get install libapache2-mod-wsgi-py3"
         # Debian has no mod_wsgi for a Python that is not Debian's.
-        there = list(MODULES.glob("mod_wsgi.so-*"))
-        assert there or not REQUIRED, reason
+        modules = list(MODULES_FOLDER.glob("mod_wsgi.so-*"))
+        assert modules or not TOOLS_REQUIRED, reason
         pytest.skip(reason)
     return program
 
@@ -49,7 +56,7 @@ def run_apache() -> Iterator[tuple[str, Path]]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         port = stack.enter_context(reserve_port()).getsockname()[1]
         create_certificate(folder)
-        _create_environment(folder / "venv")
+        _create_virtual_environment(folder / "venv")
         _write_service_files(folder)
         _write_apache_configuration(folder, port)
         command = [program, "-d", str(folder), "-f", str(folder / "apache2.conf")]
@@ -62,9 +69,9 @@ def run_apache() -> Iterator[tuple[str, Path]]:
         )
 
 
-def _create_environment(folder: Path) -> None:
+def _create_virtual_environment(folder: Path) -> None:
     """Create a virtual environment of mod_wsgi's interpreter with the packages of the tests."""
-    run_program(_PYTHON, "-m", "venv", "--without-pip", str(folder))
+    run_program(_MOD_WSGI_PYTHON, "-m", "venv", "--without-pip", str(folder))
     (packages,) = folder.glob("lib/python*/site-packages")
     folders = [path for path in sys.path if path.endswith("site-packages")]
     (packages / "more.pth").write_text("\n".join([str(ROOT), *folders]))
@@ -104,7 +111,7 @@ def _write_apache_configuration(folder: Path, port: int) -> None:
     text = text.replace("/etc/placement_sched", f"{folder}/etc")
     text = text.replace("/usr/local/share/placement_sched", f"{folder}/share")
     if os.geteuid() == 0:
-        user = f"User {ACCOUNT}\nGroup {ACCOUNT}\n"
+        user = f"User {APACHE_ACCOUNT}\nGroup {APACHE_ACCOUNT}\n"
         account, group = APPLICATION_ACCOUNT
     else:
         user, account = "", pwd.getpwuid(os.geteuid()).pw_name
@@ -113,7 +120,9 @@ def _write_apache_configuration(folder: Path, port: int) -> None:
         "user=placement-sched group=placement-sched", f"user={account} group={group}"
     )
     (folder / "site.conf").write_text(text)
-    modules = "".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so\n" for name in _MODULES)
+    modules = "".join(
+        f"LoadModule {name}_module {MODULES_FOLDER}/mod_{name}.so\n" for name in _LOADED_MODULES
+    )
     (folder / "apache2.conf").write_text(
         f"{modules}{user}Listen 127.0.0.1:{port}\nServerName localhost\nPidFile {folder}/pid\n"
         f"ErrorLog /dev/stderr\nDefaultRuntimeDir {folder}\nWSGISocketPrefix {folder}/wsgi\n"

@@ -20,9 +20,9 @@ from packaging.utils import canonicalize_name
 from tests.support.commands import run_captured
 
 REQUIREMENTS = Path(__file__).parents[2] / "deploy" / "requirements.txt"
-FOUND, UNKNOWN = 1, 3
-_PINNED = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;\\]+)", re.MULTILINE)
-_PIP = (sys.executable, "-m", "pip")
+EXIT_VULNERABLE, EXIT_UNCHECKED = 1, 3
+_PINNED_REQUIREMENT = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;\\]+)", re.MULTILINE)
+_PIP_COMMAND = (sys.executable, "-m", "pip")
 
 
 class Release(NamedTuple):
@@ -36,22 +36,22 @@ class Release(NamedTuple):
 
 
 #: PYSEC-2019-217. An index without this vulnerability has no data at all.
-VULNERABLE = Release("jinja2", "2.10")
+VULNERABLE_RELEASE = Release("jinja2", "2.10")
 
 
 class IndexWithoutData(Exception):
     """The index has no data on a release. The message has the reason."""
 
 
-def main(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
+def print_vulnerabilities(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
     """Read every release of ``requirements`` from the index, and print the verdict."""
-    releases = [Release(*match) for match in _PINNED.findall(requirements.read_text())]
+    releases = [Release(*match) for match in _PINNED_REQUIREMENT.findall(requirements.read_text())]
     try:
         base = (index or _find_index()).rstrip("/").removesuffix("/simple")
-        _check_data(base)
+        _check_index_has_data(base)
     except IndexWithoutData as reason:
         print(f"could not be checked: {reason}")
-        return UNKNOWN
+        return EXIT_UNCHECKED
     with ThreadPoolExecutor(4) as pool:
         verdicts = list(
             pool.map(lambda release: _list_vulnerabilities_or_reason(base, release), releases)
@@ -59,10 +59,12 @@ def main(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
     return _print_verdicts(dict(zip(releases, verdicts, strict=True)))
 
 
-def _check_data(base: str) -> None:
+def _check_index_has_data(base: str) -> None:
     """Raise :class:`IndexWithoutData` if the index has no data on vulnerabilities."""
-    if not _list_known_vulnerabilities(base, VULNERABLE):
-        raise IndexWithoutData(f"the index knows no vulnerability, not even of {VULNERABLE}")
+    if not _list_known_vulnerabilities(base, VULNERABLE_RELEASE):
+        raise IndexWithoutData(
+            f"the index knows no vulnerability, not even of {VULNERABLE_RELEASE}"
+        )
 
 
 def _print_verdicts(verdicts: dict[Release, list[str] | IndexWithoutData]) -> int:
@@ -81,8 +83,8 @@ def _print_verdicts(verdicts: dict[Release, list[str] | IndexWithoutData]) -> in
         reasons = ", ".join(f"{release} ({reason})" for release, reason in unchecked.items())
         print(f"could not be checked: {len(unchecked)} of {len(verdicts)} packages: {reasons}")
     if number:
-        return FOUND
-    return UNKNOWN if unchecked else 0
+        return EXIT_VULNERABLE
+    return EXIT_UNCHECKED if unchecked else 0
 
 
 def _list_vulnerabilities_or_reason(base: str, release: Release) -> list[str] | IndexWithoutData:
@@ -95,17 +97,17 @@ def _list_vulnerabilities_or_reason(base: str, release: Release) -> list[str] | 
 def _list_known_vulnerabilities(base: str, release: Release) -> list[str]:
     """Return a sentence for each vulnerability of a release in the index."""
     try:
-        answer = requests.get(
+        response = requests.get(
             f"{base}/pypi/{canonicalize_name(release.name)}/{release.version}/json",
             verify=os.environ.get("PIP_CERT") or True,
             timeout=60,
         )
     except requests.RequestException as failure:
         raise IndexWithoutData(f"the index does not answer: {type(failure).__name__}") from failure
-    if answer.status_code != requests.codes.ok:
-        raise IndexWithoutData(f"the index has no data on {release}: {answer.status_code}")
+    if response.status_code != requests.codes.ok:
+        raise IndexWithoutData(f"the index has no data on {release}: {response.status_code}")
     try:
-        rows = answer.json()["vulnerabilities"]
+        rows = response.json()["vulnerabilities"]
         return [
             f"{row['id']}, fixed in {', '.join(row.get('fixed_in') or ()) or 'no version yet'}"
             for row in rows
@@ -131,9 +133,9 @@ def _find_index() -> str:
 
 
 def _run_pip(*arguments: str) -> str:
-    done = run_captured([*_PIP, *arguments], timeout=60)
+    done = run_captured([*_PIP_COMMAND, *arguments], timeout=60)
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_vulnerabilities())

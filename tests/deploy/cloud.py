@@ -19,10 +19,10 @@ from tests.differential.comparison import PEER_PYTHON
 from tests.support import keystone
 from tests.support.servers import wait_until
 
-ADDRESS = "192.0.2.5"
-KEYSTONE = f"http://{ADDRESS}:5000/v3"
-PLACEMENT = f"http://{ADDRESS}:8778"
-_READ = """
+OPENSTACK_ADDRESS = "192.0.2.5"
+KEYSTONE_URL = f"http://{OPENSTACK_ADDRESS}:5000/v3"
+PLACEMENT_URL = f"http://{OPENSTACK_ADDRESS}:8778"
+_READ_PLACEMENT_PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import compare
@@ -30,7 +30,7 @@ service = compare.Placement(sys.argv[2])
 service.version = "1.39"
 print(json.dumps(dict(service.all_of_it())))
 """
-_FILL = """
+_FILL_PLACEMENT_PROGRAM = """
 import json, sys
 from urllib.request import Request, urlopen
 address, token, calls = sys.argv[1], sys.argv[2], json.load(sys.stdin)
@@ -41,8 +41,8 @@ for method, path, body in calls:
     urlopen(Request(address + path, data, headers, method=method), timeout=60).close()
 """
 #: The administrator's variables, as in keystone's guide.
-ADMIN = f"""\
-export OS_AUTH_URL={KEYSTONE}
+ADMIN_OPENRC = f"""\
+export OS_AUTH_URL={KEYSTONE_URL}
 export OS_USERNAME=admin
 export OS_PASSWORD={keystone.PASSWORD}
 export OS_PROJECT_NAME=service
@@ -52,22 +52,22 @@ export OS_IDENTITY_API_VERSION=3
 """
 
 
-class Cloud:
+class OpenStackCloud:
     """A network with services of OpenStack."""
 
     def __init__(self, folder: Path, network: int, stack: ExitStack) -> None:
         self._folder, self._network, self._stack = folder, network, stack
 
-    def ip(self, *words: str) -> None:
+    def run_ip(self, *words: str) -> None:
         """Run ``ip`` in the network."""
         self._run("ip", *words)
 
-    def connect(self, leader: int, address: str) -> None:
+    def connect_machine(self, leader: int, address: str) -> None:
         """Connect a machine, whose first process is ``leader``, to the network."""
         port = f"port{address.rpartition('.')[2]}"
         ends = ("type", "veth", "peer", "name", port, "netns", str(self._network))
         run_program("ip", "link", "add", "host0", "netns", str(leader), *ends)
-        self.ip("link", "set", port, "master", "bridge", "up")
+        self.run_ip("link", "set", port, "master", "bridge", "up")
         there = ("nsenter", f"--target={leader}", "--net", "ip")
         run_program(*there, "address", "add", f"{address}/24", "dev", "host0")
         run_program(*there, "link", "set", "host0", "up")
@@ -76,7 +76,7 @@ class Cloud:
         """Start keystone with an administrator and the project of the services."""
         folder = self._folder / "keystone"
         keystone.create_database(folder)
-        keystone.bootstrap(folder, KEYSTONE)
+        keystone.bootstrap(folder, KEYSTONE_URL)
         self._serve(keystone.MODULE, 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
 
     def set_placement_url(self, url: str) -> None:
@@ -106,32 +106,46 @@ class Cloud:
     def fill_placement(self, token: str, providers: int, consumers: int) -> None:
         """Create data of every kind in OpenStack placement, through its API."""
         self._run(
-            *(PEER_PYTHON, "-c", _FILL, PLACEMENT, token),
-            input=json.dumps(list(_build_requests(providers, consumers))),
+            *(PEER_PYTHON, "-c", _FILL_PLACEMENT_PROGRAM, PLACEMENT_URL, token),
+            input=json.dumps(list(_build_placement_requests(providers, consumers))),
         )
 
     def read_placement(self, token: str) -> dict[str, object]:
         """Return all data of OpenStack placement."""
         move = str(DEPLOY / "move")
         variables = {**os.environ, "OS_TOKEN": token}
-        return json.loads(self._run(PEER_PYTHON, "-c", _READ, move, PLACEMENT, env=variables))
+        return json.loads(
+            self._run(
+                PEER_PYTHON, "-c", _READ_PLACEMENT_PROGRAM, move, PLACEMENT_URL, env=variables
+            )
+        )
 
     def _serve(self, module: str, port: int, **variables: str) -> subprocess.Popen[bytes]:
         log = self._folder / f"{module}.log"
         output = self._stack.enter_context(log.open("a"))
         process = subprocess.Popen(
-            [*self._command_prefix, PEER_PYTHON, "-c", keystone.SERVE, module, ADDRESS, str(port)],
+            [
+                *self._command_prefix,
+                PEER_PYTHON,
+                "-c",
+                keystone.SERVE,
+                module,
+                OPENSTACK_ADDRESS,
+                str(port),
+            ],
             env={**os.environ, **variables},
             stdout=output,
             stderr=output,
         )
         self._stack.callback(stop_process, process)
 
-        def is_listening() -> bool:
+        def is_port_listening() -> bool:
             assert process.poll() is None, log.read_text()
-            return f"{ADDRESS}:{port} " in self._run("ss", "--listening", "--tcp", "--numeric")
+            return f"{OPENSTACK_ADDRESS}:{port} " in self._run(
+                "ss", "--listening", "--tcp", "--numeric"
+            )
 
-        assert wait_until(is_listening, 120), log.read_text()
+        assert wait_until(is_port_listening, 120), log.read_text()
         return process
 
     @property
@@ -142,7 +156,7 @@ class Cloud:
         return run_program(*self._command_prefix, *command, **more)
 
 
-def _build_requests(providers: int, consumers: int) -> Iterator[tuple[str, str, object]]:
+def _build_placement_requests(providers: int, consumers: int) -> Iterator[tuple[str, str, object]]:
     """Yield requests that create providers and consumers with all their data."""
     uuids = [str(uuid4()) for _ in range(providers)]
     shared = str(uuid4())
@@ -178,7 +192,7 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def cloud(folder: Path) -> Iterator[Cloud]:
+def run_cloud(folder: Path) -> Iterator[OpenStackCloud]:
     """Create a network, and stop its services at the end."""
     folder.mkdir()
     with ExitStack() as stack:
@@ -187,12 +201,12 @@ def cloud(folder: Path) -> Iterator[Cloud]:
         own_namespace = Path("/proc/self/ns/net").readlink()
         namespace = Path(f"/proc/{holder.pid}/ns/net")
         assert wait_until(lambda: namespace.readlink() != own_namespace, 60)
-        network = Cloud(folder, holder.pid, stack)
+        network = OpenStackCloud(folder, holder.pid, stack)
         for line in (
             "link set lo up",
             "link add bridge type bridge",
-            f"address add {ADDRESS}/24 dev bridge",
+            f"address add {OPENSTACK_ADDRESS}/24 dev bridge",
             "link set bridge up",
         ):
-            network.ip(*line.split())
+            network.run_ip(*line.split())
         yield network

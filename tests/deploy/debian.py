@@ -22,28 +22,28 @@ from uuid import uuid4
 
 import pytest
 
-from tests.deploy import DEPLOY, REQUIRED, find_program, run_program
+from tests.deploy import DEPLOY, TOOLS_REQUIRED, find_program, run_program
 from tests.house.test_packaging import LEFT_OUT
 from tests.support.commands import run_captured
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-MACHINE_CACHE = _CACHE / "placement_sched" / "debian"
-BASE, WHEELS = MACHINE_CACHE / "base", MACHINE_CACHE / "wheels"
+_USER_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+MACHINE_CACHE = _USER_CACHE / "placement_sched" / "debian"
+BASE_FOLDER, WHEELS_FOLDER = MACHINE_CACHE / "base", MACHINE_CACHE / "wheels"
 #: Paths of repository and wheels on a machine.
 _REPOSITORY_NAME = "placement_sched.git"
-REPOSITORY, WHEELS_PATH = f"/srv/{_REPOSITORY_NAME}", "/srv/wheels"
-SUITE = "bookworm"
+REPOSITORY_PATH, WHEELS_PATH = f"/srv/{_REPOSITORY_NAME}", "/srv/wheels"
+DEBIAN_SUITE = "bookworm"
 #: Python version of the suite.
-PYTHON = "3.11"
+PYTHON_VERSION = "3.11"
 #: Packages of a new Debian server, in addition to the minimal set.
-INSTALLED = ("systemd", "systemd-sysv", "dbus", "ca-certificates")
+BASE_PACKAGES = ("systemd", "systemd-sysv", "dbus", "ca-certificates")
 #: Packages that the client of the page "Deploy" installs from the index.
-FROM_INDEX = ("python-openstackclient", "osc-placement")
+CLIENT_PACKAGES = ("python-openstackclient", "osc-placement")
 #: File with the exported variables, which the next line reads.
 _EXPORTED_FILE = "/run/exported"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PATH_VARIABLE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: apt-get's questions are answered with "yes". Packages come from the downloads.
 _APT_VARIABLES = {"APT_CONFIG": "/etc/apt/tests.conf", "DEBIAN_FRONTEND": "noninteractive"}
 _PIP_VARIABLES = {
@@ -52,7 +52,7 @@ _PIP_VARIABLES = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }
 #: The file of Debian's installer.
-_HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+_HOSTS_FILE = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 #: Recommended packages are not downloaded, to save time.
 _APT_SETTINGS = 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n'
 #: Nothing has to survive a power failure, and nobody reads documentation.
@@ -62,24 +62,26 @@ _DPKG_SETTINGS = "force-unsafe-io\npath-exclude=/usr/share/doc/*\npath-exclude=/
 _START_COMMAND = re.compile(r"systemctl (?:start|restart|enable --now)((?: [\w@.-]+)+)")
 #: Hierarchies of control groups that systemd uses, by name in /proc, and their folders if there are
 #: several hierarchies.
-_HIERARCHIES = {"name=systemd": "systemd", "": "unified"}
+_CGROUP_HIERARCHIES = {"name=systemd": "systemd", "": "unified"}
 #: Shell script that joins control groups and executes a program.
-_JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit; done; shift; exec "$@"'
+_JOIN_CGROUPS_SCRIPT = (
+    'for group in $1; do echo $$ > "$group/cgroup.procs" || exit; done; shift; exec "$@"'
+)
 
 
-def require_machines() -> None:
+def skip_without_machines() -> None:
     """Skip the test if no machine can be started, or fail if CI requires it."""
     find_program("systemd-nspawn", "systemd-container")
     find_program("ip", "iproute2")
     for program in ("mmdebstrap", "git", "nsenter", "mount"):
         find_program(program)
-    if os.geteuid() == 0 and _can_mount():
+    if os.geteuid() == 0 and _can_mount_filesystems():
         return
-    assert not REQUIRED, "a machine of its own needs root, and the right to mount"
+    assert not TOOLS_REQUIRED, "a machine of its own needs root, and the right to mount"
     pytest.skip("a machine of its own needs root, and the right to mount")
 
 
-def _can_mount() -> bool:
+def _can_mount_filesystems() -> bool:
     tried = subprocess.run(
         ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"],
         capture_output=True,
@@ -99,20 +101,28 @@ def prepare_debian(packages: Sequence[str]) -> None:
 
 def _install_debian_and_packages(packages: Sequence[str]) -> None:
     requirements = DEPLOY / "requirements.txt"
-    settings = (SUITE, _HOSTS, _APT_SETTINGS, _DPKG_SETTINGS, *INSTALLED, *packages, *FROM_INDEX)
+    settings = (
+        DEBIAN_SUITE,
+        _HOSTS_FILE,
+        _APT_SETTINGS,
+        _DPKG_SETTINGS,
+        *BASE_PACKAGES,
+        *packages,
+        *CLIENT_PACKAGES,
+    )
     state = hashlib.sha256(" ".join(settings).encode() + requirements.read_bytes()).hexdigest()
     ready = MACHINE_CACHE / "ready"
     if ready.exists() and ready.read_text() == state:
         return
     ready.unlink(missing_ok=True)
-    download = (sys.executable, "-m", "pip", "download", "--quiet", f"--dest={WHEELS}")
-    of_debian = ("--only-binary=:all:", f"--python-version={PYTHON}")
+    download = (sys.executable, "-m", "pip", "download", "--quiet", f"--dest={WHEELS_FOLDER}")
+    of_debian = ("--only-binary=:all:", f"--python-version={PYTHON_VERSION}")
     hashed = ("--require-hashes", "--requirement", requirements)
     with ThreadPoolExecutor() as pool:
         jobs = [
             pool.submit(_install_debian, packages),
-            pool.submit(_run_program, *download, *of_debian, *hashed),
-            pool.submit(_run_program, *download, *of_debian, *FROM_INDEX),
+            pool.submit(_run_long_program, *download, *of_debian, *hashed),
+            pool.submit(_run_long_program, *download, *of_debian, *CLIENT_PACKAGES),
         ]
         for job in jobs:
             job.result()
@@ -121,27 +131,27 @@ def _install_debian_and_packages(packages: Sequence[str]) -> None:
 
 def _install_debian(packages: Sequence[str]) -> None:
     if not (MACHINE_CACHE / "installed").exists():
-        shutil.rmtree(BASE, ignore_errors=True)
+        shutil.rmtree(BASE_FOLDER, ignore_errors=True)
         options = [f"--dpkgopt={line}" for line in _DPKG_SETTINGS.splitlines()]
-        more = ",".join(INSTALLED)
+        more = ",".join(BASE_PACKAGES)
         variant = ("--quiet", "--variant=minbase", f"--include={more}")
-        _run_program("mmdebstrap", *variant, *options, SUITE, BASE)
+        _run_long_program("mmdebstrap", *variant, *options, DEBIAN_SUITE, BASE_FOLDER)
         (MACHINE_CACHE / "installed").touch()
-    (BASE / "etc/hosts").write_text(_HOSTS)
-    (BASE / "etc/hostname").unlink(missing_ok=True)  # mmdebstrap copies the host's
-    (BASE / "etc/apt/tests.conf").write_text(_APT_SETTINGS)
-    (BASE / "etc/dpkg/dpkg.cfg.d/tests").write_text(_DPKG_SETTINGS)
+    (BASE_FOLDER / "etc/hosts").write_text(_HOSTS_FILE)
+    (BASE_FOLDER / "etc/hostname").unlink(missing_ok=True)  # mmdebstrap copies the host's
+    (BASE_FOLDER / "etc/apt/tests.conf").write_text(_APT_SETTINGS)
+    (BASE_FOLDER / "etc/dpkg/dpkg.cfg.d/tests").write_text(_DPKG_SETTINGS)
     fetch = f"apt-get -q update && apt-get -q --download-only install {' '.join(packages)}"
-    _run_program(
+    _run_long_program(
         *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe"),
-        *(f"--directory={BASE}", "--resolv-conf=copy-host"),
+        *(f"--directory={BASE_FOLDER}", "--resolv-conf=copy-host"),
         *("--setenv=APT_CONFIG=/etc/apt/tests.conf", "bash", "-ec", fetch),
     )
 
 
-def _run_program(*command: str | Path) -> None:
+def _run_long_program(*command: str | Path) -> None:
     """Run a program that may take minutes."""
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -150,7 +160,7 @@ def _run_program(*command: str | Path) -> None:
         timeout=900,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-4000:]
+    assert result.returncode == 0, result.stdout[-4000:]
 
 
 class Machine:
@@ -163,7 +173,12 @@ class Machine:
         #: The other machines, for lines that a page types on each machine.
         self.others: list[Machine] = []
         self._folder = "/root"
-        self._variables = {"PATH": _PATH, "HOME": "/root", **_APT_VARIABLES, **_PIP_VARIABLES}
+        self._variables = {
+            "PATH": _PATH_VARIABLE,
+            "HOME": "/root",
+            **_APT_VARIABLES,
+            **_PIP_VARIABLES,
+        }
 
     def run_line(self, line: str, *, typed: str = "", seconds: float = 600) -> tuple[int, str]:
         """Run a line with ``typed`` as its input, and return the status and the output."""
@@ -171,7 +186,7 @@ class Machine:
             f"cd {self._folder}; [ ! -e {_EXPORTED_FILE} ] || . {_EXPORTED_FILE}\n{line}\n"
             f"status=$?; pwd > /run/folder; export -p > {_EXPORTED_FILE}; exit $status"
         )
-        done = subprocess.run(
+        result = subprocess.run(
             self._command_prefix("bash", "-c", shell),
             env=self._variables,
             input=typed,
@@ -183,9 +198,9 @@ class Machine:
             start_new_session=True,  # without a terminal, programs read answers from stdin
         )
         self._folder = self.read("/run/folder").strip()
-        return done.returncode, done.stdout
+        return result.returncode, result.stdout
 
-    def open_shell(self) -> None:
+    def open_new_shell(self) -> None:
         """Continue in a new shell without the exported variables."""
         self.run(f"rm -f {_EXPORTED_FILE}; exec true")
 
@@ -240,7 +255,7 @@ class Machine:
 
 @contextmanager
 def start_machine(
-    folder: Path, name: str, replacements: Mapping[str, str], lower: Path | str = BASE
+    folder: Path, name: str, replacements: Mapping[str, str], lower: Path | str = BASE_FOLDER
 ) -> Iterator[Machine]:
     """Start a machine with the repository of ``folder``, on a disk with the content ``lower``."""
     console = folder / f"{name}.log"
@@ -249,12 +264,18 @@ def start_machine(
         log = stack.enter_context(console.open("w"))
         process = subprocess.Popen(
             [
-                *("sh", "-c", _JOIN, "sh", " ".join(map(str, _create_control_groups(name, stack)))),
+                *(
+                    "sh",
+                    "-c",
+                    _JOIN_CGROUPS_SCRIPT,
+                    "sh",
+                    " ".join(map(str, _create_control_groups(name, stack))),
+                ),
                 *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot"),
                 *(f"--directory={root}", "--private-network", f"--machine={name}"),
                 *(
-                    f"--bind-ro={folder / _REPOSITORY_NAME}:{REPOSITORY}",
-                    f"--bind-ro={WHEELS}:{WHEELS_PATH}",
+                    f"--bind-ro={folder / _REPOSITORY_NAME}:{REPOSITORY_PATH}",
+                    f"--bind-ro={WHEELS_FOLDER}:{WHEELS_PATH}",
                 ),
                 *("--console=pipe", "--link-journal=no"),
             ],
@@ -281,7 +302,7 @@ def start_copy_of_machine(
         run_program("cp", "--archive", disk / "changed", copy)
         (copy / "changed/etc/machine-id").unlink(missing_ok=True)  # systemd makes a new id
         yield stack.enter_context(
-            start_machine(folder, name, replacements, f"{copy}/changed:{BASE}")
+            start_machine(folder, name, replacements, f"{copy}/changed:{BASE_FOLDER}")
         )
 
 
@@ -304,11 +325,11 @@ def _create_control_groups(name: str, stack: ExitStack) -> list[Path]:
     Without a registration, machines use the control groups of the process that starts them. The
     systemd of a machine would then remove the group of another machine's service of the same name.
     """
-    groups, own = [], f"{name}-{uuid4().hex[:8]}"
+    groups, name_of_group = [], f"{name}-{uuid4().hex[:8]}"
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, kind, path = line.split(":", 2)
-        if kind in _HIERARCHIES:
-            group = _find_hierarchy(kind) / path.strip("/") / own
+        if kind in _CGROUP_HIERARCHIES:
+            group = _find_hierarchy(kind) / path.strip("/") / name_of_group
             group.mkdir()
             groups.append(group)
             stack.callback(_remove_control_groups, group)
@@ -318,14 +339,14 @@ def _create_control_groups(name: str, stack: ExitStack) -> list[Path]:
 def _find_hierarchy(kind: str) -> Path:
     """Return the folder of a hierarchy, which has no name if only version 2 is mounted."""
     mounted = Path("/sys/fs/cgroup")
-    named = mounted / _HIERARCHIES[kind]
+    named = mounted / _CGROUP_HIERARCHIES[kind]
     return named if named.exists() else mounted
 
 
 def _remove_control_groups(group: Path) -> None:
     """Remove control groups, which may be busy shortly after the end of their processes."""
 
-    def is_removed() -> bool:
+    def are_groups_removed() -> bool:
         try:
             for folder, _, _ in os.walk(group, topdown=False):
                 Path(folder).rmdir()
@@ -333,7 +354,7 @@ def _remove_control_groups(group: Path) -> None:
             return False
         return True
 
-    assert wait_until(is_removed, 60), f"{group} is busy"
+    assert wait_until(are_groups_removed, 60), f"{group} is busy"
 
 
 def _mount_tmpfs(folder: Path, stack: ExitStack) -> None:

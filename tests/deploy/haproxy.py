@@ -19,11 +19,13 @@ def start_proxy(
 
     If servers are ``always_tried``, failures do not take them out of rotation.
     """
-    haproxy, both = find_program("haproxy"), create_certificate(folder)
+    haproxy, certificate = find_program("haproxy"), create_certificate(folder)
     with ExitStack() as stack:
         port = stack.enter_context(reserve_port()).getsockname()[1]
         text = (DEPLOY / "haproxy/haproxy.cfg").read_text()
-        text = re.sub(r"bind :443 ssl crt \S+", f"bind 127.0.0.1:{port} ssl crt {both}", text)
+        text = re.sub(
+            r"bind :443 ssl crt \S+", f"bind 127.0.0.1:{port} ssl crt {certificate}", text
+        )
         lines = [f"    server s{number} 127.0.0.1:{each}" for number, each in enumerate(ports)]
         text, count = re.subn(r"(    server \w+ \S+\n)+", "\n".join(lines) + "\n", text)
         assert count == 1

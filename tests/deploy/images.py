@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy import REQUIRED, debian, find_program, run_program
+from tests.deploy import TOOLS_REQUIRED, debian, find_program, run_program
 from tests.deploy.test_pages_on_a_machine import list_packages
 from tests.support.repository import ROOT
 
 #: Name of the image in place of Docker's base image.
-BASE = f"localhost/python:{debian.PYTHON}-slim"
-_BASE = """\
+BASE_IMAGE = f"localhost/python:{debian.PYTHON_VERSION}-slim"
+_BASE_IMAGE_FILE = """\
 FROM scratch
 COPY {base} /
 RUN DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes --no-download --no-install-recommends \\
@@ -45,7 +45,7 @@ class Docker:
             "BUILDAH_FORMAT": "docker",
             "BUILDAH_ISOLATION": "chroot",
             "CONTAINERS_CONF": str(self._write_settings()),
-            "CONTAINERS_STORAGE_CONF": str(self._storage()),
+            "CONTAINERS_STORAGE_CONF": str(self._write_storage_settings()),
         }
 
     def _write_settings(self) -> Path:
@@ -68,7 +68,7 @@ class Docker:
         )
         return file
 
-    def _storage(self) -> Path:
+    def _write_storage_settings(self) -> Path:
         file = self._folder / "storage.conf"
         places = f'graphroot = "{self._folder}/images"\nrunroot = "{self._folder}/running"\n'
         file.write_text(f'[storage]\ndriver = "overlay"\n{places}')
@@ -78,24 +78,25 @@ class Docker:
         """Build the base image and return the build options for it."""
         debian.prepare_debian(list_packages())
         file = self._folder / "base"
-        file.write_text(_BASE.format(base=debian.BASE.name, wheels=debian.WHEELS_PATH))
+        file.write_text(
+            _BASE_IMAGE_FILE.format(base=debian.BASE_FOLDER.name, wheels=debian.WHEELS_PATH)
+        )
         self.run_line(
-            f"docker build --layers=false --tag {BASE} --file {file} {debian.MACHINE_CACHE}"
+            f"docker build --layers=false --tag {BASE_IMAGE} --file {file} {debian.MACHINE_CACHE}"
         )
-        return (
-            f"--build-arg PYTHON={debian.PYTHON} --volume {debian.WHEELS}:{debian.WHEELS_PATH}:ro"
-        )
+        volume = f"{debian.WHEELS_FOLDER}:{debian.WHEELS_PATH}:ro"
+        return f"--build-arg PYTHON={debian.PYTHON_VERSION} --volume {volume}"
 
     def run_line(self, line: str, status: int = 0) -> str:
         """Run a line in the root of the checkout and return its output."""
         return run_program("bash", "-c", line, status=status, cwd=ROOT, env=self._variables)
 
 
-def require_podman() -> None:
+def skip_without_podman() -> None:
     """Skip the test if podman cannot run containers, or fail if CI requires it."""
     find_program("podman")
     find_program("runc")
-    debian.require_machines()
+    debian.skip_without_machines()
     if os.geteuid() != 0:
-        assert not REQUIRED, "the base image needs root"
+        assert not TOOLS_REQUIRED, "the base image needs root"
         pytest.skip("the base image needs root")

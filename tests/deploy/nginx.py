@@ -11,7 +11,7 @@ from tests.deploy import DEPLOY, create_certificate, find_program, run_proxy
 from tests.support.loopback import reserve_port
 
 #: Temporary folders of nginx, which belong to root in an installation.
-_FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+_TEMPORARY_FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextmanager
@@ -40,12 +40,12 @@ def _write_nginx_configuration(folder: Path, port: int, ports: Sequence[int]) ->
     text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
     text = re.sub(r"(ssl_certificate +)\S+;", rf"\1{folder}/cert.pem;", text)
     text = re.sub(r"(ssl_certificate_key +)\S+;", rf"\1{folder}/key.pem;", text)
-    rest = "max_fails=1 fail_timeout=5s;"
-    servers = "".join(f"    server 127.0.0.1:{each} {rest}\n" for each in ports)
-    text, count = re.subn(rf"(    server \S+ {re.escape(rest)}\n)+", servers, text)
+    server_options = "max_fails=1 fail_timeout=5s;"
+    servers = "".join(f"    server 127.0.0.1:{each} {server_options}\n" for each in ports)
+    text, count = re.subn(rf"(    server \S+ {re.escape(server_options)}\n)+", servers, text)
     assert count == 1
     (folder / "site.conf").write_text(text)
-    paths = "".join(f"{name}_temp_path {folder}/{name};" for name in _FOLDERS)
+    paths = "".join(f"{name}_temp_path {folder}/{name};" for name in _TEMPORARY_FOLDERS)
     # The workers need access to the folder of the test.
     user = "user root;\n" if os.geteuid() == 0 else ""
     (folder / "nginx.conf").write_text(

@@ -14,18 +14,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.deploy.debian import REPOSITORY, Machine
+from tests.deploy.debian import REPOSITORY_PATH, Machine
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
 #: Replacements for placeholders of the pages, and for a prompt of MariaDB's client that needs a
 #: terminal.
-REPLACEMENTS = {
-    "ADDRESS-OF-THE-REPOSITORY": REPOSITORY,
+PAGE_TEXT_REPLACEMENTS = {
+    "ADDRESS-OF-THE-REPOSITORY": REPOSITORY_PATH,
     "--password placement <": "--password=CHANGE-ME placement <",
 }
 #: Lines of users other than root that are typed here, by page and by their beginning.
-USER_LINES = {
+USER_LINES_BY_PAGE = {
     "deploy": ("python3 -m venv client", "client/bin/", ". ./", "export ", "curl "),
     "adopt#database": ("cp ", "placement-sched config", "placement-sched db"),
     "adopt#placement": (
@@ -35,7 +35,7 @@ USER_LINES = {
 }
 #: Pages in the order of reading, with the heading before the first line. With a section after "#"
 #: only the section of that heading is read.
-PAGES = {
+HEADINGS_BY_PAGE = {
     "deploy": "With systemd",
     "commands": "",
     "metrics": "Watch with systemd",
@@ -48,40 +48,44 @@ PAGES = {
     "galera": "HAProxy",
 }
 #: The only line of the page "Limits and errors" that runs on such a machine.
-OF_LIMITS = "journalctl --unit placement-sched --lines 20"
-_CHECK = doctest.OutputChecker()
-_LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-_BLOCK = re.compile(r"^( *).. code-block:: console\n(?: +:.*\n)*\n((?:\1 +.*\n|\n)+)", re.MULTILINE)
+JOURNAL_LINE = "journalctl --unit placement-sched --lines 20"
+_OUTPUT_CHECKER = doctest.OutputChecker()
+_COMPARISON_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_CONSOLE_BLOCK = re.compile(
+    r"^( *).. code-block:: console\n(?: +:.*\n)*\n((?:\1 +.*\n|\n)+)", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
-class Line:
+class PageLine:
     """A line that a page shows after a prompt, and its printed output."""
 
     page: str
     text: str
-    printed: str
+    output: str
     of_root: bool
 
 
-def list_lines(page: str) -> list[Line]:
+def list_page_lines(page: str) -> list[PageLine]:
     """Return the lines of a page, or of its section, that are typed on a machine."""
     name, _, section = page.partition("#")
-    heading = re.compile(f"^{re.escape(PAGES[page])}\n", re.MULTILINE)
+    heading = re.compile(f"^{re.escape(HEADINGS_BY_PAGE[page])}\n", re.MULTILINE)
     _, text = heading.split((ROOT / f"doc/source/{name}.rst").read_text(), maxsplit=1)
     if section:
         text = re.split(rf"^.+\n[={text[0]}]+$", text, flags=re.MULTILINE)[0]
-    user = USER_LINES.get(page, ())
-    return [line for line in _read_lines(name, text) if line.of_root or line.text.startswith(user)]
+    user = USER_LINES_BY_PAGE.get(page, ())
+    return [
+        line for line in _parse_page_lines(name, text) if line.of_root or line.text.startswith(user)
+    ]
 
 
-def _read_lines(page: str, text: str) -> Iterator[Line]:
-    for _, block in _BLOCK.findall(text):
+def _parse_page_lines(page: str, text: str) -> Iterator[PageLine]:
+    for _, block in _CONSOLE_BLOCK.findall(text):
         for part in re.split(r"^(?=[$#] )", textwrap.dedent(block), flags=re.MULTILINE):
             if match := re.fullmatch(r"([$#]) ((?:.*\\\n)*.*\n)((?s:.*))", part):
                 prompt, line, printed = match.groups()
                 text = re.sub(r"\\\n\s+", "", line).strip()
-                yield Line(page, text, printed.strip(), prompt == "#")
+                yield PageLine(page, text, printed.strip(), prompt == "#")
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Step:
     after: Callable[[Machine], None] = lambda _machine: None
     on: str = "first"
 
-    def machines(self, first: Machine) -> list[Machine]:
+    def list_machines(self, first: Machine) -> list[Machine]:
         return {"first": [first], "other": first.others, "each": [first, *first.others]}[self.on]
 
 
@@ -108,46 +112,50 @@ def type_page(machine: Machine, page: str, steps: Sequence[Step]) -> None:
     ``steps`` are in the order of their lines. A step without a line is an error.
     """
     steps_left = deque(steps)
-    for line in list_lines(page):
+    for line in list_page_lines(page):
         is_next = bool(steps_left) and line.text.startswith(steps_left[0].line)
         step = steps_left.popleft() if is_next else Step("")
-        machines = step.machines(machine)
+        machines = step.list_machines(machine)
         for here in machines:
             step.before(here)
-        call_for_all_machines(
-            lambda here, line=line, typed=step.typed: _run_line(here, line, typed), machines
+        call_for_each_machine(
+            lambda here, line=line, typed=step.typed: _type_line(here, line, typed), machines
         )
         for here in machines:
             step.after(here)
     assert not steps_left, steps_left[0].line
 
 
-def call_for_all_machines(do: Callable[[Machine], None], machines: Sequence[Machine]) -> None:
+def call_for_each_machine(do: Callable[[Machine], None], machines: Sequence[Machine]) -> None:
     """Call a function for several machines at the same time."""
     with ThreadPoolExecutor() as pool:
         for job in [pool.submit(do, machine) for machine in machines]:
             job.result()
 
 
-def _run_line(machine: Machine, line: Line, typed: str) -> None:
+def _type_line(machine: Machine, line: PageLine, typed: str) -> None:
     text = line.text
-    for word, written in {**REPLACEMENTS, **machine.replacements}.items():
+    for word, written in {**PAGE_TEXT_REPLACEMENTS, **machine.replacements}.items():
         text = text.replace(word, written)
     printed: list[str] = []
 
-    def is_done() -> bool:
+    def prints_documented_output() -> bool:
         status, output = machine.run_line(text, typed=typed)
         printed.append(output)
-        fits = not line.printed or _CHECK.check_output(f"{line.printed}\n", f"{output}\n", _LIKE)
+        fits = not line.output or _OUTPUT_CHECKER.check_output(
+            f"{line.output}\n", f"{output}\n", _COMPARISON_FLAGS
+        )
         return status == 0 and fits
 
     # A request to a service that was just started is repeated.
     is_request = text.startswith("curl ")
-    is_typed = wait_until(is_done, 60) if is_request else is_done()
+    is_typed = (
+        wait_until(prints_documented_output, 60) if is_request else prints_documented_output()
+    )
     assert is_typed, f"{line.page}: {text}\n{printed[-1]}"
 
 
-def read_file(page: str, name: str) -> str:
+def read_file_of_page(page: str, name: str) -> str:
     text = Path(ROOT / f"doc/source/{page}.rst").read_text()
     shown = re.search(rf":caption: {re.escape(name)}\n\n((?:   .*\n|\n)+)", text)
     return textwrap.dedent(shown[1])

@@ -14,28 +14,28 @@ import requests
 
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
-from tests.deploy import apache, check_limit_of_queries
+from tests.deploy import apache, check_query_length_limit
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.system
 
-ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+ADMIN_HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 
 @pytest.fixture(scope="module")
-def apache_url() -> Iterator[tuple[str, Path]]:
+def apache_address() -> Iterator[tuple[str, Path]]:
     with apache.run_apache() as address:
         yield address
 
 
 @pytest.fixture
-def send_request(apache_url):
+def send_request(apache_address):
     """Return a function that sends a request, by default as the administrator."""
-    url, signed = apache_url
+    url, signed = apache_address
 
-    def send_request(path, method="GET", headers=ADMIN, **more):
+    def send_request(path, method="GET", headers=ADMIN_HEADERS, **options):
         return requests.request(
-            method, url + path, headers=headers, verify=str(signed), timeout=60, **more
+            method, url + path, headers=headers, verify=str(signed), timeout=60, **options
         )
 
     return send_request
@@ -50,15 +50,15 @@ def test_apache_serves_reads_and_writes(send_request):
     assert send_request("/placement/resource_providers", headers={}).status_code == 401
 
 
-def test_links_behind_apache_begin_with_its_https_address(send_request, apache_url):
+def test_links_behind_apache_begin_with_its_https_address(send_request, apache_address):
     documents = send_request("/compute").json()["versions"]
     links = [link["href"] for version in documents for link in version["links"]]
     assert links
-    assert all(link.startswith(apache_url[0]) for link in links)
+    assert all(link.startswith(apache_address[0]) for link in links)
 
 
 @pytest.mark.parametrize(
-    "forged",
+    "forged_headers",
     [
         {"Forwarded": "host=evil.example;proto=http"},
         {
@@ -70,60 +70,62 @@ def test_links_behind_apache_begin_with_its_https_address(send_request, apache_u
     ],
     ids=["forwarded", "x-forwarded"],
 )
-def test_links_ignore_host_headers_of_clients(send_request, apache_url, forged):
-    documents = send_request("/compute", headers=ADMIN | forged).json()["versions"]
+def test_links_behind_apache_ignore_host_headers_of_clients(
+    send_request, apache_address, forged_headers
+):
+    documents = send_request("/compute", headers=ADMIN_HEADERS | forged_headers).json()["versions"]
     links = [link["href"] for version in documents for link in version["links"]]
     assert links
-    assert all(link.startswith(f"{apache_url[0]}/compute/") for link in links)
+    assert all(link.startswith(f"{apache_address[0]}/compute/") for link in links)
 
 
-def test_logged_address_ignores_headers_of_clients(send_request, apache_url):
+def test_client_address_in_the_apache_log_ignores_forwarded_headers(send_request, apache_address):
     sent = send_request("/placement/", headers={"X-Forwarded-For": "192.0.2.99"})
-    log = apache_url[1].parent / "proxy.log"
+    log = apache_address[1].parent / "proxy.log"
     assert wait_until(lambda: sent.headers["x-openstack-request-id"] in log.read_text())
     assert "192.0.2.99" not in log.read_text()
 
 
-def test_path_with_an_encoded_slash_is_404_of_the_application(send_request):
+def test_encoded_slash_behind_apache_is_404_of_the_application(send_request):
     answer = send_request("/placement/resource_classes/CUSTOM_A%2FB")
     assert answer.status_code == 404
     assert answer.json()["errors"][0]["request_id"].startswith("req-")
 
 
-def test_body_beyond_the_limit_is_rejected(send_request):
+def test_body_beyond_the_limit_is_rejected_by_apache(send_request):
     limit = read_settings((), new_conf()).api.max_request_body_size
     answer = send_request("/placement/resource_providers", "POST", data=b"x" * (limit + 1))
     assert answer.status_code == 413
 
 
-def test_query_at_the_limit_is_served_and_a_longer_query_is_rejected(apache_url):
-    check_limit_of_queries(apache_url[0], verify=str(apache_url[1]))
+def test_query_beyond_the_limit_is_rejected_by_apache(apache_address):
+    check_query_length_limit(apache_address[0], verify=str(apache_address[1]))
 
 
-def test_header_with_an_underscore_is_dropped(apache_url):
-    url, trusted = urlsplit(apache_url[0]), create_default_context(cafile=apache_url[1])
+def test_header_with_an_underscore_is_dropped_by_apache(apache_address):
+    url, trusted = urlsplit(apache_address[0]), create_default_context(cafile=apache_address[1])
     connection = HTTPSConnection(url.hostname, url.port, context=trusted, timeout=60)
     with closing(connection):
         connection.request("GET", "/placement/traits", headers={"X_Auth_Token": "admin"})
         assert connection.getresponse().status == 401
 
 
-def test_metrics_of_all_processes_are_summed(send_request):
+def test_metrics_behind_apache_are_sums_of_all_processes(send_request):
     route = re.compile(r'^placement_sched_requests_total\{.*route="/traits",status="200"\} (\S+)')
 
-    def sum_metric():
+    def sum_requests_of_traits():
         lines = send_request("/metrics").text.splitlines()
         return sum(float(match[1]) for line in lines if (match := route.match(line)))
 
     for _ in range(24):
         assert send_request("/placement/traits").status_code == 200
-    assert {sum_metric() for _ in range(8)} == {24.0}
+    assert {sum_requests_of_traits() for _ in range(8)} == {24.0}
 
 
 def test_apache_log_contains_request_ids_of_the_application_and_no_traceback(
-    apache_url, send_request
+    apache_address, send_request
 ):
-    log = apache_url[1].parent / "proxy.log"
+    log = apache_address[1].parent / "proxy.log"
     sent = send_request("/placement/").headers["x-openstack-request-id"]
     assert wait_until(lambda: sent in log.read_text())
     assert "Traceback" not in log.read_text()

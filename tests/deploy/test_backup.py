@@ -25,13 +25,13 @@ from tests.support.servers import environment, start_server
 
 pytestmark = pytest.mark.system
 
-PAGE = (ROOT / "doc/source/upgrade.rst").read_text()
-NAMES = {"postgresql": "PostgreSQL", "mysql": "MariaDB", "sqlite": "SQLite"}
+UPGRADE_PAGE = (ROOT / "doc/source/upgrade.rst").read_text()
+DATABASE_TITLES = {"postgresql": "PostgreSQL", "mysql": "MariaDB", "sqlite": "SQLite"}
 
 
-def read_commands(kind: str) -> list[str]:
+def read_backup_commands(kind: str) -> list[str]:
     """Return the page's commands for a database: backup, then restore."""
-    _, _, rest = PAGE.partition(f"\n{NAMES[kind]}\n")
+    _, _, rest = UPGRADE_PAGE.partition(f"\n{DATABASE_TITLES[kind]}\n")
     block = re.search(r".. code-block:: console\n\n((?:   .*\n|\n)+)", rest)[1]
     lines = re.sub(r"\\\n\s+", "", block).splitlines()
     return [line.strip().removeprefix("$ ") for line in lines if line.strip().startswith("$ ")]
@@ -61,12 +61,12 @@ def run_documented_command(
             rf"\1 --host={restored.host} --user={restored.username} ",
             command,
         )
-    done = run_captured(
+    result = run_captured(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=folder,
         env=environment(**{key: value for key, value in server.items() if value}),
     )
-    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    assert result.returncode == 0, f"{command}\n{result.stderr}"
 
 
 @pytest.mark.all_databases
@@ -77,37 +77,39 @@ def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
     restored = tmp_path / "restored"
     restored.mkdir()
     with (
-        create_user(kind) as user,
+        create_database_user(kind) as user,
         empty_database(kind, tmp_path) as source,
         empty_database(kind, restored) as target,
     ):
         _grant_all_privileges(kind, source, user)
-        own = make_url(source).set(username=user).render_as_string(hide_password=False)
-        _prepare_database(own)
-        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
+        url_of_user = make_url(source).set(username=user).render_as_string(hide_password=False)
+        _prepare_database(url_of_user)
+        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url_of_user)
         with start_server(folder=tmp_path, variables=variables) as server:
             path = "/placement/resource_providers"
             for number in range(5):
                 server.post(path, {"name": f"before{number}", "uuid": str(uuid4())})
-            done = threading.Event()
-            writer = threading.Thread(target=_create_providers_until, args=(server, path, done))
+            stop_event = threading.Event()
+            writer = threading.Thread(
+                target=_create_providers_until_stopped, args=(server, path, stop_event)
+            )
             writer.start()
             try:
-                backup, *restore = read_commands(kind)
+                backup, *restore = read_backup_commands(kind)
                 urls = (
                     make_url(_remove_driver_from_url(source)),
                     make_url(_remove_driver_from_url(target)),
                 )
                 run_documented_command(backup, tmp_path, *urls, user)
             finally:
-                done.set()
+                stop_event.set()
                 writer.join(timeout=60)
         _drop_database(kind, target)
         for command in restore:
             run_documented_command(command, tmp_path, *urls, user)
-        own = make_url(target).set(username=user).render_as_string(hide_password=False)
-        names = _check_database_and_read_provider_names(own)
-        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
+        url_of_user = make_url(target).set(username=user).render_as_string(hide_password=False)
+        names = _check_database_and_read_provider_names(url_of_user)
+        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url_of_user)
         with start_server(folder=restored, variables=variables) as server:
             assert server.get("/healthz/ready")[0] == 200
             status, _ = server.post(path, {"name": "after", "uuid": str(uuid4())})
@@ -116,7 +118,7 @@ def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
 
 
 @contextmanager
-def create_user(kind: str) -> Iterator[str | None]:
+def create_database_user(kind: str) -> Iterator[str | None]:
     """Create a user without a database, yield the name and drop the user."""
     if kind == "sqlite":
         yield None
@@ -162,9 +164,9 @@ def _prepare_database(url: str) -> None:
     database.dispose()
 
 
-def _create_providers_until(server, path: str, done: threading.Event) -> None:
+def _create_providers_until_stopped(server, path: str, stop_event: threading.Event) -> None:
     for number in range(100_000):
-        if done.is_set():
+        if stop_event.is_set():
             return
         assert server.post(path, {"name": f"during{number}", "uuid": str(uuid4())})[0] == 201
 
@@ -189,6 +191,6 @@ def _check_database_and_read_provider_names(url: str) -> set[str]:
 
 def test_backup_page_has_commands_for_each_database():
     for kind in KINDS:
-        backup, *restore = read_commands(kind)
+        backup, *restore = read_backup_commands(kind)
         assert "backup" in backup
         assert any("backup" in line for line in restore), kind

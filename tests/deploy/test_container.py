@@ -13,23 +13,25 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-FILE = DEPLOY / "container/Dockerfile"
+DOCKERFILE = DEPLOY / "container/Dockerfile"
 
 
-def read_instructions() -> list[tuple[str, str]]:
+def read_dockerfile_instructions() -> list[tuple[str, str]]:
     """Return every instruction with its arguments, in order."""
-    text = re.sub(r"\\\n\s*", " ", re.sub(r"^#.*\n", "", FILE.read_text(), flags=re.MULTILINE))
+    text = re.sub(
+        r"\\\n\s*", " ", re.sub(r"^#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE)
+    )
     lines = [line for line in text.splitlines() if line.strip()]
     return [(line.split()[0], line.partition(" ")[2].strip()) for line in lines]
 
 
 def read_last_stage() -> dict[str, str]:
-    parts = read_instructions()
+    parts = read_dockerfile_instructions()
     last = max(number for number, (word, _) in enumerate(parts) if word == "FROM")
     return dict(parts[last:])
 
 
-def test_image_runs_as_a_numeric_user_other_than_root():
+def test_container_image_runs_as_a_numeric_user_other_than_root():
     user, group = read_last_stage()["USER"].split(":")
     assert int(user) > 0
     assert int(group) > 0
@@ -39,7 +41,7 @@ def test_image_runs_as_a_numeric_user_other_than_root():
 
 
 def test_last_stage_of_the_dockerfile_only_copies_the_built_environment():
-    copied = [rest for word, rest in read_instructions() if word == "COPY"]
+    copied = [rest for word, rest in read_dockerfile_instructions() if word == "COPY"]
     assert copied[-1] == "--from=build /opt/placement_sched /opt/placement_sched"
     last = read_last_stage()
     assert "RUN" not in last  # a package manager would leave a cache
@@ -47,12 +49,12 @@ def test_last_stage_of_the_dockerfile_only_copies_the_built_environment():
 
 
 def test_dockerfile_installs_packages_with_hashes_from_wheels_only():
-    (install,) = [rest for word, rest in read_instructions() if "--requirement" in rest]
+    (install,) = [rest for word, rest in read_dockerfile_instructions() if "--requirement" in rest]
     assert "--require-hashes" in install
     assert "--only-binary :all:" in install
 
 
-def test_health_check_uses_the_port_of_the_server():
+def test_health_check_of_the_image_uses_the_port_of_the_server():
     last = read_last_stage()
     assert f"127.0.0.1:{last['EXPOSE']}/healthz'" in last["HEALTHCHECK"]
     program, option, code = json.loads(re.search(r"CMD (\[.*\])", last["HEALTHCHECK"])[1])
@@ -65,14 +67,14 @@ def test_health_check_uses_the_port_of_the_server():
     assert last["STOPSIGNAL"] == "SIGTERM"
 
 
-def test_dockerignore_allows_exactly_the_existing_files_that_are_copied():
+def test_dockerignore_allows_exactly_the_copied_files():
     sources = {
         source
-        for word, rest in read_instructions()
+        for word, rest in read_dockerfile_instructions()
         if word == "COPY" and not rest.startswith("--from")
         for source in rest.split()[:-1]
     }
-    ignored = (FILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
+    ignored = (DOCKERFILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
     assert {line[1:] for line in ignored if line.startswith("!")} == sources
     assert "*" in ignored
     assert [path for path in sources if not (ROOT / path).exists()] == []

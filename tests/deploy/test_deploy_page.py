@@ -28,21 +28,21 @@ from tests.support.servers import PROGRAM, environment, start_server, wait_until
 
 pytestmark = pytest.mark.exhaustive
 
-PAGE = (ROOT / "doc/source/deploy.rst").read_text()
-UPGRADE = (ROOT / "doc/source/upgrade.rst").read_text()
+DEPLOY_PAGE = (ROOT / "doc/source/deploy.rst").read_text()
+UPGRADE_PAGE = (ROOT / "doc/source/upgrade.rst").read_text()
 #: Programs that need a running systemd, Debian's packages or another machine.
 MACHINE_PROGRAMS = {"apt-get", "systemctl", "systemd-sysusers", "git", "cd", "curl", "mariadb"}
 #: Programs that change the machine's own files or send requests to keystone.
 NETWORK_PROGRAMS = {"echo", "printf", "sed", "."}
 #: Begin of commands that use the machine's PostgreSQL.
-POSTGRES_WORDS = ["runuser", "-l", "postgres", "-c"]
+RUNUSER_POSTGRES = ["runuser", "-l", "postgres", "-c"]
 #: pip then has no source of packages.
-NO_PACKAGES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
-_, _, SYSTEMD_AND_TLS = PAGE.partition("\nWith systemd\n")
+OFFLINE_PIP_VARIABLES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+_, _, SYSTEMD_AND_TLS = DEPLOY_PAGE.partition("\nWith systemd\n")
 SYSTEMD_PART, _, _ = SYSTEMD_AND_TLS.partition("\nTLS in front\n")
 
 
-def read_commands(page: str) -> list[list[str]]:
+def read_page_commands(page: str) -> list[list[str]]:
     """Return every command of a part of the page, as words."""
     blocks = re.findall(r"^ *.. code-block:: console\n\n((?:   .*\n|\n)+)", page, re.MULTILINE)
     text = re.sub(r"\\\n\s+", "", "".join(blocks))
@@ -52,9 +52,11 @@ def read_commands(page: str) -> list[list[str]]:
 def list_machine_commands() -> list[list[str]]:
     """Return the commands that the fixture ``machine`` runs."""
     elsewhere = MACHINE_PROGRAMS | NETWORK_PROGRAMS
-    commands = [words for words in read_commands(SYSTEMD_PART) if words[0] not in elsewhere]
+    commands = [words for words in read_page_commands(SYSTEMD_PART) if words[0] not in elsewhere]
     return [
-        words for words in commands if words[:4] != POSTGRES_WORDS and not is_client_command(words)
+        words
+        for words in commands
+        if words[:4] != RUNUSER_POSTGRES and not is_client_command(words)
     ]
 
 
@@ -64,7 +66,7 @@ def is_client_command(words: list[str]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def machine_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder after the commands of the page, with all their paths below it."""
     root = tmp_path_factory.mktemp("machine")
     source = root / "source"
@@ -79,15 +81,15 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
             command = [word for word in command if word not in {"-g", "placement-sched"}]
         if command[0] == "runuser":
             command = command[command.index("--") + 1 :]
-            edit_configuration(root / "etc/placement_sched/placement_sched.conf")
+            configure_noauth2_and_sqlite(root / "etc/placement_sched/placement_sched.conf")
         # The build of the wheel downloads nothing. Packages that pip downloads have hashes.
-        offline = NO_PACKAGES if "--no-deps" in command else {}
+        offline = OFFLINE_PIP_VARIABLES if "--no-deps" in command else {}
         done = run_captured(command, cwd=source, env=environment(**offline), timeout=600)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return root
 
 
-def edit_configuration(config: Path) -> None:
+def configure_noauth2_and_sqlite(config: Path) -> None:
     """Edit the configuration for an operator without keystone and PostgreSQL."""
     text = config.read_text()
     text = re.sub(r"connection = .*", f"connection = sqlite:///{config.parent}/p.db", text)
@@ -95,39 +97,41 @@ def edit_configuration(config: Path) -> None:
     config.write_text(text.replace("auth_strategy = keystone", "auth_strategy = noauth2"))
 
 
-def test_server_installed_by_the_page_serves_requests(machine):
-    unit = (machine / "etc/systemd/system/placement-sched.service").read_text()
+def test_server_installed_by_the_page_serves_requests(machine_folder):
+    unit = (machine_folder / "etc/systemd/system/placement-sched.service").read_text()
     program, *words = shlex.split(re.search(r"^ExecStart=(.*)", unit, re.MULTILINE)[1])
-    words = [re.sub(r"^/(?=etc)", f"{machine}/", word) for word in words]
+    words = [re.sub(r"^/(?=etc)", f"{machine_folder}/", word) for word in words]
     with start_server(
         *words[1:],
-        folder=machine,
+        folder=machine_folder,
         variables={"PATH": "/usr/bin:/bin"},
-        program=machine / program.removeprefix("/"),
+        program=machine_folder / program.removeprefix("/"),
     ) as server:
         assert server.get("/healthz/ready")[0] == 200
         assert len(server.workers()) >= 4
         assert server.stop() == 0
 
 
-def test_running_server_keeps_its_release_during_an_upgrade(machine):
+def test_running_server_keeps_its_release_during_an_upgrade(machine_folder):
     name = "opt/placement_sched"
-    (put_in_use,) = [words for words in read_commands(UPGRADE) if words[0] == "ln"]
+    (put_in_use,) = [words for words in read_page_commands(UPGRADE_PAGE) if words[0] == "ln"]
     assert put_in_use == ["ln", "-sfn", "placement_sched-NEW", f"/{name}"]
-    config = machine / "etc/placement_sched/placement_sched.conf"
-    program = machine / "usr/local/bin/placement-sched"
+    config = machine_folder / "etc/placement_sched/placement_sched.conf"
+    program = machine_folder / "usr/local/bin/placement-sched"
     words = ("--workers", "2", "--config-file", str(config))
-    with start_server(*words, folder=machine, program=program) as server:
+    with start_server(*words, folder=machine_folder, program=program) as server:
         try:
-            run_program(*put_in_use[:-1], machine / name)
-            before = server.workers()
-            os.kill(min(before), signal.SIGKILL)
-            assert wait_until(lambda: len(server.workers() - before) == 1)
+            run_program(*put_in_use[:-1], machine_folder / name)
+            workers = server.workers()
+            os.kill(min(workers), signal.SIGKILL)
+            assert wait_until(lambda: len(server.workers() - workers) == 1)
             assert server.wait_for_first_status("/healthz/ready") == 200
         finally:
-            run_program("ln", "-sfn", "placement_sched-RELEASE", machine / name)
-        (new,) = server.workers() - before
-        assert f"{machine / name}-RELEASE/lib/" in Path(f"/proc/{new}/maps").read_text()
+            run_program("ln", "-sfn", "placement_sched-RELEASE", machine_folder / name)
+        (new_worker,) = server.workers() - workers
+        assert (
+            f"{machine_folder / name}-RELEASE/lib/" in Path(f"/proc/{new_worker}/maps").read_text()
+        )
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
@@ -139,8 +143,8 @@ def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
         pass
     commands = [
         words
-        for words in read_commands(SYSTEMD_PART)
-        if words[0] == "mariadb" or words[:4] == POSTGRES_WORDS
+        for words in read_page_commands(SYSTEMD_PART)
+        if words[0] == "mariadb" or words[:4] == RUNUSER_POSTGRES
     ]
     if kind == "mysql":
         statements = [words[2] for words in commands if words[0] == "mariadb"]

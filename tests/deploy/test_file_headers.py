@@ -17,10 +17,12 @@ pytestmark = pytest.mark.slow
 
 _SUFFIXES = {".py", ".yaml", ".yml", ".cfg", ".conf", ".ini", ""}
 #: A command is indented or begins with variables. In Python it is alone on its line.
-_IN_COMMENT = re.compile(r"^[#;](?: {2,}| (?=\w+=))(\S.*)", re.MULTILINE)
-_IN_DOCSTRING = re.compile(r"^(?:``)?((?:\w+=\S+ )?(?:gunicorn|python3) .+?)(?:``)?$", re.MULTILINE)
-HAPROXIES = [f"deploy/{name}/haproxy.cfg" for name in ("haproxy", "compose", "galera")]
-RULES, SECRET = "deploy/prometheus/rules.yml", "deploy/kubernetes/configuration.yaml"
+_COMMAND_IN_COMMENT = re.compile(r"^[#;](?: {2,}| (?=\w+=))(\S.*)", re.MULTILINE)
+_COMMAND_IN_DOCSTRING = re.compile(
+    r"^(?:``)?((?:\w+=\S+ )?(?:gunicorn|python3) .+?)(?:``)?$", re.MULTILINE
+)
+HAPROXY_FILES = [f"deploy/{name}/haproxy.cfg" for name in ("haproxy", "compose", "galera")]
+RULES_FILE, SECRET_FILE = "deploy/prometheus/rules.yml", "deploy/kubernetes/configuration.yaml"
 
 
 def list_lines_in_file_headers() -> list[tuple[str, str]]:
@@ -35,7 +37,7 @@ def list_lines_in_file_headers() -> list[tuple[str, str]]:
 
 def _list_comment_lines(file: Path) -> list[str]:
     text = re.sub(r"\\\n(?:[#;]\s+)?", "", file.read_text())
-    lines = (_IN_DOCSTRING if file.suffix == ".py" else _IN_COMMENT).findall(text)
+    lines = (_COMMAND_IN_DOCSTRING if file.suffix == ".py" else _COMMAND_IN_COMMENT).findall(text)
     return [re.split(r" {2,}", line)[0] for line in lines]  # without its description
 
 
@@ -44,7 +46,7 @@ def read_documented_line(file: str) -> str:
     return line
 
 
-def list_compose_lines() -> list[str]:
+def list_compose_commands() -> list[str]:
     """Return the commands for compose before the first that needs Docker."""
     lines = re.sub(r"\\\n\s+", "", read_readme_blocks("Compose")[0]).splitlines()
     return lines[: next(n for n, line in enumerate(lines) if line.startswith("docker "))]
@@ -52,11 +54,13 @@ def list_compose_lines() -> list[str]:
 
 def list_tested_lines() -> list[tuple[str, str]]:
     """Return every command that a test of this module runs, with the file."""
-    heads = [(name, read_documented_line(name)) for name in (*HAPROXIES, RULES, SECRET)]
-    return heads + [("deploy/README", line) for line in list_compose_lines()]
+    heads = [
+        (name, read_documented_line(name)) for name in (*HAPROXY_FILES, RULES_FILE, SECRET_FILE)
+    ]
+    return heads + [("deploy/README", line) for line in list_compose_commands()]
 
 
-@pytest.mark.parametrize("file", HAPROXIES)
+@pytest.mark.parametrize("file", HAPROXY_FILES)
 def test_haproxy_accepts_its_file_with_the_documented_line(file, tmp_path):
     find_program("haproxy")
     text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", (ROOT / file).read_text())
@@ -66,20 +70,23 @@ def test_haproxy_accepts_its_file_with_the_documented_line(file, tmp_path):
     assert run_program("bash", "-c", line, cwd=tmp_path) == "Configuration file is valid\n"
 
 
-def test_promtool_accepts_the_alerts_with_the_documented_line():
+def test_documented_line_makes_promtool_accept_the_alerts():
     find_program("promtool", "prometheus")
     assert (
-        run_program("bash", "-c", read_documented_line(RULES), cwd=DEPLOY / "prometheus").count(
-            "SUCCESS"
-        )
+        run_program(
+            "bash", "-c", read_documented_line(RULES_FILE), cwd=DEPLOY / "prometheus"
+        ).count("SUCCESS")
         == 2
     )
 
 
-def test_documented_line_creates_the_secret_of_the_manifest():
+def test_documented_line_creates_the_kubernetes_secret():
     find_program("kubectl", "kubernetes-client")
     created = run_program(
-        *shlex.split(read_documented_line(SECRET)), "--dry-run=client", "--output=json", cwd=DEPLOY
+        *shlex.split(read_documented_line(SECRET_FILE)),
+        "--dry-run=client",
+        "--output=json",
+        cwd=DEPLOY,
     )
     (manifest,) = find_manifests_of_kind("Secret")
     secret = yaml.safe_load(created)
@@ -92,7 +99,7 @@ def test_readme_lines_create_the_certificate_of_compose(tmp_path):
     haproxy = find_program("haproxy")
     find_program("openssl")
     shutil.copytree(DEPLOY, tmp_path / "deploy")
-    run_program("bash", "-euc", "\n".join(list_compose_lines()), cwd=tmp_path)
+    run_program("bash", "-euc", "\n".join(list_compose_commands()), cwd=tmp_path)
     config = tmp_path / "deploy/compose/haproxy.cfg"
     text = re.sub(r"server (\w+) (?:one|two):", r"server \1 127.0.0.1:", config.read_text())
     config.write_text(text.replace("crt /tls/", f"crt {config.parent}/tls/"))

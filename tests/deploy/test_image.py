@@ -9,22 +9,24 @@ from collections.abc import Iterator
 import pytest
 
 from tests.deploy import DEPLOY
-from tests.deploy.images import BASE, Docker, require_podman
+from tests.deploy.images import BASE_IMAGE, Docker, skip_without_podman
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.exhaustive
 
-FILE = DEPLOY / "container/Dockerfile"
+DOCKERFILE = DEPLOY / "container/Dockerfile"
 #: Maximum size of the added files, in bytes. Measured: 290 000 000.
 MAX_ADDED_BYTES = 300_000_000
-URL = "http://127.0.0.1:8778"
-_ASK = "import urllib.request as u; print(u.urlopen(u.Request({url!r}, headers={headers})).read())"
+SERVER_URL = "http://127.0.0.1:8778"
+_HTTP_REQUEST_PROGRAM = (
+    "import urllib.request as u; print(u.urlopen(u.Request({url!r}, headers={headers})).read())"
+)
 
 
 def read_documented_command(command: str) -> str:
     """Return a command of the header of the file."""
-    head = re.sub(r"\\\n#\s+", "", FILE.read_text().partition("\n\n")[0])
+    head = re.sub(r"\\\n#\s+", "", DOCKERFILE.read_text().partition("\n\n")[0])
     (line,) = re.findall(rf"^#   (docker {command} .*)", head, re.MULTILINE)
     return line
 
@@ -32,7 +34,7 @@ def read_documented_command(command: str) -> str:
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     """Podman with the image, built with the command of the file."""
-    require_podman()
+    skip_without_podman()
     docker = Docker(tmp_path_factory.mktemp("docker"))
     options = docker.build_base_image()
     docker.run_line(
@@ -42,7 +44,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     docker.run_line("docker rm --all --force --time 5; docker rmi --all --force")
 
 
-def test_container_runs_read_only_as_a_user_other_than_root_and_stops_with_status_0(podman):
+def test_container_runs_read_only_as_a_numeric_user_and_stops_with_0(podman):
     line = read_documented_command("run --read-only").replace(
         "postgresql://...", "sqlite:////tmp/placement_sched.db"
     )
@@ -51,8 +53,8 @@ def test_container_runs_read_only_as_a_user_other_than_root_and_stops_with_statu
     assert wait_until(lambda: podman.run_line(healthy) == "healthy\n", 60), podman.run_line(
         "docker logs server"
     )
-    request = _ASK.format(
-        url=f"{URL}/placement/resource_providers", headers={"X-Auth-Token": "admin"}
+    request = _HTTP_REQUEST_PROGRAM.format(
+        url=f"{SERVER_URL}/placement/resource_providers", headers={"X-Auth-Token": "admin"}
     )
     output = podman.run_line(f"docker exec server python -c {shlex.quote(request)}")
     assert '{"resource_providers":[]}' in output
@@ -66,10 +68,12 @@ def test_container_runs_read_only_as_a_user_other_than_root_and_stops_with_statu
     assert podman.run_line("docker inspect server --format '{{.State.ExitCode}}'") == "0\n"
 
 
-def test_image_serves_the_demo_to_other_machines(podman):
+def test_container_image_serves_the_demo_to_other_machines(podman):
     line = read_documented_command("run --publish")
     podman.run_line(line.replace("docker run", "docker run --detach --name demo", 1))
-    request = shlex.quote(_ASK.format(url=f"{URL}/", headers={"Accept": "text/html"}))
+    request = shlex.quote(
+        _HTTP_REQUEST_PROGRAM.format(url=f"{SERVER_URL}/", headers={"Accept": "text/html"})
+    )
     line = f"docker exec demo python -c {request} 2>/dev/null || echo not yet"
     assert wait_until(lambda: "<h1>Overview</h1>" in podman.run_line(line), 120), podman.run_line(
         "docker logs demo"
@@ -84,11 +88,11 @@ def test_container_image_adds_fewer_bytes_than_the_maximum_to_its_base(podman):
     def read_image_size(image: str) -> int:
         return int(podman.run_line(f"docker image inspect --format '{{{{.Size}}}}' {image}"))
 
-    added = read_image_size("placement-sched") - read_image_size(BASE)
+    added = read_image_size("placement-sched") - read_image_size(BASE_IMAGE)
     assert 0 < added < MAX_ADDED_BYTES, added
 
 
-def test_image_contains_the_program_and_no_installer(podman):
+def test_container_image_contains_the_program_and_no_installer(podman):
     config = json.loads(podman.run_line("docker image inspect placement-sched"))[0]["Config"]
     assert config["User"] == "65532:65532"
     assert config["Entrypoint"] == ["placement-sched"]

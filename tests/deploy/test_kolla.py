@@ -17,9 +17,9 @@ from tests.support.servers import BIN, environment
 
 pytestmark = pytest.mark.slow
 
-FILE = (DEPLOY / "kolla/Dockerfile").read_text()
+DOCKERFILE_TEXT = (DEPLOY / "kolla/Dockerfile").read_text()
 #: Options that kolla-ansible's role writes.
-CONF = """
+PLACEMENT_CONF = """
 [DEFAULT]
 debug = False
 log_file = {folder}/placement-api.log
@@ -55,7 +55,7 @@ memcache_secret_key = secret
 memcached_servers = 192.0.2.1:11211
 """
 #: uwsgi loads the module, and HAProxy of kolla-ansible requests "GET /".
-LOAD = """
+REQUEST_PROGRAM = """
 from webtest import TestApp
 from placement.wsgi.api import application
 print(TestApp(application).get("/").json["versions"][0]["max_version"])
@@ -65,12 +65,12 @@ print(TestApp(application).get("/resource_providers", status="*").status_int)
 
 @pytest.fixture
 def configuration_folder(tmp_path: Path) -> Path:
-    (tmp_path / "placement.conf").write_text(CONF.format(folder=tmp_path))
+    (tmp_path / "placement.conf").write_text(PLACEMENT_CONF.format(folder=tmp_path))
     return tmp_path
 
 
 def test_kolla_wsgi_module_serves_the_placement_api_at_the_root(configuration_folder):
-    (line,) = re.findall(r"^RUN echo '(.+)' \\$", FILE, re.MULTILINE)
+    (line,) = re.findall(r"^RUN echo '(.+)' \\$", DOCKERFILE_TEXT, re.MULTILINE)
     package = configuration_folder / "placement/wsgi"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -81,7 +81,9 @@ def test_kolla_wsgi_module_serves_the_placement_api_at_the_root(configuration_fo
         "OS_PLACEMENT_CONFIG_DIR": str(configuration_folder),
     }
     variables.pop("PLACEMENT_SCHED_CONFIG", None)
-    printed = run_program(BIN / "python", "-c", LOAD, env=variables, cwd=configuration_folder)
+    printed = run_program(
+        BIN / "python", "-c", REQUEST_PROGRAM, env=variables, cwd=configuration_folder
+    )
     assert printed.splitlines()[-2:] == ["1.39", "401"]
 
 
@@ -94,7 +96,7 @@ def test_configuration_of_the_kolla_role_is_valid(configuration_folder, capsys):
     assert "error" not in capsys.readouterr().out
 
 
-def run_start_script(
+def run_start_script_and_list_calls(
     configuration_folder: Path, failing: str = "", **variables: str
 ) -> list[list[str]]:
     """Source the start script as the image does, and return the calls of the programs."""
@@ -109,7 +111,7 @@ def run_start_script(
     return [shlex.split(line) for line in printed.splitlines()]
 
 
-UPGRADE = [
+UPGRADE_CALLS = [
     ["placement-manage", "db", "sync"],
     ["placement-manage", "db", "online_data_migrations"],
     ["placement-sched", "db", "adopt", "--config-file", "/etc/placement/placement.conf"],
@@ -117,24 +119,27 @@ UPGRADE = [
 
 
 @pytest.mark.parametrize("step", ["KOLLA_BOOTSTRAP", "KOLLA_UPGRADE", "KOLLA_OSM"])
-def test_start_script_upgrades_the_database_in_bootstrap_and_upgrade_steps(tmp_path, step):
-    assert run_start_script(tmp_path, **{step: ""}) == UPGRADE
+def test_kolla_start_script_upgrades_the_database_in_its_steps(tmp_path, step):
+    assert run_start_script_and_list_calls(tmp_path, **{step: ""}) == UPGRADE_CALLS
 
 
-def test_start_script_without_a_kolla_step_starts_the_server(tmp_path):
-    assert run_start_script(tmp_path) == [["serve"]]
+def test_kolla_start_script_without_a_step_starts_the_server(tmp_path):
+    assert run_start_script_and_list_calls(tmp_path) == [["serve"]]
 
 
 @pytest.mark.parametrize(("program", "calls"), [("placement-manage", 1), ("placement-sched", 3)])
-def test_failed_upgrade_fails_the_container(tmp_path, program, calls):
-    assert run_start_script(tmp_path, failing=program, KOLLA_BOOTSTRAP="") == UPGRADE[:calls]
+def test_failed_upgrade_ends_the_kolla_start_script(tmp_path, program, calls):
+    assert (
+        run_start_script_and_list_calls(tmp_path, failing=program, KOLLA_BOOTSTRAP="")
+        == UPGRADE_CALLS[:calls]
+    )
 
 
 def test_kolla_dockerfile_names_description_and_license_files_of_setup_cfg():
     setup = (DEPLOY.parent / "setup.cfg").read_text()
     pattern = r"^(?:long_description|license_files) = (?:file: )?(\S+)"
     for name in re.findall(pattern, setup, re.MULTILINE):
-        assert name in FILE
+        assert name in DOCKERFILE_TEXT
 
 
 #: Options that kolla-ansible's role writes for nova-scheduler.
@@ -163,19 +168,19 @@ max_attempts = 10
 discover_hosts_in_cells_interval = -1
 workers = 5
 """
-SERVICES = ["nova-shadow", "nova-scheduler"]
+SERVICE_NAMES = ["nova-shadow", "nova-scheduler"]
 
 
-def read_config(service: str) -> dict:
+def read_kolla_config(service: str) -> dict:
     """Return the command and the copied files of a service, as kolla_start reads them."""
     return json.loads((DEPLOY / f"kolla/{service}.json").read_text())
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_command_of_a_container_reads_the_copied_files_and_logs_to_stderr(
+@pytest.mark.parametrize("service", SERVICE_NAMES)
+def test_kolla_command_reads_the_copied_files_and_logs_to_stderr(
     service, configuration_folder, capsys
 ):
-    config = read_config(service)
+    config = read_kolla_config(service)
     words = shlex.split(config["command"])
     begin = words.index("placement-sched")
     assert words[:begin] == ["env", "OS_DEFAULT__LOG_DIR=", "OS_DEFAULT__LOG_FILE="]
@@ -191,8 +196,8 @@ def test_command_of_a_container_reads_the_copied_files_and_logs_to_stderr(
     assert "error" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_run_script_mounts_every_file_that_config_json_copies(service, tmp_path):
+@pytest.mark.parametrize("service", SERVICE_NAMES)
+def test_kolla_run_script_mounts_every_file_of_config_json(service, tmp_path):
     (tmp_path / "docker").write_text('#!/bin/bash\nprintf "%q " "$@"\n')
     (tmp_path / "docker").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
@@ -213,12 +218,12 @@ def test_run_script_mounts_every_file_that_config_json_copies(service, tmp_path)
         for target, source in places.items()
         if source.suffix != ".json"
     }
-    for entry in read_config(service)["config_files"]:
+    for entry in read_kolla_config(service)["config_files"]:
         configuration_folder, _, name = entry["source"].rpartition("/")
         kind = "placement-api" if name == "placement.conf" else "nova-scheduler"
         assert folders[configuration_folder] == kind
 
 
-def test_stop_timeout_of_a_container_exceeds_the_graceful_shutdown_timeout():
+def test_stop_timeout_of_kolla_exceeds_the_graceful_shutdown_timeout():
     (seconds,) = re.findall(r"--stop-timeout (\d+)", (DEPLOY / "kolla/run.sh").read_text())
     assert int(seconds) > read_settings((), new_conf()).DEFAULT.graceful_shutdown_timeout

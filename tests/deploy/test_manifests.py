@@ -22,15 +22,15 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-KUBERNETES = DEPLOY / "kubernetes"
-FIELDS = yaml.safe_load(Path(__file__).with_name("fields.yaml").read_text())
-COMPOSE = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())
+MANIFESTS_FOLDER = DEPLOY / "kubernetes"
+FIELDS_BY_KIND = yaml.safe_load(Path(__file__).with_name("fields.yaml").read_text())
+COMPOSE_FILE = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())
 
 
 def read_manifests() -> list[dict]:
     return [
         document
-        for path in sorted(KUBERNETES.glob("*.yaml"))
+        for path in sorted(MANIFESTS_FOLDER.glob("*.yaml"))
         for document in yaml.safe_load_all(path.read_text())
     ]
 
@@ -39,7 +39,7 @@ def find_manifests_of_kind(kind: str) -> list[dict]:
     return [manifest for manifest in read_manifests() if manifest["kind"] == kind]
 
 
-(CONFIGURATION,) = [
+(CONFIG_MAP_TEXT,) = [
     manifest["data"]["placement_sched.conf"]
     for manifest in find_manifests_of_kind("ConfigMap")
     if manifest["metadata"]["name"] == "placement-sched"
@@ -67,7 +67,7 @@ def _is_dns_label(value: object) -> bool:
 
 
 #: The scalar types of fields.yaml.
-SCALARS: dict[str, Callable[[object], bool]] = {
+SCALAR_TYPES: dict[str, Callable[[object], bool]] = {
     "any": lambda _value: True,
     "text": lambda value: isinstance(value, str),
     "flag": lambda value: isinstance(value, bool),
@@ -76,7 +76,7 @@ SCALARS: dict[str, Callable[[object], bool]] = {
     "amount": lambda value: type(value) in (int, str),
     "port": lambda value: type(value) is int and 0 < value < 65536,
     "name": _is_dns_label,
-    "target": lambda value: SCALARS["port" if isinstance(value, int) else "name"](value),
+    "target": lambda value: SCALAR_TYPES["port" if isinstance(value, int) else "name"](value),
     "path": lambda value: str(value).startswith("/"),
     "quantity": _is_quantity,
     "quantities": lambda value: _is_dictionary_of_valid_values(value, _is_quantity),
@@ -94,16 +94,16 @@ def list_paths_of_invalid_values(value: Any, kind: str | list[str], path: str) -
             return
         for position, each in enumerate(value):
             yield from list_paths_of_invalid_values(each, kind[0], f"{path}[{position}]")
-    elif kind in FIELDS and isinstance(value, dict):
-        kinds = {name.rstrip("!"): of_field for name, of_field in FIELDS[kind].items()}
-        required = {name.rstrip("!") for name in FIELDS[kind] if name.endswith("!")}
+    elif kind in FIELDS_BY_KIND and isinstance(value, dict):
+        kinds = {name.rstrip("!"): of_field for name, of_field in FIELDS_BY_KIND[kind].items()}
+        required = {name.rstrip("!") for name in FIELDS_BY_KIND[kind] if name.endswith("!")}
         yield from (
             f"{path}.{name}" for name in (required - set(value)) | (set(value) - set(kinds))
         )
         for name in value.keys() & kinds.keys():
             yield from list_paths_of_invalid_values(value[name], kinds[name], f"{path}.{name}")
-    elif kind in FIELDS or not (
-        value in kind[1:].split("|") if kind.startswith("=") else SCALARS[kind](value)
+    elif kind in FIELDS_BY_KIND or not (
+        value in kind[1:].split("|") if kind.startswith("=") else SCALAR_TYPES[kind](value)
     ):
         yield path
 
@@ -126,13 +126,13 @@ def test_invalid_fields_of_manifests_are_reported():
 
 
 def test_every_manifest_is_in_the_kustomization():
-    named = set(yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"])
-    assert named == {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
+    named = set(yaml.safe_load((MANIFESTS_FOLDER / "kustomization.yaml").read_text())["resources"])
+    assert named == {path.name for path in MANIFESTS_FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
 
 
 def test_kubectl_renders_the_manifests_in_one_namespace():
     rendered = yaml.safe_load_all(
-        run_program(find_program("kubectl", "kubernetes-client"), "kustomize", KUBERNETES)
+        run_program(find_program("kubectl", "kubernetes-client"), "kustomize", MANIFESTS_FOLDER)
     )
     namespaces = {object_["kind"]: object_["metadata"].get("namespace") for object_ in rendered}
     kinds = {manifest["kind"] for manifest in read_manifests()} - {"Kustomization"}
@@ -192,7 +192,7 @@ def test_memory_requests_equal_the_guide_for_10_000_hosts():
     assert 1 <= requested / ((parent + workers * worker) * 1_000_000) < 1.1
 
 
-def test_pods_meet_the_restricted_standard():
+def test_pods_meet_the_restricted_pod_security_standard():
     """The namespace's "pod-security.kubernetes.io/enforce: restricted" rejects other pods."""
     for pod in list_pod_templates():
         of_pod = pod["spec"]["securityContext"]
@@ -205,14 +205,14 @@ def test_pods_meet_the_restricted_standard():
             assert context["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_selectors_match_only_the_servers():
+def test_kubernetes_selectors_match_only_the_servers():
     (deployment,), (service,) = (
         find_manifests_of_kind("Deployment"),
         find_manifests_of_kind("Service"),
     )
     servers = deployment["spec"]["template"]["metadata"]["labels"]
     (job,) = find_manifests_of_kind("Job")
-    others = job["spec"]["template"]["metadata"]["labels"]
+    job_labels = job["spec"]["template"]["metadata"]["labels"]
     selectors = [deployment["spec"]["selector"]["matchLabels"], service["spec"]["selector"]]
     selectors += [
         manifest["spec"]["selector"]["matchLabels"]
@@ -224,10 +224,10 @@ def test_selectors_match_only_the_servers():
     ]
     for selector in selectors:
         assert selector.items() <= servers.items()
-        assert not selector.items() <= others.items()
+        assert not selector.items() <= job_labels.items()
 
 
-def test_objects_that_pods_name_exist():
+def test_secrets_and_config_maps_of_pods_exist():
     names = {
         (manifest["kind"], manifest["metadata"]["name"])
         for manifest in read_manifests()
@@ -254,7 +254,7 @@ def test_container_arguments_of_manifests_are_accepted_by_the_command_line(pod):
 def test_termination_grace_period_exceeds_shutdown_delay_and_grace():
     (deployment,) = find_manifests_of_kind("Deployment")
     pod = deployment["spec"]["template"]["spec"]
-    delay = re.search(r"shutdown_delay = (\d+)", CONFIGURATION)
+    delay = re.search(r"shutdown_delay = (\d+)", CONFIG_MAP_TEXT)
     assert pod["terminationGracePeriodSeconds"] > GRACE + int(delay[1])
 
 
@@ -263,12 +263,12 @@ def test_configuration_of_the_manifests_is_valid(tmp_path, monkeypatch, capsys):
     for name, value in secret["stringData"].items():
         monkeypatch.setenv(name, value)
     file = tmp_path / "placement_sched.conf"
-    file.write_text(CONFIGURATION)
+    file.write_text(CONFIG_MAP_TEXT)
     assert main(["config", "validate", "--config-file", str(file)]) == 0
     assert capsys.readouterr().out == "the configuration is valid\n"
 
 
-def test_configuration_file_is_valid(capsys):
+def test_deployed_configuration_file_is_valid(capsys):
     file = DEPLOY / "placement_sched.conf"
     assert main(["config", "validate", "--config-file", str(file)]) == 0
     assert capsys.readouterr().out == "the configuration is valid\n"
@@ -276,17 +276,17 @@ def test_configuration_file_is_valid(capsys):
 
 def test_compose_services_run_read_only_as_in_the_image():
     for name in ("one", "two", "sync"):
-        service = COMPOSE["services"][name]
+        service = COMPOSE_FILE["services"][name]
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
         assert service["tmpfs"] == ["/tmp"]  # noqa: S108 - the image's writable folder
         assert "no-new-privileges:true" in service["security_opt"]
-    command = COMPOSE["services"]["sync"]["command"]
+    command = COMPOSE_FILE["services"]["sync"]["command"]
     make_parser(command).parse_args(command)
 
 
 def test_files_and_services_of_compose_exist():
-    services = COMPOSE["services"]
+    services = COMPOSE_FILE["services"]
     assert set(services) == {"db", "sync", "one", "two", "haproxy", "prometheus", "grafana"}
     created_by_hand = {"./tls"}
     for service in services.values():
@@ -296,7 +296,7 @@ def test_files_and_services_of_compose_exist():
                 is_there = (DEPLOY / "compose" / source).exists()
                 assert is_there or source in created_by_hand, source
             else:
-                assert source in COMPOSE["volumes"]
+                assert source in COMPOSE_FILE["volumes"]
         if "build" in service:
             context = DEPLOY / "compose" / service["build"]["context"]
             assert (context / service["build"]["dockerfile"]).exists()

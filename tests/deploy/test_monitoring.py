@@ -19,17 +19,17 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-PROMETHEUS = DEPLOY / "prometheus"
-BOARD = json.loads((DEPLOY / "grafana/placement-sched.json").read_text())
-RULES = yaml.safe_load((PROMETHEUS / "rules.yml").read_text())["groups"][0]["rules"]
-REFERENCE = (ROOT / "api-ref/source/metrics.rst").read_text()
-PATHS = {route.path for api in APIS for route in api.routes}
+PROMETHEUS_FOLDER = DEPLOY / "prometheus"
+DASHBOARD = json.loads((DEPLOY / "grafana/placement-sched.json").read_text())
+ALERT_RULES = yaml.safe_load((PROMETHEUS_FOLDER / "rules.yml").read_text())["groups"][0]["rules"]
+METRICS_REFERENCE = (ROOT / "api-ref/source/metrics.rst").read_text()
+ROUTE_PATHS = {route.path for api in APIS for route in api.routes}
 #: A failover result without hosts.
-NO_FAILURES = {"computed_at": "2026-01-01T00:00:00", "remaining": []}
-NO_FAILURES |= {"covered": 0, "uncovered": 0, "undetermined": 0}
+EMPTY_FAILOVER_RESULT = {"computed_at": "2026-01-01T00:00:00", "remaining": []}
+EMPTY_FAILOVER_RESULT |= {"covered": 0, "uncovered": 0, "undetermined": 0}
 #: Labels that Prometheus or the format of histograms adds.
 ADDED_LABELS = {"job", "instance", "le"}
-_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
+_METRIC_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 #: Metrics of the database or the cloud, which are the same on every server.
 CLOUD_METRICS = (
     *("placement_sched_hosts", "placement_sched_resources_", "placement_sched_scheduler_capacity"),
@@ -37,19 +37,19 @@ CLOUD_METRICS = (
     "placement_sched_scheduler_failover",
 )
 _MAX_OR_MIN = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
-_METRIC = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
+_METRIC_WITH_LABELS = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
 
 
-def read_panels() -> Iterator[tuple[str, str, str]]:
+def read_dashboard_queries() -> Iterator[tuple[str, str, str]]:
     """Yield panel, expression and legend of every query of the dashboard."""
-    for panel in BOARD["panels"]:
+    for panel in DASHBOARD["panels"]:
         for target in panel.get("targets", ()):
             yield panel["title"], target["expr"], target["legendFormat"]
 
 
-QUERIES = [
-    *((rule["alert"], rule["expr"], str(rule["annotations"])) for rule in RULES),
-    *read_panels(),
+ALERT_AND_DASHBOARD_QUERIES = [
+    *((rule["alert"], rule["expr"], str(rule["annotations"])) for rule in ALERT_RULES),
+    *read_dashboard_queries(),
 ]
 
 
@@ -60,7 +60,7 @@ def labels_by_metric() -> dict[str, set[str]]:
     labels = {f"{metric._name}": set(metric._labelnames) for metric in registered}
     cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
     capacity = capacity_gauges._gauges(CapacityFigures(0.0, {}), ())
-    failover = capacity_gauges.failover_gauges(FailoverResult.of(NO_FAILURES), 0.0)
+    failover = capacity_gauges.failover_gauges(FailoverResult.of(EMPTY_FAILOVER_RESULT), 0.0)
     waiting = WaitingRequests(lambda: 0).collect()
     gauges = (*cloud, *capacity, *failover, *waiting)
     labels |= {gauge.name: set(gauge._labelnames) for gauge in gauges}
@@ -70,21 +70,24 @@ def labels_by_metric() -> dict[str, set[str]]:
 def find_base_metric_name(name: str, labels_by_metric: dict[str, set[str]]) -> str:
     if name in labels_by_metric:
         return name
-    bases = (name.removesuffix(suffix) for suffix in _SUFFIXES)
+    bases = (name.removesuffix(suffix) for suffix in _METRIC_SUFFIXES)
     return next((base for base in bases if base in labels_by_metric), name)
 
 
 @pytest.mark.parametrize(
-    ("title", "expression", "legend"), QUERIES, ids=[query[0] for query in QUERIES]
+    ("title", "expression", "legend"),
+    ALERT_AND_DASHBOARD_QUERIES,
+    ids=[query[0] for query in ALERT_AND_DASHBOARD_QUERIES],
 )
 def test_dashboard_query_uses_existing_metrics_labels_and_routes(
     labels_by_metric, title, expression, legend
 ):
     names = {
-        find_base_metric_name(name, labels_by_metric) for name, _ in _METRIC.findall(expression)
+        find_base_metric_name(name, labels_by_metric)
+        for name, _ in _METRIC_WITH_LABELS.findall(expression)
     }
     assert names <= set(labels_by_metric)
-    for name, selector in _METRIC.findall(expression):
+    for name, selector in _METRIC_WITH_LABELS.findall(expression):
         labels = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
         assert (
             labels <= labels_by_metric[find_base_metric_name(name, labels_by_metric)] | ADDED_LABELS
@@ -98,25 +101,25 @@ def test_dashboard_query_uses_existing_metrics_labels_and_routes(
     }
     for name, _, values in re.findall(r'(\w+)(=~|!=|=)"([^"]*)"', expression):
         if name in {"state", "outcome", "answered_by", "kind", "stage"}:
-            assert all(f"``{value}``" in REFERENCE for value in values.split("|"))
+            assert all(f"``{value}``" in METRICS_REFERENCE for value in values.split("|"))
     for route in re.findall(r'route=~?"([^"]*)"', expression):
-        assert set(route.split("|")) <= PATHS
+        assert set(route.split("|")) <= ROUTE_PATHS
 
 
-GUIDE = (ROOT / "doc/source/metrics.rst").read_text()
+METRICS_PAGE = (ROOT / "doc/source/metrics.rst").read_text()
 
 
 def test_cloud_wide_metrics_are_not_summed_over_servers():
     """All servers of a database report the same hosts. A sum would count each host twice."""
-    for expression in [*(query[1] for query in QUERIES), GUIDE]:
-        for metric in _METRIC.finditer(expression):
+    for expression in [*(query[1] for query in ALERT_AND_DASHBOARD_QUERIES), METRICS_PAGE]:
+        for metric in _METRIC_WITH_LABELS.finditer(expression):
             if metric[1].startswith(CLOUD_METRICS):
                 before = expression[: metric.start()]
                 assert _MAX_OR_MIN.search(before), before[-40:]
 
 
-def test_required_alerts_exist():
-    assert {rule["alert"].removeprefix("PlacementSched") for rule in RULES} == {
+def test_alert_rules_have_exactly_the_required_alerts():
+    assert {rule["alert"].removeprefix("PlacementSched") for rule in ALERT_RULES} == {
         *("Down", "Errors", "FailoverCapacity", "FailoverUndetermined", "HostsDown", "LostClaims"),
         *("NoValidHost", "NoValidHostAtAnyStage"),
         *("PoolExhausted", "RpcFails", "RpcSlow", "RpcWaits", "Slow"),
@@ -125,25 +128,29 @@ def test_required_alerts_exist():
 
 def test_configurations_of_prometheus_are_valid():
     promtool = find_program("promtool", "prometheus")
-    assert "SUCCESS" in run_program(promtool, "check", "config", PROMETHEUS / "prometheus.yml")
+    assert "SUCCESS" in run_program(
+        promtool, "check", "config", PROMETHEUS_FOLDER / "prometheus.yml"
+    )
     # The file has the rules' path in the container of the compose file.
     composed = ("--syntax-only", DEPLOY / "compose" / "prometheus.yml")
     assert "SUCCESS" in run_program(promtool, "check", "config", *composed)
 
 
-def test_every_alert_has_a_promtool_case_that_fires_and_one_that_does_not():
-    quiet, wrong, *_ = yaml.safe_load((PROMETHEUS / "rules_test.yml").read_text())["tests"]
-    alerts = {rule["alert"] for rule in RULES}
-    for test, fires in ((quiet, False), (wrong, True)):
+def test_every_alert_has_promtool_cases_with_and_without_firing():
+    case_without_alerts, case_with_alerts, *_ = yaml.safe_load(
+        (PROMETHEUS_FOLDER / "rules_test.yml").read_text()
+    )["tests"]
+    alerts = {rule["alert"] for rule in ALERT_RULES}
+    for test, fires in ((case_without_alerts, False), (case_with_alerts, True)):
         cases = {case["alertname"]: bool(case["exp_alerts"]) for case in test["alert_rule_test"]}
         assert cases == dict.fromkeys(alerts, fires)
 
 
-def test_panels_have_unique_ids_and_do_not_overlap():
-    numbers = [panel["id"] for panel in BOARD["panels"]]
+def test_dashboard_panels_have_unique_ids_and_do_not_overlap():
+    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(numbers) == len(set(numbers))
     occupied: set[tuple[int, int]] = set()
-    for panel in BOARD["panels"]:
+    for panel in DASHBOARD["panels"]:
         at = panel["gridPos"]
         cells = {
             (x, y)

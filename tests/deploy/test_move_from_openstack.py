@@ -25,11 +25,11 @@ from tests.support.servers import PROGRAM, Server, environment, start_server, wa
 
 pytestmark = pytest.mark.system
 
-PAGE = (ROOT / "doc/source/adopt.rst").read_text()
-VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
-PROVIDERS = "/placement/resource_providers"
+ADOPT_PAGE = (ROOT / "doc/source/adopt.rst").read_text()
+ADMIN_HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+PROVIDERS_PATH = "/placement/resource_providers"
 #: OpenStack's service at the root of a port, in its interpreter.
-PEER = """
+OPENSTACK_PLACEMENT_PROGRAM = """
 import sys
 from wsgiref.simple_server import make_server
 from placement.wsgi.api import application
@@ -45,7 +45,7 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
         port = held.getsockname()[1]
         (folder / "placement.conf").write_text("")
         process = subprocess.Popen(
-            [PEER_PYTHON, "-c", PEER, str(port)],
+            [PEER_PYTHON, "-c", OPENSTACK_PLACEMENT_PROGRAM, str(port)],
             env={
                 **os.environ,
                 "OS_PLACEMENT_CONFIG_DIR": str(folder),
@@ -56,7 +56,7 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
             stderr=output,
         )
 
-        def is_answering() -> bool:
+        def is_placement_answering() -> bool:
             try:
                 with urlopen(f"http://127.0.0.1:{port}/", timeout=60):
                     return True
@@ -64,25 +64,25 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
                 return False
 
         try:
-            assert wait_until(is_answering), log.read_text()
+            assert wait_until(is_placement_answering), log.read_text()
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(timeout=60)
 
 
-def run_comparison_program(*urls: str, status: int = 0) -> str:
+def run_compare_program(*urls: str, status: int = 0) -> str:
     return run_program(sys.executable, DEPLOY / "move/compare.py", *urls, status=status)
 
 
 def read_comparison_command() -> str:
     """Return the page's command that compares both services, without a token."""
-    joined = re.sub(r"\\\n\s+", "", PAGE)
+    joined = re.sub(r"\\\n\s+", "", ADOPT_PAGE)
     (line,) = re.findall(r"(python3 deploy/move/compare\.py .*)", joined)
     return line
 
 
-def run_comparison(theirs: str, ours: str) -> str:
+def run_documented_comparison(theirs: str, ours: str) -> str:
     """Run the command for these services and return its output."""
     line = read_comparison_command()
     for printed, here in (
@@ -94,12 +94,12 @@ def run_comparison(theirs: str, ours: str) -> str:
     return run_program("bash", "-euc", line, cwd=ROOT)
 
 
-def create_objects(server: Server) -> str:
+def create_provider_and_consumer(server: Server) -> str:
     """Create a provider with all its data and a consumer, and return the provider's uuid."""
     uuid, consumer = str(uuid4()), str(uuid4())
-    at = f"{PROVIDERS}/{uuid}"
-    stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
-    held = {
+    at = f"{PROVIDERS_PATH}/{uuid}"
+    inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+    allocations = {
         "allocations": {uuid: {"resources": {"VCPU": 2}}},
         "project_id": "p",
         "user_id": "u",
@@ -107,8 +107,8 @@ def create_objects(server: Server) -> str:
         "consumer_type": "INSTANCE",
     }
     for method, path, body in (
-        ("POST", PROVIDERS, {"name": "cn1", "uuid": uuid}),
-        ("PUT", f"{at}/inventories", stock),
+        ("POST", PROVIDERS_PATH, {"name": "cn1", "uuid": uuid}),
+        ("PUT", f"{at}/inventories", inventories),
         ("PUT", "/placement/traits/CUSTOM_GOLD", None),
         ("PUT", f"{at}/traits", {"resource_provider_generation": 1, "traits": ["CUSTOM_GOLD"]}),
         (
@@ -116,33 +116,35 @@ def create_objects(server: Server) -> str:
             f"{at}/aggregates",
             {"resource_provider_generation": 2, "aggregates": [str(uuid4())]},
         ),
-        ("PUT", f"/placement/allocations/{consumer}", held),
+        ("PUT", f"/placement/allocations/{consumer}", allocations),
     ):
-        answer = requests.request(method, server.url + path, json=body, headers=VERSION, timeout=60)
+        answer = requests.request(
+            method, server.url + path, json=body, headers=ADMIN_HEADERS, timeout=60
+        )
         assert answer.status_code < 300, answer.text
     return uuid
 
 
-def test_comparison_of_services_on_one_database_finds_only_documented_differences(tmp_path):
+def test_comparison_with_openstack_placement_on_one_database_finds_none(tmp_path):
     skip_without_peer()
     url = f"sqlite:///{tmp_path}/placement.db"
     peer = OpenStackPlacement(url)
     peer.manage("db", "sync")
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
     run_program(PROGRAM, "db", "adopt", cwd=tmp_path, env=variables)
-    other = tmp_path / "other"
-    other.mkdir()
+    folder = tmp_path / "other"
+    folder.mkdir()
     with (
         run_openstack_placement(tmp_path, peer.url) as theirs,
         start_server(folder=tmp_path, variables=variables) as server,
-        start_server(folder=other, variables=environment()) as empty,
+        start_server(folder=folder, variables=environment()) as empty,
     ):
-        uuid = create_objects(server)
+        uuid = create_provider_and_consumer(server)
         ours = f"{server.url}/placement"
-        assert run_comparison(theirs, ours) == (
+        assert run_documented_comparison(theirs, ours) == (
             "1 resource providers, 1 consumers: both answer the same\n"
         )
-        printed = run_comparison_program(theirs, f"{empty.url}/placement", status=1)
+        printed = run_compare_program(theirs, f"{empty.url}/placement", status=1)
         assert f"/resource_providers/{uuid}/inventories\n" in printed
         assert printed.endswith("1 resource providers, 1 consumers: 7 parts differ\n")
 
@@ -150,17 +152,17 @@ def test_comparison_of_services_on_one_database_finds_only_documented_difference
 def test_comparison_with_an_unavailable_service_fails_in_one_line():
     with reserve_port() as held:
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
-        assert re.fullmatch(r"no answer: .*\n", run_comparison_program(url, url, status=1))
+        assert re.fullmatch(r"no answer: .*\n", run_compare_program(url, url, status=1))
 
 
 def test_haproxy_accepts_the_openstack_backend(tmp_path):
     haproxy = find_program("haproxy")
-    (more,) = [
+    (haproxy_lines,) = [
         part.content
-        for part in parse_files_and_commands(PAGE)
+        for part in parse_files_and_commands(ADOPT_PAGE)
         if isinstance(part, PageFile) and part.name == "haproxy.cfg"
     ]
-    front, backend = more.split("\n\n")
+    front, backend = haproxy_lines.split("\n\n")
     (line,) = [line for line in front.splitlines() if "use_backend" in line]
     text = (DEPLOY / "haproxy/haproxy.cfg").read_text()
     text = text.replace("    default_backend", f"{line}\n    default_backend")

@@ -17,7 +17,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.deploy import find_program
-from tests.deploy.test_monitoring import RULES, read_panels
+from tests.deploy.test_monitoring import ALERT_RULES, read_dashboard_queries
 from tests.support.loopback import reserve_port
 from tests.support.postgresql import run_postgresql
 from tests.support.scheduling import report, spec
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.system
 
 #: Panels without data: this test has no failures and no RPC calls (nova/test_service_metrics.py).
 EMPTY_PANELS = ["Errors", "RPC calls", "RPC time", "RPC waiting"]
-HOSTS = 3
+HOST_COUNT = 3
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def prometheus_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Prometheus that scraped two servers before and after requests."""
     folder = tmp_path_factory.mktemp("prometheus")
     with ExitStack() as stack:
@@ -49,28 +49,31 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             )
             for number in range(2)
         ]
-        hosts = [report(f"cn{number}") for number in range(HOSTS)]
+        hosts = [report(f"cn{number}") for number in range(HOST_COUNT)]
         servers[0].request_json("POST", "/scheduler/v1/compute_nodes", hosts)
-        servers[0].request_json("POST", "/compute/v2.1/flavors", SMALL)
+        servers[0].request_json("POST", "/compute/v2.1/flavors", SMALL_FLAVOR)
         # The servers compute figures of the cloud at the first scrape and keep them for a minute.
         url = stack.enter_context(run_prometheus(folder, servers))
         assert wait_until(
-            lambda: send_traffic(servers) and all(has_number(url, query) for query in PANEL_QUERIES)
+            lambda: (
+                send_counted_requests(servers)
+                and all(has_number(url, query) for query in PANEL_QUERIES)
+            )
         )
         yield url
 
 
-SMALL = {"flavor": {"name": "m1.small", "ram": 1024, "vcpus": 1, "disk": 1}}
+SMALL_FLAVOR = {"flavor": {"name": "m1.small", "ram": 1024, "vcpus": 1, "disk": 1}}
 #: A request that is too large for every host.
-IMPOSSIBLE = spec(flavor={"name": "big", "vcpus": 1000, "memory_mb": 1, "root_gb": 0})
+IMPOSSIBLE_REQUEST = spec(flavor={"name": "big", "vcpus": 1000, "memory_mb": 1, "root_gb": 0})
 
 
-def send_traffic(servers: list[Server]) -> bool:
+def send_counted_requests(servers: list[Server]) -> bool:
     """Send the requests that the dashboard counts to each server, and return True."""
     version = {"OpenStack-API-Version": "placement 1.39"}
     for number, server in enumerate(servers):
         server.post("/scheduler/v1/select_destinations", {"request_spec": spec()})
-        server.post("/scheduler/v1/select_destinations", {"request_spec": IMPOSSIBLE})
+        server.post("/scheduler/v1/select_destinations", {"request_spec": IMPOSSIBLE_REQUEST})
         server.get("/placement/allocation_candidates?resources=VCPU:1", **version)
         too_much = {
             "allocations": {report("cn1")["uuid"]: {"resources": {"VCPU": 15}}},
@@ -119,11 +122,11 @@ def query_series(url: str, expression: str) -> list[dict]:
     try:
         query = urlencode({"query": expression})
         with urlopen(f"{url}/api/v1/query?{query}", timeout=60) as response:
-            answer = json.load(response)
+            response_body = json.load(response)
     except OSError:
         return []
-    assert answer["status"] == "success", answer
-    return answer["data"]["result"]
+    assert response_body["status"] == "success", response_body
+    return response_body["data"]["result"]
 
 
 def has_number(url: str, expression: str) -> bool:
@@ -131,16 +134,22 @@ def has_number(url: str, expression: str) -> bool:
     return any(series["value"][1] != "NaN" for series in query_series(url, expression))
 
 
-PANEL_QUERIES = [expression for title, expression, _ in read_panels() if title not in EMPTY_PANELS]
+PANEL_QUERIES = [
+    expression for title, expression, _ in read_dashboard_queries() if title not in EMPTY_PANELS
+]
 
 
-def test_every_panel_has_data_after_traffic(prometheus):
-    empty = [title for title, query, _ in read_panels() if not has_number(prometheus, query)]
+def test_every_panel_has_data_after_traffic(prometheus_url):
+    empty = [
+        title
+        for title, query, _ in read_dashboard_queries()
+        if not has_number(prometheus_url, query)
+    ]
     assert empty == EMPTY_PANELS
 
 
-def test_only_alerts_about_lost_claims_and_no_valid_host_fire(prometheus):
-    fired = {rule["alert"] for rule in RULES if query_series(prometheus, rule["expr"])}
+def test_only_alerts_about_lost_claims_and_no_valid_host_fire(prometheus_url):
+    fired = {rule["alert"] for rule in ALERT_RULES if query_series(prometheus_url, rule["expr"])}
     # A request may be slow if the machine is busy.
     possible = {"PlacementSchedSlow"}
     assert fired - possible == {
@@ -150,12 +159,12 @@ def test_only_alerts_about_lost_claims_and_no_valid_host_fire(prometheus):
     }
 
 
-def test_shared_metrics_of_two_servers_are_counted_once(prometheus):
-    (hosts,) = [expression for title, expression, _ in read_panels() if title == "Hosts"]
+def test_shared_metrics_of_two_servers_are_counted_once(prometheus_url):
+    (hosts,) = [expression for title, expression, _ in read_dashboard_queries() if title == "Hosts"]
     counted = {
         series["metric"]["state"]: int(series["value"][1])
-        for series in query_series(prometheus, hosts)
+        for series in query_series(prometheus_url, hosts)
     }
-    assert counted == {"up": HOSTS, "down": 0, "disabled": 0}
-    both = query_series(prometheus, 'placement_sched_hosts{state="up"}')
-    assert [int(series["value"][1]) for series in both] == [HOSTS, HOSTS]
+    assert counted == {"up": HOST_COUNT, "down": 0, "disabled": 0}
+    both = query_series(prometheus_url, 'placement_sched_hosts{state="up"}')
+    assert [int(series["value"][1]) for series in both] == [HOST_COUNT, HOST_COUNT]

@@ -12,7 +12,7 @@ from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import (
     DEPLOY,
-    check_limit_of_queries,
+    check_query_length_limit,
     create_certificate,
     find_program,
     haproxy,
@@ -24,17 +24,17 @@ from tests.support.servers import start_server
 
 pytestmark = pytest.mark.slow
 
-HAPROXY = [DEPLOY / "haproxy/haproxy.cfg", DEPLOY / "compose/haproxy.cfg"]
-NGINX = DEPLOY / "nginx/placement-sched.conf"
-APACHE = DEPLOY / "wsgi/apache.conf"
+HAPROXY_FILES = [DEPLOY / "haproxy/haproxy.cfg", DEPLOY / "compose/haproxy.cfg"]
+NGINX_FILE = DEPLOY / "nginx/placement-sched.conf"
+APACHE_FILE = DEPLOY / "wsgi/apache.conf"
 
 
 def test_both_haproxy_files_differ_only_in_log_bind_and_server_lines():
-    own, compose = (path.read_text() for path in HAPROXY)
+    text, compose = (path.read_text() for path in HAPROXY_FILES)
     compose, comment, resolvers = compose.partition("\n# Docker's own")
     assert comment
     assert "nameserver docker 127.0.0.11:53\n" in resolvers
-    pairs = zip(own.splitlines()[1:], compose.splitlines()[1:], strict=True)
+    pairs = zip(text.splitlines()[1:], compose.splitlines()[1:], strict=True)
     assert {line.split()[0] for line, other in pairs if line != other} == {"log", "bind", "server"}
 
 
@@ -45,7 +45,7 @@ def test_haproxy_accepts_the_file_with_database_nodes(tmp_path):
     (line,) = re.findall(r"^   # (sed .*) >> /etc/haproxy/haproxy.cfg$", page, re.MULTILINE)
     added = re.sub(r" db\d:", " 127.0.0.1:", run_program(*shlex.split(line), cwd=ROOT))
     assert "listen galera\n" in added
-    own = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", HAPROXY[0].read_text())
+    own = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", HAPROXY_FILES[0].read_text())
     config = tmp_path / "haproxy.cfg"
     config.write_text(f"{own}{added}")
     assert run_program(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
@@ -54,7 +54,7 @@ def test_haproxy_accepts_the_file_with_database_nodes(tmp_path):
 def test_nginx_accepts_its_configuration(tmp_path):
     nginx = find_program("nginx", "nginx-light")
     create_certificate(tmp_path)
-    text = NGINX.read_text()
+    text = NGINX_FILE.read_text()
     text = re.sub(r"(ssl_certificate +)\S+;", rf"\1{tmp_path}/cert.pem;", text)
     text = re.sub(r"(ssl_certificate_key +)\S+;", rf"\1{tmp_path}/key.pem;", text)
     (tmp_path / "site.conf").write_text(text)
@@ -69,8 +69,8 @@ def test_nginx_accepts_its_configuration(tmp_path):
 
 def test_body_size_limits_of_proxies_equal_the_limit_of_the_server():
     limit = read_settings((), new_conf()).api.max_request_body_size
-    assert f"client_max_body_size {limit >> 20}m;" in NGINX.read_text()
-    assert f"LimitRequestBody {limit}\n" in APACHE.read_text()
+    assert f"client_max_body_size {limit >> 20}m;" in NGINX_FILE.read_text()
+    assert f"LimitRequestBody {limit}\n" in APACHE_FILE.read_text()
     ingress = (DEPLOY / "kubernetes/service.yaml").read_text()
     assert f"proxy-body-size: {limit >> 20}m\n" in ingress
 
@@ -81,14 +81,16 @@ def test_proxy_accepts_long_queries_and_reports_the_limit(proxy, tmp_path):
     with start_server(folder=tmp_path) as server:
         port = int(server.url.rpartition(":")[2])
         with proxy.start_proxy(tmp_path, [port]) as (url, signed):
-            check_limit_of_queries(url, verify=str(signed))
+            check_query_length_limit(url, verify=str(signed))
 
 
-@pytest.mark.parametrize("path", [*HAPROXY, NGINX, APACHE], ids=lambda path: path.parent.name)
-def test_forwarded_headers_of_clients_are_dropped(path: Path):
+@pytest.mark.parametrize(
+    "path", [*HAPROXY_FILES, NGINX_FILE, APACHE_FILE], ids=lambda path: path.parent.name
+)
+def test_proxy_configuration_drops_forwarded_headers_of_clients(path: Path):
     """The servers trust these headers, so only the proxy may set them."""
     text = path.read_text()
-    if path in {NGINX, APACHE}:
+    if path in {NGINX_FILE, APACHE_FILE}:
         directives = r"(?:proxy_set_header|RequestHeader (?:unset|set)) (\S+)"
         changed = set(re.findall(directives, text))
         trusted = {"Forwarded", *(f"X-Forwarded-{name}" for name in ("Proto", "Host", "For"))}

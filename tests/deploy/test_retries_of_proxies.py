@@ -18,8 +18,8 @@ from tests.support.loopback import reserve_port
 
 pytestmark = pytest.mark.system
 
-PROXIES = pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
-WRITES = ("PUT", "DELETE", "POST")
+EACH_PROXY = pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
+WRITE_METHODS = ("PUT", "DELETE", "POST")
 
 
 class CountingServer(ThreadingHTTPServer):
@@ -27,16 +27,16 @@ class CountingServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, done: Counter[str], *, dies: bool) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.done, self.dies = done, dies
-        self.reached: set[str] = set()
+    def __init__(self, counts: Counter[str], *, is_silent: bool) -> None:
+        super().__init__(("127.0.0.1", 0), _CountingHandler)
+        self.counts, self.is_silent = counts, is_silent
+        self.methods: set[str] = set()
 
     def handle_error(self, *_arguments: Any) -> None:
         """Ignore clients that close their connection early."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _CountingHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: CountingServer
 
@@ -45,9 +45,9 @@ class _Handler(BaseHTTPRequestHandler):
         if "/healthz" in self.path:
             self.close_connection = True
         else:
-            self.server.done[f"{self.command} {self.path}"] += 1
-            self.server.reached.add(self.command)
-            if self.server.dies:
+            self.server.counts[f"{self.command} {self.path}"] += 1
+            self.server.methods.add(self.command)
+            if self.server.is_silent:
                 self.close_connection = True
                 return
         self.send_response(200)
@@ -61,8 +61,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def run_server(done: Counter[str], *, dies: bool = False) -> Iterator[CountingServer]:
-    with CountingServer(done, dies=dies) as server:
+def run_counting_server(
+    counts: Counter[str], *, is_silent: bool = False
+) -> Iterator[CountingServer]:
+    with CountingServer(counts, is_silent=is_silent) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -74,7 +76,7 @@ def run_server(done: Counter[str], *, dies: bool = False) -> Iterator[CountingSe
 
 @contextmanager
 def run_proxy_of_two_servers(
-    proxy: ModuleType, folder: Path, done: Counter[str], *, is_closed: bool
+    proxy: ModuleType, folder: Path, counts: Counter[str], *, is_closed: bool
 ) -> Iterator:
     """Run a proxy for two servers. Only the second server responds.
 
@@ -82,14 +84,14 @@ def run_proxy_of_two_servers(
     that sends a request and returns the status.
     """
     with ExitStack() as stack:
-        healthy, dying = stack.enter_context(run_server(done)), None
+        responding, silent = stack.enter_context(run_counting_server(counts)), None
         if is_closed:
             port = stack.enter_context(reserve_port()).getsockname()[1]
         else:
-            dying = stack.enter_context(run_server(done, dies=True))
-            port = dying.server_port
+            silent = stack.enter_context(run_counting_server(counts, is_silent=True))
+            port = silent.server_port
         # A failure takes no server out of rotation.
-        ports = [port, healthy.server_port]
+        ports = [port, responding.server_port]
         url, signed = stack.enter_context(proxy.start_proxy(folder, ports, always_tried=True))
         session = stack.enter_context(requests.Session())
         session.trust_env = False
@@ -101,41 +103,45 @@ def run_proxy_of_two_servers(
             session.close()  # each request has its own connection
             return response.status_code
 
-        yield dying, healthy, send
+        yield silent, responding, send
 
 
-@PROXIES
+@EACH_PROXY
 def test_proxy_does_not_repeat_a_write_without_a_response(proxy, tmp_path):
-    done: Counter[str] = Counter()
-    with run_proxy_of_two_servers(proxy, tmp_path, done, is_closed=False) as (dying, healthy, send):
-        for method in WRITES:
+    counts: Counter[str] = Counter()
+    with run_proxy_of_two_servers(proxy, tmp_path, counts, is_closed=False) as (
+        silent,
+        responding,
+        send,
+    ):
+        for method in WRITE_METHODS:
             assert {send(method, f"/p{number}") for number in range(10)} == {200, 502}
-    assert dying.reached == healthy.reached == set(WRITES)
-    assert set(done.values()) == {1}
-    assert len(done) == 10 * len(WRITES)
+    assert silent.methods == responding.methods == set(WRITE_METHODS)
+    assert set(counts.values()) == {1}
+    assert len(counts) == 10 * len(WRITE_METHODS)
 
 
-@PROXIES
+@EACH_PROXY
 def test_proxy_repeats_a_read_without_a_response(proxy, tmp_path):
-    with run_proxy_of_two_servers(proxy, tmp_path, Counter(), is_closed=False) as (dying, _, send):
+    with run_proxy_of_two_servers(proxy, tmp_path, Counter(), is_closed=False) as (silent, _, send):
         assert {send("GET", f"/p{number}") for number in range(10)} == {200}
-    assert dying.reached == {"GET"}
+    assert silent.methods == {"GET"}
 
 
-@PROXIES
+@EACH_PROXY
 def test_proxy_sends_a_request_to_the_server_that_accepts_connections(proxy, tmp_path):
-    done: Counter[str] = Counter()
-    with run_proxy_of_two_servers(proxy, tmp_path, done, is_closed=True) as (_, _, send):
-        for method in (*WRITES, "GET"):
+    counts: Counter[str] = Counter()
+    with run_proxy_of_two_servers(proxy, tmp_path, counts, is_closed=True) as (_, _, send):
+        for method in (*WRITE_METHODS, "GET"):
             assert {send(method, f"/p{number}") for number in range(10)} == {200}, method
-    assert set(done.values()) == {1}
+    assert set(counts.values()) == {1}
 
 
-@PROXIES
+@EACH_PROXY
 def test_write_through_a_proxy_without_servers_is_502_or_503(proxy, tmp_path):
-    done: Counter[str] = Counter()
-    with run_proxy_of_two_servers(proxy, tmp_path, done, is_closed=True) as (_, healthy, send):
-        healthy.shutdown()
-        healthy.server_close()
-        assert {send(method, "/p") for method in WRITES} <= {502, 503}
-    assert not done
+    counts: Counter[str] = Counter()
+    with run_proxy_of_two_servers(proxy, tmp_path, counts, is_closed=True) as (_, responding, send):
+        responding.shutdown()
+        responding.server_close()
+        assert {send(method, "/p") for method in WRITE_METHODS} <= {502, 503}
+    assert not counts

@@ -28,7 +28,7 @@ from tests.support.statements import execute_statements
 
 pytestmark = pytest.mark.exhaustive
 
-VERSION = "placement 1.39"
+PLACEMENT_VERSION = "placement 1.39"
 
 
 @pytest.fixture(scope="module")
@@ -38,40 +38,40 @@ def unpacked_last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=KINDS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with empty_database(request.param, tmp_path) as url:
-        yield url
+def upgrade_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with empty_database(request.param, tmp_path) as upgrade_url:
+        yield upgrade_url
 
 
 @pytest.fixture
 def start_release(
-    unpacked_last_release: Path, url: str, tmp_path: Path
+    unpacked_last_release: Path, upgrade_url: str, tmp_path: Path
 ) -> Iterator[Callable[..., Server]]:
     """Yield a function that starts a server of the last release or of this release."""
     with ExitStack() as stack:
 
-        def start(name: str, *, ready: str | None = "/placement/") -> Server:
+        def start_server_of_release(name: str, *, ready: str | None = "/placement/") -> Server:
             return stack.enter_context(
                 start_server(
                     command=[*build_release_command(name), "serve", "--port", "{port}"],
                     folder=tmp_path,
                     log=tmp_path / f"{name}-{uuid4().hex}.log",
                     ready=ready,
-                    variables=build_release_environment(name, unpacked_last_release, url),
+                    variables=build_release_environment(name, unpacked_last_release, upgrade_url),
                 )
             )
 
-        yield start
+        yield start_server_of_release
 
 
 def create_provider(server: Server, vcpus: int) -> str:
     uuid = str(uuid4())
     path = f"/placement/resource_providers/{uuid}"
     server.request_json(
-        "POST", "/placement/resource_providers", {"uuid": uuid, "name": uuid}, VERSION
+        "POST", "/placement/resource_providers", {"uuid": uuid, "name": uuid}, PLACEMENT_VERSION
     )
     stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": vcpus}}}
-    server.request_json("PUT", f"{path}/inventories", stock, VERSION)
+    server.request_json("PUT", f"{path}/inventories", stock, PLACEMENT_VERSION)
     return uuid
 
 
@@ -84,39 +84,41 @@ def claim_vcpu(server: Server, provider: str) -> int:
         "consumer_type": "INSTANCE",
     }
     path = f"/placement/allocations/{uuid4()}"
-    return server.send("PUT", path, body, **{"OpenStack-API-Version": VERSION})[0]
+    return server.send("PUT", path, body, **{"OpenStack-API-Version": PLACEMENT_VERSION})[0]
 
 
 def test_both_releases_serve_one_database_during_the_upgrade(
-    start_release, unpacked_last_release, url, tmp_path
+    start_release, unpacked_last_release, upgrade_url, tmp_path
 ):
-    sync_schema("last", unpacked_last_release, url, tmp_path)
+    sync_schema("last", unpacked_last_release, upgrade_url, tmp_path)
     last = start_release("last")
-    before = create_provider(last, 4)
-    output = sync_schema("this", unpacked_last_release, url, tmp_path)
+    provider_before = create_provider(last, 4)
+    output = sync_schema("this", unpacked_last_release, upgrade_url, tmp_path)
     assert f"revision {newest_revision()}" in output
-    database = Database(make_settings(url))
+    database = Database(make_settings(upgrade_url))
     assert find_schema_differences(database) == []
     database.dispose()
     # The last release reads and writes the new schema.
     provider = create_provider(last, 4)
-    this = start_release("this")
-    for server in (last, this):
-        listed = server.request_json("GET", "/placement/resource_providers", version=VERSION)
+    new_server = start_release("this")
+    for server in (last, new_server):
+        listed = server.request_json(
+            "GET", "/placement/resource_providers", version=PLACEMENT_VERSION
+        )
         uuids = {provider["uuid"] for provider in listed["resource_providers"]}
-        assert uuids == {before, provider}
+        assert uuids == {provider_before, provider}
     # Each server sees the other's claims, and both reject claims beyond the capacity.
-    answers = [claim_vcpu(server, provider) for _ in range(3) for server in (last, this)]
+    answers = [claim_vcpu(server, provider) for _ in range(3) for server in (last, new_server)]
     assert answers == [204] * 4 + [409] * 2
     assert last.stop() == 0
-    assert claim_vcpu(this, before) == 204
+    assert claim_vcpu(new_server, provider_before) == 204
 
 
-def test_release_does_not_start_on_a_newer_schema(
-    start_release, unpacked_last_release, url, tmp_path
+def test_release_is_not_ready_on_a_newer_schema(
+    start_release, unpacked_last_release, upgrade_url, tmp_path
 ):
-    sync_schema("this", unpacked_last_release, url, tmp_path)
-    database = Database(make_settings(url))
+    sync_schema("this", unpacked_last_release, upgrade_url, tmp_path)
+    database = Database(make_settings(upgrade_url))
     execute_statements(database, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     database.dispose()
     this = start_release("this", ready=None)
@@ -126,13 +128,15 @@ def test_release_does_not_start_on_a_newer_schema(
     assert "revision 9999 of a newer release" in body.decode()
 
 
-def test_new_release_waits_for_its_schema(start_release, unpacked_last_release, url, tmp_path):
-    if url.startswith("sqlite"):
+def test_new_release_waits_for_its_schema(
+    start_release, unpacked_last_release, upgrade_url, tmp_path
+):
+    if upgrade_url.startswith("sqlite"):
         pytest.skip("an embedded database is prepared by the server itself")
-    this = start_release("this", ready=None)
-    assert this.wait_for_first_status("/healthz") == 200
-    status, _, body = this.get("/healthz/ready")
+    server = start_release("this", ready=None)
+    assert server.wait_for_first_status("/healthz") == 200
+    status, _, body = server.get("/healthz/ready")
     assert status == 503
     assert "db sync" in body.decode()
-    sync_schema("this", unpacked_last_release, url, tmp_path)
-    this.wait_for("/healthz/ready", 200)
+    sync_schema("this", unpacked_last_release, upgrade_url, tmp_path)
+    server.wait_for("/healthz/ready", 200)

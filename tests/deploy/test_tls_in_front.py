@@ -18,11 +18,11 @@ from tests.support.servers import Server, environment, start_server, wait_until
 
 pytestmark = pytest.mark.exhaustive
 
-VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+ADMIN_HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 
 @dataclass(frozen=True)
-class TLSProxy:
+class RunningTLSProxy:
     """A proxy with the path of its certificate, and its servers with their ports."""
 
     url: str
@@ -35,18 +35,18 @@ class TLSProxy:
 @pytest.fixture(scope="module", params=[haproxy, nginx], ids=["haproxy", "nginx"])
 def tls_proxy(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[TLSProxy]:
+) -> Iterator[RunningTLSProxy]:
     folder = tmp_path_factory.mktemp("front")
     with ExitStack() as stack:
         sockets = [stack.enter_context(reserve_port()) for _ in range(2)]
         ports = [each.getsockname()[1] for each in sockets]
-        servers = [stack.enter_context(run_server(folder, port)) for port in ports]
+        servers = [stack.enter_context(run_server_on_port(folder, port)) for port in ports]
         url, signed = stack.enter_context(request.param.start_proxy(folder, ports))
-        yield TLSProxy(url, signed, folder, servers, ports)
+        yield RunningTLSProxy(url, signed, folder, servers, ports)
 
 
 @contextmanager
-def run_server(folder: Path, port: int) -> Iterator[Server]:
+def run_server_on_port(folder: Path, port: int) -> Iterator[Server]:
     """Run a server on this port, with the database of ``folder``."""
     variables = environment(
         OS_PLACEMENT_DATABASE__CONNECTION=f"sqlite:///{folder}/both.db",
@@ -60,11 +60,11 @@ def run_server(folder: Path, port: int) -> Iterator[Server]:
         yield server
 
 
-def create_session(tls_proxy: TLSProxy) -> requests.Session:
+def create_session(tls_proxy: RunningTLSProxy) -> requests.Session:
     session = requests.Session()
     session.trust_env = False
     session.verify = str(tls_proxy.certificate)
-    session.headers.update(VERSION)
+    session.headers.update(ADMIN_HEADERS)
     return session
 
 
@@ -79,14 +79,14 @@ def test_proxy_serves_no_metrics_and_drops_host_headers_of_clients(tls_proxy):
     assert all(link.startswith(tls_proxy.url) for link in links)
 
 
-def test_requests_succeed_while_a_server_is_replaced(tls_proxy):
+def test_requests_through_a_proxy_succeed_while_a_server_is_replaced(tls_proxy):
     statuses: Counter[str] = Counter()
-    done = threading.Event()
+    stop_event = threading.Event()
 
-    def send(client: int) -> None:
+    def send_requests_until_stopped(client: int) -> None:
         with create_session(tls_proxy) as session:
             for number in range(1_000_000):
-                if done.is_set():
+                if stop_event.is_set():
                     return
                 body = {"name": f"p-{client}-{number}"}
                 url = f"{tls_proxy.url}/placement/resource_providers"
@@ -100,24 +100,29 @@ def test_requests_succeed_while_a_server_is_replaced(tls_proxy):
                 statuses[status] += 1
                 time.sleep(0.005)
 
-    clients = [threading.Thread(target=send, args=(number,)) for number in range(4)]
+    clients = [
+        threading.Thread(target=send_requests_until_stopped, args=(number,)) for number in range(4)
+    ]
     for client in clients:
         client.start()
     try:
-        first, second = tls_proxy.servers
+        first_server, second_server = tls_proxy.servers
         assert wait_until(
-            lambda: has_logged_provider_request(first) and has_logged_provider_request(second)
+            lambda: (
+                has_logged_provider_request(first_server)
+                and has_logged_provider_request(second_server)
+            )
         )
-        assert first.stop() == 0
+        assert first_server.stop() == 0
         before = statuses.total()
         assert wait_until(lambda: statuses.total() > before + 100)  # from the second server
-        with run_server(tls_proxy.folder, tls_proxy.ports[0]) as replacement:
+        with run_server_on_port(tls_proxy.folder, tls_proxy.ports[0]) as replacement:
             assert wait_until(lambda: has_logged_provider_request(replacement))
-            done.set()
+            stop_event.set()
             for client in clients:
                 client.join(timeout=120)
     finally:
-        done.set()
+        stop_event.set()
     assert set(statuses) == {"200"}
 
 

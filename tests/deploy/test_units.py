@@ -20,83 +20,85 @@ from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.slow
 
-INSTALLED = "/opt/placement_sched/bin/placement-sched"
-UNITS = DEPLOY / "systemd"
-SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
+INSTALLED_PROGRAM = "/opt/placement_sched/bin/placement-sched"
+UNITS_FOLDER = DEPLOY / "systemd"
+SERVICE_UNITS = sorted(path.name for path in UNITS_FOLDER.glob("*.service"))
 #: Seconds until each service has finished its requests, and text in its log when it runs.
-GRACES = {
+GRACE_SECONDS_BY_UNIT = {
     "placement-sched.service": GRACE,
     "placement-sched-nova-scheduler.service": (
         read_settings((), new_conf()).DEFAULT.graceful_shutdown_timeout
     ),
     "placement-sched-nova-shadow.service": 2 * shadow.GRACE,  # of two threads
 }
-RUNNING_TEXTS = {
+LOG_TEXT_BY_UNIT = {
     "placement-sched.service": "placement-sched serves ",
     "placement-sched-nova-scheduler.service": "Connection failed: ",
     "placement-sched-nova-shadow.service": "requests are not evaluated yet",
 }
 #: systemd-analyze's exposure in tenths, of 10.0 at most. Its word for 1.3 is "OK".
-MAX_EXPOSURE = "15"
+MAX_EXPOSURE_TENTHS = "15"
 
 
 @pytest.fixture
-def units_folder(tmp_path: Path) -> Path:
+def folder_of_local_units(tmp_path: Path) -> Path:
     """A folder of the units with the path of this program."""
-    for path in UNITS.iterdir():
-        (tmp_path / path.name).write_text(path.read_text().replace(INSTALLED, str(PROGRAM)))
+    for path in UNITS_FOLDER.iterdir():
+        (tmp_path / path.name).write_text(path.read_text().replace(INSTALLED_PROGRAM, str(PROGRAM)))
     return tmp_path
 
 
-def read_setting(unit: str, name: str) -> str:
+def read_service_setting(unit: str, name: str) -> str:
     parser = configparser.RawConfigParser(strict=False)
     parser.optionxform = str
-    parser.read(UNITS / unit)
+    parser.read(UNITS_FOLDER / unit)
     return parser["Service"][name]
 
 
-def read_variables(unit: str) -> dict[str, str]:
-    lines = re.findall(r"^Environment=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
+def read_environment_variables(unit: str) -> dict[str, str]:
+    lines = re.findall(r"^Environment=(.*)$", (UNITS_FOLDER / unit).read_text(), re.MULTILINE)
     pairs = (word.partition("=") for line in lines for word in shlex.split(line))
     return {name: value for name, _, value in pairs}
 
 
-def test_units_are_valid(units_folder):
+def test_systemd_units_are_valid(folder_of_local_units):
     analyze = find_program("systemd-analyze", "systemd")
     # systemd-analyze reads the files that the units name, too.
     paths = [
-        path for path in sorted(units_folder.iterdir()) if path.suffix in {".service", ".socket"}
+        path
+        for path in sorted(folder_of_local_units.iterdir())
+        if path.suffix in {".service", ".socket"}
     ]
     assert len(paths) == 4
     assert run_program(analyze, "verify", *paths) == ""
 
 
-@pytest.mark.parametrize("unit", SERVICES)
-def test_exposure_of_services_by_systemd_analyze_is_within_the_maximum(units_folder, unit):
+@pytest.mark.parametrize("unit", SERVICE_UNITS)
+def test_exposure_of_a_service_unit_is_within_the_maximum(folder_of_local_units, unit):
     analyze = find_program("systemd-analyze", "systemd")
-    command = ["security", "--offline=true", "--no-pager", f"--threshold={MAX_EXPOSURE}"]
-    output = run_program(analyze, *command, units_folder / unit)
+    command = ["security", "--offline=true", "--no-pager", f"--threshold={MAX_EXPOSURE_TENTHS}"]
+    output = run_program(analyze, *command, folder_of_local_units / unit)
     assert "Overall exposure level" in output
 
 
-@pytest.mark.parametrize("unit", SERVICES)
+@pytest.mark.parametrize("unit", SERVICE_UNITS)
 def test_start_commands_of_units_are_accepted_by_the_command_line(unit):
-    program, *words = shlex.split(read_setting(unit, "ExecStart"))
-    assert program == INSTALLED
+    program, *words = shlex.split(read_service_setting(unit, "ExecStart"))
+    assert program == INSTALLED_PROGRAM
     arguments = make_parser(words).parse_args(words)
     assert all(name.startswith("/etc/") for name in arguments.config_file)
 
 
-@pytest.mark.parametrize("unit", SERVICES)
-def test_stop_timeout_exceeds_the_grace_period_plus_the_shutdown_delay(unit):
+@pytest.mark.parametrize("unit", SERVICE_UNITS)
+def test_stop_timeout_of_a_unit_exceeds_grace_and_shutdown_delay(unit):
     delay = read_settings([str(DEPLOY / "placement_sched.conf")], new_conf()).api.shutdown_delay
-    assert int(read_setting(unit, "TimeoutStopSec")) > GRACES[unit] + delay
-    assert read_setting(unit, "KillMode") == "mixed"  # the server ends its workers
+    assert int(read_service_setting(unit, "TimeoutStopSec")) > GRACE_SECONDS_BY_UNIT[unit] + delay
+    assert read_service_setting(unit, "KillMode") == "mixed"  # the server ends its workers
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("unit", SERVICES)
-def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
+@pytest.mark.parametrize("unit", SERVICE_UNITS)
+def test_service_units_write_no_log_to_the_configured_folder(unit, tmp_path):
     """nova.conf and kolla's files name a log folder that the service may not write to."""
     (tmp_path / "cloud.conf").write_text(
         f"[DEFAULT]\nlog_dir = {tmp_path}/log\nlog_file = {tmp_path}/log/api.log\nhost = ctl1\n"
@@ -106,7 +108,7 @@ def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
             for name in ("placement_database", "api_database", "database")
         )
     )
-    command = shlex.split(read_setting(unit, "ExecStart"))[1]
+    command = shlex.split(read_service_setting(unit, "ExecStart"))[1]
     more = {"serve": ["--workers", "1", "--port", "0"], "nova-scheduler": ["--workers", "1"]}
     words = [PROGRAM, command, "--config-file", "cloud.conf", *more.get(command, [])]
     output = run_program(*words, status=1, cwd=tmp_path, env=environment())
@@ -118,15 +120,15 @@ def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
             stdout=stack.enter_context(log.open("w")),
             stderr=subprocess.STDOUT,
             cwd=tmp_path,
-            env=environment(**read_variables(unit)),
+            env=environment(**read_environment_variables(unit)),
         )
         stack.callback(process.wait, timeout=120)
         stack.callback(process.terminate)
-        assert wait_until(lambda: RUNNING_TEXTS[unit] in log.read_text()), log.read_text()
+        assert wait_until(lambda: LOG_TEXT_BY_UNIT[unit] in log.read_text()), log.read_text()
     assert not (tmp_path / "log").exists()
 
 
 def test_sysusers_file_creates_the_user_of_the_services():
-    text = (UNITS / "placement-sched.sysusers").read_text()
+    text = (UNITS_FOLDER / "placement-sched.sysusers").read_text()
     user = re.search(r"^u (\S+)", text, re.MULTILINE)[1]
-    assert {read_setting(unit, "User") for unit in SERVICES} == {user}
+    assert {read_service_setting(unit, "User") for unit in SERVICE_UNITS} == {user}

@@ -15,14 +15,14 @@ from uuid import uuid4
 
 import pytest
 
-from tests.deploy import DEPLOY, check_limit_of_queries
+from tests.deploy import DEPLOY, check_query_length_limit
 from tests.support.servers import BIN, Server, environment, start_server
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 
-WSGI = DEPLOY / "wsgi"
-INSTALLED = "/etc/placement_sched/placement_sched.conf"
+WSGI_FOLDER = DEPLOY / "wsgi"
+CONF_PATH = "/etc/placement_sched/placement_sched.conf"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def config_file(tmp_path: Path) -> Path:
     return file
 
 
-def count_requests(server: Server) -> set[bytes]:
+def read_request_counts(server: Server) -> set[bytes]:
     """Return the numbers of lists of providers that workers have in their metrics."""
     name = rb'placement_sched_requests_total\{.*route="/resource_providers",.*\} (\S+)'
     return {number for _ in range(12) for number in re.findall(name, server.get("/metrics")[2])}
@@ -50,7 +50,7 @@ def send_endless_line(server: Server) -> bytes:
         return connection.recv(1000)
 
 
-def send_during_sigterm(server: Server) -> int:
+def send_sigterm_within_a_request(server: Server) -> int:
     """Send SIGTERM to a server between the halves of a request and return the status."""
     body = json.dumps({"name": "rack", "uuid": str(uuid4())}).encode()
     with closing(HTTPConnection(urlsplit(server.url).netloc, timeout=60)) as connection:
@@ -76,23 +76,23 @@ def test_gunicorn_with_the_example_serves_and_finishes_a_request_after_sigterm(
     )
     # A variable overrides the address of the example.
     command = ("env", "PLACEMENT_SCHED_BIND=127.0.0.1:{port}", BIN / "gunicorn")
-    arguments = ("--config", WSGI / "gunicorn.conf.py", "placement_sched.wsgi:application")
+    arguments = ("--config", WSGI_FOLDER / "gunicorn.conf.py", "placement_sched.wsgi:application")
     with start_server(
         command=[*command, *arguments], folder=tmp_path, variables=variables
     ) as server:
         assert server.get("/placement/resource_providers")[0] == 200
         # The four workers share a folder of metrics.
-        assert count_requests(server) == {b"1.0"}
-        check_limit_of_queries(server.url)
+        assert read_request_counts(server) == {b"1.0"}
+        check_query_length_limit(server.url)
         assert send_endless_line(server).startswith(b"HTTP/1.1 414 ")
         (folder,) = tmp_path.glob("placement_sched_*/")
-        assert send_during_sigterm(server) == 200
+        assert send_sigterm_within_a_request(server) == 200
         assert server.process.wait(60) == 0
     assert not folder.exists()
 
 
 def test_uwsgi_with_the_example_serves_and_finishes_a_request_after_sigterm(tmp_path, config_file):
-    ini = WSGI / "uwsgi.ini"
+    ini = WSGI_FOLDER / "uwsgi.ini"
     folder = tmp_path / "figures"
     folder.mkdir()
     with start_server(
@@ -105,30 +105,30 @@ def test_uwsgi_with_the_example_serves_and_finishes_a_request_after_sigterm(tmp_
     ) as server:
         assert server.get("/placement/resource_providers")[0] == 200
         # The four workers share a folder of metrics.
-        assert count_requests(server) == {b"1.0"}
+        assert read_request_counts(server) == {b"1.0"}
         server.post("/placement/resource_providers", {"name": "other"})
         for count in (800, 900, 1700):  # 30 000, 33 000 and 63 000 bytes
             aggregates = ",".join(str(uuid4()) for _ in range(count))
             path = f"/placement/resource_providers?member_of=in:{aggregates}"
             status, _, body = server.get(path, **LATEST_HEADERS)
             assert (status, json.loads(body)) == (200, {"resource_providers": []})
-        assert send_during_sigterm(server) == 200
+        assert send_sigterm_within_a_request(server) == 200
 
 
 def test_mod_wsgi_example_has_the_paths_of_the_guide():
-    assert INSTALLED in (WSGI / "wsgi.py").read_text()
-    apache = (WSGI / "apache.conf").read_text()
+    assert CONF_PATH in (WSGI_FOLDER / "wsgi.py").read_text()
+    apache = (WSGI_FOLDER / "apache.conf").read_text()
     assert "WSGIScriptAlias / /usr/local/share/placement_sched/wsgi.py\n" in apache
 
 
-def test_examples_have_the_number_of_threads_of_our_server():
+def test_wsgi_examples_have_the_number_of_threads_of_our_server():
     from placement_sched.cli.serve import GRACE, THREADS
 
-    gunicorn = (WSGI / "gunicorn.conf.py").read_text()
+    gunicorn = (WSGI_FOLDER / "gunicorn.conf.py").read_text()
     assert f"\nthreads = {THREADS}\n" in gunicorn
     assert f"\ngraceful_timeout = {GRACE}\n" in gunicorn
     uwsgi = configparser.ConfigParser()
-    uwsgi.read(WSGI / "uwsgi.ini")
+    uwsgi.read(WSGI_FOLDER / "uwsgi.ini")
     assert uwsgi["uwsgi"].getint("threads") == THREADS
     assert uwsgi["uwsgi"].getint("worker-reload-mercy") == GRACE
-    assert f" threads={THREADS} " in (WSGI / "apache.conf").read_text()
+    assert f" threads={THREADS} " in (WSGI_FOLDER / "apache.conf").read_text()

@@ -107,7 +107,7 @@ def list_lines_outside_console_blocks() -> list[tuple[str, str]]:
 
 def list_tested_console_lines() -> dict[str, list[list[str]]]:
     """Return by page the words of the lines that tests run unchanged."""
-    taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_commands(kind)]
+    taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_backup_commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
     taken += [("adopt", test_return_to_openstack.read_documented_command(name)) for name in names]
     taken += test_typed_lines.list_tested_lines() + test_file_headers.list_tested_lines()
@@ -121,10 +121,13 @@ def list_tested_console_lines() -> dict[str, list[list[str]]]:
     ]
     taken += [
         (line.page, line.text)
-        for part in page_reader.PAGES
-        for line in page_reader.list_lines(part)
+        for part in page_reader.HEADINGS_BY_PAGE
+        for line in page_reader.list_page_lines(part)
     ]
-    taken += [("limits", page_reader.OF_LIMITS), ("deploy/nginx/placement-sched.conf", "nginx -t")]
+    taken += [
+        ("limits", page_reader.JOURNAL_LINE),
+        ("deploy/nginx/placement-sched.conf", "nginx -t"),
+    ]
     lines: dict[str, list[list[str]]] = {}
     for page, line in taken:
         lines.setdefault(page, []).append(split_line_into_words(line))

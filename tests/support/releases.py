@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.db.migrate import newest_revision
-from tests.deploy import REQUIRED, find_program, run_program
+from tests.deploy import TOOLS_REQUIRED, find_program, run_program
 from tests.support.repository import ROOT, read_setup_cfg
 from tests.support.servers import PROGRAM, environment
 
@@ -36,7 +36,7 @@ def unpack_last_release(folder: Path) -> Path:
     )
     if added.returncode or parsed.returncode:
         reason = "the history of the source is not here: clone it whole, with git installed"
-        assert not REQUIRED, reason
+        assert not TOOLS_REQUIRED, reason
         pytest.skip(reason)
     archive = subprocess.run(
         [*git, "archive", commit, "placement_sched", "alembic", "setup.cfg"],
