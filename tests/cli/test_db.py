@@ -167,7 +167,7 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
         f"schema at revision none, newest {newest_revision()}; {owner}, not adopted "
         "(placement-sched db adopt takes it over)\n"
     )
-    before = list_table_names(url_of_openstack_database)
+    tables_before = list_table_names(url_of_openstack_database)
     status, printed, error = run_main("db", "sync")
     assert (status, printed) == (1, "")
     assert error == (
@@ -175,7 +175,7 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
         "2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted; nothing was changed. Run "
         "placement-sched db adopt to take it over\n"
     )
-    assert list_table_names(url_of_openstack_database) == before
+    assert list_table_names(url_of_openstack_database) == tables_before
     assert run_main("db", "adopt")[0] == run_main("db", "sync")[0] == 0
     assert run_main("db", "version")[1].endswith(f"{owner}, adopted\n")
     report = run_db_command("version")
@@ -187,7 +187,7 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
 def test_serve_ends_with_an_error_on_an_openstack_database_that_is_not_adopted(
     url_of_openstack_database, run_command, sync
 ):
-    before = list_table_names(url_of_openstack_database)
+    tables_before = list_table_names(url_of_openstack_database)
     refused = run_command(
         "serve",
         "--port",
@@ -198,7 +198,7 @@ def test_serve_ends_with_an_error_on_an_openstack_database_that_is_not_adopted(
     assert refused.returncode == 1
     assert refused.stdout == ""
     assert refused.stderr.endswith("placement-sched db adopt to take it over\n")
-    assert list_table_names(url_of_openstack_database) == before
+    assert list_table_names(url_of_openstack_database) == tables_before
 
 
 def test_db_adopt_without_a_database_file_is_an_error(run_command, tmp_path):

@@ -104,7 +104,7 @@ def test_fleet_load_of_a_fleet_dump_changes_nothing(run_fleet_command, tmp_path)
     ],
     ids=["fault", "absent", "no text", "no folder"],
 )
-def test_invalid_fleet_file_is_one_error_line(run_fleet_command, tmp_path, arguments, message):
+def test_invalid_fleet_file_prints_one_error_line(run_fleet_command, tmp_path, arguments, message):
     (tmp_path / "wrong.yaml").write_text("hosts:\n- vcpus: x\n  host: a\n")
     (tmp_path / "latin.yaml").write_bytes(b"\xef\xbb\xbf# \xc3\xa4\r\n#\xe4")
     assert run_fleet_command(*arguments) == (1, "", f"placement-sched: {message}\n")
@@ -117,7 +117,7 @@ def test_first_fleet_load_creates_the_embedded_database(run_command, tmp_path):
     assert (tmp_path / "placement_sched.db").is_file()
 
 
-def test_fleet_load_dry_run_without_a_database_creates_none(tmp_path, monkeypatch, capsys):
+def test_fleet_load_dry_run_creates_no_database(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "f.yaml").write_text(FLEET_FILE_TEXT)

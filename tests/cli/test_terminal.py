@@ -23,7 +23,7 @@ with show_progress("working") as advance:
 def test_progress_bar_is_on_stderr_and_other_output_on_stdout():
     master, slave = pty.openpty()
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", PROGRESS_BAR_PROGRAM],
             stdout=subprocess.PIPE,
             stderr=slave,
@@ -35,4 +35,4 @@ def test_progress_bar_is_on_stderr_and_other_output_on_stdout():
     finally:
         os.close(slave)
         os.close(master)
-    assert done.stdout == b"a line\n"
+    assert result.stdout == b"a line\n"

@@ -26,7 +26,7 @@ HOSTS_WITH_LICENSED_TRAIT = ("cn2", "cn3")
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server for tests of whole lists, whose only hosts are the hosts of ``hosts``."""
+    """A server for tests of whole lists, whose only hosts are the hosts of ``reported_hosts``."""
     with serve_database(tmp_path_factory.mktemp("server")) as server:
         yield server
 
@@ -71,13 +71,13 @@ def client(clients_by_version: "OpenStackCommandsByMicroversion") -> "OpenStackC
 
 
 @pytest.fixture
-def name() -> str:
+def unique_name() -> str:
     """Return a unique name."""
     return f"p{uuid4().hex[:8]}"
 
 
 @pytest.fixture(scope="session")
-def hosts(server: Server) -> tuple[str, ...]:
+def reported_hosts(server: Server) -> tuple[str, ...]:
     """Report hosts, two of them with a trait, and return their names."""
     server.request_json("PUT", "/placement/traits/CUSTOM_LICENSED", version="placement 1.6")
     for host in HOST_NAMES:
@@ -134,7 +134,7 @@ class OpenStackCommand:
         done = self.run(*arguments)
         assert done.returncode == 0, done.stderr
 
-    def json(self, *arguments: str) -> Any:
+    def get_json(self, *arguments: str) -> Any:
         """Run a command, and return its output as JSON."""
         done = self.run(*arguments, "-f", "json")
         assert done.returncode == 0, done.stderr

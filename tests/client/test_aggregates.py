@@ -18,41 +18,43 @@ def read_provider_aggregates(server, host):
 
 
 def test_aggregate_can_be_created_tagged_shown_listed_and_deleted(client):
-    created = client.json("aggregate", "create", "--zone", "z1", "--property", "ssd=true", "life")
+    created = client.get_json(
+        "aggregate", "create", "--zone", "z1", "--property", "ssd=true", "life"
+    )
     assert (created["name"], created["availability_zone"]) == ("life", "z1")
     client(
         *("aggregate", "set", "--zone", "z2", "--property", "gpu=2"),
         *("--property", "trait:CUSTOM_LICENSED=required", "life"),
     )
     client("aggregate", "unset", "--property", "ssd", "life")
-    shown = client.json("aggregate", "show", "life")
+    shown = client.get_json("aggregate", "show", "life")
     tags = {"gpu": "2", "trait:CUSTOM_LICENSED": "required"}
     assert (shown["availability_zone"], shown["properties"]) == ("z2", tags)
     assert len(shown["uuid"]) == 36
     client("aggregate", "unset", "--property", "trait:CUSTOM_LICENSED", "life")
     client("aggregate", "set", "--name", "renamed", "life")
-    listed = client.json("aggregate", "list", "--long")
+    listed = client.get_json("aggregate", "list", "--long")
     (row,) = (row for row in listed if row["Name"] == "renamed")
     assert (row["Availability Zone"], row["Properties"]) == ("z2", {"gpu": "2"})
     client("aggregate", "set", "--no-property", "--property", "one=1", "renamed")
-    assert client.json("aggregate", "show", "renamed")["properties"] == {"one": "1"}
+    assert client.get_json("aggregate", "show", "renamed")["properties"] == {"one": "1"}
     assert "already exists" in client.get_error("aggregate", "create", "renamed")
     client("aggregate", "delete", "renamed")
-    names = [row["Name"] for row in client.json("aggregate", "list")]
+    names = [row["Name"] for row in client.get_json("aggregate", "list")]
     assert not {"life", "renamed"} & set(names)
 
 
 def test_adding_a_host_to_an_aggregate_updates_its_provider(api_server, client):
     report_host(api_server, "ag1")
     client("aggregate", "create", "follow")
-    added = client.json("aggregate", "add", "host", "follow", "ag1")
+    added = client.get_json("aggregate", "add", "host", "follow", "ag1")
     assert added["hosts"] == ["ag1"]
-    uuid = client.json("aggregate", "show", "follow")["uuid"]
+    uuid = client.get_json("aggregate", "show", "follow")["uuid"]
     assert read_provider_aggregates(api_server, "ag1") == [uuid]
     unknown = client.get_error("aggregate", "add", "host", "follow", "nope")
     assert "Compute host nope could not be found" in unknown
     assert "not empty" in client.get_error("aggregate", "delete", "follow")
-    removed = client.json("aggregate", "remove", "host", "follow", "ag1")
+    removed = client.get_json("aggregate", "remove", "host", "follow", "ag1")
     assert removed["hosts"] == []
     assert read_provider_aggregates(api_server, "ag1") == []
     client("aggregate", "delete", "follow")
@@ -75,7 +77,7 @@ def test_client_with_an_old_microversion_creates_aggregates(api_server, clients_
     report_host(api_server, "ag3")
     client("aggregate", "create", "--property", "trait:CUSTOM_LICENSED=required", "train")
     client("aggregate", "add", "host", "train", "ag3")
-    shown = client.json("aggregate", "show", "train")
+    shown = client.get_json("aggregate", "show", "train")
     assert shown["properties"] == {"trait:CUSTOM_LICENSED": "required"}
     assert shown["hosts"] == ["ag3"]
     assert read_provider_aggregates(api_server, "ag3") == [shown["uuid"]]

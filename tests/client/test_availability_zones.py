@@ -15,10 +15,10 @@ def test_availability_zones_are_listed_with_their_hosts(api_server, client):
     api_server.request_json("POST", "/scheduler/v1/compute_nodes", reports)
     client("aggregate", "create", "--zone", "life.west", "life.west")
     client("aggregate", "add", "host", "life.west", names[0])
-    listed = client.json("availability", "zone", "list", "--compute")
+    listed = client.get_json("availability", "zone", "list", "--compute")
     states = {row["Zone Name"]: row["Zone Status"] for row in listed}
     assert (states["life.west"], states["nova"]) == ("available", "available")
-    rows = client.json("availability", "zone", "list", "--compute", "--long")
+    rows = client.get_json("availability", "zone", "list", "--compute", "--long")
     (row,) = (row for row in rows if row["Host Name"] == names[0])
     assert row["Zone Name"] == "life.west"
     assert (row["Service Name"], row["Service Status"][:12]) == ("nova-compute", "enabled :-) ")

@@ -29,7 +29,7 @@ def create_image(api_server):
 
 
 def test_image_with_traits_can_be_created_changed_shown_and_deleted(client):
-    image = client.json(
+    image = client.get_json(
         *("image", "create", "windows"),
         *("--property", "trait:CUSTOM_LICENSED=required", "--property", "os_distro=windows"),
         *("--property", "a.dotted.name=1", "--disk-format", "qcow2", "--min-ram", "2048"),
@@ -44,7 +44,7 @@ def test_image_with_traits_can_be_created_changed_shown_and_deleted(client):
         *("--property", "os_distro=win", "--property", "path/with~signs=x", "--min-disk", "40"),
         *("--tag", "2026", "--name", "windows-2026", "--public"),
     )
-    shown = client.json("image", "show", "windows-2026")
+    shown = client.get_json("image", "show", "windows-2026")
     assert (shown["min_disk"], shown["visibility"]) == (40, "public")
     assert shown["tags"] == ["2026", "licensed"]
     properties = shown["properties"]
@@ -54,7 +54,7 @@ def test_image_with_traits_can_be_created_changed_shown_and_deleted(client):
         *("image", "unset", "windows-2026", "--tag", "2026", "--property", "path/with~signs"),
         *("--property", "trait:CUSTOM_LICENSED", "--property", "os_distro"),
     )
-    shown = client.json("image", "show", image["id"])
+    shown = client.get_json("image", "show", image["id"])
     assert shown["tags"] == ["licensed"]
     removed = {"trait:CUSTOM_LICENSED", "path/with~signs", "os_distro"}
     assert not removed & shown["properties"].keys()
@@ -69,7 +69,7 @@ def test_images_are_listed_by_property_tag_name_and_visibility(client, create_im
     image_b = create_image("list-b", tags=["listed", "other"], visibility="public")
 
     def list_image_ids(*arguments):
-        return {row["ID"] for row in client.json("image", "list", *arguments)}
+        return {row["ID"] for row in client.get_json("image", "list", *arguments)}
 
     assert {image_a, image_b} <= list_image_ids()
     assert list_image_ids(*trait) == {image_a}
@@ -78,7 +78,7 @@ def test_images_are_listed_by_property_tag_name_and_visibility(client, create_im
     assert list_image_ids("--name", "list-a") == {image_a}
     assert list_image_ids("--public", "--tag", "listed") == {image_b}
     assert list_image_ids("--status", "active", "--tag", "listed") == set()
-    (row,) = client.json("image", "list", "--long", "--name", "list-a")
+    (row,) = client.get_json("image", "list", "--long", "--name", "list-a")
     assert (row["Status"], row["Visibility"], row["Tags"]) == ("queued", "shared", ["listed"])
     assert list_image_ids("--limit", "1", "--sort", "name:asc", "--tag", "listed") <= {
         image_a,
@@ -92,9 +92,9 @@ def test_images_are_listed_by_property_tag_name_and_visibility(client, create_im
 def test_hidden_image_is_listed_only_with_the_hidden_option(client, create_image):
     uuid = create_image("hidden-one")
     client("image", "set", "--hidden", "hidden-one")
-    assert client.json("image", "show", "hidden-one")["id"] == uuid
-    assert uuid not in {row["ID"] for row in client.json("image", "list")}
-    assert uuid in {row["ID"] for row in client.json("image", "list", "--hidden")}
+    assert client.get_json("image", "show", "hidden-one")["id"] == uuid
+    assert uuid not in {row["ID"] for row in client.get_json("image", "list")}
+    assert uuid in {row["ID"] for row in client.get_json("image", "list", "--hidden")}
     client("image", "set", "--unhidden", "hidden-one")
 
 
@@ -103,4 +103,4 @@ def test_image_with_an_uploaded_file_is_rejected(client, tmp_path):
     data.write_bytes(b"\0" * 3_000_000)
     error = client.get_error("image", "create", "--file", str(data), "with-data")
     assert "No image data is stored here" in error
-    assert "with-data" not in {row["Name"] for row in client.json("image", "list", "--all")}
+    assert "with-data" not in {row["Name"] for row in client.get_json("image", "list", "--all")}

@@ -22,12 +22,12 @@ def placement(server_for_unique_names: Server):
 
 
 @pytest.fixture
-def provider(placement, name):
-    return placement.create_resource_provider(name=name)
+def provider(placement, unique_name):
+    return placement.create_resource_provider(name=unique_name)
 
 
-def test_resource_classes_can_be_created_listed_shown_ensured_and_deleted(placement, name):
-    resource_class = f"CUSTOM_{name.upper()}"
+def test_resource_classes_can_be_created_listed_shown_ensured_and_deleted(placement, unique_name):
+    resource_class = f"CUSTOM_{unique_name.upper()}"
     created = placement.create_resource_class(name=resource_class)
     assert created.name == resource_class
     assert {"VCPU", resource_class} <= {each.name for each in placement.resource_classes()}
@@ -38,21 +38,23 @@ def test_resource_classes_can_be_created_listed_shown_ensured_and_deleted(placem
     placement.delete_resource_class(resource_class, ignore_missing=True)
 
 
-def test_provider_can_be_created_found_listed_renamed_and_deleted(placement, provider, name):
-    assert (provider.name, provider.generation) == (name, 0)
-    child = placement.create_resource_provider(name=f"{name}_child", parent_provider_id=provider.id)
+def test_provider_can_be_created_found_listed_renamed_and_deleted(placement, provider, unique_name):
+    assert (provider.name, provider.generation) == (unique_name, 0)
+    child = placement.create_resource_provider(
+        name=f"{unique_name}_child", parent_provider_id=provider.id
+    )
     assert (child.parent_provider_id, child.root_provider_id) == (provider.id, provider.id)
-    assert placement.get_resource_provider(child.id).name == f"{name}_child"
-    assert placement.find_resource_provider(name).id == provider.id
+    assert placement.get_resource_provider(child.id).name == f"{unique_name}_child"
+    assert placement.find_resource_provider(unique_name).id == provider.id
     listed = {each.id for each in placement.resource_providers(in_tree=child.id)}
     assert listed == {provider.id, child.id}
-    renamed = placement.update_resource_provider(child, name=f"{name}_renamed")
-    assert renamed.name == f"{name}_renamed"
+    renamed = placement.update_resource_provider(child, name=f"{unique_name}_renamed")
+    assert renamed.name == f"{unique_name}_renamed"
     with pytest.raises(exceptions.ConflictException):
         placement.delete_resource_provider(provider)
     placement.delete_resource_provider(child)
     placement.delete_resource_provider(provider)
-    assert placement.find_resource_provider(name) is None
+    assert placement.find_resource_provider(unique_name) is None
 
 
 def test_aggregates_of_a_provider_can_be_set_and_fetched(placement, provider):
@@ -86,8 +88,8 @@ def test_inventories_can_be_created_shown_listed_changed_and_deleted(placement, 
     assert list(placement.resource_provider_inventories(provider)) == []
 
 
-def test_traits_can_be_created_listed_shown_and_deleted(placement, name):
-    trait = f"CUSTOM_{name.upper()}"
+def test_traits_can_be_created_listed_shown_and_deleted(placement, unique_name):
+    trait = f"CUSTOM_{unique_name.upper()}"
     placement.create_trait(trait)
     assert placement.get_trait(trait).id == trait
     listed = placement.traits(name=f"in:{trait},HW_CPU_X86_AVX2")
@@ -108,7 +110,9 @@ def test_traits_of_a_provider_can_be_set_shown_and_deleted(placement, provider):
     assert placement.get_resource_provider_trait(provider).traits == []
 
 
-def test_allocation_candidate_can_be_claimed_shown_counted_and_freed(placement, provider, name):
+def test_allocation_candidate_can_be_claimed_shown_counted_and_freed(
+    placement, provider, unique_name
+):
     placement.create_resource_provider_inventory(provider, "VCPU", total=8)
     (candidate,) = placement.allocation_candidates(resources="VCPU:2", in_tree=provider.id)
     assert candidate.allocations == {provider.id: {"resources": {"VCPU": 2}}}

@@ -18,15 +18,21 @@ def sdk_image(server_for_unique_names: Server):
 
 
 @pytest.fixture
-def new_image(sdk_image, name):
-    return sdk_image.create_image(name, allow_duplicates=True, **{"trait:CUSTOM_X": "required"})
+def new_image(sdk_image, unique_name):
+    return sdk_image.create_image(
+        unique_name, allow_duplicates=True, **{"trait:CUSTOM_X": "required"}
+    )
 
 
-def test_image_can_be_created_found_shown_and_deleted(sdk_image, new_image, name):
-    assert (new_image.name, new_image.status, new_image.visibility) == (name, "queued", "shared")
+def test_image_can_be_created_found_shown_and_deleted(sdk_image, new_image, unique_name):
+    assert (new_image.name, new_image.status, new_image.visibility) == (
+        unique_name,
+        "queued",
+        "shared",
+    )
     assert new_image.properties["trait:CUSTOM_X"] == "required"
-    assert new_image.properties["owner_specified.openstack.object"] == f"images/{name}"
-    assert sdk_image.find_image(name, ignore_missing=False).id == new_image.id
+    assert new_image.properties["owner_specified.openstack.object"] == f"images/{unique_name}"
+    assert sdk_image.find_image(unique_name, ignore_missing=False).id == new_image.id
     assert sdk_image.get_image(new_image.id).properties == new_image.properties
     sdk_image.delete_image(new_image)
     with pytest.raises(exceptions.NotFoundException, match="No image found"):
@@ -55,19 +61,21 @@ def test_image_can_be_updated(sdk_image, new_image):
     assert sdk_image.get_image(new_image.id).os_version == "11"
 
 
-def test_images_are_listed_over_pages(sdk_image, name):
+def test_images_are_listed_over_pages(sdk_image, unique_name):
     uuids = {
-        sdk_image.create_image(f"{name}-{number}", allow_duplicates=True, tags=[name]).id
+        sdk_image.create_image(
+            f"{unique_name}-{number}", allow_duplicates=True, tags=[unique_name]
+        ).id
         for number in range(5)
     }
-    assert {each.id for each in sdk_image.images(tag=name, limit=2)} == uuids
-    names = [each.name for each in sdk_image.images(tag=name, sort="name:asc", limit=3)]
+    assert {each.id for each in sdk_image.images(tag=unique_name, limit=2)} == uuids
+    names = [each.name for each in sdk_image.images(tag=unique_name, sort="name:asc", limit=3)]
     assert names == sorted(names)
-    assert [each.name for each in sdk_image.images(name=f"{name}-1")] == [f"{name}-1"]
-    assert list(sdk_image.images(tag=name, status="active")) == []
-    assert list(sdk_image.images(tag=name, is_hidden=True)) == []
-    assert len(list(sdk_image.images(tag=name, created_at="gt:2020-01-01T00:00:00Z"))) == 5
-    assert list(sdk_image.images(tag=name, size_min=1)) == []
+    assert [each.name for each in sdk_image.images(name=f"{unique_name}-1")] == [f"{unique_name}-1"]
+    assert list(sdk_image.images(tag=unique_name, status="active")) == []
+    assert list(sdk_image.images(tag=unique_name, is_hidden=True)) == []
+    assert len(list(sdk_image.images(tag=unique_name, created_at="gt:2020-01-01T00:00:00Z"))) == 5
+    assert list(sdk_image.images(tag=unique_name, size_min=1)) == []
 
 
 def test_tags_of_an_image_can_be_added_and_removed(sdk_image, new_image):

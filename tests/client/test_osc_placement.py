@@ -68,27 +68,39 @@ def test_every_osc_placement_command_is_tested_in_this_file():
     assert commands - tested == set()
 
 
-def test_providers_can_be_created_shown_listed_changed_and_deleted(placement, name):
-    parent = placement.get_json("resource provider create", name)
-    assert (parent["name"], parent["generation"]) == (name, 0)
+def test_providers_can_be_created_shown_listed_changed_and_deleted(placement, unique_name):
+    parent = placement.get_json("resource provider create", unique_name)
+    assert (parent["name"], parent["generation"]) == (unique_name, 0)
     uuid = str(uuid4())
     created = placement.get_json(
-        "resource provider create", f"{name}c", "--uuid", uuid, "--parent-provider", parent["uuid"]
+        "resource provider create",
+        f"{unique_name}c",
+        "--uuid",
+        uuid,
+        "--parent-provider",
+        parent["uuid"],
     )
     assert created["uuid"] == uuid
     assert created["parent_provider_uuid"] == created["root_provider_uuid"] == parent["uuid"]
     shown = placement.get_json("resource provider show", uuid, "--allocations")
-    assert (shown["name"], shown["allocations"]) == (f"{name}c", {})
-    changed = placement.get_json("resource provider set", uuid, "--name", f"{name}d")
-    assert changed["name"] == f"{name}d"
-    moved = placement.get_json("resource provider create", f"{name}e", "--uuid", str(uuid4()))
+    assert (shown["name"], shown["allocations"]) == (f"{unique_name}c", {})
+    changed = placement.get_json("resource provider set", uuid, "--name", f"{unique_name}d")
+    assert changed["name"] == f"{unique_name}d"
+    moved = placement.get_json(
+        "resource provider create", f"{unique_name}e", "--uuid", str(uuid4())
+    )
     reparented = placement.get_json(
-        "resource provider set", uuid, "--name", f"{name}d", "--parent-provider", moved["uuid"]
+        "resource provider set",
+        uuid,
+        "--name",
+        f"{unique_name}d",
+        "--parent-provider",
+        moved["uuid"],
     )
     assert reparented["root_provider_uuid"] == moved["uuid"]
     in_tree = placement.get_json("resource provider list", "--in-tree", uuid)
     assert {row["uuid"] for row in in_tree} == {uuid, moved["uuid"]}
-    (found,) = placement.get_json("resource provider list", "--name", f"{name}d")
+    (found,) = placement.get_json("resource provider list", "--name", f"{unique_name}d")
     assert found["uuid"] == uuid
     assert "child" in placement.get_error("resource provider delete", moved["uuid"])
     for provider in (uuid, moved["uuid"], parent["uuid"]):
@@ -96,8 +108,8 @@ def test_providers_can_be_created_shown_listed_changed_and_deleted(placement, na
     assert "No resource provider" in placement.get_error("resource provider show", uuid)
 
 
-def test_inventories_can_be_set_listed_shown_and_deleted(placement, name):
-    uuid = placement.create_provider(name)
+def test_inventories_can_be_set_listed_shown_and_deleted(placement, unique_name):
+    uuid = placement.create_provider(unique_name)
     arguments = ("--resource", "VCPU=8", "--resource", "VCPU:allocation_ratio=4.0")
     (row,) = placement.get_json("resource provider inventory set", uuid, *arguments)
     assert (row["resource_class"], row["total"], row["allocation_ratio"]) == ("VCPU", 8, 4.0)
@@ -127,8 +139,8 @@ def test_inventories_can_be_set_listed_shown_and_deleted(placement, name):
     assert "No inventory" in placement.get_error("resource provider inventory show", uuid, "VCPU")
 
 
-def test_aggregates_of_a_provider_can_be_set_and_listed(placement, name):
-    uuid, groups = placement.create_provider(name), sorted(str(uuid4()) for _ in range(2))
+def test_aggregates_of_a_provider_can_be_set_and_listed(placement, unique_name):
+    uuid, groups = placement.create_provider(unique_name), sorted(str(uuid4()) for _ in range(2))
     arguments = [f"--aggregate={group}" for group in groups]
     rows = placement.get_json(
         "resource provider aggregate set", uuid, *arguments, "--generation", "0"
@@ -146,8 +158,8 @@ def test_aggregates_of_a_provider_can_be_set_and_listed(placement, name):
     ]
 
 
-def test_traits_can_be_created_shown_listed_and_deleted(placement, name):
-    trait = f"CUSTOM_{name.upper()}"
+def test_traits_can_be_created_shown_listed_and_deleted(placement, unique_name):
+    trait = f"CUSTOM_{unique_name.upper()}"
     placement.run("trait create", trait)
     assert placement.get_json("trait show", trait) == {"name": trait}
     listed = placement.get_json("trait list", "--name", f"in:{trait},HW_CPU_X86_AVX2")
@@ -158,8 +170,8 @@ def test_traits_can_be_created_shown_listed_and_deleted(placement, name):
     assert "No such trait" in placement.get_error("trait show", trait)
 
 
-def test_traits_of_a_provider_can_be_set_listed_and_deleted(placement, name):
-    uuid, trait = placement.create_provider(name, VCPU=1), f"CUSTOM_{name.upper()}"
+def test_traits_of_a_provider_can_be_set_listed_and_deleted(placement, unique_name):
+    uuid, trait = placement.create_provider(unique_name, VCPU=1), f"CUSTOM_{unique_name.upper()}"
     placement.run("trait create", trait)
     rows = placement.get_json("resource provider trait set", uuid, "--trait", trait)
     assert rows == [{"name": trait}]
@@ -167,15 +179,17 @@ def test_traits_of_a_provider_can_be_set_listed_and_deleted(placement, name):
     assert [
         row["uuid"] for row in placement.get_json("resource provider list", "--required", trait)
     ] == [uuid]
-    others = placement.get_json("resource provider list", "--forbidden", trait, "--name", name)
+    others = placement.get_json(
+        "resource provider list", "--forbidden", trait, "--name", unique_name
+    )
     assert others == []
     assert "in use" in placement.get_error("trait delete", trait)
     placement.run("resource provider trait delete", uuid)
     assert placement.get_json("resource provider trait list", uuid) == []
 
 
-def test_resource_classes_can_be_created_ensured_shown_listed_and_deleted(placement, name):
-    kind = f"CUSTOM_{name.upper()}"
+def test_resource_classes_can_be_created_ensured_shown_listed_and_deleted(placement, unique_name):
+    kind = f"CUSTOM_{unique_name.upper()}"
     placement.run("resource class create", kind)
     assert "already exists" in placement.get_error("resource class create", kind)
     placement.run("resource class set", kind)
@@ -191,9 +205,9 @@ def test_resource_classes_can_be_created_ensured_shown_listed_and_deleted(placem
 OWNER_OPTIONS = ("--project-id", PROJECT_ID, "--user-id", USER_ID)
 
 
-def test_allocations_can_be_set_shown_unset_and_deleted(placement, name):
-    host = placement.create_provider(name, VCPU=8, MEMORY_MB=1024)
-    disk = placement.create_provider(f"{name}d", DISK_GB=100)
+def test_allocations_can_be_set_shown_unset_and_deleted(placement, unique_name):
+    host = placement.create_provider(unique_name, VCPU=8, MEMORY_MB=1024)
+    disk = placement.create_provider(f"{unique_name}d", DISK_GB=100)
     consumer = str(uuid4())
     rows = placement.get_json(
         "resource provider allocation set",
@@ -235,8 +249,8 @@ def test_allocations_can_be_set_shown_unset_and_deleted(placement, name):
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.8", "1.12", "1.28"])
-def test_allocations_can_be_set_in_every_body_format(placement, name, version):
-    host, consumer = placement.create_provider(name, VCPU=8), str(uuid4())
+def test_allocations_can_be_set_in_every_body_format(placement, unique_name, version):
+    host, consumer = placement.create_provider(unique_name, VCPU=8), str(uuid4())
     owner = () if version == "1.0" else OWNER_OPTIONS
     arguments = ("--allocation", f"rp={host},VCPU=2", *owner)
     older = placement.with_version(version)
@@ -246,19 +260,19 @@ def test_allocations_can_be_set_in_every_body_format(placement, name, version):
 
 
 @pytest.fixture
-def provider_tree(placement, name):
+def provider_tree(placement, unique_name):
     """A host with two devices below it, and a disk that it shares with others."""
-    host = placement.create_provider(name, VCPU=8, MEMORY_MB=1024)
+    host = placement.create_provider(unique_name, VCPU=8, MEMORY_MB=1024)
     group, devices = str(uuid4()), []
-    kind = f"CUSTOM_{name.upper()}"
+    kind = f"CUSTOM_{unique_name.upper()}"
     placement.run("resource class set", kind)
     for number in range(2):
         device = placement.get_json(
-            "resource provider create", f"{name}_{number}", "--parent-provider", host
+            "resource provider create", f"{unique_name}_{number}", "--parent-provider", host
         )["uuid"]
         placement.get_json("resource provider inventory set", device, f"--resource={kind}=1")
         devices.append(device)
-    disk = placement.create_provider(f"{name}_disk", DISK_GB=100)
+    disk = placement.create_provider(f"{unique_name}_disk", DISK_GB=100)
     placement.get_json("resource provider trait set", disk, "--trait", "MISC_SHARES_VIA_AGGREGATE")
     for each in (host, disk):
         generation = str(placement.get_json("resource provider show", each)["generation"])

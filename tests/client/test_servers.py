@@ -61,7 +61,7 @@ def list_server_ids(rows):
 
 
 def test_server_list_shows_servers_of_the_project(client):
-    rows = client.json("server", "list")
+    rows = client.get_json("server", "list")
     assert list_server_ids(rows) == {WEB_SERVER, DB_SERVER}
     (row,) = (row for row in rows if row["ID"] == WEB_SERVER)
     assert (row["Name"], row["Status"], row["Networks"]) == ("life-web", "ACTIVE", {})
@@ -69,7 +69,7 @@ def test_server_list_shows_servers_of_the_project(client):
 
 
 def test_server_list_shows_all_projects_with_details(client):
-    rows = client.json("server", "list", "--all-projects", "--long")
+    rows = client.get_json("server", "list", "--all-projects", "--long")
     assert list_server_ids(rows) == {WEB_SERVER, DB_SERVER, OTHER_SERVER}
     (row,) = (row for row in rows if row["ID"] == WEB_SERVER)
     details = {key: row[key] for key in ("Host", "Availability Zone", "Project ID", "Task State")}
@@ -83,22 +83,23 @@ def test_server_list_shows_all_projects_with_details(client):
 
 def test_server_list_is_filtered_by_server_fields(client):
     everyone = ("server", "list", "--all-projects")
-    assert list_server_ids(client.json(*everyone, "--name", "ife-w")) == {WEB_SERVER}
-    assert list_server_ids(client.json(*everyone, "--host", "life2")) == {DB_SERVER}
-    assert list_server_ids(client.json(*everyone, "--status", "SHUTOFF")) == {DB_SERVER}
+    assert list_server_ids(client.get_json(*everyone, "--name", "ife-w")) == {WEB_SERVER}
+    assert list_server_ids(client.get_json(*everyone, "--host", "life2")) == {DB_SERVER}
+    assert list_server_ids(client.get_json(*everyone, "--status", "SHUTOFF")) == {DB_SERVER}
     assert (
-        list_server_ids(client.json(*everyone, "--changes-since", "2100-01-01T00:00:00Z")) == set()
+        list_server_ids(client.get_json(*everyone, "--changes-since", "2100-01-01T00:00:00Z"))
+        == set()
     )
-    assert list_server_ids(client.json(*everyone, "--deleted")) == set()
-    first = client.json(*everyone, "--name", "life-", "--limit", "1")
-    rest = client.json(*everyone, "--name", "life-", "--marker", first[0]["ID"])
+    assert list_server_ids(client.get_json(*everyone, "--deleted")) == set()
+    first = client.get_json(*everyone, "--name", "life-", "--limit", "1")
+    rest = client.get_json(*everyone, "--name", "life-", "--marker", first[0]["ID"])
     assert list_server_ids(first) | list_server_ids(rest) == {WEB_SERVER, DB_SERVER, OTHER_SERVER}
     assert not list_server_ids(first) & list_server_ids(rest)
 
 
 def test_server_is_shown_by_name_and_by_id(client):
-    shown = client.json("server", "show", "life-web")
-    by_id = client.json("server", "show", WEB_SERVER)
+    shown = client.get_json("server", "show", "life-web")
+    by_id = client.get_json("server", "show", WEB_SERVER)
     # For a name the client searches a list, and the list has no server groups.
     assert by_id == {**shown, "server_groups": by_id["server_groups"]}
     assert len(by_id["server_groups"]) == 1
@@ -111,9 +112,9 @@ def test_server_is_shown_by_name_and_by_id(client):
 
 def test_client_with_an_old_microversion_lists_servers(server, clients_by_version):
     client = clients_by_version("2.1")
-    (row,) = client.json("server", "list", "--name", "life-web")
+    (row,) = client.get_json("server", "list", "--name", "life-web")
     assert (row["ID"], row["Status"]) == (WEB_SERVER, "ACTIVE")
-    assert client.json("server", "show", WEB_SERVER)["flavor"] == "fl1"
+    assert client.get_json("server", "show", WEB_SERVER)["flavor"] == "fl1"
 
 
 def test_openstacksdk_lists_and_finds_servers(server):

@@ -12,7 +12,7 @@ DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 
 def get_service_row(client, host):
     """Return the row of a host's service."""
-    (row,) = client.json("compute", "service", "list", "--host", host, "--long")
+    (row,) = client.get_json("compute", "service", "list", "--host", host, "--long")
     return row
 
 
@@ -44,12 +44,12 @@ def test_compute_service_can_be_listed_disabled_forced_down_and_deleted(api_serv
     assert (listed["State"], listed["Forced Down"]) == ("down", True)
     client(*change, "--up")
     assert get_service_row(client, "sv1")["State"] == "up"
-    found = client.json("compute", "service", "list", "--service", "nova-compute")
+    found = client.get_json("compute", "service", "list", "--service", "nova-compute")
     assert "sv1" in {each["Host"] for each in found}
-    assert client.json("compute", "service", "list", "--service", "nova-scheduler") == []
+    assert client.get_json("compute", "service", "list", "--service", "nova-scheduler") == []
     assert "not found" in client.get_error("compute", "service", "set", "nope", "nova-compute")
     client("compute", "service", "delete", get_service_row(client, "sv1")["ID"])
-    assert client.json("compute", "service", "list", "--host", "sv1") == []
+    assert client.get_json("compute", "service", "list", "--host", "sv1") == []
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.72"])
@@ -67,4 +67,4 @@ def test_client_with_an_old_microversion_changes_services(api_server, clients_by
     client(*change, "--disable")
     assert get_service_row(client, "sv3")["Disabled Reason"] is None
     client("compute", "service", "delete", str(get_service_row(client, "sv3")["ID"]))
-    assert client.json("compute", "service", "list", "--host", "sv3") == []
+    assert client.get_json("compute", "service", "list", "--host", "sv3") == []

@@ -60,9 +60,13 @@ def test_every_pinned_dependency_has_hashes():
 
 #: Data of an index on a release.
 NO_VULNERABILITY = {"vulnerabilities": []}
-VULNERABLE = {"vulnerabilities": [{"id": "PYSEC-1", "fixed_in": ["3.2", "4.0"]}, {"id": "PYSEC-2"}]}
-WITHDRAWN = {"vulnerabilities": [{"id": "PYSEC-3", "withdrawn": "2024-01-01T00:00:00Z"}]}
-NO_DATA = {"info": {"name": "flask"}}
+VULNERABILITIES = {
+    "vulnerabilities": [{"id": "PYSEC-1", "fixed_in": ["3.2", "4.0"]}, {"id": "PYSEC-2"}]
+}
+WITHDRAWN_VULNERABILITY = {
+    "vulnerabilities": [{"id": "PYSEC-3", "withdrawn": "2024-01-01T00:00:00Z"}]
+}
+NO_VULNERABILITY_DATA = {"info": {"name": "flask"}}
 
 
 @pytest.fixture
@@ -99,12 +103,12 @@ JINJA2, FLASK, KOMBU = (
     ("documents", "status", "lines"),
     [
         (
-            {JINJA2: VULNERABLE, FLASK: NO_VULNERABILITY, KOMBU: WITHDRAWN},
+            {JINJA2: VULNERABILITIES, FLASK: NO_VULNERABILITY, KOMBU: WITHDRAWN_VULNERABILITY},
             0,
             ["checked 2 packages: 0 known vulnerabilities"],
         ),
         (
-            {JINJA2: VULNERABLE, FLASK: VULNERABLE, KOMBU: NO_VULNERABILITY},
+            {JINJA2: VULNERABILITIES, FLASK: VULNERABILITIES, KOMBU: NO_VULNERABILITY},
             EXIT_VULNERABLE,
             [
                 "Flask 3.1: PYSEC-1, fixed in 3.2, 4.0",
@@ -113,7 +117,7 @@ JINJA2, FLASK, KOMBU = (
             ],
         ),
         (
-            {JINJA2: VULNERABLE, FLASK: NO_DATA, KOMBU: b"<html>"},
+            {JINJA2: VULNERABILITIES, FLASK: NO_VULNERABILITY_DATA, KOMBU: b"<html>"},
             EXIT_UNCHECKED,
             [
                 "checked 0 packages: 0 known vulnerabilities",
@@ -160,7 +164,9 @@ def test_dependency_audit_reads_all_pinned_releases_from_the_index(capsys, monke
         paths.append(environ["PATH_INFO"])
         start_response("200 OK", [])
         return [
-            json.dumps(VULNERABLE if environ["PATH_INFO"] == JINJA2 else NO_VULNERABILITY).encode()
+            json.dumps(
+                VULNERABILITIES if environ["PATH_INFO"] == JINJA2 else NO_VULNERABILITY
+            ).encode()
         ]
 
     with serve_application(respond_as_index) as url:

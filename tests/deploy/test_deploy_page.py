@@ -38,8 +38,8 @@ NETWORK_PROGRAMS = {"echo", "printf", "sed", "."}
 RUNUSER_POSTGRES = ["runuser", "-l", "postgres", "-c"]
 #: pip then has no source of packages.
 OFFLINE_PIP_VARIABLES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
-_, _, SYSTEMD_AND_TLS = DEPLOY_PAGE.partition("\nWith systemd\n")
-SYSTEMD_PART, _, _ = SYSTEMD_AND_TLS.partition("\nTLS in front\n")
+_, _, SYSTEMD_AND_TLS_SECTIONS = DEPLOY_PAGE.partition("\nWith systemd\n")
+SYSTEMD_SECTION, _, _ = SYSTEMD_AND_TLS_SECTIONS.partition("\nTLS in front\n")
 
 
 def read_page_commands(page: str) -> list[list[str]]:
@@ -52,7 +52,7 @@ def read_page_commands(page: str) -> list[list[str]]:
 def list_machine_commands() -> list[list[str]]:
     """Return the commands that the fixture ``machine`` runs."""
     elsewhere = MACHINE_PROGRAMS | NETWORK_PROGRAMS
-    commands = [words for words in read_page_commands(SYSTEMD_PART) if words[0] not in elsewhere]
+    commands = [words for words in read_page_commands(SYSTEMD_SECTION) if words[0] not in elsewhere]
     return [
         words
         for words in commands
@@ -143,7 +143,7 @@ def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
         pass
     commands = [
         words
-        for words in read_page_commands(SYSTEMD_PART)
+        for words in read_page_commands(SYSTEMD_SECTION)
         if words[0] == "mariadb" or words[:4] == RUNUSER_POSTGRES
     ]
     if kind == "mysql":

@@ -125,7 +125,7 @@ def create_provider_and_consumer(server: Server) -> str:
     return uuid
 
 
-def test_comparison_with_openstack_placement_on_one_database_finds_none(tmp_path):
+def test_comparison_with_openstack_placement_finds_no_undocumented_difference(tmp_path):
     skip_without_peer()
     url = f"sqlite:///{tmp_path}/placement.db"
     peer = OpenStackPlacement(url)

@@ -146,7 +146,7 @@ class PageShell:
                     database.execute(_SET_REPORTS_ONE_HOUR_BACK.format(table))
 
     def _run_in_bash(self, command: PageCommand) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", self._to_local_text(command.line)],
             cwd=self._folder,
             env=self._environment,
@@ -157,8 +157,8 @@ class PageShell:
             timeout=240,
             check=False,
         )
-        assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"
-        return done.stdout
+        assert result.returncode == command.status, f"$ {command.line}\n{result.stdout}"
+        return result.stdout
 
     def _start_server(self, line: str) -> str:
         self._stack.close()  # end the previous server

@@ -170,12 +170,16 @@ def test_each_page_of_the_api_reference_links_to_the_guide(page):
 
 
 #: Pages of the guide that are about no route.
-ROUTELESS_PAGES = {"options", "roadmap"}
+PAGES_WITHOUT_ROUTES = {"options", "roadmap"}
 
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in sorted((DOC / "source").glob("*.rst")) if page.stem not in ROUTELESS_PAGES],
+    [
+        page
+        for page in sorted((DOC / "source").glob("*.rst"))
+        if page.stem not in PAGES_WITHOUT_ROUTES
+    ],
     ids=lambda page: page.stem,
 )
 def test_each_guide_page_on_routes_links_to_the_api_reference(page):

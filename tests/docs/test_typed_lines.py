@@ -107,7 +107,7 @@ def reader_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def localize_line(line: str, reader_folder: Path) -> str:
+def make_line_runnable(line: str, reader_folder: Path) -> str:
     for printed, written in TEXT_REPLACEMENTS.items():
         line = line.replace(printed, written)
     return line.replace("{folder}", str(reader_folder))
@@ -115,13 +115,13 @@ def localize_line(line: str, reader_folder: Path) -> str:
 
 def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERVER_URL) -> str:
     """Type a line, and return its output."""
-    done = subprocess.run(
+    result = subprocess.run(
         [
             "bash",
             "-euo",
             "pipefail",
             "-c",
-            localize_line(line, reader_folder).replace(SERVER_URL, url),
+            make_line_runnable(line, reader_folder).replace(SERVER_URL, url),
         ],
         cwd=reader_folder,
         env=environment(PATH=f"{BIN}:/usr/bin:/bin", HOME=str(reader_folder)),
@@ -131,14 +131,14 @@ def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERV
         timeout=240,
         check=False,
     )
-    assert done.returncode == status, f"$ {line}\n{done.stdout}"
-    return done.stdout
+    assert result.returncode == status, f"$ {line}\n{result.stdout}"
+    return result.stdout
 
 
 @contextmanager
 def run_documented_server(line: str, reader_folder: Path) -> Iterator[Server]:
     """Type a line that starts a server, with a free port in place of its address."""
-    words = shlex.split(localize_line(line, reader_folder))
+    words = shlex.split(make_line_runnable(line, reader_folder))
     assert words[:2] == ["placement-sched", "serve"]
     with start_server(command=[PROGRAM, *words[1:]], folder=reader_folder) as server:
         yield server

@@ -224,7 +224,7 @@ def test_reason_for_no_valid_host_is_that_of_the_server():
     assert "No valid host F rejected all" in " ".join(render_to_lines(document))
 
 
-def test_explanation_without_a_reason_for_no_valid_host_says_so():
+def test_missing_reason_for_no_valid_host_is_shown_as_not_reported():
     assert "No valid host the server did not report" in " ".join(render_to_lines(explanation()))
 
 

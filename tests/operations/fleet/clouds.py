@@ -32,7 +32,7 @@ _INVENTORIES = st.dictionaries(
     max_size=2,
 )
 _TIMES = st.sampled_from(["2026-01-01T11:00:00", "2026-01-01T12:00:00", "2025-12-01T00:00:00"])
-_TEXTS_BY_TEXT = st.dictionaries(_TEXTS, _TEXTS, max_size=2)
+_METADATA = st.dictionaries(_TEXTS, _TEXTS, max_size=2)
 _AGGREGATE_METADATA = st.dictionaries(
     st.from_regex(r"[a-zA-Z0-9:_.-]( ?[a-z0-9]){0,4}", fullmatch=True), _TEXTS
 )
@@ -149,7 +149,7 @@ def draw_fleet_document(draw):
                     "min_ram": st.integers(0, 9),
                     "protected": st.booleans(),
                     "tags": st.lists(_TEXTS, unique=True, max_size=2),
-                    "properties": _TEXTS_BY_TEXT | st.just({"os": "win\n7", "n": "010"}),
+                    "properties": _METADATA | st.just({"os": "win\n7", "n": "010"}),
                 },
             ),
             max_size=3,
@@ -214,7 +214,7 @@ def draw_fleet_document(draw):
                         "server_group": st.sampled_from([group.get("uuid") for group in groups])
                         if groups
                         else st.none(),
-                        "metadata": _TEXTS_BY_TEXT,
+                        "metadata": _METADATA,
                         "system_metadata": st.dictionaries(
                             _TEXTS, st.none() | st.just("") | _TEXTS, max_size=2
                         ),
