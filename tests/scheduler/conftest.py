@@ -65,14 +65,14 @@ def make_shared_app(
     sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., TestApp]]:
     """Return a function that makes an application for tests of a module that change nothing."""
-    made: list[Application] = []
+    applications: list[Application] = []
 
     def build_app(**options: Any) -> TestApp:
         path = tmp_path_factory.mktemp("shared") / "placement_sched.db"
         shutil.copy(sqlite_template, path)
-        made.append(create_app(make_settings(f"sqlite:///{path}", **options)))
-        return Client(CheckedApplication(made[-1]))
+        applications.append(create_app(make_settings(f"sqlite:///{path}", **options)))
+        return Client(CheckedApplication(applications[-1]))
 
     yield build_app
-    for application in made:
+    for application in applications:
         application.close()

@@ -24,7 +24,7 @@ class Explanation:
         return [host["host"] for host in self.answer["hosts"]]
 
     @property
-    def order(self) -> list[str]:
+    def request_filter_names(self) -> list[str]:
         """Return the names of the request filters in the order of their runs."""
         return [
             request_filter["name"] for request_filter in self.answer["funnel"]["request_filters"]

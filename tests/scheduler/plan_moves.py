@@ -47,9 +47,9 @@ def read_host_of_instance(app: Any, uuid: str) -> str:
     return app.get(f"/scheduler/v1/instances/{uuid}").json["host"]
 
 
-def execute_move(app: Any, move: dict[str, str], **more: Any) -> None:
+def execute_move(app: Any, move: dict[str, str], **fields: Any) -> None:
     """Move an instance as nova does, with its allocations held by another consumer."""
-    uuid, other = move["instance"], str(uuid4())
+    uuid, consumer = move["instance"], str(uuid4())
     before = app.get(f"/scheduler/v1/instances/{uuid}").json
     assert before["host"] == move["from"]
     stored = app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json
@@ -59,18 +59,18 @@ def execute_move(app: Any, move: dict[str, str], **more: Any) -> None:
         for provider, entry in stored["allocations"].items()
     }
     swap = {
-        other: {"allocations": allocations, "consumer_generation": None, **owner},
+        consumer: {"allocations": allocations, "consumer_generation": None, **owner},
         uuid: {"allocations": {}, "consumer_generation": stored["consumer_generation"], **owner},
     }
     app.post_json("/placement/allocations", swap, headers=LATEST_HEADERS)
-    request = spec(uuid, flavor=before["flavor"], **more)
+    request = spec(uuid, flavor=before["flavor"], **fields)
     request["requested_destination"] = {"host": move["to"], "node": move["to"]}
     answer = select(app, request)
     assert answer["selections"][0][0]["service_host"] == move["to"]
     record = {key: before[key] for key in ("project_id", "user_id", "flavor", "server_group")}
     body = {**record, "host": move["to"], "node": move["to"], "vm_state": "active"}
     app.put_json(f"/scheduler/v1/instances/{uuid}", body)
-    app.delete(f"/placement/allocations/{other}", headers=LATEST_HEADERS)
+    app.delete(f"/placement/allocations/{consumer}", headers=LATEST_HEADERS)
 
 
 def disable_host(app: Any, host: str) -> None:
@@ -79,7 +79,7 @@ def disable_host(app: Any, host: str) -> None:
     app.put_json(path, {"status": "disabled"}, headers=COMPUTE)
 
 
-def read_usage(app: Any, host: str) -> dict[str, int]:
+def read_usage_of_host(app: Any, host: str) -> dict[str, int]:
     path = f"/placement/resource_providers/{uuid_of(host)}/usages"
     return app.get(path, headers=LATEST_HEADERS).json["usages"]
 

@@ -9,18 +9,18 @@ from webtest import TestApp
 from tests.support.clouds import uuid_of
 from tests.support.versions import LATEST_HEADERS
 
-PROVIDERS = "/placement/resource_providers"
+PROVIDERS_PATH = "/placement/resource_providers"
 
 
 def change_provider(app: TestApp, uuid: str, kind: str, values: Any) -> None:
     """Set the ``inventories``, ``traits`` or ``aggregates`` of a provider."""
-    path = f"{PROVIDERS}/{uuid}"
+    path = f"{PROVIDERS_PATH}/{uuid}"
     generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
     body = {kind: values, "resource_provider_generation": generation}
     app.put_json(f"{path}/{kind}", body, headers=LATEST_HEADERS)
 
 
-def set_totals(app: TestApp, uuid: str, totals: Mapping[str, int]) -> None:
+def set_inventory_totals(app: TestApp, uuid: str, totals: Mapping[str, int]) -> None:
     """Set the inventories of a provider to these totals."""
     inventories = {name: {"total": total} for name, total in totals.items()}
     change_provider(app, uuid, "inventories", inventories)
@@ -32,23 +32,23 @@ def add_provider(
     """Add a provider with these totals and return its uuid."""
     uuid = uuid or uuid_of(name)
     body = {"name": name, "uuid": uuid, "parent_provider_uuid": parent}
-    app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)
+    app.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS)
     for resource_class in totals:
         if resource_class.startswith("CUSTOM_"):
             path = f"/placement/resource_classes/{resource_class}"
             app.put(path, headers=LATEST_HEADERS)
     if totals:
-        set_totals(app, uuid, totals)
+        set_inventory_totals(app, uuid, totals)
     return uuid
 
 
-def share_pool(
+def add_sharing_provider(
     app: TestApp, uuid: str, aggregate: str, hosts: Collection[str], **totals: int
 ) -> None:
     """Add a provider that these hosts share through an aggregate."""
     add_provider(app, f"pool {uuid}", uuid, **totals)
     change_provider(app, uuid, "traits", ["MISC_SHARES_VIA_AGGREGATE"])
     for provider in (uuid, *map(uuid_of, hosts)):
-        path = f"{PROVIDERS}/{provider}/aggregates"
+        path = f"{PROVIDERS_PATH}/{provider}/aggregates"
         aggregates = app.get(path, headers=LATEST_HEADERS).json["aggregates"]
         change_provider(app, provider, "aggregates", [*aggregates, aggregate])

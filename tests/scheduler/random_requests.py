@@ -10,18 +10,18 @@ from tests.support.clouds import uuid_of
 from tests.support.states import build_aggregate, build_spec
 
 #: The numbers of the host aggregates.
-NUMBERS = range(1, 6)
-CUSTOM = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
-_UUIDS = st.sampled_from([uuid_of(f"agg{number}") for number in NUMBERS])
-_TRAITS = st.lists(st.sampled_from(CUSTOM), max_size=2, unique=True)
+AGGREGATE_NUMBERS = range(1, 6)
+CUSTOM_TRAITS = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
+_AGGREGATE_UUIDS = st.sampled_from([uuid_of(f"agg{number}") for number in AGGREGATE_NUMBERS])
+_TRAIT_LISTS = st.lists(st.sampled_from(CUSTOM_TRAITS), max_size=2, unique=True)
 
 
-def draw_subset(*items: tuple[str, object]) -> st.SearchStrategy[dict[str, object]]:
+def build_subset_strategy(*items: tuple[str, object]) -> st.SearchStrategy[dict[str, object]]:
     """Return any of these items, as a dictionary."""
     return st.lists(st.sampled_from(items), max_size=4, unique_by=lambda item: item[0]).map(dict)
 
 
-EXTRA_SPECS = draw_subset(
+EXTRA_SPECS = build_subset_strategy(
     ("trait:CUSTOM_A", "required"),
     ("trait:CUSTOM_B", "required"),
     ("trait:CUSTOM_B", "forbidden"),
@@ -34,7 +34,7 @@ EXTRA_SPECS = draw_subset(
     ("hw:sound_model", "virtio"),
     ("accel:device_profile", "fpga"),
 )
-PROPERTIES = draw_subset(
+IMAGE_PROPERTIES = build_subset_strategy(
     ("trait:CUSTOM_A", "required"),
     ("trait:CUSTOM_B", "required"),
     ("trait9:CUSTOM_C", "required"),
@@ -44,61 +44,64 @@ PROPERTIES = draw_subset(
     ("hw_ephemeral_encryption", "true"),
     ("hw_virtio_packed_ring", "true"),
 )
-DESTINATIONS = st.none() | st.fixed_dictionaries(
+REQUESTED_DESTINATIONS = st.none() | st.fixed_dictionaries(
     {
         "aggregates": st.lists(
-            st.lists(_UUIDS, min_size=1, max_size=3, unique=True).map(",".join), max_size=2
+            st.lists(_AGGREGATE_UUIDS, min_size=1, max_size=3, unique=True).map(",".join),
+            max_size=2,
         ),
-        "forbidden_aggregates": st.lists(_UUIDS, max_size=2, unique=True),
+        "forbidden_aggregates": st.lists(_AGGREGATE_UUIDS, max_size=2, unique=True),
     }
 )
-GROUPS = st.lists(
+REQUESTED_RESOURCES = st.lists(
     st.fixed_dictionaries(
         {
             "requester_id": st.just("port"),
             "resources": st.just({"PGPU": 1}),
-            "required_traits": _TRAITS,
-            "aggregates": st.lists(_UUIDS, max_size=1),
+            "required_traits": _TRAIT_LISTS,
+            "aggregates": st.lists(_AGGREGATE_UUIDS, max_size=1),
         }
     ),
     max_size=1,
 )
 #: Segments of networks, and the aggregates of the hosts that they reach.
-SEGMENTS = {
+AGGREGATES_BY_SEGMENT = {
     uuid_of("seg1"): frozenset({uuid_of("agg1"), uuid_of("agg2")}),
     uuid_of("seg2"): frozenset({uuid_of("agg3")}),
 }
-NETWORKS = st.lists(
+REQUESTED_NETWORKS = st.lists(
     st.fixed_dictionaries(
         {
             "port_id": st.just(uuid_of("port")),
-            "segments": st.lists(st.sampled_from(sorted(SEGMENTS)), max_size=2, unique=True),
+            "segments": st.lists(
+                st.sampled_from(sorted(AGGREGATES_BY_SEGMENT)), max_size=2, unique=True
+            ),
             "vnic_type": st.sampled_from(["normal", "remote-managed"]),
         }
     ),
     max_size=1,
 )
-PARAMS = st.fixed_dictionaries(
+REQUEST_LEVEL_PARAMS = st.fixed_dictionaries(
     {
         "root_required": st.lists(st.sampled_from(["CUSTOM_A", "OWNER_NOVA"]), max_size=1),
         "root_forbidden": st.lists(st.just("CUSTOM_C"), max_size=1),
     }
 )
-SPECS = st.builds(
+RANDOM_REQUEST_SPECS = st.builds(
     lambda properties, disk_format, **fields: build_spec(
         image={"disk_format": disk_format, "properties": properties}, **fields
     ),
     extra_specs=EXTRA_SPECS,
-    properties=PROPERTIES,
+    properties=IMAGE_PROPERTIES,
     disk_format=st.sampled_from([None, "qcow2"]),
     project_id=st.sampled_from([None, "p1"]),
     availability_zone=st.sampled_from([None, None, "az1", "az1,az2", "nova"]),
-    requested_destination=DESTINATIONS,
-    requested_networks=NETWORKS,
-    requested_resources=GROUPS,
-    request_level_params=PARAMS,
+    requested_destination=REQUESTED_DESTINATIONS,
+    requested_networks=REQUESTED_NETWORKS,
+    requested_resources=REQUESTED_RESOURCES,
+    request_level_params=REQUEST_LEVEL_PARAMS,
 )
-METADATA = draw_subset(
+AGGREGATE_METADATA = build_subset_strategy(
     ("trait:CUSTOM_A", "required"),
     ("trait:CUSTOM_B", "required"),
     ("trait:CUSTOM_C", "required"),
@@ -109,15 +112,15 @@ METADATA = draw_subset(
     ("availability_zone", "az1"),
     ("availability_zone", "az2,az3"),
 )
-WORLDS = st.builds(
+RANDOM_CLOUDS = st.builds(
     lambda metadata, common: FakeCloud(
         tuple(
             replace(build_aggregate(number, **values), uuid=uuid_of(f"agg{number}"))
-            for number, values in zip(NUMBERS, metadata, strict=True)
+            for number, values in zip(AGGREGATE_NUMBERS, metadata, strict=True)
         ),
-        memberships=SEGMENTS,
+        memberships=AGGREGATES_BY_SEGMENT,
         common_traits=frozenset(common),
     ),
-    metadata=st.tuples(*[METADATA] * len(NUMBERS)),
+    metadata=st.tuples(*[AGGREGATE_METADATA] * len(AGGREGATE_NUMBERS)),
     common=st.sampled_from([[], ["OWNER_NOVA"]]),
 )

@@ -29,10 +29,10 @@ from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
-LATER = NOW + timedelta(seconds=30)
+NEXT_HEARTBEAT = NOW + timedelta(seconds=30)
 
 
-def write_report(database, *documents, now=NOW):
+def write_reports(database, *documents, now=NOW):
     nodes = [parse(document, Defaults(now=now)).node for document in documents]
     database.write(lambda connection: compute_nodes.write(connection, nodes, now))
 
@@ -50,42 +50,42 @@ def count_statements(database, cache, *numbers):
     return len(seen)
 
 
-def test_cache_returns_only_existing_nodes(database):
-    write_report(database, build_report(1), build_report(2), build_report(3))
+def test_node_cache_returns_only_existing_nodes(database):
+    write_reports(database, build_report(1), build_report(2), build_report(3))
     nodes = read_nodes(database, HostCache(load_nodes), 3, 9, 1)
     assert [node.host for node in nodes] == ["cn3", "cn1"]
 
 
-def test_only_changed_nodes_are_read_again(database):
-    write_report(database, build_report(1), build_report(2))
+def test_node_cache_reads_only_changed_nodes_again(database):
+    write_reports(database, build_report(1), build_report(2))
     cache = HostCache(load_nodes)
     assert count_statements(database, cache, 1, 2) == 2
     assert count_statements(database, cache, 1, 2) == 1
     (first,) = read_nodes(database, cache, 1)
     assert read_nodes(database, cache, 1)[0] is first
-    write_report(database, build_report(1, vcpus=64))
+    write_reports(database, build_report(1, vcpus=64))
     # Statements: change counters, versions of the nodes in the changed part, and the report.
     assert count_statements(database, cache, 1, 2) == 3
     assert [node.vcpus for node in read_nodes(database, cache, 1, 2)] == [64, 8]
     # A heartbeat needs no report.
-    write_report(database, build_report(1, vcpus=64), now=LATER)
+    write_reports(database, build_report(1, vcpus=64), now=NEXT_HEARTBEAT)
     assert count_statements(database, cache, 1) == 2
-    assert read_nodes(database, cache, 1)[0].last_seen_up == LATER
+    assert read_nodes(database, cache, 1)[0].last_seen_up == NEXT_HEARTBEAT
     assert count_statements(database, cache, 1) == 1
 
 
 def test_cached_node_is_current_after_its_deletion_and_recreation(database):
-    write_report(database, build_report(1))
+    write_reports(database, build_report(1))
     cache = HostCache(load_nodes)
     (before,) = read_nodes(database, cache, 1)
     database.write(lambda connection: compute_nodes.remove_many(connection, [before.uuid]))
     assert read_nodes(database, cache, 1) == []
-    write_report(database, build_report(1, memory_mb=1024))
+    write_reports(database, build_report(1, memory_mb=1024))
     assert read_nodes(database, cache, 1)[0].memory_mb == 1024
 
 
 def test_number_of_cached_nodes_is_limited(sqlite_database):
-    write_report(sqlite_database, *(build_report(number) for number in range(1, 5)))
+    write_reports(sqlite_database, *(build_report(number) for number in range(1, 5)))
     cache = HostCache(load_nodes, limit=3)
     assert len(read_nodes(sqlite_database, cache, 1, 2, 3)) == 3
     assert count_statements(sqlite_database, cache, 1, 2, 3) == 1
@@ -97,14 +97,14 @@ def test_number_of_cached_nodes_is_limited(sqlite_database):
 
 def test_numa_nodes_of_a_report_are_parsed_once(sqlite_database):
     cells = {"cells": [{"id": 0, "cpuset": [0], "memory": 1024}]}
-    write_report(sqlite_database, build_report(1, numa_topology=cells))
+    write_reports(sqlite_database, build_report(1, numa_topology=cells))
     cache = HostCache(load_nodes)
     (first,) = read_nodes(sqlite_database, cache, 1)
-    write_report(sqlite_database, build_report(1, numa_topology=cells), now=LATER)
+    write_reports(sqlite_database, build_report(1, numa_topology=cells), now=NEXT_HEARTBEAT)
     (beating,) = read_nodes(sqlite_database, cache, 1)
-    assert beating.last_seen_up == LATER
+    assert beating.last_seen_up == NEXT_HEARTBEAT
     assert beating.numa_topology.topology.cells is first.numa_topology.topology.cells
-    write_report(sqlite_database, build_report(1, numa_topology=cells, vcpus=64))
+    write_reports(sqlite_database, build_report(1, numa_topology=cells, vcpus=64))
     (changed,) = read_nodes(sqlite_database, cache, 1)
     assert changed.numa_topology.topology.cells == first.numa_topology.topology.cells
     assert changed.numa_topology.topology is not first.numa_topology.topology
@@ -112,19 +112,19 @@ def test_numa_nodes_of_a_report_are_parsed_once(sqlite_database):
 
 def test_metrics_of_a_report_are_parsed_once(sqlite_database):
     metric = {"name": "cpu.percent", "value": 7}
-    write_report(sqlite_database, build_report(1, metrics=[metric]))
+    write_reports(sqlite_database, build_report(1, metrics=[metric]))
     cache = HostCache(load_nodes)
     (first,), (again,) = (read_nodes(sqlite_database, cache, 1) for _ in range(2))
     assert [reported_metric.value for reported_metric in first.reported_metrics] == [7]
     assert again.reported_metrics is first.reported_metrics
 
 
-def get_services(database, cache, *hosts):
+def read_services(database, cache, *hosts):
     with database.read() as connection:
         return cache.get(connection, hosts, change_counters.host_versions(connection))
 
 
-def report_service(database, *hosts, at=NOW):
+def record_heartbeats(database, *hosts, at=NOW):
     database.write(
         lambda connection: services.record_heartbeats(connection, dict.fromkeys(hosts, at), at)
     )
@@ -132,21 +132,21 @@ def report_service(database, *hosts, at=NOW):
 
 def test_cached_services_have_changes_by_another_process(database, database_of_another_process):
     cache = HostCache(load_services)
-    assert get_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
-    report_service(database_of_another_process, "cn1", "cn2")
-    services_by_host = get_services(database, cache, "cn1", "cn2")
+    assert read_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
+    record_heartbeats(database_of_another_process, "cn1", "cn2")
+    services_by_host = read_services(database, cache, "cn1", "cn2")
     assert services_by_host["cn1"]["last_seen_up"] == NOW
     number = services_by_host["cn1"]["id"]
-    report_service(database_of_another_process, "cn1", at=LATER)
-    assert get_services(database, cache, "cn1")["cn1"]["last_seen_up"] == LATER
+    record_heartbeats(database_of_another_process, "cn1", at=NEXT_HEARTBEAT)
+    assert read_services(database, cache, "cn1")["cn1"]["last_seen_up"] == NEXT_HEARTBEAT
     database_of_another_process.write(
         lambda connection: services.set_disabled(connection, [number], disabled=True, reason="fan")
     )
-    services_by_host = get_services(database, cache, "cn1", "cn2")
+    services_by_host = read_services(database, cache, "cn1", "cn2")
     assert services_by_host["cn1"]["disabled_reason"] == "fan"
     assert services_by_host["cn2"]["disabled"] is False
     database_of_another_process.write(lambda connection: services.remove(connection, [number]))
-    assert get_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
+    assert read_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
 
 
 def create_aggregate(database, name, zone=None):
@@ -184,7 +184,7 @@ def test_cached_aggregates_have_every_change_by_another_process(
     assert read_aggregates(database, cache) == ()
 
 
-def test_unchanged_aggregates_take_one_statement(database):
+def test_reading_unchanged_aggregates_takes_one_sql_statement(database):
     create_aggregate(database, "a")
     cache = AggregateCache()
     with record_statements(database) as first:
@@ -217,16 +217,16 @@ def test_cached_aggregates_are_found_by_host(sqlite_database):
 def test_cached_flavors_are_read_again_after_a_change(database):
     cache = ProcessCaches().flavors
 
-    def read():
+    def read_names_and_count_statements():
         with record_statements(database) as seen, database.read() as connection:
             names = [flavor.name for flavor in cache.current(connection)]
         return names, len(seen)
 
-    assert read() == ([], 2)
-    assert read() == ([], 1)
+    assert read_names_and_count_statements() == ([], 2)
+    assert read_names_and_count_statements() == ([], 1)
     flavor = Flavor(name="m1", flavorid="m1")
     database.write(lambda connection: flavors_images.create_flavor(connection, flavor, NOW))
-    assert read() == (["m1"], 2)
+    assert read_names_and_count_statements() == (["m1"], 2)
 
 
 class DatabaseWithStandby:
@@ -268,28 +268,28 @@ def make_aggregates_reader(cache):
 
 
 def make_nodes_reader(cache):
-    def read(connection):
+    def read_vcpus(connection):
         nodes = cache.get(connection, [node_uuid(1)], change_counters.host_versions(connection))
         return [node.vcpus for node in nodes.values()]
 
-    return read
+    return read_vcpus
 
 
 def make_aggregate_writer(name):
-    def create(database):
+    def create_aggregate_named(database):
         database.write(
             lambda connection: aggregates.create(connection, f"{name} uuid", name, None, NOW)
         )
 
-    return create
+    return create_aggregate_named
 
 
 def make_report_writer(number, vcpus):
-    return lambda database: write_report(database, build_report(number, vcpus=vcpus))
+    return lambda database: write_reports(database, build_report(number, vcpus=vcpus))
 
 
 #: A cache of each class.
-CACHES = {
+CACHE_CASES = {
     "host aggregates": (
         AggregateCache,
         make_aggregates_reader,
@@ -305,10 +305,10 @@ CACHES = {
 }
 
 
-@pytest.mark.parametrize("kind", CACHES.values(), ids=CACHES)
-def test_cache_drops_a_write_that_a_failover_lost(database_with_standby, kind):
+@pytest.mark.parametrize("kind", CACHE_CASES.values(), ids=CACHE_CASES)
+def test_cache_drops_rows_that_a_database_failover_lost(database_with_standby, kind):
     make, make_reader, write_lost, write_other = kind
-    write_report(database_with_standby.database, build_report(1, vcpus=4))
+    write_reports(database_with_standby.database, build_report(1, vcpus=4))
     database_with_standby.stop_replication()
     cache, other_cache = make(), make()
     with database_with_standby.read() as connection:
@@ -334,8 +334,8 @@ def test_cache_drops_a_write_that_a_failover_lost(database_with_standby, kind):
         assert make_reader(cache)(connection) == make_reader(make())(connection)
 
 
-def test_node_history_is_dropped_after_a_failover(database_with_standby):
-    write_report(database_with_standby.database, build_report(1, vcpus=4))
+def test_node_history_is_dropped_after_a_database_failover(database_with_standby):
+    write_reports(database_with_standby.database, build_report(1, vcpus=4))
     history_cache = NodeHistory(HostCache(load_nodes))
 
     def read_vcpus():
@@ -344,7 +344,7 @@ def test_node_history_is_dropped_after_a_failover(database_with_standby):
             return make_nodes_reader(history_cache)(connection)
 
     database_with_standby.stop_replication()
-    write_report(database_with_standby.database, build_report(1, vcpus=5))
+    write_reports(database_with_standby.database, build_report(1, vcpus=5))
     assert read_vcpus() == [5]
     history_cache.note([(node_uuid(1), object())])
     database_with_standby.promote_standby(is_known=False)

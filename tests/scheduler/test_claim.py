@@ -10,17 +10,17 @@ import pytest
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.claim import ClaimMode
-from tests.scheduler.providers import add_provider, share_pool
-from tests.scheduler.test_scheduler import read_allocations_of, read_usages, select
+from tests.scheduler.providers import add_provider, add_sharing_provider
+from tests.scheduler.test_scheduler import read_allocations_of_consumer, read_usages, select
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.versions import LATEST, LATEST_HEADERS
 
-WHOLE = flavor(memory_mb=65536)
+FLAVOR_64_GB = flavor(memory_mb=65536)
 
 
-class ClockWithRivalClaim:
+class ClockWithConcurrentClaim:
     """A clock whose first reading (the claim, if no filter reads the time) calls a function."""
 
     def __init__(self, act):
@@ -32,7 +32,7 @@ class ClockWithRivalClaim:
         return utcnow()
 
 
-def claim_as_rival(app, provider, number=900, **resources):
+def claim_as_other_consumer(app, provider, number=900, **resources):
     """Claim resources of a provider through the Placement API."""
     body = build_body(LATEST, {provider: resources}, owner=("rival", "rival"))
     path = f"/placement/allocations/{instance(number)}"
@@ -44,9 +44,9 @@ def build_clock_that_fills_hosts(app, hosts):
 
     def fill_hosts():
         for number, host in enumerate(hosts, start=900):
-            claim_as_rival(app, uuid_of(host), number, MEMORY_MB=65536)
+            claim_as_other_consumer(app, uuid_of(host), number, MEMORY_MB=65536)
 
-    return ClockWithRivalClaim(fill_hosts)
+    return ClockWithConcurrentClaim(fill_hosts)
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def cloud(app):
 
 
 @pytest.fixture
-def make_scheduler_with_rivals(cloud, settings, make_app):
+def make_racing_scheduler(cloud, settings, make_app):
     """Return a function that creates a scheduler. Rivals fill these hosts before its claim."""
 
-    def scheduler(*rivals, **options):
+    def build_scheduler(*rivals, **options):
         options = {key.replace("__", "."): value for key, value in options.items()}
         options["filter_scheduler.enabled_filters"] = ["AllHostsFilter"]
         own = make_app(settings).app.services.scheduler
@@ -73,21 +73,21 @@ def make_scheduler_with_rivals(cloud, settings, make_app):
         begin_stats()
         return slower
 
-    return scheduler
+    return build_scheduler
 
 
-def count_claims() -> tuple[int, int, dict[str, int]]:
+def read_claim_counts() -> tuple[int, int, dict[str, int]]:
     stats = request_stats()
     return stats.claims_won, stats.claims_lost, dict(stats.conflicts)
 
 
-def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_scheduler_with_rivals):
-    scheduler = make_scheduler_with_rivals("cn1", "cn2")
-    request = spec(instance(1), flavor=WHOLE)
+def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_racing_scheduler):
+    scheduler = make_racing_scheduler("cn1", "cn2")
+    request = spec(instance(1), flavor=FLAVOR_64_GB)
     answer = scheduler.select_destinations(request).answer
     assert get_selected_hosts(answer) == ["cn3"]
-    assert count_claims() == (1, 0, {"moved": 1})
-    assert list(read_allocations_of(cloud, instance(1))) == [uuid_of("cn3")]
+    assert read_claim_counts() == (1, 0, {"moved": 1})
+    assert list(read_allocations_of_consumer(cloud, instance(1))) == [uuid_of("cn3")]
     assert cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn3"
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["selections"] == answer["selections"]
@@ -98,43 +98,41 @@ def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_scheduler
     assert scheduler.select_destinations(request).answer == answer
 
 
-def test_hosts_that_rivals_filled_are_no_alternates(make_scheduler_with_rivals):
-    scheduler = make_scheduler_with_rivals("cn1", "cn2", scheduler__max_attempts=3)
-    answer = scheduler.select_destinations(spec(instance(1), flavor=WHOLE), alternates=True).answer
+def test_hosts_filled_by_concurrent_claims_are_no_alternates(make_racing_scheduler):
+    scheduler = make_racing_scheduler("cn1", "cn2", scheduler__max_attempts=3)
+    answer = scheduler.select_destinations(
+        spec(instance(1), flavor=FLAVOR_64_GB), alternates=True
+    ).answer
     hosts = [selection["service_host"] for selection in answer["selections"][0]]
     assert hosts == ["cn3", "cn4", "cn5"]
 
 
-def test_host_after_failed_claims_is_the_next_by_weight(cloud, make_scheduler_with_rivals):
+def test_host_after_failed_claims_is_the_next_by_weight(cloud, make_racing_scheduler):
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn5", memory_mb=131072)])
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", memory_mb=98304)])
-    scheduler = make_scheduler_with_rivals("cn5", "cn1", "cn2")
+    scheduler = make_racing_scheduler("cn5", "cn1", "cn2")
     big = flavor(memory_mb=90000)
     hosts = get_selected_hosts(scheduler.select_destinations(spec(instance(1), flavor=big)).answer)
     assert hosts == ["cn6"]
 
 
-def test_selection_restarts_if_no_host_remains_after_a_failed_claim(
-    cloud, make_scheduler_with_rivals
-):
-    scheduler = make_scheduler_with_rivals("cn1", "cn2", "cn3", "cn4", "cn5", "cn6")
+def test_selection_restarts_if_no_host_remains_after_a_failed_claim(cloud, make_racing_scheduler):
+    scheduler = make_racing_scheduler("cn1", "cn2", "cn3", "cn4", "cn5", "cn6")
     with pytest.raises(Exception, match="No valid host"):
-        scheduler.select_destinations(spec(instance(1), flavor=WHOLE))
-    assert count_claims() == (0, 1, {"capacity": 1})
+        scheduler.select_destinations(spec(instance(1), flavor=FLAVOR_64_GB))
+    assert read_claim_counts() == (0, 1, {"capacity": 1})
 
 
-def test_selection_of_several_instances_restarts_after_a_failed_claim(
-    cloud, make_scheduler_with_rivals
-):
-    request = spec(instance(1), instance(2), flavor=WHOLE)
-    answer = make_scheduler_with_rivals("cn1").select_destinations(request).answer
+def test_selection_of_several_instances_restarts_after_a_failed_claim(cloud, make_racing_scheduler):
+    request = spec(instance(1), instance(2), flavor=FLAVOR_64_GB)
+    answer = make_racing_scheduler("cn1").select_destinations(request).answer
     assert get_selected_hosts(answer) == ["cn2", "cn3"]
-    assert count_claims() == (1, 1, {"capacity": 1})
+    assert read_claim_counts() == (1, 1, {"capacity": 1})
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["conditions"]["attempt"] == 1
     assert decision["selections"] == answer["selections"]
     answer = (
-        make_scheduler_with_rivals().select_destinations(spec(instance(3), flavor=WHOLE)).answer
+        make_racing_scheduler().select_destinations(spec(instance(3), flavor=FLAVOR_64_GB)).answer
     )
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["conditions"]["attempt"] == 0
@@ -149,37 +147,37 @@ def test_instances_of_two_earlier_requests_are_a_conflict(cloud):
 
 
 def test_failed_claim_is_retried_with_another_candidate_of_the_best_host(
-    cloud, make_scheduler_with_rivals
+    cloud, make_racing_scheduler
 ):
     cards = [instance(801), instance(802)]
     for uuid in cards:
         add_provider(cloud, uuid, uuid, parent=uuid_of("cn1"), CUSTOM_CARD=1)
     request = spec(instance(1), flavor=flavor(extra_specs={"resources:CUSTOM_CARD": "1"}))
 
-    scheduler = make_scheduler_with_rivals()
+    scheduler = make_racing_scheduler()
     first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).answer
     (card,) = set(first["selections"][0][0]["allocation_request"]["allocations"]) & set(cards)
 
-    rival = ClockWithRivalClaim(lambda: claim_as_rival(cloud, card, CUSTOM_CARD=1))
+    rival = ClockWithConcurrentClaim(lambda: claim_as_other_consumer(cloud, card, CUSTOM_CARD=1))
     answer = replace(scheduler, clock=rival).select_destinations(request).answer
     assert get_selected_hosts(answer) == ["cn1"]
-    provider_uuids = set(read_allocations_of(cloud, instance(1)))
+    provider_uuids = set(read_allocations_of_consumer(cloud, instance(1)))
     assert provider_uuids == {uuid_of("cn1"), *cards} - {card}
     assert sum(used.get("CUSTOM_CARD", 0) for used in read_usages(cloud)) == 2
 
 
 @pytest.mark.all_databases
-def test_host_deleted_before_the_claim_is_not_selected(cloud, make_scheduler_with_rivals):
+def test_host_deleted_before_the_claim_is_not_selected(cloud, make_racing_scheduler):
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", memory_mb=131072)])
     path = f"/scheduler/v1/compute_nodes/{uuid_of('cn6')}"
     scheduler = replace(
-        make_scheduler_with_rivals(), clock=ClockWithRivalClaim(lambda: cloud.delete(path))
+        make_racing_scheduler(), clock=ClockWithConcurrentClaim(lambda: cloud.delete(path))
     )
     assert get_selected_hosts(scheduler.select_destinations(spec(instance(1))).answer) == ["cn1"]
 
 
 #: Claims that are added to existing allocations, as for an evacuation in nova.
-AMOUNTS = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
+INSTANCE_AMOUNTS = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 
 
 @pytest.fixture
@@ -190,7 +188,7 @@ def placed_cloud(app):
     return app
 
 
-def evacuate(
+def evacuate_instance(
     app, *, request_id: str | None = None, ignored_host: str = "cn1", number: int = 1, **changes
 ):
     headers = {"X-Openstack-Request-Id": request_id} if request_id else {}
@@ -202,47 +200,54 @@ def evacuate(
 def read_allocations(app, number: int = 1) -> dict[str, dict[str, int]]:
     return {
         uuid: entry["resources"]
-        for uuid, entry in read_allocations_of(app, instance(number)).items()
+        for uuid, entry in read_allocations_of_consumer(app, instance(number)).items()
     }
 
 
 def test_evacuated_instance_has_allocations_of_both_hosts(placed_cloud):
-    assert get_selected_hosts(evacuate(placed_cloud)) == ["cn2"]
-    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS}
+    assert get_selected_hosts(evacuate_instance(placed_cloud)) == ["cn2"]
+    assert read_allocations(placed_cloud) == {
+        uuid_of("cn1"): INSTANCE_AMOUNTS,
+        uuid_of("cn2"): INSTANCE_AMOUNTS,
+    }
     assert placed_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn1"
 
 
 def test_evacuation_to_the_same_host_or_no_host_changes_no_allocations(placed_cloud):
-    assert get_selected_hosts(evacuate(placed_cloud, ignored_host="cn2")) == ["cn1"]
-    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS}
+    assert get_selected_hosts(evacuate_instance(placed_cloud, ignored_host="cn2")) == ["cn1"]
+    assert read_allocations(placed_cloud) == {uuid_of("cn1"): INSTANCE_AMOUNTS}
     answer = select(placed_cloud, spec(instance(1), ignore_hosts=["cn1"]), 409)
     assert answer["errors"][0]["code"] == "scheduler.instance_placed"
     full = spec(instance(1), ignore_hosts=["cn1"], flavor={"vcpus": 99, "memory_mb": 1024})
     select(placed_cloud, full, 409, claim="add")
-    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS}
+    assert read_allocations(placed_cloud) == {uuid_of("cn1"): INSTANCE_AMOUNTS}
     assert sum(usage.get("VCPU", 0) for usage in read_usages(placed_cloud)) == 1
 
 
 def test_additional_claim_of_an_instance_without_allocations_is_a_plain_claim(placed_cloud):
     select(placed_cloud, spec(instance(2)), claim="add")
-    assert list(read_allocations(placed_cloud, number=2).values()) == [AMOUNTS]
+    assert list(read_allocations(placed_cloud, number=2).values()) == [INSTANCE_AMOUNTS]
     assert placed_cloud.get(f"/scheduler/v1/instances/{instance(2)}").json["host"] == "cn1"
 
 
-def test_allocation_of_a_shared_disk_is_not_doubled(placed_cloud):
+def test_allocation_of_a_shared_disk_is_not_doubled_by_an_evacuation(placed_cloud):
     pool = instance(800)
-    share_pool(placed_cloud, pool, instance(801), ("cn1", "cn2"), CUSTOM_FAST_DISK=4)
+    add_sharing_provider(placed_cloud, pool, instance(801), ("cn1", "cn2"), CUSTOM_FAST_DISK=4)
     request = flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
     select(placed_cloud, spec(instance(2), flavor=request))
-    assert get_selected_hosts(evacuate(placed_cloud, number=2, flavor=request)) == ["cn2"]
-    both = {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS, pool: {"CUSTOM_FAST_DISK": 2}}
+    assert get_selected_hosts(evacuate_instance(placed_cloud, number=2, flavor=request)) == ["cn2"]
+    both = {
+        uuid_of("cn1"): INSTANCE_AMOUNTS,
+        uuid_of("cn2"): INSTANCE_AMOUNTS,
+        pool: {"CUSTOM_FAST_DISK": 2},
+    }
     assert read_allocations(placed_cloud, number=2) == both
 
 
-def test_repeated_request_claims_its_lost_allocations_again(placed_cloud):
+def test_repeated_evacuation_request_claims_its_lost_allocations_again(placed_cloud):
     request_id = f"req-{uuid4()}"
-    first = evacuate(placed_cloud, request_id=request_id)
-    assert evacuate(placed_cloud, request_id=request_id) == first
+    first = evacuate_instance(placed_cloud, request_id=request_id)
+    assert evacuate_instance(placed_cloud, request_id=request_id) == first
     headers = {"OpenStack-API-Version": "placement 1.28"}
     path = f"/placement/allocations/{instance(1)}"
     result = placed_cloud.get(path, headers=headers).json
@@ -250,10 +255,13 @@ def test_repeated_request_claims_its_lost_allocations_again(placed_cloud):
     for allocation in result["allocations"].values():
         del allocation["generation"]
     placed_cloud.put_json(path, result, headers=headers)
-    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS}
-    again = evacuate(placed_cloud, request_id=request_id)
+    assert read_allocations(placed_cloud) == {uuid_of("cn1"): INSTANCE_AMOUNTS}
+    again = evacuate_instance(placed_cloud, request_id=request_id)
     assert again["decision"] != first["decision"]
-    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS}
+    assert read_allocations(placed_cloud) == {
+        uuid_of("cn1"): INSTANCE_AMOUNTS,
+        uuid_of("cn2"): INSTANCE_AMOUNTS,
+    }
 
 
 @pytest.mark.all_databases
@@ -261,10 +269,13 @@ def test_concurrent_equal_requests_are_claimed_once(placed_cloud):
     request_id = f"req-{uuid4()}"
     with ThreadPoolExecutor(4) as threads:
         answers = list(
-            threads.map(lambda _: evacuate(placed_cloud, request_id=request_id), range(4))
+            threads.map(lambda _: evacuate_instance(placed_cloud, request_id=request_id), range(4))
         )
     assert {answer["decision"] for answer in answers} == {answers[0]["decision"]}
-    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS}
+    assert read_allocations(placed_cloud) == {
+        uuid_of("cn1"): INSTANCE_AMOUNTS,
+        uuid_of("cn2"): INSTANCE_AMOUNTS,
+    }
 
 
 @pytest.mark.parametrize("claim", ["new", None])

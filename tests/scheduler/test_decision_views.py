@@ -18,12 +18,12 @@ from tests.scheduler.providers import add_provider
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
 
-RANDOM = {
+RANDOMIZING_OPTIONS = {
     "placement__randomize_allocation_candidates": True,
     "filter_scheduler__host_subset_size": 3,
     "filter_scheduler__shuffle_best_same_weighed_hosts": True,
 }
-DECISIONS = "/scheduler/v1/decisions"
+DECISIONS_PATH = "/scheduler/v1/decisions"
 
 
 def read_decision(app, uuid):
@@ -52,7 +52,7 @@ def random_clouds(draw):
     ]
 
 
-def make_cloud(app, cloud):
+def report_cloud(app, cloud):
     app.post_json("/scheduler/v1/compute_nodes", [node for node, _ in cloud])
     for node, children in cloud:
         for number in range(children):
@@ -74,8 +74,8 @@ def make_cloud(app, cloud):
 def test_replay_on_the_same_data_equals_the_decision(
     make_new_app, make_app, cloud, extra_specs, count, limit, is_explanation
 ):
-    app = make_new_app(**RANDOM, scheduler__max_placement_results=limit)
-    make_cloud(app, cloud)
+    app = make_new_app(**RANDOMIZING_OPTIONS, scheduler__max_placement_results=limit)
+    report_cloud(app, cloud)
     scheduler = app.app.services.scheduler
     request = spec(*map(instance, range(1, count + 1)), flavor=flavor(extra_specs=extra_specs))
     if is_explanation:
@@ -84,7 +84,7 @@ def test_replay_on_the_same_data_equals_the_decision(
     else:
         body = {"request_spec": request, "return_alternates": True, "claim": False}
         app.post_json("/scheduler/v1/select_destinations", body, status="*")
-    (decision,) = app.get(DECISIONS).json["decisions"]
+    (decision,) = app.get(DECISIONS_PATH).json["decisions"]
     for how in (NOW, THEN):
         assert (
             replay(scheduler, read_decision(app, decision["uuid"]), settings=how)["differences"]
@@ -121,7 +121,9 @@ def test_replay_on_changed_data_lists_the_differences(cloud):
     assert (result["hosts found"]["then"], result["hosts found"]["now"]) == (3, 2)
     (verdict,) = answer["now"]["verdicts"]
     assert (verdict["host"], verdict["verdict"]) == (chosen, "rejected")
-    expected = cloud.get(f"{DECISIONS}/{uuid}").json | {"created_at": answer["then"]["created_at"]}
+    expected = cloud.get(f"{DECISIONS_PATH}/{uuid}").json | {
+        "created_at": answer["then"]["created_at"]
+    }
     assert answer["then"] == expected
 
 
@@ -131,7 +133,7 @@ def test_replay_records_nothing_and_has_limited_lists(cloud):
         answer = replay_decision(cloud, uuid, view=ExplanationView(max_rejected=1))
     writing = ("INSERT", "UPDATE", "DELETE")
     assert not [statement for statement in statements if statement.lstrip().startswith(writing)]
-    assert len(cloud.get(DECISIONS).json["decisions"]) == 1
+    assert len(cloud.get(DECISIONS_PATH).json["decisions"]) == 1
     stages = answer["now"]["funnel"]["filters"]
     (stage,) = [stage for stage in stages if stage["before"] != stage["after"]]
     assert (stage["before"] - stage["after"], len(stage["rejected"])) == (2, 1)

@@ -38,15 +38,15 @@ def count_rows(database, table):
 def rename_table_temporarily(database, table):
     """Rename a table for the time of a block."""
 
-    def rename(before, after):
+    def rename_table(before, after):
         statement = text(f"ALTER TABLE {before} RENAME TO {after}")
         database.write(lambda connection: connection.execute(statement))
 
-    rename(table, f"{table}_away")
+    rename_table(table, f"{table}_away")
     try:
         yield
     finally:
-        rename(f"{table}_away", table)
+        rename_table(f"{table}_away", table)
 
 
 @pytest.mark.all_databases
@@ -87,7 +87,7 @@ def build_funnel(number=0, *, reason="full", query="resources=VCPU:1", detail="a
         (build_funnel(500, reason="x" * 2_000), 20),
         (build_funnel(500, reason="x" * 10_000), 3),
     ],
-    ids=["all", "a hundred", "twenty", "three"],
+    ids=["all 3 hosts", "100 of 500 hosts", "20 of 500 hosts", "3 of 500 hosts"],
 )
 def test_larger_funnels_are_recorded_with_fewer_rejected_hosts(funnel, expected):
     (stored,) = limit_size(funnel)["filters"]
@@ -101,7 +101,7 @@ def test_larger_funnels_are_recorded_with_fewer_rejected_hosts(funnel, expected)
         build_funnel(2, detail="x" * MAX_FUNNEL_BYTES),
         build_funnel(2, query="x" * MAX_FUNNEL_BYTES),
     ],
-    ids=["reasons", "changes", "query"],
+    ids=["long reasons", "long changes", "long query"],
 )
 def test_too_large_funnel_is_recorded_with_its_counts_only(funnel):
     stored = limit_size(funnel)

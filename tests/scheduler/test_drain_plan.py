@@ -13,7 +13,7 @@ from tests.scheduler.plan_moves import (
     execute_move,
     fill_small_cloud,
     read_host_of_instance,
-    read_usage,
+    read_usage_of_host,
     small_clouds,
 )
 from tests.scheduler.test_scheduler import explain, select
@@ -27,7 +27,7 @@ def request_plan(app, *changes, status=200, **more):
     return app.post_json("/scheduler/v1/plan", body, status=status).json
 
 
-def request_capacity(app, name):
+def request_capacity_of_flavor(app, name):
     body = {"request_spec": {"flavor": name}}
     return app.post_json("/scheduler/v1/capacity", body).json["capacity"]
 
@@ -52,7 +52,9 @@ def check_plan_by_executing_its_moves(app, cloud):
     assert dump_tables(app) == before
     counts = answer["capacity"]
     assert {count["flavor"] for count in counts} == FLAVORS.keys()
-    assert all(count["before"] == request_capacity(app, count["flavor"]) for count in counts)
+    assert all(
+        count["before"] == request_capacity_of_flavor(app, count["flavor"]) for count in counts
+    )
     moving = [entry["instance"] for entry in answer["moves"]]
     stuck = {item["instance"] for item in answer["stuck"]}
     assert sorted([*moving, *stuck]) == sorted(on_drained)
@@ -64,31 +66,33 @@ def check_plan_by_executing_its_moves(app, cloud):
     for entry in answer["stuck"]:
         assert read_host_of_instance(app, entry["instance"]) == entry["host"]
         assert entry["reason"]
-    assert all(count["after"] == request_capacity(app, count["flavor"]) for count in counts)
+    assert all(
+        count["after"] == request_capacity_of_flavor(app, count["flavor"]) for count in counts
+    )
     # Stuck instances still find no host, and the second plan has no moves.
     second_plan = request_plan(app, {"drain": sorted(drained)})
     assert second_plan["moves"] == []
     assert {entry["instance"] for entry in second_plan["stuck"]} == stuck
 
 
-M1, M4, M9 = ({"flavor": size} for size in FLAVORS.values())
-ZONE = {"availability_zone": "az1"}
-GROUP = {"instance_group": "apart"}
-FIRST = {"force_hosts": ["cn1"]}
+M1_REQUEST, M4_REQUEST, M9_REQUEST = ({"flavor": size} for size in FLAVORS.values())
+ZONE_FIELDS = {"availability_zone": "az1"}
+GROUP_FIELDS = {"instance_group": "apart"}
+FORCED_CN1_FIELDS = {"force_hosts": ["cn1"]}
 
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_plan_can_be_carried_out_on_every_database(app_with_long_timeout):
+def test_drain_plan_can_be_carried_out_on_every_database(app_with_long_timeout):
     requests = [
-        M9 | FIRST,
-        M4 | ZONE,
-        M4 | GROUP,
-        M1 | GROUP,
-        M1 | GROUP,
-        M4 | FIRST,
-        M9 | ZONE,
-        M1,
+        M9_REQUEST | FORCED_CN1_FIELDS,
+        M4_REQUEST | ZONE_FIELDS,
+        M4_REQUEST | GROUP_FIELDS,
+        M1_REQUEST | GROUP_FIELDS,
+        M1_REQUEST | GROUP_FIELDS,
+        M4_REQUEST | FORCED_CN1_FIELDS,
+        M9_REQUEST | ZONE_FIELDS,
+        M1_REQUEST,
     ]
     check_plan_by_executing_its_moves(
         app_with_long_timeout, ([16, 9, 20, 8], requests, {"cn1", "cn3"})
@@ -101,7 +105,7 @@ def test_plan_can_be_carried_out_on_every_database(app_with_long_timeout):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(cloud=small_clouds())
-def test_plan_of_any_small_cloud_can_be_carried_out(make_new_app, cloud):
+def test_drain_plan_of_random_clouds_can_be_carried_out(make_new_app, cloud):
     check_plan_by_executing_its_moves(make_new_app(scheduler__what_if_timeout=600), cloud)
 
 
@@ -115,8 +119,8 @@ def cloud(app):
     return app
 
 
-def test_instances_without_capacity_are_stuck(cloud):
-    before = read_usage(cloud, "cn1"), read_usage(cloud, "cn2")
+def test_instances_without_capacity_elsewhere_are_stuck_in_a_drain_plan(cloud):
+    before = read_usage_of_host(cloud, "cn1"), read_usage_of_host(cloud, "cn2")
     answer = request_plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
     assert answer["moves"] == []
     assert [entry["host"] for entry in answer["stuck"]] == ["cn1", "cn1"]
@@ -128,7 +132,7 @@ def test_instances_without_capacity_are_stuck(cloud):
     answer = request_plan(cloud, {"drain": ["cn1"]}, full, less)
     assert [move["to"] for move in answer["moves"]] == ["cn2"]
     assert [entry["host"] for entry in answer["stuck"]] == ["cn1"]
-    assert (read_usage(cloud, "cn1"), read_usage(cloud, "cn2")) == before
+    assert (read_usage_of_host(cloud, "cn1"), read_usage_of_host(cloud, "cn2")) == before
     body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
     cloud.put_json(f"/scheduler/v1/instances/{instance(7)}", body)
     (entry,) = request_plan(cloud, {"drain": ["cn2"]})["stuck"]
@@ -143,7 +147,7 @@ def test_plan_for_a_smaller_host_moves_only_the_instances_that_do_not_fit(cloud)
     assert request_plan(cloud, more)["moves"] == []
 
 
-def test_instances_may_move_to_added_hosts(cloud):
+def test_drain_plan_may_move_instances_to_added_hosts(cloud):
     answer = request_plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
     assert [move["to"] for move in answer["moves"]] == ["cn3+1", "cn3+1"]
 
@@ -165,7 +169,7 @@ def test_overrides_apply_to_the_capacity_after_a_drain_plan(cloud):
     answer = request_plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
     assert sorted(move["to"] for move in answer["moves"]) == ["cn2", "cn3"]
     (count,) = answer["capacity"]
-    assert count["before"] == request_capacity(cloud, "m1.small") > 2
+    assert count["before"] == request_capacity_of_flavor(cloud, "m1.small") > 2
     assert count["after"] == 0
 
 

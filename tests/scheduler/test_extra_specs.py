@@ -24,7 +24,7 @@ def test_extra_specs_without_a_validator_are_valid(key):
     check(key, "whatever")
 
 
-UNKNOWN = (
+UNKNOWN_EXTRA_SPEC_KEYS = (
     "accel:x",
     "hw:",
     "hw:cpu_polcy",
@@ -47,8 +47,8 @@ UNKNOWN = (
 )
 
 
-@pytest.mark.parametrize("key", UNKNOWN)
-def test_unknown_key_is_reported(key):
+@pytest.mark.parametrize("key", UNKNOWN_EXTRA_SPEC_KEYS)
+def test_unknown_extra_spec_key_is_reported(key):
     with pytest.raises(Invalid) as error:
         check(key, "1")
     expected = f"Validation failed; extra spec '{key}' does not appear to be a valid extra spec."
@@ -83,7 +83,7 @@ def install_package(tmp_path, monkeypatch):
     clear_caches()
 
 
-ACME = """
+ACME_VALIDATORS_MODULE_TEXT = """
 from placement_sched.scheduler import extra_specs
 
 
@@ -101,8 +101,8 @@ def register():
 """
 
 
-def test_namespace_of_an_installed_package_is_valid(install_package):
-    install_package(ACME)
+def test_extra_specs_of_an_installed_package_are_validated(install_package):
+    install_package(ACME_VALIDATORS_MODULE_TEXT)
     check("acme:racks", "1")
     check("acme:rack.b", "x")
     check("hw:cpu_policy", "shared")
@@ -120,7 +120,7 @@ def test_namespace_of_an_installed_package_is_valid(install_package):
         ("def register():\n    return ['x']\n", "acme_specs", "'x' is not an ExtraSpecValidator"),
     ],
 )
-def test_error_names_the_invalid_package(install_package, text, entry, words):
+def test_error_names_the_entry_point_of_an_invalid_package(install_package, text, entry, words):
     install_package(text, entry)
     entry_point = r"entry point acme \(.*\) of placement_sched\.extra_spec_validators"
     with pytest.raises(ConfigurationError, match=f"{entry_point}.*{words}"):
@@ -145,7 +145,7 @@ def build_validator(name="acme:x", parameters=None, **value):
         (build_validator(type=str, pattern="[0-9]+"), "12"),
     ],
 )
-def test_valid_values_are_accepted(entry, value):
+def test_validator_accepts_valid_values(entry, value):
     entry.check(value)
 
 
@@ -162,7 +162,7 @@ def test_valid_values_are_accepted(entry, value):
         (build_validator(type=str, pattern="[0-9]+"), "1,", "'1,' is not of the format '[0-9]+'."),
     ],
 )
-def test_invalid_value_is_rejected_with_the_expected_type_or_range(entry, value, words):
+def test_validator_rejects_an_invalid_value_with_the_expected_type_or_range(entry, value, words):
     with pytest.raises(Invalid) as error:
         entry.check(value)
     assert error.value.detail == f"Validation failed; {words}"
@@ -205,7 +205,7 @@ def test_invalid_validator_definition_raises_a_value_error_with_the_reason(chang
 
 
 #: Values that fit, by key.
-GOOD = {
+VALID_HARDWARE_VALUES = {
     "accel:device_profile": "gpu",
     "hide_hypervisor_id": "yes",
     "hw:boot_menu": "true",
@@ -228,7 +228,7 @@ GOOD = {
     "vmware:hw_version": "vmx-13",
 }
 #: Values that do not fit, by key.
-BAD = {
+INVALID_HARDWARE_VALUES = {
     "hide_hypervisor_id": "x",
     "hw:boot_menu": "maybe",
     "hw:cpu_dedicated_mask": "all",
@@ -244,19 +244,19 @@ BAD = {
 }
 
 
-def test_valid_value_is_accepted():
-    for key, value in GOOD.items():
+def test_valid_extra_spec_values_are_accepted():
+    for key, value in VALID_HARDWARE_VALUES.items():
         check(key, value)
 
 
-@pytest.mark.parametrize(("key", "value"), BAD.items())
-def test_invalid_value_is_reported(key, value):
+@pytest.mark.parametrize(("key", "value"), INVALID_HARDWARE_VALUES.items())
+def test_invalid_extra_spec_value_is_reported(key, value):
     with pytest.raises(Invalid, match=f"^Validation failed; '{value}' is "):
         check(key, value)
 
 
 #: Values that fit, by key.
-GOOD_SCHEDULING = {
+VALID_SCHEDULING_VALUES = {
     "aggregate_instance_extra_specs:ssd": "true",
     "aggregate_instance_extra_specs:a:b": "s== x",
     "capabilities:cpu_info:features": "<in> avx",
@@ -277,7 +277,7 @@ GOOD_SCHEDULING = {
     "scheduler:spread_mode": "soft",
 }
 #: Values that do not fit, by key.
-BAD_SCHEDULING = {
+INVALID_SCHEDULING_VALUES = {
     "group_policy": "both",
     "resources:VCPU": "some",
     "scheduler:avoid_traits": "CUSTOM_A CUSTOM_B",
@@ -290,11 +290,11 @@ BAD_SCHEDULING = {
 
 
 def test_valid_scheduling_value_is_accepted():
-    for key, value in GOOD_SCHEDULING.items():
+    for key, value in VALID_SCHEDULING_VALUES.items():
         check(key, value)
 
 
-@pytest.mark.parametrize(("key", "value"), BAD_SCHEDULING.items())
+@pytest.mark.parametrize(("key", "value"), INVALID_SCHEDULING_VALUES.items())
 def test_invalid_scheduling_value_is_reported(key, value):
     with pytest.raises(Invalid, match=f"^Validation failed; '{value}' is "):
         check(key, value)

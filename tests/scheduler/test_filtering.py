@@ -35,7 +35,7 @@ from placement_sched.schemas.formats import DocumentError
 from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
 
 HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3")]
-SPEC = build_spec()
+DEFAULT_SPEC = build_spec()
 
 
 class ReasonGivingFilter(BaseHostFilter):
@@ -61,14 +61,14 @@ def list_host_names(run):
 
 
 def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
-    run = run_filters([ReasonGivingFilter(), HostPassesFilter()], HOSTS, SPEC)
+    run = run_filters([ReasonGivingFilter(), HostPassesFilter()], HOSTS, DEFAULT_SPEC)
     assert list_host_names(run) == ["cn3"]
     first, second = run.reports
     assert (first.name, first.before, first.after) == ("ReasonGivingFilter", 3, 2)
     assert first.rejected == (Rejected("cn2", "cn2", "cn2 is not liked"),)
     assert (second.name, second.before, second.after) == ("HostPassesFilter", 2, 1)
     assert second.rejected == (Rejected("cn1", "cn1", "rejected by HostPassesFilter"),)
-    run = run_filters([], HOSTS, SPEC)
+    run = run_filters([], HOSTS, DEFAULT_SPEC)
     assert (list_host_names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
 
 
@@ -76,7 +76,7 @@ def test_later_filters_do_not_run_if_no_host_remains():
     class AllHostsRejectingFilter(ReasonGivingFilter):
         names = ("cn1", "cn2", "cn3")
 
-    run = run_filters([AllHostsRejectingFilter(), HostPassesFilter()], HOSTS, SPEC)
+    run = run_filters([AllHostsRejectingFilter(), HostPassesFilter()], HOSTS, DEFAULT_SPEC)
     assert list_host_names(run) == []
     assert [report.name for report in run.reports] == ["AllHostsRejectingFilter"]
 
@@ -86,7 +86,7 @@ def test_filter_all_that_returns_none_rejects_every_host():
         def filter_all(self, _hosts, _spec):
             return None
 
-    run = run_filters([NoneReturningFilter(), HostPassesFilter()], HOSTS, SPEC)
+    run = run_filters([NoneReturningFilter(), HostPassesFilter()], HOSTS, DEFAULT_SPEC)
     assert list_host_names(run) == []
     counts = [(report.before, report.after, len(report.rejected)) for report in run.reports]
     assert counts == [(3, 0, 3)]
@@ -116,8 +116,8 @@ class TruthyResultFilter(BaseHostFilter):
     "kind",
     [GeneratorFilter, FirstHostRepeatingFilter, FilterWithFilterOneMethod, TruthyResultFilter],
 )
-def test_filters_may_decide_by_any_interface_of_nova(kind):
-    run = run_filters([kind()], HOSTS, SPEC)
+def test_host_filters_may_decide_by_any_interface_of_nova(kind):
+    run = run_filters([kind()], HOSTS, DEFAULT_SPEC)
     assert list_host_names(run) == ["cn1"]
     reasons = {rejection.reason for rejection in run.reports[0].rejected}
     assert reasons == {f"rejected by {kind.__name__}"}
@@ -128,13 +128,13 @@ def test_host_passes_method_added_by_a_subclass_rejects_hosts():
         def host_passes(self, host_state, spec):
             return super().host_passes(host_state, spec) and host_state.host != "cn3"
 
-    run = run_filters([StricterHostPassesFilter()], HOSTS, SPEC)
+    run = run_filters([StricterHostPassesFilter()], HOSTS, DEFAULT_SPEC)
     assert list_host_names(run) == ["cn1"]
     reasons = [rejection.reason for rejection in run.reports[0].rejected]
     assert reasons == ["cn2 is not liked", "rejected by StricterHostPassesFilter"]
 
 
-class PreparedFilter(BaseHostFilter):
+class HintFilter(BaseHostFilter):
     """Rejects the host in the hint of a request."""
 
     def prepare(self, spec_obj):
@@ -146,21 +146,25 @@ class PreparedFilter(BaseHostFilter):
 
 def test_function_returned_by_prepare_decides_on_every_host():
     spec = build_spec(scheduler_hints={"not": ["cn2"]})
-    run = run_filters([PreparedFilter()], HOSTS, spec)
+    run = run_filters([HintFilter()], HOSTS, spec)
     assert list_host_names(run) == ["cn1", "cn3"]
     assert [rejection.reason for rejection in run.reports[0].rejected] == ["not liked"]
-    assert not PreparedFilter().host_passes(HOSTS[1], spec)
-    assert PreparedFilter().rejection(HOSTS[1], spec).reason == "not liked"
-    assert list_host_names(run_filters([PreparedFilter()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
-    assert PreparedFilter().host_passes(HOSTS[1], SPEC)
+    assert not HintFilter().host_passes(HOSTS[1], spec)
+    assert HintFilter().rejection(HOSTS[1], spec).reason == "not liked"
+    assert list_host_names(run_filters([HintFilter()], HOSTS, DEFAULT_SPEC)) == [
+        "cn1",
+        "cn2",
+        "cn3",
+    ]
+    assert HintFilter().host_passes(HOSTS[1], DEFAULT_SPEC)
 
 
 def test_methods_overridden_by_a_subclass_run_instead_of_prepare():
-    class FilterWithRejectionMethod(PreparedFilter):
+    class FilterWithRejectionMethod(HintFilter):
         def rejection(self, host_state, spec_obj):
             return super().rejection(host_state, spec_obj) or Rejection("nobody is good enough")
 
-    class FilterWithHostPassesMethod(PreparedFilter):
+    class FilterWithHostPassesMethod(HintFilter):
         def host_passes(self, host_state, spec_obj):
             return super().host_passes(host_state, spec_obj) and host_state.host != "cn1"
 
@@ -171,7 +175,7 @@ def test_methods_overridden_by_a_subclass_run_instead_of_prepare():
     assert list_host_names(run_filters([FilterWithHostPassesMethod()], HOSTS, named)) == ["cn3"]
 
 
-def test_filter_may_run_for_some_instances_only():
+def test_host_filter_may_run_for_some_instances_only():
     class OncePerRequestFilter(HostPassesFilter):
         run_filter_once_per_request = True
 
@@ -179,14 +183,16 @@ def test_filter_may_run_for_some_instances_only():
         def run_filter_for_index(self, index):
             return index == 1
 
-    hosts = list_host_names(run_filters([OncePerRequestFilter()], HOSTS, SPEC, index=0))
+    hosts = list_host_names(run_filters([OncePerRequestFilter()], HOSTS, DEFAULT_SPEC, index=0))
     assert hosts == ["cn2", "cn3"]
-    later = run_filters([OncePerRequestFilter(), ReasonGivingFilter()], HOSTS, SPEC, index=1)
+    later = run_filters(
+        [OncePerRequestFilter(), ReasonGivingFilter()], HOSTS, DEFAULT_SPEC, index=1
+    )
     assert list_host_names(later) == ["cn1", "cn3"]
     assert [report.name for report in later.reports] == ["ReasonGivingFilter"]
-    hosts = list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=0))
+    hosts = list_host_names(run_filters([SecondInstanceFilter()], HOSTS, DEFAULT_SPEC, index=0))
     assert hosts == ["cn1", "cn2", "cn3"]
-    hosts = list_host_names(run_filters([SecondInstanceFilter()], HOSTS, SPEC, index=1))
+    hosts = list_host_names(run_filters([SecondInstanceFilter()], HOSTS, DEFAULT_SPEC, index=1))
     assert hosts == ["cn2", "cn3"]
 
 
@@ -206,14 +212,14 @@ class ExceptionWithoutMessage(Exception):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_error_names_the_filter_that_raised(caplog, failure, expected):
+def test_plugin_error_names_the_host_filter_that_raised(caplog, failure, expected):
     class FailingFilter(BaseHostFilter):
         def host_passes(self, _host_state, _spec):
             raise failure
 
     # A message that is not valid text cannot be captured.
     with caplog.at_level(logging.CRITICAL + 1), pytest.raises(PluginFailed) as error:
-        run_filters([FailingFilter()], HOSTS, SPEC)
+        run_filters([FailingFilter()], HOSTS, DEFAULT_SPEC)
     assert f"FailingFilter failed: {expected} ({__file__}:" in error.value.detail
     assert error.value.__cause__ is failure
 
@@ -224,7 +230,7 @@ def test_invalid_error_raised_by_a_filter_is_not_a_plugin_failure():
             raise Invalid("not that")
 
     with pytest.raises(Invalid, match="not that"):
-        run_filters([InvalidErrorRaisingFilter()], HOSTS, SPEC)
+        run_filters([InvalidErrorRaisingFilter()], HOSTS, DEFAULT_SPEC)
 
 
 class FilterWithoutMethods(BaseHostFilter):
@@ -255,13 +261,13 @@ class TextReturningFilter(BaseHostFilter):
         (TextReturningFilter, "TextReturningFilter failed: its verdict on cn1 is 'no', which is"),
     ],
 )
-def test_error_names_the_filter_with_an_invalid_result(kind, message):
+def test_plugin_error_names_the_host_filter_with_an_invalid_result(kind, message):
     with pytest.raises(PluginFailed, match=message) as error:
-        run_filters([kind()], HOSTS, SPEC)
+        run_filters([kind()], HOSTS, DEFAULT_SPEC)
     assert kind.__name__ in error.value.detail
 
 
-def test_filter_reads_the_options_of_its_request_in_conf():
+def test_host_filter_reads_the_options_of_its_request_in_conf():
     class OptionReadingFilter(BaseHostFilter):
         def host_passes(self, host_state, _spec):
             limit = CONF.filter_scheduler.host_subset_size
@@ -271,30 +277,35 @@ def test_filter_reads_the_options_of_its_request_in_conf():
     options = {"filter_scheduler__host_subset_size": 2, "DEFAULT__service_down_time": 7}
     plugin = OptionReadingFilter.with_settings(settings_with(**options))
     down_time = CONF.service_down_time
-    assert list_host_names(run_filters([plugin], HOSTS, SPEC)) == ["cn1", "cn2"]
+    assert list_host_names(run_filters([plugin], HOSTS, DEFAULT_SPEC)) == ["cn1", "cn2"]
     assert (CONF.filter_scheduler.host_subset_size, CONF.service_down_time) == (1, down_time)
     assert down_time != 7
 
 
-AGGREGATES = [str(UUID(int=number)) for number in (1, 2)]
-PLAIN = build_spec()
-REQUEST_SPEC = build_spec(
+AGGREGATE_UUIDS = [str(UUID(int=number)) for number in (1, 2)]
+CONSTRAINED_SPEC = build_spec(
     request_level_params={"root_required": ["CUSTOM_A"], "root_forbidden": ["CUSTOM_B"]},
-    requested_destination={"aggregates": AGGREGATES, "forbidden_aggregates": [str(UUID(int=3))]},
+    requested_destination={
+        "aggregates": AGGREGATE_UUIDS,
+        "forbidden_aggregates": [str(UUID(int=3))],
+    },
 )
 
 
 def build_result_with_params(**changes):
     return RequestFilterResult(
         replace(
-            REQUEST_SPEC, request_level_params=replace(REQUEST_SPEC.request_level_params, **changes)
+            CONSTRAINED_SPEC,
+            request_level_params=replace(CONSTRAINED_SPEC.request_level_params, **changes),
         )
     )
 
 
 def build_result_with_destination(**changes):
     return RequestFilterResult(
-        replace(REQUEST_SPEC, requested_destination=replace(REQUEST_SPEC.destination, **changes))
+        replace(
+            CONSTRAINED_SPEC, requested_destination=replace(CONSTRAINED_SPEC.destination, **changes)
+        )
     )
 
 
@@ -303,17 +314,17 @@ def build_result_with_destination(**changes):
     [
         None,
         Rejection("no"),
-        RequestFilterResult(REQUEST_SPEC),
-        RequestFilterResult(REQUEST_SPEC, {"found": ["x"], "how": {"many": 2}}),
-        require_traits(REQUEST_SPEC, "CUSTOM_C"),
-        forbid_traits(REQUEST_SPEC, "CUSTOM_C"),
-        require_aggregates(REQUEST_SPEC, AGGREGATES),
-        forbid_aggregates(REQUEST_SPEC, AGGREGATES),
+        RequestFilterResult(CONSTRAINED_SPEC),
+        RequestFilterResult(CONSTRAINED_SPEC, {"found": ["x"], "how": {"many": 2}}),
+        require_traits(CONSTRAINED_SPEC, "CUSTOM_C"),
+        forbid_traits(CONSTRAINED_SPEC, "CUSTOM_C"),
+        require_aggregates(CONSTRAINED_SPEC, AGGREGATE_UUIDS),
+        forbid_aggregates(CONSTRAINED_SPEC, AGGREGATE_UUIDS),
     ],
     ids=range(8),
 )
-def test_filter_may_return_a_narrower_request_a_rejection_or_none(outcome):
-    check_result(REQUEST_SPEC, outcome)
+def test_request_filter_may_return_a_narrower_request_a_rejection_or_none(outcome):
+    check_result(CONSTRAINED_SPEC, outcome)
 
 
 @pytest.mark.parametrize(
@@ -321,46 +332,46 @@ def test_filter_may_return_a_narrower_request_a_rejection_or_none(outcome):
     [
         (True, "expected .*, not bool"),
         ("no", "expected .*, not str"),
-        (REQUEST_SPEC, "expected .*, not RequestSpec"),
+        (CONSTRAINED_SPEC, "expected .*, not RequestSpec"),
         (
             RequestFilterResult(None),
             "the spec of a RequestFilterResult must be a RequestSpec, not NoneType",
         ),
-        (RequestFilterResult(REQUEST_SPEC, None), None),
-        (RequestFilterResult(REQUEST_SPEC, [1]), None),
-        (RequestFilterResult(REQUEST_SPEC, {1: 2}), None),
-        (RequestFilterResult(REQUEST_SPEC, {"x": object()}), None),
+        (RequestFilterResult(CONSTRAINED_SPEC, None), None),
+        (RequestFilterResult(CONSTRAINED_SPEC, [1]), None),
+        (RequestFilterResult(CONSTRAINED_SPEC, {1: 2}), None),
+        (RequestFilterResult(CONSTRAINED_SPEC, {"x": object()}), None),
         (Rejection(None), "the reason of a Rejection must be a string, not None"),
         (Rejection(""), "the reason of a Rejection must be a string, not ''"),
         (
-            RequestFilterResult(replace(REQUEST_SPEC, request_level_params=None)),
+            RequestFilterResult(replace(CONSTRAINED_SPEC, request_level_params=None)),
             "request_level_params became NoneType",
         ),
-        (RequestFilterResult(replace(REQUEST_SPEC, flavor=None)), "flavor became NoneType"),
+        (RequestFilterResult(replace(CONSTRAINED_SPEC, flavor=None)), "flavor became NoneType"),
         (
-            RequestFilterResult(replace(REQUEST_SPEC, scheduler_hints=None)),
+            RequestFilterResult(replace(CONSTRAINED_SPEC, scheduler_hints=None)),
             "scheduler_hints became NoneType",
         ),
         (
-            RequestFilterResult(replace(REQUEST_SPEC, num_instances=5)),
+            RequestFilterResult(replace(CONSTRAINED_SPEC, num_instances=5)),
             "may not change num_instances",
         ),
         (
-            build_result_with_params(root_required=REQUEST_SPEC.root_required | {5}),
+            build_result_with_params(root_required=CONSTRAINED_SPEC.root_required | {5}),
             "5 is not the name of a trait",
         ),
-        (require_aggregates(REQUEST_SPEC, ["not-a-uuid"]), "is not a uuid"),
-        (require_aggregates(REQUEST_SPEC, []), "is not a uuid"),
-        (forbid_aggregates(REQUEST_SPEC, ["zz"]), "is not a uuid"),
+        (require_aggregates(CONSTRAINED_SPEC, ["not-a-uuid"]), "is not a uuid"),
+        (require_aggregates(CONSTRAINED_SPEC, []), "is not a uuid"),
+        (forbid_aggregates(CONSTRAINED_SPEC, ["zz"]), "is not a uuid"),
         (
-            forbid_aggregates(REQUEST_SPEC, ["0x00000000_0000_0000_0000_0000000001"]),
+            forbid_aggregates(CONSTRAINED_SPEC, ["0x00000000_0000_0000_0000_0000000001"]),
             "is not a uuid",
         ),
         (build_result_with_params(root_required=frozenset()), "removed constraints: CUSTOM_A"),
         (build_result_with_params(root_forbidden=frozenset()), "removed constraints: CUSTOM_B"),
         (
-            build_result_with_destination(aggregates=REQUEST_SPEC.destination.aggregates[:1]),
-            f"removed constraints: {AGGREGATES[1]}",
+            build_result_with_destination(aggregates=CONSTRAINED_SPEC.destination.aggregates[:1]),
+            f"removed constraints: {AGGREGATE_UUIDS[1]}",
         ),
         (
             build_result_with_destination(forbidden_aggregates=()),
@@ -371,7 +382,7 @@ def test_filter_may_return_a_narrower_request_a_rejection_or_none(outcome):
 )
 def test_invalid_result_of_a_request_filter_is_an_error(outcome, expected):
     with pytest.raises((TypeError, ValueError, DocumentError), match=expected):
-        check_result(REQUEST_SPEC, outcome)
+        check_result(CONSTRAINED_SPEC, outcome)
 
 
 class CloudWithAnAggregate:
@@ -411,9 +422,11 @@ class RejectingFilter(ConfiningFilter):
         return Rejection("never")
 
 
-def test_enabled_filters_narrow_the_request():
+def test_enabled_request_filters_narrow_the_request():
     run = run_request_filters(
-        [ConfiningFilter(), DisabledFilter(), UnchangingFilter()], PLAIN, CloudWithAnAggregate()
+        [ConfiningFilter(), DisabledFilter(), UnchangingFilter()],
+        DEFAULT_SPEC,
+        CloudWithAnAggregate(),
     )
     assert run.spec.instance_uuid == "x"
     assert run.rejection is None
@@ -421,10 +434,10 @@ def test_enabled_filters_narrow_the_request():
     assert applied == [("confines", True), ("off", False), ("UnchangingFilter", False)]
     assert run.reports[0].changes == {"aggregates": [build_aggregates({})[0].uuid]}
     assert run.reports[0].elapsed_ms > 0
-    assert PLAIN.instance_uuid is None
+    assert DEFAULT_SPEC.instance_uuid is None
 
 
-def test_filters_after_a_rejection_still_narrow_the_request():
+def test_request_filters_after_a_rejection_still_narrow_the_request():
     class LaterRejectingFilter(RejectingFilter):
         name = "never"
 
@@ -433,7 +446,7 @@ def test_filters_after_a_rejection_still_narrow_the_request():
 
     run = run_request_filters(
         [ConfiningFilter(), RejectingFilter(), ConfiningFilter(), LaterRejectingFilter()],
-        PLAIN,
+        DEFAULT_SPEC,
         CloudWithAnAggregate(),
     )
     assert run.rejection == Rejection("never")
@@ -444,27 +457,29 @@ def test_filters_after_a_rejection_still_narrow_the_request():
     assert run.spec.instance_uuid == "x"
 
 
-def test_error_for_a_forbidden_root_trait_names_the_filter():
+def test_error_for_a_forbidden_root_trait_names_the_request_filter():
     class TraitRequiringFilter(ConfiningFilter):
         name = "wants"
 
         def apply(self, spec, _world):
             return require_traits(spec, "CUSTOM_A")
 
-    spec = replace(PLAIN, request_level_params=RequestLevelParams(root_forbidden={"CUSTOM_A"}))
+    spec = replace(
+        DEFAULT_SPEC, request_level_params=RequestLevelParams(root_forbidden={"CUSTOM_A"})
+    )
     both = "request filter wants and forbidden by .*request_level_params.root_forbidden"
     with pytest.raises(Invalid, match=both):
         run_request_filters([TraitRequiringFilter()], spec, CloudWithAnAggregate())
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("gone"), Unavailable("locked")])
-def test_failure_to_read_the_cloud_is_not_reported_as_filter_failure(failure):
+def test_failure_to_read_the_cloud_is_not_reported_as_request_filter_failure(failure):
     class FailingCloud:
         def host_aggregates(self):
             raise failure
 
     with pytest.raises(type(failure), match=str(failure)):
-        run_request_filters([ConfiningFilter()], PLAIN, FailingCloud())
+        run_request_filters([ConfiningFilter()], DEFAULT_SPEC, FailingCloud())
 
 
 @pytest.mark.parametrize(
@@ -479,15 +494,15 @@ def test_failure_to_read_the_cloud_is_not_reported_as_filter_failure(failure):
         (lambda _spec: sys.exit(3), "SystemExit"),
         (lambda _spec: 1 / 0, "ZeroDivisionError"),
     ],
-    ids=["number", "no request", "not JSON", "exit", "exception"],
+    ids=["number", "no request spec", "changes are no JSON", "exit of process", "exception"],
 )
-def test_error_names_the_request_filter(result, expected):
+def test_plugin_error_names_the_request_filter(result, expected):
     class InvalidFilter(ConfiningFilter):
         def apply(self, spec, _world):
             return result(spec)
 
     with pytest.raises(PluginFailed, match=f"InvalidFilter failed: .*{expected}"):
-        run_request_filters([InvalidFilter()], PLAIN, CloudWithAnAggregate())
+        run_request_filters([InvalidFilter()], DEFAULT_SPEC, CloudWithAnAggregate())
 
 
 class PassingHostFilter(BaseHostFilter):
@@ -500,7 +515,7 @@ class FailingCheckFilter(PassingHostFilter):
         raise KeyError("early")
 
 
-def test_error_of_a_check_names_the_filter():
-    check_request([PassingHostFilter()], PLAIN)
+def test_error_of_a_check_method_names_the_host_filter():
+    check_request([PassingHostFilter()], DEFAULT_SPEC)
     with pytest.raises(PluginFailed, match="FailingCheckFilter failed: KeyError: 'early'"):
-        check_request([PassingHostFilter(), FailingCheckFilter()], PLAIN)
+        check_request([PassingHostFilter(), FailingCheckFilter()], DEFAULT_SPEC)

@@ -13,18 +13,18 @@ from tests.conftest import make_settings
 from tests.support.scheduling import report, spec
 from tests.support.states import build_host_state
 
-CALLS = []
+HOSTS_OF_ATTRIBUTE_READS = []
 
 
-class TraitsFilter(BaseHostFilter):
+class PatchedHostFilter(BaseHostFilter):
     """Passes hosts by an added attribute."""
 
     def host_passes(self, host_state, spec_obj):
         return host_state.is_patched and "COMPUTE_NODE" not in host_state.traits
 
 
-def read_attributes(host_state, traits):
-    CALLS.append(host_state.host)
+def read_host_attributes(host_state, traits):
+    HOSTS_OF_ATTRIBUTE_READS.append(host_state.host)
     return {"is_patched": host_state.stats.get("patched") == "yes", "traits": traits, "host": "no"}
 
 
@@ -33,15 +33,15 @@ def build_entry_point(value):
 
 
 @pytest.fixture
-def registered_attributes():
+def registered_host_attributes():
     """Use the function of an entry point."""
-    set_host_attributes([host_attributes(build_entry_point(f"{__name__}:read_attributes"))])
-    CALLS.clear()
+    set_host_attributes([host_attributes(build_entry_point(f"{__name__}:read_host_attributes"))])
+    HOSTS_OF_ATTRIBUTE_READS.clear()
     yield
     set_host_attributes([])
 
 
-def build_app(make_app, url, **options):
+def build_app_with_patched_host(make_app, url, **options):
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
     app = make_app(make_settings(url, **names))
     patched = report("cn1", stats={"patched": "yes"})
@@ -49,26 +49,28 @@ def build_app(make_app, url, **options):
     return app
 
 
-def test_plugin_reads_host_attributes(registered_attributes, make_app, sqlite_url):
-    path = f"{__name__}.TraitsFilter"
-    app = build_app(
-        make_app, sqlite_url, available_filters=[path], enabled_filters=["TraitsFilter"]
+def test_plugin_reads_host_attributes(registered_host_attributes, make_app, sqlite_url):
+    path = f"{__name__}.PatchedHostFilter"
+    app = build_app_with_patched_host(
+        make_app, sqlite_url, available_filters=[path], enabled_filters=["PatchedHostFilter"]
     )
     answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
     assert [host["host"] for host in answer["hosts"]] == ["cn1"]
-    assert sorted(CALLS) == ["cn1", "cn2"]
+    assert sorted(HOSTS_OF_ATTRIBUTE_READS) == ["cn1", "cn2"]
 
 
-def test_shipped_filters_do_not_read_host_attributes(registered_attributes, make_app, sqlite_url):
-    app = build_app(make_app, sqlite_url)
+def test_shipped_filters_do_not_read_host_attributes(
+    registered_host_attributes, make_app, sqlite_url
+):
+    app = build_app_with_patched_host(make_app, sqlite_url)
     flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1, "root_gb": 1}
     flavor["extra_specs"] = {"is_patched": "True", "capabilities:is_patched": "True"}
     body = {"request_spec": spec(flavor=flavor)}
     assert app.post_json("/scheduler/v1/explain", body).json["hosts"] == []
-    assert CALLS == []
+    assert HOSTS_OF_ATTRIBUTE_READS == []
 
 
-def test_unknown_attribute_is_an_error():
+def test_unknown_host_attribute_is_an_error():
     host = build_host_state()
     with pytest.raises(AttributeError, match="'HostState' object has no attribute 'traits'"):
         _ = host.traits
@@ -76,6 +78,6 @@ def test_unknown_attribute_is_an_error():
     assert host.traits == {"X"}
 
 
-def test_invalid_entry_point_is_an_error():
+def test_invalid_entry_point_of_host_attributes_is_an_error():
     with pytest.raises(ConfigurationError, match=r"acme \(acme_none:f\) of placement_sched\.host_"):
         host_attributes(build_entry_point("acme_none:f"))

@@ -18,27 +18,27 @@ from tests.support.states import build_instances, build_spec
 
 pytestmark = pytest.mark.slow
 
-EXPLAIN = "/scheduler/v1/explain"
-ONE, TWO, THREE, NEW = map(instance, (1, 2, 3, 4))
+EXPLAIN_PATH = "/scheduler/v1/explain"
+INSTANCE_1, INSTANCE_2, INSTANCE_3, NEW_INSTANCE = map(instance, (1, 2, 3, 4))
 
 
 class RecordingInstanceStore:
     """Instances 1 and 2 on cn1, 3 on cn2, and a list of the reads."""
 
     def __init__(self):
-        self.every = [
-            *build_instances("cn1", ONE, TWO, project_id="p1").values(),
-            *build_instances("cn2", THREE).values(),
+        self.instances = [
+            *build_instances("cn1", INSTANCE_1, INSTANCE_2, project_id="p1").values(),
+            *build_instances("cn2", INSTANCE_3).values(),
         ]
-        self.asked = []
+        self.reads = []
 
     def by_hosts(self, hosts):
-        self.asked.append("hosts")
-        return [entry for entry in self.every if entry.host in hosts]
+        self.reads.append("hosts")
+        return [entry for entry in self.instances if entry.host in hosts]
 
     def by_uuids(self, uuids):
-        self.asked.append("uuids")
-        return [entry for entry in self.every if entry.uuid in uuids]
+        self.reads.append("uuids")
+        return [entry for entry in self.instances if entry.uuid in uuids]
 
     def read(self, *named):
         return RecordedInstances(
@@ -50,60 +50,69 @@ def test_instances_of_all_hosts_are_read_at_the_first_use():
     records = RecordingInstanceStore()
     recorded = records.read()
     first, second, third = (recorded.on(name) for name in ("cn1", "cn2", "cn3"))
-    assert records.asked == []
-    assert dict(first) == build_instances("cn1", ONE, TWO, project_id="p1")
-    assert (len(first), ONE in first, THREE in first) == (2, True, False)
-    assert first[TWO].project_id == "p1"
-    assert [list(second), list(third)] == [[THREE], []]
+    assert records.reads == []
+    assert dict(first) == build_instances("cn1", INSTANCE_1, INSTANCE_2, project_id="p1")
+    assert (len(first), INSTANCE_1 in first, INSTANCE_3 in first) == (2, True, False)
+    assert first[INSTANCE_2].project_id == "p1"
+    assert [list(second), list(third)] == [[INSTANCE_3], []]
     with pytest.raises(KeyError):
-        first[THREE]
-    assert records.asked == ["hosts"]
+        first[INSTANCE_3]
+    assert records.reads == ["hosts"]
 
 
 def test_instances_named_by_the_request_are_read_without_those_of_all_hosts():
     records = RecordingInstanceStore()
-    recorded = records.read(ONE, THREE, NEW)
+    recorded = records.read(INSTANCE_1, INSTANCE_3, NEW_INSTANCE)
     host, other_host = recorded.on("cn1"), recorded.on("cn2")
-    presence = (ONE in host, THREE in host, NEW in host, THREE in other_host)
+    presence = (
+        INSTANCE_1 in host,
+        INSTANCE_3 in host,
+        NEW_INSTANCE in host,
+        INSTANCE_3 in other_host,
+    )
     assert presence == (True, False, False, True)
-    assert host.keys() & {ONE, THREE, NEW} == {ONE}
-    assert {THREE, ONE} & other_host.keys() == {THREE}
-    assert host[ONE].uuid == ONE
-    assert records.asked == ["uuids"]
-    assert host.keys() & {ONE, TWO, THREE} == {ONE, TWO}
-    assert records.asked == ["uuids", "hosts"]
+    assert host.keys() & {INSTANCE_1, INSTANCE_3, NEW_INSTANCE} == {INSTANCE_1}
+    assert {INSTANCE_3, INSTANCE_1} & other_host.keys() == {INSTANCE_3}
+    assert host[INSTANCE_1].uuid == INSTANCE_1
+    assert records.reads == ["uuids"]
+    assert host.keys() & {INSTANCE_1, INSTANCE_2, INSTANCE_3} == {INSTANCE_1, INSTANCE_2}
+    assert records.reads == ["uuids", "hosts"]
 
 
 def test_instance_added_to_a_node_is_on_all_nodes_of_the_same_host_only():
     records = RecordingInstanceStore()
-    recorded = records.read(NEW, ONE)
+    recorded = records.read(NEW_INSTANCE, INSTANCE_1)
     # Nodes of a host share its instances.
     host, same_host, other_host = (recorded.on(name) for name in ("cn1", "cn1", "cn2"))
-    host[NEW] = HostInstance(uuid=NEW)
-    assert NEW in host
-    assert NEW in same_host
-    assert NEW not in other_host
-    assert host[NEW].host is None
-    assert host.keys() & {NEW, ONE} == {NEW, ONE}
-    assert (set(host), len(host)) == ({NEW, ONE, TWO}, 3)
-    del host[NEW]
-    assert NEW not in host
+    host[NEW_INSTANCE] = HostInstance(uuid=NEW_INSTANCE)
+    assert NEW_INSTANCE in host
+    assert NEW_INSTANCE in same_host
+    assert NEW_INSTANCE not in other_host
+    assert host[NEW_INSTANCE].host is None
+    assert host.keys() & {NEW_INSTANCE, INSTANCE_1} == {NEW_INSTANCE, INSTANCE_1}
+    assert (set(host), len(host)) == ({NEW_INSTANCE, INSTANCE_1, INSTANCE_2}, 3)
+    del host[NEW_INSTANCE]
+    assert NEW_INSTANCE not in host
     with pytest.raises(KeyError):
-        del host[ONE]
+        del host[INSTANCE_1]
 
 
 def test_instances_named_by_a_request_include_group_members_and_hints():
     request = build_spec(
-        instance_uuids=[ONE],
-        instance_group={"policy": "affinity", "members": [TWO.upper()]},
-        scheduler_hints={"same_host": THREE.upper(), "different_host": [NEW], "query": "x"},
+        instance_uuids=[INSTANCE_1],
+        instance_group={"policy": "affinity", "members": [INSTANCE_2.upper()]},
+        scheduler_hints={
+            "same_host": INSTANCE_3.upper(),
+            "different_host": [NEW_INSTANCE],
+            "query": "x",
+        },
     )
-    assert named_instances(request) == {ONE, TWO, THREE, NEW}
+    assert named_instances(request) == {INSTANCE_1, INSTANCE_2, INSTANCE_3, NEW_INSTANCE}
 
 
 def test_recorded_image_with_invalid_properties_has_none():
     image = {"id": "i", "properties": {"hw_disk_bus": "no such bus"}}
-    image_meta = HostInstance(uuid=ONE, image=image).image_meta
+    image_meta = HostInstance(uuid=INSTANCE_1, image=image).image_meta
     assert (image_meta.id, dict(image_meta.properties)) == ("i", {})
 
 
@@ -140,11 +149,11 @@ def record_instance(app, number, host, flavor=None):
 @pytest.mark.parametrize(
     ("hints", "hosts"),
     [
-        ({"different_host": ONE}, ["cn2", "cn3"]),
-        ({"different_host": [ONE, TWO]}, ["cn3"]),
-        ({"same_host": [ONE.upper(), TWO]}, ["cn1", "cn2"]),
-        ({"same_host": [ONE, TWO], "different_host": ONE}, ["cn2"]),
-        ({"same_host": NEW}, []),
+        ({"different_host": INSTANCE_1}, ["cn2", "cn3"]),
+        ({"different_host": [INSTANCE_1, INSTANCE_2]}, ["cn3"]),
+        ({"same_host": [INSTANCE_1.upper(), INSTANCE_2]}, ["cn1", "cn2"]),
+        ({"same_host": [INSTANCE_1, INSTANCE_2], "different_host": INSTANCE_1}, ["cn2"]),
+        ({"same_host": NEW_INSTANCE}, []),
         ({}, ["cn1", "cn2", "cn3"]),
     ],
     ids=str,
@@ -155,11 +164,11 @@ def test_same_and_different_host_hints_select_hosts_on_every_database(
     app = make_cloud_with_filters(database_url, make_app, "DifferentHostFilter", "SameHostFilter")
     record_instance(app, 1, "cn1")
     record_instance(app, 2, "cn2")
-    answer = app.post_json(EXPLAIN, {"request_spec": spec(scheduler_hints=hints)}).json
+    answer = app.post_json(EXPLAIN_PATH, {"request_spec": spec(scheduler_hints=hints)}).json
     assert sorted(host["host"] for host in answer["hosts"]) == hosts
 
 
-COUNTS = {
+STATEMENTS_BY_FILTER = {
     "InstanceReadingFilter": 1,
     "TypeAffinityFilter": 1,
     "SameHostFilter": 1,
@@ -167,45 +176,54 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize("enabled", COUNTS)
+@pytest.mark.parametrize("enabled", STATEMENTS_BY_FILTER)
 @pytest.mark.parametrize("size", [3, 30], ids="{} hosts".format)
-def test_instances_are_read_in_one_statement_if_needed(sqlite_url, make_app, enabled, size):
+def test_instances_are_read_in_one_sql_statement_for_filters_that_use_them(
+    sqlite_url, make_app, enabled, size
+):
     app = make_cloud_with_filters(sqlite_url, make_app, enabled, size=size)
     for number in range(1, size + 1):
         record_instance(app, number, f"cn{number}")
     hints = {"same_host": [instance(n) for n in range(1, size + 1)]}
     body = {"request_spec": spec(scheduler_hints=hints)}
-    app.post_json(EXPLAIN, body)
+    app.post_json(EXPLAIN_PATH, body)
     with record_statements(app.app.services.database) as statements:
-        app.post_json(EXPLAIN, body)
+        app.post_json(EXPLAIN_PATH, body)
     reading = [statement for statement in statements if "sched_instances" in str(statement)]
-    assert len(reading) == COUNTS[enabled]
+    assert len(reading) == STATEMENTS_BY_FILTER[enabled]
 
 
-CELL_ONE, CELL_TWO = "c0000000-0000-0000-0000-000000000001", "c0000000-0000-0000-0000-000000000002"
-REFUSED = "connection refused"
+CELL_1_UUID, CELL_2_UUID = (
+    "c0000000-0000-0000-0000-000000000001",
+    "c0000000-0000-0000-0000-000000000002",
+)
+CONNECTION_ERROR = "connection refused"
 
 
 @pytest.fixture
 def cloud(app):
     """A host in each of two cells, and a host without a cell."""
-    reports = [report("cn1", cell_uuid=CELL_ONE), report("cn2", cell_uuid=CELL_TWO), report("cn3")]
+    reports = [
+        report("cn1", cell_uuid=CELL_1_UUID),
+        report("cn2", cell_uuid=CELL_2_UUID),
+        report("cn3"),
+    ]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     return app
 
 
-def record_cells(app, *found):
+def record_cells(app, *nova_cells):
     def put_cells(connection):
-        cells.put(connection, found, utcnow())
+        cells.put(connection, nova_cells, utcnow())
 
     app.app.services.database.write(put_cells)
 
 
-def mark_unavailable(app, uuid, seconds):
+def record_unavailable_cell_database(app, uuid, seconds):
     """Record that the database of a cell has been unavailable for seconds."""
     since = utcnow() - timedelta(seconds=seconds)
     app.app.services.database.write(
-        lambda connection: cells.note_away(connection, uuid, REFUSED, since)
+        lambda connection: cells.note_away(connection, uuid, CONNECTION_ERROR, since)
     )
 
 
@@ -226,11 +244,13 @@ def list_passing_hosts(explanation):
 
 
 def test_hosts_of_a_cell_disabled_in_nova_are_rejected(cloud):
-    record_cells(cloud, NovaCell(uuid=CELL_ONE, name="one"), NovaCell(uuid=CELL_TWO))
+    record_cells(cloud, NovaCell(uuid=CELL_1_UUID, name="one"), NovaCell(uuid=CELL_2_UUID))
     answer = explain(cloud, spec())
     assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
     assert "enabled_cells" not in {stage["name"] for stage in answer["funnel"]["filters"]}
-    record_cells(cloud, NovaCell(uuid=CELL_ONE, name="one", disabled=True), NovaCell(uuid=CELL_TWO))
+    record_cells(
+        cloud, NovaCell(uuid=CELL_1_UUID, name="one", disabled=True), NovaCell(uuid=CELL_2_UUID)
+    )
     answer = explain(cloud, spec())
     assert read_cell_rejections(answer) == {"cn1": "its cell is disabled"}
     assert list_passing_hosts(answer) == ["cn2", "cn3"]
@@ -238,41 +258,41 @@ def test_hosts_of_a_cell_disabled_in_nova_are_rejected(cloud):
 
 
 def test_move_within_a_cell_disabled_in_nova_finds_its_hosts(cloud):
-    record_cells(cloud, NovaCell(uuid=CELL_ONE, disabled=True))
-    answer = explain(cloud, spec(requested_destination={"cell": CELL_ONE.upper()}))
+    record_cells(cloud, NovaCell(uuid=CELL_1_UUID, disabled=True))
+    answer = explain(cloud, spec(requested_destination={"cell": CELL_1_UUID.upper()}))
     assert list_passing_hosts(answer) == ["cn1"]
-    overrides = {"scheduler.disabled_cells": [CELL_ONE]}
-    answer = explain(cloud, spec(requested_destination={"cell": CELL_ONE}), overrides=overrides)
+    overrides = {"scheduler.disabled_cells": [CELL_1_UUID]}
+    answer = explain(cloud, spec(requested_destination={"cell": CELL_1_UUID}), overrides=overrides)
     assert read_cell_rejections(answer) == {"cn1": "its cell is disabled"}
 
 
 @pytest.mark.all_databases
 def test_hosts_of_a_cell_with_an_unavailable_database_are_rejected(cloud):
-    record_cells(cloud, NovaCell(uuid=CELL_ONE, name="one"), NovaCell(uuid=CELL_TWO))
-    mark_unavailable(cloud, CELL_ONE, 93)
-    mark_unavailable(cloud, CELL_TWO, 3600)
-    answer = explain(cloud, spec(requested_destination={"cell": CELL_TWO}))
+    record_cells(cloud, NovaCell(uuid=CELL_1_UUID, name="one"), NovaCell(uuid=CELL_2_UUID))
+    record_unavailable_cell_database(cloud, CELL_1_UUID, 93)
+    record_unavailable_cell_database(cloud, CELL_2_UUID, 3600)
+    answer = explain(cloud, spec(requested_destination={"cell": CELL_2_UUID}))
     reasons = read_cell_rejections(answer)
     head, _, rest = reasons["cn1"].partition(" has not answered for ")
     seconds, _, failure = rest.partition(" s: ")
-    assert (head, failure) == ("the database of cell one", REFUSED)
+    assert (head, failure) == ("the database of cell one", CONNECTION_ERROR)
     assert 93 <= int(seconds) < 3600
-    assert reasons["cn2"].startswith(f"the database of cell {CELL_TWO} has not answered for 36")
+    assert reasons["cn2"].startswith(f"the database of cell {CELL_2_UUID} has not answered for 36")
     assert answer["outcome"] == "no_valid_host"
     cloud.app.services.database.write(
-        lambda connection: cells.note_read(connection, [CELL_ONE, CELL_TWO], utcnow())
+        lambda connection: cells.note_read(connection, [CELL_1_UUID, CELL_2_UUID], utcnow())
     )
     assert list_passing_hosts(explain(cloud, spec())) == ["cn1", "cn2", "cn3"]
 
 
 def test_verdict_names_the_cell_with_an_unavailable_database(cloud):
-    record_cells(cloud, NovaCell(uuid=CELL_ONE, disabled=True))
-    mark_unavailable(cloud, CELL_ONE, 5)
+    record_cells(cloud, NovaCell(uuid=CELL_1_UUID, disabled=True))
+    record_unavailable_cell_database(cloud, CELL_1_UUID, 5)
     answer = explain(cloud, spec(ignore_hosts=["cn1"]), hosts=["cn1"])
     (verdict,) = answer["verdicts"]
     reasons = {reason["name"]: reason["reason"] for reason in verdict["reasons"]}
     assert reasons["enabled_cells"].startswith(
-        f"the database of cell {CELL_ONE} has not answered for"
+        f"the database of cell {CELL_1_UUID} has not answered for"
     )
     assert reasons["ignore_hosts"] == "the request asks to ignore it"
 
@@ -288,7 +308,7 @@ def record_statements_of_selection(app, number):
 
 def test_disabled_and_unavailable_cells_are_read_in_at_most_one_sql_statement(cloud):
     record_cells(cloud, *(NovaCell(uuid=f"c0000000-0000-0000-0000-{n:012}") for n in range(50)))
-    mark_unavailable(cloud, CELL_TWO, 5)
+    record_unavailable_cell_database(cloud, CELL_2_UUID, 5)
     assert sum("sched_cells" in entry for entry in record_statements_of_selection(cloud, 1)) == 1
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     assert sum("sched_cells" in item for item in record_statements_of_selection(cloud, 2)) == 0

@@ -16,7 +16,7 @@ from tests.support.reports import NOW, build_report, node_uuid
 from tests.support.states import build_aggregates, build_spec
 
 #: Public attributes of nova 34's HostState, seen with dir() after an update.
-NOVA_NAMES = """
+NOVA_HOST_STATE_ATTRIBUTES = """
     aggregates allocation_candidates cell_uuid consume_from_request cpu_allocation_ratio cpu_info
     disk_allocation_ratio disk_mb_used failed_builds free_disk_mb free_ram_mb host host_ip
     hypervisor_hostname hypervisor_type hypervisor_version instances limits metrics nodename
@@ -24,7 +24,7 @@ NOVA_NAMES = """
     supported_instances total_usable_disk_gb total_usable_ram_mb update updated uuid vcpus_total
     vcpus_used
 """
-SERVICE = service_view(
+DISABLED_SERVICE = service_view(
     Service(
         id=7,
         uuid=node_uuid(7),
@@ -40,13 +40,13 @@ SERVICE = service_view(
 
 
 def build_reported_host_state(**report):
-    return make_host_state(parse(build_report(**report), Defaults(now=NOW)).node, SERVICE)
+    return make_host_state(parse(build_report(**report), Defaults(now=NOW)).node, DISABLED_SERVICE)
 
 
 def test_host_state_has_only_the_attribute_names_of_nova():
     names = {name for name in dir(build_reported_host_state()) if not name.startswith("_")}
     # nova fills a host state with ``update``. This service creates it with all values.
-    assert names == set(NOVA_NAMES.split()) - {"update"}
+    assert names == set(NOVA_HOST_STATE_ATTRIBUTES.split()) - {"update"}
 
 
 def test_host_state_has_the_values_of_the_report():
@@ -87,14 +87,14 @@ def test_disk_available_least_caps_the_free_disk(least, free_gb):
 def test_host_state_is_empty_if_the_node_reports_no_free_disk():
     node = parse(build_report(free_disk_gb=None), Defaults(now=NOW)).node
     shared = build_aggregates({"ssd": "true"})
-    state = make_host_state(node, SERVICE, shared)
+    state = make_host_state(node, DISABLED_SERVICE, shared)
     assert (state.uuid, state.free_ram_mb, state.vcpus_total, state.updated) == (None, 0, 0, None)
     assert state.cpu_allocation_ratio is state.supported_instances is None
     assert (state.host, state.aggregates) == ("cn1", shared)
     assert state.service["disabled"]
 
 
-def test_free_memory_is_reported_or_computed():
+def test_free_memory_of_a_host_state_is_reported_or_computed():
     assert build_reported_host_state(memory_mb_used=1000, free_ram_mb=None).free_ram_mb == 15384
     assert build_reported_host_state(memory_mb_used=1000, free_ram_mb=5).free_ram_mb == 5
     assert repr(HostState("h", "n")) == "(h, n) ram: 0MB disk: 0MB io_ops: 0 instances: 0"
@@ -115,7 +115,7 @@ def test_service_is_a_mapping_as_in_nova():
     assert service["last_seen_up"] is None
 
 
-def test_instance_of_the_request_uses_resources():
+def test_instance_of_the_request_uses_resources_of_the_host_state():
     state = build_reported_host_state(stats={"num_instances": 3, "io_workload": 2})
     flavor = {"vcpus": 2, "memory_mb": 128, "root_gb": 5, "ephemeral_gb": 3, "swap": 512}
     state.consume_from_request(build_spec(flavor=flavor))
@@ -149,7 +149,7 @@ def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
     node = parse(
         build_report(numa_topology=build_reported_topology({}, {})), Defaults(now=NOW)
     ).node
-    state, other = make_host_state(node, SERVICE), make_host_state(node, SERVICE)
+    state, other = make_host_state(node, DISABLED_SERVICE), make_host_state(node, DISABLED_SERVICE)
     for expected in ([0, 1], [1, 1], [1, 1]):  # The third instance does not fit and uses nothing.
         state.consume_from_request(build_request_for_one_numa_node())
         used = [len(cell.pinned_cpus) for cell in state.numa_topology.cells]
@@ -195,7 +195,7 @@ def test_cpus_are_near_the_devices_of_the_first_candidate():
     assert state.pci_stats.taken == [({"pci": ["p1"]}, [1])]
 
 
-def test_devices_and_cpus_are_of_the_same_node():
+def test_devices_and_cpus_are_of_the_same_numa_node():
     card = {"vendor_id": "8086", "product_id": "1520"}
     state = build_reported_host_state(
         numa_topology=build_reported_topology({}, {}),

@@ -16,25 +16,25 @@ from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 HOSTS = "/scheduler/v1/hosts"
-OVERVIEW = "/scheduler/v1/overview"
-POLICIES = """
+OVERVIEW_PATH = "/scheduler/v1/overview"
+POLICY_CONFIG = """
 [high_cpu_density]
 cpu_allocation_ratio = 8.0
 """
-LONG_AGO = "2020-01-01T00:00:00"
+OLD_REPORT_TIME = "2020-01-01T00:00:00"
 
 
-def put_to_placement(app, path, body):
+def put_placement_document(app, path, body):
     app.put_json(f"/placement{path}", body, headers=LATEST_HEADERS)
 
 
-def put_traits(app, provider, *names):
+def set_provider_traits(app, provider, *names):
     for name in names:
         if name.startswith("CUSTOM_"):
             app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
     path = f"/placement/resource_providers/{uuid_of(provider)}"
     generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
-    put_to_placement(
+    put_placement_document(
         app,
         f"/resource_providers/{uuid_of(provider)}/traits",
         {"resource_provider_generation": generation, "traits": list(names)},
@@ -45,7 +45,7 @@ def put_allocations(app, number, host=None, **amounts_by_provider):
     """Write the allocations of a consumer, and an instance record if ``host`` is given."""
     amounts = {uuid_of(name): each for name, each in amounts_by_provider.items()}
     body = build_body(LATEST, amounts, owner=("p1", "u1"))
-    put_to_placement(app, f"/allocations/{instance(number)}", body)
+    put_placement_document(app, f"/allocations/{instance(number)}", body)
     if host is not None:
         record_instance(app, number, host)
 
@@ -58,10 +58,10 @@ def record_instance(app, number, host, **more):
 @pytest.fixture
 def app(database_url, tmp_path, make_app):
     """Four hosts in two zones, with a policy. One is disabled, another down. cn1 has a tree."""
-    settings = settings_with_policies(database_url, tmp_path, POLICIES)
+    settings = settings_with_policies(database_url, tmp_path, POLICY_CONFIG)
     app = make_app(settings.with_overrides({"DEFAULT.service_down_time": 86400}))
     reports = [report(name) for name in ("cn1", "cn2", "cn3")]
-    reports.append(report("cn4", last_seen_up=LONG_AGO))
+    reports.append(report("cn4", last_seen_up=OLD_REPORT_TIME))
     app.post_json("/scheduler/v1/compute_nodes", reports)
     api = AggregateApi(app)
     for name, zone, hosts in (("east", "az-east", ("cn1", "cn2")), ("rack", None, ("cn1", "cn3"))):
@@ -76,10 +76,10 @@ def app(database_url, tmp_path, make_app):
     app.post_json("/placement/resource_providers", child, headers=LATEST_HEADERS)
     stock = {"VCPU": {"total": 8}, "SRIOV_NET_VF": {"total": 4}}
     inventories = {"resource_provider_generation": 0, "inventories": stock}
-    put_to_placement(app, f"/resource_providers/{child['uuid']}/inventories", inventories)
-    put_traits(app, "cn1", "CUSTOM_A", "CUSTOM_B")
-    put_traits(app, "cn1_NUMA0", "CUSTOM_B", "HW_NUMA_ROOT")
-    put_traits(app, "cn3", "CUSTOM_A")
+    put_placement_document(app, f"/resource_providers/{child['uuid']}/inventories", inventories)
+    set_provider_traits(app, "cn1", "CUSTOM_A", "CUSTOM_B")
+    set_provider_traits(app, "cn1_NUMA0", "CUSTOM_B", "HW_NUMA_ROOT")
+    set_provider_traits(app, "cn3", "CUSTOM_A")
     put_allocations(app, 1, "cn1", cn1={"VCPU": 2, "MEMORY_MB": 512}, cn1_NUMA0={"VCPU": 3})
     put_allocations(app, 2, "cn3", cn3={"VCPU": 1})
     return app
@@ -138,10 +138,10 @@ def test_every_host_is_listed_with_its_resources(app):
     }
 
 
-def test_state_describes_a_service_that_is_not_up(app):
+def test_host_state_describes_a_service_that_is_not_up(app):
     hosts = index_hosts_by_name(list_hosts(app))
     assert (hosts["cn2"]["state"], hosts["cn2"]["disabled_reason"]) == ("disabled", "new disks")
-    assert (hosts["cn4"]["state"], hosts["cn4"]["last_seen_up"]) == ("down", LONG_AGO)
+    assert (hosts["cn4"]["state"], hosts["cn4"]["last_seen_up"]) == ("down", OLD_REPORT_TIME)
     assert "forced_down" not in hosts["cn4"]
     down = {"host": "cn1", "binary": "nova-compute", "forced_down": True}
     app.put_json(
@@ -159,7 +159,7 @@ def test_instances_without_node_count_on_the_only_node_of_their_host(app):
 
 
 @pytest.mark.all_databases
-def test_statement_count_is_independent_of_hosts(make_app, settings):
+def test_statement_count_of_host_views_does_not_depend_on_hosts(make_app, settings):
     app, counts = make_app(settings), []
     for hosts in (range(3), range(3, 15)):
         app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
@@ -167,7 +167,7 @@ def test_statement_count_is_independent_of_hosts(make_app, settings):
         with record_statements(app.app.services.database) as seen:
             for query in ("", "?limit=2", "?trait=COMPUTE_NODE"):
                 list_host_names(app, query)
-            app.get(OVERVIEW)
+            app.get(OVERVIEW_PATH)
         counts.append(len(seen))
     assert counts[0] == counts[1] < 45
 
@@ -216,14 +216,14 @@ def test_host_shows_its_report_with_times_and_its_service(app):
     host = app.get(f"{HOSTS}/cn4").json
     (node,) = host["nodes"]
     assert (node["report"]["vcpus"], node["report"]["hypervisor_type"]) == (16, "QEMU")
-    assert node["last_seen_up"] == LONG_AGO
+    assert node["last_seen_up"] == OLD_REPORT_TIME
     changed = datetime.fromisoformat(node["changed_at"])
     assert abs(changed - app.app.services.clock()) < timedelta(hours=1)
     (service,) = host["services"]
     assert (service["binary"], service["state"]) == ("nova-compute", "down")
 
 
-def test_invalid_policy_is_shown_with_its_error(app):
+def test_invalid_policy_of_a_host_is_shown_with_its_error(app):
     database = app.app.services.database
     add_aggregate(database, "other", ["cn4"], {"sched_policy": "nowhere"})
     database.write(host_aggregates.note_change)
@@ -243,7 +243,7 @@ def test_host_without_provider_has_no_resources(app):
 
 
 def test_overview_has_sums_by_zone_and_lists_hosts_that_are_not_up(app):
-    overview = app.get(OVERVIEW).json
+    overview = app.get(OVERVIEW_PATH).json
     assert overview["hosts"] == {"total": 4, "up": 2, "down": 1, "disabled": 1}
     assert overview["instances"] == 2
     zones = {zone["zone"]: zone for zone in overview["zones"]}
@@ -264,14 +264,14 @@ def test_overview_counts_a_host_in_each_of_its_aggregates(app):
     add_aggregate(database, "bare")
     database.write(host_aggregates.note_change)
     listed = index_hosts_by_name(list_hosts(app))
-    names = {each["name"]: each for each in app.get(OVERVIEW).json["aggregates"]}
+    names = {each["name"]: each for each in app.get(OVERVIEW_PATH).json["aggregates"]}
     assert "bare" not in names
     assert (names["shelf"]["hosts"], names["shelf"]["uuid"]) == (2, aggregate_uuid("shelf"))
     for name, sums in names["shelf"]["resources"].items():
         for key in ("used", "capacity"):
             amounts = [listed[host]["resources"].get(name, {}) for host in ("cn1", "cn4")]
             assert sums[key] == sum(amount.get(key, 0) for amount in amounts)
-    zone = sum(each["hosts"] for each in app.get(OVERVIEW).json["zones"])
+    zone = sum(each["hosts"] for each in app.get(OVERVIEW_PATH).json["zones"])
     assert zone == len(listed)
 
 
@@ -280,6 +280,6 @@ def test_overview_counts_nearly_full_and_full_hosts(app):
     capacity = hosts["cn4"]["resources"]["MEMORY_MB"]["capacity"]
     put_allocations(app, 8, "cn4", cn4={"MEMORY_MB": capacity})
     put_allocations(app, 9, "cn3", cn3={"MEMORY_MB": capacity * 9 // 10})
-    zones = {zone["zone"]: zone for zone in app.get(OVERVIEW).json["zones"]}
+    zones = {zone["zone"]: zone for zone in app.get(OVERVIEW_PATH).json["zones"]}
     use = zones["nova"]["resources"]["MEMORY_MB"]
     assert (use["nearly_full"], use["full"]) == (1, 1)

@@ -13,7 +13,7 @@ from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_
 from placement_sched.scheduler.weights import run_weighers
 from tests.support.states import build_host_state, build_spec, read_settings_text
 
-MODULE = """
+PLUGIN_TEXT = """
 from oslo_config import cfg
 from {package} import {name}
 from placement_sched.scheduler import filters, weights
@@ -35,7 +35,7 @@ class LateWeigher(weights.BaseHostWeigher):
     def _weigh_object(self, host_state, spec_obj):
         return getattr(host_state, "acme.idle-ratio")
 """
-FILE = """
+CONFIG_FILE_TEXT = """
 [placement_database]
 connection = sqlite:///late.db
 [filter_scheduler]
@@ -58,29 +58,29 @@ def reset_global_conf_after_test():
 
 
 @pytest.fixture
-def plugin_file(tmp_path, monkeypatch, request):
+def plugin_config_file(tmp_path, monkeypatch, request):
     """Write a plugin that registers options of an object, and a configuration file."""
     package, name, conf = request.param
     module = f"late_{name.lower()}"
-    text = MODULE.format(package=package, name=name, conf=conf, module=module)
+    text = PLUGIN_TEXT.format(package=package, name=name, conf=conf, module=module)
     (tmp_path / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     config_file = tmp_path / "late.conf"
-    config_file.write_text(FILE.format(module=module))
+    config_file.write_text(CONFIG_FILE_TEXT.format(module=module))
     return str(config_file)
 
 
-for_each_conf = pytest.mark.parametrize(
-    "plugin_file",
+parametrize_conf_objects = pytest.mark.parametrize(
+    "plugin_config_file",
     [("oslo_config", "cfg", "cfg.CONF"), ("placement_sched.config", "CONF", "CONF")],
     indirect=True,
-    ids=["oslo.config's own", "ours"],
+    ids=["CONF of oslo.config", "CONF of placement_sched"],
 )
 
 
-@for_each_conf
-def test_options_registered_by_plugins_have_the_values_of_the_file(plugin_file):
-    plugins = plugins_for(read_settings([plugin_file], make_full_conf()))
+@parametrize_conf_objects
+def test_options_registered_by_plugins_have_the_values_of_the_file(plugin_config_file):
+    plugins = plugins_for(read_settings([plugin_config_file], make_full_conf()))
     hosts = [build_host_state("cn1"), build_host_state("cn22")]
     hosts_after = run_filters(plugins.filters, hosts, build_spec()).hosts
     assert hosts_after == hosts
@@ -89,19 +89,19 @@ def test_options_registered_by_plugins_have_the_values_of_the_file(plugin_file):
     assert best.obj.host == "cn22"
 
 
-@for_each_conf
-def test_config_validate_accepts_options_registered_in_init(plugin_file, capsys):
-    status = main(["config", "validate", "--config-file", plugin_file])
+@parametrize_conf_objects
+def test_config_validate_accepts_options_registered_in_init(plugin_config_file, capsys):
+    status = main(["config", "validate", "--config-file", plugin_config_file])
     assert "_made" not in capsys.readouterr().out
     assert status == 0
 
 
-@for_each_conf
-def test_options_registered_in_init_have_values_of_the_new_file(plugin_file):
-    plugins_for(read_settings([plugin_file], make_full_conf()))
-    path = Path(plugin_file)
+@parametrize_conf_objects
+def test_options_registered_in_init_have_values_of_the_new_file(plugin_config_file):
+    plugins_for(read_settings([plugin_config_file], make_full_conf()))
+    path = Path(plugin_config_file)
     path.write_text(path.read_text().replace("= yield", "= reject"))
-    plugins = plugins_for(read_settings([plugin_file], make_full_conf()))
+    plugins = plugins_for(read_settings([plugin_config_file], make_full_conf()))
     assert run_filters(plugins.filters, [build_host_state()], build_spec()).hosts == []
 
 

@@ -18,29 +18,29 @@ from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import get_selected_hosts, report, spec
 from tests.support.states import read_settings_text
 
-NAME = "[scheduler] json_config_location"
+OPTIONS_FILE_OPTION = "[scheduler] json_config_location"
 
 
 @pytest.fixture
-def settings_file(tmp_path) -> Path:
+def options_file(tmp_path) -> Path:
     return tmp_path / "scheduler.json"
 
 
-def write_and_read_settings(settings_file: Path, text: str):
-    settings_file.write_text(text)
-    overrides = {"scheduler_json_config_location": str(settings_file)}
+def write_options_file_and_read_settings(options_file: Path, text: str):
+    options_file.write_text(text)
+    overrides = {"scheduler_json_config_location": str(options_file)}
     return read_settings((), make_full_conf()).with_overrides(overrides)
 
 
-RAM = "filter_scheduler.ram_weight_multiplier"
+RAM_MULTIPLIER_OPTION = "filter_scheduler.ram_weight_multiplier"
 
 
 @pytest.mark.parametrize(
     ("document", "option", "value"),
     [
-        ({RAM: -1}, RAM, -1.0),
-        ({"ram_weight_multiplier": -1.0}, RAM, -1.0),
-        ({"filter_scheduler": {"ram_weight_multiplier": "-1.0"}}, RAM, -1.0),
+        ({RAM_MULTIPLIER_OPTION: -1}, RAM_MULTIPLIER_OPTION, -1.0),
+        ({"ram_weight_multiplier": -1.0}, RAM_MULTIPLIER_OPTION, -1.0),
+        ({"filter_scheduler": {"ram_weight_multiplier": "-1.0"}}, RAM_MULTIPLIER_OPTION, -1.0),
         ({"scheduler_host_subset_size": 3.0}, "filter_scheduler.host_subset_size", 3),
         ({"isolated_hosts": ["a", "b"]}, "filter_scheduler.isolated_hosts", ["a", "b"]),
         ({"isolated_hosts": "a, b"}, "filter_scheduler.isolated_hosts", ["a", "b"]),
@@ -49,14 +49,14 @@ RAM = "filter_scheduler.ram_weight_multiplier"
         ({"default_availability_zone": "z"}, "DEFAULT.default_availability_zone", "z"),
     ],
 )
-def test_options_file_accepts_each_name_of_an_option(settings_file, document, option, value):
-    result = read(write_and_read_settings(settings_file, json.dumps(document)))
+def test_options_file_accepts_each_name_of_an_option(options_file, document, option, value):
+    result = read(write_options_file_and_read_settings(options_file, json.dumps(document)))
     group, name = option.split(".")
     assert getattr(getattr(result.settings, group), name) == value
     assert result.ignored == ()
 
 
-def test_settings_without_a_file_do_not_change():
+def test_settings_without_an_options_file_do_not_change():
     settings = read_settings((), make_full_conf())
     assert read(settings).settings is settings
     assert LiveSettings(settings, utcnow).settings() is settings
@@ -81,11 +81,11 @@ def test_settings_without_a_file_do_not_change():
     ],
 )
 def test_ineffective_option_is_reported_and_the_other_options_apply(
-    settings_file, document, expected
+    options_file, document, expected
 ):
     text = json.dumps({**document, "scheduler_host_subset_size": 3})
-    result = read(write_and_read_settings(settings_file, text))
-    assert result.ignored == (f"{NAME}: {settings_file}: {expected}",)
+    result = read(write_options_file_and_read_settings(options_file, text))
+    assert result.ignored == (f"{OPTIONS_FILE_OPTION}: {options_file}: {expected}",)
     assert result.settings.filter_scheduler.host_subset_size == 3
 
 
@@ -105,28 +105,28 @@ def test_ineffective_option_is_reported_and_the_other_options_apply(
         ('{"pci": {"alias": "{"}}', "alias"),
     ],
 )
-def test_error_for_an_invalid_file_is_one_line_with_its_path(settings_file, text, expected):
+def test_error_for_an_invalid_options_file_is_one_line_with_its_path(options_file, text, expected):
     with pytest.raises(ConfigurationError, match=expected) as error:
-        read(write_and_read_settings(settings_file, text))
-    assert error.value.detail.startswith(f"{NAME}: {settings_file}: ")
+        read(write_options_file_and_read_settings(options_file, text))
+    assert error.value.detail.startswith(f"{OPTIONS_FILE_OPTION}: {options_file}: ")
     assert "\n" not in error.value.detail
 
 
-def test_missing_or_broken_settings_file_is_reported_at_the_start(settings_file, caplog):
-    settings = write_and_read_settings(settings_file, "{")
+def test_missing_or_broken_options_file_is_reported_at_the_start(options_file, caplog):
+    settings = write_options_file_and_read_settings(options_file, "{")
     assert LiveSettings(settings, utcnow).settings() is settings
     assert "keeping the previous settings" in caplog.text
-    settings_file.unlink()
+    options_file.unlink()
     with pytest.raises(ConfigurationError) as error:
         check_parts(settings)
-    assert error.value.detail == f"{NAME}: {settings_file}: No such file or directory"
+    assert error.value.detail == f"{OPTIONS_FILE_OPTION}: {options_file}: No such file or directory"
 
 
 @pytest.fixture
-def live_settings(settings_file, tmp_path):
+def live_settings(options_file, tmp_path):
     """Settings of a configuration file and of an options file with the value 2."""
-    settings_file.write_text('{"scheduler_host_subset_size": 2}')
-    text = f"[scheduler]\njson_config_location = {settings_file}\n"
+    options_file.write_text('{"scheduler_host_subset_size": 2}')
+    text = f"[scheduler]\njson_config_location = {options_file}\n"
     return LiveSettings(read_settings_text(tmp_path, text))
 
 
@@ -134,38 +134,41 @@ def read_subset_size(options: LiveSettings) -> int:
     return options.settings().filter_scheduler.host_subset_size
 
 
-def test_changed_file_is_read_again_at_a_reload(settings_file, live_settings, caplog):
+def test_changed_options_file_is_read_again_at_a_reload(options_file, live_settings, caplog):
     before = live_settings.settings()
-    settings_file.write_text('{"scheduler_host_subset_size": 5, "zzz": 1}')
+    options_file.write_text('{"scheduler_host_subset_size": 5, "zzz": 1}')
     assert live_settings.settings() is before
     live_settings.reload()
     assert read_subset_size(live_settings) == 5
-    assert f"{NAME}: {settings_file}: there is no option 'zzz': it is ignored" in caplog.messages
-    settings_file.write_text("{}")
+    assert (
+        f"{OPTIONS_FILE_OPTION}: {options_file}: there is no option 'zzz': it is ignored"
+        in caplog.messages
+    )
+    options_file.write_text("{}")
     live_settings.reload()
     assert read_subset_size(live_settings) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("{", "it is not JSON"),
         ('{"scheduler_host_subset_size": 0}', "scheduler_host_subset_size"),
         (None, "No such file or directory"),
     ],
 )
-def test_broken_file_keeps_the_old_values_and_logs_the_reason(
-    settings_file, live_settings, caplog, text, why
+def test_broken_options_file_keeps_the_old_values_and_logs_the_reason(
+    options_file, live_settings, caplog, text, reason
 ):
-    settings_file.unlink()
+    options_file.unlink()
     if text is not None:
-        settings_file.write_text(text)
+        options_file.write_text(text)
     with caplog.at_level(logging.WARNING):
         live_settings.reload()
     assert read_subset_size(live_settings) == 2
     (message,) = caplog.messages
-    assert message.startswith(f"{NAME}: {settings_file}: ")
-    assert why in message
+    assert message.startswith(f"{OPTIONS_FILE_OPTION}: {options_file}: ")
+    assert reason in message
     assert message.endswith("; keeping the previous settings")
 
 
@@ -176,22 +179,22 @@ def test_plugins_are_created_before_a_request_needs_them(live_settings):
 
 
 @pytest.mark.parametrize("text", ["{", '{"scheduler_host_subset_size": 5}'])
-def test_worker_begins_with_the_settings_of_its_parent(settings_file, live_settings, text):
-    settings_file.write_text(text)
+def test_worker_begins_with_the_settings_of_its_parent(options_file, live_settings, text):
+    options_file.write_text(text)
     plugins_for.cache_clear()
     worker = LiveSettings(live_settings.configured, parent=live_settings)
     assert read_subset_size(worker) == 2
     test_plugins_are_created_before_a_request_needs_them(worker)
-    settings_file.write_text('{"scheduler_host_subset_size": 7}')
+    options_file.write_text('{"scheduler_host_subset_size": 7}')
     worker.reload()
     assert read_subset_size(worker) == 7
 
 
-def test_threads_use_the_old_settings_while_the_file_is_read(
-    settings_file, live_settings, monkeypatch
+def test_threads_use_the_old_settings_while_the_options_file_is_read(
+    options_file, live_settings, monkeypatch
 ):
     monkeypatch.setattr(live_settings, "_reloads", -1)  # a reload is due
-    settings_file.write_text("{}")
+    options_file.write_text("{}")
     seen = []
     with live_settings._reading:
         asker = Thread(target=lambda: seen.append(read_subset_size(live_settings)))
@@ -202,11 +205,11 @@ def test_threads_use_the_old_settings_while_the_file_is_read(
 
 
 @pytest.fixture
-def cloud(settings_file, sqlite_url, make_app, tmp_path):
+def cloud(options_file, sqlite_url, make_app, tmp_path):
     """Three hosts, and a scheduler with an options file. cn3 has the most memory."""
-    settings_file.write_text("{}")
+    options_file.write_text("{}")
     text = (
-        f"[scheduler]\njson_config_location = {settings_file}\n[api]\nauth_strategy = noauth2\n"
+        f"[scheduler]\njson_config_location = {options_file}\n[api]\nauth_strategy = noauth2\n"
         f"[placement_database]\nconnection = {sqlite_url}\n"
     )
     app = make_app(read_settings_text(tmp_path, text))
@@ -216,24 +219,24 @@ def cloud(settings_file, sqlite_url, make_app, tmp_path):
     return app
 
 
-def write_options_file_and_reload(app, settings_file: Path, document: object) -> None:
-    settings_file.write_text(json.dumps(document))
+def write_options_file_and_reload(app, options_file: Path, document: object) -> None:
+    options_file.write_text(json.dumps(document))
     app.app.services.scheduler.live.reload()
 
 
-def test_requests_use_the_options_of_the_file(cloud, settings_file):
+def test_requests_use_the_options_of_the_json_file(cloud, options_file):
     assert get_selected_hosts(select(cloud, spec())) == ["cn3"]
-    write_options_file_and_reload(cloud, settings_file, {"ram_weight_multiplier": -1.0})
+    write_options_file_and_reload(cloud, options_file, {"ram_weight_multiplier": -1.0})
     assert get_selected_hosts(select(cloud, spec())) == ["cn1"]
     assert explain(cloud, spec())["hosts"][0]["host"] == "cn1"
     overrides = {"filter_scheduler.ram_weight_multiplier": 1.0}
     assert explain(cloud, spec(), overrides=overrides)["hosts"][0]["host"] == "cn3"
     isolated = ["IsolatedHostsFilter"]
     write_options_file_and_reload(
-        cloud, settings_file, {"scheduler_default_filters": isolated, "isolated_hosts": ["cn3"]}
+        cloud, options_file, {"scheduler_default_filters": isolated, "isolated_hosts": ["cn3"]}
     )
     assert get_selected_hosts(select(cloud, spec())) == ["cn2"]
-    write_options_file_and_reload(cloud, settings_file, {})
+    write_options_file_and_reload(cloud, options_file, {})
     assert get_selected_hosts(select(cloud, spec())) == ["cn3"]
 
 

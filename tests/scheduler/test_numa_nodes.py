@@ -7,7 +7,7 @@ from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 
 
-def build_topology(*pinned_spec, **cell):
+def build_numa_nodes(*pinned_spec, **cell):
     """Return NUMA nodes with CPUs for pinning and 4096 MB each."""
     plain = {"cpuset": [], "memory": 4096}
     return {
@@ -26,8 +26,8 @@ def cloud(sqlite_settings, make_app):
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
-            report("cn1", numa_topology=build_topology([0, 1, 2, 3], [])),
-            report("cn2", numa_topology=build_topology([0, 1], [2, 3])),
+            report("cn1", numa_topology=build_numa_nodes([0, 1, 2, 3], [])),
+            report("cn2", numa_topology=build_numa_nodes([0, 1], [2, 3])),
             report("cn3"),
         ],
     )
@@ -44,7 +44,7 @@ def build_request_for_pinned_cpus(*instances, vcpus, **extra_specs):
     ("vcpus", "extra_specs", "hosts"),
     [(4, {}, ["cn1"]), (4, {"numa_nodes": "2"}, ["cn2"]), (3, {}, ["cn1"])],
 )
-def test_host_with_enough_capacity_per_node_is_selected(cloud, vcpus, extra_specs, hosts):
+def test_host_with_enough_capacity_per_numa_node_is_selected(cloud, vcpus, extra_specs, hosts):
     answer = select(cloud, build_request_for_pinned_cpus(1, vcpus=vcpus, **extra_specs))
     assert get_selected_hosts(answer) == hosts
     assert answer["selections"][0][0]["limits"] == {

@@ -13,12 +13,12 @@ from tests.support.scheduling import flavor, get_selected_hosts, instance, repor
 from tests.support.states import build_host_state, build_spec
 from tests.support.versions import LATEST_HEADERS
 
-SELECT = "/scheduler/v1/select_destinations"
-EXPLAIN = "/scheduler/v1/explain"
-ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "1520", "device_type": "type-VF"}'
+SELECT_PATH = "/scheduler/v1/select_destinations"
+EXPLAIN_PATH = "/scheduler/v1/explain"
+NIC_ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "1520", "device_type": "type-VF"}'
 
 
-def build_pool(count=1, **more):
+def build_nic_pool(count=1, **more):
     ids = {"vendor_id": "8086", "product_id": "1520", "numa_node": 0, "dev_type": "type-VF"}
     return {**ids, "count": count, **more}
 
@@ -35,9 +35,9 @@ def count_devices_by_provider(state):
 @pytest.mark.parametrize(
     ("providers", "count", "expected"), [(["b", "a"], 1, {"a": 2, "b": 1}), ([], 3, {"b": 1})]
 )
-def test_devices_are_of_the_first_candidate_or_any_pool(providers, count, expected):
+def test_pci_devices_are_taken_from_the_first_candidate_or_any_pool(providers, count, expected):
     state = build_host_state(
-        pci_stats=PciPools.of([build_pool(2, rp_uuid="a"), build_pool(2, rp_uuid="b")])
+        pci_stats=PciPools.of([build_nic_pool(2, rp_uuid="a"), build_nic_pool(2, rp_uuid="b")])
     )
     state.allocation_candidates = [{"mappings": {"r-0": [uuid]}} for uuid in providers]
     state.consume_from_request(build_request_for_devices(count))
@@ -53,22 +53,22 @@ def test_host_without_pci_pools_accepts_an_instance(request_spec):
     assert (state.pci_stats, state.num_instances) == (None, 1)
 
 
-def test_too_few_devices_are_logged_and_the_instance_is_still_added_to_the_host(caplog):
-    state = build_host_state("cn7", pci_stats=PciPools.of([build_pool(1)]))
+def test_too_few_pci_devices_are_logged_and_the_instance_is_still_added_to_the_host(caplog):
+    state = build_host_state("cn7", pci_stats=PciPools.of([build_nic_pool(1)]))
     state.consume_from_request(build_request_for_devices(2))
     assert (state.pci_stats.free, state.num_instances) == (1, 1)
     warning = "Host cn7 has too few PCI devices: 2 devices for PCI alias nic requested"
     assert warning in caplog.text
 
 
-def test_request_has_the_providers_of_its_devices():
+def test_pci_request_has_the_resource_providers_of_its_devices():
     mappings = {"": ["root"], "r-0": ["b"], "r-1": ["a"], "r-2": ["b"]}
     requests = with_device_providers(
         build_request_for_devices(3), {"mappings": mappings}
     ).pci_requests.requests
     assert [request.spec for request in requests] == [({"rp_uuids": "b,b,a"},)]
     state = build_host_state(
-        pci_stats=PciPools.of([build_pool(2, rp_uuid="a"), build_pool(3, rp_uuid="b")])
+        pci_stats=PciPools.of([build_nic_pool(2, rp_uuid="a"), build_nic_pool(3, rp_uuid="b")])
     )
     state.consume_from_request(
         with_device_providers(build_request_for_devices(3), {"mappings": mappings})
@@ -84,9 +84,9 @@ def test_request_has_the_providers_of_its_devices():
         (build_request_for_devices(alias_name=None), {"mappings": {"r-0": ["a"]}}),
         (build_spec(), {"mappings": {"r-0": ["a"]}}),
     ],
-    ids=["nothing claimed", "not in placement", "device of a port", "no device"],
+    ids=["no candidate", "device outside placement", "device of a port", "no device"],
 )
-def test_request_without_devices_in_placement_does_not_change(request_spec, result):
+def test_request_without_pci_devices_in_placement_does_not_change(request_spec, result):
     assert with_device_providers(request_spec, result) == request_spec
 
 
@@ -95,10 +95,10 @@ def make_cloud(database_url):
     """Make an application of cn1 with two NICs, each a provider with its VFs, and of cn2."""
     result = []
 
-    def make_cloud(*vfs, totals=(2, 2), **options):
+    def build_cloud(*vfs, totals=(2, 2), **options):
         settings = make_settings(
             database_url,
-            pci__alias=[ALIAS],
+            pci__alias=[NIC_ALIAS],
             filter_scheduler__pci_in_placement=True,
             filter_scheduler__enabled_filters=["PciPassthroughFilter"],
             **options,
@@ -106,7 +106,9 @@ def make_cloud(database_url):
         result.append(create_app(settings))
         app = Client(result[-1])
         # Pools in reverse order: the choice of a NIC must not depend on it.
-        pools = [build_pool(count, rp_uuid=instance(900 + n)) for n, count in enumerate(vfs)][::-1]
+        pools = [build_nic_pool(count, rp_uuid=instance(900 + n)) for n, count in enumerate(vfs)][
+            ::-1
+        ]
         hosts = [report("cn1", pci_device_pools=pools), report("cn2")]
         app.post_json("/scheduler/v1/compute_nodes", hosts)
         app.put("/placement/resource_classes/CUSTOM_PCI_8086_1520", headers=LATEST_HEADERS)
@@ -114,7 +116,7 @@ def make_cloud(database_url):
             add_nic(app, number, total)
         return app
 
-    yield make_cloud
+    yield build_cloud
     for application in result:
         application.close()
 
@@ -125,7 +127,7 @@ def add_nic(app, number, total):
     add_provider(app, f"nic{number}", uuid, parent=uuid_of("cn1"), CUSTOM_PCI_8086_1520=total)
 
 
-def request_devices(app, *instances, path=SELECT, count=1, status=200):
+def request_devices(app, *instances, path=SELECT_PATH, count=1, status=200):
     request = spec(*instances, flavor=flavor(extra_specs={"pci_passthrough:alias": f"nic:{count}"}))
     return app.post_json(path, {"request_spec": request}, status=status).json
 
@@ -142,7 +144,7 @@ def list_serving_nics(answer):
 @pytest.mark.parametrize(
     ("free", "instances", "expected"), [((0, 1), 1, [1]), ((1, 2), 3, [0, 1, 1]), ((1, 1), 3, None)]
 )
-def test_instances_have_devices_that_the_host_reported(make_cloud, free, instances, expected):
+def test_instances_have_pci_devices_that_the_host_reported(make_cloud, free, instances, expected):
     app = make_cloud(*free)
     uuids = map(instance, range(1, instances + 1))
     answer = request_devices(app, *uuids, status=200 if expected else 409)
@@ -159,12 +161,12 @@ def test_instances_fit_although_placement_and_reported_device_counts_differ(
 ):
     # The first NIC reports a VF more than placement has, and the second a VF less.
     app = make_cloud(*vfs, totals=totals)
-    assert request_devices(app, *map(instance, (1, 2)), path=EXPLAIN)["outcome"] == "selected"
-    outcome = request_devices(app, *map(instance, (1, 2, 3)), path=EXPLAIN)["outcome"]
+    assert request_devices(app, *map(instance, (1, 2)), path=EXPLAIN_PATH)["outcome"] == "selected"
+    outcome = request_devices(app, *map(instance, (1, 2, 3)), path=EXPLAIN_PATH)["outcome"]
     assert outcome == "no_valid_host"
 
 
-def test_devices_of_earlier_requests_are_used_while_reports_are_cached(make_cloud):
+def test_pci_devices_of_earlier_requests_are_not_free_while_reports_are_cached(make_cloud):
     app = make_cloud(1, 1, scheduler__driver="caching_scheduler")
     answers = [request_devices(app, instance(number)) for number in (1, 2)]
     assert sorted(list_serving_nics(answers[0]) + list_serving_nics(answers[1])) == [0, 1]

@@ -13,7 +13,7 @@ from placement_sched.scheduler.plugin import SchedulerPlugin, calling, path_of, 
 from tests.support.states import NOW, settings_with
 
 
-class Plugin(SchedulerPlugin):
+class PluginWithOptions(SchedulerPlugin):
     options = (
         ("test_plugin", cfg.IntOpt("size", default=4, help="How large.")),
         ("DEFAULT", cfg.StrOpt("test_plugin_colour", default="red", help="Which colour.")),
@@ -31,16 +31,16 @@ class DownTimeReadingPlugin(SchedulerPlugin):
 
 def test_plugin_without_arguments_has_the_options_of_the_process():
     assert (CONF.test_plugin.size, CONF.test_plugin_colour) == (4, "red")
-    plugin = Plugin()
+    plugin = PluginWithOptions()
     assert plugin.settings.test_plugin.size == 4
     CONF.set_override("size", 9, "test_plugin")
     try:
-        assert Plugin().size == 9
+        assert PluginWithOptions().size == 9
         assert plugin.settings.test_plugin.size == 9
     finally:
         CONF.clear_override("size", "test_plugin")
-    assert Plugin().size == 4
-    assert path_of(Plugin) == "tests.scheduler.test_plugin.Plugin"
+    assert PluginWithOptions().size == 4
+    assert path_of(PluginWithOptions) == "tests.scheduler.test_plugin.PluginWithOptions"
 
 
 def test_plugin_created_with_settings_and_a_clock_uses_them():
@@ -58,10 +58,13 @@ def test_plugin_created_with_settings_and_a_clock_uses_them():
 @pytest.mark.parametrize(
     ("context", "level"), [(nullcontext, "ERROR"), (tolerate_failures, "DEBUG")]
 )
-def test_failure_is_logged_as_an_error_unless_the_caller_continues(caplog, context, level):
+def test_plugin_failure_is_logged_as_an_error_unless_the_caller_continues(caplog, context, level):
     caplog.set_level(logging.DEBUG, "placement_sched")
-    match = "Plugin failed: ValueError: broken"
-    with context(), pytest.raises(PluginFailed, match=match), calling(Plugin()):
+    match = "PluginWithOptions failed: ValueError: broken"
+    with context(), pytest.raises(PluginFailed, match=match), calling(PluginWithOptions()):
         raise ValueError("broken")
     (record,) = caplog.records
-    assert (record.levelname, record.getMessage()) == (level, f"{path_of(Plugin)} failed")
+    assert (record.levelname, record.getMessage()) == (
+        level,
+        f"{path_of(PluginWithOptions)} failed",
+    )

@@ -22,7 +22,7 @@ from tests.scheduler.explanations import explain_request, put_hosts
 from tests.support.scheduling import spec
 from tests.support.states import NOW, build_aggregates, build_host_state, build_spec, settings_with
 
-ACME = "tests.scheduler.third_party"
+ACME_MODULE = "tests.scheduler.third_party"
 
 
 def build_filter_scheduler_settings(**options):
@@ -40,22 +40,24 @@ def test_shipped_plugin_needs_no_arguments_and_its_options_have_help():
 
 
 #: The shipped filters that the earlier instances of a request concern.
-FOR_EACH_INSTANCE = """
+FILTERS_RUN_FOR_EACH_INSTANCE = """
     AggregateCoreFilter AggregateDiskFilter AggregateIoOpsFilter AggregateNumInstancesFilter
     AggregateRamFilter CoreFilter DiskFilter GroupAffinityFilter GroupAntiAffinityFilter IoOpsFilter
     JsonFilter MetricsFilter NUMATopologyFilter NumInstancesFilter PciPassthroughFilter RamFilter
     RetryFilter ServerGroupAffinityFilter ServerGroupAntiAffinityFilter TopologySpreadFilter
     TypeAffinityFilter
 """
-ON_REBUILD = "AggregateImagePropertiesIsolation ImagePropertiesFilter IsolatedHostsFilter"
+FILTERS_RUN_ON_REBUILD = (
+    "AggregateImagePropertiesIsolation ImagePropertiesFilter IsolatedHostsFilter"
+)
 
 
 def test_only_some_filters_run_for_each_instance_or_on_rebuild():
     names = {kind.__name__ for kind in all_filters() if kind().run_filter_for_index(1)}
-    assert names == set(FOR_EACH_INSTANCE.split())
+    assert names == set(FILTERS_RUN_FOR_EACH_INSTANCE.split())
     assert all(kind().run_filter_for_index(0) for kind in all_filters())
     names = {kind.__name__ for kind in all_filters() if kind.RUN_ON_REBUILD}
-    assert names == set(ON_REBUILD.split())
+    assert names == set(FILTERS_RUN_ON_REBUILD.split())
 
 
 def test_plugins_have_the_configured_order_settings_and_clock():
@@ -72,7 +74,7 @@ def test_plugins_have_the_configured_order_settings_and_clock():
 
 
 #: The paths of the shipped classes in releases of nova, by module.
-NOVA_PATHS = [
+NOVA_CLASS_PATHS = [
     f"{module}.{name}"
     for module, names in (
         ("filters.affinity_filter", "DifferentHostFilter SameHostFilter"),
@@ -121,7 +123,7 @@ NOVA_PATHS = [
 def test_every_path_of_nova_names_a_class_in_both_packages(package):
     for option in ("enabled_filters", "weight_classes"):
         folder = "filters." if option == "enabled_filters" else "weights."
-        paths = [path for path in NOVA_PATHS if path.startswith(folder)]
+        paths = [path for path in NOVA_CLASS_PATHS if path.startswith(folder)]
         named = [path.rpartition(".") for path in paths]
         plugins = plugins_for(
             build_filter_scheduler_settings(**{option: [f"{package}.{path}" for path in paths]})
@@ -132,7 +134,7 @@ def test_every_path_of_nova_names_a_class_in_both_packages(package):
             assert getattr(import_module(f"placement_sched.scheduler.{module}"), name)
 
 
-def test_class_of_a_module_that_was_merged_keeps_its_path():
+def test_plugin_class_of_a_merged_module_keeps_its_path():
     path = "placement_sched.scheduler.filters.same_host_filter.SameHostFilter"
     settings = build_filter_scheduler_settings(enabled_filters=["ComputeFilter", path])
     assert list_class_names(plugins_for(settings).filters) == ["ComputeFilter", "SameHostFilter"]
@@ -187,13 +189,16 @@ def test_all_weighers_and_single_weighers_may_be_configured(package):
         ),
         ({"available_filters": ["nodots"]}, "'nodots' cannot be imported"),
         (
-            {"available_filters": [f"{ACME}.list_classes_that_are_no_filters"]},
+            {"available_filters": [f"{ACME_MODULE}.list_classes_that_are_no_filters"]},
             "list_classes_that_are_no_filters is not a BaseHostFilter",
         ),
-        ({"available_filters": [f"{ACME}.NOTHING"]}, "NOTHING is not a BaseHostFilter"),
+        (
+            {"available_filters": [f"{ACME_MODULE}.NUMBER_INSTEAD_OF_PLUGIN"]},
+            "NUMBER_INSTEAD_OF_PLUGIN is not a BaseHostFilter",
+        ),
     ],
 )
-def test_error_for_a_wrong_name_is_one_line(options, words):
+def test_error_for_a_wrong_plugin_name_is_one_line(options, words):
     with pytest.raises(ConfigurationError, match=words) as error:
         plugins_for(build_filter_scheduler_settings(**options))
     assert "\n" not in error.value.detail
@@ -201,9 +206,9 @@ def test_error_for_a_wrong_name_is_one_line(options, words):
 
 def test_nova_filter_and_weigher_with_changed_imports_decide_as_in_nova():
     settings = build_filter_scheduler_settings(
-        available_filters=["nova.scheduler.filters.all_filters", f"{ACME}.AcmeFilter"],
+        available_filters=["nova.scheduler.filters.all_filters", f"{ACME_MODULE}.AcmeFilter"],
         enabled_filters=["ComputeFilter", "AcmeFilter"],
-        weight_classes=[f"{ACME}.AcmeWeigher"],
+        weight_classes=[f"{ACME_MODULE}.AcmeWeigher"],
     )
     plugins = plugins_for(settings, lambda: NOW)
     in_rack = build_aggregates({"rack": "r1, r2"})
@@ -223,9 +228,9 @@ def test_nova_filter_and_weigher_with_changed_imports_decide_as_in_nova():
     assert weights == [("cn2", -1.0), ("cn1", -2.0)]
 
 
-def test_function_may_return_several_filters():
+def test_function_at_a_plugin_path_may_return_several_filters():
     settings = build_filter_scheduler_settings(
-        available_filters=[f"{ACME}.list_acme_filters"],
+        available_filters=[f"{ACME_MODULE}.list_acme_filters"],
         enabled_filters=["OptionDeclaringFilter", "AcmeFilter"],
     )
     assert list_class_names(plugins_for(settings).filters) == [
@@ -242,18 +247,21 @@ def test_function_may_return_several_filters():
         ("scheduler__request_filters", "record_and_list_request_filters"),
     ],
 )
-def test_repeated_path_is_imported_once(option, named):
+def test_repeated_plugin_path_is_imported_once(option, named):
     defaults = ["nova.scheduler.filters.all_filters"] if named == "record_and_list_filters" else []
-    third_party.IMPORTS.clear()
-    plugins_for(settings_with(**{option: [*defaults, *[f"{ACME}.{named}"] * 12_000]}))
-    assert len(third_party.IMPORTS) == 1
+    third_party.IMPORTED_PLUGIN_KINDS.clear()
+    plugins_for(settings_with(**{option: [*defaults, *[f"{ACME_MODULE}.{named}"] * 12_000]}))
+    assert len(third_party.IMPORTED_PLUGIN_KINDS) == 1
 
 
 def test_third_party_plugin_is_created_with_the_options_of_the_request():
-    settings = build_filter_scheduler_settings(enabled_filters=[f"{ACME}.AcmeFilter"])
+    settings = build_filter_scheduler_settings(enabled_filters=[f"{ACME_MODULE}.AcmeFilter"])
     register(settings.conf, (("acme", CONF._groups["acme"]._opts["most_instances"]["opt"]),))
     changed = Settings.from_conf(settings.conf).with_overrides(
-        {"acme.most_instances": 7, "filter_scheduler.enabled_filters": [f"{ACME}.AcmeFilter"]}
+        {
+            "acme.most_instances": 7,
+            "filter_scheduler.enabled_filters": [f"{ACME_MODULE}.AcmeFilter"],
+        }
     )
     assert plugins_for(settings).filters[0].most == 3
     assert plugins_for(changed).filters[0].most == 7
@@ -264,7 +272,7 @@ def test_options_of_third_party_plugins_are_read_from_the_file(tmp_path):
     file.write_text(
         "[filter_scheduler]\n"
         "available_filters = placement_sched.scheduler.filters.all_filters\n"
-        f"available_filters = {ACME}.OptionDeclaringFilter\n"
+        f"available_filters = {ACME_MODULE}.OptionDeclaringFilter\n"
         "enabled_filters = OptionDeclaringFilter\n"
         "[acme_ours]\nlimit = 2\n"
     )
@@ -279,9 +287,9 @@ def test_options_of_third_party_plugins_are_read_from_the_file(tmp_path):
 
 def test_installed_packages_provide_plugins(install_package):
     install_package(
-        f"[placement_sched.filters]\nacme = {ACME}:AcmeFilter\n"
-        f"[placement_sched.weighers]\nacme = {ACME}:AcmeWeigher\n"
-        f"[placement_sched.request_filters]\nacme = {ACME}:AcmeRequestFilter\n"
+        f"[placement_sched.filters]\nacme = {ACME_MODULE}:AcmeFilter\n"
+        f"[placement_sched.weighers]\nacme = {ACME_MODULE}:AcmeWeigher\n"
+        f"[placement_sched.request_filters]\nacme = {ACME_MODULE}:AcmeRequestFilter\n"
     )
     plugins = plugins_for(build_filter_scheduler_settings(enabled_filters=["AcmeFilter"]))
     assert list_class_names(plugins.filters) == ["AcmeFilter"]
@@ -302,8 +310,8 @@ def test_options_of_plugins_are_registered():
 
 
 @pytest.mark.parametrize("option", ["available_filters", "enabled_filters", "weight_classes"])
-def test_overrides_may_not_import_other_modules(option):
-    path = f"{ACME}.AcmeFilter"
+def test_option_overrides_may_not_import_other_modules(option):
+    path = f"{ACME_MODULE}.AcmeFilter"
     request = {f"filter_scheduler.{option}": [path]}
     with pytest.raises(Invalid, match=f"filter_scheduler.{option}: '{path}'"):
         with_overrides(settings_with(), request)
@@ -311,33 +319,34 @@ def test_overrides_may_not_import_other_modules(option):
     assert getattr(with_overrides(named, request).filter_scheduler, option) == [path]
 
 
-OURS = "placement_sched.scheduler.request_filters"
-ALL = f"{OURS}.all_request_filters"
-SHIPPED = [kind.name for kind in all_request_filters()]
+REQUEST_FILTERS_PACKAGE = "placement_sched.scheduler.request_filters"
+ALL_REQUEST_FILTERS_PATH = f"{REQUEST_FILTERS_PACKAGE}.all_request_filters"
+SHIPPED_FILTERS = [kind.name for kind in all_request_filters()]
 
 
-def build_settings_with_filters(*names):
+def build_settings_with_request_filters(*names):
     return settings_with(scheduler__request_filters=list(names))
 
 
-def list_filters_in_order(*names):
+def list_ordered_filters(*names):
     """Return the names of the request filters in the order of their runs."""
     return [
-        plugin.name for plugin in plugins_for(build_settings_with_filters(*names)).request_filters
+        plugin.name
+        for plugin in plugins_for(build_settings_with_request_filters(*names)).request_filters
     ]
 
 
 def list_shipped_filters_without(*names):
-    return [name for name in SHIPPED if name not in names]
+    return [name for name in SHIPPED_FILTERS if name not in names]
 
 
 def test_shipped_request_filters_run_in_the_order_of_nova_before_own_filters():
-    assert list_filters_in_order() == [name for name in ORDER if name in SHIPPED]
-    assert SHIPPED[-1] == "required_aggregates_by_trait"
+    assert list_ordered_filters() == [name for name in ORDER if name in SHIPPED_FILTERS]
+    assert SHIPPED_FILTERS[-1] == "required_aggregates_by_trait"
 
 
 #: The options that enable request filters. They are false by default.
-OPTIONS = {
+ENABLING_OPTIONS = {
     "forbidden_aggregates": "enable_isolated_aggregate_filtering",
     "require_image_type_support": "query_placement_for_image_type_support",
     "require_tenant_aggregate": "limit_tenants_to_placement_aggregate",
@@ -348,7 +357,7 @@ OPTIONS = {
 
 def test_each_request_filter_is_enabled_always_or_by_its_option():
     for kind in all_request_filters():
-        plugin, option = kind(), OPTIONS.get(kind.name)
+        plugin, option = kind(), ENABLING_OPTIONS.get(kind.name)
         is_default = option is None and kind.name != "required_aggregates_by_trait"
         assert plugin.enabled(settings_with()) is is_default, kind
         if option is not None:
@@ -361,7 +370,10 @@ def test_each_request_filter_is_enabled_always_or_by_its_option():
         (["forbidden_aggregates"], ["forbidden_aggregates"]),
         (["isolate_aggregates"], ["forbidden_aggregates"]),
         (["ForbiddenAggregates"], ["forbidden_aggregates"]),
-        ([f"{OURS}.forbidden_aggregates.ForbiddenAggregates"], ["forbidden_aggregates"]),
+        (
+            [f"{REQUEST_FILTERS_PACKAGE}.forbidden_aggregates.ForbiddenAggregates"],
+            ["forbidden_aggregates"],
+        ),
         (
             ["owner_nova_filter", "isolate_aggregates", "RequireTenantAggregate"],
             ["owner_nova_filter", "forbidden_aggregates", "require_tenant_aggregate"],
@@ -370,13 +382,19 @@ def test_each_request_filter_is_enabled_always_or_by_its_option():
             ["isolate_aggregates", "compute_status_filter", "forbidden_aggregates"],
             ["forbidden_aggregates", "compute_status_filter"],
         ),
-        ([f"{ACME}.AcmeTrait", "isolate_aggregates"], ["acme_trait", "forbidden_aggregates"]),
-        ([f"{ACME}.AcmeTrait", ALL], ["acme_trait", *SHIPPED]),
+        (
+            [f"{ACME_MODULE}.AcmeTraitFilter", "isolate_aggregates"],
+            ["acme_trait", "forbidden_aggregates"],
+        ),
+        (
+            [f"{ACME_MODULE}.AcmeTraitFilter", ALL_REQUEST_FILTERS_PATH],
+            ["acme_trait", *SHIPPED_FILTERS],
+        ),
     ],
     ids=str,
 )
-def test_configured_filters_run_last_in_their_order(names, last):
-    assert list_filters_in_order(*names) == [*list_shipped_filters_without(*last), *last]
+def test_configured_request_filters_run_last_in_their_order(names, last):
+    assert list_ordered_filters(*names) == [*list_shipped_filters_without(*last), *last]
 
 
 @pytest.fixture
@@ -391,31 +409,35 @@ def make_app_with_config_text(sqlite_url, make_app, tmp_path):
     return build_app
 
 
-def test_third_party_plugin_named_by_its_path_narrows_requests(make_app_with_config_text):
-    app = make_app_with_config_text(f"[scheduler]\nrequest_filters = {ACME}.AcmeTrait\n")
+def test_third_party_request_filter_named_by_its_path_narrows_requests(make_app_with_config_text):
+    app = make_app_with_config_text(
+        f"[scheduler]\nrequest_filters = {ACME_MODULE}.AcmeTraitFilter\n"
+    )
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
     answer = explain_request(app, spec())
-    assert answer.order == [*SHIPPED, "acme_trait"]
+    assert answer.request_filter_names == [*SHIPPED_FILTERS, "acme_trait"]
     result = answer.get_request_filter_report("acme_trait")
     assert result == {"applied": True, "changes": {"root_required": ["CUSTOM_ACME"]}}
     assert answer.hosts == ["cn1"]
 
 
-def test_filter_of_an_installed_package_runs_after_the_shipped_filters(
+def test_request_filter_of_an_installed_package_runs_after_the_shipped_filters(
     install_package, make_app_with_config_text
 ):
-    install_package(f"[placement_sched.request_filters]\nacme = {ACME}:AcmeTrait\n")
+    install_package(f"[placement_sched.request_filters]\nacme = {ACME_MODULE}:AcmeTraitFilter\n")
     app = make_app_with_config_text("[acme_requests]\ntrait = CUSTOM_ACME\n")
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
     answer = explain_request(app, spec())
-    assert answer.order == [*SHIPPED, "acme_trait"]
+    assert answer.request_filter_names == [*SHIPPED_FILTERS, "acme_trait"]
     assert answer.hosts == ["cn1"]
 
 
-@pytest.mark.parametrize("name", ["acme_trait", "acme_label", "AcmeTrait", f"{ACME}.AcmeTrait"])
-def test_filter_of_an_installed_package_may_have_any_of_its_names(install_package, name):
-    install_package(f"[placement_sched.request_filters]\nacme = {ACME}:AcmeTrait\n")
-    assert list_filters_in_order(name, "compute_status_filter") == [
+@pytest.mark.parametrize(
+    "name", ["acme_trait", "acme_label", "AcmeTraitFilter", f"{ACME_MODULE}.AcmeTraitFilter"]
+)
+def test_request_filter_of_an_installed_package_may_have_any_of_its_names(install_package, name):
+    install_package(f"[placement_sched.request_filters]\nacme = {ACME_MODULE}:AcmeTraitFilter\n")
+    assert list_ordered_filters(name, "compute_status_filter") == [
         *list_shipped_filters_without("compute_status_filter"),
         "acme_trait",
         "compute_status_filter",
@@ -429,18 +451,21 @@ def test_filter_of_an_installed_package_may_have_any_of_its_names(install_packag
         ("zzz", "unknown request filter 'zzz'"),
         ("acme_trait", "unknown request filter 'acme_trait'"),
         (
-            f"{OURS}.forbidden_aggregates.ForbidenAggregates",
-            f"did you mean '{OURS}.forbidden_aggregates.ForbiddenAggregates'?",
+            f"{REQUEST_FILTERS_PACKAGE}.forbidden_aggregates.ForbidenAggregates",
+            f"did you mean '{REQUEST_FILTERS_PACKAGE}.forbidden_aggregates.ForbiddenAggregates'?",
         ),
-        (f"{ACME}.list_acme_filters", "list_acme_filters is not a BaseRequestFilter"),
-        (f"{OURS}.require_aggregates", "require_aggregates returns no classes"),
-        (f"{OURS}.BaseRequestFilter", "BaseRequestFilter is the abstract base class"),
+        (f"{ACME_MODULE}.list_acme_filters", "list_acme_filters is not a BaseRequestFilter"),
+        (f"{REQUEST_FILTERS_PACKAGE}.require_aggregates", "require_aggregates returns no classes"),
+        (
+            f"{REQUEST_FILTERS_PACKAGE}.BaseRequestFilter",
+            "BaseRequestFilter is the abstract base class",
+        ),
         ("nova.scheduler.filters.compute_filter.ComputeFilter", "there is no "),
     ],
 )
-def test_error_for_a_wrong_name_names_the_option(name, words):
+def test_error_for_a_wrong_request_filter_name_names_the_option(name, words):
     with pytest.raises(ConfigurationError) as error:
-        list_filters_in_order("compute_status_filter", name)
+        list_ordered_filters("compute_status_filter", name)
     assert error.value.detail.startswith("[scheduler] request_filters: ")
     assert words in error.value.detail
     assert "\n" not in error.value.detail
@@ -451,14 +476,14 @@ def module_that_records_its_import(tmp_path, monkeypatch):
     """Return the path of a class in a module whose import leaves a file."""
     trace = tmp_path / "imported"
     (tmp_path / "bomb.py").write_text(
-        f"open({str(trace)!r}, 'w').close()\nfrom {ACME} import AcmeTrait as Bomb\n"
+        f"open({str(trace)!r}, 'w').close()\nfrom {ACME_MODULE} import AcmeTraitFilter as Bomb\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     yield "bomb.Bomb", trace
     sys.modules.pop("bomb", None)
 
 
-def test_overrides_import_no_code(sqlite_app, module_that_records_its_import):
+def test_option_overrides_import_no_modules(sqlite_app, module_that_records_its_import):
     path, trace = module_that_records_its_import
     for value in ([path], path, ["compute_status_filter", path]):
         body = {"request_spec": spec(), "overrides": {"scheduler.request_filters": value}}
@@ -467,17 +492,17 @@ def test_overrides_import_no_code(sqlite_app, module_that_records_its_import):
         assert f"scheduler.request_filters: '{path}'" in error["detail"]
     assert not trace.exists()
     # The configuration may import the same path.
-    assert list_filters_in_order(path)[-1] == "acme_trait"
+    assert list_ordered_filters(path)[-1] == "acme_trait"
     assert trace.exists()
 
 
-def test_overrides_may_use_the_filters_of_the_configuration():
-    path = f"{ACME}.AcmeTrait"
-    running = build_settings_with_filters(path)
+def test_option_overrides_may_use_the_request_filters_of_the_configuration():
+    path = f"{ACME_MODULE}.AcmeTraitFilter"
+    running = build_settings_with_request_filters(path)
     request = {"scheduler.request_filters": ["compute_status_filter", path]}
     changed = with_overrides(running, request)
     assert [request_filter.name for request_filter in plugins_for(changed).request_filters][
         -2:
     ] == ["compute_status_filter", "acme_trait"]
     with pytest.raises(Invalid):
-        with_overrides(build_settings_with_filters(), request)
+        with_overrides(build_settings_with_request_filters(), request)

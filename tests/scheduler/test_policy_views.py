@@ -7,9 +7,9 @@ import pytest
 
 from tests.support.states import read_settings_text
 
-POLICIES = "/scheduler/v1/policies"
+POLICIES_PATH = "/scheduler/v1/policies"
 
-CONF = """[DEFAULT]
+CONFIG_TEXT = """[DEFAULT]
 cpu_allocation_ratio = 4.0
 scheduler_host_subset_size = 3
 [scheduler]
@@ -32,20 +32,20 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "5")
 
-    def build_cloud(text=CONF):
+    def build_cloud(text=CONFIG_TEXT):
         (tmp_path / "options.json").write_text(json.dumps({"disk_weight_multiplier": 2.0}))
         return make_app(read_settings_text(tmp_path, text.format(folder=tmp_path)))
 
     return build_cloud
 
 
-LISTED = CONF.replace(", wrong", "")
-UNLISTED = CONF.replace("policies = dense, sparse, wrong", "")
+CONFIG_WITHOUT_INVALID_POLICY = CONFIG_TEXT.replace(", wrong", "")
+CONFIG_WITHOUT_POLICIES = CONFIG_TEXT.replace("policies = dense, sparse, wrong", "")
 
 
 @pytest.fixture
 def cloud(make_cloud):
-    return make_cloud(LISTED)
+    return make_cloud(CONFIG_WITHOUT_INVALID_POLICY)
 
 
 def add_aggregate(app, name, policy):
@@ -57,13 +57,15 @@ def add_aggregate(app, name, policy):
 
 
 def test_policy_lists_its_filters_weighers_and_request_filters(make_cloud):
-    text = LISTED.replace("[scheduler]\n", "[scheduler]\npolicy_selection = tenant, hint\n")
+    text = CONFIG_WITHOUT_INVALID_POLICY.replace(
+        "[scheduler]\n", "[scheduler]\npolicy_selection = tenant, hint\n"
+    )
     text = text.replace(
         "[sparse]\n",
         "[sparse]\nram_weight_multiplier = -2.0\nimage_metadata_prefilter = true\n"
         "enabled_filters = NumInstancesFilter, ComputeFilter\n",
     )
-    answer = make_cloud(text).get(POLICIES).json
+    answer = make_cloud(text).get(POLICIES_PATH).json
     assert answer["selectors"] == ["tenant", "hint"]
     default, _, sparse = answer["policies"]
     assert sparse["filters"] == ["NumInstancesFilter", "ComputeFilter"]
@@ -75,32 +77,32 @@ def test_policy_lists_its_filters_weighers_and_request_filters(make_cloud):
 
 
 def read_option(app, policy, name):
-    return app.get(f"{POLICIES}/{policy}").json["options"][name]
+    return app.get(f"{POLICIES_PATH}/{policy}").json["options"][name]
 
 
 def test_policies_are_listed_and_read_one_by_one(cloud):
-    policies = cloud.get(POLICIES).json["policies"]
+    policies = cloud.get(POLICIES_PATH).json["policies"]
     assert [policy["name"] for policy in policies] == ["default", "dense", "sparse"]
     assert all(policy["usable"] and policy["error"] is None for policy in policies)
-    assert [cloud.get(f"{POLICIES}/{policy['name']}").json for policy in policies] == policies
-    assert cloud.get(f"{POLICIES}/DENSE").json == policies[1]
+    assert [cloud.get(f"{POLICIES_PATH}/{policy['name']}").json for policy in policies] == policies
+    assert cloud.get(f"{POLICIES_PATH}/DENSE").json == policies[1]
     options = policies[0]["options"]
     assert not {"placement_database.connection", "DEFAULT.config_file"} & options.keys()
     assert "filter_scheduler.weight_classes" in options
-    error = cloud.get(f"{POLICIES}/none", status=404).json["errors"][0]
+    error = cloud.get(f"{POLICIES_PATH}/none", status=404).json["errors"][0]
     assert error["detail"] == "there is no policy 'none'; there are: default, dense, sparse"
-    assert cloud.get(f"{POLICIES}/api", status=404)
+    assert cloud.get(f"{POLICIES_PATH}/api", status=404)
 
 
 def test_policy_lists_its_aggregates(cloud):
     number = add_aggregate(cloud, "racks-1", "Dense")
-    (aggregate,) = cloud.get(f"{POLICIES}/dense").json["aggregates"]
+    (aggregate,) = cloud.get(f"{POLICIES_PATH}/dense").json["aggregates"]
     assert (aggregate["id"], aggregate["name"]) == (number, "racks-1")
-    assert cloud.get(f"{POLICIES}/sparse").json["aggregates"] == []
+    assert cloud.get(f"{POLICIES_PATH}/sparse").json["aggregates"] == []
 
 
 #: Policy and option, with value, source and place.
-OPTIONS = {
+EXPECTED_OPTIONS = {
     ("default", "DEFAULT.cpu_allocation_ratio"): (4.0, "configuration", "nova.conf:2"),
     ("dense", "DEFAULT.cpu_allocation_ratio"): (8.0, "policy", "nova.conf:8"),
     ("sparse", "DEFAULT.cpu_allocation_ratio"): (1.0, "policy", "nova.conf:12"),
@@ -114,18 +116,18 @@ OPTIONS = {
 }
 
 
-def test_options_have_their_value_source_and_place(cloud, tmp_path):
-    for (policy, name), expected in OPTIONS.items():
+def test_policy_options_have_their_value_source_and_place(cloud, tmp_path):
+    for (policy, name), expected in EXPECTED_OPTIONS.items():
         result = read_option(cloud, policy, name)
         place = result["place"] and result["place"].removeprefix(f"{tmp_path}/")
         assert (result["value"], result["source"], place) == expected, (policy, name)
 
 
 def test_policies_named_by_aggregates_are_listed_without_the_policies_option(make_cloud):
-    app = make_cloud(UNLISTED)
-    assert [policy["name"] for policy in app.get(POLICIES).json["policies"]] == ["default"]
+    app = make_cloud(CONFIG_WITHOUT_POLICIES)
+    assert [policy["name"] for policy in app.get(POLICIES_PATH).json["policies"]] == ["default"]
     add_aggregate(app, "racks-1", "sparse")
-    policies = app.get(POLICIES).json["policies"]
+    policies = app.get(POLICIES_PATH).json["policies"]
     assert [policy["name"] for policy in policies] == ["default", "sparse"]
     assert policies[1]["options"]["DEFAULT.cpu_allocation_ratio"]["value"] == 1.0
     # A section without an aggregate can be read.
@@ -133,21 +135,26 @@ def test_policies_named_by_aggregates_are_listed_without_the_policies_option(mak
 
 
 def test_invalid_policy_has_its_error(make_cloud):
-    add_aggregate(make_cloud(UNLISTED.replace("wieght", "weight")), "racks-2", "wrong")
-    app = make_cloud(UNLISTED)
-    assert [policy["name"] for policy in app.get(POLICIES).json["policies"]] == ["default", "wrong"]
-    policy = app.get(f"{POLICIES}/wrong").json
+    add_aggregate(
+        make_cloud(CONFIG_WITHOUT_POLICIES.replace("wieght", "weight")), "racks-2", "wrong"
+    )
+    app = make_cloud(CONFIG_WITHOUT_POLICIES)
+    assert [policy["name"] for policy in app.get(POLICIES_PATH).json["policies"]] == [
+        "default",
+        "wrong",
+    ]
+    policy = app.get(f"{POLICIES_PATH}/wrong").json
     assert not policy["usable"]
     assert (policy["filters"], policy["weighers"], policy["options"]) == ([], [], {})
     assert "nova.conf:14: [wrong]: there is no option ram_wieght_multiplier" in policy["error"]
 
 
-@pytest.mark.parametrize("path", [POLICIES, f"{POLICIES}/default"])
+@pytest.mark.parametrize("path", [POLICIES_PATH, f"{POLICIES_PATH}/default"])
 def test_policies_need_the_role_of_an_operator(cloud, path):
     cloud.get(path, headers={"X-Auth-Token": "u:p"}, status=403)
 
 
-PLUGIN = """
+PLUGIN_TEXT = """
 from oslo_config import cfg
 from placement_sched.scheduler.filters import BaseHostFilter
 
@@ -160,14 +167,14 @@ class Filter(BaseHostFilter):
 """
 
 
-def test_secrets_are_not_shown(make_cloud, tmp_path, monkeypatch):
-    (tmp_path / "acme_secrets.py").write_text(PLUGIN)
+def test_secret_options_of_policies_are_not_shown(make_cloud, tmp_path, monkeypatch):
+    (tmp_path / "acme_secrets.py").write_text(PLUGIN_TEXT)
     monkeypatch.syspath_prepend(tmp_path)
     app = make_cloud(
         "[filter_scheduler]\navailable_filters = acme_secrets.Filter\nenabled_filters = Filter\n"
         "[acme_secret]\nkey = swordfish\n[scheduler]\npolicies = dense\n[dense]\nkey = trout\n"
     )
     assert read_option(app, "dense", "acme_secret.key")["value"] == "***"
-    answer = app.get(POLICIES).text
+    answer = app.get(POLICIES_PATH).text
     assert "swordfish" not in answer
     assert "trout" not in answer

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.exploring import scale_example_count
-from tests.scheduler.plan_moves import execute_move, read_usage
+from tests.scheduler.plan_moves import execute_move, read_usage_of_host
 from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import dump_tables
 from tests.support.fleets import load_fleet
@@ -16,7 +16,7 @@ from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.slow
 
-GB = 1024
+MB_PER_GB = 1024
 
 
 def request_advice(app, goal="fit", status=200, **more):
@@ -25,18 +25,18 @@ def request_advice(app, goal="fit", status=200, **more):
 
 def make_filled_hosts(app, free, *placed):
     """Report hosts with GB of memory, and place instances with GB on hosts."""
-    reports = [report(name, memory_mb=size * GB, vcpus=60) for name, size in free.items()]
+    reports = [report(name, memory_mb=size * MB_PER_GB, vcpus=60) for name, size in free.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     for number, (host, size) in enumerate(placed, 1):
-        request = spec(instance(number), flavor=flavor(memory_mb=size * GB, root_gb=1))
+        request = spec(instance(number), flavor=flavor(memory_mb=size * MB_PER_GB, root_gb=1))
         select(app, {**request, "force_hosts": [host]})
 
 
 def build_request_with_memory(size):
-    return spec(flavor=flavor(memory_mb=size * GB, root_gb=1))
+    return spec(flavor=flavor(memory_mb=size * MB_PER_GB, root_gb=1))
 
 
-def find_minimum_of_moves(free, placed, size, most):
+def find_minimal_number_of_moves(free, placed, size, most):
     """Return the minimal number of moves off a single host that make ``size`` fit."""
     remaining = dict(free)
     for host, amount in placed:
@@ -79,14 +79,14 @@ def crowded_clouds(draw):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(cloud=crowded_clouds())
-def test_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud):
+def test_rebalance_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud):
     free, placed, size = cloud
     app = make_new_app()
     make_filled_hosts(app, free, *placed)
     before = dump_tables(app)
     answer = request_advice(app, request_spec=build_request_with_memory(size), moves=3)
     assert dump_tables(app) == before
-    minimum = find_minimum_of_moves(free, placed, size, 3)
+    minimum = find_minimal_number_of_moves(free, placed, size, 3)
     exact = minimum in {None, 1} or len({amount for _, amount in placed}) < 2
     assert answer["complete"]
     if exact:
@@ -109,21 +109,22 @@ def test_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(cloud=crowded_clouds(), goal=st.sampled_from(["pack", "spread"]))
-def test_moves_of_pack_and_spread_reach_their_goal(make_new_app, cloud, goal):
+def test_rebalance_moves_reach_the_goals_pack_and_spread(make_new_app, cloud, goal):
     free, placed, _ = cloud
     app = make_new_app()
     make_filled_hosts(app, free, *placed)
 
-    def read_loads():
+    def read_memory_loads():
         return {
-            host: read_usage(app, host)["MEMORY_MB"] / (size * GB) for host, size in free.items()
+            host: read_usage_of_host(app, host)["MEMORY_MB"] / (size * MB_PER_GB)
+            for host, size in free.items()
         }
 
-    before = read_loads()
+    before = read_memory_loads()
     answer = request_advice(app, goal, moves=3)
     for move in answer["moves"]:
         execute_move(app, move)
-    after = read_loads()
+    after = read_memory_loads()
     if goal == "spread":
         assert answer["reached"] is (max(after.values()) < max(before.values()))
         assert max(after.values()) <= max(before.values())
@@ -139,7 +140,7 @@ def test_moves_of_pack_and_spread_reach_their_goal(make_new_app, cloud, goal):
     assert not [host for host in free if after[host] and not before[host]]
 
 
-def test_the_smallest_sufficient_instance_moves(app):
+def test_rebalance_moves_the_smallest_sufficient_instance(app):
     make_filled_hosts(app, {"cn1": 8, "cn2": 3}, ("cn1", 4), ("cn1", 3))
     (move,) = request_advice(app, request_spec=build_request_with_memory(4), moves=2)["moves"]
     assert (move["instance"], move["from"], move["to"]) == (instance(2), "cn1", "cn2")
@@ -198,7 +199,7 @@ def test_rebalance_advice_has_moves_and_outcome(app, free, placed, query, reache
 @pytest.mark.parametrize(
     ("bound", "most"), [("MAX_REBALANCE_TARGETS", 1), ("MAX_REBALANCE_SETS", 1)]
 )
-def test_advice_under_a_limit_says_that_it_is_incomplete(app, monkeypatch, bound, most):
+def test_rebalance_advice_under_a_limit_is_marked_incomplete(app, monkeypatch, bound, most):
     make_filled_hosts(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
     answer = request_advice(app, request_spec=build_request_with_memory(4), moves=1)
     outcome = "no move off one host makes room for it"
@@ -209,7 +210,7 @@ def test_advice_under_a_limit_says_that_it_is_incomplete(app, monkeypatch, bound
     assert answer["outcome"] == f"{outcome} (not all were tried)"
 
 
-def test_memory_of_child_providers_counts_as_load(sqlite_app):
+def test_memory_of_child_providers_counts_as_load_of_the_host(sqlite_app):
     hosts = "".join(
         f"""
 - host: cn{at}

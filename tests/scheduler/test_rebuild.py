@@ -7,8 +7,8 @@ from placement_sched.scheduler import selection
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
-REBUILD = {"_nova_check_type": ["rebuild"]}
-WINDOWS = {"properties": {"hypervisor_type": "hyperv"}}
+REBUILD_HINT = {"_nova_check_type": ["rebuild"]}
+HYPERV_IMAGE = {"properties": {"hypervisor_type": "hyperv"}}
 
 
 def report_hosts(app):
@@ -32,17 +32,17 @@ def shared_cloud(make_shared_app):
 
 def place_instances(app, *numbers, host="cn1"):
     uuids = [instance(number) for number in numbers or (1,)]
-    select_host(app, scheduler_hints={}, force_hosts=[host], instance_uuids=uuids)
+    select_host_for_rebuild(app, scheduler_hints={}, force_hosts=[host], instance_uuids=uuids)
 
 
-def select_host(app, status=200, **changes):
-    request = spec(instance(1), **{"scheduler_hints": REBUILD} | changes)
+def select_host_for_rebuild(app, status=200, **changes):
+    request = spec(instance(1), **{"scheduler_hints": REBUILD_HINT} | changes)
     body = {"request_spec": request}
     return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
 
 
-def explain(app, **changes):
-    request = spec(instance(1), **{"scheduler_hints": REBUILD} | changes)
+def explain_rebuild(app, **changes):
+    request = spec(instance(1), **{"scheduler_hints": REBUILD_HINT} | changes)
     return app.post_json("/scheduler/v1/explain", {"request_spec": request}).json
 
 
@@ -56,11 +56,11 @@ def read_allocations(app):
     "target", [{"force_hosts": ["cn1"]}, {"requested_destination": {"host": "cn1"}}]
 )
 def test_rebuilt_instance_keeps_its_host_and_allocations(cloud, target):
-    select_host(cloud, scheduler_hints={}, **target)
+    select_host_for_rebuild(cloud, scheduler_hints={}, **target)
     before = read_allocations(cloud)
-    ((best,),) = select_host(cloud, image={"properties": {"hw_disk_bus": "scsi"}}, **target)[
-        "selections"
-    ]
+    ((best,),) = select_host_for_rebuild(
+        cloud, image={"properties": {"hw_disk_bus": "scsi"}}, **target
+    )["selections"]
     assert best["service_host"] == "cn1"
     assert (best["allocation_request"], best["allocation_request_version"]) == (None, None)
     assert read_allocations(cloud) == before != {}
@@ -71,21 +71,25 @@ def test_rebuild_of_many_instances_needs_no_capacity(cloud, monkeypatch):
     place_instances(cloud, 1, 2, 3)
     many = [instance(number) for number in (1, 2, 3)]
     large = {"flavor": flavor(vcpus=1000), "force_hosts": ["cn1"]}
-    selections = select_host(cloud, instance_uuids=many, num_instances=3, **large)["selections"]
+    selections = select_host_for_rebuild(cloud, instance_uuids=many, num_instances=3, **large)[
+        "selections"
+    ]
     assert len(selections) == 3
 
 
 def test_host_without_support_of_the_image_is_rejected(cloud):
     place_instances(cloud)
-    (error,) = select_host(cloud, status=409, force_hosts=["cn1"], image=WINDOWS)["errors"]
+    (error,) = select_host_for_rebuild(cloud, status=409, force_hosts=["cn1"], image=HYPERV_IMAGE)[
+        "errors"
+    ]
     assert "ImagePropertiesFilter rejected the last remaining host" in error["detail"]
-    select_host(cloud, force_hosts=["CN1"], force_nodes=["cn1"])
+    select_host_for_rebuild(cloud, force_hosts=["CN1"], force_nodes=["cn1"])
     assert error["funnel"]["allocation_candidates"]["query"] == ""
 
 
 def test_rebuild_runs_only_the_image_filter_and_no_candidate_search(cloud):
     place_instances(cloud)
-    answer = explain(
+    answer = explain_rebuild(
         cloud,
         force_hosts=["cn1"],
         flavor=flavor(vcpus=1000, extra_specs={"capabilities:x": "y"}),
@@ -112,7 +116,7 @@ def test_rebuild_runs_only_the_image_filter_and_no_candidate_search(cloud):
 )
 def test_rebuild_on_another_host_is_400_with_the_path_of_the_hint(shared_cloud, number, target):
     place_instances(shared_cloud)  # the first test places the instance, the others find it
-    body = {"request_spec": spec(instance(number), scheduler_hints=REBUILD, **target)}
+    body = {"request_spec": spec(instance(number), scheduler_hints=REBUILD_HINT, **target)}
     for path in ("select_destinations", "explain"):
         (error,) = shared_cloud.post_json(f"/scheduler/v1/{path}", body, status=400).json["errors"]
         assert f"instance {instance(number)} is not on it" in error["detail"]
@@ -121,5 +125,5 @@ def test_rebuild_on_another_host_is_400_with_the_path_of_the_hint(shared_cloud, 
 
 @pytest.mark.parametrize("kind", ["live_migrate", "Rebuild"])
 def test_check_types_other_than_rebuild_run_the_candidate_search(cloud, kind):
-    answer = explain(cloud, scheduler_hints={"_nova_check_type": [kind]})
+    answer = explain_rebuild(cloud, scheduler_hints={"_nova_check_type": [kind]})
     assert answer["funnel"]["allocation_candidates"]["query"]

@@ -26,20 +26,22 @@ from tests.support.neutron import NOWHERE, build_neutron_client, run_neutron
 from tests.support.scheduling import instance, report, spec
 from tests.support.states import build_spec, settings_with
 
-GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}
-FPGA = {"name": "fpga", "resource_class": "CUSTOM_FPGA", "traits": "custom_fast,HW_NUMA_ROOT"}
-ALIASES = [json.dumps(GPU), json.dumps(FPGA)]
-REQUEST = {"count": 1, "alias_name": "gpu", "request_id": "r", "spec": [GPU]}
+GPU_ALIAS = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}
+FPGA_ALIAS = {"name": "fpga", "resource_class": "CUSTOM_FPGA", "traits": "custom_fast,HW_NUMA_ROOT"}
+PCI_ALIASES = [json.dumps(GPU_ALIAS), json.dumps(FPGA_ALIAS)]
+GPU_REQUEST = {"count": 1, "alias_name": "gpu", "request_id": "r", "spec": [GPU_ALIAS]}
 
 
-def build_settings(**options):
-    return settings_with(pci__alias=ALIASES, filter_scheduler__pci_in_placement=True, **options)
+def build_alias_settings(**options):
+    return settings_with(pci__alias=PCI_ALIASES, filter_scheduler__pci_in_placement=True, **options)
 
 
 def derive_device_groups(extra_specs=None, document=None, **options):
     """Return class and traits of each group of a PCI device, by suffix."""
     document = document or {}
-    spec = derive_defaults(build_spec(extra_specs, **document), document, build_settings(**options))
+    spec = derive_defaults(
+        build_spec(extra_specs, **document), document, build_alias_settings(**options)
+    )
     result = groups_of(spec)
     return {
         suffix: (*result[suffix].resources.items(), *sorted(result[suffix].required))
@@ -68,7 +70,7 @@ def test_numa_topology_given_in_the_request_is_not_derived_from_the_flavor(value
 
 def test_pci_devices_become_request_groups_only_with_pci_in_placement():
     extra_specs = {"pci_passthrough:alias": "gpu:1"}
-    outside = settings_with(pci__alias=[json.dumps(GPU)])
+    outside = settings_with(pci__alias=[json.dumps(GPU_ALIAS)])
     spec = derive_defaults(build_spec(extra_specs), {}, outside)
     assert [request.alias_name for request in spec.pci_requests.requests] == ["gpu"]
     assert spec.requested_resources == ()
@@ -92,12 +94,14 @@ def test_pci_requests_given_in_the_request_replace_those_of_the_flavor():
     extra_specs = {"pci_passthrough:alias": "gpu:5"}
     assert derive_device_groups(extra_specs, {"pci_requests": None}) == {}
     expected = {"r-0": (("CUSTOM_PCI_10DE_1DB4", 1),)}
-    assert derive_device_groups(extra_specs, {"pci_requests": {"requests": [REQUEST]}}) == expected
-    port = REQUEST | {"alias_name": None, "requester_id": "port"}
+    assert (
+        derive_device_groups(extra_specs, {"pci_requests": {"requests": [GPU_REQUEST]}}) == expected
+    )
+    port = GPU_REQUEST | {"alias_name": None, "requester_id": "port"}
     assert derive_device_groups(document={"pci_requests": {"requests": [port]}}) == {}
 
 
-def test_invalid_alias_is_an_error_at_the_start():
+def test_invalid_pci_alias_is_an_error_at_the_start():
     with pytest.raises(ConfigurationError, match=r"\[pci\] alias"):
         pci_aliases(settings_with(pci__alias=["{"]))
 
@@ -105,29 +109,35 @@ def test_invalid_alias_is_an_error_at_the_start():
 @pytest.mark.parametrize(
     ("requests", "error", "expected"),
     [
-        ([REQUEST, REQUEST], Invalid, r"duplicate request group 'r-0'.*pci_requests.requests\[1\]"),
-        ([REQUEST | {"request_id": "not a suffix"}], Invalid, r"pci_requests.requests\[0\]"),
-        ([REQUEST | {"spec": [{}]}], Invalid, r"pci_requests.requests\[0\]"),
         (
-            [REQUEST | {"spec": [GPU, GPU]}],
+            [GPU_REQUEST, GPU_REQUEST],
+            Invalid,
+            r"duplicate request group 'r-0'.*pci_requests.requests\[1\]",
+        ),
+        ([GPU_REQUEST | {"request_id": "not a suffix"}], Invalid, r"pci_requests.requests\[0\]"),
+        ([GPU_REQUEST | {"spec": [{}]}], Invalid, r"pci_requests.requests\[0\]"),
+        (
+            [GPU_REQUEST | {"spec": [GPU_ALIAS, GPU_ALIAS]}],
             Invalid,
             r"not 2 \(at .*pci_requests.requests\[0\].spec",
         ),
         (
-            [REQUEST | {"count": 2_000_000_000}],
+            [GPU_REQUEST | {"count": 2_000_000_000}],
             TooComplex,
             "2000000000 PCI devices, each a request",
         ),
     ],
     ids=["duplicate id", "invalid suffix", "no device", "several specs", "too many"],
 )
-def test_error_for_an_invalid_device_has_its_place(requests, error, expected):
+def test_error_for_an_invalid_pci_request_has_its_place(requests, error, expected):
     with pytest.raises(error, match=expected):
         derive_device_groups(document={"pci_requests": {"requests": requests}})
 
 
-def test_error_for_an_unknown_class_names_the_alias():
-    spec = derive_defaults(build_spec({"pci_passthrough:alias": "gpu:1"}), {}, build_settings())
+def test_error_for_an_unknown_resource_class_names_the_pci_alias():
+    spec = derive_defaults(
+        build_spec({"pci_passthrough:alias": "gpu:1"}), {}, build_alias_settings()
+    )
     unknown = UnknownResourceClassOrTrait("", kind="resource class", names=["CUSTOM_PCI_10DE_1DB4"])
     assert find_unknown_names(spec, unknown).detail == (
         "No such resource class: CUSTOM_PCI_10DE_1DB4 "
@@ -135,26 +145,37 @@ def test_error_for_an_unknown_class_names_the_alias():
     )
 
 
-SOME = "aaaaaaaa-0000-4000-8000-00000000000"
-NET, FLAT, PORT, PORT_2, SUBNET, SUBNET_2, SEGMENT, SEGMENT_2 = (
-    f"{SOME}{number}" for number in range(1, 9)
+UUID_PREFIX = "aaaaaaaa-0000-4000-8000-00000000000"
+(
+    NETWORK_ID,
+    FLAT_NETWORK_ID,
+    PORT_ID,
+    PORT_2_ID,
+    SUBNET_ID,
+    SUBNET_2_ID,
+    SEGMENT_ID,
+    SEGMENT_2_ID,
+) = (f"{UUID_PREFIX}{number}" for number in range(1, 9))
+ROUTED_OPTIONS = {"scheduler__query_placement_for_routed_network_aggregates": True}
+EXTENSIONS_PATH = "/extensions"
+SUBNETS_PATH = f"/subnets?network_id={NETWORK_ID}"
+PORT_PATH, SUBNET_PATH, SUBNET_2_PATH = (
+    f"/ports/{PORT_ID}",
+    f"/subnets/{SUBNET_ID}",
+    f"/subnets/{SUBNET_2_ID}",
 )
-ROUTED = {"scheduler__query_placement_for_routed_network_aggregates": True}
-EXTENSIONS = "/extensions"
-OF_NET = f"/subnets?network_id={NET}"
-OF_PORT, OF_SUBNET, OF_SUBNET_2 = f"/ports/{PORT}", f"/subnets/{SUBNET}", f"/subnets/{SUBNET_2}"
-BOTH, SECOND = (SEGMENT, SEGMENT_2), (SEGMENT_2,)
-KNOWN_TYPE = {"port_id": PORT, "vnic_type": "x"}
+BOTH_SEGMENTS, ONLY_SEGMENT_2 = (SEGMENT_ID, SEGMENT_2_ID), (SEGMENT_2_ID,)
+VNIC_TYPE_PORT = {"port_id": PORT_ID, "vnic_type": "x"}
 
 
 @pytest.fixture
 def fake_neutron():
     """A routed network of two segments, a port on a segment, and a port without a segment."""
     with run_neutron() as neutron:
-        neutron.add_subnet(SUBNET, NET, SEGMENT)
-        neutron.add_subnet(SUBNET_2, NET, SEGMENT_2)
-        neutron.add_port(PORT, NET, SUBNET_2, **{"binding:vnic_type": "direct"})
-        neutron.add_port(PORT_2, NET)
+        neutron.add_subnet(SUBNET_ID, NETWORK_ID, SEGMENT_ID)
+        neutron.add_subnet(SUBNET_2_ID, NETWORK_ID, SEGMENT_2_ID)
+        neutron.add_port(PORT_ID, NETWORK_ID, SUBNET_2_ID, **{"binding:vnic_type": "direct"})
+        neutron.add_port(PORT_2_ID, NETWORK_ID)
         yield neutron
 
 
@@ -171,41 +192,61 @@ def read_vnic_types_and_segments(*arguments, **options):
 @pytest.mark.parametrize(
     ("network", "expected", "paths"),
     [
-        ({"network_id": NET}, (None, BOTH), [EXTENSIONS, OF_NET]),
-        ({"network_id": FLAT}, (None, ()), [EXTENSIONS, f"/subnets?network_id={FLAT}"]),
-        ({"port_id": PORT}, ("direct", SECOND), [OF_PORT, EXTENSIONS, OF_SUBNET_2]),
-        ({"port_id": PORT_2}, ("normal", BOTH), [f"/ports/{PORT_2}", EXTENSIONS, OF_NET]),
+        ({"network_id": NETWORK_ID}, (None, BOTH_SEGMENTS), [EXTENSIONS_PATH, SUBNETS_PATH]),
         (
-            {"port_id": PORT, "network_id": FLAT},
-            ("direct", SECOND),
-            [OF_PORT, EXTENSIONS, OF_SUBNET_2],
+            {"network_id": FLAT_NETWORK_ID},
+            (None, ()),
+            [EXTENSIONS_PATH, f"/subnets?network_id={FLAT_NETWORK_ID}"],
         ),
-        ({"port_id": PORT, "segments": [SEGMENT]}, ("direct", (SEGMENT,)), [OF_PORT]),
-        (KNOWN_TYPE | {"segments": []}, ("x", ()), []),
         (
-            KNOWN_TYPE | {"fixed_ips": [{"subnet_id": SUBNET}]},
-            ("x", (SEGMENT,)),
-            [EXTENSIONS, OF_SUBNET],
+            {"port_id": PORT_ID},
+            ("direct", ONLY_SEGMENT_2),
+            [PORT_PATH, EXTENSIONS_PATH, SUBNET_2_PATH],
         ),
-        (KNOWN_TYPE | {"fixed_ips": [], "network_id": NET}, ("x", BOTH), [EXTENSIONS, OF_NET]),
-        (KNOWN_TYPE | {"fixed_ips": []}, ("x", BOTH), [OF_PORT, EXTENSIONS, OF_NET]),
-        ({"network_id": NET, "segments": [SEGMENT_2]}, (None, SECOND), []),
+        (
+            {"port_id": PORT_2_ID},
+            ("normal", BOTH_SEGMENTS),
+            [f"/ports/{PORT_2_ID}", EXTENSIONS_PATH, SUBNETS_PATH],
+        ),
+        (
+            {"port_id": PORT_ID, "network_id": FLAT_NETWORK_ID},
+            ("direct", ONLY_SEGMENT_2),
+            [PORT_PATH, EXTENSIONS_PATH, SUBNET_2_PATH],
+        ),
+        ({"port_id": PORT_ID, "segments": [SEGMENT_ID]}, ("direct", (SEGMENT_ID,)), [PORT_PATH]),
+        (VNIC_TYPE_PORT | {"segments": []}, ("x", ()), []),
+        (
+            VNIC_TYPE_PORT | {"fixed_ips": [{"subnet_id": SUBNET_ID}]},
+            ("x", (SEGMENT_ID,)),
+            [EXTENSIONS_PATH, SUBNET_PATH],
+        ),
+        (
+            VNIC_TYPE_PORT | {"fixed_ips": [], "network_id": NETWORK_ID},
+            ("x", BOTH_SEGMENTS),
+            [EXTENSIONS_PATH, SUBNETS_PATH],
+        ),
+        (
+            VNIC_TYPE_PORT | {"fixed_ips": []},
+            ("x", BOTH_SEGMENTS),
+            [PORT_PATH, EXTENSIONS_PATH, SUBNETS_PATH],
+        ),
+        ({"network_id": NETWORK_ID, "segments": [SEGMENT_2_ID]}, (None, ONLY_SEGMENT_2), []),
         *((network, (None, None), []) for network in ({"network_id": "auto"}, {})),
     ],
     ids=str,
 )
-def test_missing_data_are_read_from_neutron(fake_neutron, network, expected, paths):
-    assert read_vnic_types_and_segments(fake_neutron.url, network, **ROUTED) == [expected]
+def test_missing_network_data_are_read_from_neutron(fake_neutron, network, expected, paths):
+    assert read_vnic_types_and_segments(fake_neutron.url, network, **ROUTED_OPTIONS) == [expected]
     assert fake_neutron.seen == paths
 
 
 @pytest.mark.parametrize(
     ("network", "paths"),
     [
-        ({"network_id": NET}, []),
-        ({"port_id": PORT}, [f"/ports/{PORT}"]),
-        ({"port_id": PORT, "binding:vnic_type": "normal"}, []),
-        ({"port_id": PORT, "binding:vnic_type": None}, [f"/ports/{PORT}"]),
+        ({"network_id": NETWORK_ID}, []),
+        ({"port_id": PORT_ID}, [f"/ports/{PORT_ID}"]),
+        ({"port_id": PORT_ID, "binding:vnic_type": "normal"}, []),
+        ({"port_id": PORT_ID, "binding:vnic_type": None}, [f"/ports/{PORT_ID}"]),
     ],
 )
 def test_segments_are_read_from_neutron_only_for_the_routed_networks_filter(
@@ -216,25 +257,32 @@ def test_segments_are_read_from_neutron_only_for_the_routed_networks_filter(
 
 
 def test_neutron_objects_are_read_once_and_none_for_a_rebuild(fake_neutron):
-    networks = [{"port_id": PORT}, {"network_id": NET}, {"port_id": PORT_2}, {"port_id": PORT}]
-    assert read_vnic_types_and_segments(fake_neutron.url, *networks, **ROUTED) == [
-        ("direct", (SEGMENT_2,)),
-        (None, (SEGMENT, SEGMENT_2)),
-        ("normal", (SEGMENT, SEGMENT_2)),
-        ("direct", (SEGMENT_2,)),
+    networks = [
+        {"port_id": PORT_ID},
+        {"network_id": NETWORK_ID},
+        {"port_id": PORT_2_ID},
+        {"port_id": PORT_ID},
+    ]
+    assert read_vnic_types_and_segments(fake_neutron.url, *networks, **ROUTED_OPTIONS) == [
+        ("direct", (SEGMENT_2_ID,)),
+        (None, (SEGMENT_ID, SEGMENT_2_ID)),
+        ("normal", (SEGMENT_ID, SEGMENT_2_ID)),
+        ("direct", (SEGMENT_2_ID,)),
     ]
     assert sorted(fake_neutron.seen) == sorted(set(fake_neutron.seen))
     fake_neutron.seen.clear()
     rebuild = {"_nova_check_type": ["rebuild"]}
     assert read_vnic_types_and_segments(
-        fake_neutron.url, {"port_id": PORT}, hints=rebuild, **ROUTED
+        fake_neutron.url, {"port_id": PORT_ID}, hints=rebuild, **ROUTED_OPTIONS
     )
     assert fake_neutron.seen == []
 
 
 def test_request_without_neutron_does_not_change():
-    settings = settings_with(**ROUTED)
-    spec = build_spec(requested_networks=[{"port_id": PORT}, {"network_id": NET, "segments": []}])
+    settings = settings_with(**ROUTED_OPTIONS)
+    spec = build_spec(
+        requested_networks=[{"port_id": PORT_ID}, {"network_id": NETWORK_ID, "segments": []}]
+    )
     assert neutron_of(settings) is None
     assert with_network_data(spec, None, settings) is spec
 
@@ -243,28 +291,31 @@ def test_request_without_neutron_does_not_change():
     ("network", "words"),
     [
         (
-            {"port_id": SUBNET},
-            f"neutron has no port {SUBNET} (at $.request_spec.requested_networks[1].port_id)",
+            {"port_id": SUBNET_ID},
+            f"neutron has no port {SUBNET_ID} (at $.request_spec.requested_networks[1].port_id)",
         ),
         (
-            {"fixed_ips": [{"subnet_id": PORT}]},
-            f"neutron has no subnet {PORT} (at $.request_spec.requested_networks[1])",
+            {"fixed_ips": [{"subnet_id": PORT_ID}]},
+            f"neutron has no subnet {PORT_ID} (at $.request_spec.requested_networks[1])",
         ),
     ],
 )
 def test_unknown_port_or_subnet_is_an_error_of_the_request(fake_neutron, network, words):
     with pytest.raises(Invalid) as error:
-        read_networks(fake_neutron.url, {"network_id": NET}, network, **ROUTED)
+        read_networks(fake_neutron.url, {"network_id": NETWORK_ID}, network, **ROUTED_OPTIONS)
     assert error.value.detail == words
 
 
 def test_unavailable_neutron_raises_an_error_with_its_url():
     with pytest.raises(ServiceFailed, match=f"{NOWHERE} does not answer"):
-        read_networks(NOWHERE, {"port_id": PORT})
+        read_networks(NOWHERE, {"port_id": PORT_ID})
 
 
-AGG_1, AGG_2 = "cccccccc-0000-4000-8000-000000000001", "cccccccc-0000-4000-8000-000000000002"
-SWITCH = "scheduler.query_placement_for_routed_network_aggregates"
+AGGREGATE_1, AGGREGATE_2 = (
+    "cccccccc-0000-4000-8000-000000000001",
+    "cccccccc-0000-4000-8000-000000000002",
+)
+ROUTED_OPTION = "scheduler.query_placement_for_routed_network_aggregates"
 
 
 @pytest.fixture
@@ -274,18 +325,21 @@ def make_cloud(database_url, make_app, tmp_path):
     def build_cloud(neutron: str | None, *lines: str):
         file = tmp_path / "a.conf"
         request = f"[neutron]\nendpoint_override = {neutron}\nhttp_retries = 0\n" if neutron else ""
-        options = "\n".join(["[scheduler]", f"{SWITCH.partition('.')[2]} = true", *lines])
+        options = "\n".join(["[scheduler]", f"{ROUTED_OPTION.partition('.')[2]} = true", *lines])
         file.write_text(f"[placement_database]\nconnection = {database_url}\n{request}{options}\n")
         app = make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
         app.post_json(
             "/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "cn3")]
         )
-        for segment in (SEGMENT, SEGMENT_2):
+        for segment in (SEGMENT_ID, SEGMENT_2_ID):
             add_provider(app, f"segment {segment}", segment)
-        for aggregate, *providers in ((AGG_1, uuid_of("cn1"), SEGMENT), (AGG_2, uuid_of("cn2"))):
+        for aggregate, *providers in (
+            (AGGREGATE_1, uuid_of("cn1"), SEGMENT_ID),
+            (AGGREGATE_2, uuid_of("cn2")),
+        ):
             for provider in providers:
                 set_aggregates(app, provider, aggregate)
-        set_aggregates(app, SEGMENT_2, AGG_2)
+        set_aggregates(app, SEGMENT_2_ID, AGGREGATE_2)
         return app
 
     return build_cloud
@@ -300,7 +354,7 @@ def cloud(make_cloud, fake_neutron):
     return make_cloud(fake_neutron.url)
 
 
-def explain(app, *networks, overrides=None, status=200, **changes):
+def explain_scheduling(app, *networks, overrides=None, status=200, **changes):
     body = {"request_spec": spec(instance(1), requested_networks=list(networks), **changes)}
     if overrides is not None:
         body["overrides"] = overrides
@@ -328,14 +382,14 @@ def find_filter_report(explanation, name):
 @pytest.mark.parametrize(
     ("networks", "reached", "member_of"),
     [
-        ([{"network_id": NET}], ["cn1", "cn2"], [f"in:{AGG_1},{AGG_2}"]),
-        ([{"port_id": PORT}], ["cn2"], [AGG_2]),
-        ([{"network_id": FLAT}], ["cn1", "cn2", "cn3"], []),
+        ([{"network_id": NETWORK_ID}], ["cn1", "cn2"], [f"in:{AGGREGATE_1},{AGGREGATE_2}"]),
+        ([{"port_id": PORT_ID}], ["cn2"], [AGGREGATE_2]),
+        ([{"network_id": FLAT_NETWORK_ID}], ["cn1", "cn2", "cn3"], []),
     ],
     ids=["network", "port", "flat network"],
 )
-def test_hosts_are_in_the_aggregates_of_the_segments(cloud, networks, reached, member_of):
-    answer = explain(cloud, *networks)
+def test_candidate_hosts_are_in_the_aggregates_of_the_segments(cloud, networks, reached, member_of):
+    answer = explain_scheduling(cloud, *networks)
     assert list_passing_hosts(answer) == reached
     query = parse_qs(answer["funnel"]["allocation_candidates"]["query"])
     request = [item.removeprefix("in:") for item in query.get("member_of", [])]
@@ -344,20 +398,20 @@ def test_hosts_are_in_the_aggregates_of_the_segments(cloud, networks, reached, m
 
 
 def test_repeated_selection_has_the_same_answer_while_neutron_fails(cloud, fake_neutron):
-    first = select_host(cloud, {"port_id": PORT})
+    first = select_host(cloud, {"port_id": PORT_ID})
     assert first["selections"][0][0]["service_host"] == "cn2"
     fake_neutron.failure = ("500 Internal Server Error", b"")
     fake_neutron.seen.clear()
-    assert select_host(cloud, {"port_id": PORT}) == first
-    answer = explain(cloud, {"network_id": NET}, overrides={SWITCH: False})
+    assert select_host(cloud, {"port_id": PORT_ID}) == first
+    answer = explain_scheduling(cloud, {"network_id": NETWORK_ID}, overrides={ROUTED_OPTION: False})
     assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
     assert fake_neutron.seen == []
 
 
 def test_unavailable_neutron_is_503(make_cloud):
     cloud = make_cloud(NOWHERE)
-    for ask in (explain, select_host):
-        (error,) = ask(cloud, {"port_id": PORT}, status=503)["errors"]
+    for ask in (explain_scheduling, select_host):
+        (error,) = ask(cloud, {"port_id": PORT_ID}, status=503)["errors"]
         assert error["detail"] == f"{NOWHERE} does not answer: Connection refused"
         assert error["code"] == "scheduler.unavailable"
 
@@ -367,7 +421,7 @@ def test_no_database_connection_is_used_during_requests_to_neutron(cloud, fake_n
     pools = (database.reader.pool, database.writer.pool)
     connections = []
     fake_neutron.watch = lambda: connections.extend(pool.checkedout() for pool in pools)
-    explain(cloud, {"port_id": PORT}, {"network_id": NET})
-    select_host(cloud, {"port_id": PORT}, {"network_id": NET})
+    explain_scheduling(cloud, {"port_id": PORT_ID}, {"network_id": NETWORK_ID})
+    select_host(cloud, {"port_id": PORT_ID}, {"network_id": NETWORK_ID})
     assert len(connections) >= 12
     assert not any(connections)

@@ -18,13 +18,13 @@ from placement_sched.scheduler.request_groups import (
 )
 from tests.support.states import build_aggregates, build_spec, settings_with
 
-PINNED = {"hw:cpu_policy": "dedicated"}
-PORT = {"requester_id": "port", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
-FLAVOR = {"vcpus": 4, "memory_mb": 512, "root_gb": 1}
+PINNED_CPUS = {"hw:cpu_policy": "dedicated"}
+PORT_GROUP = {"requester_id": "port", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
+FLAVOR_FIELDS = {"vcpus": 4, "memory_mb": 512, "root_gb": 1}
 
 
 #: The only group of a flavor without extra specs.
-DEFAULT = {"": "DISK_GB:1 MEMORY_MB:512 VCPU:1"}
+DEFAULT_GROUP = {"": "DISK_GB:1 MEMORY_MB:512 VCPU:1"}
 
 
 def list_group_amounts(extra_specs=None, properties=None, **fields):
@@ -40,7 +40,7 @@ def list_group_amounts(extra_specs=None, properties=None, **fields):
 
 def list_flavor_amounts(extra_specs, properties=None, **flavor):
     return list_group_amounts(
-        None, properties, flavor=FLAVOR | flavor | {"extra_specs": extra_specs}
+        None, properties, flavor=FLAVOR_FIELDS | flavor | {"extra_specs": extra_specs}
     )[""]
 
 
@@ -57,7 +57,7 @@ def list_flavor_amounts(extra_specs, properties=None, **flavor):
     ],
     ids=str,
 )
-def test_disk_is_root_ephemeral_and_swap_without_a_volume(flavor, fields, disk):
+def test_requested_disk_is_root_ephemeral_and_swap_without_a_volume(flavor, fields, disk):
     answer = list_group_amounts(flavor={"vcpus": 1, "memory_mb": 1} | flavor, **fields)[""]
     assert answer == (f"DISK_GB:{disk} " if disk else "") + "MEMORY_MB:1 VCPU:1"
 
@@ -71,9 +71,9 @@ def test_disk_is_root_ephemeral_and_swap_without_a_volume(flavor, fields, disk):
         ({"resources:PCPU": "4"}, "DISK_GB:1 MEMORY_MB:512 PCPU:4"),
         ({"resources:VGPU": "1"}, "DISK_GB:1 MEMORY_MB:512 VCPU:4 VGPU:1"),
         ({"resources:MEMORY_MB": "1", "resources:DISK_GB": "0"}, "MEMORY_MB:1 VCPU:4"),
-        (PINNED, "DISK_GB:1 MEMORY_MB:512 PCPU:4"),
-        (PINNED | {"hw:emulator_threads_policy": "isolate"}, "DISK_GB:1 MEMORY_MB:512 PCPU:5"),
-        (PINNED | {"hw:emulator_threads_policy": "share"}, "DISK_GB:1 MEMORY_MB:512 PCPU:4"),
+        (PINNED_CPUS, "DISK_GB:1 MEMORY_MB:512 PCPU:4"),
+        (PINNED_CPUS | {"hw:emulator_threads_policy": "isolate"}, "DISK_GB:1 MEMORY_MB:512 PCPU:5"),
+        (PINNED_CPUS | {"hw:emulator_threads_policy": "share"}, "DISK_GB:1 MEMORY_MB:512 PCPU:4"),
         (
             {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1-2"},
             "DISK_GB:1 MEMORY_MB:512 PCPU:2 VCPU:2",
@@ -98,7 +98,9 @@ def test_disk_is_root_ephemeral_and_swap_without_a_volume(flavor, fields, disk):
     ],
     ids=str,
 )
-def test_amounts_are_those_of_the_flavor_unless_extra_specs_change_them(extra_specs, expected):
+def test_requested_amounts_are_those_of_the_flavor_unless_extra_specs_change_them(
+    extra_specs, expected
+):
     assert list_flavor_amounts(extra_specs) == expected
 
 
@@ -115,14 +117,14 @@ def test_amounts_are_those_of_the_flavor_unless_extra_specs_change_them(extra_sp
             [{"requester_id": "p", "resources": {"VCPU": 3}}],
             {"p": "VCPU:3", "": "DISK_GB:1 MEMORY_MB:512"},
         ),
-        ({"resources1:CUSTOM_A": "0"}, [], DEFAULT),
+        ({"resources1:CUSTOM_A": "0"}, [], DEFAULT_GROUP),
         *(
-            ({f"resources{suffix}:CUSTOM_A": "3"}, [], {suffix: "CUSTOM_A:3", **DEFAULT})
+            ({f"resources{suffix}:CUSTOM_A": "3"}, [], {suffix: "CUSTOM_A:3", **DEFAULT_GROUP})
             for suffix in ("1", "_", "-a", "_NUMA0", "Z" * 64)
         ),
-        ({"resources" + "Z" * 65 + ":VCPU": "1"}, [], DEFAULT),
-        ({"resources 1:VCPU": "1"}, [], DEFAULT),
-        ({"xtrait:A": "1"}, [], DEFAULT),
+        ({"resources" + "Z" * 65 + ":VCPU": "1"}, [], DEFAULT_GROUP),
+        ({"resources 1:VCPU": "1"}, [], DEFAULT_GROUP),
+        ({"xtrait:A": "1"}, [], DEFAULT_GROUP),
     ],
     ids=str,
 )
@@ -132,23 +134,23 @@ def test_resource_classes_of_named_groups_are_not_in_the_group_of_the_flavor(
     assert list_group_amounts(extra_specs, requested_resources=ports) == expected
 
 
-UEFI = {"hw_firmware_type": "uefi"}
-STATELESS = UEFI | {"hw_firmware_stateless": "true"}
+UEFI_PROPERTIES = {"hw_firmware_type": "uefi"}
+STATELESS_PROPERTIES = UEFI_PROPERTIES | {"hw_firmware_stateless": "true"}
 
 
 @pytest.mark.parametrize(
     ("extra_specs", "properties", "expected"),
     [
-        (PINNED | {"hw:cpu_thread_policy": "require"}, {}, "HW_CPU_HYPERTHREADING"),
-        (PINNED, {"hw_cpu_thread_policy": "isolate"}, "!HW_CPU_HYPERTHREADING"),
-        (PINNED | {"hw:cpu_thread_policy": "prefer"}, {}, ""),
-        ({"hw:mem_encryption": "true"}, UEFI, "HW_CPU_X86_AMD_SEV"),
+        (PINNED_CPUS | {"hw:cpu_thread_policy": "require"}, {}, "HW_CPU_HYPERTHREADING"),
+        (PINNED_CPUS, {"hw_cpu_thread_policy": "isolate"}, "!HW_CPU_HYPERTHREADING"),
+        (PINNED_CPUS | {"hw:cpu_thread_policy": "prefer"}, {}, ""),
+        ({"hw:mem_encryption": "true"}, UEFI_PROPERTIES, "HW_CPU_X86_AMD_SEV"),
         ({"hw:tpm_version": "2.0"}, {}, "COMPUTE_SECURITY_TPM_2_0 COMPUTE_SECURITY_TPM_TIS"),
         ({"os:secure_boot": "required"}, {}, "COMPUTE_SECURITY_UEFI_SECURE_BOOT"),
         ({"os:secure_boot": "optional"}, {}, ""),
         ({"hw:maxphysaddr_mode": "passthrough"}, {}, "COMPUTE_ADDRESS_SPACE_PASSTHROUGH"),
         ({"hw:maxphysaddr_mode": "emulate"}, {}, "COMPUTE_ADDRESS_SPACE_EMULATED"),
-        ({}, STATELESS, "COMPUTE_SECURITY_STATELESS_FIRMWARE"),
+        ({}, STATELESS_PROPERTIES, "COMPUTE_SECURITY_STATELESS_FIRMWARE"),
         ({"hw:pci_numa_affinity_policy": "socket"}, {}, "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"),
         ({"hw:pci_numa_affinity_policy": "required"}, {}, ""),
         ({"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"}, {}, "CUSTOM_A !CUSTOM_B"),
@@ -156,7 +158,7 @@ STATELESS = UEFI | {"hw_firmware_stateless": "true"}
     ],
     ids=str,
 )
-def test_hardware_options_become_traits(extra_specs, properties, expected):
+def test_hardware_extra_specs_and_image_properties_become_traits(extra_specs, properties, expected):
     plain = groups_of(build_spec(extra_specs, properties)).plain
     assert (plain.resources.get("MEM_ENCRYPTION_CONTEXT") == 1) == ("AMD_SEV" in expected)
     required = [*sorted(plain.required), *(f"!{name}" for name in sorted(plain.forbidden))]
@@ -172,7 +174,8 @@ def test_hardware_options_become_traits(extra_specs, properties, expected):
             "flavor extra spec 'trait:CUSTOM_A' image property 'trait:CUSTOM_A'",
         ),
         (
-            {"trait:HW_CPU_HYPERTHREADING": "required", "hw:cpu_thread_policy": "isolate"} | PINNED,
+            {"trait:HW_CPU_HYPERTHREADING": "required", "hw:cpu_thread_policy": "isolate"}
+            | PINNED_CPUS,
             {},
             "extra spec 'trait:HW_CPU_HYPERTHREADING' extra spec 'hw:cpu_thread_policy'",
         ),
@@ -182,9 +185,9 @@ def test_hardware_options_become_traits(extra_specs, properties, expected):
             "'trait:COMPUTE_SECURITY_UEFI_SECURE_BOOT' image property 'os_secure_boot'",
         ),
     ],
-    ids=["trait", "threads", "secure boot"],
+    ids=["trait of flavor and image", "hyperthreading trait", "secure boot trait"],
 )
-def test_error_for_a_contradiction_names_both_places(extra_specs, properties, places):
+def test_error_for_contradicting_traits_names_both_places(extra_specs, properties, places):
     with pytest.raises(Invalid) as error:
         groups_of(build_spec(extra_specs, properties))
     for place in re.findall(r"[a-z ]*'[^']+'", places):
@@ -197,8 +200,8 @@ def test_trait_may_be_required_by_one_group_and_forbidden_to_another():
     assert (set(groups["1"].required), set(groups.plain.forbidden)) == ({"CUSTOM_A"},) * 2
 
 
-def test_requested_resources_are_groups_of_their_own():
-    group = PORT | {
+def test_each_entry_of_requested_resources_is_a_request_group():
+    group = PORT_GROUP | {
         "required_traits": ["CUSTOM_PHYSNET_A"],
         "forbidden_traits": ["CUSTOM_B"],
         "aggregates": ["11111111-1111-1111-1111-111111111111,22222222222222222222222222222222"],
@@ -221,7 +224,7 @@ def test_requested_resources_are_groups_of_their_own():
 def test_aggregates_of_a_group_may_be_lists_as_in_nova():
     uuids = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"]
     joined, listed = (
-        groups_of(build_spec(requested_resources=[PORT | {"aggregates": [value]}]))[
+        groups_of(build_spec(requested_resources=[PORT_GROUP | {"aggregates": [value]}]))[
             "port"
         ].aggregates
         for value in (",".join(uuids), uuids)
@@ -232,18 +235,18 @@ def test_aggregates_of_a_group_may_be_lists_as_in_nova():
 @pytest.mark.parametrize(
     ("groups", "expected"),
     [
-        ([PORT | {"requester_id": None}], "requested_resources[0].requester_id"),
-        ([PORT | {"requester_id": ""}], "requested_resources[0].requester_id"),
-        ([PORT | {"requester_id": "a b"}], "not 'a b'"),
-        ([PORT | {"requester_id": "a" * 65}], "1 to 64"),
-        ([PORT, PORT], "requested_resources[1].requester_id"),
+        ([PORT_GROUP | {"requester_id": None}], "requested_resources[0].requester_id"),
+        ([PORT_GROUP | {"requester_id": ""}], "requested_resources[0].requester_id"),
+        ([PORT_GROUP | {"requester_id": "a b"}], "not 'a b'"),
+        ([PORT_GROUP | {"requester_id": "a" * 65}], "1 to 64"),
+        ([PORT_GROUP, PORT_GROUP], "requested_resources[1].requester_id"),
         ([{"requester_id": "a", "resources": {}}], "request group 'a' is empty"),
         (
-            [PORT | {"requester_id": "1"}],
+            [PORT_GROUP | {"requester_id": "1"}],
             "duplicate request group '1', also from flavor extra spec",
         ),
         (
-            [PORT | {"required_traits": ["CUSTOM_A"], "forbidden_traits": ["CUSTOM_A"]}],
+            [PORT_GROUP | {"required_traits": ["CUSTOM_A"], "forbidden_traits": ["CUSTOM_A"]}],
             "[0].forbidden_traits and required by $.request_spec.requested_resources[0].required_",
         ),
     ],
@@ -256,19 +259,21 @@ def test_error_for_an_invalid_requested_group_names_its_place(groups, expected):
 
 
 def test_amounts_of_a_flavor_are_those_of_all_its_groups():
-    flavor = build_spec({"resources1:CUSTOM_A": "2", "resources2:CUSTOM_A": "3"} | PINNED).flavor
+    flavor = build_spec(
+        {"resources1:CUSTOM_A": "2", "resources2:CUSTOM_A": "3"} | PINNED_CPUS
+    ).flavor
     amounts = amounts_of(flavor, boot_from_volume=False)
     assert amounts == (("CUSTOM_A", 5), ("DISK_GB", 1), ("MEMORY_MB", 512), ("PCPU", 1))
 
 
-A, B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
+TRAIT_A, TRAIT_B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
 
 
 def test_required_traits_are_those_of_flavor_image_and_groups():
     port = {"requester_id": "port", "resources": {"X": 1}, "required_traits": ["CUSTOM_D"]}
     request = build_spec(
-        A | {"trait1:CUSTOM_C": "required", "trait:CUSTOM_NOT": "forbidden"},
-        B | {"trait7:CUSTOM_E": "required", "hw_tpm_version": "2.0"},
+        TRAIT_A | {"trait1:CUSTOM_C": "required", "trait:CUSTOM_NOT": "forbidden"},
+        TRAIT_B | {"trait7:CUSTOM_E": "required", "hw_tpm_version": "2.0"},
         requested_resources=[port],
         request_level_params={"root_required": ["CUSTOM_ROOT"]},
     )
@@ -277,7 +282,9 @@ def test_required_traits_are_those_of_flavor_image_and_groups():
 
 
 def test_aggregates_are_listed_by_the_trait_that_reserves_them():
-    world = build_aggregates(B, A | B, {"trait:CUSTOM_A": "forbidden"}, {"CUSTOM_A": "required"})
+    world = build_aggregates(
+        TRAIT_B, TRAIT_A | TRAIT_B, {"trait:CUSTOM_A": "forbidden"}, {"CUSTOM_A": "required"}
+    )
     first, second = (aggregate.uuid for aggregate in world[:2])
     result = tagged_with({"CUSTOM_B", "CUSTOM_A", "CUSTOM_C"}, world)
     assert list(result.items()) == [("CUSTOM_A", [second]), ("CUSTOM_B", [first, second])]

@@ -20,7 +20,7 @@ from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.states import build_spec, settings_with
 
-NODES = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
+NODE_UUIDS = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
 
 
 def build_query_string(spec, *nodes, named=False, **options):
@@ -55,7 +55,7 @@ def test_trait_of_an_image_counts_only_with_the_value_required(value):
         ({}, {"trait:CUSTOM_X\n": "required"}),
     ],
 )
-def test_error_for_an_invalid_name_contains_its_key(extra_specs, properties):
+def test_error_for_an_invalid_trait_or_class_name_contains_its_key(extra_specs, properties):
     kind = "flavor extra spec" if extra_specs else "image property"
     (key,) = [*extra_specs, *properties]
     with pytest.raises(Invalid) as error:
@@ -63,28 +63,36 @@ def test_error_for_an_invalid_name_contains_its_key(extra_specs, properties):
     assert f"{kind} {key!r}: " in error.value.detail
 
 
-A_CLASS = "a standard resource class, or a name that begins with CUSTOM_"
-AN_AMOUNT = "a whole number that is not negative"
-A_WORD = "required or forbidden"
+EXPECTED_CLASS = "a standard resource class, or a name that begins with CUSTOM_"
+EXPECTED_AMOUNT = "a whole number that is not negative"
+EXPECTED_TRAIT = "required or forbidden"
 
 #: Extra specs that nova 34's ResourceRequest.from_request_spec logs and passes over.
-IGNORED = [
-    *(("trait:CUSTOM_X", value, A_WORD) for value in ("optional", "Required", "preferred", "")),
-    ("trait:CUSTOM_X", "required ", A_WORD),
-    ("trait1:CUSTOM_X", "optional", A_WORD),
-    ("trait_FOO:low", "optional", A_WORD),
-    *(("resources:VCPU", value, AN_AMOUNT) for value in ("x", "-1", "2.0", "", "1e1", "0x2")),
-    ("resources1:VGPU", "x", AN_AMOUNT),
-    ("resources:CUSTOM_A", "9" * 5000, AN_AMOUNT),
-    *(("resources:" + name, "1", A_CLASS) for name in ("BOGUS", "", "vcpu", " VCPU", "VCPU ")),
-    ("resources_NET:BOGUS", "x", A_CLASS),
+IGNORED_EXTRA_SPECS = [
+    *(
+        ("trait:CUSTOM_X", value, EXPECTED_TRAIT)
+        for value in ("optional", "Required", "preferred", "")
+    ),
+    ("trait:CUSTOM_X", "required ", EXPECTED_TRAIT),
+    ("trait1:CUSTOM_X", "optional", EXPECTED_TRAIT),
+    ("trait_FOO:low", "optional", EXPECTED_TRAIT),
+    *(("resources:VCPU", value, EXPECTED_AMOUNT) for value in ("x", "-1", "2.0", "", "1e1", "0x2")),
+    ("resources1:VGPU", "x", EXPECTED_AMOUNT),
+    ("resources:CUSTOM_A", "9" * 5000, EXPECTED_AMOUNT),
+    *(
+        ("resources:" + name, "1", EXPECTED_CLASS)
+        for name in ("BOGUS", "", "vcpu", " VCPU", "VCPU ")
+    ),
+    ("resources_NET:BOGUS", "x", EXPECTED_CLASS),
     *(("group_policy", value, "none or isolate") for value in ("bogus", "", "Isolate", " none")),
     ("trait:", "required", "the name of a trait after the colon"),
     ("trait2:", "forbidden", "the name of a trait after the colon"),
 ]
 
 
-@pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
+@pytest.mark.parametrize(
+    ("key", "value", "expected"), IGNORED_EXTRA_SPECS, ids=lambda part: part[:20] or "-"
+)
 def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, value, expected):
     query, ignored_values = build_query(build_spec({key: value}), settings_with())
     assert query.querystring() == build_query_string(build_spec())
@@ -110,7 +118,9 @@ def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, val
         ({}, {"trait:": "required"}, {}, ["trait:"]),
     ],
 )
-def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as, ignored):
+def test_ignored_extra_spec_does_not_change_the_candidates_query(
+    extra_specs, properties, same_as, ignored
+):
     spec = build_spec(extra_specs, properties)
     query, ignored_values = build_query(spec, settings_with())
     assert query.querystring() == build_query_string(build_spec(same_as))
@@ -135,7 +145,7 @@ def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as,
         ("resources:VCPU", "99999999999", "VCPU%3A2147483648"),
     ],
 )
-def test_forms_of_extra_specs_that_nova_accepts_are_accepted(key, value, part, strict):
+def test_spellings_of_extra_specs_that_nova_accepts_are_accepted(key, value, part, strict):
     query, ignored_values = build_query(
         build_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict)
     )
@@ -154,7 +164,7 @@ def test_forms_of_extra_specs_that_nova_accepts_are_accepted(key, value, part, s
     ],
     ids=str,
 )
-def test_request_that_refers_to_other_hosts_has_no_limit(fields):
+def test_request_that_refers_to_other_hosts_has_no_candidate_limit(fields):
     assert "limit" not in build_query_parameters(build_spec(**fields))
 
 
@@ -166,9 +176,9 @@ def test_candidate_limit_is_the_configured_number():
 
 
 def test_candidate_limit_is_omitted_only_for_several_target_nodes():
-    query = build_query_parameters(build_spec(), NODES[0])
-    assert (query["in_tree"], query["limit"]) == (NODES[0], "1000")
-    assert not {"in_tree", "limit"} & build_query_parameters(build_spec(), *NODES).keys()
+    query = build_query_parameters(build_spec(), NODE_UUIDS[0])
+    assert (query["in_tree"], query["limit"]) == (NODE_UUIDS[0], "1000")
+    assert not {"in_tree", "limit"} & build_query_parameters(build_spec(), *NODE_UUIDS).keys()
     assert "limit" in build_query_parameters(build_spec(), named=True), "no target node exists"
 
 
@@ -176,7 +186,7 @@ def build_numbered_groups(number, **extra):
     return {f"resources{at}:CUSTOM_A": "1" for at in range(1, number + 1)} | extra
 
 
-PORT = {"requester_id": "port-1", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
+PORT_GROUP = {"requester_id": "port-1", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +202,7 @@ PORT = {"requester_id": "port-1", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 10
 )
 def test_group_policy_is_that_of_the_flavor_or_none_for_ports(groups, policy, ports, expected):
     extra_specs = build_numbered_groups(groups, **({"group_policy": policy} if policy else {}))
-    ports = [PORT | {"requester_id": f"p{number}"} for number in range(ports)]
+    ports = [PORT_GROUP | {"requester_id": f"p{number}"} for number in range(ports)]
     query = build_query_parameters(build_spec(extra_specs, requested_resources=ports))
     assert query.get("group_policy") == expected
 
@@ -203,7 +213,7 @@ def test_too_many_request_groups_are_an_error():
         build_query_string(spec, placement__max_request_groups=5)
 
 
-def test_request_level_parameters_are_in_the_query():
+def test_request_level_parameters_are_in_the_candidates_query():
     params = {
         "root_required": ["CUSTOM_B", "CUSTOM_A"],
         "root_forbidden": ["CUSTOM_C"],
@@ -215,8 +225,12 @@ def test_request_level_parameters_are_in_the_query():
     assert query["same_subtree"] == "1,2"
 
 
-NOTHING = {f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
-ONLY_TRAITS = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group_policy": "none"}
+ZERO_AMOUNTS_EXTRA_SPECS = {f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
+GROUP_WITH_ONLY_TRAITS = {
+    "trait1:CUSTOM_A": "required",
+    "resources2:CUSTOM_B": "1",
+    "group_policy": "none",
+}
 
 
 @pytest.mark.parametrize(
@@ -231,12 +245,12 @@ ONLY_TRAITS = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group
         # A group with an ignored amount counts as a group of the flavor.
         (
             build_numbered_groups(2) | {"resources1:CUSTOM_A": "x"},
-            {"requested_resources": [PORT]},
+            {"requested_resources": [PORT_GROUP]},
             "set the extra spec 'group_policy'",
         ),
         (
             {"resources1:VGPU": "x"},
-            {"requested_resources": [PORT | {"requester_id": "1"}]},
+            {"requested_resources": [PORT_GROUP | {"requester_id": "1"}]},
             "duplicate request group '1', also from the flavor",
         ),
         (
@@ -244,9 +258,13 @@ ONLY_TRAITS = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group
             {"request_level_params": {"same_subtree": [["1", "9"]]}},
             r"unknown request group '9' \(.*: '1'\).*same_subtree\[0\]",
         ),
-        (ONLY_TRAITS, {}, r"group '1' requests no resources.*'trait1:CUSTOM_A'"),
-        (NOTHING, {}, r"no resources.*'resources:MEMORY_MB'"),
-        (NOTHING | {"trait:CUSTOM_A": "required"}, {}, r"no resources.*'resources:MEMORY_MB'"),
+        (GROUP_WITH_ONLY_TRAITS, {}, r"group '1' requests no resources.*'trait1:CUSTOM_A'"),
+        (ZERO_AMOUNTS_EXTRA_SPECS, {}, r"no resources.*'resources:MEMORY_MB'"),
+        (
+            ZERO_AMOUNTS_EXTRA_SPECS | {"trait:CUSTOM_A": "required"},
+            {},
+            r"no resources.*'resources:MEMORY_MB'",
+        ),
     ],
 )
 def test_invalid_request_groups_are_rejected_with_the_reason(extra_specs, fields, message):
@@ -255,7 +273,7 @@ def test_invalid_request_groups_are_rejected_with_the_reason(extra_specs, fields
 
 
 def test_group_without_resources_may_be_in_a_subtree_of_another():
-    spec = build_spec(ONLY_TRAITS, request_level_params={"same_subtree": [["1", "2"]]})
+    spec = build_spec(GROUP_WITH_ONLY_TRAITS, request_level_params={"same_subtree": [["1", "2"]]})
     assert build_query_parameters(spec)["required1"] == "CUSTOM_A"
 
 
@@ -278,7 +296,7 @@ def test_error_for_an_unknown_trait_names_the_request_filter_that_added_it():
     ],
     ids=str,
 )
-def test_only_a_dedicated_policy_falls_back_to_vcpu(extra, fallback):
+def test_only_a_dedicated_cpu_policy_falls_back_to_vcpu(extra, fallback):
     assert can_fall_back_to_vcpu(build_spec(extra), settings_with()) is fallback
     switched_off = settings_with(workarounds__disable_fallback_pcpu_query=True)
     assert not can_fall_back_to_vcpu(build_spec(extra), switched_off)
@@ -308,35 +326,35 @@ def test_fallback_to_vcpu_ignores_the_thread_policy():
         ),
     ],
 )
-def test_error_for_an_unknown_name_lists_its_places(extra_specs, properties, places):
+def test_error_for_an_unknown_trait_or_class_lists_its_places(extra_specs, properties, places):
     (name,) = {key.partition(":")[2] for key in [*extra_specs, *properties]}
     unknown = UnknownResourceClassOrTrait("in a query string", kind="trait(s)", names=[name])
     detail = find_unknown_names(build_spec(extra_specs, properties), unknown).detail
     assert detail == f"No such trait(s): {name} ({', '.join(places)})"
 
 
-ODD = {
+PARTLY_IGNORED_EXTRA_SPECS = {
     "trait:HW_CPU_X86_AVX2": "optional",
     "resources:BOGUS": "1",
     "resources:VCPU": "2.0",
     "resources1:VGPU": "",
     "group_policy": "bogus",
 }
-AMOUNT = "expected a whole number that is not negative"
-EXPECTED = {
+AMOUNT_TEXT = "expected a whole number that is not negative"
+EXPECTED_TEXT_BY_KEY = {
     "trait:HW_CPU_X86_AVX2": "expected required or forbidden",
     "resources:BOGUS": "expected a standard resource class, or a name that begins with CUSTOM_",
-    "resources:VCPU": AMOUNT,
-    "resources1:VGPU": AMOUNT,
+    "resources:VCPU": AMOUNT_TEXT,
+    "resources1:VGPU": AMOUNT_TEXT,
     "group_policy": "expected none or isolate",
 }
-WARNINGS = [
+EXTRA_SPEC_WARNINGS = [
     {
         "key": key,
         "source": "flavor",
-        "detail": f"ignored: flavor extra spec {key}={ODD[key]}: {expected}",
+        "detail": f"ignored: flavor extra spec {key}={PARTLY_IGNORED_EXTRA_SPECS[key]}: {expected}",
     }
-    for key, expected in EXPECTED.items()
+    for key, expected in EXPECTED_TEXT_BY_KEY.items()
 ]
 
 
@@ -346,31 +364,33 @@ def cloud(sqlite_app):
     return sqlite_app
 
 
-def spec_with_ignored_keys(*instances, **fields):
-    return spec(*instances, flavor=flavor(extra_specs=ODD, **fields))
+def build_spec_with_ignored_values(*instances, **fields):
+    return spec(*instances, flavor=flavor(extra_specs=PARTLY_IGNORED_EXTRA_SPECS, **fields))
 
 
-def read_funnel(cloud, uuid):
+def read_funnel_of_decision(cloud, uuid):
     return cloud.get(f"/scheduler/v1/decisions/{uuid}").json["funnel"]
 
 
 def test_explanation_decision_and_error_warn_about_ignored_extra_specs(cloud):
-    answer, plain = explain(cloud, spec_with_ignored_keys()), explain(cloud, spec())
-    assert answer["funnel"]["warnings"] == WARNINGS
+    answer, plain = explain(cloud, build_spec_with_ignored_values()), explain(cloud, spec())
+    assert answer["funnel"]["warnings"] == EXTRA_SPEC_WARNINGS
     assert answer["outcome"] == "selected"
     query = answer["funnel"]["allocation_candidates"]["query"]
     assert query == plain["funnel"]["allocation_candidates"]["query"]
     assert answer["hosts"] == plain["hosts"]
     assert "warnings" not in plain["funnel"]
-    answer = select(cloud, spec_with_ignored_keys(instance(1)))
+    answer = select(cloud, build_spec_with_ignored_values(instance(1)))
     ((selection,),) = answer["selections"]
     (allocation,) = selection["allocation_request"]["allocations"].values()
     assert allocation["resources"]["VCPU"] == 1
-    assert read_funnel(cloud, answer["decision"])["warnings"] == WARNINGS
-    (error,) = select(cloud, spec_with_ignored_keys(instance(2), vcpus=999), status=409)["errors"]
+    assert read_funnel_of_decision(cloud, answer["decision"])["warnings"] == EXTRA_SPEC_WARNINGS
+    (error,) = select(cloud, build_spec_with_ignored_values(instance(2), vcpus=999), status=409)[
+        "errors"
+    ]
     assert error["code"] == "scheduler.no_valid_host"
-    assert error["funnel"]["warnings"] == WARNINGS
-    assert read_funnel(cloud, error["decision"])["warnings"] == WARNINGS
+    assert error["funnel"]["warnings"] == EXTRA_SPEC_WARNINGS
+    assert read_funnel_of_decision(cloud, error["decision"])["warnings"] == EXTRA_SPEC_WARNINGS
 
 
 def test_fallback_query_of_pinned_cpus_has_no_second_warning(cloud):
@@ -380,15 +400,15 @@ def test_fallback_query_of_pinned_cpus_has_no_second_warning(cloud):
     assert [warning["key"] for warning in answer["funnel"]["warnings"]] == ["trait:CUSTOM_A"]
 
 
-def test_warning_about_a_key_and_value_is_logged_once(cloud, caplog):
+def test_warning_about_an_ignored_value_is_logged_once(cloud, caplog):
     with caplog.at_level(logging.WARNING, logger=caches.__name__):
         for number in (1, 2):
-            select(cloud, spec_with_ignored_keys(instance(number)))
-            explain(cloud, spec_with_ignored_keys())
+            select(cloud, build_spec_with_ignored_values(instance(number)))
+            explain(cloud, build_spec_with_ignored_values())
         explain(cloud, spec(flavor=flavor(extra_specs={"group_policy": "other"})))
     logged = [record.getMessage() for record in caplog.records if record.name == caches.__name__]
     other = "ignored: flavor extra spec group_policy=other: expected none or isolate"
-    assert logged == [*(entry["detail"] for entry in WARNINGS), other]
+    assert logged == [*(entry["detail"] for entry in EXTRA_SPEC_WARNINGS), other]
 
 
 def test_number_of_cached_warnings_is_limited(caplog, monkeypatch):
@@ -412,7 +432,7 @@ def test_number_of_cached_warnings_is_limited(caplog, monkeypatch):
         ("trait:A", "x" * 999, "trait:A=" + "x" * 100 + "..."),
     ],
 )
-def test_warning_is_one_short_line(key, value, shown):
+def test_warning_about_an_ignored_value_is_one_short_line(key, value, shown):
     detail = IgnoredValue(FLAVOR, key, value, "required or forbidden").detail
     assert detail == f"ignored: flavor extra spec {shown}: expected required or forbidden"
 
@@ -426,4 +446,7 @@ def test_stored_flavor_with_an_ignored_extra_spec_is_placed(cloud):
     cloud.post_json(f"{flavors}/old/os-extra_specs", request, headers=at, status=400)
     cloud.post_json(f"{flavors}/old/os-extra_specs", request)
     answer = explain(cloud, spec(flavor="old"))
-    assert (answer["outcome"], answer["funnel"]["warnings"]) == ("selected", WARNINGS[:1])
+    assert (answer["outcome"], answer["funnel"]["warnings"]) == (
+        "selected",
+        EXTRA_SPEC_WARNINGS[:1],
+    )

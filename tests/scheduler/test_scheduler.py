@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.scheduler.providers import add_provider, share_pool
+from tests.scheduler.providers import add_provider, add_sharing_provider
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.versions import LATEST, LATEST_HEADERS
@@ -28,7 +28,7 @@ def explain(app, request_spec, **more):
     return app.post_json("/scheduler/v1/explain", {"request_spec": request_spec, **more}).json
 
 
-def read_allocations_of(app, uuid):
+def read_allocations_of_consumer(app, uuid):
     return app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json["allocations"]
 
 
@@ -47,14 +47,14 @@ def test_best_host_is_claimed_for_the_instance(cloud):
     assert best["service_host"] == best["nodename"] == "cn3"
     assert best["availability_zone"] == "nova"
     assert best["allocation_request_version"] == LATEST
-    stored = read_allocations_of(cloud, instance(1))
+    stored = read_allocations_of_consumer(cloud, instance(1))
     amounts = {uuid: part["resources"] for uuid, part in stored.items()}
     assert amounts == {best["compute_node_uuid"]: {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}}
     assert answer["policy"] == "default"
     recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
     assert (recorded["host"], recorded["node"]) == ("cn3", "cn3")
     select(cloud, spec(instance(2)), claim=False)
-    assert read_allocations_of(cloud, instance(2)) == {}
+    assert read_allocations_of_consumer(cloud, instance(2)) == {}
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,16 @@ def test_best_host_is_claimed_for_the_instance(cloud):
         ({"num_instances": 7}, {}),
         ({"flavor": flavor(vcpus=1.0)}, {}),
     ],
-    ids=["same", "alternates", "upper case", "without hyphens", "ignored number", "1.0 for 1"],
+    ids=[
+        "equal request",
+        "alternates",
+        "upper-case uuid",
+        "uuid without hyphens",
+        "num_instances",
+        "float",
+    ],
 )
-def test_repeated_request_has_the_same_answer(cloud, changes, options):
+def test_repeated_request_for_a_placed_instance_has_the_same_answer(cloud, changes, options):
     request = spec(instance(0xABC))
     first = select(cloud, request)
     before = read_usages(cloud)
@@ -79,7 +86,7 @@ def test_repeated_request_has_the_same_answer(cloud, changes, options):
     assert "$.request_spec.instance_uuids" in select(cloud, twice, 400)["errors"][0]["detail"]
 
 
-def test_whole_numbers_may_be_written_as_floats(cloud):
+def test_whole_numbers_of_a_request_may_be_written_as_floats(cloud):
     request = {key: value for key, value in spec().items() if key != "instance_uuids"}
     floats = {"num_instances": 2.0, "flavor": flavor(vcpus=1.0), "limits": {"vcpu": 4.0}}
     answer = explain(cloud, request | floats, max_rejected=1.0)
@@ -120,7 +127,7 @@ def test_instance_without_its_allocations_may_be_placed_again(cloud):
     assert get_selected_hosts(answer) == ["cn3"]
 
 
-def test_earlier_instances_of_a_request_use_resources(cloud):
+def test_earlier_instances_of_a_request_use_resources_of_their_hosts(cloud):
     large = spec(*map(instance, range(3)), flavor=flavor(memory_mb=60000))
     by_memory = {"filter_scheduler.io_ops_weight_multiplier": 0.0}
     assert get_selected_hosts(explain(cloud, large, overrides=by_memory)) == ["cn3", "cn2", "cn3"]
@@ -138,18 +145,18 @@ def test_request_is_placed_completely_or_not_at_all(app):
     assert read_usages(app) == [{"VCPU": 0, "MEMORY_MB": 0, "DISK_GB": 0}]
 
 
-def test_alternates_are_other_hosts_and_fewer_than_attempts(cloud):
+def test_alternates_are_other_hosts_and_fewer_than_max_attempts(cloud):
     answer = select(cloud, spec(instance(1)), return_alternates=True)
     ((best, *others),) = answer["selections"]
     assert best["service_host"] == "cn3"
     assert [other["service_host"] for other in others] == ["cn2", "cn1"]
-    assert read_allocations_of(cloud, instance(1)).keys() == {best["compute_node_uuid"]}
+    assert read_allocations_of_consumer(cloud, instance(1)).keys() == {best["compute_node_uuid"]}
     cloud.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(4, 9)])
     request = spec(num_instances=2, instance_uuids=None)
     answer = select(cloud, request, return_alternates=True)
     assert [len(selections) for selections in answer["selections"]] == [3, 3]
     assert len(answer["instance_uuids"]) == 2
-    assert all(read_allocations_of(cloud, uuid) for uuid in answer["instance_uuids"])
+    assert all(read_allocations_of_consumer(cloud, uuid) for uuid in answer["instance_uuids"])
 
 
 @pytest.mark.parametrize(
@@ -179,7 +186,7 @@ def test_no_valid_host_error_has_the_nearest_misses(cloud, amounts, misses, deta
     assert error["detail"].endswith(detail)
 
 
-CELL = "0F0E0D0C-0B0A-0908-0706-050403020100"
+CELL_UUID = "0F0E0D0C-0B0A-0908-0706-050403020100"
 
 
 def report_three_equal_hosts(app):
@@ -206,18 +213,18 @@ def test_error_names_the_filter_that_rejected_a_later_instance(sqlite_app):
 
 
 def test_requested_cell_rejects_hosts_of_other_cells(cloud):
-    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", cell_uuid=CELL.lower())])
-    answer = explain(cloud, spec(requested_destination={"cell": CELL}))
+    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", cell_uuid=CELL_UUID.lower())])
+    answer = explain(cloud, spec(requested_destination={"cell": CELL_UUID}))
     assert [host["host"] for host in answer["hosts"]] == ["cn4"]
     cell = next(stage for stage in answer["funnel"]["filters"] if stage["name"] == "requested_cell")
     assert (cell["before"], cell["after"]) == (4, 1)
-    assert CELL.lower() in cell["rejected"][0]["reason"]
+    assert CELL_UUID.lower() in cell["rejected"][0]["reason"]
 
 
 def test_allowed_move_to_another_cell_has_a_lower_weight(sqlite_app):
-    reports = [report("cn1", memory_mb=131072), report("cn2", cell_uuid=CELL.lower())]
+    reports = [report("cn1", memory_mb=131072), report("cn2", cell_uuid=CELL_UUID.lower())]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
-    allowed = {"cell": CELL, "allow_cross_cell_move": True}
+    allowed = {"cell": CELL_UUID, "allow_cross_cell_move": True}
     answer = explain(sqlite_app, spec(requested_destination=allowed))
     assert [host["host"] for host in answer["hosts"]] == ["cn2", "cn1"]
     assert "requested_cell" not in [stage["name"] for stage in answer["funnel"]["filters"]]
@@ -227,7 +234,7 @@ def test_allowed_move_to_another_cell_has_a_lower_weight(sqlite_app):
     assert [host["host"] for host in answer["hosts"]] == ["cn1", "cn2"]
 
 
-def test_error_for_an_unknown_name_has_its_place_in_the_request(sqlite_app):
+def test_error_for_an_unknown_trait_has_its_place_in_the_request(sqlite_app):
     request = spec(image={"properties": {"trait:NOPE": "required"}})
     (error,) = select(sqlite_app, request, status=400)["errors"]
     assert "image property 'trait:NOPE'" in error["detail"]
@@ -279,7 +286,9 @@ def test_instances_of_a_request_have_different_devices(cloud):
 
 @pytest.mark.all_databases
 def test_instances_of_a_request_fit_only_within_the_pool_that_their_hosts_share(cloud):
-    share_pool(cloud, instance(800), instance(801), ("cn1", "cn2", "cn3"), CUSTOM_FAST_DISK=5)
+    add_sharing_provider(
+        cloud, instance(800), instance(801), ("cn1", "cn2", "cn3"), CUSTOM_FAST_DISK=5
+    )
     fast = flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
     answer = explain(cloud, spec(*map(instance, (1, 2, 3)), flavor=fast))
     later = answer["funnel"]["later_instance"]

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.exploring import scale_example_count
-from tests.scheduler.providers import share_pool
+from tests.scheduler.providers import add_sharing_provider
 from tests.scheduler.test_claim import build_clock_that_fills_hosts
-from tests.scheduler.test_scheduler import read_allocations_of, read_usages, select
-from tests.scheduler.test_server_groups import create_group, read_members
+from tests.scheduler.test_scheduler import read_allocations_of_consumer, read_usages, select
+from tests.scheduler.test_server_groups import create_group, read_group_members
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 
-SELECT = "/scheduler/v1/select_destinations"
-GB = 1024
-WHOLE = flavor(name="whole", memory_mb=64 * GB)
-HALF = flavor(name="half", memory_mb=32 * GB)
+SELECT_PATH = "/scheduler/v1/select_destinations"
+MB_PER_GB = 1024
+FLAVOR_64_GB = flavor(name="whole", memory_mb=64 * MB_PER_GB)
+FLAVOR_32_GB = flavor(name="half", memory_mb=32 * MB_PER_GB)
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def build_joint_request(*specs, **more):
     return {"requests": [{"request_spec": entry} for entry in specs], **more}
 
 
-def select_together(app, *specs, status=200, **more):
-    return app.post_json(SELECT, build_joint_request(*specs, **more), status=status).json
+def post_joint_request(app, *specs, status=200, **more):
+    return app.post_json(SELECT_PATH, build_joint_request(*specs, **more), status=status).json
 
 
 def list_selected_hosts(answer):
@@ -64,12 +64,15 @@ def sum_allocated_memory(app):
     return sum(used.get("MEMORY_MB", 0) for used in read_usages(app))
 
 
-def test_all_requests_are_claimed_in_their_order(cloud):
-    first, second = spec(instance(1), instance(2), flavor=HALF), spec(instance(3), flavor=WHOLE)
-    answer = select_together(cloud, first, second)
+def test_all_requests_of_a_joint_call_are_claimed_in_their_order(cloud):
+    first, second = (
+        spec(instance(1), instance(2), flavor=FLAVOR_32_GB),
+        spec(instance(3), flavor=FLAVOR_64_GB),
+    )
+    answer = post_joint_request(cloud, first, second)
     assert [len(hosts) for hosts in list_selected_hosts(answer)] == [2, 1]
     for number, host in enumerate(list_hosts_of_all_requests(answer), start=1):
-        assert list(read_allocations_of(cloud, instance(number))) == [uuid_of(host)]
+        assert list(read_allocations_of_consumer(cloud, instance(number))) == [uuid_of(host)]
         assert cloud.get(f"/scheduler/v1/instances/{instance(number)}").json["host"] == host
     decisions = [
         cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
@@ -82,36 +85,41 @@ def test_all_requests_are_claimed_in_their_order(cloud):
 
 
 def test_repeated_joint_call_has_the_same_answer(cloud):
-    requests = spec(instance(1), flavor=HALF), spec(instance(2), flavor=WHOLE)
-    answer = select_together(cloud, *requests)
-    assert select_together(cloud, *requests) == answer
-    assert select_together(cloud, *reversed(requests))["results"] == answer["results"][::-1]
+    requests = spec(instance(1), flavor=FLAVOR_32_GB), spec(instance(2), flavor=FLAVOR_64_GB)
+    answer = post_joint_request(cloud, *requests)
+    assert post_joint_request(cloud, *requests) == answer
+    assert post_joint_request(cloud, *reversed(requests))["results"] == answer["results"][::-1]
     assert select(cloud, requests[0]) == answer["results"][0]
-    assert sum_allocated_memory(cloud) == 96 * GB
+    assert sum_allocated_memory(cloud) == 96 * MB_PER_GB
 
 
-def test_claimed_request_keeps_its_host_when_others_are_added(cloud):
-    kept = select(cloud, spec(instance(1), flavor=WHOLE))
-    answer = select_together(
-        cloud, spec(instance(1), flavor=WHOLE), spec(instance(2), flavor=WHOLE)
+def test_claimed_request_keeps_its_host_when_requests_are_added_to_the_joint_call(cloud):
+    kept = select(cloud, spec(instance(1), flavor=FLAVOR_64_GB))
+    answer = post_joint_request(
+        cloud, spec(instance(1), flavor=FLAVOR_64_GB), spec(instance(2), flavor=FLAVOR_64_GB)
     )
     assert answer["results"][0] == kept
     assert list_selected_hosts(answer)[1] != get_selected_hosts(kept)
 
 
-def test_instance_of_another_request_is_a_conflict(cloud):
-    select(cloud, spec(instance(2), flavor=HALF))
-    answer = select_together(cloud, spec(instance(1)), spec(instance(2), flavor=WHOLE), status=409)
+def test_instance_placed_by_another_request_is_a_conflict(cloud):
+    select(cloud, spec(instance(2), flavor=FLAVOR_32_GB))
+    answer = post_joint_request(
+        cloud, spec(instance(1)), spec(instance(2), flavor=FLAVOR_64_GB), status=409
+    )
     error = get_single_error(answer)
     assert error["code"] == "scheduler.instance_placed"
     assert error["detail"].startswith("$.requests[1].request_spec: instance ")
-    assert read_allocations_of(cloud, instance(1)) == {}
+    assert read_allocations_of_consumer(cloud, instance(1)) == {}
 
 
-def test_request_without_a_host_is_named_and_nothing_is_claimed(cloud):
+def test_joint_call_names_the_request_without_a_host_and_claims_nothing(cloud):
     wholes = [instance(number) for number in (1, 2, 3)]
-    answer = select_together(
-        cloud, spec(*wholes, flavor=WHOLE), spec(instance(4), flavor=HALF), status=409
+    answer = post_joint_request(
+        cloud,
+        spec(*wholes, flavor=FLAVOR_64_GB),
+        spec(instance(4), flavor=FLAVOR_32_GB),
+        status=409,
     )
     error = get_single_error(answer)
     assert error["code"] == "scheduler.no_valid_host"
@@ -128,26 +136,28 @@ def test_request_without_a_host_is_named_and_nothing_is_claimed(cloud):
     assert len(cloud.get("/scheduler/v1/decisions").json["decisions"]) == 1
 
 
-def test_dry_run_sees_the_earlier_requests_and_claims_nothing(cloud):
-    requests = [spec(instance(number), flavor=WHOLE) for number in (1, 2, 3)]
-    answer = select_together(cloud, *requests, claim=False)
+def test_joint_call_without_claim_counts_earlier_requests_and_claims_nothing(cloud):
+    requests = [spec(instance(number), flavor=FLAVOR_64_GB) for number in (1, 2, 3)]
+    answer = post_joint_request(cloud, *requests, claim=False)
     assert sorted(list_hosts_of_all_requests(answer)) == ["cn1", "cn2", "cn3"]
     assert sum_allocated_memory(cloud) == 0
-    select_together(cloud, *requests, spec(instance(4), flavor=HALF), claim=False, status=409)
+    post_joint_request(
+        cloud, *requests, spec(instance(4), flavor=FLAVOR_32_GB), claim=False, status=409
+    )
 
 
 def test_shared_storage_that_earlier_requests_used_is_full(sqlite_app):
     report_hosts(sqlite_app, "cn1", "cn2")
     report_without_disk = [report(name, local_gb=0) for name in ("cn1", "cn2")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", report_without_disk)
-    share_pool(sqlite_app, instance(800), instance(801), ("cn1", "cn2"), DISK_GB=100)
+    add_sharing_provider(sqlite_app, instance(800), instance(801), ("cn1", "cn2"), DISK_GB=100)
     large = flavor(root_gb=60)
-    answer = select_together(
+    answer = post_joint_request(
         sqlite_app, spec(instance(1), flavor=large), spec(instance(2), flavor=large), status=409
     )
     assert "requests[1]: no host has remaining capacity" in get_single_error(answer)["detail"]
     small = flavor(root_gb=40)
-    select_together(sqlite_app, spec(instance(1), flavor=large), spec(instance(2), flavor=small))
+    post_joint_request(sqlite_app, spec(instance(1), flavor=large), spec(instance(2), flavor=small))
 
 
 @pytest.mark.parametrize(("policy", "number"), [("anti-affinity", 3), ("affinity", 1)])
@@ -158,15 +168,15 @@ def test_server_group_policy_applies_across_requests_of_a_joint_call(cloud, poli
         spec(instance(2), flavor=flavor(vcpus=2), instance_group=group),
         spec(instance(3), flavor=flavor(vcpus=3), scheduler_hints={"group": group}),
     ]
-    answer = select_together(cloud, *requests)
+    answer = post_joint_request(cloud, *requests)
     assert len(set(list_hosts_of_all_requests(answer))) == number
-    assert read_members(cloud, group) == [instance(1), instance(2), instance(3)]
-    assert select_together(cloud, *requests) == answer
+    assert read_group_members(cloud, group) == [instance(1), instance(2), instance(3)]
+    assert post_joint_request(cloud, *requests) == answer
     if policy == "anti-affinity":
         more = spec(instance(4), instance_group=group)
-        error = get_single_error(select_together(cloud, spec(instance(5)), more, status=409))
+        error = get_single_error(post_joint_request(cloud, spec(instance(5)), more, status=409))
         assert "requests[1]: ServerGroupAntiAffinityFilter" in error["detail"]
-        assert read_allocations_of(cloud, instance(5)) == {}
+        assert read_allocations_of_consumer(cloud, instance(5)) == {}
 
 
 def test_hints_may_name_instances_of_earlier_requests(cloud):
@@ -207,7 +217,9 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
             f"instance {instance(1)} is also at $.requests[0].request_spec.instance_uuids[0]",
         ),
         (
-            build_joint_request(*({"flavor": WHOLE, "num_instances": count} for count in (999, 2))),
+            build_joint_request(
+                *({"flavor": FLAVOR_64_GB, "num_instances": count} for count in (999, 2))
+            ),
             "$.requests",
             "the requests are for 1001 instances, the maximum is 1000",
         ),
@@ -223,8 +235,8 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
         ),
     ],
 )
-def test_invalid_body_is_rejected_with_its_path(shared_cloud, body, path, problem):
-    answer = shared_cloud.post_json(SELECT, body, expect_errors=True)
+def test_invalid_joint_request_is_rejected_with_its_path(shared_cloud, body, path, problem):
+    answer = shared_cloud.post_json(SELECT_PATH, body, expect_errors=True)
     assert answer.status_code in {400, 404}
     error = get_single_error(answer.json)
     assert problem in error["detail"]
@@ -234,12 +246,12 @@ def test_invalid_body_is_rejected_with_its_path(shared_cloud, body, path, proble
 
 def test_joint_call_with_too_many_requested_amounts_is_400(cloud, monkeypatch):
     monkeypatch.setattr("placement_sched.scheduler.scheduler.MAX_REQUESTED_AMOUNTS", 5)
-    answer = select_together(cloud, spec(instance(1)), spec(instance(2)), status=400)
+    answer = post_joint_request(cloud, spec(instance(1)), spec(instance(2)), status=400)
     assert "(at $.requests)" in get_single_error(answer)["detail"]
     assert sum_allocated_memory(cloud) == 0
 
 
-def test_rival_claims_restart_the_selection(cloud):
+def test_concurrent_claims_restart_the_joint_selection(cloud):
     own = cloud.app.services.scheduler
     names = {"filter_scheduler.enabled_filters": ["AllHostsFilter"]}
     scheduler = replace(
@@ -248,18 +260,18 @@ def test_rival_claims_restart_the_selection(cloud):
         settings=own.settings.with_overrides(names),
     )
     begin_stats()
-    documents = [spec(instance(number), flavor=WHOLE) for number in (1, 2)]
+    documents = [spec(instance(number), flavor=FLAVOR_64_GB) for number in (1, 2)]
     results = scheduler.select_together(documents)
     assert {get_selected_hosts(result.answer)[0] for result in results} == {"cn2", "cn3"}
     assert request_stats().claims_retried == 1
 
 
-FLAVORS = [
-    flavor(name=f"f{size}{cpus}", memory_mb=size * GB, vcpus=cpus, root_gb=1)
+FLAVORS_OF_THREE_SIZES = [
+    flavor(name=f"f{size}{cpus}", memory_mb=size * MB_PER_GB, vcpus=cpus, root_gb=1)
     for size, cpus in ((1, 1), (3, 2), (5, 4))
 ]
-ENTRIES = st.tuples(
-    st.sampled_from(FLAVORS),
+FLAVOR_COUNT_AND_POLICY = st.tuples(
+    st.sampled_from(FLAVORS_OF_THREE_SIZES),
     st.integers(1, 3),
     st.sampled_from([None, None, "anti-affinity", "affinity"]),
 )
@@ -272,10 +284,12 @@ ENTRIES = st.tuples(
 )
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4),
-    entries=st.lists(ENTRIES, min_size=1, max_size=4),
+    entries=st.lists(FLAVOR_COUNT_AND_POLICY, min_size=1, max_size=4),
     placed=st.integers(0, 2),
 )
-def test_result_equals_the_same_requests_sent_in_turn(make_new_app, sizes, entries, placed):
+def test_joint_result_equals_that_of_the_same_requests_sent_in_turn(
+    make_new_app, sizes, entries, placed
+):
     # The driver of the oracle subtracts its placements from the reports, as a single call does.
     apps, groups = [], []
     for _ in ("together", "in turn"):
@@ -283,12 +297,12 @@ def test_result_equals_the_same_requests_sent_in_turn(make_new_app, sizes, entri
         app.post_json(
             "/scheduler/v1/compute_nodes",
             [
-                report(f"cn{number}", memory_mb=size * GB + 512 * number, vcpus=size)
+                report(f"cn{number}", memory_mb=size * MB_PER_GB + 512 * number, vcpus=size)
                 for number, size in enumerate(sizes)
             ],
         )
         for number in range(placed):
-            select(app, spec(instance(900 + number), flavor=FLAVORS[0]), status="*")
+            select(app, spec(instance(900 + number), flavor=FLAVORS_OF_THREE_SIZES[0]), status="*")
         apps.append(app)
         groups.append(
             {p: create_group(app, name=p, policy=p) for p in ("anti-affinity", "affinity")}
@@ -308,9 +322,9 @@ def test_result_equals_the_same_requests_sent_in_turn(make_new_app, sizes, entri
     ]
     oracle = []
     for position, document in enumerate(documents[1]):
-        answer = in_turn.post_json(SELECT, {"request_spec": document}, expect_errors=True)
+        answer = in_turn.post_json(SELECT_PATH, {"request_spec": document}, expect_errors=True)
         if answer.status_code == 409:
-            error = get_single_error(select_together(together, *documents[0], status=409))
+            error = get_single_error(post_joint_request(together, *documents[0], status=409))
             assert error["request"] == f"$.requests[{position}]"
             assert sum_allocated_memory(together) == before
             assert together.get("/scheduler/v1/instances").json["instances"] == [
@@ -320,7 +334,7 @@ def test_result_equals_the_same_requests_sent_in_turn(make_new_app, sizes, entri
             ]
             return
         oracle.append(get_selected_hosts(answer.json))
-    answer = select_together(together, *documents[0])
+    answer = post_joint_request(together, *documents[0])
     assert list_selected_hosts(answer) == oracle
-    assert select_together(together, *documents[0]) == answer
+    assert post_joint_request(together, *documents[0]) == answer
     assert_invariants(together.app.services.database)

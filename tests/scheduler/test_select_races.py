@@ -22,17 +22,17 @@ from tests.support.scheduling import flavor, get_selected_hosts, instance, repor
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
 #: Fewer rounds in the lanes for a change.
-ROUNDS = scale_example_count(20)
-PROCESSES = 4
-ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
-SELECT = "/scheduler/v1/select_destinations"
-SPREAD = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
-SPREAD_FILTER = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
+NUMBER_OF_ROUNDS = scale_example_count(20)
+NUMBER_OF_PROCESSES = 4
+ADMIN_HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+SELECT_PATH = "/scheduler/v1/select_destinations"
+RACK_SPREAD_FLAVOR = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
+SPREAD_FILTER_OPTIONS = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
 #: Maximum number of instances by host, limited by memory.
-CAPACITY = {f"cn{number:02}": 1 + number % 4 for number in range(16)}
-SMALL = flavor(memory_mb=4096)
+MAX_INSTANCES_BY_HOST = {f"cn{number:02}": 1 + number % 4 for number in range(16)}
+FLAVOR_4_GB = flavor(memory_mb=4096)
 #: Reverses the order of the hosts: hosts with little memory come first.
-STACKING = {"filter_scheduler__ram_weight_multiplier": -1.0}
+STACKING_OPTIONS = {"filter_scheduler__ram_weight_multiplier": -1.0}
 
 
 def read_database_url(app) -> str:
@@ -46,89 +46,105 @@ def make_client(url, **options) -> TestApp:
 def select_host(client: TestApp, request_spec: dict[str, object]) -> tuple[int, str]:
     """Return the status of a selection, and the host selected or the error's code."""
     body = {"request_spec": request_spec}
-    answer = client.post_json(SELECT, body, headers=ADMIN, expect_errors=True)
+    answer = client.post_json(SELECT_PATH, body, headers=ADMIN_HEADERS, expect_errors=True)
     if answer.status_code != 200:
         return answer.status_code, answer.json["errors"][0]["code"]
     return 200, answer.json["selections"][0][0]["service_host"]
 
 
-def claim_members_and_instances(barrier, which, url, groups):
+def claim_members_and_instances(barrier, process_number, url, groups):
     """Claim members of groups, and instances that all processes claim."""
-    client, rows = make_client(url, **SPREAD_FILTER), []
+    client, rows = make_client(url, **SPREAD_FILTER_OPTIONS), []
     for number, group in enumerate(groups):
-        member = spec(instance(1000 * (number + 1) + which), instance_group=group, flavor=SPREAD)
+        member = spec(
+            instance(1000 * (number + 1) + process_number),
+            instance_group=group,
+            flavor=RACK_SPREAD_FLAVOR,
+        )
         for kind, request in (("member", member), ("same", spec(instance(number + 1)))):
             barrier.wait(120)
             rows.append((kind, number, *select_host(client, request)))
     return rows
 
 
-def test_members_are_spread_over_racks_and_equal_requests_claim_once(app):
+def test_group_members_are_spread_over_racks_and_equal_requests_claim_once(app):
     racks = {"r1": ["cn1", "cn2", "cn3"], "r2": ["cn4"], "r3": ["cn5", "cn6"]}
     large = {"vcpus": 4096, "memory_mb": 4194304, "local_gb": 1000000}
     rack_of = {host: rack for rack, names in racks.items() for host in names}
     app.post_json("/scheduler/v1/compute_nodes", [report(name, **large) for name in rack_of])
     for number, (rack, names) in enumerate(racks.items(), 1):
         put_aggregate(app, number, {"rack": rack}, *names)
-    groups = [create_group(app, f"g{n}", "soft-affinity") for n in range(ROUNDS)]
-    rows = run_in_processes(PROCESSES, claim_members_and_instances, read_database_url(app), groups)
+    groups = [create_group(app, f"g{n}", "soft-affinity") for n in range(NUMBER_OF_ROUNDS)]
+    rows = run_in_processes(
+        NUMBER_OF_PROCESSES, claim_members_and_instances, read_database_url(app), groups
+    )
     assert {status for _, _, status, _ in rows} == {200}
-    for number in range(ROUNDS):
+    for number in range(NUMBER_OF_ROUNDS):
         hosts = [host for kind, at, _, host in rows if (kind, at) == ("member", number)]
         assert sorted(Counter(map(rack_of.get, hosts)).values()) == [1, 1, 2]
         assert len({host for kind, at, _, host in rows if (kind, at) == ("same", number)}) == 1
-    assert sum(used["VCPU"] for used in read_usages(app)) == (PROCESSES + 1) * ROUNDS
+    assert (
+        sum(used["VCPU"] for used in read_usages(app))
+        == (NUMBER_OF_PROCESSES + 1) * NUMBER_OF_ROUNDS
+    )
     assert_invariants(app.app.services.database)
 
 
-def fill_by_selections(client, uuids):
+def fill_hosts_by_selections(client, uuids):
     """Select hosts for single instances until no host is found."""
     rows = [(200, "")]
     while rows[-1][0] == 200:
-        rows.append(select_host(client, spec(next(uuids), flavor=SMALL)))
+        rows.append(select_host(client, spec(next(uuids), flavor=FLAVOR_4_GB)))
     return rows[1:]
 
 
-def fill_by_joint_requests(client, uuids):
+def fill_hosts_by_joint_requests(client, uuids):
     """Select hosts for two requests in a call, until a call finds no hosts."""
     rows = []
     while True:
-        requests = [{"request_spec": spec(next(uuids), flavor=SMALL)} for _ in range(2)]
-        answer = client.post_json(SELECT, {"requests": requests}, headers=ADMIN, expect_errors=True)
+        requests = [{"request_spec": spec(next(uuids), flavor=FLAVOR_4_GB)} for _ in range(2)]
+        answer = client.post_json(
+            SELECT_PATH, {"requests": requests}, headers=ADMIN_HEADERS, expect_errors=True
+        )
         if answer.status_code != 200:
             return [*rows, (answer.status_code, answer.json["errors"][0]["code"])]
         results = answer.json["results"]
         rows += [(200, get_selected_hosts(result)[0]) for result in results]
 
 
-def claim_by_placement(client, host, uuid):
+def claim_memory_through_placement(client, host, uuid):
     """Claim memory of a host through the Placement API, and return the status."""
     body = build_body("1.39", {uuid_of(host): {"MEMORY_MB": 4096}})
     path = f"/placement/allocations/{uuid}"
-    return client.put_json(path, body, headers=ADMIN, expect_errors=True).status_code
+    return client.put_json(path, body, headers=ADMIN_HEADERS, expect_errors=True).status_code
 
 
-def fill_cloud(barrier, which, url):
+def fill_cloud_in_process(barrier, process_number, url):
     """Fill the cloud by selections, or by claims of another service."""
-    client = make_client(url, **STACKING if which == 1 else {})
-    uuids = (instance(1000 * (which + 1) + number) for number in count())
+    client = make_client(url, **STACKING_OPTIONS if process_number == 1 else {})
+    uuids = (instance(1000 * (process_number + 1) + number) for number in count())
     barrier.wait(120)
-    rows = fill_by_joint_requests(client, uuids) if which == 2 else []
-    if which < 3:
-        return rows + fill_by_selections(client, uuids)
-    for host in sorted(CAPACITY, reverse=True):
-        while (status := claim_by_placement(client, host, next(uuids))) == 204:
+    rows = fill_hosts_by_joint_requests(client, uuids) if process_number == 2 else []
+    if process_number < 3:
+        return rows + fill_hosts_by_selections(client, uuids)
+    for host in sorted(MAX_INSTANCES_BY_HOST, reverse=True):
+        while (status := claim_memory_through_placement(client, host, next(uuids))) == 204:
             rows.append((200, host))
         rows.append((status, "full"))
     return rows
 
 
 def test_schedulers_and_claims_of_others_fill_a_cloud_completely(app):
-    reports = [report(name, memory_mb=4096 * room) for name, room in CAPACITY.items()]
+    reports = [report(name, memory_mb=4096 * room) for name, room in MAX_INSTANCES_BY_HOST.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
-    rows = run_in_processes(PROCESSES, fill_cloud, read_database_url(app))
+    rows = run_in_processes(NUMBER_OF_PROCESSES, fill_cloud_in_process, read_database_url(app))
     errors = Counter((status, code) for status, code in rows if status != 200)
-    assert errors == {(409, "scheduler.no_valid_host"): 4, (409, "full"): len(CAPACITY)}
-    assert Counter(host for status, host in rows if status == 200) == CAPACITY
-    assert sum(used["MEMORY_MB"] for used in read_usages(app)) == 4096 * sum(CAPACITY.values())
+    assert errors == {
+        (409, "scheduler.no_valid_host"): 4,
+        (409, "full"): len(MAX_INSTANCES_BY_HOST),
+    }
+    assert Counter(host for status, host in rows if status == 200) == MAX_INSTANCES_BY_HOST
+    assert sum(used["MEMORY_MB"] for used in read_usages(app)) == 4096 * sum(
+        MAX_INSTANCES_BY_HOST.values()
+    )
     assert_invariants(app.app.services.database)

@@ -22,13 +22,13 @@ from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.states import build_host_state, build_spec, settings_with
 
-HOSTS = ("cn1", "cn2", "cn3", "cn4", "cn5")
+HOST_NAMES = ("cn1", "cn2", "cn3", "cn4", "cn5")
 
 
 class RecordingFilter(BaseHostFilter):
     """Records the instance and the hosts of each run."""
 
-    refused = frozenset()
+    rejected_hosts = frozenset()
 
     def __init__(self):
         self.runs = []
@@ -36,16 +36,16 @@ class RecordingFilter(BaseHostFilter):
     def filter_all(self, hosts, spec_obj):
         hosts = list(hosts)
         self.runs.append((spec_obj.instance_uuid, [host.host for host in hosts]))
-        return [host for host in hosts if host.host not in self.refused]
+        return [host for host in hosts if host.host not in self.rejected_hosts]
 
 
-class EveryInstanceFilter(RecordingFilter):
-    refused = frozenset({"cn4"})
+class RecordingFilterForEveryInstance(RecordingFilter):
+    rejected_hosts = frozenset({"cn4"})
 
 
-class FirstInstanceFilter(RecordingFilter):
+class RecordingFilterForFirstInstance(RecordingFilter):
     run_filter_once_per_request = True
-    refused = frozenset({"cn2"})
+    rejected_hosts = frozenset({"cn2"})
 
 
 class IndexRecordingFilter(BaseHostFilter):
@@ -94,43 +94,57 @@ def choose_hosts(number, *filters, alternates=0, group=None):
     uuids = [instance(item) for item in range(number)]
     spec = build_spec(instance_uuids=uuids, instance_group=group)
     choice = chooser.choose(
-        [build_host_state(name) for name in HOSTS], spec, RemainingCapacity.unlimited()
+        [build_host_state(name) for name in HOST_NAMES], spec, RemainingCapacity.unlimited()
     )
     return [[entry.service_host for entry in selection] for selection in choice.selections]
 
 
 def list_other_hosts(*names):
-    return [name for name in HOSTS if name not in names]
+    return [name for name in HOST_NAMES if name not in names]
 
 
 def test_rejected_hosts_stay_rejected_for_later_instances():
-    every = EveryInstanceFilter()
-    assert choose_hosts(3, every) == [["cn1"], ["cn2"], ["cn3"]]
-    assert every.runs == [
-        (instance(0), list(HOSTS)),
+    recording_filter = RecordingFilterForEveryInstance()
+    assert choose_hosts(3, recording_filter) == [["cn1"], ["cn2"], ["cn3"]]
+    assert recording_filter.runs == [
+        (instance(0), list(HOST_NAMES)),
         (instance(1), list_other_hosts("cn4")),
         (instance(2), list_other_hosts("cn4")),
     ]
-    first, every = FirstInstanceFilter(), EveryInstanceFilter()
-    assert choose_hosts(3, first, every) == [["cn1"], ["cn3"], ["cn5"]]
-    assert first.runs == [(instance(0), list(HOSTS))]
+    first, recording_filter = RecordingFilterForFirstInstance(), RecordingFilterForEveryInstance()
+    assert choose_hosts(3, first, recording_filter) == [["cn1"], ["cn3"], ["cn5"]]
+    assert first.runs == [(instance(0), list(HOST_NAMES))]
     after_two = list_other_hosts("cn2", "cn4")
-    assert [hosts for _, hosts in every.runs] == [list_other_hosts("cn2"), after_two, after_two]
-    every = EveryInstanceFilter()
-    assert choose_hosts(3, NewInstanceRejectingFilter(), every) == [["cn1"], ["cn2"], ["cn3"]]
-    expected = [list(HOSTS), list_other_hosts("cn1", "cn4"), list_other_hosts("cn1", "cn2", "cn4")]
-    assert [hosts for _, hosts in every.runs] == expected
+    assert [hosts for _, hosts in recording_filter.runs] == [
+        list_other_hosts("cn2"),
+        after_two,
+        after_two,
+    ]
+    recording_filter = RecordingFilterForEveryInstance()
+    assert choose_hosts(3, NewInstanceRejectingFilter(), recording_filter) == [
+        ["cn1"],
+        ["cn2"],
+        ["cn3"],
+    ]
+    expected = [
+        list(HOST_NAMES),
+        list_other_hosts("cn1", "cn4"),
+        list_other_hosts("cn1", "cn2", "cn4"),
+    ]
+    assert [hosts for _, hosts in recording_filter.runs] == expected
 
 
 def test_either_all_instances_of_a_request_get_hosts_or_none():
-    assert choose_hosts(5, NewInstanceRejectingFilter(), FirstInstanceFilter()) == []
-    assert len(choose_hosts(4, NewInstanceRejectingFilter(), FirstInstanceFilter())) == 4
+    assert choose_hosts(5, NewInstanceRejectingFilter(), RecordingFilterForFirstInstance()) == []
+    assert (
+        len(choose_hosts(4, NewInstanceRejectingFilter(), RecordingFilterForFirstInstance())) == 4
+    )
 
 
 @pytest.mark.parametrize(("group", "number"), [(None, 6), ({"policy": "soft-affinity"}, 5)])
 def test_filters_find_earlier_instances_of_a_server_group_on_their_hosts(group, number):
     chosen = choose_hosts(number, InstanceRejectingFilter(), group=group)
-    assert [host for (host,) in chosen] == [*HOSTS, "cn1"][:number]
+    assert [host for (host,) in chosen] == [*HOST_NAMES, "cn1"][:number]
     assert choose_hosts(6, InstanceRejectingFilter(), group={"policy": "soft-affinity"}) == []
 
 
@@ -145,27 +159,29 @@ def test_alternates_of_several_instances_are_filtered_again(number, alternates, 
 
 
 def test_alternates_are_the_next_best_unselected_hosts():
-    every = EveryInstanceFilter()
+    every = RecordingFilterForEveryInstance()
     assert choose_hosts(1, every, alternates=2) == [["cn1", "cn2", "cn3"]]
     assert len(every.runs) == 1
-    hosts = choose_hosts(2, FirstInstanceFilter(), alternates=2)
+    hosts = choose_hosts(2, RecordingFilterForFirstInstance(), alternates=2)
     assert hosts == [["cn1", "cn4", "cn5"], ["cn3", "cn4", "cn5"]]
 
 
-class RelativeWeigher(BaseHostWeigher):
+class MemoryOfOtherHostsWeigher(BaseHostWeigher):
     def weigh_objects(self, weighed_obj_list, weight_properties):
         assert weight_properties.flavor
         total = sum(item.obj.free_ram_mb for item in weighed_obj_list)
         return [total - item.obj.free_ram_mb for item in weighed_obj_list]
 
 
-WEIGHERS = [
+WEIGHER_PLUGINS = [
     kind.with_settings(settings_with())
-    for kind in (RAMWeigher, IoOpsWeigher, NumInstancesWeigher, RelativeWeigher)
+    for kind in (RAMWeigher, IoOpsWeigher, NumInstancesWeigher, MemoryOfOtherHostsWeigher)
 ]
 
 
-@pytest.mark.parametrize("weighers", [WEIGHERS[:3], WEIGHERS, WEIGHERS[3:], []])
+@pytest.mark.parametrize(
+    "weighers", [WEIGHER_PLUGINS[:3], WEIGHER_PLUGINS, WEIGHER_PLUGINS[3:], []]
+)
 @pytest.mark.parametrize("seed", range(2))
 def test_incremental_weights_equal_those_of_a_complete_run(weighers, seed):
     random = Random(seed)
@@ -187,7 +203,7 @@ def test_incremental_weights_equal_those_of_a_complete_run(weighers, seed):
 
 def test_weights_of_an_earlier_instance_do_not_change():
     hosts = [build_host_state(f"cn{n}", free_ram_mb=1024 * n) for n in (1, 2, 3)]
-    weighing = Weighing(WEIGHERS[:1])
+    weighing = Weighing(WEIGHER_PLUGINS[:1])
     first = weighing.weigh(hosts, build_spec())
     before = [(host.obj.host, host.weight) for host in first.hosts], first.host_reports()
     hosts[2].free_ram_mb = 0
@@ -309,10 +325,13 @@ def test_anti_affinity_capacity_is_the_host_count_times_members_per_host(cloud, 
     assert fit["outcome"] == "selected"
 
 
-SMALL = flavor(vcpus=1, memory_mb=1, root_gb=0)
+SMALL_FLAVOR = flavor(vcpus=1, memory_mb=1, root_gb=0)
 LARGE_IMAGE = {"properties": {f"p{n}": "x" * 60_000 for n in range(15)}}
 LARGE_FLAVOR = flavor(extra_specs={f"resources:CUSTOM_{n}": "1" for n in range(100)})
-GROUP = {"policy": "soft-affinity", "members": [uuid_of(f"m{n}") for n in range(10_000)]}
+GROUP_OF_10000_MEMBERS = {
+    "policy": "soft-affinity",
+    "members": [uuid_of(f"m{n}") for n in range(10_000)],
+}
 
 
 def build_hardware_fields(nodes, devices):
@@ -327,7 +346,7 @@ def build_hardware_fields(nodes, devices):
     [
         (
             15,
-            {"flavor": SMALL, "image": LARGE_IMAGE},
+            {"flavor": SMALL_FLAVOR, "image": LARGE_IMAGE},
             "for each of 15 instances, more than 10000000 in total (at $.request_spec.image)",
         ),
         (
@@ -337,7 +356,7 @@ def build_hardware_fields(nodes, devices):
         ),
         (
             101,
-            {"flavor": SMALL, "instance_group": GROUP},
+            {"flavor": SMALL_FLAVOR, "instance_group": GROUP_OF_10000_MEMBERS},
             "101 instances of a server group with 10000 members: instances times members may be",
         ),
         (200, build_hardware_fields(4, 4), None),

@@ -12,12 +12,11 @@ from tests.conftest import make_settings
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.states import build_spec
 
-SELECT = "/scheduler/v1/select_destinations"
-EXPLAIN = "/scheduler/v1/explain"
-GROUPS = "/compute/v2.1/os-server-groups"
-VERSION = {"OpenStack-API-Version": "compute 2.96"}
-PLACEMENT = {"OpenStack-API-Version": "placement latest"}
-UNKNOWN = "11111111-2222-4333-8444-555555555555"
+SELECT_PATH = "/scheduler/v1/select_destinations"
+EXPLAIN_PATH = "/scheduler/v1/explain"
+SERVER_GROUPS_PATH = "/compute/v2.1/os-server-groups"
+COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
+UNKNOWN_GROUP_UUID = "11111111-2222-4333-8444-555555555555"
 
 
 def make_cloud(url, make_app, **options):
@@ -42,18 +41,18 @@ def sqlite_cloud(sqlite_url, make_app):
 
 def create_group(app, name="g", policy="anti-affinity", token="admin:p1", **rules):
     body = {"server_group": {"name": name, "policy": policy, "rules": rules}}
-    headers = {**VERSION, "X-Auth-Token": token, "X-Roles": "admin"}
-    return app.post_json(GROUPS, body, headers=headers).json["server_group"]["id"]
+    headers = {**COMPUTE_HEADERS, "X-Auth-Token": token, "X-Roles": "admin"}
+    return app.post_json(SERVER_GROUPS_PATH, body, headers=headers).json["server_group"]["id"]
 
 
-def post_request_spec(app, *instances, status=200, path=SELECT, **fields):
+def post_request_spec(app, *instances, status=200, path=SELECT_PATH, **fields):
     body = {"request_spec": spec(*instances, **fields)}
     return app.post_json(path, body, status=status).json
 
 
-def read_members(app, group):
-    headers = {**VERSION, "X-Auth-Token": "admin"}
-    return app.get(f"{GROUPS}/{group}", headers=headers).json["server_group"]["members"]
+def read_group_members(app, group):
+    headers = {**COMPUTE_HEADERS, "X-Auth-Token": "admin"}
+    return app.get(f"{SERVER_GROUPS_PATH}/{group}", headers=headers).json["server_group"]["members"]
 
 
 def get_error_detail(answer):
@@ -61,24 +60,24 @@ def get_error_detail(answer):
     return error["detail"]
 
 
-def test_claimed_instances_become_members(cloud):
+def test_claimed_instances_become_members_of_their_server_group(cloud):
     group = create_group(cloud)
     first = post_request_spec(cloud, instance(1), instance_group=group)
     second = post_request_spec(cloud, instance(2), instance_group=group.upper())
     assert (get_selected_hosts(first), get_selected_hosts(second)) == (["cn1"], ["cn2"])
-    assert read_members(cloud, group) == [instance(1), instance(2)]
+    assert read_group_members(cloud, group) == [instance(1), instance(2)]
     recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
     assert recorded["server_group"] == group
     third = post_request_spec(cloud, instance(3), scheduler_hints={"group": group})
     assert get_selected_hosts(third) == ["cn3"]
-    assert read_members(cloud, group) == [instance(1), instance(2), instance(3)]
+    assert read_group_members(cloud, group) == [instance(1), instance(2), instance(3)]
     response = post_request_spec(cloud, instance(4), instance_group=group, status=409)
     assert "ServerGroupAntiAffinityFilter" in get_error_detail(response)
     cloud.delete(f"/scheduler/v1/instances/{instance(2)}", status=204)
     assert get_selected_hosts(post_request_spec(cloud, instance(4), instance_group=group)) == [
         "cn2"
     ]
-    cloud.delete(f"{GROUPS}/{group}", headers=VERSION, status=204)
+    cloud.delete(f"{SERVER_GROUPS_PATH}/{group}", headers=COMPUTE_HEADERS, status=204)
     assert post_request_spec(cloud, instance(3), scheduler_hints={"group": group}) == third
 
 
@@ -86,16 +85,16 @@ def test_instances_of_a_request_follow_the_group_policy_among_each_other(sqlite_
     group = create_group(sqlite_cloud)
     answer = post_request_spec(sqlite_cloud, *map(instance, (11, 12, 13)), instance_group=group)
     assert get_selected_hosts(answer) == ["cn1", "cn2", "cn3"]
-    assert read_members(sqlite_cloud, group) == [instance(11), instance(12), instance(13)]
+    assert read_group_members(sqlite_cloud, group) == [instance(11), instance(12), instance(13)]
     group = create_group(sqlite_cloud, name="two", max_server_per_host=2)
     post_request_spec(sqlite_cloud, instance(9), instance_group=group, force_hosts=["cn2"])
     answer = post_request_spec(sqlite_cloud, *map(instance, range(1, 6)), instance_group=group)
     assert sorted(get_selected_hosts(answer)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
     body = spec(instance_uuids=None, instance_group=group, num_instances=2)
-    assert not sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json["selections"]
+    assert not sqlite_cloud.post_json(EXPLAIN_PATH, {"request_spec": body}).json["selections"]
 
 
-@pytest.mark.parametrize("has_uuids", [True, False], ids=["uuids", "number alone"])
+@pytest.mark.parametrize("has_uuids", [True, False], ids=["instance_uuids", "num_instances"])
 def test_instances_of_a_request_share_the_host_of_an_affinity_group(
     database_url, make_app, has_uuids
 ):
@@ -104,11 +103,11 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
     group = create_group(app, policy="affinity")
     uuids = [instance(1), instance(2)] if has_uuids else None
     body = spec(instance_uuids=uuids, instance_group=group, num_instances=2)
-    answer = app.post_json(SELECT, {"request_spec": body}).json
+    answer = app.post_json(SELECT_PATH, {"request_spec": body}).json
     assert get_selected_hosts(answer) == ["cn1", "cn1"]
     third = post_request_spec(app, instance(3), instance_group=group)
     assert get_selected_hosts(third) == ["cn1"]
-    explanation = post_request_spec(app, instance(4), path=EXPLAIN, instance_group=group)
+    explanation = post_request_spec(app, instance(4), path=EXPLAIN_PATH, instance_group=group)
     rejections = {stage["name"]: stage["rejected"] for stage in explanation["funnel"]["filters"]}
     (rejection,) = rejections["ServerGroupAffinityFilter"]
     assert rejection == {"host": "cn2", "node": "cn2", "reason": "the server group is on cn1"}
@@ -117,22 +116,24 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
 def test_explain_and_a_request_without_claim_record_no_members(sqlite_cloud):
     group = create_group(sqlite_cloud)
     post_request_spec(sqlite_cloud, instance(1), instance_group=group)
-    explanation = post_request_spec(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
+    explanation = post_request_spec(
+        sqlite_cloud, instance(2), path=EXPLAIN_PATH, instance_group=group
+    )
     (stage,) = explanation["funnel"]["filters"]
     reason = "1 member of the server group here, 1 allowed"
     assert stage["rejected"] == [{"host": "cn1", "node": "cn1", "reason": reason}]
     body = {"request_spec": spec(instance(2), instance_group=group), "claim": False}
-    assert get_selected_hosts(sqlite_cloud.post_json(SELECT, body).json) == ["cn2"]
-    assert read_members(sqlite_cloud, group) == [instance(1)]
+    assert get_selected_hosts(sqlite_cloud.post_json(SELECT_PATH, body).json) == ["cn2"]
+    assert read_group_members(sqlite_cloud, group) == [instance(1)]
 
 
-def test_group_in_the_request_need_not_be_stored(sqlite_cloud):
+def test_server_group_in_the_request_need_not_be_stored(sqlite_cloud):
     group = {"policy": "anti-affinity", "hosts": ["cn1"], "members": [instance(9)]}
     answer = post_request_spec(sqlite_cloud, instance(1), instance_group=group)
     assert get_selected_hosts(answer) == ["cn2"]
     assert sqlite_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["server_group"] is None
     group = {"policy": "anti-affinity", "hosts": ["cn1", "cn2"]}
-    answer = post_request_spec(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
+    answer = post_request_spec(sqlite_cloud, instance(2), path=EXPLAIN_PATH, instance_group=group)
     reasons = {host["reason"] for host in answer["funnel"]["filters"][-1]["rejected"]}
     assert reasons == {"1 member of the server group here, 1 allowed"}
 
@@ -146,10 +147,10 @@ def test_instances_of_a_group_in_the_request_do_not_become_members(sqlite_cloud,
             "request_spec": spec(instance(number), instance_group=group_document),
             "claim": claim,
         }
-        sqlite_cloud.post_json(SELECT, body)
+        sqlite_cloud.post_json(SELECT_PATH, body)
         shown = sqlite_cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
         assert shown["server_group"] is None
-    assert read_members(sqlite_cloud, group) == []
+    assert read_group_members(sqlite_cloud, group) == []
 
 
 def test_group_hint_may_be_the_name_of_a_group_of_the_project(cloud):
@@ -158,9 +159,9 @@ def test_group_hint_may_be_the_name_of_a_group_of_the_project(cloud):
     request = {"scheduler_hints": {"group": "g"}}
     first = post_request_spec(cloud, instance(1), **request)
     assert post_request_spec(cloud, instance(1), **request) == first
-    hints = {"group": UNKNOWN}
+    hints = {"group": UNKNOWN_GROUP_UUID}
     post_request_spec(cloud, instance(3), instance_group=group, scheduler_hints=hints)
-    assert read_members(cloud, group) == [instance(1), instance(3)]
+    assert read_group_members(cloud, group) == [instance(1), instance(3)]
     second = create_group(cloud, "g")
     detail = get_error_detail(post_request_spec(cloud, instance(2), **request, status=400))
     assert "$.request_spec.scheduler_hints.group" in detail
@@ -173,23 +174,23 @@ def shared_cloud(make_shared_app):
     return make_shared_app()
 
 
-UNKNOWN_GROUP = "There is no server group"
-TWO_GROUPS = "the hint must be the uuid or name of a single server group"
+UNKNOWN_GROUP_MESSAGE = "There is no server group"
+SINGLE_GROUP_MESSAGE = "the hint must be the uuid or name of a single server group"
 
 
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("instance_group", UNKNOWN, UNKNOWN_GROUP),
-        ("scheduler_hints", {"group": UNKNOWN}, UNKNOWN_GROUP),
-        ("scheduler_hints", {"group": "nope"}, UNKNOWN_GROUP),
-        ("scheduler_hints", {"group": ["a", "b"]}, TWO_GROUPS),
-        ("scheduler_hints", {"group": [["a"]]}, TWO_GROUPS),
+        ("instance_group", UNKNOWN_GROUP_UUID, UNKNOWN_GROUP_MESSAGE),
+        ("scheduler_hints", {"group": UNKNOWN_GROUP_UUID}, UNKNOWN_GROUP_MESSAGE),
+        ("scheduler_hints", {"group": "nope"}, UNKNOWN_GROUP_MESSAGE),
+        ("scheduler_hints", {"group": ["a", "b"]}, SINGLE_GROUP_MESSAGE),
+        ("scheduler_hints", {"group": [["a"]]}, SINGLE_GROUP_MESSAGE),
     ],
 )
-def test_error_for_an_unknown_group_has_its_path(shared_cloud, key, value, words):
+def test_error_for_an_unknown_server_group_has_its_path(shared_cloud, key, value, words):
     place = f"(at $.request_spec.{key}{'.group' if key == 'scheduler_hints' else ''})"
-    for path in (SELECT, EXPLAIN):
+    for path in (SELECT_PATH, EXPLAIN_PATH):
         answer = post_request_spec(shared_cloud, instance(1), status=400, path=path, **{key: value})
         assert words in get_error_detail(answer)
         assert place in get_error_detail(answer)
@@ -208,7 +209,7 @@ def test_server_group_policy_without_its_plugin_is_an_error(sqlite_url, make_app
     ram = "nova.scheduler.weights.ram.RAMWeigher"
     app = make_cloud(sqlite_url, make_app, filter_scheduler__weight_classes=[ram])
     group = create_group(app, policy=policy)
-    for path in (SELECT, EXPLAIN):
+    for path in (SELECT_PATH, EXPLAIN_PATH):
         answer = post_request_spec(app, instance(1), status=400, path=path, instance_group=group)
         assert f"{class_} is not enabled (at $.request_spec.instance_group)" in get_error_detail(
             answer
@@ -222,54 +223,56 @@ def test_server_group_policy_without_its_plugin_is_an_error(sqlite_url, make_app
     ("policy", "expected"),
     [("soft-affinity", ["cn1"] * 4), ("soft-anti-affinity", ["cn1", "cn2", "cn3", "cn1"])],
 )
-def test_soft_policies_weigh_hosts_by_default(cloud, policy, expected):
+def test_soft_affinity_policies_weigh_hosts_by_default(cloud, policy, expected):
     group = create_group(cloud, policy=policy)
     others = {"cpu", "disk", "io_ops", "ram"}
     multipliers = {f"filter_scheduler.{name}_weight_multiplier": 0.0 for name in others}
     for number, host in enumerate(expected, start=1):
         body = {"request_spec": spec(instance(number), instance_group=group)}
-        explanation = cloud.post_json(EXPLAIN, {**body, "overrides": multipliers}).json
+        explanation = cloud.post_json(EXPLAIN_PATH, {**body, "overrides": multipliers}).json
         assert get_selected_hosts(explanation) == [host]
         post_request_spec(cloud, instance(number), instance_group=group, force_hosts=[host])
 
 
-def test_group_of_a_recorded_instance_must_exist(sqlite_cloud):
+def test_server_group_of_a_recorded_instance_must_exist(sqlite_cloud):
     path = f"/scheduler/v1/instances/{instance(1)}"
-    answer = sqlite_cloud.put_json(path, {"server_group": UNKNOWN}, status=400).json
-    assert f"There is no server group {UNKNOWN} (at $.server_group)" in get_error_detail(answer)
+    answer = sqlite_cloud.put_json(path, {"server_group": UNKNOWN_GROUP_UUID}, status=400).json
+    assert f"There is no server group {UNKNOWN_GROUP_UUID} (at $.server_group)" in get_error_detail(
+        answer
+    )
     sqlite_cloud.get(path, status=404)
 
 
-def spec_with_group(app, uuid, members=(), hosts=(), policy="anti-affinity"):
+def build_group_spec(app, uuid, members=(), hosts=(), policy="anti-affinity"):
     group = ServerGroup(uuid=uuid, policy=policy, members=members, hosts=hosts)
     return build_spec(instance_group=group.as_document())
 
 
 @pytest.mark.all_databases
-def test_claim_fails_if_a_strict_group_has_new_members(cloud):
+def test_claim_fails_if_an_anti_affinity_group_has_new_members(cloud):
     group = create_group(cloud, max_server_per_host=2)
     post_request_spec(cloud, instance(1), instance_group=group)
     seen = {"members": (instance(1),), "hosts": ("cn1",)}
     database = cloud.app.services.database
     database.write(
-        lambda connection: _join_group(connection, spec_with_group(cloud, group, **seen))
+        lambda connection: _join_group(connection, build_group_spec(cloud, group, **seen))
     )
     for stale in ({}, {**seen, "members": ()}, {**seen, "hosts": ("cn2",)}):
-        other = spec_with_group(cloud, group, **stale)
+        other = build_group_spec(cloud, group, **stale)
         with pytest.raises(ConcurrentUpdate, match="changed during scheduling"):
             database.write(lambda connection, other=other: _join_group(connection, other))
-        soft = spec_with_group(cloud, group, policy="soft-affinity", **stale)
+        soft = build_group_spec(cloud, group, policy="soft-affinity", **stale)
         database.write(lambda connection, soft=soft: _join_group(connection, soft))
 
 
-def test_claim_for_a_deleted_group_is_an_error(sqlite_cloud):
-    group = spec_with_group(sqlite_cloud, UNKNOWN)
-    with pytest.raises(Invalid, match=UNKNOWN):
+def test_claim_for_a_deleted_server_group_is_an_error(sqlite_cloud):
+    group = build_group_spec(sqlite_cloud, UNKNOWN_GROUP_UUID)
+    with pytest.raises(Invalid, match=UNKNOWN_GROUP_UUID):
         sqlite_cloud.app.services.database.write(lambda connection: _join_group(connection, group))
 
 
 @pytest.mark.all_databases
-def test_concurrent_requests_of_a_strict_group_have_different_hosts(cloud):
+def test_concurrent_requests_of_an_anti_affinity_group_have_different_hosts(cloud):
     group = create_group(cloud)
     scheduler = cloud.app.services.scheduler
 
@@ -279,7 +282,7 @@ def test_concurrent_requests_of_a_strict_group_have_different_hosts(cloud):
 
     with ThreadPoolExecutor(3) as rivals:
         assert sorted(rivals.map(select_host_for_member, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
-    assert set(read_members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
+    assert set(read_group_members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
 
 
 def test_anti_affinity_counts_members_on_other_nodes_of_a_host_across_requests(sqlite_cloud):
@@ -296,5 +299,5 @@ def test_anti_affinity_counts_members_on_other_nodes_of_a_host_across_requests(s
         spec(instance(3), flavor=flavor(vcpus=40), **only),
     ]
     body = {"requests": [{"request_spec": request} for request in requests]}
-    answer = sqlite_cloud.post_json(SELECT, body, status=409).json
+    answer = sqlite_cloud.post_json(SELECT_PATH, body, status=409).json
     assert "requests[1]: ServerGroupAntiAffinityFilter" in get_error_detail(answer)

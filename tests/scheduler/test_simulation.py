@@ -11,7 +11,7 @@ from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
 from tests.support.states import read_settings_text
 
-COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
+COMPUTE_HEADERS = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def report_hosts(app):
         [report("cn1"), report("cn2", memory_mb=131072), report("cn3", memory_mb=32768)],
     )
     body = {"aggregate": {"name": "gpu", "availability_zone": "az1"}}
-    aggregate = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE).json[
+    aggregate = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE_HEADERS).json[
         "aggregate"
     ]
     post_aggregate_action(app, aggregate["id"], {"add_host": {"host": "cn3"}})
@@ -40,7 +40,7 @@ def shared_cloud(make_shared_app):
 
 
 def post_aggregate_action(app, number, action):
-    app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", action, headers=COMPUTE)
+    app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", action, headers=COMPUTE_HEADERS)
 
 
 def list_passing_hosts(explanation):
@@ -80,17 +80,19 @@ def test_simulated_hosts_are_like_an_existing_host_but_empty(cloud):
     assert list_passing_hosts(explain(cloud, request, changes=changes)) == ["cn2+1", "cn2+2"]
 
 
-AZ1, AZ2 = {"availability_zone": "az1"}, {"availability_zone": "az2"}
-TO_AZ2 = {"aggregate": {"name": "gpu", "metadata": {"availability_zone": "az2", "note": None}}}
+ZONE_1_FIELDS, ZONE_2_FIELDS = {"availability_zone": "az1"}, {"availability_zone": "az2"}
+CHANGE_OF_AGGREGATE_TO_ZONE_2 = {
+    "aggregate": {"name": "gpu", "metadata": {"availability_zone": "az2", "note": None}}
+}
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize(
     ("fields", "changes", "expected"),
     [
-        (AZ1, [{"add": {"like": "cn3"}}, {"drain": ["cn3"]}], ["cn3+1"]),
+        (ZONE_1_FIELDS, [{"add": {"like": "cn3"}}, {"drain": ["cn3"]}], ["cn3+1"]),
         (
-            AZ1,
+            ZONE_1_FIELDS,
             [{"add": {"like": "cn3"}}, {"add": {"like": "cn3+1"}}, {"remove": ["cn3", "cn3+1"]}],
             ["cn3+1+1"],
         ),
@@ -105,12 +107,12 @@ TO_AZ2 = {"aggregate": {"name": "gpu", "metadata": {"availability_zone": "az2", 
             ["cn2", "cn3"],
         ),
         (
-            AZ1,
+            ZONE_1_FIELDS,
             [{"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "remove_hosts": ["cn3"]}}],
             ["cn1"],
         ),
-        (AZ2, [TO_AZ2], ["cn3"]),
-        (AZ1, [TO_AZ2], []),
+        (ZONE_2_FIELDS, [CHANGE_OF_AGGREGATE_TO_ZONE_2], ["cn3"]),
+        (ZONE_1_FIELDS, [CHANGE_OF_AGGREGATE_TO_ZONE_2], []),
     ],
 )
 def test_simulated_changes_apply_in_their_order(cloud, fields, changes, expected):
@@ -119,7 +121,7 @@ def test_simulated_changes_apply_in_their_order(cloud, fields, changes, expected
     assert explain(cloud, spec(**fields))["hosts"] == before["hosts"]
 
 
-POLICIES = """
+CONFIG_WITH_DENSE_POLICY = """
 [DEFAULT]
 service_down_time = 86400
 [scheduler]
@@ -133,7 +135,7 @@ ram_weight_multiplier = -1
 def test_simulated_aggregate_with_a_policy_changes_the_passing_hosts(
     sqlite_url, make_app, tmp_path
 ):
-    settings = read_settings_text(tmp_path, POLICIES)
+    settings = read_settings_text(tmp_path, CONFIG_WITH_DENSE_POLICY)
     cloud = report_hosts(
         make_app(settings.with_overrides({"placement_database.connection": sqlite_url}))
     )
@@ -158,14 +160,16 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
         {"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "metadata": {"x": "y"}}},
     ]
     simulated = explain(cloud, spec(availability_zone="az1"), changes=changes)
-    number = cloud.get("/compute/v2.1/os-aggregates", headers=COMPUTE).json["aggregates"][0]["id"]
+    number = cloud.get("/compute/v2.1/os-aggregates", headers=COMPUTE_HEADERS).json["aggregates"][
+        0
+    ]["id"]
     post_aggregate_action(cloud, number, {"add_host": {"host": "cn1"}})
     post_aggregate_action(cloud, number, {"set_metadata": {"metadata": {"x": "y"}}})
-    uuid = cloud.get("/compute/v2.1/os-services?host=cn2", headers=COMPUTE).json["services"][0][
-        "id"
-    ]
+    uuid = cloud.get("/compute/v2.1/os-services?host=cn2", headers=COMPUTE_HEADERS).json[
+        "services"
+    ][0]["id"]
     disabled = {"status": "disabled", "disabled_reason": "drained in this simulation"}
-    cloud.put_json(f"/compute/v2.1/os-services/{uuid}", disabled, headers=COMPUTE)
+    cloud.put_json(f"/compute/v2.1/os-services/{uuid}", disabled, headers=COMPUTE_HEADERS)
     real = explain(cloud, spec(availability_zone="az1"))
     for answer in (simulated, real):
         for request_filter in answer["funnel"]["request_filters"]:
@@ -212,7 +216,9 @@ def build_inventory_change(resource_class="VCPU", **fields):
         ),
     ],
 )
-def test_error_for_a_change_has_its_place_and_the_nearest_name(shared_cloud, change, place, words):
+def test_error_for_an_invalid_simulated_change_has_its_place_and_the_nearest_name(
+    shared_cloud, change, place, words
+):
     body = {"request_spec": spec(), "changes": [change]}
     answer = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
     detail = answer.json["errors"][0]["detail"]
@@ -220,7 +226,7 @@ def test_error_for_a_change_has_its_place_and_the_nearest_name(shared_cloud, cha
     assert f"at $.changes[0]{place})" in detail
 
 
-def test_number_of_added_hosts_is_limited(shared_cloud):
+def test_number_of_simulated_hosts_is_limited(shared_cloud):
     changes = [{"add": {"like": "cn1", "count": 600}}, {"add": {"like": "cn2", "count": 401}}]
     body = {"request_spec": spec(), "changes": changes}
     answer = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
@@ -228,7 +234,7 @@ def test_number_of_added_hosts_is_limited(shared_cloud):
     assert detail == "1001 hosts are added, the maximum is 1000 (at $.changes)"
 
 
-def test_statements_do_not_depend_on_the_number_of_added_hosts(shared_cloud):
+def test_statement_count_does_not_depend_on_the_number_of_simulated_hosts(shared_cloud):
     numbers = []
     for count in (2, 150):
         changes = [{"add": {"like": "cn3", "count": count}}]
@@ -239,7 +245,7 @@ def test_statements_do_not_depend_on_the_number_of_added_hosts(shared_cloud):
     assert numbers[0] == numbers[1]
 
 
-LONG = {
+WHOLE_CLOUD_QUERIES = {
     "capacity": ("/scheduler/v1/capacity", {"request_spec": spec()}),
     "changes": ("/scheduler/v1/explain", {"request_spec": spec(), "changes": [{"drain": ["cn1"]}]}),
     "plan": ("/scheduler/v1/plan", {"changes": [{"drain": ["cn1"]}]}),
@@ -247,9 +253,9 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("kind", WHOLE_CLOUD_QUERIES)
 def test_number_of_concurrent_whole_cloud_queries_is_limited(cloud, kind):
-    path, body = LONG[kind]
+    path, body = WHOLE_CLOUD_QUERIES[kind]
     slots = cloud.app.services.scheduler.query_slots
     for _ in range(MAX_EXPENSIVE_QUERIES):
         assert slots.acquire(blocking=False)

@@ -12,20 +12,20 @@ from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.spread import check_spread
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placements import place_until_full, read_capacity
+from tests.scheduler.capacity.placements import fill_cloud, read_capacity
 from tests.scheduler.explanations import put_aggregate
-from tests.scheduler.test_claim import ClockWithRivalClaim
+from tests.scheduler.test_claim import ClockWithConcurrentClaim
 from tests.scheduler.test_server_groups import create_group, get_error_detail, post_request_spec
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.statements import record_statements
 
-SELECT, EXPLAIN = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
-FILTERS = ["ComputeFilter", "TopologySpreadFilter"]
-NODES = "/scheduler/v1/compute_nodes"
-HARD = {"scheduler:spread_by": "rack", "scheduler:max_skew": "1"}
-SOFT = {"scheduler:spread_by": "rack"}
+SELECT_PATH, EXPLAIN_PATH = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
+SPREAD_FILTERS = ["ComputeFilter", "TopologySpreadFilter"]
+NODES_PATH = "/scheduler/v1/compute_nodes"
+HARD_SPREAD = {"scheduler:spread_by": "rack", "scheduler:max_skew": "1"}
+SOFT_SPREAD = {"scheduler:spread_by": "rack"}
 #: Without free resources among the weights, hosts of equal racks are in order of their names.
-UNWEIGHED = {
+ZERO_MULTIPLIERS = {
     f"filter_scheduler__{name}_weight_multiplier": 0.0 for name in ("cpu", "disk", "io_ops", "ram")
 }
 
@@ -33,16 +33,16 @@ UNWEIGHED = {
 def add_racks(app, **racks):
     """Report hosts with capacity for many instances, and put them into racks."""
     hosts = [host for names in racks.values() for host in names]
-    app.post_json(NODES, [report(host) for host in dict.fromkeys(hosts)])
+    app.post_json(NODES_PATH, [report(host) for host in dict.fromkeys(hosts)])
     for number, (rack, names) in enumerate(racks.items(), 1):
         put_aggregate(app, number, {"rack": rack}, *names)
 
 
 def make_cloud(url, make_app, **options):
-    options = {"filter_scheduler__enabled_filters": FILTERS, **UNWEIGHED, **options}
+    options = {"filter_scheduler__enabled_filters": SPREAD_FILTERS, **ZERO_MULTIPLIERS, **options}
     app = make_app(make_settings(url, **options))
     add_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
-    app.post_json(NODES, [report("cn5")])
+    app.post_json(NODES_PATH, [report("cn5")])
     return app
 
 
@@ -56,7 +56,7 @@ def sqlite_cloud(sqlite_url, make_app):
     return make_cloud(sqlite_url, make_app)
 
 
-def build_spread_fields(group, extra_specs=HARD, **fields):
+def build_spread_fields(group, extra_specs=HARD_SPREAD, **fields):
     return {"flavor": flavor(extra_specs=extra_specs), "instance_group": group, **fields}
 
 
@@ -64,14 +64,14 @@ def create_soft_group(app, **options):
     return create_group(app, policy="soft-anti-affinity", **options)
 
 
-def list_rejections(answer):
+def list_spread_rejections(answer):
     (stage,) = (
         entry for entry in answer["funnel"]["filters"] if entry["name"] == "TopologySpreadFilter"
     )
     return {rejection["host"]: rejection["reason"] for rejection in stage["rejected"]}
 
 
-def test_members_are_spread_over_racks(cloud):
+def test_group_members_are_spread_over_racks(cloud):
     group = create_soft_group(cloud)
     racks = [
         get_selected_hosts(
@@ -80,9 +80,13 @@ def test_members_are_spread_over_racks(cloud):
         for number in (1, 2, 3)
     ]
     assert (racks[0], racks[1]) in {("cn1", "cn4"), ("cn4", "cn1")}
-    post_request_spec(cloud, instance(4), **build_spread_fields(group, SOFT), force_hosts=["cn1"])
-    post_request_spec(cloud, instance(5), **build_spread_fields(group, SOFT), force_hosts=["cn1"])
-    answer = post_request_spec(cloud, instance(9), path=EXPLAIN, **build_spread_fields(group))
+    post_request_spec(
+        cloud, instance(4), **build_spread_fields(group, SOFT_SPREAD), force_hosts=["cn1"]
+    )
+    post_request_spec(
+        cloud, instance(5), **build_spread_fields(group, SOFT_SPREAD), force_hosts=["cn1"]
+    )
+    answer = post_request_spec(cloud, instance(9), path=EXPLAIN_PATH, **build_spread_fields(group))
     members = {"cn4": 1 + (racks[2] == "cn4")}
     members["cn1"] = 5 - members["cn4"]
     crowded = (
@@ -91,7 +95,7 @@ def test_members_are_spread_over_racks(cloud):
     )
     outside = "no aggregate of the host has metadata 'rack', the domain to spread over"
     expected = dict.fromkeys(("cn1", "cn2", "cn3"), crowded) | {"cn5": outside}
-    assert list_rejections(answer) == {
+    assert list_spread_rejections(answer) == {
         host: reason.replace("1 members", "1 member") for host, reason in expected.items()
     }
     assert get_selected_hosts(answer) == ["cn4"]
@@ -108,13 +112,13 @@ def test_instances_of_a_request_spread_among_each_other(sqlite_cloud):
         counts = Counter({"r1": 0, "r2": 0}) + Counter(racks[:number])
         assert abs(counts["r1"] - counts["r2"]) <= 1
     body = spec(instance_uuids=None, num_instances=4, **build_spread_fields(group))
-    answer = sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json
+    answer = sqlite_cloud.post_json(EXPLAIN_PATH, {"request_spec": body}).json
     by_rack = Counter("r2" if h == "cn4" else "r1" for h in get_selected_hosts(answer))
     assert by_rack == {"r1": 2, "r2": 2}
 
 
 def test_full_domain_limits_the_instances_of_the_remaining_domains(sqlite_cloud):
-    whole = {"flavor": flavor(memory_mb=65536, extra_specs=HARD)}
+    whole = {"flavor": flavor(memory_mb=65536, extra_specs=HARD_SPREAD)}
     group = {"instance_group": create_soft_group(sqlite_cloud)}
     uuids = [instance(number) for number in range(1, 5)]
     answer = post_request_spec(sqlite_cloud, *uuids, status=409, **whole, **group)
@@ -129,7 +133,7 @@ def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
     for number in (1, 2):
         post_request_spec(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
     answer = post_request_spec(
-        sqlite_cloud, instance(3), path=EXPLAIN, **build_spread_fields(group, SOFT)
+        sqlite_cloud, instance(3), path=EXPLAIN_PATH, **build_spread_fields(group, SOFT_SPREAD)
     )
     raw = {
         host["host"]: host["weights"]["TopologySpreadWeigher"]["raw"] for host in answer["hosts"]
@@ -138,10 +142,10 @@ def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
     assert answer["hosts"][0]["host"] == "cn4"
     uuids = [instance(number) for number in (3, 4, 5)]
     hosts = get_selected_hosts(
-        post_request_spec(sqlite_cloud, *uuids, **build_spread_fields(group, SOFT))
+        post_request_spec(sqlite_cloud, *uuids, **build_spread_fields(group, SOFT_SPREAD))
     )
     assert hosts[:2] == ["cn4", "cn4"]
-    plain = post_request_spec(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
+    plain = post_request_spec(sqlite_cloud, instance(9), path=EXPLAIN_PATH, instance_group=group)
     assert all(row["name"] != "TopologySpreadWeigher" for row in plain["funnel"]["weighers"])
 
 
@@ -159,7 +163,7 @@ def test_only_racks_of_the_requested_zone_are_compared_for_the_spread(sqlite_clo
 def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     nothing = "the request has no server group, so there are no members to spread"
     answer = post_request_spec(
-        sqlite_cloud, instance(1), path=EXPLAIN, flavor=flavor(extra_specs=HARD)
+        sqlite_cloud, instance(1), path=EXPLAIN_PATH, flavor=flavor(extra_specs=HARD_SPREAD)
     )
     assert answer["funnel"]["warnings"] == [
         {
@@ -170,17 +174,17 @@ def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     ]
     assert len(answer["hosts"]) == 5
     hints = {"spread_by": "rack", "max_skew": "1"}
-    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN, scheduler_hints=hints)
+    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN_PATH, scheduler_hints=hints)
     assert answer["funnel"]["warnings"] == [
         {"key": "spread_by", "source": "hint", "detail": f"spread_by=rack has no effect: {nothing}"}
     ]
     hints = {"max_skew": "1"}
-    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN, scheduler_hints=hints)
+    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN_PATH, scheduler_hints=hints)
     (warning,) = answer["funnel"]["warnings"]
     assert warning["detail"] == "hint max_skew has no effect without spread_by"
     wrong = {"scheduler:max_skew": "1", "scheduler:spred_by": "rack"}
     answer = post_request_spec(
-        sqlite_cloud, instance(1), path=EXPLAIN, flavor=flavor(extra_specs=wrong)
+        sqlite_cloud, instance(1), path=EXPLAIN_PATH, flavor=flavor(extra_specs=wrong)
     )
     assert [each["detail"] for each in answer["funnel"]["warnings"]] == [
         "scheduler:spred_by has no effect; did you mean 'scheduler:spread_by'?",
@@ -197,7 +201,7 @@ def test_unknown_key_of_a_hard_spread_is_an_error_and_of_a_soft_spread_a_warning
     path = "$.request_spec.scheduler_hints.spread_by"
     assert get_error_detail(answer) == f"{missing}; did you mean 'rack'? (at {path})"
     request = build_spread_fields(group, {"scheduler:spread_by": "rakc"})
-    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN, **request)
+    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN_PATH, **request)
     (warning,) = answer["funnel"]["warnings"]
     expected = f"scheduler:spread_by=rakc has no effect: {missing}; did you mean 'rack'?"
     assert warning["detail"] == expected
@@ -212,16 +216,16 @@ def test_hard_spread_without_its_filter_is_an_error(sqlite_url, make_app):
         "enabled, add it to [filter_scheduler] enabled_filters (at "
         "$.request_spec.flavor.extra_specs['scheduler:spread_by'])"
     )
-    for path in (SELECT, EXPLAIN):
+    for path in (SELECT_PATH, EXPLAIN_PATH):
         answer = post_request_spec(
             app, instance(1), path=path, status=400, **build_spread_fields(group)
         )
         assert get_error_detail(answer) == expected
-    post_request_spec(app, instance(1), **build_spread_fields(group, SOFT))
-    post_request_spec(app, instance(2), flavor=flavor(extra_specs=HARD))
+    post_request_spec(app, instance(1), **build_spread_fields(group, SOFT_SPREAD))
+    post_request_spec(app, instance(2), flavor=flavor(extra_specs=HARD_SPREAD))
 
 
-def test_moving_instance_is_not_counted_in_its_own_domain(sqlite_cloud):
+def test_moving_instance_is_not_counted_as_member_of_its_own_domain(sqlite_cloud):
     group = create_soft_group(sqlite_cloud)
     for number, host in ((1, "cn1"), (2, "cn4")):
         post_request_spec(sqlite_cloud, instance(number), instance_group=group, force_hosts=[host])
@@ -229,7 +233,7 @@ def test_moving_instance_is_not_counted_in_its_own_domain(sqlite_cloud):
         "request_spec": spec(instance(1), **build_spread_fields(group), ignore_hosts=["cn1"]),
         "claim": "add",
     }
-    moved = get_selected_hosts(sqlite_cloud.post_json(SELECT, body).json)
+    moved = get_selected_hosts(sqlite_cloud.post_json(SELECT_PATH, body).json)
     assert moved == ["cn2"]
 
 
@@ -260,7 +264,7 @@ def test_claim_fails_if_the_skew_has_grown(cloud):
         check_skew(["cn1"], replace(before, instance_group=listed))
 
 
-class ComparingFilter(BaseHostFilter):
+class HostComparingFilter(BaseHostFilter):
     """A third-party filter that compares hosts, so that the claim locks the server group."""
 
     def compares_hosts(self, spec_obj):
@@ -271,12 +275,12 @@ class ComparingFilter(BaseHostFilter):
 
 
 def test_claim_of_a_soft_spread_does_not_check_the_skew(sqlite_url, make_app):
-    filters = [*FILTERS, f"{__name__}.ComparingFilter"]
+    filters = [*SPREAD_FILTERS, f"{__name__}.HostComparingFilter"]
     app = make_cloud(sqlite_url, make_app, filter_scheduler__enabled_filters=filters)
     group = create_soft_group(app)
     for number in (1, 2):
         post_request_spec(app, instance(number), instance_group=group, force_hosts=["cn1"])
-    soft = {**HARD, "scheduler:spread_mode": "soft"}
+    soft = {**HARD_SPREAD, "scheduler:spread_mode": "soft"}
     for number, hosts in ((3, ["cn1"]), (4, ["cn5"])):  # the fullest domain, and no domain
         others = {f"cn{index}" for index in range(1, 6)}.difference(hosts)
         request = build_spread_fields(group, soft, ignore_hosts=sorted(others))
@@ -292,7 +296,7 @@ def cloud_with_two_racks(sqlite_url, make_app):
     return app
 
 
-def select_together(scheduler, *specs):
+def select_hosts_together(scheduler, *specs):
     return [get_selected_hosts(result.answer)[0] for result in scheduler.select_together(specs)]
 
 
@@ -302,7 +306,7 @@ def test_requests_of_a_joint_call_spread_among_each_other(cloud_with_two_racks, 
     for number in range(recorded):
         post_request_spec(cloud_with_two_racks, instance(number), **build_spread_fields(group))
     requests = [spec(instance(number), **build_spread_fields(group)) for number in range(10, 15)]
-    hosts = select_together(cloud_with_two_racks.app.services.scheduler, *requests)
+    hosts = select_hosts_together(cloud_with_two_racks.app.services.scheduler, *requests)
     for number in range(len(hosts) + 1):
         assert abs(hosts[:number].count("cn1") - hosts[:number].count("cn2")) <= 1
     members = [f"/scheduler/v1/instances/{instance(number)}" for number in range(10, 15)]
@@ -329,15 +333,15 @@ def test_joint_claim_is_retried_if_the_skew_has_grown(cloud_with_two_racks, riva
                 cloud_with_two_racks, instance(number), instance_group=group, force_hosts=[host]
             )
 
-    scheduler = replace(own, clock=ClockWithRivalClaim(add_members))
+    scheduler = replace(own, clock=ClockWithConcurrentClaim(add_members))
     begin_stats()
     requests = [spec(instance(number), **build_spread_fields(group)) for number in (1, 2)]
-    assert select_together(scheduler, *requests) == hosts
+    assert select_hosts_together(scheduler, *requests) == hosts
     assert request_stats().claims_retried == retries
 
 
 def test_present_host_of_an_instance_in_an_earlier_request_is_not_counted(cloud_with_two_racks):
-    cloud_with_two_racks.post_json(NODES, [report("cn3")])
+    cloud_with_two_racks.post_json(NODES_PATH, [report("cn3")])
     put_aggregate(cloud_with_two_racks, 3, {"rack": "r3"}, "cn3")
     group = create_group(cloud_with_two_racks, policy="soft-affinity")
     # Recorded without an allocation, so that the next claim places it again.
@@ -347,7 +351,10 @@ def test_present_host_of_an_instance_in_an_earlier_request_is_not_counted(cloud_
         spec(instance(number), **build_spread_fields(group), ignore_hosts=[host, "cn3"])
         for number, host in ((1, "cn1"), (2, "cn2"))
     ]
-    assert select_together(cloud_with_two_racks.app.services.scheduler, *requests) == ["cn2", "cn1"]
+    assert select_hosts_together(cloud_with_two_racks.app.services.scheduler, *requests) == [
+        "cn2",
+        "cn1",
+    ]
 
 
 @pytest.mark.all_databases
@@ -359,7 +366,7 @@ def test_concurrent_joint_calls_keep_the_skew_within_its_maximum(cloud):
         requests = [
             spec(instance(index), **build_spread_fields(group)) for index in (number, number + 1)
         ]
-        return select_together(scheduler, *requests)
+        return select_hosts_together(scheduler, *requests)
 
     with ThreadPoolExecutor(4) as rivals:
         hosts = [
@@ -369,32 +376,32 @@ def test_concurrent_joint_calls_keep_the_skew_within_its_maximum(cloud):
 
 
 @pytest.mark.slow
-def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
+def test_statement_count_of_a_spread_request_does_not_depend_on_members(sqlite_cloud):
     group, counts = create_soft_group(sqlite_cloud), set()
     # Several hosts pass, so that weighers run, which read the members.
-    wide = {**HARD, "scheduler:max_skew": "9"}
+    wide = {**HARD_SPREAD, "scheduler:max_skew": "9"}
     for number in range(1, 6):
         post_request_spec(sqlite_cloud, instance(number), **build_spread_fields(group))
-        with record_statements(sqlite_cloud.app.services.database) as seen:
+        with record_statements(sqlite_cloud.app.services.database) as statements:
             body = {
                 "request_spec": spec(instance(90), **build_spread_fields(group, wide)),
                 "claim": False,
             }
-            sqlite_cloud.post_json(SELECT, body)
-        counts.add(len(seen))
-    with record_statements(sqlite_cloud.app.services.database) as seen:
+            sqlite_cloud.post_json(SELECT_PATH, body)
+        counts.add(len(statements))
+    with record_statements(sqlite_cloud.app.services.database) as statements:
         body = {"request_spec": spec(instance(90), instance_group=group), "claim": False}
-        sqlite_cloud.post_json(SELECT, body)
-    assert counts == {len(seen) + 1}
+        sqlite_cloud.post_json(SELECT_PATH, body)
+    assert counts == {len(statements) + 1}
 
 
 def test_capacity_respects_the_topology_spread(sqlite_url, make_app):
-    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=FILTERS))
+    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=SPREAD_FILTERS))
     add_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
     fields = {
-        "flavor": flavor(memory_mb=16384, extra_specs={**HARD, "scheduler:max_skew": "2"}),
+        "flavor": flavor(memory_mb=16384, extra_specs={**HARD_SPREAD, "scheduler:max_skew": "2"}),
         "instance_group": create_soft_group(app),
     }
     counted = read_capacity(app, **fields)
     assert (counted["capacity"], counted["exact"]) == (4 + 6, True)
-    assert len(place_until_full(app, **fields)) == 10
+    assert len(fill_cloud(app, **fields)) == 10

@@ -13,29 +13,29 @@ from tests.support.scheduling import (
 )
 from tests.support.statements import record_statements
 
-FLAVORS = "/compute/v2.1/flavors"
-LICENSED = {"trait:CUSTOM_LICENSED": "required"}
+FLAVORS_PATH = "/compute/v2.1/flavors"
+LICENSED_TRAIT = {"trait:CUSTOM_LICENSED": "required"}
 
 
 @pytest.fixture
 def cloud(app):
     """Two hosts, and a flavor and an image that require the trait of cn2."""
     report_plain_and_licensed_host(app)
-    store_flavor(app, "f1", "m1.licensed", LICENSED, swap=1024)
+    store_flavor(app, "f1", "m1.licensed", LICENSED_TRAIT, swap=1024)
     return app
 
 
 @pytest.fixture
 def windows_image(cloud):
     """The uuid of an image that requires the trait."""
-    return store_image(cloud, "windows", **LICENSED)
+    return store_image(cloud, "windows", **LICENSED_TRAIT)
 
 
 def store_flavor(app, flavorid, name, extra_specs=None, **fields):
     sizes = {"ram": 2048, "vcpus": 2, "disk": 20, **fields}
-    app.post_json(FLAVORS, {"flavor": {"id": flavorid, "name": name, **sizes}})
+    app.post_json(FLAVORS_PATH, {"flavor": {"id": flavorid, "name": name, **sizes}})
     body = {"extra_specs": extra_specs or {}}
-    app.post_json(f"{FLAVORS}/{flavorid}/os-extra_specs", body)
+    app.post_json(f"{FLAVORS_PATH}/{flavorid}/os-extra_specs", body)
 
 
 def store_image(app, name, **attributes):
@@ -77,7 +77,7 @@ def test_id_of_a_flavor_has_precedence_and_changes_apply_at_once(cloud):
     store_flavor(cloud, "m1.licensed", "other")
     assert select_hosts(cloud, flavor="m1.licensed") == ["cn1"]
     assert select_hosts(cloud, flavor="f1") == ["cn2"]
-    cloud.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
+    cloud.delete(f"{FLAVORS_PATH}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
     assert select_hosts(cloud, flavor="f1") == ["cn1"]
 
 
@@ -91,7 +91,7 @@ def test_unknown_flavor_is_404(cloud, name):
         assert error["detail"].endswith("(at $.request_spec.flavor)")
 
 
-def test_instance_keeps_its_flavor_after_changes(cloud):
+def test_placed_instance_keeps_its_flavor_after_changes_of_the_stored_flavor(cloud):
     path = f"/scheduler/v1/instances/{instance(1)}"
     request = spec(instance(1), flavor="f1")
     first = select(cloud, request)
@@ -99,14 +99,14 @@ def test_instance_keeps_its_flavor_after_changes(cloud):
     assert explain_and_get_query(cloud, flavor=recorded) == explain_and_get_query(
         cloud, flavor="f1"
     )
-    cloud.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
+    cloud.delete(f"{FLAVORS_PATH}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
     assert select(cloud, request) == first
-    cloud.delete(f"{FLAVORS}/f1")
+    cloud.delete(f"{FLAVORS_PATH}/f1")
     assert select(cloud, request) == first
     recorded = cloud.get(path).json["flavor"]
     assert (recorded["flavorid"], recorded["name"]) == ("f1", "m1.licensed")
     assert (recorded["vcpus"], recorded["memory_mb"], recorded["swap"]) == (2, 2048, 1024)
-    assert recorded["extra_specs"] == LICENSED
+    assert recorded["extra_specs"] == LICENSED_TRAIT
     error = select_and_get_error(cloud, 404, instance(2), flavor="f1")
     assert error["detail"].startswith("There is no stored flavor 'f1'")
     hints = {"_nova_check_type": ["rebuild"]}
@@ -116,7 +116,7 @@ def test_instance_keeps_its_flavor_after_changes(cloud):
 
 
 def test_stored_flavor_takes_one_sql_statement_more_than_a_flavor_document(cloud):
-    value = flavor(extra_specs=LICENSED)
+    value = flavor(extra_specs=LICENSED_TRAIT)
     explain_and_get_query(cloud, flavor=value)
     for number in (0, 20):
         for other in range(number):
@@ -126,12 +126,12 @@ def test_stored_flavor_takes_one_sql_statement_more_than_a_flavor_document(cloud
 
 
 @pytest.mark.parametrize("name", ["f1", "m1.licensed"])
-def test_recorded_instance_keeps_its_flavor(cloud, name):
+def test_recorded_instance_keeps_its_flavor_after_deletion_of_the_stored_flavor(cloud, name):
     path = f"/scheduler/v1/instances/{instance(1)}"
     recorded = cloud.put_json(path, {"flavor": name}).json["flavor"]
     assert (recorded["flavorid"], recorded["memory_mb"]) == ("f1", 2048)
-    assert recorded["extra_specs"] == LICENSED
-    cloud.delete(f"{FLAVORS}/f1")
+    assert recorded["extra_specs"] == LICENSED_TRAIT
+    cloud.delete(f"{FLAVORS_PATH}/f1")
     assert cloud.get(path).json["flavor"] == recorded
     assert cloud.put_json(path, {"flavor": "gone"}).json["flavor"] == {"id": "gone"}
     assert cloud.put_json(path, {"flavor": None}).json["flavor"] is None
@@ -171,6 +171,6 @@ def test_changed_image_applies_to_the_next_request(cloud, windows_image):
 
 @pytest.mark.usefixtures("windows_image")
 def test_stored_image_takes_three_sql_statements_more_than_an_image_document(cloud):
-    value = {"properties": LICENSED}
+    value = {"properties": LICENSED_TRAIT}
     explain_and_get_query(cloud, image=value)
     assert count_statements(cloud, image="windows") == count_statements(cloud, image=value) + 3

@@ -15,7 +15,7 @@ from tests.support.explanations import weight
 from tests.support.states import build_aggregates, build_host_state, build_spec
 
 HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3")]
-SPEC = build_spec()
+DEFAULT_SPEC = build_spec()
 
 
 class FreeMemoryWeigher(BaseHostWeigher):
@@ -23,7 +23,7 @@ class FreeMemoryWeigher(BaseHostWeigher):
         return host_state.free_ram_mb
 
 
-class AggregatesWeigher(BaseHostWeigher):
+class AggregateCountWeigher(BaseHostWeigher):
     minval = 0
     maxval = 4
 
@@ -44,16 +44,16 @@ def test_weights_are_normalized_multiplied_and_added():
         build_host_state("cn2", free_ram_mb=30),
         build_host_state("cn3", free_ram_mb=20, aggregates=build_aggregates({})),
     ]
-    run = run_weighers([FreeMemoryWeigher(), AggregatesWeigher()], hosts, SPEC)
+    run = run_weighers([FreeMemoryWeigher(), AggregateCountWeigher()], hosts, DEFAULT_SPEC)
     weighed = list_weighed_hosts(run)
     assert weighed == [("cn1", "cn1", 1.0), ("cn2", "cn2", 1.0), ("cn3", "cn3", 0.75)]
     first = run.host_reports()[0]
     assert (first.host, first.weight) == ("cn1", 1.0)
     assert first.weights["FreeMemoryWeigher"].as_json() == weight(0.0, 10)
-    assert first.weights["AggregatesWeigher"].as_json() == weight(0.5, 2, 2.0)
+    assert first.weights["AggregateCountWeigher"].as_json() == weight(0.5, 2, 2.0)
     assert [asdict(report) for report in run.reports] == [
         {"name": "FreeMemoryWeigher", "multiplier": 1.0},
-        {"name": "AggregatesWeigher", "multiplier": 2.0},
+        {"name": "AggregateCountWeigher", "multiplier": 2.0},
     ]
 
 
@@ -64,7 +64,7 @@ def test_equal_weights_are_ordered_by_host_then_node():
         build_host_state("c"),
         build_host_state("a", "n1"),
     ]
-    run = run_weighers([FreeMemoryWeigher()], hosts, SPEC)
+    run = run_weighers([FreeMemoryWeigher()], hosts, DEFAULT_SPEC)
     names = [item[:2] for item in list_weighed_hosts(run)]
     assert names == [("a", "n1"), ("a", "n2"), ("b", "b"), ("c", "c")]
     assert {entry[2] for entry in list_weighed_hosts(run)} == {0.0}
@@ -75,11 +75,11 @@ def test_single_host_is_not_weighed():
         def _weigh_object(self, _host, _spec):
             raise AssertionError("weighed")
 
-    run = run_weighers([FailingWeigher()], HOSTS[:1], SPEC)
+    run = run_weighers([FailingWeigher()], HOSTS[:1], DEFAULT_SPEC)
     assert (list_weighed_hosts(run), run.reports) == ([("cn1", "cn1", 0.0)], ())
     assert run.host_reports()[0].weights == {}
-    assert run_weighers([FailingWeigher()], [], SPEC).hosts == []
-    names = [name for name, *_ in list_weighed_hosts(run_weighers([], HOSTS, SPEC))]
+    assert run_weighers([FailingWeigher()], [], DEFAULT_SPEC).hosts == []
+    names = [name for name, *_ in list_weighed_hosts(run_weighers([], HOSTS, DEFAULT_SPEC))]
     assert names == ["cn1", "cn2", "cn3"]
 
 
@@ -88,7 +88,7 @@ def test_sum_of_weights_may_be_infinite():
         def weigh_objects(self, weighed, _spec):
             return [1e308 for _ in weighed]
 
-    assert len(run_weighers([HugeWeigher()], HOSTS, SPEC).hosts) == len(HOSTS)
+    assert len(run_weighers([HugeWeigher()], HOSTS, DEFAULT_SPEC).hosts) == len(HOSTS)
 
 
 class HintWeigher(BaseHostWeigher):
@@ -100,7 +100,7 @@ class HintWeigher(BaseHostWeigher):
 
 
 def test_weigher_that_ignores_a_request_does_not_run():
-    run = run_weighers([HintWeigher()], HOSTS, SPEC)
+    run = run_weighers([HintWeigher()], HOSTS, DEFAULT_SPEC)
     assert [name for name, *_ in list_weighed_hosts(run)] == ["cn1", "cn2", "cn3"]
     reports = [asdict(report) for report in run.reports]
     assert reports == [{"name": "HintWeigher", "multiplier": 1.0}]
@@ -129,7 +129,7 @@ def test_methods_overridden_by_a_subclass_run_for_every_request():
         (WeigherWithWeighObjects, "cn3"),
         (WeigherWithWeightMultiplier, "cn1"),
     ):
-        assert list_weighed_hosts(run_weighers([kind()], HOSTS, SPEC))[0][0] == first
+        assert list_weighed_hosts(run_weighers([kind()], HOSTS, DEFAULT_SPEC))[0][0] == first
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_error_for_invalid_weights_names_the_weigher(weights, reason):
             return weights
 
     with pytest.raises(PluginFailed, match=rf"InvalidWeigher failed: {reason}"):
-        run_weighers([InvalidWeigher()], HOSTS, SPEC)
+        run_weighers([InvalidWeigher()], HOSTS, DEFAULT_SPEC)
 
 
 @given(st.lists(st.integers(0, 5), max_size=8), st.sampled_from([-1.0, 0.0, 2.5]))
-def test_order_equals_that_of_a_naive_model(figures, multiplier):
+def test_order_of_weighed_hosts_equals_that_of_sorting_by_weight(figures, multiplier):
     class MultiplyingWeigher(FreeMemoryWeigher):
         def weight_multiplier(self, _host):
             return multiplier
@@ -163,12 +163,12 @@ def test_order_equals_that_of_a_naive_model(figures, multiplier):
     expected = sorted(hosts, key=lambda host: (-multiplier * host.free_ram_mb, host.host))
     if multiplier == 0.0:
         expected = sorted(hosts, key=lambda host: host.host)
-    run = run_weighers([MultiplyingWeigher()], hosts, SPEC)
+    run = run_weighers([MultiplyingWeigher()], hosts, DEFAULT_SPEC)
     assert [weighed.obj for weighed in run.hosts] == expected
 
 
 @pytest.mark.parametrize("number", [Fraction(1, 2), Decimal("0.5"), 2**70, True])
-def test_weights_of_any_type_become_floats(number):
+def test_weights_of_any_number_type_become_floats(number):
     class WeigherOfAnyType(BaseHostWeigher):
         def _weigh_object(self, host_state, _spec):
             return number if host_state.host == "cn1" else 0
@@ -176,7 +176,7 @@ def test_weights_of_any_type_become_floats(number):
         def weight_multiplier(self, _host_state):
             return Fraction(2)
 
-    run = run_weighers([WeigherOfAnyType()], HOSTS, SPEC)
+    run = run_weighers([WeigherOfAnyType()], HOSTS, DEFAULT_SPEC)
     answer = run.host_reports()[0].weights["WeigherOfAnyType"]
     assert {type(value) for value in (*answer[:3], run.hosts[0].weight)} == {float}
     assert run.hosts[0].weight == 2.0
@@ -205,5 +205,5 @@ class WeigherBeforeJuno(BaseHostWeigher):
 
 @pytest.mark.parametrize("kind", [WeigherOfIcehouse, WeigherBeforeJuno])
 def test_weighers_of_old_releases_have_one_multiplier_for_all_hosts(kind):
-    run = run_weighers([kind()], HOSTS, SPEC)
+    run = run_weighers([kind()], HOSTS, DEFAULT_SPEC)
     assert list_weighed_hosts(run) == [(name, name, 1.5) for name in ("cn1", "cn2", "cn3")]

@@ -63,7 +63,7 @@ class AcmeRequestFilter(BaseRequestFilter):
         return None
 
 
-class AcmeTrait(BaseRequestFilter):
+class AcmeTraitFilter(BaseRequestFilter):
     """Requires the trait of its own option on the root provider."""
 
     name = "acme_trait"
@@ -89,25 +89,25 @@ def list_acme_filters():
 
 
 #: The kinds of plugins that were imported by path.
-IMPORTS = []
+IMPORTED_PLUGIN_KINDS = []
 
 
 def record_and_list_filters():
     """Return a filter, and record the import."""
-    IMPORTS.append("filter")
+    IMPORTED_PLUGIN_KINDS.append("filter")
     return [AcmeFilter]
 
 
 def record_and_list_weighers():
     """Return a weigher, and record the import."""
-    IMPORTS.append("weigher")
+    IMPORTED_PLUGIN_KINDS.append("weigher")
     return [AcmeWeigher]
 
 
 def record_and_list_request_filters():
     """Return a request filter, and record the import."""
-    IMPORTS.append("request filter")
-    return [AcmeTrait]
+    IMPORTED_PLUGIN_KINDS.append("request filter")
+    return [AcmeTraitFilter]
 
 
 def list_classes_that_are_no_filters():
@@ -115,4 +115,4 @@ def list_classes_that_are_no_filters():
     return [AcmeWeigher]
 
 
-NOTHING = 5
+NUMBER_INSTEAD_OF_PLUGIN = 5

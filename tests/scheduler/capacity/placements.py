@@ -5,12 +5,12 @@ from webtest import TestApp
 
 from tests.support.scheduling import spec
 
-CAPACITY = "/scheduler/v1/capacity"
-SELECT = "/scheduler/v1/select_destinations"
-GPU = '{"vendor_id": "10de", "product_id": "1db4", "name": "gpu"}'
-DEVICE = {"vendor_id": "10de", "product_id": "1db4", "numa_node": None, "count": 0}
+CAPACITY_PATH = "/scheduler/v1/capacity"
+SELECT_PATH = "/scheduler/v1/select_destinations"
+GPU_ALIAS = '{"vendor_id": "10de", "product_id": "1db4", "name": "gpu"}'
+GPU_POOL = {"vendor_id": "10de", "product_id": "1db4", "numa_node": None, "count": 0}
 #: More than the capacity of every cloud of these tests.
-MAX_INSTANCES = 300
+MAX_PLACED_INSTANCES = 300
 
 
 def read_capacity(
@@ -20,17 +20,17 @@ def read_capacity(
     request = spec(**fields)
     del request["instance_uuids"]
     body = {"request_spec": request, **(query or {})}
-    return app.post_json(CAPACITY, body, status=status).json
+    return app.post_json(CAPACITY_PATH, body, status=status).json
 
 
-def place_until_full(app: TestApp, after=lambda _selection: None, **fields: object) -> list[str]:
+def fill_cloud(app: TestApp, after=lambda _selection: None, **fields: object) -> list[str]:
     """Claim instances until no host is found, and return the hosts.
 
     ``after`` is called with each selection, for example to report the instance like a host.
     """
     hosts: list[str] = []
-    while len(hosts) < MAX_INSTANCES:
-        answer = app.post_json(SELECT, {"request_spec": spec(**fields)}, status="*")
+    while len(hosts) < MAX_PLACED_INSTANCES:
+        answer = app.post_json(SELECT_PATH, {"request_spec": spec(**fields)}, status="*")
         if answer.status_int == 409:
             assert answer.json["errors"][0]["code"] == "scheduler.no_valid_host"
             return hosts

@@ -17,25 +17,25 @@ from placement_sched.scheduler.capacity.count import Deadline, count_hosts
 from tests.conftest import make_settings
 from tests.exploring import scale_example_count
 from tests.scheduler.capacity.placements import (
-    CAPACITY,
-    DEVICE,
-    GPU,
-    place_until_full,
+    CAPACITY_PATH,
+    GPU_ALIAS,
+    GPU_POOL,
+    fill_cloud,
     read_capacity,
 )
 from tests.scheduler.capacity.test_report import make_zone
-from tests.scheduler.providers import PROVIDERS, add_provider, share_pool
+from tests.scheduler.providers import PROVIDERS_PATH, add_provider, add_sharing_provider
 from tests.scheduler.test_server_groups import create_group
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
-EXAMPLES = examples(
+HYPOTHESIS_SETTINGS = examples(
     max_examples=scale_example_count(15),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-PLAIN = ["ComputeFilter", "AggregateInstanceExtraSpecsFilter", "ImagePropertiesFilter"]
-SIZES = st.fixed_dictionaries(
+STATIC_FILTERS = ["ComputeFilter", "AggregateInstanceExtraSpecsFilter", "ImagePropertiesFilter"]
+FLAVOR_SIZES = st.fixed_dictionaries(
     {
         "vcpus": st.integers(1, 8),
         "memory_mb": st.sampled_from([1, 256, 500, 512, 2048]),
@@ -54,7 +54,7 @@ def prepare_run_without_candidate_limit(services, **fields):
         yield scheduler.prepare_run(connection, request, seed, unlimited=True)
 
 
-def count_by_node(app, **fields):
+def count_instances_by_node(app, **fields):
     doubts = []
     with prepare_run_without_candidate_limit(app.app.services, **fields) as run:
         counters, are_apart = count_hosts(run, Deadline.after(0), doubts)
@@ -66,69 +66,69 @@ def count_by_node(app, **fields):
 
 
 @pytest.mark.slow
-@EXAMPLES
-@given(seed=st.integers(0, 2**32), sizes=SIZES)
+@HYPOTHESIS_SETTINGS
+@given(seed=st.integers(0, 2**32), sizes=FLAVOR_SIZES)
 def test_capacity_counted_by_filling_hosts_equals_count_in_selection_rounds(
     make_new_app, seed, sizes
 ):
     reports = list(draw_host_reports(Random(seed)).values())
     fields = {"flavor": flavor(**sizes)}
-    filled = make_new_app(filter_scheduler__enabled_filters=PLAIN)
+    filled = make_new_app(filter_scheduler__enabled_filters=STATIC_FILTERS)
     by_rounds = make_new_app(
-        filter_scheduler__enabled_filters=[*PLAIN, "NumInstancesFilter"],
+        filter_scheduler__enabled_filters=[*STATIC_FILTERS, "NumInstancesFilter"],
         filter_scheduler__max_instances_per_host=10_000,
     )
     for app in (filled, by_rounds):
-        app.post_json(NODES, reports)
-    assert count_by_node(filled, **fields) == count_by_node(by_rounds, **fields)
+        app.post_json(NODES_PATH, reports)
+    assert count_instances_by_node(filled, **fields) == count_instances_by_node(by_rounds, **fields)
 
 
 @pytest.mark.slow
-@EXAMPLES
-@given(seed=st.integers(0, 2**32), flavors=st.lists(SIZES, min_size=2, max_size=4))
+@HYPOTHESIS_SETTINGS
+@given(seed=st.integers(0, 2**32), flavors=st.lists(FLAVOR_SIZES, min_size=2, max_size=4))
 def test_capacity_query_of_several_flavors_equals_a_query_for_each_flavor(
     make_new_app, seed, flavors
 ):
     random = Random(seed)
-    app = make_new_app(filter_scheduler__enabled_filters=ALL_FILTERS, pci__alias=[GPU])
+    app = make_new_app(filter_scheduler__enabled_filters=HARDWARE_FILTERS, pci__alias=[GPU_ALIAS])
     reports = draw_host_reports(random)
-    app.post_json(NODES, list(reports.values()))
+    app.post_json(NODES_PATH, list(reports.values()))
     make_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
     extra = [{}, {"hw:numa_nodes": "1"}, {"pci_passthrough:alias": "gpu:1"}]
     several = [flavor(**sizes, extra_specs=random.choice(extra)) for sizes in flavors]
     per = random.choice(["zone", "host", "aggregate", "cell"])
     body = {"request_spec": {"project_id": "p1"}, "flavors": several, "per": per}
-    reports_together = app.post_json(CAPACITY, body).json["flavors"]
+    reports_together = app.post_json(CAPACITY_PATH, body).json["flavors"]
     reports_alone = [read_capacity(app, query={"per": per}, flavor=item) for item in several]
     assert [{**entry, "flavor": "m1"} for entry in reports_alone] == reports_together
 
 
-@pytest.mark.parametrize("in_memory", [False, True], ids=["from_database", "in_memory"])
+@pytest.mark.parametrize("in_memory", [False, True], ids=["read_from_database", "provider_cache"])
 def test_capacity_and_limiting_resources_of_flavors_are_exact_on_every_database(
     database_url, change_log_triggers, make_app, in_memory
 ):
     settings = make_settings(database_url, placement__providers_in_memory=in_memory)
     app = make_app(settings, in_memory=in_memory)
     hosts = [report("cn1", memory_mb=4096), report("cn2", vcpus=1), report("cn3", memory_mb=512)]
-    app.post_json(NODES, hosts)
+    app.post_json(NODES_PATH, hosts)
     make_zone(app, "az1", "cn1", "cn3")
     body = {
         "request_spec": {"availability_zone": "az1"},
         "flavors": [flavor(), flavor(vcpus=2, memory_mb=512), flavor(memory_mb=131072)],
     }
     for _ in range(2):  # the second count reads filled caches
-        answers = app.post_json(CAPACITY, body).json["flavors"]
+        answers = app.post_json(CAPACITY_PATH, body).json["flavors"]
         assert [answer["capacity"] for answer in answers] == [4, 8 + 1, 0]
         assert [
             {entry["reason"]: entry["hosts"] for entry in item["limited_by"]} for item in answers
         ] == [{"MEMORY_MB": 2, "member_of": 1}, {"MEMORY_MB": 2, "VCPU": 1}, {"MEMORY_MB": 3}]
 
 
-def test_large_amounts_are_counted_exactly(sqlite_app):
-    sqlite_app.post_json(NODES, [report("cn1"), report("cn2")])
+def test_capacity_of_large_inventories_is_exact(sqlite_app):
+    sqlite_app.post_json(NODES_PATH, [report("cn1"), report("cn2")])
     sqlite_app.put("/placement/resource_classes/CUSTOM_BYTES", headers=LATEST_HEADERS)
     for name in ("cn1", "cn2"):
-        url = f"{PROVIDERS}/{report(name)['uuid']}"
+        url = f"{PROVIDERS_PATH}/{report(name)['uuid']}"
         result = sqlite_app.get(f"{url}/inventories", headers=LATEST_HEADERS).json
         capacity = {"total": 2**31 - 1, "allocation_ratio": 1e8}
         result["inventories"] |= {"CUSTOM_BYTES": capacity}
@@ -141,21 +141,32 @@ def test_large_amounts_are_counted_exactly(sqlite_app):
 
 
 @pytest.mark.parametrize(("total", "reason"), [(7, "CUSTOM_FAST"), (100, "MEMORY_MB")])
-def test_shared_pool_is_the_limiting_resource_only_if_it_is_full_first(sqlite_app, total, reason):
+def test_shared_pool_limits_the_capacity_only_if_it_is_full_before_the_hosts(
+    sqlite_app, total, reason
+):
     names = ["cn1", "cn2"]
-    sqlite_app.post_json(NODES, [report(name, memory_mb=4096) for name in names])
-    share_pool(sqlite_app, instance(1), instance(11), names, CUSTOM_FAST=total)
-    answer = read_capacity(sqlite_app, **FAST)
+    sqlite_app.post_json(NODES_PATH, [report(name, memory_mb=4096) for name in names])
+    add_sharing_provider(sqlite_app, instance(1), instance(11), names, CUSTOM_FAST=total)
+    answer = read_capacity(sqlite_app, **CUSTOM_FAST_REQUEST)
     assert answer["limited_by"] == [{"reason": reason, "hosts": 2}]
 
 
-NODES = "/scheduler/v1/compute_nodes"
-FILTERS = ["ComputeFilter", "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"]
-ALL_FILTERS = [*FILTERS, "NUMATopologyFilter", "PciPassthroughFilter", "NumInstancesFilter"]
+NODES_PATH = "/scheduler/v1/compute_nodes"
+SERVER_GROUP_FILTERS = [
+    "ComputeFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+]
+HARDWARE_FILTERS = [
+    *SERVER_GROUP_FILTERS,
+    "NUMATopologyFilter",
+    "PciPassthroughFilter",
+    "NumInstancesFilter",
+]
 
 
 @dataclass
-class ReportingHosts:
+class HostsThatReportInstances:
     """Hosts that report their instances like nova-compute."""
 
     app: TestApp
@@ -179,7 +190,7 @@ class ReportingHosts:
             )
             cell["cpu_usage"] += vcpus
             cell["memory_usage"] += memory
-        self.app.post_json(NODES, [entry])
+        self.app.post_json(NODES_PATH, [entry])
 
 
 def draw_numa_cells(random: Random, vcpus: int, memory: int) -> list[dict[str, Any]]:
@@ -204,13 +215,13 @@ def draw_host_reports(random: Random) -> dict[str, dict[str, Any]]:
             memory_mb=memory,
             stats={"num_instances": str(random.randint(0, 3))},
             numa_topology={"cells": draw_numa_cells(random, vcpus, memory)},
-            pci_device_pools=[{**DEVICE, "count": random.randint(0, 3)}],
+            pci_device_pools=[{**GPU_POOL, "count": random.randint(0, 3)}],
             **seen,
         )
     return reports
 
 
-def draw_request(random: Random, app: TestApp, *, has_hardware: bool) -> dict[str, Any]:
+def draw_request_fields(random: Random, app: TestApp, *, has_hardware: bool) -> dict[str, Any]:
     """Return a request for a small flavor with random constraints."""
     extra: dict[str, str] = {}
     if has_hardware and random.random() < 0.4:
@@ -233,28 +244,32 @@ def compare_capacity_with_placed_instances(
 ) -> None:
     """Compare the capacity with the number of instances placed until nothing fits."""
     reports = draw_host_reports(random)
-    app.post_json(NODES, list(reports.values()))
+    app.post_json(NODES_PATH, list(reports.values()))
     make_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
-    spec = draw_request(random, app, has_hardware=has_hardware)
+    spec = draw_request_fields(random, app, has_hardware=has_hardware)
     per = random.choice(["zone", "host", "aggregate", "cell"])
     before = read_capacity(app, query={"per": per}, **spec)
     assert before["exact"] is True
     # Each compute node counts once.
     assert sum(entry["hosts"] for entry in before["limited_by"]) == len(reports)
-    hosts = place_until_full(app, after=ReportingHosts(app, reports, spec).report_instance, **spec)
+    hosts = fill_cloud(
+        app, after=HostsThatReportInstances(app, reports, spec).report_instance, **spec
+    )
     assert len(hosts) == before["capacity"]
     if per in {"zone", "host", "cell"}:
         assert sum(item["capacity"] for item in before["per"]) == before["capacity"]
     assert read_capacity(app, **spec)["capacity"] == 0
 
 
-def draw_options(random: Random) -> dict[str, Any]:
+def draw_filter_settings(random: Random) -> dict[str, Any]:
     """Return settings with few or many filters and a random limit."""
     return {
-        "filter_scheduler__enabled_filters": random.choice([FILTERS, ALL_FILTERS]),
+        "filter_scheduler__enabled_filters": random.choice(
+            [SERVER_GROUP_FILTERS, HARDWARE_FILTERS]
+        ),
         "filter_scheduler__max_instances_per_host": random.choice([5, 50]),
         "scheduler__max_placement_results": random.choice([1, 2, 3, 1000]),
-        "pci__alias": [GPU],
+        "pci__alias": [GPU_ALIAS],
     }
 
 
@@ -264,16 +279,16 @@ def draw_options(random: Random) -> dict[str, Any]:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(min_value=0, max_value=2**32))
-def test_capacity_equals_placements_in_any_cloud(make_new_app, seed):
+def test_capacity_equals_the_number_of_placed_instances_in_random_clouds(make_new_app, seed):
     random = Random(seed)
-    values = draw_options(random)
-    has_hardware = values["filter_scheduler__enabled_filters"] is ALL_FILTERS
+    values = draw_filter_settings(random)
+    has_hardware = values["filter_scheduler__enabled_filters"] is HARDWARE_FILTERS
     compare_capacity_with_placed_instances(
         make_new_app(**values), random, has_hardware=has_hardware
     )
 
 
-FAST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
+CUSTOM_FAST_REQUEST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
 
 
 @pytest.mark.parametrize(
@@ -285,20 +300,28 @@ FAST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
         {1: (5, "cn1"), 2: (9, "cn2", "cn3")},
         {1: (5, "cn1", "cn2"), 2: (9, "cn2", "cn3")},
     ],
-    ids=["pool is full first", "hosts are full first", "two pools", "separate", "overlapping"],
+    ids=[
+        "pool is full first",
+        "hosts are full first",
+        "two pools",
+        "separate pools",
+        "overlapping pools",
+    ],
 )
 def test_capacity_with_shared_pools_equals_the_number_of_placed_instances(sqlite_app, pools):
     hosts = [report(f"cn{number}", vcpus=1, memory_mb=2048 * number) for number in (1, 2, 3)]
-    sqlite_app.post_json(NODES, hosts)
+    sqlite_app.post_json(NODES_PATH, hosts)
     for number, (total, *names) in pools.items():
-        share_pool(sqlite_app, instance(number), instance(10 + number), names, CUSTOM_FAST=total)
-    before = read_capacity(sqlite_app, **FAST)
+        add_sharing_provider(
+            sqlite_app, instance(number), instance(10 + number), names, CUSTOM_FAST=total
+        )
+    before = read_capacity(sqlite_app, **CUSTOM_FAST_REQUEST)
     assert before["exact"] is True
-    assert before["capacity"] == len(place_until_full(sqlite_app, **FAST))
+    assert before["capacity"] == len(fill_cloud(sqlite_app, **CUSTOM_FAST_REQUEST))
 
 
 def test_capacity_counts_each_provider_of_a_tree(sqlite_app):
-    sqlite_app.post_json(NODES, [report("cn1", vcpus=3), report("cn2", vcpus=16)])
+    sqlite_app.post_json(NODES_PATH, [report("cn1", vcpus=3), report("cn2", vcpus=16)])
     for number, (host, total) in enumerate([("cn1", 5), ("cn1", 9), ("cn2", 3), ("cn2", 4)]):
         uuid = instance(100 + number)
         add_provider(sqlite_app, uuid, uuid, parent=uuid_of(host), CUSTOM_CELL=total)
@@ -306,4 +329,4 @@ def test_capacity_counts_each_provider_of_a_tree(sqlite_app):
     answer = read_capacity(sqlite_app, **request)
     assert (answer["capacity"], answer["exact"]) == (2 + 4 + 1 + 2, True)
     assert answer["limited_by"] == [{"reason": "CUSTOM_CELL", "hosts": 2}]
-    assert len(place_until_full(sqlite_app, **request)) == 9
+    assert len(fill_cloud(sqlite_app, **request)) == 9

@@ -9,17 +9,20 @@ from tests.support.scheduling import flavor
 
 pytestmark = pytest.mark.slow
 
-SIZE = 'vcpus: 16, memory_mb: 65536, local_gb: 0, last_seen_up: "2099-01-01T00:00:00Z"'
-ONE, TWO = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
-AGGREGATES = """
+HOST_SIZE = 'vcpus: 16, memory_mb: 65536, local_gb: 0, last_seen_up: "2099-01-01T00:00:00Z"'
+AGGREGATE_1, AGGREGATE_2 = (
+    "00000000-0000-4000-8000-000000000001",
+    "00000000-0000-4000-8000-000000000002",
+)
+ZONES_YAML = """
 aggregates:
 - {name: az1, availability_zone: az1, hosts: a}
 - {name: az2, availability_zone: az2, hosts: b}
 """
-REQUEST = {"flavor": flavor(vcpus=1, memory_mb=512, root_gb=10), "project_id": "p"}
+SMALL_REQUEST_SPEC = {"flavor": flavor(vcpus=1, memory_mb=512, root_gb=10), "project_id": "p"}
 
 
-def build_pool(number, total, aggregate):
+def build_disk_pool(number, total, aggregate):
     return f"""
 - name: pool{number}
   inventories: {{DISK_GB: {{total: {total}}}}}
@@ -29,15 +32,17 @@ def build_pool(number, total, aggregate):
 
 def compute_capacity_of_fleet(app, fleet, **more):
     load_fleet(app, fleet)
-    return app.post_json("/scheduler/v1/capacity", {"request_spec": REQUEST, **more}).json
+    return app.post_json(
+        "/scheduler/v1/capacity", {"request_spec": SMALL_REQUEST_SPEC, **more}
+    ).json
 
 
 def test_amounts_left_unusable_by_a_full_pool_are_reported_as_stranded(sqlite_app):
     fleet = f"""
 hosts:
-- {{host: a, {SIZE}, provider_aggregates: [{ONE}]}}
-- {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
-providers:{build_pool(1, 100, ONE)}
+- {{host: a, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}]}}
+- {{host: b, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}]}}
+providers:{build_disk_pool(1, 100, AGGREGATE_1)}
 """
     answer = compute_capacity_of_fleet(sqlite_app, fleet)
     assert answer["capacity"] == 10
@@ -47,10 +52,10 @@ providers:{build_pool(1, 100, ONE)}
 def test_capacity_of_each_zone_may_use_the_whole_pools_shared_with_other_zones(sqlite_app):
     fleet = f"""
 hosts:
-- {{host: a, {SIZE}, provider_aggregates: [{ONE}, {TWO}]}}
-- {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
-providers:{build_pool(1, 100, ONE)}{build_pool(2, 60, TWO)}
-{AGGREGATES}"""
+- {{host: a, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}, {AGGREGATE_2}]}}
+- {{host: b, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}]}}
+providers:{build_disk_pool(1, 100, AGGREGATE_1)}{build_disk_pool(2, 60, AGGREGATE_2)}
+{ZONES_YAML}"""
     parts = compute_capacity_of_fleet(sqlite_app, fleet, per="zone")["per"]
     assert {part["name"]: part["capacity"] for part in parts} == {"az1": 16, "az2": 10}
 
@@ -66,9 +71,9 @@ def test_capacity_of_hosts_with_two_pools_is_exact_despite_the_candidate_limit(
     )
     fleet = f"""
 hosts:
-- {{host: a, {SIZE}, provider_aggregates: [{ONE}]}}
-- {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
-providers:{build_pool(1, 10, ONE)}{build_pool(2, 1000, ONE)}
+- {{host: a, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}]}}
+- {{host: b, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}]}}
+providers:{build_disk_pool(1, 10, AGGREGATE_1)}{build_disk_pool(2, 1000, AGGREGATE_1)}
 """
     answer = compute_capacity_of_fleet(make_app(settings), fleet)
     assert (answer["capacity"], answer["exact"]) == (4, True)

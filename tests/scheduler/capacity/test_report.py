@@ -8,8 +8,8 @@ import pytest
 from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.capacity.count import Deadline, count_capacity
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placements import DEVICE, GPU, place_until_full, read_capacity
-from tests.scheduler.providers import add_provider, set_totals
+from tests.scheduler.capacity.placements import GPU_ALIAS, GPU_POOL, fill_cloud, read_capacity
+from tests.scheduler.providers import add_provider, set_inventory_totals
 from tests.scheduler.test_server_groups import create_group
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, spec
@@ -17,16 +17,16 @@ from tests.support.statements import record_statements
 
 NODES = "/scheduler/v1/compute_nodes"
 FLAVORS = "/compute/v2.1/flavors"
-AGGREGATES = "/compute/v2.1/os-aggregates"
+AGGREGATES_PATH = "/compute/v2.1/os-aggregates"
 ADMIN = {"OpenStack-API-Version": "compute 2.96"}
 
 
 def make_zone(app, name, *hosts):
     body = {"aggregate": {"name": f"agg-{name}", "availability_zone": name}}
-    number = app.post_json(AGGREGATES, body, headers=ADMIN).json["aggregate"]["id"]
+    number = app.post_json(AGGREGATES_PATH, body, headers=ADMIN).json["aggregate"]["id"]
     for host in hosts:
         add = {"add_host": {"host": host}}
-        app.post_json(f"{AGGREGATES}/{number}/action", add, headers=ADMIN)
+        app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=ADMIN)
 
 
 def store_flavor(app, name, vcpus=1, ram=1024, disk=10):
@@ -56,7 +56,7 @@ def test_capacity_equals_the_number_of_placed_instances(cloud):
     # VCPUs at a ratio of 4: 64 - 4 on cn1, none on cn2, and all 64 on cn3.
     expected = {"VCPU": 60 + 64, "MEMORY_MB": 65536 - 8192 + 512, "DISK_GB": 960 + 920 + 1000}
     assert answer["stranded"] == expected
-    assert Counter(place_until_full(cloud)) == {"cn1": 4, "cn2": 8}
+    assert Counter(fill_cloud(cloud)) == {"cn1": 4, "cn2": 8}
     assert read_capacity(cloud)["capacity"] == 0
 
 
@@ -92,7 +92,7 @@ def test_filters_of_a_capacity_count_see_its_earlier_instances(sqlite_url, make_
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=alone))
     app.post_json(NODES, [report("cn1"), report("cn2")])
     answer = read_capacity(app)
-    assert answer["capacity"] == len(place_until_full(app)) == 2
+    assert answer["capacity"] == len(fill_cloud(app)) == 2
     assert {"reason": "InstanceRejectingFilter", "hosts": 2} in answer["limited_by"]
 
 
@@ -100,20 +100,20 @@ def test_capacities_of_flavors_are_in_the_requested_order(cloud):
     store_flavor(cloud, "small")
     store_flavor(cloud, "large", ram=4096)
 
-    def count_flavors(**question):
+    def list_capacities_of_flavors(**question):
         request = {"project_id": "p1"}
         body = {"request_spec": request, **question}
         flavors = cloud.post_json("/scheduler/v1/capacity", body).json["flavors"]
         return [(entry["flavor"], entry["capacity"]) for entry in flavors]
 
-    capacities = count_flavors(flavors=["large", "small", flavor(name="own")])
+    capacities = list_capacities_of_flavors(flavors=["large", "small", flavor(name="own")])
     assert capacities == [("large", 9), ("small", 12), ("own", 12)]
-    assert sorted(count_flavors(all_flavors=True)) == [("large", 9), ("small", 12)]
+    assert sorted(list_capacities_of_flavors(all_flavors=True)) == [("large", 9), ("small", 12)]
 
 
-@pytest.mark.parametrize("lots", [{}, {"placement__randomize_allocation_candidates": True}])
-def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app, lots):
-    settings = make_settings(sqlite_url, scheduler__max_placement_results=2, **lots)
+@pytest.mark.parametrize("options", [{}, {"placement__randomize_allocation_candidates": True}])
+def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app, options):
+    settings = make_settings(sqlite_url, scheduler__max_placement_results=2, **options)
     app = make_app(settings)
     down = {"last_seen_up": "2020-01-01T00:00:00Z"}
     hosts = [report(f"cn{number}", memory_mb=2048) for number in range(6)]
@@ -123,16 +123,16 @@ def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app
     assert (answer["capacity"], answer["exact"]) == (10, True)
     app.post_json(NODES, [hosts[2] | down])
     answer = read_capacity(app)
-    if lots:
+    if options:
         assert answer["exact"] is False
         assert "may see fewer" in answer["inexact_because"][0]
     else:
         assert (answer["capacity"], answer["exact"]) == (2, True)
         assert answer["limited_by"][0]["reason"] == "limit"
-        assert len(place_until_full(app)) == 2
+        assert len(fill_cloud(app)) == 2
 
 
-def test_number_of_statements_does_not_depend_on_hosts(sqlite_app):
+def test_statement_count_of_a_capacity_query_does_not_depend_on_hosts(sqlite_app):
     app, database = sqlite_app, sqlite_app.app.services.database
     app.post_json(NODES, [report(f"cn{number}") for number in range(3)])
     read_capacity(app)
@@ -145,7 +145,7 @@ def test_number_of_statements_does_not_depend_on_hosts(sqlite_app):
     assert len(many) == len(few)
 
 
-DEDICATED = {"flavor": flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})}
+DEDICATED_CPU_REQUEST = {"flavor": flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})}
 CELL_UUIDS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
 
 
@@ -170,7 +170,7 @@ def test_capacity_counts_nodes_but_each_host_once_for_an_anti_affinity_group(sql
     assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == expected
     assert answer["exact"] is True
     assert sum(count_hosts_by_reason(answer).values()) == 4
-    assert Counter(place_until_full(sqlite_app, **fields)) == expected
+    assert Counter(fill_cloud(sqlite_app, **fields)) == expected
 
 
 def test_disabled_cell_has_no_capacity(sqlite_url, make_app):
@@ -186,7 +186,7 @@ def test_disabled_cell_has_no_capacity(sqlite_url, make_app):
     capacities = {entry["name"]: entry["capacity"] for entry in answer["per"]}
     assert capacities == {"": 2, CELL_UUIDS[0]: 4, CELL_UUIDS[1]: 0}
     assert count_hosts_by_reason(answer) == {("MEMORY_MB", ""): 3, ("enabled_cells", ""): 1}
-    assert Counter(place_until_full(app)) == {"cn1": 4, "cn4": 2}
+    assert Counter(fill_cloud(app)) == {"cn1": 4, "cn4": 2}
 
 
 @pytest.mark.parametrize("falls_back", [True, False])
@@ -200,26 +200,26 @@ def test_capacity_counts_hosts_with_pcpu_and_vcpu_once(sqlite_url, make_app, fal
     more = {"MEMORY_MB": 65536, "DISK_GB": 1000}
     stocks = {"cn1": {"VCPU": 4, "PCPU": 6}, "cn2": {"VCPU": 8}, "cn3": {"PCPU": 3}}
     for name, totals in stocks.items():
-        set_totals(app, uuid_of(name), {**totals, **more})
-    answer = read_capacity(app, query={"per": "host"}, **DEDICATED)
+        set_inventory_totals(app, uuid_of(name), {**totals, **more})
+    answer = read_capacity(app, query={"per": "host"}, **DEDICATED_CPU_REQUEST)
     expected = {"cn1": 3 + 2, "cn2": 4, "cn3": 1} if falls_back else {"cn1": 3, "cn2": 0, "cn3": 1}
     assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == expected
     assert answer["exact"] is True
     assert sum(count_hosts_by_reason(answer).values()) == 3
-    assert Counter(place_until_full(app, **DEDICATED)) == +Counter(expected)
+    assert Counter(fill_cloud(app, **DEDICATED_CPU_REQUEST)) == +Counter(expected)
 
 
 def test_capacity_for_pci_devices_is_the_sum_over_their_resource_providers(sqlite_url, make_app):
     settings = make_settings(
         sqlite_url,
-        pci__alias=[GPU],
+        pci__alias=[GPU_ALIAS],
         filter_scheduler__pci_in_placement=True,
         filter_scheduler__enabled_filters=["ComputeFilter", "PciPassthroughFilter"],
     )
     app = make_app(settings)
     totals = [3, 1]
     pools = [
-        {**DEVICE, "count": total, "rp_uuid": instance(900 + number)}
+        {**GPU_POOL, "count": total, "rp_uuid": instance(900 + number)}
         for number, total in enumerate(totals)
     ]
     app.post_json(NODES, [report("cn1", pci_device_pools=pools), report("cn2")])
@@ -251,7 +251,7 @@ def test_capacity_equals_placements_of_chance_and_caching_scheduler(
     has_anti_affinity = policy is not None and driver == "caching_scheduler"
     expected = {"cn1": 1, "cn2": 1} if has_anti_affinity else {"cn1": 2, "cn2": 3}
     assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == {**expected, "cn3": 0}
-    assert answer["capacity"] == len(place_until_full(app, **fields))
+    assert answer["capacity"] == len(fill_cloud(app, **fields))
 
 
 class TickingTimer:

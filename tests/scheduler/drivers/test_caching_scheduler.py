@@ -10,9 +10,9 @@ from tests.conftest import Client, make_settings
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.states import ManualClock
 
-SELECT = "/scheduler/v1/select_destinations"
-EXPLAIN = "/scheduler/v1/explain"
-NODES = "/scheduler/v1/compute_nodes"
+SELECT_PATH = "/scheduler/v1/select_destinations"
+EXPLAIN_PATH = "/scheduler/v1/explain"
+NODES_PATH = "/scheduler/v1/compute_nodes"
 
 
 @pytest.fixture
@@ -39,15 +39,15 @@ def make_cloud(database_url):
 
 def report_two_hosts(app, **changes):
     app.post_json(
-        NODES, [report("cn1", memory_mb=65536, **changes), report("cn2", memory_mb=60000)]
+        NODES_PATH, [report("cn1", memory_mb=65536, **changes), report("cn2", memory_mb=60000)]
     )
 
 
-def post_request_spec(app, *instances, path=EXPLAIN, **changes):
+def post_request_spec(app, *instances, path=EXPLAIN_PATH, **changes):
     return app.post_json(path, {"request_spec": spec(*instances, **changes)}).json
 
 
-def test_reports_are_read_again_after_the_interval(make_cloud):
+def test_caching_scheduler_reads_reports_again_after_the_interval(make_cloud):
     app, clock = make_cloud(periodic_task_interval=30)
     report_two_hosts(app)
     first = post_request_spec(app)
@@ -62,7 +62,7 @@ def test_reports_are_read_again_after_the_interval(make_cloud):
 
 
 @pytest.mark.parametrize(("interval", "host"), [(0, "cn2"), (-1, "cn1")])
-def test_interval_0_disables_the_report_cache_and_a_negative_one_keeps_it_forever(
+def test_interval_0_disables_the_report_cache_and_a_negative_interval_never_expires_it(
     make_cloud, interval, host
 ):
     app, clock = make_cloud(periodic_task_interval=interval)
@@ -79,20 +79,20 @@ def test_placed_instances_use_cached_resources_until_the_next_report(make_cloud)
     big = flavor(memory_mb=4000)
     for _ in range(3):
         post_request_spec(app, flavor=big)
-    assert get_selected_hosts(post_request_spec(app, instance(1), path=SELECT, flavor=big)) == [
-        "cn1"
-    ]
-    assert get_selected_hosts(post_request_spec(app, instance(2), path=SELECT, flavor=big)) == [
-        "cn1"
-    ]
+    assert get_selected_hosts(
+        post_request_spec(app, instance(1), path=SELECT_PATH, flavor=big)
+    ) == ["cn1"]
+    assert get_selected_hosts(
+        post_request_spec(app, instance(2), path=SELECT_PATH, flavor=big)
+    ) == ["cn1"]
     weights = {
         host["host"]: host["weights"]["RAMWeigher"]["raw"]
         for host in post_request_spec(app)["hosts"]
     }
     assert weights == {"cn1": 57536, "cn2": 60000}
-    assert get_selected_hosts(post_request_spec(app, instance(3), path=SELECT, flavor=big)) == [
-        "cn2"
-    ]
+    assert get_selected_hosts(
+        post_request_spec(app, instance(3), path=SELECT_PATH, flavor=big)
+    ) == ["cn2"]
     clock.now += timedelta(seconds=60)
     weights = {
         entry["host"]: entry["weights"]["RAMWeigher"]["raw"]
@@ -104,21 +104,22 @@ def test_placed_instances_use_cached_resources_until_the_next_report(make_cloud)
 def test_full_host_is_no_candidate_despite_its_cached_report(make_cloud):
     app, _ = make_cloud()
     app.post_json(
-        NODES, [report("cn1", vcpus=1, cpu_allocation_ratio=1.0), report("cn2", memory_mb=9999)]
+        NODES_PATH,
+        [report("cn1", vcpus=1, cpu_allocation_ratio=1.0), report("cn2", memory_mb=9999)],
     )
     post_request_spec(app)
     other, _ = make_cloud()
-    assert get_selected_hosts(post_request_spec(other, instance(1), path=SELECT)) == ["cn1"]
-    assert get_selected_hosts(post_request_spec(app, instance(2), path=SELECT)) == ["cn2"]
+    assert get_selected_hosts(post_request_spec(other, instance(1), path=SELECT_PATH)) == ["cn1"]
+    assert get_selected_hosts(post_request_spec(app, instance(2), path=SELECT_PATH)) == ["cn2"]
 
 
 def test_failed_claim_does_not_change_cached_host_states(make_cloud):
     app, _ = make_cloud()
     report_two_hosts(app)
-    post_request_spec(app, instance(1), path=SELECT)
+    post_request_spec(app, instance(1), path=SELECT_PATH)
     body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=2))}
-    app.post_json(SELECT, body, status=409)
-    post_request_spec(app, instance(1), path=SELECT)
+    app.post_json(SELECT_PATH, body, status=409)
+    post_request_spec(app, instance(1), path=SELECT_PATH)
     kept_nodes = app.app.services.scheduler.memory.kept_nodes
     (uuid,) = app.get(f"/placement/allocations/{instance(1)}").json["allocations"]
     assert len(kept_nodes.placed_on(uuid)) == 1
@@ -129,7 +130,7 @@ def test_caching_scheduler_detects_new_and_down_hosts_within_the_interval(make_c
     app, _ = make_cloud()
     report_two_hosts(app)
     post_request_spec(app)
-    app.post_json(NODES, [report("cn3", memory_mb=99999)])
+    app.post_json(NODES_PATH, [report("cn3", memory_mb=99999)])
     assert get_selected_hosts(post_request_spec(app)) == ["cn3"]
     body = {"host": "cn3", "binary": "nova-compute", "forced_down": True}
     headers = {"X-OpenStack-Nova-API-Version": "2.11"}

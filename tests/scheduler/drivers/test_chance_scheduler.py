@@ -11,9 +11,9 @@ from tests.support.scheduling import get_selected_hosts, instance, report, spec
 
 pytestmark = pytest.mark.slow
 
-SELECT = "/scheduler/v1/select_destinations"
-EXPLAIN = "/scheduler/v1/explain"
-OLD = "2020-01-01T00:00:00Z"
+SELECT_PATH = "/scheduler/v1/select_destinations"
+EXPLAIN_PATH = "/scheduler/v1/explain"
+OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
 
 
 @pytest.fixture
@@ -25,16 +25,16 @@ def cloud(database_url, make_app):
     )
     app = make_app(settings, random=Random(7))
     reports = [report(f"cn{number}") for number in range(1, 6)]
-    reports[4]["last_seen_up"] = OLD
+    reports[4]["last_seen_up"] = OLD_REPORT_TIME
     app.post_json("/scheduler/v1/compute_nodes", reports)
     return app
 
 
-def post_request_spec(app, *instances, path=EXPLAIN, **changes):
+def post_request_spec(app, *instances, path=EXPLAIN_PATH, **changes):
     return app.post_json(path, {"request_spec": spec(*instances, **changes)}).json
 
 
-def test_any_host_that_is_up_may_be_selected(cloud):
+def test_chance_scheduler_may_select_any_host_that_is_up(cloud):
     hosts = {get_selected_hosts(post_request_spec(cloud))[0] for _ in range(40)}
     assert hosts == {"cn1", "cn2", "cn3", "cn4"}
     body = {"host": "cn2", "binary": "nova-compute"}
@@ -45,7 +45,7 @@ def test_any_host_that_is_up_may_be_selected(cloud):
     assert hosts == {"cn3", "cn4"}
 
 
-def test_enabled_filters_and_weighers_do_not_run(cloud):
+def test_chance_scheduler_runs_no_enabled_filters_and_weighers(cloud):
     answer = post_request_spec(cloud, scheduler_hints={"query": '["=", "$host", "cn1"]'})
     response = {stage["name"]: stage["rejected"] for stage in answer["funnel"]["filters"]}
     assert list(response) == ["ComputeFilter"]
@@ -54,7 +54,7 @@ def test_enabled_filters_and_weighers_do_not_run(cloud):
     assert {host["weight"] for host in answer["hosts"]} == {0.0}
 
 
-def test_instances_of_a_request_have_different_hosts_if_possible(cloud):
+def test_chance_scheduler_selects_different_hosts_for_instances_if_possible(cloud):
     for _ in range(3):
         hosts = get_selected_hosts(post_request_spec(cloud, *map(instance, range(1, 5))))
         assert sorted(hosts) == ["cn1", "cn2", "cn3", "cn4"]
@@ -62,7 +62,7 @@ def test_instances_of_a_request_have_different_hosts_if_possible(cloud):
     assert sorted(five.values()) == [1, 1, 1, 2]
 
 
-def test_selected_host_is_claimed(cloud):
-    answer = post_request_spec(cloud, instance(1), path=SELECT)
+def test_chance_scheduler_claims_the_selected_host(cloud):
+    answer = post_request_spec(cloud, instance(1), path=SELECT_PATH)
     allocated = cloud.get(f"/placement/allocations/{instance(1)}").json["allocations"]
     assert list(allocated) == [answer["selections"][0][0]["compute_node_uuid"]]

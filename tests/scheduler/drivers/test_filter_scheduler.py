@@ -12,14 +12,14 @@ from tests.support.scheduling import report, spec
 from tests.support.states import settings_with
 
 
-class ReversedDriver(FilterScheduler):
+class LowestWeightDriver(FilterScheduler):
     """A third-party driver that selects the host with the lowest weight."""
 
     def ordered(self, hosts, _taken, _random):
         return tuple(reversed(hosts))
 
 
-OURS = "placement_sched.scheduler.drivers"
+DRIVERS_PACKAGE = "placement_sched.scheduler.drivers"
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ OURS = "placement_sched.scheduler.drivers"
         ("nova.scheduler.filter_scheduler.FilterScheduler", FilterScheduler),
         ("nova.scheduler.chance.ChanceScheduler", ChanceScheduler),
         ("nova.scheduler.caching_scheduler.CachingScheduler", CachingScheduler),
-        (f"{OURS}.chance_scheduler.ChanceScheduler", ChanceScheduler),
-        (f"{__name__}.ReversedDriver", ReversedDriver),
+        (f"{DRIVERS_PACKAGE}.chance_scheduler.ChanceScheduler", ChanceScheduler),
+        (f"{__name__}.LowestWeightDriver", LowestWeightDriver),
     ],
     ids=str,
 )
@@ -42,7 +42,7 @@ def test_driver_option_accepts_the_driver_names_of_all_nova_releases(name, kind)
 
 
 def test_overrides_may_name_only_shipped_drivers(make_app, sqlite_url):
-    app = make_app(make_settings(sqlite_url, scheduler__driver=f"{__name__}.ReversedDriver"))
+    app = make_app(make_settings(sqlite_url, scheduler__driver=f"{__name__}.LowestWeightDriver"))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", memory_mb=9999)])
 
     def explain_with_overrides(status=200, **overrides):

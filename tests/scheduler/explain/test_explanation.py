@@ -9,11 +9,11 @@ from sqlalchemy import insert
 from placement_sched.config.settings import MAX_INT
 from placement_sched.db.tables import placement_aggregates
 from tests.scheduler.providers import add_provider
-from tests.scheduler.test_scheduler import explain, instance, read_allocations_of, select
+from tests.scheduler.test_scheduler import explain, instance, read_allocations_of_consumer, select
 from tests.support.scheduling import flavor, report, spec
 from tests.support.statements import record_statements
 
-OLD = "2020-01-01T00:00:00Z"
+OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
 
 
 def report_hosts(app):
@@ -21,7 +21,11 @@ def report_hosts(app):
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
-            report(f"cn{n}", memory_mb=16384 * n, **({"last_seen_up": OLD} if n == 5 else {}))
+            report(
+                f"cn{n}",
+                memory_mb=16384 * n,
+                **({"last_seen_up": OLD_REPORT_TIME} if n == 5 else {}),
+            )
             for n in range(1, 11)
         ],
     )
@@ -29,7 +33,7 @@ def report_hosts(app):
 
 
 @pytest.fixture
-def unshared_cloud(app):
+def writable_cloud(app):
     return report_hosts(app)
 
 
@@ -58,8 +62,8 @@ def test_every_stage_of_an_explanation_has_its_host_counts(cloud):
     ]  # fmt: skip
 
 
-def test_explanation_has_the_weights_the_query_and_the_selection(unshared_cloud):
-    explanation = explain(unshared_cloud, spec(instance(1)))
+def test_explanation_has_the_weights_the_query_and_the_selection(writable_cloud):
+    explanation = explain(writable_cloud, spec(instance(1)))
     for host in explanation["hosts"]:
         total = sum(weight["weighted"] for weight in host["weights"].values())
         assert host["weight"] == pytest.approx(total)
@@ -69,11 +73,11 @@ def test_explanation_has_the_weights_the_query_and_the_selection(unshared_cloud)
         "limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A1024%2CVCPU%3A1"
         "&root_required=%21COMPUTE_STATUS_DISABLED"
     )
-    assert read_allocations_of(unshared_cloud, instance(1)) == {}
-    assert select(unshared_cloud, spec(instance(1)))["selections"] == explanation["selections"]
+    assert read_allocations_of_consumer(writable_cloud, instance(1)) == {}
+    assert select(writable_cloud, spec(instance(1)))["selections"] == explanation["selections"]
 
 
-def test_overrides_apply_to_one_request(cloud):
+def test_option_overrides_apply_only_to_their_request(cloud):
     overrides = {"filter_scheduler.ram_weight_multiplier": -1.0}
     packed = explain(cloud, spec(), overrides=overrides)
     assert packed["hosts"][0]["host"] == "cn1"
@@ -99,13 +103,13 @@ def test_overrides_apply_to_one_request(cloud):
     ],
     ids=str,
 )
-def test_error_for_an_invalid_override_names_it(cloud, overrides, word):
+def test_error_for_an_invalid_override_names_the_option(cloud, overrides, word):
     body = {"request_spec": spec(), "overrides": overrides}
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert word in error["detail"]
 
 
-AVAILABLE = "placement_sched.scheduler.filters.all_hosts_filter.AllHostsFilter"
+ALL_HOSTS_FILTER_PATH = "placement_sched.scheduler.filters.all_hosts_filter.AllHostsFilter"
 
 
 @pytest.mark.parametrize(
@@ -116,9 +120,12 @@ AVAILABLE = "placement_sched.scheduler.filters.all_hosts_filter.AllHostsFilter"
             ["ComputeFilter", "AllHostsFilter"],
         ),
         ({"enabled_filters": "ComputeFilter,AllHostsFilter"}, ["ComputeFilter", "AllHostsFilter"]),
-        ({"enabled_filters": "AllHostsFilter", "available_filters": AVAILABLE}, ["AllHostsFilter"]),
+        (
+            {"enabled_filters": "AllHostsFilter", "available_filters": ALL_HOSTS_FILTER_PATH},
+            ["AllHostsFilter"],
+        ),
     ],
-    ids=["list", "as in a file", "repeatable option"],
+    ids=["list", "comma-separated string", "string for repeatable option"],
 )
 def test_list_option_is_overridden_by_a_list_or_a_string(cloud, overrides, names):
     overrides = {f"filter_scheduler.{name}": value for name, value in overrides.items()}
@@ -127,7 +134,7 @@ def test_list_option_is_overridden_by_a_list_or_a_string(cloud, overrides, names
     assert [stage["name"] for stage in explanation["funnel"]["filters"]] == names
 
 
-def test_hosts_key_restricts_the_explanation_but_not_the_scheduling(cloud):
+def test_hosts_key_restricts_the_explained_hosts_but_not_the_selection(cloud):
     answer = explain(cloud, spec(flavor=flavor(memory_mb=40000)), hosts=["cn2", "cn9"])
     assert [host["host"] for host in answer["hosts"]] == ["cn9"]
     steps = answer["funnel"]["allocation_candidates"]["steps"]
@@ -136,7 +143,7 @@ def test_hosts_key_restricts_the_explanation_but_not_the_scheduling(cloud):
     assert answer["selections"][0][0]["service_host"] == "cn10"
 
 
-def test_max_rejected_bounds_the_lists_and_not_the_counts(cloud):
+def test_max_rejected_limits_the_lists_of_rejected_hosts_but_not_their_counts(cloud):
     request = spec(flavor=flavor(memory_mb=150000))
     limited_steps = explain(cloud, request, max_rejected=2)["funnel"]["allocation_candidates"][
         "steps"
@@ -147,12 +154,12 @@ def test_max_rejected_bounds_the_lists_and_not_the_counts(cloud):
     assert [step["after"] for step in limited_steps] == [step["after"] for step in all_steps]
 
 
-def test_selection_sends_no_statements_for_an_explanation(unshared_cloud):
-    database = unshared_cloud.app.services.database
+def test_selection_sends_no_sql_statements_for_explanations(writable_cloud):
+    database = writable_cloud.app.services.database
     with record_statements(database) as explained:
-        explain(unshared_cloud, spec())
+        explain(writable_cloud, spec())
     with record_statements(database) as plain:
-        select(unshared_cloud, spec(), claim=False)
+        select(writable_cloud, spec(), claim=False)
     plain = [statement for statement in plain if "sched_decision" not in statement]
     assert len(plain) < len(explained)
     assert not any("met_0" in statement for statement in plain)
@@ -177,7 +184,7 @@ def test_request_with_10000_aggregates_can_be_explained_on_every_database(app):
     select(app, request, status=409)
 
 
-def test_overrides_also_apply_to_the_request_groups(sqlite_app):
+def test_option_overrides_apply_to_the_request_groups_of_pci_devices(sqlite_app):
     alias = '{"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}'
     request = spec(flavor=flavor(extra_specs={"pci_passthrough:alias": "gpu:1"}))
     answer = explain(sqlite_app, request, overrides={"pci.alias": [alias]})
@@ -219,7 +226,7 @@ def test_funnel_has_a_stage_for_candidates_without_a_compute_node(cloud_without_
 @pytest.mark.parametrize(
     "option", ["scheduler.max_placement_results", "placement.max_allocation_candidates"]
 )
-def test_stage_of_the_candidate_limit_has_its_counts_and_option(cloud, option):
+def test_funnel_stage_of_the_candidate_limit_has_host_counts_and_the_option(cloud, option):
     explanation = explain(cloud, spec(), overrides={option: 4})
     last = explanation["funnel"]["allocation_candidates"]["steps"][-1]
     group, name = option.split(".")

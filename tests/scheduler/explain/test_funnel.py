@@ -29,7 +29,7 @@ def cloud(make_shared_app):
         ("force_hosts", "xyz", "there is no host 'xyz'; there are: compute-01, ironic"),
     ],
 )
-def test_unknown_host_is_a_warning_with_the_nearest_name(cloud, key, named, detail):
+def test_unknown_host_in_a_request_is_a_warning_with_the_nearest_name(cloud, key, named, detail):
     answer = explain(cloud, spec(**{key: [named]}))
     warnings = answer["funnel"]["warnings"]
     assert warnings == [{"key": key, "source": "request_spec", "detail": detail}]
@@ -55,11 +55,11 @@ def test_at_most_ten_unknown_hosts_have_a_warning(cloud, monkeypatch):
     compared = []
     suggested = funnel.suggest_name
 
-    def record_name(noun, name, names):
+    def record_compared_name(noun, name, names):
         compared.append(name)
         return suggested(noun, name, names)
 
-    monkeypatch.setattr(funnel, "suggest_name", record_name)
+    monkeypatch.setattr(funnel, "suggest_name", record_compared_name)
     answer = explain(cloud, spec(ignore_hosts=[f"mars-{number}" for number in range(500)]))
     warnings = answer["funnel"]["warnings"]
     assert compared == [f"mars-{number}" for number in range(10)]

@@ -17,17 +17,22 @@ from tests.support.clouds import NOW, uuid_of
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
 
-OLD = "2020-01-01T00:00:00Z"
-LICENSED = "CUSTOM_LICENSED_WINDOWS"
+OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
+LICENSED_TRAIT = "CUSTOM_LICENSED_WINDOWS"
 
 
 @pytest.fixture
 def cloud(sqlite_app):
     """Four hosts: cn2 is silent, and cn3 is in the aggregate agg1."""
-    reports = [report("cn1"), report("cn2", last_seen_up=OLD), report("cn3"), report("cn4")]
+    reports = [
+        report("cn1"),
+        report("cn2", last_seen_up=OLD_REPORT_TIME),
+        report("cn3"),
+        report("cn4"),
+    ]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
-    sqlite_app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
-    put_aggregate(sqlite_app, 1, {f"trait:{LICENSED}": "required"}, "cn3")
+    sqlite_app.put(f"/placement/traits/{LICENSED_TRAIT}", headers=LATEST_HEADERS)
+    put_aggregate(sqlite_app, 1, {f"trait:{LICENSED_TRAIT}": "required"}, "cn3")
     return sqlite_app
 
 
@@ -90,7 +95,7 @@ def test_suggestions_are_to_leave_a_reserved_aggregate_or_request_its_trait(clou
     leave, ask = read_suggested_changes(entry)
     assert leave["words"] == "remove it from aggregate agg1"
     assert leave["aggregates"] == [{"uuid": str(UUID(int=1)), "name": "agg1"}]
-    assert (ask["action"], ask["traits"]) == ("ask_traits", [LICENSED])
+    assert (ask["action"], ask["traits"]) == ("ask_traits", [LICENSED_TRAIT])
     assert entry["would_pass"] is True
 
     cloud.post_json("/compute/v2.1/os-aggregates/1/action", {"remove_host": {"host": "cn3"}})
@@ -129,7 +134,7 @@ def test_every_rejection_reason_but_that_of_a_request_filter_suggests_changes(cl
     assert find_verdict(cloud, "cn1", spec(availability_zone="mars"))["would_pass"] is None
 
 
-def test_stages_of_reasons_are_unique_and_in_order(cloud):
+def test_stages_of_rejection_reasons_are_unique_and_in_order(cloud):
     request = spec(flavor=flavor(memory_mb=70000), ignore_hosts=["cn1"])
     answer = explain(cloud, request, hosts=["cn1", "cn2"])
     stages = [(entry["stage"], entry["name"]) for entry in answer["stages"]]
@@ -141,7 +146,7 @@ def test_stages_of_reasons_are_unique_and_in_order(cloud):
     assert reasons <= set(stages)
 
 
-INVENTORIES = st.builds(
+VCPU_INVENTORIES = st.builds(
     Inventory,
     resource_class=st.just("VCPU"),
     total=st.integers(1, 40),
@@ -151,8 +156,8 @@ INVENTORIES = st.builds(
 )
 
 
-@given(INVENTORIES, st.integers(0, 40), st.integers(1, 50))
-def test_suggested_amount_is_the_nearest_that_fits(inventory, used, amount):
+@given(VCPU_INVENTORIES, st.integers(0, 40), st.integers(1, 50))
+def test_suggested_amounts_are_the_nearest_that_the_inventory_allows(inventory, used, amount):
     free = inventory.capacity - used
     fitting_amounts = [n for n in range(1, 60) if n <= free and matches_units(inventory, n)]
     room = UsedInventory(inventory, used)

@@ -17,13 +17,15 @@ from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
-OLD = "2020-01-01T00:00:00Z"
+OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
 
 
 def report_hosts(app):
     """Report ten hosts with different memory. A host is down, and another has two named nodes."""
     reports = [
-        report(f"cn{n}", memory_mb=16384 * n, **({"last_seen_up": OLD} if n == 5 else {}))
+        report(
+            f"cn{n}", memory_mb=16384 * n, **({"last_seen_up": OLD_REPORT_TIME} if n == 5 else {})
+        )
         for n in range(1, 11)
     ]
     two = [report(f"bm{n}", host="ironic", hypervisor_hostname=f"bm{n}.cloud") for n in (1, 2)]
@@ -32,7 +34,7 @@ def report_hosts(app):
 
 
 @pytest.fixture
-def unshared_cloud(sqlite_app):
+def writable_cloud(sqlite_app):
     return report_hosts(sqlite_app)
 
 
@@ -54,7 +56,7 @@ def list_reason_names(verdict) -> list[str]:
     return [reason["name"] for reason in verdict["reasons"]]
 
 
-def test_a_host_that_passed_has_its_rank_and_weight(cloud):
+def test_verdict_on_a_passed_host_has_its_rank_and_weight(cloud):
     explanation = explain(cloud, spec())
     assert "verdicts" not in explanation
     assert explain(cloud, spec(), hosts=[])["verdicts"] == []
@@ -111,12 +113,12 @@ def test_host_of_a_verdict_may_be_named_by_host_node_or_uuid(cloud, name, nodes)
     assert sorted(host["node"] for host in explanation["hosts"]) == nodes
 
 
-def test_host_named_by_a_child_provider_has_a_verdict_with_all_reasons(unshared_cloud):
-    add_provider(unshared_cloud, "cn3_gpu", parent=uuid_of("cn3"))
-    (verdict,) = list_verdicts(unshared_cloud, "cn3_gpu")
+def test_host_named_by_a_child_provider_has_a_verdict_with_all_reasons(writable_cloud):
+    add_provider(writable_cloud, "cn3_gpu", parent=uuid_of("cn3"))
+    (verdict,) = list_verdicts(writable_cloud, "cn3_gpu")
     assert (verdict["verdict"], verdict["node"]) == ("passed", "cn3")
     request = spec(flavor=flavor(memory_mb=60000, vcpus=17))
-    names = list_reason_names(list_verdicts(unshared_cloud, "cn3", request=request)[0])
+    names = list_reason_names(list_verdicts(writable_cloud, "cn3", request=request)[0])
     assert names == ["resources MEMORY_MB:60000", "resources VCPU:17"]
 
 
@@ -135,11 +137,11 @@ def test_similar_names_are_suggested_for_at_most_ten_unknown_hosts(cloud, monkey
     compared = []
     nearest = module.nearest
 
-    def record_name(name, names, most):
+    def record_compared_name(name, names, most):
         compared.append(name)
         return nearest(name, names, most)
 
-    monkeypatch.setattr(module, "nearest", record_name)
+    monkeypatch.setattr(module, "nearest", record_compared_name)
     names = [f"cn7{number}" for number in range(100, 600)]
     answer = list_verdicts(cloud, *names)
     assert compared == names[:10]
@@ -156,12 +158,14 @@ def test_verdict_on_an_unknown_host_lists_the_hosts_of_a_small_cloud(sqlite_app)
     assert named == [([], ["compute-01", "ironic"]), (["ironic"], [])]
 
 
-@pytest.mark.parametrize("child", [False, True], ids=["flat", "trees"])
-def test_verdict_names_the_limit_and_then_the_filters(unshared_cloud, child):
+@pytest.mark.parametrize("child", [False, True], ids=["no child provider", "child provider"])
+def test_verdict_on_a_host_beyond_the_candidate_limit_names_the_limit_before_filters(
+    writable_cloud, child
+):
     if child:
-        add_provider(unshared_cloud, "pci", parent=uuid_of("cn1"))
+        add_provider(writable_cloud, "pci", parent=uuid_of("cn1"))
     overrides = {"scheduler.max_placement_results": 2}
-    answer = explain(unshared_cloud, spec(), overrides=overrides, hosts=["cn5", "cn9"])
+    answer = explain(writable_cloud, spec(), overrides=overrides, hosts=["cn5", "cn9"])
     silent, cut = answer["verdicts"]
     ((stage, name, reason),) = list_reasons(cut)
     assert (stage, name) == ("allocation_candidates", "limit 2")
@@ -180,20 +184,20 @@ def test_verdict_has_the_reason_that_a_random_limit_omitted_the_host(cloud):
     assert any("drawn at random" in word for word in words)
 
 
-def test_verdict_on_a_disabled_host_has_the_reason_of_the_operator(unshared_cloud):
+def test_verdict_on_a_disabled_host_has_the_reason_of_the_operator(writable_cloud):
     headers = {"OpenStack-API-Version": "compute 2.53"}
     path = "/compute/v2.1/os-services"
-    (service,) = unshared_cloud.get(f"{path}?host=cn4", headers=headers).json["services"]
+    (service,) = writable_cloud.get(f"{path}?host=cn4", headers=headers).json["services"]
     body = {"status": "disabled", "disabled_reason": "broken fan"}
-    unshared_cloud.put_json(f"{path}/{service['id']}", body, headers=headers)
-    (verdict,) = list_verdicts(unshared_cloud, "cn4")
+    writable_cloud.put_json(f"{path}/{service['id']}", body, headers=headers)
+    (verdict,) = list_verdicts(writable_cloud, "cn4")
     answer = list_reasons(verdict)
     assert answer[0][1] == "root_required !COMPUTE_STATUS_DISABLED"
     assert "broken fan" in answer[0][2]
     assert answer[1][1] == "ComputeFilter"
 
 
-def test_a_provider_without_a_report_is_rejected_as_no_compute_node(cloud_without_compute_nodes):
+def test_provider_without_a_host_report_is_rejected_as_no_compute_node(cloud_without_compute_nodes):
     (verdict,) = list_verdicts(
         cloud_without_compute_nodes, "cmp2.cloud", request=spec(flavor=flavor(vcpus=9))
     )
@@ -214,19 +218,19 @@ def test_rejection_by_a_request_filter_is_the_first_reason(cloud):
     assert [reason["stage"] for reason in fit["reasons"]] == ["request_filters"]
 
 
-def test_verdicts_for_rebuild_and_forced_hosts_omit_the_skipped_filters(unshared_cloud):
+def test_verdicts_for_rebuild_and_forced_hosts_omit_the_skipped_filters(writable_cloud):
     image = {"properties": {"hw_architecture": "aarch64"}}
     ordinary = spec(image=image)
-    names = list_reason_names(list_verdicts(unshared_cloud, "cn5", request=ordinary)[0])
+    names = list_reason_names(list_verdicts(writable_cloud, "cn5", request=ordinary)[0])
     assert names == ["ComputeFilter", "ImagePropertiesFilter"]
-    unshared_cloud.put_json(
+    writable_cloud.put_json(
         f"/scheduler/v1/instances/{instance(1)}", {"host": "cn6", "node": "cn6"}
     )
     hints = {"_nova_check_type": ["rebuild"]}
     rebuild = spec(instance(1), image=image, scheduler_hints=hints, force_hosts=["cn6"])
-    (verdict,) = list_verdicts(unshared_cloud, "cn5", request=rebuild)
+    (verdict,) = list_verdicts(writable_cloud, "cn5", request=rebuild)
     assert list_reason_names(verdict) == ["requested_hosts", "ImagePropertiesFilter"]
-    (verdict,) = list_verdicts(unshared_cloud, "cn5", request=spec(force_hosts=["cn6"]))
+    (verdict,) = list_verdicts(writable_cloud, "cn5", request=spec(force_hosts=["cn6"]))
     assert list_reason_names(verdict) == [f"in_tree {uuid_of('cn6')}", "requested_hosts"]
 
 
@@ -241,11 +245,11 @@ def test_statements_for_verdicts_do_not_depend_on_the_number_of_hosts(cloud):
     assert count_statements(2) == count_statements(9)
 
 
-def test_each_node_of_a_host_has_a_verdict_of_its_own(unshared_cloud):
+def test_each_node_of_a_host_has_a_verdict_of_its_own(writable_cloud):
     node = report("bm1", host="ironic", hypervisor_hostname="bm1.cloud", memory_mb=4096)
-    unshared_cloud.post_json("/scheduler/v1/compute_nodes", [node])
+    writable_cloud.post_json("/scheduler/v1/compute_nodes", [node])
     small, large = list_verdicts(
-        unshared_cloud, "ironic", request=spec(flavor=flavor(memory_mb=8192))
+        writable_cloud, "ironic", request=spec(flavor=flavor(memory_mb=8192))
     )
     assert (small["host"], small["node"], small["rank"]) == ("ironic", "bm1.cloud", None)
     assert list_reason_names(small) == ["resources MEMORY_MB:8192"]
@@ -270,7 +274,7 @@ def _remove_elapsed_times(answer):
         spec(image={"properties": {"hw_architecture": "s390x"}}),
         spec(availability_zone="mars"),
     ],
-    ids=["found", "two amounts", "trait", "filter", "zone"],
+    ids=["selected host", "rejected amounts", "missing trait", "filter", "unknown zone"],
 )
 def test_explanation_is_the_same_with_the_provider_cache(database_url, make_app, request_spec):
     settings = make_settings(database_url, placement__providers_in_memory=True)
@@ -292,7 +296,7 @@ def test_explanation_is_the_same_with_the_provider_cache(database_url, make_app,
 
 
 @pytest.fixture
-def huge_spec(monkeypatch):
+def oversized_request_spec(monkeypatch):
     """A request whose size limits full explanations to two of the rejected hosts."""
     monkeypatch.setattr(module, "MIN_HOSTS_WITH_ALL_REASONS", 2)
     monkeypatch.setattr(module, "_BUDGET", 1000)
@@ -300,38 +304,46 @@ def huge_spec(monkeypatch):
     return spec(flavor=flavor(memory_mb=200000, vcpus=17, extra_specs=specs))
 
 
-def test_only_the_first_hosts_of_a_large_request_have_all_reasons(cloud, huge_spec):
-    first, second, third = list_verdicts(cloud, "cn6", "cn8", "cn7", request=huge_spec)
-    assert [first, second] == list_verdicts(cloud, "cn6", "cn8", request=huge_spec)
+def test_only_the_first_rejected_hosts_of_a_large_request_have_all_reasons(
+    cloud, oversized_request_spec
+):
+    first, second, third = list_verdicts(cloud, "cn6", "cn8", "cn7", request=oversized_request_spec)
+    assert [first, second] == list_verdicts(cloud, "cn6", "cn8", request=oversized_request_spec)
     assert len(first["reasons"]) == 3
     stored, text = list_reasons(third)
-    assert stored == list_reasons(list_verdicts(cloud, "cn7", request=huge_spec)[0])[0]
+    assert stored == list_reasons(list_verdicts(cloud, "cn7", request=oversized_request_spec)[0])[0]
     assert text == ("filters", "", module._FIRST_REASON_ONLY.format(2))
     assert [reason["changes"] for reason in third["reasons"]] == [[], []]
     assert third["would_pass"] is None
 
 
-def test_each_spelling_of_a_host_counts_towards_the_limit_of_full_verdicts(cloud, huge_spec):
+def test_each_spelling_of_a_host_counts_towards_the_limit_of_full_verdicts(
+    cloud, oversized_request_spec
+):
     names = ["cn7", uuid_of("cn7"), uuid_of("cn7").upper(), uuid_of("cn7").replace("-", "")]
-    answer = list_verdicts(cloud, *names, request=huge_spec)
+    answer = list_verdicts(cloud, *names, request=oversized_request_spec)
     assert [len(item["reasons"]) for item in answer] == [3, 3, 2, 2]
     assert [entry["asked"] for entry in answer] == names
 
 
-def test_first_reason_does_not_depend_on_max_rejected(cloud, huge_spec):
+def test_first_rejection_reason_does_not_depend_on_max_rejected(cloud, oversized_request_spec):
     names = [f"cn{n}" for n in range(1, 11)]
-    few = list_verdicts(cloud, *names, request=huge_spec, max_rejected=1)
-    assert few == list_verdicts(cloud, *names, request=huge_spec, max_rejected=0)
+    few = list_verdicts(cloud, *names, request=oversized_request_spec, max_rejected=1)
+    assert few == list_verdicts(cloud, *names, request=oversized_request_spec, max_rejected=0)
     assert {list_reasons(entry)[0][1] for entry in few} == {"resources MEMORY_MB:200000"}
 
 
-def test_first_reason_is_the_stage_that_rejected_the_host(cloud, huge_spec):
-    ignoring = spec(flavor=huge_spec["flavor"] | {"memory_mb": 1, "vcpus": 1}, ignore_hosts=["cn7"])
+def test_first_rejection_reason_is_the_stage_that_rejected_the_host(cloud, oversized_request_spec):
+    ignoring = spec(
+        flavor=oversized_request_spec["flavor"] | {"memory_mb": 1, "vcpus": 1}, ignore_hosts=["cn7"]
+    )
     answer = list_verdicts(cloud, "cn1", "cn2", "cn7", "cn5", request=ignoring)
     assert [list_reasons(entry)[0][1] for entry in answer[2:]] == ["ignore_hosts", "ComputeFilter"]
 
 
-def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(cloud, huge_spec):
+def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(
+    cloud, oversized_request_spec
+):
     item = {"scheduler.max_placement_results": 1}
     request = spec(flavor=flavor(), ignore_hosts=["q"] * 2000)
     answer = list_verdicts(
@@ -352,12 +364,12 @@ def test_rank_in_a_verdict_is_the_rank_for_the_first_instance(cloud):
     assert len(explanation["selections"]) == len(plain["selections"])
 
 
-SILENT = Rejection(
+NO_HEARTBEAT_REJECTION = Rejection(
     "no heartbeat for 93 s",
     of_one="its nova-compute last reported 93 s ago",
     of_several="their nova-compute last reported over 60 s ago",
 )
-CROWDED = Rejection("9 instances, 9 allowed")
+TOO_MANY_INSTANCES_REJECTION = Rejection("9 instances, 9 allowed")
 
 
 @pytest.mark.parametrize(
@@ -365,19 +377,23 @@ CROWDED = Rejection("9 instances, 9 allowed")
     [
         (
             [],
-            [("ComputeFilter", SILENT)],
+            [("ComputeFilter", NO_HEARTBEAT_REJECTION)],
             "would fit, but its nova-compute last reported 93 s ago",
             "would fit, but their nova-compute last reported over 60 s ago",
         ),
         (
             [],
-            [("NumInstancesFilter", CROWDED)],
+            [("NumInstancesFilter", TOO_MANY_INSTANCES_REJECTION)],
             "would fit, but NumInstancesFilter rejects it: 9 instances, 9 allowed",
             "would fit, but NumInstancesFilter rejects them",
         ),
         (
             [("resources", "VGPU:1"), ("resources", "VCPU:9"), ("required", "CUSTOM_A")],
-            [("A", CROWDED), ("B", CROWDED), ("ComputeFilter", SILENT)],
+            [
+                ("A", TOO_MANY_INSTANCES_REJECTION),
+                ("B", TOO_MANY_INSTANCES_REJECTION),
+                ("ComputeFilter", NO_HEARTBEAT_REJECTION),
+            ],
             (
                 "would fit without VGPU:1, VCPU:9 and trait CUSTOM_A, but A rejects it: 9 "
                 "instances, 9 allowed, B rejects it: 9 instances, 9 allowed and its nova-compute "

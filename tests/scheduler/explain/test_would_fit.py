@@ -18,10 +18,10 @@ from tests.support.versions import LATEST_HEADERS
 pytestmark = pytest.mark.slow
 
 #: The sentence about a single host that is down.
-SILENT = r"cn4 would fit, but its nova-compute last reported \d+ years ago"
-OLD = "2020-01-01T00:00:00Z"
-LICENSED = "CUSTOM_LICENSED_WINDOWS"
-ISOLATING = {"scheduler.enable_isolated_aggregate_filtering": True}
+DOWN_HOST_SENTENCE_PATTERN = r"cn4 would fit, but its nova-compute last reported \d+ years ago"
+OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
+LICENSED_TRAIT = "CUSTOM_LICENSED_WINDOWS"
+ISOLATION_OVERRIDE = {"scheduler.enable_isolated_aggregate_filtering": True}
 
 
 def list_would_fit_entries(app, request, **more):
@@ -36,17 +36,17 @@ def report_hosts(app):
     """Report six hosts with 16 to 48 GB. cn4 is down, cn5 and cn6 are in agg1."""
     sizes = {"cn1": 16384, "cn2": 32768, "cn3": 32768, "cn4": 49152, "cn5": 49152, "cn6": 49152}
     reports = [
-        report(name, memory_mb=size, **({"last_seen_up": OLD} if name == "cn4" else {}))
+        report(name, memory_mb=size, **({"last_seen_up": OLD_REPORT_TIME} if name == "cn4" else {}))
         for name, size in sizes.items()
     ]
     app.post_json("/scheduler/v1/compute_nodes", reports)
-    app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
-    put_aggregate(app, 1, {f"trait:{LICENSED}": "required"}, "cn5", "cn6")
+    app.put(f"/placement/traits/{LICENSED_TRAIT}", headers=LATEST_HEADERS)
+    put_aggregate(app, 1, {f"trait:{LICENSED_TRAIT}": "required"}, "cn5", "cn6")
     return app
 
 
 @pytest.fixture
-def unshared_cloud(sqlite_app):
+def writable_cloud(sqlite_app):
     return report_hosts(sqlite_app)
 
 
@@ -56,7 +56,7 @@ def cloud(make_shared_app):
     return report_hosts(make_shared_app())
 
 
-def test_suggested_amount_is_the_largest_that_fits(cloud):
+def test_suggested_amount_is_the_largest_that_fits_on_a_host(cloud):
     (entry,) = list_would_fit_entries(
         cloud, spec(flavor=flavor(memory_mb=65536), ignore_hosts=["cn5", "cn6"])
     )
@@ -84,27 +84,28 @@ def test_suggested_amount_is_a_multiple_of_the_step_size(app):
 def test_would_fit_sentence_names_the_trait_of_a_reserved_aggregate(cloud):
     request = spec(flavor=flavor(memory_mb=40000))
     result = [
-        entry["words"] for entry in list_would_fit_entries(cloud, request, overrides=ISOLATING)
+        entry["words"]
+        for entry in list_would_fit_entries(cloud, request, overrides=ISOLATION_OVERRIDE)
     ]
     reserved, amount, silent = result
     assert amount == "2 hosts would fit with MEMORY_MB:32768 instead of 40000"
-    assert reserved == f"2 hosts fit but are in agg1, which needs trait {LICENSED}"
-    assert re.fullmatch(SILENT, silent)
+    assert reserved == f"2 hosts fit but are in agg1, which needs trait {LICENSED_TRAIT}"
+    assert re.fullmatch(DOWN_HOST_SENTENCE_PATTERN, silent)
     assert list_passing_hosts(cloud, request) == ["cn5", "cn6"]
 
 
-def test_would_fit_sentence_about_a_single_host_has_the_reason(unshared_cloud):
+def test_would_fit_sentence_about_a_single_host_has_the_reason(writable_cloud):
     request = spec(flavor=flavor(memory_mb=40000), ignore_hosts=["cn5", "cn6"])
-    words = [entry["words"] for entry in list_would_fit_entries(unshared_cloud, request)]
-    assert any(re.fullmatch(SILENT, word) for word in words)
+    words = [entry["words"] for entry in list_would_fit_entries(writable_cloud, request)]
+    assert any(re.fullmatch(DOWN_HOST_SENTENCE_PATTERN, word) for word in words)
     silent = next(
         item
-        for item in list_would_fit_entries(unshared_cloud, request)
+        for item in list_would_fit_entries(writable_cloud, request)
         if item["words"].startswith("cn4")
     )
     assert silent["change"]["action"] == "report_in"
-    unshared_cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", memory_mb=49152)])
-    assert list_passing_hosts(unshared_cloud, request) == ["cn4"]
+    writable_cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", memory_mb=49152)])
+    assert list_passing_hosts(writable_cloud, request) == ["cn4"]
 
 
 def test_selection_and_successful_explanation_have_no_would_fit_entries(cloud):
@@ -113,10 +114,10 @@ def test_selection_and_successful_explanation_have_no_would_fit_entries(cloud):
     assert "would_fit" not in answer["errors"][0]["funnel"]
 
 
-def test_suggested_amount_in_a_tree_fits_on_a_single_provider(unshared_cloud):
-    add_provider(unshared_cloud, "pci", parent=uuid_of("cn1"))
+def test_suggested_amount_in_a_provider_tree_fits_on_a_single_provider(writable_cloud):
+    add_provider(writable_cloud, "pci", parent=uuid_of("cn1"))
     (entry,) = list_would_fit_entries(
-        unshared_cloud, spec(flavor=flavor(memory_mb=65536), ignore_hosts=["cn5", "cn6"])
+        writable_cloud, spec(flavor=flavor(memory_mb=65536), ignore_hosts=["cn5", "cn6"])
     )
     assert entry["words"] == "2 hosts would fit with MEMORY_MB:32768 instead of 65536"
 
@@ -157,7 +158,7 @@ def test_explanation_of_single_hosts_has_no_would_fit_entries(cloud):
     ],
     ids=["RamFilter", "CoreFilter", "DiskFilter", "DiskFilter and all disks"],
 )
-def test_suggested_amount_passes_the_filters_of_the_flavor(cloud, request_spec, words):
+def test_suggested_amount_passes_ram_core_and_disk_filter(cloud, request_spec, words):
     filters = ["ComputeFilter", "RamFilter", "CoreFilter", "DiskFilter"]
     overrides = {"filter_scheduler.enabled_filters": filters}
     request = spec(flavor=flavor(**request_spec), ignore_hosts=["cn5", "cn6"])
@@ -175,7 +176,7 @@ def test_suggested_amount_passes_the_filters_of_the_flavor(cloud, request_spec, 
 
 
 @pytest.mark.parametrize(("options", "words"), [({}, None), ({"hosts": ["cn1"]}, "not evaluated")])
-def test_filter_that_fails_without_remaining_hosts_is_no_error(
+def test_filter_failure_is_no_error_if_no_hosts_remain(
     make_app, sqlite_url, caplog, options, words
 ):
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=["JsonFilter"]))
@@ -189,10 +190,10 @@ def test_filter_that_fails_without_remaining_hosts_is_no_error(
 
 
 #: Each GPU gives a candidate. The limit is reached before the last host.
-GPUS = 8
-LIMIT = {"scheduler.max_placement_results": GPUS}
-BREADTH = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
-GPU = flavor(extra_specs={"resources1:VGPU": "1"})
+GPUS_PER_HOST = 8
+CANDIDATE_LIMIT_OVERRIDE = {"scheduler.max_placement_results": GPUS_PER_HOST}
+BREADTH_FIRST_OVERRIDE = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
+GPU_FLAVOR = flavor(extra_specs={"resources1:VGPU": "1"})
 
 
 @pytest.fixture
@@ -201,49 +202,53 @@ def gpu_cloud(sqlite_app):
     for name, seen in (("cn1", "2020-01-01T00:00:00Z"), ("cn2", None), ("cn3", None)):
         more = {"last_seen_up": seen} if seen else {}
         sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name, **more)])
-        for number in range(GPUS):
+        for number in range(GPUS_PER_HOST):
             add_provider(sqlite_app, f"{name} gpu {number}", parent=uuid_of(name), VGPU=1)
     return sqlite_app
 
 
-def test_obstacle_names_the_candidate_limit_and_advice_that_works(gpu_cloud):
-    explanation = explain(gpu_cloud, spec(flavor=GPU), overrides=LIMIT)
+def test_obstacle_names_the_candidate_limit_and_the_breadth_first_strategy(gpu_cloud):
+    explanation = explain(gpu_cloud, spec(flavor=GPU_FLAVOR), overrides=CANDIDATE_LIMIT_OVERRIDE)
     obstacle = explanation["funnel"]["obstacle"]
     assert obstacle["name"] == "ComputeFilter"
     words = "ComputeFilter rejected the last remaining host; the limit of candidates ([scheduler]"
     assert obstacle["reason"].startswith(words)
     assert "left out 2 hosts before" in obstacle["reason"]
     assert "breadth-first" in obstacle["reason"]
-    explanation = explain(gpu_cloud, spec(flavor=GPU), overrides={**LIMIT, **BREADTH})
+    explanation = explain(
+        gpu_cloud,
+        spec(flavor=GPU_FLAVOR),
+        overrides={**CANDIDATE_LIMIT_OVERRIDE, **BREADTH_FIRST_OVERRIDE},
+    )
     assert explanation["outcome"] == "selected"
 
 
-SEEN = 'last_seen_up: "2099-01-01T00:00:00Z"'
-SIZE = f"vcpus: 4, memory_mb: 8192, {SEEN}"
-SHARED = "00000000-0000-4000-8000-000000000001"
-ZONE = "00000000-0000-4000-8000-0000000000a1"
+LAST_SEEN_UP = 'last_seen_up: "2099-01-01T00:00:00Z"'
+HOST_SIZE = f"vcpus: 4, memory_mb: 8192, {LAST_SEEN_UP}"
+DISK_AGGREGATE = "00000000-0000-4000-8000-000000000001"
+ZONE_AGGREGATE = "00000000-0000-4000-8000-0000000000a1"
 LICENSED_AGGREGATE = "00000000-0000-4000-8000-0000000000a2"
 #: cn1 is in az1. Its pool of disk is in no zone.
-POOL = f"""
+SHARED_DISK_FLEET = f"""
 hosts:
-- {{host: cn1, {SIZE}, local_gb: 0, provider_aggregates: [{SHARED}, {ZONE}]}}
-- {{host: cn2, {SIZE}, local_gb: 0, provider_aggregates: [{SHARED}]}}
+- {{host: cn1, {HOST_SIZE}, local_gb: 0, provider_aggregates: [{DISK_AGGREGATE}, {ZONE_AGGREGATE}]}}
+- {{host: cn2, {HOST_SIZE}, local_gb: 0, provider_aggregates: [{DISK_AGGREGATE}]}}
 providers:
 - name: pool
   inventories: {{DISK_GB: {{total: 100}}}}
   traits: [MISC_SHARES_VIA_AGGREGATE]
-  aggregates: [{SHARED}]
+  aggregates: [{DISK_AGGREGATE}]
 aggregates:
-- {{name: az1, uuid: {ZONE}, availability_zone: az1, hosts: cn1}}
+- {{name: az1, uuid: {ZONE_AGGREGATE}, availability_zone: az1, hosts: cn1}}
 """
-FLAT = f"""
+LICENSED_HOST_FLEET = f"""
 traits: [CUSTOM_WIN]
 hosts:
-- {{host: cn1, {SIZE}, local_gb: 100}}
+- {{host: cn1, {HOST_SIZE}, local_gb: 100}}
 aggregates:
 - {{name: lic, uuid: {LICENSED_AGGREGATE}, metadata: {{"trait:CUSTOM_WIN": required}}, hosts: cn1}}
 """
-FORBIDDING = {"scheduler.enable_forbidden_aggregates_filter": True}
+FORBIDDEN_AGGREGATES_OVERRIDE = {"scheduler.enable_forbidden_aggregates_filter": True}
 
 
 def build_small_flavor(disk=1, **extra_specs):
@@ -264,24 +269,24 @@ def join_suggested_changes(verdict):
     return "; ".join(change["words"] for change in changes)
 
 
-def test_reason_names_the_pool_outside_the_zone(sqlite_app):
+def test_rejection_reason_names_the_shared_pool_outside_the_zone(sqlite_app):
     request = spec(flavor=build_small_flavor(10), availability_zone="az1")
-    verdict = load_fleet_and_get_verdict(sqlite_app, POOL, request)
+    verdict = load_fleet_and_get_verdict(sqlite_app, SHARED_DISK_FLEET, request)
     assert "pool" in join_reasons(verdict)
     assert "each of" not in join_reasons(verdict)
     assert "add it to aggregate az1" not in join_suggested_changes(verdict)
 
 
-def test_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
-    load_fleet(sqlite_app, FLAT)
+def test_would_fit_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
+    load_fleet(sqlite_app, LICENSED_HOST_FLEET)
     request = spec(flavor=build_small_flavor(**{"trait:CUSTOM_WIN": "required"}))
-    explanation = explain(sqlite_app, request, overrides=FORBIDDING)
+    explanation = explain(sqlite_app, request, overrides=FORBIDDEN_AGGREGATES_OVERRIDE)
     words = [entry["words"] for entry in explanation["funnel"].get("would_fit", ())]
     assert "cn1 would fit without trait CUSTOM_WIN" not in words
 
 
-def test_sharing_pools_are_not_counted_as_hosts(sqlite_app):
-    load_fleet(sqlite_app, POOL)
+def test_sharing_providers_are_not_counted_as_hosts(sqlite_app):
+    load_fleet(sqlite_app, SHARED_DISK_FLEET)
     steps = explain(sqlite_app, spec(flavor=build_small_flavor(10)))["funnel"][
         "allocation_candidates"
     ]["steps"]

@@ -6,27 +6,32 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.errors import Unavailable
-from placement_sched.scheduler.failover import report as failover_remaining
-from placement_sched.scheduler.failover import report as simulated
+from placement_sched.scheduler.failover import report as report_module
 from tests.exploring import scale_example_count
-from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES, FLAVORS, make_zone, store_flavor
+from tests.scheduler.capacity.test_report import (
+    ADMIN,
+    AGGREGATES_PATH,
+    FLAVORS,
+    make_zone,
+    store_flavor,
+)
 from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
 from tests.scheduler.test_server_groups import create_group
 from tests.support.scheduling import flavor, instance, report, spec
 
-NODES = "/scheduler/v1/compute_nodes"
-FAILOVER = "/scheduler/v1/failover_capacity"
-SELECT = "/scheduler/v1/select_destinations"
+NODES_PATH = "/scheduler/v1/compute_nodes"
+FAILOVER_CAPACITY_PATH = "/scheduler/v1/failover_capacity"
+SELECT_PATH = "/scheduler/v1/select_destinations"
 
 
 def place_instance_on_host(app, number, host, **values):
     body = {"request_spec": spec(instance(number), force_hosts=[host], **values)}
-    app.post_json(SELECT, body)
+    app.post_json(SELECT_PATH, body)
 
 
 def compute_failover(app, status=200, **body):
     """Compute without further instances, which takes longer."""
-    return app.post_json(FAILOVER, {"remaining": False, **body}, status=status).json
+    return app.post_json(FAILOVER_CAPACITY_PATH, {"remaining": False, **body}, status=status).json
 
 
 def read_counts_by_state(answer):
@@ -36,15 +41,15 @@ def read_counts_by_state(answer):
 def create_aggregate_with_metadata(app, name, **values):
     """Set metadata of an aggregate, made for this."""
     body = {"aggregate": {"name": name}}
-    number = app.post_json(AGGREGATES, body, headers=ADMIN).json["aggregate"]["id"]
+    number = app.post_json(AGGREGATES_PATH, body, headers=ADMIN).json["aggregate"]["id"]
     action = {"set_metadata": {"metadata": values}}
-    app.post_json(f"{AGGREGATES}/{number}/action", action, headers=ADMIN)
+    app.post_json(f"{AGGREGATES_PATH}/{number}/action", action, headers=ADMIN)
     return number
 
 
 def report_hosts_with_instances(app, hosts, instances):
     """Report hosts of 4 GiB, and place instances of 1 GiB on named hosts."""
-    app.post_json(NODES, [report(name, memory_mb=4096) for name in hosts])
+    app.post_json(NODES_PATH, [report(name, memory_mb=4096) for name in hosts])
     store_flavor(app, "small")
     store_flavor(app, "large", ram=3072)
     for number, host in enumerate(instances, 1):
@@ -77,7 +82,7 @@ def test_instances_without_a_place_are_listed_with_the_lacking_resource(app):
 
 def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(sqlite_app):
     hosts = [report("cn1"), report("cn2", memory_mb=4096), report("cn3", memory_mb=3072)]
-    sqlite_app.post_json(NODES, hosts)
+    sqlite_app.post_json(NODES_PATH, hosts)
     store_flavor(sqlite_app, "large", ram=3072)
     store_flavor(sqlite_app, "medium", ram=2048)
     for number, name in enumerate(["large", "medium", "medium"], 1):
@@ -125,8 +130,8 @@ def test_members_of_an_affinity_group_lack_a_place_because_of_the_affinity_filte
     assert "ServerGroupAffinityFilter" in failure["nowhere"][0]["reason"]
 
 
-def test_hosts_of_a_zone_fail_together(sqlite_app):
-    sqlite_app.post_json(NODES, [report("cn1"), report("cn2")])
+def test_failure_within_a_zone_includes_all_hosts_of_the_zone(sqlite_app):
+    sqlite_app.post_json(NODES_PATH, [report("cn1"), report("cn2")])
     make_zone(sqlite_app, "az1", "cn1", "cn2")
     report_hosts_with_instances(
         sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2", "cn3"]
@@ -144,30 +149,30 @@ def test_failure_whose_simulation_times_out_counts_but_does_not_list_instances(
 ):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
 
-    def fail(*_arguments):
+    def raise_simulation_timeout(*_arguments):
         raise Unavailable("the simulation took too long")
 
     listed = compute_failover(sqlite_app)["failures"]
-    monkeypatch.setattr(simulated, "_simulate_some", fail)
+    monkeypatch.setattr(report_module, "_simulate_some", raise_simulation_timeout)
     unlisted = compute_failover(sqlite_app)["failures"]
     assert [(each["stuck"], len(each["nowhere"])) for each in listed] == [(1, 1), (1, 1)]
     assert [(each["stuck"], each["nowhere"]) for each in unlisted] == [(1, []), (1, [])]
     assert {each["state"] for each in unlisted} == {"uncovered"}
 
 
-def test_hosts_with_the_same_metadata_of_aggregates_fail_together(sqlite_app):
+def test_failure_within_a_metadata_key_includes_hosts_with_equal_metadata(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn2"])
     for rack, host in (("r1", "cn1"), ("r1", "cn2")):
         number = create_aggregate_with_metadata(sqlite_app, f"{rack}-{host}", rack=rack)
         add = {"add_host": {"host": host}}
-        sqlite_app.post_json(f"{AGGREGATES}/{number}/action", add, headers=ADMIN)
+        sqlite_app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=ADMIN)
     answer = compute_failover(sqlite_app, within="rack")
     assert read_counts_by_state(answer)["covered"] == 2  # r1, and cn3 alone
     assert read_counts_by_state(compute_failover(sqlite_app, within="aggregate"))["covered"] == 3
 
 
-def test_failures_of_any_two_hosts_are_examined(sqlite_app):
-    sqlite_app.post_json(NODES, [report("big")])
+def test_failover_capacity_examines_failures_of_any_two_hosts(sqlite_app):
+    sqlite_app.post_json(NODES_PATH, [report("big")])
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2", "cn2", "big"])
     answer = compute_failover(sqlite_app, host_failures=2)
     assert read_counts_by_state(answer) == {"covered": 1, "uncovered": 2, "undetermined": 0}
@@ -204,13 +209,15 @@ def test_failures_that_are_not_examined_in_time_are_undetermined(make_app, sqlit
     assert answer["bound"].startswith("1 hosts are undetermined: the computation took longer than")
 
 
-M1, M4, M9 = (flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9))
+FLAVOR_1_GB, FLAVOR_4_GB, FLAVOR_9_GB = (
+    flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9)
+)
 # The group keeps the m4 of cn2 away from cn1, so a further m4 there makes the failure no worse.
-BLOCKED_BY_GROUP = (
-    {"flavor": M1, "force_hosts": ["cn2"]},
-    {"flavor": M4, "force_hosts": ["cn1"], "instance_group": "apart"},
-    {"flavor": M4, "instance_group": "apart"},
-    {"flavor": M9},
+REQUESTS_BLOCKED_BY_ANTI_AFFINITY = (
+    {"flavor": FLAVOR_1_GB, "force_hosts": ["cn2"]},
+    {"flavor": FLAVOR_4_GB, "force_hosts": ["cn1"], "instance_group": "apart"},
+    {"flavor": FLAVOR_4_GB, "instance_group": "apart"},
+    {"flavor": FLAVOR_9_GB},
 )
 
 
@@ -232,7 +239,9 @@ def test_every_host_stays_covered_after_the_remaining_instances_are_placed(sqlit
     assert breaks["placed"] == breaks["instances"] - 1
 
 
-def test_remaining_number_is_0_if_a_further_instance_takes_a_place_of_a_failed_host(sqlite_app):
+def test_number_of_remaining_instances_is_0_if_a_further_instance_takes_a_place_of_a_failed_host(
+    sqlite_app,
+):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3 + ["cn2"] * 3)
     row = read_remaining_instances_of_flavor(sqlite_app)
     assert (row["remaining"], row["at_most"]) == (0, 0)
@@ -240,9 +249,9 @@ def test_remaining_number_is_0_if_a_further_instance_takes_a_place_of_a_failed_h
     assert row["breaks"]["placed"] == 0
 
 
-def test_remaining_number_is_positive_if_no_place_of_a_failed_host_is_lost(sqlite_app):
+def test_number_of_remaining_instances_is_positive_if_no_place_of_a_failed_host_is_lost(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
-    sqlite_app.post_json(NODES, [report("big", memory_mb=65536)])
+    sqlite_app.post_json(NODES_PATH, [report("big", memory_mb=65536)])
     store_flavor(sqlite_app, "huge", ram=65536)
     place_instance_on_host(sqlite_app, 1, "big", flavor="huge")
     assert compute_failover(sqlite_app)["uncovered"] == 1
@@ -259,19 +268,19 @@ def test_flavor_that_fits_on_no_host_makes_no_host_uncovered(sqlite_app):
 def test_remaining_instances_of_many_hosts_are_bounds_and_not_simulated(sqlite_app, monkeypatch):
     hosts = [f"cn{number}" for number in range(6)]
     report_hosts_with_instances(sqlite_app, hosts, hosts)
-    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 5)
+    monkeypatch.setattr(report_module, "MAX_PROBED_FAILURES", 5)
     row = read_remaining_instances_of_flavor(sqlite_app)
     # 18 more fit, 15 of them on other hosts, and a single instance needs a place.
     assert (row["remaining"], row["at_most"], row["exact"]) == (4, 14, False)
     assert row["breaks"] == {"domain": "cn0", "instances": 1, "placed": 0}
 
 
-def test_numbers_of_an_uncovered_host_include_instances_of_all_flavors(sqlite_app, monkeypatch):
+def test_instance_counts_of_an_uncovered_host_include_all_flavors(sqlite_app, monkeypatch):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1"])
     store_flavor(sqlite_app, "tiny", ram=512)
     place_instance_on_host(sqlite_app, 9, "cn1", flavor="tiny")
     row = read_remaining_instances_of_flavor(sqlite_app)
-    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
+    monkeypatch.setattr(report_module, "MAX_PROBED_FAILURES", 0)
     bounds = read_remaining_instances_of_flavor(sqlite_app)
     assert (row["at_most"], bounds["at_most"]) == (1, 2)
     assert bounds["breaks"] == {"domain": "cn1", "instances": 3, "placed": 2}
@@ -279,9 +288,11 @@ def test_numbers_of_an_uncovered_host_include_instances_of_all_flavors(sqlite_ap
     assert row["breaks"] == {"domain": "cn1", "instances": 4, "placed": 3}
 
 
-def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound(sqlite_app, monkeypatch):
+def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound_of_remaining_instances(
+    sqlite_app, monkeypatch
+):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
-    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
+    monkeypatch.setattr(report_module, "MAX_PROBED_FAILURES", 0)
     assert read_remaining_instances_of_flavor(sqlite_app)["at_most"] == 1
     sqlite_app.delete(f"{FLAVORS}/small", headers=ADMIN)
     store_flavor(sqlite_app, "small", ram=128)
@@ -290,14 +301,14 @@ def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound(sqlite_app,
 
 
 def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_app, monkeypatch):
-    fill_small_cloud(sqlite_app, [9, 13, 9], BLOCKED_BY_GROUP)
+    fill_small_cloud(sqlite_app, [9, 13, 9], REQUESTS_BLOCKED_BY_ANTI_AFFINITY)
     store_flavor(sqlite_app, "m4", ram=4096, disk=1)
     assert count_instances_without_a_place(compute_failover(sqlite_app)) == {
         "cn1": 1,
         "cn2": 1,
         "cn3": 1,
     }
-    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
+    monkeypatch.setattr(report_module, "MAX_PROBED_FAILURES", 0)
     row = read_remaining_instances_of_flavor(sqlite_app, "m4")
     assert (row["remaining"], row["at_most"]) == (0, 1)
 
@@ -307,12 +318,16 @@ def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_
     max_examples=scale_example_count(15),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-# CPU and disk spread m1 over hosts, while memory alone would report_hosts_with_instances cn2.
+# CPU and disk spread m1 over hosts, while memory alone would fill cn2.
 @example(
-    cloud=([4, 20, 18], [{"flavor": M9}, {"flavor": M9, "availability_zone": "az1"}], set()),
+    cloud=(
+        [4, 20, 18],
+        [{"flavor": FLAVOR_9_GB}, {"flavor": FLAVOR_9_GB, "availability_zone": "az1"}],
+        set(),
+    ),
     name="m1",
 )
-@example(cloud=([9, 13, 9], BLOCKED_BY_GROUP, set()), name="m4")
+@example(cloud=([9, 13, 9], REQUESTS_BLOCKED_BY_ANTI_AFFINITY, set()), name="m4")
 @given(cloud=small_clouds(), name=st.sampled_from(["m1", "m4"]))
 def test_number_of_remaining_instances_by_simulation_lies_within_the_bounds(
     make_new_app, monkeypatch, cloud, name
@@ -320,43 +335,43 @@ def test_number_of_remaining_instances_by_simulation_lies_within_the_bounds(
     sizes, requests, _ = cloud
     app = make_new_app()
     fill_small_cloud(app, sizes, requests)
-    report_usage(app, sizes)
+    report_usage_of_hosts(app, sizes)
     store_flavor(app, name, ram=1024 * int(name[1:]), disk=1)
     row = read_remaining_instances_of_flavor(app, name)
     with monkeypatch.context() as patch:
-        patch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
+        patch.setattr(report_module, "MAX_PROBED_FAILURES", 0)
         bounds = read_remaining_instances_of_flavor(app, name)
     assert bounds["remaining"] <= row["remaining"]
     if bounds["at_most"] is not None:
         assert row["remaining"] <= bounds["at_most"]
     assert row["exact"]
-    check_remaining_by_placing_instances(app, sizes, name, row)
+    check_remaining_number_by_placing_instances(app, sizes, name, row)
 
 
-def check_remaining_by_placing_instances(app, sizes, name, row):
+def check_remaining_number_by_placing_instances(app, sizes, name, row):
     """Place the instances that remain, then another, and compute again after each."""
     before = count_instances_without_a_place(compute_failover(app))
     if row["remaining"]:
         uuids = [instance(100 + number) for number in range(row["remaining"])]
-        assert select_and_report(app, sizes, uuids, name)
+        assert place_instances_and_report_usage(app, sizes, uuids, name)
         after = count_instances_without_a_place(compute_failover(app))
         assert all(number <= before.get(host, 0) for host, number in after.items())
-    if select_and_report(app, sizes, [instance(99)], name) and row["breaks"]:
+    if place_instances_and_report_usage(app, sizes, [instance(99)], name) and row["breaks"]:
         after = count_instances_without_a_place(compute_failover(app))
         assert any(number > before.get(host, 0) for host, number in after.items())
 
 
-def select_and_report(app, sizes, uuids, name):
+def place_instances_and_report_usage(app, sizes, uuids, name):
     """Place instances, and report the usage of hosts then."""
     body = {"request_spec": spec(*uuids, flavor=name)}
     answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
     if answer.status_int != 200:
         return False
-    report_usage(app, sizes)
+    report_usage_of_hosts(app, sizes)
     return True
 
 
-def report_usage(app, sizes):
+def report_usage_of_hosts(app, sizes):
     """Report all that weighers read, as after a placement within the same request.
 
     Each instance has a single VCPU, and is still being built.
@@ -372,7 +387,7 @@ def report_usage(app, sizes):
             "stats": {"num_instances": used["VCPU"], "io_workload": used["VCPU"]},
         }
         reports.append(report(host["host"], **usage))
-    app.post_json(NODES, reports)
+    app.post_json(NODES_PATH, reports)
 
 
 def count_instances_without_a_place(answer):

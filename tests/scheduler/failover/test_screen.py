@@ -16,9 +16,9 @@ from tests.exploring import scale_example_count
 from tests.scheduler.failover.test_report import compute_failover
 from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
 
-VF = "CUSTOM_VF"
+VF_RESOURCE_CLASS = "CUSTOM_VF"
 #: Instances whose placements are all tried.
-MOST_INSTANCES = 3
+MAX_INSTANCES_WITH_ALL_PLACEMENTS_TRIED = 3
 
 
 def find_instances_stuck_in_drain(app, hosts):
@@ -32,7 +32,7 @@ def can_place_all_instances_of_failed_hosts(app, hosts):
     """Return whether any choice of hosts places all instances of failed hosts."""
     scheduler = app.app.services.scheduler
 
-    def place_all(mover, inner, scratch, remaining, others):
+    def place_all_instances(mover, inner, scratch, remaining, others):
         if not remaining:
             return True
         instance, *later = remaining
@@ -40,19 +40,21 @@ def can_place_all_instances_of_failed_hosts(app, hosts):
             with mover.attempt():
                 destination = {"host": other, "node": other}
                 result = mover.place([instance], {"requested_destination": destination})
-                if isinstance(result, MovePlan) and place_all(mover, inner, scratch, later, others):
+                if isinstance(result, MovePlan) and place_all_instances(
+                    mover, inner, scratch, later, others
+                ):
                     return True
         return False
 
-    def can_place_all(inner, scratch):
+    def can_place_all_instances(inner, scratch):
         connection, now = scratch.connection, inner.clock()
         names = {host for host, _ in inner.memory.node_names.current(connection).values()}
         moving = find_instances(connection, hosts)
         simulation.disable(connection, hosts, DISABLED, DRAINED, now)
         mover = Mover(inner, scratch, now)
-        return place_all(mover, inner, scratch, moving, sorted(names - set(hosts)))
+        return place_all_instances(mover, inner, scratch, moving, sorted(names - set(hosts)))
 
-    return scheduler.simulate([], can_place_all)
+    return scheduler.simulate([], can_place_all_instances)
 
 
 def check_failures_against_plans(app, answer, sets):
@@ -63,7 +65,10 @@ def check_failures_against_plans(app, answer, sets):
     for hosts in sets:
         stuck = find_instances_stuck_in_drain(app, hosts)
         if hosts in failures:
-            if answer["exact"] and failures[hosts]["instances"] <= MOST_INSTANCES:
+            if (
+                answer["exact"]
+                and failures[hosts]["instances"] <= MAX_INSTANCES_WITH_ALL_PLACEMENTS_TRIED
+            ):
                 assert not can_place_all_instances_of_failed_hosts(app, hosts)
             assert {entry["uuid"] for entry in failures[hosts]["nowhere"]} == stuck != set()
             assert all(entry["reason"] for entry in failures[hosts]["nowhere"])
@@ -112,10 +117,10 @@ def judge_instances_with_virtual_functions(free, options, fits, number):
         rejected=0,
         per_host=len(options),
         limit=None,
-        amounts={VF: 2},
+        amounts={VF_RESOURCE_CLASS: 2},
         shared={},
         is_fixed=True,
-        capacity=FreeCapacity(rows, list(free), {VF: 0}, []),
+        capacity=FreeCapacity(rows, list(free), {VF_RESOURCE_CLASS: 0}, []),
         options={"cn2": options},
     )
     load = FailedLoad(frozenset({"cn1"}))
@@ -124,7 +129,7 @@ def judge_instances_with_virtual_functions(free, options, fits, number):
     return screen.judge(load), screen.count_stuck(load)
 
 
-def test_candidates_that_share_devices_leave_the_verdict_unclear():
+def test_failure_verdict_is_unclear_if_candidates_share_devices():
     # The first pair of devices leaves no pair, but each of them with the third makes two.
     pairs = [tuple((index, 1) for index in pair) for pair in combinations(range(3), 2)]
     assert judge_instances_with_virtual_functions((1, 1, 2), pairs, 1, 2) == (Verdict.UNCLEAR, 0)

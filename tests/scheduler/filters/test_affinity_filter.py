@@ -15,7 +15,7 @@ from placement_sched.scheduler.filters.utils import hinted_instances
 from tests.support.scheduling import instance
 from tests.support.states import build_host_state, build_instances, build_spec, find_rejection
 
-HERE, TOO, ELSEWHERE, NEW = map(instance, (1, 2, 3, 4))
+INSTANCE_1, INSTANCE_2, INSTANCE_3, NEW_INSTANCE = map(instance, (1, 2, 3, 4))
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,18 @@ HERE, TOO, ELSEWHERE, NEW = map(instance, (1, 2, 3, 4))
     [
         (None, None),
         ([], None),
-        (ELSEWHERE, None),
-        ([ELSEWHERE], None),
+        (INSTANCE_3, None),
+        ([INSTANCE_3], None),
         ("no uuid", None),
-        (HERE, HERE),
-        ([ELSEWHERE, HERE], HERE),
-        ([TOO, HERE], f"{HERE}, {TOO}"),
-        (HERE.upper(), HERE),
+        (INSTANCE_1, INSTANCE_1),
+        ([INSTANCE_3, INSTANCE_1], INSTANCE_1),
+        ([INSTANCE_2, INSTANCE_1], f"{INSTANCE_1}, {INSTANCE_2}"),
+        (INSTANCE_1.upper(), INSTANCE_1),
     ],
     ids=str,
 )
-def test_different_host_rejects_a_host_with_one_of_the_instances(hint, instances):
-    host = build_host_state(instances=build_instances("cn1", HERE, TOO))
+def test_different_host_filter_rejects_a_host_with_one_of_the_instances(hint, instances):
+    host = build_host_state(instances=build_instances("cn1", INSTANCE_1, INSTANCE_2))
     request = build_spec(scheduler_hints={} if hint is None else {"different_host": hint})
     reason = instances and f"different_host: the host has {instances}"
     assert find_rejection(DifferentHostFilter(), host, request) == reason
@@ -45,16 +45,16 @@ def test_different_host_rejects_a_host_with_one_of_the_instances(hint, instances
     [
         (None, None),
         ([], None),
-        (HERE, None),
-        ([ELSEWHERE, HERE], None),
-        (HERE.upper(), None),
-        (ELSEWHERE, ELSEWHERE),
-        (["x", ELSEWHERE], f"x, {ELSEWHERE}"),
+        (INSTANCE_1, None),
+        ([INSTANCE_3, INSTANCE_1], None),
+        (INSTANCE_1.upper(), None),
+        (INSTANCE_3, INSTANCE_3),
+        (["x", INSTANCE_3], f"x, {INSTANCE_3}"),
     ],
     ids=str,
 )
-def test_same_host_rejects_a_host_without_one_of_the_instances(hint, instances):
-    host = build_host_state(instances=build_instances("cn1", HERE, TOO))
+def test_same_host_filter_rejects_a_host_without_the_instances(hint, instances):
+    host = build_host_state(instances=build_instances("cn1", INSTANCE_1, INSTANCE_2))
     request = build_spec(scheduler_hints={} if hint is None else {"same_host": hint})
     reason = instances and f"same_host: the host has none of {instances}"
     assert find_rejection(SameHostFilter(), host, request) == reason
@@ -74,15 +74,15 @@ def test_same_host_rejects_a_host_without_one_of_the_instances(hint, instances):
     ],
     ids=str,
 )
-def test_affinity_rejects_a_host_outside_the_group(group, hosts):
+def test_affinity_filter_rejects_a_host_outside_the_server_group(group, hosts):
     reason = hosts and f"the server group is on {hosts}"
     request = build_spec(instance_group=group)
     for kind in (ServerGroupAffinityFilter, GroupAffinityFilter):
         assert find_rejection(kind(), build_host_state(), request) == reason
 
 
-def find_anti_affinity_rejection(group, *, uuid=NEW, kind=ServerGroupAntiAffinityFilter):
-    host = build_host_state(instances=build_instances("cn1", HERE, TOO))
+def find_anti_affinity_rejection(group, *, uuid=NEW_INSTANCE, kind=ServerGroupAntiAffinityFilter):
+    host = build_host_state(instances=build_instances("cn1", INSTANCE_1, INSTANCE_2))
     request = build_spec(instance_group=group, instance_uuids=[uuid])
     return find_rejection(kind(), host, request)
 
@@ -96,53 +96,58 @@ def build_group(*members, policy="anti-affinity", hosts=(), **rules):
     [
         (None, None),
         (build_group(), None),
-        (build_group(ELSEWHERE), None),
-        (build_group(HERE, policy="affinity"), None),
-        (build_group(HERE, policy="soft-anti-affinity"), None),
-        (build_group(HERE, ELSEWHERE, max_server_per_host=2), None),
-        (build_group(HERE, TOO, max_server_per_host=3), None),
-        (build_group(ELSEWHERE, hosts=["cn2"]), None),
-        (build_group(HERE), "1 member of the server group here, 1 allowed"),
-        (build_group(HERE.upper()), "1 member of the server group here, 1 allowed"),
-        (build_group(HERE, TOO, ELSEWHERE), "2 members of the server group here, 1 allowed"),
+        (build_group(INSTANCE_3), None),
+        (build_group(INSTANCE_1, policy="affinity"), None),
+        (build_group(INSTANCE_1, policy="soft-anti-affinity"), None),
+        (build_group(INSTANCE_1, INSTANCE_3, max_server_per_host=2), None),
+        (build_group(INSTANCE_1, INSTANCE_2, max_server_per_host=3), None),
+        (build_group(INSTANCE_3, hosts=["cn2"]), None),
+        (build_group(INSTANCE_1), "1 member of the server group here, 1 allowed"),
+        (build_group(INSTANCE_1.upper()), "1 member of the server group here, 1 allowed"),
         (
-            build_group(HERE, TOO, max_server_per_host=2),
+            build_group(INSTANCE_1, INSTANCE_2, INSTANCE_3),
+            "2 members of the server group here, 1 allowed",
+        ),
+        (
+            build_group(INSTANCE_1, INSTANCE_2, max_server_per_host=2),
             "2 members of the server group here, 2 allowed",
         ),
         # A host in the group of the request has a member, although none is recorded.
-        (build_group(ELSEWHERE, hosts=["cn1"]), "1 member of the server group here, 1 allowed"),
-        (build_group(ELSEWHERE, hosts=["cn1"], max_server_per_host=2), None),
+        (build_group(INSTANCE_3, hosts=["cn1"]), "1 member of the server group here, 1 allowed"),
+        (build_group(INSTANCE_3, hosts=["cn1"], max_server_per_host=2), None),
     ],
     ids=str,
 )
-def test_anti_affinity_rejects_a_host_with_the_maximum_of_members(group, reason):
+def test_anti_affinity_filter_rejects_a_host_with_the_maximum_of_members(group, reason):
     assert find_anti_affinity_rejection(group) == reason
     assert find_anti_affinity_rejection(group, kind=GroupAntiAffinityFilter) == reason
 
 
-def test_anti_affinity_lets_an_instance_remain_on_its_own_host():
-    assert find_anti_affinity_rejection(build_group(HERE, TOO), uuid=HERE) is None
+def test_anti_affinity_filter_lets_an_instance_remain_on_its_own_host():
+    assert (
+        find_anti_affinity_rejection(build_group(INSTANCE_1, INSTANCE_2), uuid=INSTANCE_1) is None
+    )
 
 
-MANY = [instance(number) for number in range(100, 5100)]
+MANY_INSTANCES = [instance(number) for number in range(100, 5100)]
 
 
-def test_reason_has_at_most_ten_names():
-    host = build_host_state(instances=build_instances("cn1", *MANY))
-    named = ", ".join(MANY[:10])
-    request = build_spec(scheduler_hints={"different_host": MANY})
+def test_rejection_reason_lists_at_most_ten_names():
+    host = build_host_state(instances=build_instances("cn1", *MANY_INSTANCES))
+    named = ", ".join(MANY_INSTANCES[:10])
+    request = build_spec(scheduler_hints={"different_host": MANY_INSTANCES})
     reason = f"different_host: the host has {named} and 4990 more"
     assert find_rejection(DifferentHostFilter(), host, request) == reason
-    request = build_spec(scheduler_hints={"same_host": MANY})
+    request = build_spec(scheduler_hints={"same_host": MANY_INSTANCES})
     reason = f"same_host: the host has none of {named} and 4990 more"
     assert find_rejection(SameHostFilter(), build_host_state(), request) == reason
-    group = build_spec(instance_group={"policy": "affinity", "hosts": MANY})
+    group = build_spec(instance_group={"policy": "affinity", "hosts": MANY_INSTANCES})
     reason = f"the server group is on {named} and 4990 more"
     assert find_rejection(ServerGroupAffinityFilter(), build_host_state(), group) == reason
 
 
-def test_hint_is_parsed_once_for_all_instances():
-    request = build_spec(scheduler_hints={"same_host": MANY})
+def test_scheduler_hint_is_parsed_once_for_all_instances():
+    request = build_spec(scheduler_hints={"same_host": MANY_INSTANCES})
     _, first = hinted_instances(request, "same_host")
-    _, later = hinted_instances(request.for_instance(NEW), "same_host")
+    _, later = hinted_instances(request.for_instance(NEW_INSTANCE), "same_host")
     assert first is later

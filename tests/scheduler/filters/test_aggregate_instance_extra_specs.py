@@ -9,10 +9,10 @@ from placement_sched.scheduler.filters.aggregate_instance_extra_specs import (
 )
 from tests.support.states import build_aggregates, build_host_state, build_spec, find_rejection
 
-SCOPED = "aggregate_instance_extra_specs:"
+SCOPE_PREFIX = "aggregate_instance_extra_specs:"
 
 
-NOT_FOUND = "requested, no aggregate of the host has it"
+NO_AGGREGATE_MESSAGE = "requested, no aggregate of the host has it"
 
 
 def find_filter_rejection(metadata, extra_specs):
@@ -30,8 +30,8 @@ def find_filter_rejection(metadata, extra_specs):
         ([{"a": "1,2"}], {"a": "2"}, None),
         ([{"a": " 1 , 2 "}], {"a": "2"}, None),
         ([{"a": "1"}, {"a": "2"}], {"a": "2"}, None),
-        ([{"a": "1"}], {f"{SCOPED}a": "1"}, None),
-        ([{"a:b": "1"}], {f"{SCOPED}a:b": "1"}, None),
+        ([{"a": "1"}], {f"{SCOPE_PREFIX}a": "1"}, None),
+        ([{"a:b": "1"}], {f"{SCOPE_PREFIX}a:b": "1"}, None),
         ([{"a": "5"}], {"a": ">= 3"}, None),
         ([{"a": "gpu,ssd"}], {"a": "<in> ss"}, None),
         ([{"a": "1,2"}], {"a": "!= 1"}, None),
@@ -41,11 +41,15 @@ def find_filter_rejection(metadata, extra_specs):
         ([{"spread_by": "x"}], {"scheduler:spread_by": "rack"}, None),
         ([{"a": "1"}], {"capabilities:a": "2", "a": "1"}, None),
         ([{"a": "5,x"}], {"a": ">= 3"}, None),
-        ([], {"a": "1"}, f"a: '1' {NOT_FOUND}"),
-        ([{"b": "1"}], {"a": ">= 3"}, f"a: '>= 3' {NOT_FOUND}"),
-        ([{"a": "1"}], {f"{SCOPED}b": "1"}, f"{SCOPED}b: '1' {NOT_FOUND}"),
-        ([{"a": "1"}], {f"{SCOPED}a:b": "1"}, f"{SCOPED}a:b: '1' {NOT_FOUND}"),
-        ([{"a": "1"}], {SCOPED: "1"}, f"{SCOPED}: '1' {NOT_FOUND}"),
+        ([], {"a": "1"}, f"a: '1' {NO_AGGREGATE_MESSAGE}"),
+        ([{"b": "1"}], {"a": ">= 3"}, f"a: '>= 3' {NO_AGGREGATE_MESSAGE}"),
+        ([{"a": "1"}], {f"{SCOPE_PREFIX}b": "1"}, f"{SCOPE_PREFIX}b: '1' {NO_AGGREGATE_MESSAGE}"),
+        (
+            [{"a": "1"}],
+            {f"{SCOPE_PREFIX}a:b": "1"},
+            f"{SCOPE_PREFIX}a:b: '1' {NO_AGGREGATE_MESSAGE}",
+        ),
+        ([{"a": "1"}], {SCOPE_PREFIX: "1"}, f"{SCOPE_PREFIX}: '1' {NO_AGGREGATE_MESSAGE}"),
         ([{"a": "2"}, {"a": "1"}], {"a": "3"}, "a: '3' requested, 1, 2 found"),
         ([{"a": "1"}], {"a": "!= 1"}, "a: '!= 1' requested, 1 found"),
         ([{"a": "SSD"}], {"a": "ssd"}, "a: 'ssd' requested, SSD found"),
@@ -60,7 +64,7 @@ def test_text_in_metadata_compared_with_a_number_is_an_error():
         find_filter_rejection([{"a": "2,x"}], {"a": ">= 3"})
 
 
-@pytest.mark.parametrize("key", ["a", f"{SCOPED}a"])
+@pytest.mark.parametrize("key", ["a", f"{SCOPE_PREFIX}a"])
 def test_invalid_number_in_extra_specs_is_an_error_before_hosts_are_filtered(key):
     with pytest.raises(Invalid, match=key):
         AggregateInstanceExtraSpecsFilter().check(build_spec({key: "== x"}))

@@ -8,21 +8,21 @@ from placement_sched.scheduler.filters.aggregate_scheduler_policy_configuration_
 )
 from tests.support.states import build_aggregates, build_host_state, build_spec
 
-DENSE = {"sched_policy": "high_cpu_density"}
-ROOMY = {"sched_policy": "low_cpu_density"}
+DENSE_POLICY_METADATA = {"sched_policy": "high_cpu_density"}
+SPARSE_POLICY_METADATA = {"sched_policy": "low_cpu_density"}
 
 
 @pytest.mark.parametrize(
     ("hint", "metadata", "reason"),
     [
         (None, [], None),
-        (None, [DENSE], None),
-        ("high_cpu_density", [DENSE], None),
-        ("High_CPU_Density", [DENSE], None),
-        ("high_cpu_density", [{"ssd": "true"}, DENSE], None),
+        (None, [DENSE_POLICY_METADATA], None),
+        ("high_cpu_density", [DENSE_POLICY_METADATA], None),
+        ("High_CPU_Density", [DENSE_POLICY_METADATA], None),
+        ("high_cpu_density", [{"ssd": "true"}, DENSE_POLICY_METADATA], None),
         (
             "high_cpu_density",
-            [ROOMY],
+            [SPARSE_POLICY_METADATA],
             "policy high_cpu_density requested, the host has low_cpu_density",
         ),
         ("high_cpu_density", [], "policy high_cpu_density requested, the host has default"),
@@ -32,7 +32,11 @@ ROOMY = {"sched_policy": "low_cpu_density"}
             "policy high_cpu_density requested, the host has default",
         ),
         ("default", [], None),
-        ("default", [DENSE], "policy default requested, the host has high_cpu_density"),
+        (
+            "default",
+            [DENSE_POLICY_METADATA],
+            "policy default requested, the host has high_cpu_density",
+        ),
     ],
 )
 def test_hosts_of_other_policies_are_rejected(hint, metadata, reason):

@@ -50,7 +50,7 @@ def build_zone_metadata(*zones):
         ),
     ],
 )
-def test_host_in_other_zones_is_rejected(zone, metadata, reason):
+def test_host_in_other_availability_zones_is_rejected(zone, metadata, reason):
     assert find_filter_rejection(zone, *metadata) == reason
 
 

@@ -6,7 +6,7 @@ from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
 from tests.support.states import build_host_state, build_spec, settings_with
 
 
-def test_reason_and_suggested_change_list_only_the_first_missing_metrics():
+def test_rejection_reason_and_suggested_change_list_only_the_first_missing_metrics():
     names = [f"m{number}" for number in range(30)]
     settings = settings_with(metrics__weight_setting=[f"{name}=1" for name in names])
     plugin = MetricsFilter.with_settings(settings)
@@ -18,7 +18,7 @@ def test_reason_and_suggested_change_list_only_the_first_missing_metrics():
     assert change.values == {"metrics": names[:20], "more": 10}
 
 
-def test_changed_request_lacks_only_the_named_values():
+def test_changed_request_lacks_only_the_named_hint_extra_spec_or_property():
     hints = {"query": "x", "group": "g"}
     request = build_spec({"a": "1", "b": "2"}, {"os_type": "linux"}, scheduler_hints=hints)
     assert without_hint(request, "query").spec.scheduler_hints == {"group": ["g"]}

@@ -18,7 +18,7 @@ CPU_INFO = {
     "f": 1.5,
     "b": True,
 }
-HOST = build_host_state(
+HOST_STATE = build_host_state(
     free_ram_mb=900,
     cpu_info=json.dumps(CPU_INFO),
     num_io_ops=2,
@@ -26,7 +26,7 @@ HOST = build_host_state(
 )
 
 
-def find_filter_rejection(host=HOST, **extra_specs):
+def find_filter_rejection(host=HOST_STATE, **extra_specs):
     plugin = ComputeCapabilitiesFilter()
     plugin.check(build_spec(extra_specs))
     return find_rejection(plugin, host, build_spec(extra_specs))
@@ -91,28 +91,37 @@ def test_host_with_the_capability_passes(key, expected):
         ),
     ],
 )
-def test_host_without_the_capability_is_rejected_with_both_values(extra_specs, reason):
+def test_host_without_the_capability_is_rejected_with_the_requested_and_found_value(
+    extra_specs, reason
+):
     assert find_filter_rejection(**extra_specs) == reason
 
 
-PATHS = ("", ":", "cpu_info:nope", "cpu_info:x:y:z", "cpu_info:arch:q", "cpu_info:features:0")
+UNKNOWN_CAPABILITY_PATHS = (
+    "",
+    ":",
+    "cpu_info:nope",
+    "cpu_info:x:y:z",
+    "cpu_info:arch:q",
+    "cpu_info:features:0",
+)
 
 
 def test_flavor_without_the_unmatched_extra_specs_is_suggested():
     request = build_spec({"foo": "8", "capabilities:bar:q": "r", "hypervisor_type": "s== Xen"})
-    (change,) = ComputeCapabilitiesFilter().suggested_changes(HOST, request)
+    (change,) = ComputeCapabilitiesFilter().suggested_changes(HOST_STATE, request)
     suggested = (change.action, change.values)
     assert suggested == ("drop_extra_specs", {"keys": ["foo", "hypervisor_type"]})
     assert change.spec.flavor.extra_specs == {"capabilities:bar:q": "r"}
 
 
-@pytest.mark.parametrize("path", [*PATHS, "free_ram_mb:x", "foo:x", "nope:x"])
-def test_unknown_path_rejects_the_host(path):
+@pytest.mark.parametrize("path", [*UNKNOWN_CAPABILITY_PATHS, "free_ram_mb:x", "foo:x", "nope:x"])
+def test_unknown_capability_path_rejects_the_host(path):
     assert find_filter_rejection(**{f"capabilities:{path}": "z"})
 
 
 @pytest.mark.parametrize("key", ["nope", "capabilities", "hw:foo", "bar:q", "trait:X", "quota:cpu"])
-def test_keys_of_other_namespaces_reject_no_host(key):
+def test_extra_specs_of_other_namespaces_reject_no_host(key):
     assert find_filter_rejection(**{key: "junk"}) is None
 
 
@@ -131,7 +140,7 @@ def test_cpu_info_without_the_key_rejects_the_host(cpu_info):
         ({"maxphysaddr": {}}, "42", "hw:maxphysaddr_bits: '>= 42' requested, the host has none"),
         ({"arch": "x86_64"}, "1", "hw:maxphysaddr_bits: '>= 1' requested, the host has none"),
     ],
-    ids=["as many", "more", "fewer", "no bits", "not told"],
+    ids=["equal bits", "more bits", "fewer bits", "no bits reported", "no maxphysaddr"],
 )
 def test_host_with_too_few_physical_address_bits_is_rejected(cpu_info, expected, reason):
     host = build_host_state(cpu_info=json.dumps(cpu_info))
@@ -147,7 +156,7 @@ def test_invalid_number_in_extra_specs_is_an_error_before_hosts_are_filtered(key
 
 def test_invalid_number_compared_with_a_stat_is_an_error_while_hosts_are_filtered():
     with pytest.raises(Invalid, match="many"):
-        ComputeCapabilitiesFilter().rejection(HOST, build_spec({"foo": ">= many"}))
+        ComputeCapabilitiesFilter().rejection(HOST_STATE, build_spec({"foo": ">= many"}))
 
 
 def test_text_of_a_host_compared_with_a_number_is_an_error():

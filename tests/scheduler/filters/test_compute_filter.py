@@ -22,7 +22,7 @@ def find_filter_rejection(host, **options):
     return find_rejection(plugin, host, build_spec())
 
 
-def build_silent_host(seconds, **changes):
+def build_host_with_heartbeat_age(seconds, **changes):
     service = build_service(last_seen_up=NOW - timedelta(seconds=seconds), **changes)
     return build_host_state(service=service)
 
@@ -37,8 +37,8 @@ def build_silent_host(seconds, **changes):
         (11, {"DEFAULT__service_down_time": 10}, "no heartbeat for 11 s"),
     ],
 )
-def test_silent_host_is_rejected_after_the_configured_time(seconds, options, reason):
-    assert find_filter_rejection(build_silent_host(seconds), **options) == reason
+def test_host_without_heartbeat_is_rejected_after_service_down_time(seconds, options, reason):
+    assert find_filter_rejection(build_host_with_heartbeat_age(seconds), **options) == reason
 
 
 def test_host_of_an_unknown_service_is_rejected_and_a_dictionary_is_accepted():
@@ -57,5 +57,5 @@ def test_host_of_an_unknown_service_is_rejected_and_a_dictionary_is_accepted():
         ({"disabled": True, "forced_down": True}, "disabled"),
     ],
 )
-def test_disabled_or_down_service_is_rejected(changes, reason):
+def test_host_of_a_disabled_or_down_service_is_rejected(changes, reason):
     assert find_filter_rejection(build_host_state(service=build_service(**changes))) == reason

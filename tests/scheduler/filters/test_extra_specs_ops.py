@@ -7,7 +7,7 @@ from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters.extra_specs_ops import check, match
 
 #: The value of the extra spec, matching values of a host, and other values of a host.
-TABLE = [
+EXTRA_SPEC_OPERATOR_CASES = [
     ("5", ["5"], ["5.0", "50", "", " 5 "]),
     ("abc def", ["abc def"], ["abc"]),
     ("s==abc", ["s==abc"], ["abc"]),
@@ -45,13 +45,17 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("expected", "value"), [(w, v) for w, values, _ in TABLE for v in values])
-def test_value_that_satisfies_the_operator_matches(expected, value):
+@pytest.mark.parametrize(
+    ("expected", "value"), [(w, v) for w, values, _ in EXTRA_SPEC_OPERATOR_CASES for v in values]
+)
+def test_host_value_that_satisfies_the_operator_matches(expected, value):
     assert match(value, expected)
 
 
-@pytest.mark.parametrize(("expected", "value"), [(w, v) for w, _, values in TABLE for v in values])
-def test_value_that_violates_the_operator_does_not_match(expected, value):
+@pytest.mark.parametrize(
+    ("expected", "value"), [(w, v) for w, _, values in EXTRA_SPEC_OPERATOR_CASES for v in values]
+)
+def test_host_value_that_violates_the_operator_does_not_match(expected, value):
     assert not match(value, expected)
 
 
@@ -60,26 +64,26 @@ def test_value_that_violates_the_operator_does_not_match(expected, value):
     ["=", "==", "!=", ">=", "<=", "s==", "s!=", "s>=", "s>", "s<=", "s<", "<in>", "<all-in>"],
 )
 @pytest.mark.parametrize("value", ["5", "abc", ""])
-def test_operator_without_a_value_never_matches(operator, value):
+def test_operator_without_an_operand_never_matches(operator, value):
     assert not match(value, operator)
     check("key", operator)
 
 
-def test_empty_value_matches_only_the_empty_value():
+def test_empty_extra_spec_matches_only_an_empty_host_value():
     assert match("", "")
     assert not match("5", "")
 
 
 @pytest.mark.parametrize("expected", ["= 5", "== 5", "!= 5", ">= 5", "<= 5"])
 @pytest.mark.parametrize("value", ["abc", "", "1.2.0"])
-def test_text_compared_with_a_number_is_an_error(expected, value):
+def test_text_of_a_host_compared_with_a_number_is_an_error(expected, value):
     check("key", expected)
     with pytest.raises(ValueError, match="could not convert"):
         match(value, expected)
 
 
 @pytest.mark.parametrize("expected", ["= abc", "== 5x", "!= x", ">= one 5", "<= x", "<or>"])
-def test_error_for_an_invalid_operand_has_the_key(expected):
+def test_error_for_an_invalid_operand_names_the_extra_spec(expected):
     with pytest.raises(Invalid, match="'hw_key'"):
         check("hw_key", expected)
     with pytest.raises(Invalid):
@@ -89,5 +93,5 @@ def test_error_for_an_invalid_operand_has_the_key(expected):
 @pytest.mark.parametrize(
     ("value", "expected"), [(5, ">= 3"), (5.5, "== 5.5"), (["aes"], "<in> aes")]
 )
-def test_values_other_than_strings_are_compared(value, expected):
+def test_host_values_other_than_strings_are_compared(value, expected):
     assert match(value, expected)

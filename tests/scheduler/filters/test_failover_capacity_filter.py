@@ -17,9 +17,9 @@ from tests.support.scheduling import flavor, instance, spec
 from tests.support.statements import record_statements
 from tests.support.states import ManualClock
 
-SELECT = "/scheduler/v1/select_destinations"
-NAME = "FailoverCapacityFilter"
-LOG = "placement_sched.scheduler.filters.failover_capacity_filter"
+SELECT_PATH = "/scheduler/v1/select_destinations"
+FILTER_NAME = "FailoverCapacityFilter"
+FILTER_LOGGER_NAME = "placement_sched.scheduler.filters.failover_capacity_filter"
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def clock():
 def cloud(sqlite_url, make_app, clock):
     """Two hosts of 4 GiB with an instance each, the filter, and a result."""
     settings = make_settings(sqlite_url)
-    enabled = [*settings.filter_scheduler.enabled_filters, NAME]
+    enabled = [*settings.filter_scheduler.enabled_filters, FILTER_NAME]
     options = {"filter_scheduler.enabled_filters": enabled}
     app = make_app(settings.with_overrides(options), clock=clock)
     report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1", "cn2"])
@@ -39,16 +39,16 @@ def cloud(sqlite_url, make_app, clock):
     return app
 
 
-def select(app, *numbers, status=200, **fields):
+def select_destinations(app, *numbers, status=200, **fields):
     request = spec(*map(instance, numbers), **{"flavor": "small", **fields})
-    return app.post_json(SELECT, {"request_spec": request}, status=status).json
+    return app.post_json(SELECT_PATH, {"request_spec": request}, status=status).json
 
 
 def list_rejection_reasons(app, **fields):
     (stage,) = [
         stage
         for stage in explain(app, spec(**{"flavor": "small", **fields}))["funnel"]["filters"]
-        if stage["name"] == NAME
+        if stage["name"] == FILTER_NAME
     ]
     return {entry["reason"] for entry in stage.get("rejected", ())}
 
@@ -68,9 +68,9 @@ def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(clo
 
 def test_earlier_requests_of_a_joint_call_use_the_remaining_instances(cloud):
     requests = [{"request_spec": spec(instance(n), flavor="small")} for n in (6, 7, 8)]
-    answer = cloud.post_json(SELECT, {"requests": requests}, status=409).json
+    answer = cloud.post_json(SELECT_PATH, {"requests": requests}, status=409).json
     assert "With 1 more of flavor small" in str(answer)
-    cloud.post_json(SELECT, {"requests": requests[:2]})
+    cloud.post_json(SELECT_PATH, {"requests": requests[:2]})
 
 
 def test_flavor_without_a_bound_of_remaining_instances_passes_and_is_logged(cloud, caplog):
@@ -83,16 +83,16 @@ def test_flavor_without_a_bound_of_remaining_instances_passes_and_is_logged(clou
 
 
 def test_next_failover_result_rejects_new_instances_but_no_simulated_or_planned_moves(cloud):
-    select(cloud, 7, 8)
+    select_destinations(cloud, 7, 8)
     store_result(cloud.app.services.scheduler)
-    answer = select(cloud, 9, status=409)
+    answer = select_destinations(cloud, 9, status=409)
     assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
     assert len(list_rejection_reasons(cloud)) == 1
     changed = {"changes": [{"add": {"like": "cn1", "count": 1}}]}
     body = {"request_spec": spec(flavor="small"), **changed}
     answer = cloud.post_json("/scheduler/v1/explain", body).json
     assert answer["outcome"] == "selected"
-    assert NAME not in {stage["name"] for stage in answer["funnel"]["filters"]}
+    assert FILTER_NAME not in {stage["name"] for stage in answer["funnel"]["filters"]}
     moves = [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
     body = {"kind": "plan", "method": "live", "parallel": 1, "executor": instance(101)}
     run = cloud.post_json("/scheduler/v1/plan_runs", {**body, "moves": moves}).json
@@ -101,7 +101,7 @@ def test_next_failover_result_rejects_new_instances_but_no_simulated_or_planned_
     assert move["rejection"] is None
 
 
-def test_moves_and_flavors_without_a_remaining_number_pass(cloud):
+def test_moves_and_flavors_without_a_number_of_remaining_instances_pass(cloud):
     uuids = [instance(number) for number in (7, 8, 9)]
     assert not list_rejection_reasons(cloud, instance_uuids=uuids, ignore_hosts=["cn3"])
     assert not list_rejection_reasons(cloud, instance_uuids=uuids, flavor=flavor(name="other"))
@@ -110,11 +110,11 @@ def test_moves_and_flavors_without_a_remaining_number_pass(cloud):
     assert not list_rejection_reasons(cloud, flavor="tiny")
 
 
-def test_first_flavor_without_a_remaining_number_is_logged(cloud, caplog):
-    with caplog.at_level(logging.WARNING, LOG):
+def test_only_the_first_flavor_without_a_number_of_remaining_instances_is_logged(cloud, caplog):
+    with caplog.at_level(logging.WARNING, FILTER_LOGGER_NAME):
         for name in ("small", "other", "third", "other"):
             assert not list_rejection_reasons(cloud, flavor=flavor(name=name))
-    (record,) = [record for record in caplog.records if record.name == LOG]
+    (record,) = [record for record in caplog.records if record.name == FILTER_LOGGER_NAME]
     assert record.message == (
         "FailoverCapacityFilter passes all hosts for flavor other: the result has no number for "
         "it. It is not stored, not among the first 50 stored flavors, or has no at_most in GET "
@@ -124,12 +124,12 @@ def test_first_flavor_without_a_remaining_number_is_logged(cloud, caplog):
 
 def test_outdated_failover_result_passes_all_hosts_and_is_logged_once(cloud, clock, caplog):
     clock.now += timedelta(seconds=901)
-    with caplog.at_level(logging.WARNING, LOG):
+    with caplog.at_level(logging.WARNING, FILTER_LOGGER_NAME):
         for _ in range(2):
             assert not list_rejection_reasons(
                 cloud, instance_uuids=[instance(n) for n in (6, 7, 8, 9)]
             )
-    (record,) = [record for record in caplog.records if record.name == LOG]
+    (record,) = [record for record in caplog.records if record.name == FILTER_LOGGER_NAME]
     assert record.message == (
         "FailoverCapacityFilter passes all hosts: the result is 901 s old, the maximum is 900 s"
     )
@@ -143,12 +143,12 @@ def test_missing_failover_result_passes_all_hosts_and_is_logged(cloud, caplog, s
             "WHERE subject = 'failover_result'"
         )
         connection.commit()
-    with caplog.at_level(logging.WARNING, LOG):
+    with caplog.at_level(logging.WARNING, FILTER_LOGGER_NAME):
         assert not list_rejection_reasons(cloud, instance_uuids=[instance(n) for n in (7, 8, 9)])
     assert "no result exists" in caplog.text
 
 
-def test_failover_capacity_filter_takes_one_statement(cloud, make_app, sqlite_url):
+def test_failover_capacity_filter_takes_one_sql_statement(cloud, make_app, sqlite_url):
     plain = make_app(make_settings(sqlite_url))
     counts = []
     for app in (plain, cloud):

@@ -14,7 +14,7 @@ from placement_sched.scheduler.filters import (
 from tests.support.states import build_aggregates, build_host_state, settings_with
 
 
-def find_smallest_maximum(*values):
+def find_smallest_number_of_aggregates(*values):
     host = build_host_state(aggregates=build_aggregates(*({"most": value} for value in values)))
     return smallest_of_aggregates(host, "most", int, 7)
 
@@ -23,19 +23,19 @@ def find_smallest_maximum(*values):
     ("values", "number"), [((), 7), (("3",), 3), (("10", "9"), 9), (("-1", "0"), -1), ((" 5 ",), 5)]
 )
 def test_smallest_number_of_the_aggregates_is_used(values, number, caplog):
-    assert find_smallest_maximum(*values) == number
+    assert find_smallest_number_of_aggregates(*values) == number
     assert not caplog.records
 
 
 @pytest.mark.parametrize("values", [("x",), ("3", "x"), ("1.5",), ("3,4",), ("",)])
-def test_invalid_number_is_ignored_and_logged(values, caplog):
+def test_invalid_number_in_aggregate_metadata_is_ignored_and_logged(values, caplog):
     with caplog.at_level(logging.WARNING):
-        assert find_smallest_maximum(*values) == 7
+        assert find_smallest_number_of_aggregates(*values) == 7
     (record,) = caplog.records
     assert "host cn1: most of its aggregates is not a number" in record.getMessage()
 
 
-KEY = "cpu_allocation_ratio"
+CPU_RATIO = "cpu_allocation_ratio"
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, r
         (2.5, {"DEFAULT__cpu_allocation_ratio": 16.0}, 2.5),
     ],
 )
-def test_ratio_is_reported_or_the_default(expected, options, ratio):
+def test_allocation_ratio_is_reported_or_the_default(expected, options, ratio):
     host = build_host_state(cpu_allocation_ratio=expected)
-    assert reported_ratio(host, KEY, settings_with(**options)) == ratio
+    assert reported_ratio(host, CPU_RATIO, settings_with(**options)) == ratio
 
 
 @pytest.mark.parametrize(
@@ -83,16 +83,16 @@ def test_ratio_is_reported_or_the_default(expected, options, ratio):
     [
         ([], 4.0),
         ([{"other": "2"}], 4.0),
-        ([{KEY: "2.5"}], 2.5),
-        ([{KEY: "10"}, {KEY: "9"}], 9.0),
-        ([{KEY: "0"}], 0.0),
-        ([{KEY: "x"}, {KEY: "2"}], 4.0),
-        ([{KEY: "2,3"}], 4.0),
-        ([{KEY: ""}], 4.0),
-        ([{KEY: "nan"}, {KEY: "2"}], 4.0),
-        ([{KEY: "inf"}], 4.0),
+        ([{CPU_RATIO: "2.5"}], 2.5),
+        ([{CPU_RATIO: "10"}, {CPU_RATIO: "9"}], 9.0),
+        ([{CPU_RATIO: "0"}], 0.0),
+        ([{CPU_RATIO: "x"}, {CPU_RATIO: "2"}], 4.0),
+        ([{CPU_RATIO: "2,3"}], 4.0),
+        ([{CPU_RATIO: ""}], 4.0),
+        ([{CPU_RATIO: "nan"}, {CPU_RATIO: "2"}], 4.0),
+        ([{CPU_RATIO: "inf"}], 4.0),
     ],
 )
-def test_smallest_ratio_of_the_aggregates_is_used(metadata, ratio):
+def test_smallest_allocation_ratio_of_the_aggregates_is_used(metadata, ratio):
     host = build_host_state(aggregates=build_aggregates(*metadata))
-    assert aggregate_ratio(host, KEY, 4.0) == ratio
+    assert aggregate_ratio(host, CPU_RATIO, 4.0) == ratio

@@ -61,7 +61,7 @@ def test_hypervisor_version_is_compared_if_reported():
         ("{}", None),
         (None, None),
     ],
-    ids=["enough", "too few", "not told", "nothing told"],
+    ids=["enough bits", "too few bits", "no bits reported", "no cpu_info"],
 )
 def test_host_that_reports_too_few_physical_address_bits_is_rejected(cpu_info, reason):
     request = {"hw_architecture": "x86_64", "hw_maxphysaddr_bits": 42}
@@ -70,7 +70,7 @@ def test_host_that_reports_too_few_physical_address_bits_is_rejected(cpu_info, r
     assert other is None
 
 
-def test_default_architecture_applies_to_images_without_one():
+def test_default_architecture_applies_to_images_without_an_architecture():
     option = {"filter_scheduler__image_properties_default_architecture": "aarch64"}
     assert find_filter_rejection({}, **option).startswith("aarch64/any/any requested")
     assert find_filter_rejection({"architecture": "x86_64"}, **option) is None

@@ -5,7 +5,7 @@ from placement_sched.scheduler.filters.io_ops_filter import IoOpsFilter
 from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
 
 
-def test_earlier_instances_count_towards_the_default_maximum():
+def test_earlier_instances_count_towards_the_default_maximum_of_io_operations():
     plugin, host = IoOpsFilter.with_settings(settings_with()), build_host_state(num_io_ops=7)
     assert find_rejection(plugin, host) is None
     host.consume_from_request(build_spec())
@@ -14,7 +14,7 @@ def test_earlier_instances_count_towards_the_default_maximum():
     assert find_rejection(plugin, build_host_state(num_io_ops=8)) == reason
 
 
-def test_maximum_0_rejects_every_host():
+def test_maximum_of_0_io_operations_rejects_every_host():
     plugin = IoOpsFilter.with_settings(settings_with(filter_scheduler__max_io_ops_per_host=0))
     reason = "0 instances busy with disks, the maximum is 0"
     assert find_rejection(plugin, build_host_state(num_io_ops=0)) == reason

@@ -14,28 +14,28 @@ def find_filter_rejection(image, host, **options):
     return find_rejection(plugin, state, spec)
 
 
-ISOLATED = {"isolated_images": ["i1", "i2"], "isolated_hosts": ["h1", "h2"]}
-OPEN = ISOLATED | {"restrict_isolated_hosts_to_isolated_images": False}
+RESTRICTED_HOSTS = {"isolated_images": ["i1", "i2"], "isolated_hosts": ["h1", "h2"]}
+UNRESTRICTED_HOSTS = RESTRICTED_HOSTS | {"restrict_isolated_hosts_to_isolated_images": False}
 
 
 @pytest.mark.parametrize(
     ("image", "host", "options", "reason"),
     [
-        ("i1", "h2", ISOLATED, None),
-        ("i3", "h3", ISOLATED, None),
-        (None, "h3", ISOLATED, None),
-        ("i1", "h2", OPEN, None),
-        ("i3", "h1", OPEN, None),
-        (None, "h1", OPEN, None),
-        ("i3", "h3", OPEN, None),
+        ("i1", "h2", RESTRICTED_HOSTS, None),
+        ("i3", "h3", RESTRICTED_HOSTS, None),
+        (None, "h3", RESTRICTED_HOSTS, None),
+        ("i1", "h2", UNRESTRICTED_HOSTS, None),
+        ("i3", "h1", UNRESTRICTED_HOSTS, None),
+        (None, "h1", UNRESTRICTED_HOSTS, None),
+        ("i3", "h3", UNRESTRICTED_HOSTS, None),
         ("i1", "h1", {}, None),
-        ("i1", "h1", OPEN | {"isolated_images": []}, None),
+        ("i1", "h1", UNRESTRICTED_HOSTS | {"isolated_images": []}, None),
         ("i1", "h3", {"isolated_hosts": ["h1"]}, None),
-        ("i1", "h3", ISOLATED, "image i1 is isolated, the host is not"),
-        ("i1", "h3", OPEN, "image i1 is isolated, the host is not"),
-        ("i1", "H1", ISOLATED, "image i1 is isolated, the host is not"),
-        ("i3", "h1", ISOLATED, "the host is isolated, image i3 is not"),
-        (None, "h1", ISOLATED, "the host is isolated, a request without image is not"),
+        ("i1", "h3", RESTRICTED_HOSTS, "image i1 is isolated, the host is not"),
+        ("i1", "h3", UNRESTRICTED_HOSTS, "image i1 is isolated, the host is not"),
+        ("i1", "H1", RESTRICTED_HOSTS, "image i1 is isolated, the host is not"),
+        ("i3", "h1", RESTRICTED_HOSTS, "the host is isolated, image i3 is not"),
+        (None, "h1", RESTRICTED_HOSTS, "the host is isolated, a request without image is not"),
         ("i1", "h1", {"isolated_hosts": ["h1"]}, "the host is isolated, image i1 is not"),
     ],
     ids=str,

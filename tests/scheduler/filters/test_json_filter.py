@@ -11,7 +11,7 @@ from tests.conftest import make_settings
 from tests.support.scheduling import report, spec
 from tests.support.states import build_host_state, build_spec, find_rejection
 
-HINT = "at $.request_spec.scheduler_hints.query"
+HINT_PATH = "at $.request_spec.scheduler_hints.query"
 
 
 def find_filter_rejection(query, **attributes):
@@ -46,16 +46,16 @@ TRUE_QUERIES = [
 
 
 @pytest.mark.parametrize("query", TRUE_QUERIES, ids=str)
-def test_host_with_a_true_query_passes(query):
+def test_host_with_a_true_json_query_passes(query):
     assert find_filter_rejection(json.dumps(query)) is None
 
 
 @pytest.mark.parametrize("query", [None, "", "{}", "null", ["[]"]], ids=str)
-def test_every_host_passes_without_a_query(query):
+def test_every_host_passes_without_a_json_query(query):
     assert find_filter_rejection(query) is None
 
 
-def test_query_may_be_a_list():
+def test_json_query_may_be_a_list():
     assert find_filter_rejection([">=", "$free_ram_mb", 512]) is None
     assert find_filter_rejection(["not", ["in", "$host", "cn1"]]) is not None
 
@@ -85,7 +85,7 @@ FALSE_QUERIES = [
 
 
 @pytest.mark.parametrize(("query", "expected"), FALSE_QUERIES, ids=str)
-def test_host_with_a_false_query_is_rejected_with_its_values(query, expected):
+def test_host_with_a_false_json_query_is_rejected_with_its_values(query, expected):
     text = json.dumps(query, separators=(",", ":"))
     reason = find_filter_rejection(json.dumps(query))
     assert reason == f"{text} does not hold{': ' if expected else ''}{expected}"
@@ -107,24 +107,27 @@ def test_host_with_a_false_query_is_rejected_with_its_values(query, expected):
         (["=", "a" * 5000], "or 4096 characters"),
     ],
 )
-def test_error_for_an_invalid_query_has_the_path_of_the_hint(query, expected):
-    with pytest.raises(Invalid, match=f"{expected}.*{HINT.replace('$', '[$]')}"):
+def test_error_for_an_invalid_json_query_has_the_path_of_the_hint(query, expected):
+    with pytest.raises(Invalid, match=f"{expected}.*{HINT_PATH.replace('$', '[$]')}"):
         find_filter_rejection(query)
 
 
-def test_invalid_query_is_400_and_failed_comparison_500(make_app, sqlite_url):
+def test_invalid_json_query_is_400_and_failed_comparison_is_500(make_app, sqlite_url):
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=["JsonFilter"]))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
 
-    def explain(query, status):
+    def explain_with_query(query, status):
         body = {"request_spec": spec(scheduler_hints={"query": query})}
         return app.post_json("/scheduler/v1/explain", body, status=status).json
 
-    assert HINT in explain('["~"]', 400)["errors"][0]["detail"]
-    (error,) = explain('["<", "$host", 5]', 500)["errors"]
+    assert HINT_PATH in explain_with_query('["~"]', 400)["errors"][0]["detail"]
+    (error,) = explain_with_query('["<", "$host", 5]', 500)["errors"]
     assert error["code"] == "scheduler.filter_error"
     assert "JsonFilter" in error["detail"]
-    assert explain('["=", "$host.name", 5]', 500)["errors"][0]["code"] == "scheduler.filter_error"
-    (error,) = explain(["=", "$host.a\n\x1b[2J", 5], 500)["errors"]
+    assert (
+        explain_with_query('["=", "$host.name", 5]', 500)["errors"][0]["code"]
+        == "scheduler.filter_error"
+    )
+    (error,) = explain_with_query(["=", "$host.a\n\x1b[2J", 5], 500)["errors"]
     assert r"'$host.a\n\x1b[2J': there is no 'a\n\x1b[2J' in 'cn1'" in error["detail"]
-    assert explain('["=", "$host", "cn1"]', 200)["outcome"] == "selected"
+    assert explain_with_query('["=", "$host", "cn1"]', 200)["outcome"] == "selected"

@@ -39,7 +39,7 @@ def test_host_without_a_metric_is_rejected_with_its_name(setting, names, missing
     )
 
 
-def test_host_with_a_metric_by_numa_node_passes_but_not_one_without_metrics():
+def test_host_with_a_metric_by_numa_node_passes_but_host_without_metrics_does_not():
     plugin = MetricsFilter.with_settings(
         settings_with(metrics__weight_setting=["numa.membw.max=1"])
     )
@@ -49,7 +49,7 @@ def test_host_with_a_metric_by_numa_node_passes_but_not_one_without_metrics():
     assert reason == "metrics not reported: numa.membw.max"
 
 
-def test_invalid_element_of_the_setting_is_ignored_and_logged(caplog):
+def test_invalid_element_of_weight_setting_is_ignored_and_logged(caplog):
     with caplog.at_level(logging.WARNING):
         assert find_filter_rejection(["a", "b=x"]) is None
     assert "ignored: a, b=x" in caplog.text

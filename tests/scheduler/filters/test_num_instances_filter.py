@@ -19,13 +19,29 @@ from tests.support.states import (
 )
 
 #: The filters with their option, the attribute of host states, and the reason.
-INSTANCES = ("max_instances_per_host", "num_instances", "{} instances there, the maximum is {}")
-IO_OPS = ("max_io_ops_per_host", "num_io_ops", "{} instances busy with disks, the maximum is {}")
-each_filter = pytest.mark.parametrize(
-    ("kind", "facts"), [(NumInstancesFilter, INSTANCES), (IoOpsFilter, IO_OPS)]
+MAX_INSTANCES_OPTION_AND_REASON = (
+    "max_instances_per_host",
+    "num_instances",
+    "{} instances there, the maximum is {}",
 )
-each_aggregate_filter = pytest.mark.parametrize(
-    ("kind", "facts"), [(AggregateNumInstancesFilter, INSTANCES), (AggregateIoOpsFilter, IO_OPS)]
+MAX_IO_OPS_OPTION_AND_REASON = (
+    "max_io_ops_per_host",
+    "num_io_ops",
+    "{} instances busy with disks, the maximum is {}",
+)
+parametrize_filters = pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        (NumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON),
+        (IoOpsFilter, MAX_IO_OPS_OPTION_AND_REASON),
+    ],
+)
+parametrize_aggregate_filters = pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        (AggregateNumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON),
+        (AggregateIoOpsFilter, MAX_IO_OPS_OPTION_AND_REASON),
+    ],
 )
 
 
@@ -36,18 +52,20 @@ def find_filter_rejection(kind, facts, number, *metadata, maximum=None):
     return find_rejection(kind.with_settings(settings_with(**options)), host)
 
 
-@each_filter
+@parametrize_filters
 @pytest.mark.parametrize(
     ("number", "maximum", "is_rejected"), [(0, 1, False), (4, 5, False), (5, 5, True), (6, 5, True)]
 )
-def test_host_at_the_maximum_is_rejected(kind, facts, number, maximum, is_rejected):
+def test_host_at_the_maximum_of_instances_or_io_operations_is_rejected(
+    kind, facts, number, maximum, is_rejected
+):
     reason = facts[2].format(number, maximum)
     assert find_filter_rejection(kind, facts, number, maximum=maximum) == (
         reason if is_rejected else None
     )
 
 
-@each_filter
+@parametrize_filters
 def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
     option, attribute, _ = facts
     plugin = kind.with_settings(settings_with(**{f"filter_scheduler__{option}": 5}))
@@ -59,7 +77,7 @@ def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
     assert find_filter_rejection(kind, facts, 7, maximum=8) is None
 
 
-@each_aggregate_filter
+@parametrize_aggregate_filters
 def test_larger_maximum_is_suggested_in_aggregates_that_set_it(kind, facts):
     option, attribute, _ = facts
     plugin = kind.with_settings(settings_with(**{f"filter_scheduler__{option}": 5}))
@@ -71,17 +89,17 @@ def test_larger_maximum_is_suggested_in_aggregates_that_set_it(kind, facts):
     assert larger.action == "raise_option"
 
 
-@each_aggregate_filter
+@parametrize_aggregate_filters
 def test_fewer_instances_are_not_suggested_if_the_maximum_is_zero(kind, facts):
     host = build_host_state(aggregates=build_aggregates({facts[0]: "0"}))
     (larger,) = kind.with_settings(settings_with()).suggested_changes(host, build_spec())
     assert larger.values == {"key": facts[0], "value": 1}
 
 
-def test_earlier_instances_count_towards_the_default_maximum():
+def test_earlier_instances_count_towards_the_default_maximum_of_instances():
     reason = "50 instances there, the maximum is 50"
-    assert find_filter_rejection(NumInstancesFilter, INSTANCES, 49) is None
-    assert find_filter_rejection(NumInstancesFilter, INSTANCES, 50) == reason
+    assert find_filter_rejection(NumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON, 49) is None
+    assert find_filter_rejection(NumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON, 50) == reason
     # Earlier instances of the request count.
     plugin = NumInstancesFilter.with_settings(settings_with())
     host = build_host_state(num_instances=49)
@@ -90,17 +108,17 @@ def test_earlier_instances_count_towards_the_default_maximum():
     assert find_rejection(plugin, host) == reason
 
 
-@each_aggregate_filter
+@parametrize_aggregate_filters
 @pytest.mark.parametrize(("values", "maximum"), [((), 6), (("10", "9"), 9), (("0",), 0)])
-def test_smallest_maximum_of_the_aggregates_is_used(kind, facts, values, maximum):
+def test_smallest_maximum_of_the_host_aggregates_is_used(kind, facts, values, maximum):
     metadata = [{facts[0]: value} for value in values]
     assert find_filter_rejection(kind, facts, maximum - 1, *metadata, maximum=6) is None
     reason = facts[2].format(maximum, maximum)
     assert find_filter_rejection(kind, facts, maximum, *metadata, maximum=6) == reason
 
 
-@each_aggregate_filter
-def test_invalid_maximum_is_ignored_and_logged(kind, facts, caplog):
+@parametrize_aggregate_filters
+def test_invalid_maximum_of_an_aggregate_is_ignored_and_logged(kind, facts, caplog):
     metadata = [{facts[0]: "few"}, {facts[0]: "12"}]
     with caplog.at_level(logging.WARNING):
         assert find_filter_rejection(kind, facts, 6, *metadata, maximum=6) == facts[2].format(6, 6)

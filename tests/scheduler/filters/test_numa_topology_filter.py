@@ -11,9 +11,9 @@ from placement_sched.schemas.node_report import numa_topology
 from tests.support.numa_nodes import CORES, THREADS, build_cell, build_cell_with_networks
 from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
 
-ONE = {"cells": [{"cpuset": [0], "memory": 512}]}
-TWO = {"cells": [{"cpuset": [0], "memory": 512}, {"cpuset": [1], "memory": 512}]}
-PACKING = "compute__packing_host_numa_cells_allocation_strategy"
+ONE_NUMA_NODE = {"cells": [{"cpuset": [0], "memory": 512}]}
+TWO_NUMA_NODES = {"cells": [{"cpuset": [0], "memory": 512}, {"cpuset": [1], "memory": 512}]}
+PACKING_OPTION = "compute__packing_host_numa_cells_allocation_strategy"
 
 
 def build_host_with_cells(*cells, **attributes):
@@ -31,14 +31,14 @@ def find_filter_rejection(host, spec, **options):
         (None, None, None),
         ([], None, None),
         ([build_cell(shared=[0])], None, None),
-        (None, ONE, "1 NUMA node requested, the host reports no NUMA topology"),
-        ([], TWO, "2 NUMA nodes requested, the host reports no NUMA topology"),
-        ([build_cell(shared=[0])], ONE, None),
-        ([build_cell(shared=[0])], TWO, "2 NUMA nodes requested, the host has 1"),
-        ([build_cell(0, shared=[0]), build_cell(1, shared=[1])], TWO, None),
+        (None, ONE_NUMA_NODE, "1 NUMA node requested, the host reports no NUMA topology"),
+        ([], TWO_NUMA_NODES, "2 NUMA nodes requested, the host reports no NUMA topology"),
+        ([build_cell(shared=[0])], ONE_NUMA_NODE, None),
+        ([build_cell(shared=[0])], TWO_NUMA_NODES, "2 NUMA nodes requested, the host has 1"),
+        ([build_cell(0, shared=[0]), build_cell(1, shared=[1])], TWO_NUMA_NODES, None),
         (
             [build_cell(shared=[])],
-            ONE,
+            ONE_NUMA_NODE,
             ("NUMA node 0 of the instance fits on no NUMA node of the host: NUMA node 0: 1 shared "
              "CPUs requested, 0 in all"),
         ),
@@ -49,13 +49,13 @@ def test_host_needs_enough_numa_nodes(topology, request_spec, reason):
     assert find_filter_rejection(host, build_spec(numa_topology=request_spec)) == reason
 
 
-def test_passing_hosts_have_numa_limits():
+def test_passing_hosts_have_numa_topology_limits():
     host = build_host_with_cells(
         build_cell(shared=[0]), cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5
     )
-    assert find_filter_rejection(host, build_spec(numa_topology=TWO)) is not None
+    assert find_filter_rejection(host, build_spec(numa_topology=TWO_NUMA_NODES)) is not None
     assert host.limits == {}
-    assert find_filter_rejection(host, build_spec(numa_topology=ONE)) is None
+    assert find_filter_rejection(host, build_spec(numa_topology=ONE_NUMA_NODE)) is None
     assert host.limits == {
         "numa_topology": NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
     }
@@ -63,7 +63,7 @@ def test_passing_hosts_have_numa_limits():
 
 def test_host_without_a_ratio_uses_the_configured_ratio():
     host = build_host_with_cells(build_cell(shared=[0], cpu_usage=2), cpu_allocation_ratio=None)
-    spec = build_spec(numa_topology=ONE)
+    spec = build_spec(numa_topology=ONE_NUMA_NODE)
     assert find_filter_rejection(host, spec, DEFAULT__cpu_allocation_ratio=3.0) is None
     assert find_filter_rejection(host, spec, DEFAULT__cpu_allocation_ratio=2.0).endswith(
         "0 free of 1 x 2"
@@ -102,8 +102,8 @@ def test_packing_option_decides_if_instances_spread_over_numa_nodes(packing):
     host = build_host_with_cells(
         build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1])
     )
-    spec = build_spec(numa_topology=ONE)
-    assert find_filter_rejection(host, spec, **{PACKING: packing}) is None
+    spec = build_spec(numa_topology=ONE_NUMA_NODE)
+    assert find_filter_rejection(host, spec, **{PACKING_OPTION: packing}) is None
     host.consume_from_request(spec)
     used = [cell.memory_usage for cell in host.numa_topology.cells]
     assert used == ([513, 0] if packing else [1, 512])
@@ -112,17 +112,17 @@ def test_packing_option_decides_if_instances_spread_over_numa_nodes(packing):
 @pytest.mark.parametrize(
     "network",
     [{"physnets": ["b"]}, NetworkMetadata(physnets=frozenset("b"))],
-    ids=["JSON", "value"],
+    ids=["JSON document", "NetworkMetadata"],
 )
 def test_chosen_numa_nodes_are_near_the_networks(network):
     host = build_host_with_cells(build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b"))
-    spec = build_spec(numa_topology=ONE, network_metadata=network)
+    spec = build_spec(numa_topology=ONE_NUMA_NODE, network_metadata=network)
     assert find_filter_rejection(host, spec) is None
     host.consume_from_request(spec)
     assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 1]
 
 
-class FakeDevicesNearProviders:
+class FakeDevicesAtNumaNodesOfProviders:
     """Devices of providers, each at the NUMA node of the provider's name."""
 
     pools = ({"numa_node": 0, "count": 1}, {"numa_node": 1, "count": 1})
@@ -136,20 +136,22 @@ def build_candidates(*providers):
     return [{"allocations": {}, "mappings": {"pci": [provider]}} for provider in providers]
 
 
-PCI = {"requests": [{"count": 1}]}
+ONE_PCI_DEVICE_REQUEST = {"requests": [{"count": 1}]}
 
 
 def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
     host = build_host_with_cells(
-        build_cell(0, shared=[0]), build_cell(1), pci_stats=FakeDevicesNearProviders()
+        build_cell(0, shared=[0]), build_cell(1), pci_stats=FakeDevicesAtNumaNodesOfProviders()
     )
-    request = build_spec(numa_topology=ONE, pci_requests=PCI)
+    request = build_spec(numa_topology=ONE_NUMA_NODE, pci_requests=ONE_PCI_DEVICE_REQUEST)
     host.allocation_candidates = build_candidates("1", "0", "1", "0")
     assert find_filter_rejection(host, request) is None
     assert host.allocation_candidates == build_candidates("0", "0")
     host.allocation_candidates = build_candidates("1")
     assert (
-        find_filter_rejection(host, build_spec(numa_topology=ONE, pci_requests={"requests": []}))
+        find_filter_rejection(
+            host, build_spec(numa_topology=ONE_NUMA_NODE, pci_requests={"requests": []})
+        )
         is None
     )
     assert NUMATopologyFilter().rejection(host, request).reason == (
@@ -161,36 +163,36 @@ def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
     assert find_filter_rejection(host, request) == "no allocation candidate remains"
 
 
-FILTER = NUMATopologyFilter.with_settings(settings_with())
-CPUS = st.lists(st.integers(0, 9), max_size=6)
-AMOUNT = st.sampled_from([0, 1, 512, 2**31 - 1])
+NUMA_TOPOLOGY_FILTER = NUMATopologyFilter.with_settings(settings_with())
+CPU_LISTS = st.lists(st.integers(0, 9), max_size=6)
+AMOUNTS = st.sampled_from([0, 1, 512, 2**31 - 1])
 #: Any topology that the schema of a report accepts.
-REPORTED = st.fixed_dictionaries(
+REPORTED_CELLS = st.fixed_dictionaries(
     {
-        "cpuset": CPUS,
-        "pcpuset": CPUS,
-        "memory": AMOUNT,
-        "cpu_usage": AMOUNT,
-        "memory_usage": AMOUNT,
+        "cpuset": CPU_LISTS,
+        "pcpuset": CPU_LISTS,
+        "memory": AMOUNTS,
+        "cpu_usage": AMOUNTS,
+        "memory_usage": AMOUNTS,
         "pinned_cpus": st.lists(st.integers(0, 20), max_size=5),
-        "siblings": st.lists(CPUS, max_size=4),
+        "siblings": st.lists(CPU_LISTS, max_size=4),
         "mempages": st.lists(
             st.fixed_dictionaries(
                 {
                     "size_kb": st.sampled_from([1, 3, 4, 2048, 2**31 - 1]),
-                    "total": AMOUNT,
-                    "used": AMOUNT,
-                    "reserved": AMOUNT,
+                    "total": AMOUNTS,
+                    "used": AMOUNTS,
+                    "reserved": AMOUNTS,
                 }
             ),
             max_size=3,
         ),
     }
 )
-CELLS_OF_REQUEST = st.fixed_dictionaries(
+REQUESTED_CELLS = st.fixed_dictionaries(
     {
-        "cpuset": CPUS,
-        "pcpuset": st.none() | CPUS,
+        "cpuset": CPU_LISTS,
+        "pcpuset": st.none() | CPU_LISTS,
         "memory": st.sampled_from([0, 1, 512]),
         "pagesize": st.sampled_from([None, 0, -1, -2, -3, 3, 4]),
         "cpu_policy": st.sampled_from([None, "dedicated", "mixed", "shared"]),
@@ -200,17 +202,19 @@ CELLS_OF_REQUEST = st.fixed_dictionaries(
 
 
 @given(
-    cells=st.lists(REPORTED, max_size=3),
-    requested=st.lists(CELLS_OF_REQUEST, min_size=1, max_size=3),
+    cells=st.lists(REPORTED_CELLS, max_size=3),
+    requested=st.lists(REQUESTED_CELLS, min_size=1, max_size=3),
     emulator=st.sampled_from([None, "isolate", "share"]),
     ratio=st.sampled_from([None, 0.0, 1e-9, 1.0, 1e30]),
 )
-def test_no_reported_numa_topology_makes_the_filter_fail(cells, requested, emulator, ratio):
+def test_numa_topology_filter_raises_no_error_for_random_topologies(
+    cells, requested, emulator, ratio
+):
     numbered = [{"id": number, **cell} for number, cell in enumerate(cells)]
     host = build_host_state(
         numa_topology=numa_topology({"cells": numbered}).topology, cpu_allocation_ratio=ratio
     )
     spec = build_spec(numa_topology={"cells": requested, "emulator_threads_policy": emulator})
     for _ in range(2):
-        if FILTER.rejection(host, spec) is None:
+        if NUMA_TOPOLOGY_FILTER.rejection(host, spec) is None:
             host.consume_from_request(spec)

@@ -7,15 +7,15 @@ from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from tests.support.states import build_host_state, build_spec
 
-A, B = "provider-a", "provider-b"
-ANY = {"mappings": {"": ["root"]}}
+PROVIDER_A, PROVIDER_B = "provider-a", "provider-b"
+ROOT_CANDIDATE = {"mappings": {"": ["root"]}}
 
 
-def build_pool(count, product_id="1520", **more):
+def build_pci_pool(count, product_id="1520", **more):
     return {"vendor_id": "8086", "product_id": product_id, "numa_node": 0, "count": count, **more}
 
 
-def build_host(pools, *candidates):
+def build_pci_host(pools, *candidates):
     result = build_host_state(pci_stats=None if pools is None else PciPools.of(pools))
     result.allocation_candidates = candidates
     return result
@@ -45,44 +45,59 @@ def find_filter_rejection(state, request_spec):
     "request_spec", [build_device_request(), build_spec(), build_spec(pci_requests=None)]
 )
 def test_every_host_passes_without_device_requests(request_spec):
-    for state in (build_host(None), build_host([]), build_host([build_pool(1)], ANY)):
+    for state in (
+        build_pci_host(None),
+        build_pci_host([]),
+        build_pci_host([build_pci_pool(1)], ROOT_CANDIDATE),
+    ):
         assert PciPassthroughFilter().host_passes(state, request_spec)
 
 
 @pytest.mark.parametrize(
     ("pools", "counts", "reason"),
     [
-        ([build_pool(2)], (2,), None),
-        ([build_pool(1), build_pool(1, parent_ifname="eth0")], (1, 1), None),
-        ([build_pool(1)], (2,), "2 devices for PCI alias nic-0 requested; 1 free"),
-        ([build_pool(1), build_pool(3, "9")], (2,),
+        ([build_pci_pool(2)], (2,), None),
+        ([build_pci_pool(1), build_pci_pool(1, parent_ifname="eth0")], (1, 1), None),
+        ([build_pci_pool(1)], (2,), "2 devices for PCI alias nic-0 requested; 1 free"),
+        ([build_pci_pool(1), build_pci_pool(3, "9")], (2,),
          "2 devices for PCI alias nic-0 requested; 4 free, 1 with product_id 1520"),
         # The second alias gets the devices that the first alias leaves.
-        ([build_pool(3)], (2, 2), "2 devices for PCI alias nic-1 requested; 1 free"),
+        ([build_pci_pool(3)], (2, 2), "2 devices for PCI alias nic-1 requested; 1 free"),
         ([], (1,), "1 device for PCI alias nic-0 requested; 0 free"),
         (None, (1, 2), "3 PCI devices requested, the host reports none"),
     ],
 )  # fmt: skip
-def test_host_needs_every_requested_device(pools, counts, reason):
-    assert find_filter_rejection(build_host(pools, ANY), build_device_request(*counts)) == reason
+def test_host_needs_every_requested_pci_device(pools, counts, reason):
+    assert (
+        find_filter_rejection(build_pci_host(pools, ROOT_CANDIDATE), build_device_request(*counts))
+        == reason
+    )
 
 
-def test_rejection_has_requested_and_free_devices():
+def test_rejection_has_the_numbers_of_requested_and_free_devices():
     rejection = PciPassthroughFilter().rejection(
-        build_host([build_pool(1)], ANY), build_device_request(2)
+        build_pci_host([build_pci_pool(1)], ROOT_CANDIDATE), build_device_request(2)
     )
     assert (rejection.asked, rejection.has) == (2, 1)
     assert (
         find_filter_rejection(
-            build_host([build_pool(1)], ANY), build_device_request(1, numa_policy="required")
+            build_pci_host([build_pci_pool(1)], ROOT_CANDIDATE),
+            build_device_request(1, numa_policy="required"),
         )
         is None
     )
 
 
-def test_candidates_without_free_devices_are_removed():
-    first, second, third = ({"mappings": {"r0-0": [uuid]}} for uuid in (A, B, A))
-    state = build_host([build_pool(1, rp_uuid=B), build_pool(1, rp_uuid="c")], first, second, third)
+def test_allocation_candidates_without_free_devices_are_removed():
+    first, second, third = (
+        {"mappings": {"r0-0": [uuid]}} for uuid in (PROVIDER_A, PROVIDER_B, PROVIDER_A)
+    )
+    state = build_pci_host(
+        [build_pci_pool(1, rp_uuid=PROVIDER_B), build_pci_pool(1, rp_uuid="c")],
+        first,
+        second,
+        third,
+    )
     (passed,) = PciPassthroughFilter().verdicts([state], build_device_request(1))
     assert passed.candidates == [second]
     assert state.allocation_candidates == [first, second, third]
@@ -90,9 +105,9 @@ def test_candidates_without_free_devices_are_removed():
     assert state.allocation_candidates == [second]
 
 
-def test_host_without_a_candidate_is_rejected():
-    candidates = [{"mappings": {"r0-0": [uuid]}} for uuid in (A, B)]
-    state = build_host([build_pool(2, rp_uuid="c")], *candidates)
+def test_host_without_a_fitting_allocation_candidate_is_rejected():
+    candidates = [{"mappings": {"r0-0": [uuid]}} for uuid in (PROVIDER_A, PROVIDER_B)]
+    state = build_pci_host([build_pci_pool(2, rp_uuid="c")], *candidates)
     reason = (
         "none of 2 allocation candidates fits, the first: 1 device for PCI alias nic-0 requested; "
         "2 free, 0 of the allocation candidate's providers (1 of provider-a)"
@@ -104,8 +119,8 @@ def test_host_without_a_candidate_is_rejected():
     assert later == "no allocation candidate of the host remains"
 
 
-def test_earlier_instances_of_the_request_use_devices():
-    state = build_host([build_pool(2)], ANY)
+def test_earlier_instances_of_the_request_use_pci_devices():
+    state = build_pci_host([build_pci_pool(2)], ROOT_CANDIDATE)
     for _ in range(2):
         assert find_filter_rejection(state, build_device_request(1)) is None
         state.consume_from_request(build_device_request(1))

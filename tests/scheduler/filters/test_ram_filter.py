@@ -26,6 +26,6 @@ def test_host_passes_and_has_a_limit_if_enough_memory_is_free(amount, total, fre
     assert host.limits == ({} if reason else {"memory_mb": total * ratio})
 
 
-def test_host_without_any_report_is_rejected():
+def test_ram_filter_rejects_a_host_without_a_report():
     reason = find_filter_rejection(RamFilter, HostState("cn1", "cn1"), 512)
     assert reason == "512 MB requested, the host has 0 in all"

@@ -14,37 +14,48 @@ from tests.support.states import (
     settings_with,
 )
 
-CPU, DISK, RAM = "cpu_allocation_ratio", "disk_allocation_ratio", "ram_allocation_ratio"
+CPU_RATIO, DISK_RATIO, RAM_RATIO = (
+    "cpu_allocation_ratio",
+    "disk_allocation_ratio",
+    "ram_allocation_ratio",
+)
 #: The ratio, and the name of the limit, of each filter.
-NAMES = {
-    CoreFilter: (CPU, "vcpu"),
-    DiskFilter: (DISK, "disk_gb"),
-    RamFilter: (RAM, "memory_mb"),
-    AggregateCoreFilter: (CPU, "vcpu"),
-    AggregateDiskFilter: (DISK, "disk_gb"),
-    AggregateRamFilter: (RAM, "memory_mb"),
+RATIOS_AND_LIMITS = {
+    CoreFilter: (CPU_RATIO, "vcpu"),
+    DiskFilter: (DISK_RATIO, "disk_gb"),
+    RamFilter: (RAM_RATIO, "memory_mb"),
+    AggregateCoreFilter: (CPU_RATIO, "vcpu"),
+    AggregateDiskFilter: (DISK_RATIO, "disk_gb"),
+    AggregateRamFilter: (RAM_RATIO, "memory_mb"),
 }
 
 
-DISK_MB = "MB of disk requested"
+DISK_TEXT = "MB of disk requested"
 
 
 def build_host_with_amounts(kind, total, left, ratio, *metadata):
     """Return a host. ``left`` is the used amount of CPUs, or the free amount of others."""
-    name, _ = NAMES[kind]
+    name, _ = RATIOS_AND_LIMITS[kind]
     fields = {
-        CPU: {"vcpus_total": total, "vcpus_used": left},
-        DISK: {"total_usable_disk_gb": total, "free_disk_mb": left},
-        RAM: {"total_usable_ram_mb": total, "free_ram_mb": left},
+        CPU_RATIO: {"vcpus_total": total, "vcpus_used": left},
+        DISK_RATIO: {"total_usable_disk_gb": total, "free_disk_mb": left},
+        RAM_RATIO: {"total_usable_ram_mb": total, "free_ram_mb": left},
     }[name]
     return build_host_state(aggregates=build_aggregates(*metadata), **fields, **{name: ratio})
 
 
 def build_request_for_amounts(kind, *amounts):
     """Return a request for CPUs, for MB, or for GB of root and ephemeral disk and MB of swap."""
-    names = {CPU: ["vcpus"], DISK: ["root_gb", "ephemeral_gb", "swap"], RAM: ["memory_mb"]}
+    names = {
+        CPU_RATIO: ["vcpus"],
+        DISK_RATIO: ["root_gb", "ephemeral_gb", "swap"],
+        RAM_RATIO: ["memory_mb"],
+    }
     return build_spec(
-        flavor={"name": "f", **dict(zip(names[NAMES[kind][0]], (*amounts, 0, 0, 0), strict=False))}
+        flavor={
+            "name": "f",
+            **dict(zip(names[RATIOS_AND_LIMITS[kind][0]], (*amounts, 0, 0, 0), strict=False)),
+        }
     )
 
 
@@ -82,12 +93,12 @@ def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, r
     ("kind", "total", "left", "amount", "reason"),
     [
         (CoreFilter, 8, 8, 8, "8 VCPU requested, 4 free of 8 x 1.5"),
-        (DiskFilter, 20, 0, 11, f"11264 {DISK_MB}, 10240 free of 20480 x 1.5"),
+        (DiskFilter, 20, 0, 11, f"11264 {DISK_TEXT}, 10240 free of 20480 x 1.5"),
         (RamFilter, 1024, 0, 513, "513 MB requested, 512 free of 1024 x 1.5"),
     ],
 )
 def test_host_without_a_ratio_uses_the_configured_ratio(kind, total, left, amount, reason):
-    host, name = build_host_with_amounts(kind, total, left, None), NAMES[kind][0]
+    host, name = build_host_with_amounts(kind, total, left, None), RATIOS_AND_LIMITS[kind][0]
     assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__{name}": 2.0}) is None
     assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == reason
 
@@ -96,11 +107,13 @@ def test_host_without_a_ratio_uses_the_configured_ratio(kind, total, left, amoun
     ("kind", "total", "left", "amount", "reason"),
     [
         (CoreFilter, 8, 4, 3, "3 VCPU requested, 1 free of 8 x 1"),
-        (DiskFilter, 20, 20480, 11, f"11264 {DISK_MB}, 9216 free of 20480 x 1"),
+        (DiskFilter, 20, 20480, 11, f"11264 {DISK_TEXT}, 9216 free of 20480 x 1"),
         (RamFilter, 1024, 1024, 600, "600 MB requested, 424 free of 1024 x 1"),
     ],
 )
-def test_instances_of_one_request_use_the_amounts_of_a_host(kind, total, left, amount, reason):
+def test_earlier_instances_of_a_request_use_cpus_disk_and_memory_of_the_host(
+    kind, total, left, amount, reason
+):
     host = build_host_with_amounts(kind, total, left, 1.0)
     assert find_filter_rejection(kind, host, amount) is None
     host.consume_from_request(build_request_for_amounts(kind, amount))
@@ -108,49 +121,49 @@ def test_instances_of_one_request_use_the_amounts_of_a_host(kind, total, left, a
 
 
 #: Total and used or free amounts of a host that is full under its own ratio.
-FULL = {
+FULL_HOST_AMOUNTS = {
     AggregateCoreFilter: (8, 16, 2.0),
     AggregateDiskFilter: (2, 0, 1.0),
     AggregateRamFilter: (1024, 0, 1.0),
 }
-NO_CPU = "1 VCPU requested, 0 free of 8 x 2"
-NO_DISK = f"1024 {DISK_MB}, 0 free of 2048 x 1"
-NO_RAM = "512 MB requested, 0 free of 1024 x 1"
+NO_CPU_REASON = "1 VCPU requested, 0 free of 8 x 2"
+NO_DISK_REASON = f"1024 {DISK_TEXT}, 0 free of 2048 x 1"
+NO_RAM_REASON = "512 MB requested, 0 free of 1024 x 1"
 
 
 @pytest.mark.parametrize(
     ("kind", "metadata", "limit", "reason"),
     [
-        (AggregateCoreFilter, [{CPU: "4.0"}], 32, None),
-        (AggregateCoreFilter, [{CPU: "3"}, {RAM: "1"}], 24, None),
-        (AggregateCoreFilter, [], None, NO_CPU),
+        (AggregateCoreFilter, [{CPU_RATIO: "4.0"}], 32, None),
+        (AggregateCoreFilter, [{CPU_RATIO: "3"}, {RAM_RATIO: "1"}], 24, None),
+        (AggregateCoreFilter, [], None, NO_CPU_REASON),
         (
             AggregateCoreFilter,
-            [{CPU: "1.5"}, {CPU: "16"}],
+            [{CPU_RATIO: "1.5"}, {CPU_RATIO: "16"}],
             None,
             "1 VCPU requested, -4 free of 8 x 1.5",
         ),
-        (AggregateDiskFilter, [{DISK: "1.5"}], 3.0, None),
-        (AggregateDiskFilter, [], None, NO_DISK),
-        (AggregateDiskFilter, [{RAM: "4"}], None, NO_DISK),
+        (AggregateDiskFilter, [{DISK_RATIO: "1.5"}], 3.0, None),
+        (AggregateDiskFilter, [], None, NO_DISK_REASON),
+        (AggregateDiskFilter, [{RAM_RATIO: "4"}], None, NO_DISK_REASON),
         (
             AggregateDiskFilter,
-            [{DISK: "1.25"}, {DISK: "2"}],
+            [{DISK_RATIO: "1.25"}, {DISK_RATIO: "2"}],
             None,
-            f"1024 {DISK_MB}, 512 free of 2048 x 1.25",
+            f"1024 {DISK_TEXT}, 512 free of 2048 x 1.25",
         ),
-        (AggregateRamFilter, [{RAM: "1.5"}], 1536, None),
-        (AggregateRamFilter, [], None, NO_RAM),
-        (AggregateRamFilter, [{CPU: "4"}], None, NO_RAM),
+        (AggregateRamFilter, [{RAM_RATIO: "1.5"}], 1536, None),
+        (AggregateRamFilter, [], None, NO_RAM_REASON),
+        (AggregateRamFilter, [{CPU_RATIO: "4"}], None, NO_RAM_REASON),
         (
             AggregateRamFilter,
-            [{RAM: "1.25"}, {RAM: "2"}],
+            [{RAM_RATIO: "1.25"}, {RAM_RATIO: "2"}],
             None,
             "512 MB requested, 256 free of 1024 x 1.25",
         ),
     ],
 )
-def test_smallest_ratio_of_the_aggregates_is_used(kind, metadata, limit, reason):
-    host = build_host_with_amounts(kind, *FULL[kind], *metadata)
+def test_smallest_allocation_ratio_of_the_aggregates_is_used(kind, metadata, limit, reason):
+    host = build_host_with_amounts(kind, *FULL_HOST_AMOUNTS[kind], *metadata)
     assert find_filter_rejection(kind, host) == reason
-    assert host.limits == ({} if limit is None else {NAMES[kind][1]: limit})
+    assert host.limits == ({} if limit is None else {RATIOS_AND_LIMITS[kind][1]: limit})

@@ -10,9 +10,9 @@ from placement_sched.scheduler.filters.topology_spread_filter import TopologySpr
 from tests.support.scheduling import instance
 from tests.support.states import build_host_state, build_spec, find_rejection
 
-GROUP = {"policy": "soft-anti-affinity"}
-DOMAINS = {"cn1": ("r1",), "cn2": ("r2",), "cn3": ("r2",)}
-CROWDED = (
+SOFT_ANTI_AFFINITY_GROUP = {"policy": "soft-anti-affinity"}
+RACKS_BY_HOST = {"cn1": ("r1",), "cn2": ("r2",), "cn3": ("r2",)}
+SKEW_REJECTION_REASON = (
     "Domain rack=r1 has 3 members, the emptiest (r2) has 1: skew 3 after placement exceeds "
     "max_skew 1"
 )
@@ -20,8 +20,8 @@ CROWDED = (
 
 def build_spread_request(*, is_hard=True, own=None, **members):
     asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
-    spread = Spread(asked, DOMAINS, frozenset({"r1", "r2"}), own=own or {})
-    spec = build_spec(instance_group=GROUP, instance_uuids=[instance(1)])
+    spread = Spread(asked, RACKS_BY_HOST, frozenset({"r1", "r2"}), own=own or {})
+    spec = build_spec(instance_group=SOFT_ANTI_AFFINITY_GROUP, instance_uuids=[instance(1)])
     return replace(spec, spread=spread.with_members(members))
 
 
@@ -29,9 +29,9 @@ def find_filter_rejection(spec, host):
     return find_rejection(TopologySpreadFilter(), build_host_state(host), spec)
 
 
-def test_reason_names_the_domain_and_the_numbers():
+def test_rejection_reason_names_the_domain_and_its_number_of_members():
     spec = build_spread_request(cn1=3, cn3=1)
-    assert find_filter_rejection(spec, "cn1") == CROWDED
+    assert find_filter_rejection(spec, "cn1") == SKEW_REJECTION_REASON
     assert (find_filter_rejection(spec, "cn2"), find_filter_rejection(spec, "cn3")) == (None, None)
     assert "no aggregate of the host has metadata 'rack'" in find_filter_rejection(spec, "cn4")
 

@@ -14,8 +14,8 @@ from tests.support.attestation import run_attestation_service
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.states import NOW, build_host_state, build_spec, settings_with
 
-TIME = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
-LEVELS = ("trusted", "untrusted", "unknown")
+ATTESTATION_TIME = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
+TRUST_LEVELS = ("trusted", "untrusted", "unknown")
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def running_attestation_service(tmp_path_factory):
 def attestation_service(running_attestation_service):
     """A service with three hosts. The time of the third host is invalid."""
     running_attestation_service.hosts = {
-        "good": ("trusted", TIME),
-        "bad": ("untrusted", TIME),
+        "good": ("trusted", ATTESTATION_TIME),
+        "bad": ("untrusted", ATTESTATION_TIME),
         "odd": ("trusted", "soon"),
     }
     (
@@ -50,7 +50,7 @@ def build_trust_options(attestation_service, **changes):
     return {f"trusted_computing__{name}": value for name, value in values.items()}
 
 
-def make_filter(attestation_service, clock=lambda: NOW, **changes):
+def make_trusted_filter(attestation_service, clock=lambda: NOW, **changes):
     return TrustedFilter.with_settings(
         settings_with(**build_trust_options(attestation_service, **changes)), clock
     )
@@ -80,7 +80,7 @@ def find_passing_hosts(plugin, level, *names):
     ],
 )
 def test_only_hosts_with_the_requested_trust_level_pass(attestation_service, expected, passes):
-    plugin = make_filter(attestation_service)
+    plugin = make_trusted_filter(attestation_service)
     assert find_passing_hosts(plugin, expected, "good", "bad", "odd", "new") == passes
     polled = [{"count": 4, "hosts": ["good", "bad", "odd", "new"]}]
     assert attestation_service.seen == (polled if expected else [])
@@ -89,8 +89,8 @@ def test_only_hosts_with_the_requested_trust_level_pass(attestation_service, exp
 @pytest.mark.parametrize(
     ("expected", "node", "reason"),
     [
-        ("trusted", "bad", f"trusted requested, the host is untrusted since {TIME}"),
-        ("unknown", "good", f"unknown requested, the host is trusted since {TIME}"),
+        ("trusted", "bad", f"trusted requested, the host is untrusted since {ATTESTATION_TIME}"),
+        ("unknown", "good", f"unknown requested, the host is trusted since {ATTESTATION_TIME}"),
         (
             "trusted",
             "new",
@@ -101,7 +101,7 @@ def test_only_hosts_with_the_requested_trust_level_pass(attestation_service, exp
 def test_rejection_reason_names_the_requested_and_the_actual_trust_level(
     attestation_service, expected, node, reason
 ):
-    plugin = make_filter(attestation_service)
+    plugin = make_trusted_filter(attestation_service)
     host = build_host_state("any", node)
     assert plugin.rejection(host, build_request_with_trust_level(expected)).reason == reason
     assert not plugin.host_passes(host, build_request_with_trust_level(expected))
@@ -109,7 +109,7 @@ def test_rejection_reason_names_the_requested_and_the_actual_trust_level(
 
 def test_trust_levels_are_cached_for_the_configured_time(attestation_service):
     now = [NOW]
-    plugin = make_filter(attestation_service, lambda: now[0], attestation_auth_timeout=30)
+    plugin = make_trusted_filter(attestation_service, lambda: now[0], attestation_auth_timeout=30)
     assert find_passing_hosts(plugin, "trusted", "good") == ["good"]
     attestation_service.hosts = {
         "good": ("untrusted", f"{NOW + timedelta(seconds=31):%Y-%m-%dT%H:%M:%SZ}")
@@ -120,10 +120,10 @@ def test_trust_levels_are_cached_for_the_configured_time(attestation_service):
     assert len(attestation_service.seen) == 2
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", TRUST_LEVELS)
 def test_trust_level_of_every_host_is_unknown_if_the_service_fails(attestation_service, level):
     attestation_service.failure = ("500 Internal Server Error", b"oops")
-    plugin = make_filter(attestation_service)
+    plugin = make_trusted_filter(attestation_service)
     names = [f"cn{number}" for number in range(20)]
     assert find_passing_hosts(plugin, level, *names) == (names if level == "unknown" else [])
     assert len(attestation_service.seen) == 1
@@ -172,7 +172,9 @@ def test_trusted_host_passes_only_with_valid_url_and_certificate_options(
 
 def test_configured_auth_blob_is_sent_to_the_attestation_service(attestation_service):
     find_passing_hosts(
-        make_filter(attestation_service, attestation_auth_blob="let-me-in"), "trusted", "good"
+        make_trusted_filter(attestation_service, attestation_auth_blob="let-me-in"),
+        "trusted",
+        "good",
     )
     assert attestation_service.blobs == ["let-me-in"]
 
@@ -206,7 +208,7 @@ def test_scheduling_sends_one_attestation_request_and_reports_the_reasons(
     ]
     assert (response["before"], response["after"]) == (3, 1)
     assert {rejection["host"]: rejection["reason"] for rejection in response["rejected"]} == {
-        "bad": f"trusted requested, the host is untrusted since {TIME}",
+        "bad": f"trusted requested, the host is untrusted since {ATTESTATION_TIME}",
         "new": ("trusted requested, the host is unknown: the attestation service does not know it"),
     }
     answer = cloud.post_json("/scheduler/v1/select_destinations", body).json

@@ -17,22 +17,29 @@ from placement_sched.scheduler.filters.utils import (
 from tests.support.states import build_aggregates, build_host_state
 
 #: Too deep for any reader of JSON, and too deep for a document that is kept.
-DEEP = ("[" * 60_000, "[" * 200 + "]" * 200)
+DEEPLY_NESTED_JSON = ("[" * 60_000, "[" * 200 + "]" * 200)
 
-HOST = build_host_state(
+HOST_IN_AGGREGATES = build_host_state(
     aggregates=build_aggregates({"a": "1, 2", "b": "x"}, {"a": "3"}, {"c": "1"})
 )
 
 
 def test_metadata_of_all_aggregates_of_a_host_are_collected():
-    assert aggregate_values_from_key(HOST, "a") == {"1, 2", "3"}
-    assert aggregate_values_from_key(HOST, "z") == set()
+    assert aggregate_values_from_key(HOST_IN_AGGREGATES, "a") == {"1, 2", "3"}
+    assert aggregate_values_from_key(HOST_IN_AGGREGATES, "z") == set()
     # These are split at commas.
-    assert aggregate_metadata_get_by_host(HOST) == {"a": {"1", "2", "3"}, "b": {"x"}, "c": {"1"}}
-    assert aggregate_metadata_get_by_host(HOST, key="a") == {"a": {"1", "2", "3"}, "b": {"x"}}
-    assert aggregate_metadata_get_by_host(HOST, key="z") == {}
-    assert aggregate_values(HOST, "a") == {"1", "2", "3"}
-    assert aggregate_values(HOST, "z") == set()
+    assert aggregate_metadata_get_by_host(HOST_IN_AGGREGATES) == {
+        "a": {"1", "2", "3"},
+        "b": {"x"},
+        "c": {"1"},
+    }
+    assert aggregate_metadata_get_by_host(HOST_IN_AGGREGATES, key="a") == {
+        "a": {"1", "2", "3"},
+        "b": {"x"},
+    }
+    assert aggregate_metadata_get_by_host(HOST_IN_AGGREGATES, key="z") == {}
+    assert aggregate_values(HOST_IN_AGGREGATES, "a") == {"1", "2", "3"}
+    assert aggregate_values(HOST_IN_AGGREGATES, "z") == set()
 
 
 def test_equal_aggregates_are_read_once_for_all_hosts():
@@ -62,7 +69,7 @@ def test_smallest_number_of_aggregates_is_used_by_default(values, options, numbe
         validate_num_values({*values, "x"}, default="7", **options)
 
 
-REPORTING = build_host_state(
+HOST_WITH_CPU_INFO_AND_STATS = build_host_state(
     cpu_info='{"arch": "x86_64", "maxphysaddr": {"bits": 40}}', stats={"gpu": "1"}
 )
 
@@ -80,23 +87,23 @@ REPORTING = build_host_state(
         ("nothing", None),
     ],
 )
-def test_value_is_found_by_a_path_of_attributes_stats_mappings_and_json(path, result):
-    assert value_at(REPORTING, path.split(":")) == result
+def test_host_value_is_found_by_a_path_of_attributes_stats_mappings_and_json(path, result):
+    assert value_at(HOST_WITH_CPU_INFO_AND_STATS, path.split(":")) == result
 
 
-@pytest.mark.parametrize("text", [*DEEP, "no JSON"])
-def test_path_into_invalid_json_has_no_value(text):
+@pytest.mark.parametrize("text", [*DEEPLY_NESTED_JSON, "no JSON"])
+def test_path_into_invalid_json_of_a_host_has_no_value(text):
     assert value_at(build_host_state(stats={"a": text}), ["a", "b"]) is None
     assert value_at(build_host_state(stats={"a": text}), ["a"]) == text
 
 
 @pytest.mark.parametrize("number", ["NaN", "1e400", f"1{'0' * 30}"])
-def test_numbers_are_parsed_as_in_nova(number):
+def test_json_numbers_of_a_host_are_parsed_as_in_nova(number):
     host = build_host_state(stats={"a": f'{{"b": {number}}}'})
     assert str(value_at(host, ["a", "b"])) == str(json.loads(number))
 
 
-def test_json_is_parsed_once_for_all_extra_specs():
+def test_json_of_a_host_is_parsed_once_for_all_extra_specs():
     text = json.dumps({f"x{number}": number for number in range(100)})
     host = build_host_state(stats={"a": text})
     before = utils._decode.cache_info()

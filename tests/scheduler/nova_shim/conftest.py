@@ -10,19 +10,19 @@ import pytest
 
 from placement_sched.scheduler.nova_shim import finder
 
-THIRD_PARTY = Path(__file__).with_name("third_party")
+THIRD_PARTY_PLUGIN_FOLDER = Path(__file__).with_name("third_party")
 
 
 @pytest.fixture
-def shim(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nova_shim(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make the modules of nova importable, and the plugins of ``third_party``."""
-    monkeypatch.syspath_prepend(str(THIRD_PARTY))
+    monkeypatch.syspath_prepend(str(THIRD_PARTY_PLUGIN_FOLDER))
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     before = set(sys.modules)
     assert finder.install()
     yield
     vars(builtins).pop("_", None)
-    plugins = {path.stem for path in THIRD_PARTY.glob("*.py")}
+    plugins = {path.stem for path in THIRD_PARTY_PLUGIN_FOLDER.glob("*.py")}
     for name in set(sys.modules) - before:
         if name.partition(".")[0] in {"nova", "oslo", *plugins}:
             del sys.modules[name]

@@ -18,22 +18,24 @@ from placement_sched.scheduler.nova_shim.finder import NovaName, list_names
 from placement_sched.scheduler.plugins import read_settings
 from tests.support.repository import ROOT
 
-PAGE = (ROOT / "doc/source/bring_your_filters.rst").read_text()
+GUIDE_TEXT = (ROOT / "doc/source/bring_your_filters.rst").read_text()
 
 
-def test_every_listed_nova_module_can_be_imported(shim):
+def test_every_nova_module_of_the_shim_can_be_imported(nova_shim):
     for name in finder.MODULES:
         assert import_module(name).__name__ == name
 
 
 @pytest.mark.parametrize("name", [name for name, sources in finder.MODULES.items() if sources])
-def test_the_guide_names_every_module(name):
+def test_guide_names_every_nova_module_of_the_shim(name):
     package, _, module = name.rpartition(".")
-    listed = f"``{name}``" in PAGE or (f"``{package}``" in PAGE and f"``{module}``" in PAGE)
+    listed = f"``{name}``" in GUIDE_TEXT or (
+        f"``{package}``" in GUIDE_TEXT and f"``{module}``" in GUIDE_TEXT
+    )
     assert listed or package in {"nova.objects", "oslo.config", "oslo.serialization", "oslo.utils"}
 
 
-def test_shim_classes_are_those_of_this_package(shim):
+def test_nova_shim_classes_are_those_of_placement_sched(nova_shim):
     assert import_module("nova.scheduler.filters").BaseHostFilter is filters.BaseHostFilter
     assert import_module("nova.scheduler.weights").BaseHostWeigher is weights.BaseHostWeigher
     own = import_module("placement_sched.scheduler.filters.disk_filter").DiskFilter
@@ -49,13 +51,13 @@ def test_shim_classes_are_those_of_this_package(shim):
         ("nova.scheduler.filters.acme", "nova.scheduler.filters.acme is not provided here"),
     ],
 )
-def test_unsupported_module_is_reported_with_the_reason(shim, name, reason):
+def test_unsupported_nova_module_is_reported_with_the_reason(nova_shim, name, reason):
     with pytest.raises(ImportError, match=reason) as error:
         import_module(name)
     assert '(see "Bring your filters" in the guide)' in str(error.value)
 
 
-def test_unsupported_name_is_reported_with_the_reason(shim):
+def test_unsupported_nova_name_is_reported_with_the_reason(nova_shim):
     objects = import_module("nova.objects")
     assert not hasattr(objects, "Quotas")
     with pytest.raises(
@@ -65,7 +67,7 @@ def test_unsupported_name_is_reported_with_the_reason(shim):
 
 
 def test_modules_and_names_of_a_nova_fork_are_importable_besides_the_shim(
-    shim, tmp_path, monkeypatch
+    nova_shim, tmp_path, monkeypatch
 ):
     folder = tmp_path / "nova" / "scheduler"
     (folder / "filters").mkdir(parents=True)
@@ -78,7 +80,9 @@ def test_modules_and_names_of_a_nova_fork_are_importable_besides_the_shim(
     assert import_module("nova.scheduler.utils").get_weight_multiplier
 
 
-def test_options_of_a_nova_fork_are_registered_when_settings_are_read(shim, tmp_path, monkeypatch):
+def test_options_of_a_nova_fork_are_registered_when_settings_are_read(
+    nova_shim, tmp_path, monkeypatch
+):
     (tmp_path / "nova").mkdir()
     option = "cfg.IntOpt('acme_option_of_fork', default=3)"
     (tmp_path / "nova" / "conf.py").write_text(
@@ -90,7 +94,9 @@ def test_options_of_a_nova_fork_are_registered_when_settings_are_read(shim, tmp_
     assert CONF.filter_scheduler.acme_option_of_fork == 3
 
 
-def test_fork_file_that_cannot_be_imported_is_reported_at_the_start(shim, tmp_path, monkeypatch):
+def test_file_of_a_nova_fork_that_cannot_be_imported_is_reported_at_the_start(
+    nova_shim, tmp_path, monkeypatch
+):
     (tmp_path / "nova").mkdir()
     (tmp_path / "nova" / "conf.py").write_text("import acme_absent\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -99,14 +105,14 @@ def test_fork_file_that_cannot_be_imported_is_reported_at_the_start(shim, tmp_pa
         read_settings([], new_conf())
 
 
-def test_submodule_of_a_package_has_the_names_that_the_shim_adds(shim):
+def test_nova_submodule_has_the_names_that_the_shim_adds(nova_shim):
     package = import_module("nova.scheduler.filters")
     assert package.utils is import_module("nova.scheduler.filters.utils")
     assert package.utils.aggregate_values_from_key(Mock(aggregates=[]), "rack") == set()
     assert package.utils.aggregate_values_from_db
 
 
-def test_installed_nova_takes_precedence(tmp_path, monkeypatch):
+def test_installed_nova_takes_precedence_over_the_shim(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     assert not finder.has_real_nova()
     (tmp_path / "nova" / "scheduler").mkdir(parents=True)
@@ -116,7 +122,7 @@ def test_installed_nova_takes_precedence(tmp_path, monkeypatch):
     assert not finder.is_installed()
 
 
-SOURCE = """
+PLUGIN_SOURCE = """
 import os, nova.conf
 from nova import (context as c,
                   objects)
@@ -137,7 +143,7 @@ class A(filters.BaseHostFilter):
 
 
 def test_every_imported_and_used_nova_name_is_found_with_its_line():
-    names = {use.name: use.line for use in list_names(SOURCE)}
+    names = {use.name: use.line for use in list_names(PLUGIN_SOURCE)}
     assert names == {
         "nova.conf": 2,
         "nova.context": 3,
@@ -155,7 +161,7 @@ def test_every_imported_and_used_nova_name_is_found_with_its_line():
     }
 
 
-def test_only_imported_names_are_listed_with_imports_only():
+def test_imports_only_option_lists_no_used_nova_names():
     found = list_names("import nova.conf\nnova.conf.CONF\n", imports_only=True)
     assert [use.name for use in found] == ["nova.conf"]
 

@@ -16,13 +16,13 @@ from tests.conftest import make_settings
 from tests.support.scheduling import instance, report, spec
 from tests.support.statements import record_statements
 
-VCPUS = {"total": 16, "reserved": 0, "min_unit": 1, "max_unit": 16, "step_size": 1}
-VCPUS["allocation_ratio"] = 4.0
+VCPU_INVENTORY = {"total": 16, "reserved": 0, "min_unit": 1, "max_unit": 16, "step_size": 1}
+VCPU_INVENTORY["allocation_ratio"] = 4.0
 #: A hint. Filters then run for forced hosts.
-CHECKED = {"_nova_check_type": ["live_migrate"]}
+LIVE_MIGRATION_CHECK_HINT = {"_nova_check_type": ["live_migrate"]}
 
 
-class MetadataFilter(BaseHostFilter):
+class InstanceMetadataReadingFilter(BaseHostFilter):
     """Reads the metadata of each instance, by three ways."""
 
     def host_passes(self, host_state, spec_obj):
@@ -44,7 +44,7 @@ class CachedObjectReadingFilter(BaseHostFilter):
         traits = client.get_provider_traits(context, node.uuid)
         inventory = client._get_inventory(context, node.uuid)
         assert inventory["resource_provider_generation"] == traits.generation
-        assert inventory["inventories"]["VCPU"] == VCPUS
+        assert inventory["inventories"]["VCPU"] == VCPU_INVENTORY
         return service.host == host == node.host and not objects.AggregateList.get_by_host(
             context, host
         )
@@ -60,7 +60,7 @@ class AllHostsReadingFilter(BaseHostFilter):
         return True
 
 
-class LookupFilter(BaseHostFilter):
+class EveryObjectReadingFilter(BaseHostFilter):
     """Reads everything about each host."""
 
     def host_passes(self, host_state, spec_obj):
@@ -80,14 +80,14 @@ class LookupFilter(BaseHostFilter):
         return zone == "nova" and inventory["VCPU"]["total"] == 16 and traits and found == [[], []]
 
 
-def make_lookup_app(make_app, url, hosts, name, *, in_memory=False):
+def make_app_with_filter(make_app, url, hosts, name, *, in_memory=False):
     path = f"{__name__}.{name}"
     options = {"available_filters": [path], "enabled_filters": [name], "nova_shim": True}
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
     settings = make_settings(url, **names, placement__providers_in_memory=in_memory)
     app = make_app(settings, in_memory=in_memory)
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(hosts)])
-    if name == "MetadataFilter":
+    if name == "InstanceMetadataReadingFilter":
         record_instances(app.app.services.database, hosts)
     return app
 
@@ -114,17 +114,17 @@ def record_instances(database, hosts):
     )
 
 
-@pytest.mark.parametrize("name", ["LookupFilter", "MetadataFilter"])
-def test_statements_do_not_depend_on_the_number_of_hosts(make_app, sqlite_url, name):
+@pytest.mark.parametrize("name", ["EveryObjectReadingFilter", "InstanceMetadataReadingFilter"])
+def test_statement_count_of_object_lookups_does_not_depend_on_hosts(make_app, sqlite_url, name):
     counts = {
-        count_statements(make_lookup_app(make_app, sqlite_url, hosts, name), hosts)
+        count_statements(make_app_with_filter(make_app, sqlite_url, hosts, name), hosts)
         for hosts in (3, 30)
     }
     assert len(counts) == 1
 
 
 def test_lookups_of_cached_objects_send_no_sql_statement(make_app, sqlite_url):
-    app = make_lookup_app(make_app, sqlite_url, 5, "CachedObjectReadingFilter", in_memory=True)
+    app = make_app_with_filter(make_app, sqlite_url, 5, "CachedObjectReadingFilter", in_memory=True)
     plain = make_app(
         make_settings(
             sqlite_url, filter_scheduler__enabled_filters=[], placement__providers_in_memory=True
@@ -145,27 +145,29 @@ def test_inventories_are_read_only_for_the_candidate_hosts_of_the_request(
     monkeypatch.setattr(
         ProviderSource, "inventories", lambda source, ids: batches.append(ids) or read(source, ids)
     )
-    app = make_lookup_app(make_app, sqlite_url, 5, "CachedObjectReadingFilter")
+    app = make_app_with_filter(make_app, sqlite_url, 5, "CachedObjectReadingFilter")
     app.post_json("/scheduler/v1/compute_nodes", [report(f"small{n}", vcpus=1) for n in range(9)])
     body = {"request_spec": spec(flavor={"name": "m1", "vcpus": 8, "memory_mb": 1, "root_gb": 1})}
     hosts = app.post_json("/scheduler/v1/explain", body).json["hosts"]
     assert [len(ids) for ids in batches] == [len(hosts)] == [5]
 
 
-def test_hosts_outside_of_the_request_are_read_in_a_constant_number_of_statements(
+def test_other_hosts_than_those_of_the_request_are_read_in_a_constant_number_of_statements(
     make_app, sqlite_url
 ):
     counts = set()
     for hosts in (30, 60):
-        app = make_lookup_app(make_app, sqlite_url, hosts, "AllHostsReadingFilter")
-        body = {"request_spec": spec(force_hosts=["cn0"], scheduler_hints=CHECKED)}
+        app = make_app_with_filter(make_app, sqlite_url, hosts, "AllHostsReadingFilter")
+        body = {
+            "request_spec": spec(force_hosts=["cn0"], scheduler_hints=LIVE_MIGRATION_CHECK_HINT)
+        }
         with record_statements(app.app.services.database) as statements:
             app.post_json("/scheduler/v1/explain", body)
         counts.add(len(statements))
     assert len(counts) == 1
 
 
-def test_metadata_are_not_read_without_a_plugin_that_uses_them(make_app, sqlite_url):
+def test_instance_metadata_are_not_read_without_a_plugin_that_uses_them(make_app, sqlite_url):
     enabled = ["ComputeFilter", "SameHostFilter"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=enabled))
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(3)])
@@ -177,12 +179,12 @@ def test_metadata_are_not_read_without_a_plugin_that_uses_them(make_app, sqlite_
     assert not [statement for statement in statements if "sched_instances.metadata" in statement]
 
 
-def test_lookup_outside_of_a_request_fails():
+def test_object_lookup_outside_of_a_request_fails():
     with pytest.raises(exception.NovaException, match="only while a request is scheduled"):
         objects.AggregateList.get_all(None)
 
 
-def test_exception_named_not_found_or_invalid_has_that_base_class():
+def test_nova_exception_named_not_found_or_invalid_has_that_base_class():
     assert issubclass(exception.ComputeHostNotFound, exception.HostNotFound)
     assert issubclass(exception.HostNotFound, exception.NotFound)
     assert issubclass(exception.InvalidState, exception.Invalid)
@@ -190,7 +192,7 @@ def test_exception_named_not_found_or_invalid_has_that_base_class():
     assert not hasattr(exception, "acme")
 
 
-def test_message_of_an_exception_contains_its_values():
+def test_message_of_a_nova_exception_contains_its_keyword_values():
     assert str(exception.NoValidHost(reason="full")) == "NoValidHost: reason=full"
     assert str(exception.NoValidHost("none left", reason="full")) == "none left"
 
@@ -212,7 +214,7 @@ def test_missing_method_of_a_nova_object_raises_an_error_that_names_it(name):
     assert not hasattr(kind, method)
 
 
-def test_service_is_read_as_an_object_or_a_dictionary():
+def test_nova_service_is_read_as_an_object_or_a_dictionary():
     service = ServiceRecord(host="cn1", disabled=True)
     assert service.disabled
     assert service["host"] == service.get("host") == "cn1"
@@ -221,7 +223,7 @@ def test_service_is_read_as_an_object_or_a_dictionary():
         service["topic"]
 
 
-def test_aggregate_is_read_as_an_object_or_a_dictionary():
+def test_nova_aggregate_is_read_as_an_object_or_a_dictionary():
     aggregate = HostAggregate(
         id=7, uuid="u", name="a", hosts=frozenset({"cn1"}), metadata={"k": "v"}
     )

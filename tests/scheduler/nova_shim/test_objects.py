@@ -4,12 +4,12 @@
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.nova_shim import objects
 from tests.conftest import make_settings
-from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES
+from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES_PATH
 from tests.scheduler.failover.test_report import create_aggregate_with_metadata
 from tests.support.scheduling import instance, report, spec
 
 #: Key and value of a look-up, and the names of the aggregates.
-LOOKUPS = [
+METADATA_LOOKUPS = [
     ({"key": "power"}, ["a", "b"]),
     ({"value": "r1"}, ["a", "c"]),
     ({"key": "rack", "value": "r1"}, ["a"]),
@@ -18,7 +18,7 @@ LOOKUPS = [
 ]
 
 
-class DatabaseFilter(BaseHostFilter):
+class DatabaseFunctionCallingFilter(BaseHostFilter):
     """Passes hosts if the functions return the rows of cn1."""
 
     def host_passes(self, host_state, spec_obj):
@@ -32,8 +32,8 @@ class DatabaseFilter(BaseHostFilter):
             and objects.aggregate_host_get_by_metadata_key(None, "rack") == {"cn1": {"r1"}}
             and [item.uuid for item in instances] == [instance(1)]
             and objects.instance_get_by_uuid(None, instance(1)).host == "cn1"
-            and [list_aggregate_names(**terms) for terms, _ in LOOKUPS]
-            == [names for _, names in LOOKUPS]
+            and [list_aggregate_names(**terms) for terms, _ in METADATA_LOOKUPS]
+            == [names for _, names in METADATA_LOOKUPS]
         )
 
 
@@ -42,15 +42,18 @@ def list_aggregate_names(**terms):
 
 
 def test_nova_db_functions_return_the_aggregates_and_instances_of_a_host(sqlite_url, make_app):
-    options = {"available_filters": [f"{__name__}.DatabaseFilter"], "nova_shim": True}
-    options |= {"enabled_filters": ["DatabaseFilter"]}
+    options = {
+        "available_filters": [f"{__name__}.DatabaseFunctionCallingFilter"],
+        "nova_shim": True,
+    }
+    options |= {"enabled_filters": ["DatabaseFunctionCallingFilter"]}
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
     app = make_app(make_settings(sqlite_url, **names))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     for name, metadata in {"a": {"rack": "r1", "power": "p1"}, "b": {"power": "p2"}}.items():
         number = create_aggregate_with_metadata(app, name, **metadata)
         add = {"add_host": {"host": "cn1"}}
-        app.post_json(f"{AGGREGATES}/{number}/action", add, headers=ADMIN)
+        app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=ADMIN)
     create_aggregate_with_metadata(app, "c", hall_of_rack="r1")
     # No filter runs for a forced host.
     placed = {"request_spec": spec(instance(1), force_hosts=["cn1"])}

@@ -7,13 +7,19 @@ from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.policies.registry import choose, policies_for
 from tests.support.states import build_aggregate, read_settings_text
 
-DENSE, ROOMY = "high_cpu_density", "low_cpu_density"
-AGGREGATES = (
+DENSE_POLICY, SPARSE_POLICY = "high_cpu_density", "low_cpu_density"
+POLICY_AGGREGATES = (
     build_aggregate(
-        1, sched_policy=DENSE, availability_zone="az1", filter_tenant_id="acme, other", ssd="true"
+        1,
+        sched_policy=DENSE_POLICY,
+        availability_zone="az1",
+        filter_tenant_id="acme, other",
+        ssd="true",
     ),
-    build_aggregate(2, sched_policy=DENSE, availability_zone="az2", ssd="true", gpu="8"),
-    build_aggregate(3, sched_policy=ROOMY, availability_zone="az3", filter_tenant_id2="acme2"),
+    build_aggregate(2, sched_policy=DENSE_POLICY, availability_zone="az2", ssd="true", gpu="8"),
+    build_aggregate(
+        3, sched_policy=SPARSE_POLICY, availability_zone="az3", filter_tenant_id2="acme2"
+    ),
     build_aggregate(4, sched_policy="gone", availability_zone="az4"),
 )
 
@@ -21,8 +27,9 @@ AGGREGATES = (
 @pytest.fixture(scope="module")
 def policies(tmp_path_factory):
     text = (
-        f"[scheduler]\npolicies = {DENSE}, {ROOMY}\n"
-        f"[{DENSE}]\nram_weight_multiplier = -1\n[{ROOMY}]\ncpu_allocation_ratio = 1.0\n"
+        f"[scheduler]\npolicies = {DENSE_POLICY}, {SPARSE_POLICY}\n"
+        f"[{DENSE_POLICY}]\nram_weight_multiplier = -1\n"
+        f"[{SPARSE_POLICY}]\ncpu_allocation_ratio = 1.0\n"
     )
     return policies_for(read_settings_text(tmp_path_factory.mktemp("policies"), text))
 
@@ -31,11 +38,11 @@ def choose_policy(policies, spec, *names):
     settings = policies.default.settings
     if names:
         settings = settings.with_overrides({"scheduler.policy_selection": list(names)})
-    return choose(spec, policies, plugins_for(settings).selectors, AGGREGATES)
+    return choose(spec, policies, plugins_for(settings).selectors, POLICY_AGGREGATES)
 
 
 def find_policy(policies, spec, selector):
     """Return the name of the policy, and the numbers of its aggregates."""
     result = choose_policy(policies, spec, selector)
-    numbers = {aggregate.uuid: aggregate.id for aggregate in AGGREGATES}
+    numbers = {aggregate.uuid: aggregate.id for aggregate in POLICY_AGGREGATES}
     return result.policy.name, [numbers[uuid] for uuid in result.confined]

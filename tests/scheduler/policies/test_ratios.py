@@ -9,8 +9,8 @@ from tests.support.clouds import uuid_of
 from tests.support.policies import read_policies, settings_with_policies
 from tests.support.scheduling import flavor, report, spec
 
-HIGH, LOW = "high_cpu_density", "low_cpu_density"
-WITH_CORE_FILTER = """
+HIGH_DENSITY, LOW_DENSITY = "high_cpu_density", "low_cpu_density"
+CONFIG_WITH_CORE_FILTER = """
 [filter_scheduler]
 enabled_filters = ComputeFilter, CoreFilter, RamFilter, DiskFilter
 
@@ -32,7 +32,7 @@ def policies(tmp_path):
 @pytest.mark.parametrize(
     ("name", "ratios"),
     [
-        (HIGH, {"cpu_allocation_ratio": 8.0}),
+        (HIGH_DENSITY, {"cpu_allocation_ratio": 8.0}),
         (
             "everything",
             {
@@ -45,7 +45,7 @@ def policies(tmp_path):
         ("default", {}),
     ],
 )
-def test_ratios_of_a_policy_are_those_of_its_section(policies, name, ratios):
+def test_policy_has_the_allocation_ratios_of_its_section(policies, name, ratios):
     assert ratios_of(policies.get(name)) == ratios
 
 
@@ -53,14 +53,14 @@ def test_ratios_of_a_policy_are_those_of_its_section(policies, name, ratios):
     ("names", "cpu"),
     [
         ((), None),
-        ((LOW,), 1.0),
-        pytest.param((HIGH, LOW), 8.0, id="the first of two"),
-        pytest.param(("nope", LOW), 1.0, id="the first that there is"),
-        pytest.param(("nothing", LOW), None, id="one that sets none"),
+        ((LOW_DENSITY,), 1.0),
+        pytest.param((HIGH_DENSITY, LOW_DENSITY), 8.0, id="first of two policies"),
+        pytest.param(("nope", LOW_DENSITY), 1.0, id="first existing policy"),
+        pytest.param(("nothing", LOW_DENSITY), None, id="policy without ratios"),
         (("nope",), None),
     ],
 )
-def test_ratios_of_a_host_are_those_of_the_first_valid_policy(policies, names, cpu):
+def test_host_has_the_allocation_ratios_of_its_first_valid_policy(policies, names, cpu):
     assert ratios_of_policies(names, policies).get("cpu_allocation_ratio") == cpu
 
 
@@ -68,18 +68,18 @@ def test_ratios_of_a_host_are_those_of_the_first_valid_policy(policies, names, c
 def cloud_with_ratio_policies(database_url, tmp_path, make_app):
     """A cloud of three hosts: two under different policies, and a host without a policy."""
     cloud_with_ratio_policies = AggregateApi(
-        make_app(settings_with_policies(database_url, tmp_path, WITH_CORE_FILTER))
+        make_app(settings_with_policies(database_url, tmp_path, CONFIG_WITH_CORE_FILTER))
     )
     reports = [report(name, vcpus=8, vcpus_used=6) for name in ("high", "low", "plain")]
     cloud_with_ratio_policies.app.post_json("/scheduler/v1/compute_nodes", reports)
-    for host, policy in (("high", HIGH), ("low", LOW)):
+    for host, policy in (("high", HIGH_DENSITY), ("low", LOW_DENSITY)):
         number = cloud_with_ratio_policies.create_and_get_id(f"{host} hosts")
         cloud_with_ratio_policies.add_host(number, host)
         cloud_with_ratio_policies.set_metadata(number, sched_policy=policy)
     return cloud_with_ratio_policies
 
 
-def explain(cloud_with_ratio_policies, **changes):
+def explain_scheduling(cloud_with_ratio_policies, **changes):
     return cloud_with_ratio_policies.app.post_json(
         "/scheduler/v1/explain", {"request_spec": spec(**changes)}
     ).json
@@ -97,7 +97,7 @@ def list_rejections(answer, name):
 
 @pytest.mark.all_databases
 def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(cloud_with_ratio_policies):
-    answer = explain(cloud_with_ratio_policies, flavor=flavor(vcpus=4))
+    answer = explain_scheduling(cloud_with_ratio_policies, flavor=flavor(vcpus=4))
     reasons = {"low": "4 VCPU requested, 2 free of 8 x 1"}
     assert list_rejections(answer, "CoreFilter") == reasons
     assert {host["host"] for host in answer["hosts"]} == {"high", "plain"}
@@ -107,16 +107,16 @@ def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(cloud_wit
     assert read_inventories(cloud_with_ratio_policies, "high")["VCPU"]["allocation_ratio"] == 8.0
     raw = {
         host["host"]: host["weights"]["CPUWeigher"]["raw"]
-        for host in explain(cloud_with_ratio_policies)["hosts"]
+        for host in explain_scheduling(cloud_with_ratio_policies)["hosts"]
     }
     assert raw == {"high": 8 * 8.0 - 6, "low": 8 * 1.0 - 6, "plain": 8 * 4.0 - 6}
     # The policy of the request does not matter.
-    body = {"request_spec": spec(flavor=flavor(vcpus=4)), "policy": LOW}
+    body = {"request_spec": spec(flavor=flavor(vcpus=4)), "policy": LOW_DENSITY}
     answer = cloud_with_ratio_policies.app.post_json("/scheduler/v1/explain", body).json
     assert list_rejections(answer, "CoreFilter") == reasons
 
 
-def test_compute_node_has_the_reported_ratio(cloud_with_ratio_policies):
+def test_compute_node_keeps_the_reported_ratio_under_a_policy(cloud_with_ratio_policies):
     node = cloud_with_ratio_policies.app.get(f"/scheduler/v1/compute_nodes/{uuid_of('high')}").json
     assert node["cpu_allocation_ratio"] == 4.0
     cloud_with_ratio_policies.app.put_json(f"/scheduler/v1/compute_nodes/{uuid_of('high')}", node)

@@ -7,7 +7,7 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.policies.registry import policies_for
 from tests.support.states import read_settings_text
 
-FILTERS = "filter_scheduler"
+FILTER_SCHEDULER_GROUP = "filter_scheduler"
 
 
 @pytest.fixture
@@ -25,18 +25,28 @@ def read_policies(tmp_path):
     ("line", "group", "option", "value"),
     [
         ("cpu_allocation_ratio = 8.0", "DEFAULT", "cpu_allocation_ratio", 8.0),
-        ("ram_weight_multiplier = -1", FILTERS, "ram_weight_multiplier", -1.0),
-        ("ram-weight-multiplier = -1", FILTERS, "ram_weight_multiplier", -1.0),
-        ("filter_scheduler_ram_weight_multiplier = -1", FILTERS, "ram_weight_multiplier", -1.0),
-        ("host_subset_size = 3", FILTERS, "host_subset_size", 3),
-        ("scheduler_host_subset_size = 3", FILTERS, "host_subset_size", 3),
+        ("ram_weight_multiplier = -1", FILTER_SCHEDULER_GROUP, "ram_weight_multiplier", -1.0),
+        ("ram-weight-multiplier = -1", FILTER_SCHEDULER_GROUP, "ram_weight_multiplier", -1.0),
+        (
+            "filter_scheduler_ram_weight_multiplier = -1",
+            FILTER_SCHEDULER_GROUP,
+            "ram_weight_multiplier",
+            -1.0,
+        ),
+        ("host_subset_size = 3", FILTER_SCHEDULER_GROUP, "host_subset_size", 3),
+        ("scheduler_host_subset_size = 3", FILTER_SCHEDULER_GROUP, "host_subset_size", 3),
         (
             "scheduler_default_filters = CoreFilter, RamFilter",
-            FILTERS,
+            FILTER_SCHEDULER_GROUP,
             "enabled_filters",
             ["CoreFilter", "RamFilter"],
         ),
-        ("enabled_filters = CoreFilter,\n  RamFilter", FILTERS, "enabled_filters", None),
+        (
+            "enabled_filters = CoreFilter,\n  RamFilter",
+            FILTER_SCHEDULER_GROUP,
+            "enabled_filters",
+            None,
+        ),
         ("driver = chance_scheduler", "scheduler", "driver", "chance_scheduler"),
         ("scheduler_driver = chance_scheduler", "scheduler", "driver", "chance_scheduler"),
         ("weight_setting = cpu.percent=1.0", "metrics", "weight_setting", ["cpu.percent=1.0"]),
@@ -89,7 +99,9 @@ def test_option_missing_in_a_policy_section_has_its_global_value(read_policies):
         ("cpu_allocation_ratio = 2", "connection", "connection is not read per request"),
     ],
 )
-def test_error_of_a_section_is_one_line_with_its_place(read_policies, section, more, expected):
+def test_error_of_a_policy_section_is_one_line_with_its_place(
+    read_policies, section, more, expected
+):
     overrides = f"[DEFAULT]\nscheduler_policy_overrides = {more}" if more else ""
     with pytest.raises(ConfigurationError) as error:
         read_policies(section, overrides).check()
@@ -124,7 +136,7 @@ def test_any_valid_section_is_a_policy_if_no_policies_are_listed(tmp_path):
         policies.get("sparse")
 
 
-def test_option_on_several_lines_has_the_values_of_all_lines(read_policies):
+def test_policy_option_on_several_lines_has_the_values_of_all_lines(read_policies):
     lines = [
         "available_filters = nova.scheduler.filters.ram_filter.RamFilter",
         "enabled_filters = RamFilter, CoreFilter",
@@ -136,7 +148,7 @@ def test_option_on_several_lines_has_the_values_of_all_lines(read_policies):
     assert policy.overrides["filter_scheduler", "available_filters"][-1].place.line == 7
 
 
-PLUGIN = """
+PLUGIN_TEXT = """
 from oslo_config import cfg
 from placement_sched.scheduler.filters import BaseHostFilter
 
@@ -150,7 +162,7 @@ class Limit(BaseHostFilter):
 
 
 def test_plugin_option_has_the_value_of_the_policy_section(tmp_path, monkeypatch):
-    (tmp_path / "acme_limit.py").write_text(PLUGIN)
+    (tmp_path / "acme_limit.py").write_text(PLUGIN_TEXT)
     monkeypatch.syspath_prepend(tmp_path)
     text = (
         "[scheduler]\npolicies = dense, other\n[acme_limits]\nmost = 4\n"

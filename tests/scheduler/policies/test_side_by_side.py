@@ -15,14 +15,14 @@ from tests.support.statements import record_statements
 pytestmark = pytest.mark.slow
 
 #: Overrides of each policy: weights, or filters with an option.
-POLICIES = {
+POLICY_OVERRIDES = {
     "pack": {"ram_weight_multiplier": "-1.0", "cpu_weight_multiplier": "0.0"},
     "spread": {"ram_weight_multiplier": "3.0", "disk_weight_multiplier": "0.5"},
     "few": {"enabled_filters": "ComputeFilter, NumInstancesFilter", "max_instances_per_host": "3"},
     "default": {},
 }
-THREADS = 6
-REQUESTS = scale_example_count(120)
+NUMBER_OF_THREADS = 6
+NUMBER_OF_REQUESTS = scale_example_count(120)
 
 
 def read_service_settings(folder, url, name, *, alone):
@@ -36,10 +36,10 @@ def read_service_settings(folder, url, name, *, alone):
     settings = read_settings([str(file)], make_full_conf())
     if alone:
         return settings.with_overrides(
-            {f"filter_scheduler.{key}": value for key, value in POLICIES[name].items()}
+            {f"filter_scheduler.{key}": value for key, value in POLICY_OVERRIDES[name].items()}
         )
     text = file.read_text() + "[scheduler]\npolicies = pack, spread, few\n"
-    for policy, options in POLICIES.items():
+    for policy, options in POLICY_OVERRIDES.items():
         if policy != "default":
             lines = "".join(f"{key} = {value}\n" for key, value in options.items())
             text += f"[{policy}]\n{lines}"
@@ -48,9 +48,9 @@ def read_service_settings(folder, url, name, *, alone):
 
 
 @pytest.fixture
-def services(tmp_path, sqlite_url, make_app):
+def policy_services(tmp_path, sqlite_url, make_app):
     """The service with all policies, and a service for each policy."""
-    every = make_app(read_service_settings(tmp_path, sqlite_url, "all", alone=False))
+    multi_policy_app = make_app(read_service_settings(tmp_path, sqlite_url, "all", alone=False))
     random = SeededRandom.numbered(7)
     reports = [
         report(
@@ -59,20 +59,20 @@ def services(tmp_path, sqlite_url, make_app):
             local_gb=random.choice([200, 500, 900]),
             stats={"num_instances": str(random.randrange(5))},
         )
-        for name in POLICIES
+        for name in POLICY_OVERRIDES
         for number in range(8)
     ]
-    every.post_json("/scheduler/v1/compute_nodes", reports)
+    multi_policy_app.post_json("/scheduler/v1/compute_nodes", reports)
     uuids = {}
-    for index, name in enumerate(POLICIES, start=1):
+    for index, name in enumerate(POLICY_OVERRIDES, start=1):
         metadata = {"rack": name}
         if name != "default":
             metadata |= {"sched_policy": name, "filter_tenant_id": name}
         hosts = [f"{name}{number}" for number in range(8)]
-        uuids[name] = put_aggregate(every, index, metadata, *hosts)
-    return every, {
+        uuids[name] = put_aggregate(multi_policy_app, index, metadata, *hosts)
+    return multi_policy_app, {
         name: (make_app(read_service_settings(tmp_path, sqlite_url, name, alone=True)), uuids[name])
-        for name in POLICIES
+        for name in POLICY_OVERRIDES
     }
 
 
@@ -80,7 +80,7 @@ def require_aggregate(request_spec, uuid):
     return {**request_spec, "requested_destination": {"aggregates": [uuid]}}
 
 
-def random_request(name, uuid, random):
+def build_random_request(name, uuid, random):
     """Return a random request that selects the policy by its project, or selects none."""
     request = spec(
         project_id=name,
@@ -111,23 +111,26 @@ def send_request_and_get_decision(client, request_spec):
 
 
 @pytest.mark.property
-def test_decisions_equal_those_of_a_service_with_one_policy(services):
-    every, alone = services
+def test_concurrent_decisions_equal_those_of_single_policy_services(policy_services):
+    multi_policy_app, single_policy_apps = policy_services
     random = SeededRandom.numbered(11)
     requests = [
-        (name, random_request(name, alone[name][1], random))
-        for name in random.choices(list(POLICIES), k=REQUESTS)
+        (name, build_random_request(name, single_policy_apps[name][1], random))
+        for name in random.choices(list(POLICY_OVERRIDES), k=NUMBER_OF_REQUESTS)
     ]
     expected = [
         send_request_and_get_decision(
-            alone[name][0], require_aggregate(request_spec, alone[name][1])
+            single_policy_apps[name][0],
+            require_aggregate(request_spec, single_policy_apps[name][1]),
         )
         for name, request_spec in requests
     ]
     assert {entry[0] for entry in expected} == {"selected", "no_valid_host"}
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(NUMBER_OF_THREADS) as pool:
         answers = list(
-            pool.map(lambda pair: send_request_and_get_decision(every, pair[1]), requests)
+            pool.map(
+                lambda pair: send_request_and_get_decision(multi_policy_app, pair[1]), requests
+            )
         )
     wrong = [
         name
@@ -145,9 +148,9 @@ def count_statements(client, request_spec):
     return len(seen)
 
 
-def test_policies_need_no_additional_sql_statement(services):
-    every, alone = services
-    for name, (client, uuid) in alone.items():
-        request = random_request(name, uuid, Random(1))
+def test_policies_need_no_additional_sql_statement(policy_services):
+    multi_policy_app, single_policy_apps = policy_services
+    for name, (client, uuid) in single_policy_apps.items():
+        request = build_random_request(name, uuid, Random(1))
         expected = count_statements(client, require_aggregate(request, uuid))
-        assert count_statements(every, request) == expected, name
+        assert count_statements(multi_policy_app, request) == expected, name

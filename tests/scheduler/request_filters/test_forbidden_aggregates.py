@@ -17,8 +17,8 @@ from tests.scheduler.fake_cloud import FakeCloud
 from tests.support.scheduling import flavor, spec
 from tests.support.states import build_spec, settings_with
 
-WINDOWS = {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
-XYZ = {"trait:CUSTOM_XYZ": "required"}
+WINDOWS_TRAIT = {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
+XYZ_TRAIT = {"trait:CUSTOM_XYZ": "required"}
 
 
 def find_forbidden_aggregates(metadata, extra_specs=None, properties=None, **fields):
@@ -31,7 +31,7 @@ def find_forbidden_aggregates(metadata, extra_specs=None, properties=None, **fie
     return [UUID(uuid).int for uuid in uuids]
 
 
-BOTH = WINDOWS | XYZ
+WINDOWS_AND_XYZ = WINDOWS_TRAIT | XYZ_TRAIT
 
 
 @pytest.mark.parametrize(
@@ -39,31 +39,31 @@ BOTH = WINDOWS | XYZ
     [
         # The spec's first example: an image without properties must not use the licensed
         # hosts.
-        ([WINDOWS], {}, {}, [1]),
-        ([WINDOWS], {}, WINDOWS, []),
-        ([WINDOWS], {}, {"os_distro": "windows"}, [1]),
+        ([WINDOWS_TRAIT], {}, {}, [1]),
+        ([WINDOWS_TRAIT], {}, WINDOWS_TRAIT, []),
+        ([WINDOWS_TRAIT], {}, {"os_distro": "windows"}, [1]),
         # The spec's second example: traits from both the flavor and the image.
-        ([BOTH], {}, {}, [1]),
-        ([BOTH], WINDOWS, {}, [1]),
-        ([BOTH], {}, XYZ, [1]),
-        ([BOTH], WINDOWS, XYZ, []),
-        ([BOTH], XYZ, WINDOWS, []),
-        ([BOTH], BOTH, {}, []),
-        ([BOTH], {}, BOTH, []),
-        ([BOTH], WINDOWS | {"trait:CUSTOM_OTHER": "required"}, {}, [1]),
-        ([WINDOWS, {}, XYZ, BOTH], {}, XYZ, [1, 4]),
-        ([XYZ], XYZ, {"trait:CUSTOM_XYZ": "other"}, []),
+        ([WINDOWS_AND_XYZ], {}, {}, [1]),
+        ([WINDOWS_AND_XYZ], WINDOWS_TRAIT, {}, [1]),
+        ([WINDOWS_AND_XYZ], {}, XYZ_TRAIT, [1]),
+        ([WINDOWS_AND_XYZ], WINDOWS_TRAIT, XYZ_TRAIT, []),
+        ([WINDOWS_AND_XYZ], XYZ_TRAIT, WINDOWS_TRAIT, []),
+        ([WINDOWS_AND_XYZ], WINDOWS_AND_XYZ, {}, []),
+        ([WINDOWS_AND_XYZ], {}, WINDOWS_AND_XYZ, []),
+        ([WINDOWS_AND_XYZ], WINDOWS_TRAIT | {"trait:CUSTOM_OTHER": "required"}, {}, [1]),
+        ([WINDOWS_TRAIT, {}, XYZ_TRAIT, WINDOWS_AND_XYZ], {}, XYZ_TRAIT, [1, 4]),
+        ([XYZ_TRAIT], XYZ_TRAIT, {"trait:CUSTOM_XYZ": "other"}, []),
         # Traits of a request group with a suffix.
-        ([XYZ], {"trait1:CUSTOM_XYZ": "forbidden"}, {}, [1]),
-        ([XYZ], {}, {"trait1:CUSTOM_XYZ": "forbidden"}, [1]),
+        ([XYZ_TRAIT], {"trait1:CUSTOM_XYZ": "forbidden"}, {}, [1]),
+        ([XYZ_TRAIT], {}, {"trait1:CUSTOM_XYZ": "forbidden"}, [1]),
         (
-            [BOTH],
+            [WINDOWS_AND_XYZ],
             {"trait1:CUSTOM_XYZ": "required", "trait2:CUSTOM_WINDOWS_LICENSED": "required"},
             {},
             [],
         ),
-        ([BOTH], {"trait1:CUSTOM_XYZ": "required"}, WINDOWS, []),
-        ([BOTH], {"trait1:CUSTOM_XYZ": "required"}, {}, [1]),
+        ([WINDOWS_AND_XYZ], {"trait1:CUSTOM_XYZ": "required"}, WINDOWS_TRAIT, []),
+        ([WINDOWS_AND_XYZ], {"trait1:CUSTOM_XYZ": "required"}, {}, [1]),
         (
             [{"trait:HW_CPU_HYPERTHREADING": "required"}],
             {"hw:cpu_thread_policy": "isolate"},
@@ -79,14 +79,14 @@ def test_aggregate_is_forbidden_unless_the_request_requires_all_its_traits(
 
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", "required ", "preferred", "", "true"])
-def test_metadata_reserve_an_aggregate_only_with_the_value_required(value):
+def test_trait_metadata_reserve_an_aggregate_only_with_the_value_required(value):
     assert find_forbidden_aggregates([{"trait:CUSTOM_XYZ": value}]) == []
-    assert find_forbidden_aggregates([XYZ], {"trait:CUSTOM_XYZ": value}) == [1]
-    assert find_forbidden_aggregates([XYZ], properties={"trait:CUSTOM_XYZ": value}) == [1]
+    assert find_forbidden_aggregates([XYZ_TRAIT], {"trait:CUSTOM_XYZ": value}) == [1]
+    assert find_forbidden_aggregates([XYZ_TRAIT], properties={"trait:CUSTOM_XYZ": value}) == [1]
 
 
 @pytest.mark.parametrize("key", ["traits:CUSTOM_XYZ", "CUSTOM_XYZ", "Trait:CUSTOM_XYZ"])
-def test_metadata_without_the_prefix_forbid_nothing(key):
+def test_aggregate_metadata_without_the_trait_prefix_forbid_no_aggregate(key):
     assert find_forbidden_aggregates([{key: "required"}]) == []
 
 
@@ -95,15 +95,15 @@ def test_metadata_without_the_prefix_forbid_nothing(key):
     ["custom_xyz", "CUSTOM_xyz", "CUSTOM_XYZ ", " CUSTOM_XYZ", "CUSTOM_XY", "CUSTOM_XYZ2", ""],
 )
 def test_trait_names_are_compared_exactly(name):
-    assert find_forbidden_aggregates([{f"trait:{name}": "required"}], XYZ, XYZ) == [1]
+    assert find_forbidden_aggregates([{f"trait:{name}": "required"}], XYZ_TRAIT, XYZ_TRAIT) == [1]
 
 
 @pytest.mark.parametrize(
     "key", ["trait1:CUSTOM_XYZ", "trait_DISK:CUSTOM_XYZ", "trait-a_9:CUSTOM_XYZ"]
 )
 def test_trait_of_a_suffixed_group_allows_the_aggregate(key):
-    assert find_forbidden_aggregates([XYZ], {key: "required"}) == []
-    assert find_forbidden_aggregates([XYZ], properties={key: "required"}) == []
+    assert find_forbidden_aggregates([XYZ_TRAIT], {key: "required"}) == []
+    assert find_forbidden_aggregates([XYZ_TRAIT], properties={key: "required"}) == []
 
 
 @pytest.mark.parametrize(
@@ -112,19 +112,22 @@ def test_trait_of_a_suffixed_group_allows_the_aggregate(key):
 )
 def test_required_traits_of_ports_allow_the_aggregate(traits, expected):
     port = {"requester_id": "port", "resources": {"CUSTOM_BW": 1}, **traits}
-    assert find_forbidden_aggregates([XYZ, BOTH], requested_resources=[port]) == expected
+    assert (
+        find_forbidden_aggregates([XYZ_TRAIT, WINDOWS_AND_XYZ], requested_resources=[port])
+        == expected
+    )
 
 
 def test_root_traits_from_callers_allow_no_reserved_aggregate_as_in_nova():
     assert find_forbidden_aggregates(
-        [XYZ], request_level_params={"root_required": ["CUSTOM_XYZ"]}
+        [XYZ_TRAIT], request_level_params={"root_required": ["CUSTOM_XYZ"]}
     ) == [1]
 
 
 def test_aggregates_that_the_request_forbids_stay_forbidden():
     fields = {"requested_destination": {"forbidden_aggregates": [str(UUID(int=9))]}}
-    assert find_forbidden_aggregates([WINDOWS], **fields) == [9, 1]
-    assert find_forbidden_aggregates([WINDOWS], properties=WINDOWS, **fields) == [9]
+    assert find_forbidden_aggregates([WINDOWS_TRAIT], **fields) == [9, 1]
+    assert find_forbidden_aggregates([WINDOWS_TRAIT], properties=WINDOWS_TRAIT, **fields) == [9]
 
 
 @pytest.mark.parametrize(
@@ -132,18 +135,18 @@ def test_aggregates_that_the_request_forbids_stay_forbidden():
     [str(UUID(int=1)), f"{str(UUID(int=10)).upper()},{str(UUID(int=1)).replace('-', '')}"],
     ids=["same spelling", "other spelling"],
 )
-def test_aggregate_that_is_forbidden_already_is_listed_once(uuids):
+def test_aggregate_that_the_request_already_forbids_is_listed_once(uuids):
     request = build_spec(requested_destination={"forbidden_aggregates": [uuids]})
-    outcome = ForbiddenAggregates().apply(request, FakeCloud.with_metadata(WINDOWS))
+    outcome = ForbiddenAggregates().apply(request, FakeCloud.with_metadata(WINDOWS_TRAIT))
     assert outcome.spec.destination.forbidden_aggregates == (uuids,)
     assert outcome.changes == {}
 
 
-NAMES = ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
+OPTION_NAMES = ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_both_option_names_enable_the_filter(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", OPTION_NAMES)
+def test_both_option_names_enable_the_forbidden_aggregates_filter(name, tmp_path, monkeypatch):
     filter_ = ForbiddenAggregates()
     assert not filter_.enabled(settings_with())
     assert filter_.enabled(settings_with(**{f"scheduler__{name}": True}))
@@ -154,17 +157,17 @@ def test_both_option_names_enable_the_filter(name, tmp_path, monkeypatch):
     assert filter_.enabled(Settings.from_conf(read_files(make_full_conf())))
 
 
-TRAITS = st.sampled_from(["A", "B", "C", "D"])
-METADATA = st.dictionaries(
-    TRAITS.map("trait:{}".format), st.sampled_from(["required", "required", "forbidden", ""])
+TRAIT_NAMES = st.sampled_from(["A", "B", "C", "D"])
+TRAIT_METADATA = st.dictionaries(
+    TRAIT_NAMES.map("trait:{}".format), st.sampled_from(["required", "required", "forbidden", ""])
 )
-EXTRA_SPECS = st.dictionaries(
-    st.builds("trait{}:{}".format, st.sampled_from(["", "1"]), TRAITS),
+TRAIT_EXTRA_SPECS = st.dictionaries(
+    st.builds("trait{}:{}".format, st.sampled_from(["", "1"]), TRAIT_NAMES),
     st.sampled_from(["required", "required", "forbidden"]),
 )
 
 
-@given(st.lists(METADATA, max_size=6), EXTRA_SPECS, METADATA)
+@given(st.lists(TRAIT_METADATA, max_size=6), TRAIT_EXTRA_SPECS, TRAIT_METADATA)
 def test_forbidden_aggregates_equal_those_of_a_naive_model(metadata, extra_specs, properties):
     # A trait that the flavor forbids and the image requires is rejected as a contradiction.
     assume(not any(extra_specs.get(key) == "forbidden" for key in properties))
@@ -182,26 +185,26 @@ def test_forbidden_aggregates_equal_those_of_a_naive_model(metadata, extra_specs
     assert find_forbidden_aggregates(metadata, extra_specs, properties) == expected
 
 
-SWITCH = "scheduler__enable_isolated_aggregate_filtering"
+ISOLATION_OPTION = "scheduler__enable_isolated_aggregate_filtering"
 
 
-def test_reserved_hosts_get_only_requests_for_their_trait(sqlite_app):
+def test_hosts_of_reserved_aggregates_get_only_requests_for_their_trait(sqlite_app):
     tpm = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]
     owner_trait = "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"
     put_hosts(sqlite_app, cn1=[], win1=["CUSTOM_WINDOWS_LICENSED"], tpm1=[*tpm, owner_trait])
     uuids = {
-        "win1": put_aggregate(sqlite_app, 1, WINDOWS, "win1"),
+        "win1": put_aggregate(sqlite_app, 1, WINDOWS_TRAIT, "win1"),
         "tpm1": put_aggregate(sqlite_app, 2, {f"trait:{tpm[0]}": "required"}, "tpm1"),
     }
     for extra_specs, properties, expected in (
         ({}, {}, "cn1"),
         ({"hw:tpm_version": "2.0"}, {}, "tpm1"),
         ({}, {"hw_tpm_version": "2.0"}, "tpm1"),
-        ({}, WINDOWS, "win1"),
-        (WINDOWS, {}, "win1"),
+        ({}, WINDOWS_TRAIT, "win1"),
+        (WINDOWS_TRAIT, {}, "win1"),
     ):
         request = spec(flavor=flavor(extra_specs=extra_specs), image={"properties": properties})
-        explanation = explain_request(sqlite_app, request, **{SWITCH: True})
+        explanation = explain_request(sqlite_app, request, **{ISOLATION_OPTION: True})
         assert explanation.hosts == [expected]
         forbidden = [uuid for host, uuid in uuids.items() if host != expected]
         result = explanation.get_request_filter_report("forbidden_aggregates")

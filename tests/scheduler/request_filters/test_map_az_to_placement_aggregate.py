@@ -14,8 +14,8 @@ from tests.scheduler.fake_cloud import FakeCloud
 from tests.support.scheduling import spec
 from tests.support.states import build_spec, settings_with
 
-CELL = str(UUID(int=99))
-CLOUD = (
+CELL_UUID = str(UUID(int=99))
+AGGREGATE_METADATA = (
     {"availability_zone": "az1"},
     {"availability_zone": "az2"},
     {"availability_zone": "az1"},
@@ -28,7 +28,7 @@ def apply_filter(zone, **fields):
     plugin = MapAZToPlacementAggregate.with_settings(settings_with())
     assert plugin.enabled(plugin.settings)
     return plugin.apply(
-        build_spec(availability_zone=zone, **fields), FakeCloud.with_metadata(*CLOUD)
+        build_spec(availability_zone=zone, **fields), FakeCloud.with_metadata(*AGGREGATE_METADATA)
     )
 
 
@@ -108,22 +108,27 @@ def test_default_zone_is_the_configured_zone(default, metadata, changes):
     )
     assert outcome.changes == changes
     assert isinstance(
-        plugin.apply(build_spec(availability_zone="x"), FakeCloud.with_metadata(*CLOUD)), Rejection
+        plugin.apply(
+            build_spec(availability_zone="x"), FakeCloud.with_metadata(*AGGREGATE_METADATA)
+        ),
+        Rejection,
     )
 
 
 #: Names of hosts in nova, and fields of a request that moves an instance.
-TARGETS = {
+REQUESTED_HOSTS_AND_MOVES = {
     "forced host": {"force_hosts": ["cn1"]},
     "forced node": {"force_nodes": ["cn1"]},
     "live migration to a host": {"requested_destination": {"host": "cn1", "node": "cn1"}},
-    "live migration": {"requested_destination": {"cell": CELL}, "ignore_hosts": ["cn2"]},
+    "live migration": {"requested_destination": {"cell": CELL_UUID}, "ignore_hosts": ["cn2"]},
     "evacuation": {"ignore_hosts": ["cn2"]},
-    "unshelve": {"requested_destination": {"cell": CELL}},
+    "unshelve": {"requested_destination": {"cell": CELL_UUID}},
 }
 
 
-@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize(
+    "target", REQUESTED_HOSTS_AND_MOVES.values(), ids=REQUESTED_HOSTS_AND_MOVES
+)
 def test_only_a_known_zone_applies_to_requested_hosts_and_moves(target):
     assert apply_filter("nova", **target) is None
     assert apply_filter("gone", **target) is None
@@ -144,7 +149,7 @@ def list_candidate_hosts(cloud, zone, **target):
     return explain_request(cloud, spec(availability_zone=zone, **target)).hosts
 
 
-def test_hosts_of_the_zone_are_the_candidates(cloud):
+def test_candidate_hosts_are_those_of_the_requested_zone(cloud):
     expected = {
         "az1": ["cn1", "cn3"],
         "az2,nowhere": ["cn2", "cn3"],
@@ -164,7 +169,7 @@ def test_hosts_of_the_zone_are_the_candidates(cloud):
     assert {zone: list_candidate_hosts(cloud, zone) for zone in expected} == expected
 
 
-def test_a_zone_with_more_than_host_and_node_is_400(cloud):
+def test_availability_zone_with_more_parts_than_host_and_node_is_400(cloud):
     body = {"request_spec": spec(availability_zone="nova:cn1:cn1:cn1")}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
     assert "(at $.request_spec.availability_zone)" in answer.json["errors"][0]["detail"]

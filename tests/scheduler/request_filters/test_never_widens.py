@@ -12,11 +12,11 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filtering import run_request_filters
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.request_filters import RequestFilterResult
-from tests.scheduler.random_requests import SPECS, WORLDS
+from tests.scheduler.random_requests import RANDOM_CLOUDS, RANDOM_REQUEST_SPECS
 from tests.support.states import settings_with
 
 #: Enable every option that is disabled by default.
-ALL_ON = settings_with(
+SETTINGS_WITH_ALL_FILTERS = settings_with(
     scheduler__limit_tenants_to_placement_aggregate=True,
     scheduler__query_placement_for_image_type_support=True,
     scheduler__enable_isolated_aggregate_filtering=True,
@@ -24,7 +24,7 @@ ALL_ON = settings_with(
     scheduler__query_placement_for_routed_network_aggregates=True,
     scheduler__required_aggregates_by_trait="require",
 )
-FILTERS = plugins_for(ALL_ON).request_filters
+REQUEST_FILTERS = plugins_for(SETTINGS_WITH_ALL_FILTERS).request_filters
 
 
 def check_that_no_constraint_is_lost(before: RequestSpec, after: RequestSpec) -> None:
@@ -48,10 +48,10 @@ def check_that_no_constraint_is_lost(before: RequestSpec, after: RequestSpec) ->
     assert replace(after, **unchanged) == before
 
 
-@given(spec=SPECS, world=WORLDS)
-def test_each_filter_keeps_all_constraints(spec, world):
+@given(spec=RANDOM_REQUEST_SPECS, world=RANDOM_CLOUDS)
+def test_each_request_filter_keeps_all_constraints(spec, world):
     original_spec = deepcopy(spec)
-    for plugin in FILTERS:
+    for plugin in REQUEST_FILTERS:
         with suppress(Invalid):
             outcome = plugin.apply(spec, world) if plugin.enabled(plugin.settings) else None
             if isinstance(outcome, RequestFilterResult):
@@ -60,13 +60,13 @@ def test_each_filter_keeps_all_constraints(spec, world):
         assert spec == original_spec, plugin.name
 
 
-@given(spec=SPECS, world=WORLDS)
-def test_all_filters_together_keep_all_constraints(spec, world):
+@given(spec=RANDOM_REQUEST_SPECS, world=RANDOM_CLOUDS)
+def test_all_request_filters_together_keep_all_constraints(spec, world):
     original_spec = deepcopy(spec)
     try:
-        run = run_request_filters(FILTERS, spec, world)
+        run = run_request_filters(REQUEST_FILTERS, spec, world)
     except Invalid:
         return
     assert spec == original_spec
     check_that_no_constraint_is_lost(spec, run.spec)
-    assert [report.name for report in run.reports] == [plugin.name for plugin in FILTERS]
+    assert [report.name for report in run.reports] == [plugin.name for plugin in REQUEST_FILTERS]

@@ -18,10 +18,10 @@ from tests.scheduler.fake_cloud import (
 from tests.support.scheduling import report, spec
 from tests.support.states import build_spec
 
-OWNER = "OWNER_NOVA"
-MARKED = FakeCloud(common_traits=frozenset({OWNER}))
-REQUEST, PORT = str(UUID(int=7)), str(UUID(int=8))
-NEWEST = {"OpenStack-API-Version": "compute 2.96"}
+OWNER_TRAIT = "OWNER_NOVA"
+CLOUD_WITH_OWNER_TRAIT = FakeCloud(common_traits=frozenset({OWNER_TRAIT}))
+PCI_REQUEST_UUID, PORT_ID = str(UUID(int=7)), str(UUID(int=8))
+COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 
 
 def build_request_group(requester_id, **fields):
@@ -34,55 +34,60 @@ def build_device_request(*requested, requests=()):
     return replace(build_spec(requested_resources=list(requested)), pci_requests=request)
 
 
-BY_ALIAS = {"count": 2, "spec": [], "alias_name": "gpu", "request_id": REQUEST}
-BY_PORT = {"count": 1, "spec": [], "request_id": PORT, "requester_id": PORT}
+PCI_REQUEST_BY_ALIAS = {"count": 2, "spec": [], "alias_name": "gpu", "request_id": PCI_REQUEST_UUID}
+PCI_REQUEST_OF_PORT = {"count": 1, "spec": [], "request_id": PORT_ID, "requester_id": PORT_ID}
 
 
-def test_root_trait_is_required_if_all_nodes_have_it():
-    assert find_added_root_traits(OwnerNovaFilter, build_spec(), MARKED) == [OWNER]
+def test_owner_trait_is_required_of_the_root_if_all_nodes_have_it():
+    assert find_added_root_traits(OwnerNovaFilter, build_spec(), CLOUD_WITH_OWNER_TRAIT) == [
+        OWNER_TRAIT
+    ]
     assert run_request_filter(OwnerNovaFilter, build_spec(), EMPTY_CLOUD) is None
-    request = build_spec(request_level_params={"root_required": [OWNER]})
-    assert run_request_filter(OwnerNovaFilter, request, MARKED) is None
+    request = build_spec(request_level_params={"root_required": [OWNER_TRAIT]})
+    assert run_request_filter(OwnerNovaFilter, request, CLOUD_WITH_OWNER_TRAIT) is None
     assert run_request_filter(OwnerNovaFilter, request, EMPTY_CLOUD) is None
 
 
-def test_trait_is_required_in_groups_of_pci_devices():
+def test_owner_trait_is_required_in_groups_of_pci_devices():
     request = build_device_request(
-        build_request_group(f"{REQUEST}-0"),
-        build_request_group(f"{REQUEST}-1", required_traits=["CUSTOM_FAST"]),
-        requests=[BY_ALIAS],
+        build_request_group(f"{PCI_REQUEST_UUID}-0"),
+        build_request_group(f"{PCI_REQUEST_UUID}-1", required_traits=["CUSTOM_FAST"]),
+        requests=[PCI_REQUEST_BY_ALIAS],
     )
-    outcome = run_request_filter(OwnerNovaFilter, request, MARKED)
-    expected = {"root_required": [OWNER], "requested_resources": [f"{REQUEST}-0", f"{REQUEST}-1"]}
+    outcome = run_request_filter(OwnerNovaFilter, request, CLOUD_WITH_OWNER_TRAIT)
+    expected = {
+        "root_required": [OWNER_TRAIT],
+        "requested_resources": [f"{PCI_REQUEST_UUID}-0", f"{PCI_REQUEST_UUID}-1"],
+    }
     assert outcome.changes == expected
     traits = [group.required_traits for group in outcome.spec.requested_resources]
-    assert traits == [{OWNER}, {OWNER, "CUSTOM_FAST"}]
+    assert traits == [{OWNER_TRAIT}, {OWNER_TRAIT, "CUSTOM_FAST"}]
 
 
 @pytest.mark.parametrize(
     ("requester", "requests"),
     [
-        (f"{REQUEST}-0", []),
-        (str(UUID(int=9)), [BY_ALIAS]),
-        (REQUEST, [BY_ALIAS]),
-        (f"{PORT}-0", [BY_ALIAS, BY_PORT]),
-        (None, [BY_ALIAS]),
+        (f"{PCI_REQUEST_UUID}-0", []),
+        (str(UUID(int=9)), [PCI_REQUEST_BY_ALIAS]),
+        (PCI_REQUEST_UUID, [PCI_REQUEST_BY_ALIAS]),
+        (f"{PORT_ID}-0", [PCI_REQUEST_BY_ALIAS, PCI_REQUEST_OF_PORT]),
+        (None, [PCI_REQUEST_BY_ALIAS]),
     ],
-    ids=["no PCI requests", "accelerator", "no device of it", "port", "nobody"],
+    ids=["no PCI requests", "accelerator", "suffix without device", "port", "no requester"],
 )
-def test_groups_of_other_requesters_do_not_change(requester, requests):
+def test_request_groups_of_other_requesters_do_not_change(requester, requests):
     request = build_device_request(build_request_group(requester), requests=requests)
-    outcome = run_request_filter(OwnerNovaFilter, request, MARKED)
+    outcome = run_request_filter(OwnerNovaFilter, request, CLOUD_WITH_OWNER_TRAIT)
     assert outcome.spec.requested_resources == request.requested_resources
-    assert outcome.changes == {"root_required": [OWNER]}
+    assert outcome.changes == {"root_required": [OWNER_TRAIT]}
 
 
-def test_query_requires_the_owner_trait_after_all_nodes_have_it(app):
-    put_hosts(app, cn1=[OWNER], cn2=[OWNER])
+def test_candidates_query_requires_the_owner_trait_if_all_nodes_have_it(app):
+    put_hosts(app, cn1=[OWNER_TRAIT], cn2=[OWNER_TRAIT])
     answer = explain_request(app, spec())
     result = answer.get_request_filter_report("owner_nova_filter")
-    assert result == {"applied": True, "changes": {"root_required": [OWNER]}}
-    assert answer.query["root_required"] == [f"{OWNER},!COMPUTE_STATUS_DISABLED"]
+    assert result == {"applied": True, "changes": {"root_required": [OWNER_TRAIT]}}
+    assert answer.query["root_required"] == [f"{OWNER_TRAIT},!COMPUTE_STATUS_DISABLED"]
     assert answer.hosts == ["cn1", "cn2"]
     app.post_json("/scheduler/v1/compute_nodes", [report("cn3")])
     mixed = explain_request(app, spec())
@@ -91,10 +96,12 @@ def test_query_requires_the_owner_trait_after_all_nodes_have_it(app):
 
 
 def test_disabled_node_does_not_need_the_owner_trait(app):
-    put_hosts(app, cn1=[OWNER], cn2=[])
-    services = app.get("/compute/v2.1/os-services?host=cn2", headers=NEWEST).json["services"]
+    put_hosts(app, cn1=[OWNER_TRAIT], cn2=[])
+    services = app.get("/compute/v2.1/os-services?host=cn2", headers=COMPUTE_HEADERS).json[
+        "services"
+    ]
     address = f"/compute/v2.1/os-services/{services[0]['id']}"
-    app.put_json(address, {"status": "disabled"}, headers=NEWEST)
+    app.put_json(address, {"status": "disabled"}, headers=COMPUTE_HEADERS)
     answer = explain_request(app, spec())
     assert answer.get_request_filter_report("owner_nova_filter")["applied"]
     assert answer.hosts == ["cn1"]

@@ -12,8 +12,8 @@ from placement_sched.scheduler.request_filters.require_tenant_aggregate import (
 from tests.scheduler.fake_cloud import FakeCloud, run_request_filter
 from tests.support.states import build_spec
 
-NEEDED = "scheduler__placement_aggregate_required_for_tenants"
-P1 = {"filter_tenant_id": "p1"}
+AGGREGATE_REQUIRED_OPTION = "scheduler__placement_aggregate_required_for_tenants"
+PROJECT_P1_METADATA = {"filter_tenant_id": "p1"}
 
 
 def build_aggregate_uuids(*numbers):
@@ -35,9 +35,9 @@ def find_required_aggregates(metadata, project="p1", **fields):
 @pytest.mark.parametrize(
     ("metadata", "numbers"),
     [
-        ([P1], [1]),
-        ([{"filter_tenant_id": "p2"}, P1], [2]),
-        ([P1, {}, P1], [1, 3]),
+        ([PROJECT_P1_METADATA], [1]),
+        ([{"filter_tenant_id": "p2"}, PROJECT_P1_METADATA], [2]),
+        ([PROJECT_P1_METADATA, {}, PROJECT_P1_METADATA], [1, 3]),
         ([{"filter_tenant_id3": "p1"}], [1]),
         ([{"filter_tenant_id": "p2", "filter_tenant_id_more": "p1"}], [1]),
         ([{"filter_tenant_id": "p0,p1,p2"}], [1]),
@@ -61,12 +61,16 @@ def test_request_without_a_project_requires_no_aggregate(project, value):
     assert find_required_aggregates([{"filter_tenant_id": value}], project) == []
 
 
-def test_project_without_an_aggregate_is_rejected_if_one_is_required():
-    request, world = build_spec(project_id="p9"), FakeCloud.with_metadata(P1)
+def test_project_without_an_aggregate_is_rejected_if_the_option_requires_an_aggregate():
+    request, world = build_spec(project_id="p9"), FakeCloud.with_metadata(PROJECT_P1_METADATA)
     outcome = run_request_filter(RequireTenantAggregate, request, world)
     assert (outcome.spec, outcome.changes) == (request, {})
-    rejection = run_request_filter(RequireTenantAggregate, request, world, **{NEEDED: True})
+    rejection = run_request_filter(
+        RequireTenantAggregate, request, world, **{AGGREGATE_REQUIRED_OPTION: True}
+    )
     assert rejection == Rejection("no aggregate is tagged with project 'p9'", asked="p9")
     request = build_spec(project_id="p1")
-    outcome = run_request_filter(RequireTenantAggregate, request, world, **{NEEDED: True})
+    outcome = run_request_filter(
+        RequireTenantAggregate, request, world, **{AGGREGATE_REQUIRED_OPTION: True}
+    )
     assert outcome.changes == {"aggregates": build_aggregate_uuids(1)}

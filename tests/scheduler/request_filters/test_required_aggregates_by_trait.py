@@ -17,9 +17,9 @@ from tests.scheduler.fake_cloud import FakeCloud, run_request_filter
 from tests.support.scheduling import spec
 from tests.support.states import build_spec, settings_with
 
-A, B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
-SWITCH = "scheduler__required_aggregates_by_trait"
-ISOLATE = "scheduler__enable_isolated_aggregate_filtering"
+TRAIT_A, TRAIT_B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
+AGGREGATES_OPTION = "scheduler__required_aggregates_by_trait"
+ISOLATION_OPTION = "scheduler__enable_isolated_aggregate_filtering"
 
 
 def build_aggregate_uuids(*numbers):
@@ -43,14 +43,14 @@ def find_aggregates_by_trait(metadata, extra_specs=None, properties=None, **fiel
 @pytest.mark.parametrize(
     ("metadata", "extra_specs", "properties", "expected"),
     [
-        ([A], A, {}, {"CUSTOM_A": [1]}),
-        ([A], {}, A, {"CUSTOM_A": [1]}),
-        ([{}, A, A], A, {}, {"CUSTOM_A": [2, 3]}),
-        ([A, B], A | B, {}, {"CUSTOM_A": [1], "CUSTOM_B": [2]}),
-        ([A | B], A, B, {"CUSTOM_A": [1], "CUSTOM_B": [1]}),
-        ([A], A | B, {}, {"CUSTOM_A": [1]}),
-        ([A], {"trait1:CUSTOM_A": "required"}, {}, {"CUSTOM_A": [1]}),
-        ([A], {}, {"trait1:CUSTOM_A": "required"}, {"CUSTOM_A": [1]}),
+        ([TRAIT_A], TRAIT_A, {}, {"CUSTOM_A": [1]}),
+        ([TRAIT_A], {}, TRAIT_A, {"CUSTOM_A": [1]}),
+        ([{}, TRAIT_A, TRAIT_A], TRAIT_A, {}, {"CUSTOM_A": [2, 3]}),
+        ([TRAIT_A, TRAIT_B], TRAIT_A | TRAIT_B, {}, {"CUSTOM_A": [1], "CUSTOM_B": [2]}),
+        ([TRAIT_A | TRAIT_B], TRAIT_A, TRAIT_B, {"CUSTOM_A": [1], "CUSTOM_B": [1]}),
+        ([TRAIT_A], TRAIT_A | TRAIT_B, {}, {"CUSTOM_A": [1]}),
+        ([TRAIT_A], {"trait1:CUSTOM_A": "required"}, {}, {"CUSTOM_A": [1]}),
+        ([TRAIT_A], {}, {"trait1:CUSTOM_A": "required"}, {"CUSTOM_A": [1]}),
         (
             [{"trait:COMPUTE_SECURITY_TPM_2_0": "required"}],
             {"hw:tpm_version": "2.0"},
@@ -67,13 +67,13 @@ def test_host_must_be_in_an_aggregate_of_each_trait(metadata, extra_specs, prope
 @pytest.mark.parametrize(
     ("metadata", "extra_specs"),
     [
-        ([A], {}),
-        ([A], B),
-        ([A], {"trait:CUSTOM_A": "forbidden"}),
-        ([{"trait:CUSTOM_A": "forbidden"}], A),
-        ([{"trait:CUSTOM_A": "Required"}], A),
-        ([{"CUSTOM_A": "required"}], A),
-        ([], A),
+        ([TRAIT_A], {}),
+        ([TRAIT_A], TRAIT_B),
+        ([TRAIT_A], {"trait:CUSTOM_A": "forbidden"}),
+        ([{"trait:CUSTOM_A": "forbidden"}], TRAIT_A),
+        ([{"trait:CUSTOM_A": "Required"}], TRAIT_A),
+        ([{"CUSTOM_A": "required"}], TRAIT_A),
+        ([], TRAIT_A),
     ],
     ids=str,
 )
@@ -83,34 +83,38 @@ def test_request_without_an_aggregate_of_its_traits_does_not_change(metadata, ex
 
 def test_traits_of_ports_require_aggregates_but_root_traits_do_not():
     port = {"requester_id": "port", "resources": {"X": 1}, "required_traits": ["CUSTOM_A"]}
-    assert find_aggregates_by_trait([A], requested_resources=[port]) == {"CUSTOM_A": [1]}
+    assert find_aggregates_by_trait([TRAIT_A], requested_resources=[port]) == {"CUSTOM_A": [1]}
     params = {"root_required": ["CUSTOM_A"]}
-    assert find_aggregates_by_trait([A], request_level_params=params) is None
+    assert find_aggregates_by_trait([TRAIT_A], request_level_params=params) is None
 
 
 def test_requested_and_forbidden_aggregates_restrict_those_of_a_trait():
     required = {"aggregates": [",".join(build_aggregate_uuids(7, 8))]}
-    assert find_aggregates_by_trait([A], A, requested_destination=required) == {"CUSTOM_A": [1]}
+    assert find_aggregates_by_trait([TRAIT_A], TRAIT_A, requested_destination=required) == {
+        "CUSTOM_A": [1]
+    }
     forbidden = {"forbidden_aggregates": [build_aggregate_uuids(1)[0].upper()]}
-    assert find_aggregates_by_trait([A, A], A, requested_destination=forbidden) == {"CUSTOM_A": [2]}
+    assert find_aggregates_by_trait(
+        [TRAIT_A, TRAIT_A], TRAIT_A, requested_destination=forbidden
+    ) == {"CUSTOM_A": [2]}
 
 
 def test_request_that_forbids_all_aggregates_of_a_trait_is_rejected():
     request = build_spec(
-        A, requested_destination={"forbidden_aggregates": build_aggregate_uuids(1)}
+        TRAIT_A, requested_destination={"forbidden_aggregates": build_aggregate_uuids(1)}
     )
     assert run_request_filter(
-        RequiredAggregatesByTrait, request, FakeCloud.with_metadata(A)
+        RequiredAggregatesByTrait, request, FakeCloud.with_metadata(TRAIT_A)
     ) == Rejection(
         "every aggregate with trait:CUSTOM_A=required is forbidden to the request", asked="CUSTOM_A"
     )
 
 
-def test_filter_runs_last_and_only_with_the_option_value_require():
+def test_required_aggregates_filter_runs_last_and_only_with_the_option_value_require():
     assert plugins_for(settings_with()).request_filters[-1].name == RequiredAggregatesByTrait.name
     plugin = RequiredAggregatesByTrait()
     for value, expected in (("off", False), ("prefer", False), ("require", True)):
-        assert plugin.enabled(settings_with(**{SWITCH: value})) == expected
+        assert plugin.enabled(settings_with(**{AGGREGATES_OPTION: value})) == expected
     assert not plugin.enabled(settings_with())
     with pytest.raises(Invalid, match="required_aggregates_by_trait"):
         with_overrides(settings_with(), {"scheduler.required_aggregates_by_trait": "must"})
@@ -121,24 +125,24 @@ def cloud(sqlite_app):
     """Two licensed hosts, a host with the trait outside of the aggregate, and a plain host."""
     licensed = ["CUSTOM_A"]
     put_hosts(sqlite_app, cn1=[], stray=licensed, win1=licensed, win2=licensed)
-    put_aggregate(sqlite_app, 1, A, "win1", "win2")
+    put_aggregate(sqlite_app, 1, TRAIT_A, "win1", "win2")
     return sqlite_app
 
 
-BY_IMAGE = {"image": {"properties": A}}
+IMAGE_WITH_TRAIT_A = {"image": {"properties": TRAIT_A}}
 
 
 def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
-    both = {SWITCH: "require", ISOLATE: True}
+    both = {AGGREGATES_OPTION: "require", ISOLATION_OPTION: True}
     assert explain_request(cloud, spec(), **both).hosts == ["cn1", "stray"]
-    licensed = explain_request(cloud, spec(**BY_IMAGE), **both)
+    licensed = explain_request(cloud, spec(**IMAGE_WITH_TRAIT_A), **both)
     assert licensed.hosts == ["win1", "win2"]
     assert licensed.get_request_filter_report("required_aggregates_by_trait") == {
         "applied": True,
         "changes": {"aggregates_by_trait": {"CUSTOM_A": build_aggregate_uuids(1)}},
     }
     assert licensed.query["member_of"] == [f"in:{build_aggregate_uuids(1)[0]}"]
-    answer = explain_request(cloud, spec(**BY_IMAGE), **{ISOLATE: True})
+    answer = explain_request(cloud, spec(**IMAGE_WITH_TRAIT_A), **{ISOLATION_OPTION: True})
     assert answer.hosts == ["stray", "win1", "win2"]
     assert answer.get_request_filter_report("required_aggregates_by_trait") == {
         "applied": False,

@@ -18,43 +18,61 @@ from tests.scheduler.fake_cloud import find_added_root_traits, run_request_filte
 from tests.support.scheduling import flavor, spec
 from tests.support.states import build_spec
 
-ACCELERATORS, PACKED = "COMPUTE_ACCELERATORS", "COMPUTE_NET_VIRTIO_PACKED"
-DISABLED, SOUND = "COMPUTE_STATUS_DISABLED", "COMPUTE_SOUND_MODEL_VIRTIO"
-ENCRYPTION, REMOTE_PORTS = "COMPUTE_EPHEMERAL_ENCRYPTION", "COMPUTE_REMOTE_MANAGED_PORTS"
-LUKS = [ENCRYPTION, f"{ENCRYPTION}_LUKS"]
-SECRET = "COMPUTE_SECURITY_TPM_SECRET_SECURITY"  # noqa: S105 - the prefix of traits
-PROFILE = {"accel:device_profile": "fpga"}
-ENCRYPT = {"hw:ephemeral_encryption": "true"}
-FORMAT, IMAGE_FORMAT = "hw:ephemeral_encryption_format", "hw_ephemeral_encryption_format"
-RING, IMAGE_RING = "hw:virtio_packed_ring", "hw_virtio_packed_ring"
-MODEL, IMAGE_MODEL = "hw:sound_model", "hw_sound_model"
-TPM, KEEPER = {"hw:tpm_version": "2.0"}, "hw:tpm_secret_security"
+ACCELERATORS_TRAIT, PACKED_RING_TRAIT = "COMPUTE_ACCELERATORS", "COMPUTE_NET_VIRTIO_PACKED"
+DISABLED_TRAIT, VIRTIO_SOUND_TRAIT = "COMPUTE_STATUS_DISABLED", "COMPUTE_SOUND_MODEL_VIRTIO"
+ENCRYPTION_TRAIT, REMOTE_PORTS_TRAIT = (
+    "COMPUTE_EPHEMERAL_ENCRYPTION",
+    "COMPUTE_REMOTE_MANAGED_PORTS",
+)
+LUKS_TRAITS = [ENCRYPTION_TRAIT, f"{ENCRYPTION_TRAIT}_LUKS"]
+TPM_SECURITY_TRAIT = "COMPUTE_SECURITY_TPM_SECRET_SECURITY"
+DEVICE_PROFILE = {"accel:device_profile": "fpga"}
+ENCRYPTION_SPEC = {"hw:ephemeral_encryption": "true"}
+FORMAT_KEY, IMAGE_FORMAT_KEY = "hw:ephemeral_encryption_format", "hw_ephemeral_encryption_format"
+RING_KEY, IMAGE_RING_KEY = "hw:virtio_packed_ring", "hw_virtio_packed_ring"
+MODEL_KEY, IMAGE_MODEL_KEY = "hw:sound_model", "hw_sound_model"
+TPM_SPEC, TPM_SECURITY_KEY = {"hw:tpm_version": "2.0"}, "hw:tpm_secret_security"
 IMAGE_TYPE_OPTION = "scheduler__query_placement_for_image_type_support"
-PORT = "aaaaaaaa-0000-4000-8000-000000000001"
-REMOTE = {"port_id": PORT, "vnic_type": "remote-managed"}
-NORMAL = {"port_id": PORT, "vnic_type": "normal"}
-COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
+PORT_ID = "aaaaaaaa-0000-4000-8000-000000000001"
+REMOTE_MANAGED_PORT = {"port_id": PORT_ID, "vnic_type": "remote-managed"}
+NORMAL_PORT = {"port_id": PORT_ID, "vnic_type": "normal"}
+COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 
 
 @pytest.mark.parametrize(
     ("kind", "extra_specs", "properties", "traits"),
     [
-        (AcceleratorsFilter, PROFILE, {}, [ACCELERATORS]),
+        (AcceleratorsFilter, DEVICE_PROFILE, {}, [ACCELERATORS_TRAIT]),
         (AcceleratorsFilter, {"accel:device_profile": ""}, {}, []),
-        (AcceleratorsFilter, {"device_profile": "fpga"}, PROFILE, []),
-        (EphemeralEncryptionFilter, ENCRYPT, {}, [ENCRYPTION]),
-        (EphemeralEncryptionFilter, ENCRYPT, {IMAGE_FORMAT: "luks"}, LUKS),
-        (EphemeralEncryptionFilter, ENCRYPT | {FORMAT: "luksv2"}, {}, [ENCRYPTION, f"{LUKS[1]}V2"]),
-        (EphemeralEncryptionFilter, {FORMAT: "luks"}, {"hw_ephemeral_encryption": "false"}, []),
-        (PackedVirtqueueFilter, {RING: "true"}, {}, [PACKED]),
-        (PackedVirtqueueFilter, {}, {IMAGE_RING: True}, [PACKED]),
-        (PackedVirtqueueFilter, {RING: "off"}, {IMAGE_RING: "0"}, []),
-        (TPMSecretSecurityFilter, TPM, {}, [f"{SECRET}_USER"]),
-        (TPMSecretSecurityFilter, TPM | {KEEPER: "deployment"}, {}, [f"{SECRET}_DEPLOYMENT"]),
-        (TPMSecretSecurityFilter, {KEEPER: "host"}, {"hw_tpm_version": "1.2"}, [f"{SECRET}_HOST"]),
-        (TPMSecretSecurityFilter, {"hw:tpm_model": "tpm-tis", KEEPER: "host"}, {}, []),
-        (VirtioSoundFilter, {}, {IMAGE_MODEL: "virtio"}, [SOUND]),
-        (VirtioSoundFilter, {MODEL: "usb"}, {}, []),
+        (AcceleratorsFilter, {"device_profile": "fpga"}, DEVICE_PROFILE, []),
+        (EphemeralEncryptionFilter, ENCRYPTION_SPEC, {}, [ENCRYPTION_TRAIT]),
+        (EphemeralEncryptionFilter, ENCRYPTION_SPEC, {IMAGE_FORMAT_KEY: "luks"}, LUKS_TRAITS),
+        (
+            EphemeralEncryptionFilter,
+            ENCRYPTION_SPEC | {FORMAT_KEY: "luksv2"},
+            {},
+            [ENCRYPTION_TRAIT, f"{LUKS_TRAITS[1]}V2"],
+        ),
+        (EphemeralEncryptionFilter, {FORMAT_KEY: "luks"}, {"hw_ephemeral_encryption": "false"}, []),
+        (PackedVirtqueueFilter, {RING_KEY: "true"}, {}, [PACKED_RING_TRAIT]),
+        (PackedVirtqueueFilter, {}, {IMAGE_RING_KEY: True}, [PACKED_RING_TRAIT]),
+        (PackedVirtqueueFilter, {RING_KEY: "off"}, {IMAGE_RING_KEY: "0"}, []),
+        (TPMSecretSecurityFilter, TPM_SPEC, {}, [f"{TPM_SECURITY_TRAIT}_USER"]),
+        (
+            TPMSecretSecurityFilter,
+            TPM_SPEC | {TPM_SECURITY_KEY: "deployment"},
+            {},
+            [f"{TPM_SECURITY_TRAIT}_DEPLOYMENT"],
+        ),
+        (
+            TPMSecretSecurityFilter,
+            {TPM_SECURITY_KEY: "host"},
+            {"hw_tpm_version": "1.2"},
+            [f"{TPM_SECURITY_TRAIT}_HOST"],
+        ),
+        (TPMSecretSecurityFilter, {"hw:tpm_model": "tpm-tis", TPM_SECURITY_KEY: "host"}, {}, []),
+        (VirtioSoundFilter, {}, {IMAGE_MODEL_KEY: "virtio"}, [VIRTIO_SOUND_TRAIT]),
+        (VirtioSoundFilter, {MODEL_KEY: "usb"}, {}, []),
         *(
             (kind, {}, {}, [])
             for kind in (
@@ -105,33 +123,33 @@ def test_disk_format_of_the_image_requires_its_trait(request_spec, traits):
 @pytest.mark.parametrize(
     ("networks", "traits"),
     [
-        ([REMOTE], [REMOTE_PORTS]),
-        ([{"port_id": PORT, "binding:vnic_type": "remote-managed"}], [REMOTE_PORTS]),
-        ([NORMAL, {"network_id": "net"}, REMOTE], [REMOTE_PORTS]),
-        ([REMOTE, REMOTE], [REMOTE_PORTS]),
+        ([REMOTE_MANAGED_PORT], [REMOTE_PORTS_TRAIT]),
+        ([{"port_id": PORT_ID, "binding:vnic_type": "remote-managed"}], [REMOTE_PORTS_TRAIT]),
+        ([NORMAL_PORT, {"network_id": "net"}, REMOTE_MANAGED_PORT], [REMOTE_PORTS_TRAIT]),
+        ([REMOTE_MANAGED_PORT, REMOTE_MANAGED_PORT], [REMOTE_PORTS_TRAIT]),
         ([], []),
         ([{"network_id": "net"}], []),
-        ([{"port_id": PORT}], []),
-        ([NORMAL], []),
-        ([{"port_id": PORT, "vnic_type": None, "binding:vnic_type": None}], []),
-        *(([NORMAL | {"vnic_type": kind}], []) for kind in ("direct", "macvtap", "vdpa", "x")),
+        ([{"port_id": PORT_ID}], []),
+        ([NORMAL_PORT], []),
+        ([{"port_id": PORT_ID, "vnic_type": None, "binding:vnic_type": None}], []),
+        *(([NORMAL_PORT | {"vnic_type": kind}], []) for kind in ("direct", "macvtap", "vdpa", "x")),
     ],
 )
-def test_remote_managed_port_requires_the_trait(networks, traits):
+def test_remote_managed_port_requires_its_trait(networks, traits):
     assert (
         find_added_root_traits(RemoteManagedPortsFilter, build_spec(requested_networks=networks))
         == traits
     )
 
 
-def test_hosts_without_the_traits_are_no_candidates(sqlite_app):
+def test_hosts_without_the_required_root_traits_are_no_candidates(sqlite_app):
     names = {
-        "accelerators_filter": ACCELERATORS,
-        "ephemeral_encryption_filter": ENCRYPTION,
-        "packed_virtqueue_filter": PACKED,
+        "accelerators_filter": ACCELERATORS_TRAIT,
+        "ephemeral_encryption_filter": ENCRYPTION_TRAIT,
+        "packed_virtqueue_filter": PACKED_RING_TRAIT,
         "require_image_type_support": "COMPUTE_IMAGE_TYPE_QCOW2",
-        "virtio_sound_filter": SOUND,
-        "tpm_secret_security_filter": f"{SECRET}_HOST",
+        "virtio_sound_filter": VIRTIO_SOUND_TRAIT,
+        "tpm_secret_security_filter": f"{TPM_SECURITY_TRAIT}_HOST",
     }
     tpm = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]
     # Each host but the first lacks a trait.
@@ -140,8 +158,14 @@ def test_hosts_without_the_traits_are_no_candidates(sqlite_app):
         for number, missing in enumerate([None, *names.values()])
     }
     put_hosts(sqlite_app, **hosts)
-    extra_specs = PROFILE | ENCRYPT | {RING: "true"} | TPM | {KEEPER: "host"}
-    image = {"disk_format": "qcow2", "properties": {IMAGE_MODEL: "virtio"}}
+    extra_specs = (
+        DEVICE_PROFILE
+        | ENCRYPTION_SPEC
+        | {RING_KEY: "true"}
+        | TPM_SPEC
+        | {TPM_SECURITY_KEY: "host"}
+    )
+    image = {"disk_format": "qcow2", "properties": {IMAGE_MODEL_KEY: "virtio"}}
     options = {IMAGE_TYPE_OPTION: True}
     request = spec(flavor=flavor(extra_specs=extra_specs), image=image)
     answer = explain_request(sqlite_app, request, **options)
@@ -158,33 +182,41 @@ def test_hosts_without_the_traits_are_no_candidates(sqlite_app):
 
 @pytest.mark.parametrize(
     ("forbidden", "expected"),
-    [([], {DISABLED}), (["CUSTOM_OLD"], {DISABLED, "CUSTOM_OLD"}), ([DISABLED], {DISABLED})],
+    [
+        ([], {DISABLED_TRAIT}),
+        (["CUSTOM_OLD"], {DISABLED_TRAIT, "CUSTOM_OLD"}),
+        ([DISABLED_TRAIT], {DISABLED_TRAIT}),
+    ],
 )
 def test_trait_of_disabled_hosts_is_forbidden(forbidden, expected):
     request = build_spec(request_level_params={"root_forbidden": forbidden})
     outcome = run_request_filter(ComputeStatusFilter, request)
     assert outcome.spec.root_forbidden == expected
-    assert outcome.changes == ({} if DISABLED in forbidden else {"root_forbidden": [DISABLED]})
+    assert outcome.changes == (
+        {} if DISABLED_TRAIT in forbidden else {"root_forbidden": [DISABLED_TRAIT]}
+    )
 
 
-def test_disabled_host_is_rejected_by_the_query(app):
+def test_disabled_host_is_rejected_by_the_candidates_query(app):
     put_hosts(app, cn1=[], cn2=[])
-    (service,) = app.get("/compute/v2.1/os-services?host=cn1", headers=COMPUTE).json["services"]
+    (service,) = app.get("/compute/v2.1/os-services?host=cn1", headers=COMPUTE_HEADERS).json[
+        "services"
+    ]
     path = f"/compute/v2.1/os-services/{service['id']}"
-    app.put_json(path, {"status": "disabled"}, headers=COMPUTE)
+    app.put_json(path, {"status": "disabled"}, headers=COMPUTE_HEADERS)
     answer = explain_request(app, spec())
     result = answer.get_request_filter_report("compute_status_filter")
-    assert result == {"applied": True, "changes": {"root_forbidden": [DISABLED]}}
-    assert answer.query["root_required"] == [f"!{DISABLED}"]
+    assert result == {"applied": True, "changes": {"root_forbidden": [DISABLED_TRAIT]}}
+    assert answer.query["root_required"] == [f"!{DISABLED_TRAIT}"]
     assert answer.hosts == ["cn2"]
     steps = answer.answer["funnel"]["allocation_candidates"]["steps"]
     (step,) = (step for step in steps if step["rejected"])
     assert [rejection["host"] for rejection in step["rejected"]] == ["cn1"]
 
 
-def test_error_for_a_required_trait_of_disabled_hosts_names_both(sqlite_app):
+def test_error_for_a_required_trait_of_disabled_hosts_names_parameter_and_filter(sqlite_app):
     put_hosts(sqlite_app, cn1=[])
-    request = spec(request_level_params={"root_required": [DISABLED]})
+    request = spec(request_level_params={"root_required": [DISABLED_TRAIT]})
     answer = sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": request}, status=400)
     (error,) = answer.json["errors"]
     assert "request_level_params.root_required" in error["detail"]

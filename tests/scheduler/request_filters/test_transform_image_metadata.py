@@ -48,13 +48,13 @@ from tests.support.states import build_spec
     ],
     ids=lambda value: ",".join(value.values()) if isinstance(value, dict) else "",
 )
-def test_each_property_becomes_the_trait_of_its_value(properties, traits):
+def test_each_image_property_becomes_the_trait_of_its_value(properties, traits):
     added = find_added_root_traits(TransformImageMetadata, build_spec(properties=properties))
     assert added == traits
 
 
 @pytest.mark.parametrize("properties", [{}, {"os_distro": "windows"}, {"hw_rng_model": "virtio"}])
-def test_other_properties_and_the_flavor_require_nothing(properties):
+def test_other_image_properties_and_the_flavor_require_no_trait(properties):
     request = build_spec({"hw:viommu_model": "intel", "hw:video_model": "qxl"}, properties)
     assert run_request_filter(TransformImageMetadata, request) is None
 
@@ -67,7 +67,9 @@ def test_other_properties_and_the_flavor_require_nothing(properties):
         ({"hw_viommu_model": "intel"}, "COMPUTE_VIOMMU_INTEL"),
     ],
 )
-def test_value_without_a_trait_disables_the_filter_and_is_logged(property_, trait, caplog):
+def test_image_property_value_without_a_trait_disables_the_filter_and_is_logged(
+    property_, trait, caplog
+):
     properties = property_ | {"hw_disk_bus": "virtio"}
     with caplog.at_level(logging.WARNING):
         assert run_request_filter(TransformImageMetadata, build_spec(properties=properties)) is None

@@ -11,8 +11,8 @@ from tests.scheduler.weights.weighing import find_raw_weights
 from tests.support.scheduling import get_selected_hosts, instance, report, spec
 from tests.support.states import build_host_state, build_instances, build_spec
 
-NEW = instance(7)
-MEMBERS = tuple(map(instance, (1, 2, 3)))
+NEW_INSTANCE = instance(7)
+MEMBER_UUIDS = tuple(map(instance, (1, 2, 3)))
 HOSTS = [
     build_host_state(
         "cn1", instances=build_instances("cn1", instance(1), instance(2), instance(9))
@@ -20,11 +20,11 @@ HOSTS = [
     build_host_state("cn2", instances=build_instances("cn2", instance(3))),
     build_host_state("cn3", instances=build_instances("cn3", instance(8))),
 ]
-ZEROS = {"cn1": 0, "cn2": 0, "cn3": 0}
-KINDS = [ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher]
+ZERO_WEIGHTS = {"cn1": 0, "cn2": 0, "cn3": 0}
+GROUP_WEIGHERS = [ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher]
 
 
-def spec_with_group(policy, members=MEMBERS, uuid=NEW, hosts=()):
+def build_group_spec(policy, members=MEMBER_UUIDS, uuid=NEW_INSTANCE, hosts=()):
     group = {"policy": policy, "members": list(members), "hosts": list(hosts)}
     named = {"instance_uuids": [uuid]} if uuid else {}
     return build_spec(instance_group=group, **named)
@@ -33,36 +33,42 @@ def spec_with_group(policy, members=MEMBERS, uuid=NEW, hosts=()):
 @pytest.mark.parametrize(
     ("policy", "affinity_weights", "anti_affinity_weights"),
     [
-        ("soft-affinity", {"cn1": 2, "cn2": 1, "cn3": 0}, ZEROS),
-        ("soft-anti-affinity", ZEROS, {"cn1": -2, "cn2": -1, "cn3": 0}),
-        ("affinity", ZEROS, ZEROS),
-        ("anti-affinity", ZEROS, ZEROS),
+        ("soft-affinity", {"cn1": 2, "cn2": 1, "cn3": 0}, ZERO_WEIGHTS),
+        ("soft-anti-affinity", ZERO_WEIGHTS, {"cn1": -2, "cn2": -1, "cn3": 0}),
+        ("affinity", ZERO_WEIGHTS, ZERO_WEIGHTS),
+        ("anti-affinity", ZERO_WEIGHTS, ZERO_WEIGHTS),
     ],
 )
-def test_members_count_only_for_the_policy_of_the_weigher(
+def test_group_members_count_only_for_the_policy_of_the_weigher(
     policy, affinity_weights, anti_affinity_weights
 ):
-    for kind, expected in zip(KINDS, (affinity_weights, anti_affinity_weights), strict=True):
-        assert find_raw_weights(kind, HOSTS, spec_with_group(policy)) == expected
+    for kind, expected in zip(
+        GROUP_WEIGHERS, (affinity_weights, anti_affinity_weights), strict=True
+    ):
+        assert find_raw_weights(kind, HOSTS, build_group_spec(policy)) == expected
         plugin = kind()
-        alone = {host.host: plugin._weigh_object(host, spec_with_group(policy)) for host in HOSTS}
+        alone = {host.host: plugin._weigh_object(host, build_group_spec(policy)) for host in HOSTS}
         assert alone == expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", GROUP_WEIGHERS)
 @pytest.mark.parametrize(
     "request_spec",
-    [build_spec(), spec_with_group("soft-affinity", ()), spec_with_group("soft-anti-affinity", ())],
-    ids=["no group", "nobody together", "nobody apart"],
+    [
+        build_spec(),
+        build_group_spec("soft-affinity", ()),
+        build_group_spec("soft-anti-affinity", ()),
+    ],
+    ids=["no group", "affinity without members", "anti-affinity without members"],
 )
-def test_request_without_members_has_equal_weights(kind, request_spec):
-    assert find_raw_weights(kind, HOSTS, request_spec) == ZEROS
+def test_request_without_group_members_has_equal_weights(kind, request_spec):
+    assert find_raw_weights(kind, HOSTS, request_spec) == ZERO_WEIGHTS
 
 
 def test_hosts_of_a_group_count_for_instances_without_a_uuid():
-    named = spec_with_group("soft-affinity", (), hosts=["cn3"])
-    assert find_raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, named) == ZEROS
-    unnamed = spec_with_group("soft-affinity", MEMBERS, None, hosts=["cn1", "cn3"])
+    named = build_group_spec("soft-affinity", (), hosts=["cn3"])
+    assert find_raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, named) == ZERO_WEIGHTS
+    unnamed = build_group_spec("soft-affinity", MEMBER_UUIDS, None, hosts=["cn1", "cn3"])
     expected = {"cn1": 2, "cn2": 1, "cn3": 1}
     assert find_raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, unnamed) == expected
 

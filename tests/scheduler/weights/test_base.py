@@ -18,7 +18,7 @@ from placement_sched.scheduler.weights import (
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
 
-NUMBERS = st.floats(min_value=-1e9, max_value=1e9)
+FINITE_NUMBERS = st.floats(min_value=-1e9, max_value=1e9)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_weights_are_normalized_to_0_to_1(weights, ends, expected):
     assert normalize(weights, **ends) == expected
 
 
-@given(st.lists(NUMBERS, min_size=1))
+@given(st.lists(FINITE_NUMBERS, min_size=1))
 def test_normalised_weights_span_0_to_1_unless_all_are_equal(weights):
     shares = normalize(weights)
     if len(set(weights)) == 1:
@@ -46,14 +46,14 @@ def test_normalised_weights_span_0_to_1_unless_all_are_equal(weights):
         assert (min(shares), max(shares)) == (0.0, 1.0)
 
 
-@given(st.lists(NUMBERS), st.floats(-1e6, 1e6), st.floats(0, 1e6))
-def test_normalising_keeps_the_order(weights, low, span):
+@given(st.lists(FINITE_NUMBERS), st.floats(-1e6, 1e6), st.floats(0, 1e6))
+def test_normalising_keeps_the_order_of_weights(weights, low, span):
     shares = normalize(weights, low, low + span)
     ranked = [share for _, share in sorted(zip(weights, shares, strict=True))]
     assert all(first <= second for first, second in pairwise(ranked))
 
 
-class WeigherWithFixedEnds(BaseHostWeigher):
+class WeigherWithFixedMinAndMax(BaseHostWeigher):
     minval = 2
     maxval = 4
 
@@ -61,33 +61,35 @@ class WeigherWithFixedEnds(BaseHostWeigher):
         return host_state.free_ram_mb
 
 
-def weigh_hosts_with(plugin, *figures):
+def weigh_hosts_with_free_memory(plugin, *figures):
     hosts = [WeighedHost(build_host_state(free_ram_mb=figure)) for figure in figures]
     return list(plugin.weigh_objects(hosts, build_spec()))
 
 
-def test_weights_are_limited_to_fixed_ends():
-    class WeigherWithoutFixedEnds(WeigherWithFixedEnds):
+def test_weights_are_limited_to_minval_and_maxval():
+    class WeigherWithoutFixedMinAndMax(WeigherWithFixedMinAndMax):
         minval = maxval = None
 
-    assert weigh_hosts_with(WeigherWithFixedEnds(), 1, 3, 5) == [2, 3, 4]
-    assert weigh_hosts_with(WeigherWithoutFixedEnds(), 1, 3, 5) == [1, 3, 5]
+    assert weigh_hosts_with_free_memory(WeigherWithFixedMinAndMax(), 1, 3, 5) == [2, 3, 4]
+    assert weigh_hosts_with_free_memory(WeigherWithoutFixedMinAndMax(), 1, 3, 5) == [1, 3, 5]
     host = build_host_state(aggregates=build_aggregates({"clamped_weight_multiplier": "5"}))
-    assert WeigherWithFixedEnds().weight_multiplier(host) == 1.0
-    assert WeigherWithFixedEnds().multipliers([host, host]) == [1.0, 1.0]
+    assert WeigherWithFixedMinAndMax().weight_multiplier(host) == 1.0
+    assert WeigherWithFixedMinAndMax().multipliers([host, host]) == [1.0, 1.0]
 
 
 def test_column_method_is_replaced_by_weigh_object_of_a_subclass():
-    class DoublingWeigher(ColumnWeigher):
+    class DoublingWeigher(WeigherWithColumnMethod):
         def _weigh_object(self, host_state, spec):
             return 2 * super()._weigh_object(host_state, spec)
 
-    assert weigh_hosts_with(ColumnWeigher(), 1, 3, 5) == [2, 3, 5]
-    assert ColumnWeigher()._weigh_object(build_host_state(free_ram_mb=1), build_spec()) == 1
-    assert weigh_hosts_with(DoublingWeigher(), 1, 3, 5) == [2, 6, 10]
+    assert weigh_hosts_with_free_memory(WeigherWithColumnMethod(), 1, 3, 5) == [2, 3, 5]
+    assert (
+        WeigherWithColumnMethod()._weigh_object(build_host_state(free_ram_mb=1), build_spec()) == 1
+    )
+    assert weigh_hosts_with_free_memory(DoublingWeigher(), 1, 3, 5) == [2, 6, 10]
 
 
-class ColumnWeigher(BaseHostWeigher):
+class WeigherWithColumnMethod(BaseHostWeigher):
     minval = 2
 
     def column(self, hosts, _spec):
@@ -96,10 +98,10 @@ class ColumnWeigher(BaseHostWeigher):
 
 def test_weigher_without_a_method_is_an_error():
     with pytest.raises(NotImplementedError, match="BaseHostWeigher"):
-        weigh_hosts_with(BaseHostWeigher(), 1)
+        weigh_hosts_with_free_memory(BaseHostWeigher(), 1)
 
 
-MULTIPLIERS = [
+METADATA_AND_MULTIPLIERS = [
     ([], 1.5),
     ([{"other": "2"}], 1.5),
     ([{"ram_weight_multiplier": "2"}], 2.0),
@@ -118,7 +120,7 @@ MULTIPLIERS = [
 ]
 
 
-@pytest.mark.parametrize(("metadata", "expected"), MULTIPLIERS)
+@pytest.mark.parametrize(("metadata", "expected"), METADATA_AND_MULTIPLIERS)
 def test_smallest_multiplier_of_the_aggregates_is_used(metadata, expected):
     settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
     plugin = RAMWeigher.with_settings(settings)
@@ -148,7 +150,7 @@ class PenaltyWeigher(RAMWeigher):
         ([{"ram_weight_multiplier": "-3"}], 3.0),
         ([{"ram_weight_multiplier": "x"}], -1.5),
     ],
-    ids=["configured", "the smallest as it is written", "negative", "no number"],
+    ids=["configured", "smallest of the aggregates", "negative", "no number"],
 )
 def test_multiplier_of_a_penalty_weigher_is_negated(metadata, expected):
     settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
@@ -168,7 +170,7 @@ def test_weigher_may_have_its_own_metadata_key_or_multiplier():
     class WeigherWithMetadataKey(RAMWeigher):
         multiplier_keys = ("memory_multiplier",)
 
-    class WeigherWithMultiplier(WeigherWithFixedEnds):
+    class WeigherWithMultiplier(WeigherWithFixedMinAndMax):
         def weight_multiplier(self, host_state):
             return float(len(host_state.host))
 

@@ -7,22 +7,25 @@ from placement_sched.scheduler.weights.cross_cell import CrossCellWeigher
 from tests.scheduler.weights.weighing import find_raw_weights
 from tests.support.states import build_host_state, build_spec
 
-A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
+CELL_A, CELL_B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
 HOSTS = [
-    build_host_state("cn1", cell_uuid=B),
-    build_host_state("cn2", cell_uuid=A),
+    build_host_state("cn1", cell_uuid=CELL_B),
+    build_host_state("cn2", cell_uuid=CELL_A),
     build_host_state("cn3"),
 ]
-LOCAL = {"cell": A, "allow_cross_cell_move": True}
+OTHER_CELL_MOVE = {"cell": CELL_A, "allow_cross_cell_move": True}
 
 
 @pytest.mark.parametrize(
     ("destination", "expected"),
     [
-        (LOCAL, {"cn1": -1, "cn2": 1, "cn3": -1}),
-        ({**LOCAL, "cell": A.upper().replace("-", "")}, {"cn1": -1, "cn2": 1, "cn3": -1}),
-        ({**LOCAL, "allow_cross_cell_move": False}, {"cn1": 0, "cn2": 0, "cn3": 0}),
-        ({"cell": A}, {"cn1": 0, "cn2": 0, "cn3": 0}),
+        (OTHER_CELL_MOVE, {"cn1": -1, "cn2": 1, "cn3": -1}),
+        (
+            {**OTHER_CELL_MOVE, "cell": CELL_A.upper().replace("-", "")},
+            {"cn1": -1, "cn2": 1, "cn3": -1},
+        ),
+        ({**OTHER_CELL_MOVE, "allow_cross_cell_move": False}, {"cn1": 0, "cn2": 0, "cn3": 0}),
+        ({"cell": CELL_A}, {"cn1": 0, "cn2": 0, "cn3": 0}),
         ({"allow_cross_cell_move": True}, {"cn1": 0, "cn2": 0, "cn3": 0}),
         ({}, {"cn1": 0, "cn2": 0, "cn3": 0}),
         (None, {"cn1": 0, "cn2": 0, "cn3": 0}),

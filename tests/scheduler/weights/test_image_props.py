@@ -10,13 +10,13 @@ from tests.support.scheduling import instance, report, spec
 from tests.support.statements import record_statements
 from tests.support.states import build_aggregates, build_host_state, build_instances, build_spec
 
-MULTIPLIER = "filter_scheduler__image_props_weight_multiplier"
-SETTING = "filter_scheduler__image_props_weight_setting"
-ON = {MULTIPLIER: 1.0}
+MULTIPLIER_OPTION = "filter_scheduler__image_props_weight_multiplier"
+SETTING_OPTION = "filter_scheduler__image_props_weight_setting"
+MULTIPLIER_OF_1 = {MULTIPLIER_OPTION: 1.0}
 
-WINDOWS = {"os_distro": "windows", "hw_machine_type": "q35"}
-LINUX = {"os_distro": "ubuntu", "hw_machine_type": "q35"}
-NOBODY = {"cn1": 0.0, "cn2": 0.0, "cn3": 0.0}
+WINDOWS_IMAGE = {"os_distro": "windows", "hw_machine_type": "q35"}
+LINUX_IMAGE = {"os_distro": "ubuntu", "hw_machine_type": "q35"}
+ZERO_WEIGHTS = {"cn1": 0.0, "cn2": 0.0, "cn3": 0.0}
 
 
 def build_instances_with_images(host, *properties, first=1):
@@ -29,9 +29,12 @@ def build_instances_with_images(host, *properties, first=1):
 
 
 HOSTS = [
-    build_host_state("cn1", instances=build_instances_with_images("cn1", WINDOWS, WINDOWS, LINUX)),
     build_host_state(
-        "cn2", instances=build_instances_with_images("cn2", LINUX, LINUX, None, first=4)
+        "cn1",
+        instances=build_instances_with_images("cn1", WINDOWS_IMAGE, WINDOWS_IMAGE, LINUX_IMAGE),
+    ),
+    build_host_state(
+        "cn2", instances=build_instances_with_images("cn2", LINUX_IMAGE, LINUX_IMAGE, None, first=4)
     ),
     build_host_state(
         "cn3", instances=build_instances_with_images("cn3", {"os_distro": "Windows"}, first=7)
@@ -46,18 +49,21 @@ HOSTS = [
         (["os_distro=1"], {"cn1": 2, "cn2": 0, "cn3": 0}),
         (["os_distro=2.5", "hw_machine_type=-1"], {"cn1": 2, "cn2": -2, "cn3": 0}),
         (["os_distro=0", "hw_machine_type=1"], {"cn1": 3, "cn2": 2, "cn3": 0}),
-        (["os_distro=0"], NOBODY),
-        (["hw_video_model=1"], NOBODY),
+        (["os_distro=0"], ZERO_WEIGHTS),
+        (["hw_video_model=1"], ZERO_WEIGHTS),
         (["os_distro=5", "os_distro=1"], {"cn1": 2, "cn2": 0, "cn3": 0}),
         (["os_distro", "=3", "hw_machine_type=x"], {"cn1": 5, "cn2": 2, "cn3": 0}),
     ],
     ids=[
-        "all alike", "one", "several", "one ignored", "ratio 0", "another", "named twice", "broken",
+        "all properties", "one property", "several properties", "ratio 0 and 1", "only ratio 0",
+        "property of no image", "property named twice", "invalid items",
     ],
 )  # fmt: skip
-def test_each_shared_property_counts_with_its_ratio(setting, expected, caplog):
-    request = build_spec(properties=WINDOWS)
-    weights = find_raw_weights(ImagePropertiesWeigher, HOSTS, request, **ON, **{SETTING: setting})
+def test_each_shared_image_property_counts_with_its_ratio(setting, expected, caplog):
+    request = build_spec(properties=WINDOWS_IMAGE)
+    weights = find_raw_weights(
+        ImagePropertiesWeigher, HOSTS, request, **MULTIPLIER_OF_1, **{SETTING_OPTION: setting}
+    )
     assert weights == expected
     warning = "image_props_weight_setting: items that are not name=number are ignored: "
     assert (warning in caplog.text) is ("os_distro" in setting)
@@ -76,36 +82,38 @@ def test_each_shared_property_counts_with_its_ratio(setting, expected, caplog):
         ({"os_distro": "x"}, {"os_distro": "x", "hw_vif_model": "none such"}, 0),
     ],
     ids=[
-        "boolean", "older name", "number", "traits", "other traits", "unknown", "text None",
-        "image that cannot be",
+        "boolean", "older name", "number", "equal traits", "other traits", "unknown", "text None",
+        "invalid image property",
     ],
 )  # fmt: skip
-def test_properties_are_compared_as_nova_reads_them(properties, host_properties, expected):
+def test_image_properties_are_compared_as_nova_reads_them(properties, host_properties, expected):
     hosts = [
         build_host_state("cn1", instances=build_instances_with_images("cn1", host_properties)),
         build_host_state("cn2"),
     ]
     answer = find_raw_weights(
-        ImagePropertiesWeigher, hosts, build_spec(properties=properties), **ON
+        ImagePropertiesWeigher, hosts, build_spec(properties=properties), **MULTIPLIER_OF_1
     )
     assert answer == {"cn1": expected, "cn2": 0}
 
 
 def test_multiplier_packs_or_spreads_instances_with_equal_images():
-    request = build_spec(properties=WINDOWS)
-    packed = weigh_hosts(ImagePropertiesWeigher, HOSTS, request, **{MULTIPLIER: 10.0})
+    request = build_spec(properties=WINDOWS_IMAGE)
+    packed = weigh_hosts(ImagePropertiesWeigher, HOSTS, request, **{MULTIPLIER_OPTION: 10.0})
     assert packed == [("cn1", 10.0), ("cn2", 4.0), ("cn3", 0.0)]
-    spread = weigh_hosts(ImagePropertiesWeigher, HOSTS, request, **{MULTIPLIER: -1.0})
+    spread = weigh_hosts(ImagePropertiesWeigher, HOSTS, request, **{MULTIPLIER_OPTION: -1.0})
     assert spread == [("cn3", 0.0), ("cn2", -0.4), ("cn1", -1.0)]
 
 
 @pytest.mark.parametrize(("group", "counted"), [({"policy": "soft-affinity"}, 2), (None, 0)])
 def test_instance_of_the_same_request_counts_in_a_server_group(group, counted):
-    request = build_spec(properties=WINDOWS, instance_uuids=[instance(50)], instance_group=group)
+    request = build_spec(
+        properties=WINDOWS_IMAGE, instance_uuids=[instance(50)], instance_group=group
+    )
     chosen = build_host_state("cn1")
     chosen.consume_from_request(request)
     answer = find_raw_weights(
-        ImagePropertiesWeigher, [chosen, build_host_state("cn2")], request, **ON
+        ImagePropertiesWeigher, [chosen, build_host_state("cn2")], request, **MULTIPLIER_OF_1
     )
     assert answer == {"cn1": counted, "cn2": 0}
 
@@ -114,34 +122,40 @@ def test_aggregate_multiplier_counts_unless_the_configured_multiplier_is_0():
     answer = build_aggregates({"image_props_weight_multiplier": "3"})
     hosts = [
         build_host_state(
-            "cn1", instances=build_instances_with_images("cn1", WINDOWS), aggregates=answer
+            "cn1", instances=build_instances_with_images("cn1", WINDOWS_IMAGE), aggregates=answer
         ),
         build_host_state("cn2"),
     ]
-    request = build_spec(properties=WINDOWS)
-    assert weigh_hosts(ImagePropertiesWeigher, hosts, request, **ON)[0] == ("cn1", 3.0)
+    request = build_spec(properties=WINDOWS_IMAGE)
+    assert weigh_hosts(ImagePropertiesWeigher, hosts, request, **MULTIPLIER_OF_1)[0] == ("cn1", 3.0)
     assert weigh_hosts(ImagePropertiesWeigher, hosts, request)[0] == ("cn1", 0.0)
 
 
 @pytest.mark.parametrize(
     ("options", "properties", "is_needed"),
     [
-        (ON, WINDOWS, True),
-        ({MULTIPLIER: 0.0}, WINDOWS, False),
-        (ON, {}, False),
-        (ON, {"my_own": "x"}, False),
-        ({**ON, SETTING: ["hw_video_model=1", "os_distro=0"]}, WINDOWS, False),
+        (MULTIPLIER_OF_1, WINDOWS_IMAGE, True),
+        ({MULTIPLIER_OPTION: 0.0}, WINDOWS_IMAGE, False),
+        (MULTIPLIER_OF_1, {}, False),
+        (MULTIPLIER_OF_1, {"my_own": "x"}, False),
+        (
+            {**MULTIPLIER_OF_1, SETTING_OPTION: ["hw_video_model=1", "os_distro=0"]},
+            WINDOWS_IMAGE,
+            False,
+        ),
     ],
-    ids=["counts", "switched off", "no property", "unknown property", "none that counts"],
+    ids=["known property", "multiplier 0", "no property", "unknown property", "ratio 0"],
 )
-def test_instances_are_read_only_if_needed(options, properties, is_needed):
+def test_image_properties_weigher_reads_instances_only_if_needed(options, properties, is_needed):
     request = []
 
-    def by_hosts(hosts):
+    def record_and_read_instances(hosts):
         request.append(sorted(hosts))
-        return build_instances_with_images("cn1", WINDOWS).values()
+        return build_instances_with_images("cn1", WINDOWS_IMAGE).values()
 
-    recorded = RecordedInstances({"cn1", "cn2"}, (), by_hosts=by_hosts, by_uuids=lambda _uuids: ())
+    recorded = RecordedInstances(
+        {"cn1", "cn2"}, (), by_hosts=record_and_read_instances, by_uuids=lambda _uuids: ()
+    )
     hosts = [build_host_state(name, instances=recorded.on(name)) for name in ("cn1", "cn2")]
     answer = find_raw_weights(
         ImagePropertiesWeigher, hosts, build_spec(properties=properties), **options
@@ -152,12 +166,12 @@ def test_instances_are_read_only_if_needed(options, properties, is_needed):
 
 def test_hosts_of_instances_with_similar_images_are_preferred(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    record = {"host": "cn2", "node": "cn2", "image": {"properties": WINDOWS}}
+    record = {"host": "cn2", "node": "cn2", "image": {"properties": WINDOWS_IMAGE}}
     sqlite_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
     result, statements = {}, {}
     for multiplier in (0.0, 0.0, 5.0):  # the first request fills caches
         key = "filter_scheduler.image_props_weight_multiplier"
-        request = spec(instance(2), image={"properties": WINDOWS})
+        request = spec(instance(2), image={"properties": WINDOWS_IMAGE})
         body = {"request_spec": request, "overrides": {key: multiplier}}
         with record_statements(sqlite_app.app.services.database) as seen:
             answer = sqlite_app.post_json("/scheduler/v1/explain", body).json

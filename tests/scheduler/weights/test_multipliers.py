@@ -39,7 +39,7 @@ def test_default_multipliers_of_weighers_have_the_signs_and_sizes_of_nova():
 
 
 #: Weighers whose multiplier must not be negative.
-NOT_NEGATIVE = {
+WEIGHERS_WITHOUT_NEGATIVE_MULTIPLIER = {
     PCIWeigher,
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
@@ -53,7 +53,7 @@ def test_multiplier_of_each_weigher_is_an_option(kind):
     for value in (0.0, 3.0):
         plugin = kind.with_settings(settings_with(**{option: value}))
         assert plugin.configured_multiplier == (-value if kind.is_penalty else value)
-    if kind in NOT_NEGATIVE:
+    if kind in WEIGHERS_WITHOUT_NEGATIVE_MULTIPLIER:
         with pytest.raises(Invalid, match=kind.multiplier_option[1]):
             settings_with(**{option: -1.0})
     else:

@@ -7,28 +7,28 @@ from placement_sched.scheduler.weights.preferred_tenant import PreferredTenantWe
 from tests.scheduler.weights.weighing import find_raw_weights, run_weigher
 from tests.support.states import build_aggregates, build_host_state, build_spec
 
-KEY = "prefer_tenant_id"
-PLAIN = build_host_state("plain")
+TENANT_KEY = "prefer_tenant_id"
+PLAIN_HOST = build_host_state("plain")
 
 
 def weigh_host_for_project(project, *metadata):
     host = build_host_state("cn1", aggregates=build_aggregates(*metadata))
-    return find_raw_weights(PreferredTenantWeigher, [host, PLAIN], build_spec(project_id=project))[
-        "cn1"
-    ]
+    return find_raw_weights(
+        PreferredTenantWeigher, [host, PLAIN_HOST], build_spec(project_id=project)
+    )["cn1"]
 
 
 @pytest.mark.parametrize(
     "metadata",
     [
-        [{KEY: "p1"}],
-        [{KEY: "p2, p1"}],
-        [{KEY: "p2"}, {KEY: "p1"}],
-        [{KEY: "p3", f"{KEY}3": "p1"}],
-        [{f"{KEY}_more": "p2,p1"}],
+        [{TENANT_KEY: "p1"}],
+        [{TENANT_KEY: "p2, p1"}],
+        [{TENANT_KEY: "p2"}, {TENANT_KEY: "p1"}],
+        [{TENANT_KEY: "p3", f"{TENANT_KEY}3": "p1"}],
+        [{f"{TENANT_KEY}_more": "p2,p1"}],
     ],
 )
-def test_host_for_the_project_weighs_1(metadata):
+def test_host_that_prefers_the_project_has_raw_weight_1(metadata):
     assert weigh_host_for_project("p1", *metadata) == 1.0
 
 
@@ -36,13 +36,18 @@ def test_host_for_the_project_weighs_1(metadata):
     ("project", "metadata"),
     [
         ("p1", []),
-        ("p1", [{KEY: "p2"}]),
-        ("P1", [{KEY: "p1"}]),
+        ("p1", [{TENANT_KEY: "p2"}]),
+        ("P1", [{TENANT_KEY: "p1"}]),
         ("p1", [{"filter_tenant_id": "p1"}]),
     ],
 )
-def test_weigher_does_not_run_without_an_aggregate_for_the_project(project, metadata):
+def test_preferred_tenant_weigher_does_not_run_without_an_aggregate_for_the_project(
+    project, metadata
+):
     host = build_host_state("cn1", aggregates=build_aggregates(*metadata))
-    run = run_weigher(PreferredTenantWeigher, [host, PLAIN], build_spec(project_id=project))
+    run = run_weigher(PreferredTenantWeigher, [host, PLAIN_HOST], build_spec(project_id=project))
     assert (run.reports, run.columns) == ((), ())
-    assert PreferredTenantWeigher().column([host, PLAIN], build_spec(project_id=project)) == [0, 0]
+    assert PreferredTenantWeigher().column([host, PLAIN_HOST], build_spec(project_id=project)) == [
+        0,
+        0,
+    ]

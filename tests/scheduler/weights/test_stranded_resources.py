@@ -23,17 +23,17 @@ from tests.model.hardware.test_stranding import (
     build_pinned_flavor,
     build_pools,
 )
-from tests.scheduler.capacity.placements import SELECT, read_capacity
+from tests.scheduler.capacity.placements import SELECT_PATH, read_capacity
 from tests.scheduler.capacity.test_report import store_flavor
 from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
 from tests.support.scheduling import FLAVOR, report, spec
 from tests.support.statements import record_statements
 from tests.support.states import build_host_state, build_spec, settings_with
 
-NAME = "StrandedResourcesWeigher"
-OPTION = "filter_scheduler__stranded_resources_weight_multiplier"
-OPTIONS = {OPTION: 10.0, "pci__alias": [GPU_ALIAS]}
-CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+WEIGHER_NAME = "StrandedResourcesWeigher"
+MULTIPLIER_OPTION = "filter_scheduler__stranded_resources_weight_multiplier"
+WEIGHER_OPTIONS = {MULTIPLIER_OPTION: 10.0, "pci__alias": [GPU_ALIAS]}
+RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 
 
 def build_request(flavor, *flavors):
@@ -64,17 +64,19 @@ def build_host(name, cpus=8, ram=16, disk=100, **fields):
 
 
 def find_best_host(hosts, request):
-    return run_weigher(StrandedResourcesWeigher, hosts, request, **OPTIONS).hosts[0].obj.host
+    return (
+        run_weigher(StrandedResourcesWeigher, hosts, request, **WEIGHER_OPTIONS).hosts[0].obj.host
+    )
 
 
-SMALL, LARGE = build_flavor(1, 1024), build_flavor(8, 8192)
+SMALL_FLAVOR, LARGE_FLAVOR = build_flavor(1, 1024), build_flavor(8, 8192)
 
 
 def build_host_with_numa_nodes(name, *nodes, **fields):
     return build_host(name, 40, 64, numa_topology=NUMATopology(nodes), **fields)
 
 
-def test_weigher_keeps_whole_numa_nodes_free():
+def test_stranded_resources_weigher_keeps_whole_numa_nodes_free():
     small, large = build_pinned_flavor(2, 2), build_pinned_flavor(8, 8)
     hosts = [
         build_host_with_numa_nodes("cn1", build_cell(0, 8, 8), build_cell(1, 8, 8)),
@@ -93,7 +95,7 @@ def test_weigher_keeps_whole_numa_nodes_free():
     assert find_best_host(hosts, request) == "cn2"
 
 
-def test_weigher_keeps_huge_pages_free():
+def test_stranded_resources_weigher_keeps_huge_pages_free():
     """Instances with small pages avoid hosts with huge pages that another flavor needs."""
     huge = build_pinned_flavor(4, 8)
     hosts = [
@@ -105,7 +107,7 @@ def test_weigher_keeps_huge_pages_free():
     assert find_best_host(hosts, build_request(build_flavor(1, 1024), huge)) == "cn2"
 
 
-def test_weigher_keeps_devices_free():
+def test_stranded_resources_weigher_keeps_pci_devices_free():
     """Instances without devices avoid hosts with devices that another flavor needs."""
     gpu = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:1"})
     hosts = [
@@ -126,29 +128,36 @@ def test_weigher_keeps_devices_free():
     assert [state.num_instances for state in hosts] == [0, 0]
 
 
-def test_weigher_runs_only_with_a_multiplier():
+def test_stranded_resources_weigher_runs_only_with_a_multiplier():
     def list_weigher_names(**options):
         return [type(plugin).__name__ for plugin in plugins_for(settings_with(**options)).weighers]
 
-    assert NAME not in list_weigher_names()
-    assert NAME in list_weigher_names(**OPTIONS)
-    assert list_weigher_names(**OPTIONS) == sorted([*list_weigher_names(), NAME])
+    assert WEIGHER_NAME not in list_weigher_names()
+    assert WEIGHER_NAME in list_weigher_names(**WEIGHER_OPTIONS)
+    assert list_weigher_names(**WEIGHER_OPTIONS) == sorted([*list_weigher_names(), WEIGHER_NAME])
 
 
-def test_hosts_weigh_the_same_in_a_cloud_without_flavors():
+def test_hosts_have_equal_stranded_weights_in_a_cloud_without_flavors():
     hosts = [build_host("cn1"), build_host("cn2", 4)]
     weights = [("cn1", 0.0), ("cn2", 0.0)]
-    assert weigh_hosts(StrandedResourcesWeigher, hosts, build_request(SMALL), **OPTIONS) == weights
+    assert (
+        weigh_hosts(StrandedResourcesWeigher, hosts, build_request(SMALL_FLAVOR), **WEIGHER_OPTIONS)
+        == weights
+    )
 
 
 def test_explanation_has_the_stranded_amounts():
     flavors = [build_flavor(2, 4096), build_flavor(4, 8192)]
     hosts = [build_host("cn1", 8, 8, disk=0), build_host("cn2", 8, 16, disk=0)]
-    run = run_weigher(StrandedResourcesWeigher, hosts, build_request(SMALL, *flavors), **OPTIONS)
+    run = run_weigher(
+        StrandedResourcesWeigher, hosts, build_request(SMALL_FLAVOR, *flavors), **WEIGHER_OPTIONS
+    )
     # 2 of 3 CPUs and 5 of 6 GB that the average flavor has.
     for row in run.host_reports():
-        assert row.weights[NAME].raw == pytest.approx(-2 / 3 - 5 / 6)
-    details = {row.host: row.weights[NAME].as_json()["detail"] for row in run.host_reports()}
+        assert row.weights[WEIGHER_NAME].raw == pytest.approx(-2 / 3 - 5 / 6)
+    details = {
+        row.host: row.weights[WEIGHER_NAME].as_json()["detail"] for row in run.host_reports()
+    }
     assert details == {
         "cn1": "leaves 5 VCPU and 3,072 MEMORY_MB that no flavor can use, and strands 2 VCPU and "
         "5,120 MEMORY_MB more for the average flavor",
@@ -158,11 +167,11 @@ def test_explanation_has_the_stranded_amounts():
     assert run.reports_on(run.hosts) == run.host_reports()
 
 
-def test_later_instances_are_weighed_as_in_a_complete_run():
-    settings = settings_with(**OPTIONS)
+def test_later_instances_have_the_stranded_weights_of_a_complete_run():
+    settings = settings_with(**WEIGHER_OPTIONS)
     weighers = [kind.with_settings(settings) for kind in (StrandedResourcesWeigher, RAMWeigher)]
     hosts = [build_host(f"cn{number}", 8 + number, 16 + 2 * number) for number in range(5)]
-    request, weighing = build_request(SMALL, SMALL, LARGE), Weighing(weighers)
+    request, weighing = build_request(SMALL_FLAVOR, SMALL_FLAVOR, LARGE_FLAVOR), Weighing(weighers)
     for _ in range(20):
         step, complete = weighing.weigh(hosts, request), run_weighers(weighers, hosts, request)
         assert step.host_reports() == complete.host_reports()
@@ -177,7 +186,7 @@ def test_later_instances_are_weighed_as_in_a_complete_run():
 @pytest.fixture
 def cloud(sqlite_url, make_app):
     """Three hosts, limited by memory and by CPUs, and a stored flavor."""
-    app = make_app(make_settings(sqlite_url, **OPTIONS))
+    app = make_app(make_settings(sqlite_url, **WEIGHER_OPTIONS))
     hosts = [
         report("cn1", vcpus=16, memory_mb=4500),
         report("cn2", vcpus=4, memory_mb=65536),
@@ -205,25 +214,27 @@ def test_stranded_amounts_equal_a_capacity_report(cloud):
         amounts = {state.host: row[:3] for state, row in zip(run.hosts, rows, strict=True)}
         answer = read_capacity(cloud, query={"per": "host"}, flavor="m2")
         for part in answer["per"]:
-            stranded = [part["stranded"].get(name, 0) for name in CLASSES]
+            stranded = [part["stranded"].get(name, 0) for name in RESOURCE_CLASSES]
             assert amounts[part["name"]] == stranded, state
-        cloud.post_json(SELECT, {"request_spec": spec(flavor="m2")})
+        cloud.post_json(SELECT_PATH, {"request_spec": spec(flavor="m2")})
 
 
 def test_request_sends_one_sql_statement_for_unchanged_flavors(cloud, make_app, sqlite_url):
-    def count(app):
+    def count_statements(app):
         explain_weights_by_host(app)
         with record_statements(app.app.services.database) as seen:
             explain_weights_by_host(app)
         return len(seen)
 
-    assert count(cloud) == count(make_app(make_settings(sqlite_url))) + 1
+    assert count_statements(cloud) == count_statements(make_app(make_settings(sqlite_url))) + 1
 
 
 def test_stranded_weight_detail_is_in_explanation_and_decision(cloud):
     weights = explain_weights_by_host(cloud)
     assert set(weights) == {"cn1", "cn2", "cn3"}
-    assert all("that no flavor can use" in weight[NAME]["detail"] for weight in weights.values())
-    answer = cloud.post_json(SELECT, {"request_spec": spec(flavor=FLAVOR)}).json
+    assert all(
+        "that no flavor can use" in weight[WEIGHER_NAME]["detail"] for weight in weights.values()
+    )
+    answer = cloud.post_json(SELECT_PATH, {"request_spec": spec(flavor=FLAVOR)}).json
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
-    assert "that no flavor can use" in decision["best"][0]["weights"][NAME]["detail"]
+    assert "that no flavor can use" in decision["best"][0]["weights"][WEIGHER_NAME]["detail"]

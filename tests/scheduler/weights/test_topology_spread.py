@@ -8,17 +8,17 @@ from placement_sched.scheduler.weights.topology_spread import TopologySpreadWeig
 from tests.scheduler.weights.weighing import find_raw_weights, run_weigher, weigh_hosts
 from tests.support.states import build_host_state, build_spec
 
-DOMAINS = {"cn1": ("r1",), "cn2": ("r2",), "cn3": ("r1", "r2")}
+RACKS_BY_HOST = {"cn1": ("r1",), "cn2": ("r2",), "cn3": ("r1", "r2")}
 HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3", "cn4")]
 
 
 def build_spread_request(*, is_hard=False, **members):
     asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
-    spread = Spread(asked, DOMAINS, frozenset({"r1", "r2"})).with_members(members)
+    spread = Spread(asked, RACKS_BY_HOST, frozenset({"r1", "r2"})).with_members(members)
     return replace(build_spec(instance_group={"policy": "soft-affinity"}), spread=spread)
 
 
-def test_weight_is_the_negated_number_of_members_of_the_domain():
+def test_spread_weight_is_the_negated_number_of_members_of_the_domain():
     spec = build_spread_request(cn1=2, cn2=1)
     weights = {"cn1": -2.0, "cn2": -1.0, "cn3": -2.0, "cn4": -3.0}
     assert find_raw_weights(TopologySpreadWeigher, HOSTS, spec) == weights
@@ -30,7 +30,7 @@ def test_hosts_in_a_domain_are_preferred_for_the_first_member():
     assert find_raw_weights(TopologySpreadWeigher, HOSTS, build_spread_request()) == weights
 
 
-def test_weigher_runs_only_for_a_soft_spread():
+def test_topology_spread_weigher_runs_only_for_a_soft_spread():
     for spec in (build_spec(), build_spread_request(is_hard=True, cn1=2)):
         run = run_weigher(TopologySpreadWeigher, HOSTS, spec)
         assert (run.reports, run.columns) == ((), ())

@@ -15,10 +15,10 @@ from tests.support.scheduling import flavor, spec
 from tests.support.statements import record_statements
 from tests.support.states import build_host_state, build_spec
 
-NAME = "TraitPreferenceWeigher"
-PREFER, AVOID = "scheduler:prefer_traits", "scheduler:avoid_traits"
-A_OR_B = {PREFER: "CUSTOM_A,CUSTOM_B", AVOID: "CUSTOM_C"}
-EXPLAIN = "/scheduler/v1/explain"
+WEIGHER_NAME = "TraitPreferenceWeigher"
+PREFERRED_TRAITS_KEY, AVOIDED_TRAITS_KEY = "scheduler:prefer_traits", "scheduler:avoid_traits"
+TRAIT_PREFERENCES = {PREFERRED_TRAITS_KEY: "CUSTOM_A,CUSTOM_B", AVOIDED_TRAITS_KEY: "CUSTOM_C"}
+EXPLAIN_PATH = "/scheduler/v1/explain"
 
 
 def build_hosts(**traits):
@@ -33,12 +33,12 @@ def test_weight_is_the_number_of_preferred_less_the_number_of_avoided_traits():
         none=(), one=["CUSTOM_A"], two=["CUSTOM_A", "CUSTOM_B"], both=["CUSTOM_B", "CUSTOM_C"]
     )
     weights = {"none": 0.0, "one": 1.0, "two": 2.0, "both": 0.0}
-    assert find_raw_weights(TraitPreferenceWeigher, hosts, build_spec(A_OR_B)) == weights
+    assert find_raw_weights(TraitPreferenceWeigher, hosts, build_spec(TRAIT_PREFERENCES)) == weights
     image = build_spec(properties={"trait:CUSTOM_B": "preferred"})
     assert find_raw_weights(TraitPreferenceWeigher, hosts, image)["both"] == 1.0
 
 
-def test_weigher_does_not_run_without_a_preference():
+def test_trait_preference_weigher_does_not_run_without_a_preference():
     hosts = build_hosts(one=["CUSTOM_A"], none=())
     run = run_weigher(TraitPreferenceWeigher, hosts, build_spec({"trait:CUSTOM_A": "required"}))
     assert (run.reports, run.columns) == ((), ())
@@ -54,37 +54,40 @@ def cloud(request, sqlite_url, make_app):
     return app
 
 
-def spec_with_extra_specs(extra_specs, **changes):
+def build_flavor_spec(extra_specs, **changes):
     return spec(flavor=flavor(extra_specs=extra_specs), **changes)
 
 
 @pytest.mark.slow
 def test_hosts_with_preferred_traits_come_first(cloud):
-    answer = explain_request(cloud, spec_with_extra_specs(A_OR_B))
+    answer = explain_request(cloud, build_flavor_spec(TRAIT_PREFERENCES))
     assert answer.hosts == ["cn3", "cn2", "cn1", "cn4"]
-    assert {"name": NAME, "multiplier": 1000.0} in answer.answer["funnel"]["weighers"]
-    weights = [host["weights"][NAME] for host in answer.answer["hosts"]]
+    assert {"name": WEIGHER_NAME, "multiplier": 1000.0} in answer.answer["funnel"]["weighers"]
+    weights = [host["weights"][WEIGHER_NAME] for host in answer.answer["hosts"]]
     assert weights[0] == weight(1.0, 2.0, 1000.0)
     assert [weight["raw"] for weight in weights] == [2.0, 1.0, 0.0, -1.0]
     image = spec(image={"properties": {"trait:CUSTOM_C": "preferred"}})
     assert explain_request(cloud, image).hosts == ["cn4", "cn1", "cn2", "cn3"]
     option = {"filter_scheduler__trait_preference_weight_multiplier": -1.0}
-    assert explain_request(cloud, spec_with_extra_specs(A_OR_B), **option).hosts[0] == "cn4"
+    assert explain_request(cloud, build_flavor_spec(TRAIT_PREFERENCES), **option).hosts[0] == "cn4"
     put_aggregate(cloud, 1, {"trait_preference_weight_multiplier": "0"}, "cn3")
-    assert explain_request(cloud, spec_with_extra_specs(A_OR_B)).hosts[0] == "cn2"
+    assert explain_request(cloud, build_flavor_spec(TRAIT_PREFERENCES)).hosts[0] == "cn2"
 
 
 @pytest.mark.slow
-def test_trait_of_a_nested_provider_counts(cloud):
+def test_preferred_trait_of_a_nested_provider_counts(cloud):
     add_provider(cloud, "gpu", parent=uuid_of("cn4"), VGPU=1)
     add_traits(cloud.app.services.database, [Host("gpu", {}, frozenset({"CUSTOM_GPU"}))])
-    assert explain_request(cloud, spec_with_extra_specs({PREFER: "CUSTOM_GPU"})).hosts[0] == "cn4"
+    assert (
+        explain_request(cloud, build_flavor_spec({PREFERRED_TRAITS_KEY: "CUSTOM_GPU"})).hosts[0]
+        == "cn4"
+    )
 
 
 def test_request_without_preferences_is_not_weighed_by_trait_preference(cloud):
     answer = explain_request(cloud, spec()).answer
-    assert NAME not in {name for host in answer["hosts"] for name in host["weights"]}
-    assert NAME not in [weigher["name"] for weigher in answer["funnel"]["weighers"]]
+    assert WEIGHER_NAME not in {name for host in answer["hosts"] for name in host["weights"]}
+    assert WEIGHER_NAME not in [weigher["name"] for weigher in answer["funnel"]["weighers"]]
 
 
 @pytest.mark.slow
@@ -92,7 +95,7 @@ def test_request_without_preferences_is_not_weighed_by_trait_preference(cloud):
     ("changes", "path"),
     [
         (
-            {"flavor": flavor(extra_specs={PREFER: "CUSTOM_AA"})},
+            {"flavor": flavor(extra_specs={PREFERRED_TRAITS_KEY: "CUSTOM_AA"})},
             "flavor.extra_specs['scheduler:prefer_traits']",
         ),
         (
@@ -102,20 +105,20 @@ def test_request_without_preferences_is_not_weighed_by_trait_preference(cloud):
     ],
     ids=["flavor", "image"],
 )
-def test_unknown_trait_is_an_error_with_the_nearest_name(cloud, changes, path):
+def test_unknown_preferred_trait_is_an_error_with_the_nearest_name(cloud, changes, path):
     body = {"request_spec": spec(**changes)}
-    for place in (EXPLAIN, "/scheduler/v1/select_destinations"):
+    for place in (EXPLAIN_PATH, "/scheduler/v1/select_destinations"):
         (error,) = cloud.post_json(place, body, status=400).json["errors"]
         expected = f"No such trait: CUSTOM_AA; did you mean 'CUSTOM_A'? (at $.request_spec.{path})"
         assert error["detail"] == expected
 
 
 @pytest.mark.slow
-def test_number_of_statements_does_not_depend_on_hosts(sqlite_app):
+def test_statement_count_of_trait_preferences_does_not_depend_on_hosts(sqlite_app):
     counts = set()
     for numbers in (range(3), range(3, 60)):
         put_hosts(sqlite_app, **{f"h{number}": ["CUSTOM_A"] for number in numbers})
-        request = spec_with_extra_specs({PREFER: "CUSTOM_A"})
+        request = build_flavor_spec({PREFERRED_TRAITS_KEY: "CUSTOM_A"})
         explain_request(sqlite_app, request)  # fills the caches
         with record_statements(sqlite_app.app.services.database) as statements:
             explain_request(sqlite_app, request)

@@ -12,7 +12,7 @@ from nova.scheduler.filters import extra_specs_ops, utils
 from oslo.config import cfg
 
 
-class BaseFilter(base_filters.BaseFilter):
+class ImageDistroFilter(base_filters.BaseFilter):
     def _filter_one(self, obj, filter_properties):
         image = filter_properties["request_spec"]["image"]
         return obj.host in image["properties"]["os_distro"]
@@ -21,7 +21,7 @@ class BaseFilter(base_filters.BaseFilter):
 LOG = logging.getLogger(__name__)
 
 
-class OldAggregateFilter(filters.BaseHostFilter):
+class DatabaseRackFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, filter_properties):
         context = filter_properties["context"].elevated()
         metadata = db.aggregate_metadata_get_by_host(context, host_state.host, key="rack")
@@ -31,7 +31,7 @@ class OldAggregateFilter(filters.BaseHostFilter):
         return context.is_admin
 
 
-class OldUtilsFilter(filters.BaseHostFilter):
+class HypervisorVersionFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, spec_obj):
         version = nova_utils.convert_version_to_int("8.2.0")
         cpu_info = jsonutils.loads(host_state.cpu_info or "{}")
@@ -39,14 +39,14 @@ class OldUtilsFilter(filters.BaseHostFilter):
         return host_state.hypervisor_version >= version and is_fresh and cpu_info == {}
 
 
-class OperatorsFilter(filters.BaseHostFilter):
+class ExtraSpecOperatorFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, spec_obj):
         wanted = spec_obj.flavor.extra_specs.get("acme:rack")
         racks = utils.aggregate_values_from_key(host_state, "rack")
         return wanted is None or any(extra_specs_ops.match(rack, wanted) for rack in racks)
 
 
-class ResizeZoneFilter(filters.BaseHostFilter):
+class SameZoneResizeFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, filter_properties):
         properties = filter_properties.get("request_spec", {}).get("instance_properties", {})
         host = properties.get("host")
@@ -61,7 +61,7 @@ CONF = cfg.CONF
 CONF.import_opt("default_availability_zone", "nova.availability_zones")
 
 
-class ZoneFilter(filters.BaseHostFilter):
+class DefaultZoneFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, filter_properties):
         context = filter_properties["context"]
         zone = availability_zones.get_host_availability_zone(context, host_state.host)

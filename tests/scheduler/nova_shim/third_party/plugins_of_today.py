@@ -17,7 +17,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 
-class BuildingFilter(filters.BaseHostFilter):
+class NoBuildingInstancesFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, spec_obj):
         found = objects.InstanceList.get_by_host(spec_obj._context, host_state.host)
         busy = [
@@ -44,14 +44,14 @@ class FailureDomainFilter(filters.BaseHostFilter):
 FLAGS = flags.FLAGS
 
 
-class FlagsFilter(filters.BaseHostFilter):
+class NovaFlagsFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, filter_properties):
         instance_type = filter_properties.get("instance_type")
         reason = _("flavor %s is for cn3") % instance_type["name"]
         return host_state.host == "cn3" and bool(reason) and FLAGS.service_down_time > 0
 
 
-class NoGroupFilter(filters.BaseHostFilter):
+class NoServerGroupFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, spec_obj):
         for uuid in host_state.instances:
             try:
@@ -61,7 +61,7 @@ class NoGroupFilter(filters.BaseHostFilter):
         return True
 
 
-class HostnameFilter(filters.BaseHostFilter):
+class HostNamePatternFilter(filters.BaseHostFilter):
     """Accept hosts whose name matches the hint."""
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
@@ -69,23 +69,23 @@ class HostnameFilter(filters.BaseHostFilter):
         return re.fullmatch(pattern, host_state.host) is not None
 
 
-KEY = "acme.idle-ratio"
+IDLE_RATIO_ATTRIBUTE = "acme.idle-ratio"
 
 
-class IdleFilter(filters.BaseHostFilter):
+class IdleRatioFilter(filters.BaseHostFilter):
     def filter_all(self, filter_obj_list, spec_obj):
         for number, host in enumerate(sorted(filter_obj_list, key=lambda state: state.host), 1):
-            setattr(host, KEY, number / 10)
-            if getattr(host, KEY) >= 0.2:
+            setattr(host, IDLE_RATIO_ATTRIBUTE, number / 10)
+            if getattr(host, IDLE_RATIO_ATTRIBUTE) >= 0.2:
                 yield host
 
 
-class IdleWeigher(weights.BaseHostWeigher):
+class IdleRatioWeigher(weights.BaseHostWeigher):
     def _weigh_object(self, host_state, weight_properties):
-        return getattr(host_state, KEY, 0.0)
+        return getattr(host_state, IDLE_RATIO_ATTRIBUTE, 0.0)
 
 
-class MaxUnitFilter(filters.BaseHostFilter):
+class VcpuMaxUnitFilter(filters.BaseHostFilter):
     def __init__(self):
         super().__init__()
         self.placement = report.SchedulerReportClient()
@@ -107,17 +107,17 @@ class NotRebuildFilter(filters.BaseHostFilter):
 
 
 CONF = nova.conf.CONF
-GROUP = cfg.OptGroup("reservations", title="Reservations")
-OPTIONS = [
+RESERVATIONS_GROUP = cfg.OptGroup("reservations", title="Reservations")
+RESERVATION_OPTIONS = [
     cfg.StrOpt(
         "metadata_key_of_owner", default="reservation", help="metadata key of reserved aggregates"
     )
 ]
-CONF.register_group(GROUP)
-CONF.register_opts(OPTIONS, GROUP)
+CONF.register_group(RESERVATIONS_GROUP)
+CONF.register_opts(RESERVATION_OPTIONS, RESERVATIONS_GROUP)
 
 
-class ReservationFilter(filters.BaseHostFilter):
+class ProjectReservationFilter(filters.BaseHostFilter):
     run_filter_once_per_request = True
 
     def host_passes(self, host_state, spec_obj):
@@ -127,13 +127,13 @@ class ReservationFilter(filters.BaseHostFilter):
         return not owners or spec_obj.project_id in owners
 
 
-class RolesFilter(filters.BaseHostFilter):
+class CallerRolesFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, spec_obj):
         wanted = {a.metadata["role"] for a in host_state.aggregates if "role" in a.metadata}
         return wanted <= set(spec_obj._context.roles)
 
 
-class SameCpuFilter(filters.BaseHostFilter):
+class SameCpuCountFilter(filters.BaseHostFilter):
     def host_passes(self, host_state, spec_obj):
         admin = context.get_admin_context()
         uuid = spec_obj.get_scheduler_hint("like")

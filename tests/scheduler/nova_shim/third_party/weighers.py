@@ -13,7 +13,7 @@ from nova.scheduler.filters import utils
 from oslo_utils import timeutils
 
 
-class AgeWeigher(weights.BaseHostWeigher):
+class InstanceAgeWeigher(weights.BaseHostWeigher):
     def _weigh_object(self, host_state, weight_properties):
         now = timeutils.utcnow()
         ages = [now - instance.created_at for instance in host_state.instances.values()]
@@ -31,7 +31,7 @@ class FreeCpuWeigher(host_weights.BaseHostWeigher):
         return float(host_state.vcpus_total - host_state.vcpus_used)
 
 
-class OldWeigher(base_weights.BaseWeigher):
+class TotalCpuWeigher(base_weights.BaseWeigher):
     def _weight_multiplier(self):
         return -1.0
 
@@ -61,7 +61,7 @@ class PreemptibleDurationWeigher(weights.BaseHostWeigher):
         return -hours
 
 
-class OldPreemptibleWeigher(weights.BaseHostWeigher):
+class DatabasePreemptibleWeigher(weights.BaseHostWeigher):
     """The first weigher, with look-ups in the database."""
 
     def _weigh_object(self, host_state, weight_properties):
@@ -72,7 +72,7 @@ class OldPreemptibleWeigher(weights.BaseHostWeigher):
         return -count
 
 
-class RackWeigher(weights.BaseHostWeigher):
+class RackCountWeigher(weights.BaseHostWeigher):
     def _weigh_object(self, host_state, weight_properties):
         racks = utils.aggregate_values_from_db(
             weight_properties["context"], host_state.host, "rack"
@@ -80,7 +80,7 @@ class RackWeigher(weights.BaseHostWeigher):
         return len(racks)
 
 
-class UsageWeigher(weights.BaseHostWeigher):
+class VcpuUsageWeigher(weights.BaseHostWeigher):
     def __init__(self):
         self.client = SchedulerReportClient()
 
