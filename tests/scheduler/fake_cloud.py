@@ -4,6 +4,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
@@ -36,6 +37,11 @@ class FakeCloud:
 
 
 EMPTY_CLOUD = FakeCloud()
+
+
+def build_aggregate_uuids(*numbers: int) -> list[str]:
+    """Return the uuids of the aggregates of a fake cloud that have these numbers, from 1."""
+    return [str(UUID(int=number)) for number in numbers]
 
 
 def run_request_filter(

@@ -244,17 +244,6 @@ INVALID_HARDWARE_VALUES = {
 }
 
 
-def test_valid_extra_spec_values_are_accepted():
-    for key, value in VALID_HARDWARE_VALUES.items():
-        check(key, value)
-
-
-@pytest.mark.parametrize(("key", "value"), INVALID_HARDWARE_VALUES.items())
-def test_invalid_extra_spec_value_is_reported(key, value):
-    with pytest.raises(Invalid, match=f"^Validation failed; '{value}' is "):
-        check(key, value)
-
-
 #: Values that fit, by key.
 VALID_SCHEDULING_VALUES = {
     "aggregate_instance_extra_specs:ssd": "true",
@@ -289,13 +278,16 @@ INVALID_SCHEDULING_VALUES = {
 }
 
 
-def test_valid_scheduling_value_is_accepted():
-    for key, value in VALID_SCHEDULING_VALUES.items():
+@pytest.mark.parametrize("values", [VALID_HARDWARE_VALUES, VALID_SCHEDULING_VALUES])
+def test_valid_extra_spec_values_are_accepted(values):
+    for key, value in values.items():
         check(key, value)
 
 
-@pytest.mark.parametrize(("key", "value"), INVALID_SCHEDULING_VALUES.items())
-def test_invalid_scheduling_value_is_reported(key, value):
+@pytest.mark.parametrize(
+    ("key", "value"), [*INVALID_HARDWARE_VALUES.items(), *INVALID_SCHEDULING_VALUES.items()]
+)
+def test_invalid_extra_spec_value_is_reported(key, value):
     with pytest.raises(Invalid, match=f"^Validation failed; '{value}' is "):
         check(key, value)
 

@@ -47,6 +47,16 @@ def post_request_spec(app, *instances, path=EXPLAIN_PATH, **changes):
     return app.post_json(path, {"request_spec": spec(*instances, **changes)}).json
 
 
+def select_host(app, number, **changes):
+    answer = post_request_spec(app, instance(number), path=SELECT_PATH, **changes)
+    return get_selected_hosts(answer)[0]
+
+
+def read_memory_weights(app):
+    hosts = post_request_spec(app)["hosts"]
+    return {host["host"]: host["weights"]["RAMWeigher"]["raw"] for host in hosts}
+
+
 def test_caching_scheduler_reads_reports_again_after_the_interval(make_cloud):
     app, clock = make_cloud(periodic_task_interval=30)
     report_two_hosts(app)
@@ -79,26 +89,11 @@ def test_placed_instances_use_cached_resources_until_the_next_report(make_cloud)
     big = flavor(memory_mb=4000)
     for _ in range(3):
         post_request_spec(app, flavor=big)
-    assert get_selected_hosts(
-        post_request_spec(app, instance(1), path=SELECT_PATH, flavor=big)
-    ) == ["cn1"]
-    assert get_selected_hosts(
-        post_request_spec(app, instance(2), path=SELECT_PATH, flavor=big)
-    ) == ["cn1"]
-    weights = {
-        host["host"]: host["weights"]["RAMWeigher"]["raw"]
-        for host in post_request_spec(app)["hosts"]
-    }
-    assert weights == {"cn1": 57536, "cn2": 60000}
-    assert get_selected_hosts(
-        post_request_spec(app, instance(3), path=SELECT_PATH, flavor=big)
-    ) == ["cn2"]
+    assert [select_host(app, number, flavor=big) for number in (1, 2)] == ["cn1", "cn1"]
+    assert read_memory_weights(app) == {"cn1": 57536, "cn2": 60000}
+    assert select_host(app, 3, flavor=big) == "cn2"
     clock.now += timedelta(seconds=60)
-    weights = {
-        entry["host"]: entry["weights"]["RAMWeigher"]["raw"]
-        for entry in post_request_spec(app)["hosts"]
-    }
-    assert weights == {"cn1": 65536, "cn2": 60000}
+    assert read_memory_weights(app) == {"cn1": 65536, "cn2": 60000}
 
 
 def test_full_host_is_no_candidate_despite_its_cached_report(make_cloud):
@@ -109,8 +104,7 @@ def test_full_host_is_no_candidate_despite_its_cached_report(make_cloud):
     )
     post_request_spec(app)
     other, _ = make_cloud()
-    assert get_selected_hosts(post_request_spec(other, instance(1), path=SELECT_PATH)) == ["cn1"]
-    assert get_selected_hosts(post_request_spec(app, instance(2), path=SELECT_PATH)) == ["cn2"]
+    assert (select_host(other, 1), select_host(app, 2)) == ("cn1", "cn2")
 
 
 def test_failed_claim_does_not_change_cached_host_states(make_cloud):

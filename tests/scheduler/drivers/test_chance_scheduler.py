@@ -7,12 +7,11 @@ from random import Random
 import pytest
 
 from tests.conftest import make_settings
-from tests.support.scheduling import get_selected_hosts, instance, report, spec
+from tests.scheduler.drivers.test_caching_scheduler import SELECT_PATH, post_request_spec
+from tests.support.scheduling import get_selected_hosts, instance, report
 
 pytestmark = pytest.mark.slow
 
-SELECT_PATH = "/scheduler/v1/select_destinations"
-EXPLAIN_PATH = "/scheduler/v1/explain"
 OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
 
 
@@ -28,10 +27,6 @@ def cloud(database_url, make_app):
     reports[4]["last_seen_up"] = OLD_REPORT_TIME
     app.post_json("/scheduler/v1/compute_nodes", reports)
     return app
-
-
-def post_request_spec(app, *instances, path=EXPLAIN_PATH, **changes):
-    return app.post_json(path, {"request_spec": spec(*instances, **changes)}).json
 
 
 def test_chance_scheduler_may_select_any_host_that_is_up(cloud):

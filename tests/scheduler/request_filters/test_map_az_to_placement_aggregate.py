@@ -10,7 +10,7 @@ from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate imp
     MapAZToPlacementAggregate,
 )
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
-from tests.scheduler.fake_cloud import FakeCloud
+from tests.scheduler.fake_cloud import FakeCloud, build_aggregate_uuids
 from tests.support.scheduling import spec
 from tests.support.states import build_spec, settings_with
 
@@ -30,10 +30,6 @@ def apply_filter(zone, **fields):
     return plugin.apply(
         build_spec(availability_zone=zone, **fields), FakeCloud.with_metadata(*AGGREGATE_METADATA)
     )
-
-
-def build_aggregate_uuids(*numbers):
-    return [str(UUID(int=number)) for number in numbers]
 
 
 @pytest.mark.parametrize(

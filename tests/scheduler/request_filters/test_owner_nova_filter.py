@@ -15,13 +15,13 @@ from tests.scheduler.fake_cloud import (
     find_added_root_traits,
     run_request_filter,
 )
+from tests.scheduler.plan_moves import disable_host
 from tests.support.scheduling import report, spec
 from tests.support.states import build_spec
 
 OWNER_TRAIT = "OWNER_NOVA"
 CLOUD_WITH_OWNER_TRAIT = FakeCloud(common_traits=frozenset({OWNER_TRAIT}))
 PCI_REQUEST_UUID, PORT_ID = str(UUID(int=7)), str(UUID(int=8))
-COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 
 
 def build_request_group(requester_id, **fields):
@@ -97,11 +97,7 @@ def test_candidates_query_requires_the_owner_trait_if_all_nodes_have_it(app):
 
 def test_disabled_node_does_not_need_the_owner_trait(app):
     put_hosts(app, cn1=[OWNER_TRAIT], cn2=[])
-    services = app.get("/compute/v2.1/os-services?host=cn2", headers=COMPUTE_HEADERS).json[
-        "services"
-    ]
-    address = f"/compute/v2.1/os-services/{services[0]['id']}"
-    app.put_json(address, {"status": "disabled"}, headers=COMPUTE_HEADERS)
+    disable_host(app, "cn2")
     answer = explain_request(app, spec())
     assert answer.get_request_filter_report("owner_nova_filter")["applied"]
     assert answer.hosts == ["cn1"]

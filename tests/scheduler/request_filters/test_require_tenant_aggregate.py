@@ -9,15 +9,11 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.require_tenant_aggregate import (
     RequireTenantAggregate,
 )
-from tests.scheduler.fake_cloud import FakeCloud, run_request_filter
+from tests.scheduler.fake_cloud import FakeCloud, build_aggregate_uuids, run_request_filter
 from tests.support.states import build_spec
 
 AGGREGATE_REQUIRED_OPTION = "scheduler__placement_aggregate_required_for_tenants"
 PROJECT_P1_METADATA = {"filter_tenant_id": "p1"}
-
-
-def build_aggregate_uuids(*numbers):
-    return [str(UUID(int=number)) for number in numbers]
 
 
 def find_required_aggregates(metadata, project="p1", **fields):

@@ -13,17 +13,13 @@ from placement_sched.scheduler.request_filters.required_aggregates_by_trait impo
     RequiredAggregatesByTrait,
 )
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
-from tests.scheduler.fake_cloud import FakeCloud, run_request_filter
+from tests.scheduler.fake_cloud import FakeCloud, build_aggregate_uuids, run_request_filter
 from tests.support.scheduling import spec
 from tests.support.states import build_spec, settings_with
 
 TRAIT_A, TRAIT_B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
 AGGREGATES_OPTION = "scheduler__required_aggregates_by_trait"
 ISOLATION_OPTION = "scheduler__enable_isolated_aggregate_filtering"
-
-
-def build_aggregate_uuids(*numbers):
-    return [str(UUID(int=number)) for number in numbers]
 
 
 def find_aggregates_by_trait(metadata, extra_specs=None, properties=None, **fields):

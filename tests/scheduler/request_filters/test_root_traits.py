@@ -15,6 +15,7 @@ from placement_sched.scheduler.request_filters.root_traits import (
 )
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.scheduler.fake_cloud import find_added_root_traits, run_request_filter
+from tests.scheduler.plan_moves import disable_host
 from tests.support.scheduling import flavor, spec
 from tests.support.states import build_spec
 
@@ -36,7 +37,6 @@ IMAGE_TYPE_OPTION = "scheduler__query_placement_for_image_type_support"
 PORT_ID = "aaaaaaaa-0000-4000-8000-000000000001"
 REMOTE_MANAGED_PORT = {"port_id": PORT_ID, "vnic_type": "remote-managed"}
 NORMAL_PORT = {"port_id": PORT_ID, "vnic_type": "normal"}
-COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 
 
 @pytest.mark.parametrize(
@@ -199,11 +199,7 @@ def test_trait_of_disabled_hosts_is_forbidden(forbidden, expected):
 
 def test_disabled_host_is_rejected_by_the_candidates_query(app):
     put_hosts(app, cn1=[], cn2=[])
-    (service,) = app.get("/compute/v2.1/os-services?host=cn1", headers=COMPUTE_HEADERS).json[
-        "services"
-    ]
-    path = f"/compute/v2.1/os-services/{service['id']}"
-    app.put_json(path, {"status": "disabled"}, headers=COMPUTE_HEADERS)
+    disable_host(app, "cn1")
     answer = explain_request(app, spec())
     result = answer.get_request_filter_report("compute_status_filter")
     assert result == {"applied": True, "changes": {"root_forbidden": [DISABLED_TRAIT]}}
