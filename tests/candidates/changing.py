@@ -16,60 +16,60 @@ from placement_sched.store.placement import aggregates, inventories, resource_cl
 from placement_sched.store.placement import resource_providers as provider_trees
 from placement_sched.store.placement.aggregates import Associations
 from placement_sched.store.placement.change_log import Changes
-from tests.candidates.strategies import AGGREGATES, CHILD_CLASSES, SHARES, TRAITS
+from tests.candidates.strategies import AGGREGATES, CHILD_RESOURCE_CLASSES, SHARING_TRAIT, TRAITS
 from tests.support.clouds import uuid_of
 from tests.support.providers import NOW
 
-RATIOS = (1.0, 1.9, 0.1, 16.0, 1.1)
+ALLOCATION_RATIOS = (1.0, 1.9, 0.1, 16.0, 1.1)
 
 
 @dataclass
-class RecordedChanges:
+class FakeChangeLog:
     """A change log that tests fill. Its flags simulate a missing, incomplete or late log."""
 
-    kept: bool = True
-    doubted: bool = False
-    names: bool = False
-    noted: list[int] = field(default_factory=list)
-    reads: int = 0
-    lacking: bool = False
-    late: frozenset[int] = frozenset()
+    is_available: bool = True
+    is_in_doubt: bool = False
+    has_changed_names: bool = False
+    changed_ids: list[int] = field(default_factory=list)
+    read_count: int = 0
+    lacks_rows: bool = False
+    late_ids: frozenset[int] = frozenset()
     has_late_rows: bool = False
 
     def reason_without_log(self, connection):
-        return None if self.kept else "it is not"
+        return None if self.is_available else "it is not"
 
     def begin(self, connection):
-        self.doubted = self.lacking = False
-        return len(self.noted)
+        self.is_in_doubt = self.lacks_rows = False
+        return len(self.changed_ids)
 
     def read(self, connection, position):
-        self.reads += 1
-        names, self.names = self.names, False
-        providers = frozenset(self.noted[position:])
-        if self.lacking:
+        self.read_count += 1
+        has_changed_names, self.has_changed_names = self.has_changed_names, False
+        providers = frozenset(self.changed_ids[position:])
+        if self.lacks_rows:
             return Changes(position, lacks_rows=True)
         return Changes(
-            len(self.noted),
+            len(self.changed_ids),
             providers,
-            names,
-            is_in_doubt=self.doubted,
+            has_changed_names,
+            is_in_doubt=self.is_in_doubt,
             has_late_rows=self.has_late_rows,
         )
 
     def read_late_rows(self, connection, position):
-        late, self.late = self.late, frozenset()
-        return Changes(position, late)
+        late_ids, self.late_ids = self.late_ids, frozenset()
+        return Changes(position, late_ids)
 
 
-class RandomChanger:
+class RandomCloudChanger:
     """Changes the cloud of a database at random."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self._number = 0
 
-    def apply_change(self, database: Database) -> None:
+    def commit_random_change(self, database: Database) -> None:
         """Commit a random change."""
         database.write(self._write_random_change)
 
@@ -92,13 +92,13 @@ class RandomChanger:
             return
         provider = self.random.choice(providers)
         if kind == "allocate":
-            self._allocate(connection, provider.id)
+            self._allocate_resources(connection, provider.id)
         elif kind == "free":
-            self._free(connection, provider.id)
+            self._delete_allocations(connection, provider.id)
         elif kind == "inventory":
             self._change_inventory(connection, provider.id)
         elif kind == "trait":
-            name = self.random.choice((*TRAITS, SHARES))
+            name = self.random.choice((*TRAITS, SHARING_TRAIT))
             self._toggle_trait_or_aggregate(connection, traits.CARRIED, name, provider)
         elif kind == "aggregate":
             name = uuid_of(self.random.choice(AGGREGATES))
@@ -110,11 +110,11 @@ class RandomChanger:
         else:
             parents = {each.parent_provider_id for each in providers}
             leaf = self.random.choice([each for each in providers if each.id not in parents])
-            self._free(connection, leaf.id)
+            self._delete_allocations(connection, leaf.id)
             provider_trees.remove(connection, leaf.uuid)
 
-    def _allocate(self, connection: Connection, provider_id: int) -> None:
-        name = self.random.choice(CHILD_CLASSES)
+    def _allocate_resources(self, connection: Connection, provider_id: int) -> None:
+        name = self.random.choice(CHILD_RESOURCE_CLASSES)
         row = {
             "resource_provider_id": provider_id,
             "resource_class_id": resource_classes.ids_by_name(connection, [name])[name],
@@ -123,12 +123,12 @@ class RandomChanger:
         }
         connection.execute(insert(allocations), row)
 
-    def _free(self, connection: Connection, provider_id: int) -> None:
+    def _delete_allocations(self, connection: Connection, provider_id: int) -> None:
         held = allocations.c.resource_provider_id == provider_id
         connection.execute(delete(allocations).where(held))
 
     def _change_inventory(self, connection: Connection, provider_id: int) -> None:
-        name = self.random.choice(CHILD_CLASSES)
+        name = self.random.choice(CHILD_RESOURCE_CLASSES)
         if self.random.random() < 0.2:
             with suppress(InUse):
                 inventories.remove(connection, {provider_id: {name}})
@@ -140,7 +140,7 @@ class RandomChanger:
             min_unit=self.random.choice([1, 1, 2]),
             max_unit=self.random.choice([3, 100]),
             step_size=self.random.choice([1, 1, 2]),
-            allocation_ratio=self.random.choice(RATIOS),
+            allocation_ratio=self.random.choice(ALLOCATION_RATIOS),
         )
         inventories.put(connection, {provider_id: [inventory]}, NOW)
 

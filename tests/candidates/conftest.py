@@ -9,7 +9,7 @@ from tests.candidates.sources import enable_provider_cache
 
 
 @pytest.fixture(params=["loaded", "cached"])
-def each_provider_source(request: pytest.FixtureRequest) -> Iterator[None]:
+def with_and_without_provider_cache(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run a test with providers loaded for each request, then with a provider cache."""
     if request.param == "loaded":
         yield

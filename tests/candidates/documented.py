@@ -8,7 +8,7 @@ providers, ``in_tree``, ``root_required``, ``same_subtree``, any-traits and forb
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.candidates.reference import SHARES
+from tests.candidates.reference import SHARING_TRAIT
 from tests.support.clouds import Cloud, Host, build_inventory, uuid_of
 
 
@@ -46,7 +46,7 @@ def format_candidates(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
     }
 
 
-def list_mapped_providers(answer: Mapping[str, Any], cloud: Cloud, suffix: str) -> set[str]:
+def list_providers_of_group(answer: Mapping[str, Any], cloud: Cloud, suffix: str) -> set[str]:
     """Return the providers that serve a group, over all candidates."""
     names = {host.uuid: host.name for host in cloud.hosts}
     return {
@@ -56,52 +56,55 @@ def list_mapped_providers(answer: Mapping[str, Any], cloud: Cloud, suffix: str) 
     }
 
 
-COMPUTE = {"VCPU": 8, "MEMORY_MB": 1024, "DISK_GB": 1000}
-DISK = {"DISK_GB": 1000}
-AGG_A, AGG_B, AGG_C = (uuid_of(name) for name in ("aggA", "aggB", "aggC"))
+COMPUTE_INVENTORIES = {"VCPU": 8, "MEMORY_MB": 1024, "DISK_GB": 1000}
+DISK_INVENTORY = {"DISK_GB": 1000}
+AGGREGATE_A, AGGREGATE_B, AGGREGATE_C = (uuid_of(name) for name in ("aggA", "aggB", "aggC"))
 
 #: Two sharing storage providers. SS1 shares with CN1, SS2 with no provider.
-SHARED_DISK = build_cloud(
-    provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
-    provider("SS2", DISK, traits=[SHARES]),
-    provider("CN1", COMPUTE, aggregates=["aggA"]),
-    provider("CN2", COMPUTE),
+SHARED_DISK_CLOUD = build_cloud(
+    provider("SS1", DISK_INVENTORY, traits=[SHARING_TRAIT], aggregates=["aggA"]),
+    provider("SS2", DISK_INVENTORY, traits=[SHARING_TRAIT]),
+    provider("CN1", COMPUTE_INVENTORIES, aggregates=["aggA"]),
+    provider("CN2", COMPUTE_INVENTORIES),
 )
 
 #: Compute nodes with NUMA nodes, and a storage provider that shares with both trees.
-SHARED_BY_TREES = build_cloud(
-    provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
-    provider("CN1", {"MEMORY_MB": 1024, **DISK}, aggregates=["aggA", "aggB"]),
+SHARED_TREES_CLOUD = build_cloud(
+    provider("SS1", DISK_INVENTORY, traits=[SHARING_TRAIT], aggregates=["aggA"]),
+    provider("CN1", {"MEMORY_MB": 1024, **DISK_INVENTORY}, aggregates=["aggA", "aggB"]),
     provider("NUMA1_1", {"VCPU": 8}, under="CN1"),
     provider("NUMA1_2", {"VCPU": 8}, under="CN1"),
-    provider("CN2", {"MEMORY_MB": 1024, **DISK}, aggregates=["aggA"]),
+    provider("CN2", {"MEMORY_MB": 1024, **DISK_INVENTORY}, aggregates=["aggA"]),
     provider("NUMA2_1", {"VCPU": 8}, under="CN2", aggregates=["aggB"]),
     provider("NUMA2_2", {"VCPU": 8}, under="CN2"),
 )
 
 #: A compute node with two network cards. NIC1_1 accelerates SSL.
-NICS = build_cloud(
-    provider("CN1", COMPUTE),
+NIC_CLOUD = build_cloud(
+    provider("CN1", COMPUTE_INVENTORIES),
     provider("NIC1_1", {"SRIOV_NET_VF": 8}, under="CN1", traits=["HW_NIC_ACCEL_SSL"]),
     provider("NIC1_2", {"SRIOV_NET_VF": 8}, under="CN1"),
 )
 
 #: Two storage providers that share with two compute nodes. The NUMA nodes have the CPUs.
-TWO_STORAGES = build_cloud(
-    *(provider(name, DISK, traits=[SHARES], aggregates=["aggA"]) for name in ("SS1", "SS2")),
-    provider("CN1", DISK, aggregates=["aggA"]),
+STORAGE_CLOUD = build_cloud(
+    *(
+        provider(name, DISK_INVENTORY, traits=[SHARING_TRAIT], aggregates=["aggA"])
+        for name in ("SS1", "SS2")
+    ),
+    provider("CN1", DISK_INVENTORY, aggregates=["aggA"]),
     provider("NUMA1_1", {"VCPU": 4}, under="CN1"),
     provider("NUMA1_2", {"VCPU": 4}, under="CN1"),
-    provider("CN2", DISK, aggregates=["aggA"]),
+    provider("CN2", DISK_INVENTORY, aggregates=["aggA"]),
     provider("NUMA2_1", {"VCPU": 4}, under="CN2"),
     provider("NUMA2_2", {"VCPU": 4}, under="CN2"),
 )
 
 #: A host without and a host with NUMA nodes. The root has the traits of the whole host.
-ROOT_TRAITS = build_cloud(
+ROOT_TRAIT_CLOUD = build_cloud(
     provider(
         "NON_NUMA_CN",
-        COMPUTE,
+        COMPUTE_INVENTORIES,
         traits=[
             "HW_CPU_X86_AVX2",
             "STORAGE_DISK_SSD",
@@ -109,13 +112,13 @@ ROOT_TRAITS = build_cloud(
             "CUSTOM_WINDOWS_LICENSE_POOL",
         ],
     ),
-    provider("NUMA_CN", DISK, traits=["STORAGE_DISK_SSD", "COMPUTE_VOLUME_MULTI_ATTACH"]),
+    provider("NUMA_CN", DISK_INVENTORY, traits=["STORAGE_DISK_SSD", "COMPUTE_VOLUME_MULTI_ATTACH"]),
     provider("NUMA1", {"VCPU": 4, "MEMORY_MB": 1024}, under="NUMA_CN"),
     provider("NUMA2", {"VCPU": 4, "MEMORY_MB": 1024}, under="NUMA_CN", traits=["HW_CPU_X86_AVX2"]),
 )
 
 #: NUMA nodes with programmable devices below them.
-FPGAS = build_cloud(
+FPGA_CLOUD = build_cloud(
     provider("CN"),
     provider("NUMA0", {"VCPU": 4, "MEMORY_MB": 2048}, under="CN", traits=["HW_NUMA_ROOT"]),
     provider("NUMA1", {"VCPU": 4, "MEMORY_MB": 2048}, under="CN", traits=["HW_NUMA_ROOT"]),
@@ -126,7 +129,7 @@ FPGAS = build_cloud(
 
 
 #: A card, if the other card has no functions.
-ONE_CARD = build_cloud(
+SRIOV_CARD_CLOUD = build_cloud(
     provider("CN"),
     provider("NIC1", under="CN", traits=["HW_NIC_ROOT"]),
     provider("NIC2", under="CN", traits=["HW_NIC_ROOT"]),
@@ -142,7 +145,7 @@ def _build_network_function(name: str, bandwidth: int, *traits: str, free: int =
     return provider(name, inventories, under="CN1", traits=traits)
 
 
-def build_network_functions(free: int = 16) -> Cloud:
+def build_cloud_with_network_functions(free: int = 16) -> Cloud:
     """Return functions on two networks. RP1 and RP2 are faster and accelerate SSL."""
     return build_cloud(
         provider("CN1"),
@@ -154,9 +157,9 @@ def build_network_functions(free: int = 16) -> Cloud:
 
 
 #: Trees and storage providers in aggregates that requests forbid.
-FORBIDDEN = build_cloud(
-    provider("SS1", DISK, traits=[SHARES], aggregates=["aggB"]),
-    provider("SS2", DISK, traits=[SHARES], aggregates=["aggC"]),
+FORBIDDEN_CLOUD = build_cloud(
+    provider("SS1", DISK_INVENTORY, traits=[SHARING_TRAIT], aggregates=["aggB"]),
+    provider("SS2", DISK_INVENTORY, traits=[SHARING_TRAIT], aggregates=["aggC"]),
     provider("CN1", {"MEMORY_MB": 1024}, aggregates=["aggA"]),
     provider("NUMA1_1", {"VCPU": 4}, under="CN1", aggregates=["aggC"]),
     provider("NUMA1_2", {"VCPU": 4}, under="CN1"),
@@ -166,7 +169,7 @@ FORBIDDEN = build_cloud(
 )
 
 #: A host with ports on three networks, for direct or normal VNICs.
-PORTS = build_cloud(
+PORT_CLOUD = build_cloud(
     provider("CN1", {"VCPU": 8}),
     *(
         provider(f"ETH{number}", {BANDWIDTH: 2000}, under="CN1", traits=traits)

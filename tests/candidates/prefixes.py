@@ -15,14 +15,16 @@ from placement_sched.model.candidates_query import (
 )
 
 #: A constraint in an explanation: ``(kind, detail)``.
-Name = tuple[str, str]
+ConstraintName = tuple[str, str]
 
 
 def _format_trait_term(any_of: frozenset[str]) -> str:
     return next(iter(any_of)) if len(any_of) == 1 else f"in:{','.join(sorted(any_of))}"
 
 
-def _split_group_by_constraint(group: RequestGroup) -> Iterator[tuple[Name, RequestGroup]]:
+def _split_group_by_constraint(
+    group: RequestGroup,
+) -> Iterator[tuple[ConstraintName, RequestGroup]]:
     """Yield the name of each constraint of a group, and a group with this constraint only."""
     for amount in group.resources:
         yield ("resources", f"{amount[0]}:{amount[1]}"), RequestGroup(resources=(amount,))
@@ -57,9 +59,11 @@ def _join_constraints(suffix: str, parts: list[RequestGroup]) -> RequestGroup:
     )
 
 
-def _list_all_constraints(query: CandidatesQuery) -> list[tuple[Name, str | None, RequestGroup]]:
+def _list_all_constraints(
+    query: CandidatesQuery,
+) -> list[tuple[ConstraintName, str | None, RequestGroup]]:
     """Return the name, the suffix of the group (None for the root) and the constraint itself."""
-    parts: list[tuple[Name, str | None, RequestGroup]] = []
+    parts: list[tuple[ConstraintName, str | None, RequestGroup]] = []
     for group in query.groups:
         tail = f" (group {group.suffix})" if group.suffix else ""
         parts += [
@@ -74,7 +78,9 @@ def _list_all_constraints(query: CandidatesQuery) -> list[tuple[Name, str | None
     return parts
 
 
-def _build_query_with(query: CandidatesQuery, kept: list[tuple[Name, str | None, RequestGroup]]):
+def _build_partial_query(
+    query: CandidatesQuery, kept: list[tuple[ConstraintName, str | None, RequestGroup]]
+):
     groups = tuple(
         _join_constraints(
             group.suffix, [part for _, suffix, part in kept if suffix == group.suffix]
@@ -85,18 +91,21 @@ def _build_query_with(query: CandidatesQuery, kept: list[tuple[Name, str | None,
     return replace(query, groups=groups, root=root.traits)
 
 
-def list_query_prefixes(query: CandidatesQuery) -> list[tuple[Name, CandidatesQuery]]:
+def list_partial_queries(query: CandidatesQuery) -> list[tuple[ConstraintName, CandidatesQuery]]:
     """Return each constraint, and the query with all constraints up to this constraint."""
     parts = _list_all_constraints(query)
     return [
-        (part[0], _build_query_with(query, parts[: count + 1])) for count, part in enumerate(parts)
+        (part[0], _build_partial_query(query, parts[: count + 1]))
+        for count, part in enumerate(parts)
     ]
 
 
-def build_query_without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> CandidatesQuery:
+def build_relaxed_query(
+    query: CandidatesQuery, dropped: tuple[ConstraintName, ...]
+) -> CandidatesQuery:
     """Return the query without some constraints or rules."""
     kept = [part for part in _list_all_constraints(query) if part[0] not in dropped]
-    loosened = _build_query_with(query, kept)
+    loosened = _build_partial_query(query, kept)
     if ("group_policy", "isolate") in dropped:
         loosened = replace(loosened, group_policy="none")
     subtrees = (
@@ -107,7 +116,7 @@ def build_query_without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> Ca
     return replace(loosened, same_subtrees=tuple(subtrees))
 
 
-def list_constraint_names(query: CandidatesQuery) -> list[Name]:
+def list_constraint_names(query: CandidatesQuery) -> list[ConstraintName]:
     """Return every constraint and rule of a query, without duplicates."""
     names = [name for name, _, _ in _list_all_constraints(query)]
     if query.isolates:

@@ -21,7 +21,7 @@ from placement_sched.model.candidates_query import (
 from tests.support.clouds import Cloud, Host, uuid_of
 from tests.support.providers import is_new_claim_allowed
 
-SHARES = "MISC_SHARES_VIA_AGGREGATE"
+SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def convert_candidate(request: AllocationRequest) -> ExpectedCandidate:
 
 
 @dataclass(frozen=True)
-class _Slot:
+class _ResourceSlot:
     """Resources of a single provider: a suffixed group, or a class of the unsuffixed group."""
 
     group: RequestGroup
@@ -59,8 +59,8 @@ def find_candidates_by_tree(
     return {
         root.uuid: {
             _build_candidate(slots, chosen)
-            for slots, chosen in _iterate_combinations(cloud, query, root)
-            if _satisfies_query(cloud, query, root, slots, chosen)
+            for slots, chosen in _iterate_provider_combinations(cloud, query, root)
+            if _do_providers_satisfy_query(cloud, query, root, slots, chosen)
             and not (single_per_tree and _has_two_providers_of_a_tree(cloud, chosen))
         }
         for root in cloud.hosts
@@ -82,30 +82,31 @@ def list_tree_and_sharing_providers(cloud: Cloud, root: Host) -> list[Host]:
     return [
         host
         for host in cloud.hosts
-        if host in own or (SHARES in host.traits and host.aggregates & joined)
+        if host in own or (SHARING_TRAIT in host.traits and host.aggregates & joined)
     ]
 
 
-def _iterate_combinations(
+def _iterate_provider_combinations(
     cloud: Cloud, query: CandidatesQuery, root: Host
-) -> Iterator[tuple[list[_Slot], tuple[Host, ...]]]:
+) -> Iterator[tuple[list[_ResourceSlot], tuple[Host, ...]]]:
     slots = [slot for group in query.groups for slot in _split_group_into_slots(group)]
     pool = list_tree_and_sharing_providers(cloud, root)
     # Combining only providers that can serve the slot saves time and changes no result.
     fitting = [
-        [host for host in pool if _can_serve_slot(cloud, slot, host, root)] for slot in slots
+        [host for host in pool if _can_provider_serve_slot(cloud, slot, host, root)]
+        for slot in slots
     ]
     for chosen in product(*fitting):
         yield slots, chosen
 
 
-def _split_group_into_slots(group: RequestGroup) -> list[_Slot]:
+def _split_group_into_slots(group: RequestGroup) -> list[_ResourceSlot]:
     if group.suffix or not group.resources:
-        return [_Slot(group, group.resources)]
-    return [_Slot(group, (amount,)) for amount in group.resources]
+        return [_ResourceSlot(group, group.resources)]
+    return [_ResourceSlot(group, (amount,)) for amount in group.resources]
 
 
-def _can_serve_slot(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
+def _can_provider_serve_slot(cloud: Cloud, slot: _ResourceSlot, host: Host, root: Host) -> bool:
     """Return whether a provider can serve a slot, ignoring the other slots."""
     group = slot.group
     counted = [host.aggregates]
@@ -124,17 +125,17 @@ def _can_serve_slot(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
             for name, amount in slot.resources
         )
         and not host.traits & group.traits.forbidden
-        and (not group.suffix or _meets_trait_terms(host.traits, group.traits))
-        and _meets_aggregate_terms(group.aggregates, counted, avoided)
-        and _is_in_tree(cloud, group, host)
+        and (not group.suffix or _do_traits_meet_terms(host.traits, group.traits))
+        and _do_aggregates_meet_terms(group.aggregates, counted, avoided)
+        and _is_in_requested_tree(cloud, group, host)
     )
 
 
-def _meets_trait_terms(traits: frozenset[str], terms: TraitTerms) -> bool:
+def _do_traits_meet_terms(traits: frozenset[str], terms: TraitTerms) -> bool:
     return all(traits & any_of for any_of in terms.required)
 
 
-def _meets_aggregate_terms(
+def _do_aggregates_meet_terms(
     terms: AggregateTerms, counted: Iterable[Iterable[str]], avoided: Iterable[str]
 ) -> bool:
     """Return whether a set of ``counted`` meets all terms, and none is forbidden."""
@@ -144,15 +145,19 @@ def _meets_aggregate_terms(
     ) and not ({uuid_of(name) for name in avoided} & terms.forbidden)
 
 
-def _is_in_tree(cloud: Cloud, group: RequestGroup, host: Host) -> bool:
+def _is_in_requested_tree(cloud: Cloud, group: RequestGroup, host: Host) -> bool:
     if group.in_tree is None:
         return True
     own = [other.uuid for other in cloud.hosts if cloud.root(other) == cloud.root(host)]
     return group.in_tree in own
 
 
-def _satisfies_query(
-    cloud: Cloud, query: CandidatesQuery, root: Host, slots: list[_Slot], chosen: tuple[Host, ...]
+def _do_providers_satisfy_query(
+    cloud: Cloud,
+    query: CandidatesQuery,
+    root: Host,
+    slots: list[_ResourceSlot],
+    chosen: tuple[Host, ...],
 ) -> bool:
     """Return whether a combination of providers meets the rules of the whole query."""
     together = frozenset().union(
@@ -162,36 +167,38 @@ def _satisfies_query(
     by_suffix = {slot.group.suffix: host for slot, host in zip(slots, chosen, strict=True)}
     unsuffixed = query.group or RequestGroup()
     return (
-        _meets_trait_terms(together, unsuffixed.traits)
+        _do_traits_meet_terms(together, unsuffixed.traits)
         and not (query.isolates and len({host.name for host in suffixed}) < len(suffixed))
         and all(
-            _is_subtree(cloud, [by_suffix[suffix] for suffix in suffixes])
+            _are_in_one_subtree(cloud, [by_suffix[suffix] for suffix in suffixes])
             for suffixes in query.same_subtrees
         )
-        and _meets_trait_terms(root.traits, query.root)
+        and _do_traits_meet_terms(root.traits, query.root)
         and not root.traits & query.root.forbidden
-        and _fits_together(slots, chosen)
+        and _have_capacity(slots, chosen)
     )
 
 
-def _is_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
+def _are_in_one_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
     """Return whether a provider of the list is the root of a subtree with all others."""
     return any(all(top in cloud.line(host) for host in hosts) for top in hosts)
 
 
-def _fits_together(slots: list[_Slot], chosen: tuple[Host, ...]) -> bool:
+def _have_capacity(slots: list[_ResourceSlot], chosen: tuple[Host, ...]) -> bool:
     """Return whether the total amounts fit on each provider, max_unit included."""
     inventories = {
         (host.name, name): held for host in chosen for name, held in host.inventories.items()
     }
-    for place, amount in _sum_amounts(slots, chosen).items():
+    for place, amount in _sum_requested_amounts(slots, chosen).items():
         held = inventories[place]
         if held.used + amount > held.inventory.capacity or amount > held.inventory.max_unit:
             return False
     return True
 
 
-def _sum_amounts(slots: list[_Slot], chosen: tuple[Host, ...]) -> Mapping[tuple[str, str], int]:
+def _sum_requested_amounts(
+    slots: list[_ResourceSlot], chosen: tuple[Host, ...]
+) -> Mapping[tuple[str, str], int]:
     totals: Counter[tuple[str, str]] = Counter()
     for slot, host in zip(slots, chosen, strict=True):
         for name, amount in slot.resources:
@@ -205,14 +212,14 @@ def _has_two_providers_of_a_tree(cloud: Cloud, chosen: tuple[Host, ...]) -> bool
     return len({cloud.root(cloud[name]).name for name in different}) < len(different)
 
 
-def _build_candidate(slots: list[_Slot], chosen: tuple[Host, ...]) -> ExpectedCandidate:
+def _build_candidate(slots: list[_ResourceSlot], chosen: tuple[Host, ...]) -> ExpectedCandidate:
     mapped: dict[str, set[str]] = {}
     for slot, host in zip(slots, chosen, strict=True):
         mapped.setdefault(slot.group.suffix, set()).add(host.uuid)
     return ExpectedCandidate(
         frozenset(
             (uuid_of(provider), name, amount)
-            for (provider, name), amount in _sum_amounts(slots, chosen).items()
+            for (provider, name), amount in _sum_requested_amounts(slots, chosen).items()
         ),
         frozenset((suffix, frozenset(uuids)) for suffix, uuids in mapped.items()),
     )
@@ -223,7 +230,7 @@ def has_provider_for_each_slot(cloud: Cloud, query: CandidatesQuery, root: Host)
     pool = list_tree_and_sharing_providers(cloud, root)
     return (
         all(_has_provider_for_group(cloud, group, root, pool) for group in query.groups)
-        and _meets_trait_terms(root.traits, query.root)
+        and _do_traits_meet_terms(root.traits, query.root)
         and not root.traits & query.root.forbidden
     )
 
@@ -233,9 +240,10 @@ def _has_provider_for_group(
 ) -> bool:
     slots = _split_group_into_slots(group)
     fitting = [
-        [host for host in pool if _can_serve_slot(cloud, slot, host, root)] for slot in slots
+        [host for host in pool if _can_provider_serve_slot(cloud, slot, host, root)]
+        for slot in slots
     ]
     if len(slots) == 1:
-        return any(_meets_trait_terms(host.traits, group.traits) for host in fitting[0])
+        return any(_do_traits_meet_terms(host.traits, group.traits) for host in fitting[0])
     together = frozenset().union(*(host.traits for hosts in fitting for host in hosts))
-    return all(fitting) and _meets_trait_terms(together, group.traits)
+    return all(fitting) and _do_traits_meet_terms(together, group.traits)

@@ -28,7 +28,7 @@ from placement_sched.store.placement.change_log import Changes
 class ChangeLogWithEveryProvider:
     """A change log that reports all existing and deleted providers, and all names, as changed."""
 
-    ids: set[int] = field(default_factory=set)
+    provider_ids: set[int] = field(default_factory=set)
 
     def reason_without_log(self, connection):
         return None
@@ -37,30 +37,32 @@ class ChangeLogWithEveryProvider:
         return 0
 
     def read(self, connection, position):
-        self.ids.update(connection.scalars(select(resource_providers.c.id)))
-        return Changes(position, frozenset(self.ids), names=True)
+        self.provider_ids.update(connection.scalars(select(resource_providers.c.id)))
+        return Changes(position, frozenset(self.provider_ids), names=True)
 
     def read_late_rows(self, _connection, position):
         return Changes(position)
 
 
-_CACHES: WeakKeyDictionary[Engine, ProviderCache] = WeakKeyDictionary()
-_USES_CACHE = [False]
+_PROVIDER_CACHES: WeakKeyDictionary[Engine, ProviderCache] = WeakKeyDictionary()
+_USES_PROVIDER_CACHE = [False]
 
 
 @contextmanager
 def enable_provider_cache() -> Iterator[None]:
     """Let searches use a provider cache."""
-    _USES_CACHE.append(True)
+    _USES_PROVIDER_CACHE.append(True)
     yield
-    _USES_CACHE.pop()
+    _USES_PROVIDER_CACHE.pop()
 
 
 def make_provider_source(connection: Connection) -> ProviderSource:
     """Return the providers of a database."""
-    if not _USES_CACHE[-1]:
+    if not _USES_PROVIDER_CACHE[-1]:
         return LoadedProviders(connection)
-    cache = _CACHES.setdefault(connection.engine, ProviderCache(ChangeLogWithEveryProvider()))
+    cache = _PROVIDER_CACHES.setdefault(
+        connection.engine, ProviderCache(ChangeLogWithEveryProvider())
+    )
     assert cache.refresh(connection)
     return CachedProviders(cache)
 
@@ -74,7 +76,7 @@ def find_candidates(
         return find(source, prepare(source, query), settings, Random(seed), **options)
 
 
-def search_and_explain(
+def find_and_explain(
     database: Database, query: CandidatesQuery, settings: Settings
 ) -> tuple[Candidates, CandidatesReport]:
     """Search the providers of a database, and explain the result."""

@@ -26,13 +26,13 @@ def build_property_test_settings(number: int) -> settings:
     )
 
 
-CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 TRAITS = ("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "STORAGE_DISK_SSD", "CUSTOM_GOLD")
 AGGREGATES = ("rack-1", "rack-2", "rack-3")
 
 
 @st.composite
-def inventories_with_usage(draw: st.DrawFn, name: str) -> InventoryUsage:
+def random_inventories_with_usage(draw: st.DrawFn, name: str) -> InventoryUsage:
     total = draw(st.integers(1, 16))
     inventory = Inventory(
         resource_class=name,
@@ -47,89 +47,89 @@ def inventories_with_usage(draw: st.DrawFn, name: str) -> InventoryUsage:
 
 
 @st.composite
-def hosts(draw: st.DrawFn, number: int) -> Host:
-    names = draw(st.sets(st.sampled_from(CLASSES), min_size=1))
+def random_hosts(draw: st.DrawFn, number: int) -> Host:
+    names = draw(st.sets(st.sampled_from(RESOURCE_CLASSES), min_size=1))
     return Host(
         name=f"host-{number}",
-        inventories={name: draw(inventories_with_usage(name)) for name in sorted(names)},
+        inventories={name: draw(random_inventories_with_usage(name)) for name in sorted(names)},
         traits=frozenset(draw(st.sets(st.sampled_from(TRAITS)))),
         aggregates=frozenset(draw(st.sets(st.sampled_from(AGGREGATES)))),
     )
 
 
 @st.composite
-def clouds(draw: st.DrawFn, most: int = 6) -> Cloud:
-    return Cloud(tuple(draw(hosts(number)) for number in range(draw(st.integers(0, most)))))
+def random_clouds(draw: st.DrawFn, most: int = 6) -> Cloud:
+    return Cloud(tuple(draw(random_hosts(number)) for number in range(draw(st.integers(0, most)))))
 
 
-_trait_sets = st.sets(st.sampled_from(TRAITS), min_size=1, max_size=2).map(frozenset)
-_aggregate_sets = st.sets(
+_random_trait_sets = st.sets(st.sampled_from(TRAITS), min_size=1, max_size=2).map(frozenset)
+_random_aggregate_sets = st.sets(
     st.sampled_from([uuid_of(name) for name in (*AGGREGATES, "rack-empty")]), min_size=1
 ).map(frozenset)
 
 
 @st.composite
-def groups(draw: st.DrawFn) -> RequestGroup:
-    names = draw(st.sets(st.sampled_from(CLASSES), min_size=1))
+def random_groups(draw: st.DrawFn) -> RequestGroup:
+    names = draw(st.sets(st.sampled_from(RESOURCE_CLASSES), min_size=1))
     return RequestGroup(
         resources=tuple((name, draw(st.integers(1, 6))) for name in sorted(names)),
         traits=TraitTerms(
-            required=tuple(draw(st.lists(_trait_sets, max_size=2, unique=True))),
+            required=tuple(draw(st.lists(_random_trait_sets, max_size=2, unique=True))),
             forbidden=frozenset(draw(st.sets(st.sampled_from(TRAITS), max_size=1))),
         ),
         aggregates=AggregateTerms(
-            member_of=tuple(draw(st.lists(_aggregate_sets, max_size=2, unique=True))),
-            forbidden=draw(st.one_of(st.just(frozenset()), _aggregate_sets)),
+            member_of=tuple(draw(st.lists(_random_aggregate_sets, max_size=2, unique=True))),
+            forbidden=draw(st.one_of(st.just(frozenset()), _random_aggregate_sets)),
         ),
         in_tree=draw(st.sampled_from([None, None, None, uuid_of("host-0"), uuid_of("no-host")])),
     )
 
 
-CHILD_CLASSES = ("VCPU", "DISK_GB", "SRIOV_NET_VF")
-SHARES = "MISC_SHARES_VIA_AGGREGATE"
+CHILD_RESOURCE_CLASSES = ("VCPU", "DISK_GB", "SRIOV_NET_VF")
+SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 ROOT_TRAITS = ("CUSTOM_GOLD", "HW_CPU_X86_AVX")
 
 
-def _draw_usual_value_or_choice(values: Sequence[Any], usual: Any) -> st.SearchStrategy[Any]:
+def _draw_default_or_choice(values: Sequence[Any], default: Any) -> st.SearchStrategy[Any]:
     """Return the usual value in five of six draws, so that most queries have candidates."""
-    return _draw_usual_value_or_other(st.sampled_from(values), usual)
+    return _draw_default_or_random_value(st.sampled_from(values), default)
 
 
-def _draw_usual_value_or_other(
-    values: st.SearchStrategy[Any], usual: Any
+def _draw_default_or_random_value(
+    values: st.SearchStrategy[Any], default: Any
 ) -> st.SearchStrategy[Any]:
-    return st.integers(0, 5).flatmap(lambda lot: values if lot == 5 else st.just(usual))
+    return st.integers(0, 5).flatmap(lambda lot: values if lot == 5 else st.just(default))
 
 
 @st.composite
-def ample_inventories(draw: st.DrawFn, name: str) -> InventoryUsage:
+def random_ample_inventories(draw: st.DrawFn, name: str) -> InventoryUsage:
     """Return an inventory that has enough capacity for most queries."""
     inventory = Inventory(
         resource_class=name,
         total=draw(st.integers(2, 8)),
-        max_unit=draw(_draw_usual_value_or_choice([3, 2], MAX_INT)),
-        min_unit=draw(_draw_usual_value_or_choice([2], 1)),
-        step_size=draw(_draw_usual_value_or_choice([2], 1)),
+        max_unit=draw(_draw_default_or_choice([3, 2], MAX_INT)),
+        min_unit=draw(_draw_default_or_choice([2], 1)),
+        step_size=draw(_draw_default_or_choice([2], 1)),
     )
     return InventoryUsage(
-        inventory, draw(_draw_usual_value_or_choice([inventory.total // 2, inventory.total], 0))
+        inventory, draw(_draw_default_or_choice([inventory.total // 2, inventory.total], 0))
     )
 
 
 @st.composite
-def tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) -> Cloud:
+def random_tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) -> Cloud:
     """Return a cloud of trees of any depth. Any provider may be a sharing provider."""
     providers: list[Host] = []
     for number in range(draw(st.integers(3, most))):
         parent = draw(st.sampled_from([None, *(host.name for host in providers)]))
-        names = draw(st.sets(st.sampled_from(CHILD_CLASSES), min_size=number % 2))
+        names = draw(st.sets(st.sampled_from(CHILD_RESOURCE_CLASSES), min_size=number % 2))
         traits = draw(st.sets(st.sampled_from(TRAITS), max_size=3))
         if sharing and draw(st.sampled_from([False, False, False, True])):
-            traits.add(SHARES)
+            traits.add(SHARING_TRAIT)
         providers.append(
             Host(
                 name=f"host-{number}",
-                inventories={name: draw(ample_inventories(name)) for name in sorted(names)},
+                inventories={name: draw(random_ample_inventories(name)) for name in sorted(names)},
                 traits=frozenset(traits),
                 aggregates=frozenset(draw(st.sets(st.sampled_from(AGGREGATES), max_size=2))),
                 parent=parent,
@@ -139,22 +139,20 @@ def tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) -> Clou
 
 
 @st.composite
-def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGroup:
-    names = draw(st.sets(st.sampled_from(CHILD_CLASSES), min_size=least, max_size=2))
+def random_granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGroup:
+    names = draw(st.sets(st.sampled_from(CHILD_RESOURCE_CLASSES), min_size=least, max_size=2))
     return RequestGroup(
         suffix=suffix,
-        resources=tuple(
-            (name, draw(_draw_usual_value_or_choice([2, 3], 1))) for name in sorted(names)
-        ),
+        resources=tuple((name, draw(_draw_default_or_choice([2, 3], 1))) for name in sorted(names)),
         traits=TraitTerms(
             draw(
-                _draw_usual_value_or_other(
-                    st.lists(_trait_sets, min_size=1, max_size=2, unique=True).map(tuple), ()
+                _draw_default_or_random_value(
+                    st.lists(_random_trait_sets, min_size=1, max_size=2, unique=True).map(tuple), ()
                 )
             ),
             frozenset(
                 draw(
-                    _draw_usual_value_or_other(
+                    _draw_default_or_random_value(
                         st.sampled_from(TRAITS).map(lambda trait: {trait}), ()
                     )
                 )
@@ -162,14 +160,17 @@ def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGrou
         ),
         aggregates=AggregateTerms(
             draw(
-                _draw_usual_value_or_other(
-                    st.lists(_aggregate_sets, min_size=1, max_size=2, unique=True).map(tuple), ()
+                _draw_default_or_random_value(
+                    st.lists(_random_aggregate_sets, min_size=1, max_size=2, unique=True).map(
+                        tuple
+                    ),
+                    (),
                 )
             ),
-            draw(_draw_usual_value_or_other(_aggregate_sets, frozenset())),
+            draw(_draw_default_or_random_value(_random_aggregate_sets, frozenset())),
         ),
         in_tree=draw(
-            _draw_usual_value_or_choice(
+            _draw_default_or_choice(
                 [uuid_of("host-0"), uuid_of("host-2"), uuid_of("no-host")], None
             )
         ),
@@ -177,7 +178,7 @@ def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGrou
 
 
 @st.composite
-def queries(draw: st.DrawFn) -> CandidatesQuery:
+def random_queries(draw: st.DrawFn) -> CandidatesQuery:
     """Return a query of up to three groups, with random same_subtree and group_policy."""
     suffixes = draw(st.sampled_from([("",), ("1",), ("", "1"), ("1", "2"), ("", "1", "_NET")]))
     named = [suffix for suffix in suffixes if suffix]
@@ -187,17 +188,17 @@ def queries(draw: st.DrawFn) -> CandidatesQuery:
     subtrees = draw(st.lists(subtree, max_size=2, unique=True)) if named else []
     bare = {suffix for tied in subtrees for suffix in tied}
     groups = [
-        draw(granular_groups(suffix, 0 if suffix in bare and suffix != suffixes[0] else 1))
+        draw(random_granular_groups(suffix, 0 if suffix in bare and suffix != suffixes[0] else 1))
         for suffix in suffixes
     ]
     root = st.sets(st.sampled_from(ROOT_TRAITS), min_size=1, max_size=1)
-    required = draw(_draw_usual_value_or_other(root, set()))
+    required = draw(_draw_default_or_random_value(root, set()))
     return CandidatesQuery(
         groups=tuple(groups),
         group_policy=draw(st.sampled_from(["none", "isolate"])),
         root=TraitTerms(
             tuple(frozenset({name}) for name in required),
-            frozenset(draw(_draw_usual_value_or_other(root, set())) - required),
+            frozenset(draw(_draw_default_or_random_value(root, set())) - required),
         ),
         same_subtrees=tuple(subtrees),
     )

@@ -17,19 +17,23 @@ from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import convert_candidate, find_all_candidates
 from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import find_candidates, make_provider_source
-from tests.candidates.strategies import build_property_test_settings, queries, tree_clouds
+from tests.candidates.strategies import (
+    build_property_test_settings,
+    random_queries,
+    random_tree_clouds,
+)
 from tests.support.clouds import Cloud, load_cloud, uuid_of
 
-pytestmark = pytest.mark.usefixtures("each_provider_source")
+pytestmark = pytest.mark.usefixtures("with_and_without_provider_cache")
 
-EXAMPLES = build_property_test_settings(20)
+PROPERTY_TEST_SETTINGS = build_property_test_settings(20)
 BREADTH_FIRST = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
-SHUFFLED = {"placement.randomize_allocation_candidates": True}
+RANDOM_ORDER = {"placement.randomize_allocation_candidates": True}
 MAX_CANDIDATES = "placement.max_allocation_candidates"
-BUDGET = "placement.allocation_candidates_budget"
+BUDGET_OPTION = "placement.allocation_candidates_budget"
 
-#: Two isolated cards. Each matching tree of ``_build_cloud`` has two candidates.
-TWO_CARDS = CandidatesQuery(
+#: Two isolated cards. Each matching tree of ``_build_card_cloud`` has two candidates.
+CARDS_QUERY = CandidatesQuery(
     groups=tuple(
         RequestGroup(
             suffix=suffix,
@@ -42,7 +46,7 @@ TWO_CARDS = CandidatesQuery(
 )
 
 
-def _build_tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
+def _build_host_tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
     """Return a host and its cards. ``cards`` has a letter for each card."""
     host = f"{prefix}CN{number:03}"
     return (
@@ -54,18 +58,20 @@ def _build_tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
     )
 
 
-def _build_cloud(trees, serving):
+def _build_card_cloud(trees, serving):
     """Return trees of a host and two cards. Only the cards of ``serving`` have the trait."""
     return Cloud(
         tuple(
             member
             for number in range(trees)
-            for member in _build_tree(number, "AB", ("CUSTOM_GOLD",) if number in serving else ())
+            for member in _build_host_tree(
+                number, "AB", ("CUSTOM_GOLD",) if number in serving else ()
+            )
         )
     )
 
 
-def _list_roots(found):
+def _list_root_uuids(found):
     return [request.root_uuid for request in found.requests]
 
 
@@ -76,11 +82,11 @@ def batch_sizes(monkeypatch):
 
     read = TreeReader.read
 
-    def record_call(self, roots):
+    def record_batch_size(self, roots):
         seen.append(len(roots))
         return read(self, roots)
 
-    monkeypatch.setattr(TreeReader, "read", record_call)
+    monkeypatch.setattr(TreeReader, "read", record_batch_size)
     return seen
 
 
@@ -92,14 +98,14 @@ def _use_small_batches(monkeypatch):
 
 
 @pytest.mark.all_databases
-@EXAMPLES
+@PROPERTY_TEST_SETTINGS
 @given(
-    cloud=tree_clouds(most=10),
-    query=queries(),
+    cloud=random_tree_clouds(most=10),
+    query=random_queries(),
     limit=st.sampled_from([-1, 1, 2, 3, 5]),
     strategy=st.sampled_from([{}, BREADTH_FIRST]),
 )
-def test_batch_size_does_not_change_the_candidates(
+def test_batch_size_of_trees_does_not_change_the_candidates(
     database, settings, cloud, query, limit, strategy
 ):
     replace_cloud(database, cloud)
@@ -108,7 +114,7 @@ def test_batch_size_does_not_change_the_candidates(
     with pytest.MonkeyPatch.context() as patch:
         _use_small_batches(patch)
         by_one_or_two = find_candidates(database, query, options)
-        drawn = find_candidates(database, query, options.with_overrides(SHUFFLED))
+        drawn = find_candidates(database, query, options.with_overrides(RANDOM_ORDER))
     assert by_one_or_two.requests == at_once.requests
     assert set(by_one_or_two.providers) == set(at_once.providers)
     assert by_one_or_two.trees == at_once.trees
@@ -118,17 +124,21 @@ def test_batch_size_does_not_change_the_candidates(
     assert len(reported) == len(drawn.requests) == len(at_once.requests)
 
 
-@pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
-def test_last_matching_tree_is_found_under_a_limit(database, settings, options, batch_sizes):
-    cloud = _build_cloud(60, {59})
+@pytest.mark.parametrize(
+    "options", [{}, BREADTH_FIRST, RANDOM_ORDER], ids=["depth first", "breadth first", "random"]
+)
+def test_last_matching_tree_is_found_with_a_candidate_limit(
+    database, settings, options, batch_sizes
+):
+    cloud = _build_card_cloud(60, {59})
     load_cloud(database, cloud)
     # With this seed the matching tree is not in the first batch.
-    found = find_candidates(
-        database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 10, **options}), seed=2
+    result = find_candidates(
+        database, CARDS_QUERY, settings.with_overrides({MAX_CANDIDATES: 10, **options}), seed=2
     )
-    candidates = {convert_candidate(request) for request in found.requests}
-    assert candidates == find_all_candidates(cloud, TWO_CARDS)
-    assert _list_roots(found) == [uuid_of("CN059")] * 2
+    candidates = {convert_candidate(request) for request in result.requests}
+    assert candidates == find_all_candidates(cloud, CARDS_QUERY)
+    assert _list_root_uuids(result) == [uuid_of("CN059")] * 2
     # Trees without candidates are not read batch by batch.
     assert batch_sizes == [16, 1]
 
@@ -142,7 +152,7 @@ def _build_query_over_several_providers(*traits):
     return CandidatesQuery(groups=(group,))
 
 
-def _hosts_with_disks(trees, traits):
+def _build_hosts_with_disks(trees, traits):
     """Return trees of three providers. A disk of the last tree has the traits."""
     for number in range(trees):
         name = f"CN{number:03}"
@@ -152,35 +162,35 @@ def _hosts_with_disks(trees, traits):
         yield provider(f"{name} B", {"DISK_GB": 8}, under=name, traits=has)
 
 
-@pytest.mark.parametrize("options", [{}, SHUFFLED], ids=["by id", "at random"])
+@pytest.mark.parametrize("options", [{}, RANDOM_ORDER], ids=["by id", "at random"])
 @pytest.mark.parametrize("number", [1, 30], ids=["one trait", "thirty traits"])
 def test_trees_lacking_a_required_trait_are_skipped(
     database, settings, batch_sizes, options, number
 ):
     traits = [f"CUSTOM_TRAIT_{index}" for index in range(number)]
-    load_cloud(database, Cloud(tuple(_hosts_with_disks(60, traits))))
+    load_cloud(database, Cloud(tuple(_build_hosts_with_disks(60, traits))))
     # With this seed the matching tree is not in the first batch. Combining all exceeds the budget.
-    small = settings.with_overrides({MAX_CANDIDATES: 10, **options, BUDGET: 40})
-    found = find_candidates(database, _build_query_over_several_providers(*traits), small, seed=2)
-    allocations = [dict(request.allocations) for request in found.requests]
+    small = settings.with_overrides({MAX_CANDIDATES: 10, **options, BUDGET_OPTION: 40})
+    result = find_candidates(database, _build_query_over_several_providers(*traits), small, seed=2)
+    allocations = [dict(request.allocations) for request in result.requests]
     assert allocations == [{uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}]
     assert batch_sizes == [16, 1]
 
 
-def test_limit_is_reached_in_the_second_batch(database, settings, batch_sizes):
-    load_cloud(database, _build_cloud(60, set(range(0, 60, 2))))
-    found = find_candidates(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 40}))
+def test_candidate_limit_is_reached_in_the_second_batch(database, settings, batch_sizes):
+    load_cloud(database, _build_card_cloud(60, set(range(0, 60, 2))))
+    result = find_candidates(database, CARDS_QUERY, settings.with_overrides({MAX_CANDIDATES: 40}))
     # 8 of the first 16 trees match, with two candidates each: 24 candidates are missing.
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 40, 2) for _ in range(2)]
-    assert _list_roots(found) == expected
+    assert _list_root_uuids(result) == expected
     assert batch_sizes == [16, 30]
 
 
-def test_last_batch_has_the_remaining_trees(database, settings, batch_sizes):
-    load_cloud(database, _build_cloud(40, set(range(10))))
-    found = find_candidates(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 100}))
-    assert len(found.requests) == 20
-    assert not found.limited
+def test_last_batch_of_a_search_has_the_remaining_trees(database, settings, batch_sizes):
+    load_cloud(database, _build_card_cloud(40, set(range(10))))
+    result = find_candidates(database, CARDS_QUERY, settings.with_overrides({MAX_CANDIDATES: 100}))
+    assert len(result.requests) == 20
+    assert not result.limited
     with database.read() as connection:
         cheap = make_provider_source(connection).reads_cheaply
     # If the source finds the ten matching trees without a statement, only they are read.
@@ -188,42 +198,46 @@ def test_last_batch_has_the_remaining_trees(database, settings, batch_sizes):
 
 
 @pytest.mark.all_databases
-def test_batches_continue_after_trees_without_candidates(
+def test_search_continues_after_batches_without_candidates(
     database, settings, batch_sizes, monkeypatch
 ):
     # Only the last tree has a card of its own for each slot.
     monkeypatch.setattr(batches, "_MIN_BATCH", 2)
-    alone = [member for number in range(2, 30) for member in _build_tree(number, "A")]
-    last = _build_tree(0, "AB", prefix="last ")
-    cloud = build_cloud(*_build_cloud(2, set()).hosts, *alone, *last)
+    alone = [member for number in range(2, 30) for member in _build_host_tree(number, "A")]
+    last = _build_host_tree(0, "AB", prefix="last ")
+    cloud = build_cloud(*_build_card_cloud(2, set()).hosts, *alone, *last)
     load_cloud(database, cloud)
-    found = find_candidates(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 2}))
-    assert _list_roots(found) == [uuid_of("last CN000")] * 2
+    result = find_candidates(database, CARDS_QUERY, settings.with_overrides({MAX_CANDIDATES: 2}))
+    assert _list_root_uuids(result) == [uuid_of("last CN000")] * 2
     assert batch_sizes == [2, 2, 8, 19]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [5, pytest.param(2, marks=pytest.mark.exhaustive)])
-def test_random_sample_is_uniform_over_trees(sqlite_database, sqlite_settings, every, monkeypatch):
+def test_random_candidates_are_equally_distributed_over_trees(
+    sqlite_database, sqlite_settings, every, monkeypatch
+):
     serving = range(0, 6 * every, every)
-    load_cloud(sqlite_database, _build_cloud(6 * every, set(serving)))
+    load_cloud(sqlite_database, _build_card_cloud(6 * every, set(serving)))
     monkeypatch.setattr(batches, "_MIN_BATCH", 4)
-    options = sqlite_settings.with_overrides({**SHUFFLED, **BREADTH_FIRST, MAX_CANDIDATES: 2})
+    options = sqlite_settings.with_overrides({**RANDOM_ORDER, **BREADTH_FIRST, MAX_CANDIDATES: 2})
     drawn = Counter(
         root
         for seed in range(60)
-        for root in set(_list_roots(find_candidates(sqlite_database, TWO_CARDS, options, seed)))
+        for root in set(
+            _list_root_uuids(find_candidates(sqlite_database, CARDS_QUERY, options, seed))
+        )
     )
     assert drawn.keys() == {uuid_of(f"CN{number:03}") for number in serving}
     # 60 draws of two of six trees draw each tree 20 times. Three standard deviations are 11.
     assert all(9 < count < 31 for count in drawn.values())
 
 
-def test_random_sample_is_random_within_a_tree(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, _build_cloud(1, {0}))
-    options = sqlite_settings.with_overrides({**SHUFFLED, MAX_CANDIDATES: 1})
+def test_random_candidates_vary_within_a_tree(sqlite_database, sqlite_settings):
+    load_cloud(sqlite_database, _build_card_cloud(1, {0}))
+    options = sqlite_settings.with_overrides({**RANDOM_ORDER, MAX_CANDIDATES: 1})
     first = {
-        find_candidates(sqlite_database, TWO_CARDS, options, seed).requests[0].mappings["1"]
+        find_candidates(sqlite_database, CARDS_QUERY, options, seed).requests[0].mappings["1"]
         for seed in range(20)
     }
     assert first == {(uuid_of("PF000A"),), (uuid_of("PF000B"),)}
@@ -237,20 +251,22 @@ def test_random_sample_is_random_within_a_tree(sqlite_database, sqlite_settings)
 def test_depth_first_finishes_a_tree_and_breadth_first_alternates_between_trees(
     database, settings, options, first
 ):
-    cloud = Cloud(tuple(member for number in range(4) for member in _build_tree(number, "ABC")))
+    cloud = Cloud(
+        tuple(member for number in range(4) for member in _build_host_tree(number, "ABC"))
+    )
     load_cloud(database, cloud)
-    found = find_candidates(
-        database, TWO_CARDS, settings.with_overrides({**options, MAX_CANDIDATES: 4})
+    result = find_candidates(
+        database, CARDS_QUERY, settings.with_overrides({**options, MAX_CANDIDATES: 4})
     )
-    assert _list_roots(found) == [uuid_of(f"CN{number:03}") for number in first]
-    found = find_candidates(
-        database, TWO_CARDS, settings.with_overrides({**options, MAX_CANDIDATES: 20})
+    assert _list_root_uuids(result) == [uuid_of(f"CN{number:03}") for number in first]
+    result = find_candidates(
+        database, CARDS_QUERY, settings.with_overrides({**options, MAX_CANDIDATES: 20})
     )
-    counts = Counter(_list_roots(found))
+    counts = Counter(_list_root_uuids(result))
     assert sorted(counts.values()) == ([5, 5, 5, 5] if options else [2, 6, 6, 6])
 
 
-def test_maximum_of_zero_candidates_returns_none(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, _build_cloud(3, {0}))
+def test_maximum_of_zero_candidates_returns_no_candidates(sqlite_database, sqlite_settings):
+    load_cloud(sqlite_database, _build_card_cloud(3, {0}))
     none = sqlite_settings.with_overrides({MAX_CANDIDATES: 0})
-    assert find_candidates(sqlite_database, TWO_CARDS, none).requests == ()
+    assert find_candidates(sqlite_database, CARDS_QUERY, none).requests == ()

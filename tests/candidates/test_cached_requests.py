@@ -9,22 +9,24 @@ from webtest import TestApp
 from placement_sched.store.placement import provider_state
 from tests.api.test_metrics import read_metric_samples
 from tests.candidates.documented import build_cloud, provider
-from tests.candidates.reference import SHARES
+from tests.candidates.reference import SHARING_TRAIT
 from tests.conftest import make_settings
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import Cloud, load_cloud, uuid_of
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
-NESTED = "resources=DISK_GB:1&resources_CPU=VCPU:1&same_subtree=_CPU&group_policy=isolate"
-SHARED = "resources=VCPU:1,DISK_GB:1&required=CUSTOM_GOLD"
-CLOUDS = {
+NESTED_PROVIDERS_QUERY = (
+    "resources=DISK_GB:1&resources_CPU=VCPU:1&same_subtree=_CPU&group_policy=isolate"
+)
+SHARED_DISK_QUERY = "resources=VCPU:1,DISK_GB:1&required=CUSTOM_GOLD"
+QUERIES_AND_CLOUDS = {
     "flat": (
         "resources=VCPU:1",
         Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(4))),
     ),
     "nested": (
-        NESTED,
+        NESTED_PROVIDERS_QUERY,
         Cloud(
             tuple(
                 host
@@ -37,9 +39,9 @@ CLOUDS = {
         ),
     ),
     "shared": (
-        SHARED,
+        SHARED_DISK_QUERY,
         build_cloud(
-            provider("pool", {"DISK_GB": 99}, traits=[SHARES], aggregates=["pool"]),
+            provider("pool", {"DISK_GB": 99}, traits=[SHARING_TRAIT], aggregates=["pool"]),
             provider("CN", {"VCPU": 4}, traits=["CUSTOM_GOLD"], aggregates=["pool"]),
         ),
     ),
@@ -50,7 +52,7 @@ CLOUDS = {
 def make_caching_worker(database_url, make_app, change_log_triggers):
     """Return a function that creates a worker. All workers have the same database."""
 
-    def build_worker(**options):
+    def build_caching_worker(**options):
         settings = make_settings(database_url, **options)
         app = make_app(settings, in_memory=settings.placement.providers_in_memory)
         app.get("/placement/", headers=LATEST_HEADERS)
@@ -58,18 +60,18 @@ def make_caching_worker(database_url, make_app, change_log_triggers):
         services.scheduler.memory.fill(services.database, 60)
         return app
 
-    return build_worker
+    return build_caching_worker
 
 
 @pytest.mark.usefixtures("change_log_triggers")
 def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkeypatch):
     enough, read_all = Event(), provider_state.read_all_providers
 
-    def delay_load(connection):
+    def delay_cache_load(connection):
         assert enough.wait(timeout=60)
         return read_all(connection)
 
-    monkeypatch.setattr(provider_state, "read_all_providers", delay_load)
+    monkeypatch.setattr(provider_state, "read_all_providers", delay_cache_load)
     app = make_app(make_settings(database_url, placement__providers_in_memory=True), in_memory=True)
     query = "/placement/allocation_candidates?resources=VCPU:1"
     assert app.get(query, headers=LATEST_HEADERS).json["allocation_requests"] == []
@@ -84,9 +86,9 @@ def _request_candidates(app, query):
     return app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS)
 
 
-@pytest.mark.parametrize("kind", CLOUDS)
-def test_request_on_an_unchanged_cloud_takes_one_statement(make_caching_worker, kind):
-    query, cloud = CLOUDS[kind]
+@pytest.mark.parametrize("kind", QUERIES_AND_CLOUDS)
+def test_cached_request_on_an_unchanged_cloud_takes_one_statement(make_caching_worker, kind):
+    query, cloud = QUERIES_AND_CLOUDS[kind]
     cached, plain = make_caching_worker(placement__providers_in_memory=True), make_caching_worker()
     database = cached.app.services.database
     load_cloud(database, cloud)
@@ -98,8 +100,8 @@ def test_request_on_an_unchanged_cloud_takes_one_statement(make_caching_worker, 
     assert len(seen) == 1
 
 
-def test_worker_reads_writes_of_another_worker(make_caching_worker):
-    query, cloud = CLOUDS["flat"]
+def test_cached_worker_finds_changes_of_another_worker(make_caching_worker):
+    query, cloud = QUERIES_AND_CLOUDS["flat"]
     worker, other = (make_caching_worker(placement__providers_in_memory=True) for _ in range(2))
     load_cloud(worker.app.services.database, cloud)
     assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
@@ -127,8 +129,8 @@ def test_worker_reads_writes_of_another_worker(make_caching_worker):
     assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
 
 
-def test_metrics_show_the_cache_size(make_caching_worker):
-    query, cloud = CLOUDS["flat"]
+def test_metrics_show_the_provider_cache_size(make_caching_worker):
+    query, cloud = QUERIES_AND_CLOUDS["flat"]
     app = make_caching_worker(placement__providers_in_memory=True)
     load_cloud(app.app.services.database, cloud)
     _request_candidates(app, query)

@@ -12,7 +12,7 @@ from tests.support.clouds import Host, build_inventory, load_cloud, uuid_of
 @pytest.mark.all_databases
 @pytest.mark.slow
 @pytest.mark.parametrize("child", [(), (provider("child", under="CN"),)], ids=["flat", "trees"])
-def test_hundred_required_traits_are_searched(database, settings, child):
+def test_search_with_a_hundred_required_traits_finds_the_host(database, settings, child):
     traits = [f"CUSTOM_TRAIT_{number}" for number in range(100)]
     load_cloud(database, build_cloud(provider("CN", {"VCPU": 8}, traits=traits), *child))
     required = TraitTerms(tuple(frozenset({name}) for name in traits))
@@ -21,8 +21,8 @@ def test_hundred_required_traits_are_searched(database, settings, child):
     assert [request.root_uuid for request in found.requests] == [uuid_of("CN")]
 
 
-@pytest.mark.usefixtures("each_provider_source")
-def test_infinite_capacity_is_unlimited(database, settings):
+@pytest.mark.usefixtures("with_and_without_provider_cache")
+def test_capacity_with_a_huge_allocation_ratio_is_unlimited(database, settings):
     host = Host("CN1", build_inventory("VCPU", 8, used=1, allocation_ratio=3e38))
     load_cloud(database, build_cloud(host, provider("child", under="CN1")))
     groups = (RequestGroup(suffix=suffix, resources=(("VCPU", 1),)) for suffix in ("1", "2"))

@@ -13,7 +13,7 @@ from placement_sched.model.candidates_query import RequestGroup
 from tests.exploring import scale_example_count
 
 
-def _find_met_choices(carried, choices):
+def _find_trait_bits(carried, choices):
     """Return the choices that the traits of each provider meet, as bits."""
     return {
         provider: sum(1 << bit for bit, traits in enumerate(choices) if traits & carried[provider])
@@ -21,16 +21,17 @@ def _find_met_choices(carried, choices):
     }
 
 
-def _build_slot(suffix, *amounts):
+def _build_request_slot(suffix, *amounts):
     return Slot(group=RequestGroup(suffix=suffix), amounts=amounts)
 
 
-def _find_combinations(options, suffixes, carried, choices, budget=0):
+def _find_provider_combinations(options, suffixes, carried, choices, budget=0):
     rules = Rules(
-        slots=tuple(_build_slot(suffix) for suffix in suffixes), trait_choices=tuple(choices)
+        slots=tuple(_build_request_slot(suffix) for suffix in suffixes),
+        trait_choices=tuple(choices),
     )
     tree = ProviderTree(
-        options=tuple(map(tuple, options)), covers=_find_met_choices(carried, choices)
+        options=tuple(map(tuple, options)), covers=_find_trait_bits(carried, choices)
     )
     return list(combinations(tree, rules, WorkBudget(budget)))
 
@@ -40,16 +41,16 @@ def _find_combinations(options, suffixes, carried, choices, budget=0):
     [({}, 1), ({0: {1}}, 1), ({0: {1}, 1: {2}}, 10)],
     ids=["no provider has any", "no provider has one", "no provider left has the other"],
 )
-def test_trees_lacking_traits_are_not_combined(carried, steps):
+def test_providers_of_trees_lacking_traits_are_not_combined(carried, steps):
     # Only the providers of the first slot have traits.
     options = [range(6), *[range(6, 14)] * 7]
-    assert _find_combinations(options, [""] * 8, carried, [{1}, {2}], budget=steps) == []
+    assert _find_provider_combinations(options, [""] * 8, carried, [{1}, {2}], budget=steps) == []
 
 
-def test_thousand_trait_sets_cost_as_much_as_one():
+def test_search_cost_of_a_thousand_trait_sets_is_that_of_one():
     choices = [{trait} for trait in range(1000)]
     carried = {0: set(range(500)), 1: set(range(500, 1000))}
-    found = _find_combinations([range(8)] * 3, [""] * 3, carried, choices, budget=600)
+    found = _find_provider_combinations([range(8)] * 3, [""] * 3, carried, choices, budget=600)
     assert all({0, 1} <= set(chosen) for chosen in found)
     assert len(found) == 42
 
@@ -57,16 +58,16 @@ def test_thousand_trait_sets_cost_as_much_as_one():
 # Groups under same_subtree
 
 #: Random trees per case that are compared with an exhaustive search.
-TREES = scale_example_count(300)
-VF = 1
+RANDOM_TREE_COUNT = scale_example_count(300)
+VF_CLASS_ID = 1
 
 
-def _build_rules(groups, *, isolate=False, subtrees=None):
-    slots = tuple(_build_slot(f"_{number}", (VF, 1)) for number in range(groups))
+def _build_same_subtree_rules(groups, *, isolate=False, subtrees=None):
+    slots = tuple(_build_request_slot(f"_{number}", (VF_CLASS_ID, 1)) for number in range(groups))
     return Rules(slots=slots, isolate=isolate, subtrees=subtrees or (tuple(range(groups)),))
 
 
-def _build_lineages_of_devices(number, *, under=8):
+def _build_ancestors_of_devices(number, *, under=8):
     """Return the lineages of devices, ``under`` per NUMA node (100, 101, ...) of host 99."""
     nodes = range(100, 100 + (number + under - 1) // under)
     lineage = {device: frozenset({device, 100 + device // under, 99}) for device in range(number)}
@@ -75,16 +76,16 @@ def _build_lineages_of_devices(number, *, under=8):
 
 def _build_free_capacities(devices, amount):
     free = FreeCapacity(amount=amount, max_unit=amount)
-    return {(device, VF): free for device in range(devices)}
+    return {(device, VF_CLASS_ID): free for device in range(devices)}
 
 
-def test_sibling_groups_on_different_devices_are_ruled_out_within_the_budget():
+def test_same_subtree_groups_are_served_by_one_device_within_the_budget():
     tree = ProviderTree(
         options=(tuple(range(8)),) * 8,
         free=_build_free_capacities(8, amount=8),
-        lineage=_build_lineages_of_devices(8),
+        lineage=_build_ancestors_of_devices(8),
     )
-    found = list(combinations(tree, _build_rules(8), WorkBudget(2000)))
+    found = list(combinations(tree, _build_same_subtree_rules(8), WorkBudget(2000)))
     assert found == [(device,) * 8 for device in range(8)]
 
 
@@ -93,18 +94,22 @@ def test_isolated_groups_cannot_share_a_single_device():
     tree = ProviderTree(
         options=options,
         free=_build_free_capacities(60, amount=8),
-        lineage=_build_lineages_of_devices(60),
+        lineage=_build_ancestors_of_devices(60),
     )
-    assert not list(combinations(tree, _build_rules(6, isolate=True), WorkBudget(5000)))
+    assert not list(
+        combinations(tree, _build_same_subtree_rules(6, isolate=True), WorkBudget(5000))
+    )
 
 
 def test_numa_nodes_with_too_few_devices_are_skipped():
     options = (tuple(range(100, 107)), *[tuple(range(56))] * 9)
-    tree = ProviderTree(options=options, lineage=_build_lineages_of_devices(56))
-    assert not list(combinations(tree, _build_rules(10, isolate=True), WorkBudget(5000)))
+    tree = ProviderTree(options=options, lineage=_build_ancestors_of_devices(56))
+    assert not list(
+        combinations(tree, _build_same_subtree_rules(10, isolate=True), WorkBudget(5000))
+    )
 
 
-def _draw_tree(dice, groups):
+def _draw_random_tree(dice, groups):
     """Return a random tree of up to nine providers."""
     ids = list(range(dice.randint(2, 9)))
     lineage = {0: frozenset({0})}
@@ -113,11 +118,14 @@ def _draw_tree(dice, groups):
     options = tuple(
         tuple(sorted(dice.sample(ids, dice.randint(1, len(ids))))) for _ in range(groups)
     )
-    free = {(provider, VF): FreeCapacity(amount=dice.randint(1, 5), max_unit=9) for provider in ids}
+    free = {
+        (provider, VF_CLASS_ID): FreeCapacity(amount=dice.randint(1, 5), max_unit=9)
+        for provider in ids
+    }
     return ProviderTree(options=options, free=free, lineage=lineage)
 
 
-def _is_valid_choice(tree, rules, chosen):
+def _is_valid_combination(tree, rules, chosen):
     if rules.isolate and len(set(chosen)) < len(chosen):
         return False
     for (provider, _), free in tree.free.items():
@@ -132,25 +140,27 @@ def _is_valid_choice(tree, rules, chosen):
     )
 
 
-@pytest.mark.parametrize("many", [0, 1000], ids=["narrowed", "as they are"])
+@pytest.mark.parametrize("many", [0, 1000], ids=["options narrowed", "options unchanged"])
 @pytest.mark.parametrize("isolate", [False, True])
-def test_combinations_equal_exhaustive_search(many, isolate, monkeypatch):
+def test_provider_combinations_equal_an_exhaustive_search(many, isolate, monkeypatch):
     monkeypatch.setattr(combine, "_MIN_TO_CHECK", many)
     found_any = 0
-    for seed in range(TREES):
+    for seed in range(RANDOM_TREE_COUNT):
         dice = Random(seed)
         groups = dice.randint(1, 4)
         tied = [
             tuple(dice.sample(range(groups), dice.randint(1, groups)))
             for _ in range(dice.randint(1, 3))
         ]
-        rules = _build_rules(groups, isolate=isolate, subtrees=tuple(tied))
-        tree = _draw_tree(dice, groups)
+        rules = _build_same_subtree_rules(groups, isolate=isolate, subtrees=tuple(tied))
+        tree = _draw_random_tree(dice, groups)
         expected = {
-            chosen for chosen in product(*tree.options) if _is_valid_choice(tree, rules, chosen)
+            chosen
+            for chosen in product(*tree.options)
+            if _is_valid_combination(tree, rules, chosen)
         }
-        found = list(combinations(tree, rules, WorkBudget(0)))
-        assert len(found) == len(set(found))
-        assert set(found) == expected
-        found_any += bool(found)
-    assert found_any > TREES / 4
+        combined = list(combinations(tree, rules, WorkBudget(0)))
+        assert len(combined) == len(set(combined))
+        assert set(combined) == expected
+        found_any += bool(combined)
+    assert found_any > RANDOM_TREE_COUNT / 4

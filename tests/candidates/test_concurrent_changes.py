@@ -19,7 +19,7 @@ from placement_sched.model.explanation import ExplanationView
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import resource_providers
 from tests.candidates.documented import build_cloud, provider
-from tests.candidates.reference import SHARES
+from tests.candidates.reference import SHARING_TRAIT
 from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import make_provider_source
 from tests.support.clouds import Cloud, uuid_of
@@ -27,7 +27,7 @@ from tests.support.providers import NOW
 
 pytestmark = pytest.mark.slow
 
-HOSTS = tuple(
+HOSTS_WITH_NUMA_NODES = tuple(
     member
     for number in range(3)
     for member in (
@@ -35,20 +35,22 @@ HOSTS = tuple(
         provider(f"NUMA{number}", {"VCPU": 8}, under=f"CN{number}", aggregates=["disk"]),
     )
 )
-CLOUD = build_cloud(
-    *HOSTS,
+CLOUD_WITH_SHARED_STORAGE = build_cloud(
+    *HOSTS_WITH_NUMA_NODES,
     provider("array", {"PCPU": 9}),
-    provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARES], aggregates=["disk"]),
-    provider("tray", {"DISK_GB": 500}, under="shelf", traits=[SHARES], aggregates=["disk"]),
+    provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARING_TRAIT], aggregates=["disk"]),
+    provider("tray", {"DISK_GB": 500}, under="shelf", traits=[SHARING_TRAIT], aggregates=["disk"]),
 )
-LONE = Cloud(tuple(host for host in HOSTS if host.parent is None))
+CLOUD_OF_ROOT_PROVIDERS = Cloud(
+    tuple(host for host in HOSTS_WITH_NUMA_NODES if host.parent is None)
+)
 
 
-def _build_query(vcpus):
+def _build_query_of_trees(vcpus):
     """Return a query whose search executes every kind of statement for trees."""
     unsuffixed = RequestGroup(
         resources=(("VCPU", vcpus), ("DISK_GB", 1)),
-        traits=TraitTerms((frozenset({"CUSTOM_GOLD", SHARES}),)),
+        traits=TraitTerms((frozenset({"CUSTOM_GOLD", SHARING_TRAIT}),)),
     )
     disks = [RequestGroup(suffix=suffix, resources=(("DISK_GB", 1),)) for suffix in ("_A", "_B")]
     return CandidatesQuery(
@@ -66,7 +68,7 @@ def _make_move_of_provider(name, parent):
     )
 
 
-CHANGES = {
+CONCURRENT_CHANGES = {
     "sharing providers deleted": _make_removal_of_providers("shelf"),
     "sharing provider moved": _make_move_of_provider("tray", "CN0"),
     "tree deleted": _make_removal_of_providers("CN0"),
@@ -75,19 +77,19 @@ CHANGES = {
 }
 
 
-def _search_and_explain(connection, query, options):
+def _find_and_explain(connection, query, options):
     search = prepare(make_provider_source(connection), query)
-    found = find(make_provider_source(connection), search, options, Random(1))
+    result = find(make_provider_source(connection), search, options, Random(1))
     shown = (
-        make_provider_source(connection).whole_trees(found.providers)
-        if found.trees is None
-        else found.trees
+        make_provider_source(connection).whole_trees(result.providers)
+        if result.trees is None
+        else result.trees
     )
     render_summaries(make_provider_source(connection), shown)
-    render(found.requests, Version(1, 39))
+    render(result.requests, Version(1, 39))
     return explain(
         SearchRun(
-            connection, make_provider_source(connection), search, found, options, NodeNames()
+            connection, make_provider_source(connection), search, result, options, NodeNames()
         ),
         ExplanationView(),
     )
@@ -106,7 +108,7 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
 
         event.listen(database.reader, "before_cursor_execute", change_at_statement)
         with database.read() as connection:
-            reported = _search_and_explain(connection, query, settings)
+            reported = _find_and_explain(connection, query, settings)
         event.remove(database.reader, "before_cursor_execute", change_at_statement)
         stages = [(step.before, step.after) for step in reported.steps]
         assert all(after == before for (_, after), (before, _) in pairwise(stages))
@@ -116,14 +118,14 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
 
 
 @pytest.mark.parametrize("vcpus", [1, pytest.param(100, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("change", CONCURRENT_CHANGES.values(), ids=CONCURRENT_CHANGES)
 def test_search_does_not_fail_if_trees_change_between_its_statements(
     sqlite_database, sqlite_settings, change, vcpus
 ):
-    query = _build_query(vcpus)
+    query = _build_query_of_trees(vcpus)
     assert (
         _search_with_change_at_each_statement(
-            sqlite_database, sqlite_settings, CLOUD, change, query
+            sqlite_database, sqlite_settings, CLOUD_WITH_SHARED_STORAGE, change, query
         )
         > 12
     )
@@ -139,6 +141,8 @@ def test_search_does_not_fail_if_a_provider_is_deleted_between_its_statements(
     )
     query, change = CandidatesQuery(groups=(group,)), _make_removal_of_providers("CN1")
     assert (
-        _search_with_change_at_each_statement(sqlite_database, sqlite_settings, LONE, change, query)
+        _search_with_change_at_each_statement(
+            sqlite_database, sqlite_settings, CLOUD_OF_ROOT_PROVIDERS, change, query
+        )
         > 3
     )

@@ -21,11 +21,18 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.explanation import EVERYTHING, ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.candidates.documented import AGG_A, AGG_C, FPGAS, ONE_CARD, build_cloud, provider
+from tests.candidates.documented import (
+    AGGREGATE_A,
+    AGGREGATE_C,
+    FPGA_CLOUD,
+    SRIOV_CARD_CLOUD,
+    build_cloud,
+    provider,
+)
 from tests.candidates.prefixes import (
-    build_query_without,
+    build_relaxed_query,
     list_constraint_names,
-    list_query_prefixes,
+    list_partial_queries,
 )
 from tests.candidates.reference import (
     find_all_candidates,
@@ -36,33 +43,33 @@ from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import make_provider_source
 from tests.candidates.strategies import (
     build_property_test_settings,
-    clouds,
-    groups,
-    queries,
-    tree_clouds,
+    random_clouds,
+    random_groups,
+    random_queries,
+    random_tree_clouds,
 )
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
 
-pytestmark = pytest.mark.usefixtures("each_provider_source")
+pytestmark = pytest.mark.usefixtures("with_and_without_provider_cache")
 
-EXAMPLES = build_property_test_settings(20)
+PROPERTY_TEST_SETTINGS = build_property_test_settings(20)
 
 
 def explain_search(database, query, settings, view=EVERYTHING):
     with database.read() as connection:
         search = prepare(make_provider_source(connection), query)
-        found = find(make_provider_source(connection), search, settings, Random(7))
+        result = find(make_provider_source(connection), search, settings, Random(7))
         run = SearchRun(
             connection,
             make_provider_source(connection),
             search,
-            found,
+            result,
             settings,
             NodeNamesOfAllProviders(),
         )
         reported = explain(run, view)
-        _check_first_steps(run, reported)
-        return found, reported
+        _check_steps_without_reasons(run, reported)
+        return result, reported
 
 
 class NodeNamesOfAllProviders(NodeNames):
@@ -73,7 +80,7 @@ class NodeNamesOfAllProviders(NodeNames):
         return {uuid: (name, name) for uuid, name in connection.execute(names)}
 
 
-def _check_first_steps(run, reported):
+def _check_steps_without_reasons(run, reported):
     """Compare the steps without reasons with the steps of the explanation."""
     names, removed = run.names.current(run.connection), defaultdict(list)
     for step, uuids in iterate_steps(run):
@@ -94,7 +101,7 @@ def check_nearest_misses(cloud, query, reported):
     terms = list_constraint_names(query)
     for size in range(1, len(terms) + 1 if cloud.hosts else 1):
         for dropped in combinations(terms, size):
-            every = find_candidates_by_tree(cloud, build_query_without(query, dropped)).values()
+            every = find_candidates_by_tree(cloud, build_relaxed_query(query, dropped)).values()
             if trees := sum(map(bool, every)):
                 expected[frozenset(dropped)] = trees
         if expected:
@@ -107,36 +114,36 @@ def check_nearest_misses(cloud, query, reported):
     assert counts == sorted(counts, reverse=True)
 
 
-@EXAMPLES
-@given(cloud=clouds(), group=groups())
+@PROPERTY_TEST_SETTINGS
+@given(cloud=random_clouds(), group=random_groups())
 def test_single_providers_are_rejected_by_the_first_unmet_constraint(
     database, settings, cloud, group
 ):
     replace_cloud(database, cloud)
     query = CandidatesQuery(groups=(group,))
     _, reported = explain_search(database, query, settings)
-    _check_steps(cloud, query, reported)
+    _check_rejection_steps(cloud, query, reported)
     assert reported.hosts == len(find_all_candidates(cloud, query))
     check_nearest_misses(cloud, query, reported)
 
 
 @pytest.mark.all_databases
-@EXAMPLES
-@given(cloud=tree_clouds(), query=queries())
+@PROPERTY_TEST_SETTINGS
+@given(cloud=random_tree_clouds(), query=random_queries())
 def test_trees_are_rejected_by_the_first_unmet_constraint(database, settings, cloud, query):
     replace_cloud(database, cloud)
     unbounded = settings.with_overrides({"placement.allocation_candidates_budget": 0})
-    found, reported = explain_search(database, query, unbounded)
-    _check_steps(cloud, query, reported)
-    assert reported.hosts == len({request.root_uuid for request in found.requests})
+    result, reported = explain_search(database, query, unbounded)
+    _check_rejection_steps(cloud, query, reported)
+    assert reported.hosts == len({request.root_uuid for request in result.requests})
     check_nearest_misses(cloud, query, reported)
 
 
-def _check_steps(cloud, query, reported):
+def _check_rejection_steps(cloud, query, reported):
     standing = {host.name for host in cloud.hosts if host.parent is None}
     assert reported.providers == len(standing)
     steps = iter(reported.steps)
-    for name, prefix in list_query_prefixes(query):
+    for name, prefix in list_partial_queries(query):
         step = next(steps)
         rejected = {
             root for root in standing if not has_provider_for_each_slot(cloud, prefix, cloud[root])
@@ -156,7 +163,7 @@ def _check_steps(cloud, query, reported):
     assert all(earlier.after == later.before for earlier, later in pairwise(reported.steps))
 
 
-def build_group(suffix="", required=(), **resources):
+def build_request_group(suffix="", required=(), **resources):
     return RequestGroup(
         suffix=suffix,
         resources=tuple(resources.items()),
@@ -171,7 +178,7 @@ def test_hosts_beyond_the_limit_are_counted_in_the_last_step(database, settings,
         database,
         build_cloud(*(Host(f"cn{n:02}", build_inventory("VCPU", 4)) for n in range(20)), *child),
     )
-    query = CandidatesQuery(groups=(build_group(VCPU=1),), limit=3)
+    query = CandidatesQuery(groups=(build_request_group(VCPU=1),), limit=3)
     _, reported = explain_search(database, query, settings, ExplanationView())
     last = reported.steps[-1]
     assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
@@ -182,22 +189,22 @@ def _list_suggested_changes_for_single_tree(database, settings, cloud, query):
     load_cloud(database, cloud)
     with database.read() as connection:
         search = prepare(make_provider_source(connection), query)
-        found = find(make_provider_source(connection), search, settings, Random(7))
+        result = find(make_provider_source(connection), search, settings, Random(7))
         run = SearchRun(
-            connection, make_provider_source(connection), search, found, settings, NodeNames()
+            connection, make_provider_source(connection), search, result, settings, NodeNames()
         )
         steps = rejections_by_root(run, [uuid_of("CN")])
     return [change for step in steps[uuid_of("CN")].steps for change in step.rejected[0].changes]
 
 
-ISOLATED = CandidatesQuery(
-    groups=tuple(build_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
+ISOLATED_GROUPS_QUERY = CandidatesQuery(
+    groups=tuple(build_request_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
     group_policy="isolate",
 )
-APART = CandidatesQuery(
+SAME_SUBTREE_QUERY = CandidatesQuery(
     groups=(
-        build_group("_A", ["CUSTOM_TYPE1"], FPGA=1),
-        build_group("_B", ["CUSTOM_TYPE2"], FPGA=1),
+        build_request_group("_A", ["CUSTOM_TYPE1"], FPGA=1),
+        build_request_group("_B", ["CUSTOM_TYPE2"], FPGA=1),
     ),
     group_policy="none",
     same_subtrees=(("_A", "_B"),),
@@ -207,8 +214,18 @@ APART = CandidatesQuery(
 @pytest.mark.parametrize(
     ("cloud", "query", "words", "after"),
     [
-        (ONE_CARD, ISOLATED, "use group_policy=none", replace(ISOLATED, group_policy="none")),
-        (FPGAS, APART, "drop same_subtree=_A,_B", replace(APART, same_subtrees=())),
+        (
+            SRIOV_CARD_CLOUD,
+            ISOLATED_GROUPS_QUERY,
+            "use group_policy=none",
+            replace(ISOLATED_GROUPS_QUERY, group_policy="none"),
+        ),
+        (
+            FPGA_CLOUD,
+            SAME_SUBTREE_QUERY,
+            "drop same_subtree=_A,_B",
+            replace(SAME_SUBTREE_QUERY, same_subtrees=()),
+        ),
     ],
     ids=["isolated groups", "one subtree"],
 )
@@ -224,7 +241,7 @@ def test_dropping_the_suggested_constraint_makes_a_tree_match(
         assert find(make_provider_source(connection), search, sqlite_settings, Random(7)).requests
 
 
-NUMA_CHILD = build_cloud(
+CLOUD_WITH_NUMA_NODE = build_cloud(
     provider("CN", aggregates=["aggA"]),
     provider("NUMA0", {"VCPU": 4}, under="CN", aggregates=["aggC"]),
 )
@@ -233,9 +250,9 @@ NUMA_CHILD = build_cloud(
 @pytest.mark.parametrize(
     ("aggregate", "suffix", "words"),
     [
-        (AGG_A, "", f"remove it from aggregate {AGG_A}"),
-        (AGG_C, "", f"remove NUMA0 from aggregate {AGG_C}"),
-        (AGG_C, "1", f"remove NUMA0 from aggregate {AGG_C}"),
+        (AGGREGATE_A, "", f"remove it from aggregate {AGGREGATE_A}"),
+        (AGGREGATE_C, "", f"remove NUMA0 from aggregate {AGGREGATE_C}"),
+        (AGGREGATE_C, "1", f"remove NUMA0 from aggregate {AGGREGATE_C}"),
     ],
     ids=["of the root", "of a child", "of a child and a suffixed group"],
 )
@@ -243,9 +260,11 @@ def test_suggested_change_removes_a_provider_from_a_forbidden_aggregate(
     sqlite_database, sqlite_settings, aggregate, suffix, words
 ):
     terms = AggregateTerms((), frozenset({aggregate}))
-    query = CandidatesQuery(groups=(replace(build_group(suffix, VCPU=1), aggregates=terms),))
+    query = CandidatesQuery(
+        groups=(replace(build_request_group(suffix, VCPU=1), aggregates=terms),)
+    )
     changes = _list_suggested_changes_for_single_tree(
-        sqlite_database, sqlite_settings, NUMA_CHILD, query
+        sqlite_database, sqlite_settings, CLOUD_WITH_NUMA_NODE, query
     )
     assert (changes[0].action, changes[0].words) == ("leave_aggregate", words)
 
@@ -255,11 +274,13 @@ def test_combined_capacity_shortage_is_reported_exactly(
     sqlite_database, sqlite_settings, amount, lacking
 ):
     query = CandidatesQuery(
-        groups=tuple(build_group(suffix, SRIOV_NET_VF=amount) for suffix in ("1", "2", "3")),
+        groups=tuple(
+            build_request_group(suffix, SRIOV_NET_VF=amount) for suffix in ("1", "2", "3")
+        ),
         group_policy="none",
     )
     (change,) = _list_suggested_changes_for_single_tree(
-        sqlite_database, sqlite_settings, ONE_CARD, query
+        sqlite_database, sqlite_settings, SRIOV_CARD_CLOUD, query
     )
     assert change.words == f"make room for {lacking} more of SRIOV_NET_VF on PF1_1"
     assert (change.action, change.values["amount"]) == ("make_room", lacking)
@@ -269,7 +290,7 @@ def test_combined_capacity_shortage_is_reported_exactly(
             replace(provider, inventories=build_inventory("SRIOV_NET_VF", 4 + more))
             if provider.name == "PF1_1"
             else provider
-            for provider in ONE_CARD.hosts
+            for provider in SRIOV_CARD_CLOUD.hosts
         ]
         return bool(find_candidates_by_tree(Cloud(tuple(hosts)), query)[uuid_of("CN")])
 

@@ -7,19 +7,24 @@ import pytest
 
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, TraitTerms
 from tests.candidates.documented import (
-    AGG_A,
-    FPGAS,
-    NICS,
-    ONE_CARD,
-    ROOT_TRAITS,
+    AGGREGATE_A,
+    FPGA_CLOUD,
+    NIC_CLOUD,
+    ROOT_TRAIT_CLOUD,
+    SRIOV_CARD_CLOUD,
     build_cloud,
     provider,
 )
-from tests.candidates.reference import SHARES
-from tests.candidates.test_explain import APART, ISOLATED, build_group, explain_search
+from tests.candidates.reference import SHARING_TRAIT
+from tests.candidates.test_explain import (
+    ISOLATED_GROUPS_QUERY,
+    SAME_SUBTREE_QUERY,
+    build_request_group,
+    explain_search,
+)
 from tests.support.clouds import Host, build_inventory, load_cloud
 
-pytestmark = pytest.mark.usefixtures("each_provider_source")
+pytestmark = pytest.mark.usefixtures("with_and_without_provider_cache")
 
 
 def _list_rejection_steps(database, settings, cloud, query):
@@ -33,32 +38,32 @@ def _list_rejection_steps(database, settings, cloud, query):
     }
 
 
-BIG = build_group(VCPU=4)
-WIDE = build_cloud(
+FOUR_VCPUS_GROUP = build_request_group(VCPU=4)
+CLOUD_WITH_TWO_NUMA_NODES = build_cloud(
     provider("CN"),
     Host("NUMA0", build_inventory("VCPU", 8, used=5), parent="CN"),
     Host("NUMA1", build_inventory("VCPU", 4, max_unit=3), parent="CN"),
 )
 #: The storage shares with the host. Only the host is in aggregate A.
-SHARED_WITH_FORBIDDEN_ROOT = build_cloud(
-    provider("SS1", {"DISK_GB": 100}, traits=[SHARES], aggregates=["aggB"]),
+CLOUD_WITH_FORBIDDEN_ROOT = build_cloud(
+    provider("SS1", {"DISK_GB": 100}, traits=[SHARING_TRAIT], aggregates=["aggB"]),
     provider("CN1", {"VCPU": 8}, aggregates=["aggA", "aggB"]),
 )
 
 
 def _forbid_aggregate_a(group):
-    return replace(group, aggregates=AggregateTerms((), frozenset({AGG_A})))
+    return replace(group, aggregates=AggregateTerms((), frozenset({AGGREGATE_A})))
 
 
-REJECTIONS = {
+REJECTION_EXAMPLES = {
     "numbers of a lone host": (
         build_cloud(Host("cn1", build_inventory("VCPU", 8, used=5, reserved=1))),
-        CandidatesQuery(groups=(BIG,)),
+        CandidatesQuery(groups=(FOUR_VCPUS_GROUP,)),
         {"resources VCPU:4": ["VCPU: 2 free of 7, 4 requested"]},
     ),
     "numbers of each child": (
-        WIDE,
-        CandidatesQuery(groups=(BIG,)),
+        CLOUD_WITH_TWO_NUMA_NODES,
+        CandidatesQuery(groups=(FOUR_VCPUS_GROUP,)),
         {
             "resources VCPU:4": [
                 (
@@ -69,16 +74,16 @@ REJECTIONS = {
         },
     ),
     "a class that a tree lacks": (
-        WIDE,
-        CandidatesQuery(groups=(build_group(DISK_GB=1),)),
+        CLOUD_WITH_TWO_NUMA_NODES,
+        CandidatesQuery(groups=(build_request_group(DISK_GB=1),)),
         {"resources DISK_GB:1": ["DISK_GB: none in inventory, 1 requested"]},
     ),
     "a group by its suffix": (
-        NICS,
+        NIC_CLOUD,
         CandidatesQuery(
             groups=(
-                build_group(VCPU=1),
-                build_group("_NET", ["HW_NIC_OFFLOAD_GRO"], SRIOV_NET_VF=1),
+                build_request_group(VCPU=1),
+                build_request_group("_NET", ["HW_NIC_OFFLOAD_GRO"], SRIOV_NET_VF=1),
             )
         ),
         {
@@ -88,9 +93,9 @@ REJECTIONS = {
         },
     ),
     "a trait of the root": (
-        ROOT_TRAITS,
+        ROOT_TRAIT_CLOUD,
         CandidatesQuery(
-            groups=(build_group(DISK_GB=1),),
+            groups=(build_request_group(DISK_GB=1),),
             root=TraitTerms((), frozenset({"CUSTOM_WINDOWS_LICENSE_POOL"})),
         ),
         {
@@ -100,18 +105,18 @@ REJECTIONS = {
         },
     ),
     "a storage forbidden with the root of its tree": (
-        SHARED_WITH_FORBIDDEN_ROOT,
-        CandidatesQuery(groups=(_forbid_aggregate_a(build_group(DISK_GB=1)),)),
-        {f"member_of !in:{AGG_A}": ["in a forbidden aggregate"]},
+        CLOUD_WITH_FORBIDDEN_ROOT,
+        CandidatesQuery(groups=(_forbid_aggregate_a(build_request_group(DISK_GB=1)),)),
+        {f"member_of !in:{AGGREGATE_A}": ["in a forbidden aggregate"]},
     ),
     "a storage of a root that is forbidden to a suffixed group": (
-        SHARED_WITH_FORBIDDEN_ROOT,
-        CandidatesQuery(groups=(_forbid_aggregate_a(build_group("1", DISK_GB=1)),)),
+        CLOUD_WITH_FORBIDDEN_ROOT,
+        CandidatesQuery(groups=(_forbid_aggregate_a(build_request_group("1", DISK_GB=1)),)),
         {"combination": ["only its sharing providers match; reported under another tree"]},
     ),
     "too few providers for isolated groups": (
-        ONE_CARD,
-        ISOLATED,
+        SRIOV_CARD_CLOUD,
+        ISOLATED_GROUPS_QUERY,
         {
             "combination group_policy=isolate": [
                 "no separate provider for each group with a suffix (group_policy=isolate)"
@@ -119,14 +124,14 @@ REJECTIONS = {
         },
     ),
     "providers of different subtrees": (
-        FPGAS,
-        APART,
+        FPGA_CLOUD,
+        SAME_SUBTREE_QUERY,
         {"combination same_subtree=_A,_B": ["no providers in one subtree (same_subtree=_A,_B)"]},
     ),
     "no room for groups together": (
-        ONE_CARD,
+        SRIOV_CARD_CLOUD,
         CandidatesQuery(
-            groups=tuple(build_group(suffix, SRIOV_NET_VF=3) for suffix in ("1", "2", "3")),
+            groups=tuple(build_request_group(suffix, SRIOV_NET_VF=3) for suffix in ("1", "2", "3")),
             group_policy="none",
         ),
         {"combination": ["SRIOV_NET_VF: 3 + 3 + 3 requested, free on each provider: 4, 4"]},
@@ -134,7 +139,9 @@ REJECTIONS = {
 }
 
 
-@pytest.mark.parametrize(("cloud", "query", "expected"), REJECTIONS.values(), ids=REJECTIONS)
+@pytest.mark.parametrize(
+    ("cloud", "query", "expected"), REJECTION_EXAMPLES.values(), ids=REJECTION_EXAMPLES
+)
 def test_each_rejected_tree_has_a_step_and_a_reason(
     sqlite_database, sqlite_settings, cloud, query, expected
 ):

@@ -19,7 +19,7 @@ from tests.support.clouds import Cloud, load_cloud, uuid_of
 from tests.support.statements import record_statements
 
 
-def build_query(
+def build_candidates_query(
     required=(), forbidden=(), member_of=(), outside=(), root=None, limit=None, **resources
 ):
     group = RequestGroup(
@@ -42,7 +42,7 @@ def build_hosts(number):
     ]
 
 
-FLAT = {
+QUERY_TERMS = {
     "all fit": {"MEMORY_MB": 1},
     "some have the amount": {"VCPU": 4},
     "some have the trait": {"required": [["CUSTOM_GOLD"]]},
@@ -62,18 +62,18 @@ FLAT = {
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("limit", [None, 7])
-@pytest.mark.parametrize("terms", FLAT.values(), ids=FLAT)
+@pytest.mark.parametrize("terms", QUERY_TERMS.values(), ids=QUERY_TERMS)
 def test_loader_reads_only_returned_providers(database, settings, terms, limit):
     load_cloud(database, Cloud(tuple(build_hosts(60))))
     with database.read() as connection:
         source = LoadedProviders(connection)
-        search = prepare(source, build_query(**terms, limit=limit))
-        found = find(source, search, settings, Random(1))
+        search = prepare(source, build_candidates_query(**terms, limit=limit))
+        result = find(source, search, settings, Random(1))
         with source.held() as (cloud, _):
-            assert len(cloud) == len(found.providers) > 0
+            assert len(cloud) == len(result.providers) > 0
 
 
-def build_trees(number):
+def build_trees_with_shared_disk(number):
     for at in range(number):
         host = f"CN{at:03}"
         yield provider(host, {"MEMORY_MB": 8}, aggregates=["shared"] if at % 2 else [])
@@ -82,26 +82,26 @@ def build_trees(number):
 
 
 def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, Cloud(tuple(build_trees(200))))
-    query = build_query(VCPU=4, MEMORY_MB=1, limit=5)
+    load_cloud(sqlite_database, Cloud(tuple(build_trees_with_shared_disk(200))))
+    query = build_candidates_query(VCPU=4, MEMORY_MB=1, limit=5)
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
-        found = find(source, prepare(source, query), sqlite_settings, Random(1))
+        result = find(source, prepare(source, query), sqlite_settings, Random(1))
         with source.held() as (cloud, _):
             assert len(cloud) < 40
-    assert len(found.requests) == 5
+    assert len(result.requests) == 5
 
 
 def test_sharing_providers_are_loaded_with_their_trees(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, Cloud(tuple(build_trees(20))))
-    query = build_query(VCPU=1, DISK_GB=1)
+    load_cloud(sqlite_database, Cloud(tuple(build_trees_with_shared_disk(20))))
+    query = build_candidates_query(VCPU=1, DISK_GB=1)
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
         search = prepare(source, query)
-        found = find(source, search, sqlite_settings, Random(1))
+        result = find(source, search, sqlite_settings, Random(1))
         with record_statements(sqlite_database) as seen:
-            described = source.whole_trees(found.providers)
-    assert len(found.requests) == 10
+            described = source.whole_trees(result.providers)
+    assert len(result.requests) == 10
     assert {uuid_of("pool"), uuid_of("CN001"), uuid_of("CN001 NUMA")} <= {
         provider.uuid for provider in described
     }

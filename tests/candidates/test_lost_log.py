@@ -22,33 +22,33 @@ from tests.support.statements import execute_statements
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("change_log_triggers")]
 
-CLOUD = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))
-LOG = "sched_provider_changes"
+CLOUD_OF_THREE_HOSTS = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))
+CHANGE_LOG_TABLE = "sched_provider_changes"
 
 
 @pytest.fixture
-def filled_database(database_url):
+def database_with_hosts(database_url):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
-    replace_cloud(database, CLOUD)
+    replace_cloud(database, CLOUD_OF_THREE_HOSTS)
     yield database
     sync_schema(database)
     database.dispose()
 
 
 @pytest.fixture
-def cache(filled_database, clock):
+def cache(database_with_hosts, clock):
     """A cache without a background thread. The test calls its upkeep."""
     provider_cache = ProviderCache(change_log, clock=clock)
-    assert refresh_and_check_cache(provider_cache, filled_database)
+    assert refresh_cache(provider_cache, database_with_hosts)
     return provider_cache
 
 
-def refresh_and_check_cache(cache, database) -> bool:
+def refresh_cache(cache, database) -> bool:
     with database.read() as connection:
         return cache.refresh(connection)
 
 
-def is_equal_to_database(cache, database) -> bool:
+def is_cache_equal_to_database(cache, database) -> bool:
     with database.read() as connection:
         return cache.compare(connection) == frozenset()
 
@@ -58,89 +58,92 @@ def drop_trigger(database):
     execute_statements(database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
 
 
-def change_generations(database):
+def increment_provider_generations(database):
     changed = update(resource_providers).values(generation=resource_providers.c.generation + 1)
     database.write(lambda connection: connection.execute(changed))
 
 
-def test_dropped_triggers_are_detected(filled_database, cache, clock, caplog):
-    drop_trigger(filled_database)
-    change_generations(filled_database)
-    cache.run_refresh(filled_database.read)
-    assert not refresh_and_check_cache(cache, filled_database)
+def test_dropped_triggers_of_the_change_log_are_detected(database_with_hosts, cache, clock, caplog):
+    drop_trigger(database_with_hosts)
+    increment_provider_generations(database_with_hosts)
+    cache.run_refresh(database_with_hosts.read)
+    assert not refresh_cache(cache, database_with_hosts)
     assert "lacks the triggers sched_resource_providers_updated" in caplog.text
-    sync_schema(filled_database)
-    with filled_database.read() as connection:
+    sync_schema(database_with_hosts)
+    with database_with_hosts.read() as connection:
         assert not missing_triggers(connection)
     clock.now += 61
-    assert refresh_and_check_cache(cache, filled_database)
-    assert is_equal_to_database(cache, filled_database)
+    assert refresh_cache(cache, database_with_hosts)
+    assert is_cache_equal_to_database(cache, database_with_hosts)
 
 
-def test_idle_worker_detects_dropped_triggers(filled_database, clock):
-    cache = ProviderCache(change_log, clock=clock, opened=filled_database.read)
-    refresh_and_check_cache(cache, filled_database)
+def test_idle_worker_detects_dropped_triggers_of_the_change_log(database_with_hosts, clock):
+    cache = ProviderCache(change_log, clock=clock, opened=database_with_hosts.read)
+    refresh_cache(cache, database_with_hosts)
     cache.wait(10)
-    assert refresh_and_check_cache(cache, filled_database)
-    drop_trigger(filled_database)
-    change_generations(filled_database)
+    assert refresh_cache(cache, database_with_hosts)
+    drop_trigger(database_with_hosts)
+    increment_provider_generations(database_with_hosts)
     clock.now += cache_module.MAX_LATE_PAUSE + 1
-    refresh_and_check_cache(cache, filled_database)
+    refresh_cache(cache, database_with_hosts)
     for thread in threading.enumerate():
         if thread.name == cache_module.CHECK_THREAD:
             thread.join(timeout=60)
-    assert not refresh_and_check_cache(cache, filled_database)
+    assert not refresh_cache(cache, database_with_hosts)
 
 
-def test_recreated_triggers_are_detected(filled_database, cache):
-    drop_trigger(filled_database)
-    change_generations(filled_database)
-    sync_schema(filled_database)
-    assert refresh_and_check_cache(cache, filled_database)
-    assert is_equal_to_database(cache, filled_database)
+def test_recreated_triggers_of_the_change_log_are_detected(database_with_hosts, cache):
+    drop_trigger(database_with_hosts)
+    increment_provider_generations(database_with_hosts)
+    sync_schema(database_with_hosts)
+    assert refresh_cache(cache, database_with_hosts)
+    assert is_cache_equal_to_database(cache, database_with_hosts)
     assert cache.figures.repairs == 0
 
 
-def test_emptied_log_is_detected(filled_database, cache, clock, caplog):
-    change_generations(filled_database)
-    assert refresh_and_check_cache(cache, filled_database)
-    execute_statements(filled_database, f"DELETE FROM {LOG}")
-    change_generations(filled_database)
-    assert not refresh_and_check_cache(cache, filled_database)
+def test_emptied_change_log_is_detected(database_with_hosts, cache, clock, caplog):
+    increment_provider_generations(database_with_hosts)
+    assert refresh_cache(cache, database_with_hosts)
+    execute_statements(database_with_hosts, f"DELETE FROM {CHANGE_LOG_TABLE}")
+    increment_provider_generations(database_with_hosts)
+    assert not refresh_cache(cache, database_with_hosts)
     clock.now += cache_module.MAX_LAG
     caplog.set_level("INFO", cache_module.__name__)
-    assert refresh_and_check_cache(cache, filled_database)
+    assert refresh_cache(cache, database_with_hosts)
     assert "lacks rows that were read before" in caplog.text
-    assert is_equal_to_database(cache, filled_database)
+    assert is_cache_equal_to_database(cache, database_with_hosts)
 
 
-def test_restored_backup_is_detected(filled_database, cache, clock):
-    with filled_database.read() as connection:
-        last = connection.scalar(text(f"SELECT max(id) FROM {LOG}")) or 0
-    change_generations(filled_database)
-    assert refresh_and_check_cache(cache, filled_database)
+def test_restored_database_backup_is_detected(database_with_hosts, cache, clock):
+    with database_with_hosts.read() as connection:
+        last = connection.scalar(text(f"SELECT max(id) FROM {CHANGE_LOG_TABLE}")) or 0
+    increment_provider_generations(database_with_hosts)
+    assert refresh_cache(cache, database_with_hosts)
     # The backup has neither the change nor its log rows. Then another change is written.
     back = update(resource_providers).values(generation=resource_providers.c.generation - 1)
-    filled_database.write(lambda connection: connection.execute(back))
-    execute_statements(filled_database, f"DELETE FROM {LOG} WHERE id > {last}")
-    change_generations(filled_database)
-    with filled_database.read() as connection:
-        first = connection.scalar(text(f"SELECT min(id) FROM {LOG} WHERE id > {last}"))
+    database_with_hosts.write(lambda connection: connection.execute(back))
+    execute_statements(database_with_hosts, f"DELETE FROM {CHANGE_LOG_TABLE} WHERE id > {last}")
+    increment_provider_generations(database_with_hosts)
+    with database_with_hosts.read() as connection:
+        first = connection.scalar(text(f"SELECT min(id) FROM {CHANGE_LOG_TABLE} WHERE id > {last}"))
     execute_statements(
-        filled_database, f"UPDATE {LOG} SET id = id - {first} + {last} + 1 WHERE id > {last}"
+        database_with_hosts,
+        f"UPDATE {CHANGE_LOG_TABLE} SET id = id - {first} + {last} + 1 WHERE id > {last}",
     )
-    assert not refresh_and_check_cache(cache, filled_database)
+    assert not refresh_cache(cache, database_with_hosts)
     clock.now += cache_module.MAX_LAG
-    assert refresh_and_check_cache(cache, filled_database)
-    assert is_equal_to_database(cache, filled_database)
+    assert refresh_cache(cache, database_with_hosts)
+    assert is_cache_equal_to_database(cache, database_with_hosts)
 
 
-def test_temporarily_renamed_table_is_detected(filled_database, cache, clock, caplog):
-    execute_statements(filled_database, f"ALTER TABLE {LOG} RENAME TO elsewhere")
-    assert not refresh_and_check_cache(cache, filled_database)
+def test_temporarily_renamed_change_log_table_is_detected(
+    database_with_hosts, cache, clock, caplog
+):
+    execute_statements(database_with_hosts, f"ALTER TABLE {CHANGE_LOG_TABLE} RENAME TO elsewhere")
+    assert not refresh_cache(cache, database_with_hosts)
     assert "candidates come from the slower database" in caplog.text
-    execute_statements(filled_database, f"ALTER TABLE elsewhere RENAME TO {LOG}")
-    change_generations(filled_database)
+    execute_statements(database_with_hosts, f"ALTER TABLE elsewhere RENAME TO {CHANGE_LOG_TABLE}")
+    increment_provider_generations(database_with_hosts)
     clock.now += 61
-    assert refresh_and_check_cache(cache, filled_database)
-    assert is_equal_to_database(cache, filled_database)
+    assert refresh_cache(cache, database_with_hosts)
+    assert is_cache_equal_to_database(cache, database_with_hosts)

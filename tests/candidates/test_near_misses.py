@@ -13,36 +13,37 @@ from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.explanation import NearMisses
 from tests.candidates.documented import build_cloud, provider
-from tests.candidates.sources import make_provider_source, search_and_explain
+from tests.candidates.sources import find_and_explain, make_provider_source
 from tests.support.clouds import Cloud, load_cloud
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
-BUDGET = "placement.allocation_candidates_budget"
-OLD = "CUSTOM_OLD"
-STOCK = {"VCPU": 8, "MEMORY_MB": 8, "DISK_GB": 8}
-HUGE = CandidatesQuery(
+BUDGET_OPTION = "placement.allocation_candidates_budget"
+FORBIDDEN_TRAIT = "CUSTOM_OLD"
+HOST_TOTALS = {"VCPU": 8, "MEMORY_MB": 8, "DISK_GB": 8}
+TOO_LARGE_QUERY = CandidatesQuery(
     groups=(
         RequestGroup(
-            resources=tuple((name, 4000) for name in STOCK), traits=TraitTerms((), frozenset({OLD}))
+            resources=tuple((name, 4000) for name in HOST_TOTALS),
+            traits=TraitTerms((), frozenset({FORBIDDEN_TRAIT})),
         ),
     )
 )
-TREE = provider("child", under="CN0", traits=[OLD])
+CHILD_PROVIDER = provider("child", under="CN0", traits=[FORBIDDEN_TRAIT])
 
 
 def _build_hosts(count, **stock):
-    return [provider(f"CN{n}", STOCK | stock, traits=[OLD]) for n in range(count)]
+    return [provider(f"CN{n}", HOST_TOTALS | stock, traits=[FORBIDDEN_TRAIT]) for n in range(count)]
 
 
 @pytest.mark.parametrize("hosts", [4, 40])
 def test_number_of_statements_for_near_misses_does_not_depend_on_hosts(
     sqlite_database, sqlite_settings, hosts
 ):
-    load_cloud(sqlite_database, build_cloud(*_build_hosts(hosts), TREE))
+    load_cloud(sqlite_database, build_cloud(*_build_hosts(hosts), CHILD_PROVIDER))
     with record_statements(sqlite_database) as seen:
-        _, reported = search_and_explain(sqlite_database, HUGE, sqlite_settings)
+        _, reported = find_and_explain(sqlite_database, TOO_LARGE_QUERY, sqlite_settings)
     assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
     assert len(seen) == 10
 
@@ -63,7 +64,7 @@ def _build_tree_and_query_with_more_traits_than_can_be_combined(providers=13):
     return build_cloud(provider("CN", {"VCPU": 8}), *children), CandidatesQuery(groups=(group,))
 
 
-class CountingBudget(WorkBudget):
+class CountingWorkBudget(WorkBudget):
     """A budget that counts its steps and its rejections."""
 
     def __init__(self, steps):
@@ -87,22 +88,22 @@ def _find_near_misses(database, query, budget):
         return near_misses(source, search, CheckedTrees.of(source, search), budget)
 
 
-def test_near_misses_share_one_budget(sqlite_database):
+def test_near_misses_share_one_work_budget(sqlite_database):
     cloud, query = _build_tree_and_query_with_more_traits_than_can_be_combined()
     load_cloud(sqlite_database, cloud)
-    budget = CountingBudget(50_000)
+    budget = CountingWorkBudget(50_000)
     assert _find_near_misses(sqlite_database, query, budget) == NearMisses(complete=False)
     assert budget.spent <= 50_000
     assert budget.rejections == 1
 
 
-def test_exhausted_budget_reports_incomplete_near_misses(sqlite_database):
+def test_exhausted_work_budget_makes_near_misses_incomplete(sqlite_database):
     stock = {"VCPU": 8, "MEMORY_MB": 8}
     narrow = [provider("CN0", stock | {"VCPU": 1}), provider("CN1", stock | {"MEMORY_MB": 1})]
     load_cloud(sqlite_database, build_cloud(*narrow, provider("child", under="CN0")))
     group = RequestGroup(resources=(("VCPU", 4), ("MEMORY_MB", 4)))
     query = CandidatesQuery(groups=(group,))
-    whole = CountingBudget(0)
+    whole = CountingWorkBudget(0)
     every = _find_near_misses(sqlite_database, query, whole)
     assert (len(every.found), every.complete) == (2, True)
     part = _find_near_misses(sqlite_database, query, WorkBudget(whole.spent - 1))
@@ -135,12 +136,12 @@ def test_explanation_uses_a_quarter_of_the_search_budget(settings):
     with pytest.raises(TooComplex):
         budget.consume(1)
     explanation_budget(settings, 7).consume(steps // 4 + 700)
-    explanation_budget(settings.with_overrides({BUDGET: 0}), 0).consume(steps)
-    explanation_budget(settings.with_overrides({BUDGET: 1}), 0).consume(1)
+    explanation_budget(settings.with_overrides({BUDGET_OPTION: 0}), 0).consume(steps)
+    explanation_budget(settings.with_overrides({BUDGET_OPTION: 1}), 0).consume(1)
 
 
 #: Six children of four units cannot serve seven groups. The search needs 14 000 steps to find that.
-CROWDED = CandidatesQuery(
+SEVEN_GROUPS_QUERY = CandidatesQuery(
     groups=tuple(
         RequestGroup(suffix=f"_{n}", resources=(("SRIOV_NET_VF", 3 if n else 2),)) for n in range(7)
     ),
@@ -148,21 +149,23 @@ CROWDED = CandidatesQuery(
 )
 
 
-def _build_nics(host, count, free):
+def _build_host_with_nics(host, count, free):
     yield provider(host)
     for number in range(count):
         yield provider(f"{host} NIC{number}", {"SRIOV_NET_VF": free}, under=host)
 
 
-def test_hosts_beyond_the_limit_count_if_the_budget_is_spent(sqlite_database, sqlite_settings):
-    crowded = [provider for n in range(3) for provider in _build_nics(f"CN{n}", 6, 4)]
-    load_cloud(sqlite_database, build_cloud(*_build_nics("easy", 7, 4), *crowded))
-    query = CandidatesQuery(groups=CROWDED.groups, group_policy="none", limit=1)
-    settings = sqlite_settings.with_overrides({BUDGET: 1000})
+def test_hosts_beyond_the_limit_are_counted_after_the_budget_is_spent(
+    sqlite_database, sqlite_settings
+):
+    crowded = [provider for n in range(3) for provider in _build_host_with_nics(f"CN{n}", 6, 4)]
+    load_cloud(sqlite_database, build_cloud(*_build_host_with_nics("easy", 7, 4), *crowded))
+    query = CandidatesQuery(groups=SEVEN_GROUPS_QUERY.groups, group_policy="none", limit=1)
+    settings = sqlite_settings.with_overrides({BUDGET_OPTION: 1000})
     with pytest.raises(TooComplex):
-        search_and_explain(sqlite_database, CROWDED, settings)
-    found, reported = search_and_explain(sqlite_database, query, settings)
-    assert len(found.requests) == reported.hosts == 1
+        find_and_explain(sqlite_database, SEVEN_GROUPS_QUERY, settings)
+    result, reported = find_and_explain(sqlite_database, query, settings)
+    assert len(result.requests) == reported.hosts == 1
     last = reported.steps[-1]
     assert (last.constraint, last.before, last.after) == ("limit", 4, 1)
 
@@ -171,9 +174,9 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
     sqlite_database, sqlite_settings, monkeypatch
 ):
     monkeypatch.setattr(near_misses_module, "_DIVISOR", 20)
-    load_cloud(sqlite_database, Cloud(tuple(_build_nics("CN0", 6, 4))))
-    _, reported = search_and_explain(
-        sqlite_database, CROWDED, sqlite_settings.with_overrides({BUDGET: 20_000})
+    load_cloud(sqlite_database, Cloud(tuple(_build_host_with_nics("CN0", 6, 4))))
+    _, reported = find_and_explain(
+        sqlite_database, SEVEN_GROUPS_QUERY, sqlite_settings.with_overrides({BUDGET_OPTION: 20_000})
     )
     last = reported.steps[-1]
     assert (last.constraint, last.after) == ("combination", 0)

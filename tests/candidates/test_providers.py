@@ -22,25 +22,25 @@ from placement_sched.candidates.search import (
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery
 from placement_sched.store.placement import change_log, provider_state
-from tests.candidates.changing import RandomChanger, RecordedChanges
+from tests.candidates.changing import FakeChangeLog, RandomCloudChanger
 from tests.candidates.reload import replace_cloud
 from tests.candidates.strategies import (
     build_property_test_settings,
-    clouds,
-    groups,
-    queries,
-    tree_clouds,
+    random_clouds,
+    random_groups,
+    random_queries,
+    random_tree_clouds,
 )
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = build_property_test_settings(20)
-FIELDS = (
+PROPERTY_TEST_SETTINGS = build_property_test_settings(20)
+SUMMARY_FIELDS = (
     SummaryFields(classes=None, traits=True, tree=True),
     SummaryFields(classes=None, traits=False, tree=False),
 )
-CASES = st.fixed_dictionaries(
+RANDOM_OPTIONS = st.fixed_dictionaries(
     {
         "placement.randomize_allocation_candidates": st.booleans(),
         "placement.allocation_candidates_generation_strategy": st.sampled_from(
@@ -56,12 +56,12 @@ def _search_and_render(source, query, options, *, single_per_tree):
     """Return the rendered candidates, summaries and capacities of a search."""
     search = prepare(source, query)
     try:
-        found = find(source, search, options, Random(7), single_per_tree=single_per_tree)
+        result = find(source, search, options, Random(7), single_per_tree=single_per_tree)
         alone = find_on(source, search, options, [uuid_of(f"host-{n}") for n in range(3)])
     except TooComplex as rejection:
         return str(rejection)
-    trees = source.whole_trees(found.providers) if found.trees is None else found.trees
-    shown = [b"".join(render_summaries(source, trees, fields)) for fields in FIELDS]
+    trees = source.whole_trees(result.providers) if result.trees is None else result.trees
+    shown = [b"".join(render_summaries(source, trees, fields)) for fields in SUMMARY_FIELDS]
     ids = [*(provider.id for provider in trees), 10**6]
     columns = source.free_columns(ids, search.names.classes.values())
     free = source.free([(key, class_id) for key in ids for class_id in columns])
@@ -71,10 +71,10 @@ def _search_and_render(source, query, options, *, single_per_tree):
     return (
         {class_id: column.tolist() for class_id, column in columns.items()},
         search.names.topology,
-        render(found.requests, Version(1, 39)),
+        render(result.requests, Version(1, 39)),
         # Sharing providers below a root have no defined order.
-        sorted(found.providers),
-        found.limited,
+        sorted(result.providers),
+        result.limited,
         trees,
         shown,
         render(alone.requests, Version(1, 39)),
@@ -89,14 +89,18 @@ def _check_cache_against_database(connection, cache, query, options, *, single_p
     assert cached == _search_and_render(LoadedProviders(connection), **search)
 
 
-FLAT = st.tuples(clouds(), groups().map(lambda group: CandidatesQuery(groups=(group,))))
+RANDOM_FLAT_CLOUDS_AND_QUERIES = st.tuples(
+    random_clouds(), random_groups().map(lambda group: CandidatesQuery(groups=(group,)))
+)
 
 
 @pytest.mark.all_databases
-@EXAMPLES
+@PROPERTY_TEST_SETTINGS
 @given(
-    searched=st.one_of(FLAT, st.tuples(tree_clouds(), queries())),
-    case=CASES,
+    searched=st.one_of(
+        RANDOM_FLAT_CLOUDS_AND_QUERIES, st.tuples(random_tree_clouds(), random_queries())
+    ),
+    case=RANDOM_OPTIONS,
     single_per_tree=st.booleans(),
 )
 def test_search_in_the_cache_equals_search_in_the_database(
@@ -105,37 +109,37 @@ def test_search_in_the_cache_equals_search_in_the_database(
     cloud, query = searched
     replace_cloud(database, cloud)
     with database.read() as connection:
-        options, cache = settings.with_overrides(case), ProviderCache(RecordedChanges())
+        options, cache = settings.with_overrides(case), ProviderCache(FakeChangeLog())
         _check_cache_against_database(
             connection, cache, query, options, single_per_tree=single_per_tree
         )
 
 
 @pytest.mark.usefixtures("change_log_triggers")
-@EXAMPLES
+@PROPERTY_TEST_SETTINGS
 @given(
-    cloud=st.one_of(clouds(), tree_clouds()),
-    searches=st.lists(queries(), min_size=2, max_size=4),
-    case=CASES,
+    cloud=st.one_of(random_clouds(), random_tree_clouds()),
+    searches=st.lists(random_queries(), min_size=2, max_size=4),
+    case=RANDOM_OPTIONS,
     seed=st.integers(0, 2**30),
 )
 def test_search_in_the_cache_equals_the_database_after_every_change(
     database, settings, cloud, searches, case, seed
 ):
     replace_cloud(database, cloud)
-    cache, changer = ProviderCache(change_log), RandomChanger(Random(seed))
+    cache, changer = ProviderCache(change_log), RandomCloudChanger(Random(seed))
     options = settings.with_overrides(case)
     with database.read() as connection:
         for query in searches:
             _check_cache_against_database(connection, cache, query, options)
             for _ in range(changer.random.randint(0, 4)):
-                changer.apply_change(database)
+                changer.commit_random_change(database)
             _check_cache_against_database(connection, cache, query, options)
     assert cache.figures.full_readings == 1
 
 
-@EXAMPLES
-@given(cloud=tree_clouds(), query=queries(), size=st.integers(2, 5))
+@PROPERTY_TEST_SETTINGS
+@given(cloud=random_tree_clouds(), query=random_queries(), size=st.integers(2, 5))
 def test_search_in_a_cache_loaded_in_batches_equals_search_in_the_database(
     sqlite_database, sqlite_settings, cloud, query, size
 ):
@@ -143,5 +147,5 @@ def test_search_in_a_cache_loaded_in_batches_equals_search_in_the_database(
     with pytest.MonkeyPatch.context() as patched, sqlite_database.read() as connection:
         patched.setattr(provider_state, "PROVIDERS_PER_STATEMENT", size)
         _check_cache_against_database(
-            connection, ProviderCache(RecordedChanges()), query, sqlite_settings
+            connection, ProviderCache(FakeChangeLog()), query, sqlite_settings
         )

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from placement_sched.candidates.request import distinct_subtrees, minimal_sets
 
-SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
+RANDOM_TRAIT_SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
 
 
-@given(sets=SETS, held=st.frozensets(st.integers(0, 4)))
+@given(sets=RANDOM_TRAIT_SETS, held=st.frozensets(st.integers(0, 4)))
 def test_minimal_trait_sets_imply_all_requested_sets(sets, held):
     minimal = minimal_sets(sets)
     assert all(names & held for names in minimal) == all(names & held for names in sets)

@@ -18,18 +18,18 @@ from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import find_candidates
 from tests.candidates.strategies import (
     build_property_test_settings,
-    clouds,
-    groups,
-    queries,
-    tree_clouds,
+    random_clouds,
+    random_groups,
+    random_queries,
+    random_tree_clouds,
 )
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 
-pytestmark = pytest.mark.usefixtures("each_provider_source")
+pytestmark = pytest.mark.usefixtures("with_and_without_provider_cache")
 
-EXAMPLES = build_property_test_settings(20)
+PROPERTY_TEST_SETTINGS = build_property_test_settings(20)
 #: ``test_cached_answers_equal_the_database`` compares the loader with the cache on each server.
-on_servers_in_full_runs = pytest.mark.parametrize(
+on_servers_in_exhaustive_runs = pytest.mark.parametrize(
     "database_url",
     [
         "sqlite",
@@ -43,32 +43,32 @@ def _search_with_group(database, group, options, limit=None):
     return find_candidates(database, CandidatesQuery(groups=(group,), limit=limit), options)
 
 
-def _list_uuids(found):
+def _list_provider_uuids(found):
     return [provider.uuid for provider in found.providers]
 
 
-def _find_expected_uuids(cloud, group):
+def _find_expected_root_uuids(cloud, group):
     expected = find_candidates_by_tree(cloud, CandidatesQuery(groups=(group,)))
     return [root for root, candidates in expected.items() if candidates]
 
 
-@on_servers_in_full_runs
-@EXAMPLES
-@given(cloud=clouds(), group=groups())
-def test_search_equals_the_naive_model(database, settings, cloud, group):
+@on_servers_in_exhaustive_runs
+@PROPERTY_TEST_SETTINGS
+@given(cloud=random_clouds(), group=random_groups())
+def test_search_finds_the_candidates_of_the_reference_search(database, settings, cloud, group):
     replace_cloud(database, cloud)
-    uuids = _list_uuids(_search_with_group(database, group, settings))
-    assert uuids == _find_expected_uuids(cloud, group)
+    uuids = _list_provider_uuids(_search_with_group(database, group, settings))
+    assert uuids == _find_expected_root_uuids(cloud, group)
 
 
-@EXAMPLES
-@given(cloud=clouds(), group=groups(), limit=st.integers(1, 4))
+@PROPERTY_TEST_SETTINGS
+@given(cloud=random_clouds(), group=random_groups(), limit=st.integers(1, 4))
 def test_limited_search_returns_the_providers_with_the_lowest_ids(
     database, settings, cloud, group, limit
 ):
     replace_cloud(database, cloud)
-    uuids = _list_uuids(_search_with_group(database, group, settings, limit))
-    assert uuids == _find_expected_uuids(cloud, group)[:limit]
+    uuids = _list_provider_uuids(_search_with_group(database, group, settings, limit))
+    assert uuids == _find_expected_root_uuids(cloud, group)[:limit]
 
 
 @pytest.fixture
@@ -78,11 +78,9 @@ def twenty_hosts(database):
     return hosts
 
 
-def test_random_sample_has_the_requested_size_and_only_fitting_providers(
-    database, settings, twenty_hosts
-):
+def test_random_candidates_have_the_requested_number_and_fit(database, settings, twenty_hosts):
     shuffled = settings.with_overrides({"placement.randomize_allocation_candidates": True})
-    uuids = _list_uuids(
+    uuids = _list_provider_uuids(
         _search_with_group(database, RequestGroup(resources=(("VCPU", 1),)), shuffled, 5)
     )
     assert len(set(uuids)) == 5
@@ -114,13 +112,13 @@ def test_unknown_resource_class_or_trait_is_rejected_with_its_name(database, set
 
 # Trees and sharing providers
 
-STRATEGIES = st.sampled_from(["depth-first", "breadth-first"])
-SHUFFLED = "placement.randomize_allocation_candidates"
-STRATEGY = "placement.allocation_candidates_generation_strategy"
+RANDOM_STRATEGIES = st.sampled_from(["depth-first", "breadth-first"])
+RANDOMIZE_OPTION = "placement.randomize_allocation_candidates"
+STRATEGY_OPTION = "placement.allocation_candidates_generation_strategy"
 MAX_CANDIDATES = "placement.max_allocation_candidates"
 
 
-def _find_candidate_requests(*search, **options):
+def _find_allocation_requests(*search, **options):
     return find_candidates(*search, **options).requests
 
 
@@ -128,47 +126,58 @@ def _convert_candidates(requests):
     return [convert_candidate(request) for request in requests]
 
 
-@on_servers_in_full_runs
-@EXAMPLES
-@given(cloud=tree_clouds(), query=queries(), single_per_tree=st.booleans())
-def test_every_combination_is_found_once_in_any_order(
+@on_servers_in_exhaustive_runs
+@PROPERTY_TEST_SETTINGS
+@given(cloud=random_tree_clouds(), query=random_queries(), single_per_tree=st.booleans())
+def test_every_candidate_is_found_once_in_any_order(
     database, settings, cloud, query, single_per_tree
 ):
     replace_cloud(database, cloud)
     every = find_all_candidates(cloud, query, single_per_tree=single_per_tree)
-    for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
+    for overrides in ({}, {STRATEGY_OPTION: "breadth-first"}, {RANDOMIZE_OPTION: True}):
         options = settings.with_overrides(overrides)
         reported = _convert_candidates(
-            _find_candidate_requests(database, query, options, single_per_tree=single_per_tree)
+            _find_allocation_requests(database, query, options, single_per_tree=single_per_tree)
         )
         assert set(reported) == every
         assert len(reported) == len(every)
 
 
-@EXAMPLES
-@given(cloud=tree_clouds(), query=queries(), limit=st.integers(1, 5), strategy=STRATEGIES)
-def test_limit_returns_the_same_candidates_every_time(
+@PROPERTY_TEST_SETTINGS
+@given(
+    cloud=random_tree_clouds(),
+    query=random_queries(),
+    limit=st.integers(1, 5),
+    strategy=RANDOM_STRATEGIES,
+)
+def test_search_with_a_limit_returns_the_same_candidates_every_time(
     database, settings, cloud, query, limit, strategy
 ):
     replace_cloud(database, cloud)
     every = find_all_candidates(cloud, query)
-    options = settings.with_overrides({STRATEGY: strategy, MAX_CANDIDATES: limit})
-    found = _find_candidate_requests(database, query, options, seed=1)
-    assert found == _find_candidate_requests(database, query, options, seed=2)
-    drawn = _find_candidate_requests(database, query, options.with_overrides({SHUFFLED: True}))
-    for reported in (_convert_candidates(found), _convert_candidates(drawn)):
+    options = settings.with_overrides({STRATEGY_OPTION: strategy, MAX_CANDIDATES: limit})
+    requests = _find_allocation_requests(database, query, options, seed=1)
+    assert requests == _find_allocation_requests(database, query, options, seed=2)
+    drawn = _find_allocation_requests(
+        database, query, options.with_overrides({RANDOMIZE_OPTION: True})
+    )
+    for reported in (_convert_candidates(requests), _convert_candidates(drawn)):
         assert set(reported) <= every
         assert len(set(reported)) == len(reported) == min(limit, len(every))
 
 
-@EXAMPLES
-@given(cloud=tree_clouds(sharing=False, most=7), query=queries(), limit=st.integers(1, 6))
-def test_breadth_first_takes_one_candidate_per_tree_first(database, settings, cloud, query, limit):
+@PROPERTY_TEST_SETTINGS
+@given(
+    cloud=random_tree_clouds(sharing=False, most=7), query=random_queries(), limit=st.integers(1, 6)
+)
+def test_breadth_first_search_takes_one_candidate_per_tree_first(
+    database, settings, cloud, query, limit
+):
     replace_cloud(database, cloud)
-    options = settings.with_overrides({STRATEGY: "breadth-first", MAX_CANDIDATES: limit})
-    found = _find_candidate_requests(database, query, options)
+    options = settings.with_overrides({STRATEGY_OPTION: "breadth-first", MAX_CANDIDATES: limit})
+    requests = _find_allocation_requests(database, query, options)
     expected = find_candidates_by_tree(cloud, query)
-    assert all(convert_candidate(request) in expected[request.root_uuid] for request in found)
-    counts = Counter(request.root_uuid for request in found)
+    assert all(convert_candidate(request) in expected[request.root_uuid] for request in requests)
+    counts = Counter(request.root_uuid for request in requests)
     most = max(counts.values(), default=0)
     assert all(counts[root] >= min(most - 1, len(every)) for root, every in expected.items())

@@ -19,10 +19,14 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import MAX_INT
 from placement_sched.operations.adopt import adopt
 from tests.candidates.documented import build_cloud, format_candidates, provider
-from tests.candidates.reference import SHARES
+from tests.candidates.reference import SHARING_TRAIT
 from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import make_provider_source
-from tests.candidates.strategies import build_property_test_settings, queries, tree_clouds
+from tests.candidates.strategies import (
+    build_property_test_settings,
+    random_queries,
+    random_tree_clouds,
+)
 from tests.conftest import make_settings
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import load_cloud, uuid_of
@@ -32,13 +36,13 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 
-WITH_CLASS_RENAMES = {"OpenStack-API-Version": "placement 1.6"}
+HEADERS_FOR_CLASS_RENAMES = {"OpenStack-API-Version": "placement 1.6"}
 
 
 @pytest.fixture
 def host_uuid(app):
     uuid = create_provider(app, str(uuid4()))
-    put_inventory(app, uuid, VCPU=8, MEMORY_MB=1024)
+    put_inventories(app, uuid, VCPU=8, MEMORY_MB=1024)
     return uuid
 
 
@@ -48,7 +52,7 @@ def create_provider(app, uuid):
     return uuid
 
 
-def put_inventory(app, uuid, **totals):
+def put_inventories(app, uuid, **totals):
     path = f"/placement/resource_providers/{uuid}"
     body = {
         "resource_provider_generation": app.get(path, headers=LATEST_HEADERS).json["generation"],
@@ -69,47 +73,49 @@ def put_allocation(app, consumer, uuid, amount):
     app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
 
 
-def read_summary(app, uuid, resource_class="VCPU"):
+def read_provider_summary(app, uuid, resource_class="VCPU"):
     query = f"/placement/allocation_candidates?resources={resource_class}:1"
     answer = app.get(query, headers=LATEST_HEADERS)
     return answer.json["provider_summaries"][uuid]
 
 
-def test_usage_is_current_after_allocations_are_deleted(app, host_uuid):
-    def read_used():
-        return read_summary(app, host_uuid)["resources"]["VCPU"]["used"]
+def test_summary_has_the_usage_after_allocations_are_deleted(app, host_uuid):
+    def read_used_vcpus():
+        return read_provider_summary(app, host_uuid)["resources"]["VCPU"]["used"]
 
     consumer = str(uuid4())
-    assert read_used() == 0
+    assert read_used_vcpus() == 0
     put_allocation(app, consumer, host_uuid, 3)
-    assert read_used() == 3
+    assert read_used_vcpus() == 3
     app.delete(f"/placement/allocations/{consumer}", headers=LATEST_HEADERS)
-    assert read_used() == 0
+    assert read_used_vcpus() == 0
 
 
-def test_changed_inventory_and_traits_are_summarized_at_once(app, host_uuid):
-    assert read_summary(app, host_uuid)["resources"]["VCPU"]["capacity"] == 8
-    put_inventory(app, host_uuid, VCPU=16)
-    assert read_summary(app, host_uuid)["resources"] == {"VCPU": {"capacity": 16, "used": 0}}
-    assert read_summary(app, host_uuid)["traits"] == []
+def test_summary_has_changed_inventory_and_traits_at_once(app, host_uuid):
+    assert read_provider_summary(app, host_uuid)["resources"]["VCPU"]["capacity"] == 8
+    put_inventories(app, host_uuid, VCPU=16)
+    assert read_provider_summary(app, host_uuid)["resources"] == {
+        "VCPU": {"capacity": 16, "used": 0}
+    }
+    assert read_provider_summary(app, host_uuid)["traits"] == []
     put_traits(app, host_uuid, "HW_CPU_X86_AVX")
-    assert read_summary(app, host_uuid)["traits"] == ["HW_CPU_X86_AVX"]
+    assert read_provider_summary(app, host_uuid)["traits"] == ["HW_CPU_X86_AVX"]
 
 
-def test_renamed_class_is_summarized_by_its_new_name(app, host_uuid):
+def test_summary_has_the_new_name_of_a_renamed_class(app, host_uuid):
     app.post_json("/placement/resource_classes", {"name": "CUSTOM_OLD"}, headers=LATEST_HEADERS)
-    put_inventory(app, host_uuid, VCPU=8, CUSTOM_OLD=1)
-    assert read_summary(app, host_uuid)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
+    put_inventories(app, host_uuid, VCPU=8, CUSTOM_OLD=1)
+    assert read_provider_summary(app, host_uuid)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
     renamed = {"name": "CUSTOM_NEW"}
     path = "/placement/resource_classes/CUSTOM_OLD"
-    app.put_json(path, renamed, headers=WITH_CLASS_RENAMES)
-    before = read_summary(app, host_uuid)
+    app.put_json(path, renamed, headers=HEADERS_FOR_CLASS_RENAMES)
+    before = read_provider_summary(app, host_uuid)
     assert before["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
     app.post_json("/placement/resource_classes", {"name": "CUSTOM_MORE"}, headers=LATEST_HEADERS)
-    assert read_summary(app, host_uuid) == before
+    assert read_provider_summary(app, host_uuid) == before
 
 
-def test_usage_beyond_the_largest_amount_is_reported(app, host_uuid):
+def test_summary_has_usage_beyond_the_largest_amount(app, host_uuid):
     path = f"/placement/resource_providers/{host_uuid}"
     body = {
         "resource_provider_generation": app.get(path, headers=LATEST_HEADERS).json["generation"],
@@ -122,12 +128,14 @@ def test_usage_beyond_the_largest_amount_is_reported(app, host_uuid):
     for _ in range(3):
         put_allocation(app, str(uuid4()), host_uuid, MAX_INT)
     for resource_class in ("VCPU", "MEMORY_MB"):
-        summary = read_summary(app, host_uuid, resource_class=resource_class)["resources"]["VCPU"]
+        summary = read_provider_summary(app, host_uuid, resource_class=resource_class)["resources"][
+            "VCPU"
+        ]
         assert summary == {"capacity": 16 * MAX_INT, "used": 3 * MAX_INT}
 
 
 @pytest.fixture(params=KINDS)
-def adopted_client(request, tmp_path, make_app):
+def client_of_adopted_database(request, tmp_path, make_app):
     """A client of a database with the schema of OpenStack placement."""
     with empty_database(request.param, tmp_path) as url:
         settings = make_settings(url)
@@ -138,30 +146,30 @@ def adopted_client(request, tmp_path, make_app):
         yield make_app(settings)
 
 
-def test_provider_recreated_within_a_second_has_current_summary(adopted_client):
+def test_provider_recreated_within_a_second_has_current_summary(client_of_adopted_database):
     uuid = str(uuid4())
     for total, trait in ((8, "HW_CPU_X86_AVX"), (4, "HW_CPU_X86_AVX2")):
-        create_provider(adopted_client, uuid)
-        put_inventory(adopted_client, uuid, VCPU=total)
-        put_traits(adopted_client, uuid, trait)
-        summary = read_summary(adopted_client, uuid)
+        create_provider(client_of_adopted_database, uuid)
+        put_inventories(client_of_adopted_database, uuid, VCPU=total)
+        put_traits(client_of_adopted_database, uuid, trait)
+        summary = read_provider_summary(client_of_adopted_database, uuid)
         assert (summary["resources"]["VCPU"]["capacity"], summary["traits"]) == (total, [trait])
         path = f"/placement/resource_providers/{uuid}"
-        adopted_client.delete(path, headers=LATEST_HEADERS)
+        client_of_adopted_database.delete(path, headers=LATEST_HEADERS)
 
 
 # Trees and sharing providers
 
 #: A host with a NUMA node and a card, and a storage array whose shelf shares with the host.
-CLOUD = build_cloud(
+CLOUD_WITH_SHARED_DISK = build_cloud(
     provider("CN", {"MEMORY_MB": 1024}, traits=["CUSTOM_GOLD"], aggregates=["disk"]),
     provider("NUMA", {"VCPU": 8, "PCPU": 2}, under="CN"),
     provider("PF", {"SRIOV_NET_VF": 4}, under="NUMA"),
     provider("array", {"PCPU": 9}, aggregates=["backup"]),
-    provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARES], aggregates=["disk"]),
+    provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARING_TRAIT], aggregates=["disk"]),
     provider("other", {"VCPU": 8}),
 )
-NAMES = {host.uuid: host.name for host in CLOUD.hosts}
+PROVIDER_NAMES = {host.uuid: host.name for host in CLOUD_WITH_SHARED_DISK.hosts}
 
 
 def _read_candidates(app, query, version):
@@ -170,24 +178,24 @@ def _read_candidates(app, query, version):
 
 
 def _list_summarized_providers(answer):
-    return {NAMES[uuid] for uuid in answer["provider_summaries"]}
+    return {PROVIDER_NAMES[uuid] for uuid in answer["provider_summaries"]}
 
 
 @pytest.fixture
 def cloud(app):
-    load_cloud(app.app.services.database, CLOUD)
+    load_cloud(app.app.services.database, CLOUD_WITH_SHARED_DISK)
     return app
 
 
 def test_before_1_29_candidates_use_one_provider_per_tree(cloud):
-    def read_candidates(query, version):
-        return format_candidates(_read_candidates(cloud, query, version), CLOUD)
+    def list_candidates(query, version):
+        return format_candidates(_read_candidates(cloud, query, version), CLOUD_WITH_SHARED_DISK)
 
     both = "resources=VCPU:4,MEMORY_MB:64"
-    assert read_candidates(both, "1.28") == set()
-    assert read_candidates(both, "1.29") == {"CN MEMORY_MB:64 + NUMA VCPU:4"}
+    assert list_candidates(both, "1.28") == set()
+    assert list_candidates(both, "1.29") == {"CN MEMORY_MB:64 + NUMA VCPU:4"}
     # A provider of another tree may be used.
-    shared = read_candidates("resources=MEMORY_MB:64,DISK_GB:9", "1.28")
+    shared = list_candidates("resources=MEMORY_MB:64,DISK_GB:9", "1.28")
     assert shared == {"CN MEMORY_MB:64 + shelf DISK_GB:9"}
 
 
@@ -199,7 +207,7 @@ def test_summaries_include_whole_trees_since_1_29(cloud):
     assert _list_summarized_providers(answer) == {"CN", "NUMA", "PF", "other"}
     summaries = answer["provider_summaries"]
     assert {
-        NAMES[uuid]: (summary["parent_provider_uuid"], summary["root_provider_uuid"])
+        PROVIDER_NAMES[uuid]: (summary["parent_provider_uuid"], summary["root_provider_uuid"])
         for uuid, summary in summaries.items()
     } == {
         "CN": (None, uuid_of("CN")),
@@ -226,27 +234,27 @@ def test_summaries_have_requested_classes_before_1_27_and_no_traits_before_1_17(
 
 
 @pytest.mark.parametrize(("traits_shown", "tree"), [(True, True), (False, False)])
-def test_names_with_percent_signs_and_quotes_are_unchanged(
+def test_trait_and_class_names_with_percent_signs_are_unchanged(
     sqlite_database, sqlite_settings, traits_shown, tree
 ):
     # No request creates such names, but other writers to the database can.
     odd = '100%_%d"%s%%'
 
-    def rename(connection):
+    def rename_trait_and_class(connection):
         for table, name in ((traits, "CUSTOM_GOLD"), (resource_classes, "PCPU")):
             connection.execute(update(table).where(table.c.name == name).values(name=odd))
 
     host = provider("CN", {"VCPU": 8, "PCPU": 2}, traits=["CUSTOM_GOLD"])
     load_cloud(sqlite_database, build_cloud(host))
-    sqlite_database.write(rename)
+    sqlite_database.write(rename_trait_and_class)
     query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
     with sqlite_database.read() as connection:
         search = prepare(make_provider_source(connection), query)
-        found = find(make_provider_source(connection), search, sqlite_settings, Random(1))
+        result = find(make_provider_source(connection), search, sqlite_settings, Random(1))
         shape = SummaryFields(classes=None, traits=traits_shown, tree=tree)
         for _ in range(2):
             text = b"".join(
-                render_summaries(make_provider_source(connection), found.providers, shape)
+                render_summaries(make_provider_source(connection), result.providers, shape)
             )
             shown = orjson.loads(text)[host.uuid]
             expected = {"VCPU": {"capacity": 8, "used": 0}, odd: {"capacity": 2, "used": 0}}
@@ -256,7 +264,7 @@ def test_names_with_percent_signs_and_quotes_are_unchanged(
 
 
 @build_property_test_settings(20)
-@given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
+@given(cloud=random_tree_clouds(), query=random_queries(), limit=st.sampled_from([None, 1, 3]))
 def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     replace_cloud(app.app.services.database, cloud)
     parameters = replace(query, limit=limit).querystring()

@@ -13,16 +13,20 @@ from placement_sched.candidates.trees import ProviderTrees
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.documented import build_cloud, provider
-from tests.candidates.reference import SHARES
+from tests.candidates.reference import SHARING_TRAIT
 from tests.candidates.reload import replace_cloud
 from tests.candidates.sources import enable_provider_cache, make_provider_source
-from tests.candidates.strategies import build_property_test_settings, queries, tree_clouds
+from tests.candidates.strategies import (
+    build_property_test_settings,
+    random_queries,
+    random_tree_clouds,
+)
 from tests.support.clouds import Cloud, load_cloud
 
 MAX_CANDIDATES = "placement.max_allocation_candidates"
-BUDGET = "placement.allocation_candidates_budget"
+BUDGET_OPTION = "placement.allocation_candidates_budget"
 
-CARDS = CandidatesQuery(
+CARDS_QUERY = CandidatesQuery(
     groups=tuple(
         RequestGroup(suffix=suffix, resources=(("SRIOV_NET_VF", 1),)) for suffix in ("1", "2")
     ),
@@ -36,7 +40,7 @@ def _use_provider_cache():
         yield
 
 
-def _build_hosts(number, cards):
+def _build_hosts_with_cards(number, cards):
     """Return hosts with cards. On every third host, card 1 has no functions."""
     return Cloud(
         tuple(
@@ -80,8 +84,8 @@ def _find_grouped_candidates(database, query, options, *, batch=None):
 @pytest.mark.slow
 @build_property_test_settings(50)
 @given(
-    cloud=tree_clouds(most=10),
-    query=queries(),
+    cloud=random_tree_clouds(most=10),
+    query=random_queries(),
     limit=st.sampled_from([-1, 1, 2, 3, 5]),
     batch=st.sampled_from([1, 2, 100]),
 )
@@ -104,13 +108,18 @@ def _build_hosts_with_pools(number, pools, *, disk_of_hosts=0):
         for host in range(number)
     ]
     shared = [
-        provider(f"pool {pool}", {"DISK_GB": 100}, traits=[SHARES], aggregates=[f"rack{pool // 2}"])
+        provider(
+            f"pool {pool}",
+            {"DISK_GB": 100},
+            traits=[SHARING_TRAIT],
+            aggregates=[f"rack{pool // 2}"],
+        )
         for pool in range(2 * pools)
     ]
     return build_cloud(*shared[:pools], *hosts, *shared[pools:])
 
 
-OF_POOLS = CandidatesQuery(
+DISK_OF_POOLS_QUERY = CandidatesQuery(
     groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("MEMORY_MB", 1), ("VCPU", 1))),)
 )
 
@@ -122,7 +131,7 @@ def test_grouped_hosts_sharing_pools_have_the_candidates_of_single_trees(
 ):
     load_cloud(sqlite_database, _build_hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
-    together = _find_grouped_candidates(sqlite_database, OF_POOLS, options)
+    together = _find_grouped_candidates(sqlite_database, DISK_OF_POOLS_QUERY, options)
     per_host = 2 + (disk_of_hosts > 0)
     assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * per_host)
 
@@ -136,7 +145,7 @@ def test_candidates_of_sharing_providers_alone_are_returned_once(sqlite_database
 
 def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_settings):
     """P shares CPUs and Q shares disk, so that their own trees are candidates too."""
-    shared = {"traits": [SHARES], "aggregates": ["rack"]}
+    shared = {"traits": [SHARING_TRAIT], "aggregates": ["rack"]}
     hosts = [provider(f"CN{number:03}", {"VCPU": 8, "DISK_GB": 10}) for number in range(70)]
     cloud = provider("P", {"VCPU": 8}, **shared), *hosts, provider("Q", {"DISK_GB": 10}, **shared)
     load_cloud(sqlite_database, Cloud(cloud))
@@ -147,10 +156,10 @@ def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_
     assert len(_find_grouped_candidates(sqlite_database, query, options, batch=25).requests) == 71
 
 
-def test_tree_cost_is_independent_of_other_trees(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, _build_hosts(30, 3))
+def test_search_cost_of_a_tree_is_independent_of_other_trees(sqlite_database, sqlite_settings):
+    load_cloud(sqlite_database, _build_hosts_with_cards(30, 3))
     together, alone = (
-        _find_smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS, alike)
+        _find_smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS_QUERY, alike)
         for alike in (True, False)
     )
     assert together == alone > 1000
@@ -162,7 +171,9 @@ def _find_smallest_sufficient_budget(database, options, query, alike):
     while answered - rejected > 1:
         budget = (rejected + answered) // 2
         try:
-            _find_candidates(database, query, options.with_overrides({BUDGET: budget}), alike=alike)
+            _find_candidates(
+                database, query, options.with_overrides({BUDGET_OPTION: budget}), alike=alike
+            )
         except TooComplex:
             rejected = budget
         else:

@@ -25,7 +25,7 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
-from tests.candidates.reference import SHARES
+from tests.candidates.reference import SHARING_TRAIT
 from tests.coexistence.conftest import build_peer_url
 from tests.coexistence.sent_requests import build_claim_request, build_request
 from tests.conftest import make_settings
@@ -37,7 +37,7 @@ CHANGES = 120
 CAPACITY = 4
 PROVIDERS = 6
 AGGREGATES = tuple(str(uuid4()) for _ in range(3))
-TRAITS = ("HW_CPU_X86_AVX", "CUSTOM_GOLD", SHARES)
+TRAITS = ("HW_CPU_X86_AVX", "CUSTOM_GOLD", SHARING_TRAIT)
 QUERIES = (
     CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 2), ("MEMORY_MB", 1))),)),
     CandidatesQuery(

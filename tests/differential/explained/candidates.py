@@ -6,7 +6,7 @@ from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
 from placement_sched.model.candidates_query import CandidatesQuery
-from tests.candidates.reference import SHARES
+from tests.candidates.reference import SHARING_TRAIT
 from tests.differential.comparison import Explanations, add_explanation
 from tests.differential.differences import Differences, normalize
 from tests.differential.exchange import Request
@@ -111,7 +111,7 @@ def _find_candidates_as_peer_reads_query(both: AnswerPair) -> Candidates:
 
 
 def _find_candidates_of_sharing_providers(both: AnswerPair) -> Candidates:
-    sharers = {host.name for host in both.cloud.hosts if SHARES in host.traits}
+    sharers = {host.name for host in both.cloud.hosts if SHARING_TRAIT in host.traits}
     treeless, spans = (
         _remove_in_tree_without_resources(parse_candidates_query(both.request)),
         not _is_forbidden_by_root_only(both),
@@ -129,7 +129,7 @@ def _is_forbidden_by_root_only(both: AnswerPair) -> bool:
     plain = parse_candidates_query(both.request).group
     forbidden = plain.aggregates.forbidden if plain else frozenset()
     return any(
-        SHARES in host.traits
+        SHARING_TRAIT in host.traits
         and both.cloud.root(host).aggregates & forbidden
         and not host.aggregates & forbidden
         for host in both.cloud.hosts
