@@ -21,30 +21,30 @@ from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.slow
 
-CN1, CN2 = report("cn1")["uuid"], report("cn2")["uuid"]
-CHILD = instance(77)
-FIRST, SECOND, FREE = instance(1), instance(2), instance(3)
-ABSENT = 987654
-OTHER = instance(999)
-LATER = datetime.fromisoformat("2038-01-01T12:00:00")
-SELECT = "/scheduler/v1/select_destinations"
+CN1_UUID, CN2_UUID = report("cn1")["uuid"], report("cn2")["uuid"]
+CHILD_UUID = instance(77)
+INSTANCE_1, INSTANCE_2, INSTANCE_3 = instance(1), instance(2), instance(3)
+ABSENT_ID = 987654
+ABSENT_UUID = instance(999)
+YEAR_2038 = datetime.fromisoformat("2038-01-01T12:00:00")
+SELECT_PATH = "/scheduler/v1/select_destinations"
 
 
-class Cloud:
+class CloudOfTwoHosts:
     """Two hosts, a child of cn1, a group of two instances, another instance and an aggregate."""
 
     def __init__(self, app):
         self.app = app
         app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-        body = {"uuid": CHILD, "name": "cn1-gpu", "parent_provider_uuid": CN1}
+        body = {"uuid": CHILD_UUID, "name": "cn1-gpu", "parent_provider_uuid": CN1_UUID}
         app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
         app.put_json(
-            f"/placement/resource_providers/{CHILD}/inventories",
+            f"/placement/resource_providers/{CHILD_UUID}/inventories",
             {"resource_provider_generation": 0, "inventories": {"VGPU": {"total": 4}}},
             headers=LATEST_HEADERS,
         )
         app.put_json(
-            f"/placement/resource_providers/{CHILD}/traits",
+            f"/placement/resource_providers/{CHILD_UUID}/traits",
             {"resource_provider_generation": 1, "traits": ["HW_GPU_API_VULKAN"]},
             headers=LATEST_HEADERS,
         )
@@ -54,21 +54,21 @@ class Cloud:
             headers={"OpenStack-API-Version": "compute 2.64"},
         )
         self.group = answer.json["server_group"]["id"]
-        self.place(FIRST, SECOND, instance_group=self.group)
-        self.place(FREE)
+        self.select_destinations(INSTANCE_1, INSTANCE_2, instance_group=self.group)
+        self.select_destinations(INSTANCE_3)
         aggregate = {"aggregate": {"name": "racks", "availability_zone": None}}
         answer = app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
         add = {"add_host": {"host": "cn1"}}
         app.post_json(f"/compute/v2.1/os-aggregates/{answer['id']}/action", add)
 
-    def place(self, *uuids, status=200, **changes):
+    def select_destinations(self, *uuids, status=200, **changes):
         body = {"request_spec": spec(*uuids, **changes)}
-        return self.app.post_json(SELECT, body, status=status).json
+        return self.app.post_json(SELECT_PATH, body, status=status).json
 
 
 @pytest.fixture
 def cloud(app):
-    return Cloud(app)
+    return CloudOfTwoHosts(app)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def written_database_file(sqlite_template, tmp_path_factory):
     path = tmp_path_factory.mktemp("written") / "cloud.db"
     shutil.copy(sqlite_template, path)
     application = create_app(make_settings(f"sqlite:///{path}"))
-    Cloud(Client(application))
+    CloudOfTwoHosts(Client(application))
     application.close()
     return path
 
@@ -107,8 +107,8 @@ def build_allocation_insert(provider, resource_class, consumer, used=1):
         resource_class_id=resource_class,
         consumer_id=consumer,
         used=used,
-        created_at=LATER,
-        updated_at=LATER,
+        created_at=YEAR_2038,
+        updated_at=YEAR_2038,
     )
 
 
@@ -142,7 +142,7 @@ def _build_update(table, column, value, values):
     return update(table).where(table.c[column] == value).values(**values)
 
 
-def build_updates_that_move_allocations(uuid, to):
+def build_allocation_move(uuid, to):
     number = provider_id(to)
     return [
         build_allocations_update(uuid, resource_provider_id=number),
@@ -150,37 +150,44 @@ def build_updates_that_move_allocations(uuid, to):
     ]
 
 
-TRAIT, MEMBER = tables.resource_provider_traits, tables.resource_provider_aggregates
-A_TRAIT = select(tables.traits.c.id).limit(1).scalar_subquery()
-AN_AGGREGATE = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery()
-DECISION_OF_FREE = (
-    select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == FREE)
+TRAITS_TABLE, MEMBERS_TABLE = tables.resource_provider_traits, tables.resource_provider_aggregates
+ANY_TRAIT_ID = select(tables.traits.c.id).limit(1).scalar_subquery()
+ANY_AGGREGATE_ID = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery()
+DECISION_OF_INSTANCE_3 = (
+    select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == INSTANCE_3)
 ).scalar_subquery()
-OF_MEMORY = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
-OF_VCPUS = tables.allocations.c.resource_class_id == class_id("VCPU")
+IS_MEMORY_INVENTORY = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
+IS_VCPU_ALLOCATION = tables.allocations.c.resource_class_id == class_id("VCPU")
 #: The two instances of the group are on a host.
-TOGETHER = [
-    *(build_instance_update(uuid, host="cn1", node="cn1") for uuid in (FIRST, SECOND)),
-    *build_updates_that_move_allocations(FIRST, CN1),
-    *build_updates_that_move_allocations(SECOND, CN1),
+GROUP_MEMBERS_ON_CN1 = [
+    *(build_instance_update(uuid, host="cn1", node="cn1") for uuid in (INSTANCE_1, INSTANCE_2)),
+    *build_allocation_move(INSTANCE_1, CN1_UUID),
+    *build_allocation_move(INSTANCE_2, CN1_UUID),
 ]
 
 
-def build_update_of_decision_without_claim(**values):
-    return _build_update(tables.decisions, "uuid", DECISION_OF_FREE, values)
+def build_decision_update(**values):
+    return _build_update(tables.decisions, "uuid", DECISION_OF_INSTANCE_3, values)
 
 
 #: Statements, the invariants that they violate, and words of the audit's violation.
-BROKEN = {
+VIOLATIONS_BY_CHANGE = {
     "amount": (
-        [build_allocations_update(FREE, used=2_000_000, created_at=LATER, updated_at=LATER)],
+        [
+            build_allocations_update(
+                INSTANCE_3, used=2_000_000, created_at=YEAR_2038, updated_at=YEAR_2038
+            )
+        ],
         {Invariant.OVER_CAPACITY, Fault.UNITS, Fault.CLAIM_DIFFERS},
         "are allocated, over its capacity of 1000 ((total 1000 - reserv",
     ),
     "min_unit": (
         [
             update(tables.inventories).values(min_unit=2),
-            *(build_allocations_update(uuid, updated_at=LATER) for uuid in (FREE, FIRST, SECOND)),
+            *(
+                build_allocations_update(uuid, updated_at=YEAR_2038)
+                for uuid in (INSTANCE_3, INSTANCE_1, INSTANCE_2)
+            ),
         ],
         {Fault.UNITS},
         "min_unit 2",
@@ -188,200 +195,244 @@ BROKEN = {
     "step_size": (
         [
             update(tables.inventories).values(step_size=7),
-            build_allocations_update(FREE, updated_at=LATER),
+            build_allocations_update(INSTANCE_3, updated_at=YEAR_2038),
         ],
         {Fault.UNITS},
         "step_size 7",
     ),
     "inventory gone": (
-        [delete(tables.inventories).where(OF_MEMORY)],
+        [delete(tables.inventories).where(IS_MEMORY_INVENTORY)],
         {Invariant.NO_INVENTORY},
-        f"consumer {FIRST} holds 1024 MEMORY_MB of provider cn",
+        f"consumer {INSTANCE_1} holds 1024 MEMORY_MB of provider cn",
     ),
     "allocation of no provider": (
-        [build_allocation_insert(ABSENT, class_id("VCPU"), FREE)],
+        [build_allocation_insert(ABSENT_ID, class_id("VCPU"), INSTANCE_3)],
         {Invariant.NO_PROVIDER},
-        f"consumer {FREE} holds allocations of the provider number {ABSENT}, which does not",
+        (
+            f"consumer {INSTANCE_3} holds allocations of the provider number "
+            f"{ABSENT_ID}, which does not"
+        ),
     ),
     "allocation of no class": (
-        [build_allocation_insert(provider_id(CN1), ABSENT, FREE)],
+        [build_allocation_insert(provider_id(CN1_UUID), ABSENT_ID, INSTANCE_3)],
         {Invariant.NO_CLASS},
-        f"class number {ABSENT}, which does not exist, of provider cn1 ({CN1})",
+        f"class number {ABSENT_ID}, which does not exist, of provider cn1 ({CN1_UUID})",
     ),
     "allocation of no consumer": (
-        [build_allocation_insert(provider_id(CN1), class_id("VCPU"), OTHER)],
+        [build_allocation_insert(provider_id(CN1_UUID), class_id("VCPU"), ABSENT_UUID)],
         {Invariant.NO_CONSUMER},
-        f"consumer {OTHER} holds allocations and has no record",
+        f"consumer {ABSENT_UUID} holds allocations and has no record",
     ),
     "allocated twice": (
-        [build_allocation_insert(provider_id(CHILD), class_id("VGPU"), FREE)] * 2,
+        [build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), INSTANCE_3)] * 2,
         {Invariant.ALLOCATED_TWICE, Fault.CLAIM_DIFFERS},
-        f"consumer {FREE} has 2 allocations of VGPU of provider cn1-gpu ({CHILD})",
+        f"consumer {INSTANCE_3} has 2 allocations of VGPU of provider cn1-gpu ({CHILD_UUID})",
     ),
     "consumer without allocations": (
-        [delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE)],
+        [delete(tables.allocations).where(tables.allocations.c.consumer_id == INSTANCE_3)],
         {Invariant.NO_ALLOCATIONS, Invariant.NOT_CLAIMED, Fault.CLAIM_DIFFERS},
-        f"consumer {FREE} has a record and holds no allocations",
+        f"consumer {INSTANCE_3} has a record and holds no allocations",
     ),
     "no project": (
-        [build_consumer_update(FREE, project_id=ABSENT)],
+        [build_consumer_update(INSTANCE_3, project_id=ABSENT_ID)],
         {Invariant.NO_PROJECT},
-        f"consumer {FREE} is of the project number {ABSENT}, which does not exist",
+        f"consumer {INSTANCE_3} is of the project number {ABSENT_ID}, which does not exist",
     ),
-    "no user": ([build_consumer_update(FREE, user_id=ABSENT)], {Fault.NO_USER}, FREE),
+    "no user": (
+        [build_consumer_update(INSTANCE_3, user_id=ABSENT_ID)],
+        {Fault.NO_USER},
+        INSTANCE_3,
+    ),
     "no consumer type": (
-        [build_consumer_update(FREE, consumer_type_id=ABSENT)],
+        [build_consumer_update(INSTANCE_3, consumer_type_id=ABSENT_ID)],
         {Fault.NO_TYPE},
-        FREE,
+        INSTANCE_3,
     ),
     "inventory of no provider": (
-        [build_inventory_insert(ABSENT, class_id("VCPU"))],
+        [build_inventory_insert(ABSENT_ID, class_id("VCPU"))],
         {Fault.INVENTORY_NO_PROVIDER},
-        f"{ABSENT}",
+        f"{ABSENT_ID}",
     ),
     "inventory of no class": (
-        [build_inventory_insert(provider_id(CN2), ABSENT)],
+        [build_inventory_insert(provider_id(CN2_UUID), ABSENT_ID)],
         {Fault.INVENTORY_NO_CLASS},
-        CN2,
+        CN2_UUID,
     ),
     "trait of no provider": (
-        [insert(TRAIT).values(trait_id=A_TRAIT, resource_provider_id=ABSENT)],
+        [insert(TRAITS_TABLE).values(trait_id=ANY_TRAIT_ID, resource_provider_id=ABSENT_ID)],
         {Fault.TRAIT_NO_PROVIDER},
-        f"{ABSENT}",
+        f"{ABSENT_ID}",
     ),
     "no such trait": (
-        [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=provider_id(CN2))],
+        [
+            insert(TRAITS_TABLE).values(
+                trait_id=ABSENT_ID, resource_provider_id=provider_id(CN2_UUID)
+            )
+        ],
         {Fault.UNKNOWN_TRAIT},
-        CN2,
+        CN2_UUID,
     ),
     "member of no provider": (
-        [insert(MEMBER).values(aggregate_id=AN_AGGREGATE, resource_provider_id=ABSENT)],
+        [
+            insert(MEMBERS_TABLE).values(
+                aggregate_id=ANY_AGGREGATE_ID, resource_provider_id=ABSENT_ID
+            )
+        ],
         {Fault.MEMBER_NO_PROVIDER},
-        f"{ABSENT}",
+        f"{ABSENT_ID}",
     ),
     "no such aggregate": (
-        [insert(MEMBER).values(aggregate_id=ABSENT, resource_provider_id=provider_id(CN2))],
+        [
+            insert(MEMBERS_TABLE).values(
+                aggregate_id=ABSENT_ID, resource_provider_id=provider_id(CN2_UUID)
+            )
+        ],
         {Fault.UNKNOWN_AGGREGATE},
-        CN2,
+        CN2_UUID,
     ),
     "no parent": (
-        [build_provider_update(CHILD, parent_provider_id=ABSENT)],
+        [build_provider_update(CHILD_UUID, parent_provider_id=ABSENT_ID)],
         {Invariant.NO_PARENT},
-        f"provider cn1-gpu ({CHILD}) has the provider number {ABSENT} as parent, which does not",
+        (
+            f"provider cn1-gpu ({CHILD_UUID}) has the provider number {ABSENT_ID} as parent, "
+            "which does not"
+        ),
     ),
     "loop of one": (
-        [build_provider_update(CHILD, parent_provider_id=tables.resource_providers.c.id)],
+        [build_provider_update(CHILD_UUID, parent_provider_id=tables.resource_providers.c.id)],
         {Invariant.PARENT_LOOP},
-        f"provider cn1-gpu ({CHILD}) has no root: its parents form a cycle",
+        f"provider cn1-gpu ({CHILD_UUID}) has no root: its parents form a cycle",
     ),
     "root of another": (
-        [build_provider_update(CN2, root_provider_id=ABSENT)],
+        [build_provider_update(CN2_UUID, root_provider_id=ABSENT_ID)],
         {Invariant.WRONG_ROOT},
-        f"provider cn2 ({CN2}) has the provider number {ABSENT} as root",
+        f"provider cn2 ({CN2_UUID}) has the provider number {ABSENT_ID} as root",
     ),
     "no root": (
-        [build_provider_update(CN2, root_provider_id=None)],
+        [build_provider_update(CN2_UUID, root_provider_id=None)],
         {Invariant.WRONG_ROOT},
-        f"provider cn2 ({CN2}) has the provider number None as root",
+        f"provider cn2 ({CN2_UUID}) has the provider number None as root",
     ),
     "child is its own root": (
-        [build_provider_update(CHILD, root_provider_id=tables.resource_providers.c.id)],
+        [build_provider_update(CHILD_UUID, root_provider_id=tables.resource_providers.c.id)],
         {Invariant.WRONG_ROOT},
-        f"provider cn1-gpu ({CHILD}) has the provider number",
+        f"provider cn1-gpu ({CHILD_UUID}) has the provider number",
     ),
     "generation of a provider": (
-        [build_provider_update(CN1, generation=-1)],
+        [build_provider_update(CN1_UUID, generation=-1)],
         {Fault.PROVIDER_GENERATION},
-        CN1,
+        CN1_UUID,
     ),
     "generation of a consumer": (
-        [build_consumer_update(FREE, generation=-3)],
+        [build_consumer_update(INSTANCE_3, generation=-3)],
         {Fault.CONSUMER_GENERATION},
-        FREE,
+        INSTANCE_3,
     ),
     "no such group": (
-        [build_instance_update(FREE, server_group=OTHER)],
+        [build_instance_update(INSTANCE_3, server_group=ABSENT_UUID)],
         {Invariant.UNKNOWN_GROUP},
-        f"instance {FREE} is in the server group {OTHER}, which does not exist",
+        f"instance {INSTANCE_3} is in the server group {ABSENT_UUID}, which does not exist",
     ),
     "affinity": (
         [update(tables.server_groups).values(policy="affinity")],
         {Invariant.AFFINITY},
         ") are on 2 hosts",
     ),
-    "anti-affinity": (TOGETHER, {Invariant.ANTI_AFFINITY}, ") are on host cn1, at most 1 allowed"),
+    "anti-affinity": (
+        GROUP_MEMBERS_ON_CN1,
+        {Invariant.ANTI_AFFINITY},
+        ") are on host cn1, at most 1 allowed",
+    ),
     "recorded on another host": (
-        [build_instance_update(FREE, host="elsewhere")],
+        [build_instance_update(INSTANCE_3, host="elsewhere")],
         {Invariant.ANOTHER_HOST},
-        f"instance {FREE} is recorded on host elsewhere (node cn",
+        f"instance {INSTANCE_3} is recorded on host elsewhere (node cn",
     ),
     "recorded on another node": (
-        [build_instance_update(FREE, node="elsewhere")],
+        [build_instance_update(INSTANCE_3, node="elsewhere")],
         {Invariant.ANOTHER_HOST},
         "(node elsewhere), but has allocations on host cn",
     ),
     "allocations on another host": (
         [
-            build_instance_update(FREE, host="cn2", node="cn2"),
-            *build_updates_that_move_allocations(FREE, CN1),
+            build_instance_update(INSTANCE_3, host="cn2", node="cn2"),
+            *build_allocation_move(INSTANCE_3, CN1_UUID),
         ],
         {Invariant.ANOTHER_HOST},
-        f"instance {FREE} is recorded on host cn2 (node cn2), but has allocations on host cn1",
+        (
+            f"instance {INSTANCE_3} is recorded on host cn2 (node cn2), "
+            "but has allocations on host cn1"
+        ),
     ),
     "allocations below another host": (
         [
-            build_instance_update(FREE, host="cn2", node=None),
-            delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE),
-            build_consumer_update(FREE, generation=2),
-            build_allocation_insert(provider_id(CHILD), class_id("VGPU"), FREE),
+            build_instance_update(INSTANCE_3, host="cn2", node=None),
+            delete(tables.allocations).where(tables.allocations.c.consumer_id == INSTANCE_3),
+            build_consumer_update(INSTANCE_3, generation=2),
+            build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), INSTANCE_3),
         ],
         {Invariant.ANOTHER_HOST},
-        f"instance {FREE} is recorded on host cn2 (node None), but has allocations on host cn1",
+        (
+            f"instance {INSTANCE_3} is recorded on host cn2 (node None), "
+            "but has allocations on host cn1"
+        ),
     ),
     "claim of no instance": (
-        [delete(tables.instances).where(tables.instances.c.uuid == FREE)],
+        [delete(tables.instances).where(tables.instances.c.uuid == INSTANCE_3)],
         {Invariant.NOT_RECORDED},
-        f"instance {FREE} has the allocations of decision ",
+        f"instance {INSTANCE_3} has the allocations of decision ",
     ),
     **{
         f"selections {text}": (
-            [build_update_of_decision_without_claim(selections=text)],
+            [build_decision_update(selections=text)],
             {Fault.DECISION_UNREADABLE},
-            FREE,
+            INSTANCE_3,
         )
         for text in ("{", "[]", '{"selections": []}', '{"selections": [[{"service_host": 5}]]}')
     },
     "place of no decision": (
         [
             insert(tables.decision_places).values(
-                decision_uuid=OTHER, position=0, instance_uuid=FREE, host="cn1"
+                decision_uuid=ABSENT_UUID, position=0, instance_uuid=INSTANCE_3, host="cn1"
             )
         ],
         {Fault.NO_DECISION},
-        OTHER,
+        ABSENT_UUID,
     ),
     "decision that refused": (
-        [build_update_of_decision_without_claim(outcome="no_valid_host")],
+        [build_decision_update(outcome="no_valid_host")],
         {Fault.REFUSED_DECISION},
         "outcome no_valid_host",
     ),
     "claim of less": (
-        [delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE, OF_VCPUS)],
+        [
+            delete(tables.allocations).where(
+                tables.allocations.c.consumer_id == INSTANCE_3, IS_VCPU_ALLOCATION
+            )
+        ],
         {Fault.CLAIM_DIFFERS},
-        FREE,
+        INSTANCE_3,
     ),
-    "host not in its provider aggregate": ([delete(MEMBER)], {Fault.NOT_IN_PLACEMENT}, "cn1"),
+    "host not in its provider aggregate": (
+        [delete(MEMBERS_TABLE)],
+        {Fault.NOT_IN_PLACEMENT},
+        "cn1",
+    ),
     "provider aggregate of another host": (
-        [insert(MEMBER).values(aggregate_id=AN_AGGREGATE, resource_provider_id=provider_id(CN2))],
+        [
+            insert(MEMBERS_TABLE).values(
+                aggregate_id=ANY_AGGREGATE_ID, resource_provider_id=provider_id(CN2_UUID)
+            )
+        ],
         {Fault.STALE_IN_PLACEMENT},
         "cn2",
     ),
 }
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-def test_only_the_violated_invariant_is_reported(database_copy, broken):
-    statements, kinds, words = BROKEN[broken]
+@pytest.mark.parametrize("change", VIOLATIONS_BY_CHANGE)
+def test_change_of_rows_is_reported_as_its_violated_invariant(database_copy, change):
+    statements, kinds, words = VIOLATIONS_BY_CHANGE[change]
     execute_without_foreign_keys(database_copy, *statements)
     violations = verify(database_copy).violations
     assert list_invariants(violations) == kinds
@@ -407,11 +458,11 @@ def test_cloud_written_by_the_apis_has_no_violations(database_copy):
 
 
 @pytest.mark.all_databases
-def test_mutual_parents_are_reported_as_a_parent_loop(cloud, database):
+def test_providers_that_are_parents_of_each_other_are_reported(cloud, database):
     execute_without_foreign_keys(
         database,
-        build_provider_update(CN1, parent_provider_id=aliased_provider_id(CN2)),
-        build_provider_update(CN2, parent_provider_id=aliased_provider_id(CN1)),
+        build_provider_update(CN1_UUID, parent_provider_id=provider_id_of_subquery(CN2_UUID)),
+        build_provider_update(CN2_UUID, parent_provider_id=provider_id_of_subquery(CN1_UUID)),
     )
     violations = verify(database).violations
     loops = [violation for violation in violations if "cycle" in violation.detail]
@@ -419,7 +470,7 @@ def test_mutual_parents_are_reported_as_a_parent_loop(cloud, database):
     assert list_invariants(loops) == {Invariant.PARENT_LOOP}
 
 
-def aliased_provider_id(uuid):
+def provider_id_of_subquery(uuid):
     inner = select(tables.resource_providers).subquery()
     return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
 
@@ -427,26 +478,26 @@ def aliased_provider_id(uuid):
 def build_row_copy(database, table, original, **values):
     with database.read() as connection:
         row = connection.execute(select(table).where(table.c.uuid == original)).mappings().one()
-    return insert(table).values({**row, "id": ABSENT, **values})
+    return insert(table).values({**row, "id": ABSENT_ID, **values})
 
 
 def test_provider_uuid_with_and_without_hyphens_is_reported(database_copy):
-    changes = {"root_provider_id": ABSENT, "uuid": CN2.replace("-", ""), "name": "x"}
+    changes = {"root_provider_id": ABSENT_ID, "uuid": CN2_UUID.replace("-", ""), "name": "x"}
     execute_without_foreign_keys(
-        database_copy, build_row_copy(database_copy, tables.resource_providers, CN2, **changes)
+        database_copy, build_row_copy(database_copy, tables.resource_providers, CN2_UUID, **changes)
     )
     (violation,) = verify(database_copy).violations
     assert violation.invariant is Invariant.PROVIDER_TWICE
-    assert f"provider {CN2} has 2 records, in different spellings" in violation.detail
+    assert f"provider {CN2_UUID} has 2 records, in different spellings" in violation.detail
 
 
 def test_consumer_uuid_in_upper_and_lower_case_is_reported(sqlite_database, sqlite_app):
     lower = "aaaaaaaa-0000-4000-8000-000000000001"
-    Cloud(sqlite_app).place(lower)
+    CloudOfTwoHosts(sqlite_app).select_destinations(lower)
     execute_without_foreign_keys(
         sqlite_database,
         build_row_copy(sqlite_database, tables.consumers, lower, uuid=lower.upper()),
-        build_allocation_insert(provider_id(CHILD), class_id("VGPU"), lower.upper()),
+        build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), lower.upper()),
     )
     (violation,) = verify(sqlite_database).violations
     assert violation.invariant is Invariant.CONSUMER_TWICE
@@ -454,30 +505,30 @@ def test_consumer_uuid_in_upper_and_lower_case_is_reported(sqlite_database, sqli
 
 
 #: Statements that violate no invariant.
-VALID = {
+VALID_CHANGES = {
     "two members on a host": [
-        *TOGETHER,
+        *GROUP_MEMBERS_ON_CN1,
         update(tables.server_groups).values(max_server_per_host=2),
     ],
     "instance in a task": [
-        *build_updates_that_move_allocations(FREE, CN1),
-        build_instance_update(FREE, host="cn2", node="cn2", task_state="migrating"),
+        *build_allocation_move(INSTANCE_3, CN1_UUID),
+        build_instance_update(INSTANCE_3, host="cn2", node="cn2", task_state="migrating"),
     ],
     "instance without host": [
-        *build_updates_that_move_allocations(FREE, CN1),
-        build_instance_update(FREE, host=None, node=None),
+        *build_allocation_move(INSTANCE_3, CN1_UUID),
+        build_instance_update(INSTANCE_3, host=None, node=None),
     ],
 }
 
 
-@pytest.mark.parametrize("statements", VALID.values(), ids=VALID)
-def test_valid_change_violates_no_invariant(database_copy, statements):
+@pytest.mark.parametrize("statements", VALID_CHANGES.values(), ids=VALID_CHANGES)
+def test_valid_change_of_rows_violates_no_invariant(database_copy, statements):
     execute_without_foreign_keys(database_copy, *statements)
     assert_invariants(database_copy)
 
 
 @pytest.mark.all_databases
-def test_overreserved_inventory_without_allocations_is_valid(cloud, database):
+def test_inventory_reserving_more_than_its_total_is_valid_without_allocations(cloud, database):
     reserving = update(tables.inventories).where(
         tables.inventories.c.resource_class_id == class_id("VGPU")
     )
@@ -485,7 +536,7 @@ def test_overreserved_inventory_without_allocations_is_valid(cloud, database):
     assert_invariants(database)
     assert verify(database).allowed == ()
     execute_without_foreign_keys(
-        database, build_allocation_insert(provider_id(CHILD), class_id("VGPU"), FREE)
+        database, build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), INSTANCE_3)
     )
     assert Invariant.OVER_CAPACITY in list_invariants(verify(database).violations)
 
@@ -493,9 +544,12 @@ def test_overreserved_inventory_without_allocations_is_valid(cloud, database):
 def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
     memory = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
     shrunk = update(tables.inventories).where(memory)
-    earlier = {"created_at": LATER - timedelta(seconds=1)}
-    at_once = [build_allocations_update(uuid, updated_at=LATER) for uuid in (FIRST, SECOND, FREE)]
-    small = {"total": 512, "max_unit": 512, "updated_at": LATER}
+    earlier = {"created_at": YEAR_2038 - timedelta(seconds=1)}
+    at_once = [
+        build_allocations_update(uuid, updated_at=YEAR_2038)
+        for uuid in (INSTANCE_1, INSTANCE_2, INSTANCE_3)
+    ]
+    small = {"total": 512, "max_unit": 512, "updated_at": YEAR_2038}
     execute_without_foreign_keys(database_copy, *at_once, shrunk.values(**small, **earlier))
     verified = verify(database_copy)
     assert verified.violations == ()
@@ -503,7 +557,7 @@ def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
     words = "2038-01-01 12:00:00"
     assert all(words in violation.detail for violation in verified.allowed)
     # An inventory that was created in that second did not shrink after the claim.
-    execute_without_foreign_keys(database_copy, shrunk.values(created_at=LATER))
+    execute_without_foreign_keys(database_copy, shrunk.values(created_at=YEAR_2038))
     assert verify(database_copy).allowed == ()
 
 
@@ -512,7 +566,7 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy)
         tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
     )
     execute_without_foreign_keys(
-        database_copy, shrunk.values(total=512, max_unit=512, updated_at=LATER)
+        database_copy, shrunk.values(total=512, max_unit=512, updated_at=YEAR_2038)
     )
     verified = verify(database_copy)
     assert verified.violations == ()
@@ -520,23 +574,24 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy)
     assert all("2038-01-01 12:00:00" in violation.detail for violation in verified.allowed)
     # A later allocation is a violation.
     execute_without_foreign_keys(
-        database_copy, build_allocations_update(FREE, updated_at=LATER + timedelta(seconds=1))
+        database_copy,
+        build_allocations_update(INSTANCE_3, updated_at=YEAR_2038 + timedelta(seconds=1)),
     )
     violations = verify(database_copy).violations
     assert list_invariants(violations) == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 @pytest.mark.all_databases
-def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeypatch):
+def test_many_shrunk_inventories_do_not_suppress_violations(cloud, database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.checks.MAX_VIOLATIONS", 1)
     shrunk = update(tables.inventories).where(
         tables.inventories.c.resource_class_id.in_([class_id("MEMORY_MB"), class_id("DISK_GB")])
     )
-    later = LATER + timedelta(seconds=1)
+    later = YEAR_2038 + timedelta(seconds=1)
     execute_without_foreign_keys(
         database,
-        shrunk.values(total=1, reserved=0, max_unit=1, updated_at=LATER),
-        build_allocations_update(SECOND, updated_at=later),
+        shrunk.values(total=1, reserved=0, max_unit=1, updated_at=YEAR_2038),
+        build_allocations_update(INSTANCE_2, updated_at=later),
     )
     details = {
         violation.detail
@@ -548,13 +603,13 @@ def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeyp
 
 
 @pytest.mark.parametrize("used", [0, -5])
-def test_amount_below_one_is_always_a_violation(database_copy, used):
-    later = update(tables.inventories).values(updated_at=LATER, min_unit=-10)
+def test_allocated_amount_below_one_is_a_violation(database_copy, used):
+    later = update(tables.inventories).values(updated_at=YEAR_2038, min_unit=-10)
     execute_without_foreign_keys(
         database_copy,
         later,
-        build_allocations_update(FREE, used=used),
-        build_consumer_update(FREE, generation=2),
+        build_allocations_update(INSTANCE_3, used=used),
+        build_consumer_update(INSTANCE_3, generation=2),
     )
     verified = verify(database_copy)
     assert verified.allowed == ()
@@ -562,19 +617,19 @@ def test_amount_below_one_is_always_a_violation(database_copy, used):
     assert len(verified.violations) == 3
 
 
-def test_negative_allocated_amount_adds_no_capacity(database_copy):
-    on_cn1 = {"resource_provider_id": provider_id(CN1), "updated_at": LATER}
+def test_negative_allocated_amount_does_not_raise_free_capacity(database_copy):
+    on_cn1 = {"resource_provider_id": provider_id(CN1_UUID), "updated_at": YEAR_2038}
     execute_without_foreign_keys(
         database_copy,
         update(tables.allocations).values(**on_cn1),
-        build_allocations_update(FIRST, used=2_000_000),
-        build_allocations_update(FREE, used=-3_000_000),
+        build_allocations_update(INSTANCE_1, used=2_000_000),
+        build_allocations_update(INSTANCE_3, used=-3_000_000),
     )
     assert Invariant.OVER_CAPACITY in list_invariants(verify(database_copy).violations)
 
 
 @pytest.mark.all_databases
-def test_inventory_update_without_a_change_does_not_excuse_over_allocation(cloud, database):
+def test_unchanged_inventory_update_does_not_allow_over_allocation(cloud, database):
     memory = tables.allocations.c.resource_class_id == class_id("MEMORY_MB")
     long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
     execute_without_foreign_keys(
@@ -585,7 +640,7 @@ def test_inventory_update_without_a_change_does_not_excuse_over_allocation(cloud
     )
     before = {violation.detail for violation in verify(database).violations}
     assert any("used 201024" in detail for detail in before)
-    for uuid in (CN1, CN2):
+    for uuid in (CN1_UUID, CN2_UUID):
         path = f"/placement/resource_providers/{uuid}/inventories"
         held = cloud.app.get(path, headers=LATEST_HEADERS).json
         after = cloud.app.put_json(path, held, headers=LATEST_HEADERS).json
@@ -600,7 +655,7 @@ def test_inventory_update_without_a_change_does_not_excuse_over_allocation(cloud
     )
 
 
-POOL = instance(88)
+STORAGE_POOL = instance(88)
 
 
 def put_allocations(app, uuid, **by_provider):
@@ -611,44 +666,46 @@ def put_allocations(app, uuid, **by_provider):
     app.put_json(f"/placement/allocations/{uuid}", body, headers=LATEST_HEADERS)
 
 
-def test_allocations_on_other_providers_are_no_violation(cloud, database):
+def test_allocations_on_pools_and_children_of_a_host_are_valid(cloud, database):
     app = cloud.app
     app.post_json(
-        "/placement/resource_providers", {"uuid": POOL, "name": "pool"}, headers=LATEST_HEADERS
+        "/placement/resource_providers",
+        {"uuid": STORAGE_POOL, "name": "pool"},
+        headers=LATEST_HEADERS,
     )
-    path = f"/placement/resource_providers/{POOL}/inventories"
+    path = f"/placement/resource_providers/{STORAGE_POOL}/inventories"
     body = {"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 100}}}
     app.put_json(path, body, headers=LATEST_HEADERS)
     execute_without_foreign_keys(
         database,
-        build_instance_update(FREE, host="cn1", node="cn1"),
-        *build_updates_that_move_allocations(FREE, CN1),
+        build_instance_update(INSTANCE_3, host="cn1", node="cn1"),
+        *build_allocation_move(INSTANCE_3, CN1_UUID),
     )
     # With a shared pool, on both hosts of a move, only on a child of its host, only on the pool.
     for held in (
-        {CN1: {"VCPU": 1}, POOL: {"DISK_GB": 10}},
-        {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}},
-        {CHILD: {"VGPU": 1}},
-        {POOL: {"DISK_GB": 1}},
+        {CN1_UUID: {"VCPU": 1}, STORAGE_POOL: {"DISK_GB": 10}},
+        {CN1_UUID: {"VCPU": 1}, CN2_UUID: {"VCPU": 1}},
+        {CHILD_UUID: {"VGPU": 1}},
+        {STORAGE_POOL: {"DISK_GB": 1}},
     ):
-        put_allocations(app, FREE, **held)
+        put_allocations(app, INSTANCE_3, **held)
         assert_invariants(database)
-    put_allocations(app, FREE, **{CN2: {"VCPU": 1}, POOL: {"DISK_GB": 10}})
+    put_allocations(app, INSTANCE_3, **{CN2_UUID: {"VCPU": 1}, STORAGE_POOL: {"DISK_GB": 10}})
     (violation,) = verify(database).violations
     assert violation.invariant is Invariant.ANOTHER_HOST
 
 
-def test_ironic_node_moved_to_another_compute_is_valid(database_copy):
-    report_of = select(tables.compute_nodes.c.report).where(tables.compute_nodes.c.uuid == CN1)
+def test_ironic_node_moved_to_another_compute_service_is_valid(database_copy):
+    report_of = select(tables.compute_nodes.c.report).where(tables.compute_nodes.c.uuid == CN1_UUID)
     with database_copy.read() as connection:
         text = connection.scalars(report_of).one()
     ironic = text.replace('"hypervisor_type":"QEMU"', '"hypervisor_type":"ironic"')
     assert ironic != text
     execute_without_foreign_keys(
         database_copy,
-        *build_updates_that_move_allocations(FREE, CN1),
-        build_instance_update(FREE, host="the first", node="cn1"),
-        _build_update(tables.compute_nodes, "uuid", CN1, {"report": ironic}),
+        *build_allocation_move(INSTANCE_3, CN1_UUID),
+        build_instance_update(INSTANCE_3, host="the first", node="cn1"),
+        _build_update(tables.compute_nodes, "uuid", CN1_UUID, {"report": ironic}),
     )
     assert_invariants(database_copy)
 
@@ -663,35 +720,33 @@ def test_ironic_node_moved_to_another_compute_is_valid(database_copy):
     ],
     ids=str,
 )
-def test_host_of_an_instance_is_checked_only_if_read_well_after_its_claim(
-    database_copy, read_at, kinds
-):
+def test_instance_host_is_checked_only_if_read_long_after_the_claim(database_copy, read_at, kinds):
     cell = instance(55)
-    read = None if read_at is None else LATER + read_at
+    read = None if read_at is None else YEAR_2038 + read_at
     execute_without_foreign_keys(
         database_copy,
         insert(tables.cells).values(uuid=cell, name="cell1", disabled=0, read_at=read),
         update(tables.compute_nodes).values(cell_uuid=cell),
-        build_instance_update(FREE, host="cn2", node="cn2"),
-        *build_updates_that_move_allocations(FREE, CN1),
-        build_allocations_update(FREE, updated_at=LATER),
+        build_instance_update(INSTANCE_3, host="cn2", node="cn2"),
+        *build_allocation_move(INSTANCE_3, CN1_UUID),
+        build_allocations_update(INSTANCE_3, updated_at=YEAR_2038),
     )
     assert list_invariants(verify(database_copy).violations) == kinds
 
 
 def test_claims_of_deleted_instances_are_ignored(cloud, database):
-    cloud.app.delete(f"/scheduler/v1/instances/{FREE}")
+    cloud.app.delete(f"/scheduler/v1/instances/{INSTANCE_3}")
     assert_invariants(database)
     # A client that allocates for the same uuid again has another consumer.
-    put_allocations(cloud.app, FREE, **{CN1: {"VCPU": 1}})
-    execute_without_foreign_keys(database, build_consumer_update(FREE, created_at=LATER))
+    put_allocations(cloud.app, INSTANCE_3, **{CN1_UUID: {"VCPU": 1}})
+    execute_without_foreign_keys(database, build_consumer_update(INSTANCE_3, created_at=YEAR_2038))
     assert_invariants(database)
 
 
-def test_claim_in_an_unavailable_cell_needs_no_record(database_copy):
+def test_claim_in_an_unavailable_cell_needs_no_instance_record(database_copy):
     cell = instance(55)
-    gone = delete(tables.instances).where(tables.instances.c.uuid == FREE)
-    away = insert(tables.cells).values(uuid=cell, name="c", disabled=0, away_since=LATER)
+    gone = delete(tables.instances).where(tables.instances.c.uuid == INSTANCE_3)
+    away = insert(tables.cells).values(uuid=cell, name="c", disabled=0, away_since=YEAR_2038)
     of_cell = update(tables.compute_nodes).values(cell_uuid=cell)
     execute_without_foreign_keys(database_copy, gone, away, of_cell)
     assert_invariants(database_copy)
@@ -701,24 +756,26 @@ def test_claim_in_an_unavailable_cell_needs_no_record(database_copy):
 
 
 def test_allocations_deleted_by_a_client_are_reported_as_not_claimed(cloud, database):
-    cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
+    cloud.app.delete(f"/placement/allocations/{INSTANCE_3}", headers=LATEST_HEADERS)
     (violation,) = verify(database).violations
     assert violation.invariant is Invariant.NOT_CLAIMED
-    assert f"instance {FREE} was placed on host cn" in violation.detail
+    assert f"instance {INSTANCE_3} was placed on host cn" in violation.detail
 
 
 def test_instance_with_allocations_changed_by_a_client_is_valid(cloud, database):
-    held = cloud.app.get(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS).json
+    held = cloud.app.get(f"/placement/allocations/{INSTANCE_3}", headers=LATEST_HEADERS).json
     ((uuid, _),) = held["allocations"].items()
     body = {**held, "allocations": {uuid: {"resources": {"VCPU": 2}}}}
-    cloud.app.put_json(f"/placement/allocations/{FREE}", body, headers=LATEST_HEADERS)
+    cloud.app.put_json(f"/placement/allocations/{INSTANCE_3}", body, headers=LATEST_HEADERS)
     assert_invariants(database)
 
 
-def test_rejected_request_leaves_no_partial_rows(cloud, database):
-    cloud.place(instance(11), instance(12), flavor=flavor(memory_mb=60000), status=200)
+def test_rejected_selection_leaves_no_partial_rows(cloud, database):
+    cloud.select_destinations(
+        instance(11), instance(12), flavor=flavor(memory_mb=60000), status=200
+    )
     uuids = [instance(number) for number in range(20, 24)]
-    cloud.place(*uuids, flavor=flavor(memory_mb=60000), status=409)
+    cloud.select_destinations(*uuids, flavor=flavor(memory_mb=60000), status=409)
     assert_invariants(database)
     with database.read() as connection:
         assert instances.by_uuids(connection, uuids) == ()
@@ -726,8 +783,8 @@ def test_rejected_request_leaves_no_partial_rows(cloud, database):
 
 def test_list_of_very_many_violations_is_truncated(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.checks.MAX_VIOLATIONS", 3)
-    broken = [build_allocation_insert(ABSENT, class_id("VCPU"), FREE) for _ in range(5)]
-    execute_without_foreign_keys(sqlite_database, *broken)
+    change = [build_allocation_insert(ABSENT_ID, class_id("VCPU"), INSTANCE_3) for _ in range(5)]
+    execute_without_foreign_keys(sqlite_database, *change)
     verified = verify(sqlite_database)
     assert verified.cut == {Invariant.NO_PROVIDER}
     kinds = [violation.invariant for violation in verified.violations]

@@ -15,24 +15,24 @@ from tests.support.scheduling import instance
 pytestmark = pytest.mark.all_databases
 
 
-def test_old_decisions_are_purged_in_batches_with_placements(database):
-    def write_rows(connection):
+def test_old_decisions_are_purged_in_batches_with_their_places(database):
+    def record_five_decisions(connection):
         for number in range(5):
             decision = build_decision(NOW - timedelta(days=number), number)
             decisions.record(connection, decision, decision.created_at)
 
-    def purge_decisions(connection):
+    def purge_two_old_decisions(connection):
         return decisions.purge(connection, NOW - timedelta(days=1), 2)
 
-    database.write(write_rows)
-    assert [database.write(purge_decisions) for _ in range(3)] == [2, 1, 0]
+    database.write(record_five_decisions)
+    assert [database.write(purge_two_old_decisions) for _ in range(3)] == [2, 1, 0]
     with database.read() as connection:
         remaining = decisions.search(connection, DecisionQuery())
     assert [decision.uuid for decision in remaining] == [instance(1001), instance(1000)]
     assert count_rows(database, "sched_decision_places") == 2
 
 
-def build_failure_at(minutes, number, *instances, **fields):
+def build_failed_decision(minutes, number, *instances, **fields):
     """Return a decision without a host that was made some minutes ago."""
     places = tuple(PlacedInstance(instance(each)) for each in instances or (number,))
     decision = build_decision(NOW - timedelta(minutes=minutes), number)
@@ -41,33 +41,33 @@ def build_failure_at(minutes, number, *instances, **fields):
 
 
 def record_decisions(database, *rows):
-    def write(connection):
+    def insert_decisions(connection):
         for decision in rows:
             decisions.record(connection, decision, decision.created_at)
 
-    database.write(write)
+    database.write(insert_decisions)
     return [decision.uuid for decision in rows]
 
 
-def find_failures_to_notify(database, *policies, minutes=60, limit=10):
+def find_failed_decisions_to_notify(database, *policies, minutes=60, limit=10):
     with database.read() as connection:
         since = NOW - timedelta(minutes=minutes)
         return decisions.waiting_for_notice(connection, policies or ("default",), since, limit)
 
 
-def test_recent_failures_of_the_policies_are_found_newest_first(database):
+def test_recent_failed_decisions_of_a_policy_are_newest_first(database):
     first, second, third, *_ = record_decisions(
         database,
-        build_failure_at(90, 1),
-        build_failure_at(30, 2),
-        build_failure_at(20, 3, policy="dense"),
-        build_failure_at(10, 4, kind=EXPLAIN),
-        build_failure_at(10, 5, outcome=SELECTED),
+        build_failed_decision(90, 1),
+        build_failed_decision(30, 2),
+        build_failed_decision(20, 3, policy="dense"),
+        build_failed_decision(10, 4, kind=EXPLAIN),
+        build_failed_decision(10, 5, outcome=SELECTED),
     )
-    assert find_failures_to_notify(database) == [second]
-    assert find_failures_to_notify(database, "default", "dense") == [third, second]
-    assert find_failures_to_notify(database, "default", "dense", limit=1) == [third]
-    assert find_failures_to_notify(database, minutes=100) == [second, first]
+    assert find_failed_decisions_to_notify(database) == [second]
+    assert find_failed_decisions_to_notify(database, "default", "dense") == [third, second]
+    assert find_failed_decisions_to_notify(database, "default", "dense", limit=1) == [third]
+    assert find_failed_decisions_to_notify(database, minutes=100) == [second, first]
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_recent_failures_of_the_policies_are_found_newest_first(database):
     [({}, [1]), ({"outcome": "selected"}, []), ({"kind": EXPLAIN}, [0])],
     ids=["failed", "selected", "explained"],
 )
-def test_failure_is_not_notified_if_an_instance_was_requested_later(database, later, waiting):
+def test_failed_decision_is_not_notified_after_a_later_request(database, later, waiting):
     uuids = record_decisions(
-        database, build_failure_at(30, 1, 7, 8), build_failure_at(20, 2, 8, 9, **later)
+        database, build_failed_decision(30, 1, 7, 8), build_failed_decision(20, 2, 8, 9, **later)
     )
-    assert find_failures_to_notify(database) == [uuids[number] for number in waiting]
+    assert find_failed_decisions_to_notify(database) == [uuids[number] for number in waiting]
 
 
-def test_failure_is_not_found_once_its_notice_has_no_pending_addresses(database):
-    (uuid,) = record_decisions(database, build_failure_at(30, 1))
+def test_failed_decision_with_a_delivered_notice_is_not_found(database):
+    (uuid,) = record_decisions(database, build_failed_decision(30, 1))
     notice = Notice(uuid, 1, ("a", "b"))
     for current in (notice, replace(notice, attempts=2, pending=("b",))):
         database.write(
@@ -91,10 +91,10 @@ def test_failure_is_not_found_once_its_notice_has_no_pending_addresses(database)
         )
         with database.read() as connection:
             assert decisions.notice_of(connection, uuid) == current
-        assert find_failures_to_notify(database) == [uuid]
+        assert find_failed_decisions_to_notify(database) == [uuid]
     ended = replace(notice, attempts=3, pending=(), ended_at=NOW)
     database.write(lambda connection: decisions.record_notice(connection, ended, NOW))
-    assert find_failures_to_notify(database) == []
+    assert find_failed_decisions_to_notify(database) == []
     database.write(lambda connection: decisions.purge(connection, NOW, 10))
     with database.read() as connection:
         assert decisions.notice_of(connection, uuid) is None

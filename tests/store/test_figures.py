@@ -8,7 +8,7 @@ from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
 
 
-def test_capacity_and_used_amounts_are_summed_by_zone(sqlite_app):
+def test_capacity_and_used_amounts_are_summed_by_availability_zone(sqlite_app):
     hosts = [report("cn1", vcpus=4), report("cn2", vcpus=16)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
     make_zone(sqlite_app, "az1", "cn1")

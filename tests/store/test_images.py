@@ -18,7 +18,7 @@ from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
-FULL = StoredImage(
+IMAGE_WITH_ALL_FIELDS = StoredImage(
     uuid=uuid_of("full"),
     name="Full",
     status="active",
@@ -49,79 +49,87 @@ def add_images(database, *images):
 
 
 def test_image_is_read_as_it_was_written(database):
-    add_images(database, FULL)
-    found = run_query(database, store.by_uuid, FULL.uuid)
+    add_images(database, IMAGE_WITH_ALL_FIELDS)
+    found = run_query(database, store.by_uuid, IMAGE_WITH_ALL_FIELDS.uuid)
     assert found is not None
-    assert replace(found, id=None) == FULL
+    assert replace(found, id=None) == IMAGE_WITH_ALL_FIELDS
     assert found.id
     assert run_query(database, store.by_uuid, uuid_of("other")) is None
-    with pytest.raises(Duplicate, match=FULL.uuid):
+    with pytest.raises(Duplicate, match=IMAGE_WITH_ALL_FIELDS.uuid):
         add_images(database, build_image("full"))
-    assert run_query(database, store.by_uuid, FULL.uuid) == found
+    assert run_query(database, store.by_uuid, IMAGE_WITH_ALL_FIELDS.uuid) == found
 
 
-def test_uuid_takes_precedence_and_names_are_case_sensitive(database):
-    add_images(database, FULL, build_image("full2"), build_image("twin", owner="a"))
+def test_image_uuid_takes_precedence_and_image_names_are_case_sensitive(database):
+    add_images(
+        database, IMAGE_WITH_ALL_FIELDS, build_image("full2"), build_image("twin", owner="a")
+    )
     twin = replace(build_image("other"), name="twin")
-    named = replace(build_image("named"), name=FULL.uuid)
+    named = replace(build_image("named"), name=IMAGE_WITH_ALL_FIELDS.uuid)
     add_images(database, twin, named)
 
-    def find_uuids(name):
+    def find_image_uuids(name):
         return [each.uuid for each in run_query(database, store.by_name_or_uuid, name)]
 
-    assert find_uuids(FULL.uuid) == find_uuids(FULL.uuid.upper()) == [FULL.uuid]
-    assert find_uuids("Full") == [FULL.uuid]
-    assert find_uuids("full") == []
-    assert find_uuids("twin") == sorted([uuid_of("twin"), uuid_of("other")])
+    assert (
+        find_image_uuids(IMAGE_WITH_ALL_FIELDS.uuid)
+        == find_image_uuids(IMAGE_WITH_ALL_FIELDS.uuid.upper())
+        == [IMAGE_WITH_ALL_FIELDS.uuid]
+    )
+    assert find_image_uuids("Full") == [IMAGE_WITH_ALL_FIELDS.uuid]
+    assert find_image_uuids("full") == []
+    assert find_image_uuids("twin") == sorted([uuid_of("twin"), uuid_of("other")])
 
 
 def test_update_of_an_image_writes_only_differences(database):
     add_images(
-        database, FULL, build_image("untouched", tags=frozenset({"t"}), properties={"a": "b"})
+        database,
+        IMAGE_WITH_ALL_FIELDS,
+        build_image("untouched", tags=frozenset({"t"}), properties={"a": "b"}),
     )
     new = replace(
-        FULL,
+        IMAGE_WITH_ALL_FIELDS,
         name=None,
         protected=False,
         tags=frozenset({"tag", "new"}),
         properties={"name.x": "now", "trait:X": "required", "more": "x"},
     )
 
-    def write_rows(connection):
-        old = store.by_uuid(connection, FULL.uuid, lock=True)
+    def update_image(connection):
+        old = store.by_uuid(connection, IMAGE_WITH_ALL_FIELDS.uuid, lock=True)
         store.change(connection, old, new)
 
-    database.write(write_rows)
-    assert replace(run_query(database, store.by_uuid, FULL.uuid), id=None) == new
+    database.write(update_image)
+    assert replace(run_query(database, store.by_uuid, IMAGE_WITH_ALL_FIELDS.uuid), id=None) == new
     other = run_query(database, store.by_uuid, uuid_of("untouched"))
     assert (other.tags, other.properties) == ({"t"}, {"a": "b"})
 
 
 def test_removed_image_leaves_no_rows(database):
-    add_images(database, FULL)
+    add_images(database, IMAGE_WITH_ALL_FIELDS)
 
-    def write_rows(connection):
+    def remove_image(connection):
         with pytest.raises(ValueError, match="not read"):
-            store.remove(connection, FULL)
-        found = store.by_uuid(connection, FULL.uuid, lock=True)
-        store.remove(connection, found)
+            store.remove(connection, IMAGE_WITH_ALL_FIELDS)
+        image = store.by_uuid(connection, IMAGE_WITH_ALL_FIELDS.uuid, lock=True)
+        store.remove(connection, image)
 
-    database.write(write_rows)
+    database.write(remove_image)
     with database.read() as connection:
         for table in (image_properties, image_tags):
             assert connection.scalar(select(func.count()).select_from(table)) == 0
-    assert run_query(database, store.by_uuid, FULL.uuid) is None
+    assert run_query(database, store.by_uuid, IMAGE_WITH_ALL_FIELDS.uuid) is None
 
 
-EVERYBODY = Viewer(project_id="admin", is_admin=True)
+ADMIN_VIEWER = Viewer(project_id="admin", is_admin=True)
 
 
 @pytest.fixture
-def cloud(database):
+def database_with_thirty_images(database):
     """Thirty images with many equal values."""
     rng = SeededRandom.numbered(11)
 
-    def write_rows(connection):
+    def add_thirty_images(connection):
         for number in range(30):
             store.add(
                 connection,
@@ -136,33 +144,33 @@ def cloud(database):
                 ),
             )
 
-    database.write(write_rows)
+    database.write(add_thirty_images)
     return database
 
 
 @pytest.mark.property
 @pytest.mark.parametrize("seed", range(4))
-def test_every_image_is_on_exactly_one_page(cloud, seed):
+def test_every_image_is_on_exactly_one_page(database_with_thirty_images, seed):
     rng = SeededRandom.numbered(seed)
     keys = rng.sample(SORT_KEYS, rng.randint(1, 3))
     order = {key: rng.random() < 0.5 for key in keys}
     order.setdefault("id", rng.random() < 0.5)
-    filters = {"viewer": EVERYBODY, "order": tuple(order.items())}
-    with cloud.read() as connection:
+    filters = {"viewer": ADMIN_VIEWER, "order": tuple(order.items())}
+    with database_with_thirty_images.read() as connection:
         whole, _ = search(connection, ImageSearch(**filters))
-        found, marker, more = [], None, True
+        images, marker, more = [], None, True
         while more:
             page, more = search(connection, ImageSearch(**filters, limit=7, marker=marker))
-            found += page
+            images += page
             marker = page[-1].uuid
-    assert found == list(whole)
+    assert images == list(whole)
     assert len({each.uuid for each in whole}) == 30
 
 
-def test_order_of_images_equals_python_sort_order(cloud):
+def test_images_are_sorted_by_size_and_creation_time(database_with_thirty_images):
     """Databases differ in the order of texts, so the keys are a number and a time."""
-    question = ImageSearch(viewer=EVERYBODY, order=(("size", True), ("created_at", False)))
-    with cloud.read() as connection:
+    question = ImageSearch(viewer=ADMIN_VIEWER, order=(("size", True), ("created_at", False)))
+    with database_with_thirty_images.read() as connection:
         found, _ = search(connection, question)
     keys = [(-(-1 if each.size is None else each.size), each.created_at) for each in found]
     assert keys == sorted(keys)
@@ -179,7 +187,7 @@ def test_images_match_any_number_of_tags_and_properties(database, field):
     )
     lengths = []
     for number in (2, 200):
-        query = ImageSearch(viewer=EVERYBODY, **{field: make(names[:number])})
+        query = ImageSearch(viewer=ADMIN_VIEWER, **{field: make(names[:number])})
         with record_statements(database) as seen, database.read() as connection:
             assert [image.name for image in search(connection, query)[0]] == ["full"]
         words = seen[0].upper().split()
@@ -187,9 +195,9 @@ def test_images_match_any_number_of_tags_and_properties(database, field):
     assert lengths[0] == lengths[1]
 
 
-def test_property_filters_compare_their_own_values(database):
+def test_image_property_filter_compares_the_value_of_its_property(database):
     add_images(database, build_image("one", properties={"a": "1", "b": "2"}))
     for values, number in (("12", 1), ("21", 0), ("11", 0)):
-        query = ImageSearch(viewer=EVERYBODY, properties=dict(zip("ab", values, strict=True)))
+        query = ImageSearch(viewer=ADMIN_VIEWER, properties=dict(zip("ab", values, strict=True)))
         with database.read() as connection:
             assert len(search(connection, query)[0]) == number

@@ -15,11 +15,11 @@ from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
-NOW = datetime(2026, 11, 22, 12, 0, 0)
-OLD = NOW - timedelta(days=8)
+RESULT_TIME = datetime(2026, 11, 22, 12, 0, 0)
+WEEK_AGO = RESULT_TIME - timedelta(days=8)
 
 
-def build_decision(uuid):
+def build_shadow_decision(uuid):
     return Decision(
         uuid=uuid,
         outcome="selected",
@@ -33,49 +33,57 @@ def build_decision(uuid):
     )
 
 
-def build_result(uuid, position=0, **facts):
+def build_shadow_result(uuid, position=0, **facts):
     return ShadowResult(decision=uuid, position=position, instance=instance(position + 1), **facts)
 
 
 @pytest.fixture
-def database_with_results(database):
+def database_with_shadow_results(database):
     """A database with a decision and its results, and a result without a decision."""
 
-    def write(connection):
-        decisions.record(connection, build_decision("d1"), NOW)
-        both = [build_result("d1", 0, our_host="cn1", detail={"a": 1}), build_result("d1", 1)]
-        decisions.record_shadow_results(connection, both, NOW)
-        alone = build_result("d2", verdict=shadow_result.FAILED)
-        decisions.record_shadow_results(connection, [alone], OLD)
+    def write_shadow_results(connection):
+        decisions.record(connection, build_shadow_decision("d1"), RESULT_TIME)
+        both = [
+            build_shadow_result("d1", 0, our_host="cn1", detail={"a": 1}),
+            build_shadow_result("d1", 1),
+        ]
+        decisions.record_shadow_results(connection, both, RESULT_TIME)
+        alone = build_shadow_result("d2", verdict=shadow_result.FAILED)
+        decisions.record_shadow_results(connection, [alone], WEEK_AGO)
 
-    database.write(write)
+    database.write(write_shadow_results)
     return database
 
 
-def test_verdict_is_recorded_and_the_other_results_stay_pending(database_with_results):
-    pending = run_query(database_with_results, decisions.pending_shadow_results)
+def test_verdict_of_a_shadow_result_leaves_other_results_pending(database_with_shadow_results):
+    pending = run_query(database_with_shadow_results, decisions.pending_shadow_results)
     assert [result.decision for result in pending] == ["d1", "d1"]
-    settled = build_result(
+    settled = build_shadow_result(
         "d1", 1, verdict=shadow_result.OTHER_HOST, nova_host="cn2", detail={"why": "w"}
     )
-    database_with_results.write(
-        lambda connection: decisions.record_shadow_verdicts(connection, [settled], NOW)
+    database_with_shadow_results.write(
+        lambda connection: decisions.record_shadow_verdicts(connection, [settled], RESULT_TIME)
     )
-    first, second = run_query(database_with_results, decisions.shadow_results_of, "d1")
+    first, second = run_query(database_with_shadow_results, decisions.shadow_results_of, "d1")
     assert (first.position, first.verdict) == (0, shadow_result.PENDING)
     assert first.request_ids == RequestIds("req-1", "req-2")
     assert (first.flavor, first.our_host, first.detail) == ("m1", "cn1", {"a": 1})
-    assert first.created_at == NOW
+    assert first.created_at == RESULT_TIME
     assert (second.position, second.nova_host, second.detail) == (1, "cn2", {"why": "w"})
     assert second.verdict == shadow_result.OTHER_HOST
 
 
-def test_results_are_deleted_with_their_decision_or_by_age(database_with_results):
-    assert len(run_query(database_with_results, decisions.shadow_results_since, None)) == 3
-    assert len(run_query(database_with_results, decisions.shadow_results_since, NOW)) == 2
-    database_with_results.write(lambda connection: decisions.purge(connection, NOW, 10))
-    results = run_query(database_with_results, decisions.shadow_results_since, None)
+def test_shadow_results_are_deleted_with_their_decision_or_by_age(database_with_shadow_results):
+    assert len(run_query(database_with_shadow_results, decisions.shadow_results_since, None)) == 3
+    assert (
+        len(run_query(database_with_shadow_results, decisions.shadow_results_since, RESULT_TIME))
+        == 2
+    )
+    database_with_shadow_results.write(
+        lambda connection: decisions.purge(connection, RESULT_TIME, 10)
+    )
+    results = run_query(database_with_shadow_results, decisions.shadow_results_since, None)
     assert {result.decision for result in results} == {"d1"}
-    later = NOW + timedelta(days=1)
-    database_with_results.write(lambda connection: decisions.purge(connection, later, 10))
-    assert run_query(database_with_results, decisions.shadow_results_since, None) == ()
+    later = RESULT_TIME + timedelta(days=1)
+    database_with_shadow_results.write(lambda connection: decisions.purge(connection, later, 10))
+    assert run_query(database_with_shadow_results, decisions.shadow_results_since, None) == ()

@@ -14,7 +14,7 @@ from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
-LATER = NOW + timedelta(seconds=30)
+LATER_BY_30_S = NOW + timedelta(seconds=30)
 
 
 def build_reported_node(number=1, now=NOW, **changes):
@@ -31,7 +31,7 @@ def read_nodes(database, *uuids):
     return [nodes[uuid] for uuid in uuids]
 
 
-def test_first_report_creates_the_node(database):
+def test_first_report_of_a_compute_node_creates_it(database):
     numa = {"cells": [{"id": 0, "cpuset": [0, 1], "memory": 1024}]}
     reported = build_reported_node(
         cpu_info={"arch": "x86_64"},
@@ -42,16 +42,16 @@ def test_first_report_creates_the_node(database):
     )
     written = write_nodes(database, reported)
     assert (written.created, written.changed) == ({node_uuid(1)}, frozenset())
-    (found,) = read_nodes(database, node_uuid(1))
-    assert found == replace(reported, version=found.version, created_at=NOW, updated_at=NOW)
+    (stored,) = read_nodes(database, node_uuid(1))
+    assert stored == replace(reported, version=stored.version, created_at=NOW, updated_at=NOW)
 
 
-def test_unchanged_report_updates_the_heartbeat_only(database):
+def test_unchanged_node_report_updates_the_heartbeat_only(database):
     write_nodes(database, build_reported_node())
     (before,) = read_nodes(database, node_uuid(1))
-    written = write_nodes(database, build_reported_node(now=LATER), now=LATER)
+    written = write_nodes(database, build_reported_node(now=LATER_BY_30_S), now=LATER_BY_30_S)
     assert (written.created, written.changed) == (frozenset(), frozenset())
-    assert read_nodes(database, node_uuid(1)) == [replace(before, last_seen_up=LATER)]
+    assert read_nodes(database, node_uuid(1)) == [replace(before, last_seen_up=LATER_BY_30_S)]
 
 
 @pytest.mark.parametrize(
@@ -65,22 +65,28 @@ def test_unchanged_report_updates_the_heartbeat_only(database):
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_changed_report_raises_the_version_of_the_node(database, change):
+def test_changed_node_report_increments_the_version_of_the_node(database, change):
     write_nodes(database, build_reported_node())
     (before,) = read_nodes(database, node_uuid(1))
-    written = write_nodes(database, build_reported_node(now=LATER, **change), now=LATER)
+    written = write_nodes(
+        database, build_reported_node(now=LATER_BY_30_S, **change), now=LATER_BY_30_S
+    )
     assert written.changed == {node_uuid(1)}
     assert written.came_from == ({node_uuid(1): "cn1"} if "host" in change else {})
     (after,) = read_nodes(database, node_uuid(1))
     assert after.version == before.version + 1
-    assert (after.created_at, after.updated_at, after.last_seen_up) == (NOW, LATER, LATER)
+    assert (after.created_at, after.updated_at, after.last_seen_up) == (
+        NOW,
+        LATER_BY_30_S,
+        LATER_BY_30_S,
+    )
     assert replace(after, version=0, created_at=None, updated_at=None) == build_reported_node(
-        now=LATER, **change
+        now=LATER_BY_30_S, **change
     )
 
 
 @pytest.mark.parametrize("number", [2, 3], ids=["renamed", "new"])
-def test_name_of_another_node_is_rejected(database, number):
+def test_report_with_the_name_of_another_node_is_rejected(database, number):
     write_nodes(database, build_reported_node(1), build_reported_node(2))
     rival = build_reported_node(number, host="cn1", hypervisor_hostname="cn1")
     with pytest.raises(Duplicate) as failure:
@@ -120,7 +126,7 @@ def test_node_recreated_after_deletion_has_a_new_version(database):
     assert after.version != before.version
 
 
-def test_versions_of_existing_nodes_are_returned(database):
+def test_versions_of_existing_compute_nodes_are_returned(database):
     write_nodes(
         database,
         build_reported_node(1),
@@ -134,19 +140,21 @@ def test_versions_of_existing_nodes_are_returned(database):
 
 @pytest.mark.parametrize("moments", [1, 7], ids=["one heartbeat", "several heartbeats"])
 def test_heartbeat_statement_count_is_independent_of_nodes(database, moments):
-    def build_reports_of_fleet(size, now):
+    def build_reported_nodes(size, now):
         return [
             build_reported_node(number, now=now + timedelta(seconds=number % moments))
             for number in range(size)
         ]
 
     counts = {}
-    write_nodes(database, *build_reports_of_fleet(600, NOW))
+    write_nodes(database, *build_reported_nodes(600, NOW))
     for size in (20, 600):
         with record_statements(database) as seen:
-            write_nodes(database, *build_reports_of_fleet(size, LATER + timedelta(hours=size)))
+            write_nodes(
+                database, *build_reported_nodes(size, LATER_BY_30_S + timedelta(hours=size))
+            )
         counts[size] = len(seen)
     assert counts[20] == counts[600]
     assert {node.last_seen_up for node in read_nodes(database, node_uuid(0))} == {
-        LATER + timedelta(hours=600)
+        LATER_BY_30_S + timedelta(hours=600)
     }

@@ -21,13 +21,13 @@ def add_flavor(database):
     """Give a function that adds a flavor with extra specs, and returns its number."""
 
     def insert_flavor(flavorid, name, extra_specs=None, **fields):
-        def write_rows(connection):
+        def write_flavor_and_extra_specs(connection):
             store.add(connection, Flavor(flavorid=flavorid, name=name, **fields), NOW)
             number = store.by_flavorid(connection, flavorid).id
             store.set_extra_specs(connection, number, extra_specs or {}, NOW)
             return number
 
-        return database.write(write_rows)
+        return database.write(write_flavor_and_extra_specs)
 
     return insert_flavor
 
@@ -44,7 +44,7 @@ def test_flavor_is_read_as_it_was_written(database, add_flavor, factor):
     assert list(found.extra_specs) == ["a", "b"]
 
 
-def test_ids_and_names_are_matched_exactly(database, add_flavor):
+def test_flavor_ids_and_names_are_matched_exactly(database, add_flavor):
     add_flavor("f", "n", {"k": "lower", "K": "upper"})
     add_flavor("F", "N")
     assert run_query(database, store.by_flavorid, "F").name == "N"
@@ -54,7 +54,7 @@ def test_ids_and_names_are_matched_exactly(database, add_flavor):
     assert run_query(database, store.by_flavorid, "f").extra_specs == {"K": "upper", "k": "lower"}
 
 
-def test_id_takes_precedence_over_name(database, add_flavor):
+def test_flavor_id_takes_precedence_over_a_flavor_name(database, add_flavor):
     add_flavor("one", "two", {"a": "1"})
     add_flavor("two", "one")
     assert run_query(database, store.by_flavorid_or_name, "two").flavorid == "two"
@@ -66,17 +66,17 @@ def test_id_takes_precedence_over_name(database, add_flavor):
     assert run_query(database, store.by_flavorid_or_name, "five") is None
 
 
-def test_extra_specs_are_set_and_removed_by_key(database, add_flavor):
+def test_extra_specs_of_a_flavor_are_set_and_removed_by_key(database, add_flavor):
     number = add_flavor("f", "n", {"a": "1", "b": "2"})
     other = add_flavor("g", "o", {"a": "1"})
 
-    def write_rows(connection):
+    def change_extra_specs(connection):
         store.set_extra_specs(connection, number, {"b": "II", "c": "3"}, NOW)
         store.remove_extra_spec(connection, number, "a")
 
-    database.write(write_rows)
-    found = run_query(database, store.extra_specs_of, [number, other])
-    assert found == {number: {"b": "II", "c": "3"}, other: {"a": "1"}}
+    database.write(change_extra_specs)
+    extra_specs = run_query(database, store.extra_specs_of, [number, other])
+    assert extra_specs == {number: {"b": "II", "c": "3"}, other: {"a": "1"}}
 
 
 def test_removed_flavor_leaves_no_rows_and_its_id_is_not_reused(database, add_flavor):
@@ -92,7 +92,7 @@ def test_removed_flavor_leaves_no_rows_and_its_id_is_not_reused(database, add_fl
 
 
 #: Ids, names, memory, disk, factor, description.
-ROWS = (
+FLAVOR_ROWS = (
     ("c", "one", 1024, 10, 1.1, None),
     ("a", "two", 512, 20, 0.1, "é"),
     ("b", "three", 2048, 0, 1.1, "b"),
@@ -102,11 +102,11 @@ ROWS = (
 
 
 @pytest.fixture
-def list_ids(database):
+def list_flavor_ids(database):
     """Give a function that returns the ids of the flavors that are wanted."""
 
-    def write_rows(connection):
-        for place, (flavorid, name, memory_mb, root_gb, factor, text) in enumerate(ROWS):
+    def write_flavors(connection):
+        for place, (flavorid, name, memory_mb, root_gb, factor, text) in enumerate(FLAVOR_ROWS):
             flavor = Flavor(
                 flavorid=flavorid,
                 name=name,
@@ -120,17 +120,17 @@ def list_ids(database):
         number = store.by_flavorid(connection, "p").id
         store.add_project(connection, number, "shop", NOW)
 
-    database.write(write_rows)
+    database.write(write_flavors)
 
-    def list_ids_of_flavors(**filters):
+    def search_flavor_ids(**filters):
         with database.read() as connection:
-            found = search(connection, FlavorsWanted(**filters), extra_specs=False)
-        return "".join(each.flavorid for each in found)
+            page = search(connection, FlavorsWanted(**filters), extra_specs=False)
+        return "".join(each.flavorid for each in page)
 
-    return list_ids_of_flavors
+    return search_flavor_ids
 
 
-ORDERS = {
+FLAVOR_IDS_BY_SORT_KEY = {
     "flavorid": "BCabc",
     "name": "CBcba",
     "memory_mb": "CacbB",
@@ -144,36 +144,36 @@ ORDERS = {
 }
 
 
-def test_order_of_flavors_is_equal_on_all_databases_and_on_pages(list_ids):
-    for key, order in ORDERS.items():
-        assert list_ids(sort_key=key) == order, key
+def test_flavors_have_the_same_order_on_all_databases_and_pages(list_flavor_ids):
+    for key, order in FLAVOR_IDS_BY_SORT_KEY.items():
+        assert list_flavor_ids(sort_key=key) == order, key
     for key, descending in product(SORT_KEYS, (False, True)):
         order = {"sort_key": key, "descending": descending, "is_public": None}
-        whole, pages, marker = list_ids(**order), "", None
-        while page := list_ids(**order, limit=2, marker=marker):
+        whole, pages, marker = list_flavor_ids(**order), "", None
+        while page := list_flavor_ids(**order, limit=2, marker=marker):
             pages += page
             marker = page[-1]
         assert pages == whole, order
-    assert list_ids(sort_key="name", descending=True) == ORDERS["name"][::-1]
+    assert list_flavor_ids(sort_key="name", descending=True) == FLAVOR_IDS_BY_SORT_KEY["name"][::-1]
 
 
-def test_marker_must_be_a_visible_flavor(list_ids):
-    assert list_ids(marker="p") == ""
-    assert list_ids(marker="p", confined=True, project_id="shop") == ""
+def test_marker_of_a_flavor_list_must_be_a_visible_flavor(list_flavor_ids):
+    assert list_flavor_ids(marker="p") == ""
+    assert list_flavor_ids(marker="p", confined=True, project_id="shop") == ""
     for filters in ({"marker": "d"}, {"marker": "a "}, {"marker": "p", "confined": True}):
         with pytest.raises(Invalid, match=r"marker \[. ?\] not found"):
-            list_ids(**filters)
+            list_flavor_ids(**filters)
 
 
-def test_statement_count_is_independent_of_flavors(database, list_ids):
-    def write_rows(connection):
+def test_statement_count_of_a_flavor_list_is_independent_of_flavors(database, list_flavor_ids):
+    def write_extra_specs(connection):
         for flavor in ("a", "b", "c"):
             number = store.by_flavorid(connection, flavor).id
             store.set_extra_specs(connection, number, {"k": flavor}, NOW)
 
-    database.write(write_rows)
+    database.write(write_extra_specs)
     for limit in (1, 5):
         with record_statements(database) as seen, database.read() as connection:
-            found = search(connection, FlavorsWanted(limit=limit, marker="B"), extra_specs=True)
+            page = search(connection, FlavorsWanted(limit=limit, marker="B"), extra_specs=True)
         assert len(seen) == 3
-    assert [each.extra_specs.get("k") for each in found] == [None, "a", "b", "c"]
+    assert [each.extra_specs.get("k") for each in page] == [None, "a", "b", "c"]

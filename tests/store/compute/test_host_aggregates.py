@@ -19,13 +19,13 @@ def add_aggregate(database):
     """Give a function that adds an aggregate with hosts and metadata, and returns its id."""
 
     def insert_aggregate(name, *hosts, **metadata):
-        def write_rows(connection):
+        def write_aggregate(connection):
             number = store.add(connection, uuid_of(name), name, NOW)
             store.add_hosts(connection, number, hosts, NOW)
             store.change_metadata(connection, number, metadata, NOW)
             return number
 
-        return database.write(write_rows)
+        return database.write(write_aggregate)
 
     return insert_aggregate
 
@@ -42,7 +42,7 @@ def test_aggregate_is_read_as_it_was_written(database, add_aggregate):
     assert run_query(database, store.id_of_name, "A") is None
 
 
-def test_aggregate_snapshot_equals_the_list_without_times(database, add_aggregate):
+def test_snapshot_of_aggregates_equals_their_list_without_times(database, add_aggregate):
     assert run_query(database, store.snapshot) == ()
     add_aggregate("a", "h1", "h2", Ssd="TRUE", ssd="", availability_zone="z")
     add_aggregate("A")
@@ -55,7 +55,7 @@ def test_aggregate_snapshot_equals_the_list_without_times(database, add_aggregat
         assert (full.hosts, full.metadata) == (brief.hosts, brief.metadata)
 
 
-def test_known_hosts_are_those_with_a_node_or_a_compute_service(database):
+def test_hosts_with_a_node_or_a_compute_service_are_returned(database):
     add_node(database, "node")
     add_service(database, "service")
     add_service(database, "controller", "nova-conductor")
@@ -63,7 +63,7 @@ def test_known_hosts_are_those_with_a_node_or_a_compute_service(database):
     assert run_query(database, store.known_hosts, names) == {"node", "service"}
 
 
-def test_zones_are_returned_by_host_and_aggregate(database, add_aggregate):
+def test_availability_zones_are_returned_by_host_and_aggregate(database, add_aggregate):
     first = add_aggregate("one", "h1", "h2", availability_zone="z", ssd="true")
     second = add_aggregate("two", "h1", availability_zone="z")
     add_aggregate("plain", "h1", "h3", Availability_zone="no")
@@ -103,7 +103,7 @@ def test_replaced_aggregate_has_only_the_new_hosts_and_metadata(database, add_ag
     assert (stored.hosts, stored.metadata) == ({"h2", "h3"}, {"rack": "r2"})
 
 
-def test_next_request_to_another_server_uses_changed_aggregate_metadata(
+def test_other_server_uses_changed_aggregate_metadata_in_its_next_request(
     database, settings, make_app
 ):
     options = {"scheduler.limit_tenants_to_placement_aggregate": True}
@@ -112,7 +112,7 @@ def test_next_request_to_another_server_uses_changed_aggregate_metadata(
     path = "/compute/v2.1/os-aggregates"
     number = servers[0].post_json(path, body).json["aggregate"]["id"]
 
-    def is_tenant_aggregate_required(server):
+    def does_server_require_tenant_aggregate(server):
         body = {"request_spec": spec(project_id="p1")}
         funnel = server.post_json("/scheduler/v1/explain", body).json["funnel"]
         changes = {entry["name"]: entry["changes"] for entry in funnel["request_filters"]}
@@ -122,4 +122,4 @@ def test_next_request_to_another_server_uses_changed_aggregate_metadata(
         for project in ("p1", None):
             metadata = {"set_metadata": {"metadata": {"filter_tenant_id": project}}}
             writer.post_json(f"{path}/{number}/action", metadata)
-            assert is_tenant_aggregate_required(reader) == (project is not None)
+            assert does_server_require_tenant_aggregate(reader) == (project is not None)

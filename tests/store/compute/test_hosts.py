@@ -23,25 +23,25 @@ def is_trait_of_all_nodes(database, trait=TRAIT):
 
 
 @pytest.fixture
-def cloud(database, settings):
+def database_with_two_nodes(database, settings):
     """A database with two enabled nodes. Only the first has the trait."""
     record_report(database, settings, build_report(1), build_report(2))
     add_trait(database, node_uuid(1))
     return database
 
 
-def test_trait_of_every_enabled_node_is_a_trait_of_all_nodes(cloud):
-    assert not is_trait_of_all_nodes(cloud)
-    assert not is_trait_of_all_nodes(cloud, "CUSTOM_UNKNOWN")
-    delete_root_provider(cloud, node_uuid(2))
-    assert not is_trait_of_all_nodes(cloud)
-    create_root_provider(cloud, node_uuid(2))
-    add_trait(cloud, node_uuid(2))
-    assert is_trait_of_all_nodes(cloud)
+def test_trait_of_every_enabled_node_is_a_trait_of_all_nodes(database_with_two_nodes):
+    assert not is_trait_of_all_nodes(database_with_two_nodes)
+    assert not is_trait_of_all_nodes(database_with_two_nodes, "CUSTOM_UNKNOWN")
+    delete_root_provider(database_with_two_nodes, node_uuid(2))
+    assert not is_trait_of_all_nodes(database_with_two_nodes)
+    create_root_provider(database_with_two_nodes, node_uuid(2))
+    add_trait(database_with_two_nodes, node_uuid(2))
+    assert is_trait_of_all_nodes(database_with_two_nodes)
 
 
-def test_disabled_nodes_may_lack_a_trait_of_all_nodes(cloud):
-    cloud.write(lambda connection: disable_service(connection, "cn2", "fan"))
-    assert is_trait_of_all_nodes(cloud)
-    cloud.write(lambda connection: disable_service(connection, "cn1", "fan"))
-    assert not is_trait_of_all_nodes(cloud)
+def test_disabled_nodes_may_lack_a_trait_of_all_nodes(database_with_two_nodes):
+    database_with_two_nodes.write(lambda connection: disable_service(connection, "cn2", "fan"))
+    assert is_trait_of_all_nodes(database_with_two_nodes)
+    database_with_two_nodes.write(lambda connection: disable_service(connection, "cn1", "fan"))
+    assert not is_trait_of_all_nodes(database_with_two_nodes)

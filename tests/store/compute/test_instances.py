@@ -17,8 +17,8 @@ from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
-LATER = NOW + timedelta(seconds=30)
-TASKS = sorted({task for _, by_task in STATUSES.values() for task in by_task})
+LATER_BY_30_S = NOW + timedelta(seconds=30)
+TASK_STATES = sorted({task for _, by_task in STATUSES.values() for task in by_task})
 
 
 def build_instance(number=1, **changes):
@@ -52,18 +52,20 @@ def test_all_fields_of_an_instance_are_stored(database):
     assert read_instance(database) == replace(recorded, created_at=NOW, updated_at=NOW)
 
 
-def test_metadata_of_all_instances_are_read_by_one_query_when_first_used(database):
+def test_metadata_of_all_instances_is_read_by_one_query_at_first_use(database):
     numbers = range(1, 31)
     new = [build_instance(number, metadata={"n": str(number)}) for number in numbers]
     database.write(lambda connection: instances.record(connection, new, NOW, with_metadata=True))
     with record_statements(database) as statements, database.read() as connection:
         records = instances.by_hosts(connection, ["cn1"])
-        found = instances.host_instances(connection, records)
+        host_instances = instances.host_instances(connection, records)
         assert {record.metadata for record in records} == {None}
-        assert found[0].get("display_name") == "one"
+        assert host_instances[0].get("display_name") == "one"
         before = len(statements)
-        assert [entry.metadata for entry in found] == [{"n": str(number)} for number in numbers]
-        assert {len(entry.system_metadata) for entry in found} == {0}
+        assert [entry.metadata for entry in host_instances] == [
+            {"n": str(number)} for number in numbers
+        ]
+        assert {len(entry.system_metadata) for entry in host_instances} == {0}
     assert not any("metadata" in statement for statement in statements[:before])
     assert len(statements) == before + 1
 
@@ -71,7 +73,7 @@ def test_metadata_of_all_instances_are_read_by_one_query_when_first_used(databas
 def test_instance_record_without_metadata_keeps_the_stored_metadata(database):
     new = [build_instance(metadata={"a": "b"}, system_metadata={"c": None})]
     database.write(lambda connection: instances.record(connection, new, NOW, with_metadata=True))
-    record_instances(database, build_instance(host="cn2"), now=LATER)
+    record_instances(database, build_instance(host="cn2"), now=LATER_BY_30_S)
     with database.read() as connection:
         reader = instances.MetadataReader(connection, [node_uuid(1)])
         assert reader.of(node_uuid(1)) == ({"a": "b"}, {"c": None})
@@ -80,10 +82,10 @@ def test_instance_record_without_metadata_keeps_the_stored_metadata(database):
 
 def test_update_of_an_instance_keeps_creation_time_and_decision(database):
     record_instances(database, build_instance(decision_uuid=node_uuid(8), vm_state="building"))
-    record_instances(database, build_instance(host="cn2"), now=LATER)
+    record_instances(database, build_instance(host="cn2"), now=LATER_BY_30_S)
     found = read_instance(database)
     assert (found.host, found.vm_state, found.decision_uuid) == ("cn2", None, node_uuid(8))
-    assert (found.created_at, found.updated_at) == (NOW, LATER)
+    assert (found.created_at, found.updated_at) == (NOW, LATER_BY_30_S)
     record_instances(database, build_instance(decision_uuid=node_uuid(9)), build_instance(2))
     assert read_instance(database).decision_uuid == node_uuid(9)
     assert read_instance(database, 2).decision_uuid is None
@@ -98,8 +100,8 @@ def test_instances_are_sorted_by_host_and_uuid(database):
         build_instance(4, host=None),
     )
     with database.read() as connection:
-        found = instances.by_hosts(connection, ["a", "b", "c"])
-    assert [record.uuid for record in found] == [node_uuid(number) for number in (2, 1, 3)]
+        records = instances.by_hosts(connection, ["a", "b", "c"])
+    assert [record.uuid for record in records] == [node_uuid(number) for number in (2, 1, 3)]
 
 
 def test_removed_instances_are_not_found(database):
@@ -114,7 +116,7 @@ def test_removed_instances_are_not_found(database):
     assert read_instance(database, 2)
 
 
-def test_statement_count_is_independent_of_instances(database):
+def test_statement_count_of_instance_records_is_independent_of_instances(database):
     counts = []
     for records in ([build_instance(1)], [build_instance(number) for number in range(2, 300)]):
         with record_statements(database) as seen:
@@ -123,8 +125,10 @@ def test_statement_count_is_independent_of_instances(database):
     assert counts[0] == counts[1]
 
 
-def test_status_filters_match_displayed_status(database):
-    states = product([*STATUSES, "Active", "mended", None], [*TASKS, "Rebooting", "other", None])
+def test_server_status_filters_match_the_displayed_status(database):
+    states = product(
+        [*STATUSES, "Active", "mended", None], [*TASK_STATES, "Rebooting", "other", None]
+    )
     records = [
         build_instance(number, vm_state=vm_state, task_state=task_state)
         for number, (vm_state, task_state) in enumerate(states, start=1)
@@ -133,7 +137,7 @@ def test_status_filters_match_displayed_status(database):
 
     def search_server_uuids(**filters):
         with database.read() as connection:
-            return {found.uuid for found in search_servers(connection, ServersWanted(**filters))}
+            return {server.uuid for server in search_servers(connection, ServersWanted(**filters))}
 
     statuses = {status_of(record.vm_state, record.task_state) for record in records}
     assert UNKNOWN in statuses

@@ -13,7 +13,7 @@ from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
-LATER = NOW + timedelta(seconds=30)
+LATER_BY_30_S = NOW + timedelta(seconds=30)
 
 
 def record_heartbeats(database, heartbeats, now=NOW):
@@ -26,7 +26,7 @@ def read_services_by_host(database, *hosts):
     return run_query(database, services.by_hosts, hosts)
 
 
-def test_first_heartbeat_creates_an_enabled_service(database):
+def test_first_heartbeat_of_a_host_creates_an_enabled_service(database):
     assert not record_heartbeats(database, {"cn1": NOW})["cn1"].disabled
     service = read_services_by_host(database, "cn1")["cn1"]
     assert (service.binary, service.disabled, service.forced_down) == ("nova-compute", False, False)
@@ -41,25 +41,34 @@ def test_heartbeat_updates_last_seen_up_but_not_uuid_and_disabled_reason(databas
             connection, [first["cn1"].id], disabled=True, reason="broken fan"
         )
     )
-    assert record_heartbeats(database, {"cn1": LATER, "cn3": LATER}, LATER)["cn1"].disabled
-    found = read_services_by_host(database, "cn1", "cn2", "cn3")
-    assert [found[host].last_seen_up for host in ("cn1", "cn2", "cn3")] == [LATER, NOW, LATER]
-    assert (found["cn1"].uuid, found["cn1"].disabled_reason) == (first["cn1"].uuid, "broken fan")
+    assert record_heartbeats(database, {"cn1": LATER_BY_30_S, "cn3": LATER_BY_30_S}, LATER_BY_30_S)[
+        "cn1"
+    ].disabled
+    services_by_host = read_services_by_host(database, "cn1", "cn2", "cn3")
+    assert [services_by_host[host].last_seen_up for host in ("cn1", "cn2", "cn3")] == [
+        LATER_BY_30_S,
+        NOW,
+        LATER_BY_30_S,
+    ]
+    assert (services_by_host["cn1"].uuid, services_by_host["cn1"].disabled_reason) == (
+        first["cn1"].uuid,
+        "broken fan",
+    )
     with database.read() as connection:
         assert [service.host for service in services.search(connection)] == ["cn1", "cn2", "cn3"]
         assert [service.host for service in services.search(connection, host="cn2")] == ["cn2"]
         assert services.search(connection, binary="nova-conductor") == ()
 
 
-def test_enabled_service_has_no_reason_and_is_down_if_forced(database):
+def test_enabled_service_has_no_disabled_reason_and_can_be_forced_down(database):
     number = record_heartbeats(database, {"cn1": NOW})["cn1"].id
 
-    def change_service(connection):
+    def enable_service_and_force_down(connection):
         for disabled in (True, False):
             services.set_disabled(connection, [number], disabled=disabled, reason="broken fan")
         services.set_forced_down(connection, [number], forced_down=True)
 
-    database.write(change_service)
+    database.write(enable_service_and_force_down)
     service = read_services_by_host(database, "cn1")["cn1"]
     assert (service.disabled, service.disabled_reason) == (False, None)
     assert not service.is_up(NOW, 60)
@@ -72,7 +81,7 @@ def test_heartbeat_statement_count_is_independent_of_hosts(database):
         hosts = {f"h{size}-{number}": NOW + timedelta(seconds=number) for number in range(size)}
         with record_statements(database) as seen:
             record_heartbeats(database, hosts)
-            record_heartbeats(database, dict.fromkeys(hosts, LATER), LATER)
+            record_heartbeats(database, dict.fromkeys(hosts, LATER_BY_30_S), LATER_BY_30_S)
         counts[size] = len(seen)
     assert counts[20] == counts[600]
 
@@ -94,5 +103,5 @@ def test_service_with_a_duplicate_uuid_is_not_overwritten(database):
     for batch in (rows[1:], rows):
         with pytest.raises(Duplicate):
             database.write(lambda connection, batch=batch: services.put(connection, batch, NOW))
-    found = read_services_by_host(database, "cn1", "cn2")
-    assert {host: each.disabled_reason for host, each in found.items()} == {"cn1": "cn1"}
+    services_by_host = read_services_by_host(database, "cn1", "cn2")
+    assert {host: each.disabled_reason for host, each in services_by_host.items()} == {"cn1": "cn1"}

@@ -29,10 +29,10 @@ def test_aggregates_of_a_provider_are_replaced(database, provider_ids):
         assert aggregates.of_provider(connection, provider_ids[0]) == ()
 
 
-LATER = NOW + timedelta(hours=1)
-GOLD, RACK = "CUSTOM_GOLD", str(UUID(int=1))
-on_both = pytest.mark.parametrize(
-    ("associations", "name"), [(traits.CARRIED, GOLD), (aggregates.MEMBERS, RACK)]
+HOUR_LATER = NOW + timedelta(hours=1)
+GOLD_TRAIT, RACK_AGGREGATE = "CUSTOM_GOLD", str(UUID(int=1))
+for_traits_and_aggregates = pytest.mark.parametrize(
+    ("associations", "name"), [(traits.CARRIED, GOLD_TRAIT), (aggregates.MEMBERS, RACK_AGGREGATE)]
 )
 
 
@@ -48,41 +48,41 @@ def provider_ids(database):
     return create_provider_ids(database, 3)
 
 
-def read_generations(database, ids):
+def lock_and_read_generations(database, ids):
     return list(database.write(partial(resource_providers.lock, ids=ids)).values())
 
 
-@on_both
+@for_traits_and_aggregates
 def test_adding_and_removing_a_trait_or_aggregate_returns_only_changed_providers(
     database, provider_ids, associations, name
 ):
-    def write_association(action, ids, now):
+    def change_trait_or_aggregate(action, ids, now):
         return database.write(lambda connection: action(connection, name, ids, now))
 
     first, second, third = provider_ids
-    assert write_association(associations.remove, provider_ids, NOW) == frozenset()
-    assert write_association(associations.add, [], NOW) == frozenset()
-    assert write_association(associations.add, [first, 2**31 - 1], NOW) == {first}
-    assert write_association(associations.add, [first, second], LATER) == {second}
-    assert read_generations(database, provider_ids) == [1, 1, 0]
-    assert write_association(associations.remove, [second, third], LATER) == {second}
-    assert read_generations(database, provider_ids) == [1, 2, 0]
+    assert change_trait_or_aggregate(associations.remove, provider_ids, NOW) == frozenset()
+    assert change_trait_or_aggregate(associations.add, [], NOW) == frozenset()
+    assert change_trait_or_aggregate(associations.add, [first, 2**31 - 1], NOW) == {first}
+    assert change_trait_or_aggregate(associations.add, [first, second], HOUR_LATER) == {second}
+    assert lock_and_read_generations(database, provider_ids) == [1, 1, 0]
+    assert change_trait_or_aggregate(associations.remove, [second, third], HOUR_LATER) == {second}
+    assert lock_and_read_generations(database, provider_ids) == [1, 2, 0]
     with database.read() as connection:
         members = associations.by_provider_id(connection)
     assert [name in members.get(number, ()) for number in provider_ids] == [True, False, False]
 
 
-@on_both
-def test_statement_count_is_independent_of_providers_with_a_trait(database, associations, name):
-    def count_statements(number):
+@for_traits_and_aggregates
+def test_statement_count_of_trait_changes_is_independent_of_providers(database, associations, name):
+    def count_statements_for_providers(number):
         ids = create_provider_ids(database, number)
         with record_statements(database) as seen:
             database.write(lambda c: associations.add(c, name, ids, NOW))
             database.write(lambda c: associations.remove(c, name, ids, NOW))
         return len(seen)
 
-    count_statements(1)  # creates the member
-    assert count_statements(1) == count_statements(150)
+    count_statements_for_providers(1)  # creates the member
+    assert count_statements_for_providers(1) == count_statements_for_providers(150)
 
 
 def test_trait_names_are_matched_exactly(database):
@@ -95,5 +95,5 @@ def test_trait_names_are_matched_exactly(database):
             traits.by_name(connection, "hw_cpu_x86_avx")
         for prefix in ("HW%", "HW_CPU_X86_AVX512F%"):  # wildcards are escaped
             assert traits.search(connection, prefix=prefix) == ()
-        found = {trait.name for trait in traits.search(connection, prefix="HW_CPU_X86_AVX512F")}
-    assert found == {"HW_CPU_X86_AVX512F"}
+        names = {trait.name for trait in traits.search(connection, prefix="HW_CPU_X86_AVX512F")}
+    assert names == {"HW_CPU_X86_AVX512F"}

@@ -24,10 +24,12 @@ from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
-OWNER = {"project_id": "project", "user_id": "user"}
+PROJECT_AND_USER = {"project_id": "project", "user_id": "user"}
 
 
-def build_claim(consumer=None, generation=UNCHECKED, owner=OWNER, consumer_type=None, **amounts):
+def build_claim(
+    consumer=None, generation=UNCHECKED, owner=PROJECT_AND_USER, consumer_type=None, **amounts
+):
     """Return a claim. ``on`` is ``{provider: {class: amount}}``."""
     return ConsumerClaim(
         consumer=consumer or str(uuid4()),
@@ -38,7 +40,7 @@ def build_claim(consumer=None, generation=UNCHECKED, owner=OWNER, consumer_type=
     )
 
 
-def vcpu_claim(provider, amount, consumer=None, generation=UNCHECKED, **more):
+def build_vcpu_claim(provider, amount, consumer=None, generation=UNCHECKED, **more):
     return build_claim(consumer, generation, on={provider: {"VCPU": amount}}, **more)
 
 
@@ -55,7 +57,7 @@ def read_allocations(database, *consumers):
         }
 
 
-def read_generation(database, provider):
+def read_provider_generation(database, provider):
     return run_query(database, resource_providers.by_uuid, provider).generation
 
 
@@ -64,36 +66,42 @@ def list_stored_consumers(database):
         return set(connection.scalars(select(tables.consumers.c.uuid)))
 
 
-def test_replace_stores_exactly_the_claimed_allocations(database):
+def test_replaced_allocations_are_exactly_those_of_the_claims(database):
     here, there = make_provider(database, VCPU=8, DISK_GB=10), make_provider(database, VCPU=8)
-    first, second = build_claim(on={here: {"VCPU": 2, "DISK_GB": 3}}), vcpu_claim(there, 4)
+    first, second = build_claim(on={here: {"VCPU": 2, "DISK_GB": 3}}), build_vcpu_claim(there, 4)
     replace_allocations(database, first, second)
-    replace_allocations(database, vcpu_claim(there, 1, first.consumer))
+    replace_allocations(database, build_vcpu_claim(there, 1, first.consumer))
     assert read_allocations(database, first.consumer, second.consumer) == {
         (first.consumer, there, "VCPU"): 1,
         (second.consumer, there, "VCPU"): 4,
     }
 
 
-def test_move_raises_the_generation_of_the_new_provider_but_not_of_the_old(database):
+def test_moved_allocations_increment_the_generation_of_the_new_provider_only(database):
     old, new = make_provider(database, VCPU=8), make_provider(database, VCPU=8)
-    moving = vcpu_claim(old, 1)
+    moving = build_vcpu_claim(old, 1)
     replace_allocations(database, moving)
-    replace_allocations(database, vcpu_claim(new, 1, moving.consumer))
-    assert (read_generation(database, old), read_generation(database, new)) == (1, 1)
+    replace_allocations(database, build_vcpu_claim(new, 1, moving.consumer))
+    assert (read_provider_generation(database, old), read_provider_generation(database, new)) == (
+        1,
+        1,
+    )
     replace_allocations(database, build_claim(moving.consumer))
-    assert (read_generation(database, old), read_generation(database, new)) == (1, 2)
+    assert (read_provider_generation(database, old), read_provider_generation(database, new)) == (
+        1,
+        2,
+    )
 
 
-def test_remove_deletes_allocations_and_keeps_provider_generations(database):
+def test_removal_of_allocations_keeps_provider_generations(database):
     provider = make_provider(database, VCPU=8)
-    first, second = (vcpu_claim(provider, amount) for amount in (1, 2))
+    first, second = (build_vcpu_claim(provider, amount) for amount in (1, 2))
     replace_allocations(database, first, second)
     uuids = [first.consumer, str(uuid4())]
     assert database.write(lambda connection: allocations.remove(connection, uuids)) == 1
     assert database.write(lambda connection: allocations.remove(connection, uuids)) == 0
     assert list_stored_consumers(database) == {second.consumer}
-    assert read_generation(database, provider) == 1
+    assert read_provider_generation(database, provider) == 1
 
 
 @pytest.mark.parametrize(
@@ -121,22 +129,22 @@ def test_claim_exceeding_capacity_is_rejected_entirely(sqlite_database, amounts,
         resource_class="MEMORY_MB", total=1024, min_unit=64, max_unit=512, step_size=64
     )
     provider = make_provider(sqlite_database, memory, VCPU=8)
-    good = vcpu_claim(provider, 1)
+    good = build_vcpu_claim(provider, 1)
     with pytest.raises(error, match=words):
         replace_allocations(sqlite_database, good, build_claim(on={provider: amounts}))
     assert read_allocations(sqlite_database, good.consumer) == {}
     assert list_stored_consumers(sqlite_database) == set()
-    assert read_generation(sqlite_database, provider) == 0
+    assert read_provider_generation(sqlite_database, provider) == 0
 
 
 def test_claims_in_one_write_are_checked_against_their_sum_and_released_amounts(database):
     provider = make_provider(database, VCPU=8)
     with pytest.raises(CapacityExceeded, match="10 requested"):
-        replace_allocations(database, vcpu_claim(provider, 5), vcpu_claim(provider, 5))
-    first = vcpu_claim(provider, 8)
+        replace_allocations(database, build_vcpu_claim(provider, 5), build_vcpu_claim(provider, 5))
+    first = build_vcpu_claim(provider, 8)
     replace_allocations(database, first)
     # In the same write, a claim can use the amounts that another claim frees.
-    second = vcpu_claim(provider, 8)
+    second = build_vcpu_claim(provider, 8)
     replace_allocations(database, build_claim(first.consumer, 1), second)
     assert read_allocations(database, first.consumer, second.consumer) == {
         (second.consumer, provider, "VCPU"): 8
@@ -145,20 +153,20 @@ def test_claims_in_one_write_are_checked_against_their_sum_and_released_amounts(
 
 def test_consumer_on_an_overcommitted_provider_may_reduce_but_not_raise_its_claim(database):
     provider = make_provider(database, VCPU=8)
-    first, second = (vcpu_claim(provider, 4) for _ in range(2))
+    first, second = (build_vcpu_claim(provider, 4) for _ in range(2))
     replace_allocations(database, first, second)
     set_inventory(database, provider, Inventory(resource_class="VCPU", total=4))
-    replace_allocations(database, vcpu_claim(provider, 4, first.consumer))
-    replace_allocations(database, vcpu_claim(provider, 3, first.consumer))
+    replace_allocations(database, build_vcpu_claim(provider, 4, first.consumer))
+    replace_allocations(database, build_vcpu_claim(provider, 3, first.consumer))
     with pytest.raises(CapacityExceeded):
-        replace_allocations(database, vcpu_claim(provider, 4, first.consumer))
+        replace_allocations(database, build_vcpu_claim(provider, 4, first.consumer))
     with pytest.raises(CapacityExceeded):
-        replace_allocations(database, vcpu_claim(provider, 1))
+        replace_allocations(database, build_vcpu_claim(provider, 1))
     assert sorted(read_allocations(database, first.consumer, second.consumer).values()) == [3, 4]
 
 
 @pytest.mark.parametrize("has_consumers", [False, True], ids=["new", "existing"])
-def test_statement_count_is_independent_of_rows(database, has_consumers):
+def test_statement_count_of_claims_is_independent_of_allocations(database, has_consumers):
     counts = []
     for size in (1, 20):
         stocks = [[Inventory(resource_class=name, total=99) for name in ("VCPU", "DISK_GB")]]
@@ -179,7 +187,7 @@ def test_statement_count_is_independent_of_rows(database, has_consumers):
     assert counts[0] == counts[1]
 
 
-inventories = st.builds(
+random_inventories = st.builds(
     Inventory,
     resource_class=st.just("VCPU"),
     total=st.integers(1, 40),
@@ -189,16 +197,21 @@ inventories = st.builds(
     step_size=st.integers(1, 4),
     allocation_ratio=st.sampled_from([0.3, 0.7, 1.0, 1.1, 1.9, 2.5, 16.0]),
 )
-writes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6)
+random_claim_amounts = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6)
 
 
-@given(first=inventories, then=inventories, before=writes, after=writes)
+@given(
+    first=random_inventories,
+    then=random_inventories,
+    before=random_claim_amounts,
+    after=random_claim_amounts,
+)
 @settings(
     max_examples=scale_example_count(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_random_claims_are_written_exactly_if_a_model_of_capacity_allows_them(
+def test_random_claims_are_written_only_if_the_capacity_suffices(
     database, first, then, before, after
 ):
     """Compare writes of three consumers and a change of the inventory with a model in Python."""

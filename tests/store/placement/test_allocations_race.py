@@ -26,17 +26,17 @@ from tests.support.providers import NOW, make_provider
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
-ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "6"))
+RACE_ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "6"))
 
 
-class Claimant:
+class ClaimingProcess:
     """A process that claims VCPU, and records the result of each round."""
 
     def __init__(self, url: str) -> None:
         self._database = Database(make_settings(url))
         self.results: list[tuple[int, type[Conflict] | None]] = []
 
-    def claim(self, number: int, claims, generation=None) -> None:
+    def write_claims(self, number: int, claims, generation=None) -> None:
         """Write the amounts by provider of each consumer in a round, all or none."""
         new = [
             build_claim(
@@ -44,9 +44,9 @@ class Claimant:
             )
             for consumer, on in claims.items()
         ]
-        self.write(number, partial(allocations.replace, claims=new, now=NOW))
+        self.write_and_record_result(number, partial(allocations.replace, claims=new, now=NOW))
 
-    def write(self, number: int, work) -> None:
+    def write_and_record_result(self, number: int, work) -> None:
         error = None
         try:
             self._database.claim(work)
@@ -57,22 +57,22 @@ class Claimant:
 
 def claim_whole_providers(barrier, which, url, providers):
     """Claim each whole provider for a new consumer, in all processes at the same moment."""
-    claimant = Claimant(url)
+    claimant = ClaimingProcess(url)
     for number, provider in enumerate(providers):
         barrier.wait(120)
-        claimant.claim(number, {str(uuid4()): {provider: 8}})
+        claimant.write_claims(number, {str(uuid4()): {provider: 8}})
     return claimant.results
 
 
 def claim_or_reduce_providers(barrier, which, url, providers):
     """Claim each whole provider, or reduce it, over its first generation."""
-    claimant = Claimant(url)
+    claimant = ClaimingProcess(url)
     for number, uuid in enumerate(providers):
         barrier.wait(120)
         if which % 2:
-            claimant.write(number, partial(reduce_inventory, uuid=uuid))
+            claimant.write_and_record_result(number, partial(reduce_inventory, uuid=uuid))
         else:
-            claimant.claim(number, {str(uuid4()): {uuid: 8}})
+            claimant.write_claims(number, {str(uuid4()): {uuid: 8}})
     return claimant.results
 
 
@@ -83,17 +83,17 @@ def reduce_inventory(connection, uuid):
     resource_providers.bump_generations(connection, [provider.id], NOW)
 
 
-def create_same_consumers(barrier, which, url, provider, consumers):
-    claimant = Claimant(url)
+def claim_for_same_consumers(barrier, which, url, provider, consumers):
+    claimant = ClaimingProcess(url)
     for number, consumer in enumerate(consumers):
         barrier.wait(120)
-        claimant.claim(number, {consumer: {provider: 1}})
+        claimant.write_claims(number, {consumer: {provider: 1}})
     return claimant.results
 
 
 def move_consumers_at_random(barrier, which, url, providers, writes):
     """Move own and shared consumers at random between nearly full providers."""
-    claimant, dice = Claimant(url), random.Random(which)
+    claimant, dice = ClaimingProcess(url), random.Random(which)
     names = [str(UUID(int=number)) for number in (1, 2, 100 + which, 200 + which)]
     barrier.wait(120)
     for number in range(writes):
@@ -104,7 +104,7 @@ def move_consumers_at_random(barrier, which, url, providers, writes):
             }
             for name in dice.sample(names, dice.randint(1, 3))
         }
-        claimant.claim(number, claims, UNCHECKED)
+        claimant.write_claims(number, claims, UNCHECKED)
     return claimant.results
 
 
@@ -112,7 +112,7 @@ def move_consumers_at_random(barrier, which, url, providers, writes):
 def run_race_of_processes(database, database_url, record_property):
     """Give a function that runs processes, and returns the results of each round."""
 
-    def run_race(number, work, *arguments):
+    def run_processes_and_count_errors(number, work, *arguments):
         results = run_in_processes(number, work, database_url, *arguments)
         assert_invariants(database)
         kind = database.reader.dialect.name
@@ -120,32 +120,32 @@ def run_race_of_processes(database, database_url, record_property):
         turns = sorted({turn for turn, _ in results})
         return [Counter(error for turn, error in results if turn == each) for each in turns]
 
-    return run_race
+    return run_processes_and_count_errors
 
 
 @pytest.mark.parametrize("claimants", [3, pytest.param(6, marks=pytest.mark.exhaustive)])
 def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(
     database, run_race_of_processes, claimants
 ):
-    providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
+    providers = [make_provider(database, VCPU=8) for _ in range(RACE_ROUNDS)]
     results = run_race_of_processes(claimants, claim_whole_providers, providers)
-    assert results == [{None: 1, CapacityExceeded: claimants - 1}] * ROUNDS
-    assert [list_used_amounts(database, provider) for provider in providers] == [[8]] * ROUNDS
+    assert results == [{None: 1, CapacityExceeded: claimants - 1}] * RACE_ROUNDS
+    assert [list_used_amounts(database, provider) for provider in providers] == [[8]] * RACE_ROUNDS
 
 
 def test_claim_does_not_use_capacity_that_is_removed_concurrently(database, run_race_of_processes):
     """Each increments the generation, so a reduction that succeeds is before the claims."""
-    providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
+    providers = [make_provider(database, VCPU=8) for _ in range(RACE_ROUNDS)]
     for results in run_race_of_processes(4, claim_or_reduce_providers, providers):
         assert results[None] == 1
 
 
 def test_one_of_concurrent_creations_of_a_consumer_succeeds(database, run_race_of_processes):
     provider = make_provider(database, VCPU=1000)
-    consumers = [str(uuid4()) for _ in range(ROUNDS)]
-    results = run_race_of_processes(3, create_same_consumers, provider, consumers)
-    assert results == [{None: 1, ConcurrentUpdate: 2}] * ROUNDS
-    assert list_used_amounts(database, provider) == [1] * ROUNDS
+    consumers = [str(uuid4()) for _ in range(RACE_ROUNDS)]
+    results = run_race_of_processes(3, claim_for_same_consumers, provider, consumers)
+    assert results == [{None: 1, ConcurrentUpdate: 2}] * RACE_ROUNDS
+    assert list_used_amounts(database, provider) == [1] * RACE_ROUNDS
 
 
 def test_random_concurrent_moves_end_without_overcommitted_providers_or_deadlock(
@@ -153,7 +153,7 @@ def test_random_concurrent_moves_end_without_overcommitted_providers_or_deadlock
 ):
     providers = [make_provider(database, VCPU=8) for _ in range(4)]
     errors = sum(
-        run_race_of_processes(4, move_consumers_at_random, providers, ROUNDS * 2), Counter()
+        run_race_of_processes(4, move_consumers_at_random, providers, RACE_ROUNDS * 2), Counter()
     )
     assert set(errors) <= {None, CapacityExceeded}
     assert errors[None]

@@ -17,13 +17,13 @@ from tests.support.providers import NOW, is_new_claim_allowed, make_providers
 pytestmark = pytest.mark.all_databases
 
 # MariaDB returns a FLOAT with six digits.
-RATIOS = st.integers(1, 99_999).map(lambda digits: digits / 1000)
-SMALL = st.integers(1, 40)
+RANDOM_ALLOCATION_RATIOS = st.integers(1, 99_999).map(lambda digits: digits / 1000)
+RANDOM_TOTALS = st.integers(1, 40)
 
 
 @st.composite
 def draw_inventory_with_usage(draw):
-    total = draw(SMALL)
+    total = draw(RANDOM_TOTALS)
     inventory = Inventory(
         resource_class="VCPU",
         total=total,
@@ -31,7 +31,7 @@ def draw_inventory_with_usage(draw):
         min_unit=draw(st.sampled_from([1, 1, 2, 5])),
         max_unit=draw(st.sampled_from([MAX_INT, 20, 7])),
         step_size=draw(st.sampled_from([1, 1, 2, 3])),
-        allocation_ratio=draw(RATIOS),
+        allocation_ratio=draw(RANDOM_ALLOCATION_RATIOS),
     )
     return inventory, draw(st.integers(0, 60))
 
@@ -39,12 +39,12 @@ def draw_inventory_with_usage(draw):
 def allocate_vcpus(database, by_uuid):
     """Allocate VCPU of providers without a check of capacity."""
 
-    def write_rows(connection):
+    def insert_allocations(connection):
         (class_id,) = resource_classes.ids_by_name(connection, ["VCPU"]).values()
-        found = resource_providers.by_uuids(connection, by_uuid)
+        providers = resource_providers.by_uuids(connection, by_uuid)
         rows = [
             {
-                "resource_provider_id": found[uuid].id,
+                "resource_provider_id": providers[uuid].id,
                 "resource_class_id": class_id,
                 "consumer_id": str(uuid4()),
                 "used": used,
@@ -56,7 +56,7 @@ def allocate_vcpus(database, by_uuid):
         if rows:
             connection.execute(allocations.insert(), rows)
 
-    database.write(write_rows)
+    database.write(insert_allocations)
 
 
 def find_providers_with_capacity(database, amount):
@@ -75,9 +75,7 @@ def find_providers_with_capacity(database, amount):
     st.lists(draw_inventory_with_usage(), min_size=1, max_size=30),
     st.lists(st.integers(1, 120), max_size=5),
 )
-def test_search_in_sql_finds_exactly_the_providers_that_fit_by_the_python_rule(
-    database, drawn, amounts
-):
+def test_sql_search_finds_the_providers_with_capacity_by_the_python_rule(database, drawn, amounts):
     uuids = make_providers(database, [[inventory] for inventory, _ in drawn])
     allocate_vcpus(database, {uuid: used for uuid, (_, used) in zip(uuids, drawn, strict=True)})
     for amount in amounts:
@@ -92,7 +90,7 @@ def test_search_in_sql_finds_exactly_the_providers_that_fit_by_the_python_rule(
 @pytest.mark.parametrize(
     ("total", "ratio"), [(10, 1.9), (10, 16.1), (10, 0.7), (10, 4.3), (MAX_INT, 1.0)]
 )
-def test_provider_has_room_for_exactly_its_capacity(database, total, ratio):
+def test_provider_is_found_up_to_exactly_its_capacity(database, total, ratio):
     inventory = Inventory(resource_class="VCPU", total=total, allocation_ratio=ratio)
     uuids = set(make_providers(database, [[inventory]]))
     assert find_providers_with_capacity(database, inventory.capacity) == uuids

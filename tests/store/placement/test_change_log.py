@@ -19,60 +19,75 @@ from tests.support.statements import execute_statements
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("change_log_triggers")]
 
 #: Ids of providers of these tests only.
-A, B, C = 900_001, 900_002, 900_003
+PROVIDER_A, PROVIDER_B, PROVIDER_C = 900_001, 900_002, 900_003
 
-INVENTORY = (
+INVENTORY_COLUMNS = (
     "resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, "
     "allocation_ratio"
 )
 #: Rows that exist before each write.
-BEFORE = (
+STATEMENTS_FOR_EXISTING_ROWS = (
     (
         "INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id) VALUES "
-        f"({A}, 'a', 'a', 0, {A}), ({B}, 'b', 'b', 0, {A})"
+        f"({PROVIDER_A}, 'a', 'a', 0, {PROVIDER_A}), ({PROVIDER_B}, 'b', 'b', 0, {PROVIDER_A})"
     ),
     (
-        f"INSERT INTO inventories ({INVENTORY}) VALUES ({A}, 0, 8, 0, 1, 8, 1, 1.0), "
-        f"({B}, 0, 8, 0, 1, 8, 1, 1.0)"
+        f"INSERT INTO inventories ({INVENTORY_COLUMNS}) VALUES "
+        f"({PROVIDER_A}, 0, 8, 0, 1, 8, 1, 1.0), ({PROVIDER_B}, 0, 8, 0, 1, 8, 1, 1.0)"
     ),
     (
         "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) "
-        f"VALUES ({A}, 'x', 0, 1), ({A}, 'y', 0, 2), ({B}, 'y', 1, 3)"
+        f"VALUES ({PROVIDER_A}, 'x', 0, 1), ({PROVIDER_A}, 'y', 0, 2), ({PROVIDER_B}, 'y', 1, 3)"
     ),
     (
         "INSERT INTO resource_provider_traits (resource_provider_id, trait_id) "
-        f"SELECT {A}, min(id) FROM traits"
+        f"SELECT {PROVIDER_A}, min(id) FROM traits"
     ),
     "INSERT INTO placement_aggregates (id, uuid) VALUES (900001, 'g')",
     (
         f"INSERT INTO resource_provider_aggregates (resource_provider_id, aggregate_id) VALUES "
-        f"({A}, 900001), ({B}, 900001)"
+        f"({PROVIDER_A}, 900001), ({PROVIDER_B}, 900001)"
     ),
 )
 #: Statements as other services send them, with the providers or "names" that they change.
-WRITES = {
+CHANGES_BY_STATEMENT = {
     "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) VALUES "
-    f"({A}, 'z', 0, 1), ({A}, 'z', 1, 1), ({B}, 'z', 0, 1)": {A, B},
-    "UPDATE allocations SET used = used + 1 WHERE consumer_id = 'x'": {A},
-    f"UPDATE allocations SET resource_provider_id = {C} WHERE consumer_id = 'x'": {A, C},
-    "UPDATE allocations SET used = 0 WHERE consumer_id = 'nothing'": set(),
-    "DELETE FROM allocations WHERE consumer_id = 'y'": {A, B},
-    f"INSERT INTO inventories ({INVENTORY}) VALUES ({B}, 1, 8, 0, 1, 8, 1, 1.0)": {B},
-    f"UPDATE inventories SET resource_provider_id = {C} WHERE resource_provider_id = {B}": {B, C},
-    "DELETE FROM inventories": {A, B},
-    f"INSERT INTO resource_provider_traits (resource_provider_id, trait_id) SELECT {B}, max(id) "
-    "FROM traits": {B},
-    f"UPDATE resource_provider_traits SET resource_provider_id = {B}": {A, B},
-    "DELETE FROM resource_provider_traits": {A},
-    "INSERT INTO resource_provider_aggregates (resource_provider_id, aggregate_id) VALUES "
-    f"({C}, 900001)": {C},
-    f"UPDATE resource_provider_aggregates SET aggregate_id = 7 WHERE resource_provider_id = {B}": {
-        B
+    f"({PROVIDER_A}, 'z', 0, 1), ({PROVIDER_A}, 'z', 1, 1), ({PROVIDER_B}, 'z', 0, 1)": {
+        PROVIDER_A,
+        PROVIDER_B,
     },
-    "DELETE FROM resource_provider_aggregates": {A, B},
-    f"INSERT INTO resource_providers (id, uuid, name) VALUES ({C}, 'c', 'c')": {C},
-    f"UPDATE resource_providers SET root_provider_id = {B} WHERE id = {B}": {B},
-    f"DELETE FROM resource_providers WHERE id = {B}": {B},
+    "UPDATE allocations SET used = used + 1 WHERE consumer_id = 'x'": {PROVIDER_A},
+    f"UPDATE allocations SET resource_provider_id = {PROVIDER_C} WHERE consumer_id = 'x'": {
+        PROVIDER_A,
+        PROVIDER_C,
+    },
+    "UPDATE allocations SET used = 0 WHERE consumer_id = 'nothing'": set(),
+    "DELETE FROM allocations WHERE consumer_id = 'y'": {PROVIDER_A, PROVIDER_B},
+    f"INSERT INTO inventories ({INVENTORY_COLUMNS}) VALUES ({PROVIDER_B}, 1, 8, 0, 1, 8, 1, 1.0)": {
+        PROVIDER_B
+    },
+    f"UPDATE inventories SET resource_provider_id = {PROVIDER_C} "
+    f"WHERE resource_provider_id = {PROVIDER_B}": {PROVIDER_B, PROVIDER_C},
+    "DELETE FROM inventories": {PROVIDER_A, PROVIDER_B},
+    "INSERT INTO resource_provider_traits (resource_provider_id, trait_id) "
+    f"SELECT {PROVIDER_B}, max(id) FROM traits": {PROVIDER_B},
+    f"UPDATE resource_provider_traits SET resource_provider_id = {PROVIDER_B}": {
+        PROVIDER_A,
+        PROVIDER_B,
+    },
+    "DELETE FROM resource_provider_traits": {PROVIDER_A},
+    "INSERT INTO resource_provider_aggregates (resource_provider_id, aggregate_id) VALUES "
+    f"({PROVIDER_C}, 900001)": {PROVIDER_C},
+    "UPDATE resource_provider_aggregates SET aggregate_id = 7 "
+    f"WHERE resource_provider_id = {PROVIDER_B}": {PROVIDER_B},
+    "DELETE FROM resource_provider_aggregates": {PROVIDER_A, PROVIDER_B},
+    f"INSERT INTO resource_providers (id, uuid, name) VALUES ({PROVIDER_C}, 'c', 'c')": {
+        PROVIDER_C
+    },
+    f"UPDATE resource_providers SET root_provider_id = {PROVIDER_B} WHERE id = {PROVIDER_B}": {
+        PROVIDER_B
+    },
+    f"DELETE FROM resource_providers WHERE id = {PROVIDER_B}": {PROVIDER_B},
     "INSERT INTO traits (name) VALUES ('CUSTOM_T')": {"names"},
     "INSERT INTO resource_classes (id, name) VALUES (20000, 'CUSTOM_C')": {"names"},
     "UPDATE placement_aggregates SET uuid = 'h' WHERE id = 900001": {"names"},
@@ -88,70 +103,68 @@ def insert_allocations(connection, *providers):
 @pytest.fixture
 def read_new_changes(database):
     """Give a function that returns the changes since its last call."""
-    execute_statements(database, *BEFORE)
+    execute_statements(database, *STATEMENTS_FOR_EXISTING_ROWS)
     copy = ChangeLogCopy(database)
 
-    def follow_and_check_changes():
+    def read_and_check_changes():
         changes = copy.follow()
         assert copy.equals_tables()
         assert not copy.doubts
         return set(changes.providers) | ({"names"} if changes.names else set())
 
-    return follow_and_check_changes
+    return read_and_check_changes
 
 
-@pytest.mark.parametrize("statement", WRITES)
-def test_each_statement_logs_its_providers_only(database, read_new_changes, statement):
+@pytest.mark.parametrize("statement", CHANGES_BY_STATEMENT)
+def test_statement_logs_only_the_providers_that_it_changes(database, read_new_changes, statement):
     execute_statements(database, statement)
-    assert read_new_changes() == WRITES[statement]
+    assert read_new_changes() == CHANGES_BY_STATEMENT[statement]
     assert read_new_changes() == set()
 
 
-def test_row_replaced_by_an_upsert_is_logged(database, read_new_changes):
+def test_provider_of_a_row_replaced_by_an_upsert_is_logged(database, read_new_changes):
     """REPLACE of MariaDB and upserts replace rows."""
     if database.url.get_backend_name() == "mysql":
         execute_statements(
             database,
             f"REPLACE INTO resource_provider_aggregates (resource_provider_id, aggregate_id) "
-            f"VALUES ({A}, 900001)",
+            f"VALUES ({PROVIDER_A}, 900001)",
         )
-        assert read_new_changes() == {A}
+        assert read_new_changes() == {PROVIDER_A}
         conflict = "ON DUPLICATE KEY UPDATE total = 5"
     else:
         conflict = "ON CONFLICT (resource_provider_id, resource_class_id) DO UPDATE SET total = 5"
-    values = f"({B}, 0, 8, 0, 1, 8, 1, 1.0)"
+    values = f"({PROVIDER_B}, 0, 8, 0, 1, 8, 1, 1.0)"
     execute_statements(
-        database, f"INSERT INTO inventories ({INVENTORY}) VALUES {values} {conflict}"
+        database, f"INSERT INTO inventories ({INVENTORY_COLUMNS}) VALUES {values} {conflict}"
     )
-    assert read_new_changes() == {B}
+    assert read_new_changes() == {PROVIDER_B}
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_read_of_the_log_after_a_truncation_says_that_all_rows_must_be_reread(
-    database, read_new_changes
-):
+def test_truncated_table_makes_the_change_log_doubtful(database, read_new_changes):
     with database.read() as connection:
         position = change_log.begin(connection)
         execute_statements(database, "TRUNCATE allocations")
         assert change_log.read(connection, position).is_in_doubt
 
 
-def test_only_committed_changes_are_logged(database, read_new_changes):
+def test_only_committed_provider_changes_are_logged(database, read_new_changes):
     with database.writer.connect() as connection:
-        insert_allocations(connection, A)
+        insert_allocations(connection, PROVIDER_A)
         assert read_new_changes() == set()
         connection.rollback()
         assert read_new_changes() == set()
-        insert_allocations(connection, B)
+        insert_allocations(connection, PROVIDER_B)
         with connection.begin_nested() as savepoint:
-            insert_allocations(connection, A, C)
+            insert_allocations(connection, PROVIDER_A, PROVIDER_C)
             savepoint.rollback()
         connection.commit()
-        assert read_new_changes() == {B}
+        assert read_new_changes() == {PROVIDER_B}
 
 
-def test_write_of_many_rows_is_a_single_log_row_on_postgresql(database, read_new_changes):
-    rows = ", ".join(f"({A}, 'many', {number}, 1)" for number in range(1000))
+def test_write_of_many_rows_adds_a_single_change_log_row_on_postgresql(database, read_new_changes):
+    rows = ", ".join(f"({PROVIDER_A}, 'many', {number}, 1)" for number in range(1000))
     with database.read() as connection:
         count = select(func.count()).select_from(tables.provider_changes)
         before = connection.scalar(count)
@@ -162,14 +175,16 @@ def test_write_of_many_rows_is_a_single_log_row_on_postgresql(database, read_new
         )
         if database.url.get_backend_name() == "postgresql":
             assert connection.scalar(count) == before + 1
-    assert read_new_changes() == {A}
+    assert read_new_changes() == {PROVIDER_A}
 
 
-def test_reading_the_log_takes_one_statement(database, read_new_changes):
+def test_reading_the_change_log_takes_one_statement(database, read_new_changes):
     read_new_changes()
     with database.read() as connection:
         position = change_log.begin(connection)
-        execute_statements(database, f"DELETE FROM allocations WHERE resource_provider_id = {A}")
+        execute_statements(
+            database, f"DELETE FROM allocations WHERE resource_provider_id = {PROVIDER_A}"
+        )
         begin_stats()
         change_log.read(connection, position)
         assert request_stats().statements == 1
@@ -185,11 +200,12 @@ def settable_clock(monkeypatch):
 
 def change_allocation(database, number=7):
     execute_statements(
-        database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {A}"
+        database,
+        f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {PROVIDER_A}",
     )
 
 
-def test_reader_reports_missing_log_rows_until_they_are_there_again(database, read_new_changes):
+def test_change_log_reader_reports_missing_rows_until_they_are_back(database, read_new_changes):
     """A restored dump has other rows under the same ids, and a node of Galera may lag behind."""
     log = "UPDATE sched_provider_changes SET"
     with database.read() as connection:
@@ -201,12 +217,12 @@ def test_reader_reports_missing_log_rows_until_they_are_there_again(database, re
         assert change_log.read(connection, position).lacks_rows
         execute_statements(database, f"{log} id = {last} WHERE id = -1")
         change_allocation(database, 8)
-        assert change_log.read(connection, position).providers == {A}
+        assert change_log.read(connection, position).providers == {PROVIDER_A}
         execute_statements(database, f"{log} provider_id = 77 WHERE id = {last}")
         assert change_log.read(connection, position).lacks_rows
 
 
-def test_position_counts_log_rows_older_than_the_overlap_without_their_ids(
+def test_change_log_position_has_only_a_count_of_old_rows(
     database, read_new_changes, settable_clock
 ):
     with database.read() as connection:
@@ -214,7 +230,7 @@ def test_position_counts_log_rows_older_than_the_overlap_without_their_ids(
         for number in range(5):
             change_allocation(database, number)
             changes = change_log.read(connection, position)
-            assert changes.providers == {A}
+            assert changes.providers == {PROVIDER_A}
             position = changes.position
             settable_clock[0] += 1
         for _ in range(2):
@@ -225,7 +241,7 @@ def test_position_counts_log_rows_older_than_the_overlap_without_their_ids(
         assert change_log.read_late_rows(connection, position).position == position
 
 
-def test_reader_that_starts_at_a_log_of_many_rows_finds_later_changes_only(
+def test_new_change_log_reader_finds_later_changes_only(
     database, read_new_changes, settable_clock, monkeypatch
 ):
     monkeypatch.setattr(change_log, "MAX_ROWS", 6)
@@ -236,17 +252,17 @@ def test_reader_that_starts_at_a_log_of_many_rows_finds_later_changes_only(
         assert len(position.rows) == 3
         change_allocation(database, 21)
         changes = change_log.read(connection, position)
-        assert changes.providers == {A}
+        assert changes.providers == {PROVIDER_A}
         assert change_log.read_late_rows(connection, changes.position).position == changes.position
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_read_of_late_rows_finds_log_rows_committed_after_later_ones(
+def test_change_log_rows_committed_after_later_rows_are_read(
     database, read_new_changes, settable_clock
 ):
     with database.read() as connection, database.writer.connect() as long:
         position = change_log.begin(connection)
-        insert_allocations(long, A)
+        insert_allocations(long, PROVIDER_A)
         for _ in range(3):
             execute_statements(
                 database, "UPDATE allocations SET used = used + 1 WHERE consumer_id = 'y'"
@@ -257,12 +273,12 @@ def test_read_of_late_rows_finds_log_rows_committed_after_later_ones(
         long.commit()
         assert change_log.read(connection, position).providers == set()
         late = change_log.read_late_rows(connection, position)
-        assert A in late.providers
+        assert PROVIDER_A in late.providers
         assert change_log.read_late_rows(connection, late.position).providers == set()
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_long_transaction_of_this_service_is_read_after_its_commit(
+def test_change_log_rows_of_a_long_transaction_are_read_after_its_commit(
     database_url, read_new_changes, monkeypatch
 ):
     monkeypatch.setattr("placement_sched.db.transaction.LONG_TRANSACTION", 0.0)
@@ -270,15 +286,15 @@ def test_long_transaction_of_this_service_is_read_after_its_commit(
     own.marks_commits = True
     with own.read() as connection:
         position = change_log.begin(connection)
-        own.write(lambda writing: insert_allocations(writing, A))
+        own.write(lambda writing: insert_allocations(writing, PROVIDER_A))
         changes = change_log.read(connection, position)
-        assert (changes.providers, changes.has_late_rows) == ({A}, True)
+        assert (changes.providers, changes.has_late_rows) == ({PROVIDER_A}, True)
     own.dispose()
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 @pytest.mark.parametrize("is_quiet", [False, True], ids=["busy hour", "quiet hour"])
-def test_late_log_rows_of_transactions_open_at_the_start_of_a_reader_are_found(
+def test_change_log_rows_of_transactions_older_than_the_reader_are_read(
     database, read_new_changes, is_quiet
 ):
     if is_quiet:
@@ -286,19 +302,20 @@ def test_late_log_rows_of_transactions_open_at_the_start_of_a_reader_are_found(
             database, "UPDATE sched_provider_changes SET created_at = '2020-01-01 00:00:00'"
         )
     with database.read() as connection, database.writer.connect() as long:
-        insert_allocations(long, A)
+        insert_allocations(long, PROVIDER_A)
         for number in range(3):
             execute_statements(
-                database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {B}"
+                database,
+                f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {PROVIDER_B}",
             )
         position = change_log.begin(connection)
         long.commit()
         first = change_log.read(connection, position)
         late = change_log.read_late_rows(connection, first.position)
-        assert A in first.providers | late.providers
+        assert PROVIDER_A in first.providers | late.providers
 
 
-def test_reader_position_contains_points_of_little_more_than_an_hour(
+def test_change_log_position_covers_little_more_than_an_hour(
     database, read_new_changes, settable_clock
 ):
     with database.read() as connection:
@@ -312,7 +329,7 @@ def test_reader_position_contains_points_of_little_more_than_an_hour(
     assert spanned < change_log.LATE_OVERLAP + 2 * change_log.LATE_STEP
 
 
-def test_old_log_rows_are_deleted_except_the_newest(database, read_new_changes):
+def test_old_change_log_rows_are_deleted_except_the_newest(database, read_new_changes):
     with database.read() as connection:
         execute_statements(database, "UPDATE allocations SET used = 7")
         position = change_log.begin(connection)

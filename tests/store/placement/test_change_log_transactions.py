@@ -20,9 +20,9 @@ pytestmark = [
     pytest.mark.usefixtures("change_log_triggers"),
 ]
 
-ALLOCATIONS = tables.allocations
+ALLOCATIONS_TABLE = tables.allocations
 #: Ids that no database assigns.
-NUMBERS = count(1_000_000)
+UNUSED_ROW_IDS = count(1_000_000)
 
 
 class OpenTransactionWriter:
@@ -37,19 +37,19 @@ class OpenTransactionWriter:
         return self.connection.in_transaction()
 
     def insert(self, provider):
-        number = next(NUMBERS)
+        number = next(UNUSED_ROW_IDS)
         row = {"id": number, "resource_provider_id": provider, "resource_class_id": 0}
-        self.connection.execute(insert(ALLOCATIONS), {**row, "consumer_id": "c", "used": 1})
+        self.connection.execute(insert(ALLOCATIONS_TABLE), {**row, "consumer_id": "c", "used": 1})
         self.rows = [*self.rows, number]
 
     def change(self, provider):
-        self._execute_on_last_row(ALLOCATIONS.update().values(used=provider + 7))
+        self._execute_on_last_row(ALLOCATIONS_TABLE.update().values(used=provider + 7))
 
     def move(self, provider):
-        self._execute_on_last_row(ALLOCATIONS.update().values(resource_provider_id=provider))
+        self._execute_on_last_row(ALLOCATIONS_TABLE.update().values(resource_provider_id=provider))
 
     def remove(self, provider):
-        self._execute_on_last_row(ALLOCATIONS.delete())
+        self._execute_on_last_row(ALLOCATIONS_TABLE.delete())
         self.rows = self.rows[:-1]
 
     def roll_back_to_savepoint(self, provider):
@@ -69,15 +69,15 @@ class OpenTransactionWriter:
 
     def _execute_on_last_row(self, statement):
         for number in self.rows[-1:]:
-            self.connection.execute(statement.where(ALLOCATIONS.c.id == number))
+            self.connection.execute(statement.where(ALLOCATIONS_TABLE.c.id == number))
 
 
-WRITING = (
+WRITER_STEPS = (
     "insert", "insert", "change", "move", "remove", "roll_back_to_savepoint", "commit", "roll_back",
 )  # fmt: skip
-steps = st.lists(
+RANDOM_STEPS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(WRITING), st.integers(0, 3), st.integers(1, 4)),
+        st.tuples(st.sampled_from(WRITER_STEPS), st.integers(0, 3), st.integers(1, 4)),
         st.tuples(st.sampled_from(["follow", "follow late", "trim", "begin"])),
     ),
     max_size=60,
@@ -90,24 +90,26 @@ def change_log_overlap(request, monkeypatch):
     monkeypatch.setattr(change_log, "OVERLAP", request.param)
 
 
-@given(steps=steps)
+@given(steps=RANDOM_STEPS)
 @settings(
     max_examples=scale_example_count(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_copy_equals_the_tables_after_each_read_of_the_log(database, change_log_overlap, steps):
-    cloud = WritersAndCopies(database)
+def test_copy_by_the_change_log_equals_the_tables_after_each_read(
+    database, change_log_overlap, steps
+):
+    cloud = WritersAndChangeLogCopies(database)
     try:
         for name, *arguments in steps:
-            cloud.run_step(name, *arguments)
-        cloud.finish_writers()
+            cloud.execute_step(name, *arguments)
+        cloud.commit_writers_and_compare_copies()
     finally:
         for writer in cloud.writers:
             writer.connection.close()
 
 
-class WritersAndCopies:
+class WritersAndChangeLogCopies:
     """A database with several writers, and two copies that are read often and rarely."""
 
     def __init__(self, database):
@@ -115,9 +117,9 @@ class WritersAndCopies:
         self.prompt, self.late = ChangeLogCopy(database), ChangeLogCopy(database)
         self.writers = [OpenTransactionWriter(database) for _ in range(4)]
 
-    def run_step(self, name, *arguments):
+    def execute_step(self, name, *arguments):
         if name == "trim":
-            self.trim()
+            self.delete_old_log_rows()
         elif name == "begin":
             self.late = ChangeLogCopy(self.database)
         elif name in {"follow", "follow late"}:
@@ -126,21 +128,21 @@ class WritersAndCopies:
             assert copy.equals_tables()
         else:
             number, provider = arguments
-            if self.may_write(self.writers[number]):
+            if self.can_write_without_waiting(self.writers[number]):
                 getattr(self.writers[number], name)(provider)
 
-    def trim(self):
-        if self.may_write(None):
+    def delete_old_log_rows(self):
+        if self.can_write_without_waiting(None):
             with self.database.read() as connection:
                 change_log.trim(connection, timedelta(0))
 
-    def may_write(self, writer):
+    def can_write_without_waiting(self, writer):
         """Return whether a write would not wait. SQLite has a single writer at a time."""
         alone = self.database.url.get_backend_name() == "sqlite"
         others = (each for each in self.writers if each is not writer)
         return not (alone and any(each.is_open for each in others))
 
-    def finish_writers(self):
+    def commit_writers_and_compare_copies(self):
         for writer in self.writers:
             writer.commit()
         for copy in (self.prompt, self.late):

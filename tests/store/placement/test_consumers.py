@@ -10,13 +10,13 @@ from placement_sched.db import tables
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.store.placement import allocations
 from tests.store.placement.test_allocations import (
-    OWNER,
+    PROJECT_AND_USER,
     build_claim,
+    build_vcpu_claim,
     list_stored_consumers,
     read_allocations,
-    read_generation,
+    read_provider_generation,
     replace_allocations,
-    vcpu_claim,
 )
 from tests.support.providers import make_provider
 from tests.support.statements import run_query
@@ -28,9 +28,9 @@ def read_consumer(database, uuid):
     return run_query(database, allocations.of_consumers, [uuid])[0].consumer
 
 
-def test_replace_sets_owner_type_and_generations(database):
+def test_claim_sets_owner_type_and_generation_of_the_consumer(database):
     provider = make_provider(database, VCPU=8)
-    first = vcpu_claim(provider, 2, consumer_type="INSTANCE")
+    first = build_vcpu_claim(provider, 2, consumer_type="INSTANCE")
     replace_allocations(database, first)
     stored = read_consumer(database, first.consumer)
     assert (stored.generation, stored.project_id, stored.user_id) == (1, "project", "user")
@@ -40,27 +40,29 @@ def test_replace_sets_owner_type_and_generations(database):
     changed = read_consumer(database, first.consumer)
     assert (changed.generation, changed.project_id, changed.user_id) == (2, "other", "somebody")
     assert changed.consumer_type == "INSTANCE", "a claim without a type keeps the type"
-    assert read_generation(database, provider) == 2
+    assert read_provider_generation(database, provider) == 2
 
 
 def test_consumer_without_allocations_is_deleted(database):
     provider = make_provider(database, VCPU=8)
-    leaving, staying = vcpu_claim(provider, 1), vcpu_claim(provider, 2)
+    leaving, staying = build_vcpu_claim(provider, 1), build_vcpu_claim(provider, 2)
     replace_allocations(database, leaving, staying)
     replace_allocations(database, build_claim(leaving.consumer, 1), build_claim(generation=None))
     assert list_stored_consumers(database) == {staying.consumer}
-    replace_allocations(database, vcpu_claim(provider, 1, leaving.consumer, None))
+    replace_allocations(database, build_vcpu_claim(provider, 1, leaving.consumer, None))
     assert read_consumer(database, leaving.consumer).generation == 1
 
 
 @pytest.mark.parametrize("generation", [None, 0, 2])
 def test_claim_with_a_wrong_consumer_generation_is_a_conflict(sqlite_database, generation):
     provider = make_provider(sqlite_database, VCPU=8)
-    first = vcpu_claim(provider, 1)
+    first = build_vcpu_claim(provider, 1)
     replace_allocations(sqlite_database, first)
     sent = "null" if generation is None else generation
     with pytest.raises(ConcurrentUpdate, match=f"expected 1 but got {sent}"):
-        replace_allocations(sqlite_database, vcpu_claim(provider, 2, first.consumer, generation))
+        replace_allocations(
+            sqlite_database, build_vcpu_claim(provider, 2, first.consumer, generation)
+        )
     assert list(read_allocations(sqlite_database, first.consumer).values()) == [1]
     # The generation is checked before the provider and the class.
     unknown = build_claim(generation=4, on={str(uuid4()): {"NO_SUCH": 1}})
@@ -73,16 +75,18 @@ def test_claim_for_a_stored_consumer_without_allocations_may_have_generation_nul
     provider, uuid = make_provider(database, VCPU=8), str(uuid4())
     row = {"uuid": uuid, "project_id": 1, "user_id": 1, "generation": 0}
     database.write(lambda connection: connection.execute(insert(tables.consumers), row))
-    replace_allocations(database, vcpu_claim(provider, 1, uuid, None))
+    replace_allocations(database, build_vcpu_claim(provider, 1, uuid, None))
     assert read_consumer(database, uuid).generation == 1
 
 
-def test_owner_differing_in_case_is_found_on_every_database(database):
+def test_project_id_differing_in_case_is_stored_on_every_database(database):
     provider = make_provider(database, VCPU=8)
     for project in ("Alpha", "alpha", "ALPHA"):
         replace_allocations(
             database,
-            build_claim(owner={**OWNER, "project_id": project}, on={provider: {"VCPU": 1}}),
+            build_claim(
+                owner={**PROJECT_AND_USER, "project_id": project}, on={provider: {"VCPU": 1}}
+            ),
         )
     with database.read() as connection:
         owners = select(tables.projects.c.external_id)

@@ -12,7 +12,7 @@ from tests.store.placement.test_allocations import (
     build_claim,
     list_stored_consumers,
     read_allocations,
-    read_generation,
+    read_provider_generation,
     replace_allocations,
 )
 from tests.support.providers import NOW, make_provider, make_providers
@@ -21,7 +21,7 @@ from tests.support.statements import record_statements
 pytestmark = pytest.mark.all_databases
 
 
-def vcpu_claim(consumer_uuid: str, *amounts: tuple[str, int]) -> ConsumerClaim:
+def build_vcpu_claim(consumer_uuid: str, *amounts: tuple[str, int]) -> ConsumerClaim:
     """Return a new consumer's claim of VCPU by provider."""
     resources = {provider: {"VCPU": amount} for provider, amount in amounts}
     return build_claim(consumer_uuid, None, on=resources)
@@ -39,7 +39,7 @@ def write_first_fitting_claim(database, *claims) -> int:
 def full_provider(database) -> str:
     """The provider with the lowest id, whose 4 VCPU are all used."""
     provider = make_provider(database, VCPU=4)
-    replace_allocations(database, vcpu_claim(str(uuid4()), (provider, 4)))
+    replace_allocations(database, build_vcpu_claim(str(uuid4()), (provider, 4)))
     return provider
 
 
@@ -48,16 +48,18 @@ def consumer_uuid() -> str:
     return str(uuid4())
 
 
-def test_first_fitting_claim_is_written(database, full_provider, consumer_uuid):
+def test_first_claim_that_fits_is_written(database, full_provider, consumer_uuid):
     """Other candidates may have become full, lack the class, or be deleted."""
     small, disk = make_provider(database, VCPU=1), make_provider(database, DISK_GB=10)
     free, last = make_provider(database, VCPU=4), make_provider(database, VCPU=4)
-    before = {uuid: read_generation(database, uuid) for uuid in (full_provider, free, last)}
+    before = {
+        uuid: read_provider_generation(database, uuid) for uuid in (full_provider, free, last)
+    }
     uuids = [full_provider, small, disk, str(uuid4()), free, last]
-    claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in uuids]
+    claims = [build_vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in uuids]
     assert write_first_fitting_claim(database, *claims) == 4
     assert read_allocations(database, consumer_uuid) == {(consumer_uuid, free, "VCPU"): 2}
-    after = {uuid: read_generation(database, uuid) for uuid in before}
+    after = {uuid: read_provider_generation(database, uuid) for uuid in before}
     assert after == {**before, free: before[free] + 1}
     again = [
         build_claim(consumer_uuid, 1, on={uuid: {"VCPU": 2}}) for uuid in (last, full_provider)
@@ -66,12 +68,14 @@ def test_first_fitting_claim_is_written(database, full_provider, consumer_uuid):
     assert read_allocations(database, consumer_uuid) == {(consumer_uuid, last, "VCPU"): 2}
 
 
-def test_no_claim_is_written_without_capacity(database, full_provider, consumer_uuid):
+def test_no_claim_is_written_if_every_provider_lacks_capacity(
+    database, full_provider, consumer_uuid
+):
     small = make_provider(database, VCPU=1)
-    claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full_provider, small)]
+    claims = [build_vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full_provider, small)]
     with pytest.raises(CapacityExceeded, match=full_provider):
         write_first_fitting_claim(database, *claims)
-    claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (str(uuid4()), small)]
+    claims = [build_vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (str(uuid4()), small)]
     with pytest.raises(Invalid, match="does not exist"):
         write_first_fitting_claim(database, *claims)
     assert read_allocations(database, consumer_uuid) == {}
@@ -80,7 +84,7 @@ def test_no_claim_is_written_without_capacity(database, full_provider, consumer_
 
 def test_full_provider_with_a_lower_id_is_also_locked(database, consumer_uuid):
     free, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
-    claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full, full, free)]
+    claims = [build_vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full, full, free)]
     assert write_first_fitting_claim(database, *claims) == 2
     assert read_allocations(database, consumer_uuid) == {(consumer_uuid, free, "VCPU"): 2}
 
@@ -93,7 +97,7 @@ def test_locked_provider_with_a_lower_id_is_skipped(database, consumer_uuid):
     with database.writer.begin() as other:
         (number,) = consumers.ids_of(other, {consumers.PROVIDER: [taken]}).values()
         assert resource_providers.lock(other, [number])
-        claims = [vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full, taken, free)]
+        claims = [build_vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full, taken, free)]
         assert write_first_fitting_claim(database, *claims) == 2
     assert read_allocations(database, consumer_uuid) == {(consumer_uuid, free, "VCPU"): 2}
 
@@ -105,8 +109,8 @@ def test_already_locked_provider_can_be_used_by_the_next_claim(
     shared = make_provider(database, VCPU=4)
     free = make_provider(database, VCPU=4)
     first, other = (
-        vcpu_claim(consumer_uuid, (full_provider, 2), (shared, 1)),
-        vcpu_claim(consumer_uuid, (shared, 1), (free, 2)),
+        build_vcpu_claim(consumer_uuid, (full_provider, 2), (shared, 1)),
+        build_vcpu_claim(consumer_uuid, (shared, 1), (free, 2)),
     )
     assert write_first_fitting_claim(database, first, other) == 1
     assert read_allocations(database, consumer_uuid) == {
@@ -115,11 +119,11 @@ def test_already_locked_provider_can_be_used_by_the_next_claim(
     }
 
 
-def test_own_allocations_of_the_consumer_count_as_free_capacity(
+def test_allocations_of_the_claiming_consumer_count_as_free_capacity(
     database, full_provider, consumer_uuid
 ):
     own = make_provider(database, VCPU=4)
-    replace_allocations(database, vcpu_claim(consumer_uuid, (own, 3)))
+    replace_allocations(database, build_vcpu_claim(consumer_uuid, (own, 3)))
     claims = [
         build_claim(consumer_uuid, 1, on={uuid: {"VCPU": 4}}) for uuid in (full_provider, own)
     ]
@@ -127,13 +131,13 @@ def test_own_allocations_of_the_consumer_count_as_free_capacity(
     assert read_allocations(database, consumer_uuid) == {(consumer_uuid, own, "VCPU"): 4}
 
 
-def test_statement_count_is_independent_of_skipped_hosts(database, full_provider):
+def test_statement_count_of_a_claim_is_independent_of_skipped_hosts(database, full_provider):
     smalls = make_providers(database, [[] for _ in range(15)])
     free = make_provider(database, VCPU=100)
     counts = []
     for others in ([], smalls[:1], smalls):
         new = str(uuid4())
-        claims = [vcpu_claim(new, (uuid, 2)) for uuid in (full_provider, *others, free)]
+        claims = [build_vcpu_claim(new, (uuid, 2)) for uuid in (full_provider, *others, free)]
         with record_statements(database) as seen:
             write_first_fitting_claim(database, *claims)
         counts.append(len(seen))

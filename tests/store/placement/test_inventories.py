@@ -14,9 +14,9 @@ from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
-LATER = NOW + timedelta(hours=1)
-VCPU = Inventory(resource_class="VCPU", total=8, allocation_ratio=4.0)
-DISK = Inventory(resource_class="DISK_GB", total=100)
+HOUR_LATER = NOW + timedelta(hours=1)
+VCPU_INVENTORY = Inventory(resource_class="VCPU", total=8, allocation_ratio=4.0)
+DISK_INVENTORY = Inventory(resource_class="DISK_GB", total=100)
 
 
 def read_provider(database, uuid):
@@ -30,7 +30,7 @@ def read_inventories(database, uuid):
         return inventories.by_provider_id(connection, [provider.id])[provider.id]
 
 
-def read_times(database, uuid):
+def read_inventory_times(database, uuid):
     """Return the times of creation and update of a provider's inventories by class."""
     with database.read() as connection:
         _, found = inventories.by_provider_uuid(connection, uuid)
@@ -47,51 +47,68 @@ def replace_inventories(database, by_uuid):
 
 
 def test_providers_with_changed_inventories_are_written_and_returned(database):
-    new, old, same = make_providers(database, [[], [VCPU, DISK], [VCPU]])
-    more = replace(VCPU, total=16)
-    assert replace_inventories(database, {new: [VCPU], old: [more], same: [VCPU]}) == {new, old}
-    assert read_inventories(database, new) == {"VCPU": VCPU}
-    assert read_inventories(database, old) == {"VCPU": more, "DISK_GB": DISK}
+    new, old, same = make_providers(
+        database, [[], [VCPU_INVENTORY, DISK_INVENTORY], [VCPU_INVENTORY]]
+    )
+    more = replace(VCPU_INVENTORY, total=16)
+    assert replace_inventories(
+        database, {new: [VCPU_INVENTORY], old: [more], same: [VCPU_INVENTORY]}
+    ) == {new, old}
+    assert read_inventories(database, new) == {"VCPU": VCPU_INVENTORY}
+    assert read_inventories(database, old) == {"VCPU": more, "DISK_GB": DISK_INVENTORY}
 
 
 @pytest.mark.parametrize("ratio", [16.123456, 1.9, 0.1, 1e-3, 1e20])
-def test_fractional_ratio_written_twice_changes_nothing(database, ratio):
+def test_fractional_allocation_ratio_written_twice_changes_nothing(database, ratio):
     uuid = make_provider(database)
-    odd = replace(VCPU, allocation_ratio=ratio)
+    odd = replace(VCPU_INVENTORY, allocation_ratio=ratio)
     assert replace_inventories(database, {uuid: [odd]}) == {uuid}
     assert replace_inventories(database, {uuid: [odd]}) == set()
 
 
-def test_statement_count_is_independent_of_providers(database):
-    def count_statements(count):
-        uuids = make_providers(database, [[VCPU, DISK]] * count)
-        by_uuid = {uuid: [replace(VCPU, total=9), replace(DISK, total=9)] for uuid in uuids}
+def test_statement_count_of_inventories_is_independent_of_providers(database):
+    def count_statements_for_providers(count):
+        uuids = make_providers(database, [[VCPU_INVENTORY, DISK_INVENTORY]] * count)
+        by_uuid = {
+            uuid: [replace(VCPU_INVENTORY, total=9), replace(DISK_INVENTORY, total=9)]
+            for uuid in uuids
+        }
         with record_statements(database) as seen:
             assert replace_inventories(database, by_uuid) == set(uuids)
         return len(seen)
 
-    assert count_statements(1) == count_statements(150)
+    assert count_statements_for_providers(1) == count_statements_for_providers(150)
 
 
 @pytest.mark.parametrize("ratio", [4.0, 16.123456])
 @pytest.mark.parametrize("more", [[], [Inventory(resource_class="MEMORY_MB", total=1)]])
 def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
-    same = replace(VCPU, allocation_ratio=ratio)
-    uuid, other = make_providers(database, [[same, DISK], [same]])
+    same = replace(VCPU_INVENTORY, allocation_ratio=ratio)
+    uuid, other = make_providers(database, [[same, DISK_INVENTORY], [same]])
     provider = read_provider(database, uuid)
     database.write(
-        lambda connection: inventories.put(connection, {provider.id: [same, *more]}, LATER)
+        lambda connection: inventories.put(connection, {provider.id: [same, *more]}, HOUR_LATER)
     )
-    new = dict.fromkeys((inventory.resource_class for inventory in more), (LATER, LATER))
-    assert read_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, NOW), **new}
-    changed = [same, replace(DISK, total=99), *more]
-    database.write(lambda connection: inventories.replace(connection, provider, changed, LATER))
-    assert read_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, LATER), **new}
-    assert read_times(database, other) == {"VCPU": (NOW, NOW)}
+    new = dict.fromkeys((inventory.resource_class for inventory in more), (HOUR_LATER, HOUR_LATER))
+    assert read_inventory_times(database, uuid) == {
+        "VCPU": (NOW, NOW),
+        "DISK_GB": (NOW, NOW),
+        **new,
+    }
+    changed = [same, replace(DISK_INVENTORY, total=99), *more]
+    database.write(
+        lambda connection: inventories.replace(connection, provider, changed, HOUR_LATER)
+    )
+    assert read_inventory_times(database, uuid) == {
+        "VCPU": (NOW, NOW),
+        "DISK_GB": (NOW, HOUR_LATER),
+        **new,
+    }
+    assert read_inventory_times(database, other) == {"VCPU": (NOW, NOW)}
 
 
-def test_inventories_are_removed_from_providers_having_them(database):
-    first, second = make_providers(database, [[VCPU, DISK], [DISK]])
+def test_inventory_is_removed_only_from_providers_that_have_it(database):
+    first, second = make_providers(database, [[VCPU_INVENTORY, DISK_INVENTORY], [DISK_INVENTORY]])
     with database.read() as connection:
         ids = {uuid: resource_providers.by_uuid(connection, uuid).id for uuid in (first, second)}
     names = {ids[first]: {"VCPU"}, ids[second]: {"VCPU"}}

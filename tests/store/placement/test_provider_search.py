@@ -20,25 +20,25 @@ from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
-TRAITS = [f"CUSTOM_T{number}" for number in range(60)]
-CLASSES = [f"CUSTOM_C{number}" for number in range(60)]
-AGGREGATES = sorted(str(uuid4()) for _ in range(70))
+SIXTY_TRAITS = [f"CUSTOM_T{number}" for number in range(60)]
+SIXTY_RESOURCE_CLASSES = [f"CUSTOM_C{number}" for number in range(60)]
+SEVENTY_AGGREGATES = sorted(str(uuid4()) for _ in range(70))
 
 
 @pytest.fixture
-def cloud(database):
+def database_with_two_providers(database):
     """A database with two providers. The first has every trait, aggregate and class."""
     full = make_provider(database)
     make_provider(database)
 
-    def write_rows(connection):
+    def write_traits_and_aggregates(connection):
         number = resource_providers.by_uuid(connection, full).id
-        traits.replace_many(connection, {number: TRAITS}, NOW)
-        aggregates.replace_many(connection, {number: AGGREGATES}, NOW)
-        for name in CLASSES:
+        traits.replace_many(connection, {number: SIXTY_TRAITS}, NOW)
+        aggregates.replace_many(connection, {number: SEVENTY_AGGREGATES}, NOW)
+        for name in SIXTY_RESOURCE_CLASSES:
             resource_classes.add(connection, name, NOW)
 
-    database.write(write_rows)
+    database.write(write_traits_and_aggregates)
     return database, full
 
 
@@ -52,12 +52,12 @@ def search_and_count_sql_words(database, **filters):
 
 
 @pytest.mark.parametrize("size", [1, 2], ids=["one of each", "any of two"])
-def test_query_with_dozens_of_required_sets_has_no_join_per_set(cloud, size):
+def test_query_with_dozens_of_required_sets_has_no_join_per_set(database_with_two_providers, size):
     """The plan of a join for each set takes minutes."""
-    database, full = cloud
+    database, full = database_with_two_providers
     for kind, key, required, names in (
-        (TraitTerms, "traits", "required", TRAITS),
-        (AggregateTerms, "aggregates", "member_of", AGGREGATES),
+        (TraitTerms, "traits", "required", SIXTY_TRAITS),
+        (AggregateTerms, "aggregates", "member_of", SEVENTY_AGGREGATES),
     ):
         sets = tuple(frozenset(names[index : index + size]) for index in range(len(names)))
         uuids, words = search_and_count_sql_words(database, **{key: kind(**{required: sets})})
@@ -65,11 +65,14 @@ def test_query_with_dozens_of_required_sets_has_no_join_per_set(cloud, size):
         assert words["CASE"] >= len(sets) - provider_search.MAX_PLANNED
 
 
-def test_sql_does_not_grow_with_the_number_of_forbidden_traits_or_aggregates(cloud):
-    database, full = cloud
+def test_sql_of_a_provider_search_does_not_grow_with_forbidden_traits(database_with_two_providers):
+    database, full = database_with_two_providers
     queries = [
-        [{"traits": TraitTerms(forbidden=frozenset(TRAITS[:most]))} for most in (2, 60)],
-        [{"aggregates": AggregateTerms(forbidden=frozenset(AGGREGATES[:n]))} for n in (2, 70)],
+        [{"traits": TraitTerms(forbidden=frozenset(SIXTY_TRAITS[:most]))} for most in (2, 60)],
+        [
+            {"aggregates": AggregateTerms(forbidden=frozenset(SEVENTY_AGGREGATES[:n]))}
+            for n in (2, 70)
+        ],
     ]
     for few, many in queries:
         uuids, words = search_and_count_sql_words(database, **few)
@@ -78,14 +81,21 @@ def test_sql_does_not_grow_with_the_number_of_forbidden_traits_or_aggregates(clo
         assert search_and_count_sql_words(database, **many) == (uuids, words)
 
 
-def test_query_with_dozens_of_resource_classes_checks_them_in_case_expressions(cloud):
-    database, _ = cloud
-    full = make_provider(database, **dict.fromkeys(CLASSES, 4))
-    make_provider(database, **dict.fromkeys(CLASSES[1:], 4))
-    uuids, words = search_and_count_sql_words(database, resources=dict.fromkeys(CLASSES, 4))
+def test_query_with_dozens_of_resource_classes_checks_them_in_case_expressions(
+    database_with_two_providers,
+):
+    database, _ = database_with_two_providers
+    full = make_provider(database, **dict.fromkeys(SIXTY_RESOURCE_CLASSES, 4))
+    make_provider(database, **dict.fromkeys(SIXTY_RESOURCE_CLASSES[1:], 4))
+    uuids, words = search_and_count_sql_words(
+        database, resources=dict.fromkeys(SIXTY_RESOURCE_CLASSES, 4)
+    )
     assert uuids == {full}
-    assert words["CASE"] >= len(CLASSES) // provider_search.MAX_PLANNED
-    assert search_and_count_sql_words(database, resources=dict.fromkeys(CLASSES, 5))[0] == set()
+    assert words["CASE"] >= len(SIXTY_RESOURCE_CLASSES) // provider_search.MAX_PLANNED
+    assert (
+        search_and_count_sql_words(database, resources=dict.fromkeys(SIXTY_RESOURCE_CLASSES, 5))[0]
+        == set()
+    )
 
 
 def test_provider_is_found_if_each_class_has_its_requested_amount(database):

@@ -14,15 +14,15 @@ from tests.support.statements import run_query
 pytestmark = pytest.mark.all_databases
 
 
-def add_class(database, name):
+def add_resource_class(database, name):
     database.write(lambda connection: resource_classes.add(connection, name, NOW))
 
 
-def read_class_ids(database, *names):
+def read_resource_class_ids(database, *names):
     return run_query(database, resource_classes.ids_by_name, names)
 
 
-def test_standard_classes_have_the_ids_of_os_resource_classes(database):
+def test_standard_resource_classes_have_the_ids_of_os_resource_classes(database):
     with database.read() as connection:
         found = resource_classes.all_by_id(connection)
         with pytest.raises(NotFound):
@@ -30,12 +30,12 @@ def test_standard_classes_have_the_ids_of_os_resource_classes(database):
     assert [found[number] for number in range(len(found))] == os_resource_classes.STANDARDS
 
 
-def test_concurrently_created_classes_have_consecutive_ids_from_10000(database):
+def test_concurrently_created_resource_classes_have_ids_from_10000(database):
     names = [f"CUSTOM_{letter}" for letter in "ABCDEFGH"]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda name: add_class(database, name), names))
-    assert sorted(read_class_ids(database, *names, "CUSTOM_X").values()) == list(
+        list(pool.map(lambda name: add_resource_class(database, name), names))
+    assert sorted(read_resource_class_ids(database, *names, "CUSTOM_X").values()) == list(
         range(10000, 10008)
     )
     with pytest.raises(Duplicate, match="CUSTOM_A"):
-        add_class(database, "CUSTOM_A")
+        add_resource_class(database, "CUSTOM_A")

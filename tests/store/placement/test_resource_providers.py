@@ -27,7 +27,7 @@ from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
-LATER = NOW + timedelta(hours=1)
+HOUR_LATER = NOW + timedelta(hours=1)
 
 
 def create_provider(database, name, parent_uuid=None):
@@ -45,14 +45,14 @@ def read_provider(database, provider):
 def move_provider(database, provider, parent, *, anywhere=True):
     database.write(
         lambda connection: resource_providers.move(
-            connection, provider.uuid, parent and parent.uuid, anywhere=anywhere, now=LATER
+            connection, provider.uuid, parent and parent.uuid, anywhere=anywhere, now=HOUR_LATER
         )
     )
 
 
-@pytest.mark.parametrize("is_made", [True, False], ids=["create", "move"])
-def test_creation_under_a_parent_recreated_before_its_lock_raises_not_found(
-    database, monkeypatch, is_made
+@pytest.mark.parametrize("is_creation", [True, False], ids=["create", "move"])
+def test_new_child_of_a_concurrently_recreated_parent_is_a_conflict(
+    database, monkeypatch, is_creation
 ):
     root, other = create_provider(database, "root"), create_provider(database, "other")
     parent = create_provider(database, "parent", root.uuid)
@@ -67,15 +67,15 @@ def test_creation_under_a_parent_recreated_before_its_lock_raises_not_found(
 
     monkeypatch.setattr(resource_providers, "lock", recreate_parent_and_lock)
     with pytest.raises(ConcurrentUpdate, match="has just been changed"):
-        create_provider(database, "child", parent.uuid) if is_made else move_provider(
+        create_provider(database, "child", parent.uuid) if is_creation else move_provider(
             database, other, parent
         )
 
 
-def test_statement_count_is_independent_of_created_providers(database):
+def test_statement_count_of_creations_is_independent_of_providers(database):
     parent = create_provider(database, "parent")
 
-    def count_statements(count):
+    def count_statements_for_providers(count):
         rows = [NewProvider(str(uuid4()), f"n{uuid4()}") for _ in range(count)]
         rows.append(NewProvider(str(uuid4()), f"c{uuid4()}", parent))
         with record_statements(database) as seen:
@@ -83,17 +83,17 @@ def test_statement_count_is_independent_of_created_providers(database):
                 lambda connection: resource_providers.create_many(connection, rows, NOW)
             )
         with database.read() as connection:
-            found = resource_providers.by_uuids(connection, ids)
-        root, child = found[rows[0].uuid], found[rows[-1].uuid]
+            providers = resource_providers.by_uuids(connection, ids)
+        root, child = providers[rows[0].uuid], providers[rows[-1].uuid]
         assert (root.root_uuid, root.parent_uuid, root.generation) == (root.uuid, None, 0)
         assert (child.root_uuid, child.parent_uuid) == (parent.uuid, parent.uuid)
         return len(seen)
 
-    assert count_statements(2) == count_statements(200)
+    assert count_statements_for_providers(2) == count_statements_for_providers(200)
 
 
 @pytest.mark.parametrize("taken", ["name", "uuid"])
-def test_duplicate_name_or_uuid_is_named_in_the_error(database, taken):
+def test_error_of_a_duplicate_provider_has_its_name_or_uuid(database, taken):
     old = create_provider(database, "old")
     row = replace(NewProvider(str(uuid4()), "new"), **{taken: getattr(old, taken)})
     with pytest.raises(Duplicate, match=f"{taken}: {getattr(old, taken)} already exists"):
@@ -101,20 +101,22 @@ def test_duplicate_name_or_uuid_is_named_in_the_error(database, taken):
     new = create_provider(database, "new")
     with pytest.raises(Duplicate, match="provider name: old already exists"):
         database.write(
-            lambda connection: resource_providers.rename_many(connection, {new.id: "old"}, LATER)
+            lambda connection: resource_providers.rename_many(
+                connection, {new.id: "old"}, HOUR_LATER
+            )
         )
     assert read_provider(database, new).name == "new"
 
 
-def test_locking_providers_returns_the_generations_of_those_that_exist(database):
+def test_locking_providers_returns_generations_of_existing_providers(database):
     one, two = create_provider(database, "one"), create_provider(database, "two")
 
-    def write_rows(connection):
-        resource_providers.bump_generations(connection, [two.id], LATER)
+    def increment_and_lock_providers(connection):
+        resource_providers.bump_generations(connection, [two.id], HOUR_LATER)
         return resource_providers.lock(connection, [two.id, one.id, 2**31 - 1])
 
-    assert database.write(write_rows) == {one.id: 0, two.id: 1}
-    assert read_provider(database, two).updated_at == LATER
+    assert database.write(increment_and_lock_providers) == {one.id: 0, two.id: 1}
+    assert read_provider(database, two).updated_at == HOUR_LATER
 
 
 def test_provider_is_found_by_a_uuid_in_any_format(database):
@@ -133,7 +135,7 @@ def test_provider_is_found_by_a_uuid_in_any_format(database):
             resource_providers.by_uuid(connection, text)
 
 
-def test_provider_stored_in_uppercase_is_found(database):
+def test_provider_with_an_uppercase_uuid_is_found(database):
     uuid = str(uuid4()).upper()
     database.write(
         lambda connection: resource_providers.create_many(
@@ -141,27 +143,27 @@ def test_provider_stored_in_uppercase_is_found(database):
         )
     )
     with database.read() as connection:
-        found = resource_providers.by_uuid(connection, uuid)
-        assert traits.traits_by_provider(connection, uuid).provider_id == found.id
+        provider = resource_providers.by_uuid(connection, uuid)
+        assert traits.traits_by_provider(connection, uuid).provider_id == provider.id
         assert usages.of_provider(connection, uuid) == (0, {})
-    assert (found.uuid, found.name) == (uuid, "theirs")
+    assert (provider.uuid, provider.name) == (uuid, "theirs")
 
 
 def lock_and_bump_generation(connection, provider):
     found = resource_providers.lock_by_uuid(connection, provider.uuid, 0)
-    resource_providers.bump_generations(connection, [found.id], LATER)
+    resource_providers.bump_generations(connection, [found.id], HOUR_LATER)
 
 
 def read_and_bump_generation(connection, provider):
     found = resource_providers.by_uuid(connection, provider.uuid)
-    resource_providers.bump_generation_from(connection, found.id, found.uuid, 0, LATER)
+    resource_providers.bump_generation_from(connection, found.id, found.uuid, 0, HOUR_LATER)
 
 
 @pytest.mark.parametrize("work", [lock_and_bump_generation, read_and_bump_generation])
 def test_one_of_concurrent_writers_with_equal_generation_succeeds(database, work):
     provider = create_provider(database, "host")
 
-    def write(_number):
+    def bump_generation_once(_number):
         try:
             database.write(lambda connection: work(connection, provider))
         except ConcurrentUpdate:
@@ -169,7 +171,7 @@ def test_one_of_concurrent_writers_with_equal_generation_succeeds(database, work
         return 1
 
     with ThreadPoolExecutor(4) as pool:
-        assert sum(pool.map(write, range(8))) == 1
+        assert sum(pool.map(bump_generation_once, range(8))) == 1
     assert read_provider(database, provider).generation == 1
 
 
@@ -177,7 +179,7 @@ def remove_provider(database, provider):
     database.write(lambda connection: resource_providers.remove(connection, provider.uuid))
 
 
-def test_move_of_a_provider_moves_its_subtree(database):
+def test_moved_provider_takes_its_subtree_along(database):
     here, there = create_provider(database, "here"), create_provider(database, "there")
     child = create_provider(database, "child", here.uuid)
     grandchild = create_provider(database, "grandchild", child.uuid)
@@ -192,8 +194,8 @@ def test_move_of_a_provider_moves_its_subtree(database):
     assert {read_provider(database, each).root_uuid for each in subtree} == {child.uuid}
 
 
-def test_statement_count_is_independent_of_tree_depth(database):
-    def count_statements(depth):
+def test_statement_count_of_a_move_is_independent_of_tree_depth(database):
+    def count_statements_of_move(depth):
         top = create_provider(database, f"n{uuid4()}")
         last = top
         for _ in range(depth):
@@ -204,10 +206,10 @@ def test_statement_count_is_independent_of_tree_depth(database):
         assert read_provider(database, last).root_uuid == goal.uuid
         return len(seen)
 
-    assert count_statements(1) == count_statements(8)
+    assert count_statements_of_move(1) == count_statements_of_move(8)
 
 
-def test_move_that_makes_a_loop_is_rejected(database):
+def test_move_of_a_provider_below_itself_is_rejected(database):
     tree = [create_provider(database, "0")]
     for level in (1, 2):
         tree.append(create_provider(database, str(level), tree[-1].uuid))
@@ -216,7 +218,7 @@ def test_move_that_makes_a_loop_is_rejected(database):
             move_provider(database, tree[0], parent)
 
 
-def test_concurrent_moves_of_providers_make_no_loop(database):
+def test_concurrent_moves_of_providers_make_no_parent_loop(database):
     first, second = create_provider(database, "one"), create_provider(database, "two")
 
     def attempt_move(pair):
@@ -234,12 +236,12 @@ def test_deletion_removes_all_rows_of_a_provider_and_is_rejected_for_a_parent(da
     parent = create_provider(database, "parent")
     child = create_provider(database, "child", parent.uuid)
 
-    def write_rows(connection):
+    def write_inventory_and_aggregate(connection):
         stock = [Inventory(resource_class="VCPU", total=1)]
         inventories.put(connection, {child.id: stock}, NOW)
         aggregates.add_members(connection, str(uuid4()), [child.id], NOW)
 
-    database.write(write_rows)
+    database.write(write_inventory_and_aggregate)
     with pytest.raises(InUse, match="child") as rejection:
         remove_provider(database, parent)
     assert rejection.value.code == "placement.resource_provider.cannot_delete_parent"

@@ -26,15 +26,15 @@ from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
-TRAIT_REQUIRED = {f"trait:{LICENSED}": "required"}
-TRAIT_REMOVED = {f"trait:{LICENSED}": None}
+METADATA_REQUIRING_TRAIT = {f"trait:{LICENSED}": "required"}
+METADATA_WITHOUT_TRAIT = {f"trait:{LICENSED}": None}
 
 
 def read_synced_traits(database):
     return run_query(database, traits.read_synced)
 
 
-def run_sync(database):
+def sync_traits_of_aggregates(database):
     return sync_own_traits(database)
 
 
@@ -42,24 +42,24 @@ def run_sync(database):
 def synced_provider_and_aggregate(database):
     """Return a provider with a synced trait, and the aggregate that requires the trait."""
     node = add_node(database, "win1")
-    aggregate = add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
-    run_sync(database)
+    aggregate = add_aggregate(database, "windows", ["win1"], METADATA_REQUIRING_TRAIT)
+    sync_traits_of_aggregates(database)
     return node, aggregate
 
 
 @pytest.mark.parametrize("runs_before_removal", [0, 1])
-def test_manual_trait_on_a_recreated_provider_is_kept(
+def test_trait_set_by_an_operator_on_a_recreated_provider_is_kept(
     database, synced_provider_and_aggregate, runs_before_removal
 ):
     node, _ = synced_provider_and_aggregate
     recreate_provider(database, node)
     add_unrecorded_trait(database, node)
     for _ in range(runs_before_removal):
-        assert run_sync(database).added == set()
+        assert sync_traits_of_aggregates(database).added == set()
         assert read_synced_traits(database) == {}
-    set_metadata(database, "windows", TRAIT_REMOVED)
+    set_metadata(database, "windows", METADATA_WITHOUT_TRAIT)
     assert sync_own_traits(database, dry_run=True).removed == set()
-    assert run_sync(database).removed == set()
+    assert sync_traits_of_aggregates(database).removed == set()
     assert read_providers_with_trait(database) == {node}
     assert read_synced_traits(database) == {}
 
@@ -67,21 +67,21 @@ def test_manual_trait_on_a_recreated_provider_is_kept(
 def test_synced_trait_on_a_recreated_provider_is_removed(database, synced_provider_and_aggregate):
     node, aggregate = synced_provider_and_aggregate
     recreate_provider(database, node)
-    assert run_sync(database).added == {(node, LICENSED)}
+    assert sync_traits_of_aggregates(database).added == {(node, LICENSED)}
     assert read_synced_traits(database) == {(node, LICENSED): aggregate}
     # Old releases recorded no id of the provider.
     nameless = update(tables.synced_traits).values(provider_id=None)
     database.write(lambda connection: connection.execute(nameless))
-    set_metadata(database, "windows", TRAIT_REMOVED)
-    assert run_sync(database).removed == {(node, LICENSED)}
+    set_metadata(database, "windows", METADATA_WITHOUT_TRAIT)
+    assert sync_traits_of_aggregates(database).removed == {(node, LICENSED)}
     assert read_providers_with_trait(database) == set()
 
 
-def test_provider_recreated_during_the_sync_keeps_its_trait(
+def test_provider_recreated_during_the_trait_sync_keeps_its_trait(
     database, synced_provider_and_aggregate
 ):
     node, _ = synced_provider_and_aggregate
-    set_metadata(database, "windows", TRAIT_REMOVED)
+    set_metadata(database, "windows", METADATA_WITHOUT_TRAIT)
     _, placement = build_local_services(database)
     recreate_provider(database, node)
     add_unrecorded_trait(database, node)
@@ -89,7 +89,7 @@ def test_provider_recreated_during_the_sync_keeps_its_trait(
     assert read_providers_with_trait(database) == {node}
 
 
-def test_update_of_the_record_keeps_traits_recorded_by_a_concurrent_sync(
+def test_record_of_synced_traits_keeps_those_of_a_concurrent_sync(
     database, synced_provider_and_aggregate
 ):
     """A slower run has read the record before another run adds the trait again."""
@@ -97,6 +97,6 @@ def test_update_of_the_record_keeps_traits_recorded_by_a_concurrent_sync(
     recreate_provider(database, node)
     _, slower = build_local_services(database)
     assert slower.read_record() == {}
-    run_sync(database)
+    sync_traits_of_aggregates(database)
     slower.update_record({}, [(node, "CUSTOM_OTHER")], {})
     assert read_synced_traits(database) == {(node, LICENSED): aggregate}
