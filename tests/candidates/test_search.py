@@ -28,7 +28,7 @@ from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 pytestmark = pytest.mark.usefixtures("with_and_without_provider_cache")
 
 PROPERTY_TEST_SETTINGS = build_property_test_settings(20)
-#: ``test_cached_answers_equal_the_database`` compares the loader with the cache on each server.
+#: ``test_providers.py`` compares the loader with the cache on each server.
 on_servers_in_exhaustive_runs = pytest.mark.parametrize(
     "database_url",
     [

@@ -29,16 +29,16 @@ from tests.conftest import make_settings
 from tests.docs import samples
 from tests.support.repository import ROOT
 
-FOLDER = Path(__file__).parent / "releases"
-VERSIONS = sorted(path.stem for path in FOLDER.glob("*.json"))
+RELEASES_FOLDER = Path(__file__).parent / "releases"
+RECORDED_VERSIONS = sorted(path.stem for path in RELEASES_FOLDER.glob("*.json"))
 #: Tables whose rows belong to running processes.
-WITHOUT_ROWS = {"sched_provider_changes", "sched_commit_marks", "sched_leases"}
-HEADERS = {
+TABLES_WITHOUT_ROWS = {"sched_provider_changes", "sched_commit_marks", "sched_leases"}
+REQUEST_HEADERS = {
     "X-Auth-Token": "admin",
     "OpenStack-API-Version": "placement 1.39, compute 2.96, scheduler 1.0",
 }
 #: Reads of everything that the rows describe.
-ADDRESSES = (
+RECORDED_PATHS = (
     "/placement/resource_providers",
     "/placement/resource_classes",
     f"/placement/resource_providers/{samples.CN1}/inventories",
@@ -63,10 +63,10 @@ ADDRESSES = (
 
 def read_responses(client: TestApp) -> dict[str, Any]:
     """Return the answers to reads, with each decision that is listed."""
-    answers = {path: client.get(path, headers=HEADERS).json for path in ADDRESSES}
+    answers = {path: client.get(path, headers=REQUEST_HEADERS).json for path in RECORDED_PATHS}
     for entry in answers["/scheduler/v1/decisions"]["decisions"]:
         path = f"/scheduler/v1/decisions/{entry['uuid']}"
-        answers[path] = client.get(path, headers=HEADERS).json
+        answers[path] = client.get(path, headers=REQUEST_HEADERS).json
     return answers
 
 
@@ -83,8 +83,8 @@ class RecordedRelease(NamedTuple):
     answers: Mapping[str, Any]
 
     @classmethod
-    def load(cls, version: str) -> Self:
-        return cls(**json.loads((FOLDER / f"{version}.json").read_text()))
+    def load_release(cls, version: str) -> Self:
+        return cls(**json.loads((RELEASES_FOLDER / f"{version}.json").read_text()))
 
     def tables(self) -> dict[str, sa.Table]:
         return {
@@ -99,20 +99,20 @@ class RecordedRelease(NamedTuple):
             for name, columns in self.columns.items()
         }
 
-    def make_schema(self, database: Database) -> None:
+    def create_schema(self, database: Database) -> None:
         configuration = Config()
         configuration.set_main_option("script_location", str(ROOT / "alembic"))
 
-        def upgrade(connection: sa.Connection) -> None:
+        def upgrade_schema(connection: sa.Connection) -> None:
             configuration.attributes["connection"] = connection
             command.upgrade(configuration, self.revision)
 
-        database.write(upgrade)
+        database.write(upgrade_schema)
 
     def write_rows(self, database: Database) -> None:
-        database.write(self._insert)
+        database.write(self._insert_rows)
 
-    def _insert(self, connection: sa.Connection) -> None:
+    def _insert_rows(self, connection: sa.Connection) -> None:
         if connection.dialect.name in {"mysql", "mariadb"}:
             # Insert the id 0 of VCPU, as a restored dump does.
             mode = connection.scalar(sa.text("SELECT @@sql_mode"))
@@ -145,7 +145,7 @@ def _read_rows(connection: sa.Connection) -> Iterator[tuple[str, list[list[Any]]
     uses = connection.scalars(sa.text("SELECT trait_id FROM resource_provider_traits"))
     trait_ids = set(uses)
     for table in metadata.sorted_tables:
-        if table.name in WITHOUT_ROWS:
+        if table.name in TABLES_WITHOUT_ROWS:
             continue
         rows = connection.execute(sa.select(table).order_by(*table.primary_key.columns)).mappings()
         yield (
@@ -207,7 +207,7 @@ def main() -> None:
             entries.append(f"{json.dumps(key)}: {f'[{lines}]' if name == 'rows' else lines}")
         parts.append(f'"{name}": {{\n' + ",\n".join(entries) + "\n}")
     text = "{\n" + ",\n".join(parts) + "\n}\n"
-    (FOLDER / f"{setup['metadata']['version']}.json").write_text(text)
+    (RELEASES_FOLDER / f"{setup['metadata']['version']}.json").write_text(text)
 
 
 if __name__ == "__main__":

@@ -26,20 +26,26 @@ from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.slow
 
-USUAL, OTHER, WIDER = "utf8mb3_general_ci", "utf8mb3_unicode_ci", "utf8mb4_unicode_ci"
+GENERAL_COLLATION, UNICODE_COLLATION, UTF8MB4_COLLATION = (
+    "utf8mb3_general_ci",
+    "utf8mb3_unicode_ci",
+    "utf8mb4_unicode_ci",
+)
 #: Tables whose texts OpenStack placement never compares with texts of another table.
-TABLES = {
-    **dict.fromkeys(("consumer_types", "projects", "resource_classes", "users"), OTHER),
-    **dict.fromkeys(("placement_aggregates", "resource_providers", "traits"), WIDER),
+COLLATIONS_BY_TABLE = {
+    **dict.fromkeys(("consumer_types", "projects", "resource_classes", "users"), UNICODE_COLLATION),
+    **dict.fromkeys(("placement_aggregates", "resource_providers", "traits"), UTF8MB4_COLLATION),
 }
-INSTANCE = "c0000000-0000-4000-8000-000000000001"
-AGGREGATE = "a0000000-0000-4000-8000-00000000000a"
+INSTANCE_UUID = "c0000000-0000-4000-8000-000000000001"
+AGGREGATE_UUID = "a0000000-0000-4000-8000-00000000000a"
 
 
 @pytest.fixture
 def openstack_database(tmp_path):
     """A database of OpenStack placement in the character set of older releases."""
-    with empty_database("mysql", tmp_path, f"CHARACTER SET utf8mb3 COLLATE {USUAL}") as url:
+    with empty_database(
+        "mysql", tmp_path, f"CHARACTER SET utf8mb3 COLLATE {GENERAL_COLLATION}"
+    ) as url:
         database = Database(make_settings(url))
         yield database
         database.dispose()
@@ -60,7 +66,7 @@ def read_table_collations(database: Database) -> dict[str, str]:
         return dict(map(tuple, rows))
 
 
-def check_search_and_claim(database: Database) -> None:
+def check_candidate_search_and_claim(database: Database) -> None:
     """Report hosts, claim, search with traits and aggregates, explain, and verify."""
     settings = make_settings(database.url.render_as_string(hide_password=False))
     application = create_app(settings)
@@ -72,22 +78,22 @@ def check_search_and_claim(database: Database) -> None:
         path = f"/placement/resource_providers/{uuid}"
         for name, body in (
             ("traits", {"traits": ["CUSTOM_A"]}),
-            ("aggregates", {"aggregates": [AGGREGATE]}),
+            ("aggregates", {"aggregates": [AGGREGATE_UUID]}),
         ):
             generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
             body |= {"resource_provider_generation": generation}
             app.put_json(f"{path}/{name}", body, headers=LATEST_HEADERS)
-        found = app.get(
+        candidates = app.get(
             "/placement/allocation_candidates?resources=VCPU:1&required=CUSTOM_A"
-            f"&member_of={AGGREGATE}",
+            f"&member_of={AGGREGATE_UUID}",
             headers=LATEST_HEADERS,
         ).json
-        assert list(found["provider_summaries"]) == [uuid]
+        assert list(candidates["provider_summaries"]) == [uuid]
         flavor_with_trait = flavor(extra_specs={"trait:CUSTOM_A": "required"})
-        request = {"request_spec": spec(INSTANCE, flavor=flavor_with_trait)}
+        request = {"request_spec": spec(INSTANCE_UUID, flavor=flavor_with_trait)}
         selected = app.post_json("/scheduler/v1/select_destinations", request).json
         assert selected["selections"][0][0]["service_host"] == "cn2"
-        held = app.get(f"/placement/allocations/{INSTANCE}", headers=LATEST_HEADERS).json
+        held = app.get(f"/placement/allocations/{INSTANCE_UUID}", headers=LATEST_HEADERS).json
         assert list(held["allocations"]) == [uuid]
         usages = app.get("/placement/usages?project_id=p1", headers=LATEST_HEADERS).json
         assert usages["usages"]
@@ -105,14 +111,14 @@ def test_host_is_found_and_claimed_with_tables_of_mixed_collations(openstack_dat
     adopt(openstack_database, utcnow)
     conversions = (
         f"ALTER TABLE {table} CONVERT TO {build_collation_clause(collation)}"
-        for table, collation in TABLES.items()
+        for table, collation in COLLATIONS_BY_TABLE.items()
     )
     execute_statements(openstack_database, *conversions)
-    check_search_and_claim(openstack_database)
+    check_candidate_search_and_claim(openstack_database)
 
 
-@pytest.mark.parametrize("collation", [OTHER, WIDER])
-def test_added_tables_have_the_collation_of_the_adopted_tables(openstack_database, collation):
+@pytest.mark.parametrize("collation", [UNICODE_COLLATION, UTF8MB4_COLLATION])
+def test_tables_added_by_adoption_have_the_collation_of_placement(openstack_database, collation):
     create_openstack_schema(openstack_database, TRAIN)
     change_default = (
         f"ALTER DATABASE {openstack_database.url.database} {build_collation_clause(collation)}"
@@ -124,5 +130,7 @@ def test_added_tables_have_the_collation_of_the_adopted_tables(openstack_databas
     )
     adopt(openstack_database, utcnow)
     names = {"consumer_types", *(table.name for table in OWN_TABLES)}
-    assert {read_table_collations(openstack_database)[name] for name in names} == {USUAL}
-    check_search_and_claim(openstack_database)
+    assert {read_table_collations(openstack_database)[name] for name in names} == {
+        GENERAL_COLLATION
+    }
+    check_candidate_search_and_claim(openstack_database)

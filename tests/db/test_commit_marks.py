@@ -26,12 +26,12 @@ def add_aggregate(connection, name):
     connection.execute(insert(placement_aggregates), {"uuid": uuid_of(name)})
 
 
-def list_aggregates(database):
+def list_aggregate_uuids(database):
     with database.read() as connection:
         return set(connection.scalars(select(placement_aggregates.c.uuid)))
 
 
-def read_marks(database):
+def read_commit_marks(database):
     with database.read() as connection:
         return dict(connection.execute(select(table.c.id, table.c.done)).all())
 
@@ -45,21 +45,23 @@ def test_committed_transaction_is_reported_committed(database):
     assert is_done(database.read, mark)
 
 
-@pytest.mark.parametrize("is_begun", [True, False], ids=["before the question", "after it"])
-def test_transaction_reported_uncommitted_cannot_commit_later(database, is_begun):
+@pytest.mark.parametrize(
+    "is_writing", [True, False], ids=["write before the query", "write after the query"]
+)
+def test_transaction_reported_as_uncommitted_cannot_commit_later(database, is_writing):
     mark = new_mark()
-    if not is_begun:
+    if not is_writing:
         assert not is_done(database.read, mark)
     with database.writer.connect() as connection:
         add_aggregate(connection, "one")
         mark_commit(connection, mark)
-        if is_begun:
+        if is_writing:
             assert not is_done(database.read, mark)
         with pytest.raises(DBAPIError):
             connection.commit()
     # The connection is reused, and commits only the next transaction.
     database.write(lambda connection: add_aggregate(connection, "two"))
-    assert list_aggregates(database) == {uuid_of("two")}
+    assert list_aggregate_uuids(database) == {uuid_of("two")}
     assert not is_done(database.read, mark)
 
 
@@ -71,8 +73,8 @@ def test_rollback_removes_the_commit_mark(database):
         connection.rollback()
         add_aggregate(connection, "two")
         connection.commit()
-    assert list_aggregates(database) == {uuid_of("two")}
-    assert read_marks(database) == {}
+    assert list_aggregate_uuids(database) == {uuid_of("two")}
+    assert read_commit_marks(database) == {}
 
 
 # The triggers of the change log let a statement write rows although it matches no row.
@@ -81,10 +83,10 @@ def test_read_only_transaction_leaves_no_commit_mark(database, statement):
     with database.writer.begin() as connection:
         connection.exec_driver_sql(statement)
         mark_commit(connection, new_mark())
-    assert read_marks(database) == {}
+    assert read_commit_marks(database) == {}
 
 
-def test_outcome_of_a_running_transaction_is_unknown(database, monkeypatch):
+def test_result_of_a_running_transaction_is_unknown(database, monkeypatch):
     monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.0)
     mark = new_mark()
     with database.writer.connect() as other:
@@ -108,59 +110,59 @@ def test_commit_marks_are_unique_and_ascending(database_url):
     assert [mark[:12] for mark in marks] == sorted(mark[:12] for mark in marks)
 
 
-def delete_old_marks(database, last):
+def delete_old_commit_marks(database, last):
     """Delete old marks, and return the database's time, for the next call."""
     with database.read() as connection:
         return transaction.forget_old_marks(connection, last)
 
 
-def insert_marks_of_ages(database, minutes):
+def insert_commit_marks_of_ages(database, minutes):
     """Insert marks of these ages. A name with ``refused`` is a mark that prevented a COMMIT."""
 
-    def insert_marks(connection):
+    def insert_commit_marks(connection):
         now = read_database_time(connection)
         for name, age in minutes.items():
             then = now - timedelta(minutes=age)
             row = {"id": name, "created_at": then, "done": int(not name.startswith("refused"))}
             connection.execute(insert(table), row)
 
-    database.write(insert_marks)
+    database.write(insert_commit_marks)
 
 
 def test_old_commit_marks_are_deleted(database):
     past = {"young": 14, "old": 16, "refused": 16, "refused_old": 1441}
     future = {"tomorrow": -1439, "next_year": -525_600, "refused_next_year": -525_600}
     ages = past | future
-    insert_marks_of_ages(database, ages)
-    now = delete_old_marks(database, None)
-    assert ages.keys() == read_marks(database).keys()
-    delete_old_marks(database, now)
-    assert read_marks(database).keys() == {"young", "refused", "tomorrow"}
+    insert_commit_marks_of_ages(database, ages)
+    now = delete_old_commit_marks(database, None)
+    assert ages.keys() == read_commit_marks(database).keys()
+    delete_old_commit_marks(database, now)
+    assert read_commit_marks(database).keys() == {"young", "refused", "tomorrow"}
 
 
 def test_new_commit_marks_are_kept_after_a_clock_change(database):
-    now = delete_old_marks(database, None)
+    now = delete_old_commit_marks(database, None)
     # The clock is set forward or back by two days, so these marks are new.
     ages = {"before": 2880, "refused_before": 2880}
-    insert_marks_of_ages(database, ages)
-    assert delete_old_marks(database, now - timedelta(minutes=2881)) >= now
-    assert ages.keys() == read_marks(database).keys()
-    insert_marks_of_ages(database, {"after": -2880})
-    delete_old_marks(database, now + timedelta(minutes=2879))
-    assert "after" in read_marks(database)
-    delete_old_marks(database, now)
-    assert read_marks(database) == {}
+    insert_commit_marks_of_ages(database, ages)
+    assert delete_old_commit_marks(database, now - timedelta(minutes=2881)) >= now
+    assert ages.keys() == read_commit_marks(database).keys()
+    insert_commit_marks_of_ages(database, {"after": -2880})
+    delete_old_commit_marks(database, now + timedelta(minutes=2879))
+    assert "after" in read_commit_marks(database)
+    delete_old_commit_marks(database, now)
+    assert read_commit_marks(database) == {}
 
 
-def test_upkeep_of_a_server_deletes_old_commit_marks(database, monkeypatch):
+def test_periodic_task_of_a_server_deletes_old_commit_marks(database, monkeypatch):
     database.enable_commit_marks()
-    insert_marks_of_ages(database, {"old": 16})
+    insert_commit_marks_of_ages(database, {"old": 16})
     moments = iter(PAUSE * number + number for number in range(100))
     monkeypatch.setattr(periodic, "monotonic", lambda: next(moments))
     settings = make_settings("sqlite://", scheduler__decision_retention=0)
     retention = LogRetention(database, settings, utcnow)
     retention()
-    assert "old" in read_marks(database)
+    assert "old" in read_commit_marks(database)
     retention()
     retention()
-    assert "old" not in read_marks(database)
+    assert "old" not in read_commit_marks(database)

@@ -22,32 +22,34 @@ from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.all_databases
 
-MYSQL = "mysql+pymysql://u:p@db/placement"
+MYSQL_URL = "mysql+pymysql://u:p@db/placement"
 #: Statements that list the other connections to the database, and that close a connection.
-IDS = {
+QUERY_OTHER_CONNECTIONS = {
     "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
     "AND pid <> pg_backend_pid()",
     "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() "
     "AND id <> CONNECTION_ID()",
 }
-KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
+KILL_STATEMENTS = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
 #: The error of MariaDB if a connection has ended before KILL.
-GONE = 1094
+MARIADB_NO_SUCH_THREAD = 1094
 #: The query for the isolation level of a session, and its result for READ COMMITTED.
-ISOLATION = {
+ISOLATION_LEVEL_QUERIES = {
     "postgresql": ("SHOW transaction_isolation", "read committed"),
     "mysql": ("SELECT @@tx_isolation", "READ-COMMITTED"),
 }
 #: A count of more rows than a machine can count during a test, and a query of its executions.
-ENDLESS = "SELECT COUNT(*) FROM traits AS a, traits AS b, traits AS c, traits AS d, traits AS e"
-RUNNING = {
+ENDLESS_QUERY = (
+    "SELECT COUNT(*) FROM traits AS a, traits AS b, traits AS c, traits AS d, traits AS e"
+)
+RUNNING_ENDLESS_QUERIES = {
     "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
     "AND state = 'active' AND query LIKE '%traits AS e'",
     "mysql": "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() "
     "AND info LIKE '%traits AS e'",
     "sqlite": "SELECT 0",
 }
-on_servers = pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
+on_postgresql_and_mariadb = pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
 on_every_database = pytest.mark.parametrize(
     "kind", ["sqlite_url", "postgresql_server", "mysql_server"]
 )
@@ -75,7 +77,7 @@ def open_database(request):
 
 
 @pytest.fixture
-def sql_log(caplog):
+def log_of_sqlalchemy(caplog):
     """Restore the level of SQLAlchemy's log at the end."""
     logger = logging.getLogger("sqlalchemy.engine")
     level = logger.level
@@ -103,27 +105,29 @@ def close_other_connections(database):
     """Close all connections but this, and wait until they are gone."""
     backend = database.url.get_backend_name()
     with database.read() as connection:
-        for number in connection.scalars(text(IDS[backend])).all():
+        for number in connection.scalars(text(QUERY_OTHER_CONNECTIONS[backend])).all():
             try:
-                connection.exec_driver_sql(KILL[backend].format(number))
+                connection.exec_driver_sql(KILL_STATEMENTS[backend].format(number))
             except OperationalError as failure:
-                if failure.orig.args[0] != GONE:
+                if failure.orig.args[0] != MARIADB_NO_SUCH_THREAD:
                     raise
-        assert wait_until(lambda: not connection.scalars(text(IDS[backend])).all())
+        assert wait_until(
+            lambda: not connection.scalars(text(QUERY_OTHER_CONNECTIONS[backend])).all()
+        )
 
 
 @pytest.mark.parametrize(
     ("url", "parameters", "expected"),
     [
-        (MYSQL, "read_timeout=7&charset=utf8", {"read_timeout": "7", "charset": "utf8"}),
+        (MYSQL_URL, "read_timeout=7&charset=utf8", {"read_timeout": "7", "charset": "utf8"}),
         (
-            f"{MYSQL}?read_timeout=3",
+            f"{MYSQL_URL}?read_timeout=3",
             "program_name=x",
             {"read_timeout": "3", "program_name": "x", "charset": "utf8mb4"},
         ),
     ],
 )
-def test_connection_parameters_are_appended_to_the_url(url, parameters, expected):
+def test_option_connection_parameters_is_appended_to_the_database_url(url, parameters, expected):
     assert (
         dict(url_of(make_database_settings(url, connection_parameters=parameters)).query)
         == expected
@@ -137,7 +141,7 @@ def test_sqlite_synchronous_option_is_used(open_database, value, mode):
 
 
 @on_every_database
-def test_exhausted_pool_is_an_error_and_counted(open_database, kind):
+def test_exhausted_connection_pool_is_an_error_and_counted(open_database, kind):
     database = open_database(kind, max_pool_size=1, max_overflow=1, pool_timeout=0)
     begin_stats()
     with (
@@ -155,12 +159,14 @@ def test_exhausted_pool_is_an_error_and_counted(open_database, kind):
 
 @on_every_database
 @pytest.mark.parametrize("traced", [True, False])
-def test_traced_statement_names_the_caller(open_database, sql_log, kind, traced):
+def test_traced_statement_has_a_comment_with_its_caller(
+    open_database, log_of_sqlalchemy, kind, traced
+):
     database = open_database(kind, connection_trace=traced, connection_debug=50)
     with database.read() as connection:
         change_counters.version(connection, "any")
     signed = re.compile(r"SELECT .*/\* store/change_counters\.py:\d+ version \*/", re.DOTALL)
-    messages = [record.getMessage() for record in sql_log.records]
+    messages = [record.getMessage() for record in log_of_sqlalchemy.records]
     assert any(signed.search(message) for message in messages) == traced
 
 
@@ -169,28 +175,30 @@ def test_traced_statement_names_the_caller(open_database, sql_log, kind, traced)
     [(0, False, False), (49, False, False), (50, True, False), (100, True, True)],
 )
 def test_option_connection_debug_controls_the_sql_log(
-    open_database, sql_log, verbosity, statement, row
+    open_database, log_of_sqlalchemy, verbosity, statement, row
 ):
     database = open_database("sqlite_url", connection_debug=verbosity)
     query_value(database, "SELECT 40 + 2")
-    messages = [record.getMessage() for record in sql_log.records if "sqlalchemy" in record.name]
+    messages = [
+        record.getMessage() for record in log_of_sqlalchemy.records if "sqlalchemy" in record.name
+    ]
     assert any("SELECT 40 + 2" in message for message in messages) == statement
     assert any("Row (42,)" in message for message in messages) == row
 
 
-@on_servers
+@on_postgresql_and_mariadb
 def test_writes_use_the_isolation_level_read_committed(open_database, kind):
     """At REPEATABLE READ, MariaDB's default, a write reads a snapshot older than its lock."""
-    query, expected = ISOLATION[kind.removesuffix("_server")]
+    query, expected = ISOLATION_LEVEL_QUERIES[kind.removesuffix("_server")]
     level = open_database(kind).write(lambda connection: connection.scalar(text(query)))
     assert level == expected
 
 
-@on_servers
-def test_connections_use_tcp_keepalive(open_database, kind):
+@on_postgresql_and_mariadb
+def test_database_connections_use_tcp_keepalive(open_database, kind):
     """A machine that does not respond is given up after seconds."""
 
-    def read_options(connection):
+    def read_socket_options(connection):
         driver = get_driver_connection(connection)
         number = (driver._sock if kind == "mysql_server" else driver).fileno()
         names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
@@ -201,12 +209,12 @@ def test_connections_use_tcp_keepalive(open_database, kind):
 
     database = open_database(kind)
     with database.read() as connection:
-        assert read_options(connection) == [1, 5, 2, 3, 10_000]
-    assert database.write(read_options) == [1, 5, 2, 3, 10_000]
+        assert read_socket_options(connection) == [1, 5, 2, 3, 10_000]
+    assert database.write(read_socket_options) == [1, 5, 2, 3, 10_000]
 
 
-@on_servers
-def test_last_used_connection_is_reused_until_it_is_closed(open_database, kind):
+@on_postgresql_and_mariadb
+def test_last_used_database_connection_is_reused_until_it_is_closed(open_database, kind):
     database = open_database(kind)
     with database.read() as first, database.read() as second:
         assert get_driver_connection(first) is not get_driver_connection(second)
@@ -224,7 +232,7 @@ def test_last_used_connection_is_reused_until_it_is_closed(open_database, kind):
         assert get_driver_connection(again) is not last
 
 
-@on_servers
+@on_postgresql_and_mariadb
 def test_connection_to_a_read_only_database_is_replaced(open_database, kind, monkeypatch):
     database = open_database(kind)
     with database.read() as first:
@@ -241,8 +249,8 @@ def test_connection_to_a_read_only_database_is_replaced(open_database, kind, mon
         assert get_driver_connection(other) is not before
 
 
-@on_servers
-def test_reads_continue_after_idle_connections_are_closed(open_database, kind):
+@on_postgresql_and_mariadb
+def test_reads_succeed_after_the_server_closed_idle_connections(open_database, kind):
     database, other = open_database(kind), open_database(kind)
     for _ in range(2):
         with database.read() as first, database.read() as second:
@@ -260,8 +268,8 @@ def test_read_sends_no_ping_before_its_query(database):
     assert request_stats().statements == 1
 
 
-@on_servers
-def test_lost_connection_is_discarded_without_a_log_line(open_database, kind, caplog):
+@on_postgresql_and_mariadb
+def test_lost_database_connection_is_discarded_without_a_log_line(open_database, kind, caplog):
     database, other = open_database(kind), open_database(kind)
     # After a rejected COMMIT, SQLAlchemy leaves the ROLLBACK to the pool.
     connection = database.writer.raw_connection()
@@ -274,14 +282,14 @@ def test_lost_connection_is_discarded_without_a_log_line(open_database, kind, ca
 
 @pytest.mark.slow
 @on_every_database
-def test_statement_over_its_time_limit_is_stopped_and_its_connection_usable(open_database, kind):
+def test_statement_is_stopped_at_read_timeout(open_database, kind):
     database, patient = open_database(kind, read_timeout=1), open_database(kind, read_timeout=0)
     start = monotonic()
     with pytest.raises(Unavailable, match="read_timeout"), database.read() as connection:
-        connection.scalar(text(ENDLESS))
+        connection.scalar(text(ENDLESS_QUERY))
     assert monotonic() - start < 60
     with patient.read() as connection:
-        running = text(RUNNING[connection.dialect.name])
+        running = text(RUNNING_ENDLESS_QUERIES[connection.dialect.name])
         assert wait_until(lambda: not connection.scalar(running))
     sleep(1.1)  # the timeout of a statement starts with the statement
     with database.read() as connection:

@@ -16,7 +16,7 @@ from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
 
-PLACE = "[placement_database] connection"
+CONNECTION_OPTION = "[placement_database] connection"
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ PLACE = "[placement_database] connection"
         ("oracle://u@h/db", "not supported"),
     ],
 )
-def test_parameters_of_a_url_are_checked_without_connecting(url, words):
+def test_parameters_of_a_database_url_are_checked_without_connecting(url, words):
     with pytest.raises(ConfigurationError, match=words) as wrong:
-        parse_url(url, PLACE)
-    assert wrong.value.detail.startswith(f"{PLACE}: ")
+        parse_url(url, CONNECTION_OPTION)
+    assert wrong.value.detail.startswith(f"{CONNECTION_OPTION}: ")
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,10 @@ def test_parameters_of_a_url_are_checked_without_connecting(url, words):
         "sqlite:///file:file.db?uri=true&mode=rwc",
     ],
 )
-def test_supported_url_parameters_are_accepted(url):
-    assert dict(make_url(url).query).items() <= dict(parse_url(url, PLACE).query).items()
+def test_supported_parameters_of_a_database_url_are_accepted(url):
+    assert (
+        dict(make_url(url).query).items() <= dict(parse_url(url, CONNECTION_OPTION).query).items()
+    )
 
 
 def test_option_connection_parameters_is_checked_like_parameters_of_a_url():
@@ -72,7 +74,7 @@ def missing_package_of_pymysql(monkeypatch):
 
 
 @pytest.mark.usefixtures("missing_package_of_pymysql")
-def test_missing_package_of_the_driver_is_503_with_reason(make_app):
+def test_missing_package_of_the_database_driver_is_503_with_reason(make_app):
     url = "mysql+pymysql://u@127.0.0.1/d"
     app = make_app(make_settings(url))
     for path in ("/placement/resource_providers", "/healthz/ready"):
@@ -85,17 +87,17 @@ def test_missing_package_of_the_driver_is_503_with_reason(make_app):
     database.close()
 
 
-NOBODY = {"username": "nobody", "password": "wrong"}
+UNKNOWN_USER = {"username": "nobody", "password": "wrong"}
 
 
 @pytest.mark.parametrize(
     ("server", "part", "parameters", "reason"),
     [
-        ("mysql_server", NOBODY, {}, "refuses the user of the connection"),
+        ("mysql_server", UNKNOWN_USER, {}, "refuses the user of the connection"),
         ("mysql_server", {"database": "ps_absent"}, {}, "the connection names does not exist"),
         ("mysql_server", {}, {"collation": "nonsense"}, "Unknown collation"),
         ("mysql_server", {}, {"sql_mode": "NONSENSE"}, "'sql_mode' can't be set"),
-        ("postgresql_server", NOBODY, {}, "refuses the user of the connection"),
+        ("postgresql_server", UNKNOWN_USER, {}, "refuses the user of the connection"),
         ("postgresql_server", {"database": "ps_absent"}, {}, "the connection names does not exist"),
         ("postgresql_server", {}, {"client_encoding": "nonsense"}, "client_encoding"),
         ("postgresql_server", {}, {"options": "-c nonsense=1"}, "nonsense"),
@@ -103,7 +105,7 @@ NOBODY = {"username": "nobody", "password": "wrong"}
         ("postgresql_server", {}, {"target_session_attrs": "standby"}, "hot standby"),
     ],
 )
-def test_connection_rejected_by_the_server_is_503_with_the_reason(
+def test_rejected_database_connection_is_503_with_the_reason(
     request, make_app, server, part, parameters, reason
 ):
     url = make_url(request.getfixturevalue(server)).set(**part).update_query_dict(parameters)
@@ -115,7 +117,7 @@ def test_connection_rejected_by_the_server_is_503_with_the_reason(
 
 
 @pytest.mark.parametrize("code", [1030, 1026, 1180, 1016, 1023, 1206, 1637, 1412, 1615])
-def test_server_errors_are_reported_as_unavailable(code):
+def test_errors_of_the_database_server_are_unavailable_errors(code):
     failure = OperationalError("SELECT 1", None, pymysql.err.OperationalError(code, "words"))
     with pytest.raises(Unavailable) as found, translate_errors():
         raise failure
@@ -147,7 +149,7 @@ def mariadb_connection_with_tables(mysql_server):
 @pytest.mark.parametrize(
     ("kept", "letter"), [("ascii", "é"), ("ascii", "中"), ("latin1", "中"), ("utf8mb3", "😀")]
 )
-def test_unstorable_character_is_an_input_error(
+def test_character_outside_the_column_charset_is_an_input_error(
     mariadb_connection_with_tables, statement, kept, letter
 ):
     with pytest.raises(Invalid, match=f"cannot store the character {letter}"), translate_errors():
@@ -167,13 +169,13 @@ def test_invalid_statement_raises_the_error_of_sqlalchemy(mariadb_connection_wit
         mariadb_connection_with_tables.execute(text(statement), {"sent": sent})
 
 
-def test_lost_connection_in_a_transaction_is_unavailable_and_retried():
+def test_database_connection_lost_in_a_transaction_is_retried():
     with pytest.raises(Unavailable, match="lost in a transaction") as lost, translate_errors():
         raise PendingRollbackError("Can't reconnect until invalid transaction is rolled back.")
     assert is_worth_retrying(lost.value)
 
 
-def mysql_error(statement: str, code: int, message: str) -> OperationalError:
+def build_mysql_error(statement: str, code: int, message: str) -> OperationalError:
     return OperationalError(statement, {}, pymysql.err.OperationalError(code, message))
 
 
@@ -181,9 +183,9 @@ def test_deadlock_in_a_savepoint_is_retried():
     @translate_errors()
     def insert_conflicting_row() -> None:
         try:
-            raise mysql_error("INSERT INTO traits", 1213, "Deadlock found")
+            raise build_mysql_error("INSERT INTO traits", 1213, "Deadlock found")
         finally:
-            raise mysql_error("ROLLBACK TO SAVEPOINT s", 1305, "s does not exist")
+            raise build_mysql_error("ROLLBACK TO SAVEPOINT s", 1305, "s does not exist")
 
     with pytest.raises(Unavailable) as raised:
         insert_conflicting_row()

@@ -20,8 +20,8 @@ from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.slow
 
-PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
-COMPUTE = {"OpenStack-API-Version": "compute 2.90"}
+PLACEMENT_HEADERS = {"OpenStack-API-Version": "placement 1.39"}
+COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.90"}
 
 
 @pytest.fixture
@@ -31,20 +31,22 @@ def primary_and_standby():
 
 
 @pytest.fixture
-def two_workers(primary_and_standby, make_app):
+def cached_and_uncached_worker(primary_and_standby, make_app):
     """Return a worker with a provider cache, and another without it, on either server."""
     primary, standby = primary_and_standby
     primary.query("CREATE DATABASE placement")
     url = primary.url("placement", standby)
-    settings = [make_settings(url, placement__providers_in_memory=one) for one in (True, False)]
+    settings = [
+        make_settings(url, placement__providers_in_memory=has_cache) for has_cache in (True, False)
+    ]
     database = Database(settings[0])
     sync(database, utcnow)
     database.dispose()
     cached, uncached = settings
-    return Worker(make_app(cached, in_memory=True)), Worker(make_app(uncached))
+    return WorkerClient(make_app(cached, in_memory=True)), WorkerClient(make_app(uncached))
 
 
-def fail_over(primary, standby):
+def fail_over_to_standby(primary, standby):
     primary.stop("immediate")
     standby.promote()
 
@@ -58,47 +60,47 @@ def stop_replication(primary, standby):
     assert wait_until(lambda: not standby.query("SELECT pid FROM pg_stat_wal_receiver"))
 
 
-def wait_until_available(send):
+def wait_until_available(send_request):
     """Repeat a request as long as it is 503, and return the response."""
     answers = []
 
     def is_available():
-        answers.append(send())
+        answers.append(send_request())
         return answers[-1].status_int != 503
 
     assert wait_until(is_available)
     return answers[-1]
 
 
-class Worker:
+class WorkerClient:
     def __init__(self, client):
         self.client = client
 
-    def put(self, provider, total):
+    def put_inventory(self, provider, total):
         body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": total}}}
         path = f"/placement/resource_providers/{provider}/inventories"
         answer = wait_until_available(
-            lambda: self.client.put_json(path, body, headers=PLACEMENT, expect_errors=True)
+            lambda: self.client.put_json(path, body, headers=PLACEMENT_HEADERS, expect_errors=True)
         )
         assert answer.status_int == 200, answer.text
 
     def list_capacities(self):
         path = "/placement/allocation_candidates?resources=VCPU:1"
         answer = wait_until_available(
-            lambda: self.client.get(path, headers=PLACEMENT, expect_errors=True)
+            lambda: self.client.get(path, headers=PLACEMENT_HEADERS, expect_errors=True)
         )
         summaries = answer.json["provider_summaries"].values()
         return [summary["resources"]["VCPU"]["capacity"] for summary in summaries]
 
-    def make_zone(self, zone, host):
+    def create_zone_with_host(self, zone, host):
         body = {"aggregate": {"name": zone, "availability_zone": zone}}
         path = "/compute/v2.1/os-aggregates"
         answer = wait_until_available(
-            lambda: self.client.post_json(path, body, headers=COMPUTE, expect_errors=True)
+            lambda: self.client.post_json(path, body, headers=COMPUTE_HEADERS, expect_errors=True)
         )
         number = answer.json["aggregate"]["id"]
         body = {"add_host": {"host": host}}
-        self.client.post_json(f"{path}/{number}/action", body, headers=COMPUTE)
+        self.client.post_json(f"{path}/{number}/action", body, headers=COMPUTE_HEADERS)
 
     def list_hosts_in_zone(self, zone):
         body = {"request_spec": spec(availability_zone=zone)}
@@ -108,22 +110,24 @@ class Worker:
         return [host["host"] for host in answer.json["hosts"]]
 
 
-def test_workers_drop_rows_lost_by_a_failover(primary_and_standby, two_workers):
-    first, other = two_workers
+def test_workers_forget_cached_rows_lost_by_a_database_failover(
+    primary_and_standby, cached_and_uncached_worker
+):
+    first, other = cached_and_uncached_worker
     first.client.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     answer = first.client.post_json(
-        "/placement/resource_providers", {"name": "x"}, headers=PLACEMENT
+        "/placement/resource_providers", {"name": "x"}, headers=PLACEMENT_HEADERS
     )
     provider = answer.json["uuid"]
     stop_replication(*primary_and_standby)
-    first.make_zone("lost", "cn1")
-    first.put(provider, 1000)
-    for worker in two_workers:
+    first.create_zone_with_host("lost", "cn1")
+    first.put_inventory(provider, 1000)
+    for worker in cached_and_uncached_worker:
         assert worker.list_hosts_in_zone("lost") == ["cn1"]
         assert 1000 in worker.list_capacities()
-    fail_over(*primary_and_standby)
-    other.make_zone("kept", "cn2")
-    other.put(provider, 2000)
+    fail_over_to_standby(*primary_and_standby)
+    other.create_zone_with_host("kept", "cn2")
+    other.put_inventory(provider, 2000)
     for worker in (other, first, first):
         assert worker.list_hosts_in_zone("kept") == ["cn2"]
         assert worker.list_hosts_in_zone("lost") == []
@@ -154,7 +158,7 @@ def get_driver_connection(connection):
     return connection.connection.driver_connection
 
 
-def test_connections_read_the_epoch_of_their_server_without_a_statement(
+def test_connections_have_the_epoch_of_their_server_without_a_statement(
     server_settings, sqlite_database
 ):
     database = Database(server_settings)
@@ -169,7 +173,7 @@ def test_connections_read_the_epoch_of_their_server_without_a_statement(
         assert epoch_of(connection) is None
 
 
-def test_connection_of_a_past_epoch_of_the_server_is_replaced(engine, database_histories, caplog):
+def test_connection_from_before_a_database_failover_is_replaced(engine, database_histories, caplog):
     with engine.connect() as connection:
         old, current = get_driver_connection(connection), database_histories.current
         assert current == epoch_of(connection)
@@ -188,7 +192,7 @@ def test_connection_of_a_past_epoch_of_the_server_is_replaced(engine, database_h
         assert epoch_of(connection) == database_histories.current == current
 
 
-def test_recreated_database_has_another_epoch(postgresql_server):
+def test_recreated_postgresql_database_has_another_epoch(postgresql_server):
     name, histories = f"ps_restored_{uuid4().hex[:8]}", set()
     readable = "SELECT has_function_privilege('public', 'pg_postmaster_start_time()', 'execute')"
     engine = create_engine(postgresql_server, isolation_level="AUTOCOMMIT")

@@ -29,7 +29,7 @@ from tests.support.statements import execute_statements
 pytestmark = pytest.mark.slow
 
 #: Indexes of a single kind of database.
-INDEX_KINDS = {"sched_allocations_consumer_id_idx": "postgresql"}
+INDEXES_OF_ONE_DATABASE = {"sched_allocations_consumer_id_idx": "postgresql"}
 
 
 @pytest.fixture(params=KINDS)
@@ -47,7 +47,7 @@ def find_schema_differences(database: Database) -> list[object]:
         "compare_type": True,
         "compare_server_default": True,
         "include_object": lambda _object, name, _type, _reflected, _to: (
-            name != VERSION_TABLE and INDEX_KINDS.get(name, kind) == kind
+            name != VERSION_TABLE and INDEXES_OF_ONE_DATABASE.get(name, kind) == kind
         ),
     }
     with database.read() as connection:
@@ -63,16 +63,16 @@ def test_second_sync_of_the_schema_changes_nothing(database):
         assert current_revision(database) == newest_revision()
 
 
-def test_tables_of_a_running_placement_are_kept_and_the_others_completed(database):
+def test_migration_keeps_placement_tables_and_adds_missing_tables(database):
     """Rows, additional columns and placement's own alembic version remain."""
 
-    def create_tables(connection):
+    def create_half_of_the_tables(connection):
         half = [*PLACEMENT_TABLES, *OWN_TABLES[: len(OWN_TABLES) // 2]]
         metadata.create_all(connection, tables=half)
         row = {"uuid": str(uuid4()), "name": "cn1", "generation": 7}
         connection.execute(resource_providers.insert(), row)
 
-    database.write(create_tables)
+    database.write(create_half_of_the_tables)
     execute_statements(
         database,
         "ALTER TABLE resource_providers ADD COLUMN theirs INTEGER",
@@ -94,7 +94,7 @@ def test_tables_of_a_running_placement_are_kept_and_the_others_completed(databas
 @pytest.mark.parametrize(
     ("revision", "words"), [("9999", "of a newer release"), ("0025", "of a development version")]
 )
-def test_schema_of_another_release_is_rejected(sqlite_database, revision, words):
+def test_database_schema_of_another_release_is_rejected(sqlite_database, revision, words):
     """Neither ``db sync`` nor a server changes anything."""
     execute_statements(sqlite_database, f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'")
     for operation in (sync_schema, check_schema_revision):
@@ -104,7 +104,7 @@ def test_schema_of_another_release_is_rejected(sqlite_database, revision, words)
 
 
 @pytest.mark.parametrize("is_galera", [False, True], ids=["MariaDB", "Galera"])
-def test_second_migration_waits_for_the_first(mysql_server, monkeypatch, caplog, is_galera):
+def test_second_schema_migration_waits_for_the_first(mysql_server, monkeypatch, caplog, is_galera):
     monkeypatch.setattr(migrate, "_LOCK_WAIT", 0.1)
     monkeypatch.setattr(migrate, "_is_galera", lambda _connection: is_galera)
     database, order = Database(make_settings(mysql_server)), []

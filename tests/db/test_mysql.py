@@ -13,7 +13,7 @@ from tests.db.test_engine import open_database as open_database  # noqa: PLC0414
 pytestmark = pytest.mark.all_databases
 
 #: The packet that ends a result.
-ENDING = b"\xfe\x00\x00\x02\x00"
+END_PACKET = b"\xfe\x00\x00\x02\x00"
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,15 @@ ENDING = b"\xfe\x00\x00\x02\x00"
     ],
     ids=["default", "other", "empty"],
 )
-def test_sql_mode_option_is_used(open_database, mysql_server, mode, query, expected):
+def test_option_mysql_sql_mode_sets_the_session_sql_mode(
+    open_database, mysql_server, mode, query, expected
+):
     options = {} if mode is None else {"mysql_sql_mode": mode}
     database = open_database(mysql_server, **options)
     assert query_value(database, query.replace("%", "%%")) == expected
 
 
-def test_mariadb_url_options_are_merged(open_database, mysql_server):
+def test_options_of_a_mariadb_url_are_merged_with_the_configuration(open_database, mysql_server):
     more = "init_command=SET%20SESSION%20wait_timeout%3D99&sql_mode=ANSI"
     url = f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}"
     database = open_database(url, lock_timeout=7)
@@ -48,23 +50,23 @@ def mariadb_connection(open_database, mysql_server):
         connection.invalidate()
 
 
-def test_commit_of_a_read_leaves_no_mark_on_its_connection(mariadb_connection):
+def test_mariadb_commit_of_a_read_leaves_no_commit_mark(mariadb_connection):
     mariadb_connection.commit_with = "SELECT no_such_column; COMMIT"
     mariadb_connection.query("SELECT 1")
     mariadb_connection.commit()
     assert mariadb_connection.commit_with is None
 
 
-def test_truncated_result_is_a_lost_connection(mariadb_connection, monkeypatch):
+def test_truncated_mariadb_result_is_a_lost_connection(mariadb_connection, monkeypatch):
     monkeypatch.setattr(
-        MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(ENDING, "utf8"))
+        MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(END_PACKET, "utf8"))
     )
     with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
         mariadb_connection.query("SELECT 1")
     assert not mariadb_connection.open
 
 
-def test_repeated_end_packet_is_not_read_as_the_next_result(mariadb_connection):
+def test_repeated_mariadb_end_packet_is_not_read_as_the_next_result(mariadb_connection):
     mariadb_connection._execute_command(COMMAND.COM_QUERY, "SELECT 1")
     for _ in range(2):  # the remaining packets have the numbers of this result
         mariadb_connection._read_packet()

@@ -38,12 +38,12 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
-READS, CLAIMS, NOVA_READS = 2_000, 400, 400
-CLIENTS = 8
-HOSTS = 5
-HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
+READ_COUNT, CLAIM_COUNT, NOVA_READ_COUNT = 2_000, 400, 400
+CLIENT_COUNT = 8
+HOST_COUNT = 5
+REQUEST_HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
 #: Few sessions for many clients, so that clients share them.
-CONFIGURATION = """
+PGBOUNCER_CONFIGURATION = """
 [databases]
 * = host=127.0.0.1 port={server}
 [pgbouncer]
@@ -68,7 +68,7 @@ def run_pgbouncer(folder: Path, server: int) -> Iterator[int]:
         users = folder / "users.txt"
         users.write_text(f'"{ACCOUNT}" ""\n')
         file = folder / "pgbouncer.ini"
-        file.write_text(CONFIGURATION.format(server=server, port=port, users=users))
+        file.write_text(PGBOUNCER_CONFIGURATION.format(server=server, port=port, users=users))
         command = [program, str(file)]
         if os.geteuid() == 0:  # PgBouncer refuses to run as root
             account = (f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups")
@@ -76,7 +76,7 @@ def run_pgbouncer(folder: Path, server: int) -> Iterator[int]:
             folder.chmod(0o755)
         process = Popen(command, stdout=log, stderr=STDOUT)
         try:
-            assert wait_until(lambda: accepts_connections(port), 30), (
+            assert wait_until(lambda: is_port_accepting_connections(port), 30), (
                 folder / "pgbouncer.log"
             ).read_text()
             yield port
@@ -85,7 +85,7 @@ def run_pgbouncer(folder: Path, server: int) -> Iterator[int]:
             process.wait(timeout=60)
 
 
-def accepts_connections(port: int) -> bool:
+def is_port_accepting_connections(port: int) -> bool:
     with suppress(psycopg.OperationalError):
         psycopg.connect(f"host=127.0.0.1 port={port} user={ACCOUNT} dbname=postgres").close()
         return True
@@ -93,28 +93,28 @@ def accepts_connections(port: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def pooled_postgresql():
-    with run_postgresql() as pooled_postgresql:
+def postgresql_behind_pgbouncer():
+    with run_postgresql() as postgresql_behind_pgbouncer:
         for name in ("placement", "nova_api"):
-            pooled_postgresql.query(f"CREATE DATABASE {name}")
-        yield pooled_postgresql
+            postgresql_behind_pgbouncer.query(f"CREATE DATABASE {name}")
+        yield postgresql_behind_pgbouncer
 
 
 @pytest.fixture
-def pooled_url(pooled_postgresql):
+def make_pgbouncer_url(postgresql_behind_pgbouncer):
     """Give a function that returns the pooled_url URL of a database."""
     with (
         TemporaryDirectory(prefix="placement_sched_pgbouncer_") as folder,
-        run_pgbouncer(Path(folder), pooled_postgresql.port) as port,
+        run_pgbouncer(Path(folder), postgresql_behind_pgbouncer.port) as port,
     ):
-        yield lambda name: pooled_postgresql.url(name).replace(
-            f":{pooled_postgresql.port}/", f":{port}/"
+        yield lambda name: postgresql_behind_pgbouncer.url(name).replace(
+            f":{postgresql_behind_pgbouncer.port}/", f":{port}/"
         )
 
 
-def run_concurrently(number, work):
+def call_concurrently(number, work):
     """Call ``work`` concurrently with each number below ``number``, and return the results."""
-    with ThreadPoolExecutor(CLIENTS) as clients:
+    with ThreadPoolExecutor(CLIENT_COUNT) as clients:
         return list(clients.map(work, range(number)))
 
 
@@ -122,15 +122,15 @@ def build_body_with_generation(number, **body):
     return {"resource_provider_generation": number, **body}
 
 
-def test_two_workers_behind_a_pooler_answer_like_direct_connections(
-    pooled_postgresql, pooled_url, tmp_path
+def test_two_workers_behind_pgbouncer_answer_like_direct_connections(
+    postgresql_behind_pgbouncer, make_pgbouncer_url, tmp_path
 ):
-    direct = Database(make_settings(pooled_postgresql.url("placement")))
+    direct = Database(make_settings(postgresql_behind_pgbouncer.url("placement")))
     sync(direct, utcnow)
-    sessions = [requests.Session() for _ in range(CLIENTS)]
+    sessions = [requests.Session() for _ in range(CLIENT_COUNT)]
     options = {
         "OS_API__AUTH_STRATEGY": "noauth2",
-        "OS_PLACEMENT_DATABASE__CONNECTION": pooled_url("placement"),
+        "OS_PLACEMENT_DATABASE__CONNECTION": make_pgbouncer_url("placement"),
     }
     with start_server(
         "--workers", "2", folder=tmp_path, variables=environment(**options)
@@ -138,10 +138,10 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(
         base = f"{service.url}/placement"
 
         def send_request(method, path, number=0, **more):
-            session = sessions[number % CLIENTS]
-            return session.request(method, base + path, headers=HEADERS, timeout=60, **more)
+            session = sessions[number % CLIENT_COUNT]
+            return session.request(method, base + path, headers=REQUEST_HEADERS, timeout=60, **more)
 
-        uuids = [str(uuid4()) for _ in range(HOSTS)]
+        uuids = [str(uuid4()) for _ in range(HOST_COUNT)]
         for number, uuid in enumerate(uuids):
             path = f"/resource_providers/{uuid}"
             stock = {"VCPU": {"total": 64 + number}, "MEMORY_MB": {"total": 4096 * number + 1}}
@@ -175,20 +175,20 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(
         statuses: Counter[int] = Counter()
         differences = []
 
-        def send_read(number):
+        def send_random_read(number):
             path = random.Random(number).choice(paths)
             answer = send_request("GET", path, number)
             statuses[answer.status_code] += 1
             if answer.json() != expected[path]:
                 differences.append((path, answer.text))
 
-        run_concurrently(READS, send_read)
-        assert statuses == {200: READS}
+        call_concurrently(READ_COUNT, send_random_read)
+        assert statuses == {200: READ_COUNT}
         assert not differences[:3]
 
         def send_claim(number):
             body = {
-                "allocations": {uuids[number % HOSTS]: {"resources": {"VCPU": 1}}},
+                "allocations": {uuids[number % HOST_COUNT]: {"resources": {"VCPU": 1}}},
                 "project_id": "p",
                 "user_id": "u",
                 "consumer_generation": None,
@@ -196,9 +196,9 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(
             }
             return send_request("PUT", f"/allocations/{uuid4()}", number, json=body).status_code
 
-        statuses = Counter(run_concurrently(CLAIMS, send_claim))
-        capacity = sum(64 + number for number in range(HOSTS))
-        assert statuses == {204: capacity, 409: CLAIMS - capacity}
+        statuses = Counter(call_concurrently(CLAIM_COUNT, send_claim))
+        capacity = sum(64 + number for number in range(HOST_COUNT))
+        assert statuses == {204: capacity, 409: CLAIM_COUNT - capacity}
         for number, uuid in enumerate(uuids):
             usages = send_request("GET", f"/resource_providers/{uuid}/usages").json()["usages"]
             assert usages["VCPU"] == 64 + number
@@ -206,9 +206,15 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(
     direct.dispose()
 
 
-@pytest.mark.parametrize("is_pooled", [False, True], ids=["direct", "pooled_url"])
-def test_statements_are_prepared_only_in_private_sessions(pooled_postgresql, pooled_url, is_pooled):
-    url = pooled_url("placement") if is_pooled else pooled_postgresql.url("placement")
+@pytest.mark.parametrize("is_pooled", [False, True], ids=["direct", "through pgbouncer"])
+def test_statements_are_prepared_only_without_pgbouncer(
+    postgresql_behind_pgbouncer, make_pgbouncer_url, is_pooled
+):
+    url = (
+        make_pgbouncer_url("placement")
+        if is_pooled
+        else postgresql_behind_pgbouncer.url("placement")
+    )
     database = Database(make_settings(url))
     statement = FrequentStatement(select(literal_column("1 + 1").label("sum")))
     with database.read() as connection:
@@ -221,16 +227,16 @@ def test_statements_are_prepared_only_in_private_sessions(pooled_postgresql, poo
     database.dispose()
 
 
-def test_nova_databases_are_read_through_a_pooler(pooled_postgresql, pooled_url):
-    engine = create_engine(pooled_postgresql.url("nova_api"))
+def test_nova_databases_are_read_through_pgbouncer(postgresql_behind_pgbouncer, make_pgbouncer_url):
+    engine = create_engine(postgresql_behind_pgbouncer.url("nova_api"))
     API.create_all(engine)
     engine.dispose()
-    database = NovaDatabase("nova_api", parse_url(pooled_url("nova_api"), "connection"))
+    database = NovaDatabase("nova_api", parse_url(make_pgbouncer_url("nova_api"), "connection"))
 
     def read_nova_hosts(_number):
         with database.read() as connection:
             return list(mapped_cells(connection))
 
     # Prepared statements would be missing in the sessions of other clients.
-    assert run_concurrently(NOVA_READS, read_nova_hosts) == [[]] * NOVA_READS
+    assert call_concurrently(NOVA_READ_COUNT, read_nova_hosts) == [[]] * NOVA_READ_COUNT
     database.close()

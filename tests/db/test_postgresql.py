@@ -10,10 +10,12 @@ from tests.db.test_engine import open_database as open_database  # noqa: PLC0414
 pytestmark = pytest.mark.all_databases
 
 #: More executions than psycopg needs to prepare a statement.
-OFTEN = 8
+EXECUTION_COUNT = 8
 
 
-def test_postgresql_url_options_are_merged(open_database, postgresql_server):
+def test_options_of_a_postgresql_url_are_merged_with_the_configuration(
+    open_database, postgresql_server
+):
     url = f"{postgresql_server}?options=-csearch_path%3Delsewhere&connect_timeout=3"
     database = open_database(url, lock_timeout=7)
     assert query_value(database, "SHOW search_path") == "elsewhere"
@@ -24,7 +26,7 @@ def test_postgresql_url_options_are_merged(open_database, postgresql_server):
 
 def test_postgresql_session_has_no_prepared_statements(open_database, postgresql_server):
     def count_prepared_statements(connection):
-        for number in range(OFTEN):
+        for number in range(EXECUTION_COUNT):
             connection.scalar(select(literal(number) + 1))
         return connection.scalar(text("SELECT count(*) FROM pg_prepared_statements"))
 
@@ -34,7 +36,7 @@ def test_postgresql_session_has_no_prepared_statements(open_database, postgresql
         assert count_prepared_statements(connection) == 0
 
 
-def test_transaction_restores_lost_session_settings(open_database, postgresql_server):
+def test_postgresql_transaction_restores_lost_session_settings(open_database, postgresql_server):
     names = ("lock_timeout", "jit", "statement_timeout")
     database = open_database(postgresql_server, lock_timeout=7, read_timeout=8, max_pool_size=1)
 

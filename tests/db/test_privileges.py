@@ -17,51 +17,53 @@ from tests.conftest import make_settings
 pytestmark = pytest.mark.all_databases
 
 #: Statements that create a user who may connect and read another table, and that drop the user.
-CREATE_USER = {
+CREATE_USER_STATEMENTS = {
     "postgresql": ("CREATE USER {user}", "GRANT SELECT ON traits TO {user}"),
     "mysql": ("CREATE USER {user}@'%'", "GRANT SELECT ON traits TO {user}@'%'"),
 }
-DROP_USER = {
+DROP_USER_STATEMENTS = {
     "postgresql": ("DROP OWNED BY {user}", "DROP USER {user}"),
     "mysql": ("DROP USER {user}@'%'",),
 }
-MESSAGES = {
+PRIVILEGE_ERRORS = {
     "postgresql": "permission denied for table resource_providers",
     "mysql": "SELECT command denied to user",
 }
 
 
 @pytest.fixture
-def execute_as_administrator(database_url):
+def execute_statements_as_administrator(database_url):
     """Give a function that executes statements about a new user, and returns the user's URL."""
     engine, user = create_engine(database_url, isolation_level="AUTOCOMMIT"), f"ps_{uuid4().hex}"
 
-    def execute_statements(statements):
+    def execute_and_return_user_url(statements):
         with engine.connect() as connection:
             for statement in statements:
                 connection.execute(text(statement.format(user=user[:12])))
         url = engine.url.set(username=user[:12], password=None)
         return url.render_as_string(hide_password=False)
 
-    yield execute_statements
+    yield execute_and_return_user_url
     engine.dispose()
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_missing_privilege_is_503_with_the_reason(execute_as_administrator, make_app, database_url):
+def test_missing_database_privilege_is_503_with_the_reason(
+    execute_statements_as_administrator, make_app, database_url
+):
     kind = database_url.partition("+")[0]
-    settings = make_settings(execute_as_administrator(CREATE_USER[kind]))
-    words = f"lacks a privilege.*{MESSAGES[kind]}"
+    settings = make_settings(execute_statements_as_administrator(CREATE_USER_STATEMENTS[kind]))
+    words = f"lacks a privilege.*{PRIVILEGE_ERRORS[kind]}"
     database = Database(settings)
     with pytest.raises(Unavailable, match=words), database.read() as connection:
         connection.execute(select(resource_providers.c.id))
     database.dispose()
     answer = make_app(settings).get("/placement/resource_providers", status=503)
     assert "lacks a privilege" in answer.json["errors"][0]["detail"]
-    execute_as_administrator(DROP_USER[kind])
+    execute_statements_as_administrator(DROP_USER_STATEMENTS[kind])
 
 
-def test_schema_without_usage_right_is_reported_as_missing_privilege():
+def test_postgresql_schema_without_usage_right_is_a_missing_privilege():
     """PostgreSQL skips a schema that the user may not use."""
     cause = psycopg.errors.InvalidSchemaName("no schema has been selected to create in")
     with pytest.raises(Unavailable, match=r"lacks a privilege.*no schema"), translate_errors():

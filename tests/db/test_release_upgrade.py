@@ -16,7 +16,12 @@ from placement_sched.db.migrate import current_revision, newest_revision, sync_s
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.db.recorded_release import HEADERS, VERSIONS, RecordedRelease, read_responses
+from tests.db.recorded_release import (
+    RECORDED_VERSIONS,
+    REQUEST_HEADERS,
+    RecordedRelease,
+    read_responses,
+)
 from tests.db.test_migrate import find_schema_differences
 from tests.docs import samples
 from tests.support.empty_databases import KINDS, empty_database
@@ -25,9 +30,9 @@ from tests.support.scheduling import flavor, instance, report, spec
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=RECORDED_VERSIONS)
 def recorded_release(request) -> RecordedRelease:
-    return RecordedRelease.load(request.param)
+    return RecordedRelease.load_release(request.param)
 
 
 @pytest.fixture(params=KINDS)
@@ -39,7 +44,7 @@ def database(request, tmp_path) -> Iterator[Database]:
 
 
 @pytest.fixture
-def start_this_version(database, make_app) -> Callable[[], TestApp]:
+def start_server_of_this_version(database, make_app) -> Callable[[], TestApp]:
     """Give a function that starts this version on the database, at the time of the record."""
     return lambda: make_app(
         make_settings(
@@ -61,30 +66,30 @@ def find_missing_keys(old: Any, new: Any, path: str = "$") -> list[str]:
     return lost
 
 
-def find_lost_values(recorded_release: RecordedRelease, client: TestApp) -> list[str]:
+def find_lost_values_of_responses(recorded_release: RecordedRelease, client: TestApp) -> list[str]:
     """Return the paths of recorded answers that this version does not give."""
     return find_missing_keys(recorded_release.answers, read_responses(client))
 
 
-def test_upgraded_database_has_its_data_and_rows_that_old_workers_read(
-    recorded_release, database, start_this_version
+def test_upgraded_database_keeps_its_rows_and_columns_of_old_workers(
+    recorded_release, database, start_server_of_this_version
 ):
-    recorded_release.make_schema(database)
+    recorded_release.create_schema(database)
     recorded_release.write_rows(database)
     sync(database, lambda: samples.NOW)
     assert current_revision(database) == newest_revision()
     assert find_schema_differences(database) == []
-    client = start_this_version()
-    assert find_lost_values(recorded_release, client) == []
+    client = start_server_of_this_version()
+    assert find_lost_values_of_responses(recorded_release, client) == []
     node = report("cn9")
-    client.post_json("/scheduler/v1/compute_nodes", [node], headers=HEADERS)
+    client.post_json("/scheduler/v1/compute_nodes", [node], headers=REQUEST_HEADERS)
     body = {"request_spec": spec(instance(1), force_hosts=["cn9"])}
-    client.post_json("/scheduler/v1/select_destinations", body, headers=HEADERS)
+    client.post_json("/scheduler/v1/select_destinations", body, headers=REQUEST_HEADERS)
     client.post_json(
-        "/compute/v2.1/os-aggregates", {"aggregate": {"name": "row-1"}}, headers=HEADERS
+        "/compute/v2.1/os-aggregates", {"aggregate": {"name": "row-1"}}, headers=REQUEST_HEADERS
     )
     body = {"host": "cn9", "node": "cn9", "flavor": flavor()}
-    client.put_json(f"/scheduler/v1/instances/{instance(2)}", body, headers=HEADERS)
+    client.put_json(f"/scheduler/v1/instances/{instance(2)}", body, headers=REQUEST_HEADERS)
     with database.read() as connection:
         rows = {
             name: connection.execute(sa.select(table)).mappings().all()
@@ -110,9 +115,11 @@ def test_upgraded_database_has_its_data_and_rows_that_old_workers_read(
     assert "row-1" in {row["name"] for row in rows["sched_aggregates"]}
 
 
-def test_rows_written_by_old_workers_are_readable(recorded_release, database, start_this_version):
-    recorded_release.make_schema(database)
+def test_rows_written_by_workers_of_the_old_release_are_readable(
+    recorded_release, database, start_server_of_this_version
+):
+    recorded_release.create_schema(database)
     sync_schema(database)
     recorded_release.write_rows(database)
     sync(database, lambda: samples.NOW)
-    assert find_lost_values(recorded_release, start_this_version()) == []
+    assert find_lost_values_of_responses(recorded_release, start_server_of_this_version()) == []

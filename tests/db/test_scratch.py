@@ -14,7 +14,7 @@ from tests.support.scheduling import flavor, instance, report, spec
 
 
 @pytest.mark.all_databases
-def test_simulation_of_changes_leaves_nothing_in_the_database(cloud):
+def test_simulation_of_changes_leaves_no_rows_in_the_database(cloud):
     select(cloud, spec(instance(1)))
     before = dump_tables(cloud)
     assert explain(cloud, spec(), changes=EVERY)["outcome"] == "selected"
@@ -25,7 +25,7 @@ def test_simulation_of_changes_is_invisible_and_blocks_no_writes(cloud):
     services = cloud.app.services
     before = dump_tables(cloud)
 
-    def change_cloud_and_read_added_hosts(_scheduler, trial):
+    def change_hosts_and_read_host_names(_scheduler, trial):
         assert dump_tables(cloud) == before
         # Another request claims on a host that the simulation does not write to.
         claimed = select(cloud, spec(instance(7), force_hosts=["cn3"]))
@@ -42,7 +42,7 @@ def test_simulation_of_changes_is_invisible_and_blocks_no_writes(cloud):
         return names
 
     changes = changes_from(EVERY[:2])
-    assert services.scheduler.simulate(changes, change_cloud_and_read_added_hosts) == [
+    assert services.scheduler.simulate(changes, change_hosts_and_read_host_names) == [
         "cn1",
         "cn2",
         "cn2+1",

@@ -16,19 +16,19 @@ from tests.support.providers import NOW, make_provider
 
 pytestmark = pytest.mark.all_databases
 
-NAMES = ["plain", "with space", "comma,comma", 'quote "quoted"', "back\\slash", "\\", "{brace}"]
-NAMES += ["NULL", "it's", "Zürich", "%s", ":name"]
+PROVIDER_NAMES = ["plain", "with space", "comma,comma", 'quote "quoted"', "back\\slash", "\\"]
+PROVIDER_NAMES += ["{brace}", "NULL", "it's", "Zürich", "%s", ":name"]
 
 
 @pytest.fixture
-def provider_ids(database):
+def provider_ids_by_name(database):
     """Create providers of these names, and return their ids by name."""
     columns = resource_providers.c
 
     def insert_providers(connection):
         rows = [
             {"uuid": f"{n:036}", "name": name, "generation": 0, "created_at": NOW}
-            for n, name in enumerate(NAMES)
+            for n, name in enumerate(PROVIDER_NAMES)
         ]
         connection.execute(insert(resource_providers), rows)
         return dict(connection.execute(select(columns.name, columns.id)).all())
@@ -36,36 +36,38 @@ def provider_ids(database):
     return database.write(insert_providers)
 
 
-def _search_names(database, column, values):
+def _search_provider_names(database, column, values):
     with database.read() as connection:
         query = select(resource_providers.c.name).where(in_values(connection, column, values))
         return set(connection.scalars(query))
 
 
-def test_in_values_matches_strings_exactly(database, provider_ids):
+def test_in_values_of_strings_matches_rows_exactly(database, provider_ids_by_name):
     name, uuid = resource_providers.c.name, resource_providers.c.uuid
-    for each in NAMES:
-        assert _search_names(database, name, [each, "absent"]) == {each}
-    assert _search_names(database, name, NAMES) == set(NAMES)
-    assert _search_names(database, uuid, [f"{0:036}"]) == {NAMES[0]}
-    assert _search_names(database, uuid, [f"{0:036}x"]) == set()
+    for each in PROVIDER_NAMES:
+        assert _search_provider_names(database, name, [each, "absent"]) == {each}
+    assert _search_provider_names(database, name, PROVIDER_NAMES) == set(PROVIDER_NAMES)
+    assert _search_provider_names(database, uuid, [f"{0:036}"]) == {PROVIDER_NAMES[0]}
+    assert _search_provider_names(database, uuid, [f"{0:036}x"]) == set()
 
 
-def test_in_values_matches_numbers(database, provider_ids):
+def test_in_values_of_numbers_matches_rows(database, provider_ids_by_name):
     names = {"plain", "\\"}
     assert (
-        _search_names(database, resource_providers.c.id, [provider_ids[name] for name in names])
+        _search_provider_names(
+            database, resource_providers.c.id, [provider_ids_by_name[name] for name in names]
+        )
         == names
     )
 
 
 @pytest.mark.parametrize("column", ["id", "name"])
-def test_in_values_without_values_matches_nothing(database, provider_ids, column):
-    assert _search_names(database, resource_providers.c[column], []) == set()
+def test_in_values_without_values_matches_no_rows(database, provider_ids_by_name, column):
+    assert _search_provider_names(database, resource_providers.c[column], []) == set()
 
 
-SOME_TIME = datetime(2026, 1, 1, 12, 0, 0)
-NAMED = select(traits.c.name, traits.c.created_at, traits.c.updated_at).where(
+TRAIT_TIME = datetime(2026, 1, 1, 12, 0, 0)
+TRAIT_BY_NAME_QUERY = select(traits.c.name, traits.c.created_at, traits.c.updated_at).where(
     traits.c.name == bindparam("name", type_=traits.c.name.type)
 )
 
@@ -80,36 +82,36 @@ def postgresql_database(postgresql_server):
 def test_frequent_statement_returns_equal_rows_when_repeated(database):
     make_provider(database, VCPU=8)
     rows = [
-        {"name": "CUSTOM_A", "created_at": SOME_TIME},
-        {"name": "CUSTOM_B", "updated_at": SOME_TIME},
+        {"name": "CUSTOM_A", "created_at": TRAIT_TIME},
+        {"name": "CUSTOM_B", "updated_at": TRAIT_TIME},
     ]
     database.write(lambda connection: [connection.execute(insert(traits), row) for row in rows])
-    named = FrequentStatement(NAMED)
+    trait_statement = FrequentStatement(TRAIT_BY_NAME_QUERY)
     inventory = FrequentStatement(select(inventories.c.total, inventories.c.allocation_ratio))
     with database.read() as connection:
         for _ in range(3):
-            (row,) = named.rows(connection, {"name": "CUSTOM_A"})
-            assert tuple(row) == ("CUSTOM_A", SOME_TIME, None)
-            assert not named.rows(connection, {"name": "%(name)s"})
+            (row,) = trait_statement.rows(connection, {"name": "CUSTOM_A"})
+            assert tuple(row) == ("CUSTOM_A", TRAIT_TIME, None)
+            assert not trait_statement.rows(connection, {"name": "%(name)s"})
             ((total, ratio),) = inventory.rows(connection, {})
             assert (total, ratio, type(ratio)) == (8, 1.0, float)
 
 
-def test_statements_are_counted_and_listeners_are_called(database):
-    named = FrequentStatement(NAMED)
+def test_frequent_statements_are_counted_and_call_engine_listeners(database):
+    trait_statement = FrequentStatement(TRAIT_BY_NAME_QUERY)
     with database.read() as connection:
-        named.rows(connection, {"name": "CUSTOM_A"})
+        trait_statement.rows(connection, {"name": "CUSTOM_A"})
     begin_stats()
     for _ in range(2):
         with database.read() as connection:
-            named.rows(connection, {"name": "CUSTOM_A"})
-        database.write(lambda connection: named.rows(connection, {"name": "CUSTOM_A"}))
+            trait_statement.rows(connection, {"name": "CUSTOM_A"})
+        database.write(lambda connection: trait_statement.rows(connection, {"name": "CUSTOM_A"}))
     assert request_stats().statements == 4
     # If a listener is on the engine, SQLAlchemy executes the statement.
     executed = []
     event.listen(database.reader, "before_cursor_execute", lambda *args: executed.append(args[2]))
     with database.read() as connection:
-        named.rows(connection, {"name": "CUSTOM_A"})
+        trait_statement.rows(connection, {"name": "CUSTOM_A"})
     assert [statement.split()[0] for statement in executed] == ["SELECT"]
 
 
@@ -122,7 +124,7 @@ def test_failing_frequent_statement_raises_errors_of_sqlalchemy(postgresql_datab
         connection.execute(text("CREATE TEMPORARY TABLE only_later (id INTEGER)"))
         assert not statement.rows(connection, {})
         with pytest.raises(DataError, match="NUL"):
-            FrequentStatement(NAMED).rows(connection, {"name": "a\0b"})
+            FrequentStatement(TRAIT_BY_NAME_QUERY).rows(connection, {"name": "a\0b"})
 
 
 def test_frequent_statement_returns_rows_after_reconnection_and_table_change(postgresql_database):

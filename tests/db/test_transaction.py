@@ -14,7 +14,7 @@ from tests.conftest import make_settings
 pytestmark = pytest.mark.all_databases
 
 
-def test_too_long_statement_is_rejected_as_too_complex(database):
+def test_too_long_sql_statement_is_rejected_as_too_complex(database):
     columns = ", ".join(str(number) for number in range(5_000))
     tables = ", ".join(f"resource_classes t{number}" for number in range(70))
     with (
@@ -24,7 +24,7 @@ def test_too_long_statement_is_rejected_as_too_complex(database):
         connection.execute(text(f"SELECT {columns} FROM {tables} WHERE 1 = 0"))
 
 
-def test_too_many_parameters_are_rejected_as_too_complex(database):
+def test_too_many_sql_parameters_are_rejected_as_too_complex(database):
     markers = {"sqlite": "?", "postgresql": "%s"}
     kind = database.url.get_backend_name()
     if kind not in markers:
@@ -35,7 +35,7 @@ def test_too_many_parameters_are_rejected_as_too_complex(database):
         connection.exec_driver_sql(statement, tuple(range(number)))
 
 
-class RecordingGate(Semaphore):
+class RecordingSemaphore(Semaphore):
     """A semaphore that records the timeout of each wait."""
 
     def __init__(self, value):
@@ -47,9 +47,9 @@ class RecordingGate(Semaphore):
         return super().acquire(blocking, timeout)
 
 
-def test_writers_beyond_the_limit_wait_once_and_are_then_rejected(monkeypatch):
+def test_sqlite_writers_beyond_the_limit_wait_and_are_then_rejected(monkeypatch):
     gate = WriteGate(places=2, patience=0.05)
-    monkeypatch.setattr(gate, "_places", RecordingGate(2))
+    monkeypatch.setattr(gate, "_places", RecordingSemaphore(2))
     for _ in range(2):
         with gate:
             with gate:
@@ -68,7 +68,7 @@ def test_postgresql_and_mysql_have_no_limit_of_waiting_writers(url):
     database.dispose()
 
 
-def test_read_only_sqlite_file_is_not_ready(sqlite_database, monkeypatch):
+def test_read_only_sqlite_file_is_a_database_that_is_not_ready(sqlite_database, monkeypatch):
     sqlite_database.ping()
     monkeypatch.setattr(transaction.os, "access", lambda _file, _mode: False)
     with pytest.raises(Unavailable, match="read-only"):
