@@ -14,7 +14,7 @@ from tests.support import versions
 pytestmark = pytest.mark.slow
 
 
-def build_summary(root: str, parent: str | None = None) -> dict:
+def build_provider_summary(root: str, parent: str | None = None) -> dict:
     return {
         "resources": {"VCPU": {"capacity": 8, "used": 1}},
         "traits": ["HW_CPU_X86_AVX", "HW_CPU_X86_SSE"],
@@ -23,31 +23,31 @@ def build_summary(root: str, parent: str | None = None) -> dict:
     }
 
 
-def build_candidate(provider: str) -> dict:
+def build_allocation_request(provider: str) -> dict:
     return {
         "allocations": {provider: {"resources": {"VCPU": 1}}},
         "mappings": {"": [provider], "_A": [provider, "other"]},
     }
 
 
-WHOLE = {
-    "allocation_requests": [build_candidate(name) for name in ("numa1", "numa2", "host2")],
+FULL_RESPONSE = {
+    "allocation_requests": [build_allocation_request(name) for name in ("numa1", "numa2", "host2")],
     "provider_summaries": {
-        "host1": build_summary("host1"),
-        "numa1": build_summary("host1", "host1"),
-        "numa2": build_summary("host1", "host1"),
-        "host2": build_summary("host2"),
+        "host1": build_provider_summary("host1"),
+        "numa1": build_provider_summary("host1", "host1"),
+        "numa2": build_provider_summary("host1", "host1"),
+        "host2": build_provider_summary("host2"),
     },
 }
 
 
 def build_candidates_response(*providers: str) -> dict:
     """Return a correct response with these candidates."""
-    summaries = WHOLE["provider_summaries"]
+    summaries = FULL_RESPONSE["provider_summaries"]
     roots = {summaries[uuid]["root_provider_uuid"] for uuid in providers}
     return deepcopy(
         {
-            "allocation_requests": [build_candidate(uuid) for uuid in providers],
+            "allocation_requests": [build_allocation_request(uuid) for uuid in providers],
             "provider_summaries": {
                 uuid: summary
                 for uuid, summary in summaries.items()
@@ -58,11 +58,11 @@ def build_candidates_response(*providers: str) -> dict:
 
 
 def check_candidates_response(answer: dict, limit: int | None) -> int:
-    expected = ExpectedCandidates("a query", orjson.dumps(WHOLE))
+    expected = ExpectedCandidates("a query", orjson.dumps(FULL_RESPONSE))
     return expected.check("ours", orjson.dumps(answer), limit)
 
 
-def test_response_with_any_subset_of_the_limited_size_is_valid():
+def test_candidates_response_with_any_subset_of_the_limit_is_valid():
     every = ("numa1", "numa2", "host2")
     for providers, limit in (
         *((("numa2",), 1), (("host2", "numa1"), 2)),
@@ -73,14 +73,14 @@ def test_response_with_any_subset_of_the_limited_size_is_valid():
         )
 
 
-def test_response_with_traits_and_mappings_in_another_order_is_valid():
+def test_candidates_response_in_another_order_is_valid():
     answer = build_candidates_response("numa1")
     answer["provider_summaries"]["host1"]["traits"].reverse()
     answer["allocation_requests"][0]["mappings"]["_A"].reverse()
     assert check_candidates_response(answer, 1) == 1
 
 
-def test_response_with_a_wrong_or_missing_value_is_invalid():
+def test_candidates_response_with_a_wrong_or_missing_value_is_invalid():
     for spoil in (
         lambda requests, _: requests.pop(1),
         lambda requests, _: requests.__setitem__(1, requests[0]),
@@ -88,7 +88,7 @@ def test_response_with_a_wrong_or_missing_value_is_invalid():
         lambda requests, _: requests[0]["mappings"].update(_A=["numa1"]),
         lambda _, summaries: summaries.pop("host1"),
         lambda _, summaries: summaries.pop("numa1"),
-        lambda _, summaries: summaries.update(host2=build_summary("host2")),
+        lambda _, summaries: summaries.update(host2=build_provider_summary("host2")),
         lambda _, summaries: summaries["numa1"]["resources"]["VCPU"].update(used=2),
         lambda _, summaries: summaries["numa1"]["traits"].pop(),
     ):
@@ -102,7 +102,7 @@ def test_benchmarks_use_the_placement_version_of_the_tests():
     assert PEER_LATEST == versions.PEER_LATEST
 
 
-def test_only_order_and_url_prefix_of_responses_may_differ():
+def test_benchmark_responses_may_differ_in_order_and_url_prefix():
     peer = read_answer(b'{"links": [{"href": "/traits"}], "providers": ["a", "b"]}')
     ours = b'{"providers": ["b", "a"], "links": [{"href": "/placement/traits"}]}'
     require_equal("ours, /traits", read_answer(ours), peer)

@@ -7,7 +7,7 @@ from harness import Finding, Target, build_target_table, percentile
 pytestmark = pytest.mark.slow
 
 
-def test_value_below_a_minimum_or_above_a_maximum_target_is_marked_as_missed():
+def test_measured_value_that_misses_its_target_is_marked():
     most = Target(50, " ms", is_maximum=True)
     values = [(Target(50), 49.9), (Target(50), 50), (most, 50.1), (most, 50)]
     findings = [Finding("a query", value, target) for target, value in values]
@@ -19,7 +19,7 @@ def test_value_below_a_minimum_or_above_a_maximum_target_is_marked_as_missed():
     assert "| no target |" in build_target_table(findings[:1], "sqlite")
 
 
-def test_percentile_is_a_measured_value_or_zero_without_values():
+def test_percentile_is_a_measured_value_or_zero():
     for values, share, expected in (
         *(([], 0.5, 0), ([7], 0.99, 7), ([1, 2, 3], 0.5, 2), (list(range(101)), 0.99, 99)),
     ):

@@ -10,11 +10,11 @@ from plain_http import Broken, Client
 
 pytestmark = pytest.mark.slow
 
-Server = Callable[..., tuple[int, list[list[bytes]]]]
+StartServer = Callable[..., tuple[int, list[list[bytes]]]]
 
 
 @pytest.fixture
-def start_server() -> Iterator[Server]:
+def start_server() -> Iterator[StartServer]:
     """Give a function that starts a server, and returns its port and the requests.
 
     Each list has the responses of a connection, which the server then closes. After an empty
@@ -22,12 +22,12 @@ def start_server() -> Iterator[Server]:
     """
     threads, listeners = [], []
 
-    def serve(*connections: list[bytes]) -> tuple[int, list[list[bytes]]]:
+    def start_listener(*connections: list[bytes]) -> tuple[int, list[list[bytes]]]:
         listener = socket.create_server(("127.0.0.1", 0))
         listeners.append(listener)
         seen: list[list[bytes]] = []
 
-        def run() -> None:
+        def send_responses() -> None:
             for answers in connections:
                 connection, _ = listener.accept()
                 with connection:
@@ -40,18 +40,18 @@ def start_server() -> Iterator[Server]:
                         seen[-1].append(connection.recv(65536))
                         connection.sendall(answer)
 
-        threads.append(threading.Thread(target=run))
+        threads.append(threading.Thread(target=send_responses))
         threads[-1].start()
         return listener.getsockname()[1], seen
 
-    yield serve
+    yield start_listener
     for thread in threads:
         thread.join(timeout=60)
     for listener in listeners:
         listener.close()
 
 
-def test_request_is_sent_and_its_large_response_read(start_server):
+def test_large_http_response_is_read(start_server):
     body = b"x" * 3_000_000
     port, seen = start_server([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
     client = Client(port)
@@ -66,7 +66,7 @@ def test_request_is_sent_and_its_large_response_read(start_server):
     ]
 
 
-def test_open_connection_is_reused(start_server):
+def test_open_http_connection_is_reused(start_server):
     empty = b"HTTP/1.1 204 No Content\r\nserver: here\r\n\r\n"
     port, seen = start_server([empty, empty, b""])
     client = Client(port)
@@ -77,7 +77,7 @@ def test_open_connection_is_reused(start_server):
     assert [len(requests) for requests in seen] == [2]
 
 
-def test_connection_closed_by_the_server_is_replaced(start_server):
+def test_http_connection_closed_by_the_server_is_replaced(start_server):
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
     port, seen = start_server([answer], [answer], [answer])
     client = Client(port, reuse=False)
@@ -87,7 +87,7 @@ def test_connection_closed_by_the_server_is_replaced(start_server):
     assert [len(requests) for requests in seen] == [1, 1, 1]
 
 
-def test_malformed_response_is_reported(start_server):
+def test_malformed_http_response_is_reported(start_server):
     for answer in (
         b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour",

@@ -24,7 +24,7 @@ def run_benchmark(script, *arguments, folder=ROOT, **variables):
 @pytest.mark.parametrize(
     "script", [*("candidates", "writes", "fleet", "schedulers", "race"), *("selecting", "nova_rpc")]
 )
-def test_missing_openstack_placement_is_reported(script, tmp_path):
+def test_benchmark_reports_missing_openstack_placement(script, tmp_path):
     python = tmp_path / "python"
     result = run_benchmark(script, "--quick", PLACEMENT_SCHED_PEER_PYTHON=str(python))
     assert result.returncode == 2
@@ -34,7 +34,7 @@ def test_missing_openstack_placement_is_reported(script, tmp_path):
     )
 
 
-def test_unknown_database_is_reported_with_known_databases():
+def test_benchmark_reports_an_unknown_database():
     result = run_benchmark("candidates", "--database", "postgresql,oracle")
     assert result.returncode == 2
     assert result.stderr.endswith(

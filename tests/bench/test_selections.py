@@ -13,23 +13,23 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def url_of_flat_world(database):
+def url_of_flat_cloud(database):
     load(database, FlatWorld(5))
     return database.url.render_as_string(hide_password=False)
 
 
-def test_world_has_free_capacity_and_no_overallocation(url_of_flat_world):
-    assert find_overallocations(url_of_flat_world) == []
+def test_benchmark_cloud_has_free_capacity_and_no_overallocation(url_of_flat_cloud):
+    assert find_overallocations(url_of_flat_cloud) == []
     assert (
-        count_remaining(url_of_flat_world, Flavor(1, 1, 1))
-        > count_remaining(url_of_flat_world, Flavor(4, 16_384, 50))
+        count_remaining(url_of_flat_cloud, Flavor(1, 1, 1))
+        > count_remaining(url_of_flat_cloud, Flavor(4, 16_384, 50))
         > 0
     )
-    assert count_remaining(url_of_flat_world, Flavor(1, 9_000_000, 1)) == 0
+    assert count_remaining(url_of_flat_cloud, Flavor(1, 9_000_000, 1)) == 0
 
 
 @pytest.mark.all_databases
-def test_usage_above_capacity_is_reported(url_of_flat_world, database):
+def test_allocations_above_the_capacity_are_reported(url_of_flat_cloud, database):
     held = tables.allocations
     with database.writer.begin() as connection:
         connection.execute(
@@ -37,5 +37,5 @@ def test_usage_above_capacity_is_reported(url_of_flat_world, database):
             .where(held.c.resource_provider_id == 2, held.c.resource_class_id == 0)
             .values(used=100_000)
         )
-    (shown,) = find_overallocations(url_of_flat_world)
+    (shown,) = find_overallocations(url_of_flat_cloud)
     assert shown.startswith("provider 2, VCPU: ")

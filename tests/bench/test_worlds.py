@@ -25,7 +25,7 @@ from tests.support.versions import LATEST_HEADERS
 pytestmark = pytest.mark.slow
 
 
-class NumberedTraits(dict):
+class TraitIdsByName(dict):
     """A table of traits that assigns an id to every new name."""
 
     def __missing__(self, name: str) -> int:
@@ -33,8 +33,8 @@ class NumberedTraits(dict):
         return self[name]
 
 
-def build_world_rows(world):
-    book = Book(NumberedTraits())
+def build_cloud_rows(world):
+    book = Book(TraitIdsByName())
     for _ in world.fill(book):
         pass
     return book.take()
@@ -48,35 +48,35 @@ def sum_used_amounts(rows):
     return used
 
 
-def test_rows_of_a_world_depend_only_on_seed_and_size():
+def test_rows_of_a_benchmark_cloud_depend_only_on_seed_and_size():
     for kind, make in WORLDS.items():
-        rows, large = build_world_rows(make(10, 1)), build_world_rows(make(25, 1))
-        assert build_world_rows(make(10, 1)) == rows, kind
-        assert build_world_rows(make(10, 2)) != rows, kind
+        rows, large = build_cloud_rows(make(10, 1)), build_cloud_rows(make(25, 1))
+        assert build_cloud_rows(make(10, 1)) == rows, kind
+        assert build_cloud_rows(make(10, 2)) != rows, kind
         # Racks and pools come after the other aggregates, so their ids follow from the size.
         for table in COLUMNS.keys() - {tables.resource_provider_aggregates}:
             assert large[table][: len(rows[table])] == rows[table], kind
 
 
-def test_no_provider_exceeds_its_capacity():
+def test_no_provider_of_a_benchmark_cloud_exceeds_its_capacity():
     for kind, make in WORLDS.items():
-        rows = build_world_rows(make(100, 1))
+        rows = build_cloud_rows(make(100, 1))
         used = sum_used_amounts(rows)
         for provider, resource_class, total, reserved, *_, ratio in rows[tables.inventories]:
             assert used[provider, resource_class] <= (total - reserved) * ratio, kind
 
 
-def test_nested_tree_has_seven_providers():
-    rows = build_world_rows(NestedWorld(10))
+def test_provider_tree_of_a_nested_benchmark_cloud_has_seven_providers():
+    rows = build_cloud_rows(NestedWorld(10))
     roots = Counter(root for *_, root, _parent in rows[tables.resource_providers])
     assert set(roots.values()) == {7}
     assert len(roots) == 10
 
 
-def test_each_host_shares_a_pool():
+def test_each_host_of_a_shared_benchmark_cloud_uses_a_disk_pool():
     size = 2 * GROUP_SIZE + 1
     world = SharedWorld(size)
-    rows = build_world_rows(world)
+    rows = build_cloud_rows(world)
     pools = {row[0] for row in rows[tables.inventories] if row[1] == class_id("DISK_GB")}
     members = rows[tables.resource_provider_aggregates]
     reached = {aggregate for provider, aggregate in members if provider in pools}
@@ -86,15 +86,15 @@ def test_each_host_shares_a_pool():
     assert max(reached) == len(world.aggregates)
 
 
-def find_candidates(app, query):
+def get_allocation_candidates(app, query):
     return app.get(f"/placement{query.paths[0]}", headers=LATEST_HEADERS)
 
 
 @pytest.mark.all_databases
-def test_candidates_of_a_flat_world_are_its_hosts_with_free_capacity(app, database):
+def test_candidates_of_a_flat_cloud_are_its_hosts_with_free_capacity(app, database):
     world = FlatWorld(60)
     load(database, world)
-    rows = build_world_rows(world)
+    rows = build_cloud_rows(world)
     used = sum_used_amounts(rows)
     requested = {class_id("VCPU"): 4, class_id("MEMORY_MB"): 8192, class_id("DISK_GB"): 50}
     full = {
@@ -102,17 +102,29 @@ def test_candidates_of_a_flat_world_are_its_hosts_with_free_capacity(app, databa
         for provider, kind, total, reserved, *_, ratio in rows[tables.inventories]
         if used[provider, kind] + requested[kind] > (total - reserved) * ratio
     }
-    found = {
-        query.name: find_candidates(app, query).json["allocation_requests"]
+    candidates_by_query = {
+        query.name: get_allocation_candidates(app, query).json["allocation_requests"]
         for query in queries.flat(world)
     }
     assert 0 < len(full) < world.size
-    assert len(found["no limit"]) == len(found["limit=1000"]) == world.size - len(full)
-    assert len(found["limit=10"]) == 10
-    assert 0 < len(found["2 required, 1 forbidden trait"]) < len(found["no limit"])
-    assert 0 < len(found["in: two and !in: three aggregates"]) < len(found["no limit"])
-    assert len(found["one forced host"]) == 1
-    assert {name for name, candidates in found.items() if not candidates} == {
+    assert (
+        len(candidates_by_query["no limit"])
+        == len(candidates_by_query["limit=1000"])
+        == world.size - len(full)
+    )
+    assert len(candidates_by_query["limit=10"]) == 10
+    assert (
+        0
+        < len(candidates_by_query["2 required, 1 forbidden trait"])
+        < len(candidates_by_query["no limit"])
+    )
+    assert (
+        0
+        < len(candidates_by_query["in: two and !in: three aggregates"])
+        < len(candidates_by_query["no limit"])
+    )
+    assert len(candidates_by_query["one forced host"]) == 1
+    assert {name for name, candidates in candidates_by_query.items() if not candidates} == {
         *("no match: amount", "no match: trait"),
         *("no match: two aggregates", "no match: unknown aggregate"),
     }
@@ -122,7 +134,7 @@ def test_nested_candidates_use_one_numa_node(app, database):
     world = NestedWorld(15)
     load(database, world)
     (unlimited,) = [each for each in queries.nested(world) if each.name == "granular, no limit"]
-    answer = find_candidates(app, unlimited).json
+    answer = get_allocation_candidates(app, unlimited).json
     summaries = answer["provider_summaries"]
     assert answer["allocation_requests"]
     for candidate in answer["allocation_requests"]:
@@ -138,7 +150,7 @@ def test_nested_candidates_use_one_numa_node(app, database):
 def test_shared_candidates_use_disk_of_a_pool(app, database):
     world = SharedWorld(30)
     load(database, world)
-    answer = find_candidates(app, queries.shared(world)[0]).json
+    answer = get_allocation_candidates(app, queries.shared(world)[0]).json
     assert answer["allocation_requests"]
     for candidate in answer["allocation_requests"]:
         kinds = sorted(
@@ -147,8 +159,8 @@ def test_shared_candidates_use_disk_of_a_pool(app, database):
         assert kinds == ["DISK_GB", "MEMORY_MBVCPU"]
 
 
-def test_no_host_has_the_unused_trait():
-    world, traits = FlatWorld(200), NumberedTraits()
+def test_no_host_of_a_benchmark_cloud_has_the_unused_trait():
+    world, traits = FlatWorld(200), TraitIdsByName()
     book = Book(traits)
     for _ in world.fill(book):
         pass

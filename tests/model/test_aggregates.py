@@ -20,7 +20,7 @@ from placement_sched.model.aggregates import SyncCode, SyncProblem, most_severe,
         ("AZ1,az1", {"AZ1", "az1"}),
     ],
 )
-def test_zones_are_separated_by_commas(text, named):
+def test_availability_zones_are_separated_by_commas(text, named):
     assert zones(text) == named
 
 
@@ -37,5 +37,5 @@ def test_zones_are_separated_by_commas(text, named):
         ([2, 1], 2),
     ],
 )
-def test_exit_code_is_that_of_the_most_severe_problem(codes, expected):
+def test_exit_code_of_a_sync_is_that_of_the_most_severe_problem(codes, expected):
     assert most_severe(SyncProblem(SyncCode(code), "", "") for code in codes) == expected

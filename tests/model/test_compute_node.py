@@ -13,7 +13,7 @@ from placement_sched.schemas.node_report import parse
 from tests.schemas.test_node_report import CELL, DEFAULTS, parse_node
 
 
-def test_inventories_have_the_reported_totals_ratios_and_reserved_amounts():
+def test_inventories_of_a_node_have_reported_totals_and_ratios():
     inventories = inventories_of(
         parse_node(reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5)
     )
@@ -24,24 +24,24 @@ def test_inventories_have_the_reported_totals_ratios_and_reserved_amounts():
     )
 
 
-def test_class_with_a_total_of_zero_has_no_inventory():
+def test_resource_class_with_a_total_of_zero_has_no_inventory():
     names = [inventory.resource_class for inventory in inventories_of(parse_node(local_gb=0))]
     assert names == ["VCPU", "MEMORY_MB"]
     assert inventories_of(parse_node(vcpus=0, memory_mb=0, local_gb=0)) == ()
 
 
-AMOUNTS = st.integers(0, MAX_INT)
-REPORTS = st.fixed_dictionaries(
+RANDOM_AMOUNTS = st.integers(0, MAX_INT)
+RANDOM_NODE_REPORTS = st.fixed_dictionaries(
     {
         "uuid": st.uuids().map(str),
         "host": st.from_regex(r"[a-z][a-z0-9.-]{0,30}", fullmatch=True),
         "hypervisor_hostname": st.from_regex(r"[a-z][a-z0-9.-]{0,30}", fullmatch=True),
-        "vcpus": AMOUNTS,
-        "memory_mb": AMOUNTS,
+        "vcpus": RANDOM_AMOUNTS,
+        "memory_mb": RANDOM_AMOUNTS,
     },
     optional={
-        "local_gb": AMOUNTS,
-        "memory_mb_used": AMOUNTS,
+        "local_gb": RANDOM_AMOUNTS,
+        "memory_mb_used": RANDOM_AMOUNTS,
         "free_disk_gb": st.none() | st.integers(-MAX_INT, MAX_INT),
         "cpu_allocation_ratio": st.none() | st.floats(0, 1000),
         "cpu_info": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
@@ -68,13 +68,13 @@ REPORTS = st.fixed_dictionaries(
 )
 
 
-COLUMNS = ("uuid", "host", "hypervisor_hostname", "cell_uuid", "version")
-TIMES = ("last_seen_up", "created_at", "updated_at")
+STORED_COLUMNS = ("uuid", "host", "hypervisor_hostname", "cell_uuid", "version")
+STORED_TIMES = ("last_seen_up", "created_at", "updated_at")
 
 
-@given(REPORTS)
+@given(RANDOM_NODE_REPORTS)
 def test_stored_compute_node_is_restored_from_its_document(document):
     parsed = parse(document, DEFAULTS).node
     fields = orjson.loads(orjson.dumps(stored_fields(parsed)))
-    columns = {key: getattr(parsed, key) for key in COLUMNS + TIMES}
+    columns = {key: getattr(parsed, key) for key in STORED_COLUMNS + STORED_TIMES}
     assert node_of(fields, **columns) == parsed

@@ -13,11 +13,11 @@ from tests.support.states import build_spec
 
 
 def test_request_context_has_the_caller():
-    def build_member_context():
+    def set_caller_and_build_context():
         set_caller(lambda: {"user_id": "u", "project_id": "p", "roles": ("member",), "is_x": 1})
         return build_context("owner", "project")
 
-    context = Context().run(build_member_context)
+    context = Context().run(set_caller_and_build_context)
     assert (context.user_id, context.project_id, context.roles) == ("u", "p", ["member"])
     assert not context.is_admin
     assert (context.user, context.tenant) == ("u", "p")
@@ -29,21 +29,31 @@ def test_request_context_without_a_caller_has_the_owner():
     assert build_spec()._context.project_id == build_spec()["context"].project_id
 
 
-def test_elevated_context_is_an_administrator():
+def test_elevated_request_context_is_an_administrator():
     context = RequestContext(user_id="u", project_id="p", roles=["member"]).elevated("yes")
     assert (context.user_id, context.is_admin, context.read_deleted) == ("u", True, "yes")
     assert context.roles == ["member", "admin"]
 
 
-ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 
 
 @pytest.mark.parametrize(
-    "header", [None, "nonsense", ID[4:], ID.upper(), f"{ID}0", f"{ID}\u00e9", f"x{ID}", "req-"]
+    "header",
+    [
+        None,
+        "nonsense",
+        REQUEST_ID[4:],
+        REQUEST_ID.upper(),
+        f"{REQUEST_ID}0",
+        f"{REQUEST_ID}\u00e9",
+        f"x{REQUEST_ID}",
+        "req-",
+    ],
 )
-def test_global_request_id_of_another_form_is_ignored(header):
+def test_malformed_global_request_id_is_ignored(header):
     ids = ids_of(header)
     assert ids.global_request_id is None
     assert ids.request_id.startswith("req-")
     assert ids.request_id != header
-    assert ids_of(ID).global_request_id == ID
+    assert ids_of(REQUEST_ID).global_request_id == REQUEST_ID

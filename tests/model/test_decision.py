@@ -24,7 +24,7 @@ class UnserializableObject:
         (UnserializableObject(), "odd"),
     ],
 )
-def test_infinite_limit_is_written_as_text(limit, text):
+def test_limit_of_a_selection_is_json_or_text(limit, text):
     chosen = Selection(
         service_host="cn1",
         nodename="cn1",

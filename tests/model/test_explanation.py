@@ -24,8 +24,8 @@ from placement_sched.model.explanation import (
     hosts_as_json,
 )
 
-REJECTED = tuple(Rejected(f"cn{number}", f"node{number}", "why") for number in range(1, 5))
-FUNNEL = Funnel(
+REJECTED_HOSTS = tuple(Rejected(f"cn{number}", f"node{number}", "why") for number in range(1, 5))
+FUNNEL_OF_REJECTIONS = Funnel(
     request_filters=(
         RequestFilterReport(
             name="forbidden_aggregates",
@@ -40,18 +40,22 @@ FUNNEL = Funnel(
         hosts=412,
         steps=(
             StepReport(
-                constraint="resources", detail="VCPU:1", before=1000, after=640, rejected=REJECTED
+                constraint="resources",
+                detail="VCPU:1",
+                before=1000,
+                after=640,
+                rejected=REJECTED_HOSTS,
             ),
         ),
     ),
-    filters=(FilterReport(name="ComputeFilter", before=412, after=408, rejected=REJECTED),),
+    filters=(FilterReport(name="ComputeFilter", before=412, after=408, rejected=REJECTED_HOSTS),),
     weighers=(WeigherReport("RAMWeigher", 1.0),),
 )
 
 
-def test_funnel_has_the_documented_keys():
+def test_explanation_funnel_has_the_documented_keys():
     document = {"host": "cn1", "node": "node1", "reason": "why"}
-    assert FUNNEL.as_json(ExplanationView(max_rejected=1)) == {
+    assert FUNNEL_OF_REJECTIONS.as_json(ExplanationView(max_rejected=1)) == {
         "request_filters": [
             {
                 "name": "forbidden_aggregates",
@@ -91,8 +95,8 @@ def test_funnel_has_the_documented_keys():
         (ExplanationView(frozenset()), []),
     ],
 )
-def test_view_limits_lists_of_hosts_and_not_the_counts(view, hosts):
-    document = FUNNEL.as_json(view)
+def test_explanation_view_limits_lists_of_hosts_and_not_their_counts(view, hosts):
+    document = FUNNEL_OF_REJECTIONS.as_json(view)
     (step,) = document["allocation_candidates"]["steps"]
     (report,) = document["filters"]
     for part, counts in ((step, (1000, 640)), (report, (412, 408))):
@@ -100,7 +104,7 @@ def test_view_limits_lists_of_hosts_and_not_the_counts(view, hosts):
         assert (part["before"], part["after"]) == counts
 
 
-def test_lists_of_hosts_have_at_most_a_hundred_entries_by_default():
+def test_explanation_lists_at_most_a_hundred_hosts_by_default():
     many = tuple(Rejected(f"cn{number}", "n", "why") for number in range(150))
     report = FilterReport(name="F", before=150, after=0, rejected=many)
     assert len(report.as_json(ExplanationView())["rejected"]) == 100
@@ -113,7 +117,7 @@ def test_detail_of_a_weigher_is_in_the_json_of_a_host():
     assert document["weights"]["Strands"]["detail"] == "leaves 4 VCPU"
 
 
-def test_hosts_that_passed_are_filtered_by_the_view_but_not_limited():
+def test_accepted_hosts_of_an_explanation_are_not_limited():
     hosts = [
         HostReport(f"cn{number}", "n", 1.5, {"RAMWeigher": WeightReport(8192.0, 0.5, 3.0)})
         for number in (1, 2)
@@ -131,21 +135,23 @@ def test_hosts_that_passed_are_filtered_by_the_view_but_not_limited():
     ]
 
 
-MISSES = [NearMiss.of([("required", "CUSTOM_A"), ("in_tree", "u")], hosts) for hosts in (1, 2, 3)]
+THREE_NEAR_MISSES = [
+    NearMiss.of([("required", "CUSTOM_A"), ("in_tree", "u")], hosts) for hosts in (1, 2, 3)
+]
 
 
 @pytest.mark.parametrize(
     ("complete", "maximum", "document"), [(True, 0, 3), (True, 3, 3), (True, 2, 2), (False, 0, 3)]
 )
 def test_nearest_misses_are_marked_if_incomplete(complete, maximum, document):
-    obstacle = NearMisses.of(MISSES, complete=complete).as_json(
+    obstacle = NearMisses.of(THREE_NEAR_MISSES, complete=complete).as_json(
         ExplanationView(max_rejected=maximum)
     )
     assert [miss["hosts"] for miss in obstacle["nearest_misses"]] == [3, 2, 1][:document]
     assert obstacle.get("nearest_misses_complete", True) == (complete and document == 3)
 
 
-def test_nearest_misses_are_omitted_if_none_was_found_in_time():
+def test_nearest_misses_are_omitted_if_none_was_found():
     assert NearMisses(complete=False).as_json() == {"nearest_misses_complete": False}
     assert NearMisses().as_json() == {}
 
@@ -165,7 +171,7 @@ def build_funnel(*, hosts=0, steps=(), misses=(), filters=(), **more) -> Funnel:
     )
 
 
-def build_step(constraint: str, detail: str, before: int, after: int) -> StepReport:
+def build_step_report(constraint: str, detail: str, before: int, after: int) -> StepReport:
     return StepReport(constraint=constraint, detail=detail, before=before, after=after)
 
 
@@ -176,65 +182,69 @@ def build_filter_report(name: str, before: int, after: int) -> FilterReport:
 REJECTING_FILTER = RequestFilterReport(
     name="zones", applied=True, elapsed_ms=1.0, rejection="no zone 'x'"
 )
-ENABLED = ("root_required", "!COMPUTE_STATUS_DISABLED")
-TWO_CONSTRAINTS = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
-ALSO_DISABLED = NearMiss(*ENABLED, 1, others=(("required", "A"),))
-UNSERVED = LaterInstanceReport(placed=1, asked=3, filters=(build_filter_report("B", 2, 0),))
-USED_UP_HOSTS = LaterInstanceReport(
+ENABLED_HOSTS_CONSTRAINT = ("root_required", "!COMPUTE_STATUS_DISABLED")
+NEAR_MISS_OF_TWO_CONSTRAINTS = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
+NEAR_MISS_OF_DISABLED_HOST = NearMiss(*ENABLED_HOSTS_CONSTRAINT, 1, others=(("required", "A"),))
+LATER_INSTANCE_WITHOUT_HOST = LaterInstanceReport(
+    placed=1, asked=3, filters=(build_filter_report("B", 2, 0),)
+)
+LATER_INSTANCE_WITHOUT_CAPACITY = LaterInstanceReport(
     placed=4, asked=9, filters=(build_filter_report(USED_UP, 2, 0),)
 )
-A_REJECTS = (build_step("required", "A", 3, 0),)
+STEP_REJECTING_ALL_HOSTS = (build_step_report("required", "A", 3, 0),)
 #: For each funnel, stage, name and reason of its obstacle.
-OBSTACLES = {
+FUNNELS_BY_OBSTACLE = {
     "request_filters: zones: zones rejected the request: no zone 'x'": build_funnel(
-        request_filters=(REJECTING_FILTER,), steps=(build_step("required", "A", 0, 0),)
+        request_filters=(REJECTING_FILTER,), steps=(build_step_report("required", "A", 0, 0),)
     ),
     "allocation_candidates: required A: 3 hosts meet all constraints but required A": build_funnel(
-        steps=A_REJECTS, misses=[NearMiss("required", "A", 3)]
+        steps=STEP_REJECTING_ALL_HOSTS, misses=[NearMiss("required", "A", 3)]
     ),
     "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED: "
     "8 hosts are disabled and meet all other constraints": build_funnel(
-        steps=(build_step(*ENABLED, 8, 0),), misses=[NearMiss(*ENABLED, 8)]
+        steps=(build_step_report(*ENABLED_HOSTS_CONSTRAINT, 8, 0),),
+        misses=[NearMiss(*ENABLED_HOSTS_CONSTRAINT, 8)],
     ),
     "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED and required A: "
     "1 host is disabled and meets all constraints but required A": build_funnel(
-        steps=(build_step(*ENABLED, 8, 0),), misses=[ALSO_DISABLED]
+        steps=(build_step_report(*ENABLED_HOSTS_CONSTRAINT, 8, 0),),
+        misses=[NEAR_MISS_OF_DISABLED_HOST],
     ),
     "allocation_candidates: required CUSTOM_A and resources VCPU:9: "
     "1 host meets all constraints but required CUSTOM_A and resources VCPU:9": build_funnel(
-        steps=A_REJECTS, misses=[TWO_CONSTRAINTS]
+        steps=STEP_REJECTING_ALL_HOSTS, misses=[NEAR_MISS_OF_TWO_CONSTRAINTS]
     ),
     "allocation_candidates: combination: combination rejected all 3 remaining hosts": build_funnel(
-        steps=(build_step("required", "A", 9, 3), build_step("combination", "", 3, 0))
+        steps=(build_step_report("required", "A", 9, 3), build_step_report("combination", "", 3, 0))
     ),
     "allocation_candidates: providers: there is no resource provider": build_funnel(
-        steps=(build_step("required", "A", 0, 0),)
+        steps=(build_step_report("required", "A", 0, 0),)
     ),
     "allocation_candidates: requested_hosts: there is no such host": build_funnel(query=""),
     "filters: B: B rejected the last remaining host": build_funnel(
         hosts=3, filters=(build_filter_report("A", 3, 1), build_filter_report("B", 1, 0))
     ),
     "later_instance: B: 1 of the 3 instances fits; for the next instance B rejected all 2 "
-    "remaining hosts": build_funnel(hosts=3, later=UNSERVED),
+    "remaining hosts": build_funnel(hosts=3, later=LATER_INSTANCE_WITHOUT_HOST),
     "later_instance: room_left: 4 of the 9 instances fit; for the next instance no host has "
-    "remaining capacity": build_funnel(hosts=3, later=USED_UP_HOSTS),
+    "remaining capacity": build_funnel(hosts=3, later=LATER_INSTANCE_WITHOUT_CAPACITY),
     "later_instance: : there are hosts for some of the instances, "
     "but not for all of them": build_funnel(hosts=3),
 }
 
 
-@pytest.mark.parametrize("expected", OBSTACLES)
-def test_obstacle_is_the_stage_that_rejected_the_last_host(expected):
-    obstacle = OBSTACLES[expected].as_json()["obstacle"]
+@pytest.mark.parametrize("expected", FUNNELS_BY_OBSTACLE)
+def test_obstacle_of_an_explanation_is_the_stage_that_rejected_the_last_host(expected):
+    obstacle = FUNNELS_BY_OBSTACLE[expected].as_json()["obstacle"]
     assert ": ".join(obstacle[key] for key in ("stage", "name", "reason")) == expected
-    assert obstacle == asdict(OBSTACLES[expected].obstacle)
+    assert obstacle == asdict(FUNNELS_BY_OBSTACLE[expected].obstacle)
 
 
-def test_obstacle_is_none_if_hosts_were_found():
-    assert FUNNEL.obstacle is None
+def test_explanation_has_no_obstacle_if_hosts_were_found():
+    assert FUNNEL_OF_REJECTIONS.obstacle is None
 
 
-def test_obstacle_of_unknown_compute_nodes_says_what_to_do():
+def test_obstacle_of_unknown_compute_nodes_names_the_request_to_send():
     obstacle = build_funnel(
         hosts=3000, filters=(build_filter_report(COMPUTE_NODES, 3000, 0),)
     ).obstacle

@@ -18,7 +18,7 @@ def build_rejections(*reasons: str) -> list[dict[str, str]]:
     ]
 
 
-def test_equal_reasons_are_counted_and_merged_with_ranges():
+def test_equal_rejection_reasons_are_counted_and_merged():
     assert group_reasons([]) == []
     groups = group_reasons(build_rejections("lacks trait X", "disabled", "lacks trait X"))
     assert groups == [
@@ -45,7 +45,7 @@ def test_different_rejection_reasons_are_sorted(reasons, expected):
     assert [group.text for group in group_reasons(build_rejections(*reasons))] == expected
 
 
-def test_a_node_with_another_name_than_its_host_is_shown():
+def test_node_name_is_shown_if_it_differs_from_the_host_name():
     (groups,) = group_reasons([{"host": "cn1", "node": "ironic7", "reason": "full"}])
     assert groups.example == "cn1 (ironic7)"
 
@@ -68,12 +68,12 @@ def test_a_node_with_another_name_than_its_host_is_shown():
         ({"weight": 1.5, "RAMWeigher": 0.25}, "weight 1.5\nRAMWeigher 0.25"),
     ],
 )
-def test_values_of_an_explanation_are_formatted_for_people(value, text):
+def test_values_of_an_explanation_are_formatted_as_text(value, text):
     assert readable_value(value) == text
 
 
 @pytest.mark.parametrize("all_sought", [True, False])
-def test_stages_after_the_only_known_reason_are_shown_as_not_evaluated(all_sought):
+def test_scheduling_stages_after_the_last_reason_are_not_evaluated(all_sought):
     names = ("first", "second", "third")
     explanation = {"stages": [{"stage": "filters", "name": name} for name in names]}
     reasons = [{"stage": "filters", "name": "second", "reason": "full"}]

@@ -14,7 +14,7 @@ from placement_sched.model.flat_request import (
     shorten_change,
 )
 
-LABELS = {
+OPTION_LABELS = {
     "flavor": "Flavor",
     "vcpus": "VCPUs",
     "ram": "Memory",
@@ -23,31 +23,31 @@ LABELS = {
     "image": "Image",
     "image_properties": "Image properties",
 }
-NOT_WITH_SIZES = "Flavor cannot be combined with VCPUs, Memory, Disk and Extra specs"
-NOT_WITH_PROPERTIES = "Image cannot be combined with Image properties"
+FLAVOR_WITH_SIZES_ERROR = "Flavor cannot be combined with VCPUs, Memory, Disk and Extra specs"
+IMAGE_WITH_PROPERTIES_ERROR = "Image cannot be combined with Image properties"
 
 
-def test_options_that_are_not_given_are_absent_from_the_spec():
-    spec = FlatRequest(flavor="m1.small").as_spec(LABELS)
+def test_missing_options_are_absent_from_the_request_spec():
+    spec = FlatRequest(flavor="m1.small").as_spec(OPTION_LABELS)
     assert spec == {"num_instances": 1, "flavor": "m1.small"}
 
 
-def test_size_options_become_a_flavor():
+def test_vcpus_memory_and_disk_options_become_a_flavor():
     specs = {"hw:cpu_policy": "dedicated"}
-    flavor = FlatRequest(vcpus=4, extra_specs=specs).as_spec(LABELS)["flavor"]
+    flavor = FlatRequest(vcpus=4, extra_specs=specs).as_spec(OPTION_LABELS)["flavor"]
     assert (flavor["vcpus"], flavor["memory_mb"], flavor["root_gb"]) == (4, 512, 0)
     assert flavor["extra_specs"] == specs
-    assert FlatRequest(vcpus=0).as_spec(LABELS)["flavor"]["vcpus"] == 0
+    assert FlatRequest(vcpus=0).as_spec(OPTION_LABELS)["flavor"]["vcpus"] == 0
 
 
 def test_extra_specs_override_those_of_a_flavor_document():
     document = {"vcpus": 1, "memory_mb": 1, "extra_specs": {"a": "1", "b": "1"}}
-    flavor = FlatRequest(flavor=document, extra_specs={"b": "2"}).as_spec(LABELS)["flavor"]
+    flavor = FlatRequest(flavor=document, extra_specs={"b": "2"}).as_spec(OPTION_LABELS)["flavor"]
     assert flavor["extra_specs"] == {"a": "1", "b": "2"}
     assert document["extra_specs"] == {"a": "1", "b": "1"}
 
 
-def test_each_option_sets_its_field_of_the_spec():
+def test_each_option_sets_its_field_of_the_request_spec():
     request = FlatRequest(
         flavor="m1",
         image_properties={"hw_machine_type": "q35"},
@@ -58,7 +58,7 @@ def test_each_option_sets_its_field_of_the_spec():
         force_hosts=["cn1"],
         ignore_hosts=["cn2"],
     )
-    assert request.as_spec(LABELS) == {
+    assert request.as_spec(OPTION_LABELS) == {
         "num_instances": 3,
         "flavor": "m1",
         "image": {"properties": {"hw_machine_type": "q35"}},
@@ -73,18 +73,18 @@ def test_each_option_sets_its_field_of_the_spec():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"flavor": "a", "disk": 0}, NOT_WITH_SIZES),
-        ({"flavor": "a", "extra_specs": {"b": "c"}}, NOT_WITH_SIZES),
-        ({"image": "a", "image_properties": {"b": "c"}}, NOT_WITH_PROPERTIES),
+        ({"flavor": "a", "disk": 0}, FLAVOR_WITH_SIZES_ERROR),
+        ({"flavor": "a", "extra_specs": {"b": "c"}}, FLAVOR_WITH_SIZES_ERROR),
+        ({"image": "a", "image_properties": {"b": "c"}}, IMAGE_WITH_PROPERTIES_ERROR),
     ],
 )
-def test_contradicting_options_are_rejected_with_their_names(options, message):
+def test_contradicting_request_options_are_rejected_with_their_names(options, message):
     with pytest.raises(Invalid) as rejection:
-        FlatRequest(**options).as_spec(LABELS)
+        FlatRequest(**options).as_spec(OPTION_LABELS)
     assert rejection.value.detail == message
 
 
-def test_a_repeated_hint_becomes_a_list():
+def test_repeated_scheduler_hint_becomes_a_list():
     texts = ["different_host=a", "different_host=b", "group=g=h"]
     assert hints(texts, "Hints") == {"different_host": ["a", "b"], "group": "g=h"}
 
@@ -96,25 +96,25 @@ def test_option_values_are_parsed_as_json_if_possible():
 
 
 @pytest.mark.parametrize("text", ["nonsense", "=value"])
-def test_option_without_an_equals_sign_is_rejected(text):
+def test_key_value_option_without_an_equals_sign_is_rejected(text):
     with pytest.raises(Invalid) as rejection:
         pairs([text], "Extra specs")
     assert rejection.value.detail == f"Extra specs {text}: expected KEY=VALUE"
 
 
 @pytest.mark.parametrize("names", [["cn1"], ["cn1", "cn2"], ["cn,1"], ["cn 1", "cn*2"], ["a=b"]])
-def test_short_form_of_changed_hosts_equals_the_long_form(names):
+def test_short_form_of_a_simulated_host_change_equals_the_long_form(names):
     assert change_of(shorten_change("drain", names), "change") == {"drain": names}
 
 
 @pytest.mark.parametrize("like", ["cn1", "cn*3", "cn,1"])
-def test_short_form_of_added_hosts_equals_the_long_form(like):
+def test_short_form_of_simulated_new_hosts_equals_the_long_form(like):
     added = {"add": {"like": like, "count": 10}}
     assert change_of(shorten_addition(like, "10"), "change") == added
 
 
 @pytest.mark.parametrize("text", ["lift=cn1", "drain=", "{", "aggregate=x:y"])
-def test_error_for_an_invalid_change_has_the_name_of_the_option(text):
+def test_invalid_simulated_change_is_an_error_with_the_option_name(text):
     with pytest.raises(Invalid, match="line"):
         change_of(text, "line")
 
@@ -130,5 +130,5 @@ def test_error_for_an_invalid_change_has_the_name_of_the_option(text):
         ),
     ],
 )
-def test_numbers_out_of_range_are_passed_on_unchecked(text, change):
+def test_numbers_of_simulated_changes_are_not_checked_by_the_parser(text, change):
     assert change_of(text, "change") == change

@@ -25,7 +25,7 @@ def test_empty_swap_is_zero(swap, expected):
     assert Flavor.from_document({"swap": swap}).swap == expected
 
 
-def test_flavor_supports_item_access():
+def test_flavor_attributes_are_read_as_items():
     flavor = Flavor(vcpus=4)
     assert flavor["vcpus"] == flavor.get("vcpus") == 4
     assert flavor.get("nope", "x") == "x"
@@ -34,7 +34,7 @@ def test_flavor_supports_item_access():
         flavor["nope"]
 
 
-def test_required_traits_of_all_groups_are_collected():
+def test_required_traits_of_all_request_groups_are_collected():
     flavor = Flavor(
         extra_specs={
             "trait:A": "required",
@@ -50,7 +50,7 @@ def test_required_traits_of_all_groups_are_collected():
     assert flavor.required_traits == {"A", "B", "C", "E"}
 
 
-TEXTS = [
+CPU_SETS = [
     ("0", {0}),
     ("0-3", {0, 1, 2, 3}),
     (" 1 , 3 ", {1, 3}),
@@ -66,8 +66,8 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "cpus"), TEXTS)
-def test_numbers_ranges_and_exclusions_of_a_cpu_set_are_parsed(text, cpus):
+@pytest.mark.parametrize(("text", "cpus"), CPU_SETS)
+def test_cpu_set_of_numbers_ranges_and_exclusions_is_parsed(text, cpus):
     assert parse_cpus(text) == cpus
 
 
@@ -93,7 +93,7 @@ def test_invalid_part_of_a_cpu_set_is_rejected(text):
         parse_cpus(text)
 
 
-def test_text_of_a_cpu_set_has_a_maximum_length():
+def test_cpu_set_text_has_a_maximum_length():
     text = ",".join(map(str, range(1024)))
     assert len(text) <= MAX_CPU_SET_CHARACTERS
     assert parse_cpus(text) == {*range(1024)}
@@ -103,7 +103,7 @@ def test_text_of_a_cpu_set_has_a_maximum_length():
         parse_cpus("0-65535," * 3000)
 
 
-def test_error_names_the_source_of_the_cpu_set():
+def test_error_of_an_invalid_cpu_set_has_its_extra_spec():
     assert cpu_set("0-2,^1") == {0, 2}
     with pytest.raises(Invalid, match="extra spec 'hw:x': '0-99999999' is not a set of CPUs"):
         cpu_set("0-99999999", "extra spec 'hw:x'")
@@ -119,11 +119,11 @@ def test_error_names_the_source_of_the_cpu_set():
         ("^9", {*range(4)}),
     ],
 )
-def test_a_leading_caret_excludes_cpus_from_all(mask, cpus):
+def test_cpu_mask_with_a_leading_caret_excludes_cpus(mask, cpus):
     assert masked_cpus(build_flavor({}), mask, "x") == cpus
     assert masked_cpus(build_flavor({}, vcpus=0), "^0", "x") == set()
 
 
-def test_all_cpus_rejects_a_flavor_with_too_many_vcpus():
+def test_flavor_with_too_many_vcpus_is_rejected():
     with pytest.raises(Invalid, match="flavor has 2000000000 vcpus"):
         all_cpus(build_flavor({}, vcpus=2_000_000_000))

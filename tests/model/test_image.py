@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.image import LEGACY_NAMES, READERS, Image, properties_from
 
-VALUES = [
+RAW_AND_NOVA_PROPERTIES = [
     ({"architecture": "AMD64"}, {"hw_architecture": "x86_64"}),
     ({"architecture": "x86_32"}, {"hw_architecture": "i686"}),
     ({"hypervisor_type": "QEMU"}, {"img_hv_type": "qemu"}),
@@ -37,8 +37,8 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "expected"), VALUES)
-def test_raw_properties_get_the_names_and_values_of_nova(raw, expected):
+@pytest.mark.parametrize(("raw", "expected"), RAW_AND_NOVA_PROPERTIES)
+def test_image_properties_get_the_names_and_values_of_nova(raw, expected):
     assert properties_from(raw).to_dict() == expected
 
 
@@ -62,22 +62,22 @@ def test_raw_properties_get_the_names_and_values_of_nova(raw, expected):
         ("img_signature_hash_method", "sha-224"),
     ],
 )
-def test_invalid_value_is_rejected_under_its_original_name(name, value):
+def test_invalid_image_property_is_rejected_with_its_original_name(name, value):
     with pytest.raises(Invalid, match=f"image property '{name}'|hw_scsi_model"):
         properties_from({name: value})
 
 
 @pytest.mark.parametrize("name", sorted(READERS))
-def test_properties_may_not_be_null(name):
+def test_image_properties_may_not_be_null(name):
     with pytest.raises(Invalid, match=name):
         properties_from({name: None})
 
 
-def test_each_legacy_name_maps_to_a_property():
+def test_each_legacy_image_property_name_maps_to_a_property():
     assert set(LEGACY_NAMES.values()) <= set(READERS)
 
 
-def test_properties_have_the_interface_of_nova():
+def test_image_properties_have_the_interface_of_nova():
     properties = properties_from({"hw_vm_mode": "hvm"})
     assert properties.get("hw_vm_mode") == properties.hw_vm_mode == "hvm"
     assert properties.get("hw_architecture") is None
@@ -90,7 +90,7 @@ def test_properties_have_the_interface_of_nova():
         _ = properties.hw_architecture
 
 
-def test_equal_properties_and_copies_are_equal():
+def test_image_properties_are_compared_by_value():
     properties = properties_from({"hw_vm_mode": "hvm"})
     assert copy.deepcopy(properties) == properties
     assert properties == properties_from({"vm_mode": "hv"})
@@ -120,7 +120,7 @@ def test_image_document_is_parsed():
     assert image.required_traits == {"A"}
 
 
-def test_properties_with_a_cpu_on_two_nodes_are_rejected():
+def test_image_properties_with_a_cpu_on_two_numa_nodes_are_rejected():
     raw = {f"hw_numa_cpus.{node}": "0-65535" for node in range(128)}
     with pytest.raises(Invalid, match=r"'hw_numa_cpus\.1': a CPU is on two nodes"):
         properties_from(raw)

@@ -4,14 +4,16 @@
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import HostInstance
 
-SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
+SIZE_ATTRIBUTES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 
 
 def test_instance_has_the_sizes_of_its_flavor():
     flavor = Flavor(name="m1", vcpus=2, memory_mb=4096, root_gb=20, ephemeral_gb=1)
     built = HostInstance(uuid="u", flavor=flavor)
-    assert [getattr(built, name) for name in SIZES] == [2, 4096, 20, 1]
-    assert [built[name] for name in SIZES] == [built.get(name) for name in SIZES]
+    assert [getattr(built, name) for name in SIZE_ATTRIBUTES] == [2, 4096, 20, 1]
+    assert [built[name] for name in SIZE_ATTRIBUTES] == [
+        built.get(name) for name in SIZE_ATTRIBUTES
+    ]
     assert built.get_flavor() is flavor
     assert flavor.obj_attr_is_set("vcpus")
     assert not flavor.obj_attr_is_set("hw_firmware")
@@ -19,5 +21,5 @@ def test_instance_has_the_sizes_of_its_flavor():
 
 def test_instance_without_a_flavor_has_no_sizes():
     built = HostInstance(uuid="u")
-    assert [getattr(built, name) for name in SIZES] == [0, 0, 0, 0]
+    assert [getattr(built, name) for name in SIZE_ATTRIBUTES] == [0, 0, 0, 0]
     assert built.get_flavor() is None

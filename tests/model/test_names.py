@@ -7,36 +7,43 @@ from placement_sched.model import names
 from placement_sched.model.names import did_you_mean, nearest, read_uuid, suggest_name
 from placement_sched.schemas.formats import usual_uuid
 
-USUAL = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
+VALID_UUID = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
 
 
 @pytest.mark.parametrize(
-    "text", [USUAL, USUAL.upper(), USUAL.replace("-", ""), f"{{{USUAL}}}", f"urn:uuid:{USUAL}"]
+    "text",
+    [
+        VALID_UUID,
+        VALID_UUID.upper(),
+        VALID_UUID.replace("-", ""),
+        f"{{{VALID_UUID}}}",
+        f"urn:uuid:{VALID_UUID}",
+    ],
 )
-def test_each_spelling_of_a_uuid_is_accepted(text):
-    assert read_uuid(text) == usual_uuid(text) == USUAL
+def test_uuid_is_accepted_in_each_spelling(text):
+    assert read_uuid(text) == usual_uuid(text) == VALID_UUID
 
 
 @pytest.mark.parametrize(
-    "value", ["", "cn1", USUAL[:-1], "0x" + "a" * 30, "1_" * 16, 12, None, ["a"]]
+    "value", ["", "cn1", VALID_UUID[:-1], "0x" + "a" * 30, "1_" * 16, 12, None, ["a"]]
 )
-def test_value_of_another_form_is_not_a_uuid(value):
+def test_malformed_uuid_is_not_accepted(value):
     assert read_uuid(value) is None
     assert usual_uuid("Cn1") == "Cn1"
 
 
-HOSTS = [f"cn{number}" for number in range(1, 21)]
+TWENTY_HOST_NAMES = [f"cn{number}" for number in range(1, 21)]
 
 
 @pytest.mark.parametrize(
     ("name", "names", "most", "expected"),
     [
-        ("cn77", HOSTS, 1, ("cn7",)),
-        ("CN7", HOSTS, 1, ("cn7",)),
+        ("cn77", TWENTY_HOST_NAMES, 1, ("cn7",)),
+        ("CN7", TWENTY_HOST_NAMES, 1, ("cn7",)),
         ("az9", ["az2", "az1"], 1, ("az1",)),
         ("cmp7", ["cmp0007.cloud", "cmp7x", "CMP7"], 2, ("CMP7", "cmp7x")),
-        ("mars", HOSTS, 3, ()),
-        ("", HOSTS, 3, ()),
+        ("mars", TWENTY_HOST_NAMES, 3, ()),
+        ("", TWENTY_HOST_NAMES, 3, ()),
         ("a", [], 3, ()),
     ],
 )
@@ -44,19 +51,22 @@ def test_most_similar_names_come_first_in_any_case(name, names, most, expected):
     assert nearest(name, names, most) == expected
 
 
-def test_number_of_compared_names_is_limited(monkeypatch):
-    known = ["x" * 40, "name", *(f"names{number}" for number in range(9))]
-    assert nearest("nama", known, 2) == ("name", "names0")
+def test_number_of_names_compared_for_a_suggestion_is_limited(monkeypatch):
+    candidate_names = ["x" * 40, "name", *(f"names{number}" for number in range(9))]
+    assert nearest("nama", candidate_names, 2) == ("name", "names0")
     monkeypatch.setattr(names, "_MAX_COMPARISON_WORK", 4 * 4)
-    assert nearest("nama", known, 2) == ("name",)
+    assert nearest("nama", candidate_names, 2) == ("name",)
 
 
-def test_suggested_names_are_appended_to_a_sentence():
+def test_suggested_names_are_appended_to_the_error():
     assert did_you_mean(()) == ""
     assert did_you_mean(["cn7", "cn70"]) == "; did you mean 'cn7' or 'cn70'?"
 
 
-FEW, MANY = [f"c{number}" for number in range(10)], [f"c{number}" for number in range(11)]
+TEN_NAMES, ELEVEN_NAMES = (
+    [f"c{number}" for number in range(10)],
+    [f"c{number}" for number in range(11)],
+)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +74,11 @@ FEW, MANY = [f"c{number}" for number in range(10)], [f"c{number}" for number in 
     [
         ("flavor", "m1.smal", ["m1.small", "m1.large"], "; did you mean 'm1.small'?"),
         ("flavor", "nope", ["m1.small", "c9", "c9"], "; there are: c9, m1.small"),
-        ("flavor", "nope", FEW, "; there are: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9"),
-        ("flavor", "nope", MANY, "; GET /compute/v2.1/flavors lists them"),
+        ("flavor", "nope", TEN_NAMES, "; there are: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9"),
+        ("flavor", "nope", ELEVEN_NAMES, "; GET /compute/v2.1/flavors lists them"),
         ("flavor", "nope", [], "; there are none"),
-        ("key", "x", MANY, ""),
+        ("key", "x", ELEVEN_NAMES, ""),
     ],
 )
-def test_unknown_name_is_followed_by_similar_names(noun, name, names, end):
+def test_error_of_an_unknown_name_suggests_similar_names(noun, name, names, end):
     assert suggest_name(noun, name, names) == end

@@ -16,22 +16,23 @@ from placement_sched.model.preferences import (
     trait_preferences,
 )
 
-PREFER, AVOID = "scheduler:prefer_traits", "scheduler:avoid_traits"
-OF_FLAVOR = "$.request_spec.flavor.extra_specs['scheduler:{}']"
-OF_HINT = "$.request_spec.scheduler_hints.{}"
+PREFER_KEY, AVOID_KEY = "scheduler:prefer_traits", "scheduler:avoid_traits"
+FLAVOR_PATH = "$.request_spec.flavor.extra_specs['scheduler:{}']"
+HINT_PATH = "$.request_spec.scheduler_hints.{}"
 
 
-def read_preferences(extra_specs, **properties):
+def read_trait_preferences(extra_specs, **properties):
     image = Image.from_document({"properties": properties})
     return trait_preferences(Flavor(extra_specs=extra_specs), image)
 
 
-def test_traits_of_flavor_and_image_are_preferred():
-    expected = read_preferences(
-        {PREFER: "CUSTOM_A, CUSTOM_B,", AVOID: "CUSTOM_C"}, **{"trait:CUSTOM_D": "preferred"}
+def test_preferred_traits_are_read_from_flavor_and_image():
+    expected = read_trait_preferences(
+        {PREFER_KEY: "CUSTOM_A, CUSTOM_B,", AVOID_KEY: "CUSTOM_C"},
+        **{"trait:CUSTOM_D": "preferred"},
     )
     assert [*expected.preferred] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_D"]
-    assert expected.avoided == {"CUSTOM_C": OF_FLAVOR.format("avoid_traits")}
+    assert expected.avoided == {"CUSTOM_C": FLAVOR_PATH.format("avoid_traits")}
     assert expected.preferred["CUSTOM_D"] == "$.request_spec.image.properties['trait:CUSTOM_D']"
     assert expected.score({"CUSTOM_A", "CUSTOM_C", "CUSTOM_D", "CUSTOM_X"}) == 1
     assert expected.names == {"CUSTOM_A", "CUSTOM_B", "CUSTOM_C", "CUSTOM_D"}
@@ -39,23 +40,25 @@ def test_traits_of_flavor_and_image_are_preferred():
 
 @pytest.mark.parametrize("value", ["required", "forbidden", "PREFERRED", 1])
 def test_image_trait_is_a_preference_only_with_the_value_preferred(value):
-    assert read_preferences({"trait:CUSTOM_A": "preferred"}, **{"trait:CUSTOM_A": value}) is None
+    assert (
+        read_trait_preferences({"trait:CUSTOM_A": "preferred"}, **{"trait:CUSTOM_A": value}) is None
+    )
 
 
 @pytest.mark.parametrize(
     ("extra_specs", "properties", "path", "message"),
     [
         (
-            {PREFER: "CUSTOM_A,low"},
+            {PREFER_KEY: "CUSTOM_A,low"},
             {},
-            OF_FLAVOR.format("prefer_traits"),
+            FLAVOR_PATH.format("prefer_traits"),
             "'low' is not the name of a trait: use upper case letters, digits and _",
         ),
         (
-            {PREFER: "CUSTOM_A", AVOID: "CUSTOM_A"},
+            {PREFER_KEY: "CUSTOM_A", AVOID_KEY: "CUSTOM_A"},
             {},
-            OF_FLAVOR.format("avoid_traits"),
-            f"trait CUSTOM_A is avoided, and preferred at {OF_FLAVOR.format('prefer_traits')}",
+            FLAVOR_PATH.format("avoid_traits"),
+            f"trait CUSTOM_A is avoided, and preferred at {FLAVOR_PATH.format('prefer_traits')}",
         ),
         (
             {},
@@ -65,20 +68,20 @@ def test_image_trait_is_a_preference_only_with_the_value_preferred(value):
         ),
     ],
 )
-def test_invalid_preference_is_an_error_with_its_path(extra_specs, properties, path, message):
+def test_invalid_trait_preference_is_an_error_with_its_path(extra_specs, properties, path, message):
     with pytest.raises(Invalid) as error:
-        read_preferences(extra_specs, **properties)
+        read_trait_preferences(extra_specs, **properties)
     assert error.value.detail == f"{message} (at {path})"
 
 
-def test_error_for_an_unknown_trait_has_the_nearest_name():
-    wanted = read_preferences({PREFER: "CUSTOM_SDD"})
+def test_error_for_an_unknown_preferred_trait_has_the_nearest_name():
+    wanted = read_trait_preferences({PREFER_KEY: "CUSTOM_SDD"})
     wanted.check({"CUSTOM_SDD"})
     with pytest.raises(Invalid) as error:
         wanted.check({"CUSTOM_SSD", "HW_CPU_X86_AVX2"})
     assert error.value.detail == (
         "No such trait: CUSTOM_SDD; did you mean 'CUSTOM_SSD'? "
-        f"(at {OF_FLAVOR.format('prefer_traits')})"
+        f"(at {FLAVOR_PATH.format('prefer_traits')})"
     )
 
 
@@ -103,11 +106,11 @@ def test_spread_hints_override_extra_specs(extra_specs, hints, expected):
 
 
 def test_spread_request_has_the_path_of_its_key():
-    path = OF_FLAVOR.format("spread_by")
+    path = FLAVOR_PATH.format("spread_by")
     request = spread_request({"scheduler:spread_by": "rack"}, {})
     assert request == SpreadRequest("rack", 1, is_hard=False, path=path)
     hinted = spread_request({"scheduler:spread_by": "rack"}, {"spread_by": ["power"]})
-    assert hinted.path == OF_HINT.format("spread_by")
+    assert hinted.path == HINT_PATH.format("spread_by")
 
 
 @pytest.mark.parametrize(
@@ -123,8 +126,8 @@ def test_spread_request_has_the_path_of_its_key():
 )
 def test_invalid_spread_value_is_an_error_with_its_path(name, value, message):
     for specs, hints, path in (
-        ({f"scheduler:{name}": value}, {}, OF_FLAVOR.format(name)),
-        ({}, {name: [value]}, OF_HINT.format(name)),
+        ({f"scheduler:{name}": value}, {}, FLAVOR_PATH.format(name)),
+        ({}, {name: [value]}, HINT_PATH.format(name)),
     ):
         with pytest.raises(Invalid) as error:
             spread_request({"scheduler:spread_by": "rack", **specs}, hints)
@@ -139,12 +142,14 @@ def test_spread_hint_with_several_values_is_an_error():
     )
 
 
-DOMAINS = {"a": ("r1",), "b": ("r2",), "c": ("r1", "r3"), "e": ("r9",)}
+FAILURE_DOMAINS_BY_HOST = {"a": ("r1",), "b": ("r2",), "c": ("r1", "r3"), "e": ("r9",)}
 
 
 def build_spread(max_skew=1, **members):
     request = SpreadRequest("rack", max_skew, is_hard=True, path="$")
-    spread = Spread(request, DOMAINS, frozenset({"r1", "r2", "r3"}), own={"vm": "a"})
+    spread = Spread(
+        request, FAILURE_DOMAINS_BY_HOST, frozenset({"r1", "r2", "r3"}), own={"vm": "a"}
+    )
     return spread.with_members(members)
 
 
@@ -153,7 +158,7 @@ def find_rejection_reason(spread, host, instance="new"):
     return rejection and rejection.reason
 
 
-def test_group_members_are_counted_by_domain():
+def test_server_group_members_are_counted_by_failure_domain():
     spread = build_spread(a=1, b=1, c=2, d=5)
     assert spread.members == {"r1": 3, "r2": 1, "r3": 2}
     assert [spread.members_beside(host) for host in "abcd"] == [3, 1, 3, None]
@@ -174,23 +179,25 @@ def test_group_members_are_counted_by_domain():
         ({"a": 1, "b": 1, "c": 1}, 1, "e", None),
     ],
 )
-def test_host_is_rejected_if_the_skew_exceeds_the_maximum(members, max_skew, host, expected):
+def test_host_is_rejected_if_the_skew_of_members_exceeds_max_skew(
+    members, max_skew, host, expected
+):
     domain = {"a": "r1", "b": "r2", "e": "r9"}[host]
     if expected is not None:
         expected = f"Domain rack={domain} has {expected} after placement exceeds max_skew 1"
     assert find_rejection_reason(build_spread(max_skew, **members), host) == expected
 
 
-def test_host_in_several_domains_is_rejected_by_its_fullest_domain():
+def test_host_is_rejected_by_its_failure_domain_with_most_members():
     assert "Domain rack=r1 has 2 members" in str(find_rejection_reason(build_spread(a=2), "c"))
 
 
-def test_host_without_a_domain_is_rejected():
+def test_host_without_a_failure_domain_is_rejected():
     expected = "no aggregate of the host has metadata 'rack', the domain to spread over"
     assert find_rejection_reason(build_spread(), "d") == expected
 
 
-def test_moving_instance_may_stay_on_its_host():
+def test_moving_instance_may_stay_on_its_host_despite_the_skew():
     spread = build_spread(a=3)
     assert find_rejection_reason(spread, "a") is not None
     assert find_rejection_reason(spread, "a", "vm") is None

@@ -10,14 +10,21 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import Destination, TriedHost, request_spec_from
 from tests.support.scheduling import instance
 
-FLAVOR = {"name": "m1", "vcpus": 2, "memory_mb": 512, "root_gb": 10, "ephemeral_gb": 1, "swap": 5}
+SMALL_FLAVOR = {
+    "name": "m1",
+    "vcpus": 2,
+    "memory_mb": 512,
+    "root_gb": 10,
+    "ephemeral_gb": 1,
+    "swap": 5,
+}
 
 
 def build_request_spec(**document):
-    return request_spec_from({"flavor": FLAVOR, **document})
+    return request_spec_from({"flavor": SMALL_FLAVOR, **document})
 
 
-def test_smallest_request_has_novas_defaults():
+def test_request_spec_of_a_flavor_only_has_the_defaults_of_nova():
     spec = build_request_spec()
     assert (spec.num_instances, spec.instance_uuid, spec.instance_uuids) == (1, None, ())
     assert (spec.ignore_hosts, spec.force_hosts, spec.force_nodes) == ((), (), ())
@@ -26,7 +33,7 @@ def test_smallest_request_has_novas_defaults():
     assert spec.destination == Destination()
 
 
-def test_flavor_and_plain_fields_are_read_from_the_spec():
+def test_flavor_and_project_fields_are_read_from_the_request_spec():
     spec = build_request_spec(project_id="p", user_id="u", is_bfv=True, availability_zone="az1")
     assert (spec.vcpus, spec.memory_mb, spec.root_gb) == (2, 512, 10)
     assert (spec.ephemeral_gb, spec.swap) == (1, 5)
@@ -48,17 +55,19 @@ def test_number_of_instance_uuids_overrides_num_instances(document, number, firs
     assert (spec.num_instances, spec.instance_uuid) == (number, first)
 
 
-UUID = "0f0e0d0c-0b0a-0908-0706-050403020100"
+INSTANCE_UUID = "0f0e0d0c-0b0a-0908-0706-050403020100"
 
 
-@pytest.mark.parametrize("spelling", [UUID.upper(), UUID.replace("-", "")])
+@pytest.mark.parametrize("spelling", [INSTANCE_UUID.upper(), INSTANCE_UUID.replace("-", "")])
 def test_instance_uuids_are_normalized(spelling):
-    spec = build_request_spec(instance_uuids=["b", spelling]).for_instance(UUID)
-    assert spec.instance_uuid == UUID
+    spec = build_request_spec(instance_uuids=["b", spelling]).for_instance(INSTANCE_UUID)
+    assert spec.instance_uuid == INSTANCE_UUID
     spec = build_request_spec(instance_uuids=[spelling])
-    assert (spec.instance_uuid, spec.instance_uuids) == (UUID, (UUID,))
-    with pytest.raises(Invalid, match=rf"{UUID} is repeated .*\$\.request_spec\.instance_uuids"):
-        build_request_spec(instance_uuids=[UUID, spelling])
+    assert (spec.instance_uuid, spec.instance_uuids) == (INSTANCE_UUID, (INSTANCE_UUID,))
+    with pytest.raises(
+        Invalid, match=rf"{INSTANCE_UUID} is repeated .*\$\.request_spec\.instance_uuids"
+    ):
+        build_request_spec(instance_uuids=[INSTANCE_UUID, spelling])
 
 
 OPTIONAL_FIELDS = ["project_id", "availability_zone", "ignore_hosts", "force_hosts", "retry"]
@@ -67,11 +76,11 @@ OPTIONAL_FIELDS += ["request_level_params", "instance_group", "image", "num_inst
 
 
 @pytest.mark.parametrize("field", OPTIONAL_FIELDS)
-def test_null_field_counts_as_absent(field):
+def test_null_field_of_a_request_spec_counts_as_absent(field):
     assert build_request_spec(**{field: None}) == build_request_spec()
 
 
-def test_hints_are_lists_and_single_hints_are_unpacked():
+def test_scheduler_hints_are_lists_and_single_hints_are_unpacked():
     spec = build_request_spec(
         scheduler_hints={"one": "a", "single": ["b"], "two": ["c", "d"], "none": []}
     )
@@ -81,7 +90,7 @@ def test_hints_are_lists_and_single_hints_are_unpacked():
     assert spec.get_scheduler_hint("absent", "default") == "default"
 
 
-def test_destination_is_parsed():
+def test_requested_destination_is_parsed():
     document = {"host": "h", "node": "n", "cell": "c", "allow_cross_cell_move": True}
     destination = build_request_spec(
         requested_destination={
@@ -94,14 +103,14 @@ def test_destination_is_parsed():
     assert destination == expected
 
 
-def test_restricted_destination_is_a_copy():
+def test_destination_with_further_aggregates_is_a_copy():
     before = Destination(aggregates=("a",), forbidden_aggregates=("x",))
     after = before.requiring(["b", "c"]).forbidding(["x", "y"])
     assert (after.aggregates, after.forbidden_aggregates) == (("a", "b,c"), ("x", "y"))
     assert (before.aggregates, before.forbidden_aggregates) == (("a",), ("x",))
 
 
-def test_hosts_of_a_retry_have_the_attributes_of_nova():
+def test_retry_hosts_of_a_request_have_the_attributes_of_nova():
     retry = build_request_spec(retry={"num_attempts": 2, "hosts": [["h", "n"]]}).retry
     assert (retry.num_attempts, retry.hosts) == (2, (TriedHost("h", "n"),))
     assert (retry.hosts[0].host, retry.hosts[0].hypervisor_hostname) == ("h", "n")
@@ -123,12 +132,12 @@ def test_name_of_a_stored_flavor_or_image_is_rejected(noun):
         build_request_spec(**{noun: "x"})
 
 
-def test_invalid_image_property_is_rejected_with_its_name():
+def test_request_with_an_invalid_image_property_is_rejected():
     with pytest.raises(Invalid, match="hw_cpu_policy"):
         build_request_spec(image={"properties": {"hw_cpu_policy": "some"}})
 
 
-def test_hardware_is_shared_by_copies_with_the_same_flavor_and_image():
+def test_requested_hardware_is_shared_by_copies_of_a_request_spec():
     spec = build_request_spec()
     hardware = spec.hardware
     assert replace(spec, user_id="u").hardware is spec.hardware is hardware
@@ -136,18 +145,23 @@ def test_hardware_is_shared_by_copies_with_the_same_flavor_and_image():
     assert build_request_spec() == spec
 
 
-CIRROS = {
+CIRROS_IMAGE = {
     "id": instance(1),
     "name": "cirros",
     "disk_format": "qcow2",
     "container_format": "bare",
     "properties": {"architecture": "x86_64"},
 }
-GROUP = {"uuid": instance(3), "policy": "affinity", "hosts": ["h1"], "members": [instance(4)]}
-SPEC = request_spec_from(
+SERVER_GROUP = {
+    "uuid": instance(3),
+    "policy": "affinity",
+    "hosts": ["h1"],
+    "members": [instance(4)],
+}
+FULL_SPEC = request_spec_from(
     {
-        "flavor": FLAVOR,
-        "image": CIRROS,
+        "flavor": SMALL_FLAVOR,
+        "image": CIRROS_IMAGE,
         "project_id": "p1",
         "user_id": "u1",
         "availability_zone": "az1",
@@ -155,15 +169,15 @@ SPEC = request_spec_from(
         "scheduler_hints": {"rack": ["r1"], "m": ["a", "b"]},
         "instance_uuids": [instance(2), instance(5)],
         "retry": {"num_attempts": 1, "hosts": [["h9", "n9"]]},
-        "instance_group": GROUP,
+        "instance_group": SERVER_GROUP,
         "limits": {"vcpu": 1, "memory_mb": 2},
     }
 )
-SPEC_WITHOUT_OPTIONS = request_spec_from({"flavor": FLAVOR})
+SPEC_WITHOUT_OPTIONS = request_spec_from({"flavor": SMALL_FLAVOR})
 
 
 def test_filter_properties_have_the_keys_of_nova():
-    assert SPEC.to_legacy_filter_properties_dict() == {
+    assert FULL_SPEC.to_legacy_filter_properties_dict() == {
         "group_hosts": {"h1"},
         "group_members": {instance(4)},
         "group_policies": {"affinity"},
@@ -178,9 +192,9 @@ def test_filter_properties_have_the_keys_of_nova():
 
 
 def test_request_spec_dict_has_the_keys_of_nova():
-    properties = SPEC.to_legacy_request_spec_dict()
-    assert properties == SPEC["request_spec"]
-    assert properties["instance_type"] is SPEC.flavor
+    properties = FULL_SPEC.to_legacy_request_spec_dict()
+    assert properties == FULL_SPEC["request_spec"]
+    assert properties["instance_type"] is FULL_SPEC.flavor
     instances = (properties["num_instances"], properties["instance_uuids"])
     assert instances == (2, [instance(2), instance(5)])
     assert properties["image"] == {
@@ -209,11 +223,11 @@ def test_request_spec_dict_has_the_keys_of_nova():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("instance_type", SPEC.flavor), ("project_id", "p1"), ("group_policies", {"affinity"})],
+    [("instance_type", FULL_SPEC.flavor), ("project_id", "p1"), ("group_policies", {"affinity"})],
 )
-def test_each_filter_property_is_read_by_name(name, value):
-    assert SPEC.get(name) == SPEC[name] == value
-    assert name in SPEC
+def test_filter_property_of_a_request_spec_is_read_by_name(name, value):
+    assert FULL_SPEC.get(name) == FULL_SPEC[name] == value
+    assert name in FULL_SPEC
 
 
 @pytest.mark.parametrize("name", ["force_hosts", "group_hosts", "os_type"])
@@ -229,7 +243,7 @@ def test_optional_filter_properties_are_empty(name):
     assert SPEC_WITHOUT_OPTIONS[name] == SPEC_WITHOUT_OPTIONS.get(name) == {}
 
 
-def test_in_and_obj_attr_is_set_are_true_for_attributes_of_a_request_spec():
+def test_request_spec_supports_the_in_operator_and_obj_attr_is_set():
     assert "requested_destination" in SPEC_WITHOUT_OPTIONS
     assert SPEC_WITHOUT_OPTIONS.obj_attr_is_set("retry")
     assert "nonsense" not in SPEC_WITHOUT_OPTIONS

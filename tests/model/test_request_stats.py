@@ -13,20 +13,22 @@ from tests.conftest import make_settings
 pytestmark = pytest.mark.all_databases
 
 
-def send_statement(connection):
+def execute_select_one(connection):
     return connection.exec_driver_sql("SELECT 1").scalar_one()
 
 
-def test_statements_of_reads_and_writes_are_counted(database):
+def test_sql_statements_of_reads_and_writes_are_counted(database):
     begin_stats()
     with database.read() as connection:
-        send_statement(connection)
-    database.write(lambda connection: (send_statement(connection), send_statement(connection)))
+        execute_select_one(connection)
+    database.write(
+        lambda connection: (execute_select_one(connection), execute_select_one(connection))
+    )
     assert request_stats().statements == 3
 
 
 def test_new_request_statistics_begin_at_zero(sqlite_database):
-    sqlite_database.write(send_statement)
+    sqlite_database.write(execute_select_one)
     request_stats().candidates = 7
     begin_stats()
     assert (request_stats().statements, request_stats().candidates) == (0, None)
@@ -34,25 +36,25 @@ def test_new_request_statistics_begin_at_zero(sqlite_database):
 
 def test_request_statistics_count_only_their_own_thread(sqlite_database):
     begin_stats()
-    other = Thread(target=sqlite_database.write, args=(send_statement,))
+    other = Thread(target=sqlite_database.write, args=(execute_select_one,))
     other.start()
     other.join(timeout=60)
     assert request_stats().statements == 0
 
 
-def test_claims_are_counted_by_result(sqlite_database):
-    def fail(_connection):
+def test_request_statistics_count_claims_by_result(sqlite_database):
+    def raise_conflict(_connection):
         raise Conflict("no room")
 
     begin_stats()
-    assert sqlite_database.claim(send_statement) == 1
+    assert sqlite_database.claim(execute_select_one) == 1
     with pytest.raises(Conflict):
-        sqlite_database.claim(fail)
+        sqlite_database.claim(raise_conflict)
     stats = request_stats()
     assert (stats.claims_won, stats.claims_lost, stats.claims_retried) == (1, 1, 0)
 
 
-def test_claim_retries_are_counted(postgresql_server):
+def test_request_statistics_count_claim_retries(postgresql_server):
     database = Database(make_settings(postgresql_server))
     calls = []
     begin_stats()
@@ -61,7 +63,7 @@ def test_claim_retries_are_counted(postgresql_server):
         calls.append(1)
         if len(calls) < 3:
             connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
-        return send_statement(connection)
+        return execute_select_one(connection)
 
     assert database.claim(claim_at_third_attempt) == 1
     assert (len(calls), request_stats().claims_retried, request_stats().claims_won) == (3, 2, 1)

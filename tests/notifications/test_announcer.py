@@ -15,8 +15,8 @@ from tests.support.states import settings_with
 
 pytestmark = pytest.mark.slow
 
-SELECT = "/scheduler/v1/select_destinations"
-EXPLAIN = "/scheduler/v1/explain"
+SELECT_PATH = "/scheduler/v1/select_destinations"
+EXPLAIN_PATH = "/scheduler/v1/explain"
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def app_with_host(sqlite_url, make_app):
     return app
 
 
-def read_sent_events(app):
+def list_sent_event_types(app):
     """Return event types and priorities after all notifications are sent."""
     app.app.services.scheduler.announcer.close()
     prefix = "scheduler.select_destinations."
@@ -35,8 +35,8 @@ def read_sent_events(app):
 
 
 def test_start_and_end_of_a_request_are_notified(app_with_host):
-    app_with_host.post_json(SELECT, {"request_spec": spec(instance(1))})
-    assert read_sent_events(app_with_host) == [("start", "info"), ("end", "info")]
+    app_with_host.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
+    assert list_sent_event_types(app_with_host) == [("start", "info"), ("end", "info")]
     properties = [
         each.payload["request_spec"]["instance_properties"] for each in read_notifications()
     ]
@@ -46,8 +46,8 @@ def test_start_and_end_of_a_request_are_notified(app_with_host):
 
 def test_generated_instance_uuid_is_notified(app_with_host):
     body = {"request_spec": {"flavor": flavor(), "image": None}}
-    app_with_host.post_json(SELECT, body)
-    assert read_sent_events(app_with_host) == [("start", "info"), ("end", "info")]
+    app_with_host.post_json(SELECT_PATH, body)
+    assert list_sent_event_types(app_with_host) == [("start", "info"), ("end", "info")]
     (uuid,) = {
         each.payload["request_spec"]["instance_properties"]["uuid"] for each in read_notifications()
     }
@@ -55,40 +55,40 @@ def test_generated_instance_uuid_is_notified(app_with_host):
     assert [each["uuid"] for each in listed] == [uuid]
 
 
-def test_failed_request_is_notified_with_the_reason(app_with_host):
+def test_error_notification_of_a_failed_request_has_the_reason(app_with_host):
     body = {"request_spec": spec(instance(1), flavor=flavor(memory_mb=999999))}
-    error = app_with_host.post_json(SELECT, body, status=409).json["errors"][0]
-    assert read_sent_events(app_with_host) == [("start", "info"), ("error", "error")]
+    error = app_with_host.post_json(SELECT_PATH, body, status=409).json["errors"][0]
+    assert list_sent_event_types(app_with_host) == [("start", "info"), ("error", "error")]
     payload = read_notifications()[1].payload
     assert payload["code"] == "scheduler.no_valid_host"
     assert payload["reason"] == error["detail"]
 
 
 def test_request_for_an_instance_that_has_a_host_is_notified_as_an_error(app_with_host):
-    app_with_host.post_json(SELECT, {"request_spec": spec(instance(1))})
+    app_with_host.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
     other = spec(instance(1), flavor=flavor(vcpus=2))
-    app_with_host.post_json(SELECT, {"request_spec": other}, status=409)
-    assert read_sent_events(app_with_host)[2:] == [("start", "info"), ("error", "error")]
+    app_with_host.post_json(SELECT_PATH, {"request_spec": other}, status=409)
+    assert list_sent_event_types(app_with_host)[2:] == [("start", "info"), ("error", "error")]
     assert read_notifications()[3].payload["code"] == "scheduler.instance_placed"
 
 
 @pytest.mark.parametrize("claim", [True, False])
 def test_notifications_of_a_repeated_request_are_sent_again(app_with_host, claim):
     for _ in range(2):
-        app_with_host.post_json(SELECT, {"request_spec": spec(instance(1)), "claim": claim})
-    assert read_sent_events(app_with_host) == [("start", "info"), ("end", "info")] * 2
+        app_with_host.post_json(SELECT_PATH, {"request_spec": spec(instance(1)), "claim": claim})
+    assert list_sent_event_types(app_with_host) == [("start", "info"), ("end", "info")] * 2
 
 
 def test_explanation_sends_no_notification(app_with_host):
-    app_with_host.post_json(EXPLAIN, {"request_spec": spec(instance(1))})
-    app_with_host.post_json(EXPLAIN, {"request_spec": spec(flavor=flavor(memory_mb=999999))})
-    assert read_sent_events(app_with_host) == []
+    app_with_host.post_json(EXPLAIN_PATH, {"request_spec": spec(instance(1))})
+    app_with_host.post_json(EXPLAIN_PATH, {"request_spec": spec(flavor=flavor(memory_mb=999999))})
+    assert list_sent_event_types(app_with_host) == []
 
 
 @pytest.mark.parametrize("request_spec", [{"flavor": 1}, {"flavor": "no-such-flavor"}])
 def test_invalid_request_sends_no_notification(app_with_host, request_spec):
-    app_with_host.post_json(SELECT, {"request_spec": request_spec}, status="4*")
-    assert read_sent_events(app_with_host) == []
+    app_with_host.post_json(SELECT_PATH, {"request_spec": request_spec}, status="4*")
+    assert list_sent_event_types(app_with_host) == []
 
 
 def test_request_succeeds_while_the_message_bus_is_unavailable(sqlite_url, make_app, caplog):
@@ -99,12 +99,12 @@ def test_request_succeeds_while_the_message_bus_is_unavailable(sqlite_url, make_
     }
     app = make_app(make_settings(sqlite_url, **options))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    app.post_json(SELECT, {"request_spec": spec(instance(1))})
+    app.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
     app.app.services.scheduler.announcer.close()
     assert "Connection refused" in caplog.text
 
 
-class RecordingAnnouncer(Announcer):
+class AllocationCountingAnnouncer(Announcer):
     """Records the number of allocations at each notification."""
 
     def __init__(self, database) -> None:
@@ -119,19 +119,19 @@ class RecordingAnnouncer(Announcer):
 
 
 @pytest.mark.all_databases
-def test_end_notification_follows_the_commit(app):
+def test_end_notification_is_sent_after_the_commit(app):
     """A consumer of the end notification finds the allocations in the database."""
     services = app.app.services
-    announcer = RecordingAnnouncer(services.database)
+    announcer = AllocationCountingAnnouncer(services.database)
     object.__setattr__(services.scheduler, "announcer", announcer)
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    app.post_json(SELECT, {"request_spec": spec(instance(1))})
-    app.post_json(SELECT, {"request_spec": spec(flavor=flavor(vcpus=99))}, status=409)
+    app.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
+    app.post_json(SELECT_PATH, {"request_spec": spec(flavor=flavor(vcpus=99))}, status=409)
     assert announcer.counts == [(START, 0), (END, 3), (START, 3), (ERROR, 3)]
 
 
 @pytest.mark.parametrize("drivers", [[], [""], ["noop"], ["noop", "noop"]])
-def test_disabled_driver_sends_no_notification(drivers):
+def test_disabled_notification_driver_sends_no_notification(drivers):
     assert announcer_of(settings_with(**{f"{MESSAGING_GROUP}__driver": drivers})) is SILENT
 
 

@@ -16,9 +16,9 @@ from tests.support.states import settings_with
 
 pytestmark = pytest.mark.slow
 
-PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
-SELECT, RUN = "scheduler.select_destinations", "scheduler.run_instance"
-REASON = Reason("scheduler.no_valid_host", "No valid host was found")
+UNVERSIONED_PUBLISHER, VERSIONED_PUBLISHER = "scheduler.ctl1", "nova-scheduler:ctl1"
+SELECT_EVENT, RUN_INSTANCE_EVENT = "scheduler.select_destinations", "scheduler.run_instance"
+NO_VALID_HOST_REASON = Reason("scheduler.no_valid_host", "No valid host was found")
 
 
 def send_event_and_read_messages(event, **options):
@@ -32,10 +32,10 @@ def send_event_and_read_messages(event, **options):
 @pytest.mark.parametrize(
     ("form", "publishers"),
     [
-        (None, [PLAIN]),
-        ("unversioned", [PLAIN]),
-        ("versioned", [VERSIONED]),
-        ("both", [PLAIN, VERSIONED]),
+        (None, [UNVERSIONED_PUBLISHER]),
+        ("unversioned", [UNVERSIONED_PUBLISHER]),
+        ("versioned", [VERSIONED_PUBLISHER]),
+        ("both", [UNVERSIONED_PUBLISHER, VERSIONED_PUBLISHER]),
     ],
 )
 @pytest.mark.parametrize(("phase", "priority"), [(START, "info"), (END, "info"), (ERROR, "error")])
@@ -43,24 +43,26 @@ def test_format_option_selects_versioned_or_unversioned_notifications(
     form, publishers, phase, priority
 ):
     options = {"notifications__notification_format": form} if form else {}
-    event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
-    expected = [(publisher, f"{SELECT}.{phase}", priority) for publisher in publishers]
+    event = Event(phase, build_request(WHOLE), NO_VALID_HOST_REASON if phase == ERROR else None)
+    expected = [(publisher, f"{SELECT_EVENT}.{phase}", priority) for publisher in publishers]
     assert send_event_and_read_messages(event, **options) == expected
     assert [each.is_versioned for each in read_notifications()] == [
-        publisher == VERSIONED for publisher in publishers
+        publisher == VERSIONED_PUBLISHER for publisher in publishers
     ]
 
 
 @pytest.mark.parametrize("form", ["unversioned", "versioned", "both"])
 @pytest.mark.parametrize(("phase", "is_sent"), [(START, True), (END, True), (ERROR, False)])
 def test_run_instance_notification_is_unversioned_and_not_sent_for_errors(form, phase, is_sent):
-    event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
-    found = send_event_and_read_messages(
+    event = Event(phase, build_request(WHOLE), NO_VALID_HOST_REASON if phase == ERROR else None)
+    messages = send_event_and_read_messages(
         event, notifications__notification_format=form, notifications__notify_on_run_instance=True
     )
-    run = [(PLAIN, f"{RUN}.{phase}", "info")]
-    assert [each for each in found if each[1].startswith(RUN)] == (run if is_sent else [])
-    assert len(found) == {"both": 2}.get(form, 1) + is_sent
+    run = [(UNVERSIONED_PUBLISHER, f"{RUN_INSTANCE_EVENT}.{phase}", "info")]
+    assert [each for each in messages if each[1].startswith(RUN_INSTANCE_EVENT)] == (
+        run if is_sent else []
+    )
+    assert len(messages) == {"both": 2}.get(form, 1) + is_sent
 
 
 def test_context_of_a_notification_has_the_user_and_project():
@@ -70,7 +72,7 @@ def test_context_of_a_notification_has_the_user_and_project():
     ]
 
 
-def test_each_driver_sends_every_message_once():
+def test_each_notification_driver_sends_every_message_once():
     options = {"oslo_messaging_notifications__driver": ["test", "log", "noop", "test"]}
     bus = Bus(settings_with(**{**IN_MEMORY, **options}))
     bus.send(Event(START, build_request(WHOLE)))
@@ -92,10 +94,10 @@ def test_invalid_notification_options_are_reported(options, message):
     assert failure.value.detail.startswith(f"[oslo_messaging_notifications] {message}")
 
 
-EVENT = Event(START, build_request(BARE))
+START_EVENT = Event(START, build_request(BARE))
 
 
-class SlowBus:
+class BlockedBus:
     """A bus that blocks until it is released, and may fail."""
 
     def __init__(self) -> None:
@@ -115,98 +117,98 @@ class SlowBus:
 
 
 @pytest.fixture
-def slow_bus():
-    slow_bus = SlowBus()
-    yield slow_bus
-    slow_bus.released.set()
+def blocked_bus():
+    blocked_bus = BlockedBus()
+    yield blocked_bus
+    blocked_bus.released.set()
 
 
-def test_events_are_sent_in_order_and_the_bus_is_closed(slow_bus):
-    slow_bus.released.set()
-    sender = Sender(lambda: slow_bus)
-    events = [Event(phase, EVENT.spec) for phase in ("a", "b", "c")]
+def test_notifications_are_sent_in_order_and_the_bus_is_closed(blocked_bus):
+    blocked_bus.released.set()
+    sender = Sender(lambda: blocked_bus)
+    events = [Event(phase, START_EVENT.spec) for phase in ("a", "b", "c")]
     for event in events:
         sender.put(event)
     sender.close()
-    assert slow_bus.sent == events
-    assert slow_bus.closed
+    assert blocked_bus.sent == events
+    assert blocked_bus.closed
 
 
-def test_blocked_bus_does_not_block_senders(slow_bus, caplog):
-    sender = Sender(lambda: slow_bus, waiting=2)
-    sender.put(EVENT)
-    assert slow_bus.called.wait(60)
+def test_blocked_message_bus_does_not_block_requests(blocked_bus, caplog):
+    sender = Sender(lambda: blocked_bus, waiting=2)
+    sender.put(START_EVENT)
+    assert blocked_bus.called.wait(60)
     for _ in range(5):  # an event is being sent, two are queued, and three are dropped
-        sender.put(EVENT)
+        sender.put(START_EVENT)
     assert [record.getMessage() for record in caplog.records] == [
         "the message bus accepts no notifications: 2 queued, others dropped"
     ]
     assert not sender.flush(0.01)
-    slow_bus.released.set()
+    blocked_bus.released.set()
     assert sender.flush(60)
-    sender.put(EVENT)
+    sender.put(START_EVENT)
     assert caplog.records[-1].getMessage() == (
         "the message bus accepts notifications again: 3 were dropped"
     )
     sender.close()
-    assert len(slow_bus.sent) == 4
+    assert len(blocked_bus.sent) == 4
 
 
-def test_failing_bus_is_logged_and_used_for_the_next_event(slow_bus, caplog):
-    slow_bus.broken = True
-    slow_bus.released.set()
-    sender = Sender(lambda: slow_bus)
-    sender.put(EVENT)
+def test_failing_message_bus_is_logged_and_used_again(blocked_bus, caplog):
+    blocked_bus.broken = True
+    blocked_bus.released.set()
+    sender = Sender(lambda: blocked_bus)
+    sender.put(START_EVENT)
     assert sender.flush(60)
     assert [record.getMessage() for record in caplog.records] == ["a notification was not sent"]
-    slow_bus.broken = False
-    sender.put(EVENT)
+    blocked_bus.broken = False
+    sender.put(START_EVENT)
     sender.close()
-    assert slow_bus.sent == [EVENT]
+    assert blocked_bus.sent == [START_EVENT]
 
 
-def test_bus_is_opened_again_for_the_next_event(slow_bus, caplog):
-    slow_bus.released.set()
-    results = iter([OSError("not yet"), slow_bus])
+def test_message_bus_is_opened_again_for_the_next_notification(blocked_bus, caplog):
+    blocked_bus.released.set()
+    results = iter([OSError("not yet"), blocked_bus])
 
-    def open_bus():
+    def open_bus_at_second_attempt():
         if isinstance(result := next(results), OSError):
             raise result
         return result
 
-    sender = Sender(open_bus)
-    sender.put(EVENT)
-    sender.put(EVENT)
+    sender = Sender(open_bus_at_second_attempt)
+    sender.put(START_EVENT)
+    sender.put(START_EVENT)
     sender.close()
-    assert len(slow_bus.sent) == 1
+    assert len(blocked_bus.sent) == 1
     assert len(caplog.records) == 1
 
 
-def test_closing_a_sender_has_a_timeout(slow_bus, caplog, monkeypatch):
+def test_closing_a_notification_sender_has_a_timeout(blocked_bus, caplog, monkeypatch):
     monkeypatch.setattr(module, "GRACE", 0.01)
-    sender = Sender(lambda: slow_bus)
-    sender.put(EVENT)
-    assert slow_bus.called.wait(60)
-    sender.put(EVENT)
+    sender = Sender(lambda: blocked_bus)
+    sender.put(START_EVENT)
+    assert blocked_bus.called.wait(60)
+    sender.put(START_EVENT)
     sender.close()
     assert "the message bus accepts no notifications" in caplog.text
 
 
-def test_unused_sender_does_not_open_the_bus():
+def test_unused_notification_sender_does_not_open_the_bus():
     Sender(lambda: pytest.fail("opened for nothing")).close()
 
 
-def test_pending_events_are_sent_at_exit(tmp_path):
+def test_pending_notifications_are_sent_at_exit_of_the_process(tmp_path):
     """A worker of a server is also a child of multiprocessing."""
     path = tmp_path / "sent"
-    process = PROCESSES.Process(target=_put_events, args=(path,))
+    process = PROCESSES.Process(target=_send_three_events, args=(path,))
     process.start()
     process.join(60)
     assert process.exitcode == 0
     assert path.read_text() == "start\n" * 3
 
 
-class _FileBus:
+class _BusToFile:
     def __init__(self, path) -> None:
         self._path = path
 
@@ -218,24 +220,24 @@ class _FileBus:
         pass
 
 
-def _put_events(path) -> None:
-    sender = Sender(lambda: _FileBus(path))
+def _send_three_events(path) -> None:
+    sender = Sender(lambda: _BusToFile(path))
     for _ in range(3):
-        sender.put(EVENT)
+        sender.put(START_EVENT)
 
 
-def test_forked_child_does_not_use_the_sender_of_its_parent():
-    process = PROCESSES.Process(target=_fork_and_close)
+def test_forked_process_does_not_send_notifications_of_its_parent():
+    process = PROCESSES.Process(target=_close_sender_in_forked_child)
     process.start()
     process.join(60)
     assert process.exitcode == 0
 
 
-def _fork_and_close() -> None:
-    bus = SlowBus()
+def _close_sender_in_forked_child() -> None:
+    bus = BlockedBus()
     bus.released.set()
     sender = Sender(lambda: bus)
-    sender.put(EVENT)
+    sender.put(START_EVENT)
     assert sender.flush(60)
     child = os.fork()
     if child == 0:

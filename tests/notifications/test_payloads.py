@@ -33,7 +33,7 @@ from tests.support.notification_requests import (
 pytestmark = pytest.mark.slow
 
 
-def build_object(name: str, version: str, /, **data: object) -> dict[str, object]:
+def build_nova_object(name: str, version: str, /, **data: object) -> dict[str, object]:
     return {
         "nova_object.name": name,
         "nova_object.namespace": "nova",
@@ -43,7 +43,7 @@ def build_object(name: str, version: str, /, **data: object) -> dict[str, object
 
 
 #: Names of uuids in the payload below.
-UUIDS = {
+UUIDS_BY_NAME = {
     "INSTANCE": INSTANCE,
     "OTHER": OTHER,
     "IMAGE": IMAGE,
@@ -54,20 +54,20 @@ UUIDS = {
 }
 
 
-def expand_objects(value: Any) -> Any:
+def expand_nova_objects(value: Any) -> Any:
     """Return JSON with uuids and nova's objects, written as ``{"Name 1.0": fields}``."""
     if isinstance(value, list):
-        return [expand_objects(item) for item in value]
+        return [expand_nova_objects(item) for item in value]
     if not isinstance(value, dict):
-        return UUIDS.get(value, value)
-    fields = {name: expand_objects(field) for name, field in value.items()}
+        return UUIDS_BY_NAME.get(value, value)
+    fields = {name: expand_nova_objects(field) for name, field in value.items()}
     (first, *_) = fields or [""]
     name, _, version = first.partition(" ")
-    return build_object(name, version, **fields[first]) if version else fields
+    return build_nova_object(name, version, **fields[first]) if version else fields
 
 
 #: A request with every field.
-WHOLE_PAYLOAD = expand_objects(
+FULL_PAYLOAD = expand_nova_objects(
     json.loads(
         """{
 "instance_uuid": "INSTANCE", "project_id": "p1", "user_id": "u1", "availability_zone": "az1",
@@ -108,28 +108,28 @@ WHOLE_PAYLOAD = expand_objects(
 "security_groups": ["default"]}"""
     )
 )
-BARE_PAYLOAD = {
-    **dict.fromkeys(WHOLE_PAYLOAD),
+MINIMAL_PAYLOAD = {
+    **dict.fromkeys(FULL_PAYLOAD),
     "instance_uuid": INSTANCE,
     "num_instances": 1,
-    "flavor": WHOLE_PAYLOAD["flavor"],
+    "flavor": FULL_PAYLOAD["flavor"],
     "scheduler_hints": {},
     "security_groups": [],
 }
 
 
-@pytest.mark.parametrize(("document", "expected"), [(WHOLE, WHOLE_PAYLOAD), (BARE, BARE_PAYLOAD)])
+@pytest.mark.parametrize(("document", "expected"), [(WHOLE, FULL_PAYLOAD), (BARE, MINIMAL_PAYLOAD)])
 @pytest.mark.parametrize("phase", [START, END])
-def test_versioned_request_payload_is_the_object_of_nova(document, expected, phase):
+def test_versioned_notification_payload_is_the_object_of_nova(document, expected, phase):
     payload = versioned_payload(Event(phase, build_request(document)))
-    assert payload == build_object("RequestSpecPayload", "1.1", **expected)
+    assert payload == build_nova_object("RequestSpecPayload", "1.1", **expected)
 
 
-def test_payload_of_a_destination_without_cell_or_aggregates_has_nulls():
+def test_notification_payload_of_a_bare_destination_has_nulls():
     spec = build_request(BARE | {"requested_destination": {"host": "cn1"}})
     destination = versioned_payload(Event(START, spec))["nova_object.data"]["requested_destination"]
     nulls = {"node": None, "cell": None, "aggregates": None}
-    assert destination == build_object("DestinationPayload", "1.0", host="cn1", **nulls)
+    assert destination == build_nova_object("DestinationPayload", "1.0", host="cn1", **nulls)
 
 
 def test_versioned_error_payload_has_the_request_and_the_reason():
@@ -140,33 +140,33 @@ def test_versioned_error_payload_has_the_request_and_the_reason():
         "nova_object.namespace": "placement_sched",
         "nova_object.version": "1.0",
         "nova_object.data": {
-            "request_spec": build_object("RequestSpecPayload", "1.1", **BARE_PAYLOAD),
+            "request_spec": build_nova_object("RequestSpecPayload", "1.1", **MINIMAL_PAYLOAD),
             "code": "scheduler.no_valid_host",
             "reason": "No valid host was found: there is no such host",
         },
     }
 
 
-PLAIN_FLAVOR = {
-    **WHOLE_PAYLOAD["flavor"]["nova_object.data"],
+UNVERSIONED_FLAVOR = {
+    **FULL_PAYLOAD["flavor"]["nova_object.data"],
     **dict.fromkeys(("projects", "created_at", "updated_at", "deleted_at")),
     "id": 1,
     "deleted": False,
 }
-SIZE = {"vcpus": 3, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 2}
-PLAIN_WHOLE = {
+FLAVOR_SIZE = {"vcpus": 3, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 2}
+UNVERSIONED_FULL_PAYLOAD = {
     "num_instances": 2,
     "image": {
         name: value
-        for name, value in WHOLE_PAYLOAD["image"]["nova_object.data"].items()
+        for name, value in FULL_PAYLOAD["image"]["nova_object.data"].items()
         if value is not None
     }
     | {"properties": {"hw_architecture": "x86_64", "hw_cpu_sockets": 1}},
-    "instance_type": PLAIN_FLAVOR,
+    "instance_type": UNVERSIONED_FLAVOR,
     "instance_properties": {
-        **SIZE,
+        **FLAVOR_SIZE,
         "uuid": INSTANCE,
-        **{name: WHOLE_PAYLOAD[name] for name in ("project_id", "user_id", "availability_zone")},
+        **{name: FULL_PAYLOAD[name] for name in ("project_id", "user_id", "availability_zone")},
         "numa_topology": {
             "cells": [
                 {
@@ -186,12 +186,12 @@ PLAIN_WHOLE = {
         "pci_requests": WHOLE["pci_requests"],
     },
 }
-PLAIN_BARE = {
+UNVERSIONED_MINIMAL_PAYLOAD = {
     "num_instances": 1,
     "image": {},
-    "instance_type": PLAIN_FLAVOR,
+    "instance_type": UNVERSIONED_FLAVOR,
     "instance_properties": {
-        **SIZE,
+        **FLAVOR_SIZE,
         "uuid": INSTANCE,
         "project_id": None,
         "user_id": None,
@@ -200,20 +200,23 @@ PLAIN_BARE = {
         "pci_requests": None,
     },
 }
-REASON = Reason.of(
+NO_VALID_HOST_REASON = Reason.of(
     NoValidHost("No valid host was found: RamFilter rejected the last remaining host")
 )
 
 
-@pytest.mark.parametrize(("document", "expected"), [(WHOLE, PLAIN_WHOLE), (BARE, PLAIN_BARE)])
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [(WHOLE, UNVERSIONED_FULL_PAYLOAD), (BARE, UNVERSIONED_MINIMAL_PAYLOAD)],
+)
 @pytest.mark.parametrize("phase", [START, END])
-def test_unversioned_request_payload_is_that_of_nova(document, expected, phase):
+def test_unversioned_notification_payload_is_that_of_nova(document, expected, phase):
     assert unversioned_payload(Event(phase, build_request(document))) == {"request_spec": expected}
 
 
 def test_unversioned_error_payload_has_the_reason():
-    assert unversioned_payload(Event(ERROR, build_request(BARE), REASON)) == {
-        "request_spec": PLAIN_BARE,
+    assert unversioned_payload(Event(ERROR, build_request(BARE), NO_VALID_HOST_REASON)) == {
+        "request_spec": UNVERSIONED_MINIMAL_PAYLOAD,
         "code": "scheduler.no_valid_host",
         "reason": "No valid host was found: RamFilter rejected the last remaining host",
     }
@@ -228,5 +231,5 @@ def test_run_instance_payload_has_every_instance(document, instances):
     assert payload == unversioned_payload(Event(START, build_request(document)))
 
 
-def test_payload_of_an_unexpected_error_has_only_its_class_name():
+def test_notification_of_an_unexpected_error_has_only_its_class_name():
     assert Reason.of(KeyError("secret")) == Reason("placement.undefined_code", "KeyError")

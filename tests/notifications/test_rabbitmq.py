@@ -11,45 +11,48 @@ from tests.support.scheduling import instance, report, spec
 
 pytestmark = pytest.mark.slow
 
-SELECT = "/scheduler/v1/select_destinations"
-PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
+SELECT_PATH = "/scheduler/v1/select_destinations"
+UNVERSIONED_PUBLISHER, VERSIONED_PUBLISHER = "scheduler.ctl1", "nova-scheduler:ctl1"
 
 
 @pytest.fixture
-def unused_topics():
+def unversioned_and_versioned_topics():
     """Return unique topics for unversioned and versioned notifications."""
     own = uuid4().hex
     return f"notifications-{own}", f"versioned-{own}"
 
 
-def test_consumers_get_versioned_and_unversioned_notifications_in_order(
-    sqlite_url, make_app, broker, unused_topics
+def test_rabbitmq_consumers_get_both_kinds_of_notifications_in_order(
+    sqlite_url, make_app, broker, unversioned_and_versioned_topics
 ):
     settings = make_settings(
         sqlite_url,
         DEFAULT__host="ctl1",
         oslo_messaging_notifications__driver=["messagingv2"],
         oslo_messaging_notifications__transport_url=broker,
-        oslo_messaging_notifications__topics=[unused_topics[0]],
-        notifications__versioned_notifications_topics=[unused_topics[1]],
+        oslo_messaging_notifications__topics=[unversioned_and_versioned_topics[0]],
+        notifications__versioned_notifications_topics=[unversioned_and_versioned_topics[1]],
         notifications__notification_format="both",
         notifications__notify_on_run_instance=True,
     )
     app = make_app(settings)
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    with listen(broker, unused_topics[0]) as plain, listen(broker, unused_topics[1]) as versioned:
-        app.post_json(SELECT, {"request_spec": spec(instance(1))})
+    with (
+        listen(broker, unversioned_and_versioned_topics[0]) as plain,
+        listen(broker, unversioned_and_versioned_topics[1]) as versioned,
+    ):
+        app.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
         received = [plain.next() for _ in range(4)]
         objects = [versioned.next() for _ in range(2)]
     assert [(each.publisher, each.event_type) for each in received] == [
-        (PLAIN, "scheduler.run_instance.start"),
-        (PLAIN, "scheduler.select_destinations.start"),
-        (PLAIN, "scheduler.run_instance.end"),
-        (PLAIN, "scheduler.select_destinations.end"),
+        (UNVERSIONED_PUBLISHER, "scheduler.run_instance.start"),
+        (UNVERSIONED_PUBLISHER, "scheduler.select_destinations.start"),
+        (UNVERSIONED_PUBLISHER, "scheduler.run_instance.end"),
+        (UNVERSIONED_PUBLISHER, "scheduler.select_destinations.end"),
     ]
     assert [(each.publisher, each.event_type) for each in objects] == [
-        (VERSIONED, "scheduler.select_destinations.start"),
-        (VERSIONED, "scheduler.select_destinations.end"),
+        (VERSIONED_PUBLISHER, "scheduler.select_destinations.start"),
+        (VERSIONED_PUBLISHER, "scheduler.select_destinations.end"),
     ]
     assert {each.payload["nova_object.name"] for each in objects} == {"RequestSpecPayload"}
     owners = {(each.context["user_id"], each.context["project_id"]) for each in received}

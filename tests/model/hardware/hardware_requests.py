@@ -19,7 +19,7 @@ def read_hardware(extra_specs, properties=(), **flavor):
     return RequestedHardware(build_flavor(extra_specs, **flavor), image)
 
 
-def get_error_of_reading(read, *keys):
+def read_hardware_error(read, *keys):
     """Return the error of reading a value, which names all these keys."""
     with pytest.raises(Invalid) as error:
         read()

@@ -5,14 +5,14 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.hardware.cpu_policy import Pinning
-from tests.model.hardware.hardware_requests import get_error_of_reading, read_hardware
+from tests.model.hardware.hardware_requests import read_hardware, read_hardware_error
 
-REFUSED = "refused"
-TRAIT = "trait:HW_CPU_HYPERTHREADING"
-ISOLATED = {"hw:emulator_threads_policy": "isolate"}
-PINNED = {"hw:cpu_policy": "dedicated"}
-POLICY, MASK = "hw:cpu_policy", "hw:cpu_dedicated_mask"
-REALTIME = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
+REJECTED = "rejected"
+HYPERTHREADING_TRAIT = "trait:HW_CPU_HYPERTHREADING"
+ISOLATED_EMULATOR_THREADS = {"hw:emulator_threads_policy": "isolate"}
+DEDICATED_CPUS = {"hw:cpu_policy": "dedicated"}
+POLICY_KEY, MASK_KEY = "hw:cpu_policy", "hw:cpu_dedicated_mask"
+REALTIME_CPUS = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
 
 
 def read_cpu_value(name, key, by_flavor, by_image=None):
@@ -23,7 +23,7 @@ def read_cpu_value(name, key, by_flavor, by_image=None):
     try:
         return getattr(read_hardware(extra_specs, properties).cpus, name)
     except Invalid as rejection:
-        return REFUSED if all(name in rejection.detail for name in keys) else rejection.detail
+        return REJECTED if all(name in rejection.detail for name in keys) else rejection.detail
 
 
 def read_pinning(extra_specs, properties=(), **flavor):
@@ -40,9 +40,9 @@ def read_pinning(extra_specs, properties=(), **flavor):
         ("dedicated", None, "dedicated"),
         ("dedicated", "shared", "dedicated"),
         ("mixed", "shared", "mixed"),
-        ("mixed", "dedicated", REFUSED),
-        ("shared", "mixed", REFUSED),
-        ("DEDICATED", None, REFUSED),
+        ("mixed", "dedicated", REJECTED),
+        ("shared", "mixed", REJECTED),
+        ("DEDICATED", None, REJECTED),
     ],
 )
 def test_image_may_not_relax_the_cpu_policy_of_the_flavor(by_flavor, by_image, policy):
@@ -56,21 +56,19 @@ def test_image_may_not_relax_the_cpu_policy_of_the_flavor(by_flavor, by_image, p
         (None, "isolate", "isolate"),
         ("prefer", "isolate", "prefer"),
         ("require", "require", "require"),
-        ("isolate", "require", REFUSED),
-        ("", "prefer", REFUSED),
+        ("isolate", "require", REJECTED),
+        ("", "prefer", REJECTED),
         ("", None, None),
-        ("junk", None, REFUSED),
+        ("junk", None, REJECTED),
     ],
 )
-def test_image_thread_policy_may_differ_only_if_that_of_the_flavor_is_prefer(
-    by_flavor, by_image, policy
-):
+def test_image_thread_policy_may_differ_only_from_flavor_policy_prefer(by_flavor, by_image, policy):
     assert read_cpu_value("thread_policy", "cpu_thread_policy", by_flavor, by_image) == policy
 
 
 @pytest.mark.parametrize(
     ("value", "policy"),
-    [(None, None), ("", None), ("share", "share"), ("isolate", "isolate"), ("other", REFUSED)],
+    [(None, None), ("", None), ("share", "share"), ("isolate", "isolate"), ("other", REJECTED)],
 )
 def test_emulator_threads_policy_is_read_from_the_flavor(value, policy):
     assert read_cpu_value("emulator_threads", "emulator_threads_policy", value) == policy
@@ -83,12 +81,12 @@ def test_emulator_threads_policy_is_read_from_the_flavor(value, policy):
         ("", None),
         ("0-1", {0, 1}),
         ("^0", {1, 2, 3}),
-        ("0-3", REFUSED),
-        ("0,4", REFUSED),
-        ("junk", REFUSED),
+        ("0-3", REJECTED),
+        ("0,4", REJECTED),
+        ("junk", REJECTED),
     ],
 )
-def test_dedicated_mask_must_select_some_cpus(mask, pinned):
+def test_dedicated_cpu_mask_must_select_some_of_the_cpus(mask, pinned):
     assert read_cpu_value("dedicated", "cpu_dedicated_mask", mask) == pinned
 
 
@@ -97,8 +95,8 @@ def test_dedicated_mask_must_select_some_cpus(mask, pinned):
     [
         ({}, {"hw_cpu_realtime_mask": "^0"}, None),
         ({"hw:cpu_realtime": "no", "hw:cpu_realtime_mask": "junk"}, {}, None),
-        (REALTIME, {}, {1, 2, 3}),
-        (REALTIME, {"hw_cpu_realtime_mask": "1"}, {1}),
+        (REALTIME_CPUS, {}, {1, 2, 3}),
+        (REALTIME_CPUS, {"hw_cpu_realtime_mask": "1"}, {1}),
         ({"hw:cpu_realtime": "yes", "hw:emulator_threads_policy": "share"}, {}, {0, 1, 2, 3}),
     ],
 )
@@ -117,18 +115,18 @@ def test_realtime_mask_of_the_image_takes_precedence(extra_specs, properties, ex
 )
 def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
     cpus = read_hardware({"hw:cpu_realtime": "true", **extra_specs}, properties).cpus
-    assert names in get_error_of_reading(lambda: cpus.realtime)
+    assert names in read_hardware_error(lambda: cpus.realtime)
 
 
 @pytest.mark.parametrize(
     ("extra_specs", "policy"),
     [
         ({}, None),
-        ({POLICY: "mixed", MASK: "1", "resources:PCPU": "0"}, "mixed"),
+        ({POLICY_KEY: "mixed", MASK_KEY: "1", "resources:PCPU": "0"}, "mixed"),
         ({"resources:VCPU": "1"}, "shared"),
         ({"resources:PCPU": "4"}, "dedicated"),
         ({"resources1:PCPU": "1", "resources:PCPU": "3"}, "dedicated"),
-        ({"resources:PCPU": "5", **ISOLATED}, "dedicated"),
+        ({"resources:PCPU": "5", **ISOLATED_EMULATOR_THREADS}, "dedicated"),
         ({"resources:PCPU": "many", "resources_a:PCPU": "1"}, None),
     ],
 )
@@ -145,12 +143,12 @@ def test_cpu_policy_is_derived_from_the_requested_resource_classes(extra_specs, 
         ({"resources:PCPU": "3"}, {}, ("resources:PCPU",)),
         ({"resources1:PCPU": "7"}, {}, ("resources1:PCPU",)),
         ({"resources1:VCPU": "2", "resources2:PCPU": "2"}, {}, ("resources2:PCPU",)),
-        (PINNED | {"resources1:VCPU": "2"}, {}, ("resources1:VCPU",)),
-        ({"resources:PCPU": "4", **ISOLATED}, {}, ("hw:emulator_threads_policy",)),
+        (DEDICATED_CPUS | {"resources1:VCPU": "2"}, {}, ("resources1:VCPU",)),
+        ({"resources:PCPU": "4", **ISOLATED_EMULATOR_THREADS}, {}, ("hw:emulator_threads_policy",)),
     ],
 )
-def test_cpu_classes_must_match_the_policy_and_the_vcpus(extra_specs, properties, names):
-    get_error_of_reading(lambda: read_pinning(extra_specs, properties), *names, *extra_specs)
+def test_requested_cpu_classes_must_match_cpu_policy_and_vcpus(extra_specs, properties, names):
+    read_hardware_error(lambda: read_pinning(extra_specs, properties), *names, *extra_specs)
 
 
 @pytest.mark.parametrize(
@@ -158,28 +156,35 @@ def test_cpu_classes_must_match_the_policy_and_the_vcpus(extra_specs, properties
     [
         ({}, {}, None),
         ({"hw:cpu_thread_policy": "prefer"}, {}, "prefer"),
-        ({TRAIT: "required"}, {}, "require"),
+        ({HYPERTHREADING_TRAIT: "required"}, {}, "require"),
         ({"trait1:HW_CPU_HYPERTHREADING": "forbidden"}, {}, "isolate"),
-        ({}, {TRAIT: "required"}, "require"),
-        ({TRAIT: "forbidden"}, {TRAIT: "required"}, "isolate"),
-        ({TRAIT: "perhaps"}, {}, None),
+        ({}, {HYPERTHREADING_TRAIT: "required"}, "require"),
+        ({HYPERTHREADING_TRAIT: "forbidden"}, {HYPERTHREADING_TRAIT: "required"}, "isolate"),
+        ({HYPERTHREADING_TRAIT: "perhaps"}, {}, None),
     ],
 )
 def test_thread_policy_is_derived_from_the_hyperthreading_trait(extra_specs, properties, policy):
-    assert read_pinning(PINNED | extra_specs, properties).thread_policy == policy
+    assert read_pinning(DEDICATED_CPUS | extra_specs, properties).thread_policy == policy
 
 
 @pytest.mark.parametrize(
     ("extra_specs", "properties"),
     [
-        ({"hw:cpu_thread_policy": "prefer", TRAIT: "required"}, {}),
-        ({"hw:cpu_thread_policy": "isolate", TRAIT.replace(":", "1:"): "required"}, {}),
-        ({"hw:cpu_thread_policy": "require"}, {TRAIT: "required"}),
+        ({"hw:cpu_thread_policy": "prefer", HYPERTHREADING_TRAIT: "required"}, {}),
+        (
+            {
+                "hw:cpu_thread_policy": "isolate",
+                HYPERTHREADING_TRAIT.replace(":", "1:"): "required",
+            },
+            {},
+        ),
+        ({"hw:cpu_thread_policy": "require"}, {HYPERTHREADING_TRAIT: "required"}),
     ],
 )
-def test_thread_policy_and_trait_exclude_each_other(extra_specs, properties):
-    message = get_error_of_reading(
-        lambda: read_pinning(PINNED | extra_specs, properties), [*extra_specs, *properties][-1]
+def test_thread_policy_and_hyperthreading_trait_exclude_each_other(extra_specs, properties):
+    message = read_hardware_error(
+        lambda: read_pinning(DEDICATED_CPUS | extra_specs, properties),
+        [*extra_specs, *properties][-1],
     )
     assert "cpu_thread_policy' and " in message
 
@@ -188,10 +193,10 @@ def test_thread_policy_and_trait_exclude_each_other(extra_specs, properties):
     ("extra_specs", "policy", "pinned"),
     [
         ({}, None, set()),
-        ({POLICY: "shared"}, "shared", set()),
-        ({POLICY: "dedicated"}, "dedicated", {0, 1, 2, 3}),
-        ({POLICY: "mixed", MASK: "1-2"}, "mixed", {1, 2}),
-        ({POLICY: "mixed", **REALTIME}, "mixed", {1, 2, 3}),
+        ({POLICY_KEY: "shared"}, "shared", set()),
+        ({POLICY_KEY: "dedicated"}, "dedicated", {0, 1, 2, 3}),
+        ({POLICY_KEY: "mixed", MASK_KEY: "1-2"}, "mixed", {1, 2}),
+        ({POLICY_KEY: "mixed", **REALTIME_CPUS}, "mixed", {1, 2, 3}),
     ],
 )
 def test_set_of_pinned_cpus_is_determined_by_the_cpu_policy(extra_specs, policy, pinned):
@@ -200,8 +205,10 @@ def test_set_of_pinned_cpus_is_determined_by_the_cpu_policy(extra_specs, policy,
     assert result.is_requested is bool(pinned)
 
 
-def test_thread_policies_apply_to_pinned_cpus():
-    result = read_pinning(PINNED | ISOLATED, {"hw_cpu_thread_policy": "prefer"}, vcpus=1)
+def test_pinning_has_the_thread_and_emulator_policies():
+    result = read_pinning(
+        DEDICATED_CPUS | ISOLATED_EMULATOR_THREADS, {"hw_cpu_thread_policy": "prefer"}, vcpus=1
+    )
     assert result == Pinning(
         cpu_policy="dedicated",
         thread_policy="prefer",
@@ -213,31 +220,37 @@ def test_thread_policies_apply_to_pinned_cpus():
 @pytest.mark.parametrize(
     ("extra_specs", "names"),
     [
-        ({"hw:cpu_thread_policy": "prefer"}, ("hw:cpu_thread_policy", POLICY)),
-        ({"hw:emulator_threads_policy": "isolate"}, ("hw:emulator_threads_policy", POLICY)),
-        ({MASK: "1"}, (MASK, POLICY)),
-        (REALTIME, ("hw:cpu_realtime", POLICY)),
-        ({POLICY: "mixed"}, (POLICY, MASK, "hw:cpu_realtime")),
-        ({POLICY: "mixed", MASK: "1", **REALTIME}, (POLICY, MASK, "hw:cpu_realtime")),
+        ({"hw:cpu_thread_policy": "prefer"}, ("hw:cpu_thread_policy", POLICY_KEY)),
+        ({"hw:emulator_threads_policy": "isolate"}, ("hw:emulator_threads_policy", POLICY_KEY)),
+        ({MASK_KEY: "1"}, (MASK_KEY, POLICY_KEY)),
+        (REALTIME_CPUS, ("hw:cpu_realtime", POLICY_KEY)),
+        ({POLICY_KEY: "mixed"}, (POLICY_KEY, MASK_KEY, "hw:cpu_realtime")),
+        (
+            {POLICY_KEY: "mixed", MASK_KEY: "1", **REALTIME_CPUS},
+            (POLICY_KEY, MASK_KEY, "hw:cpu_realtime"),
+        ),
     ],
 )
-def test_keys_that_contradict_the_policy_are_rejected_with_their_names(extra_specs, names):
-    get_error_of_reading(lambda: read_pinning(extra_specs), *names)
+def test_extra_specs_that_contradict_the_cpu_policy_are_rejected(extra_specs, names):
+    read_hardware_error(lambda: read_pinning(extra_specs), *names)
 
 
-KEY, NAME = "hw:tpm_version", "hw_tpm_version"
-FLAVOR, IMAGE = f"flavor extra spec '{KEY}'", f"image property '{NAME}'"
+TPM_KEY, TPM_PROPERTY = "hw:tpm_version", "hw_tpm_version"
+TPM_KEY_OF_FLAVOR, TPM_PROPERTY_OF_IMAGE = (
+    f"flavor extra spec '{TPM_KEY}'",
+    f"image property '{TPM_PROPERTY}'",
+)
 
 
 def test_different_values_of_flavor_and_image_are_rejected_with_both_keys():
-    both = read_hardware({KEY: "2.0"}, {NAME: "1.2"})
-    message = f"{FLAVOR} is '2.0', {IMAGE} is '1.2': they must be equal"
-    assert get_error_of_reading(lambda: both.agreed_value("tpm_version")) == message
+    both = read_hardware({TPM_KEY: "2.0"}, {TPM_PROPERTY: "1.2"})
+    message = f"{TPM_KEY_OF_FLAVOR} is '2.0', {TPM_PROPERTY_OF_IMAGE} is '1.2': they must be equal"
+    assert read_hardware_error(lambda: both.agreed_value("tpm_version")) == message
     both = read_hardware({}, {"os_secure_boot": "required"})
     assert both.source("secure_boot", "os") == "image property 'os_secure_boot'"
     for flavor, image in (("true", "false"), ("", "true")):
         both = read_hardware({"hw:locked_memory": flavor}, {"hw_locked_memory": image})
-        get_error_of_reading(
+        read_hardware_error(
             lambda b=both: b.agreed_flag("locked_memory"), "hw:locked_memory", "hw_locked_memory"
         )
 

@@ -25,7 +25,7 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.schemas.node_report import numa_topology
 from tests.support.numa_nodes import build_host_with_memory, build_instance_with_memory
 
-CELL = {"id": 0, "cpuset": [0, 1], "memory": 1024}
+CELL_REPORT = {"id": 0, "cpuset": [0, 1], "memory": 1024}
 
 
 def build_numa_cell(**changes):
@@ -44,7 +44,7 @@ def build_numa_cell(**changes):
     return NUMACell(**(fields | changes))
 
 
-def test_free_cpus_and_memory_are_those_of_nova():
+def test_numa_cell_has_the_free_cpus_and_memory_of_nova():
     cell = build_numa_cell()
     assert cell.free_pcpus == {0, 2, 3, 5, 6, 7}
     assert cell.free_siblings == ({0}, {5}, {2, 6}, {3, 7})
@@ -66,7 +66,7 @@ def test_free_cpus_and_memory_are_those_of_nova():
         (2048, 0, True, True),
     ],
 )
-def test_memory_fits_whole_free_pages(size, kib, free, total):
+def test_memory_of_an_instance_must_fit_whole_free_pages(size, kib, free, total):
     assert build_numa_cell().can_fit_pagesize(size, kib) is free
     assert build_numa_cell().can_fit_pagesize(size, kib, use_free=False) is total
     with pytest.raises(ValueError, match="NUMA node 0 has no pages of 8 KiB"):
@@ -90,7 +90,7 @@ def test_numa_report_is_parsed_once_on_first_access(monkeypatch):
         "from_document",
         lambda document: parsed_ids.append(document["id"]) or from_document(document),
     )
-    topology = numa_topology({"cells": [CELL, CELL | {"id": 1}]}).topology
+    topology = numa_topology({"cells": [CELL_REPORT, CELL_REPORT | {"id": 1}]}).topology
     assert parsed_ids == []
     assert [cell.id for cell in topology.cells] == [0, 1]
     assert topology.cells is topology.cells
@@ -132,7 +132,7 @@ def test_each_key_of_a_reported_numa_cell_is_parsed():
     )
 
 
-def test_numa_topology_without_nodes_is_false():
+def test_numa_topology_without_nodes_is_false_in_conditions():
     assert not NUMATopology()
     assert not numa_topology({"cells": []}).topology
     assert len(NUMATopology([build_numa_cell()])) == 1
@@ -206,17 +206,21 @@ def test_instance_topology_has_the_policy_of_its_cells():
         ([], ()),
     ],
 )
-def test_first_arrangement_prefers_the_first_place_of_earlier_items(places, result):
+def test_first_arrangement_prefers_low_host_nodes_for_the_first_nodes(places, result):
     assert first_arrangement(places, lambda _places: True) == result
 
 
-ARRANGEMENT = "placement_sched.model.hardware.numa"
-PLACES = st.lists(st.lists(st.integers(0, 4), unique=True).map(sorted), min_size=1, max_size=4)
-ACCEPTED = st.frozensets(st.frozensets(st.integers(0, 4), min_size=1, max_size=4), max_size=12)
+NUMA_MODULE = "placement_sched.model.hardware.numa"
+RANDOM_PLACES = st.lists(
+    st.lists(st.integers(0, 4), unique=True).map(sorted), min_size=1, max_size=4
+)
+RANDOM_ACCEPTED_SETS = st.frozensets(
+    st.frozensets(st.integers(0, 4), min_size=1, max_size=4), max_size=12
+)
 
 
-@given(PLACES, ACCEPTED)
-def test_arrangement_equals_that_of_an_exhaustive_search(places, accepted_sets):
+@given(RANDOM_PLACES, RANDOM_ACCEPTED_SETS)
+def test_numa_arrangement_equals_that_of_an_exhaustive_search(places, accepted_sets):
     arrangements = (
         arrangement
         for arrangement in permutations(range(5), len(places))
@@ -228,48 +232,48 @@ def test_arrangement_equals_that_of_an_exhaustive_search(places, accepted_sets):
     ) == next(arrangements, None)
 
 
-def test_each_set_of_places_is_evaluated_once():
+def test_each_set_of_host_numa_nodes_is_evaluated_once():
     sets, budget = [], FitBudget(1_000_000)
 
-    def reject_set(places_set):
+    def reject_places(places_set):
         sets.append(frozenset(places_set))
 
-    assert first_arrangement([list(range(10))] * 5, reject_set, effort=budget) is None
+    assert first_arrangement([list(range(10))] * 5, reject_places, effort=budget) is None
     assert len(sets) == len(set(sets)) == 252
 
 
-@given(PLACES, st.lists(st.sampled_from("abc"), min_size=5, max_size=5), st.data())
-def test_equal_places_are_interchangeable(places, place_kinds, data):
+@given(RANDOM_PLACES, st.lists(st.sampled_from("abc"), min_size=5, max_size=5), st.data())
+def test_equal_host_numa_nodes_are_interchangeable(places, place_kinds, data):
     counts = st.lists(st.sampled_from("abc"), min_size=len(places), max_size=len(places))
     accepted_sets = data.draw(st.lists(counts.map(sorted), max_size=4))
 
-    def accept_set(places_set):
+    def accept_places(places_set):
         return sorted(place_kinds[place] for place in places_set) in accepted_sets
 
     arrangements = (
         arrangement
         for arrangement in permutations(range(5), len(places))
         if all(place in places_set for place, places_set in zip(arrangement, places, strict=True))
-        and accept_set(arrangement)
+        and accept_places(arrangement)
     )
-    assert first_arrangement(places, accept_set, lambda: place_kinds) == next(arrangements, None)
+    assert first_arrangement(places, accept_places, lambda: place_kinds) == next(arrangements, None)
 
 
-def test_equal_sets_of_places_are_evaluated_once():
+def test_equal_sets_of_host_numa_nodes_are_evaluated_once():
     sets = []
     place_kinds = ["near", *["far"] * 15]
     assert first_arrangement([range(16)] * 8, sets.append, lambda: place_kinds) is None
     assert len(sets) == 2
 
 
-def test_search_stops_at_its_effort_limit():
+def test_numa_arrangement_search_stops_at_its_budget():
     sets, budget = [], FitBudget(1000)
     assert first_arrangement([list(range(64))] * 32, sets.append, effort=budget) is None
     assert (budget.gave_up, budget.remaining) == (True, 0)
     assert len(sets) <= 100
 
 
-def test_first_arrangement_is_tried_even_with_an_exhausted_budget():
+def test_first_numa_arrangement_is_tried_with_an_exhausted_budget():
     budget = FitBudget(0)
     assert first_arrangement([range(16)] * 16, lambda _: True, effort=budget) == tuple(range(16))
     assert not budget.gave_up
@@ -278,7 +282,7 @@ def test_first_arrangement_is_tried_even_with_an_exhausted_budget():
 
 
 @pytest.mark.parametrize(("steps", "sets", "number"), [(0, 10, 4), (0, 1000, 1), (1000, 245, 5)])
-def test_search_effort_counts_all_sets_of_places_but_the_first(steps, sets, number):
+def test_search_budget_counts_all_sets_of_numa_nodes_but_the_first(steps, sets, number):
     attempts: list[tuple[int, ...]] = []
     budget = FitBudget(steps)
     assert (
@@ -289,8 +293,8 @@ def test_search_effort_counts_all_sets_of_places_but_the_first(steps, sets, numb
     assert budget.gave_up
 
 
-LIMITS = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
-POOLS = st.lists(
+NUMA_LIMITS = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
+RANDOM_PCI_POOLS = st.lists(
     st.fixed_dictionaries(
         {
             "vendor_id": st.just("10de"),
@@ -302,7 +306,7 @@ POOLS = st.lists(
     ),
     max_size=5,
 )
-REQUESTS = st.lists(
+RANDOM_PCI_REQUESTS = st.lists(
     st.builds(
         InstancePCIRequest,
         count=st.integers(1, 4),
@@ -314,13 +318,17 @@ REQUESTS = st.lists(
     min_size=1,
     max_size=3,
 )
-SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
+RANDOM_SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
 
 
-@given(POOLS, REQUESTS, SOCKETS, st.integers(1, 4), st.sets(st.integers(0, 3)))
-def test_nodes_near_devices_are_found_if_an_exhaustive_search_finds_some(
-    pools, requests, sockets, count, full
-):
+@given(
+    RANDOM_PCI_POOLS,
+    RANDOM_PCI_REQUESTS,
+    RANDOM_SOCKETS,
+    st.integers(1, 4),
+    st.sets(st.integers(0, 3)),
+)
+def test_numa_nodes_near_devices_equal_an_exhaustive_search(pools, requests, sockets, count, full):
     numa = {"cells": [{"id": node, "socket": socket} for node, socket in enumerate(sockets)]}
     stats = PciPools.of(pools, numa)
     host = build_host_with_memory(*(1 if node in full else 512 for node in range(4)))
@@ -336,7 +344,7 @@ def test_nodes_near_devices_are_found_if_an_exhaustive_search_finds_some(
         assert stats.support_requests(requests, None, result)
 
 
-class CountingPools(PciPools):
+class CountingPciPools(PciPools):
     """Pools that count the calls of ``support_requests``."""
 
     __slots__ = ("calls",)
@@ -349,7 +357,7 @@ class CountingPools(PciPools):
 def _build_gpu_devices(pools, count, policy="required"):
     spec = ({"vendor_id": "10de", "product_id": "1db4"},)
     ids = {"vendor_id": "10de", "product_id": "1db4"}
-    stats = CountingPools.of(
+    stats = CountingPciPools.of(
         [{**ids, "numa_node": node, "count": number} for node, number in pools]
     )
     return Devices(stats, [InstancePCIRequest(count=count, spec=spec, numa_policy=policy)])
@@ -365,7 +373,9 @@ def _build_gpu_devices(pools, count, policy="required"):
     ],
     ids=["no room near", "too few", "one at each", "two groups"],
 )
-def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, full, attempts):
+def test_few_sets_of_sixteen_numa_nodes_are_tried_for_pci_devices(
+    pools, count, nodes, full, attempts
+):
     host = build_host_with_memory(*(1 if node in full else 512 for node in range(16)))
     instance = build_instance_with_memory(*[512] * nodes)
     devices = _build_gpu_devices(pools, count)
@@ -374,20 +384,20 @@ def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, fu
     assert devices.stats.calls == attempts
 
 
-def test_search_budget_of_a_request_is_shared_by_all_hosts(monkeypatch):
-    monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_STEPS", 1000)
+def test_numa_search_budget_of_a_request_is_shared_by_all_hosts(monkeypatch):
+    monkeypatch.setattr(f"{NUMA_MODULE}.MAX_NUMA_STEPS", 1000)
     host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
     budget, attempts = FitBudget(), []
     for _ in range(10):
         devices = _build_gpu_devices([(node, node + 1) for node in range(16)], 500)
-        result = fit_candidates(host, instance, LIMITS, devices, None, budget)
+        result = fit_candidates(host, instance, NUMA_LIMITS, devices, None, budget)
         assert "not all sets of NUMA nodes were tried" in result.reason
         attempts.append(devices.stats.calls)
     assert attempts[0] <= 100
     assert max(attempts[1:]) <= 10
 
 
-def test_the_only_arrangement_is_found_in_few_steps():
+def test_only_possible_numa_arrangement_is_found_in_few_steps():
     # Without a look-ahead, every set of the others would be tried for the last two nodes.
     places = [list(range(16))] * 13 + [[0], [0, 1], [0, 1, 2]]
     budget = FitBudget(5_000)
@@ -395,30 +405,30 @@ def test_the_only_arrangement_is_found_in_few_steps():
     assert result == (*range(3, 16), 0, 1, 2)
 
 
-def test_budget_of_searches_for_further_candidates_is_shared_by_all_hosts(monkeypatch):
-    monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
+def test_search_budget_for_further_candidates_is_shared_by_all_hosts(monkeypatch):
+    monkeypatch.setattr(f"{NUMA_MODULE}.MAX_NUMA_CANDIDATES", 10)
     host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
     candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
     many = _build_gpu_devices([(node, 1) for node in range(16)], 500)
     few = _build_gpu_devices([(3, 1)], 1, "preferred")
-    rejection = fit_candidates(host, instance, LIMITS, many, candidates, FitBudget(0))
+    rejection = fit_candidates(host, instance, NUMA_LIMITS, many, candidates, FitBudget(0))
     assert rejection.reason.count("not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.calls < 100
-    remaining = fit_candidates(host, instance, LIMITS, few, candidates, FitBudget(0))
+    remaining = fit_candidates(host, instance, NUMA_LIMITS, few, candidates, FitBudget(0))
     assert candidates[: len(remaining)] == remaining
     assert 10 < len(remaining) < 50
     spent = FitBudget(0)
-    fit_candidates(host, instance, LIMITS, many, candidates, spent)
-    remaining = fit_candidates(host, instance, LIMITS, few, candidates, spent)
+    fit_candidates(host, instance, NUMA_LIMITS, many, candidates, spent)
+    remaining = fit_candidates(host, instance, NUMA_LIMITS, few, candidates, spent)
     assert 1 <= len(remaining) < 10
     enough = FitBudget(100_000)
-    assert fit_candidates(host, instance, LIMITS, few, candidates, enough) == candidates
+    assert fit_candidates(host, instance, NUMA_LIMITS, few, candidates, enough) == candidates
 
 
 def test_candidates_are_not_tried_if_the_numa_nodes_lack_capacity():
     host, instance = build_host_with_memory(512, 1), build_instance_with_memory(512, 512)
     devices, candidates = _build_gpu_devices([(0, 1)], 1), [{"mappings": {}}] * 1000
     budget = FitBudget(100)
-    rejection = fit_candidates(host, instance, LIMITS, devices, candidates, budget)
+    rejection = fit_candidates(host, instance, NUMA_LIMITS, devices, candidates, budget)
     assert "do not fit all at once" in rejection.reason
     assert budget.remaining > 80

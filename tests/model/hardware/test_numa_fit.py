@@ -44,21 +44,21 @@ from tests.support.numa_nodes import (
     build_pages,
 )
 
-ONE_CELL = build_instance_topology(build_instance_cell(shared=[0]))
-TWO_CELLS = build_instance_topology(
+ONE_CELL_INSTANCE = build_instance_topology(build_instance_cell(shared=[0]))
+TWO_CELL_INSTANCE = build_instance_topology(
     build_instance_cell(0, shared=[0]), build_instance_cell(1, shared=[1])
 )
 
 
-def list_cell_ids(found):
+def list_cell_ids_or_reason(found):
     return found.reason if isinstance(found, Rejection) else [cell.id for cell in found]
 
 
-NOWHERE = (
+NO_NODE_REASON = (
     "NUMA node 1 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 1024 MB "
     "requested, 512 of 512 MB in all; NUMA node 2: 1024 MB requested, 256 of 256 MB in all"
 )
-NOT_ALL_AT_ONCE = (
+NOT_TOGETHER_REASON = (
     "the NUMA nodes of the instance do not fit all at once: node 0 only on NUMA node 0; node 1 "
     "only on NUMA node 0"
 )
@@ -71,13 +71,13 @@ NOT_ALL_AT_ONCE = (
         ([512, 1024], [1024, 512], [1, 0]),
         ([1024, 256, 1024, 1024], [512, 512, 512], [0, 2, 3]),
         ([512], [512, 512], "2 NUMA nodes requested, the host has 1"),
-        ([512, 512, 256], [512, 1024], NOWHERE),
-        ([1024, 512], [1024, 1024], NOT_ALL_AT_ONCE),
+        ([512, 512, 256], [512, 1024], NO_NODE_REASON),
+        ([1024, 512], [1024, 1024], NOT_TOGETHER_REASON),
     ],
 )
-def test_each_cell_gets_its_own_host_cell(host, instance, expected):
+def test_each_instance_cell_gets_its_own_host_cell(host, instance, expected):
     fitted = fit_to_host(build_host_with_memory(*host), build_instance_with_memory(*instance))
-    assert list_cell_ids(fitted) == expected
+    assert list_cell_ids_or_reason(fitted) == expected
 
 
 def test_page_size_is_chosen_for_each_host_cell():
@@ -93,7 +93,7 @@ def test_page_size_is_chosen_for_each_host_cell():
     assert (cell.id, cell.pagesize) == (1, 2048)
 
 
-def test_emulator_gets_its_cpu_on_the_first_node_only():
+def test_emulator_threads_get_a_cpu_on_the_first_numa_node_only():
     host = build_host_topology(*(build_cell(n, pinned=range(4), siblings=CORES) for n in range(2)))
     instance = build_instance_topology(
         build_instance_cell(0, pinned=range(3)),
@@ -107,29 +107,32 @@ def test_emulator_gets_its_cpu_on_the_first_node_only():
         build_instance_cell(1, pinned=range(4, 7)),
         emulator="isolate",
     )
-    assert list_cell_ids(fit_to_host(host, other, build_limits())) == (
+    assert list_cell_ids_or_reason(fit_to_host(host, other, build_limits())) == (
         "NUMA node 0 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 4 "
         "dedicated CPUs "
         "and 1 for the emulator requested, 4 of 4 dedicated CPUs free"
     )
 
 
-FAR_DEVICES = (
+FAR_DEVICES_REASON = (
     "1 PCI request cannot be served near NUMA nodes with enough capacity; free devices: 2 at NUMA "
     "node 2"
 )
 
 
 @pytest.mark.parametrize(
-    ("near_cells", "expected"), [([{0, 1}], [0, 1]), ([{1, 2}], [1, 2]), ([{0}], FAR_DEVICES)]
+    ("near_cells", "expected"),
+    [([{0, 1}], [0, 1]), ([{1, 2}], [1, 2]), ([{0}], FAR_DEVICES_REASON)],
 )
-def test_chosen_nodes_are_near_devices(near_cells, expected):
+def test_chosen_host_numa_nodes_are_near_pci_devices(near_cells, expected):
     devices = Devices(FakePciStats([(2, 2)], near_cells), ["request"])
-    fitted = fit_to_host(build_host_with_memory(512, 512, 512), TWO_CELLS, build_limits(), devices)
-    assert sorted(list_cell_ids(fitted)) == sorted(expected)
+    fitted = fit_to_host(
+        build_host_with_memory(512, 512, 512), TWO_CELL_INSTANCE, build_limits(), devices
+    )
+    assert sorted(list_cell_ids_or_reason(fitted)) == sorted(expected)
 
 
-NO_NETWORKS = (
+NO_NETWORKS_REASON = (
     "the NUMA nodes with enough capacity lack requested networks: a at NUMA node 0, b at NUMA node "
     "1, tunnels at NUMA node 1"
 )
@@ -142,28 +145,31 @@ NO_NETWORKS = (
         ("b", False, [1]),
         ("x", False, [0]),
         ("", True, [1]),
-        ("ab", True, NO_NETWORKS),
+        ("ab", True, NO_NETWORKS_REASON),
     ],
 )
-def test_chosen_nodes_are_near_networks(physnets, tunneled, expected):
+def test_chosen_host_numa_nodes_are_near_physical_networks(physnets, tunneled, expected):
     host = build_host_topology(
         build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b", tunneled=True)
     )
     network = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
-    fitted = fit_to_host(host, ONE_CELL, build_limits(network_metadata=network))
-    assert list_cell_ids(fitted) == expected
+    fitted = fit_to_host(host, ONE_CELL_INSTANCE, build_limits(network_metadata=network))
+    assert list_cell_ids_or_reason(fitted) == expected
 
 
 @pytest.mark.parametrize(("packing", "expected"), [(False, [1]), (True, [0])])
-def test_packing_limit_decides_which_cell_is_first(packing, expected):
+def test_packing_limit_decides_which_host_cell_is_first(packing, expected):
     host = build_host_topology(build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1]))
-    assert list_cell_ids(fit_to_host(host, ONE_CELL, build_limits(packing=packing))) == expected
+    assert (
+        list_cell_ids_or_reason(fit_to_host(host, ONE_CELL_INSTANCE, build_limits(packing=packing)))
+        == expected
+    )
 
 
-PINNED = build_instance_topology(build_instance_cell(pinned=[0]))
+PINNED_INSTANCE = build_instance_topology(build_instance_cell(pinned=[0]))
 
 
-def list_cells_in_order(host, instance=ONE_CELL, devices=None, packing=False):
+def list_sorted_cell_ids(host, instance=ONE_CELL_INSTANCE, devices=None, packing=False):
     return [
         cell.id for cell in in_order(build_host_topology(*host), instance, devices, packing=packing)
     ]
@@ -172,14 +178,34 @@ def list_cells_in_order(host, instance=ONE_CELL, devices=None, packing=False):
 @pytest.mark.parametrize(
     ("host", "instance", "spread", "packed"),
     [
-        ([build_cell(0, memory_usage=9), build_cell(1)], ONE_CELL, [1, 0], [0, 1]),
-        ([build_cell(0, memory_usage=9, memory=2000), build_cell(1)], ONE_CELL, [0, 1], [1, 0]),
-        ([build_cell(0, cpu_usage=1), build_cell(1, memory_usage=9)], ONE_CELL, [1, 0], [0, 1]),
-        ([build_cell(0, pinned=[0, 1]), build_cell(1, pinned=[2, 3, 4])], ONE_CELL, [0, 1], [0, 1]),
-        ([build_cell(0, pinned=[0, 1]), build_cell(1, pinned=[2, 3, 4])], PINNED, [1, 0], [0, 1]),
+        ([build_cell(0, memory_usage=9), build_cell(1)], ONE_CELL_INSTANCE, [1, 0], [0, 1]),
+        (
+            [build_cell(0, memory_usage=9, memory=2000), build_cell(1)],
+            ONE_CELL_INSTANCE,
+            [0, 1],
+            [1, 0],
+        ),
+        (
+            [build_cell(0, cpu_usage=1), build_cell(1, memory_usage=9)],
+            ONE_CELL_INSTANCE,
+            [1, 0],
+            [0, 1],
+        ),
+        (
+            [build_cell(0, pinned=[0, 1]), build_cell(1, pinned=[2, 3, 4])],
+            ONE_CELL_INSTANCE,
+            [0, 1],
+            [0, 1],
+        ),
+        (
+            [build_cell(0, pinned=[0, 1]), build_cell(1, pinned=[2, 3, 4])],
+            PINNED_INSTANCE,
+            [1, 0],
+            [0, 1],
+        ),
         (
             [build_cell(0, pinned=[0, 1]), build_cell(1, pinned=[2, 3, 4], pinned_cpus=[2, 3])],
-            PINNED,
+            PINNED_INSTANCE,
             [0, 1],
             [1, 0],
         ),
@@ -187,8 +213,8 @@ def list_cells_in_order(host, instance=ONE_CELL, devices=None, packing=False):
     ids=["memory", "amount of it", "cpus first", "unpinned", "pinned", "free ones"],
 )
 def test_host_cells_are_sorted_by_usage(host, instance, spread, packed):
-    assert list_cells_in_order(host, instance) == spread
-    assert list_cells_in_order(host, instance, packing=True) == packed
+    assert list_sorted_cell_ids(host, instance) == spread
+    assert list_sorted_cell_ids(host, instance, packing=True) == packed
 
 
 @pytest.mark.parametrize("packing", [False, True])
@@ -201,29 +227,31 @@ def test_host_cells_are_sorted_by_usage(host, instance, spread, packed):
         ([(None, 9), (1, 0)], True, [0, 1]),
     ],
 )
-def test_cells_with_devices_come_first_only_for_device_requests(
+def test_host_cells_with_pci_devices_come_first_for_pci_requests(
     pools, has_requests, expected, packing
 ):
     devices = Devices(FakePciStats(pools), ["request"] if has_requests else [])
     assert (
-        list_cells_in_order([build_cell(0), build_cell(1)], ONE_CELL, devices, packing) == expected
+        list_sorted_cell_ids([build_cell(0), build_cell(1)], ONE_CELL_INSTANCE, devices, packing)
+        == expected
     )
 
 
 def test_order_of_host_cells_is_unchanged_if_all_are_needed():
     host = [build_cell(0, memory_usage=9), build_cell(1)]
-    assert list_cells_in_order(host, TWO_CELLS, Devices(FakePciStats([(1, 2)]), ["request"])) == [
-        0,
-        1,
-    ]
+    assert list_sorted_cell_ids(
+        host, TWO_CELL_INSTANCE, Devices(FakePciStats([(1, 2)]), ["request"])
+    ) == [0, 1]
 
 
-NETWORKS = build_host_topology(
+HOST_WITH_NETWORKS = build_host_topology(
     build_cell_with_networks(0, "a"),
     build_cell_with_networks(1, "b", tunneled=True),
     build_cell_with_networks(2, "a", "b"),
 )
-PLAIN = build_host_topology(build_cell_with_networks(0), build_cell_with_networks(1))
+HOST_WITHOUT_NETWORKS = build_host_topology(
+    build_cell_with_networks(0), build_cell_with_networks(1)
+)
 
 
 @pytest.mark.parametrize(
@@ -237,17 +265,20 @@ PLAIN = build_host_topology(build_cell_with_networks(0), build_cell_with_network
         ("a", True, [1, 2], True),
     ],
 )
-def test_chosen_cells_reach_all_networks(physnets, tunneled, cell_ids, is_reachable):
+def test_chosen_host_cells_reach_all_requested_networks(physnets, tunneled, cell_ids, is_reachable):
     networks = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
-    assert bind_to_nodes(NETWORKS, networks) == networks
-    assert can_reach_networks([NETWORKS.cells[node] for node in cell_ids], networks) is is_reachable
+    assert bind_to_nodes(HOST_WITH_NETWORKS, networks) == networks
+    assert (
+        can_reach_networks([HOST_WITH_NETWORKS.cells[node] for node in cell_ids], networks)
+        is is_reachable
+    )
 
 
-def test_networks_without_a_host_cell_are_ignored():
+def test_requested_networks_without_a_host_cell_are_ignored():
     networks = NetworkMetadata(physnets=frozenset("ax"), tunneled=True)
-    assert bind_to_nodes(PLAIN, networks) == NetworkMetadata()
-    assert bind_to_nodes(NETWORKS, networks).physnets == {"a"}
-    assert bind_to_nodes(NETWORKS, None) == NetworkMetadata()
+    assert bind_to_nodes(HOST_WITHOUT_NETWORKS, networks) == NetworkMetadata()
+    assert bind_to_nodes(HOST_WITH_NETWORKS, networks).physnets == {"a"}
+    assert bind_to_nodes(HOST_WITH_NETWORKS, None) == NetworkMetadata()
 
 
 USED_PAGES = build_pages((4, 262144, 5), (2048, 512, 7))
@@ -279,7 +310,7 @@ def list_cell_usage(host, instance):
     ],
     ids=["shared", "small pages", "huge pages", "pinned", "emulator", "mixed"],
 )
-def test_usage_includes_memory_pages_and_cpus(cell, emulator, expected):
+def test_usage_of_a_host_cell_includes_memory_pages_and_cpus(cell, emulator, expected):
     host = build_host_topology(
         build_cell(shared=[8, 9], pinned=range(8), siblings=THREADS, mempages=USED_PAGES)
     )
@@ -302,18 +333,18 @@ def test_isolated_cpus_use_their_whole_cores(host, expected):
     assert list_cell_usage(build_host_topology(host), instance) == [(0, 512, expected, [])]
 
 
-def test_usage_changes_neither_unused_cells_nor_the_original_topology():
+def test_usage_is_added_only_to_the_used_cells_of_a_new_topology():
     host = build_host_topology(
         build_cell(0, shared=[0], memory_usage=9, mempages=USED_PAGES), build_cell(1, shared=[1])
     )
     before = repr(host)
-    first, second = list_cell_usage(host, ONE_CELL)
+    first, second = list_cell_usage(host, ONE_CELL_INSTANCE)
     assert first == (0, 9, [], [5, 7])
     assert second == (1, 512, [], [])
     assert repr(host) == before
 
 
-def test_rejections_have_requested_and_free_amounts_and_devices():
+def test_numa_rejections_have_requested_and_free_amounts():
     rejection = reject_too_few_nodes(
         build_host_topology(build_cell()),
         build_instance_topology(build_instance_cell(0), build_instance_cell(1)),
@@ -325,7 +356,7 @@ def test_rejections_have_requested_and_free_amounts_and_devices():
     )
 
 
-HOST = build_cell(
+HOST_CELL = build_cell(
     7,
     shared=[8, 9],
     pinned=range(4),
@@ -338,7 +369,7 @@ def test_fitted_instance_cell_has_host_cpus_and_pages():
     node = build_instance_cell(
         3, shared=[1], pinned=[0, 2], pagesize=PAGES_ANY, cpu_thread_policy="prefer"
     )
-    assert fit_cell(HOST, node, build_limits(), reserved=1) == FittedNUMACell(
+    assert fit_cell(HOST_CELL, node, build_limits(), reserved=1) == FittedNUMACell(
         id=7,
         cpuset=frozenset({1}),
         pcpuset=frozenset({0, 2}),
@@ -370,23 +401,25 @@ def test_fitted_instance_cell_has_host_cpus_and_pages():
     ids=["memory", "memory beside pinned", "pages", "shared", "mixed", "dedicated"],
 )
 def test_reason_of_a_numa_rejection_names_the_missing_resource(node, reason):
-    assert fit_cell(HOST, node, build_limits()) == reason
+    assert fit_cell(HOST_CELL, node, build_limits()) == reason
 
 
-def test_dedicated_cpus_do_not_count_as_shared_ones():
+def test_dedicated_cpus_do_not_count_as_shared_cpus():
     node = build_instance_cell(shared=range(9), pinned=[9], cpu_policy="dedicated")
-    assert isinstance(fit_cell(HOST, node, build_limits()), FittedNUMACell)
+    assert isinstance(fit_cell(HOST_CELL, node, build_limits()), FittedNUMACell)
     unpinned = build_instance_cell(shared=[0], pinned=range(1, 9), cpu_policy="shared")
-    assert isinstance(fit_cell(HOST, unpinned, build_limits()), FittedNUMACell)
+    assert isinstance(fit_cell(HOST_CELL, unpinned, build_limits()), FittedNUMACell)
 
 
 @pytest.mark.parametrize("pagesize", [None, 0])
-def test_page_size_is_unchanged_if_none_is_requested(pagesize):
-    assert fit_cell(HOST, build_instance_cell(shared=[0], pagesize=pagesize)).pagesize == pagesize
+def test_page_size_of_a_cell_is_unchanged_if_none_is_requested(pagesize):
+    assert (
+        fit_cell(HOST_CELL, build_instance_cell(shared=[0], pagesize=pagesize)).pagesize == pagesize
+    )
 
 
-SMALL, BIG, HUGE = 4, 2048, 1048576
-FULL = build_pages((SMALL, 262144), (BIG, 512), (HUGE, 1))
+SMALL_PAGE, LARGE_PAGE, HUGE_PAGE = 4, 2048, 1048576
+ALL_PAGES = build_pages((SMALL_PAGE, 262144), (LARGE_PAGE, 512), (HUGE_PAGE, 1))
 
 
 @pytest.mark.parametrize(
@@ -423,21 +456,21 @@ def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
             "1025 MB requested, 1024 of 1024 MB free",
         ),
         ({"memory_usage": 600}, 512, None, "512 MB requested, 424 of 1024 MB free"),
-        ({"mempages": build_pages((SMALL, 262144))}, 1024, None, None),
+        ({"mempages": build_pages((SMALL_PAGE, 262144))}, 1024, None, None),
         (
-            {"mempages": build_pages((SMALL, 131072, 0, 1))},
+            {"mempages": build_pages((SMALL_PAGE, 131072, 0, 1))},
             512,
             None,
             "512 MB requested, 511 MB in 131071 of 131072 pages of 4 KiB free",
         ),
         (
-            {"mempages": build_pages((BIG, 512), (SMALL, 131071))},
+            {"mempages": build_pages((LARGE_PAGE, 512), (SMALL_PAGE, 131071))},
             512,
             "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB in all",
             "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB free",
         ),
         # Only the node's pages count, not the memory that it has in all.
-        ({"memory": 256, "mempages": build_pages((SMALL, 262144))}, 1024, None, None),
+        ({"memory": 256, "mempages": build_pages((SMALL_PAGE, 262144))}, 1024, None, None),
     ],
     ids=[
         "all", "too much", "in use", "all small pages", "a page kept", "few small ones", "by pages",
@@ -452,45 +485,48 @@ def test_memory_without_a_page_size_uses_the_smallest_pages(host, memory, floati
 @pytest.mark.parametrize(
     ("size", "host_pages", "expected"),
     [
-        (BIG, FULL, BIG),
-        (PAGES_SMALL, FULL, SMALL),
-        (PAGES_LARGE, FULL, BIG),
-        (PAGES_ANY, FULL, BIG),
-        (PAGES_ANY, build_pages((SMALL, 262144), (BIG, 512, 512)), SMALL),
-        (PAGES_ANY, build_pages((BIG, 512)), BIG),
-        (PAGES_LARGE, build_pages((BIG, 512)), "large pages requested, the node has none"),
-        (8, FULL, "pages of 8 KiB requested, the node has none"),
+        (LARGE_PAGE, ALL_PAGES, LARGE_PAGE),
+        (PAGES_SMALL, ALL_PAGES, SMALL_PAGE),
+        (PAGES_LARGE, ALL_PAGES, LARGE_PAGE),
+        (PAGES_ANY, ALL_PAGES, LARGE_PAGE),
+        (PAGES_ANY, build_pages((SMALL_PAGE, 262144), (LARGE_PAGE, 512, 512)), SMALL_PAGE),
+        (PAGES_ANY, build_pages((LARGE_PAGE, 512)), LARGE_PAGE),
+        (PAGES_LARGE, build_pages((LARGE_PAGE, 512)), "large pages requested, the node has none"),
+        (8, ALL_PAGES, "pages of 8 KiB requested, the node has none"),
         (
-            BIG,
-            build_pages((BIG, 512, 200, 57)),
+            LARGE_PAGE,
+            build_pages((LARGE_PAGE, 512, 200, 57)),
             "512 MB in pages of 2048 KiB requested, 510 MB in 255 of 512 pages of 2048 KiB free",
         ),
         (
             PAGES_LARGE,
-            build_pages((SMALL, 262144), (BIG, 9, 9)),
+            build_pages((SMALL_PAGE, 262144), (LARGE_PAGE, 9, 9)),
             "512 MB in large pages requested, 0 MB in 0 of 9 pages of 2048 KiB free",
         ),
         (
             PAGES_SMALL,
-            build_pages((SMALL, 100), (BIG, 512)),
+            build_pages((SMALL_PAGE, 100), (LARGE_PAGE, 512)),
             "512 MB in small pages requested, 0 MB in 100 of 100 pages of 4 KiB free",
         ),
     ],
 )  # fmt: skip
-def test_the_largest_pages_with_enough_memory_are_chosen(size, host_pages, expected):
+def test_largest_memory_pages_with_enough_free_memory_are_chosen(size, host_pages, expected):
     host = build_cell(mempages=host_pages)
     assert choose_pages(host, build_instance_cell(pagesize=size)) == expected
 
 
-def test_smallest_page_size_is_found_and_cells_without_cpus_fit():
-    assert smallest_page(build_cell(mempages=build_pages((BIG, 1), (SMALL, 1)))) == SMALL
+def test_smallest_page_size_of_a_host_cell_is_found():
+    assert (
+        smallest_page(build_cell(mempages=build_pages((LARGE_PAGE, 1), (SMALL_PAGE, 1))))
+        == SMALL_PAGE
+    )
     assert smallest_page(build_cell()) is None
     for policy in (None, "shared"):
         fitted = fit_cell(build_cell(), build_instance_cell(cpu_policy=policy), build_limits())
         assert isinstance(fitted, FittedNUMACell)
 
 
-OF_EIGHT = "of 8 dedicated CPUs free"
+OF_EIGHT_CPUS_FREE = "of 8 dedicated CPUs free"
 
 
 def pin_cpus(host, count, policy=None, reserved=0):
@@ -506,7 +542,7 @@ def build_host_with_threads(*pinned):
     return build_cell(pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
 
 
-def build_host_of_release_before_train(*pinned):
+def build_host_of_stein_release(*pinned):
     """Return a node as before Train: the same CPUs for sharing and for pinning."""
     return build_cell(shared=range(8), pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
 
@@ -523,7 +559,7 @@ def build_host_of_release_before_train(*pinned):
     ],
 )
 @pytest.mark.parametrize("policy", [None, "prefer"])
-def test_full_cores_are_preferred(pinned, count, cpus, policy):
+def test_free_threads_of_whole_cores_are_pinned_first(pinned, count, cpus, policy):
     assert pin_cpus(build_host_with_threads(*pinned), count, policy) == (cpus, [])
 
 
@@ -533,7 +569,7 @@ def test_full_cores_are_preferred(pinned, count, cpus, policy):
         ([], 3, ([0, 4, 1], [])),
         ([0, 1], 4, ([2, 6, 3, 7], [])),
         ([0, 1], 5, "5 dedicated CPUs on sibling threads requested, 4 free"),
-        ([0], 8, f"8 dedicated CPUs requested, 7 {OF_EIGHT}"),
+        ([0], 8, f"8 dedicated CPUs requested, 7 {OF_EIGHT_CPUS_FREE}"),
     ],
 )
 def test_required_siblings_are_taken_from_free_cores(pinned, count, expected):
@@ -541,13 +577,13 @@ def test_required_siblings_are_taken_from_free_cores(pinned, count, expected):
 
 
 @pytest.mark.parametrize("policy", [None, "prefer", "isolate"])
-def test_cores_of_one_thread_are_taken_in_order(policy):
+def test_cores_of_one_thread_are_pinned_in_order(policy):
     host = build_cell(pinned=range(4), siblings=CORES, pinned_cpus=[1])
     assert pin_cpus(host, 3, policy) == ([0, 2, 3], [])
     assert pin_cpus(host, 4, policy) == "4 dedicated CPUs requested, 3 of 4 dedicated CPUs free"
 
 
-def test_cores_of_one_thread_have_no_siblings_and_cores_of_several_are_not_isolated():
+def test_require_and_isolate_policies_are_rejected_by_unfit_cores():
     host = build_cell(pinned=range(4), siblings=CORES)
     assert pin_cpus(host, 1, "require") == "1 dedicated CPUs on sibling threads requested, 0 free"
     reason = "thread policy isolate requested, cores have several threads"
@@ -564,13 +600,10 @@ def test_cores_of_one_thread_have_no_siblings_and_cores_of_several_are_not_isola
         ([], 4, 1, "1 dedicated CPU for the emulator requested, 0 left"),
     ],
 )
-def test_isolate_policy_leaves_sibling_threads_idle_on_hosts_before_train_release(
+def test_isolate_policy_leaves_sibling_threads_idle_on_stein_hosts(
     pinned, count, reserved, expected
 ):
-    assert (
-        pin_cpus(build_host_of_release_before_train(*pinned), count, "isolate", reserved)
-        == expected
-    )
+    assert pin_cpus(build_host_of_stein_release(*pinned), count, "isolate", reserved) == expected
 
 
 @pytest.mark.parametrize(
@@ -579,14 +612,14 @@ def test_isolate_policy_leaves_sibling_threads_idle_on_hosts_before_train_releas
         ([], 2, ([0, 4], [1])),
         ([0, 1], 4, ([2, 6, 3, 7], [4])),
         ([], 7, ([0, 4, 1, 5, 2, 6, 3], [7])),
-        ([], 8, f"8 dedicated CPUs and 1 for the emulator requested, 8 {OF_EIGHT}"),
+        ([], 8, f"8 dedicated CPUs and 1 for the emulator requested, 8 {OF_EIGHT_CPUS_FREE}"),
     ],
 )
-def test_emulator_gets_a_free_cpu(pinned, count, expected):
+def test_emulator_threads_get_a_free_cpu(pinned, count, expected):
     assert pin_cpus(build_host_with_threads(*pinned), count, None, reserved=1) == expected
 
 
-def test_only_cpus_of_a_core_are_used_unless_no_cores_are_reported():
+def test_only_cpus_of_reported_cores_are_pinned():
     host = build_cell(pinned=range(4), siblings=CORES[:2])
     assert pin_cpus(host, 2) == ([0, 1], [])
     assert pin_cpus(host, 3) == "3 dedicated CPUs on reported cores requested, 2 free"
@@ -598,7 +631,7 @@ def test_only_cpus_of_a_core_are_used_unless_no_cores_are_reported():
     ("policy", "reserved", "fits"),
     [(None, 0, True), ("require", 0, True), ("isolate", 0, False), (None, 1, False)],
 )
-def test_cell_without_pinned_cpus_fits_a_mixed_topology_unless_isolated(policy, reserved, fits):
+def test_cell_without_pinned_cpus_fits_a_mixed_policy_unless_isolated(policy, reserved, fits):
     node = build_instance_cell(shared=[0], cpu_policy="mixed", cpu_thread_policy=policy)
     expected = pin_cell(build_host_with_threads(), node, reserved)
     assert (expected == PinnedCPUs({}, frozenset())) is fits
@@ -623,7 +656,7 @@ def test_allocation_ratio_applies_to_shared_cpus(used, ratio, count, shortage):
     assert shared_shortage(host, cell, build_limits(cpu=ratio)) == shortage
 
 
-def test_without_limits_usage_of_shared_cpus_is_ignored():
+def test_usage_of_shared_cpus_is_ignored_without_limits():
     host = build_cell(shared=range(4), cpu_usage=99)
     assert shared_shortage(host, build_instance_cell(shared=range(4)), None) is None
     assert shared_shortage(host, build_instance_cell(shared=range(5)), None) is not None

@@ -19,7 +19,7 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequest, Inst
 from tests.model.hardware.pci_stats import FakePciStats
 from tests.support.numa_nodes import build_instance_cell
 
-A, B, C = "provider-a", "provider-b", "provider-c"
+PROVIDER_A, PROVIDER_B, PROVIDER_C = "provider-a", "provider-b", "provider-c"
 
 
 def build_pool(count=1, numa_node=None, **more):
@@ -27,13 +27,13 @@ def build_pool(count=1, numa_node=None, **more):
     return {**ids, "numa_node": numa_node, "count": count, **more}
 
 
-def build_request(count=1, *specs, **fields):
+def build_pci_request(count=1, *specs, **fields):
     named = {"alias_name": "nic", "request_id": "r", **fields}
     return InstancePCIRequest(count=count, spec=specs or ({},), **named)
 
 
-def build_port_request(count=1, *specs):
-    return build_request(count, *specs, alias_name=None, requester_id="port-1")
+def build_pci_request_of_port(count=1, *specs):
+    return build_pci_request(count, *specs, alias_name=None, requester_id="port-1")
 
 
 def build_topology(*sockets):
@@ -92,11 +92,13 @@ def find_remaining_pools(pools, requests, mappings=None, numa_cells=None, host=N
         ({}, [{"live_migratable": "true"}, {}], True),
     ],
 )
-def test_all_values_of_a_device_spec_must_match_the_pool(fields, specs, fits):
-    assert PciPools.of([build_pool(**fields)]).support_requests([build_request(1, *specs)]) is fits
+def test_all_values_of_a_pci_device_spec_must_match_the_pool(fields, specs, fits):
+    assert (
+        PciPools.of([build_pool(**fields)]).support_requests([build_pci_request(1, *specs)]) is fits
+    )
 
 
-class _CountingSpec(dict):
+class _ComparisonCountingSpec(dict):
     """A spec that counts how often it is compared with a pool."""
 
     compared = 0
@@ -107,9 +109,9 @@ class _CountingSpec(dict):
 
 
 @pytest.mark.parametrize("number", [1, 40])
-def test_specs_are_compared_once_with_equal_pools(number):
-    specs = [_CountingSpec({f"key{key}": "1"}) for key in range(number)]
-    pci_request = build_request(1, *specs)
+def test_pci_device_specs_are_compared_once_with_equal_pools(number):
+    specs = [_ComparisonCountingSpec({f"key{key}": "1"}) for key in range(number)]
+    pci_request = build_pci_request(1, *specs)
     for host in range(10):
         pools = [build_pool(host, **({"key0": "2"} if host % 2 else {}))]
         assert not PciPools.of(pools).support_requests([pci_request])
@@ -127,13 +129,13 @@ def test_specs_are_compared_once_with_equal_pools(number):
         (None, "type-VF", False),
     ],
 )
-@pytest.mark.parametrize("make", [build_request, build_port_request])
+@pytest.mark.parametrize("make", [build_pci_request, build_pci_request_of_port])
 def test_physical_functions_and_vdpa_devices_must_be_requested(make, kind, requested, fits):
     free, spec = {"dev_type": kind} if kind else {}, {"dev_type": requested} if requested else {}
     assert PciPools.of([build_pool(**free)]).support_requests([make(1, spec)]) is fits
 
 
-FOUR_POOLS = [
+POOLS_BY_NUMA_NODE = [
     build_pool(1, None, name="nowhere"),
     build_pool(1, 1, name="one"),
     build_pool(1, 0, name="zero"),
@@ -156,12 +158,12 @@ FOUR_POOLS = [
         ("socket", None, ["one zero two", "zero two", "two", ""]),
     ],
 )  # fmt: skip
-def test_affinity_policy_decides_which_devices_are_taken(policy, nodes, names):
+def test_numa_affinity_policy_decides_which_pci_devices_are_taken(policy, nodes, names):
     numa_cells = None if nodes is None else build_cells(*nodes)
     results = []
     for count in range(1, 5):
-        pools = PciPools.of(FOUR_POOLS, build_topology(0, 0, 1))
-        requests = [build_request(count, numa_policy=policy)]
+        pools = PciPools.of(POOLS_BY_NUMA_NODE, build_topology(0, 0, 1))
+        requests = [build_pci_request(count, numa_policy=policy)]
         fits = pools.support_requests(requests, None, numa_cells)
         if fits:
             pools.apply_requests(requests, None, numa_cells)
@@ -170,8 +172,8 @@ def test_affinity_policy_decides_which_devices_are_taken(policy, nodes, names):
 
 
 @pytest.mark.parametrize("host", [build_topology(0, 0, None), build_topology(0, None), None])
-def test_socket_policy_needs_the_sockets_of_all_nodes(host):
-    requests = [build_request(numa_policy="socket")]
+def test_socket_affinity_policy_needs_the_sockets_of_all_numa_nodes(host):
+    requests = [build_pci_request(numa_policy="socket")]
     assert not PciPools.of([build_pool(1, 1)], host).support_requests(
         requests, None, build_cells(0)
     )
@@ -179,8 +181,8 @@ def test_socket_policy_needs_the_sockets_of_all_nodes(host):
 
 
 POOLS_OF_PROVIDERS = [
-    build_pool(2, name="a", rp_uuid=A),
-    build_pool(2, name="b", rp_uuid=B),
+    build_pool(2, name="a", rp_uuid=PROVIDER_A),
+    build_pool(2, name="b", rp_uuid=PROVIDER_B),
     build_pool(2, name="-"),
 ]
 
@@ -190,105 +192,119 @@ POOLS_OF_PROVIDERS = [
     [
         # Pools with fewer tags come first.
         (None, 3, [("a", 1), ("b", 2)]),
-        ({"": [A], "another-0": [A]}, 1, [("-", 1), ("a", 2), ("b", 2)]),
-        ({"r-0": [B]}, 1, [("-", 2), ("a", 2), ("b", 1)]),
-        ({"r-0": [A], "r-1": [A]}, 2, [("-", 2), ("b", 2)]),
-        ({"r-0": [A], "r-1": [B]}, 2, [("-", 2), ("a", 1), ("b", 1)]),
-        ({"r-0": [A], "r-1": [A], "r-2": [A]}, 3,
+        ({"": [PROVIDER_A], "another-0": [PROVIDER_A]}, 1, [("-", 1), ("a", 2), ("b", 2)]),
+        ({"r-0": [PROVIDER_B]}, 1, [("-", 2), ("a", 2), ("b", 1)]),
+        ({"r-0": [PROVIDER_A], "r-1": [PROVIDER_A]}, 2, [("-", 2), ("b", 2)]),
+        ({"r-0": [PROVIDER_A], "r-1": [PROVIDER_B]}, 2, [("-", 2), ("a", 1), ("b", 1)]),
+        ({"r-0": [PROVIDER_A], "r-1": [PROVIDER_A], "r-2": [PROVIDER_A]}, 3,
          "6 free, 0 of the allocation candidate's providers (3 of provider-a)"),
-        ({"r-0": [C]}, 1, "6 free, 0 of the allocation candidate's providers (1 of provider-c)"),
+        ({"r-0": [PROVIDER_C]}, 1,
+         "6 free, 0 of the allocation candidate's providers (1 of provider-c)"),
         # Requests whose ids have the same prefix use different devices.
-        ({"r-0": [A], "rr-0": [B], "r-x-0": [B]}, 1, [("-", 2), ("a", 1), ("b", 2)]),
+        ({"r-0": [PROVIDER_A], "rr-0": [PROVIDER_B], "r-x-0": [PROVIDER_B]}, 1,
+         [("-", 2), ("a", 1), ("b", 2)]),
     ],
 )  # fmt: skip
-def test_devices_are_taken_from_the_providers_of_the_candidate(mappings, count, names):
-    assert find_remaining_pools(POOLS_OF_PROVIDERS, [build_request(count)], mappings) == names
+def test_pci_devices_are_taken_from_providers_of_the_candidate(mappings, count, names):
+    assert find_remaining_pools(POOLS_OF_PROVIDERS, [build_pci_request(count)], mappings) == names
 
 
-def test_providers_of_a_candidate_take_precedence_over_the_request():
-    with_providers = build_request(1, {"rp_uuids": B})
+def test_candidate_providers_take_precedence_over_those_of_the_request():
+    with_providers = build_pci_request(1, {"rp_uuids": PROVIDER_B})
     assert find_remaining_pools(POOLS_OF_PROVIDERS, [with_providers]) == [
         ("-", 2),
         ("a", 2),
         ("b", 1),
     ]
-    remaining = find_remaining_pools(POOLS_OF_PROVIDERS, [with_providers], {"r-0": [A]})
+    remaining = find_remaining_pools(POOLS_OF_PROVIDERS, [with_providers], {"r-0": [PROVIDER_A]})
     assert remaining == [("-", 2), ("a", 1), ("b", 2)]
-    remaining = find_remaining_pools(POOLS_OF_PROVIDERS, [build_port_request(1)], {"r-0": [B]})
+    remaining = find_remaining_pools(
+        POOLS_OF_PROVIDERS, [build_pci_request_of_port(1)], {"r-0": [PROVIDER_B]}
+    )
     assert remaining == [("-", 1), ("a", 2), ("b", 2)]
 
 
-def test_provider_of_several_pools_is_rejected():
+def test_provider_with_several_pci_pools_is_rejected():
     pools = [
-        build_pool(2, rp_uuid=A, x="1"),
-        build_pool(2, rp_uuid=A, x="2"),
-        build_pool(2, rp_uuid=B),
+        build_pool(2, rp_uuid=PROVIDER_A, x="1"),
+        build_pool(2, rp_uuid=PROVIDER_A, x="2"),
+        build_pool(2, rp_uuid=PROVIDER_B),
     ]
     rejection = (
         "6 free, 2 of the allocation candidate's providers (1 of provider-b), but devices of "
     )
-    assert find_remaining_pools(pools, [build_request()], {"r-0": [B]}).startswith(rejection)
-    assert find_remaining_pools(pools, [build_request()], {}) == [(None, 1), (None, 2), (None, 2)]
+    assert find_remaining_pools(pools, [build_pci_request()], {"r-0": [PROVIDER_B]}).startswith(
+        rejection
+    )
+    assert find_remaining_pools(pools, [build_pci_request()], {}) == [
+        (None, 1),
+        (None, 2),
+        (None, 2),
+    ]
 
 
-def test_candidate_is_ignored_if_pools_near_the_cells_suffice_as_in_nova():
-    pools = [build_pool(1, 0, rp_uuid=A), build_pool(5, 1, rp_uuid=B)]
-    requests, mappings = [build_request(numa_policy="preferred")], {"r-0": [A]}
+def test_candidate_providers_are_ignored_for_pools_near_numa_cells():
+    pools = [build_pool(1, 0, rp_uuid=PROVIDER_A), build_pool(5, 1, rp_uuid=PROVIDER_B)]
+    requests, mappings = [build_pci_request(numa_policy="preferred")], {"r-0": [PROVIDER_A]}
     assert isinstance(find_remaining_pools(pools, requests, mappings, build_cells(1)), str)
     assert find_remaining_pools(pools, requests, mappings) == [(None, 5)]
 
 
-def test_device_requests_are_served_in_their_order():
-    assert find_remaining_pools([build_pool(3)], [build_request(2), build_request(1)]) == []
-    assert find_remaining_pools([build_pool(3)], [build_request(2), build_request(2)]) == "1 free"
+def test_pci_requests_are_served_in_their_order():
+    assert find_remaining_pools([build_pool(3)], [build_pci_request(2), build_pci_request(1)]) == []
+    assert (
+        find_remaining_pools([build_pool(3)], [build_pci_request(2), build_pci_request(2)])
+        == "1 free"
+    )
     pools = PciPools.of([build_pool(3)])
     with pytest.raises(Conflict, match="2 devices for PCI alias nic requested; 1 free"):
-        pools.apply_requests([build_request(2), build_request(2)])
+        pools.apply_requests([build_pci_request(2), build_pci_request(2)])
     assert pools.free == 1
 
 
-def test_request_for_no_device_needs_a_matching_pool_as_in_nova():
-    assert find_remaining_pools([build_pool(2)], [build_request(0)]) == [(None, 2)]
-    assert find_remaining_pools([build_pool(0)], [build_request(0)]) == []
-    remaining = find_remaining_pools([build_pool(2)], [build_request(0, {"vendor_id": "10de"})])
+def test_request_for_zero_pci_devices_needs_a_matching_pool():
+    assert find_remaining_pools([build_pool(2)], [build_pci_request(0)]) == [(None, 2)]
+    assert find_remaining_pools([build_pool(0)], [build_pci_request(0)]) == []
+    remaining = find_remaining_pools([build_pool(2)], [build_pci_request(0, {"vendor_id": "10de"})])
     assert remaining == "2 free, 0 with vendor_id 10de"
 
 
 @pytest.mark.parametrize(
     ("pools", "requested", "free", "reason"),
     [
-        ([], build_request(), 0, "1 device for PCI alias nic requested; 0 free"),
+        ([], build_pci_request(), 0, "1 device for PCI alias nic requested; 0 free"),
         ([build_pool(1, product_id="1"), build_pool(2)],
-         build_request(3, {"product_id": "1520"}), 2,
+         build_pci_request(3, {"product_id": "1520"}), 2,
          "3 devices for PCI alias nic requested; 3 free, 2 with product_id 1520"),
-        ([build_pool(2)], build_request(1, {"a": "b"}, {"c": "d"}), 0,
+        ([build_pool(2)], build_pci_request(1, {"a": "b"}, {"c": "d"}), 0,
          "1 device for PCI alias nic requested; 2 free, 0 with a b or c d"),
-        ([build_pool(2, dev_type="type-PF")], build_request(), 0,
+        ([build_pool(2, dev_type="type-PF")], build_pci_request(), 0,
          ("1 device for PCI alias nic requested; 2 free, 0 without unrequested physical "
           "functions and vdpa devices")),
-        ([build_pool(2, remote_managed="true")], build_port_request(), 0,
+        ([build_pool(2, remote_managed="true")], build_pci_request_of_port(), 0,
          ("1 device for port port-1 requested; 2 free, 0 without unrequested remote managed "
           "devices")),
-        ([build_pool(2, live_migratable="True")], build_request(1, {"live_migratable": "true"}), 0,
+        ([build_pool(2, live_migratable="True")],
+         build_pci_request(1, {"live_migratable": "true"}), 0,
          "1 device for PCI alias nic requested; 2 free, 0 live migratable"),
-        ([build_pool(2, 3)], build_request(numa_policy="required"), 0,
+        ([build_pool(2, 3)], build_pci_request(numa_policy="required"), 0,
          ("1 device for PCI alias nic requested; 2 free, 0 near enough to NUMA nodes 0, 1 (policy "
           "required)")),
     ],
 )  # fmt: skip
-def test_rejection_has_requested_and_free_devices(pools, requested, free, reason):
+def test_rejection_has_requested_and_free_pci_devices(pools, requested, free, reason):
     demand = DeviceRequest(requested, Counter(), frozenset({0, 1}), {})
     rejection = shortage(PciPools.of(pools).now, demand)
     assert rejection.reason == reason
     assert (rejection.asked, rejection.has) == (requested.count, free)
 
 
-def test_pools_of_a_report_are_parsed_once_and_not_changed():
+def test_reported_pci_pools_are_parsed_once_and_not_changed():
     reported_pools = (build_pool(1, name="tagged", trusted="true"), build_pool(2, name="plain"))
     reported = ReportedPools(reported_pools)
     first, second = PciPools(reported), PciPools(reported)
     assert [each["name"] for each in first] == ["plain", "tagged"]
-    first.apply_requests([build_request(2)])
+    first.apply_requests([build_pci_request(2)])
     second.pools[0]["count"] = 7
     assert (first.free, second.free) == (1, 8)
     assert PciPools(reported).free == reported.free == 3
@@ -296,27 +312,29 @@ def test_pools_of_a_report_are_parsed_once_and_not_changed():
     assert reported.pools is reported.pools
 
 
-REQUESTS = InstancePCIRequests(requests=(InstancePCIRequest(count=1),))
+ONE_DEVICE_REQUEST = InstancePCIRequests(requests=(InstancePCIRequest(count=1),))
 
 
-def test_devices_are_counted_by_node_and_served_near_nodes():
-    stats = FakePciStats([(0, 2), (1, 1), (0, 1), (None, 5)], near=[{0}])
-    devices = Devices(stats, REQUESTS.requests, {"pci": ["p1"]})
+def test_pci_devices_are_counted_and_served_by_numa_node():
+    stats = FakePciStats([(0, 2), (1, 1), (0, 1), (None, 5)], served_node_sets=[{0}])
+    devices = Devices(stats, ONE_DEVICE_REQUEST.requests, {"pci": ["p1"]})
     assert (dict(devices.near), devices.near[7]) == ({0: 3, 1: 1}, 0)
     assert devices.can_serve([build_instance_cell(0)])
     assert not devices.can_serve([build_instance_cell(0), build_instance_cell(1)])
-    assert stats.calls == [(REQUESTS.requests, {"pci": ["p1"]})] * 2
+    assert stats.calls == [(ONE_DEVICE_REQUEST.requests, {"pci": ["p1"]})] * 2
 
 
 @pytest.mark.parametrize("stats", [None, (), ({"count": 1},)])
-def test_host_that_reports_no_devices_has_none(stats):
-    assert devices_of(stats, REQUESTS, None) is None
+def test_host_that_reports_no_pci_devices_has_none(stats):
+    assert devices_of(stats, ONE_DEVICE_REQUEST, None) is None
 
 
-def test_request_without_devices_has_no_device_requests():
+def test_request_without_pci_devices_has_no_pci_requests():
     stats = FakePciStats()
     assert devices_of(stats, None, {}) == Devices(stats, (), {})
-    assert devices_of(stats, REQUESTS, {}) == Devices(stats, REQUESTS.requests, {})
+    assert devices_of(stats, ONE_DEVICE_REQUEST, {}) == Devices(
+        stats, ONE_DEVICE_REQUEST.requests, {}
+    )
     assert Devices(stats).can_serve([build_instance_cell(0)])
     assert stats.calls == []
     assert PciPools.of([])

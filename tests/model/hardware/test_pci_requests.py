@@ -14,23 +14,23 @@ from placement_sched.model.hardware.pci_requests import (
     aliases_of,
     placement_terms,
 )
-from tests.model.hardware.hardware_requests import get_error_of_reading, read_hardware
+from tests.model.hardware.hardware_requests import read_hardware, read_hardware_error
 
-SPEC = {"vendor_id": "8086", "product_id": "1520", "live_migratable": "true"}
+NIC_SPEC = {"vendor_id": "8086", "product_id": "1520", "live_migratable": "true"}
 
 
 def test_pci_requests_are_read_from_a_document():
     requests = InstancePCIRequests.from_document(
         {
             "requests": [
-                {"count": 2, "spec": [SPEC], "alias_name": "nic", "numa_policy": "legacy"},
+                {"count": 2, "spec": [NIC_SPEC], "alias_name": "nic", "numa_policy": "legacy"},
                 {"count": 1, "spec": None, "request_id": "r", "requester_id": "p"},
             ]
         }
     )
     first, second = requests.requests
     assert first == InstancePCIRequest(
-        count=2, spec=(SPEC,), alias_name="nic", numa_policy="legacy"
+        count=2, spec=(NIC_SPEC,), alias_name="nic", numa_policy="legacy"
     )
     assert second == InstancePCIRequest(count=1, request_id="r", requester_id="p")
 
@@ -53,32 +53,32 @@ def test_too_many_pci_requests_or_keys_are_rejected(requests, message):
     assert len(parsed.requests) == MAX_PCI_REQUESTS
 
 
-def test_pci_request_has_the_properties_of_nova():
+def test_pci_request_has_the_attributes_of_nova():
     from_port, from_alias = InstancePCIRequest(count=1), InstancePCIRequest(count=1, alias_name="a")
     assert from_port.source == InstancePCIRequest.NEUTRON_PORT == 1
     assert from_alias.source == InstancePCIRequest.FLAVOR_ALIAS == 0
-    assert InstancePCIRequest(count=1, spec=(SPEC,)).is_live_migratable()
-    assert not InstancePCIRequest(count=1, spec=(SPEC, {})).is_live_migratable()
+    assert InstancePCIRequest(count=1, spec=(NIC_SPEC,)).is_live_migratable()
+    assert not InstancePCIRequest(count=1, spec=(NIC_SPEC, {})).is_live_migratable()
     assert InstancePCIRequests()
 
 
-ALIASES = aliases_of(
+NIC_AND_GPU_ALIASES = aliases_of(
     [
         '{"name": "nic", "vendor_id": "8086", "product_id": "1520"}',
         '{"name": "gpu", "vendor_id": "10de", "product_id": "1db4", "numa_policy": "required"}',
     ],
     in_placement=False,
 )
-KEY, NAME = "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy"
+AFFINITY_KEY, AFFINITY_PROPERTY = "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy"
 
 
 def read_pci_requests(value, properties=(), **extra_specs):
     extra_specs = {"pci_passthrough:alias": value, **extra_specs}
-    return read_hardware(extra_specs, properties).pci_requests(ALIASES)
+    return read_hardware(extra_specs, properties).pci_requests(NIC_AND_GPU_ALIASES)
 
 
 def test_pci_requests_have_the_values_of_their_aliases():
-    assert read_hardware({}).pci_requests(ALIASES) == ()
+    assert read_hardware({}).pci_requests(NIC_AND_GPU_ALIASES) == ()
     nic, gpu = read_pci_requests("nic:2, gpu: 1")
     assert (nic.alias_name, nic.count, nic.numa_policy) == ("nic", 2, "legacy")
     assert nic.spec == ({"vendor_id": "8086", "product_id": "1520"},)
@@ -96,22 +96,29 @@ def test_ids_of_pci_requests_are_unique_and_reproducible():
     ("by_flavor", "by_image", "policy"),
     [
         ({}, {}, None),
-        ({KEY: "socket"}, {}, "socket"),
-        ({}, {NAME: "preferred"}, "preferred"),
-        ({KEY: "socket"}, {NAME: "socket"}, "socket"),
+        ({AFFINITY_KEY: "socket"}, {}, "socket"),
+        ({}, {AFFINITY_PROPERTY: "preferred"}, "preferred"),
+        ({AFFINITY_KEY: "socket"}, {AFFINITY_PROPERTY: "socket"}, "socket"),
     ],
 )
-def test_affinity_policy_takes_precedence_over_the_alias(by_flavor, by_image, policy):
+def test_requested_affinity_policy_takes_precedence_over_the_alias(by_flavor, by_image, policy):
     requests = read_pci_requests("gpu:1", by_image, **by_flavor)
     assert [request.numa_policy for request in requests] == [policy or "required"]
 
 
 @pytest.mark.parametrize(
     ("by_flavor", "by_image", "named"),
-    [({KEY: "far"}, {}, (KEY,)), ({KEY: "socket"}, {NAME: "legacy"}, (KEY, NAME))],
+    [
+        ({AFFINITY_KEY: "far"}, {}, (AFFINITY_KEY,)),
+        (
+            {AFFINITY_KEY: "socket"},
+            {AFFINITY_PROPERTY: "legacy"},
+            (AFFINITY_KEY, AFFINITY_PROPERTY),
+        ),
+    ],
 )
-def test_unknown_or_different_affinity_policies_are_rejected(by_flavor, by_image, named):
-    get_error_of_reading(lambda: read_pci_requests("gpu:1", by_image, **by_flavor), *named)
+def test_unknown_or_different_pci_affinity_policies_are_rejected(by_flavor, by_image, named):
+    read_hardware_error(lambda: read_pci_requests("gpu:1", by_image, **by_flavor), *named)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +144,7 @@ def test_invalid_pci_requests_are_rejected_with_their_key(value):
         ({"resource_class": "x", "traits": ""}, "CUSTOM_X", set()),
     ],
 )
-def test_resource_class_and_traits_are_valid_names_of_placement(spec, resource_class, traits):
+def test_pci_spec_is_converted_to_placement_class_and_traits(spec, resource_class, traits):
     request = InstancePCIRequest(count=1, alias_name="a", spec=(spec,))
     assert placement_terms(request) == (resource_class, traits)
 
@@ -154,28 +161,28 @@ def test_resource_class_and_traits_are_valid_names_of_placement(spec, resource_c
         (({"resource_class": "x", "traits": ["a"]},), "PCI request 'a': .* must be a string"),
     ],
 )
-def test_invalid_device_specs_have_no_placement_terms(specs, message):
+def test_pci_spec_without_a_resource_class_is_rejected_for_placement(specs, message):
     with pytest.raises(Invalid, match=message):
         placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=specs))
 
 
-IDS = {"vendor_id": "8086", "product_id": "1520"}
-VF = {**IDS, "device_type": "type-VF"}
+NIC_IDS = {"vendor_id": "8086", "product_id": "1520"}
+VF_SPEC = {**NIC_IDS, "device_type": "type-VF"}
 
 
 def read_aliases(*specs, in_placement=False):
     return aliases_of([json.dumps(spec) for spec in specs], in_placement=in_placement)
 
 
-def test_alias_list_is_empty_by_default():
+def test_pci_alias_list_is_empty_by_default():
     assert read_aliases() == {}
 
 
 @pytest.mark.parametrize("in_placement", [False, True])
-def test_alias_has_the_keys_of_the_device(in_placement):
+def test_pci_alias_has_the_keys_of_its_device(in_placement):
     every = {
         "name": " nic ",
-        **VF,
+        **VF_SPEC,
         "capability_type": "pci",
         "numa_policy": "required",
         "resource_class": "nic",
@@ -183,7 +190,7 @@ def test_alias_has_the_keys_of_the_device(in_placement):
         "live_migratable": "Yes",
     }
     spec = {
-        **IDS,
+        **NIC_IDS,
         "dev_type": "type-VF",
         "capability_type": "pci",
         "resource_class": "nic",
@@ -194,53 +201,67 @@ def test_alias_has_the_keys_of_the_device(in_placement):
     assert aliases == {"nic": Alias(name="nic", numa_policy="required", specs=(spec,))}
 
 
-def test_default_affinity_of_an_alias_is_legacy():
-    assert read_aliases({"name": "a", **IDS})["a"].numa_policy == "legacy"
+def test_default_numa_policy_of_a_pci_alias_is_legacy():
+    assert read_aliases({"name": "a", **NIC_IDS})["a"].numa_policy == "legacy"
 
 
-def test_aliases_of_one_name_are_alternatives():
-    other = {**VF, "product_id": "10ed"}
-    alias = read_aliases({"name": "a", **VF}, {"name": "b", **IDS}, {"name": "a", **other})["a"]
+def test_pci_aliases_with_the_same_name_are_alternatives():
+    other = {**VF_SPEC, "product_id": "10ed"}
+    alias = read_aliases(
+        {"name": "a", **VF_SPEC}, {"name": "b", **NIC_IDS}, {"name": "a", **other}
+    )["a"]
     assert [spec["product_id"] for spec in alias.specs] == ["1520", "10ed"]
 
 
-def test_alias_with_pci_in_placement_may_have_a_resource_class_instead_of_ids():
+def test_pci_alias_in_placement_may_have_a_resource_class_without_ids():
     assert read_aliases({"name": "a", "resource_class": "x"}, in_placement=True)
 
 
 @pytest.mark.parametrize(
     ("specs", "in_placement", "why"),
     [
-        ([{**IDS}], False, "no name"),
+        ([{**NIC_IDS}], False, "no name"),
         ([[]], False, "not a JSON object"),
-        ([{"name": "", **IDS}], False, "name cannot be"),
-        ([{"name": 1, **IDS}], False, "name cannot be 1"),
+        ([{"name": "", **NIC_IDS}], False, "name cannot be"),
+        ([{"name": 1, **NIC_IDS}], False, "name cannot be 1"),
         ([{"name": "a", "vendor_id": "808"}], False, "vendor_id cannot be '808'"),
-        ([{"name": "a", **IDS, "device_type": "vdpa"}], False, "device_type cannot be 'vdpa'"),
-        ([{"name": "a", **IDS, "numa_policy": "far"}], False, "numa_policy cannot be 'far'"),
-        ([{"name": "a", **IDS, "capability_type": "usb"}], False, "capability_type cannot be"),
-        ([{"name": "a", **IDS, "live_migratable": "perhaps"}], False, "'perhaps' is not a boolean"),
-        ([{"name": "a", **IDS, "live_migratable": True}], False, "live_migratable cannot be True"),
-        ([{"name": "a", **IDS, "device_id": "1"}], False, "unknown key 'device_id'"),
+        ([{"name": "a", **NIC_IDS, "device_type": "vdpa"}], False, "device_type cannot be 'vdpa'"),
+        ([{"name": "a", **NIC_IDS, "numa_policy": "far"}], False, "numa_policy cannot be 'far'"),
+        ([{"name": "a", **NIC_IDS, "capability_type": "usb"}], False, "capability_type cannot be"),
+        (
+            [{"name": "a", **NIC_IDS, "live_migratable": "perhaps"}],
+            False,
+            "'perhaps' is not a boolean",
+        ),
+        (
+            [{"name": "a", **NIC_IDS, "live_migratable": True}],
+            False,
+            "live_migratable cannot be True",
+        ),
+        ([{"name": "a", **NIC_IDS, "device_id": "1"}], False, "unknown key 'device_id'"),
         ([{"name": "a", "vendor_id": "8086"}], False, "must have vendor_id and product_id$"),
         ([{"name": "a", "resource_class": "x"}], False, "must have vendor_id and product_id$"),
         ([{"name": "a", "product_id": "1520"}], True, "product_id or a resource_class"),
-        ([{"name": "a", **VF}, {"name": "a", **VF}], True, "it has several lines"),
-        ([{"name": "a", **VF}, {"name": "a", **VF, "numa_policy": "socket"}], False, "numa_policy"),
+        ([{"name": "a", **VF_SPEC}, {"name": "a", **VF_SPEC}], True, "it has several lines"),
         (
-            [{"name": "a", **VF}, {"name": "a", **VF, "device_type": "type-PF"}],
+            [{"name": "a", **VF_SPEC}, {"name": "a", **VF_SPEC, "numa_policy": "socket"}],
+            False,
+            "numa_policy",
+        ),
+        (
+            [{"name": "a", **VF_SPEC}, {"name": "a", **VF_SPEC, "device_type": "type-PF"}],
             False,
             "device_type",
         ),
-        ([{"name": "a", **IDS}, {"name": "a", **IDS}], False, "device_type"),
+        ([{"name": "a", **NIC_IDS}, {"name": "a", **NIC_IDS}], False, "device_type"),
     ],
 )
-def test_invalid_aliases_are_rejected_with_the_reason(specs, in_placement, why):
+def test_invalid_pci_aliases_are_rejected_with_the_reason(specs, in_placement, why):
     with pytest.raises(ConfigurationError, match=rf"^\[pci\] alias .*{why}"):
         read_aliases(*specs, in_placement=in_placement)
 
 
 @pytest.mark.parametrize("text", ["", "{", "nic", "[" * 100_000])
-def test_alias_that_is_not_json_is_rejected(text):
+def test_pci_alias_that_is_not_json_is_rejected(text):
     with pytest.raises(ConfigurationError, match=r"^\[pci\] alias .*it is not valid JSON"):
         aliases_of([text], in_placement=False)

@@ -10,15 +10,15 @@ from placement_sched.model.hardware.numa import (
     InstanceNUMACell,
     InstanceNUMATopology,
 )
-from tests.model.hardware.hardware_requests import get_error_of_reading, read_hardware
+from tests.model.hardware.hardware_requests import read_hardware, read_hardware_error
 
-ALL, NONE = frozenset(range(4)), frozenset()
-PINNED = {"cpuset": NONE, "pcpuset": ALL, "cpu_policy": "dedicated"}
+ALL_CPUS, NO_CPUS = frozenset(range(4)), frozenset()
+PINNED_CELL_FIELDS = {"cpuset": NO_CPUS, "pcpuset": ALL_CPUS, "cpu_policy": "dedicated"}
 
 
-def build_single_cell(**fields):
+def build_cell_of_whole_instance(**fields):
     """Return a single node with the whole instance."""
-    return InstanceNUMACell(**{"id": 0, "cpuset": ALL, "memory": 4096, **fields})
+    return InstanceNUMACell(**{"id": 0, "cpuset": ALL_CPUS, "memory": 4096, **fields})
 
 
 @pytest.mark.parametrize(
@@ -31,43 +31,41 @@ def build_single_cell(**fields):
         ({"hw:emulator_threads_policy": "share"}, {}),
     ],
 )
-def test_topology_is_none_without_a_numa_request(extra_specs, properties):
+def test_numa_topology_is_none_without_a_numa_request(extra_specs, properties):
     assert read_hardware(extra_specs, properties).numa_topology is None
 
 
 @pytest.mark.parametrize(
     ("extra_specs", "properties", "node"),
     [
-        ({"hw:numa_nodes": "1"}, {}, build_single_cell()),
-        ({"hw:pmem": "6GB"}, {}, build_single_cell()),
-        ({"hw:mem_page_size": "large"}, {}, build_single_cell(pagesize=PAGES_LARGE)),
+        ({"hw:numa_nodes": "1"}, {}, build_cell_of_whole_instance()),
+        ({"hw:pmem": "6GB"}, {}, build_cell_of_whole_instance()),
+        ({"hw:mem_page_size": "large"}, {}, build_cell_of_whole_instance(pagesize=PAGES_LARGE)),
         (
             {"hw:cpu_policy": "dedicated"},
             {"hw_cpu_thread_policy": "require"},
-            build_single_cell(**PINNED, cpu_thread_policy="require"),
+            build_cell_of_whole_instance(**PINNED_CELL_FIELDS, cpu_thread_policy="require"),
         ),
         (
             {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-1"},
             {},
-            build_single_cell(
+            build_cell_of_whole_instance(
                 cpuset=frozenset({0, 1}), pcpuset=frozenset({2, 3}), cpu_policy="mixed"
             ),
         ),
         (
             {"resources:PCPU": "4", "trait:HW_CPU_HYPERTHREADING": "forbidden"},
             {},
-            build_single_cell(**PINNED, cpu_thread_policy="isolate"),
+            build_cell_of_whole_instance(**PINNED_CELL_FIELDS, cpu_thread_policy="isolate"),
         ),
     ],
 )
-def test_topology_of_one_node_is_derived_from_numa_and_other_hardware_keys(
-    extra_specs, properties, node
-):
+def test_topology_of_one_numa_node_is_read_from_hardware_keys(extra_specs, properties, node):
     result = read_hardware(extra_specs, properties).numa_topology
     assert result == InstanceNUMATopology(cells=(node,))
 
 
-def test_topology_spreads_pinned_cpus_over_its_nodes():
+def test_numa_topology_spreads_pinned_cpus_over_its_nodes():
     extra_specs = {
         "hw:numa_nodes": "2",
         "hw:cpu_policy": "mixed",
@@ -95,22 +93,22 @@ def test_topology_spreads_pinned_cpus_over_its_nodes():
         ({"hw:numa_nodes": "1"}, {"hw_numa_nodes": "1"}),
     ],
 )
-def test_contradictory_keys_are_rejected_without_a_numa_request(extra_specs, properties):
+def test_contradictory_hardware_keys_are_rejected(extra_specs, properties):
     hardware = read_hardware(extra_specs, properties)
-    get_error_of_reading(lambda: hardware.numa_topology, *extra_specs, *properties)
+    read_hardware_error(lambda: hardware.numa_topology, *extra_specs, *properties)
 
 
-def test_topology_of_an_empty_thread_policy_or_too_many_cpus_is_rejected():
+def test_empty_thread_policy_or_too_many_vcpus_are_rejected():
     hardware = read_hardware({"hw:numa_nodes": "1", "hw:cpu_thread_policy": ""})
-    assert "'hw:cpu_thread_policy' is empty" in get_error_of_reading(lambda: hardware.numa_topology)
+    assert "'hw:cpu_thread_policy' is empty" in read_hardware_error(lambda: hardware.numa_topology)
     hardware = read_hardware({"hw:cpu_policy": "dedicated"}, vcpus=2_000_000_000)
-    assert "2000000000 vcpus" in get_error_of_reading(lambda: hardware.numa_topology)
+    assert "2000000000 vcpus" in read_hardware_error(lambda: hardware.numa_topology)
 
 
-NODES, NAME = "hw:numa_nodes", "hw_numa_nodes"
+NODES_KEY, NODES_PROPERTY = "hw:numa_nodes", "hw_numa_nodes"
 
 
-def read_cells(extra_specs, properties=(), **flavor):
+def read_numa_nodes(extra_specs, properties=(), **flavor):
     """Return CPUs and memory of each node."""
     topology = read_hardware(extra_specs, properties, **flavor).numa_topology
     return topology and [(set(cell.cpuset), cell.memory) for cell in topology.cells]
@@ -118,73 +116,80 @@ def read_cells(extra_specs, properties=(), **flavor):
 
 @pytest.mark.parametrize(
     ("by_flavor", "by_image", "count"),
-    [({}, {}, None), ({NODES: ""}, {}, None), ({NODES: "2"}, {}, 2), ({}, {NAME: "4"}, 4)],
+    [
+        ({}, {}, None),
+        ({NODES_KEY: ""}, {}, None),
+        ({NODES_KEY: "2"}, {}, 2),
+        ({}, {NODES_PROPERTY: "4"}, 4),
+    ],
 )
-def test_number_of_nodes_is_read_from_flavor_or_image(by_flavor, by_image, count):
-    result = read_cells(by_flavor, by_image)
+def test_number_of_numa_nodes_is_read_from_flavor_or_image(by_flavor, by_image, count):
+    result = read_numa_nodes(by_flavor, by_image)
     assert (result and len(result)) == count
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "02", "two", "999999999", "9" * 5000])
-def test_invalid_or_repeated_number_of_nodes_is_rejected(value):
-    get_error_of_reading(lambda: read_cells({NODES: value}, {}), NODES)
-    get_error_of_reading(lambda: read_cells({}, {NAME: "0"}), NAME)
-    get_error_of_reading(lambda: read_cells({NODES: "2"}, {NAME: "2"}), NODES, NAME)
+def test_invalid_or_repeated_number_of_numa_nodes_is_rejected(value):
+    read_hardware_error(lambda: read_numa_nodes({NODES_KEY: value}, {}), NODES_KEY)
+    read_hardware_error(lambda: read_numa_nodes({}, {NODES_PROPERTY: "0"}), NODES_PROPERTY)
+    read_hardware_error(
+        lambda: read_numa_nodes({NODES_KEY: "2"}, {NODES_PROPERTY: "2"}), NODES_KEY, NODES_PROPERTY
+    )
 
 
-def build_node_keys(cpus, memory, prefix="hw:numa"):
+def build_numa_node_keys(cpus, memory, prefix="hw:numa"):
     """Return the keys that spread CPUs and memory over nodes."""
     keys = {f"{prefix}_cpus.{node}": text for node, text in enumerate(cpus)}
     return keys | {f"{prefix}_mem.{node}": text for node, text in enumerate(memory)}
 
 
-def test_nodes_have_equal_cpus_and_memory_unless_flavor_or_image_set_them():
-    assert read_cells({NODES: "2"}) == [({0, 1}, 2048), ({2, 3}, 2048)]
+def test_numa_nodes_have_equal_cpus_and_memory_by_default():
+    assert read_numa_nodes({NODES_KEY: "2"}) == [({0, 1}, 2048), ({2, 3}, 2048)]
     for vcpus in (0, 4):
-        assert read_cells({NODES: "1"}, vcpus=vcpus) == [(set(range(vcpus)), 4096)]
-    extra_specs = build_node_keys(["0,2-3", "1"], ["1024", "3072"]) | {"hw:numa_mem.3": "junk"}
-    assert read_cells({NODES: "2", **extra_specs}) == [({0, 2, 3}, 1024), ({1}, 3072)]
-    properties = build_node_keys(["0", "1-3"], ["4096", "0"], "hw_numa")
-    assert read_cells({NODES: "2"}, properties) == [({0}, 4096), ({1, 2, 3}, 0)]
+        assert read_numa_nodes({NODES_KEY: "1"}, vcpus=vcpus) == [(set(range(vcpus)), 4096)]
+    extra_specs = build_numa_node_keys(["0,2-3", "1"], ["1024", "3072"]) | {"hw:numa_mem.3": "junk"}
+    assert read_numa_nodes({NODES_KEY: "2", **extra_specs}) == [({0, 2, 3}, 1024), ({1}, 3072)]
+    properties = build_numa_node_keys(["0", "1-3"], ["4096", "0"], "hw_numa")
+    assert read_numa_nodes({NODES_KEY: "2"}, properties) == [({0}, 4096), ({1, 2, 3}, 0)]
 
 
 @pytest.mark.parametrize(
     ("extra_specs", "properties", "named"),
     [
-        ({NODES: "3"}, {}, (NODES, "hw:numa_cpus.N", "hw:numa_mem.N")),
-        ({}, {NAME: "3"}, (NAME,)),
-        (build_node_keys(["0-3"], []), {}, ("hw:numa_cpus.N", "hw:numa_mem.N", NODES)),
-        (build_node_keys([], ["4096"]), {}, ("hw:numa_cpus.N", "hw_numa_mem.N")),
-        (build_node_keys(["0-3"], ["4096"]), {}, ("hw:numa_cpus.N", NODES)),
-        (build_node_keys(["0-1", "2-4"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
-        (build_node_keys(["0-2", "2-3"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
-        (build_node_keys(["0-1", "2-3"], ["2048", "2047"]), {}, ("hw:numa_mem.N",)),
-        (build_node_keys(["0-1", "2-3"], ["-1", "4097"]), {}, ("hw:numa_mem.N",)),
-        (build_node_keys(["0-1", "x"], ["2048", "2048"]), {}, ("hw:numa_cpus.1",)),
+        ({NODES_KEY: "3"}, {}, (NODES_KEY, "hw:numa_cpus.N", "hw:numa_mem.N")),
+        ({}, {NODES_PROPERTY: "3"}, (NODES_PROPERTY,)),
+        (build_numa_node_keys(["0-3"], []), {}, ("hw:numa_cpus.N", "hw:numa_mem.N", NODES_KEY)),
+        (build_numa_node_keys([], ["4096"]), {}, ("hw:numa_cpus.N", "hw_numa_mem.N")),
+        (build_numa_node_keys(["0-3"], ["4096"]), {}, ("hw:numa_cpus.N", NODES_KEY)),
+        (build_numa_node_keys(["0-1", "2-4"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
+        (build_numa_node_keys(["0-2", "2-3"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
+        (build_numa_node_keys(["0-1", "2-3"], ["2048", "2047"]), {}, ("hw:numa_mem.N",)),
+        (build_numa_node_keys(["0-1", "2-3"], ["-1", "4097"]), {}, ("hw:numa_mem.N",)),
+        (build_numa_node_keys(["0-1", "x"], ["2048", "2048"]), {}, ("hw:numa_cpus.1",)),
         (
-            build_node_keys([], ["1"]),
-            build_node_keys([], ["1"], "hw_numa"),
+            build_numa_node_keys([], ["1"]),
+            build_numa_node_keys([], ["1"], "hw_numa"),
             ("hw:numa_mem.0", "hw_numa_mem.0"),
         ),
     ],
 )
-def test_cpus_and_memory_of_nodes_that_do_not_add_up_are_rejected(extra_specs, properties, named):
-    number = {} if NODES in extra_specs or NAME in properties else {NODES: "2"}
-    get_error_of_reading(lambda: read_cells(number | extra_specs, properties), *named)
+def test_cpus_and_memory_of_numa_nodes_must_add_up(extra_specs, properties, named):
+    number = {} if NODES_KEY in extra_specs or NODES_PROPERTY in properties else {NODES_KEY: "2"}
+    read_hardware_error(lambda: read_numa_nodes(number | extra_specs, properties), *named)
 
 
-TIS, CRB = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
-OLD, NEW = "COMPUTE_SECURITY_TPM_1_2", "COMPUTE_SECURITY_TPM_2_0"
-SECURITY_KEY, PMEM = "hw:tpm_secret_security", "CUSTOM_PMEM_NAMESPACE"
+TPM_TIS_TRAIT, TPM_CRB_TRAIT = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
+TPM_1_2_TRAIT, TPM_2_0_TRAIT = "COMPUTE_SECURITY_TPM_1_2", "COMPUTE_SECURITY_TPM_2_0"
+TPM_SECURITY_KEY, PMEM_CLASS_PREFIX = "hw:tpm_secret_security", "CUSTOM_PMEM_NAMESPACE"
 #: A property, its key, two of its values, and valid values of flavor or image.
-SHARED_VALUES = [
+DEVICE_VALUES = [
     ("address_mode", "hw:maxphysaddr_mode", "emulate", "passthrough"),
     ("ephemeral_encryption_format", "hw:ephemeral_encryption_format", "plain", "luksv2"),
     ("pci_affinity_policy", "hw:pci_numa_affinity_policy", "socket", "preferred"),
     ("secure_boot", "os:secure_boot", "required", "optional"),
     ("sound_model", "hw:sound_model", "virtio", "ich9"),
 ]
-FLAGS = [
+BOOLEAN_DEVICE_VALUES = [
     ("has_ephemeral_encryption", "hw:ephemeral_encryption"),
     ("has_packed_ring", "hw:virtio_packed_ring"),
 ]
@@ -194,7 +199,7 @@ def read_device_value(name, extra_specs, properties=()):
     return getattr(read_hardware(extra_specs, properties).devices, name)
 
 
-@pytest.mark.parametrize(("name", "key", "value", "other"), SHARED_VALUES)
+@pytest.mark.parametrize(("name", "key", "value", "other"), DEVICE_VALUES)
 def test_device_value_is_read_from_flavor_or_image_and_checked(name, key, value, other):
     image_key = key.replace(":", "_")
     assert read_device_value(name, {}) is None
@@ -205,14 +210,14 @@ def test_device_value_is_read_from_flavor_or_image_and_checked(name, key, value,
     )
     for by_flavor in (value, ""):
         assert read_device_value(name, {key: by_flavor}, {image_key: value}) == value
-    get_error_of_reading(
+    read_hardware_error(
         lambda: read_device_value(name, {key: value}, {image_key: other}), key, image_key
     )
-    assert "expected" in get_error_of_reading(lambda: read_device_value(name, {key: "junk"}), key)
+    assert "expected" in read_hardware_error(lambda: read_device_value(name, {key: "junk"}), key)
 
 
 def test_error_for_an_invalid_device_value_lists_the_valid_values():
-    message = get_error_of_reading(
+    message = read_hardware_error(
         lambda: read_device_value("secure_boot", {"os:secure_boot": "yes"})
     )
     assert message == (
@@ -220,7 +225,7 @@ def test_error_for_an_invalid_device_value_lists_the_valid_values():
     )
 
 
-@pytest.mark.parametrize(("name", "key"), FLAGS)
+@pytest.mark.parametrize(("name", "key"), BOOLEAN_DEVICE_VALUES)
 def test_boolean_device_value_is_read_from_flavor_or_image(name, key):
     image_key = key.replace(":", "_")
     assert (
@@ -235,7 +240,7 @@ def test_boolean_device_value_is_read_from_flavor_or_image(name, key):
     )
     assert read_device_value(name, {key: "1"}, {image_key: "on"}) is True
     assert read_device_value(name, {key: "junk"}) is False
-    get_error_of_reading(
+    read_hardware_error(
         lambda: read_device_value(name, {key: "no"}, {image_key: "yes"}), key, image_key
     )
 
@@ -245,11 +250,14 @@ def test_boolean_device_value_is_read_from_flavor_or_image(name, key):
     [
         ({}, {}),
         ({"hw:pmem": " , "}, {}),
-        ({"hw:pmem": "6gb"}, {f"{PMEM}_6GB": 1}),
-        ({"hw:pmem": "6GB, a-b,6gb,"}, {f"{PMEM}_6GB": 2, f"{PMEM}_A_B": 1}),
+        ({"hw:pmem": "6gb"}, {f"{PMEM_CLASS_PREFIX}_6GB": 1}),
+        (
+            {"hw:pmem": "6GB, a-b,6gb,"},
+            {f"{PMEM_CLASS_PREFIX}_6GB": 2, f"{PMEM_CLASS_PREFIX}_A_B": 1},
+        ),
     ],
 )
-def test_pmem_namespaces_are_counted_by_class(extra_specs, amounts):
+def test_pmem_namespaces_are_counted_by_resource_class(extra_specs, amounts):
     assert read_device_value("pmem_namespaces", extra_specs) == amounts
 
 
@@ -257,14 +265,29 @@ def test_pmem_namespaces_are_counted_by_class(extra_specs, amounts):
     ("extra_specs", "properties", "traits", "security"),
     [
         ({}, {}, (), None),
-        ({"hw:tpm_model": "junk", SECURITY_KEY: "junk"}, {"hw_tpm_model": "tpm-crb"}, (), None),
-        ({"hw:tpm_version": "1.2"}, {}, (TIS, OLD), "user"),
-        ({"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}, {}, (CRB, NEW), "user"),
-        ({SECURITY_KEY: "host"}, {"hw_tpm_version": "2.0"}, (TIS, NEW), "host"),
-        ({"hw:tpm_version": "2.0", SECURITY_KEY: "deployment"}, {}, (TIS, NEW), "deployment"),
+        ({"hw:tpm_model": "junk", TPM_SECURITY_KEY: "junk"}, {"hw_tpm_model": "tpm-crb"}, (), None),
+        ({"hw:tpm_version": "1.2"}, {}, (TPM_TIS_TRAIT, TPM_1_2_TRAIT), "user"),
+        (
+            {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"},
+            {},
+            (TPM_CRB_TRAIT, TPM_2_0_TRAIT),
+            "user",
+        ),
+        (
+            {TPM_SECURITY_KEY: "host"},
+            {"hw_tpm_version": "2.0"},
+            (TPM_TIS_TRAIT, TPM_2_0_TRAIT),
+            "host",
+        ),
+        (
+            {"hw:tpm_version": "2.0", TPM_SECURITY_KEY: "deployment"},
+            {},
+            (TPM_TIS_TRAIT, TPM_2_0_TRAIT),
+            "deployment",
+        ),
     ],
 )
-def test_tpm_traits_and_secret_security_are_those_of_the_version(
+def test_tpm_traits_and_secret_security_depend_on_the_tpm_version(
     extra_specs, properties, traits, security
 ):
     assert read_device_value("tpm_traits", extra_specs, properties) == traits
@@ -278,17 +301,17 @@ def test_tpm_traits_and_secret_security_are_those_of_the_version(
         ({"hw:tpm_version": "2.0", "hw:tpm_model": "x"}, {}, ["hw:tpm_model"]),
         ({"hw:tpm_version": "1.2"}, {"hw_tpm_version": "2.0"}, ["hw_tpm_version"]),
         ({"hw:tpm_version": "1.2"}, {"hw_tpm_model": "tpm-crb"}, ["hw:tpm_version"]),
-        ({"hw:tpm_version": "2.0", SECURITY_KEY: "moon"}, {}, [SECURITY_KEY]),
+        ({"hw:tpm_version": "2.0", TPM_SECURITY_KEY: "moon"}, {}, [TPM_SECURITY_KEY]),
     ],
 )
 def test_tpm_with_unknown_or_different_values_is_rejected(extra_specs, properties, names):
-    get_error_of_reading(
+    read_hardware_error(
         lambda: read_device_value("tpm_secret_security", extra_specs, properties), *names
     )
 
 
 PAGE_SIZE, PAGE_SIZE_PROPERTY = "hw:mem_page_size", "hw_mem_page_size"
-LOCKED, LOCKED_NAME = "hw:locked_memory", "hw_locked_memory"
+LOCKED_KEY, LOCKED_PROPERTY = "hw:locked_memory", "hw_locked_memory"
 
 
 @pytest.mark.parametrize(
@@ -306,7 +329,7 @@ LOCKED, LOCKED_NAME = "hw:locked_memory", "hw_locked_memory"
         ({PAGE_SIZE: "any"}, {PAGE_SIZE_PROPERTY: "small"}, PAGES_SMALL),
     ],
 )
-def test_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
+def test_memory_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
     assert read_hardware(by_flavor, by_image).memory.page_size == size
 
 
@@ -321,25 +344,25 @@ def test_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
         ({PAGE_SIZE: "2048"}, {PAGE_SIZE_PROPERTY: "2048"}, (PAGE_SIZE, PAGE_SIZE_PROPERTY)),
     ],
 )
-def test_invalid_page_sizes_are_rejected(by_flavor, by_image, names):
-    get_error_of_reading(lambda: read_hardware(by_flavor, by_image).memory.page_size, *names)
+def test_invalid_memory_page_sizes_are_rejected(by_flavor, by_image, names):
+    read_hardware_error(lambda: read_hardware(by_flavor, by_image).memory.page_size, *names)
 
 
 UEFI = {"hw_firmware_type": "uefi"}
-ENCRYPTED = {"hw:mem_encryption": "true"}
-STATELESS = {**UEFI, "hw_firmware_stateless": "true"}
+ENCRYPTION = {"hw:mem_encryption": "true"}
+STATELESS_UEFI = {**UEFI, "hw_firmware_stateless": "true"}
 
 
 @pytest.mark.parametrize(
     ("by_flavor", "by_image", "locked"),
     [
         ({}, {}, None),
-        ({}, {LOCKED_NAME: "false"}, False),
-        ({LOCKED: "true", PAGE_SIZE: "any"}, {}, True),
-        ({PAGE_SIZE: "any"}, {LOCKED_NAME: "true"}, True),
-        (ENCRYPTED, UEFI, True),
-        ({**ENCRYPTED, LOCKED: "false"}, UEFI, True),
-        ({**ENCRYPTED, "hw:mem_encryption_model": "amd-sev-snp"}, STATELESS, None),
+        ({}, {LOCKED_PROPERTY: "false"}, False),
+        ({LOCKED_KEY: "true", PAGE_SIZE: "any"}, {}, True),
+        ({PAGE_SIZE: "any"}, {LOCKED_PROPERTY: "true"}, True),
+        (ENCRYPTION, UEFI, True),
+        ({**ENCRYPTION, LOCKED_KEY: "false"}, UEFI, True),
+        ({**ENCRYPTION, "hw:mem_encryption_model": "amd-sev-snp"}, STATELESS_UEFI, None),
     ],
 )
 def test_memory_is_locked_on_request_or_for_encryption(by_flavor, by_image, locked):
@@ -349,17 +372,21 @@ def test_memory_is_locked_on_request_or_for_encryption(by_flavor, by_image, lock
 @pytest.mark.parametrize(
     ("by_flavor", "by_image", "names"),
     [
-        ({LOCKED: "true"}, {}, (LOCKED, PAGE_SIZE)),
-        ({LOCKED: "true", PAGE_SIZE: "any"}, {LOCKED_NAME: "false"}, (LOCKED, LOCKED_NAME)),
-        (ENCRYPTED, {}, ("hw:mem_encryption", "hw_firmware_type")),
+        ({LOCKED_KEY: "true"}, {}, (LOCKED_KEY, PAGE_SIZE)),
+        (
+            {LOCKED_KEY: "true", PAGE_SIZE: "any"},
+            {LOCKED_PROPERTY: "false"},
+            (LOCKED_KEY, LOCKED_PROPERTY),
+        ),
+        (ENCRYPTION, {}, ("hw:mem_encryption", "hw_firmware_type")),
     ],
 )
 def test_locked_memory_needs_a_page_size_and_no_contradiction(by_flavor, by_image, names):
-    get_error_of_reading(lambda: read_hardware(by_flavor, by_image).memory.is_locked, *names)
+    read_hardware_error(lambda: read_hardware(by_flavor, by_image).memory.is_locked, *names)
 
 
-MODEL = "hw:mem_encryption_model"
-TDX = {**ENCRYPTED, MODEL: "intel-tdx"}
+MODEL_KEY = "hw:mem_encryption_model"
+INTEL_TDX = {**ENCRYPTION, MODEL_KEY: "intel-tdx"}
 
 
 @pytest.mark.parametrize(
@@ -367,15 +394,15 @@ TDX = {**ENCRYPTED, MODEL: "intel-tdx"}
     [
         ({}, {}, None),
         ({"hw:mem_encryption": "false"}, {"hw_mem_encryption": "no"}, None),
-        ({MODEL: "junk"}, {"hw_mem_encryption_model": "amd-sev"}, None),
-        (ENCRYPTED, UEFI, "HW_CPU_X86_AMD_SEV"),
+        ({MODEL_KEY: "junk"}, {"hw_mem_encryption_model": "amd-sev"}, None),
+        (ENCRYPTION, UEFI, "HW_CPU_X86_AMD_SEV"),
         ({}, {**UEFI, "hw_mem_encryption": "yes"}, "HW_CPU_X86_AMD_SEV"),
-        ({**ENCRYPTED, MODEL: "amd-sev-es"}, UEFI, "HW_CPU_X86_AMD_SEV_ES"),
-        ({**ENCRYPTED, MODEL: "amd-sev-snp"}, STATELESS, "HW_CPU_X86_AMD_SEV_SNP"),
-        (TDX, {**STATELESS, "hw_video_model": "none"}, "HW_CPU_X86_INTEL_TDX"),
+        ({**ENCRYPTION, MODEL_KEY: "amd-sev-es"}, UEFI, "HW_CPU_X86_AMD_SEV_ES"),
+        ({**ENCRYPTION, MODEL_KEY: "amd-sev-snp"}, STATELESS_UEFI, "HW_CPU_X86_AMD_SEV_SNP"),
+        (INTEL_TDX, {**STATELESS_UEFI, "hw_video_model": "none"}, "HW_CPU_X86_INTEL_TDX"),
     ],
 )
-def test_memory_encryption_trait_is_that_of_the_encryption_model(extra_specs, properties, trait):
+def test_memory_encryption_trait_depends_on_the_encryption_model(extra_specs, properties, trait):
     encryption = read_hardware(extra_specs, properties).memory.encryption
     assert (encryption and encryption.trait) == trait
 
@@ -383,15 +410,17 @@ def test_memory_encryption_trait_is_that_of_the_encryption_model(extra_specs, pr
 @pytest.mark.parametrize(
     ("extra_specs", "properties", "names"),
     [
-        (ENCRYPTED, {**UEFI, "hw_mem_encryption": "no"}, ("hw_mem_encryption",)),
-        (ENCRYPTED, {}, ("hw:mem_encryption", "hw_firmware_type")),
-        (ENCRYPTED, {**UEFI, "hw_machine_type": "pc"}, ("hw:mem_encryption", "hw_machine_type")),
-        ({**ENCRYPTED, MODEL: "amd-sev-snp"}, UEFI, ("hw:mem_encryption", "hw_firmware_stateless")),
-        (TDX, STATELESS, ("hw:mem_encryption", "hw_video_model")),
-        ({**ENCRYPTED, MODEL: "junk"}, UEFI, (MODEL,)),
+        (ENCRYPTION, {**UEFI, "hw_mem_encryption": "no"}, ("hw_mem_encryption",)),
+        (ENCRYPTION, {}, ("hw:mem_encryption", "hw_firmware_type")),
+        (ENCRYPTION, {**UEFI, "hw_machine_type": "pc"}, ("hw:mem_encryption", "hw_machine_type")),
+        (
+            {**ENCRYPTION, MODEL_KEY: "amd-sev-snp"},
+            UEFI,
+            ("hw:mem_encryption", "hw_firmware_stateless"),
+        ),
+        (INTEL_TDX, STATELESS_UEFI, ("hw:mem_encryption", "hw_video_model")),
+        ({**ENCRYPTION, MODEL_KEY: "junk"}, UEFI, (MODEL_KEY,)),
     ],
 )
-def test_contradicting_encryption_keys_are_rejected_with_their_names(
-    extra_specs, properties, names
-):
-    get_error_of_reading(lambda: read_hardware(extra_specs, properties).memory.encryption, *names)
+def test_contradicting_memory_encryption_keys_are_rejected(extra_specs, properties, names):
+    read_hardware_error(lambda: read_hardware(extra_specs, properties).memory.encryption, *names)

@@ -21,8 +21,8 @@ from placement_sched.model.image import Image
 from placement_sched.model.verdict import Rejection
 
 GPU_ALIAS = '{"name": "gpu", "vendor_id": "10de", "product_id": "20b0", "device_type": "type-PCI"}'
-ALIASES = aliases_of((GPU_ALIAS,), in_placement=False)
-HUGE = 1024 * 1024
+GPU_ALIASES = aliases_of((GPU_ALIAS,), in_placement=False)
+HUGE_PAGE_KB = 1024 * 1024
 
 
 def build_flavor(vcpus=1, memory_mb=1024, disk=0, **fields):
@@ -30,7 +30,7 @@ def build_flavor(vcpus=1, memory_mb=1024, disk=0, **fields):
 
 
 def build_pinned_flavor(vcpus, gigabytes, **extra_specs):
-    specs = {"hw:cpu_policy": "dedicated", "hw:mem_page_size": str(HUGE)}
+    specs = {"hw:cpu_policy": "dedicated", "hw:mem_page_size": str(HUGE_PAGE_KB)}
     specs |= {name.replace("__", ":"): value for name, value in extra_specs.items()}
     return build_flavor(vcpus, 1024 * gigabytes, extra_specs=specs)
 
@@ -63,31 +63,31 @@ def build_cell(number, cpus, pages, *, shared=0, used=0):
         memory=1024 * (pages + 8),
         mempages=(
             NUMAPagesTopology(size_kb=4, total=8 * 256 * 1024),
-            NUMAPagesTopology(size_kb=HUGE, total=pages),
+            NUMAPagesTopology(size_kb=HUGE_PAGE_KB, total=pages),
         ),
     )
 
 
-def read_amounts(table, row):
+def list_positive_amounts(table, row):
     return {name: value for name, value in zip(table.classes, row.tolist(), strict=True) if value}
 
 
-def fill_with_instances(free, need):
+def subtract_fitting_instances(free, need):
     """Return the amounts that remain after as many instances as fit."""
     while all(free[name] >= amount for name, amount in need.items()):
         free = {name: free[name] - need.get(name, 0) for name in free}
     return free
 
 
-CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
-SIZES = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(0, 3))
+RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+RANDOM_FLAVOR_SIZES = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(0, 3))
 
 
 @given(
-    st.lists(SIZES, min_size=1, max_size=4),
+    st.lists(RANDOM_FLAVOR_SIZES, min_size=1, max_size=4),
     st.lists(st.tuples(*[st.integers(0, 12)] * 3), min_size=1, max_size=4),
 )
-def test_stranded_amounts_equal_those_after_placing_one_by_one(sizes, hosts):
+def test_stranded_amounts_equal_those_after_placing_instances_in_turn(sizes, hosts):
     flavors = [build_flavor(*size) for size in sizes]
     states = [
         build_host(vcpus_used=64 - cpus, free_ram_mb=ram, free_disk_mb=1024 * disk + 1023)
@@ -98,12 +98,13 @@ def test_stranded_amounts_equal_those_after_placing_one_by_one(sizes, hosts):
     mean, for_all = table.stranded(free)
     for number, amounts in enumerate(hosts):
         remaining = [
-            fill_with_instances(
-                dict(zip(CLASSES, amounts, strict=True)), dict(zip(CLASSES, size, strict=True))
+            subtract_fitting_instances(
+                dict(zip(RESOURCE_CLASSES, amounts, strict=True)),
+                dict(zip(RESOURCE_CLASSES, size, strict=True)),
             )
             for size in dict.fromkeys(sizes)
         ]
-        for place, name in enumerate(CLASSES):
+        for place, name in enumerate(RESOURCE_CLASSES):
             values = [amounts[name] for amounts in remaining]
             assert mean[number, place] == pytest.approx(sum(values) / len(values))
             assert for_all[number, place] == min(values)
@@ -130,7 +131,7 @@ def test_count_of_fitting_instances_on_single_nodes_equals_the_placed_instances(
     assert fits.tolist() == [[count_placed_instances(topology, flavor) for flavor in flavors]]
 
 
-def find_maximum_of_instances(nodes, count):
+def find_most_instances_by_trying_all(nodes, count):
     """Return the most instances whose parts each use a node of their own, by trying all."""
     choices = [
         chosen
@@ -140,7 +141,7 @@ def find_maximum_of_instances(nodes, count):
     return max(
         (
             1
-            + find_maximum_of_instances(
+            + find_most_instances_by_trying_all(
                 [free - (at in chosen) for at, free in enumerate(nodes)], count
             )
             for chosen in choices
@@ -150,9 +151,9 @@ def find_maximum_of_instances(nodes, count):
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=4), st.integers(1, 3))
-def test_instances_of_several_nodes_are_counted_exactly(nodes, count):
+def test_instances_on_several_numa_nodes_are_counted_exactly(nodes, count):
     spread = _count_spread(np.array([nodes], dtype=np.float64), count)
-    assert spread.tolist() == [find_maximum_of_instances(tuple(nodes), count)]
+    assert spread.tolist() == [find_most_instances_by_trying_all(tuple(nodes), count)]
 
 
 def test_instances_on_two_numa_nodes_need_capacity_on_both():
@@ -169,7 +170,7 @@ def test_stranded_amounts_include_numa_nodes_and_pages():
     host = build_host(vcpus_total=14, vcpus_used=3, numa_topology=topology)
     free = table.read([host])
     # Of 14 CPUs, 12 are for pinning. Of the 3 used CPUs, 1 is shared.
-    assert read_amounts(table, free.hosts[0]) == {
+    assert list_positive_amounts(table, free.hosts[0]) == {
         "VCPU": 1,
         "MEMORY_MB": 262144,
         "DISK_GB": 1000,
@@ -177,7 +178,7 @@ def test_stranded_amounts_include_numa_nodes_and_pages():
         "1048576 KiB pages": 14 * 1024,
     }
     # An instance fits on the first node, and the second lacks pages.
-    assert read_amounts(table, table.stranded(free)[0][0]) == {
+    assert list_positive_amounts(table, table.stranded(free)[0][0]) == {
         "VCPU": 1,
         "MEMORY_MB": 262144 - 8192,
         "DISK_GB": 1000,
@@ -186,7 +187,7 @@ def test_stranded_amounts_include_numa_nodes_and_pages():
     }
 
 
-def test_all_pages_but_the_smallest_count_as_large():
+def test_all_memory_pages_but_the_smallest_count_as_large():
     flavor = build_flavor(2, 2048, extra_specs={"hw:mem_page_size": "large"})
     table = FlavorTable.of([flavor], {})
     topology = NUMATopology([build_cell(0, 0, 5, shared=8)])
@@ -194,26 +195,26 @@ def test_all_pages_but_the_smallest_count_as_large():
     assert fits.tolist() == [[2]]
 
 
-def build_pools(*counts):
+def build_gpu_pools(*counts):
     ids = {"vendor_id": "10de", "product_id": "20b0", "dev_type": "type-PCI"}
     return PciPools.of([{**ids, "numa_node": node, "count": count} for node, count in counts])
 
 
-def test_stranded_devices_are_counted_by_host_and_near_numa_nodes():
+def test_stranded_pci_devices_are_counted_by_host_and_numa_node():
     alias = {"pci_passthrough:alias": "gpu:2"}
     plain = build_flavor(1, 1024, extra_specs=alias)
     near = build_pinned_flavor(2, 2, pci_passthrough__alias="gpu:2")
-    table = FlavorTable.of([plain, near], ALIASES)
+    table = FlavorTable.of([plain, near], GPU_ALIASES)
     topology = NUMATopology([build_cell(0, 8, 8), build_cell(1, 8, 8)])
     hosts = [
-        build_host(numa_topology=topology, pci_stats=build_pools((0, 3), (1, 3))),
-        build_host(numa_topology=topology, pci_stats=build_pools((0, 1), (1, 1))),
+        build_host(numa_topology=topology, pci_stats=build_gpu_pools((0, 3), (1, 3))),
+        build_host(numa_topology=topology, pci_stats=build_gpu_pools((0, 1), (1, 1))),
         build_host(pci_stats=SimpleNamespace(pools=[])),
     ]
     assert table.count_fits(table.read(hosts)).tolist() == [[3, 2], [1, 0], [0, 0]]
 
 
-def test_flavors_that_host_reports_cannot_measure_are_left_out():
+def test_flavors_with_resources_missing_in_host_reports_are_left_out():
     flavors = [
         build_flavor(1),
         build_flavor(1, name="the same amounts"),
@@ -226,11 +227,11 @@ def test_flavors_that_host_reports_cannot_measure_are_left_out():
     assert [flavor.total["VCPU"] for flavor in FlavorTable.of(flavors, {}).flavors] == [1]
 
 
-def test_host_that_reports_no_disk_has_no_limit_of_disk():
+def test_host_that_reports_no_disk_has_unlimited_disk():
     table = FlavorTable.of([build_flavor(32, 1024, 500)], {})
     free = table.read([build_host(total_usable_disk_gb=0, free_disk_mb=0)])
     assert table.count_fits(free).tolist() == [[2]]
-    assert read_amounts(table, table.stranded(free)[0][0]) == {"MEMORY_MB": 262144 - 2048}
+    assert list_positive_amounts(table, table.stranded(free)[0][0]) == {"MEMORY_MB": 262144 - 2048}
 
 
 def test_numa_nodes_are_read_once_for_each_report_and_instance():

@@ -16,12 +16,12 @@ from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
 from tests.conftest import make_settings
 from tests.model.hardware.test_stranding import (
-    ALIASES,
     GPU_ALIAS,
+    GPU_ALIASES,
     build_cell,
     build_flavor,
+    build_gpu_pools,
     build_pinned_flavor,
-    build_pools,
 )
 from tests.scheduler.capacity.placements import SELECT_PATH, read_capacity
 from tests.scheduler.capacity.test_report import store_flavor
@@ -40,7 +40,7 @@ def build_request(flavor, *flavors):
     """Return a request for a flavor, in a cloud with these flavors."""
     request = build_spec(flavor=flavor.as_document())
     hardware = request.hardware
-    requests = InstancePCIRequests(requests=hardware.pci_requests(ALIASES))
+    requests = InstancePCIRequests(requests=hardware.pci_requests(GPU_ALIASES))
     topology = hardware.numa_topology
     return replace(
         request, numa_topology=topology, pci_requests=requests, cloud_flavors=tuple(flavors)
@@ -111,16 +111,16 @@ def test_stranded_resources_weigher_keeps_pci_devices_free():
     """Instances without devices avoid hosts with devices that another flavor needs."""
     gpu = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:1"})
     hosts = [
-        build_host("cn1", 8, 8, pci_stats=build_pools((0, 2))),
-        build_host("cn2", 8, 8, pci_stats=build_pools()),
+        build_host("cn1", 8, 8, pci_stats=build_gpu_pools((0, 2))),
+        build_host("cn2", 8, 8, pci_stats=build_gpu_pools()),
     ]
     plain = build_flavor(2, 2048)
     assert find_best_host(hosts, build_request(plain, plain, gpu)) == "cn2"
     # Pairs of devices stay together.
     pair = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:2"})
     hosts = [
-        build_host("cn1", pci_stats=build_pools((0, 2))),
-        build_host("cn2", pci_stats=build_pools((0, 1))),
+        build_host("cn1", pci_stats=build_gpu_pools((0, 2))),
+        build_host("cn2", pci_stats=build_gpu_pools((0, 1))),
     ]
     assert find_best_host(hosts, build_request(gpu, gpu, pair)) == "cn2"
     # Weighing changes no host.
