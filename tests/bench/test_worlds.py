@@ -130,7 +130,7 @@ def test_candidates_of_a_flat_cloud_are_its_hosts_with_free_capacity(app, databa
     }
 
 
-def test_nested_candidates_use_one_numa_node(app, database):
+def test_candidates_of_a_nested_cloud_use_one_numa_node(app, database):
     world = NestedWorld(15)
     load(database, world)
     (unlimited,) = [each for each in queries.nested(world) if each.name == "granular, no limit"]
@@ -147,7 +147,7 @@ def test_nested_candidates_use_one_numa_node(app, database):
             assert network in summaries[card]["traits"]
 
 
-def test_shared_candidates_use_disk_of_a_pool(app, database):
+def test_candidates_of_a_shared_cloud_use_disk_of_a_pool(app, database):
     world = SharedWorld(30)
     load(database, world)
     answer = get_allocation_candidates(app, queries.shared(world)[0]).json

@@ -16,7 +16,8 @@ from placement_sched.store.placement import aggregates, inventories, resource_cl
 from placement_sched.store.placement import resource_providers as provider_trees
 from placement_sched.store.placement.aggregates import Associations
 from placement_sched.store.placement.change_log import Changes
-from tests.candidates.strategies import AGGREGATES, CHILD_RESOURCE_CLASSES, SHARING_TRAIT, TRAITS
+from tests.candidates.reference import SHARING_TRAIT
+from tests.candidates.strategies import AGGREGATES, CHILD_RESOURCE_CLASSES, TRAITS
 from tests.support.clouds import uuid_of
 from tests.support.providers import NOW
 

@@ -69,7 +69,7 @@ SHARED_DISK_CLOUD = build_cloud(
 )
 
 #: Compute nodes with NUMA nodes, and a storage provider that shares with both trees.
-SHARED_TREES_CLOUD = build_cloud(
+NUMA_CLOUD_WITH_SHARED_DISK = build_cloud(
     provider("SS1", DISK_INVENTORY, traits=[SHARING_TRAIT], aggregates=["aggA"]),
     provider("CN1", {"MEMORY_MB": 1024, **DISK_INVENTORY}, aggregates=["aggA", "aggB"]),
     provider("NUMA1_1", {"VCPU": 8}, under="CN1"),
@@ -87,7 +87,7 @@ NIC_CLOUD = build_cloud(
 )
 
 #: Two storage providers that share with two compute nodes. The NUMA nodes have the CPUs.
-STORAGE_CLOUD = build_cloud(
+TWO_SHARED_DISKS_CLOUD = build_cloud(
     *(
         provider(name, DISK_INVENTORY, traits=[SHARING_TRAIT], aggregates=["aggA"])
         for name in ("SS1", "SS2")
@@ -157,7 +157,7 @@ def build_cloud_with_network_functions(free: int = 16) -> Cloud:
 
 
 #: Trees and storage providers in aggregates that requests forbid.
-FORBIDDEN_CLOUD = build_cloud(
+FORBIDDEN_AGGREGATES_CLOUD = build_cloud(
     provider("SS1", DISK_INVENTORY, traits=[SHARING_TRAIT], aggregates=["aggB"]),
     provider("SS2", DISK_INVENTORY, traits=[SHARING_TRAIT], aggregates=["aggC"]),
     provider("CN1", {"MEMORY_MB": 1024}, aggregates=["aggA"]),
@@ -169,7 +169,7 @@ FORBIDDEN_CLOUD = build_cloud(
 )
 
 #: A host with ports on three networks, for direct or normal VNICs.
-PORT_CLOUD = build_cloud(
+NETWORK_PORTS_CLOUD = build_cloud(
     provider("CN1", {"VCPU": 8}),
     *(
         provider(f"ETH{number}", {BANDWIDTH: 2000}, under="CN1", traits=traits)

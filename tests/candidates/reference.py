@@ -60,7 +60,7 @@ def find_candidates_by_tree(
         root.uuid: {
             _build_candidate(slots, chosen)
             for slots, chosen in _iterate_provider_combinations(cloud, query, root)
-            if _do_providers_satisfy_query(cloud, query, root, slots, chosen)
+            if _is_query_satisfied(cloud, query, root, slots, chosen)
             and not (single_per_tree and _has_two_providers_of_a_tree(cloud, chosen))
         }
         for root in cloud.hosts
@@ -125,17 +125,17 @@ def _can_provider_serve_slot(cloud: Cloud, slot: _ResourceSlot, host: Host, root
             for name, amount in slot.resources
         )
         and not host.traits & group.traits.forbidden
-        and (not group.suffix or _do_traits_meet_terms(host.traits, group.traits))
-        and _do_aggregates_meet_terms(group.aggregates, counted, avoided)
+        and (not group.suffix or _has_required_traits(host.traits, group.traits))
+        and _has_requested_aggregates(group.aggregates, counted, avoided)
         and _is_in_requested_tree(cloud, group, host)
     )
 
 
-def _do_traits_meet_terms(traits: frozenset[str], terms: TraitTerms) -> bool:
+def _has_required_traits(traits: frozenset[str], terms: TraitTerms) -> bool:
     return all(traits & any_of for any_of in terms.required)
 
 
-def _do_aggregates_meet_terms(
+def _has_requested_aggregates(
     terms: AggregateTerms, counted: Iterable[Iterable[str]], avoided: Iterable[str]
 ) -> bool:
     """Return whether a set of ``counted`` meets all terms, and none is forbidden."""
@@ -152,7 +152,7 @@ def _is_in_requested_tree(cloud: Cloud, group: RequestGroup, host: Host) -> bool
     return group.in_tree in own
 
 
-def _do_providers_satisfy_query(
+def _is_query_satisfied(
     cloud: Cloud,
     query: CandidatesQuery,
     root: Host,
@@ -167,24 +167,24 @@ def _do_providers_satisfy_query(
     by_suffix = {slot.group.suffix: host for slot, host in zip(slots, chosen, strict=True)}
     unsuffixed = query.group or RequestGroup()
     return (
-        _do_traits_meet_terms(together, unsuffixed.traits)
+        _has_required_traits(together, unsuffixed.traits)
         and not (query.isolates and len({host.name for host in suffixed}) < len(suffixed))
         and all(
-            _are_in_one_subtree(cloud, [by_suffix[suffix] for suffix in suffixes])
+            _is_within_one_subtree(cloud, [by_suffix[suffix] for suffix in suffixes])
             for suffixes in query.same_subtrees
         )
-        and _do_traits_meet_terms(root.traits, query.root)
+        and _has_required_traits(root.traits, query.root)
         and not root.traits & query.root.forbidden
-        and _have_capacity(slots, chosen)
+        and _has_enough_capacity(slots, chosen)
     )
 
 
-def _are_in_one_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
+def _is_within_one_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
     """Return whether a provider of the list is the root of a subtree with all others."""
     return any(all(top in cloud.line(host) for host in hosts) for top in hosts)
 
 
-def _have_capacity(slots: list[_ResourceSlot], chosen: tuple[Host, ...]) -> bool:
+def _has_enough_capacity(slots: list[_ResourceSlot], chosen: tuple[Host, ...]) -> bool:
     """Return whether the total amounts fit on each provider, max_unit included."""
     inventories = {
         (host.name, name): held for host in chosen for name, held in host.inventories.items()
@@ -230,7 +230,7 @@ def has_provider_for_each_slot(cloud: Cloud, query: CandidatesQuery, root: Host)
     pool = list_tree_and_sharing_providers(cloud, root)
     return (
         all(_has_provider_for_group(cloud, group, root, pool) for group in query.groups)
-        and _do_traits_meet_terms(root.traits, query.root)
+        and _has_required_traits(root.traits, query.root)
         and not root.traits & query.root.forbidden
     )
 
@@ -244,6 +244,6 @@ def _has_provider_for_group(
         for slot in slots
     ]
     if len(slots) == 1:
-        return any(_do_traits_meet_terms(host.traits, group.traits) for host in fitting[0])
+        return any(_has_required_traits(host.traits, group.traits) for host in fitting[0])
     together = frozenset().union(*(host.traits for hosts in fitting for host in hosts))
-    return all(fitting) and _do_traits_meet_terms(together, group.traits)
+    return all(fitting) and _has_required_traits(together, group.traits)

@@ -14,6 +14,7 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
 )
 from placement_sched.model.provider import MAX_INT, Inventory
+from tests.candidates.reference import SHARING_TRAIT
 from tests.exploring import scale_example_count
 from tests.support.clouds import Cloud, Host, InventoryUsage, uuid_of
 
@@ -86,7 +87,6 @@ def random_groups(draw: st.DrawFn) -> RequestGroup:
 
 
 CHILD_RESOURCE_CLASSES = ("VCPU", "DISK_GB", "SRIOV_NET_VF")
-SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 ROOT_TRAITS = ("CUSTOM_GOLD", "HW_CPU_X86_AVX")
 
 

@@ -18,7 +18,7 @@ from placement_sched.candidates.combine import (
     can_serve,
     combinations,
 )
-from placement_sched.candidates.request import Rules, Slot
+from placement_sched.candidates.request import Rules
 from placement_sched.errors import TooComplex, Unavailable
 from placement_sched.model.candidates_query import (
     AggregateTerms,
@@ -28,7 +28,8 @@ from placement_sched.model.candidates_query import (
 )
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARING_TRAIT
-from tests.candidates.sources import find_and_explain
+from tests.candidates.sources import find_and_explain_candidates
+from tests.candidates.test_combine import build_request_slot
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
 
@@ -36,7 +37,7 @@ pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
 BUDGET_OPTION = "placement.allocation_candidates_budget"
 MAX_MEMBER_OF_OPTION = "placement.max_member_of"
-EQUAL_CHILDREN_CLOUD = build_cloud(
+EIGHT_DEVICES_CLOUD = build_cloud(
     provider("CN"),
     *(provider(f"PF{number}", {"SRIOV_NET_VF": 8}, under="CN") for number in range(8)),
 )
@@ -54,9 +55,9 @@ def _get_candidates(app, query, status=200):
 
 
 @pytest.fixture
-def make_equal_children_app(sqlite_settings, make_app):
+def make_app_with_eight_devices(sqlite_settings, make_app):
     """Return a function that creates a client of a cloud with eight equal children."""
-    load_cloud(make_app(sqlite_settings).app.services.database, EQUAL_CHILDREN_CLOUD)
+    load_cloud(make_app(sqlite_settings).app.services.database, EIGHT_DEVICES_CLOUD)
 
     def make_app_with_options(**options):
         return make_app(sqlite_settings.with_overrides(options))
@@ -64,7 +65,7 @@ def make_equal_children_app(sqlite_settings, make_app):
     return make_app_with_options
 
 
-def test_query_with_many_forbidden_traits_exceeds_a_small_work_budget(make_equal_children_app):
+def test_query_with_many_forbidden_traits_exceeds_a_small_work_budget(make_app_with_eight_devices):
     """Each provider of a tree is compared with every condition."""
     named = [trait for trait in os_traits.get_traits() if trait.startswith("HW_CPU_X86_")][:60]
     forbidden = "&".join(
@@ -72,8 +73,10 @@ def test_query_with_many_forbidden_traits_exceeds_a_small_work_budget(make_equal
         for number in range(1, 31)
     )
     query = f"{_build_groups_query(30, 'none')}&{forbidden}&limit=1"
-    _get_candidates(make_equal_children_app(**{BUDGET_OPTION: 5_000}), query)
-    rejection = _get_candidates(make_equal_children_app(**{BUDGET_OPTION: 200}), query, status=400)
+    _get_candidates(make_app_with_eight_devices(**{BUDGET_OPTION: 5_000}), query)
+    rejection = _get_candidates(
+        make_app_with_eight_devices(**{BUDGET_OPTION: 200}), query, status=400
+    )
     assert rejection.json["errors"][0]["code"] == "placement.query.too_complex"
 
 
@@ -86,18 +89,20 @@ def test_candidate_search_stops_at_the_statement_timeout(monkeypatch):
         budget.consume(1)
 
 
-def test_too_many_provider_combinations_are_rejected_with_the_option_name(make_equal_children_app):
-    app = make_equal_children_app(**{BUDGET_OPTION: 10_000})
+def test_too_many_provider_combinations_are_rejected_with_the_option_name(
+    make_app_with_eight_devices,
+):
+    app = make_app_with_eight_devices(**{BUDGET_OPTION: 10_000})
     (error,) = _get_candidates(app, _build_groups_query(6), status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     assert "allocation_candidates_budget" in error["detail"]
-    app = make_equal_children_app(**{BUDGET_OPTION: 50_000})
+    app = make_app_with_eight_devices(**{BUDGET_OPTION: 50_000})
     answer = _get_candidates(app, f"{_build_groups_query(6)}&limit=1000").json
     assert len({str(each["mappings"]) for each in answer["allocation_requests"]}) == 1000
 
 
-def test_work_budget_of_zero_does_not_limit_a_search(make_equal_children_app):
-    app = make_equal_children_app(**{BUDGET_OPTION: 0})
+def test_work_budget_of_zero_does_not_limit_a_search(make_app_with_eight_devices):
+    app = make_app_with_eight_devices(**{BUDGET_OPTION: 0})
     number = len(_get_candidates(app, _build_groups_query(4)).json["allocation_requests"])
     assert number == 8 * 7 * 6 * 5
 
@@ -113,12 +118,12 @@ HUGE_MEMBER_OF_QUERY = f"resources=VCPU:1&member_of=in:{','.join([uuid_of('rack'
     ],
     ids=["groups", "megabytes"],
 )
-def test_huge_candidates_query_is_rejected(make_equal_children_app, query, words):
-    (error,) = _get_candidates(make_equal_children_app(), query, status=400).json["errors"]
+def test_huge_candidates_query_is_rejected(make_app_with_eight_devices, query, words):
+    (error,) = _get_candidates(make_app_with_eight_devices(), query, status=400).json["errors"]
     assert words in error["detail"]
 
 
-def _build_equal_tree(providers, slots, free):
+def _build_tree_of_equal_providers(providers, slots, free):
     """Return a tree of equal providers with ``free`` units each, which can serve any slot."""
     options = (tuple(range(providers)),) * slots
     capacities = {
@@ -127,12 +132,8 @@ def _build_equal_tree(providers, slots, free):
     return ProviderTree(options=options, free=capacities)
 
 
-def _build_request_slot(suffix, *amounts):
-    return Slot(group=RequestGroup(suffix=suffix), amounts=amounts)
-
-
 def _build_query_rules(slots, *, isolate):
-    requested = tuple(_build_request_slot(str(number), (1, 1)) for number in range(slots))
+    requested = tuple(build_request_slot(str(number), (1, 1)) for number in range(slots))
     return Rules(slots=requested, isolate=isolate)
 
 
@@ -150,7 +151,7 @@ def test_tree_serves_a_query_only_if_every_slot_matches_a_provider(
     providers, slots, free, isolate, served
 ):
     tree, rules = (
-        _build_equal_tree(providers, slots, free),
+        _build_tree_of_equal_providers(providers, slots, free),
         _build_query_rules(slots, isolate=isolate),
     )
     assert can_serve(tree, rules, WorkBudget(5000)) == served
@@ -158,18 +159,22 @@ def test_tree_serves_a_query_only_if_every_slot_matches_a_provider(
 
 def test_too_few_providers_for_groups_are_detected_in_a_single_step():
     assert not can_serve(
-        _build_equal_tree(16, 17, 1), _build_query_rules(17, isolate=True), WorkBudget(1)
+        _build_tree_of_equal_providers(16, 17, 1),
+        _build_query_rules(17, isolate=True),
+        WorkBudget(1),
     )
     with pytest.raises(TooComplex):
         can_serve(
-            _build_equal_tree(16, 16, 1), _build_query_rules(16, isolate=True), WorkBudget(100)
+            _build_tree_of_equal_providers(16, 16, 1),
+            _build_query_rules(16, isolate=True),
+            WorkBudget(100),
         )
 
 
 def test_search_over_its_work_budget_is_stopped():
     # A provider of 4 units has no room for a second slot. The sum of all units does not show that.
-    slots = tuple(_build_request_slot(str(n), (1, 3 if n else 2)) for n in range(14))
-    tree = _build_equal_tree(13, 14, 4)
+    slots = tuple(build_request_slot(str(n), (1, 3 if n else 2)) for n in range(14))
+    tree = _build_tree_of_equal_providers(13, 14, 4)
     with pytest.raises(TooComplex):
         list(combinations(tree, Rules(slots=slots), WorkBudget(10_000)))
 
@@ -178,7 +183,7 @@ def _find_smallest_sufficient_budget(subtrees):
     """Return the smallest budget that yields 1000 combinations of ten slots in these subtrees."""
     options = (tuple(range(8)),) * 10
     lines = {number: frozenset(range(number + 1)) for number in range(8)}
-    slots = tuple(_build_request_slot(str(number)) for number in range(10))
+    slots = tuple(build_request_slot(str(number)) for number in range(10))
     rules = Rules(slots=slots, subtrees=subtrees)
     tree = ProviderTree(options=options, lineage=lines)
     for steps in (2_000 * 2**doubled for doubled in range(12)):
@@ -213,17 +218,17 @@ LONG_SUFFIXES_QUERY = "&".join(
     ["resources1=SRIOV_NET_VF:1", _build_groups_query(32, "none"), LONG_SUFFIXES_QUERY],
     ids=["1 group", "32 groups", "long suffixes"],
 )
-def test_search_work_grows_with_the_response_size(make_equal_children_app, query):
+def test_search_work_grows_with_the_response_size(make_app_with_eight_devices, query):
     query = query if "group_policy" in query else f"{query}&group_policy=none"
-    reported = _get_candidates(make_equal_children_app(), f"{query}&limit=8").json[
+    reported = _get_candidates(make_app_with_eight_devices(), f"{query}&limit=8").json[
         "allocation_requests"
     ]
     steps = sum(len(dumps(request)) for request in reported) // CHARACTERS_PER_STEP
-    app = make_equal_children_app(**{BUDGET_OPTION: steps // 2})
+    app = make_app_with_eight_devices(**{BUDGET_OPTION: steps // 2})
     (error,) = _get_candidates(app, f"{query}&limit=8", status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     # The combinations of providers also cost work.
-    app = make_equal_children_app(**{BUDGET_OPTION: steps * 4})
+    app = make_app_with_eight_devices(**{BUDGET_OPTION: steps * 4})
     assert _get_candidates(app, f"{query}&limit=8").json["allocation_requests"] == reported
 
 
@@ -269,8 +274,8 @@ def test_equal_trees_share_the_search_cost(sqlite_settings, make_app, stock, sta
 
 
 @pytest.mark.parametrize(("sets", "status"), [(3, 200), (4, 400)])
-def test_too_many_member_of_terms_are_rejected(make_equal_children_app, sets, status):
-    app = make_equal_children_app(**{MAX_MEMBER_OF_OPTION: 6})
+def test_too_many_member_of_terms_are_rejected(make_app_with_eight_devices, sets, status):
+    app = make_app_with_eight_devices(**{MAX_MEMBER_OF_OPTION: 6})
     terms = [f"member_of={uuid_of(str(number))}" for number in range(sets)]
     query = "&".join(["resources=VCPU:1,DISK_GB:1", *terms])
     answer = _get_candidates(app, query, status=status).json
@@ -298,7 +303,7 @@ def test_query_of_forty_groups_is_searched_and_explained(database, settings, sha
     )
     groups = tuple(replace(group, suffix=str(number)) for number in range(40))
     query = CandidatesQuery(groups=groups, group_policy="none", limit=10)
-    result, reported = find_and_explain(database, query, settings)
+    result, reported = find_and_explain_candidates(database, query, settings)
     allocations = [dict(request.allocations) for request in result.requests]
     assert allocations == [{uuid_of("CN"): {"VCPU": 40}}]
     assert reported.hosts == 1

@@ -13,7 +13,7 @@ from placement_sched.model.candidates_query import RequestGroup
 from tests.exploring import scale_example_count
 
 
-def _find_trait_bits(carried, choices):
+def _find_met_trait_sets(carried, choices):
     """Return the choices that the traits of each provider meet, as bits."""
     return {
         provider: sum(1 << bit for bit, traits in enumerate(choices) if traits & carried[provider])
@@ -21,17 +21,16 @@ def _find_trait_bits(carried, choices):
     }
 
 
-def _build_request_slot(suffix, *amounts):
+def build_request_slot(suffix, *amounts):
     return Slot(group=RequestGroup(suffix=suffix), amounts=amounts)
 
 
 def _find_provider_combinations(options, suffixes, carried, choices, budget=0):
     rules = Rules(
-        slots=tuple(_build_request_slot(suffix) for suffix in suffixes),
-        trait_choices=tuple(choices),
+        slots=tuple(build_request_slot(suffix) for suffix in suffixes), trait_choices=tuple(choices)
     )
     tree = ProviderTree(
-        options=tuple(map(tuple, options)), covers=_find_trait_bits(carried, choices)
+        options=tuple(map(tuple, options)), covers=_find_met_trait_sets(carried, choices)
     )
     return list(combinations(tree, rules, WorkBudget(budget)))
 
@@ -63,7 +62,7 @@ VF_CLASS_ID = 1
 
 
 def _build_same_subtree_rules(groups, *, isolate=False, subtrees=None):
-    slots = tuple(_build_request_slot(f"_{number}", (VF_CLASS_ID, 1)) for number in range(groups))
+    slots = tuple(build_request_slot(f"_{number}", (VF_CLASS_ID, 1)) for number in range(groups))
     return Rules(slots=slots, isolate=isolate, subtrees=subtrees or (tuple(range(groups)),))
 
 

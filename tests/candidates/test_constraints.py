@@ -9,22 +9,22 @@ from tests.candidates.documented import (
     AGGREGATE_B,
     AGGREGATE_C,
     BANDWIDTH,
-    FORBIDDEN_CLOUD,
+    FORBIDDEN_AGGREGATES_CLOUD,
     FPGA_CLOUD,
+    NETWORK_PORTS_CLOUD,
     NIC_CLOUD,
-    PORT_CLOUD,
+    NUMA_CLOUD_WITH_SHARED_DISK,
     ROOT_TRAIT_CLOUD,
     SHARED_DISK_CLOUD,
-    SHARED_TREES_CLOUD,
     SRIOV_CARD_CLOUD,
-    STORAGE_CLOUD,
+    TWO_SHARED_DISKS_CLOUD,
     build_cloud,
     build_cloud_with_network_functions,
     format_candidates,
     list_providers_of_group,
     provider,
 )
-from tests.candidates.sources import find_and_explain
+from tests.candidates.sources import find_and_explain_candidates
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
 
@@ -40,7 +40,7 @@ SHARED_DISK_CANDIDATES = {
     for node in (1, 2)
 }
 
-VFS_QUERY = f"{INSTANCE_QUERY},SRIOV_NET_VF:2"
+TWO_VFS_QUERY = f"{INSTANCE_QUERY},SRIOV_NET_VF:2"
 ALLOCATIONS_ON_CN1 = "CN1 DISK_GB:500 MEMORY_MB:512 VCPU:1"
 TWO_VF_GROUPS_QUERY = (
     f"{INSTANCE_QUERY}&resources1=SRIOV_NET_VF:1&required1=HW_NIC_ACCEL_SSL"
@@ -77,28 +77,28 @@ DOCUMENTED_EXAMPLES = {
         },
     ),
     "a whole tree shares": (
-        SHARED_TREES_CLOUD,
+        NUMA_CLOUD_WITH_SHARED_DISK,
         INSTANCE_QUERY,
         LOCAL_DISK_CANDIDATES | SHARED_DISK_CANDIDATES,
     ),
     "an aggregate of roots spans trees": (
-        SHARED_TREES_CLOUD,
+        NUMA_CLOUD_WITH_SHARED_DISK,
         f"{INSTANCE_QUERY}&member_of={AGGREGATE_A}",
         LOCAL_DISK_CANDIDATES | SHARED_DISK_CANDIDATES,
     ),
     "an aggregate of a child spans nothing": (
-        SHARED_TREES_CLOUD,
+        NUMA_CLOUD_WITH_SHARED_DISK,
         f"{INSTANCE_QUERY}&member_of={AGGREGATE_B}",
         {name for name in LOCAL_DISK_CANDIDATES if name.startswith("CN1")},
     ),
     "required trait": (
         NIC_CLOUD,
-        f"{VFS_QUERY}&required=HW_NIC_ACCEL_SSL",
+        f"{TWO_VFS_QUERY}&required=HW_NIC_ACCEL_SSL",
         {f"{ALLOCATIONS_ON_CN1} + NIC1_1 SRIOV_NET_VF:2"},
     ),
     "forbidden trait": (
         NIC_CLOUD,
-        f"{VFS_QUERY}&required=!HW_NIC_ACCEL_SSL",
+        f"{TWO_VFS_QUERY}&required=!HW_NIC_ACCEL_SSL",
         {f"{ALLOCATIONS_ON_CN1} + NIC1_2 SRIOV_NET_VF:2"},
     ),
     "isolated groups": (
@@ -115,17 +115,17 @@ DOCUMENTED_EXAMPLES = {
         },
     ),
     "tree of a root": (
-        STORAGE_CLOUD,
+        TWO_SHARED_DISKS_CLOUD,
         f"resources=VCPU:1,DISK_GB:50&in_tree={CN1_UUID}",
         CN1_TREE_CANDIDATES,
     ),
     "tree of a child": (
-        STORAGE_CLOUD,
+        TWO_SHARED_DISKS_CLOUD,
         f"resources=VCPU:1,DISK_GB:50&in_tree={NUMA1_1_UUID}",
         CN1_TREE_CANDIDATES,
     ),
     "tree of the unsuffixed group only": (
-        STORAGE_CLOUD,
+        TWO_SHARED_DISKS_CLOUD,
         f"resources=VCPU:1&in_tree={CN1_UUID}&resources1=DISK_GB:10",
         {
             " + ".join(sorted([f"NUMA1_{node} VCPU:1", f"{disk} DISK_GB:10"]))
@@ -134,7 +134,7 @@ DOCUMENTED_EXAMPLES = {
         },
     ),
     "tree of a storage that shares": (
-        STORAGE_CLOUD,
+        TWO_SHARED_DISKS_CLOUD,
         f"resources=VCPU:1&resources1=DISK_GB:10&in_tree1={SS1_UUID}",
         {f"NUMA{host}_{node} VCPU:1 + SS1 DISK_GB:10" for host in (1, 2) for node in (1, 2)},
     ),
@@ -190,37 +190,37 @@ DOCUMENTED_EXAMPLES = {
         {"RP1 SRIOV_NET_VF:2 + RP3 SRIOV_NET_VF:2"},
     ),
     "an aggregate forbidden to a root spans its tree": (
-        FORBIDDEN_CLOUD,
+        FORBIDDEN_AGGREGATES_CLOUD,
         f"resources=VCPU:1&member_of=!{AGGREGATE_A}",
         {"NUMA2_1 VCPU:1", "NUMA2_2 VCPU:1"},
     ),
     "an aggregate forbidden to a root and a storage": (
-        FORBIDDEN_CLOUD,
+        FORBIDDEN_AGGREGATES_CLOUD,
         f"resources=VCPU:1,DISK_GB:1&member_of=!{AGGREGATE_B}",
         {"NUMA1_1 VCPU:1 + SS2 DISK_GB:1", "NUMA1_2 VCPU:1 + SS2 DISK_GB:1"},
     ),
     "an aggregate forbidden to a child and a storage": (
-        FORBIDDEN_CLOUD,
+        FORBIDDEN_AGGREGATES_CLOUD,
         f"resources=VCPU:1,DISK_GB:1&member_of=!{AGGREGATE_C}",
         {"NUMA2_1 VCPU:1 + SS1 DISK_GB:1", "NUMA2_2 VCPU:1 + SS1 DISK_GB:1"},
     ),
     "an aggregate forbidden to a suffixed group spans nothing": (
-        FORBIDDEN_CLOUD,
+        FORBIDDEN_AGGREGATES_CLOUD,
         f"resources1=VCPU:1&member_of1=!{AGGREGATE_A}",
         {f"NUMA{host}_{node} VCPU:1" for host in (1, 2) for node in (1, 2)},
     ),
     "an aggregate wanted and forbidden": (
-        FORBIDDEN_CLOUD,
+        FORBIDDEN_AGGREGATES_CLOUD,
         f"resources=MEMORY_MB:1&member_of={AGGREGATE_A}&member_of=!{AGGREGATE_A}",
         set(),
     ),
     "any of two traits, and another": (
-        PORT_CLOUD,
+        NETWORK_PORTS_CLOUD,
         DIRECT_VNIC_QUERY,
         {f"CN1 VCPU:1 + ETH{number} {BANDWIDTH}:1000" for number in (0, 1)},
     ),
     "any of two traits, spread over a tree": (
-        PORT_CLOUD,
+        NETWORK_PORTS_CLOUD,
         (
             f"resources=VCPU:1,{BANDWIDTH}:1000&required=CUSTOM_VNIC_TYPE_NORMAL"
             "&required=in:CUSTOM_PHYSNET_FOO,CUSTOM_PHYSNET_BAR"
@@ -269,7 +269,9 @@ def test_sixty_member_of_sets_match_provider_or_root(database, settings):
     load_cloud(database, cloud)
     sets = tuple(frozenset({uuid_of(place), uuid_of("nowhere")}) for place in places)
     group = RequestGroup(resources=(("VCPU", 1),), aggregates=AggregateTerms(sets))
-    result, reported = find_and_explain(database, CandidatesQuery(groups=(group,)), settings)
+    result, reported = find_and_explain_candidates(
+        database, CandidatesQuery(groups=(group,)), settings
+    )
     serving = {uuid for request in result.requests for uuid in request.allocations}
     assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
     remaining = [step.after for step in reported.steps if step.constraint == "member_of"]

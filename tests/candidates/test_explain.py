@@ -173,7 +173,7 @@ def build_request_group(suffix="", required=(), **resources):
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("child", [(), (provider("child", under="cn00"),)], ids=["flat", "trees"])
-def test_hosts_beyond_the_limit_are_counted_in_the_last_step(database, settings, child):
+def test_hosts_beyond_the_limit_are_counted_in_the_last_explained_step(database, settings, child):
     load_cloud(
         database,
         build_cloud(*(Host(f"cn{n:02}", build_inventory("VCPU", 4)) for n in range(20)), *child),

@@ -13,16 +13,14 @@ from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.db.triggers import missing_triggers
 from placement_sched.store.placement import change_log
-from tests.candidates.documented import provider
 from tests.candidates.reload import replace_cloud
+from tests.candidates.test_cache import CLOUD_OF_THREE_HOSTS
 from tests.candidates.test_cache import clock as clock  # noqa: PLC0414 - a fixture
 from tests.conftest import make_settings
-from tests.support.clouds import Cloud
 from tests.support.statements import execute_statements
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("change_log_triggers")]
 
-CLOUD_OF_THREE_HOSTS = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))
 CHANGE_LOG_TABLE = "sched_provider_changes"
 
 

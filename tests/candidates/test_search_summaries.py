@@ -182,14 +182,16 @@ def _list_summarized_providers(answer):
 
 
 @pytest.fixture
-def cloud(app):
+def app_with_cloud(app):
     load_cloud(app.app.services.database, CLOUD_WITH_SHARED_DISK)
     return app
 
 
-def test_before_1_29_candidates_use_one_provider_per_tree(cloud):
+def test_before_1_29_candidates_use_one_provider_per_tree(app_with_cloud):
     def list_candidates(query, version):
-        return format_candidates(_read_candidates(cloud, query, version), CLOUD_WITH_SHARED_DISK)
+        return format_candidates(
+            _read_candidates(app_with_cloud, query, version), CLOUD_WITH_SHARED_DISK
+        )
 
     both = "resources=VCPU:4,MEMORY_MB:64"
     assert list_candidates(both, "1.28") == set()
@@ -199,11 +201,11 @@ def test_before_1_29_candidates_use_one_provider_per_tree(cloud):
     assert shared == {"CN MEMORY_MB:64 + shelf DISK_GB:9"}
 
 
-def test_summaries_include_whole_trees_since_1_29(cloud):
-    answer = _read_candidates(cloud, "resources=VCPU:4", "1.28")
+def test_summaries_include_whole_trees_since_1_29(app_with_cloud):
+    answer = _read_candidates(app_with_cloud, "resources=VCPU:4", "1.28")
     assert _list_summarized_providers(answer) == {"NUMA", "other"}
     assert answer["provider_summaries"][uuid_of("NUMA")].keys() == {"resources", "traits"}
-    answer = _read_candidates(cloud, "resources=VCPU:4", "1.29")
+    answer = _read_candidates(app_with_cloud, "resources=VCPU:4", "1.29")
     assert _list_summarized_providers(answer) == {"CN", "NUMA", "PF", "other"}
     summaries = answer["provider_summaries"]
     assert {
@@ -224,9 +226,9 @@ def test_summaries_include_whole_trees_since_1_29(cloud):
     [("1.16", {"VCPU"}, False), ("1.26", {"VCPU"}, True), ("1.27", {"VCPU", "PCPU"}, True)],
 )
 def test_summaries_have_requested_classes_before_1_27_and_no_traits_before_1_17(
-    cloud, version, classes, traits_shown
+    app_with_cloud, version, classes, traits_shown
 ):
-    shown = _read_candidates(cloud, "resources=VCPU:4", version)["provider_summaries"][
+    shown = _read_candidates(app_with_cloud, "resources=VCPU:4", version)["provider_summaries"][
         uuid_of("NUMA")
     ]
     assert shown["resources"].keys() == classes

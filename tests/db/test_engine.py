@@ -259,7 +259,7 @@ def test_reads_succeed_after_the_server_closed_idle_connections(open_database, k
     assert database.write(select_one) == 1
 
 
-def test_read_sends_no_ping_before_its_query(database):
+def test_database_read_sends_no_ping_before_its_query(database):
     with database.read() as connection:
         select_one(connection)
     begin_stats()

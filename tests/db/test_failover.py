@@ -14,6 +14,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
+from tests.db.test_engine import get_driver_connection
 from tests.support.postgresql import run_primary_and_standby
 from tests.support.scheduling import report, spec
 from tests.support.servers import wait_until
@@ -154,13 +155,7 @@ def database_histories(engine):
     return database_histories
 
 
-def get_driver_connection(connection):
-    return connection.connection.driver_connection
-
-
-def test_connections_have_the_epoch_of_their_server_without_a_statement(
-    server_settings, sqlite_database
-):
+def test_connections_identify_their_server_without_a_statement(server_settings, sqlite_database):
     database = Database(server_settings)
     begin_stats()
     assert database.history is None
@@ -192,7 +187,7 @@ def test_connection_from_before_a_database_failover_is_replaced(engine, database
         assert epoch_of(connection) == database_histories.current == current
 
 
-def test_recreated_postgresql_database_has_another_epoch(postgresql_server):
+def test_recreated_postgresql_database_is_identified_as_another(postgresql_server):
     name, histories = f"ps_restored_{uuid4().hex[:8]}", set()
     readable = "SELECT has_function_privilege('public', 'pg_postmaster_start_time()', 'execute')"
     engine = create_engine(postgresql_server, isolation_level="AUTOCOMMIT")

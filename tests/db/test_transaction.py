@@ -68,7 +68,7 @@ def test_postgresql_and_mysql_have_no_limit_of_waiting_writers(url):
     database.dispose()
 
 
-def test_read_only_sqlite_file_is_a_database_that_is_not_ready(sqlite_database, monkeypatch):
+def test_database_in_a_read_only_sqlite_file_is_not_ready(sqlite_database, monkeypatch):
     sqlite_database.ping()
     monkeypatch.setattr(transaction.os, "access", lambda _file, _mode: False)
     with pytest.raises(Unavailable, match="read-only"):

@@ -19,5 +19,5 @@ from placement_sched.model.clock import shown_duration
         (217_821_404, "7 years"),
     ],
 )
-def test_duration_is_shown_in_one_unit(seconds, text):
+def test_duration_is_formatted_in_a_single_unit(seconds, text):
     assert shown_duration(seconds) == text

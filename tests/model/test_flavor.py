@@ -21,7 +21,7 @@ def test_flavor_is_parsed_from_a_document():
 
 
 @pytest.mark.parametrize(("swap", "expected"), [("", 0), (None, 0), (5, 5), ("5", 5)])
-def test_empty_swap_is_zero(swap, expected):
+def test_empty_swap_of_a_flavor_is_zero(swap, expected):
     assert Flavor.from_document({"swap": swap}).swap == expected
 
 

@@ -47,7 +47,7 @@ TWENTY_HOST_NAMES = [f"cn{number}" for number in range(1, 21)]
         ("a", [], 3, ()),
     ],
 )
-def test_most_similar_names_come_first_in_any_case(name, names, most, expected):
+def test_suggestions_begin_with_the_most_similar_names(name, names, most, expected):
     assert nearest(name, names, most) == expected
 
 

@@ -176,7 +176,7 @@ FULL_SPEC = request_spec_from(
 SPEC_WITHOUT_OPTIONS = request_spec_from({"flavor": SMALL_FLAVOR})
 
 
-def test_filter_properties_have_the_keys_of_nova():
+def test_legacy_filter_properties_have_the_keys_of_nova():
     assert FULL_SPEC.to_legacy_filter_properties_dict() == {
         "group_hosts": {"h1"},
         "group_members": {instance(4)},
@@ -231,7 +231,7 @@ def test_filter_property_of_a_request_spec_is_read_by_name(name, value):
 
 
 @pytest.mark.parametrize("name", ["force_hosts", "group_hosts", "os_type"])
-def test_missing_filter_properties_are_absent(name):
+def test_missing_filter_properties_of_a_request_spec_are_absent(name):
     assert SPEC_WITHOUT_OPTIONS.get(name) is None
     assert SPEC_WITHOUT_OPTIONS.get(name, "other") == "other"
     with pytest.raises(KeyError, match=name):
@@ -239,7 +239,7 @@ def test_missing_filter_properties_are_absent(name):
 
 
 @pytest.mark.parametrize("name", ["scheduler_hints", "limits"])
-def test_optional_filter_properties_are_empty(name):
+def test_optional_filter_properties_of_a_request_spec_are_empty(name):
     assert SPEC_WITHOUT_OPTIONS[name] == SPEC_WITHOUT_OPTIONS.get(name) == {}
 
 

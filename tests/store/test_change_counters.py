@@ -15,7 +15,7 @@ import pytest
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.store.compute.test_compute_nodes import LATER_BY_30_S, build_reported_node
+from tests.store.compute.test_compute_nodes import HALF_MINUTE_LATER, build_reported_node
 from tests.support.concurrency import run_concurrently
 from tests.support.reports import NOW, node_uuid
 from tests.support.statements import record_statements, run_query
@@ -96,10 +96,10 @@ def list_service_ids(connection, host="cn1"):
 
 
 def make_node_write(*nodes):
-    return lambda connection: compute_nodes.write(connection, nodes, LATER_BY_30_S)
+    return lambda connection: compute_nodes.write(connection, nodes, HALF_MINUTE_LATER)
 
 
-def make_heartbeat_write(*hosts, at=LATER_BY_30_S):
+def make_heartbeat_write(*hosts, at=HALF_MINUTE_LATER):
     return lambda connection: services.record_heartbeats(connection, dict.fromkeys(hosts, at), at)
 
 
@@ -115,7 +115,7 @@ def make_service_write(*hosts):
         {**row, "uuid": node_uuid(70 + index), "host": host, "last_seen_up": NOW}
         for index, host in enumerate(hosts)
     ]
-    return lambda connection: services.put(connection, rows, LATER_BY_30_S)
+    return lambda connection: services.put(connection, rows, HALF_MINUTE_LATER)
 
 
 #: Changes of cn1 with an effect on enabled nodes or their names, and without it.
@@ -136,17 +136,19 @@ CHANGES_WITHOUT_NEW_NAMES = {
         build_reported_node(1, vcpus=9), build_reported_node(2, local_gb=0)
     ),
     "report with a heartbeat": make_node_write(
-        build_reported_node(1, now=LATER_BY_30_S), build_reported_node(2, now=LATER_BY_30_S)
+        build_reported_node(1, now=HALF_MINUTE_LATER), build_reported_node(2, now=HALF_MINUTE_LATER)
     ),
     "node seen": lambda connection: compute_nodes.record_seen(
-        connection, {"cn1": LATER_BY_30_S}, LATER_BY_30_S
+        connection, {"cn1": HALF_MINUTE_LATER}, HALF_MINUTE_LATER
     ),
     "heartbeat": make_heartbeat_write("cn1", "cn2"),
     "service seen": lambda connection: services.record_seen(
-        connection, {"cn1": LATER_BY_30_S}, LATER_BY_30_S
+        connection, {"cn1": HALF_MINUTE_LATER}, HALF_MINUTE_LATER
     ),
     "service seen with its state": lambda connection: services.note_seen(
-        connection, dict.fromkeys(list_service_ids(connection), LATER_BY_30_S), LATER_BY_30_S
+        connection,
+        dict.fromkeys(list_service_ids(connection), HALF_MINUTE_LATER),
+        HALF_MINUTE_LATER,
     ),
     "forced down": lambda connection: services.set_forced_down(
         connection, list_service_ids(connection), forced_down=True
@@ -205,7 +207,7 @@ def test_new_node_and_new_service_raise_the_counter_of_their_host(database_with_
 def test_rolled_back_change_of_a_node_keeps_the_change_counters(database_with_two_hosts):
     before = read_change_counters(database_with_two_hosts)
     with database_with_two_hosts.writer.connect() as connection:
-        compute_nodes.write(connection, [build_reported_node(1, host="cn9")], LATER_BY_30_S)
+        compute_nodes.write(connection, [build_reported_node(1, host="cn9")], HALF_MINUTE_LATER)
         connection.rollback()
     assert read_change_counters(database_with_two_hosts) == before
 

@@ -542,8 +542,7 @@ def test_inventory_reserving_more_than_its_total_is_valid_without_allocations(cl
 
 
 def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
-    memory = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
-    shrunk = update(tables.inventories).where(memory)
+    shrunk = update(tables.inventories).where(IS_MEMORY_INVENTORY)
     earlier = {"created_at": YEAR_2038 - timedelta(seconds=1)}
     at_once = [
         build_allocations_update(uuid, updated_at=YEAR_2038)
@@ -562,9 +561,7 @@ def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
 
 
 def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy):
-    shrunk = update(tables.inventories).where(
-        tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
-    )
+    shrunk = update(tables.inventories).where(IS_MEMORY_INVENTORY)
     execute_without_foreign_keys(
         database_copy, shrunk.values(total=512, max_unit=512, updated_at=YEAR_2038)
     )

@@ -16,7 +16,7 @@ from tests.support.statements import run_query
 pytestmark = pytest.mark.all_databases
 
 RESULT_TIME = datetime(2026, 11, 22, 12, 0, 0)
-WEEK_AGO = RESULT_TIME - timedelta(days=8)
+EIGHT_DAYS_AGO = RESULT_TIME - timedelta(days=8)
 
 
 def build_shadow_decision(uuid):
@@ -49,7 +49,7 @@ def database_with_shadow_results(database):
         ]
         decisions.record_shadow_results(connection, both, RESULT_TIME)
         alone = build_shadow_result("d2", verdict=shadow_result.FAILED)
-        decisions.record_shadow_results(connection, [alone], WEEK_AGO)
+        decisions.record_shadow_results(connection, [alone], EIGHT_DAYS_AGO)
 
     database.write(write_shadow_results)
     return database

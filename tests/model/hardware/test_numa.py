@@ -25,7 +25,7 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.schemas.node_report import numa_topology
 from tests.support.numa_nodes import build_host_with_memory, build_instance_with_memory
 
-CELL_REPORT = {"id": 0, "cpuset": [0, 1], "memory": 1024}
+NUMA_CELL_REPORT = {"id": 0, "cpuset": [0, 1], "memory": 1024}
 
 
 def build_numa_cell(**changes):
@@ -90,7 +90,7 @@ def test_numa_report_is_parsed_once_on_first_access(monkeypatch):
         "from_document",
         lambda document: parsed_ids.append(document["id"]) or from_document(document),
     )
-    topology = numa_topology({"cells": [CELL_REPORT, CELL_REPORT | {"id": 1}]}).topology
+    topology = numa_topology({"cells": [NUMA_CELL_REPORT, NUMA_CELL_REPORT | {"id": 1}]}).topology
     assert parsed_ids == []
     assert [cell.id for cell in topology.cells] == [0, 1]
     assert topology.cells is topology.cells
@@ -206,20 +206,20 @@ def test_instance_topology_has_the_policy_of_its_cells():
         ([], ()),
     ],
 )
-def test_first_arrangement_prefers_low_host_nodes_for_the_first_nodes(places, result):
+def test_numa_arrangement_prefers_the_first_host_nodes(places, result):
     assert first_arrangement(places, lambda _places: True) == result
 
 
 NUMA_MODULE = "placement_sched.model.hardware.numa"
-RANDOM_PLACES = st.lists(
+RANDOM_HOST_NODES = st.lists(
     st.lists(st.integers(0, 4), unique=True).map(sorted), min_size=1, max_size=4
 )
-RANDOM_ACCEPTED_SETS = st.frozensets(
+RANDOM_ACCEPTED_NODE_SETS = st.frozensets(
     st.frozensets(st.integers(0, 4), min_size=1, max_size=4), max_size=12
 )
 
 
-@given(RANDOM_PLACES, RANDOM_ACCEPTED_SETS)
+@given(RANDOM_HOST_NODES, RANDOM_ACCEPTED_NODE_SETS)
 def test_numa_arrangement_equals_that_of_an_exhaustive_search(places, accepted_sets):
     arrangements = (
         arrangement
@@ -235,28 +235,30 @@ def test_numa_arrangement_equals_that_of_an_exhaustive_search(places, accepted_s
 def test_each_set_of_host_numa_nodes_is_evaluated_once():
     sets, budget = [], FitBudget(1_000_000)
 
-    def reject_places(places_set):
+    def reject_node_set(places_set):
         sets.append(frozenset(places_set))
 
-    assert first_arrangement([list(range(10))] * 5, reject_places, effort=budget) is None
+    assert first_arrangement([list(range(10))] * 5, reject_node_set, effort=budget) is None
     assert len(sets) == len(set(sets)) == 252
 
 
-@given(RANDOM_PLACES, st.lists(st.sampled_from("abc"), min_size=5, max_size=5), st.data())
+@given(RANDOM_HOST_NODES, st.lists(st.sampled_from("abc"), min_size=5, max_size=5), st.data())
 def test_equal_host_numa_nodes_are_interchangeable(places, place_kinds, data):
     counts = st.lists(st.sampled_from("abc"), min_size=len(places), max_size=len(places))
     accepted_sets = data.draw(st.lists(counts.map(sorted), max_size=4))
 
-    def accept_places(places_set):
+    def accept_node_set(places_set):
         return sorted(place_kinds[place] for place in places_set) in accepted_sets
 
     arrangements = (
         arrangement
         for arrangement in permutations(range(5), len(places))
         if all(place in places_set for place, places_set in zip(arrangement, places, strict=True))
-        and accept_places(arrangement)
+        and accept_node_set(arrangement)
     )
-    assert first_arrangement(places, accept_places, lambda: place_kinds) == next(arrangements, None)
+    assert first_arrangement(places, accept_node_set, lambda: place_kinds) == next(
+        arrangements, None
+    )
 
 
 def test_equal_sets_of_host_numa_nodes_are_evaluated_once():

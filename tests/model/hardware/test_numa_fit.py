@@ -44,8 +44,8 @@ from tests.support.numa_nodes import (
     build_pages,
 )
 
-ONE_CELL_INSTANCE = build_instance_topology(build_instance_cell(shared=[0]))
-TWO_CELL_INSTANCE = build_instance_topology(
+ONE_CELL = build_instance_topology(build_instance_cell(shared=[0]))
+TWO_CELLS = build_instance_topology(
     build_instance_cell(0, shared=[0]), build_instance_cell(1, shared=[1])
 )
 
@@ -126,9 +126,7 @@ FAR_DEVICES_REASON = (
 )
 def test_chosen_host_numa_nodes_are_near_pci_devices(near_cells, expected):
     devices = Devices(FakePciStats([(2, 2)], near_cells), ["request"])
-    fitted = fit_to_host(
-        build_host_with_memory(512, 512, 512), TWO_CELL_INSTANCE, build_limits(), devices
-    )
+    fitted = fit_to_host(build_host_with_memory(512, 512, 512), TWO_CELLS, build_limits(), devices)
     assert sorted(list_cell_ids_or_reason(fitted)) == sorted(expected)
 
 
@@ -153,7 +151,7 @@ def test_chosen_host_numa_nodes_are_near_physical_networks(physnets, tunneled, e
         build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b", tunneled=True)
     )
     network = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
-    fitted = fit_to_host(host, ONE_CELL_INSTANCE, build_limits(network_metadata=network))
+    fitted = fit_to_host(host, ONE_CELL, build_limits(network_metadata=network))
     assert list_cell_ids_or_reason(fitted) == expected
 
 
@@ -161,15 +159,15 @@ def test_chosen_host_numa_nodes_are_near_physical_networks(physnets, tunneled, e
 def test_packing_limit_decides_which_host_cell_is_first(packing, expected):
     host = build_host_topology(build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1]))
     assert (
-        list_cell_ids_or_reason(fit_to_host(host, ONE_CELL_INSTANCE, build_limits(packing=packing)))
+        list_cell_ids_or_reason(fit_to_host(host, ONE_CELL, build_limits(packing=packing)))
         == expected
     )
 
 
-PINNED_INSTANCE = build_instance_topology(build_instance_cell(pinned=[0]))
+PINNED_CELL = build_instance_topology(build_instance_cell(pinned=[0]))
 
 
-def list_sorted_cell_ids(host, instance=ONE_CELL_INSTANCE, devices=None, packing=False):
+def list_sorted_cell_ids(host, instance=ONE_CELL, devices=None, packing=False):
     return [
         cell.id for cell in in_order(build_host_topology(*host), instance, devices, packing=packing)
     ]
@@ -178,34 +176,19 @@ def list_sorted_cell_ids(host, instance=ONE_CELL_INSTANCE, devices=None, packing
 @pytest.mark.parametrize(
     ("host", "instance", "spread", "packed"),
     [
-        ([build_cell(0, memory_usage=9), build_cell(1)], ONE_CELL_INSTANCE, [1, 0], [0, 1]),
-        (
-            [build_cell(0, memory_usage=9, memory=2000), build_cell(1)],
-            ONE_CELL_INSTANCE,
-            [0, 1],
-            [1, 0],
-        ),
-        (
-            [build_cell(0, cpu_usage=1), build_cell(1, memory_usage=9)],
-            ONE_CELL_INSTANCE,
-            [1, 0],
-            [0, 1],
-        ),
+        ([build_cell(0, memory_usage=9), build_cell(1)], ONE_CELL, [1, 0], [0, 1]),
+        ([build_cell(0, memory_usage=9, memory=2000), build_cell(1)], ONE_CELL, [0, 1], [1, 0]),
+        ([build_cell(0, cpu_usage=1), build_cell(1, memory_usage=9)], ONE_CELL, [1, 0], [0, 1]),
+        ([build_cell(0, pinned=[0, 1]), build_cell(1, pinned=[2, 3, 4])], ONE_CELL, [0, 1], [0, 1]),
         (
             [build_cell(0, pinned=[0, 1]), build_cell(1, pinned=[2, 3, 4])],
-            ONE_CELL_INSTANCE,
-            [0, 1],
-            [0, 1],
-        ),
-        (
-            [build_cell(0, pinned=[0, 1]), build_cell(1, pinned=[2, 3, 4])],
-            PINNED_INSTANCE,
+            PINNED_CELL,
             [1, 0],
             [0, 1],
         ),
         (
             [build_cell(0, pinned=[0, 1]), build_cell(1, pinned=[2, 3, 4], pinned_cpus=[2, 3])],
-            PINNED_INSTANCE,
+            PINNED_CELL,
             [0, 1],
             [1, 0],
         ),
@@ -232,16 +215,16 @@ def test_host_cells_with_pci_devices_come_first_for_pci_requests(
 ):
     devices = Devices(FakePciStats(pools), ["request"] if has_requests else [])
     assert (
-        list_sorted_cell_ids([build_cell(0), build_cell(1)], ONE_CELL_INSTANCE, devices, packing)
-        == expected
+        list_sorted_cell_ids([build_cell(0), build_cell(1)], ONE_CELL, devices, packing) == expected
     )
 
 
 def test_order_of_host_cells_is_unchanged_if_all_are_needed():
     host = [build_cell(0, memory_usage=9), build_cell(1)]
-    assert list_sorted_cell_ids(
-        host, TWO_CELL_INSTANCE, Devices(FakePciStats([(1, 2)]), ["request"])
-    ) == [0, 1]
+    assert list_sorted_cell_ids(host, TWO_CELLS, Devices(FakePciStats([(1, 2)]), ["request"])) == [
+        0,
+        1,
+    ]
 
 
 HOST_WITH_NETWORKS = build_host_topology(
@@ -338,7 +321,7 @@ def test_usage_is_added_only_to_the_used_cells_of_a_new_topology():
         build_cell(0, shared=[0], memory_usage=9, mempages=USED_PAGES), build_cell(1, shared=[1])
     )
     before = repr(host)
-    first, second = list_cell_usage(host, ONE_CELL_INSTANCE)
+    first, second = list_cell_usage(host, ONE_CELL)
     assert first == (0, 9, [], [5, 7])
     assert second == (1, 512, [], [])
     assert repr(host) == before
@@ -526,9 +509,6 @@ def test_smallest_page_size_of_a_host_cell_is_found():
         assert isinstance(fitted, FittedNUMACell)
 
 
-OF_EIGHT_CPUS_FREE = "of 8 dedicated CPUs free"
-
-
 def pin_cpus(host, count, policy=None, reserved=0):
     node = build_instance_cell(pinned=range(count), cpu_thread_policy=policy)
     result = pin_cell(host, node, reserved)
@@ -569,7 +549,7 @@ def test_free_threads_of_whole_cores_are_pinned_first(pinned, count, cpus, polic
         ([], 3, ([0, 4, 1], [])),
         ([0, 1], 4, ([2, 6, 3, 7], [])),
         ([0, 1], 5, "5 dedicated CPUs on sibling threads requested, 4 free"),
-        ([0], 8, f"8 dedicated CPUs requested, 7 {OF_EIGHT_CPUS_FREE}"),
+        ([0], 8, "8 dedicated CPUs requested, 7 of 8 dedicated CPUs free"),
     ],
 )
 def test_required_siblings_are_taken_from_free_cores(pinned, count, expected):
@@ -612,7 +592,7 @@ def test_isolate_policy_leaves_sibling_threads_idle_on_stein_hosts(
         ([], 2, ([0, 4], [1])),
         ([0, 1], 4, ([2, 6, 3, 7], [4])),
         ([], 7, ([0, 4, 1, 5, 2, 6, 3], [7])),
-        ([], 8, f"8 dedicated CPUs and 1 for the emulator requested, 8 {OF_EIGHT_CPUS_FREE}"),
+        ([], 8, "8 dedicated CPUs and 1 for the emulator requested, 8 of 8 dedicated CPUs free"),
     ],
 )
 def test_emulator_threads_get_a_free_cpu(pinned, count, expected):

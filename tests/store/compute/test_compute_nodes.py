@@ -14,7 +14,7 @@ from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
-LATER_BY_30_S = NOW + timedelta(seconds=30)
+HALF_MINUTE_LATER = NOW + timedelta(seconds=30)
 
 
 def build_reported_node(number=1, now=NOW, **changes):
@@ -49,9 +49,11 @@ def test_first_report_of_a_compute_node_creates_it(database):
 def test_unchanged_node_report_updates_the_heartbeat_only(database):
     write_nodes(database, build_reported_node())
     (before,) = read_nodes(database, node_uuid(1))
-    written = write_nodes(database, build_reported_node(now=LATER_BY_30_S), now=LATER_BY_30_S)
+    written = write_nodes(
+        database, build_reported_node(now=HALF_MINUTE_LATER), now=HALF_MINUTE_LATER
+    )
     assert (written.created, written.changed) == (frozenset(), frozenset())
-    assert read_nodes(database, node_uuid(1)) == [replace(before, last_seen_up=LATER_BY_30_S)]
+    assert read_nodes(database, node_uuid(1)) == [replace(before, last_seen_up=HALF_MINUTE_LATER)]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_changed_node_report_increments_the_version_of_the_node(database, change
     write_nodes(database, build_reported_node())
     (before,) = read_nodes(database, node_uuid(1))
     written = write_nodes(
-        database, build_reported_node(now=LATER_BY_30_S, **change), now=LATER_BY_30_S
+        database, build_reported_node(now=HALF_MINUTE_LATER, **change), now=HALF_MINUTE_LATER
     )
     assert written.changed == {node_uuid(1)}
     assert written.came_from == ({node_uuid(1): "cn1"} if "host" in change else {})
@@ -77,11 +79,11 @@ def test_changed_node_report_increments_the_version_of_the_node(database, change
     assert after.version == before.version + 1
     assert (after.created_at, after.updated_at, after.last_seen_up) == (
         NOW,
-        LATER_BY_30_S,
-        LATER_BY_30_S,
+        HALF_MINUTE_LATER,
+        HALF_MINUTE_LATER,
     )
     assert replace(after, version=0, created_at=None, updated_at=None) == build_reported_node(
-        now=LATER_BY_30_S, **change
+        now=HALF_MINUTE_LATER, **change
     )
 
 
@@ -151,10 +153,10 @@ def test_heartbeat_statement_count_is_independent_of_nodes(database, moments):
     for size in (20, 600):
         with record_statements(database) as seen:
             write_nodes(
-                database, *build_reported_nodes(size, LATER_BY_30_S + timedelta(hours=size))
+                database, *build_reported_nodes(size, HALF_MINUTE_LATER + timedelta(hours=size))
             )
         counts[size] = len(seen)
     assert counts[20] == counts[600]
     assert {node.last_seen_up for node in read_nodes(database, node_uuid(0))} == {
-        LATER_BY_30_S + timedelta(hours=600)
+        HALF_MINUTE_LATER + timedelta(hours=600)
     }

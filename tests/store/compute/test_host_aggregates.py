@@ -112,7 +112,7 @@ def test_other_server_uses_changed_aggregate_metadata_in_its_next_request(
     path = "/compute/v2.1/os-aggregates"
     number = servers[0].post_json(path, body).json["aggregate"]["id"]
 
-    def does_server_require_tenant_aggregate(server):
+    def is_tenant_aggregate_required(server):
         body = {"request_spec": spec(project_id="p1")}
         funnel = server.post_json("/scheduler/v1/explain", body).json["funnel"]
         changes = {entry["name"]: entry["changes"] for entry in funnel["request_filters"]}
@@ -122,4 +122,4 @@ def test_other_server_uses_changed_aggregate_metadata_in_its_next_request(
         for project in ("p1", None):
             metadata = {"set_metadata": {"metadata": {"filter_tenant_id": project}}}
             writer.post_json(f"{path}/{number}/action", metadata)
-            assert does_server_require_tenant_aggregate(reader) == (project is not None)
+            assert is_tenant_aggregate_required(reader) == (project is not None)

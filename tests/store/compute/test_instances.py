@@ -17,7 +17,7 @@ from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
-LATER_BY_30_S = NOW + timedelta(seconds=30)
+HALF_MINUTE_LATER = NOW + timedelta(seconds=30)
 TASK_STATES = sorted({task for _, by_task in STATUSES.values() for task in by_task})
 
 
@@ -73,7 +73,7 @@ def test_metadata_of_all_instances_is_read_by_one_query_at_first_use(database):
 def test_instance_record_without_metadata_keeps_the_stored_metadata(database):
     new = [build_instance(metadata={"a": "b"}, system_metadata={"c": None})]
     database.write(lambda connection: instances.record(connection, new, NOW, with_metadata=True))
-    record_instances(database, build_instance(host="cn2"), now=LATER_BY_30_S)
+    record_instances(database, build_instance(host="cn2"), now=HALF_MINUTE_LATER)
     with database.read() as connection:
         reader = instances.MetadataReader(connection, [node_uuid(1)])
         assert reader.of(node_uuid(1)) == ({"a": "b"}, {"c": None})
@@ -82,10 +82,10 @@ def test_instance_record_without_metadata_keeps_the_stored_metadata(database):
 
 def test_update_of_an_instance_keeps_creation_time_and_decision(database):
     record_instances(database, build_instance(decision_uuid=node_uuid(8), vm_state="building"))
-    record_instances(database, build_instance(host="cn2"), now=LATER_BY_30_S)
+    record_instances(database, build_instance(host="cn2"), now=HALF_MINUTE_LATER)
     found = read_instance(database)
     assert (found.host, found.vm_state, found.decision_uuid) == ("cn2", None, node_uuid(8))
-    assert (found.created_at, found.updated_at) == (NOW, LATER_BY_30_S)
+    assert (found.created_at, found.updated_at) == (NOW, HALF_MINUTE_LATER)
     record_instances(database, build_instance(decision_uuid=node_uuid(9)), build_instance(2))
     assert read_instance(database).decision_uuid == node_uuid(9)
     assert read_instance(database, 2).decision_uuid is None

@@ -13,7 +13,7 @@ from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
-LATER_BY_30_S = NOW + timedelta(seconds=30)
+HALF_MINUTE_LATER = NOW + timedelta(seconds=30)
 
 
 def record_heartbeats(database, heartbeats, now=NOW):
@@ -41,14 +41,14 @@ def test_heartbeat_updates_last_seen_up_but_not_uuid_and_disabled_reason(databas
             connection, [first["cn1"].id], disabled=True, reason="broken fan"
         )
     )
-    assert record_heartbeats(database, {"cn1": LATER_BY_30_S, "cn3": LATER_BY_30_S}, LATER_BY_30_S)[
-        "cn1"
-    ].disabled
+    assert record_heartbeats(
+        database, {"cn1": HALF_MINUTE_LATER, "cn3": HALF_MINUTE_LATER}, HALF_MINUTE_LATER
+    )["cn1"].disabled
     services_by_host = read_services_by_host(database, "cn1", "cn2", "cn3")
     assert [services_by_host[host].last_seen_up for host in ("cn1", "cn2", "cn3")] == [
-        LATER_BY_30_S,
+        HALF_MINUTE_LATER,
         NOW,
-        LATER_BY_30_S,
+        HALF_MINUTE_LATER,
     ]
     assert (services_by_host["cn1"].uuid, services_by_host["cn1"].disabled_reason) == (
         first["cn1"].uuid,
@@ -81,7 +81,7 @@ def test_heartbeat_statement_count_is_independent_of_hosts(database):
         hosts = {f"h{size}-{number}": NOW + timedelta(seconds=number) for number in range(size)}
         with record_statements(database) as seen:
             record_heartbeats(database, hosts)
-            record_heartbeats(database, dict.fromkeys(hosts, LATER_BY_30_S), LATER_BY_30_S)
+            record_heartbeats(database, dict.fromkeys(hosts, HALF_MINUTE_LATER), HALF_MINUTE_LATER)
         counts[size] = len(seen)
     assert counts[20] == counts[600]
 

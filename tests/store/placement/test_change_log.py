@@ -142,7 +142,7 @@ def test_provider_of_a_row_replaced_by_an_upsert_is_logged(database, read_new_ch
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_truncated_table_makes_the_change_log_doubtful(database, read_new_changes):
+def test_truncated_table_leaves_the_change_log_in_doubt(database, read_new_changes):
     with database.read() as connection:
         position = change_log.begin(connection)
         execute_statements(database, "TRUNCATE allocations")

@@ -36,26 +36,26 @@ class OpenTransactionWriter:
     def is_open(self):
         return self.connection.in_transaction()
 
-    def insert(self, provider):
+    def insert_allocation(self, provider):
         number = next(UNUSED_ROW_IDS)
         row = {"id": number, "resource_provider_id": provider, "resource_class_id": 0}
         self.connection.execute(insert(ALLOCATIONS_TABLE), {**row, "consumer_id": "c", "used": 1})
         self.rows = [*self.rows, number]
 
-    def change(self, provider):
+    def change_allocation(self, provider):
         self._execute_on_last_row(ALLOCATIONS_TABLE.update().values(used=provider + 7))
 
-    def move(self, provider):
+    def move_allocation(self, provider):
         self._execute_on_last_row(ALLOCATIONS_TABLE.update().values(resource_provider_id=provider))
 
-    def remove(self, provider):
+    def remove_allocation(self, provider):
         self._execute_on_last_row(ALLOCATIONS_TABLE.delete())
         self.rows = self.rows[:-1]
 
     def roll_back_to_savepoint(self, provider):
         rows = self.rows
         savepoint = self.connection.begin_nested()
-        self.insert(provider)
+        self.insert_allocation(provider)
         savepoint.rollback()
         self.rows = rows
 
@@ -73,7 +73,8 @@ class OpenTransactionWriter:
 
 
 WRITER_STEPS = (
-    "insert", "insert", "change", "move", "remove", "roll_back_to_savepoint", "commit", "roll_back",
+    "insert_allocation", "insert_allocation", "change_allocation", "move_allocation",
+    "remove_allocation", "roll_back_to_savepoint", "commit", "roll_back",
 )  # fmt: skip
 RANDOM_STEPS = st.lists(
     st.one_of(
