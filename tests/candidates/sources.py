@@ -76,7 +76,7 @@ def find_candidates(
         return find(source, prepare(source, query), settings, Random(seed), **options)
 
 
-def find_and_explain_candidates(
+def search_and_explain_candidates(
     database: Database, query: CandidatesQuery, settings: Settings
 ) -> tuple[Candidates, CandidatesReport]:
     """Search the providers of a database, and explain the result."""

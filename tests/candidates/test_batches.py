@@ -127,9 +127,7 @@ def test_batch_size_of_trees_does_not_change_the_candidates(
 @pytest.mark.parametrize(
     "options", [{}, BREADTH_FIRST, RANDOM_ORDER], ids=["depth first", "breadth first", "random"]
 )
-def test_last_matching_tree_is_found_with_a_candidate_limit(
-    database, settings, options, batch_sizes
-):
+def test_matching_tree_is_found_with_a_candidate_limit(database, settings, options, batch_sizes):
     cloud = _build_card_cloud(60, {59})
     load_cloud(database, cloud)
     # With this seed the matching tree is not in the first batch.
@@ -198,7 +196,7 @@ def test_last_batch_of_a_search_has_the_remaining_trees(database, settings, batc
 
 
 @pytest.mark.all_databases
-def test_search_continues_after_batches_without_candidates(
+def test_search_continues_after_empty_batches_of_trees(
     database, settings, batch_sizes, monkeypatch
 ):
     # Only the last tree has a card of its own for each slot.

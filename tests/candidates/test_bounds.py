@@ -28,7 +28,7 @@ from placement_sched.model.candidates_query import (
 )
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARING_TRAIT
-from tests.candidates.sources import find_and_explain_candidates
+from tests.candidates.sources import search_and_explain_candidates
 from tests.candidates.test_combine import build_request_slot
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
@@ -55,7 +55,7 @@ def _get_candidates(app, query, status=200):
 
 
 @pytest.fixture
-def make_app_with_eight_devices(sqlite_settings, make_app):
+def make_eight_device_app(sqlite_settings, make_app):
     """Return a function that creates a client of a cloud with eight equal children."""
     load_cloud(make_app(sqlite_settings).app.services.database, EIGHT_DEVICES_CLOUD)
 
@@ -65,7 +65,7 @@ def make_app_with_eight_devices(sqlite_settings, make_app):
     return make_app_with_options
 
 
-def test_query_with_many_forbidden_traits_exceeds_a_small_work_budget(make_app_with_eight_devices):
+def test_query_with_many_forbidden_traits_exceeds_a_small_work_budget(make_eight_device_app):
     """Each provider of a tree is compared with every condition."""
     named = [trait for trait in os_traits.get_traits() if trait.startswith("HW_CPU_X86_")][:60]
     forbidden = "&".join(
@@ -73,10 +73,8 @@ def test_query_with_many_forbidden_traits_exceeds_a_small_work_budget(make_app_w
         for number in range(1, 31)
     )
     query = f"{_build_groups_query(30, 'none')}&{forbidden}&limit=1"
-    _get_candidates(make_app_with_eight_devices(**{BUDGET_OPTION: 5_000}), query)
-    rejection = _get_candidates(
-        make_app_with_eight_devices(**{BUDGET_OPTION: 200}), query, status=400
-    )
+    _get_candidates(make_eight_device_app(**{BUDGET_OPTION: 5_000}), query)
+    rejection = _get_candidates(make_eight_device_app(**{BUDGET_OPTION: 200}), query, status=400)
     assert rejection.json["errors"][0]["code"] == "placement.query.too_complex"
 
 
@@ -89,20 +87,18 @@ def test_candidate_search_stops_at_the_statement_timeout(monkeypatch):
         budget.consume(1)
 
 
-def test_too_many_provider_combinations_are_rejected_with_the_option_name(
-    make_app_with_eight_devices,
-):
-    app = make_app_with_eight_devices(**{BUDGET_OPTION: 10_000})
+def test_too_many_provider_combinations_are_rejected_with_the_option_name(make_eight_device_app):
+    app = make_eight_device_app(**{BUDGET_OPTION: 10_000})
     (error,) = _get_candidates(app, _build_groups_query(6), status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     assert "allocation_candidates_budget" in error["detail"]
-    app = make_app_with_eight_devices(**{BUDGET_OPTION: 50_000})
+    app = make_eight_device_app(**{BUDGET_OPTION: 50_000})
     answer = _get_candidates(app, f"{_build_groups_query(6)}&limit=1000").json
     assert len({str(each["mappings"]) for each in answer["allocation_requests"]}) == 1000
 
 
-def test_work_budget_of_zero_does_not_limit_a_search(make_app_with_eight_devices):
-    app = make_app_with_eight_devices(**{BUDGET_OPTION: 0})
+def test_work_budget_of_zero_does_not_limit_a_search(make_eight_device_app):
+    app = make_eight_device_app(**{BUDGET_OPTION: 0})
     number = len(_get_candidates(app, _build_groups_query(4)).json["allocation_requests"])
     assert number == 8 * 7 * 6 * 5
 
@@ -118,8 +114,8 @@ HUGE_MEMBER_OF_QUERY = f"resources=VCPU:1&member_of=in:{','.join([uuid_of('rack'
     ],
     ids=["groups", "megabytes"],
 )
-def test_huge_candidates_query_is_rejected(make_app_with_eight_devices, query, words):
-    (error,) = _get_candidates(make_app_with_eight_devices(), query, status=400).json["errors"]
+def test_huge_candidates_query_is_rejected(make_eight_device_app, query, words):
+    (error,) = _get_candidates(make_eight_device_app(), query, status=400).json["errors"]
     assert words in error["detail"]
 
 
@@ -218,17 +214,17 @@ LONG_SUFFIXES_QUERY = "&".join(
     ["resources1=SRIOV_NET_VF:1", _build_groups_query(32, "none"), LONG_SUFFIXES_QUERY],
     ids=["1 group", "32 groups", "long suffixes"],
 )
-def test_search_work_grows_with_the_response_size(make_app_with_eight_devices, query):
+def test_search_work_grows_with_the_response_size(make_eight_device_app, query):
     query = query if "group_policy" in query else f"{query}&group_policy=none"
-    reported = _get_candidates(make_app_with_eight_devices(), f"{query}&limit=8").json[
+    reported = _get_candidates(make_eight_device_app(), f"{query}&limit=8").json[
         "allocation_requests"
     ]
     steps = sum(len(dumps(request)) for request in reported) // CHARACTERS_PER_STEP
-    app = make_app_with_eight_devices(**{BUDGET_OPTION: steps // 2})
+    app = make_eight_device_app(**{BUDGET_OPTION: steps // 2})
     (error,) = _get_candidates(app, f"{query}&limit=8", status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     # The combinations of providers also cost work.
-    app = make_app_with_eight_devices(**{BUDGET_OPTION: steps * 4})
+    app = make_eight_device_app(**{BUDGET_OPTION: steps * 4})
     assert _get_candidates(app, f"{query}&limit=8").json["allocation_requests"] == reported
 
 
@@ -274,8 +270,8 @@ def test_equal_trees_share_the_search_cost(sqlite_settings, make_app, stock, sta
 
 
 @pytest.mark.parametrize(("sets", "status"), [(3, 200), (4, 400)])
-def test_too_many_member_of_terms_are_rejected(make_app_with_eight_devices, sets, status):
-    app = make_app_with_eight_devices(**{MAX_MEMBER_OF_OPTION: 6})
+def test_too_many_member_of_terms_are_rejected(make_eight_device_app, sets, status):
+    app = make_eight_device_app(**{MAX_MEMBER_OF_OPTION: 6})
     terms = [f"member_of={uuid_of(str(number))}" for number in range(sets)]
     query = "&".join(["resources=VCPU:1,DISK_GB:1", *terms])
     answer = _get_candidates(app, query, status=status).json
@@ -303,7 +299,7 @@ def test_query_of_forty_groups_is_searched_and_explained(database, settings, sha
     )
     groups = tuple(replace(group, suffix=str(number)) for number in range(40))
     query = CandidatesQuery(groups=groups, group_policy="none", limit=10)
-    result, reported = find_and_explain_candidates(database, query, settings)
+    result, reported = search_and_explain_candidates(database, query, settings)
     allocations = [dict(request.allocations) for request in result.requests]
     assert allocations == [{uuid_of("CN"): {"VCPU": 40}}]
     assert reported.hosts == 1

@@ -111,9 +111,7 @@ def test_change_log_in_doubt_reloads_the_cache(
     assert cache.figures.full_readings == 2
 
 
-def test_change_log_in_doubt_after_a_reload_disables_the_cache(
-    connection, fake_change_log, monkeypatch
-):
+def test_change_log_always_in_doubt_disables_the_cache(connection, fake_change_log, monkeypatch):
     fake_change_log.is_in_doubt = True
     monkeypatch.setattr(fake_change_log, "begin", lambda _connection: 0)
     cache = ProviderCache(fake_change_log)
@@ -249,9 +247,7 @@ def test_requests_use_the_database_after_a_failed_cache_load(
     assert cache.refresh(connection)
 
 
-def test_lost_database_connection_fails_the_cache_refresh(
-    connection, fake_change_log, cache, monkeypatch
-):
+def test_lost_connection_fails_the_cache_refresh(connection, fake_change_log, cache, monkeypatch):
     """A search in the database would use the same connection."""
 
     class LostConnectionError(Exception):
@@ -293,9 +289,7 @@ def test_cache_is_correct_after_concurrent_searches_and_changes(database_with_ho
 
 
 @pytest.mark.all_databases
-def test_cache_uses_an_allocation_ratio_as_the_database_returns_it(
-    database, settings, fake_change_log
-):
+def test_cache_uses_allocation_ratios_of_the_database(database, settings, fake_change_log):
     load_cloud(database, build_cloud(provider("CN")))
     more = build_inventory("VCPU", 10, used=18, allocation_ratio=1.9)
     load_cloud(database, build_cloud(Host("tenth", more)))
@@ -386,9 +380,7 @@ def test_provider_without_a_change_log_row_is_repaired_in_the_cache(
     assert uuid_of("new") in _find_root_uuids(cache, settings)
 
 
-def test_change_log_rows_missing_for_long_reload_the_cache(
-    connection, fake_change_log, clock, cache
-):
+def test_change_log_rows_missing_long_reload_the_cache(connection, fake_change_log, clock, cache):
     """A Galera node lags for a moment only. Rows that a restored backup lacks stay missing."""
     fake_change_log.lacks_rows = True
     assert not cache.refresh(connection)

@@ -77,7 +77,7 @@ CONCURRENT_CHANGES = {
 }
 
 
-def _find_and_explain_candidates(connection, query, options):
+def _search_and_explain_candidates(connection, query, options):
     search = prepare(make_provider_source(connection), query)
     result = find(make_provider_source(connection), search, options, Random(1))
     shown = (
@@ -108,7 +108,7 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
 
         event.listen(database.reader, "before_cursor_execute", change_at_statement)
         with database.read() as connection:
-            reported = _find_and_explain_candidates(connection, query, settings)
+            reported = _search_and_explain_candidates(connection, query, settings)
         event.remove(database.reader, "before_cursor_execute", change_at_statement)
         stages = [(step.before, step.after) for step in reported.steps]
         assert all(after == before for (_, after), (before, _) in pairwise(stages))

@@ -24,7 +24,7 @@ from tests.candidates.documented import (
     list_providers_of_group,
     provider,
 )
-from tests.candidates.sources import find_and_explain_candidates
+from tests.candidates.sources import search_and_explain_candidates
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
 
@@ -269,7 +269,7 @@ def test_sixty_member_of_sets_match_provider_or_root(database, settings):
     load_cloud(database, cloud)
     sets = tuple(frozenset({uuid_of(place), uuid_of("nowhere")}) for place in places)
     group = RequestGroup(resources=(("VCPU", 1),), aggregates=AggregateTerms(sets))
-    result, reported = find_and_explain_candidates(
+    result, reported = search_and_explain_candidates(
         database, CandidatesQuery(groups=(group,)), settings
     )
     serving = {uuid for request in result.requests for uuid in request.allocations}

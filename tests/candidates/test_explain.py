@@ -116,9 +116,7 @@ def check_nearest_misses(cloud, query, reported):
 
 @PROPERTY_TEST_SETTINGS
 @given(cloud=random_clouds(), group=random_groups())
-def test_single_providers_are_rejected_by_the_first_unmet_constraint(
-    database, settings, cloud, group
-):
+def test_provider_is_rejected_by_the_first_unmet_constraint(database, settings, cloud, group):
     replace_cloud(database, cloud)
     query = CandidatesQuery(groups=(group,))
     _, reported = explain_search(database, query, settings)

@@ -134,9 +134,7 @@ def test_restored_database_backup_is_detected(database_with_hosts, cache, clock)
     assert is_cache_equal_to_database(cache, database_with_hosts)
 
 
-def test_temporarily_renamed_change_log_table_is_detected(
-    database_with_hosts, cache, clock, caplog
-):
+def test_temporarily_renamed_log_table_is_detected(database_with_hosts, cache, clock, caplog):
     execute_statements(database_with_hosts, f"ALTER TABLE {CHANGE_LOG_TABLE} RENAME TO elsewhere")
     assert not refresh_cache(cache, database_with_hosts)
     assert "candidates come from the slower database" in caplog.text

@@ -13,7 +13,7 @@ from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.explanation import NearMisses
 from tests.candidates.documented import build_cloud, provider
-from tests.candidates.sources import find_and_explain_candidates, make_provider_source
+from tests.candidates.sources import make_provider_source, search_and_explain_candidates
 from tests.support.clouds import Cloud, load_cloud
 from tests.support.statements import record_statements
 
@@ -43,7 +43,9 @@ def test_number_of_statements_for_near_misses_does_not_depend_on_hosts(
 ):
     load_cloud(sqlite_database, build_cloud(*_build_hosts(hosts), CHILD_PROVIDER))
     with record_statements(sqlite_database) as seen:
-        _, reported = find_and_explain_candidates(sqlite_database, TOO_LARGE_QUERY, sqlite_settings)
+        _, reported = search_and_explain_candidates(
+            sqlite_database, TOO_LARGE_QUERY, sqlite_settings
+        )
     assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
     assert len(seen) == 10
 
@@ -155,16 +157,14 @@ def _build_host_with_nics(host, count, free):
         yield provider(f"{host} NIC{number}", {"SRIOV_NET_VF": free}, under=host)
 
 
-def test_hosts_beyond_the_limit_are_counted_after_the_budget_is_spent(
-    sqlite_database, sqlite_settings
-):
+def test_hosts_beyond_the_limit_are_counted_with_a_spent_budget(sqlite_database, sqlite_settings):
     crowded = [provider for n in range(3) for provider in _build_host_with_nics(f"CN{n}", 6, 4)]
     load_cloud(sqlite_database, build_cloud(*_build_host_with_nics("easy", 7, 4), *crowded))
     query = CandidatesQuery(groups=SEVEN_GROUPS_QUERY.groups, group_policy="none", limit=1)
     settings = sqlite_settings.with_overrides({BUDGET_OPTION: 1000})
     with pytest.raises(TooComplex):
-        find_and_explain_candidates(sqlite_database, SEVEN_GROUPS_QUERY, settings)
-    result, reported = find_and_explain_candidates(sqlite_database, query, settings)
+        search_and_explain_candidates(sqlite_database, SEVEN_GROUPS_QUERY, settings)
+    result, reported = search_and_explain_candidates(sqlite_database, query, settings)
     assert len(result.requests) == reported.hosts == 1
     last = reported.steps[-1]
     assert (last.constraint, last.before, last.after) == ("limit", 4, 1)
@@ -175,7 +175,7 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
 ):
     monkeypatch.setattr(near_misses_module, "_DIVISOR", 20)
     load_cloud(sqlite_database, Cloud(tuple(_build_host_with_nics("CN0", 6, 4))))
-    _, reported = find_and_explain_candidates(
+    _, reported = search_and_explain_candidates(
         sqlite_database, SEVEN_GROUPS_QUERY, sqlite_settings.with_overrides({BUDGET_OPTION: 20_000})
     )
     last = reported.steps[-1]

@@ -170,7 +170,7 @@ def test_search_with_a_limit_returns_the_same_candidates_every_time(
 @given(
     cloud=random_tree_clouds(sharing=False, most=7), query=random_queries(), limit=st.integers(1, 6)
 )
-def test_breadth_first_search_takes_one_candidate_per_tree_first(
+def test_breadth_first_takes_a_candidate_of_each_tree_first(
     database, settings, cloud, query, limit
 ):
     replace_cloud(database, cloud)

@@ -77,7 +77,7 @@ def open_database(request):
 
 
 @pytest.fixture
-def log_of_sqlalchemy(caplog):
+def sqlalchemy_log(caplog):
     """Restore the level of SQLAlchemy's log at the end."""
     logger = logging.getLogger("sqlalchemy.engine")
     level = logger.level
@@ -159,14 +159,12 @@ def test_exhausted_connection_pool_is_an_error_and_counted(open_database, kind):
 
 @on_every_database
 @pytest.mark.parametrize("traced", [True, False])
-def test_traced_statement_has_a_comment_with_its_caller(
-    open_database, log_of_sqlalchemy, kind, traced
-):
+def test_traced_statement_has_its_caller_in_a_comment(open_database, sqlalchemy_log, kind, traced):
     database = open_database(kind, connection_trace=traced, connection_debug=50)
     with database.read() as connection:
         change_counters.version(connection, "any")
     signed = re.compile(r"SELECT .*/\* store/change_counters\.py:\d+ version \*/", re.DOTALL)
-    messages = [record.getMessage() for record in log_of_sqlalchemy.records]
+    messages = [record.getMessage() for record in sqlalchemy_log.records]
     assert any(signed.search(message) for message in messages) == traced
 
 
@@ -175,12 +173,12 @@ def test_traced_statement_has_a_comment_with_its_caller(
     [(0, False, False), (49, False, False), (50, True, False), (100, True, True)],
 )
 def test_option_connection_debug_controls_the_sql_log(
-    open_database, log_of_sqlalchemy, verbosity, statement, row
+    open_database, sqlalchemy_log, verbosity, statement, row
 ):
     database = open_database("sqlite_url", connection_debug=verbosity)
     query_value(database, "SELECT 40 + 2")
     messages = [
-        record.getMessage() for record in log_of_sqlalchemy.records if "sqlalchemy" in record.name
+        record.getMessage() for record in sqlalchemy_log.records if "sqlalchemy" in record.name
     ]
     assert any("SELECT 40 + 2" in message for message in messages) == statement
     assert any("Row (42,)" in message for message in messages) == row

@@ -25,15 +25,13 @@ END_PACKET = b"\xfe\x00\x00\x02\x00"
     ],
     ids=["default", "other", "empty"],
 )
-def test_option_mysql_sql_mode_sets_the_session_sql_mode(
-    open_database, mysql_server, mode, query, expected
-):
+def test_option_mysql_sql_mode_is_applied(open_database, mysql_server, mode, query, expected):
     options = {} if mode is None else {"mysql_sql_mode": mode}
     database = open_database(mysql_server, **options)
     assert query_value(database, query.replace("%", "%%")) == expected
 
 
-def test_options_of_a_mariadb_url_are_merged_with_the_configuration(open_database, mysql_server):
+def test_options_of_a_mariadb_url_extend_the_configuration(open_database, mysql_server):
     more = "init_command=SET%20SESSION%20wait_timeout%3D99&sql_mode=ANSI"
     url = f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}"
     database = open_database(url, lock_timeout=7)

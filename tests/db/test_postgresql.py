@@ -13,9 +13,7 @@ pytestmark = pytest.mark.all_databases
 EXECUTION_COUNT = 8
 
 
-def test_options_of_a_postgresql_url_are_merged_with_the_configuration(
-    open_database, postgresql_server
-):
+def test_options_of_a_postgresql_url_extend_the_configuration(open_database, postgresql_server):
     url = f"{postgresql_server}?options=-csearch_path%3Delsewhere&connect_timeout=3"
     database = open_database(url, lock_timeout=7)
     assert query_value(database, "SHOW search_path") == "elsewhere"

@@ -32,7 +32,7 @@ PRIVILEGE_ERRORS = {
 
 
 @pytest.fixture
-def execute_statements_as_administrator(database_url):
+def execute_as_administrator(database_url):
     """Give a function that executes statements about a new user, and returns the user's URL."""
     engine, user = create_engine(database_url, isolation_level="AUTOCOMMIT"), f"ps_{uuid4().hex}"
 
@@ -49,10 +49,10 @@ def execute_statements_as_administrator(database_url):
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_missing_database_privilege_is_503_with_the_reason(
-    execute_statements_as_administrator, make_app, database_url
+    execute_as_administrator, make_app, database_url
 ):
     kind = database_url.partition("+")[0]
-    settings = make_settings(execute_statements_as_administrator(CREATE_USER_STATEMENTS[kind]))
+    settings = make_settings(execute_as_administrator(CREATE_USER_STATEMENTS[kind]))
     words = f"lacks a privilege.*{PRIVILEGE_ERRORS[kind]}"
     database = Database(settings)
     with pytest.raises(Unavailable, match=words), database.read() as connection:
@@ -60,7 +60,7 @@ def test_missing_database_privilege_is_503_with_the_reason(
     database.dispose()
     answer = make_app(settings).get("/placement/resource_providers", status=503)
     assert "lacks a privilege" in answer.json["errors"][0]["detail"]
-    execute_statements_as_administrator(DROP_USER_STATEMENTS[kind])
+    execute_as_administrator(DROP_USER_STATEMENTS[kind])
 
 
 def test_postgresql_schema_without_usage_right_is_a_missing_privilege():

@@ -35,7 +35,7 @@ def empty_database_url(request, tmp_path):
 
 
 @pytest.fixture
-def empty_database_with_change_log(empty_database_url):
+def database_with_change_log(empty_database_url):
     database = open_database_with_change_log(empty_database_url)
     yield database
     database.dispose()
@@ -49,7 +49,7 @@ def find_missing_triggers(database):
     return run_query(database, triggers.missing_triggers)
 
 
-def read_reason_for_missing_change_log(database):
+def read_missing_log_reason(database):
     return run_query(database, change_log.reason_without_log)
 
 
@@ -73,42 +73,40 @@ def insert_allocation(database, provider=1):
             connection.execute(statement, row)
 
 
-def test_missing_triggers_of_the_change_log_are_created(empty_database_with_change_log):
+def test_missing_triggers_of_the_change_log_are_created(database_with_change_log):
     """MariaDB commits each trigger, so an interrupted sync leaves some without the revision."""
-    assert "the table of the change log is missing" in read_reason_for_missing_change_log(
-        empty_database_with_change_log
+    assert "the table of the change log is missing" in read_missing_log_reason(
+        database_with_change_log
     )
     for _ in range(2):
-        sync_schema(empty_database_with_change_log)
-        assert find_missing_triggers(empty_database_with_change_log) == set()
-        assert read_reason_for_missing_change_log(empty_database_with_change_log) is None
-    with empty_database_with_change_log.read() as connection:
+        sync_schema(database_with_change_log)
+        assert find_missing_triggers(database_with_change_log) == set()
+        assert read_missing_log_reason(database_with_change_log) is None
+    with database_with_change_log.read() as connection:
         names = [trigger.name for trigger in triggers._build_triggers(connection)]
     for created in (len(names) - 1, 7, 0):
-        drop_triggers(empty_database_with_change_log, *names[created:])
-        assert find_missing_triggers(empty_database_with_change_log) == set(names[created:])
-        assert min(names[created:]) in read_reason_for_missing_change_log(
-            empty_database_with_change_log
-        )
+        drop_triggers(database_with_change_log, *names[created:])
+        assert find_missing_triggers(database_with_change_log) == set(names[created:])
+        assert min(names[created:]) in read_missing_log_reason(database_with_change_log)
         statements = [f"DELETE FROM {VERSION_TABLE}"]
         statements += [f"DROP TABLE {tables.provider_changes.name}"] * (not created)
-        execute_statements(empty_database_with_change_log, *statements)
-        sync_schema(empty_database_with_change_log)
-        assert read_reason_for_missing_change_log(empty_database_with_change_log) is None
-        assert current_revision(empty_database_with_change_log) == newest_revision()
+        execute_statements(database_with_change_log, *statements)
+        sync_schema(database_with_change_log)
+        assert read_missing_log_reason(database_with_change_log) is None
+        assert current_revision(database_with_change_log) == newest_revision()
 
 
-def test_disabled_provider_cache_removes_the_change_log_triggers(empty_database_with_change_log):
+def test_disabled_provider_cache_removes_the_change_log_triggers(database_with_change_log):
     """Existing triggers are removed, and readers of the log notice that it is not kept."""
     without = Database(
-        make_settings(empty_database_with_change_log.url.render_as_string(hide_password=False))
+        make_settings(database_with_change_log.url.render_as_string(hide_password=False))
     )
     sync_schema(without)
     with without.read() as connection:
         names = {trigger.name for trigger in triggers._build_triggers(connection)}
     assert find_missing_triggers(without) == names
-    sync_schema(empty_database_with_change_log)
-    copy = ChangeLogCopy(empty_database_with_change_log)
+    sync_schema(database_with_change_log)
+    copy = ChangeLogCopy(database_with_change_log)
     sync_schema(without)
     assert find_missing_triggers(without) == set()
     assert stop_logging(without)
@@ -117,30 +115,28 @@ def test_disabled_provider_cache_removes_the_change_log_triggers(empty_database_
     insert_allocation(without)
     without.dispose()
     assert copy.follow().is_in_doubt
-    assert "lacks the triggers" in read_reason_for_missing_change_log(
-        empty_database_with_change_log
-    )
+    assert "lacks the triggers" in read_missing_log_reason(database_with_change_log)
 
 
 @pytest.mark.parametrize("empty_database_url", ["postgresql"], indirect=True)
-def test_disabled_change_log_trigger_counts_as_missing(empty_database_with_change_log):
-    sync_schema(empty_database_with_change_log)
+def test_disabled_change_log_trigger_counts_as_missing(database_with_change_log):
+    sync_schema(database_with_change_log)
     execute_statements(
-        empty_database_with_change_log,
+        database_with_change_log,
         "ALTER TABLE allocations DISABLE TRIGGER sched_allocations_updated",
     )
-    assert find_missing_triggers(empty_database_with_change_log) == {"sched_allocations_updated"}
-    sync_schema(empty_database_with_change_log)
-    assert read_reason_for_missing_change_log(empty_database_with_change_log) is None
+    assert find_missing_triggers(database_with_change_log) == {"sched_allocations_updated"}
+    sync_schema(database_with_change_log)
+    assert read_missing_log_reason(database_with_change_log) is None
 
 
-def test_changes_in_an_adopted_placement_database_are_logged(empty_database_with_change_log):
-    create_openstack_schema(empty_database_with_change_log)
-    add_openstack_rows(empty_database_with_change_log)
-    sync_schema(empty_database_with_change_log)
-    assert read_reason_for_missing_change_log(empty_database_with_change_log) is None
-    copy = ChangeLogCopy(empty_database_with_change_log)
-    insert_allocation(empty_database_with_change_log)
+def test_changes_in_an_adopted_placement_database_are_logged(database_with_change_log):
+    create_openstack_schema(database_with_change_log)
+    add_openstack_rows(database_with_change_log)
+    sync_schema(database_with_change_log)
+    assert read_missing_log_reason(database_with_change_log) is None
+    copy = ChangeLogCopy(database_with_change_log)
+    insert_allocation(database_with_change_log)
     assert copy.follow().providers == {1}
     assert copy.equals_tables()
 
@@ -164,12 +160,10 @@ def create_user_with_rights(url, rights):
 
 
 @pytest.mark.parametrize("empty_database_url", ["mysql"], indirect=True)
-def test_missing_create_trigger_privilege_disables_the_change_log(
-    empty_database_with_change_log, caplog
-):
+def test_missing_create_trigger_privilege_disables_the_change_log(database_with_change_log, caplog):
     """Once the privilege is granted, the next sync creates the triggers."""
     rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES"
-    url = empty_database_with_change_log.url.render_as_string(hide_password=False)
+    url = database_with_change_log.url.render_as_string(hide_password=False)
     with create_user_with_rights(url, rights) as limited:
         database = open_database_with_change_log(limited)
         sync_schema(database)
@@ -180,11 +174,11 @@ def test_missing_create_trigger_privilege_disables_the_change_log(
         assert warning.startswith("[placement] providers_in_memory has no effect: ")
         assert "TRIGGER command denied" in warning
         assert "Grant it TRIGGER" in warning
-        assert "lacks the triggers" in read_reason_for_missing_change_log(database)
+        assert "lacks the triggers" in read_missing_log_reason(database)
         insert_allocation(database)
         database.dispose()
-    sync_schema(empty_database_with_change_log)
-    assert read_reason_for_missing_change_log(empty_database_with_change_log) is None
+    sync_schema(database_with_change_log)
+    assert read_missing_log_reason(database_with_change_log) is None
 
 
 @contextmanager
@@ -204,24 +198,20 @@ def connect_as_role_without_ownership(database):
 
 
 @pytest.mark.parametrize("empty_database_url", ["postgresql"], indirect=True)
-def test_change_log_triggers_are_unchanged_without_table_ownership(
-    empty_database_with_change_log, caplog
-):
+def test_change_log_triggers_are_unchanged_without_ownership(database_with_change_log, caplog):
     """The user of an operator who changes the option may not own the tables."""
-    sync_schema(empty_database_with_change_log)
-    with connect_as_role_without_ownership(empty_database_with_change_log) as connection:
+    sync_schema(database_with_change_log)
+    with connect_as_role_without_ownership(database_with_change_log) as connection:
         triggers.remove_triggers(connection)
-    assert read_reason_for_missing_change_log(empty_database_with_change_log) is None
+    assert read_missing_log_reason(database_with_change_log) is None
     without = Database(
-        make_settings(empty_database_with_change_log.url.render_as_string(hide_password=False))
+        make_settings(database_with_change_log.url.render_as_string(hide_password=False))
     )
     stop_logging(without)
     without.dispose()
-    with connect_as_role_without_ownership(empty_database_with_change_log) as connection:
+    with connect_as_role_without_ownership(database_with_change_log) as connection:
         triggers.make_triggers(connection)
-    assert "lacks the triggers" in read_reason_for_missing_change_log(
-        empty_database_with_change_log
-    )
+    assert "lacks the triggers" in read_missing_log_reason(database_with_change_log)
     removal, creation = (r.getMessage() for r in caplog.records if r.name == TRIGGERS_LOGGER)
     assert "may not remove them: must be owner" in removal
     assert "may not create the triggers" in creation
@@ -229,18 +219,16 @@ def test_change_log_triggers_are_unchanged_without_table_ownership(
 
 
 @pytest.mark.parametrize("empty_database_url", ["mysql"], indirect=True)
-def test_user_without_rights_on_the_change_log_can_write_allocations(
-    empty_database_with_change_log,
-):
+def test_user_without_rights_on_the_change_log_can_write_allocations(database_with_change_log):
     """The triggers run with the privileges of the user that created them."""
-    sync_schema(empty_database_with_change_log)
-    copy = ChangeLogCopy(empty_database_with_change_log)
-    url = empty_database_with_change_log.url.render_as_string(hide_password=False)
+    sync_schema(database_with_change_log)
+    copy = ChangeLogCopy(database_with_change_log)
+    url = database_with_change_log.url.render_as_string(hide_password=False)
     with create_user_with_rights(url, "SELECT") as limited:
         server = create_engine(SERVERS["mysql"], isolation_level="AUTOCOMMIT")
         other = create_engine(limited)
         with server.connect() as connection:
-            table = f"{empty_database_with_change_log.url.database}.allocations"
+            table = f"{database_with_change_log.url.database}.allocations"
             rights = f"INSERT ON {table} TO {other.url.username}@'%'"
             connection.execute(text(f"GRANT {rights}"))
         insert_allocation(other, 5)
@@ -250,32 +238,30 @@ def test_user_without_rights_on_the_change_log_can_write_allocations(
 
 
 @pytest.mark.parametrize("empty_database_url", ["mysql"], indirect=True)
-def test_cascading_foreign_keys_prevent_change_log_triggers(empty_database_with_change_log, caplog):
+def test_cascading_foreign_keys_prevent_change_log_triggers(database_with_change_log, caplog):
     """On InnoDB, such deletes run no triggers. The command removes existing triggers."""
-    sync_schema(empty_database_with_change_log)
+    sync_schema(database_with_change_log)
     execute_statements(
-        empty_database_with_change_log,
+        database_with_change_log,
         "ALTER TABLE inventories ADD CONSTRAINT theirs FOREIGN KEY (resource_provider_id) "
         "REFERENCES resource_providers (id) ON DELETE CASCADE",
     )
-    assert "theirs" in read_reason_for_missing_change_log(empty_database_with_change_log)
-    sync_schema(empty_database_with_change_log)
+    assert "theirs" in read_missing_log_reason(database_with_change_log)
+    sync_schema(database_with_change_log)
     warnings = [record for record in caplog.records if record.name.endswith(".migrate")]
     (warning,) = [record.getMessage() for record in warnings]
     assert "theirs" in warning
-    assert stop_logging(empty_database_with_change_log)
-    sync_schema(empty_database_with_change_log)
-    assert "sched_allocations_inserted" in find_missing_triggers(empty_database_with_change_log)
+    assert stop_logging(database_with_change_log)
+    sync_schema(database_with_change_log)
+    assert "sched_allocations_inserted" in find_missing_triggers(database_with_change_log)
 
 
 @pytest.mark.parametrize("empty_database_url", ["mysql"], indirect=True)
-def test_trigger_creation_waits_briefly_for_table_locks(
-    empty_database_with_change_log, monkeypatch
-):
+def test_trigger_creation_waits_briefly_for_table_locks(database_with_change_log, monkeypatch):
     """Other statements on the table would wait as long."""
-    sync_schema(empty_database_with_change_log)
-    drop_triggers(empty_database_with_change_log, "sched_inventories_deleted")
-    other = create_engine(empty_database_with_change_log.url)
+    sync_schema(database_with_change_log)
+    drop_triggers(database_with_change_log, "sched_inventories_deleted")
+    other = create_engine(database_with_change_log.url)
     pauses = []
 
     def record_pause_and_roll_back(seconds):
@@ -285,10 +271,10 @@ def test_trigger_creation_waits_briefly_for_table_locks(
     monkeypatch.setattr("placement_sched.db.migrate.time.sleep", record_pause_and_roll_back)
     with other.connect() as using:
         using.execute(text("SELECT count(*) FROM inventories"))
-        sync_schema(empty_database_with_change_log)
+        sync_schema(database_with_change_log)
     other.dispose()
     assert len(pauses) == 1
-    assert find_missing_triggers(empty_database_with_change_log) == set()
-    with empty_database_with_change_log.read() as connection:
+    assert find_missing_triggers(database_with_change_log) == set()
+    with database_with_change_log.read() as connection:
         waits = connection.execute(text("SELECT @@lock_wait_timeout")).scalar_one()
     assert waits > 60

@@ -7,25 +7,18 @@ from placement_sched.model import names
 from placement_sched.model.names import did_you_mean, nearest, read_uuid, suggest_name
 from placement_sched.schemas.formats import usual_uuid
 
-VALID_UUID = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
+UUID = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        VALID_UUID,
-        VALID_UUID.upper(),
-        VALID_UUID.replace("-", ""),
-        f"{{{VALID_UUID}}}",
-        f"urn:uuid:{VALID_UUID}",
-    ],
+    "text", [UUID, UUID.upper(), UUID.replace("-", ""), f"{{{UUID}}}", f"urn:uuid:{UUID}"]
 )
 def test_uuid_is_accepted_in_each_spelling(text):
-    assert read_uuid(text) == usual_uuid(text) == VALID_UUID
+    assert read_uuid(text) == usual_uuid(text) == UUID
 
 
 @pytest.mark.parametrize(
-    "value", ["", "cn1", VALID_UUID[:-1], "0x" + "a" * 30, "1_" * 16, 12, None, ["a"]]
+    "value", ["", "cn1", UUID[:-1], "0x" + "a" * 30, "1_" * 16, 12, None, ["a"]]
 )
 def test_malformed_uuid_is_not_accepted(value):
     assert read_uuid(value) is None

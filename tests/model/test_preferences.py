@@ -179,9 +179,7 @@ def test_server_group_members_are_counted_by_failure_domain():
         ({"a": 1, "b": 1, "c": 1}, 1, "e", None),
     ],
 )
-def test_host_is_rejected_if_the_skew_of_members_exceeds_max_skew(
-    members, max_skew, host, expected
-):
+def test_host_is_rejected_if_skew_of_members_exceeds_max_skew(members, max_skew, host, expected):
     domain = {"a": "r1", "b": "r2", "e": "r9"}[host]
     if expected is not None:
         expected = f"Domain rack={domain} has {expected} after placement exceeds max_skew 1"

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 CN1_UUID, CN2_UUID = report("cn1")["uuid"], report("cn2")["uuid"]
 CHILD_UUID = instance(77)
-INSTANCE_1, INSTANCE_2, INSTANCE_3 = instance(1), instance(2), instance(3)
+VM_1, VM_2, VM_3 = instance(1), instance(2), instance(3)
 ABSENT_ID = 987654
 ABSENT_UUID = instance(999)
 YEAR_2038 = datetime.fromisoformat("2038-01-01T12:00:00")
@@ -54,8 +54,8 @@ class CloudOfTwoHosts:
             headers={"OpenStack-API-Version": "compute 2.64"},
         )
         self.group = answer.json["server_group"]["id"]
-        self.select_destinations(INSTANCE_1, INSTANCE_2, instance_group=self.group)
-        self.select_destinations(INSTANCE_3)
+        self.select_destinations(VM_1, VM_2, instance_group=self.group)
+        self.select_destinations(VM_3)
         aggregate = {"aggregate": {"name": "racks", "availability_zone": None}}
         answer = app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
         add = {"add_host": {"host": "cn1"}}
@@ -150,24 +150,27 @@ def build_allocation_move(uuid, to):
     ]
 
 
-TRAITS_TABLE, MEMBERS_TABLE = tables.resource_provider_traits, tables.resource_provider_aggregates
-ANY_TRAIT_ID = select(tables.traits.c.id).limit(1).scalar_subquery()
-ANY_AGGREGATE_ID = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery()
-DECISION_OF_INSTANCE_3 = (
-    select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == INSTANCE_3)
+PROVIDER_TRAITS, PROVIDER_AGGREGATES = (
+    tables.resource_provider_traits,
+    tables.resource_provider_aggregates,
+)
+TRAIT_ID = select(tables.traits.c.id).limit(1).scalar_subquery()
+AGGREGATE_ID = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery()
+DECISION_OF_VM_3 = (
+    select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == VM_3)
 ).scalar_subquery()
 IS_MEMORY_INVENTORY = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
 IS_VCPU_ALLOCATION = tables.allocations.c.resource_class_id == class_id("VCPU")
 #: The two instances of the group are on a host.
 GROUP_MEMBERS_ON_CN1 = [
-    *(build_instance_update(uuid, host="cn1", node="cn1") for uuid in (INSTANCE_1, INSTANCE_2)),
-    *build_allocation_move(INSTANCE_1, CN1_UUID),
-    *build_allocation_move(INSTANCE_2, CN1_UUID),
+    *(build_instance_update(uuid, host="cn1", node="cn1") for uuid in (VM_1, VM_2)),
+    *build_allocation_move(VM_1, CN1_UUID),
+    *build_allocation_move(VM_2, CN1_UUID),
 ]
 
 
 def build_decision_update(**values):
-    return _build_update(tables.decisions, "uuid", DECISION_OF_INSTANCE_3, values)
+    return _build_update(tables.decisions, "uuid", DECISION_OF_VM_3, values)
 
 
 #: Statements, the invariants that they violate, and words of the audit's violation.
@@ -175,7 +178,7 @@ VIOLATIONS_BY_CHANGE = {
     "amount": (
         [
             build_allocations_update(
-                INSTANCE_3, used=2_000_000, created_at=YEAR_2038, updated_at=YEAR_2038
+                VM_3, used=2_000_000, created_at=YEAR_2038, updated_at=YEAR_2038
             )
         ],
         {Invariant.OVER_CAPACITY, Fault.UNITS, Fault.CLAIM_DIFFERS},
@@ -184,10 +187,7 @@ VIOLATIONS_BY_CHANGE = {
     "min_unit": (
         [
             update(tables.inventories).values(min_unit=2),
-            *(
-                build_allocations_update(uuid, updated_at=YEAR_2038)
-                for uuid in (INSTANCE_3, INSTANCE_1, INSTANCE_2)
-            ),
+            *(build_allocations_update(uuid, updated_at=YEAR_2038) for uuid in (VM_3, VM_1, VM_2)),
         ],
         {Fault.UNITS},
         "min_unit 2",
@@ -195,7 +195,7 @@ VIOLATIONS_BY_CHANGE = {
     "step_size": (
         [
             update(tables.inventories).values(step_size=7),
-            build_allocations_update(INSTANCE_3, updated_at=YEAR_2038),
+            build_allocations_update(VM_3, updated_at=YEAR_2038),
         ],
         {Fault.UNITS},
         "step_size 7",
@@ -203,18 +203,15 @@ VIOLATIONS_BY_CHANGE = {
     "inventory gone": (
         [delete(tables.inventories).where(IS_MEMORY_INVENTORY)],
         {Invariant.NO_INVENTORY},
-        f"consumer {INSTANCE_1} holds 1024 MEMORY_MB of provider cn",
+        f"consumer {VM_1} holds 1024 MEMORY_MB of provider cn",
     ),
     "allocation of no provider": (
-        [build_allocation_insert(ABSENT_ID, class_id("VCPU"), INSTANCE_3)],
+        [build_allocation_insert(ABSENT_ID, class_id("VCPU"), VM_3)],
         {Invariant.NO_PROVIDER},
-        (
-            f"consumer {INSTANCE_3} holds allocations of the provider number "
-            f"{ABSENT_ID}, which does not"
-        ),
+        f"consumer {VM_3} holds allocations of the provider number {ABSENT_ID}, which does not",
     ),
     "allocation of no class": (
-        [build_allocation_insert(provider_id(CN1_UUID), ABSENT_ID, INSTANCE_3)],
+        [build_allocation_insert(provider_id(CN1_UUID), ABSENT_ID, VM_3)],
         {Invariant.NO_CLASS},
         f"class number {ABSENT_ID}, which does not exist, of provider cn1 ({CN1_UUID})",
     ),
@@ -224,29 +221,25 @@ VIOLATIONS_BY_CHANGE = {
         f"consumer {ABSENT_UUID} holds allocations and has no record",
     ),
     "allocated twice": (
-        [build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), INSTANCE_3)] * 2,
+        [build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), VM_3)] * 2,
         {Invariant.ALLOCATED_TWICE, Fault.CLAIM_DIFFERS},
-        f"consumer {INSTANCE_3} has 2 allocations of VGPU of provider cn1-gpu ({CHILD_UUID})",
+        f"consumer {VM_3} has 2 allocations of VGPU of provider cn1-gpu ({CHILD_UUID})",
     ),
     "consumer without allocations": (
-        [delete(tables.allocations).where(tables.allocations.c.consumer_id == INSTANCE_3)],
+        [delete(tables.allocations).where(tables.allocations.c.consumer_id == VM_3)],
         {Invariant.NO_ALLOCATIONS, Invariant.NOT_CLAIMED, Fault.CLAIM_DIFFERS},
-        f"consumer {INSTANCE_3} has a record and holds no allocations",
+        f"consumer {VM_3} has a record and holds no allocations",
     ),
     "no project": (
-        [build_consumer_update(INSTANCE_3, project_id=ABSENT_ID)],
+        [build_consumer_update(VM_3, project_id=ABSENT_ID)],
         {Invariant.NO_PROJECT},
-        f"consumer {INSTANCE_3} is of the project number {ABSENT_ID}, which does not exist",
+        f"consumer {VM_3} is of the project number {ABSENT_ID}, which does not exist",
     ),
-    "no user": (
-        [build_consumer_update(INSTANCE_3, user_id=ABSENT_ID)],
-        {Fault.NO_USER},
-        INSTANCE_3,
-    ),
+    "no user": ([build_consumer_update(VM_3, user_id=ABSENT_ID)], {Fault.NO_USER}, VM_3),
     "no consumer type": (
-        [build_consumer_update(INSTANCE_3, consumer_type_id=ABSENT_ID)],
+        [build_consumer_update(VM_3, consumer_type_id=ABSENT_ID)],
         {Fault.NO_TYPE},
-        INSTANCE_3,
+        VM_3,
     ),
     "inventory of no provider": (
         [build_inventory_insert(ABSENT_ID, class_id("VCPU"))],
@@ -259,13 +252,13 @@ VIOLATIONS_BY_CHANGE = {
         CN2_UUID,
     ),
     "trait of no provider": (
-        [insert(TRAITS_TABLE).values(trait_id=ANY_TRAIT_ID, resource_provider_id=ABSENT_ID)],
+        [insert(PROVIDER_TRAITS).values(trait_id=TRAIT_ID, resource_provider_id=ABSENT_ID)],
         {Fault.TRAIT_NO_PROVIDER},
         f"{ABSENT_ID}",
     ),
     "no such trait": (
         [
-            insert(TRAITS_TABLE).values(
+            insert(PROVIDER_TRAITS).values(
                 trait_id=ABSENT_ID, resource_provider_id=provider_id(CN2_UUID)
             )
         ],
@@ -274,8 +267,8 @@ VIOLATIONS_BY_CHANGE = {
     ),
     "member of no provider": (
         [
-            insert(MEMBERS_TABLE).values(
-                aggregate_id=ANY_AGGREGATE_ID, resource_provider_id=ABSENT_ID
+            insert(PROVIDER_AGGREGATES).values(
+                aggregate_id=AGGREGATE_ID, resource_provider_id=ABSENT_ID
             )
         ],
         {Fault.MEMBER_NO_PROVIDER},
@@ -283,7 +276,7 @@ VIOLATIONS_BY_CHANGE = {
     ),
     "no such aggregate": (
         [
-            insert(MEMBERS_TABLE).values(
+            insert(PROVIDER_AGGREGATES).values(
                 aggregate_id=ABSENT_ID, resource_provider_id=provider_id(CN2_UUID)
             )
         ],
@@ -324,14 +317,14 @@ VIOLATIONS_BY_CHANGE = {
         CN1_UUID,
     ),
     "generation of a consumer": (
-        [build_consumer_update(INSTANCE_3, generation=-3)],
+        [build_consumer_update(VM_3, generation=-3)],
         {Fault.CONSUMER_GENERATION},
-        INSTANCE_3,
+        VM_3,
     ),
     "no such group": (
-        [build_instance_update(INSTANCE_3, server_group=ABSENT_UUID)],
+        [build_instance_update(VM_3, server_group=ABSENT_UUID)],
         {Invariant.UNKNOWN_GROUP},
-        f"instance {INSTANCE_3} is in the server group {ABSENT_UUID}, which does not exist",
+        f"instance {VM_3} is in the server group {ABSENT_UUID}, which does not exist",
     ),
     "affinity": (
         [update(tables.server_groups).values(policy="affinity")],
@@ -344,56 +337,50 @@ VIOLATIONS_BY_CHANGE = {
         ") are on host cn1, at most 1 allowed",
     ),
     "recorded on another host": (
-        [build_instance_update(INSTANCE_3, host="elsewhere")],
+        [build_instance_update(VM_3, host="elsewhere")],
         {Invariant.ANOTHER_HOST},
-        f"instance {INSTANCE_3} is recorded on host elsewhere (node cn",
+        f"instance {VM_3} is recorded on host elsewhere (node cn",
     ),
     "recorded on another node": (
-        [build_instance_update(INSTANCE_3, node="elsewhere")],
+        [build_instance_update(VM_3, node="elsewhere")],
         {Invariant.ANOTHER_HOST},
         "(node elsewhere), but has allocations on host cn",
     ),
     "allocations on another host": (
         [
-            build_instance_update(INSTANCE_3, host="cn2", node="cn2"),
-            *build_allocation_move(INSTANCE_3, CN1_UUID),
+            build_instance_update(VM_3, host="cn2", node="cn2"),
+            *build_allocation_move(VM_3, CN1_UUID),
         ],
         {Invariant.ANOTHER_HOST},
-        (
-            f"instance {INSTANCE_3} is recorded on host cn2 (node cn2), "
-            "but has allocations on host cn1"
-        ),
+        f"instance {VM_3} is recorded on host cn2 (node cn2), but has allocations on host cn1",
     ),
     "allocations below another host": (
         [
-            build_instance_update(INSTANCE_3, host="cn2", node=None),
-            delete(tables.allocations).where(tables.allocations.c.consumer_id == INSTANCE_3),
-            build_consumer_update(INSTANCE_3, generation=2),
-            build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), INSTANCE_3),
+            build_instance_update(VM_3, host="cn2", node=None),
+            delete(tables.allocations).where(tables.allocations.c.consumer_id == VM_3),
+            build_consumer_update(VM_3, generation=2),
+            build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), VM_3),
         ],
         {Invariant.ANOTHER_HOST},
-        (
-            f"instance {INSTANCE_3} is recorded on host cn2 (node None), "
-            "but has allocations on host cn1"
-        ),
+        f"instance {VM_3} is recorded on host cn2 (node None), but has allocations on host cn1",
     ),
     "claim of no instance": (
-        [delete(tables.instances).where(tables.instances.c.uuid == INSTANCE_3)],
+        [delete(tables.instances).where(tables.instances.c.uuid == VM_3)],
         {Invariant.NOT_RECORDED},
-        f"instance {INSTANCE_3} has the allocations of decision ",
+        f"instance {VM_3} has the allocations of decision ",
     ),
     **{
         f"selections {text}": (
             [build_decision_update(selections=text)],
             {Fault.DECISION_UNREADABLE},
-            INSTANCE_3,
+            VM_3,
         )
         for text in ("{", "[]", '{"selections": []}', '{"selections": [[{"service_host": 5}]]}')
     },
     "place of no decision": (
         [
             insert(tables.decision_places).values(
-                decision_uuid=ABSENT_UUID, position=0, instance_uuid=INSTANCE_3, host="cn1"
+                decision_uuid=ABSENT_UUID, position=0, instance_uuid=VM_3, host="cn1"
             )
         ],
         {Fault.NO_DECISION},
@@ -407,21 +394,21 @@ VIOLATIONS_BY_CHANGE = {
     "claim of less": (
         [
             delete(tables.allocations).where(
-                tables.allocations.c.consumer_id == INSTANCE_3, IS_VCPU_ALLOCATION
+                tables.allocations.c.consumer_id == VM_3, IS_VCPU_ALLOCATION
             )
         ],
         {Fault.CLAIM_DIFFERS},
-        INSTANCE_3,
+        VM_3,
     ),
     "host not in its provider aggregate": (
-        [delete(MEMBERS_TABLE)],
+        [delete(PROVIDER_AGGREGATES)],
         {Fault.NOT_IN_PLACEMENT},
         "cn1",
     ),
     "provider aggregate of another host": (
         [
-            insert(MEMBERS_TABLE).values(
-                aggregate_id=ANY_AGGREGATE_ID, resource_provider_id=provider_id(CN2_UUID)
+            insert(PROVIDER_AGGREGATES).values(
+                aggregate_id=AGGREGATE_ID, resource_provider_id=provider_id(CN2_UUID)
             )
         ],
         {Fault.STALE_IN_PLACEMENT},
@@ -511,12 +498,12 @@ VALID_CHANGES = {
         update(tables.server_groups).values(max_server_per_host=2),
     ],
     "instance in a task": [
-        *build_allocation_move(INSTANCE_3, CN1_UUID),
-        build_instance_update(INSTANCE_3, host="cn2", node="cn2", task_state="migrating"),
+        *build_allocation_move(VM_3, CN1_UUID),
+        build_instance_update(VM_3, host="cn2", node="cn2", task_state="migrating"),
     ],
     "instance without host": [
-        *build_allocation_move(INSTANCE_3, CN1_UUID),
-        build_instance_update(INSTANCE_3, host=None, node=None),
+        *build_allocation_move(VM_3, CN1_UUID),
+        build_instance_update(VM_3, host=None, node=None),
     ],
 }
 
@@ -536,7 +523,7 @@ def test_inventory_reserving_more_than_its_total_is_valid_without_allocations(cl
     assert_invariants(database)
     assert verify(database).allowed == ()
     execute_without_foreign_keys(
-        database, build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), INSTANCE_3)
+        database, build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), VM_3)
     )
     assert Invariant.OVER_CAPACITY in list_invariants(verify(database).violations)
 
@@ -544,10 +531,7 @@ def test_inventory_reserving_more_than_its_total_is_valid_without_allocations(cl
 def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
     shrunk = update(tables.inventories).where(IS_MEMORY_INVENTORY)
     earlier = {"created_at": YEAR_2038 - timedelta(seconds=1)}
-    at_once = [
-        build_allocations_update(uuid, updated_at=YEAR_2038)
-        for uuid in (INSTANCE_1, INSTANCE_2, INSTANCE_3)
-    ]
+    at_once = [build_allocations_update(uuid, updated_at=YEAR_2038) for uuid in (VM_1, VM_2, VM_3)]
     small = {"total": 512, "max_unit": 512, "updated_at": YEAR_2038}
     execute_without_foreign_keys(database_copy, *at_once, shrunk.values(**small, **earlier))
     verified = verify(database_copy)
@@ -571,8 +555,7 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy)
     assert all("2038-01-01 12:00:00" in violation.detail for violation in verified.allowed)
     # A later allocation is a violation.
     execute_without_foreign_keys(
-        database_copy,
-        build_allocations_update(INSTANCE_3, updated_at=YEAR_2038 + timedelta(seconds=1)),
+        database_copy, build_allocations_update(VM_3, updated_at=YEAR_2038 + timedelta(seconds=1))
     )
     violations = verify(database_copy).violations
     assert list_invariants(violations) == {Invariant.OVER_CAPACITY, Fault.UNITS}
@@ -588,7 +571,7 @@ def test_many_shrunk_inventories_do_not_suppress_violations(cloud, database, mon
     execute_without_foreign_keys(
         database,
         shrunk.values(total=1, reserved=0, max_unit=1, updated_at=YEAR_2038),
-        build_allocations_update(INSTANCE_2, updated_at=later),
+        build_allocations_update(VM_2, updated_at=later),
     )
     details = {
         violation.detail
@@ -605,8 +588,8 @@ def test_allocated_amount_below_one_is_a_violation(database_copy, used):
     execute_without_foreign_keys(
         database_copy,
         later,
-        build_allocations_update(INSTANCE_3, used=used),
-        build_consumer_update(INSTANCE_3, generation=2),
+        build_allocations_update(VM_3, used=used),
+        build_consumer_update(VM_3, generation=2),
     )
     verified = verify(database_copy)
     assert verified.allowed == ()
@@ -619,8 +602,8 @@ def test_negative_allocated_amount_does_not_raise_free_capacity(database_copy):
     execute_without_foreign_keys(
         database_copy,
         update(tables.allocations).values(**on_cn1),
-        build_allocations_update(INSTANCE_1, used=2_000_000),
-        build_allocations_update(INSTANCE_3, used=-3_000_000),
+        build_allocations_update(VM_1, used=2_000_000),
+        build_allocations_update(VM_3, used=-3_000_000),
     )
     assert Invariant.OVER_CAPACITY in list_invariants(verify(database_copy).violations)
 
@@ -675,8 +658,8 @@ def test_allocations_on_pools_and_children_of_a_host_are_valid(cloud, database):
     app.put_json(path, body, headers=LATEST_HEADERS)
     execute_without_foreign_keys(
         database,
-        build_instance_update(INSTANCE_3, host="cn1", node="cn1"),
-        *build_allocation_move(INSTANCE_3, CN1_UUID),
+        build_instance_update(VM_3, host="cn1", node="cn1"),
+        *build_allocation_move(VM_3, CN1_UUID),
     )
     # With a shared pool, on both hosts of a move, only on a child of its host, only on the pool.
     for held in (
@@ -685,9 +668,9 @@ def test_allocations_on_pools_and_children_of_a_host_are_valid(cloud, database):
         {CHILD_UUID: {"VGPU": 1}},
         {STORAGE_POOL: {"DISK_GB": 1}},
     ):
-        put_allocations(app, INSTANCE_3, **held)
+        put_allocations(app, VM_3, **held)
         assert_invariants(database)
-    put_allocations(app, INSTANCE_3, **{CN2_UUID: {"VCPU": 1}, STORAGE_POOL: {"DISK_GB": 10}})
+    put_allocations(app, VM_3, **{CN2_UUID: {"VCPU": 1}, STORAGE_POOL: {"DISK_GB": 10}})
     (violation,) = verify(database).violations
     assert violation.invariant is Invariant.ANOTHER_HOST
 
@@ -700,8 +683,8 @@ def test_ironic_node_moved_to_another_compute_service_is_valid(database_copy):
     assert ironic != text
     execute_without_foreign_keys(
         database_copy,
-        *build_allocation_move(INSTANCE_3, CN1_UUID),
-        build_instance_update(INSTANCE_3, host="the first", node="cn1"),
+        *build_allocation_move(VM_3, CN1_UUID),
+        build_instance_update(VM_3, host="the first", node="cn1"),
         _build_update(tables.compute_nodes, "uuid", CN1_UUID, {"report": ironic}),
     )
     assert_invariants(database_copy)
@@ -724,25 +707,25 @@ def test_instance_host_is_checked_only_if_read_long_after_the_claim(database_cop
         database_copy,
         insert(tables.cells).values(uuid=cell, name="cell1", disabled=0, read_at=read),
         update(tables.compute_nodes).values(cell_uuid=cell),
-        build_instance_update(INSTANCE_3, host="cn2", node="cn2"),
-        *build_allocation_move(INSTANCE_3, CN1_UUID),
-        build_allocations_update(INSTANCE_3, updated_at=YEAR_2038),
+        build_instance_update(VM_3, host="cn2", node="cn2"),
+        *build_allocation_move(VM_3, CN1_UUID),
+        build_allocations_update(VM_3, updated_at=YEAR_2038),
     )
     assert list_invariants(verify(database_copy).violations) == kinds
 
 
 def test_claims_of_deleted_instances_are_ignored(cloud, database):
-    cloud.app.delete(f"/scheduler/v1/instances/{INSTANCE_3}")
+    cloud.app.delete(f"/scheduler/v1/instances/{VM_3}")
     assert_invariants(database)
     # A client that allocates for the same uuid again has another consumer.
-    put_allocations(cloud.app, INSTANCE_3, **{CN1_UUID: {"VCPU": 1}})
-    execute_without_foreign_keys(database, build_consumer_update(INSTANCE_3, created_at=YEAR_2038))
+    put_allocations(cloud.app, VM_3, **{CN1_UUID: {"VCPU": 1}})
+    execute_without_foreign_keys(database, build_consumer_update(VM_3, created_at=YEAR_2038))
     assert_invariants(database)
 
 
 def test_claim_in_an_unavailable_cell_needs_no_instance_record(database_copy):
     cell = instance(55)
-    gone = delete(tables.instances).where(tables.instances.c.uuid == INSTANCE_3)
+    gone = delete(tables.instances).where(tables.instances.c.uuid == VM_3)
     away = insert(tables.cells).values(uuid=cell, name="c", disabled=0, away_since=YEAR_2038)
     of_cell = update(tables.compute_nodes).values(cell_uuid=cell)
     execute_without_foreign_keys(database_copy, gone, away, of_cell)
@@ -753,17 +736,17 @@ def test_claim_in_an_unavailable_cell_needs_no_instance_record(database_copy):
 
 
 def test_allocations_deleted_by_a_client_are_reported_as_not_claimed(cloud, database):
-    cloud.app.delete(f"/placement/allocations/{INSTANCE_3}", headers=LATEST_HEADERS)
+    cloud.app.delete(f"/placement/allocations/{VM_3}", headers=LATEST_HEADERS)
     (violation,) = verify(database).violations
     assert violation.invariant is Invariant.NOT_CLAIMED
-    assert f"instance {INSTANCE_3} was placed on host cn" in violation.detail
+    assert f"instance {VM_3} was placed on host cn" in violation.detail
 
 
 def test_instance_with_allocations_changed_by_a_client_is_valid(cloud, database):
-    held = cloud.app.get(f"/placement/allocations/{INSTANCE_3}", headers=LATEST_HEADERS).json
+    held = cloud.app.get(f"/placement/allocations/{VM_3}", headers=LATEST_HEADERS).json
     ((uuid, _),) = held["allocations"].items()
     body = {**held, "allocations": {uuid: {"resources": {"VCPU": 2}}}}
-    cloud.app.put_json(f"/placement/allocations/{INSTANCE_3}", body, headers=LATEST_HEADERS)
+    cloud.app.put_json(f"/placement/allocations/{VM_3}", body, headers=LATEST_HEADERS)
     assert_invariants(database)
 
 
@@ -780,7 +763,7 @@ def test_rejected_selection_leaves_no_partial_rows(cloud, database):
 
 def test_list_of_very_many_violations_is_truncated(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.checks.MAX_VIOLATIONS", 3)
-    change = [build_allocation_insert(ABSENT_ID, class_id("VCPU"), INSTANCE_3) for _ in range(5)]
+    change = [build_allocation_insert(ABSENT_ID, class_id("VCPU"), VM_3) for _ in range(5)]
     execute_without_foreign_keys(sqlite_database, *change)
     verified = verify(sqlite_database)
     assert verified.cut == {Invariant.NO_PROVIDER}

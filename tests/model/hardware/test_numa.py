@@ -375,9 +375,7 @@ def _build_gpu_devices(pools, count, policy="required"):
     ],
     ids=["no room near", "too few", "one at each", "two groups"],
 )
-def test_few_sets_of_sixteen_numa_nodes_are_tried_for_pci_devices(
-    pools, count, nodes, full, attempts
-):
+def test_few_sets_of_sixteen_numa_nodes_are_tried_for_devices(pools, count, nodes, full, attempts):
     host = build_host_with_memory(*(1 if node in full else 512 for node in range(16)))
     instance = build_instance_with_memory(*[512] * nodes)
     devices = _build_gpu_devices(pools, count)

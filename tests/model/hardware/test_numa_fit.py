@@ -210,9 +210,7 @@ def test_host_cells_are_sorted_by_usage(host, instance, spread, packed):
         ([(None, 9), (1, 0)], True, [0, 1]),
     ],
 )
-def test_host_cells_with_pci_devices_come_first_for_pci_requests(
-    pools, has_requests, expected, packing
-):
+def test_cells_with_pci_devices_come_first_for_pci_requests(pools, has_requests, expected, packing):
     devices = Devices(FakePciStats(pools), ["request"] if has_requests else [])
     assert (
         list_sorted_cell_ids([build_cell(0), build_cell(1)], ONE_CELL, devices, packing) == expected
@@ -580,9 +578,7 @@ def test_require_and_isolate_policies_are_rejected_by_unfit_cores():
         ([], 4, 1, "1 dedicated CPU for the emulator requested, 0 left"),
     ],
 )
-def test_isolate_policy_leaves_sibling_threads_idle_on_stein_hosts(
-    pinned, count, reserved, expected
-):
+def test_isolate_policy_leaves_siblings_idle_on_stein_hosts(pinned, count, reserved, expected):
     assert pin_cpus(build_host_of_stein_release(*pinned), count, "isolate", reserved) == expected
 
 

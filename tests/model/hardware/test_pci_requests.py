@@ -166,8 +166,8 @@ def test_pci_spec_without_a_resource_class_is_rejected_for_placement(specs, mess
         placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=specs))
 
 
-NIC_IDS = {"vendor_id": "8086", "product_id": "1520"}
-VF_SPEC = {**NIC_IDS, "device_type": "type-VF"}
+PCI_IDS = {"vendor_id": "8086", "product_id": "1520"}
+VF_SPEC = {**PCI_IDS, "device_type": "type-VF"}
 
 
 def read_aliases(*specs, in_placement=False):
@@ -190,7 +190,7 @@ def test_pci_alias_has_the_keys_of_its_device(in_placement):
         "live_migratable": "Yes",
     }
     spec = {
-        **NIC_IDS,
+        **PCI_IDS,
         "dev_type": "type-VF",
         "capability_type": "pci",
         "resource_class": "nic",
@@ -202,13 +202,13 @@ def test_pci_alias_has_the_keys_of_its_device(in_placement):
 
 
 def test_default_numa_policy_of_a_pci_alias_is_legacy():
-    assert read_aliases({"name": "a", **NIC_IDS})["a"].numa_policy == "legacy"
+    assert read_aliases({"name": "a", **PCI_IDS})["a"].numa_policy == "legacy"
 
 
 def test_pci_aliases_with_the_same_name_are_alternatives():
     other = {**VF_SPEC, "product_id": "10ed"}
     alias = read_aliases(
-        {"name": "a", **VF_SPEC}, {"name": "b", **NIC_IDS}, {"name": "a", **other}
+        {"name": "a", **VF_SPEC}, {"name": "b", **PCI_IDS}, {"name": "a", **other}
     )["a"]
     assert [spec["product_id"] for spec in alias.specs] == ["1520", "10ed"]
 
@@ -220,25 +220,25 @@ def test_pci_alias_in_placement_may_have_a_resource_class_without_ids():
 @pytest.mark.parametrize(
     ("specs", "in_placement", "why"),
     [
-        ([{**NIC_IDS}], False, "no name"),
+        ([{**PCI_IDS}], False, "no name"),
         ([[]], False, "not a JSON object"),
-        ([{"name": "", **NIC_IDS}], False, "name cannot be"),
-        ([{"name": 1, **NIC_IDS}], False, "name cannot be 1"),
+        ([{"name": "", **PCI_IDS}], False, "name cannot be"),
+        ([{"name": 1, **PCI_IDS}], False, "name cannot be 1"),
         ([{"name": "a", "vendor_id": "808"}], False, "vendor_id cannot be '808'"),
-        ([{"name": "a", **NIC_IDS, "device_type": "vdpa"}], False, "device_type cannot be 'vdpa'"),
-        ([{"name": "a", **NIC_IDS, "numa_policy": "far"}], False, "numa_policy cannot be 'far'"),
-        ([{"name": "a", **NIC_IDS, "capability_type": "usb"}], False, "capability_type cannot be"),
+        ([{"name": "a", **PCI_IDS, "device_type": "vdpa"}], False, "device_type cannot be 'vdpa'"),
+        ([{"name": "a", **PCI_IDS, "numa_policy": "far"}], False, "numa_policy cannot be 'far'"),
+        ([{"name": "a", **PCI_IDS, "capability_type": "usb"}], False, "capability_type cannot be"),
         (
-            [{"name": "a", **NIC_IDS, "live_migratable": "perhaps"}],
+            [{"name": "a", **PCI_IDS, "live_migratable": "perhaps"}],
             False,
             "'perhaps' is not a boolean",
         ),
         (
-            [{"name": "a", **NIC_IDS, "live_migratable": True}],
+            [{"name": "a", **PCI_IDS, "live_migratable": True}],
             False,
             "live_migratable cannot be True",
         ),
-        ([{"name": "a", **NIC_IDS, "device_id": "1"}], False, "unknown key 'device_id'"),
+        ([{"name": "a", **PCI_IDS, "device_id": "1"}], False, "unknown key 'device_id'"),
         ([{"name": "a", "vendor_id": "8086"}], False, "must have vendor_id and product_id$"),
         ([{"name": "a", "resource_class": "x"}], False, "must have vendor_id and product_id$"),
         ([{"name": "a", "product_id": "1520"}], True, "product_id or a resource_class"),
@@ -253,7 +253,7 @@ def test_pci_alias_in_placement_may_have_a_resource_class_without_ids():
             False,
             "device_type",
         ),
-        ([{"name": "a", **NIC_IDS}, {"name": "a", **NIC_IDS}], False, "device_type"),
+        ([{"name": "a", **PCI_IDS}, {"name": "a", **PCI_IDS}], False, "device_type"),
     ],
 )
 def test_invalid_pci_aliases_are_rejected_with_the_reason(specs, in_placement, why):

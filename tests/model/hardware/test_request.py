@@ -178,9 +178,9 @@ def test_cpus_and_memory_of_numa_nodes_must_add_up(extra_specs, properties, name
     read_hardware_error(lambda: read_numa_nodes(number | extra_specs, properties), *named)
 
 
-TPM_TIS_TRAIT, TPM_CRB_TRAIT = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
-TPM_1_2_TRAIT, TPM_2_0_TRAIT = "COMPUTE_SECURITY_TPM_1_2", "COMPUTE_SECURITY_TPM_2_0"
-TPM_SECURITY_KEY, PMEM_CLASS_PREFIX = "hw:tpm_secret_security", "CUSTOM_PMEM_NAMESPACE"
+TIS_TRAIT, CRB_TRAIT = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
+TPM_1_2, TPM_2_0 = "COMPUTE_SECURITY_TPM_1_2", "COMPUTE_SECURITY_TPM_2_0"
+SECURITY_KEY, PMEM_PREFIX = "hw:tpm_secret_security", "CUSTOM_PMEM_NAMESPACE"
 #: A property, its key, two of its values, and valid values of flavor or image.
 DEVICE_VALUES = [
     ("address_mode", "hw:maxphysaddr_mode", "emulate", "passthrough"),
@@ -250,11 +250,8 @@ def test_boolean_device_value_is_read_from_flavor_or_image(name, key):
     [
         ({}, {}),
         ({"hw:pmem": " , "}, {}),
-        ({"hw:pmem": "6gb"}, {f"{PMEM_CLASS_PREFIX}_6GB": 1}),
-        (
-            {"hw:pmem": "6GB, a-b,6gb,"},
-            {f"{PMEM_CLASS_PREFIX}_6GB": 2, f"{PMEM_CLASS_PREFIX}_A_B": 1},
-        ),
+        ({"hw:pmem": "6gb"}, {f"{PMEM_PREFIX}_6GB": 1}),
+        ({"hw:pmem": "6GB, a-b,6gb,"}, {f"{PMEM_PREFIX}_6GB": 2, f"{PMEM_PREFIX}_A_B": 1}),
     ],
 )
 def test_pmem_namespaces_are_counted_by_resource_class(extra_specs, amounts):
@@ -265,31 +262,19 @@ def test_pmem_namespaces_are_counted_by_resource_class(extra_specs, amounts):
     ("extra_specs", "properties", "traits", "security"),
     [
         ({}, {}, (), None),
-        ({"hw:tpm_model": "junk", TPM_SECURITY_KEY: "junk"}, {"hw_tpm_model": "tpm-crb"}, (), None),
-        ({"hw:tpm_version": "1.2"}, {}, (TPM_TIS_TRAIT, TPM_1_2_TRAIT), "user"),
+        ({"hw:tpm_model": "junk", SECURITY_KEY: "junk"}, {"hw_tpm_model": "tpm-crb"}, (), None),
+        ({"hw:tpm_version": "1.2"}, {}, (TIS_TRAIT, TPM_1_2), "user"),
+        ({"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}, {}, (CRB_TRAIT, TPM_2_0), "user"),
+        ({SECURITY_KEY: "host"}, {"hw_tpm_version": "2.0"}, (TIS_TRAIT, TPM_2_0), "host"),
         (
-            {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"},
+            {"hw:tpm_version": "2.0", SECURITY_KEY: "deployment"},
             {},
-            (TPM_CRB_TRAIT, TPM_2_0_TRAIT),
-            "user",
-        ),
-        (
-            {TPM_SECURITY_KEY: "host"},
-            {"hw_tpm_version": "2.0"},
-            (TPM_TIS_TRAIT, TPM_2_0_TRAIT),
-            "host",
-        ),
-        (
-            {"hw:tpm_version": "2.0", TPM_SECURITY_KEY: "deployment"},
-            {},
-            (TPM_TIS_TRAIT, TPM_2_0_TRAIT),
+            (TIS_TRAIT, TPM_2_0),
             "deployment",
         ),
     ],
 )
-def test_tpm_traits_and_secret_security_depend_on_the_tpm_version(
-    extra_specs, properties, traits, security
-):
+def test_tpm_traits_and_security_depend_on_tpm_version(extra_specs, properties, traits, security):
     assert read_device_value("tpm_traits", extra_specs, properties) == traits
     assert read_device_value("tpm_secret_security", extra_specs, properties) == security
 
@@ -301,7 +286,7 @@ def test_tpm_traits_and_secret_security_depend_on_the_tpm_version(
         ({"hw:tpm_version": "2.0", "hw:tpm_model": "x"}, {}, ["hw:tpm_model"]),
         ({"hw:tpm_version": "1.2"}, {"hw_tpm_version": "2.0"}, ["hw_tpm_version"]),
         ({"hw:tpm_version": "1.2"}, {"hw_tpm_model": "tpm-crb"}, ["hw:tpm_version"]),
-        ({"hw:tpm_version": "2.0", TPM_SECURITY_KEY: "moon"}, {}, [TPM_SECURITY_KEY]),
+        ({"hw:tpm_version": "2.0", SECURITY_KEY: "moon"}, {}, [SECURITY_KEY]),
     ],
 )
 def test_tpm_with_unknown_or_different_values_is_rejected(extra_specs, properties, names):

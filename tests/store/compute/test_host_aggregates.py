@@ -103,9 +103,7 @@ def test_replaced_aggregate_has_only_the_new_hosts_and_metadata(database, add_ag
     assert (stored.hosts, stored.metadata) == ({"h2", "h3"}, {"rack": "r2"})
 
 
-def test_other_server_uses_changed_aggregate_metadata_in_its_next_request(
-    database, settings, make_app
-):
+def test_other_server_uses_changed_aggregate_metadata_at_once(database, settings, make_app):
     options = {"scheduler.limit_tenants_to_placement_aggregate": True}
     servers = [make_app(settings.with_overrides(options)) for _ in range(2)]
     body = {"aggregate": {"name": "agg", "availability_zone": None}}

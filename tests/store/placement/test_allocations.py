@@ -211,9 +211,7 @@ random_claim_amounts = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40))
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_random_claims_are_written_only_if_the_capacity_suffices(
-    database, first, then, before, after
-):
+def test_random_claims_are_written_if_the_capacity_suffices(database, first, then, before, after):
     """Compare writes of three consumers and a change of the inventory with a model in Python."""
     provider = make_provider(database, first)
     consumers = [str(uuid4()) for _ in range(3)]

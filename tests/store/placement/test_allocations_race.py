@@ -109,7 +109,7 @@ def move_consumers_at_random(barrier, which, url, providers, writes):
 
 
 @pytest.fixture
-def run_race_of_processes(database, database_url, record_property):
+def run_process_race(database, database_url, record_property):
     """Give a function that runs processes, and returns the results of each round."""
 
     def run_processes_and_count_errors(number, work, *arguments):
@@ -124,36 +124,34 @@ def run_race_of_processes(database, database_url, record_property):
 
 
 @pytest.mark.parametrize("claimants", [3, pytest.param(6, marks=pytest.mark.exhaustive)])
-def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(
-    database, run_race_of_processes, claimants
-):
+def test_one_of_concurrent_claims_of_a_provider_succeeds(database, run_process_race, claimants):
     providers = [make_provider(database, VCPU=8) for _ in range(RACE_ROUNDS)]
-    results = run_race_of_processes(claimants, claim_whole_providers, providers)
+    results = run_process_race(claimants, claim_whole_providers, providers)
     assert results == [{None: 1, CapacityExceeded: claimants - 1}] * RACE_ROUNDS
     assert [list_used_amounts(database, provider) for provider in providers] == [[8]] * RACE_ROUNDS
 
 
-def test_claim_does_not_use_capacity_that_is_removed_concurrently(database, run_race_of_processes):
+def test_claim_does_not_use_capacity_that_is_removed_concurrently(database, run_process_race):
     """Each increments the generation, so a reduction that succeeds is before the claims."""
     providers = [make_provider(database, VCPU=8) for _ in range(RACE_ROUNDS)]
-    for results in run_race_of_processes(4, claim_or_reduce_providers, providers):
+    for results in run_process_race(4, claim_or_reduce_providers, providers):
         assert results[None] == 1
 
 
-def test_one_of_concurrent_creations_of_a_consumer_succeeds(database, run_race_of_processes):
+def test_one_of_concurrent_creations_of_a_consumer_succeeds(database, run_process_race):
     provider = make_provider(database, VCPU=1000)
     consumers = [str(uuid4()) for _ in range(RACE_ROUNDS)]
-    results = run_race_of_processes(3, claim_for_same_consumers, provider, consumers)
+    results = run_process_race(3, claim_for_same_consumers, provider, consumers)
     assert results == [{None: 1, ConcurrentUpdate: 2}] * RACE_ROUNDS
     assert list_used_amounts(database, provider) == [1] * RACE_ROUNDS
 
 
 def test_random_concurrent_moves_end_without_overcommitted_providers_or_deadlock(
-    database, run_race_of_processes
+    database, run_process_race
 ):
     providers = [make_provider(database, VCPU=8) for _ in range(4)]
     errors = sum(
-        run_race_of_processes(4, move_consumers_at_random, providers, RACE_ROUNDS * 2), Counter()
+        run_process_race(4, move_consumers_at_random, providers, RACE_ROUNDS * 2), Counter()
     )
     assert set(errors) <= {None, CapacityExceeded}
     assert errors[None]

@@ -191,7 +191,7 @@ def test_reading_the_change_log_takes_one_statement(database, read_new_changes):
 
 
 @pytest.fixture
-def settable_clock(monkeypatch):
+def manual_clock(monkeypatch):
     """A settable monotonic clock of the change log."""
     now = [1000.0]
     monkeypatch.setattr(change_log, "monotonic", lambda: now[0])
@@ -222,9 +222,7 @@ def test_change_log_reader_reports_missing_rows_until_they_are_back(database, re
         assert change_log.read(connection, position).lacks_rows
 
 
-def test_change_log_position_has_only_a_count_of_old_rows(
-    database, read_new_changes, settable_clock
-):
+def test_change_log_position_has_only_a_count_of_old_rows(database, read_new_changes, manual_clock):
     with database.read() as connection:
         position = change_log.begin(connection)
         for number in range(5):
@@ -232,9 +230,9 @@ def test_change_log_position_has_only_a_count_of_old_rows(
             changes = change_log.read(connection, position)
             assert changes.providers == {PROVIDER_A}
             position = changes.position
-            settable_clock[0] += 1
+            manual_clock[0] += 1
         for _ in range(2):
-            settable_clock[0] += change_log.OVERLAP
+            manual_clock[0] += change_log.OVERLAP
             position = change_log.read(connection, position).position
         assert len(position.rows) == 1
         assert position.count > 5
@@ -242,7 +240,7 @@ def test_change_log_position_has_only_a_count_of_old_rows(
 
 
 def test_new_change_log_reader_finds_later_changes_only(
-    database, read_new_changes, settable_clock, monkeypatch
+    database, read_new_changes, manual_clock, monkeypatch
 ):
     monkeypatch.setattr(change_log, "MAX_ROWS", 6)
     for number in range(20):
@@ -257,9 +255,7 @@ def test_new_change_log_reader_finds_later_changes_only(
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_change_log_rows_committed_after_later_rows_are_read(
-    database, read_new_changes, settable_clock
-):
+def test_change_log_rows_committed_late_are_read(database, read_new_changes, manual_clock):
     with database.read() as connection, database.writer.connect() as long:
         position = change_log.begin(connection)
         insert_allocations(long, PROVIDER_A)
@@ -267,7 +263,7 @@ def test_change_log_rows_committed_after_later_rows_are_read(
             execute_statements(
                 database, "UPDATE allocations SET used = used + 1 WHERE consumer_id = 'y'"
             )
-            settable_clock[0] += change_log.OVERLAP + 1
+            manual_clock[0] += change_log.OVERLAP + 1
             position = change_log.read(connection, position).position
         assert change_log.read_late_rows(connection, position).providers == set()
         long.commit()
@@ -294,9 +290,7 @@ def test_change_log_rows_of_a_long_transaction_are_read_after_its_commit(
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 @pytest.mark.parametrize("is_quiet", [False, True], ids=["busy hour", "quiet hour"])
-def test_change_log_rows_of_transactions_older_than_the_reader_are_read(
-    database, read_new_changes, is_quiet
-):
+def test_change_log_rows_of_older_transactions_are_read(database, read_new_changes, is_quiet):
     if is_quiet:
         execute_statements(
             database, "UPDATE sched_provider_changes SET created_at = '2020-01-01 00:00:00'"
@@ -315,17 +309,15 @@ def test_change_log_rows_of_transactions_older_than_the_reader_are_read(
         assert PROVIDER_A in first.providers | late.providers
 
 
-def test_change_log_position_covers_little_more_than_an_hour(
-    database, read_new_changes, settable_clock
-):
+def test_change_log_position_covers_about_an_hour(database, read_new_changes, manual_clock):
     with database.read() as connection:
         position = change_log.begin(connection)
         for number in range(40):
             change_allocation(database, number)
-            settable_clock[0] += change_log.LATE_STEP
+            manual_clock[0] += change_log.LATE_STEP
             position = change_log.read(connection, position).position
             assert change_log.read_late_rows(connection, position).position == position
-        spanned = settable_clock[0] - position.points[0][0]
+        spanned = manual_clock[0] - position.points[0][0]
     assert spanned < change_log.LATE_OVERLAP + 2 * change_log.LATE_STEP
 
 

@@ -97,9 +97,7 @@ def change_log_overlap(request, monkeypatch):
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_copy_by_the_change_log_equals_the_tables_after_each_read(
-    database, change_log_overlap, steps
-):
+def test_change_log_copy_equals_the_tables_after_each_read(database, change_log_overlap, steps):
     cloud = WritersAndChangeLogCopies(database)
     try:
         for name, *arguments in steps:

@@ -68,9 +68,7 @@ def test_first_claim_that_fits_is_written(database, full_provider, consumer_uuid
     assert read_allocations(database, consumer_uuid) == {(consumer_uuid, last, "VCPU"): 2}
 
 
-def test_no_claim_is_written_if_every_provider_lacks_capacity(
-    database, full_provider, consumer_uuid
-):
+def test_no_claim_is_written_if_no_provider_has_capacity(database, full_provider, consumer_uuid):
     small = make_provider(database, VCPU=1)
     claims = [build_vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full_provider, small)]
     with pytest.raises(CapacityExceeded, match=full_provider):
@@ -102,9 +100,7 @@ def test_locked_provider_with_a_lower_id_is_skipped(database, consumer_uuid):
     assert read_allocations(database, consumer_uuid) == {(consumer_uuid, free, "VCPU"): 2}
 
 
-def test_already_locked_provider_can_be_used_by_the_next_claim(
-    database, full_provider, consumer_uuid
-):
+def test_locked_provider_can_be_used_by_the_next_claim(database, full_provider, consumer_uuid):
     """Several hosts may share a provider, such as a disk."""
     shared = make_provider(database, VCPU=4)
     free = make_provider(database, VCPU=4)
@@ -119,9 +115,7 @@ def test_already_locked_provider_can_be_used_by_the_next_claim(
     }
 
 
-def test_allocations_of_the_claiming_consumer_count_as_free_capacity(
-    database, full_provider, consumer_uuid
-):
+def test_allocations_of_the_consumer_count_as_free_capacity(database, full_provider, consumer_uuid):
     own = make_provider(database, VCPU=4)
     replace_allocations(database, build_vcpu_claim(consumer_uuid, (own, 3)))
     claims = [

@@ -81,9 +81,7 @@ def test_sql_of_a_provider_search_does_not_grow_with_forbidden_traits(database_w
         assert search_and_count_sql_words(database, **many) == (uuids, words)
 
 
-def test_query_with_dozens_of_resource_classes_checks_them_in_case_expressions(
-    database_with_two_providers,
-):
+def test_query_with_dozens_of_classes_checks_them_in_case_expressions(database_with_two_providers):
     database, _ = database_with_two_providers
     full = make_provider(database, **dict.fromkeys(SIXTY_RESOURCE_CLASSES, 4))
     make_provider(database, **dict.fromkeys(SIXTY_RESOURCE_CLASSES[1:], 4))

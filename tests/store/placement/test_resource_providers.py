@@ -51,9 +51,7 @@ def move_provider(database, provider, parent, *, anywhere=True):
 
 
 @pytest.mark.parametrize("is_creation", [True, False], ids=["create", "move"])
-def test_new_child_of_a_concurrently_recreated_parent_is_a_conflict(
-    database, monkeypatch, is_creation
-):
+def test_child_of_a_concurrently_recreated_parent_is_a_conflict(database, monkeypatch, is_creation):
     root, other = create_provider(database, "root"), create_provider(database, "other")
     parent = create_provider(database, "parent", root.uuid)
     lock = resource_providers.lock

@@ -77,9 +77,7 @@ def test_synced_trait_on_a_recreated_provider_is_removed(database, synced_provid
     assert read_providers_with_trait(database) == set()
 
 
-def test_provider_recreated_during_the_trait_sync_keeps_its_trait(
-    database, synced_provider_and_aggregate
-):
+def test_provider_recreated_during_a_sync_keeps_its_trait(database, synced_provider_and_aggregate):
     node, _ = synced_provider_and_aggregate
     set_metadata(database, "windows", METADATA_WITHOUT_TRAIT)
     _, placement = build_local_services(database)
@@ -89,9 +87,7 @@ def test_provider_recreated_during_the_trait_sync_keeps_its_trait(
     assert read_providers_with_trait(database) == {node}
 
 
-def test_record_of_synced_traits_keeps_those_of_a_concurrent_sync(
-    database, synced_provider_and_aggregate
-):
+def test_record_keeps_synced_traits_of_a_concurrent_sync(database, synced_provider_and_aggregate):
     """A slower run has read the record before another run adds the trait again."""
     node, aggregate = synced_provider_and_aggregate
     recreate_provider(database, node)
