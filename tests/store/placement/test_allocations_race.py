@@ -55,12 +55,12 @@ class ClaimingProcess:
         self.results.append((number, error))
 
 
-def claim_whole_providers(barrier, which, url, providers):
-    """Claim each whole provider for a new consumer, in all processes at the same moment."""
+def claim_providers(barrier, which, url, claims):
+    """Claim ``(consumer, provider, amount)`` at the same moment. None is a new consumer."""
     claimant = ClaimingProcess(url)
-    for number, provider in enumerate(providers):
+    for number, (consumer, provider, amount) in enumerate(claims):
         barrier.wait(120)
-        claimant.write_claims(number, {str(uuid4()): {provider: 8}})
+        claimant.write_claims(number, {consumer or str(uuid4()): {provider: amount}})
     return claimant.results
 
 
@@ -81,14 +81,6 @@ def reduce_inventory(connection, uuid):
     small = Inventory(resource_class="VCPU", total=4)
     inventories.replace(connection, provider, [small], NOW)
     resource_providers.bump_generations(connection, [provider.id], NOW)
-
-
-def claim_for_same_consumers(barrier, which, url, provider, consumers):
-    claimant = ClaimingProcess(url)
-    for number, consumer in enumerate(consumers):
-        barrier.wait(120)
-        claimant.write_claims(number, {consumer: {provider: 1}})
-    return claimant.results
 
 
 def move_consumers_at_random(barrier, which, url, providers, writes):
@@ -126,7 +118,8 @@ def run_process_race(database, database_url, record_property):
 @pytest.mark.parametrize("claimants", [3, pytest.param(6, marks=pytest.mark.exhaustive)])
 def test_one_of_concurrent_claims_of_a_provider_succeeds(database, run_process_race, claimants):
     providers = [make_provider(database, VCPU=8) for _ in range(RACE_ROUNDS)]
-    results = run_process_race(claimants, claim_whole_providers, providers)
+    claims = [(None, provider, 8) for provider in providers]
+    results = run_process_race(claimants, claim_providers, claims)
     assert results == [{None: 1, CapacityExceeded: claimants - 1}] * RACE_ROUNDS
     assert [list_used_amounts(database, provider) for provider in providers] == [[8]] * RACE_ROUNDS
 
@@ -140,8 +133,8 @@ def test_claim_does_not_use_capacity_that_is_removed_concurrently(database, run_
 
 def test_one_of_concurrent_creations_of_a_consumer_succeeds(database, run_process_race):
     provider = make_provider(database, VCPU=1000)
-    consumers = [str(uuid4()) for _ in range(RACE_ROUNDS)]
-    results = run_process_race(3, claim_for_same_consumers, provider, consumers)
+    claims = [(str(uuid4()), provider, 1) for _ in range(RACE_ROUNDS)]
+    results = run_process_race(3, claim_providers, claims)
     assert results == [{None: 1, ConcurrentUpdate: 2}] * RACE_ROUNDS
     assert list_used_amounts(database, provider) == [1] * RACE_ROUNDS
 
