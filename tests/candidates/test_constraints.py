@@ -106,7 +106,7 @@ DOCUMENTED_EXAMPLES = {
         f"{TWO_VF_GROUPS_QUERY}&group_policy=isolate",
         {f"{ALLOCATIONS_ON_CN1} + NIC1_1 SRIOV_NET_VF:1 + NIC1_2 SRIOV_NET_VF:1"},
     ),
-    "groups that may meet": (
+    "groups on one provider": (
         NIC_CLOUD,
         f"{TWO_VF_GROUPS_QUERY}&group_policy=none",
         {
@@ -152,7 +152,7 @@ DOCUMENTED_EXAMPLES = {
         TWO_GROUPS_QUERY.format("") + "&root_required=!CUSTOM_WINDOWS_LICENSE_POOL",
         {f"NUMA{node} MEMORY_MB:512 VCPU:1 + NUMA_CN DISK_GB:100" for node in (1, 2)},
     ),
-    "device beside its processor": (
+    "device in the subtree of its NUMA node": (
         FPGA_CLOUD,
         f"{FPGA_QUERY}&same_subtree=_COMPUTE,_ACCEL",
         {
@@ -209,7 +209,7 @@ DOCUMENTED_EXAMPLES = {
         f"resources1=VCPU:1&member_of1=!{AGGREGATE_A}",
         {f"NUMA{host}_{node} VCPU:1" for host in (1, 2) for node in (1, 2)},
     ),
-    "an aggregate wanted and forbidden": (
+    "an aggregate required and forbidden": (
         FORBIDDEN_AGGREGATES_CLOUD,
         f"resources=MEMORY_MB:1&member_of={AGGREGATE_A}&member_of=!{AGGREGATE_A}",
         set(),

@@ -56,7 +56,7 @@ def _forbid_aggregate_a(group):
 
 
 REJECTION_EXAMPLES = {
-    "numbers of a lone host": (
+    "numbers of a host without children": (
         build_cloud(Host("cn1", build_inventory("VCPU", 8, used=5, reserved=1))),
         CandidatesQuery(groups=(FOUR_VCPUS_GROUP,)),
         {"resources VCPU:4": ["VCPU: 2 free of 7, 4 requested"]},
@@ -128,7 +128,7 @@ REJECTION_EXAMPLES = {
         SAME_SUBTREE_QUERY,
         {"combination same_subtree=_A,_B": ["no providers in one subtree (same_subtree=_A,_B)"]},
     ),
-    "no room for groups together": (
+    "no capacity for all groups together": (
         SRIOV_CARD_CLOUD,
         CandidatesQuery(
             groups=tuple(build_request_group(suffix, SRIOV_NET_VF=3) for suffix in ("1", "2", "3")),

@@ -291,12 +291,12 @@ VIOLATIONS_BY_CHANGE = {
             "which does not"
         ),
     ),
-    "loop of one": (
+    "provider is its own parent": (
         [build_provider_update(CHILD_UUID, parent_provider_id=tables.resource_providers.c.id)],
         {Invariant.PARENT_LOOP},
         f"provider cn1-gpu ({CHILD_UUID}) has no root: its parents form a cycle",
     ),
-    "root of another": (
+    "root does not exist": (
         [build_provider_update(CN2_UUID, root_provider_id=ABSENT_ID)],
         {Invariant.WRONG_ROOT},
         f"provider cn2 ({CN2_UUID}) has the provider number {ABSENT_ID} as root",
@@ -386,12 +386,12 @@ VIOLATIONS_BY_CHANGE = {
         {Fault.NO_DECISION},
         ABSENT_UUID,
     ),
-    "decision that refused": (
+    "decision without a host": (
         [build_decision_update(outcome="no_valid_host")],
         {Fault.REFUSED_DECISION},
         "outcome no_valid_host",
     ),
-    "claim of less": (
+    "claim without VCPUs": (
         [
             delete(tables.allocations).where(
                 tables.allocations.c.consumer_id == VM_3, IS_VCPU_ALLOCATION

@@ -373,7 +373,7 @@ def _build_gpu_devices(pools, count, policy="required"):
         ([(node, 1) for node in range(16)], 9, 8, set(), 1),
         ([(0, 2), (1, 2)], 5, 8, set(), 3),
     ],
-    ids=["no room near", "too few", "one at each", "two groups"],
+    ids=["no capacity", "too few devices", "a device per node", "two nodes"],
 )
 def test_few_sets_of_sixteen_numa_nodes_are_tried_for_devices(pools, count, nodes, full, attempts):
     host = build_host_with_memory(*(1 if node in full else 512 for node in range(16)))

@@ -193,7 +193,7 @@ def list_sorted_cell_ids(host, instance=ONE_CELL, devices=None, packing=False):
             [1, 0],
         ),
     ],
-    ids=["memory", "amount of it", "cpus first", "unpinned", "pinned", "free ones"],
+    ids=["used memory", "free memory", "used cpus", "shared", "pinned", "free pinned"],
 )
 def test_host_cells_are_sorted_by_usage(host, instance, spread, packed):
     assert list_sorted_cell_ids(host, instance) == spread
@@ -305,7 +305,7 @@ def test_usage_of_a_host_cell_includes_memory_pages_and_cpus(cell, emulator, exp
         (build_cell(pinned=range(4), siblings=CORES), [0, 1]),
         (build_cell(shared=range(8), pinned=range(8), siblings=THREADS), [0, 1, 4, 5]),
     ],
-    ids=["cores of one thread", "a host of former days"],
+    ids=["cores of one thread", "host of Stein"],
 )
 def test_isolated_cpus_use_their_whole_cores(host, expected):
     instance = build_instance_topology(
@@ -454,7 +454,7 @@ def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
         ({"memory": 256, "mempages": build_pages((SMALL_PAGE, 262144))}, 1024, None, None),
     ],
     ids=[
-        "all", "too much", "in use", "all small pages", "a page kept", "few small ones", "by pages",
+        "all", "too much", "in use", "all pages", "reserved page", "few pages", "more pages",
     ],
 )  # fmt: skip
 def test_memory_without_a_page_size_uses_the_smallest_pages(host, memory, floating, pinned):
