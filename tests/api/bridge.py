@@ -7,7 +7,7 @@ import time
 
 from placement_sched.api.serving import REJECTED_BODY_KEY
 
-SCOPE = {
+ASGI_HTTP_SCOPE = {
     "type": "http",
     "http_version": "1.1",
     "server": ("127.0.0.1", "8778"),
@@ -26,15 +26,15 @@ async def collect_messages_to_client(bridge, path, leaves=None):
     path, _, query = path.partition(b"?")
     sent = []
 
-    async def receive():
+    async def receive_disconnect():
         await asyncio.wait([leaves], timeout=60)
         return {"type": "http.disconnect"}
 
-    async def send(message):
+    async def record_message(message):
         sent.append(message)
 
-    scope = {**SCOPE, "method": "GET", "raw_path": path, "query_string": query}
-    await bridge(scope, receive, send)
+    scope = {**ASGI_HTTP_SCOPE, "method": "GET", "raw_path": path, "query_string": query}
+    await bridge(scope, receive_disconnect, record_message)
     return sent
 
 
@@ -49,7 +49,7 @@ def send_concurrent_requests(bridge, *paths, cancelled=(), gone=()):
         sent = await collect_messages_to_client(bridge, path, leaves)
         return sent[0]["status"] if sent else None
 
-    async def send_all():
+    async def send_all_requests():
         leave, stay = (asyncio.get_running_loop().create_future() for _ in range(2))
         tasks = []
         for path in paths:
@@ -61,7 +61,7 @@ def send_concurrent_requests(bridge, *paths, cancelled=(), gone=()):
         leave.set_result(None)
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    return asyncio.run(send_all())
+    return asyncio.run(send_all_requests())
 
 
 class SlowApplication:

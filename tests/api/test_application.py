@@ -20,21 +20,23 @@ from placement_sched.app import create_app, make_services
 from tests.conftest import make_settings
 from tests.support.versions import LATEST, LATEST_HEADERS
 
-PLAIN = {"Accept": "text/plain", "OpenStack-API-Version": f"placement {LATEST}"}
+PLAIN_TEXT_HEADERS = {"Accept": "text/plain", "OpenStack-API-Version": f"placement {LATEST}"}
 
 
-def test_unacceptable_type_is_406_and_a_malformed_accept_header_ignored(sqlite_app):
+def test_unacceptable_media_type_is_406_and_a_malformed_accept_header_is_ignored(sqlite_app):
     for path in ["/resource_providers", "/traits", "/resource_classes", "/usages"]:
-        sqlite_app.get(f"/placement{path}", headers=PLAIN, status=406)
+        sqlite_app.get(f"/placement{path}", headers=PLAIN_TEXT_HEADERS, status=406)
     for status, types in (
         (200, ("/", "/json", "application/", "a/b/c", "junk, text/html", "junk")),
         (406, ("application/json;q=0", "text/*", "text/html, text/plain;q=0.5")),
     ):
         for accept in types:
-            sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=status)
+            sqlite_app.get(
+                "/placement/traits", headers={**PLAIN_TEXT_HEADERS, "Accept": accept}, status=status
+            )
 
 
-def test_body_that_cannot_be_read_is_400(sqlite_app):
+def test_request_body_that_cannot_be_read_is_400(sqlite_app):
     class BrokenStream:
         def read(self, _size=-1):
             raise ValueError("invalid chunk size")
@@ -51,32 +53,38 @@ def test_body_that_cannot_be_read_is_400(sqlite_app):
 
 
 def test_accept_header_matters_only_for_documents_of_placement(sqlite_app):
-    sqlite_app.put("/placement/traits/CUSTOM_A", headers=PLAIN, status=201)
-    sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=PLAIN, status=201)
+    sqlite_app.put("/placement/traits/CUSTOM_A", headers=PLAIN_TEXT_HEADERS, status=201)
+    sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=PLAIN_TEXT_HEADERS, status=201)
     body = {"name": "a"}
-    created = sqlite_app.post_json("/placement/resource_providers", body, headers=PLAIN)
-    sqlite_app.delete(f"/placement/resource_providers/{created.json['uuid']}", headers=PLAIN)
-    sqlite_app.delete("/placement/traits/CUSTOM_A", headers=PLAIN, status=204)
+    created = sqlite_app.post_json(
+        "/placement/resource_providers", body, headers=PLAIN_TEXT_HEADERS
+    )
+    sqlite_app.delete(
+        f"/placement/resource_providers/{created.json['uuid']}", headers=PLAIN_TEXT_HEADERS
+    )
+    sqlite_app.delete("/placement/traits/CUSTOM_A", headers=PLAIN_TEXT_HEADERS, status=204)
     for path in ["/placement/", "/placement/traits/HW_CPU_X86_AVX"]:
-        assert sqlite_app.get(path, headers=PLAIN).status_int in {200, 204}, path
+        assert sqlite_app.get(path, headers=PLAIN_TEXT_HEADERS).status_int in {200, 204}, path
     for kind in ["text/html", "application/xml", "text/plain, */*;q=0"]:
-        answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers={**PLAIN, "Accept": kind})
+        answer = sqlite_app.get(
+            "/compute/v2.1/os-aggregates", headers={**PLAIN_TEXT_HEADERS, "Accept": kind}
+        )
         assert answer.json == {"aggregates": []}, kind
 
 
-LONG = "x" * 100_000
+LONG_TEXT = "x" * 100_000
 
 
-def test_rejected_values_are_shortened_in_errors(sqlite_app):
+def test_rejected_values_are_shortened_in_error_messages(sqlite_app):
     for api_path, body in [
-        ("/placement/resource_providers", {"name": LONG}),
-        ("/placement/resource_providers", {"name": [LONG]}),
-        ("/placement/resource_providers", {"name": "a", LONG: 1}),
-        ("/placement/resource_classes", {"name": f"CUSTOM_{LONG}"}),
-        ("/compute/v2.1/os-aggregates", {"aggregate": {"name": LONG}}),
-        ("/compute/v2.1/os-aggregates/1/action", {LONG: {}}),
-        ("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "a", LONG: 1}}),
-        ("/scheduler/v1/explain", {"request_spec": {"flavor": LONG}}),
+        ("/placement/resource_providers", {"name": LONG_TEXT}),
+        ("/placement/resource_providers", {"name": [LONG_TEXT]}),
+        ("/placement/resource_providers", {"name": "a", LONG_TEXT: 1}),
+        ("/placement/resource_classes", {"name": f"CUSTOM_{LONG_TEXT}"}),
+        ("/compute/v2.1/os-aggregates", {"aggregate": {"name": LONG_TEXT}}),
+        ("/compute/v2.1/os-aggregates/1/action", {LONG_TEXT: {}}),
+        ("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "a", LONG_TEXT: 1}}),
+        ("/scheduler/v1/explain", {"request_spec": {"flavor": LONG_TEXT}}),
     ]:
         answer = sqlite_app.post_json(api_path, body, headers=LATEST_HEADERS, status="4*")
         assert len(answer.body) < 3000, api_path

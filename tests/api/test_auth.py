@@ -20,7 +20,7 @@ from tests.support.identity import PASSWORD, USER, Identity
 
 pytestmark = pytest.mark.slow
 
-CONFIG = """
+KEYSTONE_CONFIG = """
 [api]
 auth_strategy = keystone
 [keystone_authtoken]
@@ -35,15 +35,15 @@ www_authenticate_uri = https://keystone.example.com/v3
 http_request_max_retries = 0
 token_cache_time = -1
 """
-PROVIDERS = "/placement/resource_providers"
-LATEST = {"OpenStack-API-Version": "placement latest"}
+PROVIDERS_PATH = "/placement/resource_providers"
+LATEST_HEADERS = {"OpenStack-API-Version": "placement latest"}
 
-Start = Callable[..., TestApp]
+AppStarter = Callable[..., TestApp]
 
 
 def build_config(url: str, password: str = PASSWORD, **replaced: str) -> str:
     """Return a configuration with the keystone at ``url`` and with some options replaced."""
-    text = CONFIG.format(keystone=url, user=USER, password=password)
+    text = KEYSTONE_CONFIG.format(keystone=url, user=USER, password=password)
     for name, line in replaced.items():
         text = text.replace(f"{name} = ", f"{line}\n#")
     return text
@@ -56,7 +56,7 @@ def keystone() -> Iterator[Identity]:
 
 
 @pytest.fixture
-def start_app(make_configured_app: Callable[[str], TestApp]) -> Start:
+def start_app(make_configured_app: Callable[[str], TestApp]) -> AppStarter:
     return lambda url, **changes: make_configured_app(build_config(url, **changes))
 
 
@@ -73,13 +73,13 @@ def app(keystone: Identity, sqlite_template, tmp_path_factory) -> Iterator[TestA
     application.close()
 
 
-def token_headers(token: str, **more: str) -> dict[str, str]:
-    return {**LATEST, "X-Auth-Token": token, **more}
+def build_headers(token: str, **more: str) -> dict[str, str]:
+    return {**LATEST_HEADERS, "X-Auth-Token": token, **more}
 
 
 def send_rejected_request_and_get_detail(app: TestApp, headers: dict[str, str]) -> str:
     """Return the error of a request that the Placement API rejects."""
-    answer = app.get(PROVIDERS, headers=headers, status=401)
+    answer = app.get(PROVIDERS_PATH, headers=headers, status=401)
     assert answer.headers["WWW-Authenticate"] == 'Keystone uri="https://keystone.example.com/v3"'
     assert answer.headers["X-Openstack-Request-Id"].startswith("req-")
     (error,) = answer.json["errors"]
@@ -87,18 +87,18 @@ def send_rejected_request_and_get_detail(app: TestApp, headers: dict[str, str]) 
     return error["detail"]
 
 
-def test_token_with_the_role_is_accepted(app, keystone):
+def test_token_with_role_admin_or_service_is_accepted(app, keystone):
     for role in ["admin", "service"]:
         token = keystone.issue_token("ann", "shop", role)
-        assert app.get(PROVIDERS, headers=token_headers(token)).json == {
+        assert app.get(PROVIDERS_PATH, headers=build_headers(token)).json == {
             "resource_providers": []
         }, role
 
 
-def test_access_log_names_the_user(app, keystone, caplog):
+def test_access_log_names_the_user_of_the_token(app, keystone, caplog):
     caplog.set_level(logging.INFO)
     token = keystone.issue_token("ann", "shop", "admin")
-    TestApp(AccessLog(app.app)).get(PROVIDERS, headers=token_headers(token))
+    TestApp(AccessLog(app.app)).get(PROVIDERS_PATH, headers=build_headers(token))
     (line,) = [r.getMessage() for r in caplog.records if r.name == AccessLog.__module__]
     assert " - ann [" in line
     assert token not in caplog.text
@@ -108,35 +108,43 @@ def test_token_without_role_or_project_is_forbidden(app, keystone):
     system = keystone.issue_token("root", None, "admin", "reader", system={"all": True})
     service = keystone.issue_token("nova", "service", "service")
     for headers in (
-        token_headers(keystone.issue_token("bob", "shop")),
-        token_headers(keystone.issue_token("bob", "shop", "member", "reader")),
-        token_headers(keystone.issue_token("bob", "shop", "Administrator")),
-        token_headers(keystone.issue_token("bob", "shop", "reader"), **{"X-Roles": "admin"}),
-        token_headers(system),
-        token_headers(system, **{"X-Service-Token": service}),
+        build_headers(keystone.issue_token("bob", "shop")),
+        build_headers(keystone.issue_token("bob", "shop", "member", "reader")),
+        build_headers(keystone.issue_token("bob", "shop", "Administrator")),
+        build_headers(keystone.issue_token("bob", "shop", "reader"), **{"X-Roles": "admin"}),
+        build_headers(system),
+        build_headers(system, **{"X-Service-Token": service}),
     ):
-        app.get(PROVIDERS, headers=headers, status=403)
+        app.get(PROVIDERS_PATH, headers=headers, status=403)
 
 
 def test_missing_and_invalid_tokens_are_401_with_the_reason(app, keystone):
     ann = ("ann", "shop", "admin")
     revoked = keystone.issue_token(*ann)
-    app.get(PROVIDERS, headers=token_headers(revoked))
+    app.get(PROVIDERS_PATH, headers=build_headers(revoked))
     keystone.revoke_token(revoked)
     for headers, words in (
-        (LATEST, "No X-Auth-Token was given"),
-        (token_headers("made-up"), "not valid"),
-        (token_headers("admin"), "not valid"),
-        (token_headers(keystone.issue_token(*ann, seconds=-5)), "expired"),
-        (token_headers(revoked), ""),
-        ({**LATEST, "X-Identity-Status": "Confirmed", "X-Roles": "admin", "X-User-Id": "eve"}, ""),
-        ({**LATEST, "X-Identity-Unreachable": "1"}, ""),
-        ({**LATEST, "X-Roles": "admin"}, ""),
+        (LATEST_HEADERS, "No X-Auth-Token was given"),
+        (build_headers("made-up"), "not valid"),
+        (build_headers("admin"), "not valid"),
+        (build_headers(keystone.issue_token(*ann, seconds=-5)), "expired"),
+        (build_headers(revoked), ""),
+        (
+            {
+                **LATEST_HEADERS,
+                "X-Identity-Status": "Confirmed",
+                "X-Roles": "admin",
+                "X-User-Id": "eve",
+            },
+            "",
+        ),
+        ({**LATEST_HEADERS, "X-Identity-Unreachable": "1"}, ""),
+        ({**LATEST_HEADERS, "X-Roles": "admin"}, ""),
     ):
         assert words in send_rejected_request_and_get_detail(app, headers), headers
     for role, seconds in (("service", -5), ("member", 60)):
         service = keystone.issue_token("nova", "service", role, seconds=seconds)
-        headers = token_headers(keystone.issue_token(*ann), **{"X-Service-Token": service})
+        headers = build_headers(keystone.issue_token(*ann), **{"X-Service-Token": service})
         assert "X-Service-Token" in send_rejected_request_and_get_detail(app, headers), (
             role,
             seconds,
@@ -147,33 +155,40 @@ def test_expired_token_passes_with_a_service_token(app, keystone):
     """A long operation can finish after its user's token has expired."""
     expired = keystone.issue_token("ann", "shop", "admin", seconds=-5)
     service = keystone.issue_token("nova", "service", "service")
-    headers = token_headers(expired, **{"X-Service-Token": service})
-    assert app.get(PROVIDERS, headers=headers).status_int == 200
+    headers = build_headers(expired, **{"X-Service-Token": service})
+    assert app.get(PROVIDERS_PATH, headers=headers).status_int == 200
 
 
-def test_project_reader_reads_usages_of_the_own_project(app, keystone):
+def test_project_reader_can_read_usages_of_its_own_project(app, keystone):
     token = keystone.issue_token("bob", "shop", "reader")
     for query, status in (("project_id=shop", 200), ("project_id=other", 403), ("", 403)):
-        app.get(f"/placement/usages?{query}", headers=token_headers(token), status=status)
+        app.get(f"/placement/usages?{query}", headers=build_headers(token), status=status)
 
 
-def test_token_without_a_project_reads_no_usages(app, keystone):
+def test_token_without_a_project_cannot_read_usages(app, keystone):
     for query in ["", "project_id=", "project_id=None"]:
         domain = {"id": "default", "name": "Default"}
         token = keystone.issue_token("root", None, "reader", domain=domain)
-        app.get(f"/placement/usages?{query}", headers=token_headers(token), status=403)
+        app.get(f"/placement/usages?{query}", headers=build_headers(token), status=403)
 
 
-PUBLIC = ["/placement", "/placement/", "/compute", "/compute/v2.1", "/image", "/image/versions"]
+PUBLIC_PATHS = [
+    "/placement",
+    "/placement/",
+    "/compute",
+    "/compute/v2.1",
+    "/image",
+    "/image/versions",
+]
 
 
-def test_public_document_needs_no_token(app):
-    for path in (*PUBLIC, "/image/v2", "/identity/v3", "/healthz", "/metrics"):
+def test_public_version_documents_need_no_token(app):
+    for path in (*PUBLIC_PATHS, "/image/v2", "/identity/v3", "/healthz", "/metrics"):
         for headers in ({}, {"X-Auth-Token": "made-up"}):
             assert app.get(path, headers=headers).status_int in {200, 300}, path
 
 
-def test_rejected_token_has_the_error_format_of_each_api(app):
+def test_error_of_a_rejected_token_has_the_format_of_each_api(app):
     for path, key in [
         ("/placement/traits", "errors"),
         ("/compute/v2.1/os-aggregates", "unauthorized"),
@@ -186,17 +201,17 @@ def test_rejected_token_has_the_error_format_of_each_api(app):
 
 def test_unavailable_keystone_is_503_and_not_401(start_app):
     app = start_app("http://127.0.0.1:1")
-    answer = app.get(PROVIDERS, headers=token_headers("any"), status=503)
+    answer = app.get(PROVIDERS_PATH, headers=build_headers("any"), status=503)
     (error,) = answer.json["errors"]
     assert "identity service" in error["detail"]
-    assert app.get("/placement/", headers=token_headers("any")).status_int == 200
-    assert "No X-Auth-Token" in send_rejected_request_and_get_detail(app, LATEST)
+    assert app.get("/placement/", headers=build_headers("any")).status_int == 200
+    assert "No X-Auth-Token" in send_rejected_request_and_get_detail(app, LATEST_HEADERS)
 
 
 def test_rejected_service_password_is_503(start_app, keystone):
     app = start_app(keystone.url, password="wrong")
     token = keystone.issue_token("ann", "shop", "admin")
-    app.get(PROVIDERS, headers=token_headers(token), status=503)
+    app.get(PROVIDERS_PATH, headers=build_headers(token), status=503)
 
 
 def test_missing_keystone_configuration_is_reported_at_start(make_configured_settings, keystone):
@@ -216,17 +231,17 @@ def test_application_with_only_the_placement_api_validates_tokens(
     app = TestApp(placement_app(services))
     token = keystone.issue_token("ann", "shop", "service")
     assert app.get("/").status_int == 200
-    assert app.get("/resource_providers", headers=token_headers(token)).status_int == 200
+    assert app.get("/resource_providers", headers=build_headers(token)).status_int == 200
     assert app.get("/resource_providers", status=401).headers["WWW-Authenticate"]
     services.database.dispose()
 
 
 def test_token_is_cached_for_the_configured_time(start_app, keystone):
     app = start_app(keystone.url, token_cache_time="token_cache_time = 300")
-    headers = token_headers(keystone.issue_token("ann", "shop", "admin"))
+    headers = build_headers(keystone.issue_token("ann", "shop", "admin"))
     before = keystone.validations
     for _ in range(3):
-        app.get(PROVIDERS, headers=headers)
+        app.get(PROVIDERS_PATH, headers=headers)
     assert keystone.validations == before + 1
 
 
@@ -244,7 +259,7 @@ def test_missing_memcached_client_is_reported_at_start(make_configured_settings,
         create_app(make_configured_settings(build_config(keystone.url, token_cache_time=options)))
 
 
-def issue_restricted_token(keystone, *rules):
+def issue_token_with_rules(keystone, *rules):
     """Issue a token of an application credential with these access rules."""
     every = [dict(zip(("service", "method", "path"), rule, strict=True)) for rule in rules]
     credential = {"id": "c", "name": "c", "restricted": True, "access_rules": every}
@@ -261,12 +276,12 @@ def test_access_rule_allows_a_path_of_its_own_api(app, keystone):
         ("image", "/v2/images", "/image/v2/images"),
         ("placement-scheduler", "/v1/hosts", "/scheduler/v1/hosts"),
     ]:
-        token = issue_restricted_token(keystone, (service, "GET", path))
+        token = issue_token_with_rules(keystone, (service, "GET", path))
         app.get(address, headers={"X-Auth-Token": token}, status=200)
 
 
 def test_token_with_access_rules_of_placement_is_401_for_other_apis(app, keystone):
-    token = issue_restricted_token(keystone, ("placement", "GET", "/**"))
+    token = issue_token_with_rules(keystone, ("placement", "GET", "/**"))
     for address in ["/compute/v2.1/os-hypervisors", "/image/v2/images", "/scheduler/v1/hosts"]:
         app.get(address, headers={"X-Auth-Token": token}, status=401)
 
@@ -279,9 +294,9 @@ def test_request_that_no_access_rule_allows_is_401(app, keystone):
         ("compute", "GET", "/**"),
         ("scheduler", "GET", "/**"),
     ]:
-        token = issue_restricted_token(keystone, rule)
-        app.get(PROVIDERS, headers=token_headers(token), status=401)
-        app.get(PROVIDERS, headers=token_headers(issue_restricted_token(keystone)), status=401)
+        token = issue_token_with_rules(keystone, rule)
+        app.get(PROVIDERS_PATH, headers=build_headers(token), status=401)
+        app.get(PROVIDERS_PATH, headers=build_headers(issue_token_with_rules(keystone)), status=401)
 
 
 def test_forwarded_prefix_does_not_affect_access_rules(make_configured_app, keystone):
@@ -289,12 +304,14 @@ def test_forwarded_prefix_does_not_affect_access_rules(make_configured_app, keys
     app = make_configured_app(f"{build_config(keystone.url)}{believing}")
     forged = {"X-Forwarded-Prefix": "/public"}
     for path, status in (("/public/**", 401), ("/resource_providers", 200)):
-        token = issue_restricted_token(keystone, ("placement", "GET", path))
-        app.get(PROVIDERS, headers=token_headers(token, **forged), status=status)
+        token = issue_token_with_rules(keystone, ("placement", "GET", path))
+        app.get(PROVIDERS_PATH, headers=build_headers(token, **forged), status=status)
 
 
-def test_access_rules_are_lifted_by_a_valid_but_not_an_invalid_service_token(app, keystone):
-    token = issue_restricted_token(keystone, ("compute", "GET", "/**"))
-    app.get(PROVIDERS, headers=token_headers(token, **{"X-Service-Token": "none"}), status=401)
+def test_access_rules_are_ignored_only_with_a_valid_service_token(app, keystone):
+    token = issue_token_with_rules(keystone, ("compute", "GET", "/**"))
+    app.get(PROVIDERS_PATH, headers=build_headers(token, **{"X-Service-Token": "none"}), status=401)
     service = keystone.issue_token("nova", "service", "service")
-    app.get(PROVIDERS, headers=token_headers(token, **{"X-Service-Token": service}), status=200)
+    app.get(
+        PROVIDERS_PATH, headers=build_headers(token, **{"X-Service-Token": service}), status=200
+    )

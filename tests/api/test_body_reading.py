@@ -19,7 +19,7 @@ from placement_sched.api.serving import (
     BodyReader,
 )
 
-MAX_BODY = 1000
+MAX_BODY_BYTES = 1000
 
 
 def echo_application(environ, start_response):
@@ -38,7 +38,7 @@ class ShortReadStream(BytesIO):
 def send_body(data, **environ):
     stream = ShortReadStream(data)
     request_environ = {"wsgi.input": stream, "REQUEST_METHOD": "PUT", **environ}
-    content, status, _ = run_wsgi_app(BodyReader(echo_application, MAX_BODY), request_environ)
+    content, status, _ = run_wsgi_app(BodyReader(echo_application, MAX_BODY_BYTES), request_environ)
     return status, b"".join(content), stream.tell()
 
 
@@ -68,12 +68,12 @@ def test_body_longer_than_the_discard_limit_is_not_read():
     assert send_body(b"x" * 5000, CONTENT_LENGTH=length) == ("200 OK", length.encode() + b" ", 0)
 
 
-def test_missing_content_length_means_no_body():
+def test_request_without_content_length_has_no_body():
     for length in ["", "0", "-5", "x", "²"]:
         assert send_body(b"GET /", CONTENT_LENGTH=length)[2] == 0, length
 
 
-def test_truncated_body_is_400_before_the_application():
+def test_truncated_body_is_400_without_a_call_of_the_application():
     status, content, _ = send_body(b"x" * 10, CONTENT_LENGTH="100")
     assert status == "400 Bad Request"
     assert INCOMPLETE.detail.encode() in content
@@ -122,10 +122,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 def read_body(receive, *, bodies=None, **environ):
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run((bodies or BodyMemory(MAX_BODY, MAX_BODY)).read(environ, receive))
+        return runner.run(
+            (bodies or BodyMemory(MAX_BODY_BYTES, MAX_BODY_BYTES)).read(environ, receive)
+        )
 
 
-def test_event_loop_reads_the_whole_body():
+def test_event_loop_reads_the_whole_request_body():
     for announced in [{"CONTENT_LENGTH": "6"}, {"HTTP_TRANSFER_ENCODING": "chunked"}]:
         body = read_body(BodyMessages(b"abc", b"def"), **announced)
         assert (body.data, body.amount) == (b"abcdef", 6), announced
@@ -170,7 +172,7 @@ def test_event_loop_discards_bytes_above_the_limit():
         )
 
 
-def test_too_long_or_announced_body_is_not_requested_from_the_client():
+def test_body_above_the_limit_or_with_expect_header_is_not_requested_from_the_client():
     for announced in [
         {"CONTENT_LENGTH": str(MAX_DISCARDED_BYTES + 1)},
         {"CONTENT_LENGTH": "1200", "HTTP_EXPECT": "100-Continue"},
@@ -179,7 +181,7 @@ def test_too_long_or_announced_body_is_not_requested_from_the_client():
         assert (body.amount, body.ended) == (int(announced["CONTENT_LENGTH"]), False), announced
 
 
-def test_large_bodies_share_memory_and_small_bodies_are_always_accepted():
+def test_large_bodies_share_a_memory_limit_and_small_bodies_are_always_accepted():
     bodies = BodyMemory(10 * MAX_UNCOUNTED_BYTES, total=3 * MAX_UNCOUNTED_BYTES)
     large = {"CONTENT_LENGTH": str(2 * MAX_UNCOUNTED_BYTES)}
 

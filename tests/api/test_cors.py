@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-ORIGIN = "https://horizon.example.com"
-CONFIG = f"[cors]\nallowed_origin = {ORIGIN}\n"
-ADMIN = {"X-Auth-Token": "admin"}
-PATHS = [
+ALLOWED_ORIGIN = "https://horizon.example.com"
+CORS_CONFIG = f"[cors]\nallowed_origin = {ALLOWED_ORIGIN}\n"
+ADMIN_TOKEN = {"X-Auth-Token": "admin"}
+API_PATHS = [
     "/placement/resource_providers",
     "/compute/v2.1/os-aggregates",
     "/image/v2",
@@ -21,11 +21,11 @@ PATHS = [
 
 @pytest.fixture
 def app(make_configured_app):
-    return make_configured_app(CONFIG)
+    return make_configured_app(CORS_CONFIG)
 
 
-def send_preflight(app, path, method="PUT", **headers):
-    request_headers = {"Origin": ORIGIN, "Access-Control-Request-Method": method, **headers}
+def send_preflight_request(app, path, method="PUT", **headers):
+    request_headers = {"Origin": ALLOWED_ORIGIN, "Access-Control-Request-Method": method, **headers}
     return app.options(path, headers=request_headers)
 
 
@@ -39,54 +39,58 @@ def read_request_counts_by_status(app, method):
     return counts
 
 
-def test_preflight_needs_no_token(app):
-    for path in PATHS:
-        answer = send_preflight(app, path)
+def test_preflight_request_needs_no_token(app):
+    for path in API_PATHS:
+        answer = send_preflight_request(app, path)
         assert answer.status_int == 200, path
-        assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN, path
+        assert answer.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN, path
         assert answer.headers["Access-Control-Allow-Methods"] == "PUT", path
         assert answer.headers["Access-Control-Allow-Credentials"] == "true", path
         assert answer.headers["X-Openstack-Request-Id"].startswith("req-"), path
 
 
-def test_preflight_allows_the_headers_of_openstack(app):
+def test_preflight_response_allows_the_headers_of_openstack(app):
     names = "X-Auth-Token, OpenStack-API-Version, X-OpenStack-Nova-API-Version, Content-Type"
-    answer = send_preflight(app, PATHS[0], **{"Access-Control-Request-Headers": names})
+    answer = send_preflight_request(app, API_PATHS[0], **{"Access-Control-Request-Headers": names})
     assert answer.headers["Access-Control-Allow-Headers"].split(",") == names.split(", ")
 
 
-def test_preflight_for_a_forbidden_origin_method_or_header_allows_no_origin(app):
+def test_preflight_response_for_a_forbidden_origin_method_or_header_allows_no_origin(app):
     for wrong in [
         {"Origin": "https://evil.example.com"},
         {"Access-Control-Request-Method": "TRACE"},
         {"Access-Control-Request-Headers": "X-Colour"},
     ]:
-        answer = send_preflight(app, PATHS[0], **wrong)
+        answer = send_preflight_request(app, API_PATHS[0], **wrong)
         assert "Access-Control-Allow-Origin" not in answer.headers, wrong
 
 
 def test_allowed_origin_can_read_responses_and_errors(app):
-    for path in PATHS:
-        answer = app.get(path, headers={**ADMIN, "Origin": ORIGIN})
-        assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN, path
+    for path in API_PATHS:
+        answer = app.get(path, headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN})
+        assert answer.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN, path
         assert "Origin" in answer.headers["Vary"], path
-    exposed = app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN}).headers
+    exposed = app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN}).headers
     names = exposed["Access-Control-Expose-Headers"].split(",")
     assert {"OpenStack-API-Version", "X-Openstack-Request-Id"} <= set(names)
     assert "openstack-api-version" in exposed["Vary"]
-    error = app.get(PATHS[0], headers={"Origin": ORIGIN}, status=401)
-    assert error.headers["Access-Control-Allow-Origin"] == ORIGIN
-    other = app.get(PATHS[0], headers={**ADMIN, "Origin": "https://evil.example.com"})
+    error = app.get(API_PATHS[0], headers={"Origin": ALLOWED_ORIGIN}, status=401)
+    assert error.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN
+    other = app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": "https://evil.example.com"})
     assert "Access-Control-Allow-Origin" not in other.headers
 
 
-def test_metrics_count_preflights_and_rejected_requests(app):
-    for headers, path in ({}, PATHS[0]), (ADMIN, PATHS[0]), ({}, "/compute/v2.1/os-aggregates"):
-        send_preflight(app, path, **headers)
+def test_metrics_count_preflight_and_rejected_requests(app):
+    for headers, path in (
+        ({}, API_PATHS[0]),
+        (ADMIN_TOKEN, API_PATHS[0]),
+        ({}, "/compute/v2.1/os-aggregates"),
+    ):
+        send_preflight_request(app, path, **headers)
         app.options(path, headers=headers, status=200)
     assert read_request_counts_by_status(app, "OPTIONS") == {"200": 6}
-    app.get(PATHS[0], headers={"Origin": ORIGIN}, status=401)
-    app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN})
+    app.get(API_PATHS[0], headers={"Origin": ALLOWED_ORIGIN}, status=401)
+    app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN})
     assert read_request_counts_by_status(app, "GET") == {"401": 1, "200": 1}
 
 
@@ -98,18 +102,20 @@ def test_health_and_metrics_responses_have_a_request_id_with_and_without_cors(ap
 
 def test_cors_headers_have_the_configured_values(make_configured_app):
     app = make_configured_app(
-        f"{CONFIG}allow_credentials = false\nmax_age = 7\nallow_methods = GET\n"
+        f"{CORS_CONFIG}allow_credentials = false\nmax_age = 7\nallow_methods = GET\n"
         "allow_headers = X-Colour\nexpose_headers = X-Colour\n"
     )
-    assert "Access-Control-Allow-Origin" not in send_preflight(app, PATHS[0]).headers
-    allowed = send_preflight(app, PATHS[0], "GET", **{"Access-Control-Request-Headers": "X-Colour"})
+    assert "Access-Control-Allow-Origin" not in send_preflight_request(app, API_PATHS[0]).headers
+    allowed = send_preflight_request(
+        app, API_PATHS[0], "GET", **{"Access-Control-Request-Headers": "X-Colour"}
+    )
     assert allowed.headers["Access-Control-Max-Age"] == "7"
     assert "Access-Control-Allow-Credentials" not in allowed.headers
-    read = app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN})
+    read = app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN})
     assert read.headers["Access-Control-Expose-Headers"] == "X-Colour"
 
 
 def test_options_method_is_405_without_cors(sqlite_app):
-    headers = {"Origin": ORIGIN, "Access-Control-Request-Method": "GET"}
-    answer = sqlite_app.options(PATHS[0], headers=headers, status=405)
+    headers = {"Origin": ALLOWED_ORIGIN, "Access-Control-Request-Method": "GET"}
+    answer = sqlite_app.options(API_PATHS[0], headers=headers, status=405)
     assert "Access-Control-Allow-Origin" not in answer.headers

@@ -22,24 +22,26 @@ from werkzeug.serving import make_server
 from tests.conftest import make_settings
 from tests.support.versions import LATEST
 
-FOLDER = Path(__file__).parent / "gabbits"
-STORIES = sorted(FOLDER.glob("*.yaml"))
-each_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.stem)
+GABBI_FOLDER = Path(__file__).parent / "gabbits"
+GABBI_FILES = sorted(GABBI_FOLDER.glob("*.yaml"))
+for_each_gabbi_file = pytest.mark.parametrize(
+    "gabbi_file", GABBI_FILES, ids=lambda gabbi_file: gabbi_file.stem
+)
 
 
 def run_gabbi_file(
-    story: Path, *, host: str, port: int, prefix: str = "", application: Callable | None = None
+    gabbi_file: Path, *, host: str, port: int, prefix: str = "", application: Callable | None = None
 ) -> None:
     """Run a story against a server, or against ``application``."""
-    suite_dict = utils.load_yaml(yaml_file=str(story))
+    suite_dict = utils.load_yaml(yaml_file=str(gabbi_file))
     if application is None:
         # gabbi never closes its connections.
         suite_dict["defaults"]["request_headers"]["connection"] = "close"
     suite = suitemaker.test_suite_from_dict(
         loader=unittest.TestLoader(),
-        test_base_name=story.stem,
+        test_base_name=gabbi_file.stem,
         suite_dict=suite_dict,
-        test_directory=str(story.parent),
+        test_directory=str(gabbi_file.parent),
         host=host,
         port=port,
         prefix=prefix,
@@ -57,43 +59,43 @@ def run_gabbi_file(
 
 
 @pytest.mark.all_databases
-@each_story
-def test_gabbi_file_passes_in_process(story, app):
-    run_gabbi_file(story, host="127.0.0.1", port=8778, application=app.app)
+@for_each_gabbi_file
+def test_gabbi_file_passes_in_process(gabbi_file, app):
+    run_gabbi_file(gabbi_file, host="127.0.0.1", port=8778, application=app.app)
 
 
 @pytest.mark.slow
-@each_story
+@for_each_gabbi_file
 @pytest.mark.usefixtures("change_log_triggers")
-def test_gabbi_file_passes_with_the_provider_cache(story, database_url, make_app):
+def test_gabbi_file_passes_with_the_provider_cache(gabbi_file, database_url, make_app):
     settings = make_settings(database_url, placement__providers_in_memory=True)
     app = make_app(settings, in_memory=True)
     services = app.app.services
     services.ready()
     services.scheduler.memory.fill(services.database, 60)
-    run_gabbi_file(story, host="127.0.0.1", port=8778, application=app.app)
+    run_gabbi_file(gabbi_file, host="127.0.0.1", port=8778, application=app.app)
     figures = services.scheduler.memory.provider_cache.figures
     assert figures.full_readings == 1
 
 
 @pytest.mark.exhaustive
-@each_story
-def test_gabbi_file_passes_over_http(story, url):
-    address = urlsplit(url)
+@for_each_gabbi_file
+def test_gabbi_file_passes_over_http(gabbi_file, server_url):
+    address = urlsplit(server_url)
     port = address.port or 80
-    run_gabbi_file(story, host=address.hostname, port=port, prefix=address.path.rstrip("/"))
+    run_gabbi_file(gabbi_file, host=address.hostname, port=port, prefix=address.path.rstrip("/"))
 
 
 #: Lists of the objects of stories in the order of deletion, with the key for the path of an object.
-LISTS = {"resource_providers": "uuid", "traits": "", "resource_classes": "name"}
+KEY_FIELDS_BY_COLLECTION = {"resource_providers": "uuid", "traits": "", "resource_classes": "name"}
 
 
 class CleanupClient:
     """A client of the administrator that deletes objects created after its start."""
 
-    def __init__(self, url: str) -> None:
-        self._url = f"{url}/placement"
-        self._before = {noun: self.list_names(noun) for noun in LISTS}
+    def __init__(self, server_url: str) -> None:
+        self._url = f"{server_url}/placement"
+        self._before = {noun: self.list_object_names(noun) for noun in KEY_FIELDS_BY_COLLECTION}
 
     def request_json(self, method: str, path: str, body: dict | None = None) -> dict:
         headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": f"placement {LATEST}"}
@@ -102,16 +104,20 @@ class CleanupClient:
         )
         return answer.json() if answer.ok and answer.content else {}
 
-    def list_names(self, noun: str) -> frozenset[str]:
+    def list_object_names(self, noun: str) -> frozenset[str]:
         """Return the last path segments of the objects of a list."""
-        key = LISTS[noun]
+        key = KEY_FIELDS_BY_COLLECTION[noun]
         objects = self.request_json("GET", noun).get(noun, [])
         return frozenset(str(each[key] if key else each) for each in objects)
 
     def list_created_paths(self) -> set[str]:
         """Return the paths of the objects that were created after the start."""
         before = self._before
-        return {f"{noun}/{name}" for noun in LISTS for name in self.list_names(noun) - before[noun]}
+        return {
+            f"{noun}/{name}"
+            for noun in KEY_FIELDS_BY_COLLECTION
+            for name in self.list_object_names(noun) - before[noun]
+        }
 
     def delete_created_objects(self) -> None:
         """Delete the objects that were created after the start, children before their parents."""
@@ -125,7 +131,7 @@ class CleanupClient:
 
 
 @pytest.fixture
-def own_server(sqlite_app) -> Iterator[str]:
+def own_server_url(sqlite_app) -> Iterator[str]:
     server = make_server("127.0.0.1", 0, sqlite_app.app, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -136,23 +142,25 @@ def own_server(sqlite_app) -> Iterator[str]:
 
 
 @pytest.fixture
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
+def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a server, from ``--url`` or started here, which is cleaned up at the end."""
-    address = request.config.getoption("--url") or request.getfixturevalue("own_server")
+    address = request.config.getoption("--url") or request.getfixturevalue("own_server_url")
     client = CleanupClient(address)
-    assert not client.list_names("resource_providers"), f"{address} has resource providers"
+    assert not client.list_object_names("resource_providers"), f"{address} has resource providers"
     yield address
     client.delete_created_objects()
 
 
 @pytest.mark.exhaustive
-def test_objects_created_by_gabbi_files_are_deleted_from_the_server(own_server):
-    address = urlsplit(own_server)
-    client = CleanupClient(own_server)
+def test_objects_created_by_gabbi_files_are_deleted_from_the_server(own_server_url):
+    address = urlsplit(own_server_url)
+    client = CleanupClient(own_server_url)
     client.request_json("POST", "resource_classes", {"name": "CUSTOM_KEPT"})
-    client = CleanupClient(own_server)
-    for story in ("aggregates", "inventories"):
-        run_gabbi_file(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
+    client = CleanupClient(own_server_url)
+    for gabbi_file in ("aggregates", "inventories"):
+        run_gabbi_file(
+            GABBI_FOLDER / f"{gabbi_file}.yaml", host=address.hostname, port=address.port
+        )
         assert client.list_created_paths()
         client.delete_created_objects()
     assert client.request_json("GET", "resource_classes/CUSTOM_KEPT")["name"] == "CUSTOM_KEPT"

@@ -25,12 +25,12 @@ def test_liveness_paths_are_200_with_status_live(sqlite_app):
         assert answer.json == {"status": "live"}, path
 
 
-def test_prepared_database_is_ready_without_a_token(app):
+def test_process_with_a_prepared_database_is_ready_without_a_token(app):
     for path in ["/healthz/ready", "/healthz?ready", "/healthz/?ready=1"]:
         assert TestApp(app.app).get(path).json == {"status": "ready"}, path
 
 
-def test_unavailable_database_is_live_but_not_ready(tmp_path):
+def test_process_with_an_unavailable_database_is_live_but_not_ready(tmp_path):
     application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
     client = TestApp(application)
     assert client.get("/healthz").json == {"status": "live"}
@@ -64,7 +64,7 @@ def test_configured_sqlite_file_is_prepared_at_start(tmp_path, empty):
     application.close()
 
 
-def test_head_of_a_health_path_has_no_body(sqlite_app):
+def test_response_to_head_of_a_health_path_has_no_body(sqlite_app):
     answer = TestApp(sqlite_app.app).head("/healthz")
     assert answer.body == b""
 
@@ -114,12 +114,12 @@ def test_readiness_has_the_age_of_the_nova_sync(make_app, settings):
     novas = settings.with_overrides({"api_database.connection": "mysql+pymysql://nova@db/nova_api"})
     app = make_app(novas)
 
-    def read_nova_age():
+    def read_nova_sync_status():
         answer = TestApp(app.app).get("/healthz/ready").json
         assert answer["status"] == "ready"
         return answer["nova"]
 
-    assert read_nova_age() == {"read_seconds_ago": None, "cells_away": []}
+    assert read_nova_sync_status() == {"read_seconds_ago": None, "cells_away": []}
     services = app.app.services
     one, two = NovaCell(uuid=uuid_of("one"), name="one"), NovaCell(uuid=uuid_of("two"))
     before = utcnow() - timedelta(seconds=90)
@@ -131,6 +131,6 @@ def test_readiness_has_the_age_of_the_nova_sync(make_app, settings):
         cells.note_away(connection, one.uuid, "connection refused", utcnow())
 
     services.database.write(record_cell_as_unreachable)
-    age = read_nova_age()
+    age = read_nova_sync_status()
     assert 90 <= age["read_seconds_ago"] < 900
     assert age["cells_away"] == ["one"]

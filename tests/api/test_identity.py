@@ -4,20 +4,20 @@
 from webtest import TestApp
 
 
-def test_version_document_is_shown_without_a_token(sqlite_app):
+def test_identity_version_document_is_shown_without_a_token(sqlite_app):
     for path in ["/identity/v3", "/identity/v3/"]:
         version = TestApp(sqlite_app.app).get(path).json["version"]
         assert (version["id"], version["status"]) == ("v3.14", "stable"), path
         assert version["links"] == [{"rel": "self", "href": "http://localhost/identity/v3/"}], path
 
 
-def test_root_is_300_with_the_identity_version(sqlite_app):
+def test_identity_root_is_300_with_the_version_document(sqlite_app):
     for path in ["/identity", "/identity/"]:
         answer = TestApp(sqlite_app.app).get(path, status=300)
         assert [value["id"] for value in answer.json["versions"]["values"]] == ["v3.14"], path
 
 
-def test_every_path_below_the_version_is_403(sqlite_app):
+def test_every_path_below_the_identity_version_is_403(sqlite_app):
     client = TestApp(sqlite_app.app)
     for method, path in (
         *(("GET", "/identity/v3/projects"), ("POST", "/identity/v3/auth/tokens")),

@@ -4,7 +4,7 @@
 from webtest import TestApp
 
 
-def test_versions_are_shown_without_a_token(sqlite_app):
+def test_image_versions_are_shown_without_a_token(sqlite_app):
     for path, status in [
         ("/image", 300),
         ("/image/", 300),
@@ -24,7 +24,7 @@ def test_image_paths_other_than_versions_require_a_token(sqlite_app):
     assert answer.json["code"] == "401 Unauthorized"
 
 
-MESSAGE = "No image found with ID a&lt;b&gt;'c"
+ESCAPED_NOT_FOUND_MESSAGE = "No image found with ID a&lt;b&gt;'c"
 
 
 def test_image_errors_are_json_if_the_client_accepts_it(sqlite_app):
@@ -45,10 +45,10 @@ def test_image_errors_are_html_if_the_client_accepts_anything(sqlite_app):
         answer = sqlite_app.get("/image/v2/images/a<b>'c", headers=headers, status=404)
         assert answer.content_type == "text/html", accept
         assert "<title>404 Not Found</title>" in answer.text, accept
-        assert MESSAGE in answer.text, accept
+        assert ESCAPED_NOT_FOUND_MESSAGE in answer.text, accept
 
 
-def test_errors_are_plain_text_if_neither_html_nor_json_is_accepted(sqlite_app):
+def test_image_errors_are_plain_text_if_neither_html_nor_json_is_accepted(sqlite_app):
     answer = sqlite_app.get("/image/v2/images/x", headers={"Accept": "text/plain"}, status=404)
     assert answer.content_type == "text/plain"
     assert answer.text == "404 Not Found\n\nNo image found with ID x\n"
@@ -60,7 +60,7 @@ def test_successful_image_responses_are_always_json(sqlite_app):
         assert answer.content_type == "application/json"
 
 
-def test_unsupported_methods_are_405(sqlite_app):
+def test_unsupported_methods_of_image_paths_are_405(sqlite_app):
     answer = sqlite_app.post_json("/image/v2/images/x", {}, status=405)
     assert answer.json["code"] == "405 Method Not Allowed"
     assert answer.headers["Allow"] == "DELETE, GET, PATCH"

@@ -78,7 +78,7 @@ def test_every_response_of_an_api_is_counted(sqlite_app):
     assert sum(samples.values()) == len(requests)
 
 
-def test_unknown_paths_and_methods_add_no_labels(sqlite_app):
+def test_unknown_paths_and_methods_add_no_metric_labels(sqlite_app):
     for number in range(5):
         TestApp(sqlite_app.app, lint=False).request(
             f"/placement/{number}", method=f"BREW{number}", expect_errors=True
@@ -86,7 +86,7 @@ def test_unknown_paths_and_methods_add_no_labels(sqlite_app):
     assert len(read_metric_samples(sqlite_app, "requests_total")) == 1
 
 
-def test_latency_is_measured_by_route(sqlite_app):
+def test_request_latency_is_measured_by_route(sqlite_app):
     sqlite_app.get("/placement/traits", headers=LATEST_HEADERS)
     labels = {"api": "placement", "route": "/traits", "method": "GET"}
     assert sum_metric_samples(sqlite_app, "request_duration_seconds_count", **labels) == 1
@@ -148,7 +148,7 @@ def test_malformed_writes_and_removals_are_not_counted_as_claims(sqlite_app, sql
     assert (count_claims(sqlite_app, "won"), count_claims(sqlite_app, "lost")) == (1, 0)
 
 
-def test_selections_that_claim_are_counted_as_claims(sqlite_app):
+def test_claims_of_select_destinations_are_counted(sqlite_app):
     host = report("cn1")
     sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{host['uuid']}", host)
     for claiming in (False, True):
@@ -198,11 +198,11 @@ def test_cloud_metrics_have_labels_of_class_and_zone(app, database):
     silent = report("cn2", last_seen_up="2020-01-01T00:00:00Z")
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), silent, report("cn3")])
 
-    def write_rows(connection):
+    def create_zone(connection):
         aggregate = aggregates.create(connection, str(uuid4()), "zone", "az1", NOW)
         aggregates.add_hosts(connection, aggregate.id, ["cn1"], NOW)
 
-    database.write(write_rows)
+    database.write(create_zone)
     headers = {"OpenStack-API-Version": "compute 2.53"}
     path = "/compute/v2.1/os-services"
     (service,) = app.get(f"{path}?host=cn3", headers=headers).json["services"]
@@ -226,14 +226,14 @@ def test_cloud_metrics_are_read_at_most_once_a_minute(sqlite_app):
     assert len(seen) == 0
 
 
-def test_workers_share_cloud_metrics(tmp_path):
+def test_worker_processes_share_cloud_metrics(tmp_path):
     read = []
 
-    def read_figures():
+    def read_cloud_figures():
         read.append(1)
         return CloudFigures({"up": len(read)}, {("VCPU", "az1"): 8}, {("VCPU", "az1"): 3})
 
-    first, second = (CloudGauges(read_figures, str(tmp_path)) for _ in range(2))
+    first, second = (CloudGauges(read_cloud_figures, str(tmp_path)) for _ in range(2))
     shown = [
         {
             (gauge.name, *sample.labels.values()): sample.value
@@ -250,19 +250,19 @@ def test_workers_share_cloud_metrics(tmp_path):
 def test_cloud_metrics_are_reread_after_the_clock_went_back(tmp_path):
     read = []
 
-    def read_figures():
+    def read_cloud_figures():
         read.append(1)
         return CloudFigures({"up": len(read)}, {}, {})
 
-    list(CloudGauges(read_figures, str(tmp_path)).collect())
+    list(CloudGauges(read_cloud_figures, str(tmp_path)).collect())
     (file,) = tmp_path.iterdir()
     ahead = time() + 365 * 86_400
     os.utime(file, (ahead, ahead))
-    (hosts, *_) = CloudGauges(read_figures, str(tmp_path)).collect()
+    (hosts, *_) = CloudGauges(read_cloud_figures, str(tmp_path)).collect()
     assert [sample.value for sample in hosts.samples] == [2]
 
 
-def test_unavailable_database_keeps_other_metrics():
+def test_cloud_metrics_are_absent_while_the_database_is_unavailable():
     def raise_unavailable():
         raise Unavailable("away")
 

@@ -17,26 +17,26 @@ from werkzeug.test import run_wsgi_app
 from placement_sched.api.middleware import AccessLog, context_of, set_request_context
 from placement_sched.api.serving import BodyReader
 
-HEADERS = [("Content-Type", "application/json"), ("Content-Length", "2")]
+JSON_RESPONSE_HEADERS = [("Content-Type", "application/json"), ("Content-Length", "2")]
 
 
 def json_application(environ, start_response):
-    start_response("200 OK", [*HEADERS])
+    start_response("200 OK", [*JSON_RESPONSE_HEADERS])
     return [b"{}"]
 
 
 def authenticating_application(inner, user):
     """An application behind a middleware that has authenticated ``user``."""
 
-    def confirm_user_and_serve(environ, start_response):
+    def confirm_user_and_call_application(environ, start_response):
         context_of(environ).confirm({"X-User-Id": user, "X-Project-Id": "p1"})
         return inner(environ, start_response)
 
-    return confirm_user_and_serve
+    return confirm_user_and_call_application
 
 
 @pytest.fixture
-def request_log_line(caplog):
+def read_log_line_of_request(caplog):
     """Return a function that sends a request and returns the logged line."""
     caplog.set_level(logging.INFO)
 
@@ -54,22 +54,24 @@ def request_log_line(caplog):
     return request_and_read_log_line
 
 
-def test_log_line_has_common_log_format_with_request_id_and_duration(request_log_line):
+def test_access_log_line_has_common_log_format_with_request_id_and_duration(
+    read_log_line_of_request,
+):
     assert re.fullmatch(
         r"192\.0\.2\.7 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "
         r'"GET /placement/traits\?name=in:A HTTP/1\.0" 200 2 req-[0-9a-f-]{36} \d+\.\d ms',
-        request_log_line("/placement/traits?name=in:A", REMOTE_ADDR="192.0.2.7"),
+        read_log_line_of_request("/placement/traits?name=in:A", REMOTE_ADDR="192.0.2.7"),
     )
 
 
-def test_logged_user_is_the_authenticated_user(request_log_line):
-    assert " - u_1 [" in request_log_line("/", confirmed="u 1")
+def test_logged_user_is_the_authenticated_user(read_log_line_of_request):
+    assert " - u_1 [" in read_log_line_of_request("/", confirmed="u 1")
 
 
-def test_user_of_client_headers_is_not_logged(request_log_line):
+def test_user_id_in_headers_of_the_client_is_not_logged(read_log_line_of_request):
     """Without keystonemiddleware nothing removes its headers from a client's request."""
     forged = {"HTTP_X_IDENTITY_STATUS": "Confirmed", "HTTP_X_USER_ID": "forged"}
-    assert " - - [" in request_log_line("/", **forged, HTTP_X_AUTH_TOKEN="secret")
+    assert " - - [" in read_log_line_of_request("/", **forged, HTTP_X_AUTH_TOKEN="secret")
 
 
 def test_noauth2_user_is_not_logged(sqlite_app, caplog):
@@ -84,33 +86,33 @@ def test_noauth2_user_is_not_logged(sqlite_app, caplog):
     assert all(" - - [" in line and "secret" not in line for line in lines)
 
 
-def test_path_is_escaped_in_the_log(request_log_line):
+def test_request_path_is_escaped_in_the_access_log(read_log_line_of_request):
     for path in ["/a%0d%0aGET%20/b", "/a%22%20200", "/a%1b[2J", "/a%5c"]:
-        logged = request_log_line(path)
+        logged = read_log_line_of_request(path)
         assert logged.count('"') == 2, path
         assert logged.isprintable(), path
 
 
-def test_client_address_is_a_single_word(request_log_line):
+def test_client_address_in_the_access_log_is_a_single_word(read_log_line_of_request):
     for client in ["1 - root [", "a\x1b[2J", 'a" 200', "a\x85b"]:
-        logged = request_log_line("/", REMOTE_ADDR=client)
+        logged = read_log_line_of_request("/", REMOTE_ADDR=client)
         assert logged.isprintable(), client
         assert logged.count('"') == 2, client
         assert re.match(r"\S+ - - \[\d", logged), client
 
 
-def test_token_is_never_logged(request_log_line):
-    assert "secret" not in request_log_line("/", HTTP_X_AUTH_TOKEN="secret")
+def test_token_is_never_logged(read_log_line_of_request):
+    assert "secret" not in read_log_line_of_request("/", HTTP_X_AUTH_TOKEN="secret")
 
 
-def test_requests_are_not_logged_below_the_level(caplog):
+def test_requests_are_not_logged_if_the_log_level_is_above_info(caplog):
     caplog.set_level(logging.WARNING)
     assert TestApp(AccessLog(json_application)).get("/").json == {}
     assert caplog.records == []
 
 
-NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
-PATHS = [
+GLOBAL_REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+PATHS_WITH_ERRORS = [
     "/placement/traits/CUSTOM_NOT_THERE",
     "/scheduler/v1/instances/deaddead-0000-4000-8000-000000000001",
     "/nothing",
@@ -118,11 +120,15 @@ PATHS = [
 
 
 def test_error_has_its_request_id_and_the_global_id_that_the_client_sent(sqlite_app):
-    for path in PATHS:
-        answer = sqlite_app.get(path, headers={"X-Openstack-Request-Id": NOVAS}, status=404)
+    for path in PATHS_WITH_ERRORS:
+        answer = sqlite_app.get(
+            path, headers={"X-Openstack-Request-Id": GLOBAL_REQUEST_ID}, status=404
+        )
         (error,) = answer.json["errors"]
-        assert error["global_request_id"] == NOVAS, path
-        assert error["request_id"] == answer.headers["X-Openstack-Request-Id"] != NOVAS, path
+        assert error["global_request_id"] == GLOBAL_REQUEST_ID, path
+        assert (
+            error["request_id"] == answer.headers["X-Openstack-Request-Id"] != GLOBAL_REQUEST_ID
+        ), path
         for headers in ({}, {"X-Openstack-Request-Id": "nonsense"}):
             (error,) = sqlite_app.get(path, headers=headers, status=404).json["errors"]
             assert "global_request_id" not in error, path
@@ -138,11 +144,11 @@ def test_error_of_an_unread_body_has_both_request_ids():
         "wsgi.input": BytesIO(b"short"),
         "REQUEST_METHOD": "PUT",
         "CONTENT_LENGTH": "100",
-        "HTTP_X_OPENSTACK_REQUEST_ID": NOVAS,
+        "HTTP_X_OPENSTACK_REQUEST_ID": GLOBAL_REQUEST_ID,
     }
     application = set_request_context(BodyReader(lambda *_: [], 1000))
     content, status, headers = run_wsgi_app(application, environ)
     (error,) = json.loads(b"".join(content))["errors"]
     assert status.startswith("400")
     assert error["request_id"] == headers["X-Openstack-Request-Id"]
-    assert error["global_request_id"] == NOVAS
+    assert error["global_request_id"] == GLOBAL_REQUEST_ID

@@ -14,11 +14,11 @@ from placement_sched.api.versions import Version
 from tests.support.conformance import Exchange, OpenApiDocument, check_exchange
 from tests.support.versions import LATEST
 
-VERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
+MICROVERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
 
 
 @cache
-def build_document(version: Version) -> dict:
+def build_openapi_document(version: Version) -> dict:
     return openapi.document(describe_openapi(API.routes), version, "/placement")
 
 
@@ -34,16 +34,16 @@ def read_parameters_by_name(document: dict, method: str, path: str) -> dict[str,
     return {each["name"]: each for each in document["paths"][path][method]["parameters"]}
 
 
-def test_operation_ids_are_unique():
-    for version in VERSIONS:
+def test_operation_ids_of_the_openapi_document_are_unique():
+    for version in MICROVERSIONS:
         names = [
             each["operationId"]
-            for each in index_operations_by_path(build_document(version)).values()
+            for each in index_operations_by_path(build_openapi_document(version)).values()
         ]
         assert len(names) == len(set(names))
 
 
-def test_every_success_response_describes_its_body():
+def test_every_success_response_of_the_openapi_document_describes_its_body():
     """Only the status 200, and 201 of an inventory, have a body."""
     for route in API.routes:
         with_body = 200 in route.success or route.answer is not None
@@ -62,9 +62,11 @@ def test_documented_error_statuses_depend_on_policy_and_body_of_the_route():
         assert not {status for status in statuses if status >= 500} - {503}, route
 
 
-def test_repeatable_parameters_are_arrays():
+def test_repeatable_query_parameters_are_documented_as_arrays():
     def read_parameter_type(version, path, name):
-        return read_parameters_by_name(build_document(version), "get", path)[name]["schema"]["type"]
+        return read_parameters_by_name(build_openapi_document(version), "get", path)[name][
+            "schema"
+        ]["type"]
 
     assert read_parameter_type(Version(1, 23), "/allocation_candidates", "member_of") == "string"
     assert read_parameter_type(Version(1, 24), "/allocation_candidates", "member_of") == "array"
@@ -72,11 +74,13 @@ def test_repeatable_parameters_are_arrays():
     assert read_parameter_type(Version(1, 39), "/resource_providers", "required") == "array"
 
 
-def test_parameters_with_suffixes_are_documented_as_one_object():
+def test_granular_parameters_with_suffixes_are_documented_as_one_object():
     before = read_parameters_by_name(
-        build_document(Version(1, 24)), "get", "/allocation_candidates"
+        build_openapi_document(Version(1, 24)), "get", "/allocation_candidates"
     )
-    since = read_parameters_by_name(build_document(Version(1, 25)), "get", "/allocation_candidates")
+    since = read_parameters_by_name(
+        build_openapi_document(Version(1, 25)), "get", "/allocation_candidates"
+    )
     assert "suffixed" not in before
     patterns = since["suffixed"]["schema"]["patternProperties"]
     assert set(patterns) == {
@@ -86,17 +90,17 @@ def test_parameters_with_suffixes_are_documented_as_one_object():
     }
 
 
-def test_parameter_that_a_version_requires_is_required():
+def test_parameter_that_a_microversion_requires_is_documented_as_required():
     parameters = {
-        version: read_parameters_by_name(build_document(version), "get", "/allocation_candidates")[
-            "resources"
-        ]
+        version: read_parameters_by_name(
+            build_openapi_document(version), "get", "/allocation_candidates"
+        )["resources"]
         for version in (Version(1, 24), Version(1, 25))
     }
     assert [each["required"] for each in parameters.values()] == [True, False]
 
 
-SHOWN = Exchange(
+DOCUMENTED_EXCHANGE = Exchange(
     method="GET",
     path="/traits",
     status="200",
@@ -114,14 +118,14 @@ SHOWN = Exchange(
 
 
 def copy_response_headers_without(*names: str) -> dict[str, str]:
-    return {name: value for name, value in SHOWN.headers.items() if name not in names}
+    return {name: value for name, value in DOCUMENTED_EXCHANGE.headers.items() if name not in names}
 
 
-def test_check_accepts_a_response_as_documented():
-    check_exchange(SHOWN)
+def test_openapi_check_accepts_a_documented_response():
+    check_exchange(DOCUMENTED_EXCHANGE)
 
 
-def test_undocumented_status_or_header_is_reported():
+def test_openapi_check_reports_an_undocumented_status_or_header():
     """The check of all Placement responses of the suite does report deviations."""
     for faults in [
         {"status": "409", "body": b""},
@@ -131,20 +135,22 @@ def test_undocumented_status_or_header_is_reported():
         {"body": b'{"traits": ["lower_case"]}'},
         {"body": b'{"traits": [], "more": 1}'},
         {"body": b"{}"},
-        {"headers": {**SHOWN.headers, "content-type": "text/plain"}},
+        {"headers": {**DOCUMENTED_EXCHANGE.headers, "content-type": "text/plain"}},
         {"headers": {"openstack-api-version": f"placement {LATEST}"}},
-        {"headers": {**SHOWN.headers, "location": "/traits/HW_CPU_X86_AVX2"}},
-        {"headers": {**SHOWN.headers, "x-surprise": "1"}},
+        {"headers": {**DOCUMENTED_EXCHANGE.headers, "location": "/traits/HW_CPU_X86_AVX2"}},
+        {"headers": {**DOCUMENTED_EXCHANGE.headers, "x-surprise": "1"}},
         {"headers": copy_response_headers_without("cache-control")},
         {"headers": {}},
     ]:
         with pytest.raises(AssertionError):
-            check_exchange(replace(SHOWN, **faults))
+            check_exchange(replace(DOCUMENTED_EXCHANGE, **faults))
 
 
-def test_undocumented_body_is_reported():
+def test_openapi_check_reports_an_undocumented_body():
     headers = copy_response_headers_without("last-modified", "cache-control")
-    gone = replace(SHOWN, method="DELETE", path="/traits/CUSTOM_A", status="204", headers=headers)
+    gone = replace(
+        DOCUMENTED_EXCHANGE, method="DELETE", path="/traits/CUSTOM_A", status="204", headers=headers
+    )
     with pytest.raises(AssertionError, match="undocumented body"):
         check_exchange(gone)
     check_exchange(replace(gone, body=b""))
@@ -158,29 +164,36 @@ def test_operation_of_the_document_is_found_by_method_and_expanded_path():
     assert document.operation("PUT", "/resource_providers/a/b/inventories/VCPU") is None
 
 
-UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
-CLASS = {"name": "CUSTOM_A"}
-HOST = {"name": "host", "uuid": UUID}
-INVENTORY = {"resource_class": "VCPU", "total": 4, "resource_provider_generation": 0}
+PROVIDER_UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
+RESOURCE_CLASS_BODY = {"name": "CUSTOM_A"}
+PROVIDER_BODY = {"name": "host", "uuid": PROVIDER_UUID}
+INVENTORY_BODY = {"resource_class": "VCPU", "total": 4, "resource_provider_generation": 0}
 
 
 @pytest.mark.parametrize(
     ("minor", "method", "path", "body", "statuses", "below"),
     [
-        (19, "POST", "/resource_providers", HOST, [201], f"/{UUID}"),
-        (20, "POST", "/resource_providers", HOST, [200], f"/{UUID}"),
-        (2, "POST", "/resource_classes", CLASS, [201], "/CUSTOM_A"),
+        (19, "POST", "/resource_providers", PROVIDER_BODY, [201], f"/{PROVIDER_UUID}"),
+        (20, "POST", "/resource_providers", PROVIDER_BODY, [200], f"/{PROVIDER_UUID}"),
+        (2, "POST", "/resource_classes", RESOURCE_CLASS_BODY, [201], "/CUSTOM_A"),
         (7, "PUT", "/resource_classes/CUSTOM_A", None, [201, 204], ""),
         (6, "PUT", "/traits/CUSTOM_A", None, [201, 204], ""),
-        (0, "POST", f"/resource_providers/{UUID}/inventories", INVENTORY, [201], "/VCPU"),
+        (
+            0,
+            "POST",
+            f"/resource_providers/{PROVIDER_UUID}/inventories",
+            INVENTORY_BODY,
+            [201],
+            "/VCPU",
+        ),
     ],
 )
-def test_created_responses_document_location(
+def test_location_header_of_created_responses_is_documented(
     sqlite_app, minor, method, path, body, statuses, below
 ):
     headers = {"OpenStack-API-Version": f"placement 1.{minor}", "Content-Type": "application/json"}
-    if UUID in path:
-        sqlite_app.post_json("/placement/resource_providers", HOST, headers=headers)
+    if PROVIDER_UUID in path:
+        sqlite_app.post_json("/placement/resource_providers", PROVIDER_BODY, headers=headers)
     responses = OpenApiDocument(Version(1, minor)).operation(method, path)["responses"]
     for status in statuses:
         sent = b"" if body is None else orjson.dumps(body)
@@ -192,7 +205,7 @@ def test_created_responses_document_location(
     assert located == set(statuses)
 
 
-def test_retry_responses_document_retry_after():
-    for operation in index_operations_by_path(build_document(VERSIONING.newest)).values():
+def test_retry_after_header_of_responses_is_documented():
+    for operation in index_operations_by_path(build_openapi_document(VERSIONING.newest)).values():
         for status, response in operation["responses"].items():
             assert ("Retry-After" in response["headers"]) == (status == "503")

@@ -22,15 +22,15 @@ from placement_sched.app import make_services
 from placement_sched.errors import NotFound, Unavailable
 from placement_sched.operations.nova_cloud import NovaNoun
 
-CONVENTIONS = Path(__file__).parents[2] / "api-ref" / "source" / "conventions.rst"
+CONVENTIONS_PAGE = Path(__file__).parents[2] / "api-ref" / "source" / "conventions.rst"
 MAX_BODY = 1024
 
 thing = Blueprint("thing", __name__)
-present: set[str] = set()
+existing_thing_names: set[str] = set()
 
 
 def find_thing(_services, name):
-    if name not in present:
+    if name not in existing_thing_names:
         raise NotFound(f"There is no thing {name}")
 
 
@@ -53,7 +53,7 @@ def update_thing(_call, name):
     return ApiResponse(body={"mended": name})
 
 
-API = Api("a", PlacementStyle(VERSIONING), [thing])
+THINGS_API = Api("a", PlacementStyle(VERSIONING), [thing])
 
 
 class FaultyRequest:
@@ -62,7 +62,7 @@ class FaultyRequest:
     def __init__(self, settings):
         self.absent = True
         self.services = replace(make_services(settings), ready=self.check_database)
-        self.api = Application(self.services, {"/a": API}, make_blueprint(self.services))
+        self.api = Application(self.services, {"/a": THINGS_API}, make_blueprint(self.services))
         self.application = BodyReader(self.api, MAX_BODY)
         self.environ = create_environ("/a/nowhere", method="BREW", query_string="nope=1")
         self.environ |= {
@@ -76,7 +76,7 @@ class FaultyRequest:
         if self.absent:
             raise Unavailable("The database does not answer")
 
-    def send_with_changes(self, **changes):
+    def send_changed_request(self, **changes):
         """Change the request, send it, and return status and body. Empty values are left out."""
         self.absent = changes.pop("absent", self.absent)
         self.body = changes.pop("body", self.body)
@@ -94,14 +94,14 @@ class FaultyRequest:
 
 @pytest.fixture
 def faulty_request(sqlite_settings):
-    present.clear()
+    existing_thing_names.clear()
     configured = {"api.max_request_body_size": MAX_BODY, "api_database.connection": "sqlite://"}
     request = FaultyRequest(sqlite_settings.with_overrides(configured))
     yield request
     request.services.database.dispose()
 
 
-def test_errors_are_reported_in_the_documented_order(faulty_request):
+def test_errors_of_a_request_are_reported_in_the_documented_order(faulty_request):
     #: The changed fields, and the step, status and words of the next error.
     corrections = [
         ({}, 1, 411, "header Content-Length is required"),
@@ -129,15 +129,15 @@ def test_errors_are_reported_in_the_documented_order(faulty_request):
         ({"QUERY_STRING": "kind=b"}, 12, 404, "There is no thing x"),
     ]
     errors = [
-        (step, *faulty_request.send_with_changes(**changes)) for changes, step, *_ in corrections
+        (step, *faulty_request.send_changed_request(**changes)) for changes, step, *_ in corrections
     ]
     expected = [(step, status) for _, step, status, _ in corrections]
     assert [(step, status) for step, status, _ in errors] == expected
     for (_, _, body), (_, _, _, words) in zip(errors, corrections, strict=True):
         assert words in body
-    present.add("x")
-    assert faulty_request.send_with_changes()[0] == 400
-    assert faulty_request.send_with_changes(CONTENT_LENGTH="11", body=b'{"mend":{}}') == (
+    existing_thing_names.add("x")
+    assert faulty_request.send_changed_request()[0] == 400
+    assert faulty_request.send_changed_request(CONTENT_LENGTH="11", body=b'{"mend":{}}') == (
         200,
         '{"mended":"x"}',
     )
@@ -162,9 +162,9 @@ def read_documented_steps(text):
     return {int(step): set(map(int, re.findall(r"\b[45]\d\d\b", words))) for step, words in steps}
 
 
-def test_api_reference_lists_the_same_checks():
+def test_api_reference_lists_the_checks_in_the_tested_order():
     listed = re.compile(r"^1\. The body arrives.*?\n\n", re.MULTILINE | re.DOTALL)
     (ours,) = listed.findall(application.__doc__)
-    (documented,) = listed.findall(CONVENTIONS.read_text())
+    (documented,) = listed.findall(CONVENTIONS_PAGE.read_text())
     assert ours == documented
     assert list(read_documented_steps(ours)) == list(range(1, 13))

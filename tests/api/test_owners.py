@@ -5,10 +5,10 @@ import pytest
 
 pytestmark = pytest.mark.all_databases
 
-GROUP = {"server_group": {"name": "g", "policies": ["affinity"]}}
+SERVER_GROUP_BODY = {"server_group": {"name": "g", "policies": ["affinity"]}}
 
 
-def owner_headers(project: str, user: str = "bob") -> dict[str, str]:
+def build_owner_headers(project: str, user: str = "bob") -> dict[str, str]:
     return {
         "X-Auth-Token": f"{user}:{project}",
         "X-Roles": "member,reader",
@@ -16,24 +16,24 @@ def owner_headers(project: str, user: str = "bob") -> dict[str, str]:
     }
 
 
-def test_owner_id_can_have_255_characters(app):
+def test_project_or_user_id_of_an_owner_can_have_255_characters(app):
     project, user = "p" * 255, "u" * 255
-    headers = owner_headers(project, user)
-    group = app.post_json("/compute/v2.1/os-server-groups", GROUP, headers=headers).json
+    headers = build_owner_headers(project, user)
+    group = app.post_json("/compute/v2.1/os-server-groups", SERVER_GROUP_BODY, headers=headers).json
     assert group["server_group"]["project_id"] == project
     assert group["server_group"]["user_id"] == user
     image = app.post_json("/image/v2/images", {"name": "i"}, headers=headers).json
     assert image["owner"] == project
 
 
-def test_object_with_a_longer_owner_is_400(app):
+def test_project_or_user_id_of_an_owner_with_256_characters_is_400(app):
     groups, images = "/compute/v2.1/os-server-groups", "/image/v2/images"
     for noun, path, headers in (
-        ("project", groups, owner_headers("p" * 256)),
-        ("user", groups, owner_headers("shop", "u" * 256)),
-        ("project", images, owner_headers("p" * 256)),
+        ("project", groups, build_owner_headers("p" * 256)),
+        ("user", groups, build_owner_headers("shop", "u" * 256)),
+        ("project", images, build_owner_headers("p" * 256)),
     ):
-        body = GROUP if path == groups else {"name": "i"}
+        body = SERVER_GROUP_BODY if path == groups else {"name": "i"}
         answer = app.post_json(path, body, headers=headers, status=400)
         assert f"{noun} id has 256 characters" in answer.text
         listed = app.get(path, headers=headers).json
@@ -41,11 +41,11 @@ def test_object_with_a_longer_owner_is_400(app):
 
 
 def test_image_is_owned_by_the_project_with_any_user_id(app):
-    headers = owner_headers("shop", "u" * 256)
+    headers = build_owner_headers("shop", "u" * 256)
     assert app.post_json("/image/v2/images", {}, headers=headers).json["owner"] == "shop"
 
 
 def test_image_with_another_owner_is_created_despite_a_long_id_of_the_caller(sqlite_app):
-    headers = owner_headers("p" * 256) | {"X-Roles": "admin"}
+    headers = build_owner_headers("p" * 256) | {"X-Roles": "admin"}
     body = {"name": "i", "owner": "shop"}
     assert sqlite_app.post_json("/image/v2/images", body, headers=headers).json["owner"] == "shop"

@@ -19,10 +19,10 @@ from placement_sched.api.policy import Policy
 from placement_sched.app import create_app
 from placement_sched.errors import ConfigurationError, Forbidden
 
-LATEST = {"OpenStack-API-Version": "placement latest"}
-ADMIN = {**LATEST, "X-Auth-Token": "admin"}
-READER = {**LATEST, "X-Auth-Token": "bob:shop", "X-Roles": "reader"}
-SERVICE = {**LATEST, "X-Auth-Token": "nova:service", "X-Roles": "service"}
+LATEST_HEADERS = {"OpenStack-API-Version": "placement latest"}
+ADMIN_HEADERS = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
+READER_HEADERS = {**LATEST_HEADERS, "X-Auth-Token": "bob:shop", "X-Roles": "reader"}
+SERVICE_HEADERS = {**LATEST_HEADERS, "X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 
 @pytest.fixture(autouse=True)
@@ -38,104 +38,106 @@ def rules_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def config(rules_file: Path) -> str:
+def config_text(rules_file: Path) -> str:
     return f"[oslo_policy]\npolicy_file = {rules_file}\n"
 
 
-def test_policy_file_changes_its_rules_only(make_configured_app, config, rules_file):
+def test_policy_file_changes_its_rules_only(make_configured_app, config_text, rules_file):
     paths = {
         "placement:resource_providers:list": "/placement/resource_providers",
         "os_compute_api:os-aggregates:index": "/compute/v2.1/os-aggregates",
         "scheduler:compute_nodes:list": "/scheduler/v1/compute_nodes",
     }
     rules_file.write_text("".join(f'"{rule}": "role:reader"\n' for rule in paths))
-    app = make_configured_app(config)
+    app = make_configured_app(config_text)
     for path in paths.values():
-        app.get(path, headers=READER, status=200)
-        app.get(path, headers=ADMIN, status=403)
-    app.get("/placement/traits", headers=READER, status=403)
-    app.get("/placement/traits", headers=ADMIN, status=200)
+        app.get(path, headers=READER_HEADERS, status=200)
+        app.get(path, headers=ADMIN_HEADERS, status=403)
+    app.get("/placement/traits", headers=READER_HEADERS, status=403)
+    app.get("/placement/traits", headers=ADMIN_HEADERS, status=200)
 
 
-def test_base_rule_changes_all_rules_referring_to_it(make_configured_app, config, rules_file):
+def test_changed_base_rule_changes_all_policy_rules_referring_to_it(
+    make_configured_app, config_text, rules_file
+):
     rules_file.write_text('"admin_or_service_api": "role:reader"\n')
-    app = make_configured_app(config)
+    app = make_configured_app(config_text)
     for path in ("/placement/resource_providers", "/placement/resource_classes"):
-        app.get(path, headers=READER, status=200)
-        app.get(path, headers=ADMIN, status=403)
+        app.get(path, headers=READER_HEADERS, status=200)
+        app.get(path, headers=ADMIN_HEADERS, status=403)
 
 
 @pytest.mark.parametrize("seconds", [10, -1_000_000], ids=["later", "earlier"])
 def test_policy_file_with_another_time_is_reloaded(
-    make_configured_app, config, rules_file, seconds
+    make_configured_app, config_text, rules_file, seconds
 ):
     """An operator may also move an older file to the place of the policy file."""
     rules_file.write_text("{}\n")
-    app = make_configured_app(config)
-    app.get("/placement/traits", headers=READER, status=403)
+    app = make_configured_app(config_text)
+    app.get("/placement/traits", headers=READER_HEADERS, status=403)
     time = rules_file.stat().st_mtime + seconds
     other = rules_file.with_name("other")
     other.write_text('"placement:traits:list": "role:reader"\n')
     os.utime(other, (time, time))
     other.replace(rules_file)
-    app.get("/placement/traits", headers=READER, status=200)
+    app.get("/placement/traits", headers=READER_HEADERS, status=200)
 
 
-def test_policy_files_are_checked_for_changes_only_after_a_pause(
-    make_configured_app, config, rules_file, monkeypatch
+def test_policy_files_are_checked_for_changes_only_after_an_interval(
+    make_configured_app, config_text, rules_file, monkeypatch
 ):
     now = [100.0]
     monkeypatch.setattr(policy_module, "monotonic", lambda: now[0])
-    app = make_configured_app(config)
+    app = make_configured_app(config_text)
     # At first the database creates files in the directory, which count as changes.
     for _ in range(3):
-        app.get("/placement/traits", headers=READER, status=403)
+        app.get("/placement/traits", headers=READER_HEADERS, status=403)
     rules_file.write_text('"placement:traits:list": "role:reader"\n')
     now[0] += policy_module.PAUSE * 0.9
-    app.get("/placement/traits", headers=READER, status=403)
+    app.get("/placement/traits", headers=READER_HEADERS, status=403)
     now[0] += policy_module.PAUSE * 0.2
-    app.get("/placement/traits", headers=READER, status=200)
+    app.get("/placement/traits", headers=READER_HEADERS, status=200)
 
 
-def test_new_policy_file_is_loaded_and_dropped_when_removed(
-    make_configured_app, config, rules_file
+def test_new_policy_file_takes_effect_until_it_is_removed(
+    make_configured_app, config_text, rules_file
 ):
-    app = make_configured_app(config)
-    app.get("/placement/traits", headers=READER, status=403)
+    app = make_configured_app(config_text)
+    app.get("/placement/traits", headers=READER_HEADERS, status=403)
     rules_file.write_text('"placement:traits:list": "role:reader"\n')
-    app.get("/placement/traits", headers=READER, status=200)
+    app.get("/placement/traits", headers=READER_HEADERS, status=200)
     rules_file.unlink()
-    app.get("/placement/traits", headers=READER, status=403)
-    app.get("/placement/traits", headers=ADMIN, status=200)
+    app.get("/placement/traits", headers=READER_HEADERS, status=403)
+    app.get("/placement/traits", headers=ADMIN_HEADERS, status=200)
 
 
 def test_changes_of_files_in_policy_directories_take_effect(make_configured_app, tmp_path):
     directory = tmp_path / "rules.d"
     app = make_configured_app(f"[oslo_policy]\npolicy_dirs = {directory}\n")
-    app.get("/placement/traits", headers=READER, status=403)
+    app.get("/placement/traits", headers=READER_HEADERS, status=403)
     directory.mkdir()
     (directory / "a.yaml").write_text('"placement:traits:list": "role:reader"\n')
-    app.get("/placement/traits", headers=READER, status=200)
+    app.get("/placement/traits", headers=READER_HEADERS, status=200)
     (directory / "b.yaml").write_text('"placement:traits:list": "role:admin"\n')
-    app.get("/placement/traits", headers=READER, status=403)
+    app.get("/placement/traits", headers=READER_HEADERS, status=403)
     shutil.rmtree(directory)
-    app.get("/placement/traits", headers=SERVICE, status=200)
+    app.get("/placement/traits", headers=SERVICE_HEADERS, status=200)
 
 
-def test_rules_stay_in_effect_if_their_file_becomes_invalid(
-    make_configured_app, config, rules_file, caplog
+def test_policy_rules_stay_in_effect_if_their_file_becomes_invalid(
+    make_configured_app, config_text, rules_file, caplog
 ):
     rules_file.write_text('"placement:traits:list": "role:reader"\n')
-    app = make_configured_app(config)
+    app = make_configured_app(config_text)
     rules_file.write_text('"placement:traits:list": [\n')
     for _ in range(3):
-        app.get("/placement/traits", headers=READER, status=200)
-        app.get("/placement/traits", headers=ADMIN, status=403)
+        app.get("/placement/traits", headers=READER_HEADERS, status=200)
+        app.get("/placement/traits", headers=ADMIN_HEADERS, status=403)
     (message,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
     assert f"policy_file {rules_file}" in message
     assert "keeping the previous rules" in message
     rules_file.write_text('"placement:traits:list": "role:admin"\n')
-    app.get("/placement/traits", headers=ADMIN, status=200)
+    app.get("/placement/traits", headers=ADMIN_HEADERS, status=200)
 
 
 @pytest.fixture
@@ -143,23 +145,23 @@ def verdicts_of_external_check() -> Iterator[list[bool]]:
     """Verdicts of the rule ``changing:``. A test changes the list, whose last item counts."""
     answers: list[bool] = []
 
-    class PoppingCheck(Check):
+    class ExternalCheckWithListedVerdicts(Check):
         def __call__(self, *_arguments):
             return answers.pop()
 
-    register("changing", PoppingCheck)
+    register("changing", ExternalCheckWithListedVerdicts)
     yield answers
     del registered_checks["changing"]
 
 
 def test_external_check_is_evaluated_for_each_request(
-    make_configured_app, config, rules_file, verdicts_of_external_check
+    make_configured_app, config_text, rules_file, verdicts_of_external_check
 ):
     rules_file.write_text('"placement:traits:list": "not (role:admin and changing:today)"\n')
-    app = make_configured_app(config)
+    app = make_configured_app(config_text)
     verdicts_of_external_check[:] = [True, False, True]
     for status in (403, 200, 403):
-        app.get("/placement/traits", headers=ADMIN, status=status)
+        app.get("/placement/traits", headers=ADMIN_HEADERS, status=status)
 
 
 @pytest.mark.parametrize(
@@ -173,10 +175,10 @@ def test_external_check_is_evaluated_for_each_request(
     ],
 )
 def test_policy_verdict_depends_on_the_caller(
-    make_configured_settings, config, rules_file, rule, differing
+    make_configured_settings, config_text, rules_file, rule, differing
 ):
     rules_file.write_text(f'"mine": "{rule}"\n')
-    policy = Policy(make_configured_settings(config), ())
+    policy = Policy(make_configured_settings(config_text), ())
     target = {"user_id": "u", "project_id": "p"}
     whoever = Identity("v", "q", ("s",), {"service_roles": ("other",)})
     for _ in range(2):
@@ -187,35 +189,41 @@ def test_policy_verdict_depends_on_the_caller(
 
 def test_policy_yaml_next_to_the_configuration_is_found(make_configured_app, tmp_path):
     (tmp_path / "policy.yaml").write_text('"placement:traits:list": "role:reader"\n')
-    make_configured_app("").get("/placement/traits", headers=READER, status=200)
+    make_configured_app("").get("/placement/traits", headers=READER_HEADERS, status=200)
 
 
-def test_rule_can_use_the_project_of_the_query(make_configured_app, config, rules_file):
+def test_policy_rule_can_use_the_project_id_of_the_query(
+    make_configured_app, config_text, rules_file
+):
     rules_file.write_text('"placement:usages": "role:auditor or project_id:%(project_id)s"\n')
-    app = make_configured_app(config)
-    member = {**READER, "X-Roles": "member"}
-    auditor = {**READER, "X-Roles": "auditor"}
+    app = make_configured_app(config_text)
+    member = {**READER_HEADERS, "X-Roles": "member"}
+    auditor = {**READER_HEADERS, "X-Roles": "auditor"}
     app.get("/placement/usages?project_id=shop", headers=member, status=200)
     app.get("/placement/usages?project_id=other", headers=member, status=403)
     app.get("/placement/usages?project_id=other", headers=auditor, status=200)
 
 
-def test_unreadable_policy_file_is_reported_at_start(make_configured_settings, config, rules_file):
+def test_unreadable_policy_file_is_reported_at_start(
+    make_configured_settings, config_text, rules_file
+):
     for text in ['"a": [', "just a sentence\n", '"a": "role:b"\n "c": "d"\n']:
         rules_file.write_text(text)
         with pytest.raises(ConfigurationError, match=r"policy_file .*rules\.yaml"):
-            create_app(make_configured_settings(config))
+            create_app(make_configured_settings(config_text))
 
 
-def test_missing_policy_file_keeps_the_defaults_and_is_logged(make_configured_app, config, caplog):
-    app = make_configured_app(config)
-    app.get("/placement/traits", headers=SERVICE, status=200)
+def test_missing_policy_file_keeps_the_defaults_and_is_logged(
+    make_configured_app, config_text, caplog
+):
+    app = make_configured_app(config_text)
+    app.get("/placement/traits", headers=SERVICE_HEADERS, status=200)
     assert "there is no policy file" in caplog.text
 
 
-def test_unknown_rule_is_reported(make_configured_app, config, rules_file, caplog):
+def test_unknown_policy_rule_is_reported(make_configured_app, config_text, rules_file, caplog):
     rules_file.write_text('"placement:trait:list": "@"\n"mine": "role:a"\n')
-    make_configured_app(config)
+    make_configured_app(config_text)
     message = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert message == [
         "the policy file changes placement:trait:list, which is not a rule of this service"
@@ -223,7 +231,7 @@ def test_unknown_rule_is_reported(make_configured_app, config, rules_file, caplo
 
 
 #: An invalid body: permitted callers get 400.
-INVALID_BODY: dict[str, object] = {}
+INVALID_RESHAPER_BODY: dict[str, object] = {}
 
 
 @pytest.mark.parametrize(
@@ -235,8 +243,12 @@ def test_reshaper_requires_the_service_role_by_new_defaults(
     make_configured_app, text, admin_status
 ):
     app = make_configured_app(text)
-    for headers, status in ((SERVICE, 400), (ADMIN, admin_status), (READER, 403)):
-        app.post_json("/placement/reshaper", INVALID_BODY, headers=headers, status=status)
+    for headers, status in (
+        (SERVICE_HEADERS, 400),
+        (ADMIN_HEADERS, admin_status),
+        (READER_HEADERS, 403),
+    ):
+        app.post_json("/placement/reshaper", INVALID_RESHAPER_BODY, headers=headers, status=status)
 
 
 def test_forbidden_usages_request_with_an_invalid_query_is_403(sqlite_app):
@@ -250,11 +262,11 @@ def test_forbidden_usages_request_with_an_invalid_query_is_403(sqlite_app):
         ("project_id=other&project_id=shop", 200),
         ("project_id=shop&project_id=other", 403),
     ]:
-        sqlite_app.get(f"/placement/usages?{query}", headers=READER, status=status)
+        sqlite_app.get(f"/placement/usages?{query}", headers=READER_HEADERS, status=status)
 
 
 def test_permitted_usages_request_without_a_project_is_400(sqlite_app):
-    for headers in [ADMIN, SERVICE]:
+    for headers in [ADMIN_HEADERS, SERVICE_HEADERS]:
         sqlite_app.get("/placement/usages", headers=headers, status=400)
 
 
@@ -268,7 +280,7 @@ def test_noauth2_project_id_and_scope_headers_decide_which_usages_are_permitted(
         ({"OpenStack-System-Scope": "all"}, "shop", 403),
         ({"X-Domain-Id": "default"}, "shop", 403),
     ]:
-        headers = {**READER, **caller}
+        headers = {**READER_HEADERS, **caller}
         sqlite_app.get(f"/placement/usages?project_id={project}", headers=headers, status=status)
 
 
@@ -277,7 +289,7 @@ def test_token_without_project_is_out_of_scope_for_administrators(sqlite_app, ca
     for header, scope in (("OpenStack-System-Scope", "system"), ("X-Domain-Id", "domain")):
         for path in paths:
             caplog.clear()
-            answer = sqlite_app.get(path, headers={**ADMIN, header: "all"}, status=403)
+            answer = sqlite_app.get(path, headers={**ADMIN_HEADERS, header: "all"}, status=403)
             message = f"The token has {scope} scope; the rule accepts project."
             assert "Policy does not allow" in answer.text, path
             assert message in answer.text, path
@@ -285,15 +297,15 @@ def test_token_without_project_is_out_of_scope_for_administrators(sqlite_app, ca
 
 
 def test_noauth2_policy_rules_compare_the_project_and_user_of_the_headers(
-    make_configured_app, config, rules_file
+    make_configured_app, config_text, rules_file
 ):
     rules_file.write_text('"placement:traits:list": "project_id:other and user_id:bob"\n')
-    app = make_configured_app(config)
-    app.get("/placement/traits", headers=READER, status=403)
-    app.get("/placement/traits", headers={**READER, "X-Project-Id": "other"}, status=200)
+    app = make_configured_app(config_text)
+    app.get("/placement/traits", headers=READER_HEADERS, status=403)
+    app.get("/placement/traits", headers={**READER_HEADERS, "X-Project-Id": "other"}, status=200)
 
 
 def test_noauth2_role_headers_apply_to_administrators(sqlite_app):
-    headers = {**LATEST, "X-Auth-Token": "admin", "X-Roles": "member"}
+    headers = {**LATEST_HEADERS, "X-Auth-Token": "admin", "X-Roles": "member"}
     sqlite_app.get("/placement/resource_providers", headers=headers, status=403)
     sqlite_app.get("/placement/resource_providers", headers={**headers, "X-Roles": "admin"})

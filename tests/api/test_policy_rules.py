@@ -18,12 +18,12 @@ from placement_sched.api.policy_rules import PLACEMENT_RULES, RULES
 from placement_sched.api.routing import PARAMETER
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 
-DEFAULTS = {rule.name: rule.check_str for rule in RULES}
-NEWEST = {"placement": placement.NEWEST, "compute": compute.NEWEST}
-ROUTES = [
+DEFAULT_CHECKS = {rule.name: rule.check_str for rule in RULES}
+NEWEST_VERSIONS = {"placement": placement.NEWEST, "compute": compute.NEWEST}
+API_ROUTES = [
     (api.name, route) for api in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in api.routes
 ]
-GUARDED = [(name, route) for name, route in ROUTES if not route.public]
+GUARDED_ROUTES = [(name, route) for name, route in API_ROUTES if not route.public]
 
 #: The roles besides ``admin`` that each rule of the compute and image APIs allows by default.
 PROJECT_ROLES = {
@@ -43,20 +43,20 @@ PROJECT_ROLES = {
         for verb in verbs
     },
 }
-ROLES = {"admin", "service", "member", "reader", "other"}
+ALL_ROLES = {"admin", "service", "member", "reader", "other"}
 #: The roles of rules whose default differs from the other rules of their API.
-OTHER_ROLES = {
+SPECIAL_ROLES = {
     "placement:usages": {"admin", "service", "reader"},
     "placement:reshaper:reshape": {"service"},
     "scheduler:plan_runs:execute": {"admin"},
-    "scheduler:root:show": ROLES,
+    "scheduler:root:show": ALL_ROLES,
 }
 
 
 def list_default_roles(rule):
     """Return the roles that a rule allows by default."""
     service = ("service",) if rule.startswith(("placement:", "scheduler:")) else ()
-    return OTHER_ROLES.get(rule, {"admin", *service, *PROJECT_ROLES.get(rule, ())})
+    return SPECIAL_ROLES.get(rule, {"admin", *service, *PROJECT_ROLES.get(rule, ())})
 
 
 def send_request(app, api, route, roles, token="bob:shop"):
@@ -64,8 +64,8 @@ def send_request(app, api, route, roles, token="bob:shop"):
     path = PARAMETER.sub("1", f"/{api}{route.path}")
     query = "?project_id=shop" if route.policy == "placement:usages" else ""
     headers = {"X-Auth-Token": token, "X-Roles": roles}
-    if api in NEWEST:
-        headers["OpenStack-API-Version"] = f"{api} {min(route.until, NEWEST[api])}"
+    if api in NEWEST_VERSIONS:
+        headers["OpenStack-API-Version"] = f"{api} {min(route.until, NEWEST_VERSIONS[api])}"
     body = b""
     if route.takes_body:
         headers["Content-Type"] = route.content_types[0]
@@ -77,30 +77,33 @@ def send_request(app, api, route, roles, token="bob:shop"):
     )
 
 
-def is_rejected(answer, route):
+def is_forbidden(answer, route):
     return answer.status_int == 403 and f"Policy does not allow {route.policy}" in answer.text
 
 
-def test_only_public_routes_have_no_rule():
-    assert all((route.policy in DEFAULTS) is not route.public for _, route in ROUTES)
+def test_only_public_routes_have_no_policy_rule():
+    assert all((route.policy in DEFAULT_CHECKS) is not route.public for _, route in API_ROUTES)
 
 
-def test_each_route_requires_the_roles_of_its_rule(sqlite_app):
-    for api, route in GUARDED:
+def test_each_route_requires_the_roles_of_its_policy_rule(sqlite_app):
+    for api, route in GUARDED_ROUTES:
         assert send_request(sqlite_app, api, route, "admin", token="").status_int == 401, route
         allowed = list_default_roles(route.policy)
         for role in allowed:
-            assert not is_rejected(send_request(sqlite_app, api, route, role), route), (route, role)
-        if others := ",".join(ROLES - allowed):
-            assert is_rejected(send_request(sqlite_app, api, route, others), route), route
+            assert not is_forbidden(send_request(sqlite_app, api, route, role), route), (
+                route,
+                role,
+            )
+        if others := ",".join(ALL_ROLES - allowed):
+            assert is_forbidden(send_request(sqlite_app, api, route, others), route), route
 
 
 @pytest.mark.slow
-def test_each_route_requires_the_role_of_its_configured_rule(make_app_with_rules):
-    app = make_app_with_rules({route.policy: "role:operator" for _, route in GUARDED})
-    for api, route in GUARDED:
-        assert not is_rejected(send_request(app, api, route, "operator"), route), route
-        assert is_rejected(send_request(app, api, route, "admin"), route), route
+def test_each_route_requires_the_role_of_its_configured_policy_rule(make_app_with_rules):
+    app = make_app_with_rules({route.policy: "role:operator" for _, route in GUARDED_ROUTES})
+    for api, route in GUARDED_ROUTES:
+        assert not is_forbidden(send_request(app, api, route, "operator"), route), route
+        assert is_forbidden(send_request(app, api, route, "admin"), route), route
 
 
 def test_each_placement_rule_lists_its_operations():
@@ -137,7 +140,7 @@ def run_policy_command(
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config_file(tmp_path: Path) -> Path:
     """A configuration file with the policy file ``policy.yaml`` in the same folder."""
     file = tmp_path / "placement.conf"
     file.write_text(f"[oslo_policy]\npolicy_file = {tmp_path / 'policy.yaml'}\n")
@@ -149,42 +152,46 @@ def test_oslopolicy_sample_has_every_rule_with_its_default_and_operations(tmp_pa
     status, sample = run_policy_command("sample-generator", tmp_path)
     assert status == 0
     rules = "\n".join(line[1:] for line in sample.splitlines() if line.startswith('#"'))
-    assert yaml.safe_load(rules) == DEFAULTS
+    assert yaml.safe_load(rules) == DEFAULT_CHECKS
     for rule in RULES:
         for operation in rule.operations:
             assert f"# {operation['method']}  {operation['path']}\n" in sample
 
 
 @pytest.mark.slow
-def test_oslopolicy_policy_generator_merges_the_policy_file_into_the_defaults(tmp_path, config):
+def test_oslopolicy_policy_generator_merges_the_policy_file_into_the_defaults(
+    tmp_path, config_file
+):
     (tmp_path / "policy.yaml").write_text('"placement:traits:list": "role:reader"\n')
     status, rules = run_policy_command(
-        "policy-generator", tmp_path, PLACEMENT_SCHED_CONFIG=str(config)
+        "policy-generator", tmp_path, PLACEMENT_SCHED_CONFIG=str(config_file)
     )
     assert status == 0
-    assert yaml.safe_load(rules) == {**DEFAULTS, "placement:traits:list": "role:reader"}
+    assert yaml.safe_load(rules) == {**DEFAULT_CHECKS, "placement:traits:list": "role:reader"}
 
 
 @pytest.mark.slow
-def test_redundant_rules_are_listed(tmp_path, config):
+def test_redundant_policy_rules_are_listed(tmp_path, config_file):
     (tmp_path / "policy.yaml").write_text(
         '"placement:traits:list": "rule:admin_or_service_api"\n"scheduler:explain": "@"\n'
     )
-    status, output = run_policy_command("list-redundant", tmp_path, "--config-file", str(config))
+    status, output = run_policy_command(
+        "list-redundant", tmp_path, "--config-file", str(config_file)
+    )
     assert status == 0
     assert '"placement:traits:list": "rule:admin_or_service_api"' in output
     assert '"scheduler:explain"' not in output
 
 
 @pytest.mark.slow
-def test_oslopolicy_validator_reports_an_unknown_rule(tmp_path, config):
+def test_oslopolicy_validator_reports_an_unknown_rule(tmp_path, config_file):
     (tmp_path / "policy.yaml").write_text('"placement:trait:list": "role:reader"\n')
-    code, printed = run_policy_command("validator", tmp_path, "--config-file", str(config))
+    code, printed = run_policy_command("validator", tmp_path, "--config-file", str(config_file))
     assert (code, "Unknown rule" in printed) == (1, True)
 
 
 @pytest.mark.slow
-def test_missing_configuration_is_a_one_line_error(tmp_path):
+def test_missing_configuration_of_oslopolicy_is_a_one_line_error(tmp_path):
     status, text = run_policy_command("validator", tmp_path, PLACEMENT_SCHED_CONFIG="/no/such.conf")
     assert status == 1
     assert text == "/no/such.conf: No such file or directory\n"

@@ -7,8 +7,8 @@ from webtest import TestApp
 
 from placement_sched.api.middleware import AccessLog
 
-CONFIG = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
-FORWARDED = {
+PROXY_HEADERS_CONFIG = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
+FORWARDED_HEADERS = {
     "X-Forwarded-Proto": "https",
     "X-Forwarded-Host": "cloud.example.com",
     "X-Forwarded-For": "192.0.2.7",
@@ -31,16 +31,16 @@ def list_links_of_document(app, path, headers):
     return links
 
 
-PATHS = ("/compute", "/image/versions", "/identity/v3")
+VERSION_DOCUMENT_PATHS = ("/compute", "/image/versions", "/identity/v3")
 
 
-def test_links_use_address_and_prefix_of_the_proxy(make_configured_app):
-    app = make_configured_app(CONFIG)
+def test_links_of_version_documents_use_address_and_prefix_of_the_proxy(make_configured_app):
+    app = make_configured_app(PROXY_HEADERS_CONFIG)
     forwarded = {"Forwarded": "for=192.0.2.7;proto=https;host=cloud.example.com"}
-    for path in PATHS:
+    for path in VERSION_DOCUMENT_PATHS:
         for headers, prefix in (
-            *((FORWARDED, ""), (forwarded, "")),
-            ({**FORWARDED, "X-Forwarded-Prefix": "/cloud"}, "/cloud"),
+            *((FORWARDED_HEADERS, ""), (forwarded, "")),
+            ({**FORWARDED_HEADERS, "X-Forwarded-Prefix": "/cloud"}, "/cloud"),
         ):
             links = list_links_of_document(app, path, headers)
             assert links
@@ -49,14 +49,14 @@ def test_links_use_address_and_prefix_of_the_proxy(make_configured_app):
 
 
 def test_proxy_headers_are_ignored_by_default(sqlite_app):
-    for path in PATHS:
-        links = list_links_of_document(sqlite_app, path, FORWARDED)
+    for path in VERSION_DOCUMENT_PATHS:
+        links = list_links_of_document(sqlite_app, path, FORWARDED_HEADERS)
         assert not any("cloud.example.com" in link for link in links)
 
 
-def test_access_log_has_the_client_behind_the_proxy(make_configured_app, caplog):
+def test_access_log_has_the_client_address_of_the_forwarded_header(make_configured_app, caplog):
     caplog.set_level(logging.INFO)
-    app = TestApp(AccessLog(make_configured_app(CONFIG).app))
-    app.get("/healthz", headers=FORWARDED)
+    app = TestApp(AccessLog(make_configured_app(PROXY_HEADERS_CONFIG).app))
+    app.get("/healthz", headers=FORWARDED_HEADERS)
     (line,) = [r.getMessage() for r in caplog.records if r.name == AccessLog.__module__]
     assert line.startswith("192.0.2.7 ")

@@ -22,14 +22,14 @@ from tests.support.versions import LATEST
 pytestmark = pytest.mark.slow
 
 #: Routes and microversion of each API, by the first segment of the path.
-APIS = {
+ROUTES_AND_VERSIONS_BY_API = {
     "placement": (PLACEMENT.routes, f"placement {LATEST}"),
     "compute": (COMPUTE.routes, "compute 2.96"),
     "image": (IMAGE.routes, "image 2.0"),
     "scheduler": (SCHEDULER.routes, "scheduler 1.0"),
 }
 #: Parameters of lists that a handler checks without a schema.
-WITHOUT_SCHEMA = {
+PARAMETERS_WITHOUT_SCHEMA = {
     ("image", "/v2/images"): (
         *("limit", "marker", "sort", "sort_key", "sort_dir", "tag", "visibility", "owner"),
         *("name", "id", "status", "size", "size_min", "size_max", "min_ram"),
@@ -37,7 +37,7 @@ WITHOUT_SCHEMA = {
     )
 }
 #: Valid values by parameter. A schema has the valid values of an enumeration.
-VALID = {
+VALID_VALUES = {
     "limit": "1",
     "marker": node_uuid(1),
     "resources": "VCPU:1",
@@ -52,12 +52,12 @@ VALID = {
     "sort": "name:asc",
     "sort_dir": "asc",
 }
-INVALID = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
+INVALID_VALUES = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
 
 
 def collect_parameter_schemas(api, route):
     """Return the schemas of a route's parameters in any version, by name."""
-    parameters = {name: {} for name in WITHOUT_SCHEMA.get((api, route.path), ())}
+    parameters = {name: {} for name in PARAMETERS_WITHOUT_SCHEMA.get((api, route.path), ())}
     for _, schema in route.query.windows if route.query else ():
         if schema is not None:
             parameters |= schema.definition.get("properties", {})
@@ -70,9 +70,9 @@ def collect_parameter_schemas(api, route):
 
 def build_repeated_values(name, schema):
     """Return lists of a valid and an invalid value of a parameter."""
-    valid = VALID.get(name) or VALID.get(name.rstrip("0123456789"))
+    valid = VALID_VALUES.get(name) or VALID_VALUES.get(name.rstrip("0123456789"))
     valid = valid or str(next(iter(schema.get("enum", ("a",)))))
-    orders = [((valid, each), (each, valid), (valid, each, valid)) for each in INVALID]
+    orders = [((valid, each), (each, valid), (valid, each, valid)) for each in INVALID_VALUES]
     return [values for order in orders for values in order]
 
 
@@ -106,7 +106,7 @@ def app(sqlite_template, tmp_path_factory):
 
 
 def test_repeated_parameters_cause_no_server_error(app):
-    for api, (routes, version) in APIS.items():
+    for api, (routes, version) in ROUTES_AND_VERSIONS_BY_API.items():
         for target in list_urls_with_repeated_parameters(api, routes):
             answer = app.get(target, headers={"OpenStack-API-Version": version}, status="*")
             assert answer.status_int < 500, f"{target}: {answer.text}"
@@ -122,7 +122,7 @@ def test_every_value_of_a_compute_parameter_is_validated(app):
 
 
 #: Parameters whose values all count, with thousands of values.
-MANY_VALUES = [
+PARAMETERS_WITH_THOUSANDS_OF_VALUES = [
     ("compute/v2.1/servers", "sort_key", ["uuid", "host"] * 2000),
     ("compute/v2.1/servers", "status", [f"S{number}" for number in range(4000)]),
     ("compute/v2.1/servers", "name", [f"s{number}" for number in range(4000)]),
@@ -138,10 +138,10 @@ MANY_VALUES = [
 
 @pytest.mark.slow
 def test_thousands_of_values_of_a_parameter_cause_no_server_error(app):
-    for path, name, values in MANY_VALUES:
+    for path, name, values in PARAMETERS_WITH_THOUSANDS_OF_VALUES:
         required = [("resources", "VCPU:1")] if "candidates" in path else []
         query = urlencode([*required, *((name, value) for value in values)])
-        headers = {"OpenStack-API-Version": APIS[path.partition("/")[0]][1]}
+        headers = {"OpenStack-API-Version": ROUTES_AND_VERSIONS_BY_API[path.partition("/")[0]][1]}
         answer = app.get(f"/{path}?{query}", headers=headers, status="*")
         assert answer.status_int < 500, answer.text[:300]
 

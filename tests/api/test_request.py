@@ -27,11 +27,15 @@ from tests.support.versions import LATEST_HEADERS
 
 #: Routes that accept bodies of any length.
 UNLIMITED_ROUTES = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}
-HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service", "Content-Type": "application/json"}
+JSON_ADMIN_HEADERS = {
+    **LATEST_HEADERS,
+    "X-Roles": "admin,service",
+    "Content-Type": "application/json",
+}
 
 
 @pytest.fixture
-def parsed_lengths(monkeypatch):
+def lengths_of_parsed_json(monkeypatch):
     """The lengths of the JSON texts that were parsed."""
     lengths = []
     loads = module.OrjsonProvider.loads
@@ -44,7 +48,7 @@ def parsed_lengths(monkeypatch):
     return lengths
 
 
-def test_too_long_body_is_413_and_not_parsed(sqlite_app, parsed_lengths):
+def test_too_long_body_is_413_and_not_parsed(sqlite_app, lengths_of_parsed_json):
     for method, path in [
         ("POST", "/image/v2/images"),
         ("POST", "/placement/allocations"),
@@ -55,16 +59,18 @@ def test_too_long_body_is_413_and_not_parsed(sqlite_app, parsed_lengths):
         ("PUT", f"/scheduler/v1/compute_nodes/{uuid_of('one')}"),
     ]:
         text = json.dumps({"a": "x" * MAX_JSON_BYTES}).encode()
-        answer = sqlite_app.request(path, method=method, body=text, headers=HEADERS, status=413)
+        answer = sqlite_app.request(
+            path, method=method, body=text, headers=JSON_ADMIN_HEADERS, status=413
+        )
         assert f"at most {MAX_JSON_BYTES}" in answer.text, (method, path)
-        assert parsed_lengths == [], (method, path)
+        assert lengths_of_parsed_json == [], (method, path)
 
 
-def test_bulk_routes_accept_longer_bodies(sqlite_app, parsed_lengths):
+def test_bulk_routes_accept_longer_bodies(sqlite_app, lengths_of_parsed_json):
     text = json.dumps({"a": "x" * MAX_JSON_BYTES}).encode()
     for path in ("/placement/reshaper", "/scheduler/v1/compute_nodes"):
-        sqlite_app.request(path, method="POST", body=text, headers=HEADERS, status=400)
-    assert parsed_lengths == [len(text)] * 2
+        sqlite_app.request(path, method="POST", body=text, headers=JSON_ADMIN_HEADERS, status=400)
+    assert lengths_of_parsed_json == [len(text)] * 2
 
 
 def test_only_bulk_routes_accept_longer_bodies():
@@ -77,7 +83,7 @@ def test_body_with_too_many_values_is_413_and_not_parsed(sqlite_app):
         text = "[" + many * (MAX_JSON_VALUES + 1) + "1]"
         path = "/placement/reshaper"
         answer = sqlite_app.request(
-            path, method="POST", body=text.encode(), headers=HEADERS, status=413
+            path, method="POST", body=text.encode(), headers=JSON_ADMIN_HEADERS, status=413
         )
         assert f"at most {MAX_JSON_VALUES}" in answer.text, many
 
@@ -86,7 +92,9 @@ def test_too_deeply_nested_body_is_400(sqlite_app):
     for path in ("/placement/reshaper", "/image/v2/images", "/compute/v2.1/flavors"):
         for depth in (MAX_JSON_DEPTH + 1, 300, 1000):
             text = b'{"a":' * depth + b"1" + b"}" * depth
-            answer = sqlite_app.request(path, method="POST", body=text, headers=HEADERS, status=400)
+            answer = sqlite_app.request(
+                path, method="POST", body=text, headers=JSON_ADMIN_HEADERS, status=400
+            )
             assert f"nested more than {MAX_JSON_DEPTH} deep" in answer.text, path
 
 
@@ -103,14 +111,14 @@ def test_error_of_a_large_array_quotes_its_first_invalid_item():
         read({"a": ["x"] * 10_000})
 
 
-def test_values_are_counted_with_keys_at_every_depth():
+def test_json_values_are_counted_with_keys_at_every_depth():
     document = {"a": [1, {"b": None}], "c": "text"}
     assert is_larger(document, 7)
     assert not is_larger(document, 8)
     assert not is_larger("text", 0)
 
 
-def test_counting_stops_at_the_limit():
+def test_counting_of_json_values_stops_at_the_limit():
     class EndlessList(list):
         def __iter__(self):
             raise AssertionError("it is looked at")
@@ -118,7 +126,7 @@ def test_counting_stops_at_the_limit():
     assert is_larger([1, 2, 3, EndlessList([1])], 3)
 
 
-def test_escaped_nul_is_detected_among_backslashes():
+def test_escaped_nul_character_in_json_is_detected_after_escaped_backslashes():
     loads = module.OrjsonProvider(Flask(__name__)).loads
     for count in range(1, 7):
         text = b'"' + b"\\" * count + b'u0000"'
@@ -150,7 +158,7 @@ def test_non_text_query_is_rejected_with_the_reason(sqlite_app):
         ("\xff=1", "not valid UTF-8"),
     ]:
         request = sqlite_app.RequestClass.blank(
-            "/placement/usages", {"QUERY_STRING": query}, headers=HEADERS
+            "/placement/usages", {"QUERY_STRING": query}, headers=JSON_ADMIN_HEADERS
         )
         answer = sqlite_app.do_request(request, status=400)
         assert reason in answer.json["errors"][0]["detail"], (query, reason)
@@ -158,15 +166,15 @@ def test_non_text_query_is_rejected_with_the_reason(sqlite_app):
 
 def test_query_length_limit_is_configurable_and_named(sqlite_app):
     answer = sqlite_app.get(
-        f"/placement/traits?name=in:{'A' * 70_000}", headers=HEADERS, status=400
+        f"/placement/traits?name=in:{'A' * 70_000}", headers=JSON_ADMIN_HEADERS, status=400
     )
     assert "[api] max_query_string_size allows" in answer.json["errors"][0]["detail"]
 
 
-SERVER = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}
+WSGI_SERVER_ENVIRON = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}
 
 
-def test_origin_uses_the_requested_host():
+def test_request_origin_is_the_requested_host():
     for scheme, host, origin in [
         ("http", "placement_backend", "http://placement_backend"),
         ("http", "Here:8778", "http://Here:8778"),
@@ -180,7 +188,7 @@ def test_origin_uses_the_requested_host():
         ("http", None, "http://127.0.0.1:8778"),
     ]:
         named = {} if host is None else {"HTTP_HOST": host}
-        assert origin_of({"wsgi.url_scheme": scheme, **SERVER, **named}) == origin, (
+        assert origin_of({"wsgi.url_scheme": scheme, **WSGI_SERVER_ENVIRON, **named}) == origin, (
             scheme,
             host,
             origin,
@@ -189,7 +197,7 @@ def test_origin_uses_the_requested_host():
 
 def test_location_of_a_created_object_has_the_host_header_whatever_its_form(sqlite_app):
     for host in ("a..b", "placement_backend", f"{'x' * 64}.example.com", "h,h2"):
-        headers = {**HEADERS, "Host": host}
+        headers = {**JSON_ADMIN_HEADERS, "Host": host}
         answer = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers)
         assert answer.headers["Location"] == f"http://{host}/placement/traits/CUSTOM_X"
         body, path = {"name": host}, "/placement/resource_providers"
@@ -211,7 +219,7 @@ def send_response(answer, method="GET", **version_headers):
     return status, dict(headers), b"".join(body)
 
 
-def test_document_is_sent_as_json_with_content_length():
+def test_response_document_is_sent_as_json_with_content_length():
     assert send_response(ApiResponse(body={"a": [1]})) == (
         "200 OK",
         {"Content-Type": "application/json", "Content-Length": "9"},
@@ -219,7 +227,7 @@ def test_document_is_sent_as_json_with_content_length():
     )
 
 
-def test_bytes_are_sent_unchanged_with_their_content_type():
+def test_response_bytes_are_sent_unchanged_with_their_content_type():
     _, headers, body = send_response(
         ApiResponse(body=b"<p>", headers={"Content-Type": "text/html"})
     )
@@ -234,7 +242,7 @@ def test_response_204_has_no_content_type_or_length():
     )
 
 
-def test_empty_body_has_content_length_zero_and_no_content_type():
+def test_empty_response_has_content_length_zero_and_no_content_type():
     assert send_response(ApiResponse(status=201)) == ("201 Created", {"Content-Length": "0"}, b"")
 
 
@@ -243,7 +251,7 @@ def test_response_to_head_has_a_content_length_and_no_body():
     assert (headers["Content-Length"], body) == ("5", b"")
 
 
-def test_last_modified_is_in_seconds_and_not_cacheable():
+def test_last_modified_header_is_in_seconds_and_not_cacheable():
     _, headers, _ = send_response(
         ApiResponse(body=[], last_modified=datetime(2026, 1, 2, 3, 4, 5, 600_000))
     )
@@ -251,7 +259,7 @@ def test_last_modified_is_in_seconds_and_not_cacheable():
     assert headers["Cache-Control"] == "no-cache"
 
 
-def test_location_is_escaped():
+def test_location_header_is_escaped():
     for path, escaped in [
         ("/placement/traits/CUSTOM_A", "/placement/traits/CUSTOM_A"),
         ("http://h:1/a b/\u00e9", "http://h:1/a%20b/%C3%A9"),

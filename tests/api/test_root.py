@@ -4,14 +4,14 @@
 from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.api.scheduler.routes import API
 
-APIS = ["placement", "compute", "image", "identity", "scheduler"]
+API_NAMES = ["placement", "compute", "image", "identity", "scheduler"]
 
 
 def test_root_document_lists_every_api_with_its_versions_and_address(sqlite_app):
     answer = sqlite_app.get("/", headers={"X-Auth-Token": ""})
     assert answer.content_type == "application/json"
     apis = {api["name"]: api["versions"] for api in answer.json["apis"]}
-    assert list(apis) == APIS
+    assert list(apis) == API_NAMES
     assert apis["placement"] == [
         {
             "id": "v1.0",

@@ -46,7 +46,7 @@ def root_handler(_call):
     return ApiResponse(body={"answered": "root"})
 
 
-API = Api("a", PlacementStyle(VERSIONING), [things])
+THINGS_API = Api("a", PlacementStyle(VERSIONING), [things])
 
 
 @pytest.fixture(scope="module")
@@ -61,35 +61,35 @@ def services(sqlite_template, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(services):
-    return TestApp(Application(services, {"/a": API}, make_blueprint(services)), lint=False)
+    return TestApp(Application(services, {"/a": THINGS_API}, make_blueprint(services)), lint=False)
 
 
-def version_headers(version):
+def build_version_headers(version):
     return {"OpenStack-API-Version": f"placement {version}", "X-Auth-Token": "admin"}
 
 
-def test_route_is_chosen_by_version(client):
+def test_route_is_chosen_by_microversion(client):
     for version, answered in [("1.5", "first"), ("1.6", "second")]:
-        assert client.get("/a/things", headers=version_headers(version)).json == {
+        assert client.get("/a/things", headers=build_version_headers(version)).json == {
             "answered": answered
         }, (version, answered)
 
 
-def test_path_variables_are_passed_to_the_handler(client):
+def test_path_variables_are_passed_to_the_handler_of_the_route(client):
     assert client.put("/a/things/a%20b").json["answered"] == "a b"
     assert client.head("/a/files/a/b").headers["X-Below"] == "a/b"
 
 
 def test_unknown_paths_are_404(client):
     for path in ["/a/things/", "/a/things/a/b", "/a/things/x//a", "/a/thing"]:
-        answer = client.get(path, headers=version_headers(LATEST), status=404)
+        answer = client.get(path, headers=build_version_headers(LATEST), status=404)
         assert answer.json["errors"][0]["detail"] == "The resource could not be found.", path
 
 
-def test_other_methods_are_405_with_allowed_methods(client):
+def test_methods_without_a_route_are_405_with_allowed_methods(client):
     for method in ["HEAD", "DELETE", "OPTIONS", "BREW", "get"]:
         request = client.RequestClass.blank(
-            "/a/things/a", method=method, headers=version_headers(LATEST)
+            "/a/things/a", method=method, headers=build_version_headers(LATEST)
         )
         answer = client.do_request(request, status=405)
         assert answer.headers["Allow"] == "GET, PUT", method
@@ -146,7 +146,7 @@ def test_api_prefix_without_a_slash_is_not_its_root(sqlite_settings):
 
 
 def test_flask_hooks_and_routes_can_be_added_to_an_application(services):
-    application = Application(services, {"/a": API}, make_blueprint(services))
+    application = Application(services, {"/a": THINGS_API}, make_blueprint(services))
     client = TestApp(application)
 
     @application.before_request
@@ -169,43 +169,45 @@ def test_flask_hooks_and_routes_can_be_added_to_an_application(services):
     assert (answer.json["answered"], answer.headers["X-Signed"]) == ("x", "yes")
     answer = client.get("/a/things/x", headers={"X-Maintenance": "1"}, status=503)
     assert answer.json == {"status": "maintenance"}
-    answer = client.delete("/a/things/x", headers=version_headers(LATEST), status=405)
+    answer = client.delete("/a/things/x", headers=build_version_headers(LATEST), status=405)
     assert answer.headers["X-Signed"] == "yes"
     assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
 @pytest.fixture(params=["/a", ""], ids=["below a prefix", "alone"])
-def prefix(request):
+def api_prefix(request):
     return request.param
 
 
 @pytest.fixture
-def application(services, prefix):
-    return Application(services, {prefix: API}, make_blueprint(services))
+def application(services, api_prefix):
+    return Application(services, {api_prefix: THINGS_API}, make_blueprint(services))
 
 
-def test_flask_rule_of_an_extension_has_no_api_even_under_an_api_prefix(application, prefix):
+def test_flask_rule_of_an_extension_has_no_api_even_under_an_api_prefix(application, api_prefix):
     client = TestApp(application)
 
     @application.get("/extension/<name>")
-    @application.get(f"{prefix}/things/<name>/extension")
+    @application.get(f"{api_prefix}/things/<name>/extension")
     def show_extension(name):
         return {"name": name, "api": flask.request.api}
 
-    for path in ("/extension/x", f"{prefix}/things/x/extension"):
+    for path in ("/extension/x", f"{api_prefix}/things/x/extension"):
         assert client.get(path).json == {"name": "x", "api": None}
     assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
     client.get("/extension", status=404)
     client.post("/healthz", status=405)
     # A path below the prefix of the API needs a token.
-    client.get(f"{prefix}/things/x/y", status=401)
-    client.get(f"{prefix}/nowhere", status=401)
+    client.get(f"{api_prefix}/things/x/y", status=401)
+    client.get(f"{api_prefix}/nowhere", status=401)
 
 
 @pytest.mark.parametrize(
     ("version", "endpoint"), [("1.5", "first_handler"), ("1.6", "second_handler")]
 )
-def test_extensions_can_wrap_the_handlers(application, prefix, version, endpoint):
+def test_flask_extensions_can_wrap_the_handlers_of_routes(
+    application, api_prefix, version, endpoint
+):
     """``flask.request.endpoint`` is the endpoint of the version, wrapped or not."""
     views = application.view_functions
 
@@ -217,21 +219,25 @@ def test_extensions_can_wrap_the_handlers(application, prefix, version, endpoint
         return count_call
 
     views.update({name: wrap_view(view) for name, view in views.items() if name.startswith("a.")})
-    answer = TestApp(application).get(f"{prefix}/things", headers=version_headers(version))
+    answer = TestApp(application).get(
+        f"{api_prefix}/things", headers=build_version_headers(version)
+    )
     assert answer.headers["X-Endpoint"] == f"a.things.{endpoint}"
 
 
-def test_extensions_can_replace_a_handler_with_a_view_of_flask(application, prefix):
+def test_flask_extensions_can_replace_a_handler_with_a_view(application, api_prefix):
     application.view_functions["a.things.item_handler"] = lambda _call, uuid: (
         {"instead": uuid},
         418,
     )
-    answer = TestApp(application).get(f"{prefix}/things/x", status=418)
+    answer = TestApp(application).get(f"{api_prefix}/things/x", status=418)
     assert answer.json == {"instead": "x"}
 
 
 def test_url_for_returns_paths_with_the_prefix_of_the_application(services):
-    for prefix in ("/a", "/b"):
-        application = Application(services, {prefix: API}, make_blueprint(services))
+    for api_prefix in ("/a", "/b"):
+        application = Application(services, {api_prefix: THINGS_API}, make_blueprint(services))
         with application.test_request_context():
-            assert flask.url_for("a.things.item_handler", uuid="x y") == f"{prefix}/things/x%20y"
+            assert (
+                flask.url_for("a.things.item_handler", uuid="x y") == f"{api_prefix}/things/x%20y"
+            )

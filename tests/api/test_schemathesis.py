@@ -22,13 +22,13 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 
-ADDRESS = "/placement/openapi.json"
+OPENAPI_PATH = "/placement/openapi.json"
 #: The newest and the oldest microversion, and microversions with most of the other formats.
-VERSIONS = (LATEST, "1.37", "1.27", "1.12", "1.0")
+TESTED_VERSIONS = (LATEST, "1.37", "1.27", "1.12", "1.0")
 #: Number of valid and of invalid requests of every operation.
-EXAMPLES = {LATEST: 15}
-OTHER_EXAMPLES = 4
-CHECKS = (
+EXAMPLE_COUNTS = {LATEST: 15}
+DEFAULT_EXAMPLE_COUNT = 4
+RESPONSE_CHECKS = (
     checks.not_a_server_error,
     openapi_checks.status_code_conformance,
     openapi_checks.content_type_conformance,
@@ -37,16 +37,16 @@ CHECKS = (
 )
 
 #: Paths that show the current generations.
-GENERATIONS = {
+PATHS_BY_GENERATION_FIELD = {
     "resource_provider_generation": "/placement/resource_providers",
     "consumer_generation": "/placement/allocations",
 }
-EVEN = (0, 2, 4, None)
+REPLACED_GENERATIONS = (0, 2, 4, None)
 UUIDS = [f"99999999-0000-4000-8000-00000000000{digit}" for digit in range(6)]
-CLASSES = ["VCPU", "MEMORY_MB", "CUSTOM_LLAMA", "CUSTOM_ALPACA"]
-TRAITS = ["HW_CPU_X86_AVX2", "CUSTOM_GOLD", "CUSTOM_SILVER"]
+CLASS_NAMES = ["VCPU", "MEMORY_MB", "CUSTOM_LLAMA", "CUSTOM_ALPACA"]
+TRAIT_NAMES = ["HW_CPU_X86_AVX2", "CUSTOM_GOLD", "CUSTOM_SILVER"]
 #: Valid and almost valid values, by the beginning of a query parameter's name.
-MEANINGFUL = {
+QUERY_VALUES = {
     "resources": ["VCPU:1", "VCPU:2,MEMORY_MB:64", "CUSTOM_LLAMA:1", "VCPU:0", "VCPU"],
     "required": ["HW_CPU_X86_AVX2", "!CUSTOM_GOLD", "in:CUSTOM_GOLD,CUSTOM_SILVER", "!"],
     "root_required": ["HW_CPU_X86_AVX2,!CUSTOM_GOLD", "in:CUSTOM_GOLD"],
@@ -63,7 +63,7 @@ MEANINGFUL = {
 
 
 #: Candidates queries that may have candidates. Most random queries contradict themselves.
-GRANULAR = st.fixed_dictionaries(
+GRANULAR_QUERIES = st.fixed_dictionaries(
     {"resources": st.sampled_from(["VCPU:1", "CUSTOM_LLAMA:1"])},
     optional={
         "resources1": st.sampled_from(["MEMORY_MB:64", "VCPU:1,CUSTOM_LLAMA:1"]),
@@ -79,12 +79,12 @@ GRANULAR = st.fixed_dictionaries(
 )
 
 
-def _draw_meaningful_value(name: str, value: Any) -> st.SearchStrategy[Any]:
-    """Return a strategy of the random value and of values from :data:`MEANINGFUL`."""
-    stem = max((key for key in MEANINGFUL if name.startswith(key)), key=len, default=None)
+def _build_value_strategy(name: str, value: Any) -> st.SearchStrategy[Any]:
+    """Return a strategy of the random value and of values from :data:`QUERY_VALUES`."""
+    stem = max((key for key in QUERY_VALUES if name.startswith(key)), key=len, default=None)
     if stem is None:
         return st.just(value)
-    single = st.sampled_from(MEANINGFUL[stem])
+    single = st.sampled_from(QUERY_VALUES[stem])
     values = st.lists(single, max_size=3) if isinstance(value, list) else single
     return values | values | st.just(value)
 
@@ -101,7 +101,7 @@ def _replace_names_by_existing_names(value: Any, key: str = "") -> Any:
     if isinstance(value, int) and key.endswith("generation"):
         return value % 5
     if key == "traits" and isinstance(value, str):
-        return TRAITS[len(value) % len(TRAITS)]
+        return TRAIT_NAMES[len(value) % len(TRAIT_NAMES)]
     return (
         _choose_existing_name(value) if key in {"uuid", "parent_provider_uuid"} and value else value
     )
@@ -111,7 +111,7 @@ def _choose_existing_name(name: Any) -> Any:
     if not isinstance(name, str):
         return name
     if name.isupper():
-        return CLASSES[len(name) % len(CLASSES)]
+        return CLASS_NAMES[len(name) % len(CLASS_NAMES)]
     if len(name) in {32, 36}:
         return UUIDS[sum(map(ord, name)) % len(UUIDS)]
     return name
@@ -125,8 +125,8 @@ def _set_current_generations(client: Any, names: Mapping[str, Any], body: Any) -
         (names.get("uuid", names.get("consumer_uuid")), body),
         *_list_objects_by_uuid(body),
     ):
-        for key, path in GENERATIONS.items():
-            if isinstance(part, dict) and key in part and part[key] in EVEN:
+        for key, path in PATHS_BY_GENERATION_FIELD.items():
+            if isinstance(part, dict) and key in part and part[key] in REPLACED_GENERATIONS:
                 shown = client.get(
                     f"{path}/{quote(str(uuid), safe='')}", headers=LATEST_HEADERS, status="*"
                 )
@@ -142,18 +142,16 @@ def _list_objects_by_uuid(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def _load_schema(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
     """Load the document of a version, with hooks that use names of existing objects."""
     version_header = {"OpenStack-API-Version": f"placement {version}"}
-    schema = schemathesis.openapi.from_wsgi(ADDRESS, app, headers=version_header)
+    schema = schemathesis.openapi.from_wsgi(OPENAPI_PATH, app, headers=version_header)
 
     @schema.hook
     def flatmap_query(
         context: schemathesis.HookContext, query: Mapping[str, Any] | None
     ) -> st.SearchStrategy[Any]:
-        values = {
-            name: _draw_meaningful_value(name, value) for name, value in (query or {}).items()
-        }
+        values = {name: _build_value_strategy(name, value) for name, value in (query or {}).items()}
         random_query = st.fixed_dictionaries(values)
         candidates = context.operation.path == "/allocation_candidates"
-        return GRANULAR | random_query if candidates else random_query
+        return GRANULAR_QUERIES | random_query if candidates else random_query
 
     @schema.hook
     def flatmap_path_parameters(
@@ -161,7 +159,7 @@ def _load_schema(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
     ) -> st.SearchStrategy[Any]:
         existing = {"uuid": UUIDS, "consumer_uuid": UUIDS}
         values = {
-            name: st.sampled_from(existing.get(name, CLASSES + TRAITS)) | st.just(value)
+            name: st.sampled_from(existing.get(name, CLASS_NAMES + TRAIT_NAMES)) | st.just(value)
             for name, value in (names or {}).items()
         }
         return st.fixed_dictionaries(values)
@@ -180,9 +178,9 @@ def _create_objects(client: Any) -> None:
         send_it = getattr(client, f"{method}_json")
         send_it(f"/placement/{path}", body, headers=LATEST_HEADERS, status="*")
 
-    for name in CLASSES[2:]:
+    for name in CLASS_NAMES[2:]:
         send_request("post", "resource_classes", {"name": name})
-    for name in TRAITS[1:]:
+    for name in TRAIT_NAMES[1:]:
         client.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
     stock = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 4096}, "CUSTOM_LLAMA": {"total": 2}}
     for number, uuid in enumerate(UUIDS[:4]):
@@ -192,7 +190,11 @@ def _create_objects(client: Any) -> None:
             "post", "resource_providers", {"name": f"host{number}", "uuid": uuid, **parent}
         )
         for generation, (noun, items) in enumerate(
-            (("inventories", stock), ("traits", TRAITS[: number + 1]), ("aggregates", UUIDS[:2]))
+            (
+                ("inventories", stock),
+                ("traits", TRAIT_NAMES[: number + 1]),
+                ("aggregates", UUIDS[:2]),
+            )
         ):
             send_request(
                 "put", f"{path}/{noun}", {"resource_provider_generation": generation, noun: items}
@@ -208,7 +210,7 @@ def _create_objects(client: Any) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", TESTED_VERSIONS)
 def test_random_requests_of_each_operation_get_documented_responses(
     version, sqlite_settings, sqlite_app, request
 ):
@@ -228,7 +230,11 @@ def test_random_requests_of_each_operation_get_documented_responses(
         _create_objects(sqlite_app)
         for mode in GenerationMode:
             _run_operation(
-                operation, mode, headers, EXAMPLES.get(version, OTHER_EXAMPLES), sqlite_app
+                operation,
+                mode,
+                headers,
+                EXAMPLE_COUNTS.get(version, DEFAULT_EXAMPLE_COUNT),
+                sqlite_app,
             )
     # schemathesis does not request the document itself.
     served = {
@@ -253,7 +259,7 @@ def _run_operation(
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
     def send_request(case: schemathesis.Case) -> None:
         _set_current_generations(client, case.path_parameters or {}, case.body)
-        case.call_and_validate(headers=headers, checks=CHECKS)
+        case.call_and_validate(headers=headers, checks=RESPONSE_CHECKS)
 
     try:
         send_request()

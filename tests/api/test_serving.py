@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from placement_sched.api.serving import REJECTED_BODY_KEY, AsgiToWsgi, RejectedBody
 from placement_sched.limits import MAX_HEADER_BYTES
-from tests.api.bridge import SCOPE
+from tests.api.bridge import ASGI_HTTP_SCOPE
 
 
 def send_request(application, *pieces, bare=False, **scope):
@@ -15,16 +15,16 @@ def send_request(application, *pieces, bare=False, **scope):
     messages.append({"type": "http.request", "more_body": False})
     sent = []
 
-    async def receive():
+    async def receive_body_piece():
         return messages.pop(0)
 
-    async def send(message):
+    async def record_message(message):
         sent.append(message)
 
     bridge = AsgiToWsgi(application, limit=1000, threads=1)
     if not bare:
-        scope["headers"] = [*SCOPE["headers"], *scope.get("headers", ())]
-    asyncio.run(bridge({**SCOPE, **scope}, receive, send))
+        scope["headers"] = [*ASGI_HTTP_SCOPE["headers"], *scope.get("headers", ())]
+    asyncio.run(bridge({**ASGI_HTTP_SCOPE, **scope}, receive_body_piece, record_message))
     start, body = sent
     return start["status"], dict(start["headers"]), body["body"]
 
@@ -48,7 +48,7 @@ def send_request_and_get_environ(*pieces, **scope):
     return seen
 
 
-def test_environ_follows_pep_3333():
+def test_wsgi_environ_follows_pep_3333():
     environ = send_request_and_get_environ()
     expected = {
         "REQUEST_METHOD": "PUT",
@@ -67,7 +67,7 @@ def test_environ_follows_pep_3333():
     assert "PATH" not in environ  # variables of the process are not in the environ
 
 
-def test_headers_are_joined_and_keep_their_bytes():
+def test_repeated_request_headers_are_joined_and_keep_their_bytes():
     headers = [
         (b"content-type", b"application/json"),
         (b"x-a", b"1"),
@@ -83,7 +83,7 @@ def test_headers_are_joined_and_keep_their_bytes():
     assert environ["HTTP_X_NAME"] == "caf\xc3\xa9"
 
 
-def test_header_with_an_underscore_is_ignored():
+def test_request_header_with_an_underscore_is_ignored():
     underscored = (b"x_auth_token", b"admin")
     assert "HTTP_X_AUTH_TOKEN" not in send_request_and_get_environ(headers=[underscored])
     both = [underscored, (b"x-auth-token", b"bob"), underscored]
@@ -92,7 +92,7 @@ def test_header_with_an_underscore_is_ignored():
     assert send_request_and_get_environ(headers=[length]).get("CONTENT_LENGTH") is None
 
 
-def test_body_is_complete_before_the_application_runs():
+def test_request_body_is_complete_before_the_application_is_called():
     environ = send_request_and_get_environ(b"ab", b"c", headers=[(b"content-length", b"3")])
     assert (environ["CONTENT_LENGTH"], environ["body"]) == ("3", b"abc")
 
@@ -113,7 +113,7 @@ def test_whole_response_body_is_sent_and_closed():
     assert closed
 
 
-def test_application_error_is_500_and_the_thread_survives(caplog):
+def test_application_error_is_500_and_logged(caplog):
     def application(environ, start_response):
         raise ZeroDivisionError
 
@@ -180,7 +180,7 @@ def test_only_chunked_transfer_encoding_is_accepted():
         assert (answer[1].get(b"connection") == b"close") == (status != 200), (codings, status)
 
 
-def test_header_length_is_limited():
+def test_length_of_request_headers_is_limited():
     for headers, status in [
         ([(b"x-roles", b"r" * (MAX_HEADER_BYTES - 7))], 200),
         ([(b"x-roles", b"r" * (MAX_HEADER_BYTES - 6))], 431),

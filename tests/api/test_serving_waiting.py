@@ -33,7 +33,7 @@ def test_requests_are_served_in_order_if_waiting_is_unlimited():
 
 
 @pytest.mark.parametrize("path", [b"/healthz", b"/healthz/live", b"/healthz/ready"])
-def test_health_is_answered_while_all_threads_are_busy(path):
+def test_health_checks_are_answered_while_all_request_threads_are_busy(path):
     held = BlockingApplication(free=path.decode())
     bridge = AsgiToWsgi(held, limit=1000, threads=2)
     assert send_concurrent_requests(bridge, b"/a", b"/b", b"/c", path) == [200] * 4
@@ -41,13 +41,13 @@ def test_health_is_answered_while_all_threads_are_busy(path):
     assert held.ended[0] == path.decode()
 
 
-def test_liveness_checks_are_200_after_waiting_longer_than_the_limit():
+def test_liveness_checks_are_200_even_after_waiting_longer_than_the_limit():
     slow = SlowApplication(0.1)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0.05)
     assert send_concurrent_requests(bridge, *[b"/healthz"] * 3) == [200] * 3
 
 
-def test_readiness_is_rejected_after_waiting_too_long():
+def test_readiness_check_is_503_after_waiting_too_long():
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.1)
     assert send_concurrent_requests(bridge, *[b"/healthz/ready"] * 2) == [200, 503]
@@ -66,18 +66,18 @@ def test_requests_are_served_while_clients_send_health_checks_continuously():
     slow = SlowApplication(0.002)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1)
 
-    async def send_repeatedly(path):
+    async def send_requests_repeatedly(path):
         while len(slow.ended) < 200:
             await collect_messages_to_client(bridge, path)
 
-    async def send_all():
-        await asyncio.gather(*map(send_repeatedly, [b"/healthz/ready"] * 16 + [b"/a"] * 4))
+    async def send_all_requests():
+        await asyncio.gather(*map(send_requests_repeatedly, [b"/healthz/ready"] * 16 + [b"/a"] * 4))
 
-    asyncio.run(send_all())
+    asyncio.run(send_all_requests())
     assert slow.ended.count("/a") >= 20  # health checks and others get half of the threads each
 
 
-def test_stopping_server_is_not_ready_without_the_database():
+def test_readiness_check_of_a_stopping_server_is_503_without_a_database_check():
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, stopping=lambda: bool(held.begun))
     assert send_concurrent_requests(bridge, b"/healthz/ready", b"/healthz/ready") == [200, 503]
@@ -150,12 +150,12 @@ def test_requests_rejected_after_waiting_are_removed_from_the_queue():
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.05)
 
-    async def send_all():
+    async def send_all_requests():
         tasks = [asyncio.create_task(collect_messages_to_client(bridge, b"/a")) for _ in range(20)]
         await asyncio.sleep(0.3)
         waiting = bridge._executor._work_queue.qsize()
         await asyncio.gather(*tasks)
         return waiting
 
-    assert asyncio.run(send_all()) == 0
+    assert asyncio.run(send_all_requests()) == 0
     assert held.ended[0] == "/a"

@@ -12,29 +12,29 @@ from placement_sched.api import middleware
 from placement_sched.api.middleware import AccessLog
 from tests.support.scheduling import flavor, report, spec
 
-CONFIG = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
-ADMIN = {"X-Auth-Token": "admin"}
+SLOW_REQUEST_CONFIG = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
+ADMIN_TOKEN = {"X-Auth-Token": "admin"}
 
 
 @pytest.fixture
 def slow_app_and_records(make_configured_app, caplog):
     """An application that logs every request as slow, and a function for its records."""
-    app = make_configured_app(CONFIG)
+    app = make_configured_app(SLOW_REQUEST_CONFIG)
     hosts = [report(f"cn{number}", memory_mb=8192 * (number + 1)) for number in range(3)]
-    app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN)
+    app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN_TOKEN)
 
-    def records():
+    def list_slow_request_records():
         return [record for record in caplog.records if record.name == middleware.__name__]
 
     caplog.clear()
-    return app, records
+    return app, list_slow_request_records
 
 
-def test_selection_is_logged_with_stages_and_funnel(slow_app_and_records):
-    app, records = slow_app_and_records
+def test_slow_selection_is_logged_with_stages_and_funnel(slow_app_and_records):
+    app, list_slow_request_records = slow_app_and_records
     body = {"request_spec": spec(flavor=flavor(memory_mb=12000))}
-    answer = app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN).json
-    (record,) = records()
+    answer = app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN_TOKEN).json
+    (record,) = list_slow_request_records()
     line = record.getMessage()
     assert record.levelno == logging.WARNING
     assert line.startswith("slow: POST /scheduler/v1/select_destinations took ")
@@ -47,34 +47,34 @@ def test_selection_is_logged_with_stages_and_funnel(slow_app_and_records):
     assert {"search", "filters", "claim"} <= set(record.extra["stages_ms"])
 
 
-def test_no_valid_host_and_explanation_are_logged_with_funnel(slow_app_and_records):
-    app, records = slow_app_and_records
+def test_slow_no_valid_host_error_and_explanation_are_logged_with_funnel(slow_app_and_records):
+    app, list_slow_request_records = slow_app_and_records
     body = {"request_spec": spec(flavor=flavor(memory_mb=10**6))}
-    app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN, status=409)
-    app.post_json("/scheduler/v1/explain", body, headers=ADMIN)
-    failed, explained = records()
+    app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN_TOKEN, status=409)
+    app.post_json("/scheduler/v1/explain", body, headers=ADMIN_TOKEN)
+    failed, explained = list_slow_request_records()
     assert "hosts 3 > resources 0; no_valid_host" in failed.getMessage()
     assert "(status 409)" in failed.getMessage()
     assert explained.getMessage().endswith("; hosts 3 > resources 0")
 
 
 def test_slow_request_line_has_no_details_of_a_previous_request(slow_app_and_records):
-    app, records = slow_app_and_records
+    app, list_slow_request_records = slow_app_and_records
     body = {"request_spec": spec(flavor=flavor())}
-    app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN)
-    app.get("/placement/resource_providers", headers=ADMIN)
-    _, last = records()
+    app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN_TOKEN)
+    app.get("/placement/resource_providers", headers=ADMIN_TOKEN)
+    _, last = list_slow_request_records()
     assert "hosts" not in last.getMessage()
     assert last.extra["decision"] is None
     assert last.extra["route"] == "/resource_providers"
     app.get("/healthz/live")
-    assert "a request outside of the APIs took" in records()[-1].getMessage()
+    assert "a request outside of the APIs took" in list_slow_request_records()[-1].getMessage()
 
 
-def test_fast_requests_are_not_logged(make_configured_app, caplog):
+def test_fast_requests_are_not_logged_as_slow(make_configured_app, caplog):
     for seconds in ["0", "1000"]:
         app = make_configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
-        app.get("/placement/resource_providers", headers=ADMIN)
+        app.get("/placement/resource_providers", headers=ADMIN_TOKEN)
     assert not [record for record in caplog.records if record.name == middleware.__name__]
 
 
@@ -86,7 +86,7 @@ def test_access_log_in_json_has_route_status_and_duration_as_fields(make_configu
     sent = "req-11111111-1111-4111-8111-111111111111"
     TestApp(AccessLog(app.app)).get(
         "/placement/resource_providers/X?a=b",
-        headers={**ADMIN, "X-Openstack-Request-Id": sent},
+        headers={**ADMIN_TOKEN, "X-Openstack-Request-Id": sent},
         status=404,
     )
     (record,) = [one for one in caplog.records if one.name == AccessLog.__module__]

@@ -25,7 +25,7 @@ def test_microversion_is_returned_in_both_headers(sqlite_app):
         )
 
 
-def test_version_out_of_range_is_406_in_novas_shape(sqlite_app):
+def test_microversion_out_of_range_is_406_with_novas_error_body(sqlite_app):
     for header, text in [
         ("OpenStack-API-Version", "compute {}"),
         ("X-OpenStack-Nova-API-Version", "{}"),
@@ -40,7 +40,7 @@ def test_version_out_of_range_is_406_in_novas_shape(sqlite_app):
                 assert "Minimum is 2.1 and maximum is 2.96" in fault["message"], header
 
 
-def test_malformed_version_is_400(sqlite_app):
+def test_malformed_microversion_is_400(sqlite_app):
     for text in ["abc", "2", "2.x", "2.1.1", "2.01", "02.1", "+2.1", "2.+1", "2.1_0", "2.", "2.00"]:
         headers = {"OpenStack-API-Version": f"compute {text}"}
         answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=400)

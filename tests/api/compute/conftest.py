@@ -9,7 +9,7 @@ from tests.api.compute.server_groups import GroupApi
 from tests.api.compute.servers import ServerApi
 from tests.support.reports import NOW
 
-URL = "/compute/v2.1/os-aggregates"
+AGGREGATES_URL = "/compute/v2.1/os-aggregates"
 
 
 class AggregateApi:
@@ -20,7 +20,9 @@ class AggregateApi:
 
     def create(self, name, zone=None, status=200, **headers):
         fields = {"name": name} | ({} if zone is None else {"availability_zone": zone})
-        return self.app.post_json(URL, {"aggregate": fields}, headers=headers, status=status)
+        return self.app.post_json(
+            AGGREGATES_URL, {"aggregate": fields}, headers=headers, status=status
+        )
 
     def create_and_get_id(self, name, zone=None):
         """Create an aggregate and return its id."""
@@ -28,16 +30,16 @@ class AggregateApi:
 
     def show(self, number, status=200, version="2.96"):
         headers = {"OpenStack-API-Version": f"compute {version}"}
-        return self.app.get(f"{URL}/{number}", headers=headers, status=status)
+        return self.app.get(f"{AGGREGATES_URL}/{number}", headers=headers, status=status)
 
     def read_uuid(self, number):
         return self.show(number).json["aggregate"]["uuid"]
 
     def update(self, number, status=200, **fields):
-        return self.app.put_json(f"{URL}/{number}", {"aggregate": fields}, status=status)
+        return self.app.put_json(f"{AGGREGATES_URL}/{number}", {"aggregate": fields}, status=status)
 
     def send_action(self, number, body, status=200):
-        return self.app.post_json(f"{URL}/{number}/action", body, status=status)
+        return self.app.post_json(f"{AGGREGATES_URL}/{number}/action", body, status=status)
 
     def add_host(self, number, host, status=200):
         return self.send_action(number, {"add_host": {"host": host}}, status)
@@ -49,7 +51,7 @@ class AggregateApi:
         return self.send_action(number, {"set_metadata": {"metadata": metadata}}, status)
 
     def delete(self, number, status=200):
-        return self.app.delete(f"{URL}/{number}", status=status)
+        return self.app.delete(f"{AGGREGATES_URL}/{number}", status=status)
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from datetime import timedelta
 from tests.api.compute.client import ComputeClient, get_error_message
 from tests.support.reports import NOW, build_report, node_uuid
 
-SERVICES = "/os-services"
-HYPERVISORS = "/os-hypervisors"
+SERVICES_PATH = "/os-services"
+HYPERVISORS_PATH = "/os-hypervisors"
 
 
 class HostApi(ComputeClient):
@@ -31,7 +31,7 @@ class HostApi(ComputeClient):
         self.app.put_json(f"/scheduler/v1/instances/{uuid}", body)
 
     def list_services(self, query="", **options):
-        return self.request("GET", f"{SERVICES}{query}", **options).json["services"]
+        return self.request("GET", f"{SERVICES_PATH}{query}", **options).json["services"]
 
     def read_service(self, host="cn1", **options):
         (row,) = self.list_services(f"?host={host}", **options)
@@ -40,23 +40,25 @@ class HostApi(ComputeClient):
     def change_service(self, fields, host="cn1", **options):
         """Change the service of a host by its uuid and return it, or the error message."""
         uuid = self.read_service(host)["id"]
-        answer = self.request("PUT", f"{SERVICES}/{uuid}", fields, **options)
+        answer = self.request("PUT", f"{SERVICES_PATH}/{uuid}", fields, **options)
         return answer.json.get("service") or get_error_message(answer)
 
     def change_service_by_name(self, action, *, version="2.11", **fields):
         """Change a service by host and binary (before 2.53) and return the response."""
         status = fields.pop("status", 200)
         body = {"host": "cn1", "binary": "nova-compute", **fields}
-        return self.request("PUT", f"{SERVICES}/{action}", body, version=version, status=status)
+        return self.request(
+            "PUT", f"{SERVICES_PATH}/{action}", body, version=version, status=status
+        )
 
     def delete_service(self, host="cn1", **options):
-        return self.request("DELETE", f"{SERVICES}/{self.read_service(host)['id']}", **options)
+        return self.request("DELETE", f"{SERVICES_PATH}/{self.read_service(host)['id']}", **options)
 
     def list_hypervisors(self, query="", **options):
-        return self.request("GET", f"{HYPERVISORS}{query}", **options).json["hypervisors"]
+        return self.request("GET", f"{HYPERVISORS_PATH}{query}", **options).json["hypervisors"]
 
     def show_hypervisor(self, number=1, query="", **options):
-        path = f"{HYPERVISORS}/{node_uuid(number)}{query}"
+        path = f"{HYPERVISORS_PATH}/{node_uuid(number)}{query}"
         return self.request("GET", path, **options).json["hypervisor"]
 
     def read_traits(self, number=1):

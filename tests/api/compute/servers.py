@@ -8,14 +8,14 @@ from tests.conftest import make_settings
 from tests.support.reports import NOW, build_report
 from tests.support.scheduling import instance
 
-URL = "/compute/v2.1/servers"
-READER = {"token": "bob:shop", "roles": "reader"}
+SERVERS_URL = "/compute/v2.1/servers"
+SHOP_READER = {"token": "bob:shop", "roles": "reader"}
 
 
 class ServerApi(ComputeClient):
     """A client of the servers that records instances."""
 
-    url = URL
+    url = SERVERS_URL
 
     def __init__(self, url, make_app, **options):
         self.now = NOW
@@ -42,9 +42,9 @@ class ServerApi(ComputeClient):
             action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
             self.app.post_json(action, {"add_host": {"host": host}})
 
-    def show(self, number, **options):
+    def show_server(self, number, **options):
         return self.request("GET", f"/{instance(number)}", **options).json.get("server")
 
-    def list_names(self, query="all_tenants=1", **options):
+    def list_server_names(self, query="all_tenants=1", **options):
         answer = self.request("GET", f"?{query}", **options)
         return [each["name"] for each in answer.json["servers"]]

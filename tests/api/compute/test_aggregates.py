@@ -4,12 +4,12 @@
 import pytest
 
 from placement_sched.limits import MAX_AGGREGATE_METADATA
-from tests.api.compute.conftest import URL
+from tests.api.compute.conftest import AGGREGATES_URL
 from tests.support.hosts import add_node
 
-IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
-NUL = rb'{"aggregate": {"name": "a\u0000b"}}'
-FIELDS = [
+IMAGE_UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
+BODY_WITH_NUL_CHARACTER = rb'{"aggregate": {"name": "a\u0000b"}}'
+AGGREGATE_FIELDS = [
     *("availability_zone", "created_at", "deleted", "deleted_at", "hosts"),
     *("id", "metadata", "name", "updated_at"),
 ]
@@ -17,31 +17,33 @@ FIELDS = [
 
 def test_new_aggregate_is_shown_without_hosts_and_metadata(aggregate_api):
     new = aggregate_api.create("ssd", "z1").json["aggregate"]
-    assert sorted(new) == sorted(set(FIELDS) - {"hosts", "metadata"})
+    assert sorted(new) == sorted(set(AGGREGATE_FIELDS) - {"hosts", "metadata"})
     assert (new["name"], new["availability_zone"]) == ("ssd", "z1")
     assert (new["deleted"], new["deleted_at"], new["updated_at"]) == (False, None, None)
     shown = aggregate_api.show(new["id"], version="2.40").json["aggregate"]
-    assert sorted(shown) == FIELDS
+    assert sorted(shown) == AGGREGATE_FIELDS
     assert (shown["metadata"], shown["hosts"]) == ({"availability_zone": "z1"}, [])
     assert len(shown["created_at"]) == len("2026-11-20T08:57:03.000000")
 
 
 def test_listed_aggregates_have_every_field_and_are_in_order_of_id(aggregate_api):
     numbers = [aggregate_api.create_and_get_id(name) for name in ("b", "a", "c")]
-    listed = aggregate_api.app.get(URL).json["aggregates"]
+    listed = aggregate_api.app.get(AGGREGATES_URL).json["aggregates"]
     assert [each["id"] for each in listed] == numbers
-    assert sorted(listed[0]) == FIELDS
+    assert sorted(listed[0]) == AGGREGATE_FIELDS
 
 
-def test_uuid_is_shown_from_2_41(sqlite_aggregate_api):
+def test_aggregate_uuid_is_shown_from_2_41(sqlite_aggregate_api):
     for version, is_shown in (("2.40", False), ("2.41", True), ("2.96", True)):
         headers = {"OpenStack-API-Version": f"compute {version}"}
         body = {"aggregate": {"name": version}}
-        aggregate = sqlite_aggregate_api.app.post_json(URL, body, headers=headers).json["aggregate"]
-        path = f"{URL}/{aggregate['id']}"
+        aggregate = sqlite_aggregate_api.app.post_json(AGGREGATES_URL, body, headers=headers).json[
+            "aggregate"
+        ]
+        path = f"{AGGREGATES_URL}/{aggregate['id']}"
         shown = sqlite_aggregate_api.app.get(path, headers=headers).json["aggregate"]
         updated = sqlite_aggregate_api.app.put_json(path, body, headers=headers).json["aggregate"]
-        listed = sqlite_aggregate_api.app.get(URL, headers=headers).json["aggregates"]
+        listed = sqlite_aggregate_api.app.get(AGGREGATES_URL, headers=headers).json["aggregates"]
         for each in (aggregate, shown, updated, *listed):
             assert ("uuid" in each) is is_shown
 
@@ -54,7 +56,7 @@ def test_request_has_at_most_a_thousand_metadata_keys(aggregate_api):
     aggregate_api.set_metadata(number, **most)
 
 
-def test_name_is_unique_until_its_aggregate_is_deleted(aggregate_api):
+def test_aggregate_name_is_unique_until_its_aggregate_is_deleted(aggregate_api):
     number = aggregate_api.create_and_get_id("a")
     assert aggregate_api.create_and_get_id("A") != number
     fault = aggregate_api.create("a", status=409).json["conflictingRequest"]
@@ -66,7 +68,7 @@ def test_name_is_unique_until_its_aggregate_is_deleted(aggregate_api):
     assert aggregate_api.create_and_get_id("a") != number
 
 
-def test_update_changes_only_name_and_zone(aggregate_api):
+def test_update_of_an_aggregate_changes_only_name_and_zone(aggregate_api):
     number = aggregate_api.create_and_get_id("a", "z1")
     aggregate_api.set_metadata(number, ssd="true")
     assert aggregate_api.update(number, name="b").json["aggregate"]["availability_zone"] == "z1"
@@ -77,7 +79,7 @@ def test_update_changes_only_name_and_zone(aggregate_api):
 
 
 @pytest.mark.all_databases
-def test_metadata_is_merged_and_null_removes_a_key(aggregate_api):
+def test_aggregate_metadata_is_merged_and_null_removes_a_key(aggregate_api):
     number = aggregate_api.create_and_get_id("a")
     aggregate_api.set_metadata(number, ssd="true", gpu="2")
     tagged = aggregate_api.set_metadata(number, ssd=None, absent=None, Ssd="x").json["aggregate"]
@@ -85,7 +87,7 @@ def test_metadata_is_merged_and_null_removes_a_key(aggregate_api):
     assert aggregate_api.show(number).json["aggregate"]["metadata"] == {"Ssd": "x", "gpu": "2"}
 
 
-def test_metadata_is_stored_unchanged(aggregate_api):
+def test_aggregate_metadata_is_stored_unchanged(aggregate_api):
     number = aggregate_api.create_and_get_id("a")
     metadata = {
         **{f"k{at}": value for at, value in enumerate(("", "v" * 255, "TRUE ", "é✓", "a\nb"))},
@@ -127,21 +129,25 @@ def test_malformed_aggregate_is_400_with_the_path_of_the_error(sqlite_aggregate_
         ({"name": "a", "hosts": []}, "$.aggregate"),
     ):
         for send, path in (
-            (sqlite_aggregate_api.app.post_json, URL),
-            (sqlite_aggregate_api.app.put_json, f"{URL}/1"),
+            (sqlite_aggregate_api.app.post_json, AGGREGATES_URL),
+            (sqlite_aggregate_api.app.put_json, f"{AGGREGATES_URL}/1"),
         ):
             answer = send(path, {"aggregate": fields}, status=400)
             assert f"(at {place})" in answer.json["badRequest"]["message"], fields
     assert sqlite_aggregate_api.show(number).json["aggregate"]["name"] == "kept"
-    for body in (b"", b"{", b"[]", b"null", b'{"x": 1}', b'"a"', NUL):
-        sqlite_aggregate_api.app.post(URL, body, content_type="application/json", status=400)
-        sqlite_aggregate_api.app.put(f"{URL}/1", body, content_type="application/json", status=400)
+    for body in (b"", b"{", b"[]", b"null", b'{"x": 1}', b'"a"', BODY_WITH_NUL_CHARACTER):
+        sqlite_aggregate_api.app.post(
+            AGGREGATES_URL, body, content_type="application/json", status=400
+        )
+        sqlite_aggregate_api.app.put(
+            f"{AGGREGATES_URL}/1", body, content_type="application/json", status=400
+        )
 
 
-def test_valid_zone_names_are_accepted(sqlite_aggregate_api):
+def test_valid_availability_zone_names_are_accepted(sqlite_aggregate_api):
     for number, zone in enumerate(("z 1,b", "z" * 255, "zürich", None)):
         body = {"aggregate": {"name": f"a{number}", "availability_zone": zone}}
-        aggregate = sqlite_aggregate_api.app.post_json(URL, body).json["aggregate"]
+        aggregate = sqlite_aggregate_api.app.post_json(AGGREGATES_URL, body).json["aggregate"]
         assert aggregate["availability_zone"] == zone
 
 
@@ -181,22 +187,22 @@ def test_malformed_aggregate_action_is_400_and_changes_nothing(
     assert answer.json["badRequest"]["message"] == "There is no such action: frob"
 
 
-def cache_images(app, number, body, version, status):
+def post_images_request(app, number, body, version, status):
     headers = {"OpenStack-API-Version": f"compute {version}"}
-    return app.post_json(f"{URL}/{number}/images", body, headers=headers, status=status)
+    return app.post_json(f"{AGGREGATES_URL}/{number}/images", body, headers=headers, status=status)
 
 
 def test_cache_images_is_accepted_from_2_81(sqlite_aggregate_api):
     number = sqlite_aggregate_api.create_and_get_id("a")
-    body = {"cache": [{"id": IMAGE}]}
-    cache_images(sqlite_aggregate_api.app, number, body, "2.80", 404)
-    assert cache_images(sqlite_aggregate_api.app, number, body, "2.81", 202).body == b""
-    cache_images(sqlite_aggregate_api.app, 9999, body, "2.81", 404)
+    body = {"cache": [{"id": IMAGE_UUID}]}
+    post_images_request(sqlite_aggregate_api.app, number, body, "2.80", 404)
+    assert post_images_request(sqlite_aggregate_api.app, number, body, "2.81", 202).body == b""
+    post_images_request(sqlite_aggregate_api.app, 9999, body, "2.81", 404)
     for malformed in (
         {},
         {"cache": []},
         {"cache": [{"id": "x"}]},
-        {"cache": [{"id": IMAGE}, {"id": IMAGE}]},
-        {"cache": [{"id": IMAGE}], "more": 1},
+        {"cache": [{"id": IMAGE_UUID}, {"id": IMAGE_UUID}]},
+        {"cache": [{"id": IMAGE_UUID}], "more": 1},
     ):
-        cache_images(sqlite_aggregate_api.app, number, malformed, "2.96", 400)
+        post_images_request(sqlite_aggregate_api.app, number, malformed, "2.96", 400)

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from placement_sched.api.compute.servers import PARAMETERS
 from placement_sched.app import create_app
 from placement_sched.store.compute.instances import SORT_KEYS
-from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi
+from tests.api.compute.hosts import HYPERVISORS_PATH, SERVICES_PATH, HostApi
 from tests.conftest import Client, make_settings
 from tests.exploring import scale_example_count
 from tests.support.reports import NOW, node_uuid
 from tests.support.scheduling import instance
 
-SERVERS, GROUPS = "/servers", "/os-server-groups"
-VERSIONS = st.sampled_from(
+SERVERS_PATH, SERVER_GROUPS_PATH = "/servers", "/os-server-groups"
+MICROVERSIONS = st.sampled_from(
     [f"2.{minor}" for minor in (1, 11, 15, 26, 33, 52, 53, 63, 64, 73, 74, 75, 83, 87, 88, 96)]
 )
-TEXT = st.text(max_size=20)
-WORDS = st.sampled_from(
+SHORT_TEXTS = st.text(max_size=20)
+QUERY_VALUES = st.sampled_from(
     [
         *("true", "no", "1", "0", "-1", "9" * 30, "", "cn1", "s1", "ACTIVE", "x" * 300, "1e3"),
         *(node_uuid(1), node_uuid(1).upper(), instance(1), instance(1).upper()),
@@ -30,40 +30,45 @@ WORDS = st.sampled_from(
         *("^s", "(", "[a", "(?i)S", "a{9999999}", "\\", "(?P<x>s)", "s*+", "\u0661"),
     ]
 )
-SEGMENT = (WORDS | TEXT).filter(lambda text: text not in {"", ".", ".."})
-PATH = SEGMENT.map(lambda name: f"/{quote(name, safe='')}")
-KEYS = ("limit", "offset", "all_projects", "x", *sorted(PARAMETERS))
-HOST_KEYS = ("limit", "marker", "with_servers", "hypervisor_hostname_pattern", "host", "binary")
-QUERY = st.lists(
-    st.tuples(st.sampled_from(KEYS), WORDS | TEXT)
-    | st.tuples(st.just("sort_key"), st.sampled_from(sorted(SORT_KEYS)) | TEXT)
-    | st.tuples(st.just("sort_dir"), st.sampled_from(["asc", "desc"]) | TEXT),
+PATH_SEGMENTS = (QUERY_VALUES | SHORT_TEXTS).filter(lambda text: text not in {"", ".", ".."})
+ITEM_PATHS = PATH_SEGMENTS.map(lambda name: f"/{quote(name, safe='')}")
+SERVER_QUERY_KEYS = ("limit", "offset", "all_projects", "x", *sorted(PARAMETERS))
+HOST_QUERY_KEYS = (
+    *("limit", "marker", "with_servers", "hypervisor_hostname_pattern", "host", "binary"),
+)
+SERVER_QUERIES = st.lists(
+    st.tuples(st.sampled_from(SERVER_QUERY_KEYS), QUERY_VALUES | SHORT_TEXTS)
+    | st.tuples(st.just("sort_key"), st.sampled_from(sorted(SORT_KEYS)) | SHORT_TEXTS)
+    | st.tuples(st.just("sort_dir"), st.sampled_from(["asc", "desc"]) | SHORT_TEXTS),
     max_size=4,
 )
-HOST_QUERY = st.dictionaries(st.sampled_from(HOST_KEYS), WORDS | TEXT, max_size=3)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
+HOST_QUERIES = st.dictionaries(
+    st.sampled_from(HOST_QUERY_KEYS), QUERY_VALUES | SHORT_TEXTS, max_size=3
+)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | SHORT_TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(SHORT_TEXTS, inner, max_size=2),
     max_leaves=4,
 )
-CHANGE = JSON | st.fixed_dictionaries(
+SERVICE_CHANGES = JSON_VALUES | st.fixed_dictionaries(
     {},
     optional={
-        "host": st.just("cn1") | JSON,
-        "binary": st.just("nova-compute") | JSON,
-        "status": st.sampled_from(["enabled", "disabled"]) | JSON,
-        "disabled_reason": JSON,
-        "forced_down": WORDS | JSON,
+        "host": st.just("cn1") | JSON_VALUES,
+        "binary": st.just("nova-compute") | JSON_VALUES,
+        "status": st.sampled_from(["enabled", "disabled"]) | JSON_VALUES,
+        "disabled_reason": JSON_VALUES,
+        "forced_down": QUERY_VALUES | JSON_VALUES,
     },
 )
-POLICY = st.sampled_from(["affinity", "anti-affinity", "soft-affinity", "legacy"])
-GROUP = JSON | st.fixed_dictionaries(
+SERVER_GROUP_POLICIES = st.sampled_from(["affinity", "anti-affinity", "soft-affinity", "legacy"])
+SERVER_GROUP_FIELDS = JSON_VALUES | st.fixed_dictionaries(
     {},
     optional={
-        "name": WORDS | TEXT | JSON,
-        "policy": POLICY | JSON,
-        "policies": st.lists(POLICY, max_size=2) | JSON,
-        "rules": JSON | st.fixed_dictionaries({}, optional={"max_server_per_host": WORDS | JSON}),
+        "name": QUERY_VALUES | SHORT_TEXTS | JSON_VALUES,
+        "policy": SERVER_GROUP_POLICIES | JSON_VALUES,
+        "policies": st.lists(SERVER_GROUP_POLICIES, max_size=2) | JSON_VALUES,
+        "rules": JSON_VALUES
+        | st.fixed_dictionaries({}, optional={"max_server_per_host": QUERY_VALUES | JSON_VALUES}),
     },
 )
 
@@ -93,26 +98,26 @@ def send_request_and_check_error(host_api, method, path, version, body=None):
 @pytest.mark.slow
 @settings(max_examples=scale_example_count(40), deadline=None)
 @given(
-    version=VERSIONS,
+    version=MICROVERSIONS,
     path=st.sampled_from(["", "/detail", "/statistics"])
-    | st.tuples(PATH, st.sampled_from(["", "/uptime", "/servers"])).map("".join),
-    query=HOST_QUERY,
+    | st.tuples(ITEM_PATHS, st.sampled_from(["", "/uptime", "/servers"])).map("".join),
+    query=HOST_QUERIES,
 )
 def test_random_hypervisor_queries_get_documented_statuses_and_error_bodies(
     host_api, version, path, query
 ):
     send_request_and_check_error(
-        host_api, "GET", f"{HYPERVISORS}{path}?{urlencode(query)}", version
+        host_api, "GET", f"{HYPERVISORS_PATH}{path}?{urlencode(query)}", version
     )
 
 
 @settings(max_examples=scale_example_count(40), deadline=None)
 @given(
-    version=VERSIONS,
+    version=MICROVERSIONS,
     method=st.sampled_from(["GET", "PUT", "DELETE"]),
-    path=PATH | st.sampled_from(["/disable", "/disable-log-reason"]),
-    body=CHANGE.filter(lambda body: body is not None),
-    query=HOST_QUERY,
+    path=ITEM_PATHS | st.sampled_from(["/disable", "/disable-log-reason"]),
+    body=SERVICE_CHANGES.filter(lambda body: body is not None),
+    query=HOST_QUERIES,
 )
 def test_random_service_changes_get_documented_statuses_and_error_bodies(
     host_api, version, method, path, body, query
@@ -120,34 +125,43 @@ def test_random_service_changes_get_documented_statuses_and_error_bodies(
     path = "" if method == "GET" else path
     sent = body if method == "PUT" else None
     send_request_and_check_error(
-        host_api, method, f"{SERVICES}{path}?{urlencode(query)}", version, sent
+        host_api, method, f"{SERVICES_PATH}{path}?{urlencode(query)}", version, sent
     )
 
 
 @settings(max_examples=scale_example_count(60), deadline=None)
-@given(version=VERSIONS, path=st.sampled_from(["", "/detail"]) | PATH, query=QUERY)
+@given(
+    version=MICROVERSIONS, path=st.sampled_from(["", "/detail"]) | ITEM_PATHS, query=SERVER_QUERIES
+)
 def test_random_server_queries_get_documented_statuses_and_error_bodies(
     host_api, version, path, query
 ):
-    send_request_and_check_error(host_api, "GET", f"{SERVERS}{path}?{urlencode(query)}", version)
+    send_request_and_check_error(
+        host_api, "GET", f"{SERVERS_PATH}{path}?{urlencode(query)}", version
+    )
 
 
 @settings(max_examples=scale_example_count(30), deadline=None)
 @given(
-    version=VERSIONS,
+    version=MICROVERSIONS,
     method=st.sampled_from(["GET", "DELETE"]),
-    path=st.just("") | PATH,
-    query=QUERY,
+    path=st.just("") | ITEM_PATHS,
+    query=SERVER_QUERIES,
 )
-def test_random_group_queries_get_documented_statuses_and_error_bodies(
+def test_random_server_group_queries_get_documented_statuses_and_error_bodies(
     host_api, version, method, path, query
 ):
     send_request_and_check_error(
-        host_api, method if path else "GET", f"{GROUPS}{path}?{urlencode(query)}", version
+        host_api,
+        method if path else "GET",
+        f"{SERVER_GROUPS_PATH}{path}?{urlencode(query)}",
+        version,
     )
 
 
 @settings(max_examples=scale_example_count(40), deadline=None)
-@given(version=VERSIONS, group=GROUP)
-def test_random_groups_are_created_or_rejected(host_api, version, group):
-    send_request_and_check_error(host_api, "POST", GROUPS, version, {"server_group": group})
+@given(version=MICROVERSIONS, group=SERVER_GROUP_FIELDS)
+def test_random_server_groups_are_created_or_rejected(host_api, version, group):
+    send_request_and_check_error(
+        host_api, "POST", SERVER_GROUPS_PATH, version, {"server_group": group}
+    )

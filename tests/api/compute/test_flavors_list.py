@@ -8,16 +8,16 @@ from tests.support.statements import record_statements
 
 
 @pytest.fixture
-def several_flavors(flavor_api):
+def api_with_flavors(flavor_api):
     for flavorid, ram, disk in (("c", 1024, 10), ("a", 512, 20), ("b", 2048, 0), ("B", 2048, 5)):
-        flavor_api.create(flavorid, ram=ram, disk=disk)
-    flavor_api.create("p", is_public=False, ram=64, disk=1)
+        flavor_api.create_flavor(flavorid, ram=ram, disk=disk)
+    flavor_api.create_flavor("p", is_public=False, ram=64, disk=1)
     return flavor_api
 
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_query_filters_flavors(several_flavors):
+def test_flavors_are_filtered_by_query_parameters(api_with_flavors):
     for query, ids in [
         ("", "Babc"),
         ("?is_public=true", "Babc"),
@@ -48,12 +48,12 @@ def test_query_filters_flavors(several_flavors):
         ("?sort_key=root_gb&marker=B", "ca"),
         ("?sort_dir=desc", "cbaB"),
     ]:
-        assert "".join(several_flavors.list_ids(query)) == ids, query
-        assert "".join(several_flavors.list_ids(f"/detail{query}")) == ids, query
+        assert "".join(api_with_flavors.list_flavor_ids(query)) == ids, query
+        assert "".join(api_with_flavors.list_flavor_ids(f"/detail{query}")) == ids, query
 
 
-def test_malformed_query_is_400_with_the_reason(sqlite_flavor_api):
-    sqlite_flavor_api.create("a")
+def test_malformed_flavor_query_is_400_with_the_reason(sqlite_flavor_api):
+    sqlite_flavor_api.create_flavor("a")
     for query, words in (
         ("is_public=abc", "Invalid is_public filter [abc]"),
         ("is_public=", "Invalid is_public filter []"),
@@ -74,18 +74,18 @@ def test_malformed_query_is_400_with_the_reason(sqlite_flavor_api):
             assert words in get_error_message(answer), url
 
 
-def test_unknown_parameters_are_rejected_from_2_75(sqlite_flavor_api):
+def test_unknown_flavor_query_parameters_are_rejected_from_2_75(sqlite_flavor_api):
     sqlite_flavor_api.request("GET", "?bogus=1", version="2.74")
     sqlite_flavor_api.request("GET", "?bogus=1", version="2.75", status=400)
-    sqlite_flavor_api.create("f")
+    sqlite_flavor_api.create_flavor("f")
     sqlite_flavor_api.request("GET", "/f?bogus=1")
 
 
 @pytest.mark.parametrize("path", ["", "/detail"])
-def test_full_page_links_to_the_next_page(several_flavors, path):
+def test_full_page_of_flavors_links_to_the_next_page(api_with_flavors, path):
     seen, query = [], "?limit=2&is_public=None&sort_dir=desc"
     while query:
-        page = several_flavors.request("GET", f"{path}{query}").json
+        page = api_with_flavors.request("GET", f"{path}{query}").json
         seen += [each["id"] for each in page["flavors"]]
         (link,) = page.get("flavors_links", [{}])
         assert link.get("rel", "next") == "next"
@@ -96,28 +96,28 @@ def test_full_page_links_to_the_next_page(several_flavors, path):
 def test_page_has_at_most_a_thousand_flavors(sqlite_flavor_api, monkeypatch):
     monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
     for flavorid in "abc":
-        sqlite_flavor_api.create(flavorid)
+        sqlite_flavor_api.create_flavor(flavorid)
     page = sqlite_flavor_api.request("GET").json
     assert [each["id"] for each in page["flavors"]] == ["a", "b"]
     assert page["flavors_links"][0]["href"].endswith("/compute/v2.1/flavors?marker=b")
 
 
-def test_extra_specs_are_listed_in_detail_only(several_flavors):
-    several_flavors.add_extra_specs("a", {"k": "v"})
-    detailed = several_flavors.request("GET", "/detail?marker=B").json["flavors"]
+def test_extra_specs_are_shown_only_in_the_detailed_flavor_list(api_with_flavors):
+    api_with_flavors.add_extra_specs("a", {"k": "v"})
+    detailed = api_with_flavors.request("GET", "/detail?marker=B").json["flavors"]
     assert [each["extra_specs"] for each in detailed] == [{"k": "v"}, {}, {}]
-    assert "extra_specs" not in several_flavors.request("GET").json["flavors"][1]
+    assert "extra_specs" not in api_with_flavors.request("GET").json["flavors"][1]
 
 
-def test_statement_count_is_independent_of_flavors(several_flavors, database):
+def test_sql_statement_count_does_not_grow_with_flavors(api_with_flavors, database):
     seen = []
     for number in (1, 12):
         for each in range(number):
-            several_flavors.create(f"{number}-{each}")
-            several_flavors.add_extra_specs(f"{number}-{each}", {"k": "v"})
+            api_with_flavors.create_flavor(f"{number}-{each}")
+            api_with_flavors.add_extra_specs(f"{number}-{each}", {"k": "v"})
         with record_statements(
-            several_flavors.app.app._application.services.database
+            api_with_flavors.app.app._application.services.database
         ) as statements:
-            several_flavors.request("GET", "/detail")
+            api_with_flavors.request("GET", "/detail")
         seen.append(len(statements))
     assert seen[0] == seen[1]

@@ -3,7 +3,7 @@
 
 from tests.support.scheduling import instance
 
-DISABLED = "COMPUTE_STATUS_DISABLED"
+DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 
 
 def select_host_or_list_rejections(host_api, number):
@@ -50,6 +50,6 @@ def test_new_node_of_a_disabled_host_has_the_disabled_trait(host_api):
     host_api.report_host(1, host="rack")
     host_api.change_service({"status": "disabled"}, host="rack")
     host_api.report_host(2, host="rack")
-    assert host_api.read_traits(2) == {DISABLED}
+    assert host_api.read_traits(2) == {DISABLED_TRAIT}
     host_api.change_service({"status": "enabled"}, host="rack")
     assert (host_api.read_traits(1), host_api.read_traits(2)) == (set(), set())

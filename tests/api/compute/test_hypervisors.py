@@ -6,21 +6,21 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.api.compute.client import get_error_message
-from tests.api.compute.hosts import HYPERVISORS
+from tests.api.compute.hosts import HYPERVISORS_PATH
 from tests.support.hosts import add_node
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements
 
-ONE, TWO, THREE = (node_uuid(9000 + number) for number in (1, 2, 3))
-UNKNOWN = "28b0e607-d58a-4602-a511-efe18024f4d5"
-BRIEF = {"id", "hypervisor_hostname", "state", "status"}
-LEAN = BRIEF | {"hypervisor_type", "hypervisor_version", "host_ip", "service"}
-MEASURES = {
+UUID_1, UUID_2, UUID_3 = (node_uuid(9000 + number) for number in (1, 2, 3))
+UNKNOWN_UUID = "28b0e607-d58a-4602-a511-efe18024f4d5"
+LIST_FIELDS = {"id", "hypervisor_hostname", "state", "status"}
+BASE_FIELDS = LIST_FIELDS | {"hypervisor_type", "hypervisor_version", "host_ip", "service"}
+USAGE_FIELDS = {
     *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb"),
     *("local_gb_used", "free_disk_gb", "disk_available_least", "current_workload", "running_vms"),
 }
-WHOLE = LEAN | MEASURES | {"cpu_info"}
-REPORTED = {
+ALL_FIELDS = BASE_FIELDS | USAGE_FIELDS | {"cpu_info"}
+REPORTED_FIELDS = {
     "hypervisor_type": "QEMU",
     "hypervisor_version": 8002000,
     "host_ip": "192.0.2.7",
@@ -38,9 +38,9 @@ def list_hypervisor_names(hypervisors):
 
 
 def test_hypervisor_shows_the_report_of_its_host(host_api):
-    host_api.report_host(1, **REPORTED)
+    host_api.report_host(1, **REPORTED_FIELDS)
     shown = host_api.show_hypervisor(1, version="2.87")
-    expected = {key: value for key, value in REPORTED.items() if key != "stats"} | {
+    expected = {key: value for key, value in REPORTED_FIELDS.items() if key != "stats"} | {
         "service": {"id": host_api.read_service()["id"], "host": "cn1", "disabled_reason": None},
         "vcpus": 8,
         "memory_mb": 16384,
@@ -55,17 +55,24 @@ def test_hypervisor_shows_the_report_of_its_host(host_api):
 
 
 def test_hypervisor_fields_and_their_types_depend_on_the_version(sqlite_host_api):
-    sqlite_host_api.report_host(1, **REPORTED)
+    sqlite_host_api.report_host(1, **REPORTED_FIELDS)
     for version, fields, kind, cpu_info in (
-        *(("2.1", WHOLE, int, str), ("2.27", WHOLE, int, str), ("2.28", WHOLE, int, dict)),
-        *(("2.52", WHOLE, int, dict), ("2.53", WHOLE, str, dict), ("2.87", WHOLE, str, dict)),
-        *(("2.88", LEAN | {"uptime"}, str, None), ("2.96", LEAN | {"uptime"}, str, None)),
+        ("2.1", ALL_FIELDS, int, str),
+        ("2.27", ALL_FIELDS, int, str),
+        ("2.28", ALL_FIELDS, int, dict),
+        ("2.52", ALL_FIELDS, int, dict),
+        ("2.53", ALL_FIELDS, str, dict),
+        ("2.87", ALL_FIELDS, str, dict),
+        ("2.88", BASE_FIELDS | {"uptime"}, str, None),
+        ("2.96", BASE_FIELDS | {"uptime"}, str, None),
     ):
         (brief,) = sqlite_host_api.list_hypervisors(version=version)
         (listed,) = sqlite_host_api.list_hypervisors("/detail", version=version)
-        shown = sqlite_host_api.request("GET", f"{HYPERVISORS}/{brief['id']}", version=version).json
+        shown = sqlite_host_api.request(
+            "GET", f"{HYPERVISORS_PATH}/{brief['id']}", version=version
+        ).json
         assert shown["hypervisor"] == listed, version
-        assert (set(brief), set(listed)) == (BRIEF, fields), version
+        assert (set(brief), set(listed)) == (LIST_FIELDS, fields), version
         assert isinstance(listed["id"], kind), version
         assert isinstance(listed["service"]["id"], kind), version
         assert cpu_info is None or isinstance(listed["cpu_info"], cpu_info), version
@@ -93,10 +100,10 @@ def test_hypervisor_state_and_status_are_those_of_the_service_of_its_host(host_a
     assert host_api.show_hypervisor(2)["state"] == "down"
 
 
-def test_uptime_is_shown_for_hosts_that_are_up(sqlite_host_api):
-    sqlite_host_api.report_host(1, **REPORTED)
+def test_uptime_of_hypervisors_is_shown_for_hosts_that_are_up(sqlite_host_api):
+    sqlite_host_api.report_host(1, **REPORTED_FIELDS)
     sqlite_host_api.report_host(2)
-    path = f"{HYPERVISORS}/{node_uuid(1)}/uptime"
+    path = f"{HYPERVISORS_PATH}/{node_uuid(1)}/uptime"
     answer = sqlite_host_api.request("GET", path, version="2.87").json["hypervisor"]
     assert answer == {
         "id": node_uuid(1),
@@ -107,23 +114,25 @@ def test_uptime_is_shown_for_hosts_that_are_up(sqlite_host_api):
     }
     assert sqlite_host_api.show_hypervisor(1, version="2.88")["uptime"] == "12:00:00 up 9 days"
     sqlite_host_api.request("GET", path, version="2.88", status=404)
-    numbered = sqlite_host_api.request("GET", f"{HYPERVISORS}/1/uptime", version="2.1")
+    numbered = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/1/uptime", version="2.1")
     assert numbered.json["hypervisor"] == answer | {"id": 1}
-    silent = sqlite_host_api.request("GET", f"{HYPERVISORS}/2/uptime", version="2.1", status=501)
+    silent = sqlite_host_api.request(
+        "GET", f"{HYPERVISORS_PATH}/2/uptime", version="2.1", status=501
+    )
     assert "Host cn2 has not reported its uptime" in silent.json["notImplemented"]["message"]
-    sqlite_host_api.report_host(1, silent=300, **REPORTED)
+    sqlite_host_api.report_host(1, silent=300, **REPORTED_FIELDS)
     down = sqlite_host_api.request("GET", path, version="2.87", status=400)
     assert get_error_message(down) == "Compute service of cn1 is unavailable at this time."
     assert sqlite_host_api.show_hypervisor(1, version="2.88")["uptime"] is None
 
 
 @pytest.mark.all_databases
-def test_statistics_sum_up_enabled_hypervisors(host_api):
-    host_api.report_host(1, **REPORTED)
+def test_statistics_are_sums_over_enabled_hypervisors(host_api):
+    host_api.report_host(1, **REPORTED_FIELDS)
     host_api.report_host(2, silent=300, free_disk_gb=None)
     host_api.report_host(3)
     host_api.change_service({"status": "disabled"}, host="cn3")
-    answer = host_api.request("GET", f"{HYPERVISORS}/statistics", version="2.87")
+    answer = host_api.request("GET", f"{HYPERVISORS_PATH}/statistics", version="2.87")
     assert answer.json["hypervisor_statistics"] == {
         "count": 2,
         "vcpus": 16,
@@ -138,12 +147,12 @@ def test_statistics_sum_up_enabled_hypervisors(host_api):
         "current_workload": 1,
         "running_vms": 3,
     }
-    host_api.request("GET", f"{HYPERVISORS}/statistics", version="2.88", status=404)
+    host_api.request("GET", f"{HYPERVISORS_PATH}/statistics", version="2.88", status=404)
 
 
 def test_statistics_without_hypervisors_are_zero(sqlite_host_api):
-    answer = sqlite_host_api.request("GET", f"{HYPERVISORS}/statistics", version="2.1")
-    assert answer.json["hypervisor_statistics"] == dict.fromkeys({"count", *MEASURES}, 0)
+    answer = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/statistics", version="2.1")
+    assert answer.json["hypervisor_statistics"] == dict.fromkeys({"count", *USAGE_FIELDS}, 0)
 
 
 def test_next_links_of_hypervisors_lead_through_all_pages(host_api):
@@ -151,7 +160,7 @@ def test_next_links_of_hypervisors_lead_through_all_pages(host_api):
         host_api.report_host(number)
     for path in ("", "/detail"):
         for version in ("2.33", "2.52", "2.53", "2.96"):
-            pages, url = [], f"{HYPERVISORS}{path}?limit=2"
+            pages, url = [], f"{HYPERVISORS_PATH}{path}?limit=2"
             while url:
                 page = host_api.request("GET", url, version=version).json
                 pages.append(list_hypervisor_names(page["hypervisors"]))
@@ -166,7 +175,7 @@ def test_page_of_hypervisors_starts_after_the_marker(sqlite_host_api):
         sqlite_host_api.report_host(number)
 
     def list_hypervisors_after(marker, **options):
-        answer = sqlite_host_api.request("GET", f"{HYPERVISORS}?marker={marker}", **options)
+        answer = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}?marker={marker}", **options)
         return (
             answer.json
             if "status" in options
@@ -178,7 +187,7 @@ def test_page_of_hypervisors_starts_after_the_marker(sqlite_host_api):
     )
     assert list_hypervisors_after(node_uuid(2)) == []
     for marker, version, expected in (
-        (UNKNOWN, "2.53", f"marker [{UNKNOWN}] not found"),
+        (UNKNOWN_UUID, "2.53", f"marker [{UNKNOWN_UUID}] not found"),
         ("1", "2.53", "Invalid uuid 1"),
         ("99", "2.33", "marker [99] not found"),
         (node_uuid(1), "2.52", f"marker [{node_uuid(1)}] not found"),
@@ -187,24 +196,24 @@ def test_page_of_hypervisors_starts_after_the_marker(sqlite_host_api):
             list_hypervisors_after(marker, version=version, status=400)["badRequest"]["message"]
             == expected
         )
-    assert list_hypervisors_after(UNKNOWN, version="2.32") == ["cn1", "cn2"]
+    assert list_hypervisors_after(UNKNOWN_UUID, version="2.32") == ["cn1", "cn2"]
 
 
-def test_next_link_has_the_address_and_query_of_the_request(sqlite_host_api):
+def test_next_link_of_hypervisors_has_the_url_and_query_of_the_request(sqlite_host_api):
     sqlite_host_api.report_host(1)
-    answer = sqlite_host_api.request("GET", f"{HYPERVISORS}/detail?limit=1&with_servers=on")
+    answer = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/detail?limit=1&with_servers=on")
     (link,) = answer.json["hypervisors_links"]
     shown = urlsplit(link["href"])
     assert (shown.netloc, shown.path) == ("localhost", "/compute/v2.1/os-hypervisors/detail")
     assert shown.query == f"limit=1&with_servers=on&marker={node_uuid(1)}"
 
 
-def test_limit_is_between_zero_and_the_maximum(sqlite_host_api):
+def test_limit_of_hypervisor_pages_is_between_zero_and_the_maximum(sqlite_host_api):
     sqlite_host_api.report_host(1)
     assert sqlite_host_api.list_hypervisors("?limit=0") == []
     assert list_hypervisor_names(sqlite_host_api.list_hypervisors(f"?limit={10**40}")) == ["cn1"]
     for limit in ("-1", "x", "1.5", ""):
-        sqlite_host_api.request("GET", f"{HYPERVISORS}?limit={limit}", status=400)
+        sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}?limit={limit}", status=400)
     assert list_hypervisor_names(sqlite_host_api.list_hypervisors("?limit=x", version="2.32")) == [
         "cn1"
     ]
@@ -214,39 +223,42 @@ def test_hypervisors_are_found_by_part_of_a_name(host_api):
     for number, name in enumerate(("Alpha.example", "alpha_b", "beta%")):
         host_api.report_host(number, hypervisor_hostname=name)
 
-    def find_names(part):
+    def find_hypervisor_names(part):
         return list_hypervisor_names(
             host_api.list_hypervisors(f"?hypervisor_hostname_pattern={part}")
         )
 
-    assert find_names("ALPHA") == ["Alpha.example", "alpha_b"]
-    assert find_names("_") == ["alpha_b"]
-    assert find_names("%25") == ["beta%"]
-    missing = host_api.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=zz", status=404)
+    assert find_hypervisor_names("ALPHA") == ["Alpha.example", "alpha_b"]
+    assert find_hypervisor_names("_") == ["alpha_b"]
+    assert find_hypervisor_names("%25") == ["beta%"]
+    missing = host_api.request(
+        "GET", f"{HYPERVISORS_PATH}?hypervisor_hostname_pattern=zz", status=404
+    )
     assert get_error_message(missing) == "No hypervisor matching 'zz' could be found."
 
 
-def test_name_search_cannot_be_paged(sqlite_host_api):
+def test_hypervisor_name_search_cannot_be_paged(sqlite_host_api):
     sqlite_host_api.report_host(1)
     for page in ("limit=1", f"marker={node_uuid(1)}"):
         query = f"?hypervisor_hostname_pattern=cn&{page}"
         answer = get_error_message(
-            sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", status=400)
+            sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}{query}", status=400)
         )
         assert "Paging over hypervisors" in answer
-    sqlite_host_api.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=", status=400)
+    sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}?hypervisor_hostname_pattern=", status=400)
 
 
 @pytest.mark.all_databases
-def test_instances_are_shown_by_node_if_requested(host_api):
+def test_instances_of_hypervisors_are_shown_if_requested(host_api):
     host_api.report_host(1, host="rack")
     host_api.report_host(2, host="rack")
     host_api.report_host(3)
-    host_api.record_instance(ONE, "rack", "cn1", "web")
-    host_api.record_instance(TWO, "rack", "cn2", "db")
-    host_api.record_instance(THREE, "rack", None, "lost")
+    host_api.record_instance(UUID_1, "rack", "cn1", "web")
+    host_api.record_instance(UUID_2, "rack", "cn2", "db")
+    host_api.record_instance(UUID_3, "rack", None, "lost")
     web, db, lost = (
-        {"name": name, "uuid": uuid} for name, uuid in (("web", ONE), ("db", TWO), ("lost", THREE))
+        {"name": name, "uuid": uuid}
+        for name, uuid in (("web", UUID_1), ("db", UUID_2), ("lost", UUID_3))
     )
     hypervisors = host_api.list_hypervisors("?with_servers=true")
     assert [hypervisor["servers"] for hypervisor in hypervisors] == [[lost, web], [db, lost], []]
@@ -258,14 +270,14 @@ def test_instances_are_shown_by_node_if_requested(host_api):
     assert [one.get("servers") for one in before] == [[lost, web], [db, lost], None]
 
 
-def test_search_and_servers_paths_exist_before_2_53(sqlite_host_api):
+def test_hypervisor_search_and_servers_paths_exist_before_2_53(sqlite_host_api):
     for number in (1, 2):
         sqlite_host_api.report_host(number)
-    sqlite_host_api.record_instance(ONE, "cn1", "cn1", "web")
+    sqlite_host_api.record_instance(UUID_1, "cn1", "cn1", "web")
 
     def send_get_request(path, version="2.52", status=200):
         answer = sqlite_host_api.request(
-            "GET", f"{HYPERVISORS}/{path}", version=version, status=status
+            "GET", f"{HYPERVISORS_PATH}/{path}", version=version, status=status
         ).json
         return answer["hypervisors"] if status == 200 else answer["itemNotFound"]["message"]
 
@@ -276,7 +288,7 @@ def test_search_and_servers_paths_exist_before_2_53(sqlite_host_api):
     assert send_get_request("CN/search") == brief
     assert send_get_request("2/search") == brief[1:]
     assert send_get_request("cn/servers", version="2.1") == [
-        {**brief[0], "servers": [{"name": "web", "uuid": ONE}]},
+        {**brief[0], "servers": [{"name": "web", "uuid": UUID_1}]},
         brief[1],
     ]
     for path in ("zz/search", "zz/servers"):
@@ -285,28 +297,28 @@ def test_search_and_servers_paths_exist_before_2_53(sqlite_host_api):
         send_get_request(path, version="2.53", status=404)
 
 
-def test_invalid_parameters_are_rejected_from_2_53(sqlite_host_api):
+def test_invalid_hypervisor_query_parameters_are_rejected_from_2_53(sqlite_host_api):
     sqlite_host_api.report_host(1)
     shown = f"/{node_uuid(1)}"
     for query in ("?x=1", "/detail?x=1", "?with_servers=perhaps", f"{shown}?with_servers=2"):
-        sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", status=400)
+        sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}{query}", status=400)
     for query in (f"{shown}?limit=1", "?limit=1&limit=x"):
-        sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", version="2.53", status=400)
+        sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}{query}", version="2.53", status=400)
     for query in ("?x=1", "?with_servers=perhaps", "/1?x=1"):
-        sqlite_host_api.request("GET", f"{HYPERVISORS}{query}", version="2.52")
+        sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}{query}", version="2.52")
 
 
 def test_unknown_hypervisor_is_404_and_invalid_uuid_400(sqlite_host_api):
     sqlite_host_api.report_host(1)
     for name, version, status, expected in (
-        (UNKNOWN, "2.53", 404, f"Hypervisor with ID '{UNKNOWN}' could not be found."),
+        (UNKNOWN_UUID, "2.53", 404, f"Hypervisor with ID '{UNKNOWN_UUID}' could not be found."),
         ("1", "2.53", 400, "Invalid uuid 1"),
         ("2", "2.52", 404, "Hypervisor with ID '2' could not be found."),
         (node_uuid(1), "2.52", 404, f"Hypervisor with ID '{node_uuid(1)}' could not be found."),
         ("99999999999", "2.1", 404, "could not be found."),
     ):
         for path in ("", "/uptime"):
-            url = f"{HYPERVISORS}/{name}{path}"
+            url = f"{HYPERVISORS_PATH}/{name}{path}"
             assert expected in get_error_message(
                 sqlite_host_api.request("GET", url, version=version, status=status)
             )
@@ -315,10 +327,10 @@ def test_unknown_hypervisor_is_404_and_invalid_uuid_400(sqlite_host_api):
 def test_node_without_a_service_is_not_listed(sqlite_host_api, sqlite_database):
     uuid = add_node(sqlite_database, "cn1")
     assert sqlite_host_api.list_hypervisors() == []
-    sqlite_host_api.request("GET", f"{HYPERVISORS}/{uuid}", status=404)
+    sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/{uuid}", status=404)
 
 
-def test_statement_count_is_independent_of_hypervisors_and_instances(host_api):
+def test_sql_statement_count_does_not_grow_with_hypervisors_or_instances(host_api):
     calls = ("?with_servers=true", "/detail?with_servers=true", "/statistics")
     counts = []
     for size in (2, 10):
@@ -327,6 +339,6 @@ def test_statement_count_is_independent_of_hypervisors_and_instances(host_api):
             host_api.record_instance(node_uuid(9000 + number), f"cn{number}")
         with record_statements(host_api.app.app.services.database) as seen:
             for query in calls:
-                host_api.request("GET", f"{HYPERVISORS}{query}", version="2.87")
+                host_api.request("GET", f"{HYPERVISORS_PATH}{query}", version="2.87")
         counts.append(len(seen))
     assert counts[0] == counts[1]

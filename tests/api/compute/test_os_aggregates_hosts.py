@@ -11,7 +11,7 @@ from placement_sched.db.tables import (
     resource_provider_aggregates,
     resource_providers,
 )
-from tests.api.compute.conftest import URL
+from tests.api.compute.conftest import AGGREGATES_URL
 from tests.support.concurrency import run_concurrently
 from tests.support.hosts import add_instance, add_node, add_service
 from tests.support.scheduling import flavor, report, spec
@@ -22,7 +22,7 @@ from tests.support.statements import record_statements
 def read_aggregate_members(database):
     """Return a function that returns the uuids of the providers in a placement aggregate."""
 
-    def read_members(uuid):
+    def read_provider_uuids(uuid):
         query = (
             select(resource_providers.c.uuid)
             .join(
@@ -38,10 +38,10 @@ def read_aggregate_members(database):
         with database.read() as connection:
             return set(connection.scalars(query))
 
-    return read_members
+    return read_provider_uuids
 
 
-def test_added_hosts_are_shown_in_order(aggregate_api, database):
+def test_hosts_added_to_an_aggregate_are_shown_in_order(aggregate_api, database):
     number = aggregate_api.create_and_get_id("a")
     for host in ("h2", "h1"):
         add_node(database, host)
@@ -52,7 +52,7 @@ def test_added_hosts_are_shown_in_order(aggregate_api, database):
 
 
 @pytest.mark.all_databases
-def test_providers_of_all_nodes_of_the_host_are_added(
+def test_resource_providers_of_all_nodes_of_a_host_are_added_to_the_aggregate(
     aggregate_api, database, read_aggregate_members
 ):
     mine = {add_node(database, "h1", "n1"), add_node(database, "h1", "n2")}
@@ -79,7 +79,7 @@ def test_placement_api_shows_the_host_aggregates(aggregate_api, database):
     assert answer.json["resource_provider_generation"] == 3
 
 
-def test_host_without_providers_can_be_added(aggregate_api, database):
+def test_host_without_resource_providers_can_be_added_to_an_aggregate(aggregate_api, database):
     add_service(database, "s1")
     add_node(database, "n1", provider=False)
     number = aggregate_api.create_and_get_id("a")
@@ -89,7 +89,7 @@ def test_host_without_providers_can_be_added(aggregate_api, database):
     assert aggregate_api.remove_host(number, "s1").json["aggregate"]["hosts"] == []
 
 
-def test_unknown_host_is_404(aggregate_api, database):
+def test_adding_an_unknown_host_to_an_aggregate_is_404(aggregate_api, database):
     add_node(database, "h1")
     add_service(database, "controller", "nova-scheduler")
     number = aggregate_api.create_and_get_id("a")
@@ -98,7 +98,7 @@ def test_unknown_host_is_404(aggregate_api, database):
         assert fault["message"] == f"Compute host {host} could not be found."
 
 
-def test_host_can_be_added_and_removed_only_once(aggregate_api, database):
+def test_host_can_be_added_to_and_removed_from_an_aggregate_only_once(aggregate_api, database):
     add_node(database, "h1")
     number = aggregate_api.create_and_get_id("a")
     aggregate_api.remove_host(number, "h1", status=404)
@@ -111,7 +111,7 @@ def test_host_can_be_added_and_removed_only_once(aggregate_api, database):
     aggregate_api.delete(number)
 
 
-def test_host_can_be_in_one_zone_only(aggregate_api, database, read_aggregate_members):
+def test_host_can_be_in_one_availability_zone_only(aggregate_api, database, read_aggregate_members):
     add_node(database, "h1")
     plain, zone, same, other = (
         aggregate_api.create_and_get_id(name, name[0] if name != "plain" else None)
@@ -125,9 +125,7 @@ def test_host_can_be_in_one_zone_only(aggregate_api, database, read_aggregate_me
     assert read_aggregate_members(aggregate_api.read_uuid(other)) == set()
 
 
-def test_zone_of_an_aggregate_cannot_become_unlike_another_zone_of_its_host(
-    aggregate_api, database
-):
+def test_zone_of_an_aggregate_cannot_differ_from_another_zone_of_its_host(aggregate_api, database):
     add_node(database, "h1")
     one, two, plain = (
         aggregate_api.create_and_get_id("one", "z"),
@@ -231,7 +229,7 @@ def test_host_of_a_new_instance_cannot_change_zone(aggregate_api):
         assert sorted([placed.status_int, added.status_int]) == [200, 409], added.text
 
 
-def count_statements(aggregate_api, database, size):
+def count_sql_statements_of_aggregate_requests(aggregate_api, database, size):
     """Return the numbers of statements that the calls for a host and its aggregate take.
 
     The aggregate has ``size`` hosts already, and the host has ``size`` nodes.
@@ -246,7 +244,7 @@ def count_statements(aggregate_api, database, size):
     with record_statements(used) as adding:
         aggregate_api.add_host(number, f"many{size}")
     with record_statements(used) as listing:
-        aggregate_api.app.get(URL)
+        aggregate_api.app.get(AGGREGATES_URL)
     with record_statements(used) as zoning:
         aggregate_api.update(number, availability_zone="y")
     with record_statements(used) as removing:
@@ -254,7 +252,7 @@ def count_statements(aggregate_api, database, size):
     return [len(each) for each in (adding, listing, zoning, removing)]
 
 
-def test_statement_count_is_independent_of_hosts_and_nodes(aggregate_api, database):
-    few = count_statements(aggregate_api, database, 2)
-    assert count_statements(aggregate_api, database, 8) == few
+def test_sql_statement_count_does_not_grow_with_hosts_or_nodes(aggregate_api, database):
+    few = count_sql_statements_of_aggregate_requests(aggregate_api, database, 2)
+    assert count_sql_statements_of_aggregate_requests(aggregate_api, database, 8) == few
     assert max(few) < 20

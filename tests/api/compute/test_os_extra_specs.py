@@ -9,13 +9,13 @@ from tests.api.compute.client import get_error_message
 
 @pytest.fixture
 def api_with_one_flavor(flavor_api):
-    flavor_api.create("f")
+    flavor_api.create_flavor("f")
     return flavor_api
 
 
 @pytest.fixture
 def sqlite_api_with_one_flavor(sqlite_flavor_api):
-    sqlite_flavor_api.create("f")
+    sqlite_flavor_api.create_flavor("f")
     return sqlite_flavor_api
 
 
@@ -50,7 +50,9 @@ def test_extra_specs_can_be_set_shown_changed_and_deleted(api_with_one_flavor, v
         "b": "3",
         "new": "4",
     }
-    assert api_with_one_flavor.show("f")["extra_specs"] == read_extra_specs(api_with_one_flavor)
+    assert api_with_one_flavor.show_flavor("f")["extra_specs"] == read_extra_specs(
+        api_with_one_flavor
+    )
 
 
 def test_request_has_at_most_five_hundred_extra_specs(api_with_one_flavor):

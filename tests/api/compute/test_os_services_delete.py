@@ -6,27 +6,29 @@ from uuid import uuid4
 import pytest
 
 from tests.api.compute.client import get_error_message
-from tests.api.compute.hosts import SERVICES
+from tests.api.compute.hosts import SERVICES_PATH
 from tests.support.allocation_bodies import build_body
 from tests.support.hosts import add_service
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
-RP = "/placement/resource_providers"
+PROVIDERS_PATH = "/placement/resource_providers"
 
 
 def create_child_provider(host_api, parent=1):
     """Create a child provider of a host's provider and return its uuid."""
     uuid = str(uuid4())
     body = {"uuid": uuid, "name": uuid, "parent_provider_uuid": node_uuid(parent)}
-    host_api.app.post_json(RP, body, headers=LATEST_HEADERS)
+    host_api.app.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS)
     inventory = {"resource_class": "VGPU", "total": 4}
-    host_api.app.post_json(f"{RP}/{uuid}/inventories", inventory, headers=LATEST_HEADERS)
+    host_api.app.post_json(
+        f"{PROVIDERS_PATH}/{uuid}/inventories", inventory, headers=LATEST_HEADERS
+    )
     return uuid
 
 
-def allocate_resources(host_api, provider, resource_class):
+def allocate_and_get_allocation_path(host_api, provider, resource_class):
     """Allocate to a consumer without an instance record and return the path of the claim."""
     address = f"/placement/allocations/{uuid4()}"
     claim = build_body(LATEST, {provider: {resource_class: 1}}, kind="MIGRATION")
@@ -35,7 +37,7 @@ def allocate_resources(host_api, provider, resource_class):
 
 
 def list_provider_uuids(host_api):
-    providers = host_api.app.get(RP, headers=LATEST_HEADERS).json["resource_providers"]
+    providers = host_api.app.get(PROVIDERS_PATH, headers=LATEST_HEADERS).json["resource_providers"]
     return {provider["uuid"] for provider in providers}
 
 
@@ -80,7 +82,7 @@ def test_host_with_providers_in_use_is_not_deleted(host_api, aggregate_api):
     number = aggregate_api.create_and_get_id("a")
     aggregate_api.add_host(number, "cn1")
     child = create_child_provider(host_api)
-    address = allocate_resources(host_api, child, "VGPU")
+    address = allocate_and_get_allocation_path(host_api, child, "VGPU")
     answer = get_error_message(host_api.delete_service(status=409))
     assert f"Unable to delete resource provider {child}" in answer
     assert address.rpartition("/")[2] in answer
@@ -92,7 +94,9 @@ def test_host_with_providers_in_use_is_not_deleted(host_api, aggregate_api):
     assert list_provider_uuids(host_api) == set()
 
 
-def test_error_of_a_host_in_use_names_consumers_and_how_to_free_the_host(sqlite_host_api):
+def test_error_for_a_host_in_use_names_consumers_and_how_to_remove_their_allocations(
+    sqlite_host_api,
+):
     """After an evacuation the instance is on another host and has allocations here, too."""
     host_api = sqlite_host_api
     host_api.report_host(1)
@@ -101,7 +105,7 @@ def test_error_of_a_host_in_use_names_consumers_and_how_to_free_the_host(sqlite_
     host_api.record_instance(instance, "cn2", "cn2")
     claim = build_body(LATEST, {node_uuid(at): {"VCPU": 1} for at in (1, 2)})
     host_api.app.put_json(f"/placement/allocations/{instance}", claim, headers=LATEST_HEADERS)
-    other = allocate_resources(host_api, node_uuid(1), "VCPU").rpartition("/")[2]
+    other = allocate_and_get_allocation_path(host_api, node_uuid(1), "VCPU").rpartition("/")[2]
     answer = get_error_message(host_api.delete_service(status=409))
     assert f"instance {instance} is on cn2 now" in answer
     assert f"consumer {other} is not a recorded instance" in answer
@@ -112,21 +116,23 @@ def test_error_of_a_host_in_use_names_consumers_and_how_to_free_the_host(sqlite_
 def test_service_is_deleted_by_number_before_2_53(sqlite_host_api):
     sqlite_host_api.report_host(1)
     number = sqlite_host_api.read_service(version="2.52")["id"]
-    wrong = sqlite_host_api.request("DELETE", f"{SERVICES}/{number}", version="2.53", status=400)
+    wrong = sqlite_host_api.request(
+        "DELETE", f"{SERVICES_PATH}/{number}", version="2.53", status=400
+    )
     assert get_error_message(wrong) == f"Invalid uuid {number}"
     uuid = sqlite_host_api.read_service()["id"]
-    sqlite_host_api.request("DELETE", f"{SERVICES}/{uuid}", version="2.52", status=400)
+    sqlite_host_api.request("DELETE", f"{SERVICES_PATH}/{uuid}", version="2.52", status=400)
     for unknown in (number + 1, 0, -1, 2**31, 10**40):
-        sqlite_host_api.request("DELETE", f"{SERVICES}/{unknown}", version="2.1", status=404)
-    sqlite_host_api.request("DELETE", f"{SERVICES}/{number}", version="2.1", status=204)
-    sqlite_host_api.request("DELETE", f"{SERVICES}/{uuid}", status=404)
+        sqlite_host_api.request("DELETE", f"{SERVICES_PATH}/{unknown}", version="2.1", status=404)
+    sqlite_host_api.request("DELETE", f"{SERVICES_PATH}/{number}", version="2.1", status=204)
+    sqlite_host_api.request("DELETE", f"{SERVICES_PATH}/{uuid}", status=404)
     assert sqlite_host_api.list_services() == []
 
 
 def test_service_can_be_deleted_by_a_uuid_in_any_format(sqlite_host_api):
     sqlite_host_api.report_host(1)
     uuid = sqlite_host_api.read_service()["id"].replace("-", "").upper()
-    sqlite_host_api.request("DELETE", f"{SERVICES}/{uuid}", status=204)
+    sqlite_host_api.request("DELETE", f"{SERVICES_PATH}/{uuid}", status=204)
 
 
 def test_deleting_a_scheduler_service_keeps_the_compute_service_of_the_host(
@@ -136,12 +142,12 @@ def test_deleting_a_scheduler_service_keeps_the_compute_service_of_the_host(
     sqlite_host_api.record_instance(str(uuid4()), "cn1")
     add_service(sqlite_database, "cn1", "nova-scheduler")
     _, scheduler = sqlite_host_api.list_services()
-    sqlite_host_api.request("DELETE", f"{SERVICES}/{scheduler['id']}", status=204)
+    sqlite_host_api.request("DELETE", f"{SERVICES_PATH}/{scheduler['id']}", status=204)
     assert [service["binary"] for service in sqlite_host_api.list_services()] == ["nova-compute"]
     assert list_provider_uuids(sqlite_host_api) == {node_uuid(1)}
 
 
-def test_statement_count_is_independent_of_nodes_and_providers(host_api):
+def test_sql_statement_count_does_not_grow_with_nodes_or_providers(host_api):
     counts = []
     for size in (2, 8):
         host_api.report_hosts(size, host="rack")

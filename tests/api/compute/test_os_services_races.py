@@ -10,16 +10,16 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 
-FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
+SMALL_FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 
 
-def select_destination(host_api, number):
-    spec = {"project_id": "shop", "flavor": FLAVOR, "instance_uuids": [instance(number)]}
+def select_destination_and_get_status(host_api, number):
+    spec = {"project_id": "shop", "flavor": SMALL_FLAVOR, "instance_uuids": [instance(number)]}
     body = {"request_spec": spec}
     return host_api.app.post_json("/scheduler/v1/select_destinations", body, status="*").status_int
 
 
-def test_concurrent_deletion_and_claim_never_both_succeed(host_api):
+def test_concurrent_service_deletion_and_claim_never_both_succeed(host_api):
     for number in range(2):
         host_api.report_host(1)
         uuid = host_api.read_service()["id"]
@@ -27,7 +27,7 @@ def test_concurrent_deletion_and_claim_never_both_succeed(host_api):
             lambda uuid=uuid: (
                 host_api.request("DELETE", f"/os-services/{uuid}", status="*").status_int
             ),
-            lambda number=number: select_destination(host_api, number),
+            lambda number=number: select_destination_and_get_status(host_api, number),
         )
         assert (deleted, placed) in {(204, 409), (409, 200)}
         providers = host_api.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
@@ -41,7 +41,7 @@ def test_concurrent_deletion_and_claim_never_both_succeed(host_api):
             host_api.app.delete(f"/scheduler/v1/instances/{instance(number)}")
 
 
-def test_concurrent_deletion_and_report_leave_a_complete_host_or_none(host_api):
+def test_concurrent_service_deletion_and_report_leave_a_complete_host_or_none(host_api):
     for _ in range(2):
         host_api.report_host(1)
         uuid = host_api.read_service()["id"]

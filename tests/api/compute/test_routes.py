@@ -4,12 +4,12 @@
 from webtest import TestApp
 
 
-def test_no_token_is_401_in_novas_shape(sqlite_app):
+def test_request_without_a_token_is_401_with_novas_error_body(sqlite_app):
     answer = TestApp(sqlite_app.app).get("/compute/v2.1/os-aggregates", status=401)
     assert answer.json["unauthorized"]["code"] == 401
 
 
-def test_unknown_path_is_404_in_novas_shape(sqlite_app):
+def test_unknown_path_is_404_with_novas_error_body(sqlite_app):
     for path in ["/compute/v2.1/os-aggregates/1/nothing", "/compute/v3"]:
         assert sqlite_app.get(path, status=404).json["itemNotFound"]["code"] == 404, path
 
@@ -20,14 +20,14 @@ def test_wrong_method_is_405_with_allowed_methods(sqlite_app):
     assert answer.headers["Allow"] == "GET, POST"
 
 
-def test_wrong_content_type_is_415_in_novas_shape(sqlite_app):
+def test_wrong_content_type_is_415_with_novas_error_body(sqlite_app):
     answer = sqlite_app.post(
         "/compute/v2.1/os-aggregates", "<a/>", content_type="application/xml", status=415
     )
     assert answer.json["badMediaType"]["code"] == 415
 
 
-def test_body_over_the_configured_size_is_413_in_novas_shape(make_app, sqlite_settings):
+def test_body_above_the_configured_size_is_413_with_novas_error_body(make_app, sqlite_settings):
     app = make_app(sqlite_settings.with_overrides({"api.max_request_body_size": 2048}))
     body = {"aggregate": {"name": "a" * 4096}}
     answer = app.post_json("/compute/v2.1/os-aggregates", body, status=413)

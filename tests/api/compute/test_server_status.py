@@ -5,7 +5,7 @@ from placement_sched.api.compute.servers import power_state_of, status_of
 from placement_sched.model.instance import POWER_STATES, STATUSES
 
 
-def test_server_status_equals_novas():
+def test_server_status_is_derived_from_vm_and_task_state_as_in_nova():
     for vm_state, task_state, status in [
         ("active", None, "ACTIVE"),
         ("ACTIVE", "", "ACTIVE"),

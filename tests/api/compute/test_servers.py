@@ -7,13 +7,13 @@ from hashlib import sha224
 import pytest
 
 from tests.api.compute.client import get_error_message
-from tests.api.compute.servers import READER, URL
+from tests.api.compute.servers import SERVERS_URL, SHOP_READER
 from tests.support import service_changes
 from tests.support.reports import NOW
 from tests.support.scheduling import instance
 from tests.support.statements import record_statements
 
-FLAVOR = {
+RECORDED_FLAVOR = {
     "id": 7,
     "flavorid": "f1",
     "name": "m1",
@@ -24,7 +24,7 @@ FLAVOR = {
     "swap": 64,
     "extra_specs": {"hw:cpu_sockets": "2"},
 }
-EMBEDDED = {
+EMBEDDED_FLAVOR = {
     "original_name": "m1",
     "vcpus": 2,
     "ram": 512,
@@ -34,7 +34,7 @@ EMBEDDED = {
     "extra_specs": {"hw:cpu_sockets": "2"},
 }
 #: Fields that versions added to the fields of 2.1.
-ADDED_FIELDS = {
+FIELDS_ADDED_BY_VERSION = {
     "2.3": {
         f"OS-EXT-SRV-ATTR:{name}"
         for name in (
@@ -64,12 +64,16 @@ def test_server_shows_the_recorded_instance(server_api):
         vm_state="active",
         task_state="rebooting",
         display_name="Web_1 front",
-        flavor=FLAVOR,
+        flavor=RECORDED_FLAVOR,
         image={"id": "i1", "name": "win"},
     )
-    shown = server_api.show(1)
+    shown = server_api.show_server(1)
     links = [link["href"] for link in (*shown["links"], *shown["image"]["links"])]
-    paths = (f"{URL}/{instance(1)}", f"/compute/servers/{instance(1)}", "/compute/images/i1")
+    paths = (
+        f"{SERVERS_URL}/{instance(1)}",
+        f"/compute/servers/{instance(1)}",
+        "/compute/images/i1",
+    )
     assert all(link.endswith(path) for link, path in zip(links, paths, strict=True))
     expected = {
         "name": "Web_1 front",
@@ -77,7 +81,7 @@ def test_server_shows_the_recorded_instance(server_api):
         "tenant_id": "shop",
         "hostId": sha224(b"shopcn1").hexdigest(),
         "host_status": "UP",
-        "flavor": EMBEDDED,
+        "flavor": EMBEDDED_FLAVOR,
         "created": "2026-01-01T12:00:00Z",
         "updated": "2026-01-01T12:00:00Z",
         "OS-EXT-AZ:availability_zone": "west",
@@ -89,7 +93,7 @@ def test_server_shows_the_recorded_instance(server_api):
     }
     assert {key: shown[key] for key in expected} == expected
     server_api.record_instance(1, later=5, host="cn1", vm_state="active")
-    later = server_api.show(1)
+    later = server_api.show_server(1)
     assert (later["created"], later["updated"]) == ("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z")
     assert later["progress"] == 0
     (listed,) = server_api.request("GET", "/detail?all_tenants=1").json["servers"]
@@ -99,21 +103,21 @@ def test_server_shows_the_recorded_instance(server_api):
 
 def test_keys_of_a_server_depend_on_the_version(sqlite_server_api):
     sqlite_server_api.record_instance(1)
-    seen = set(sqlite_server_api.show(1, version="2.1"))
-    for version, added in ADDED_FIELDS.items():
+    seen = set(sqlite_server_api.show_server(1, version="2.1"))
+    for version, added in FIELDS_ADDED_BY_VERSION.items():
         before = f"2.{int(version.split('.')[1]) - 1}"
-        assert set(sqlite_server_api.show(1, version=before)) == seen
-        seen = set(sqlite_server_api.show(1, version=version))
+        assert set(sqlite_server_api.show_server(1, version=before)) == seen
+        seen = set(sqlite_server_api.show_server(1, version=version))
         assert added <= seen
-        assert not added & set(sqlite_server_api.show(1, version=before))
+        assert not added & set(sqlite_server_api.show_server(1, version=before))
 
 
-def test_flavor_is_embedded_from_2_47(sqlite_server_api):
-    sqlite_server_api.record_instance(1, flavor=FLAVOR)
-    old = sqlite_server_api.show(1, version="2.46")["flavor"]
+def test_server_embeds_its_flavor_from_2_47(sqlite_server_api):
+    sqlite_server_api.record_instance(1, flavor=RECORDED_FLAVOR)
+    old = sqlite_server_api.show_server(1, version="2.46")["flavor"]
     assert old["id"] == "f1"
     assert old["links"][0]["href"].endswith("/compute/flavors/f1")
-    assert sqlite_server_api.show(1, version="2.47")["flavor"] == EMBEDDED
+    assert sqlite_server_api.show_server(1, version="2.47")["flavor"] == EMBEDDED_FLAVOR
 
 
 def test_server_shows_the_recorded_fields_of_its_flavor(sqlite_server_api):
@@ -124,14 +128,14 @@ def test_server_shows_the_recorded_fields_of_its_flavor(sqlite_server_api):
         ({"id": 3}, "3", "3"),
     ]:
         sqlite_server_api.record_instance(1, flavor=flavor)
-        assert sqlite_server_api.show(1, version="2.46")["flavor"]["id"] == flavorid, flavor
-        embedded = sqlite_server_api.show(1)["flavor"]
+        assert sqlite_server_api.show_server(1, version="2.46")["flavor"]["id"] == flavorid, flavor
+        embedded = sqlite_server_api.show_server(1)["flavor"]
         assert (embedded["original_name"], embedded["ram"]) == (name, 0), flavor
 
 
 def test_server_without_host_has_no_zone(sqlite_server_api):
     sqlite_server_api.record_instance(1)
-    shown = sqlite_server_api.show(1)
+    shown = sqlite_server_api.show_server(1)
     keys = ("hostId", "host_status", "OS-EXT-AZ:availability_zone", "image", "status")
     assert [shown[key] for key in keys] == ["", "", "", "", "UNKNOWN"]
     assert shown["OS-EXT-STS:power_state"] == 0
@@ -140,23 +144,23 @@ def test_server_without_host_has_no_zone(sqlite_server_api):
 
 def test_host_without_a_zone_is_in_the_default_zone(sqlite_server_api):
     sqlite_server_api.record_instance(1, host="unreported")
-    shown = sqlite_server_api.show(1)
+    shown = sqlite_server_api.show_server(1)
     assert (shown["OS-EXT-AZ:availability_zone"], shown["host_status"]) == ("nova", "UNKNOWN")
 
 
-def test_host_status_is_the_service_status(sqlite_server_api):
+def test_host_status_of_a_server_is_the_status_of_its_compute_service(sqlite_server_api):
     sqlite_server_api.report_hosts(1)
     sqlite_server_api.record_instance(1, host="cn1")
-    assert sqlite_server_api.show(1)["host_status"] == "UP"
+    assert sqlite_server_api.show_server(1)["host_status"] == "UP"
     sqlite_server_api.now = NOW + timedelta(seconds=61)
-    assert sqlite_server_api.show(1)["host_status"] == "UNKNOWN"
+    assert sqlite_server_api.show_server(1)["host_status"] == "UNKNOWN"
     write = sqlite_server_api.database.write
     write(lambda connection: service_changes.disable_service(connection, "cn1"))
-    assert sqlite_server_api.show(1)["host_status"] == "MAINTENANCE"
+    assert sqlite_server_api.show_server(1)["host_status"] == "MAINTENANCE"
     write(
         lambda connection: service_changes.set_service_fields(connection, "cn1", forced_down=True)
     )
-    assert sqlite_server_api.show(1)["host_status"] == "DOWN"
+    assert sqlite_server_api.show_server(1)["host_status"] == "DOWN"
 
 
 def test_server_shows_its_group_from_2_71(sqlite_server_api):
@@ -164,17 +168,17 @@ def test_server_shows_its_group_from_2_71(sqlite_server_api):
     group = sqlite_server_api.app.post_json("/compute/v2.1/os-server-groups", body).json
     uuid = group["server_group"]["id"]
     sqlite_server_api.record_instance(1, server_group=uuid)
-    assert sqlite_server_api.show(1)["server_groups"] == [uuid]
-    assert "server_groups" not in sqlite_server_api.show(1, version="2.70")
+    assert sqlite_server_api.show_server(1)["server_groups"] == [uuid]
+    assert "server_groups" not in sqlite_server_api.show_server(1, version="2.70")
     (listed,) = sqlite_server_api.request("GET", "/detail?all_tenants=1").json["servers"]
     assert "server_groups" not in listed
 
 
 def test_instance_is_a_server_in_build_status_once_its_resources_are_claimed(server_api):
     server_api.report_hosts(1)
-    spec = {"project_id": "shop", "instance_uuids": [instance(1)], "flavor": FLAVOR}
+    spec = {"project_id": "shop", "instance_uuids": [instance(1)], "flavor": RECORDED_FLAVOR}
     server_api.app.post_json("/scheduler/v1/select_destinations", {"request_spec": spec})
-    shown = server_api.show(1)
+    shown = server_api.show_server(1)
     assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("BUILD", "cn1")
     assert shown["flavor"]["original_name"] == "m1"
 
@@ -184,17 +188,19 @@ def test_projects_see_only_their_servers_and_no_hosts(server_api):
     server_api.record_instance(1, host="cn1")
     server_api.record_instance(2, host="cn1", project_id="bank")
     server_api.record_instance(3, host="cn1", project_id=None)
-    own = server_api.show(1, **READER)
+    own = server_api.show_server(1, **SHOP_READER)
     assert own["hostId"]
     private = {key for key in own if key.startswith("OS-EXT-SRV-ATTR") or key == "host_status"}
     assert private == {"OS-EXT-SRV-ATTR:hostname"}
-    assert not any("SRV-ATTR" in key for key in server_api.show(1, version="2.89", **READER))
+    assert not any(
+        "SRV-ATTR" in key for key in server_api.show_server(1, version="2.89", **SHOP_READER)
+    )
     for number in (2, 3):
-        hidden = server_api.request("GET", f"/{instance(number)}", status=404, **READER)
+        hidden = server_api.request("GET", f"/{instance(number)}", status=404, **SHOP_READER)
         answer = f"Instance {instance(number)} could not be found."
         assert hidden.json["itemNotFound"]["message"] == answer
-        assert server_api.show(number)["name"] == f"s{number}"
-    assert server_api.list_names("", **READER) == ["s1"]
+        assert server_api.show_server(number)["name"] == f"s{number}"
+    assert server_api.list_server_names("", **SHOP_READER) == ["s1"]
 
 
 def test_unknown_server_is_404(server_api):
@@ -217,10 +223,10 @@ def test_servers_are_read_only(sqlite_server_api):
         assert "cannot be created, changed or deleted" in get_error_message(answer), path
         assert "/scheduler/v1/instances" in get_error_message(answer), path
         assert sqlite_server_api.request(method, below, body, token="", status=401), path
-        assert sqlite_server_api.list_names() == ["s1"], path
+        assert sqlite_server_api.list_server_names() == ["s1"], path
 
 
-def test_statement_count_is_independent_of_servers(sqlite_server_api):
+def test_sql_statement_count_does_not_grow_with_servers(sqlite_server_api):
     counts = set()
     for number in range(1, 5):
         sqlite_server_api.report_hosts(number)
@@ -228,12 +234,14 @@ def test_statement_count_is_independent_of_servers(sqlite_server_api):
         with record_statements(sqlite_server_api.database) as listing:
             sqlite_server_api.request("GET", "/detail?all_tenants=1")
         with record_statements(sqlite_server_api.database) as showing:
-            sqlite_server_api.show(number)
+            sqlite_server_api.show_server(number)
         counts.add((len(listing), len(showing)))
     assert counts == {(3, 4)}
 
 
 def test_listing_all_projects_requires_an_administrator(sqlite_server_api):
     for path, rule in [("", "index"), ("/detail", "detail")]:
-        others = sqlite_server_api.request("GET", f"{path}?all_tenants=1", status=403, **READER)
+        others = sqlite_server_api.request(
+            "GET", f"{path}?all_tenants=1", status=403, **SHOP_READER
+        )
         assert f"{rule}:get_all_tenants" in get_error_message(others), (path, rule)

@@ -4,12 +4,12 @@
 import pytest
 
 from tests.api.compute.client import get_error_message
-from tests.api.compute.servers import READER
+from tests.api.compute.servers import SHOP_READER
 from tests.support.scheduling import instance
 
 
 @pytest.fixture
-def five_servers(server_api):
+def api_with_servers(server_api):
     """Five servers, each created a second after the last, except two of the same second."""
     server_api.report_hosts(1, 2)
     server_api.create_zone("west", "cn1")
@@ -25,7 +25,7 @@ def five_servers(server_api):
 
 
 @pytest.mark.all_databases
-def test_servers_are_filtered_by_any_recorded_field(five_servers):
+def test_servers_are_filtered_by_any_recorded_field(api_with_servers):
     for query, names in {
         "": ["s5", "s4", "Web-3", "s2", "s1"],
         "name=s": ["s5", "s4", "s2", "s1"],
@@ -65,11 +65,11 @@ def test_servers_are_filtered_by_any_recorded_field(five_servers):
         "created_at=2026-01-01T12:00:03": ["s5"],
         "host=cn2&status=SHUTOFF": ["s2"],
     }.items():
-        assert five_servers.list_names(f"all_tenants=1&{query}") == names, query
+        assert api_with_servers.list_server_names(f"all_tenants=1&{query}") == names, query
 
 
 @pytest.mark.all_databases
-def test_servers_are_sorted_and_paged_in_the_requested_order(five_servers):
+def test_servers_are_sorted_and_paged_in_the_requested_order(api_with_servers):
     everyone = "all_tenants=1"
     for query, names in {
         "sort_key=created_at&sort_dir=asc": ["s1", "s2", "Web-3", "s4", "s5"],
@@ -86,31 +86,34 @@ def test_servers_are_sorted_and_paged_in_the_requested_order(five_servers):
         "sort_key=uuid&sort_dir=asc": ["s1", "s2", "Web-3", "s4", "s5"],
         "sort_key=key_name": ["s5", "s4", "Web-3", "s2", "s1"],
     }.items():
-        assert five_servers.list_names(f"{everyone}&{query}") == names, query
+        assert api_with_servers.list_server_names(f"{everyone}&{query}") == names, query
         path, read = f"?{everyone}&{query}&limit=2", []
         while path:
-            answer = five_servers.request("GET", path).json
+            answer = api_with_servers.request("GET", path).json
             read += [each["name"] for each in answer["servers"]]
             (link,) = answer.get("servers_links", [None])
             path = link and link["href"].partition("/v2.1/servers")[2]
         assert read == names, query
 
 
-def test_marker_need_not_match_the_filter(five_servers):
-    assert five_servers.list_names(f"all_tenants=1&marker={instance(3)}") == ["s2", "s1"]
-    assert five_servers.list_names(f"marker={instance(3)}", **READER) == ["s2", "s1"]
+def test_server_given_as_marker_need_not_match_the_filter(api_with_servers):
+    assert api_with_servers.list_server_names(f"all_tenants=1&marker={instance(3)}") == ["s2", "s1"]
+    assert api_with_servers.list_server_names(f"marker={instance(3)}", **SHOP_READER) == [
+        "s2",
+        "s1",
+    ]
     for marker in (instance(9), "nonsense"):
-        answer = five_servers.request("GET", f"?marker={marker}", status=400)
+        answer = api_with_servers.request("GET", f"?marker={marker}", status=400)
         assert get_error_message(answer) == f"marker [{marker}] not found"
-    five_servers.request("GET", f"?marker={instance(5)}", status=400, **READER)
+    api_with_servers.request("GET", f"?marker={instance(5)}", status=400, **SHOP_READER)
 
 
-def test_page_of_servers_has_at_most_the_maximum_number(five_servers, monkeypatch):
+def test_page_of_servers_has_at_most_the_maximum_number(api_with_servers, monkeypatch):
     monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
-    assert five_servers.list_names() == ["s5", "s4"]
-    assert five_servers.list_names("all_tenants=1&limit=9") == ["s5", "s4"]
-    assert five_servers.list_names("all_tenants=1&limit=0") == []
-    link = five_servers.request("GET", "/detail?all_tenants=1").json["servers_links"][0]["href"]
+    assert api_with_servers.list_server_names() == ["s5", "s4"]
+    assert api_with_servers.list_server_names("all_tenants=1&limit=9") == ["s5", "s4"]
+    assert api_with_servers.list_server_names("all_tenants=1&limit=0") == []
+    link = api_with_servers.request("GET", "/detail?all_tenants=1").json["servers_links"][0]["href"]
     assert f"/v2.1/servers/detail?all_tenants=1&marker={instance(4)}" in link
 
 
@@ -127,7 +130,7 @@ def test_filter_on_an_unrecorded_field_lists_no_servers(sqlite_server_api):
         "config_drive=true",
         "launch_index=3",
     ]:
-        assert sqlite_server_api.list_names(f"all_tenants=1&{query}") == [], query
+        assert sqlite_server_api.list_server_names(f"all_tenants=1&{query}") == [], query
         assert sqlite_server_api.request("GET", f"/detail?all_tenants=1&{query}").json == {
             "servers": []
         }, query
@@ -143,10 +146,10 @@ def test_filter_on_the_absence_of_an_unrecorded_field_lists_all_servers(sqlite_s
         "config_drive=0",
         "progress=0",
     ]:
-        assert sqlite_server_api.list_names(f"all_tenants=1&{query}") == ["s1"], query
+        assert sqlite_server_api.list_server_names(f"all_tenants=1&{query}") == ["s1"], query
 
 
-def test_invalid_query_is_400(sqlite_server_api):
+def test_invalid_server_query_is_400(sqlite_server_api):
     for query, expected in [
         ("all_tenants=x", "all_tenants must be a boolean"),
         ("locked=x", "locked must be a boolean"),
@@ -167,22 +170,24 @@ def test_invalid_query_is_400(sqlite_server_api):
             assert expected in get_error_message(answer), (query, expected)
 
 
-ODD_NAMES = ["a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"]
+SERVER_NAMES_WITH_PATTERN_CHARACTERS = ["a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"]
 
 
-def test_name_search_compares_characters_exactly(server_api):
-    for number, name in enumerate(ODD_NAMES, start=1):
+def test_server_name_search_compares_characters_exactly(server_api):
+    for number, name in enumerate(SERVER_NAMES_WITH_PATTERN_CHARACTERS, start=1):
         server_api.record_instance(number, display_name=name)
     for part in ["%", "_", ".*", "(", "%_\\", "ö", "Ö"]:
         query = {"all_tenants": "1", "name": part}
         rows = server_api.app.get("/compute/v2.1/servers", query).json["servers"]
-        assert {row["name"] for row in rows} == {name for name in ODD_NAMES if part in name}, part
+        assert {row["name"] for row in rows} == {
+            name for name in SERVER_NAMES_WITH_PATTERN_CHARACTERS if part in name
+        }, part
 
 
 def test_thousands_of_status_filters_with_unknown_names_find_the_active_server(sqlite_server_api):
     sqlite_server_api.record_instance(1, vm_state="active")
     query = "&".join(f"status=ACTIVE&status=other{number}" for number in range(1000))
-    assert sqlite_server_api.list_names(f"all_tenants=1&{query}") == ["s1"]
+    assert sqlite_server_api.list_server_names(f"all_tenants=1&{query}") == ["s1"]
 
 
 def test_filters_of_servers_depend_on_the_version(sqlite_server_api):
@@ -196,7 +201,7 @@ def test_filters_of_servers_depend_on_the_version(sqlite_server_api):
 
 
 @pytest.mark.all_databases
-def test_project_users_can_use_only_some_filters(five_servers):
+def test_project_users_can_use_only_some_filters(api_with_servers):
     own = ["s4", "Web-3", "s2", "s1"]
     for query, names in {
         "name=s1": ["s1"],
@@ -210,19 +215,21 @@ def test_project_users_can_use_only_some_filters(five_servers):
         "availability_zone=west": ["s1"],
         "locked=true": [],
     }.items():
-        assert five_servers.list_names(query, **READER) == names, query
-    assert five_servers.list_names("vm_state=stopped", version="2.82", **READER) == own
-    assert five_servers.list_names("locked=true", version="2.72", **READER) == own
-    sorted_by_host = five_servers.request("GET", "?sort_key=host", status=403, **READER)
+        assert api_with_servers.list_server_names(query, **SHOP_READER) == names, query
+    assert (
+        api_with_servers.list_server_names("vm_state=stopped", version="2.82", **SHOP_READER) == own
+    )
+    assert api_with_servers.list_server_names("locked=true", version="2.72", **SHOP_READER) == own
+    sorted_by_host = api_with_servers.request("GET", "?sort_key=host", status=403, **SHOP_READER)
     assert "Only administrators" in get_error_message(sorted_by_host)
 
 
-def test_servers_of_the_own_project_are_listed_without_all_tenants(five_servers):
-    assert five_servers.list_names("") == []
-    assert five_servers.list_names("project_id=bank") == []
-    assert five_servers.list_names("all_tenants=0") == []
+def test_servers_of_the_own_project_are_listed_without_all_tenants(api_with_servers):
+    assert api_with_servers.list_server_names("") == []
+    assert api_with_servers.list_server_names("project_id=bank") == []
+    assert api_with_servers.list_server_names("all_tenants=0") == []
     assert (
-        five_servers.list_names("all_tenants=")
-        == five_servers.list_names("all_tenants=True")
-        == five_servers.list_names()
+        api_with_servers.list_server_names("all_tenants=")
+        == api_with_servers.list_server_names("all_tenants=True")
+        == api_with_servers.list_server_names()
     )

@@ -4,13 +4,13 @@
 import pytest
 
 from tests.api.compute.client import get_error_message
-from tests.api.compute.hosts import SERVICES, HostApi
+from tests.api.compute.hosts import SERVICES_PATH, HostApi
 from tests.support.hosts import add_service
 from tests.support.reports import NOW
 from tests.support.statements import record_statements
 
-DISABLED = "COMPUTE_STATUS_DISABLED"
-UNKNOWN = "e81d66a4-ddd3-4aba-8a84-171d1cb4d339"
+DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
+UNKNOWN_SERVICE_UUID = "e81d66a4-ddd3-4aba-8a84-171d1cb4d339"
 
 
 def test_service_keys_depend_on_the_version(sqlite_host_api):
@@ -70,9 +70,9 @@ def test_service_is_up_while_its_last_report_is_recent(sqlite_host_api):
         assert sqlite_host_api.read_service()["state"] == state, silent
 
 
-def test_unknown_parameters_are_rejected_from_2_75(sqlite_host_api):
+def test_unknown_service_query_parameters_are_rejected_from_2_75(sqlite_host_api):
     assert sqlite_host_api.list_services("?x=1", version="2.74") == []
-    sqlite_host_api.request("GET", f"{SERVICES}?x=1", version="2.75", status=400)
+    sqlite_host_api.request("GET", f"{SERVICES_PATH}?x=1", version="2.75", status=400)
 
 
 def test_only_disabled_host_has_the_disabled_trait(host_api):
@@ -84,7 +84,7 @@ def test_only_disabled_host_has_the_disabled_trait(host_api):
         "up",
     )
     assert answer == host_api.read_service()
-    assert (host_api.read_traits(1), host_api.read_traits(2)) == ({DISABLED}, set())
+    assert (host_api.read_traits(1), host_api.read_traits(2)) == ({DISABLED_TRAIT}, set())
     answer = host_api.change_service({"status": "enabled"})
     assert (answer["status"], answer["disabled_reason"]) == ("enabled", None)
     assert host_api.read_traits(1) == set()
@@ -110,7 +110,7 @@ def test_status_and_forced_down_can_be_changed_in_one_request(sqlite_host_api):
     )
 
 
-WRONG_CHANGES = [
+INVALID_SERVICE_CHANGES = [
     ({}, "No updates were requested"),
     ({"disabled_reason": "why"}, 'requires that status is "disabled"'),
     ({"disabled_reason": "why", "status": "enabled"}, 'requires that status is "disabled"'),
@@ -127,16 +127,18 @@ WRONG_CHANGES = [
 def test_invalid_change_of_a_service_is_reported_and_changes_nothing(sqlite_host_api):
     sqlite_host_api.report_host(1)
     before = sqlite_host_api.read_service()
-    for fields, expected in WRONG_CHANGES:
+    for fields, expected in INVALID_SERVICE_CHANGES:
         assert expected in sqlite_host_api.change_service(fields, status=400), fields
     assert sqlite_host_api.read_service() == before
 
 
 def test_unknown_service_uuid_is_404_and_invalid_uuid_400(sqlite_host_api):
     body = {"status": "enabled"}
-    missing = sqlite_host_api.request("PUT", f"{SERVICES}/{UNKNOWN}", body, status=404)
-    assert get_error_message(missing) == f"Service {UNKNOWN} could not be found."
-    wrong = sqlite_host_api.request("PUT", f"{SERVICES}/7", body, status=400)
+    missing = sqlite_host_api.request(
+        "PUT", f"{SERVICES_PATH}/{UNKNOWN_SERVICE_UUID}", body, status=404
+    )
+    assert get_error_message(missing) == f"Service {UNKNOWN_SERVICE_UUID} could not be found."
+    wrong = sqlite_host_api.request("PUT", f"{SERVICES_PATH}/7", body, status=400)
     assert get_error_message(wrong) == "Invalid uuid 7"
 
 
@@ -156,13 +158,16 @@ def test_service_can_be_changed_by_name_before_2_53(host_api):
     ).json["service"]
     assert answer == {**named, "status": "disabled", "disabled_reason": "fan"}
     assert host_api.read_service(version="2.1")["disabled_reason"] == "fan"
-    assert host_api.read_traits() == {DISABLED}
+    assert host_api.read_traits() == {DISABLED_TRAIT}
     answer = host_api.change_service_by_name("enable", version="2.1").json["service"]
     assert answer == {**named, "status": "enabled"}
     assert (host_api.read_service()["disabled_reason"], host_api.read_traits()) == (None, set())
     answer = host_api.change_service_by_name("disable", version="2.1").json["service"]
     assert answer == {**named, "status": "disabled"}
-    assert (host_api.read_service()["status"], host_api.read_traits()) == ("disabled", {DISABLED})
+    assert (host_api.read_service()["status"], host_api.read_traits()) == (
+        "disabled",
+        {DISABLED_TRAIT},
+    )
     answer = host_api.change_service_by_name("force-down", forced_down="1").json["service"]
     assert answer == {**named, "forced_down": True}
     assert host_api.read_service()["state"] == "down"
@@ -187,7 +192,7 @@ def test_change_of_a_service_by_host_name_is_404_from_2_53(sqlite_host_api):
     sqlite_host_api.change_service_by_name("stop", status=404)
 
 
-WRONG_NAMED = [
+INVALID_SERVICE_CHANGES_BY_NAME = [
     ("enable", {"host": "cn9"}, 404, "Could not find binary nova-compute on host cn9."),
     ("disable", {"binary": "nova"}, 404, "Could not find binary nova on host cn1."),
     ("enable", {"host": "a b"}, 400, "$.host"),
@@ -201,13 +206,13 @@ WRONG_NAMED = [
 
 def test_invalid_change_of_a_service_by_host_name_is_reported(sqlite_host_api):
     sqlite_host_api.report_host(1)
-    for action, fields, status, expected in WRONG_NAMED:
+    for action, fields, status, expected in INVALID_SERVICE_CHANGES_BY_NAME:
         assert expected in get_error_message(
             sqlite_host_api.change_service_by_name(action, status=status, **fields)
         ), fields
 
 
-def test_statement_count_is_independent_of_services(host_api):
+def test_sql_statement_count_does_not_grow_with_services(host_api):
     counts = []
     for size in (2, 12):
         host_api.report_hosts(size)

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.image.conftest import SHOP
+from tests.api.image.conftest import SHOP_MEMBER
 
 
 @pytest.mark.all_databases
@@ -12,7 +12,7 @@ def test_tags_are_added_and_removed(image_api):
     for tag in ("second", "first", "with%20blank", "Second", "%C3%BC" * 255):
         answer = image_api.app.put(f"/image/v2/images/{uuid}/tags/{tag}", status=204)
         assert answer.body == b""
-    assert image_api.show(uuid).json["tags"] == [
+    assert image_api.show_image(uuid).json["tags"] == [
         "Second",
         "first",
         "second",
@@ -20,7 +20,7 @@ def test_tags_are_added_and_removed(image_api):
         "ü" * 255,
     ]
     image_api.app.delete(f"/image/v2/images/{uuid}/tags/second", status=204)
-    assert image_api.show(uuid).json["tags"] == ["Second", "first", "with blank", "ü" * 255]
+    assert image_api.show_image(uuid).json["tags"] == ["Second", "first", "with blank", "ü" * 255]
     shown = image_api.send_request("DELETE", f"{uuid}/tags/second", status=404).json["message"]
     assert "second" in shown
 
@@ -39,10 +39,10 @@ def test_invalid_tag_is_rejected(sqlite_image_api):
                 "message"
             ]
         ), tag
-        assert sqlite_image_api.show(uuid).json["tags"] == [], tag
+        assert sqlite_image_api.show_image(uuid).json["tags"] == [], tag
 
 
 def test_only_the_owner_changes_tags(image_api):
     uuid = image_api.create_and_get_uuid("public", {"visibility": "public"})
-    image_api.send_request("PUT", f"{uuid}/tags/x", status=403, **SHOP)
-    image_api.send_request("DELETE", f"{uuid}/tags/x", status=403, **SHOP)
+    image_api.send_request("PUT", f"{uuid}/tags/x", status=403, **SHOP_MEMBER)
+    image_api.send_request("DELETE", f"{uuid}/tags/x", status=403, **SHOP_MEMBER)

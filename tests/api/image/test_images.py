@@ -6,11 +6,11 @@ import re
 import pytest
 
 from placement_sched.limits import MAX_IMAGE_PROPERTY_CHARACTERS
-from tests.api.image.conftest import BANK, SHOP, URL, ImageApi
+from tests.api.image.conftest import BANK_MEMBER, IMAGES_URL, SHOP_MEMBER, ImageApi
 
-TIME = "2026-01-01T00:00:00Z"
-UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
-BASE = {
+CREATION_TIME = "2026-01-01T00:00:00Z"
+IMAGE_UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
+CORE_IMAGE_ATTRIBUTES = {
     *("id", "name", "status", "visibility", "owner", "protected"),
     *("os_hidden", "disk_format", "container_format", "min_ram", "min_disk", "size"),
     *("virtual_size", "checksum", "os_hash_algo", "os_hash_value", "tags", "created_at"),
@@ -19,16 +19,16 @@ BASE = {
 
 
 def test_minimal_image_has_every_attribute(image_api):
-    answer = image_api.create({})
+    answer = image_api.create_image({})
     image = answer.json
-    assert set(image) == BASE
+    assert set(image) == CORE_IMAGE_ATTRIBUTES
     assert (image["status"], image["visibility"], image["owner"]) == ("queued", "shared", "admin")
     assert (image["protected"], image["os_hidden"]) == (False, False)
     assert (image["min_ram"], image["min_disk"], image["tags"]) == (0, 0, [])
     nulls = {"name", "disk_format", "container_format", "size", "virtual_size", "checksum"}
     assert all(image[name] is None for name in nulls)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", image["created_at"])
-    assert answer.headers["Location"] == f"http://localhost{URL}/{image['id']}"
+    assert answer.headers["Location"] == f"http://localhost{IMAGES_URL}/{image['id']}"
     path = f"/v2/images/{image['id']}"
     assert (image["self"], image["file"]) == (path, f"{path}/file")
     assert image["schema"] == "/v2/schemas/image"
@@ -37,7 +37,7 @@ def test_minimal_image_has_every_attribute(image_api):
 @pytest.mark.all_databases
 def test_image_is_shown_as_it_was_created(image_api):
     fields = {
-        "id": UUID,
+        "id": IMAGE_UUID,
         "name": "Windows",
         "visibility": "private",
         "owner": "shop",
@@ -54,23 +54,23 @@ def test_image_is_shown_as_it_was_created(image_api):
         "os_distro": "win",
         "ütf 💿": "\t\n'\"\\",
     }
-    image = image_api.create(fields).json
+    image = image_api.create_image(fields).json
     assert image == {**image, **fields, "tags": ["a", "b"]}
-    assert image_api.show(UUID).json == image
-    assert image_api.show(UUID.upper()).json == image
+    assert image_api.show_image(IMAGE_UUID).json == image
+    assert image_api.show_image(IMAGE_UUID.upper()).json == image
 
 
 def test_duplicate_image_id_is_409(image_api):
-    image_api.create({"id": UUID})
-    answer = image_api.create({"id": UUID.upper(), "x": "y"}, status=409).json
+    image_api.create_image({"id": IMAGE_UUID})
+    answer = image_api.create_image({"id": IMAGE_UUID.upper(), "x": "y"}, status=409).json
     assert answer["title"] == "Conflict"
-    assert UUID in answer["message"]
-    assert "x" not in image_api.show(UUID).json
-    image_api.delete(UUID)
-    assert image_api.create({"id": UUID}).json["id"] == UUID
+    assert IMAGE_UUID in answer["message"]
+    assert "x" not in image_api.show_image(IMAGE_UUID).json
+    image_api.delete_image(IMAGE_UUID)
+    assert image_api.create_image({"id": IMAGE_UUID}).json["id"] == IMAGE_UUID
 
 
-def test_invalid_attribute_is_rejected_with_its_path(sqlite_image_api):
+def test_invalid_image_attribute_is_rejected_with_its_path(sqlite_image_api):
     for attributes, expected in [
         ({"id": "x"}, "$.id"),
         ({"name": "n" * 256}, "$.name"),
@@ -89,19 +89,19 @@ def test_invalid_attribute_is_rejected_with_its_path(sqlite_image_api):
         ({"blank ": "x"}, "blank "),
         ({"kernel_id": "x"}, "$.kernel_id"),
     ]:
-        answer = sqlite_image_api.create(attributes, status=400).json
+        answer = sqlite_image_api.create_image(attributes, status=400).json
         assert answer["code"] == "400 Bad Request", attributes
         assert expected in answer["message"], attributes
-        assert sqlite_image_api.list_names() == [], attributes
+        assert sqlite_image_api.list_image_names() == [], attributes
 
 
 def test_image_body_that_is_no_object_is_rejected(sqlite_app):
     for body in [[], "x", 5, None]:
-        sqlite_app.post_json(URL, body, status=400)
-    sqlite_app.post(URL, b"{}", content_type="text/plain", status=415)
+        sqlite_app.post_json(IMAGES_URL, body, status=400)
+    sqlite_app.post(IMAGES_URL, b"{}", content_type="text/plain", status=415)
 
 
-def test_read_only_attributes_are_forbidden(sqlite_image_api):
+def test_image_creation_with_read_only_attributes_is_403(sqlite_image_api):
     read_only = [
         *("status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value"),
         *("created_at", "updated_at", "self", "file", "schema", "direct_url"),
@@ -109,31 +109,35 @@ def test_read_only_attributes_are_forbidden(sqlite_image_api):
     uuid = sqlite_image_api.create_and_get_uuid()
     for name in [*read_only, "location", "deleted", "os_glance_importing"]:
         word = "read-only" if name in read_only else "reserved"
-        value = {"status": "active", "created_at": TIME, "updated_at": TIME}.get(name)
+        value = {"status": "active", "created_at": CREATION_TIME, "updated_at": CREATION_TIME}.get(
+            name
+        )
         value = value or (5 if name in {"size", "virtual_size"} else "x")
-        answer = sqlite_image_api.create({name: value}, status=403).json
+        answer = sqlite_image_api.create_image({name: value}, status=403).json
         assert answer["message"] == f"Attribute '{name}' is {word}.", name
         for operation in ("add", "replace", "remove"):
             change = {"op": operation, "path": f"/{name}", "value": value}
-            rejection = sqlite_image_api.patch(uuid, change, status=403).json
+            rejection = sqlite_image_api.patch_image(uuid, change, status=403).json
             assert rejection["message"] == answer["message"], name
 
 
 def test_null_kernel_id_is_omitted_from_the_image(image_api):
-    image = image_api.create({"kernel_id": None, "ramdisk_id": UUID}).json
+    image = image_api.create_image({"kernel_id": None, "ramdisk_id": IMAGE_UUID}).json
     assert "kernel_id" not in image
-    assert image["ramdisk_id"] == UUID
+    assert image["ramdisk_id"] == IMAGE_UUID
 
 
 def test_image_has_at_most_128_properties_and_tags(image_api):
     many = {f"p{number}": "x" for number in range(128)}
     uuid = image_api.create_and_get_uuid("full", many)
-    assert "properties" in image_api.create({**many, "more": "x"}, status=413).json["message"]
+    assert "properties" in image_api.create_image({**many, "more": "x"}, status=413).json["message"]
     more = {"op": "add", "path": "/more", "value": "x"}
-    assert image_api.patch(uuid, more, status=413).json["code"] == "413 Request Entity Too Large"
-    image_api.patch(uuid, {"op": "remove", "path": "/p0"}, more)
+    assert (
+        image_api.patch_image(uuid, more, status=413).json["code"] == "413 Request Entity Too Large"
+    )
+    image_api.patch_image(uuid, {"op": "remove", "path": "/p0"}, more)
     tags = [f"t{number}" for number in range(128)]
-    image_api.patch(uuid, {"op": "replace", "path": "/tags", "value": tags})
+    image_api.patch_image(uuid, {"op": "replace", "path": "/tags", "value": tags})
     assert "tags" in image_api.send_request("PUT", f"{uuid}/tags/more", status=413).json["message"]
     image_api.send_request("PUT", f"{uuid}/tags/t0", status=204)
 
@@ -142,29 +146,29 @@ def test_image_with_too_many_property_characters_is_413(image_api):
     half = MAX_IMAGE_PROPERTY_CHARACTERS // 2 - 2
     uuid = image_api.create_and_get_uuid("large", {"p1": "x" * half, "p2": "\u00e9" * half})
     last = {"op": "replace", "path": "/p2", "value": "x" * (half + 1)}
-    assert "property characters" in image_api.patch(uuid, last, status=413).json["message"]
+    assert "property characters" in image_api.patch_image(uuid, last, status=413).json["message"]
     wide = {"p1": "x" * half, "p2": "x" * half, "p3": ""}
-    assert "property characters" in image_api.create(wide, status=413).json["message"]
+    assert "property characters" in image_api.create_image(wide, status=413).json["message"]
 
 
 def test_deleted_image_is_removed_with_its_properties(image_api):
     uuid = image_api.create_and_get_uuid("gone", {"a": "b", "tags": ["t"]})
-    image_api.delete(uuid)
-    answer = image_api.show(uuid, status=404).json
+    image_api.delete_image(uuid)
+    answer = image_api.show_image(uuid, status=404).json
     assert answer == {
         "message": f"No image found with ID {uuid}",
         "code": "404 Not Found",
         "title": "Not Found",
     }
-    image_api.delete(uuid, status=404)
-    assert image_api.list_names() == []
+    image_api.delete_image(uuid, status=404)
+    assert image_api.list_image_names() == []
 
 
 def test_protected_image_cannot_be_deleted(image_api):
     uuid = image_api.create_and_get_uuid("kept", {"protected": True})
-    assert "is protected" in image_api.delete(uuid, status=403).json["message"]
-    image_api.patch(uuid, {"op": "replace", "path": "/protected", "value": False})
-    image_api.delete(uuid)
+    assert "is protected" in image_api.delete_image(uuid, status=403).json["message"]
+    image_api.patch_image(uuid, {"op": "replace", "path": "/protected", "value": False})
+    image_api.delete_image(uuid)
 
 
 def test_queued_image_cannot_be_deactivated(image_api):
@@ -172,7 +176,7 @@ def test_queued_image_cannot_be_deactivated(image_api):
     for action in ["deactivate", "reactivate"]:
         answer = image_api.send_request("POST", f"{uuid}/actions/{action}", status=403).json
         assert answer["message"] == f"Not allowed to {action} image in status 'queued'"
-        image_api.send_request("POST", f"{UUID}/actions/{action}", status=404)
+        image_api.send_request("POST", f"{IMAGE_UUID}/actions/{action}", status=404)
 
 
 @pytest.mark.all_databases
@@ -183,12 +187,12 @@ def test_active_image_is_deactivated_and_reactivated(image_api):
     image_api.app.put(f"/image/v2/images/{uuid}/file", b"", content_type=octets, status=204)
     for _ in range(2):
         image_api.app.post(f"/image/v2/images/{uuid}/actions/deactivate", status=204)
-        assert image_api.show(uuid).json["status"] == "deactivated"
-    image_api.send_request("GET", f"{uuid}/file", status=403, **SHOP)
-    image_api.send_request("POST", f"{uuid}/actions/deactivate", status=403, **SHOP)
+        assert image_api.show_image(uuid).json["status"] == "deactivated"
+    image_api.send_request("GET", f"{uuid}/file", status=403, **SHOP_MEMBER)
+    image_api.send_request("POST", f"{uuid}/actions/deactivate", status=403, **SHOP_MEMBER)
     for _ in range(2):
         image_api.app.post(f"/image/v2/images/{uuid}/actions/reactivate", status=204)
-        assert image_api.show(uuid).json["status"] == "active"
+        assert image_api.show_image(uuid).json["status"] == "active"
 
 
 def test_image_of_another_project_is_404_if_invisible_and_its_change_403(image_api):
@@ -201,50 +205,56 @@ def test_image_of_another_project_is_404_if_invisible_and_its_change_403(image_a
     change = {"op": "add", "path": "/a", "value": "b"}
     for visibility, uuid in uuids.items():
         seen = visibility in {"public", "community"}
-        assert image_api.show(uuid, **SHOP).json["name"] == visibility
-        image_api.show(uuid, status=200 if seen else 404, **BANK)
+        assert image_api.show_image(uuid, **SHOP_MEMBER).json["name"] == visibility
+        image_api.show_image(uuid, status=200 if seen else 404, **BANK_MEMBER)
         rejected_status = 403 if seen else 404
-        image_api.patch(uuid, change, status=rejected_status, **BANK)
-        image_api.send_request("PUT", f"{uuid}/tags/t", status=rejected_status, **BANK)
-        image_api.delete(uuid, status=rejected_status, **BANK)
-        image_api.patch(uuid, change, **SHOP)
-        image_api.delete(uuid, **SHOP)
+        image_api.patch_image(uuid, change, status=rejected_status, **BANK_MEMBER)
+        image_api.send_request("PUT", f"{uuid}/tags/t", status=rejected_status, **BANK_MEMBER)
+        image_api.delete_image(uuid, status=rejected_status, **BANK_MEMBER)
+        image_api.patch_image(uuid, change, **SHOP_MEMBER)
+        image_api.delete_image(uuid, **SHOP_MEMBER)
 
 
 def test_only_an_administrator_sets_another_owner(image_api):
-    assert image_api.create({}, **SHOP).json["owner"] == "shop"
-    assert image_api.create({"owner": "shop"}, **SHOP).json["owner"] == "shop"
-    image_api.create({"owner": "bank"}, status=403, **SHOP)
-    image_api.create({"owner": None}, status=403, **SHOP)
-    assert image_api.create({"owner": "bank"}).json["owner"] == "bank"
-    nobodys = image_api.create({"owner": None}).json
+    assert image_api.create_image({}, **SHOP_MEMBER).json["owner"] == "shop"
+    assert image_api.create_image({"owner": "shop"}, **SHOP_MEMBER).json["owner"] == "shop"
+    image_api.create_image({"owner": "bank"}, status=403, **SHOP_MEMBER)
+    image_api.create_image({"owner": None}, status=403, **SHOP_MEMBER)
+    assert image_api.create_image({"owner": "bank"}).json["owner"] == "bank"
+    nobodys = image_api.create_image({"owner": None}).json
     assert nobodys["owner"] is None
-    image_api.show(nobodys["id"], status=404, **SHOP)
+    image_api.show_image(nobodys["id"], status=404, **SHOP_MEMBER)
 
 
 def test_only_an_administrator_makes_an_image_public(image_api):
-    answer = image_api.create({"visibility": "public"}, status=403, **SHOP).json
+    answer = image_api.create_image({"visibility": "public"}, status=403, **SHOP_MEMBER).json
     assert "public" in answer["message"]
-    uuid = image_api.create_and_get_uuid("mine", {"visibility": "community"}, **SHOP)
+    uuid = image_api.create_and_get_uuid("mine", {"visibility": "community"}, **SHOP_MEMBER)
     publish = {"op": "replace", "path": "/visibility", "value": "public"}
-    image_api.patch(uuid, publish, status=403, **SHOP)
-    image_api.patch(uuid, publish)
-    image_api.patch(uuid, {"op": "replace", "path": "/name", "value": "still mine"}, **SHOP)
-    assert image_api.show(uuid).json["visibility"] == "public"
+    image_api.patch_image(uuid, publish, status=403, **SHOP_MEMBER)
+    image_api.patch_image(uuid, publish)
+    image_api.patch_image(
+        uuid, {"op": "replace", "path": "/name", "value": "still mine"}, **SHOP_MEMBER
+    )
+    assert image_api.show_image(uuid).json["visibility"] == "public"
 
 
 def test_policy_rule_of_glance_that_compares_owner_and_project_is_supported(make_app_with_rules):
     """The rule is from glance's sample of policies."""
     check = "role:admin or (role:member and project_id:%(project_id)s and project_id:%(owner)s)"
     image_api = ImageApi(make_app_with_rules({"add_image": check}))
-    assert image_api.create({}, **SHOP).json["owner"] == "shop"
+    assert image_api.create_image({}, **SHOP_MEMBER).json["owner"] == "shop"
 
 
-def test_publish_and_list_all_rules_are_configurable(make_app_with_rules):
+def test_policy_rules_of_public_images_and_of_images_of_all_projects_are_configurable(
+    make_app_with_rules,
+):
     rules = {"publicize_image": "role:publisher", "context_is_admin": "role:auditor"}
     image_api = ImageApi(make_app_with_rules(rules))
-    image_api.create({"visibility": "public"}, status=403, **SHOP)
-    image_api.create({"visibility": "public"}, **{**SHOP, "X-Roles": "member,publisher"})
-    hidden = image_api.create_and_get_uuid("hidden", **SHOP)
-    image_api.show(hidden, status=404, **BANK)
-    image_api.show(hidden, **{**BANK, "X-Roles": "reader,auditor"})
+    image_api.create_image({"visibility": "public"}, status=403, **SHOP_MEMBER)
+    image_api.create_image(
+        {"visibility": "public"}, **{**SHOP_MEMBER, "X-Roles": "member,publisher"}
+    )
+    hidden = image_api.create_and_get_uuid("hidden", **SHOP_MEMBER)
+    image_api.show_image(hidden, status=404, **BANK_MEMBER)
+    image_api.show_image(hidden, **{**BANK_MEMBER, "X-Roles": "reader,auditor"})

@@ -12,20 +12,20 @@ from placement_sched.db.tables import images
 from placement_sched.limits import MAX_IMAGE_PAGE_CHARACTERS
 from placement_sched.model.image import StoredImage
 from placement_sched.store.images import add as add_image
-from tests.api.image.conftest import BANK, SHOP, ImageApi
+from tests.api.image.conftest import BANK_MEMBER, SHOP_MEMBER, ImageApi
 from tests.conftest import Client
 from tests.exploring import SeededRandom
 from tests.support.clouds import uuid_of
 from tests.support.statements import record_statements
 
-START = datetime(2026, 1, 1, 12, 0, 0)
+CLOCK_START = datetime(2026, 1, 1, 12, 0, 0)
 
 
 class HourlyClock:
     """A clock that advances by an hour at each reading."""
 
     def __init__(self):
-        self.now = START
+        self.now = CLOCK_START
 
     def __call__(self):
         self.now += timedelta(hours=1)
@@ -33,7 +33,7 @@ class HourlyClock:
 
 
 @pytest.fixture
-def hourly_api(settings):
+def hourly_clock_api(settings):
     """A client of a server whose clock advances by an hour at each reading."""
     application = create_app(settings, clock=HourlyClock())
     yield ImageApi(Client(application))
@@ -41,7 +41,7 @@ def hourly_api(settings):
 
 
 @pytest.fixture
-def various_images(image_api):
+def api_with_images(image_api):
     """Images with every kind of attribute, all created in the same second."""
     for name, attributes in {
         "a": {"os_distro": "win", "tags": ["x", "y"], "disk_format": "raw", "min_ram": 5},
@@ -55,7 +55,7 @@ def various_images(image_api):
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-def test_filter_returns_matching_images(various_images):
+def test_query_parameters_filter_images(api_with_images):
     for query, names in [
         ("", {"a", "b", "c, d"}),
         ("name=a", {"a"}),
@@ -97,25 +97,25 @@ def test_filter_returns_matching_images(various_images):
         ("name=a&name=b", {"b"}),
     ]:
         pairs = [tuple(pair.split("=", 1)) for pair in query.split("&") if pair]
-        assert set(various_images.list_names(urlencode(pairs))) == names, query
+        assert set(api_with_images.list_image_names(urlencode(pairs))) == names, query
 
 
-def test_id_filter_ignores_case(various_images):
-    uuids = [image["id"] for image in various_images.list_images().json["images"]]
-    assert len(various_images.list_names(f"id=in:{uuids[0].upper()},{uuids[1]}")) == 2
-    assert len(various_images.list_names(f"id={uuids[2].upper()}")) == 1
+def test_image_id_filter_ignores_case(api_with_images):
+    uuids = [image["id"] for image in api_with_images.list_images().json["images"]]
+    assert len(api_with_images.list_image_names(f"id=in:{uuids[0].upper()},{uuids[1]}")) == 2
+    assert len(api_with_images.list_image_names(f"id={uuids[2].upper()}")) == 1
 
 
-def test_size_filters_compare_numbers(various_images):
-    various_images.app.app.services.database.write(
+def test_image_size_filters_compare_numbers(api_with_images):
+    api_with_images.app.app.services.database.write(
         lambda connection: connection.execute(
             update(images).where(images.c.name == "b").values(size=5_000_000_000)
         )
     )
-    assert various_images.list_names("size_min=5000000000&size_max=5000000000") == ["b"]
-    assert various_images.list_names("size_min=5000000001") == []
-    assert various_images.list_names("size=5000000000") == ["b"]
-    (image,) = various_images.list_images("name=b").json["images"]
+    assert api_with_images.list_image_names("size_min=5000000000&size_max=5000000000") == ["b"]
+    assert api_with_images.list_image_names("size_min=5000000001") == []
+    assert api_with_images.list_image_names("size=5000000000") == ["b"]
+    (image,) = api_with_images.list_images("name=b").json["images"]
     assert image["size"] == 5_000_000_000
 
 
@@ -151,11 +151,11 @@ def test_invalid_image_query_is_rejected_with_the_name_of_the_parameter(sqlite_i
         assert expected in answer["message"], query
 
 
-def test_time_filters_compare_times(hourly_api):
+def test_image_time_filters_compare_times(hourly_clock_api):
     for name in "abcd":
-        hourly_api.create_and_get_uuid(name)  # created at 13, 15, 17 and 19 o'clock
-    services = hourly_api.app.app.services
-    times = {name: START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
+        hourly_clock_api.create_and_get_uuid(name)  # created at 13, 15, 17 and 19 o'clock
+    services = hourly_clock_api.app.app.services
+    times = {name: CLOCK_START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
     for name, created in times.items():
         services.database.write(
             lambda connection, name=name, created=created: connection.execute(
@@ -178,21 +178,21 @@ def test_time_filters_compare_times(hourly_api):
         ("updated_at=gte:2026-01-02", ""),
         ("created_at=gt:2026-01-01T13:00:00&updated_at=lt:2026-01-01T18:00:00", "bc"),
     ]:
-        assert sorted(hourly_api.list_names(query)) == list(names), query
+        assert sorted(hourly_clock_api.list_image_names(query)) == list(names), query
 
 
-def test_newest_images_are_listed_first(hourly_api):
+def test_newest_images_are_listed_first(hourly_clock_api):
     for name in "abc":
-        hourly_api.create_and_get_uuid(name)
-    assert hourly_api.list_names() == ["c", "b", "a"]
-    assert hourly_api.list_names("sort_dir=asc") == ["a", "b", "c"]
+        hourly_clock_api.create_and_get_uuid(name)
+    assert hourly_clock_api.list_image_names() == ["c", "b", "a"]
+    assert hourly_clock_api.list_image_names("sort_dir=asc") == ["a", "b", "c"]
 
 
-def test_images_are_sorted_as_requested(hourly_api):
-    hourly_api.create_and_get_uuid(None, {"disk_format": "iso"})
-    hourly_api.create_and_get_uuid("a", {"disk_format": "raw"})
-    hourly_api.create_and_get_uuid("c")
-    hourly_api.create_and_get_uuid("b", {"disk_format": "raw"})
+def test_images_are_sorted_as_requested(hourly_clock_api):
+    hourly_clock_api.create_and_get_uuid(None, {"disk_format": "iso"})
+    hourly_clock_api.create_and_get_uuid("a", {"disk_format": "raw"})
+    hourly_clock_api.create_and_get_uuid("c")
+    hourly_clock_api.create_and_get_uuid("b", {"disk_format": "raw"})
     for query, names in [
         ("sort=name:asc", [None, "a", "b", "c"]),
         ("sort=name", ["c", "b", "a", None]),
@@ -203,7 +203,7 @@ def test_images_are_sorted_as_requested(hourly_api):
         ("sort=created_at:asc", [None, "a", "c", "b"]),
         ("sort=size,name:asc", [None, "a", "b", "c"]),
     ]:
-        assert hourly_api.list_names(query) == names, query
+        assert hourly_clock_api.list_image_names(query) == names, query
 
 
 @pytest.mark.all_databases
@@ -235,7 +235,7 @@ def test_next_links_of_images_lead_through_every_image_once(image_api):
     assert listed == whole
 
 
-def test_last_page_has_no_next_link(image_api):
+def test_last_page_of_images_has_no_next_link(image_api):
     for name in "ab":
         image_api.create_and_get_uuid(name)
     page = image_api.list_images("limit=2").json
@@ -246,7 +246,7 @@ def test_last_page_has_no_next_link(image_api):
     assert image_api.list_images("limit=0").json["images"] == []
 
 
-def test_default_page_size_is_25(sqlite_image_api):
+def test_default_page_size_of_images_is_25(sqlite_image_api):
     for _ in range(26):
         sqlite_image_api.create_and_get_uuid()
     page = sqlite_image_api.list_images().json
@@ -256,7 +256,7 @@ def test_default_page_size_is_25(sqlite_image_api):
 
 
 @pytest.fixture
-def images_of_two_projects(image_api):
+def api_of_two_projects(image_api):
     """Images of two projects, of every visibility."""
     for owner in ("shop", "bank"):
         for visibility in ("public", "community", "shared", "private"):
@@ -266,42 +266,44 @@ def images_of_two_projects(image_api):
     return image_api
 
 
-OWN = {f"shop {visibility}" for visibility in ("public", "community", "shared", "private")}
+SHOP_IMAGE_NAMES = {
+    f"shop {visibility}" for visibility in ("public", "community", "shared", "private")
+}
 
 
 @pytest.mark.slow
-def test_list_shows_images_visible_to_the_project_or_administrator(images_of_two_projects):
+def test_list_shows_images_visible_to_the_project_or_administrator(api_of_two_projects):
     for query, names in [
-        ("", OWN | {"bank public"}),
+        ("", SHOP_IMAGE_NAMES | {"bank public"}),
         ("visibility=public", {"shop public", "bank public"}),
         ("visibility=private", {"shop private"}),
         ("visibility=community", {"shop community", "bank community"}),
         ("visibility=shared", {"shop shared"}),
         ("visibility=shared&member_status=all", {"shop shared"}),
-        ("visibility=all", OWN | {"bank public", "bank community"}),
+        ("visibility=all", SHOP_IMAGE_NAMES | {"bank public", "bank community"}),
         ("owner=bank", {"bank public"}),
         ("owner=bank&visibility=private", set()),
     ]:
-        assert set(images_of_two_projects.list_names(query, **SHOP)) == names, query
-    assert len(images_of_two_projects.list_names()) == 8
-    assert set(images_of_two_projects.list_names("visibility=private")) == {
+        assert set(api_of_two_projects.list_image_names(query, **SHOP_MEMBER)) == names, query
+    assert len(api_of_two_projects.list_image_names()) == 8
+    assert set(api_of_two_projects.list_image_names("visibility=private")) == {
         "shop private",
         "bank private",
     }
-    assert len(images_of_two_projects.list_names("visibility=shared")) == 2
+    assert len(api_of_two_projects.list_image_names("visibility=shared")) == 2
 
 
 @pytest.mark.all_databases
-def test_marker_must_be_visible_to_the_project(images_of_two_projects):
+def test_image_given_as_marker_must_be_visible_to_the_project(api_of_two_projects):
     uuids = {
-        image["name"]: image["id"] for image in images_of_two_projects.list_images().json["images"]
+        image["name"]: image["id"] for image in api_of_two_projects.list_images().json["images"]
     }
-    images_of_two_projects.list_images(f"marker={uuids['bank private']}", status=400, **SHOP)
-    images_of_two_projects.list_images(f"marker={uuids['bank community']}", **SHOP)
-    images_of_two_projects.list_images(f"marker={uuids['shop private']}", status=400, **BANK)
+    api_of_two_projects.list_images(f"marker={uuids['bank private']}", status=400, **SHOP_MEMBER)
+    api_of_two_projects.list_images(f"marker={uuids['bank community']}", **SHOP_MEMBER)
+    api_of_two_projects.list_images(f"marker={uuids['shop private']}", status=400, **BANK_MEMBER)
 
 
-def test_statement_count_is_independent_of_images(image_api):
+def test_sql_statement_count_does_not_grow_with_images(image_api):
     for number in (2, 8):
         for other in range(number):
             image_api.create_and_get_uuid(f"{number}-{other}", {"a": "b", "c": "d", "tags": ["t"]})
@@ -312,10 +314,10 @@ def test_statement_count_is_independent_of_images(image_api):
 
 
 @pytest.fixture
-def large_images(image_api):
+def api_with_large_images(image_api):
     """Sixty images, five of every six with the maximum size of properties."""
 
-    def write_rows(connection):
+    def add_large_images(connection):
         for number in range(60):
             long = {f"p{part}": "x" * 65_000 for part in range(2)} if number % 6 else {}
             image = StoredImage(
@@ -323,24 +325,24 @@ def large_images(image_api):
                 name=f"n{number:02}",
                 properties=long,
                 tags=frozenset({"t"}),
-                created_at=START,
-                updated_at=START,
+                created_at=CLOCK_START,
+                updated_at=CLOCK_START,
             )
             add_image(connection, image)
 
-    image_api.app.app.services.database.write(write_rows)
+    image_api.app.app.services.database.write(add_large_images)
     return image_api
 
 
 @pytest.mark.all_databases
-def test_page_of_large_images_ends_at_the_character_limit(large_images):
+def test_page_of_large_images_ends_at_the_character_limit(api_with_large_images):
     pages, address = [], "/v2/images?limit=1000&sort=name:asc&tag=t"
-    large_images.list_images("limit=1")
-    with record_statements(large_images.app.app.services.database) as seen:
-        large_images.app.get(f"/image{address}")
+    api_with_large_images.list_images("limit=1")
+    with record_statements(api_with_large_images.app.app.services.database) as seen:
+        api_with_large_images.app.get(f"/image{address}")
     assert len(seen) == 3  # images, properties, tags
     while address:
-        answer = large_images.app.get(f"/image{address}")
+        answer = api_with_large_images.app.get(f"/image{address}")
         pages.append([image["name"] for image in answer.json["images"]])
         assert len(answer.body) < 1.1 * MAX_IMAGE_PAGE_CHARACTERS
         address = answer.json.get("next")
@@ -348,16 +350,18 @@ def test_page_of_large_images_ends_at_the_character_limit(large_images):
     assert [name for page in pages for name in page] == [f"n{number:02}" for number in range(60)]
 
 
-def test_page_has_an_image_even_if_it_exceeds_the_character_limit(large_images, monkeypatch):
+def test_page_has_an_image_even_if_it_exceeds_the_character_limit(
+    api_with_large_images, monkeypatch
+):
     monkeypatch.setattr("placement_sched.store.images.MAX_IMAGE_PAGE_CHARACTERS", 1)
-    page = large_images.list_images("limit=1000&sort=name:desc").json
+    page = api_with_large_images.list_images("limit=1000&sort=name:desc").json
     assert [image["name"] for image in page["images"]] == ["n59"]
-    page = large_images.app.get(f"/image{page['next']}").json
+    page = api_with_large_images.app.get(f"/image{page['next']}").json
     assert [image["name"] for image in page["images"]] == ["n58"]
 
 
-def test_limit_applies_to_pages_of_large_images(large_images):
+def test_limit_parameter_applies_to_pages_of_large_images(api_with_large_images):
     for limit in (5, 30):
-        page = large_images.list_images(f"limit={limit}&sort=name:asc").json
+        page = api_with_large_images.list_images(f"limit={limit}&sort=name:asc").json
         assert len(page["images"]) == limit
         assert page["next"].endswith(uuid_of(f"image-{limit - 1}"))

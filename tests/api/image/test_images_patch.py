@@ -9,7 +9,7 @@ from placement_sched.api.image import DRAFT
 from tests.support.concurrency import run_concurrently
 
 
-def op(kind, path, *value):
+def build_op(kind, path, *value):
     """Return an operation of a JSON patch."""
     return {"op": kind, "path": path, **({"value": value[0]} if value else {})}
 
@@ -25,26 +25,26 @@ def sqlite_image_uuid(sqlite_image_api):
 
 
 def test_properties_of_an_image_can_be_added_replaced_and_removed(image_api, image_uuid):
-    answer = image_api.patch(
+    answer = image_api.patch_image(
         image_uuid,
-        op("add", "/trait:CUSTOM_X", "required"),
-        op("add", "/with.dots", ""),
-        op("add", "/a", "over"),
-        op("replace", "/b~1c~0d", "new"),
-        op("add", "/short-lived", "x"),
-        op("remove", "/short-lived"),
+        build_op("add", "/trait:CUSTOM_X", "required"),
+        build_op("add", "/with.dots", ""),
+        build_op("add", "/a", "over"),
+        build_op("replace", "/b~1c~0d", "new"),
+        build_op("add", "/short-lived", "x"),
+        build_op("remove", "/short-lived"),
     )
     image = answer.json
     assert (image["trait:CUSTOM_X"], image["with.dots"]) == ("required", "")
     assert (image["a"], image["b/c~d"]) == ("over", "new")
     assert "short-lived" not in image
-    assert image_api.show(image_uuid).json == image
-    image_api.patch(image_uuid, op("remove", "/b~1c~0d"), op("remove", "/a"))
-    assert not {"a", "b/c~d"} & image_api.show(image_uuid).json.keys()
+    assert image_api.show_image(image_uuid).json == image
+    image_api.patch_image(image_uuid, build_op("remove", "/b~1c~0d"), build_op("remove", "/a"))
+    assert not {"a", "b/c~d"} & image_api.show_image(image_uuid).json.keys()
 
 
 def test_escapes_in_a_patch_path_are_decoded_only_once(image_api, image_uuid):
-    assert image_api.patch(image_uuid, op("add", "/~01", "x")).json["~1"] == "x"
+    assert image_api.patch_image(image_uuid, build_op("add", "/~01", "x")).json["~1"] == "x"
 
 
 def test_attributes_of_an_image_can_be_replaced(image_api, image_uuid):
@@ -60,45 +60,57 @@ def test_attributes_of_an_image_can_be_replaced(image_api, image_uuid):
         "min_disk": 2,
         "tags": ["y", "x", "x"],
     }
-    operations = [op("replace", f"/{name}", value) for name, value in values.items()]
-    image = image_api.patch(image_uuid, *operations).json
+    operations = [build_op("replace", f"/{name}", value) for name, value in values.items()]
+    image = image_api.patch_image(image_uuid, *operations).json
     assert image == {**image, **values, "tags": ["x", "y"]}
-    assert image_api.show(image_uuid).json == image
-    assert image_api.patch(image_uuid, op("add", "/name", "again")).json["name"] == "again"
+    assert image_api.show_image(image_uuid).json == image
+    assert (
+        image_api.patch_image(image_uuid, build_op("add", "/name", "again")).json["name"] == "again"
+    )
 
 
 def test_patch_with_an_invalid_operation_changes_nothing(image_api, image_uuid):
-    before = image_api.show(image_uuid).json
-    assert image_api.patch(image_uuid).json == before
-    image_api.patch(image_uuid, op("replace", "/name", "new"), op("remove", "/nothing"), status=409)
-    assert image_api.show(image_uuid).json == before
+    before = image_api.show_image(image_uuid).json
+    assert image_api.patch_image(image_uuid).json == before
+    image_api.patch_image(
+        image_uuid, build_op("replace", "/name", "new"), build_op("remove", "/nothing"), status=409
+    )
+    assert image_api.show_image(image_uuid).json == before
 
 
 def test_replacing_or_removing_an_unknown_property_is_409(sqlite_image_api, sqlite_image_uuid):
     for operation in ["replace", "remove"]:
-        answer = sqlite_image_api.patch(
-            sqlite_image_uuid, op(operation, "/nothing", "x"), status=409
+        answer = sqlite_image_api.patch_image(
+            sqlite_image_uuid, build_op(operation, "/nothing", "x"), status=409
         ).json
         assert answer["message"] == "Property nothing does not exist.", operation
 
 
-def test_core_attribute_cannot_be_removed_and_id_not_changed(sqlite_image_api, sqlite_image_uuid):
-    answer = sqlite_image_api.patch(sqlite_image_uuid, op("remove", "/name"), status=403).json
+def test_core_attribute_of_an_image_cannot_be_removed_and_its_id_not_changed(
+    sqlite_image_api, sqlite_image_uuid
+):
+    answer = sqlite_image_api.patch_image(
+        sqlite_image_uuid, build_op("remove", "/name"), status=403
+    ).json
     assert answer["message"] == "Property name may not be removed."
     image_uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
-    sqlite_image_api.patch(sqlite_image_uuid, op("replace", "/id", image_uuid), status=403)
+    sqlite_image_api.patch_image(
+        sqlite_image_uuid, build_op("replace", "/id", image_uuid), status=403
+    )
 
 
-def test_only_an_administrator_changes_the_owner(sqlite_image_api):
+def test_only_an_administrator_changes_the_owner_of_an_image(sqlite_image_api):
     shop = {"X-Auth-Token": "bob:shop", "X-Roles": "member"}
     image_uuid = sqlite_image_api.create_and_get_uuid("mine", **shop)
-    sqlite_image_api.patch(image_uuid, op("replace", "/owner", "bank"), status=403, **shop)
-    image = sqlite_image_api.patch(image_uuid, op("replace", "/owner", "bank")).json
+    sqlite_image_api.patch_image(
+        image_uuid, build_op("replace", "/owner", "bank"), status=403, **shop
+    )
+    image = sqlite_image_api.patch_image(image_uuid, build_op("replace", "/owner", "bank")).json
     assert image["owner"] == "bank"
-    sqlite_image_api.show(image_uuid, status=404, **shop)
+    sqlite_image_api.show_image(image_uuid, status=404, **shop)
 
 
-def test_malformed_operation_is_rejected_with_its_path(sqlite_image_api, sqlite_image_uuid):
+def test_malformed_patch_operation_is_rejected_with_its_path(sqlite_image_api, sqlite_image_uuid):
     for operation, place in [
         ({}, "$[0]"),
         ({"op": "add"}, "path"),
@@ -116,7 +128,9 @@ def test_malformed_operation_is_rejected_with_its_path(sqlite_image_api, sqlite_
         ({"op": "replace", "path": "/tags", "value": [" x"]}, "Invalid value of tags"),
         ({"op": "add", "path": "/x ", "value": "y"}, "Invalid value of x"),
     ]:
-        answer = sqlite_image_api.patch(sqlite_image_uuid, operation, status=400).json["message"]
+        answer = sqlite_image_api.patch_image(sqlite_image_uuid, operation, status=400).json[
+            "message"
+        ]
         assert place in answer, operation
         assert "[0]" in answer, operation
 
@@ -133,14 +147,14 @@ def test_patch_that_is_no_list_of_objects_is_rejected(sqlite_image_api, sqlite_i
 
 def test_patch_with_another_media_type_is_415(sqlite_image_api, sqlite_image_uuid):
     for kind in ["application/json", "application/json-patch+json", "text/plain"]:
-        answer = sqlite_image_api.patch(
-            sqlite_image_uuid, op("add", "/a", "x"), media_type=kind, status=415
+        answer = sqlite_image_api.patch_image(
+            sqlite_image_uuid, build_op("add", "/a", "x"), media_type=kind, status=415
         ).json
         assert "application/openstack-images-v2.1-json-patch" in answer["message"], kind
 
 
 def test_draft_4_patch_format_is_accepted(image_api, image_uuid):
-    image = image_api.patch(
+    image = image_api.patch_image(
         image_uuid,
         {"replace": "/name", "value": "by draft"},
         {"add": "/new", "value": "x"},
@@ -161,14 +175,17 @@ def test_malformed_draft_4_patch_is_rejected(sqlite_image_api, sqlite_image_uuid
         ({"add": "/b"}, 400),
         ({"replace": "/status", "value": "active"}, 403),
     ]:
-        sqlite_image_api.patch(sqlite_image_uuid, operation, media_type=DRAFT, status=status)
+        sqlite_image_api.patch_image(sqlite_image_uuid, operation, media_type=DRAFT, status=status)
 
 
 @pytest.mark.all_databases
-def test_concurrent_patches_are_all_applied(image_api, image_uuid):
+def test_concurrent_patches_of_an_image_are_all_applied(image_api, image_uuid):
     """Each patch applies to the result of the patch before it."""
     names = [f"p{number}" for number in range(4)]
     run_concurrently(
-        *(partial(image_api.patch, image_uuid, op("add", f"/{name}", name)) for name in names)
+        *(
+            partial(image_api.patch_image, image_uuid, build_op("add", f"/{name}", name))
+            for name in names
+        )
     )
-    assert set(names) <= image_api.show(image_uuid).json.keys()
+    assert set(names) <= image_api.show_image(image_uuid).json.keys()

@@ -15,26 +15,26 @@ from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.versions import LATEST, LATEST_HEADERS
 
-ONE = Layout(({"VCPU": 2, "MEMORY_MB": 64},), {"": (0,)})
-TWO = Layout(({"VCPU": 2}, {}, {"CUSTOM_A": 1}), {"_A-1": (0, 2), "2": (1,)})
+LAYOUT_OF_ONE_PROVIDER = Layout(({"VCPU": 2, "MEMORY_MB": 64},), {"": (0,)})
+LAYOUT_OF_TWO_GROUPS = Layout(({"VCPU": 2}, {}, {"CUSTOM_A": 1}), {"_A-1": (0, 2), "2": (1,)})
 
-REQUESTS = st.lists(
+RANDOM_ALLOCATION_REQUESTS = st.lists(
     st.one_of(
-        st.tuples(st.just(ONE), st.tuples(st.uuids().map(str))),
-        st.tuples(st.just(TWO), st.tuples(*[st.uuids().map(str)] * 3)),
+        st.tuples(st.just(LAYOUT_OF_ONE_PROVIDER), st.tuples(st.uuids().map(str))),
+        st.tuples(st.just(LAYOUT_OF_TWO_GROUPS), st.tuples(*[st.uuids().map(str)] * 3)),
     ),
     max_size=5,
 )
 
 
-@given(REQUESTS)
-def test_candidates_rendered_for_1_39_equal_the_allocation_requests(drawn):
+@given(RANDOM_ALLOCATION_REQUESTS)
+def test_allocation_candidates_rendered_for_1_39_equal_the_allocation_requests(drawn):
     requests = [AllocationRequest(layout, uuids, uuids[0]) for layout, uuids in drawn]
     document = orjson.loads(render(requests, Version(1, 39)))
     assert document == [request.as_json() for request in requests]
 
 
-def test_candidates_omit_mappings_before_1_34():
+def test_allocation_candidates_omit_mappings_before_1_34():
     uuids = (uuid_of("a"), uuid_of("b"), uuid_of("c"))
     amounts = {uuids[0]: {"VCPU": 2}, uuids[2]: {"CUSTOM_A": 1}}
     listed = [
@@ -42,7 +42,9 @@ def test_candidates_omit_mappings_before_1_34():
     ]
     by_provider = {uuid: {"resources": each} for uuid, each in amounts.items()}
     for minor, expected in ((10, listed), (33, by_provider)):
-        rendered = render([AllocationRequest(TWO, uuids, uuids[0])], Version(1, minor))
+        rendered = render(
+            [AllocationRequest(LAYOUT_OF_TWO_GROUPS, uuids, uuids[0])], Version(1, minor)
+        )
         assert orjson.loads(rendered) == [{"allocations": expected}], minor
 
 
@@ -56,14 +58,14 @@ def test_percent_signs_and_quotes_in_class_names_are_rendered_unchanged():
         assert resources["resources"] == {odd: 1}, minor
 
 
-RACK, ROW = uuid_of("rack"), uuid_of("row")
-PATH = "/placement/allocation_candidates"
+RACK_AGGREGATE, ROW_AGGREGATE = uuid_of("rack"), uuid_of("row")
+CANDIDATES_PATH = "/placement/allocation_candidates"
 #: Two hosts: the first with two network cards and a shared disk, the second with a local disk.
-PROVIDERS = (
+PROVIDER_DEFINITIONS = (
     (
         *("host1", None),
         {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 4096, "min_unit": 256, "step_size": 256}},
-        *(["CUSTOM_GOLD"], [RACK]),
+        *(["CUSTOM_GOLD"], [RACK_AGGREGATE]),
     ),
     (
         *("nic1", "host1"),
@@ -78,23 +80,25 @@ PROVIDERS = (
             "MEMORY_MB": {"total": 2048},
             "DISK_GB": {"total": 50},
         },
-        *([], [ROW]),
+        *([], [ROW_AGGREGATE]),
     ),
     (
         *("share", None),
         {"DISK_GB": {"total": 1000, "max_unit": 500, "reserved": 100}},
-        *(["MISC_SHARES_VIA_AGGREGATE"], [RACK]),
+        *(["MISC_SHARES_VIA_AGGREGATE"], [RACK_AGGREGATE]),
     ),
 )
-NAMES = {uuid_of(name): name for name, *_ in PROVIDERS}
-VFS = "resources1=SRIOV_NET_VF:1&resources2=SRIOV_NET_VF:1"
-NETS = "resources_A=SRIOV_NET_VF:1&required_A=CUSTOM_NET1&resources_B=SRIOV_NET_VF:1&required_B="
-NET_AND_HOST = "resources_N=SRIOV_NET_VF:1&required_N=CUSTOM_NET1&required_H=CUSTOM_GOLD"
-ANY_NET = "required=in:CUSTOM_NET1,CUSTOM_NET2"
-CONFLICT = "required=in:CUSTOM_GOLD,CUSTOM_NET1&required=!CUSTOM_NET1,!CUSTOM_GOLD"
+PROVIDER_NAMES_BY_UUID = {uuid_of(name): name for name, *_ in PROVIDER_DEFINITIONS}
+TWO_VFS_QUERY = "resources1=SRIOV_NET_VF:1&resources2=SRIOV_NET_VF:1"
+TWO_NETS_QUERY = (
+    "resources_A=SRIOV_NET_VF:1&required_A=CUSTOM_NET1&resources_B=SRIOV_NET_VF:1&required_B="
+)
+VF_AND_HOST_TRAIT_QUERY = "resources_N=SRIOV_NET_VF:1&required_N=CUSTOM_NET1&required_H=CUSTOM_GOLD"
+ANY_NET_TRAIT = "required=in:CUSTOM_NET1,CUSTOM_NET2"
+CONTRADICTING_TRAITS = "required=in:CUSTOM_GOLD,CUSTOM_NET1&required=!CUSTOM_NET1,!CUSTOM_GOLD"
 
 #: Queries, and the number of candidates or the providers of each group of all candidates.
-CANDIDATES = [
+QUERIES_WITH_EXPECTED_CANDIDATES = [
     ("resources=VCPU:1,MEMORY_MB:256", 2),
     ("resources=MEMORY_MB:300", [{"": "host2"}]),
     (f"resources=VCPU:5&in_tree={uuid_of('host2')}", 1),
@@ -113,27 +117,33 @@ CANDIDATES = [
     # Traits and aggregates.
     ("resources=VCPU:1,SRIOV_NET_VF:1&required=CUSTOM_GOLD,CUSTOM_NET2", [{"": "host1 nic2"}]),
     ("resources=VCPU:1,SRIOV_NET_VF:1&required=!CUSTOM_NET2", [{"": "host1 nic1"}]),
-    (f"resources=SRIOV_NET_VF:1&{ANY_NET}&required=!CUSTOM_NET1", [{"": "nic2"}]),
-    (f"resources=SRIOV_NET_VF:1&{ANY_NET}&required=CUSTOM_NET2", [{"": "nic2"}]),
-    (f"resources=SRIOV_NET_VF:1&member_of={RACK}", 2),
-    (f"resources=VCPU:1&member_of=!in:{RACK},{ROW}", 0),
-    (f"resources=VCPU:1&member_of=in:{RACK},{ROW}", 2),
+    (f"resources=SRIOV_NET_VF:1&{ANY_NET_TRAIT}&required=!CUSTOM_NET1", [{"": "nic2"}]),
+    (f"resources=SRIOV_NET_VF:1&{ANY_NET_TRAIT}&required=CUSTOM_NET2", [{"": "nic2"}]),
+    (f"resources=SRIOV_NET_VF:1&member_of={RACK_AGGREGATE}", 2),
+    (f"resources=VCPU:1&member_of=!in:{RACK_AGGREGATE},{ROW_AGGREGATE}", 0),
+    (f"resources=VCPU:1&member_of=in:{RACK_AGGREGATE},{ROW_AGGREGATE}", 2),
     # Granular groups.
-    (f"{VFS}&group_policy=none", 4),
-    (f"{VFS}&group_policy=isolate", [{"1": "nic1", "2": "nic2"}, {"1": "nic2", "2": "nic1"}]),
-    (f"{VFS.replace(':1', ':3')}&group_policy=none", 2),
-    (f"{VFS}&group_policy=none&group_policy=isolate", 4),
+    (f"{TWO_VFS_QUERY}&group_policy=none", 4),
+    (
+        f"{TWO_VFS_QUERY}&group_policy=isolate",
+        [{"1": "nic1", "2": "nic2"}, {"1": "nic2", "2": "nic1"}],
+    ),
+    (f"{TWO_VFS_QUERY.replace(':1', ':3')}&group_policy=none", 2),
+    (f"{TWO_VFS_QUERY}&group_policy=none&group_policy=isolate", 4),
     ("resources1=SRIOV_NET_VF:1&resources2=VCPU:1&group_policy=none&same_subtree=1%20,+2", 2),
     ("resources_A=VCPU:1,SRIOV_NET_VF:1", 0),
     (
-        f"resources=VCPU:1&{NETS}CUSTOM_NET2&group_policy=none",
+        f"resources=VCPU:1&{TWO_NETS_QUERY}CUSTOM_NET2&group_policy=none",
         [{"": "host1", "_A": "nic1", "_B": "nic2"}],
     ),
     ("resources_NET=SRIOV_NET_VF:1&required_NET=!CUSTOM_NET1", [{"_NET": "nic2"}]),
-    (f"resources_CPU=VCPU:1&member_of_CPU={ROW}", [{"_CPU": "host2"}]),
+    (f"resources_CPU=VCPU:1&member_of_CPU={ROW_AGGREGATE}", [{"_CPU": "host2"}]),
     (f"resources_CPU=VCPU:1&in_tree_CPU={uuid_of('nic1')}", [{"_CPU": "host1"}]),
-    (f"{NET_AND_HOST}&same_subtree=_N,_H&group_policy=none", [{"_N": "nic1", "_H": "host1"}]),
-    (f"{NETS}CUSTOM_NET2&same_subtree=_A,_B&group_policy=none", 0),
+    (
+        f"{VF_AND_HOST_TRAIT_QUERY}&same_subtree=_N,_H&group_policy=none",
+        [{"_N": "nic1", "_H": "host1"}],
+    ),
+    (f"{TWO_NETS_QUERY}CUSTOM_NET2&same_subtree=_A,_B&group_policy=none", 0),
     # The root.
     ("resources=VCPU:1&root_required=CUSTOM_GOLD", [{"": "host1"}]),
     ("resources=VCPU:1&root_required=!CUSTOM_GOLD", [{"": "host2"}]),
@@ -141,7 +151,7 @@ CANDIDATES = [
 ]
 
 #: Rejected queries, and a part of the error.
-REJECTED = [
+REJECTED_QUERIES = [
     ("", "placement.query.missing_value"),
     ("resources=VCPU:1&limit=0", "limit"),
     ("resources=VCPU:1&limit=llama&limit=1", "llama"),
@@ -150,10 +160,10 @@ REJECTED = [
     ("resources=VCPU:1&required=CUSTOM_NOTHING", "CUSTOM_NOTHING"),
     ("resources=VCPU:1&llama=1", "llama"),
     ("resources=VCPU:1&required=CUSTOM_GOLD,!CUSTOM_GOLD", "CUSTOM_GOLD"),
-    (f"resources=VCPU:1&{CONFLICT}", "Conflicting required and forbidden traits found"),
-    (VFS, "group_policy"),
-    (f"{VFS}&group_policy=llama", "llama"),
-    (f"{VFS}&group_policy=none&group_policy=llama", "llama"),
+    (f"resources=VCPU:1&{CONTRADICTING_TRAITS}", "Conflicting required and forbidden traits found"),
+    (TWO_VFS_QUERY, "group_policy"),
+    (f"{TWO_VFS_QUERY}&group_policy=llama", "llama"),
+    (f"{TWO_VFS_QUERY}&group_policy=none&group_policy=llama", "llama"),
     ("resources=VCPU:1&required_NET=CUSTOM_NET1", "placement.query.bad_value"),
     ("resources_A=SRIOV_NET_VF:1&same_subtree=_A,_B", "placement.query.bad_value"),
     (
@@ -164,15 +174,15 @@ REJECTED = [
 ]
 
 
-def find_candidates(app, query):
-    return app.get(f"{PATH}?{query}", headers=LATEST_HEADERS).json
+def get_candidates(app, query):
+    return app.get(f"{CANDIDATES_PATH}?{query}", headers=LATEST_HEADERS).json
 
 
 def list_provider_names_by_group(document):
     """Return the names of the providers of each group of each candidate."""
     return [
         {
-            suffix: " ".join(sorted(NAMES[uuid] for uuid in uuids))
+            suffix: " ".join(sorted(PROVIDER_NAMES_BY_UUID[uuid] for uuid in uuids))
             for suffix, uuids in request["mappings"].items()
         }
         for request in document["allocation_requests"]
@@ -180,7 +190,7 @@ def list_provider_names_by_group(document):
 
 
 @pytest.fixture(params=[False, True], ids=["database", "provider cache"])
-def cloud(request, database_url, change_log_triggers, make_app):
+def app(request, database_url, change_log_triggers, make_app):
     in_memory = request.param
     app = make_app(
         make_settings(database_url, placement__providers_in_memory=in_memory), in_memory=in_memory
@@ -191,28 +201,28 @@ def cloud(request, database_url, change_log_triggers, make_app):
         services.scheduler.memory.fill(services.database, 60)
     for name in ("CUSTOM_GOLD", "CUSTOM_NET1", "CUSTOM_NET2"):
         app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS, status=201)
-    empty = app.get(f"{PATH}?resources=VCPU:1", headers=LATEST_HEADERS)
+    empty = app.get(f"{CANDIDATES_PATH}?resources=VCPU:1", headers=LATEST_HEADERS)
     assert empty.json == {"allocation_requests": [], "provider_summaries": {}}
     assert "GMT" in empty.headers["Last-Modified"]
-    create_providers(app, *PROVIDERS)
+    create_providers(app, *PROVIDER_DEFINITIONS)
     return app
 
 
 @pytest.mark.all_databases
-def test_each_query_finds_candidates_with_the_expected_providers(cloud):
-    for query, expected in CANDIDATES:
-        groups = list_provider_names_by_group(find_candidates(cloud, query))
+def test_allocation_candidates_query_finds_the_expected_providers(app):
+    for query, expected in QUERIES_WITH_EXPECTED_CANDIDATES:
+        groups = list_provider_names_by_group(get_candidates(app, query))
         if isinstance(expected, int):
             assert len(groups) == expected, query
         else:
             assert sorted(groups, key=str) == sorted(expected, key=str), query
-    for query, part in REJECTED:
-        answer = cloud.get(f"{PATH}?{query}", headers=LATEST_HEADERS, status=400)
+    for query, part in REJECTED_QUERIES:
+        answer = app.get(f"{CANDIDATES_PATH}?{query}", headers=LATEST_HEADERS, status=400)
         assert part in answer.text, query
 
 
-def test_candidates_have_amounts_and_summaries(cloud):
-    document = find_candidates(cloud, "resources=VCPU:1,DISK_GB:500")
+def test_candidates_have_amounts_and_summaries(app):
+    document = get_candidates(app, "resources=VCPU:1,DISK_GB:500")
     (request,) = document["allocation_requests"]
     assert request["allocations"] == {
         uuid_of("host1"): {"resources": {"VCPU": 1}},
@@ -221,7 +231,7 @@ def test_candidates_have_amounts_and_summaries(cloud):
     assert document["provider_summaries"][uuid_of("share")]["resources"] == {
         "DISK_GB": {"capacity": 900, "used": 0}
     }
-    summaries = find_candidates(cloud, "resources=VCPU:1,MEMORY_MB:256")["provider_summaries"]
+    summaries = get_candidates(app, "resources=VCPU:1,MEMORY_MB:256")["provider_summaries"]
     assert len(summaries) == 4
     assert summaries[uuid_of("host2")] == {
         "resources": {
@@ -235,12 +245,10 @@ def test_candidates_have_amounts_and_summaries(cloud):
     }
 
 
-def test_provider_whose_free_capacity_is_too_small_is_no_candidate(cloud):
+def test_provider_whose_free_capacity_is_too_small_is_no_candidate(app):
     claim = build_body(LATEST, {uuid_of("host1"): {"VCPU": 6}})
     path = f"/placement/allocations/{uuid_of('consumer')}"
-    cloud.put_json(path, claim, headers=LATEST_HEADERS, status=204)
-    assert list_provider_names_by_group(find_candidates(cloud, "resources=VCPU:3")) == [
-        {"": "host2"}
-    ]
-    summaries = find_candidates(cloud, "resources=VCPU:1")["provider_summaries"]
+    app.put_json(path, claim, headers=LATEST_HEADERS, status=204)
+    assert list_provider_names_by_group(get_candidates(app, "resources=VCPU:3")) == [{"": "host2"}]
+    summaries = get_candidates(app, "resources=VCPU:1")["provider_summaries"]
     assert summaries[uuid_of("host1")]["resources"]["VCPU"] == {"capacity": 8, "used": 6}

@@ -30,22 +30,22 @@ def put_allocations(app, consumer, body, version, status=204):
     return app.put_json(path, body, headers=headers(version), status=status)
 
 
-def claim(app, consumer, version, amounts, status=204, **fields):
+def put_claim(app, consumer, version, amounts, status=204, **fields):
     body = build_body(version, amounts, **fields)
     return put_allocations(app, consumer, body, version, status)
 
 
-def get_path(app, path, version=LATEST, status=200):
+def send_get_request(app, path, version=LATEST, status=200):
     return app.get(f"/placement{path}", headers=headers(version), status=status)
 
 
-def test_consumer_fields_depend_on_the_version(app, provider):
+def test_consumer_fields_of_allocations_depend_on_the_version(app, provider):
     consumer = str(uuid4())
-    answer = get_path(app, f"/allocations/{consumer}")
+    answer = send_get_request(app, f"/allocations/{consumer}")
     assert answer.json == {"allocations": {}}
     assert "Last-Modified" in answer.headers
     amounts = {"VCPU": 2, "DISK_GB": 5}
-    claim(app, consumer, LATEST, {provider: amounts})
+    put_claim(app, consumer, LATEST, {provider: amounts})
     expected = {"allocations": {provider: {"generation": 1, "resources": amounts}}}
     for version, fields in (
         ("1.0", {}),
@@ -54,18 +54,20 @@ def test_consumer_fields_depend_on_the_version(app, provider):
         ("1.38", {"consumer_type": "INSTANCE"}),
     ):
         minor = int(version[2:])
-        before = get_path(app, f"/allocations/{consumer}", f"1.{max(minor - 1, 0)}").json
+        before = send_get_request(app, f"/allocations/{consumer}", f"1.{max(minor - 1, 0)}").json
         assert minor == 0 or before == expected, version
         expected |= fields
-        assert get_path(app, f"/allocations/{consumer}", version).json == expected
+        assert send_get_request(app, f"/allocations/{consumer}", version).json == expected
 
 
 def test_provider_lists_allocations_by_consumer(app, provider):
     one, two = str(uuid4()), str(uuid4())
-    claim(app, one, "1.12", {provider: {"VCPU": 2, "DISK_GB": 5}})
-    claim(app, two, "1.12", {provider: {"VCPU": 1}})
+    put_claim(app, one, "1.12", {provider: {"VCPU": 2, "DISK_GB": 5}})
+    put_claim(app, two, "1.12", {provider: {"VCPU": 1}})
     for version, shown in [("1.0", set()), ("1.27", set()), ("1.28", {"consumer_generation"})]:
-        document = get_path(app, f"/resource_providers/{provider}/allocations", version).json
+        document = send_get_request(
+            app, f"/resource_providers/{provider}/allocations", version
+        ).json
         generation = dict.fromkeys(shown, 1)
         assert document == {
             "allocations": {
@@ -76,9 +78,9 @@ def test_provider_lists_allocations_by_consumer(app, provider):
         }, version
 
 
-def test_last_modified_is_sent_from_1_15(app, provider):
+def test_last_modified_of_allocations_is_sent_from_1_15(app, provider):
     consumer = str(uuid4())
-    claim(app, consumer, "1.12", {provider: {"VCPU": 2}})
+    put_claim(app, consumer, "1.12", {provider: {"VCPU": 2}})
     for version, stamped in [("1.14", False), ("1.15", True)]:
         for path in (
             f"/allocations/{consumer}",
@@ -86,7 +88,7 @@ def test_last_modified_is_sent_from_1_15(app, provider):
             f"/resource_providers/{provider}/usages",
             "/usages?project_id=project",
         ):
-            answer = get_path(app, path, version)
+            answer = send_get_request(app, path, version)
             assert ("Last-Modified" in answer.headers) is stamped, version
             assert (answer.headers.get("Cache-Control") == "no-cache") is stamped, version
 
@@ -101,8 +103,8 @@ def test_consumer_without_project_and_user_gets_the_configured_ones(sqlite_setti
         )
     )
     consumer, provider = str(uuid4()), make_provider(app.app.services.database, VCPU=8)
-    claim(app, consumer, "1.0", {provider: {"VCPU": 1}})
-    document = get_path(app, f"/allocations/{consumer}", "1.12").json
+    put_claim(app, consumer, "1.0", {provider: {"VCPU": 1}})
+    document = send_get_request(app, f"/allocations/{consumer}", "1.12").json
     assert (document["project_id"], document["user_id"]) == ("nobody's", "nobody")
 
 
@@ -113,27 +115,27 @@ def test_last_entry_of_a_provider_repeated_in_list_format_is_stored(app, provide
         for name in ("VCPU", "DISK_GB")
     ]
     put_allocations(app, consumer, {"allocations": entries}, "1.0")
-    document = get_path(app, f"/allocations/{consumer}").json["allocations"]
+    document = send_get_request(app, f"/allocations/{consumer}").json["allocations"]
     assert document[provider]["resources"] == {"DISK_GB": 2}
 
 
 def test_empty_allocations_remove_the_consumer_from_1_28(app, provider):
     consumer = str(uuid4())
-    claim(app, consumer, "1.28", {provider: {"VCPU": 1}})
-    claim(app, consumer, "1.27", {}, status=400)
-    claim(app, consumer, "1.28", {}, generation=1)
-    assert get_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
-    claim(app, consumer, "1.28", {provider: {"VCPU": 1}}, generation=None)
+    put_claim(app, consumer, "1.28", {provider: {"VCPU": 1}})
+    put_claim(app, consumer, "1.27", {}, status=400)
+    put_claim(app, consumer, "1.28", {}, generation=1)
+    assert send_get_request(app, f"/allocations/{consumer}").json == {"allocations": {}}
+    put_claim(app, consumer, "1.28", {provider: {"VCPU": 1}}, generation=None)
 
 
 def test_consumer_type_is_unchanged_by_allocations_before_1_38(app, provider):
     consumer = str(uuid4())
     amounts = {provider: {"VCPU": 1}}
-    claim(app, consumer, "1.38", amounts, kind="MIGRATION")
-    claim(app, consumer, "1.37", amounts, generation=1)
-    assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "MIGRATION"
-    claim(app, consumer, "1.38", amounts, generation=2, kind="INSTANCE")
-    assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
+    put_claim(app, consumer, "1.38", amounts, kind="MIGRATION")
+    put_claim(app, consumer, "1.37", amounts, generation=1)
+    assert send_get_request(app, f"/allocations/{consumer}").json["consumer_type"] == "MIGRATION"
+    put_claim(app, consumer, "1.38", amounts, generation=2, kind="INSTANCE")
+    assert send_get_request(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
 
 
 def test_post_stores_no_allocations_if_those_of_one_consumer_exceed_the_capacity(app, provider):
@@ -142,12 +144,12 @@ def test_post_stores_no_allocations_if_those_of_one_consumer_exceed_the_capacity
     bodies[two] = build_body("1.13", {provider: {"VCPU": 5}})
     app.post_json("/placement/allocations", bodies, headers=headers("1.13"), status=409)
     for consumer in (one, two):
-        assert get_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
+        assert send_get_request(app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
 def test_consumer_uuid_can_be_in_any_format(app, provider):
     consumer = str(uuid4())
-    claim(app, consumer.upper(), "1.28", {provider: {"VCPU": 1}})
+    put_claim(app, consumer.upper(), "1.28", {provider: {"VCPU": 1}})
     put_allocations(
         app,
         consumer.replace("-", ""),
@@ -155,7 +157,7 @@ def test_consumer_uuid_can_be_in_any_format(app, provider):
         "1.28",
     )
     for spelling in (consumer, consumer.upper()):
-        assert get_path(app, f"/allocations/{spelling}").json["allocations"]
+        assert send_get_request(app, f"/allocations/{spelling}").json["allocations"]
     twice = {spelling: build_body("1.13", {}) for spelling in (consumer, consumer.upper())}
     app.post_json("/placement/allocations", twice, headers=headers("1.13"), status=400)
     app.delete(f"/placement/allocations/{consumer.upper()}", headers=headers("1.28"), status=204)
@@ -181,13 +183,13 @@ def test_claim_on_unknown_provider_is_400_and_reading_it_404(sqlite_app):
     (error,) = put_allocations(sqlite_app, uuid4(), body, LATEST, 400).json["errors"]
     assert unknown in error["detail"]
     for noun in ("allocations", "usages"):
-        answer = get_path(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
+        answer = send_get_request(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
         assert f"No resource provider with uuid {unknown} found" in answer.text
 
 
 #: Microversions that changed the format of a claim.
-FORMS = ("1.0", "1.8", "1.12", "1.28", "1.34", "1.38")
-A = "aaaaaaaa-0000-4000-8000-000000000001"
+VERSIONS_THAT_CHANGED_ALLOCATIONS = ("1.0", "1.8", "1.12", "1.28", "1.34", "1.38")
+PROVIDER_UUID = "aaaaaaaa-0000-4000-8000-000000000001"
 
 
 def test_malformed_allocations_are_400_in_every_version(sqlite_app):
@@ -196,17 +198,17 @@ def test_malformed_allocations_are_400_in_every_version(sqlite_app):
         {"allocations": None},
         {"allocations": "x"},
         {"allocations": {"x": {"resources": {"VCPU": 1}}}},
-        {"allocations": {A: {"resources": {}}}},
-        {"allocations": {A: {"resources": {"vcpu": 1}}}},
-        {"allocations": {A: {"resources": {"VCPU": 0}}}},
-        {"allocations": {A: {"resources": {"VCPU": "1"}}}},
-        {"allocations": {A: {"resources": {"VCPU": 1.5}}}},
-        {"allocations": {A: {"resources": {"VCPU": True}}}},
-        {"allocations": {A: {"resources": {"VCPU": 1}, "generation": "1"}}},
-        {"allocations": {A: {"resources": {"VCPU": 1}, "surprise": 1}}},
+        {"allocations": {PROVIDER_UUID: {"resources": {}}}},
+        {"allocations": {PROVIDER_UUID: {"resources": {"vcpu": 1}}}},
+        {"allocations": {PROVIDER_UUID: {"resources": {"VCPU": 0}}}},
+        {"allocations": {PROVIDER_UUID: {"resources": {"VCPU": "1"}}}},
+        {"allocations": {PROVIDER_UUID: {"resources": {"VCPU": 1.5}}}},
+        {"allocations": {PROVIDER_UUID: {"resources": {"VCPU": True}}}},
+        {"allocations": {PROVIDER_UUID: {"resources": {"VCPU": 1}, "generation": "1"}}},
+        {"allocations": {PROVIDER_UUID: {"resources": {"VCPU": 1}, "surprise": 1}}},
         {"allocations": []},
         {"allocations": [{"resource_provider": {"uuid": "x"}, "resources": {"VCPU": 1}}]},
-        {"allocations": [{"resource_provider": {"uuid": A}}]},
+        {"allocations": [{"resource_provider": {"uuid": PROVIDER_UUID}}]},
         {"project_id": ""},
         {"project_id": "x" * 256},
         {"user_id": None},
@@ -220,24 +222,28 @@ def test_malformed_allocations_are_400_in_every_version(sqlite_app):
         {"mappings": {"1": ["x"]}},
         {"mappings": None},
     ]:
-        for version in FORMS:
-            body = {**build_body(version, {A: {"VCPU": 1}}), **change}
+        for version in VERSIONS_THAT_CHANGED_ALLOCATIONS:
+            body = {**build_body(version, {PROVIDER_UUID: {"VCPU": 1}}), **change}
             answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
             assert "JSON does not validate" in answer.json["errors"][0]["detail"], change
 
 
-def test_field_required_by_the_version_cannot_be_omitted(sqlite_app):
-    for version in FORMS:
-        whole = build_body(version, {A: {"VCPU": 1}})
+def test_allocation_field_required_by_the_version_cannot_be_omitted(sqlite_app):
+    for version in VERSIONS_THAT_CHANGED_ALLOCATIONS:
+        whole = build_body(version, {PROVIDER_UUID: {"VCPU": 1}})
         for key in whole:
             body = {name: value for name, value in whole.items() if name != key}
             answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
             assert f"'{key}' is a required property" in answer.text, version
 
 
-def test_mappings_are_accepted_from_1_34(sqlite_app, sqlite_provider):
+def test_mappings_of_allocations_are_accepted_from_1_34(sqlite_app, sqlite_provider):
     amounts = {sqlite_provider: {"VCPU": 1}}
-    for mappings in [{"": [A]}, {"_NET1": [A, A]}, {"1": [A]}]:
+    for mappings in [
+        {"": [PROVIDER_UUID]},
+        {"_NET1": [PROVIDER_UUID, PROVIDER_UUID]},
+        {"1": [PROVIDER_UUID]},
+    ]:
         put_allocations(
             sqlite_app, uuid4(), {**build_body("1.34", amounts), "mappings": mappings}, "1.34"
         )
@@ -247,9 +253,9 @@ def test_mappings_are_accepted_from_1_34(sqlite_app, sqlite_provider):
 
 
 def test_consumer_with_invalid_uuid_is_rejected(sqlite_app):
-    answer = claim(sqlite_app, "nobody", LATEST, {A: {"VCPU": 1}}, status=400)
+    answer = put_claim(sqlite_app, "nobody", LATEST, {PROVIDER_UUID: {"VCPU": 1}}, status=400)
     assert "Malformed consumer_uuid: nobody" in answer.text
-    assert get_path(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
+    assert send_get_request(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
 
 
 def test_malformed_posts_of_allocations_are_400(sqlite_app):
@@ -271,7 +277,7 @@ def test_too_many_amounts_of_one_consumer_are_rejected(sqlite_app, sqlite_provid
         body = build_body(version, {sqlite_provider: amounts})
         answer = put_allocations(sqlite_app, consumer, body, version, status=400)
         assert "$.allocations: the request has 2 amounts in all, which" in answer.text, version
-        assert get_path(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
+        assert send_get_request(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
 def test_too_many_amounts_of_several_consumers_are_rejected(
@@ -285,4 +291,4 @@ def test_too_many_amounts_of_several_consumers_are_rejected(
     path = "/placement/allocations"
     answer = sqlite_app.post_json(path, body, headers=headers(LATEST), status=400)
     assert "$: the request has 2 amounts in all, which" in answer.text
-    assert get_path(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}
+    assert send_get_request(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}

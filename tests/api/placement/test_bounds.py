@@ -8,24 +8,27 @@ from tests.support.allocation_bodies import headers
 from tests.support.providers import make_provider
 from tests.support.versions import LATEST
 
-TOO_MANY = range(MAX_PROVIDER_ITEMS + 1)
-GIVEN = {
-    "aggregates": ([str(uuid4()) for _ in TOO_MANY], "maxItems"),
-    "traits": ([f"CUSTOM_{number}" for number in TOO_MANY], "maxItems"),
-    "inventories": ({f"CUSTOM_{number}": {"total": 1} for number in TOO_MANY}, "maxProperties"),
+NUMBERS_BEYOND_THE_LIMIT = range(MAX_PROVIDER_ITEMS + 1)
+TOO_MANY_ITEMS_BY_SUBRESOURCE = {
+    "aggregates": ([str(uuid4()) for _ in NUMBERS_BEYOND_THE_LIMIT], "maxItems"),
+    "traits": ([f"CUSTOM_{number}" for number in NUMBERS_BEYOND_THE_LIMIT], "maxItems"),
+    "inventories": (
+        {f"CUSTOM_{number}": {"total": 1} for number in NUMBERS_BEYOND_THE_LIMIT},
+        "maxProperties",
+    ),
 }
 
 
 def test_too_many_inventories_traits_or_aggregates_of_a_provider_are_400(sqlite_app):
     provider = make_provider(sqlite_app.app.services.database)
-    for noun, (items, keyword) in GIVEN.items():
+    for noun, (items, keyword) in TOO_MANY_ITEMS_BY_SUBRESOURCE.items():
         body = {"resource_provider_generation": 0, noun: items}
         path = f"/placement/resource_providers/{provider}/{noun}"
         answer = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
         assert f"(at $.{noun}). Failed validating '{keyword}'" in answer.text, noun
 
 
-def test_too_many_trait_conditions_are_rejected(sqlite_app):
+def test_allocation_candidates_query_with_too_many_trait_conditions_is_rejected(sqlite_app):
     for term in ["required=in:HW_CPU_X86_AVX,T{}", "required=!T{}"]:
         terms = "&".join(term.format(number) for number in range(MAX_CONDITIONS + 1))
         path = f"/placement/allocation_candidates?resources=VCPU:1&{terms}"
@@ -49,7 +52,7 @@ def test_aggregate_conditions_count_towards_the_limit_of_trait_conditions(sqlite
 
 def test_too_many_aggregates_are_rejected_before_1_19(sqlite_app):
     provider = make_provider(sqlite_app.app.services.database)
-    items, _ = GIVEN["aggregates"]
+    items, _ = TOO_MANY_ITEMS_BY_SUBRESOURCE["aggregates"]
     path = f"/placement/resource_providers/{provider}/aggregates"
     answer = sqlite_app.put_json(path, items, headers=headers("1.1"), status=400)
     assert "(at $). Failed validating 'maxItems'" in answer.text

@@ -7,15 +7,15 @@ import pytest
 
 from tests.support.versions import LATEST_HEADERS
 
-CANDIDATES = "/placement/allocation_candidates"
-PROVIDERS = "/placement/resource_providers"
+CANDIDATES_PATH = "/placement/allocation_candidates"
+PROVIDERS_PATH = "/placement/resource_providers"
 
 
 @pytest.fixture
-def provider(sqlite_app):
+def provider_path(sqlite_app):
     body = {"name": "cn1", "uuid": str(uuid4())}
-    sqlite_app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)
-    return f"{PROVIDERS}/{body['uuid']}"
+    sqlite_app.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS)
+    return f"{PROVIDERS_PATH}/{body['uuid']}"
 
 
 def send_get_request_and_read_error(app, query, status=400):
@@ -34,7 +34,7 @@ def test_candidates_query_with_several_errors_is_400_with_the_first_of_placement
         ("resources=&root_required=in:A", "undefined_code"),
     ]:
         assert (
-            send_get_request_and_read_error(sqlite_app, f"{CANDIDATES}?{query}")["code"]
+            send_get_request_and_read_error(sqlite_app, f"{CANDIDATES_PATH}?{query}")["code"]
             == f"placement.{code}"
         ), query
 
@@ -45,7 +45,7 @@ def test_error_code_of_a_candidates_query_without_resources_depends_on_the_versi
             *((25, "undefined_code"), (35, "undefined_code"), (36, "query.missing_value"))
         ]:
             headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
-            answer = sqlite_app.get(f"{CANDIDATES}?{query}", headers=headers, status=400)
+            answer = sqlite_app.get(f"{CANDIDATES_PATH}?{query}", headers=headers, status=400)
             assert answer.json["errors"][0]["code"] == f"placement.{code}", (query, minor)
 
 
@@ -56,23 +56,26 @@ def test_provider_query_with_several_errors_is_400_with_the_first_of_placement(s
         ("resources=NOPE:1&required=CUSTOM_NOPE", "CUSTOM_NOPE"),
     ]:
         assert (
-            word in send_get_request_and_read_error(sqlite_app, f"{PROVIDERS}?{query}")["detail"]
+            word
+            in send_get_request_and_read_error(sqlite_app, f"{PROVIDERS_PATH}?{query}")["detail"]
         ), query
 
 
-def test_unknown_provider_is_reported_before_an_invalid_trait(sqlite_app, provider):
+def test_unknown_provider_is_reported_before_an_invalid_trait(sqlite_app, provider_path):
     body = {"traits": ["no trait"], "resource_provider_generation": 0}
     missing = sqlite_app.put_json(
-        f"{PROVIDERS}/{uuid4()}/traits", body, headers=LATEST_HEADERS, status=404
+        f"{PROVIDERS_PATH}/{uuid4()}/traits", body, headers=LATEST_HEADERS, status=404
     )
     assert "No resource provider" in missing.json["errors"][0]["detail"]
-    answer = sqlite_app.put_json(f"{provider}/traits", body, headers=LATEST_HEADERS, status=400)
+    answer = sqlite_app.put_json(
+        f"{provider_path}/traits", body, headers=LATEST_HEADERS, status=400
+    )
     assert "No such trait no trait" in answer.json["errors"][0]["detail"]
 
 
-def test_invalid_inventory_is_reported_before_an_unknown_class(sqlite_app, provider):
+def test_invalid_inventory_is_reported_before_an_unknown_class(sqlite_app, provider_path):
     stock, generation = {"total": 1, "reserved": 5}, {"resource_provider_generation": 0}
-    path = f"{provider}/inventories"
+    path = f"{provider_path}/inventories"
     for method, below, body in (
         ("PUT", "/CUSTOM_NOPE", stock | generation),
         ("PUT", "", {"inventories": {"CUSTOM_NOPE": stock}} | generation),

@@ -5,12 +5,12 @@ import pytest
 
 from tests.support.versions import LATEST_HEADERS
 
-JSON = {**LATEST_HEADERS, "Content-Type": "application/json"}
-MISSING = "deaddead-0000-4000-8000-000000000001"
+JSON_HEADERS = {**LATEST_HEADERS, "Content-Type": "application/json"}
+UNKNOWN_UUID = "deaddead-0000-4000-8000-000000000001"
 
 
 @pytest.fixture
-def host(sqlite_app):
+def provider_uuid(sqlite_app):
     answer = sqlite_app.post_json(
         "/placement/resource_providers", {"name": "host"}, headers=LATEST_HEADERS
     )
@@ -24,12 +24,16 @@ def check_error_and_get_detail(answer):
     return error["detail"]
 
 
-BODIES = [b"", b"{", b"[]", b"null", b'"x"', b"{} x", b"\xff\xfe", b'{"name": NaN}', b'{"a": 1}']
+INVALID_BODIES = [
+    *(b"", b"{", b"[]", b"null", b'"x"', b"{} x", b"\xff\xfe", b'{"name": NaN}', b'{"a": 1}')
+]
 
 
-def test_invalid_body_is_rejected(sqlite_app):
-    for body in [*BODIES, b'{"name": "\\ud800"}', b'{"name": "\\u0000"}']:
-        answer = sqlite_app.post("/placement/resource_providers", body, headers=JSON, status=400)
+def test_invalid_request_body_is_rejected(sqlite_app):
+    for body in [*INVALID_BODIES, b'{"name": "\\ud800"}', b'{"name": "\\u0000"}']:
+        answer = sqlite_app.post(
+            "/placement/resource_providers", body, headers=JSON_HEADERS, status=400
+        )
         assert check_error_and_get_detail(answer).startswith(
             ("Malformed JSON", "JSON does not validate")
         ), body
@@ -39,7 +43,7 @@ def test_invalid_body_is_rejected(sqlite_app):
 
 def test_u0000_after_an_escaped_backslash_is_no_nul_character(sqlite_app):
     body = rb'{"name": "a\\u0000"}'
-    answer = sqlite_app.post("/placement/resource_providers", body, headers=JSON)
+    answer = sqlite_app.post("/placement/resource_providers", body, headers=JSON_HEADERS)
     assert answer.json["name"] == "a\\u0000"
 
 
@@ -49,17 +53,17 @@ def test_content_type_other_than_json_is_rejected(sqlite_app):
         sqlite_app.post("/placement/resource_providers", b"{}", headers=headers, status=415)
 
 
-def test_unknown_provider_is_reported_before_an_invalid_body(sqlite_app, host):
+def test_unknown_provider_is_reported_before_an_invalid_body(sqlite_app, provider_uuid):
     for noun in ["", "/inventories", "/inventories/VCPU", "/aggregates"]:
         path = "/placement/resource_providers/{}" + noun
-        for body in BODIES:
-            sqlite_app.put(path.format(MISSING), body, headers=JSON, status=404)
-            sqlite_app.put(path.format(host), body, headers=JSON, status=400)
+        for body in INVALID_BODIES:
+            sqlite_app.put(path.format(UNKNOWN_UUID), body, headers=JSON_HEADERS, status=404)
+            sqlite_app.put(path.format(provider_uuid), body, headers=JSON_HEADERS, status=400)
 
 
 def test_invalid_name_or_uuid_is_rejected(sqlite_app):
     names = ["", "a" * 201, 1, None, True, [], {}]
-    uuids = ["", "x", MISSING[:-1], "0x" + MISSING[2:], 1, None]
+    uuids = ["", "x", UNKNOWN_UUID[:-1], "0x" + UNKNOWN_UUID[2:], 1, None]
     bodies = [{"name": name} for name in names]
     for body in [*bodies, *({"name": "host", "uuid": uuid} for uuid in uuids)]:
         sqlite_app.post_json(
@@ -69,7 +73,12 @@ def test_invalid_name_or_uuid_is_rejected(sqlite_app):
 
 def test_invalid_query_string_is_rejected(sqlite_app):
     for query in [
-        *("uuid=x", "uuid=", f"uuid={MISSING.replace('-', '')}", f"uuid={MISSING}&uuid=x"),
+        *(
+            "uuid=x",
+            "uuid=",
+            f"uuid={UNKNOWN_UUID.replace('-', '')}",
+            f"uuid={UNKNOWN_UUID}&uuid=x",
+        ),
         *("in_tree=x", "limit=1", "NAME=a", "name=%FF", "name=%00", "member_of=x"),
         *("resources=VCPU", "required=", "resources=LLAMA:1", "required=LLAMA"),
     ]:

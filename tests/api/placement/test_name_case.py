@@ -17,18 +17,18 @@ def app_with_custom_names(app):
     return app
 
 
-def get_values_of_key(app, path, key):
+def list_values_of_key(app, path, key):
     return app.get(f"/placement{path}", headers=LATEST_HEADERS).json[key]
 
 
-def test_provider_is_listed_by_exact_name(app_with_custom_names):
-    rows = get_values_of_key(
+def test_provider_name_filter_is_case_sensitive(app_with_custom_names):
+    rows = list_values_of_key(
         app_with_custom_names, "/resource_providers?name=Host", "resource_providers"
     )
     assert [row["name"] for row in rows] == ["Host"]
     for name in ("host", "HOST", "Host%20"):
         path = f"/resource_providers?name={name}"
-        assert get_values_of_key(app_with_custom_names, path, "resource_providers") == []
+        assert list_values_of_key(app_with_custom_names, path, "resource_providers") == []
 
 
 def test_trait_and_class_names_are_case_sensitive(app_with_custom_names):
@@ -52,7 +52,7 @@ def test_query_with_a_name_in_another_case_is_rejected(app_with_custom_names):
 
 
 def test_body_with_a_name_in_another_case_is_rejected(app_with_custom_names):
-    (provider,) = get_values_of_key(
+    (provider,) = list_values_of_key(
         app_with_custom_names, "/resource_providers", "resource_providers"
     )
     path = f"/placement/resource_providers/{provider['uuid']}"

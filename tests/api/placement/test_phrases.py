@@ -11,25 +11,31 @@ from placement_sched.api.placement.microversions import ANY_TRAITS
 from tests.support.allocation_bodies import build_body
 from tests.support.versions import LATEST
 
-PROVIDER = "5cbe600a-0000-4000-8000-000000000001"
-MISSING = "deaddead-0000-4000-8000-000000000001"
-CONSUMER = "c0ffee00-0000-4000-8000-000000000001"
-AGGREGATE = "a66e6a7e-0000-4000-8000-000000000001"
+PROVIDER_UUID = "5cbe600a-0000-4000-8000-000000000001"
+UNKNOWN_UUID = "deaddead-0000-4000-8000-000000000001"
+CONSUMER_UUID = "c0ffee00-0000-4000-8000-000000000001"
+AGGREGATE_UUID = "a66e6a7e-0000-4000-8000-000000000001"
 
-PROVIDERS = "/resource_providers"
-ONE = f"{PROVIDERS}/{PROVIDER}"
-CANDIDATES = "/allocation_candidates"
-LONG = "CUSTOM_" + "S" * 250
-FULL = {"total": 10, "reserved": 10}
-FORM = "Invalid query string parameters: Expected 'required' parameter value of the form: "
-ANY = "Invalid query string parameters: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
-IN_FORM = "Badly formed resources parameter. Expected resources query string parameter in form"
-UNABLE = f"Unable to update inventory for resource provider {PROVIDER}"
-NO_TRAIT = (
+PROVIDERS_PATH = "/resource_providers"
+PROVIDER_PATH = f"{PROVIDERS_PATH}/{PROVIDER_UUID}"
+CANDIDATES_PATH = "/allocation_candidates"
+ALLOCATIONS_PATH = f"/allocations/{CONSUMER_UUID}"
+TOO_LONG_NAME = "CUSTOM_" + "S" * 250
+RESERVED_INVENTORY = {"total": 10, "reserved": 10}
+REQUIRED_FORM_TEXT = (
+    "Invalid query string parameters: Expected 'required' parameter value of the form: "
+    "HW_CPU_X86_VMX,"
+)
+IN_FORM_TEXT = "Invalid query string parameters: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
+RESOURCES_FORM_TEXT = (
+    "Badly formed resources parameter. Expected resources query string parameter in form"
+)
+UPDATE_FAILED_TEXT = f"Unable to update inventory for resource provider {PROVIDER_UUID}"
+INVALID_TRAIT_TEXT = (
     "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
     'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
 )
-NOT_YET = "are not supported in the specified microversion"
+UNSUPPORTED_TEXT = "are not supported in the specified microversion"
 
 
 @pytest.fixture
@@ -45,10 +51,12 @@ def app_with_inventories(app):
 
 
 def create_provider_with_inventories(app):
-    send_request(app, "POST", PROVIDERS, 39, {"name": "host", "uuid": PROVIDER})
+    send_request(app, "POST", PROVIDERS_PATH, 39, {"name": "host", "uuid": PROVIDER_UUID})
     send_request(app, "POST", "/resource_classes", 39, {"name": "CUSTOM_GOLD"})
     for name in ("VCPU", "CUSTOM_GOLD"):
-        send_request(app, "POST", f"{ONE}/inventories", 39, {"resource_class": name, "total": 4})
+        send_request(
+            app, "POST", f"{PROVIDER_PATH}/inventories", 39, {"resource_class": name, "total": 4}
+        )
     return app
 
 
@@ -64,102 +72,108 @@ def send_request(app, method: str, path: str, minor: int, body: Any = None, stat
     )
 
 
-def send_request_and_get_error_detail(
-    app, method: str, path: str, minor: int, body: Any, status: int
-) -> str:
+def read_error_detail(app, method: str, path: str, minor: int, body: Any, status: int) -> str:
     (error,) = send_request(app, method, path, minor, body, status).json["errors"]
     return error["detail"]
 
 
-def inventory_body(**fields: Any) -> dict[str, Any]:
+def build_inventory(**fields: Any) -> dict[str, Any]:
     return {"resource_class": "DISK_GB", "total": 10, **fields}
 
 
-def claim_body(amount: int, **fields: Any) -> dict[str, Any]:
-    return {**build_body(LATEST, {PROVIDER: {"VCPU": amount}}), **fields}
+def build_claim(amount: int, **fields: Any) -> dict[str, Any]:
+    return {**build_body(LATEST, {PROVIDER_UUID: {"VCPU": amount}}), **fields}
 
 
-REQUESTS = [
-    ("DELETE", "/", 39, None, 405, "The method DELETE is not allowed for this resource."),
-    ("OPTIONS", PROVIDERS, 39, None, 405, "The method OPTIONS is not allowed for this resource."),
-    ("POST", PROVIDERS, 39, b"{}", 400, "content-type header required"),
-    ("PUT", ONE, 39, None, 415, "The media type None is not supported, use application/json"),
-    ("DELETE", f"{PROVIDERS}/{MISSING}", 39, None, 404, f"{MISSING} found for delete"),
+REJECTED_REQUESTS = [
+    ("DELETE", "/", None, 405, "The method DELETE is not allowed for this resource."),
+    ("OPTIONS", PROVIDERS_PATH, None, 405, "The method OPTIONS is not allowed for this resource."),
+    ("POST", PROVIDERS_PATH, b"{}", 400, "content-type header required"),
+    ("PUT", PROVIDER_PATH, None, 415, "The media type None is not supported, use application/json"),
+    ("DELETE", f"{PROVIDERS_PATH}/{UNKNOWN_UUID}", None, 404, f"{UNKNOWN_UUID} found for delete"),
 ]
 
-STALE = [
+REQUESTS_WITH_STALE_GENERATION = [
     ("traits", 39, {"traits": []}),
-    ("aggregates", 19, {"aggregates": [AGGREGATE]}),
+    ("aggregates", 19, {"aggregates": [AGGREGATE_UUID]}),
     ("aggregates", 39, {"aggregates": []}),
     ("inventories", 39, {"inventories": {}}),
     ("inventories/VCPU", 39, {"total": 1}),
 ]
 
-INVENTORIES = [
-    ("POST", "", 39, inventory_body(reserved=11), "Unable to create inventory for resource prov"),
-    ("POST", "", 39, inventory_body(reserved=11), "greater than total"),
-    ("POST", "", 25, inventory_body(reserved=10), "greater than or equal to total"),
-    ("PUT", "/VCPU", 25, FULL, UNABLE),
-    ("PUT", "/VCPU", 25, FULL, "greater than or equal to total"),
-    ("PUT", "", 25, {"inventories": {"VCPU": FULL}}, UNABLE),
-    ("PUT", "", 39, {"inventories": {"VCPU": {"total": 1, "reserved": 2}}}, UNABLE),
+INVALID_INVENTORY_REQUESTS = [
+    ("POST", "", 39, build_inventory(reserved=11), "Unable to create inventory for resource prov"),
+    ("POST", "", 39, build_inventory(reserved=11), "greater than total"),
+    ("POST", "", 25, build_inventory(reserved=10), "greater than or equal to total"),
+    ("PUT", "/VCPU", 25, RESERVED_INVENTORY, UPDATE_FAILED_TEXT),
+    ("PUT", "/VCPU", 25, RESERVED_INVENTORY, "greater than or equal to total"),
+    ("PUT", "", 25, {"inventories": {"VCPU": RESERVED_INVENTORY}}, UPDATE_FAILED_TEXT),
+    ("PUT", "", 39, {"inventories": {"VCPU": {"total": 1, "reserved": 2}}}, UPDATE_FAILED_TEXT),
 ]
 
-QUERIES = [
-    (PROVIDERS, "resources=VCPU", 39, IN_FORM),
-    (PROVIDERS, "resources=VCPU:1,", 39, "Got: . This is a part of VCPU:1,"),
-    (PROVIDERS, "resources=", 39, "Got: empty string."),
-    (PROVIDERS, "resources=VCPU", 39, "Got: VCPU."),
-    (CANDIDATES, "resources=", 39, IN_FORM),
-    (CANDIDATES, "group_policy=isolate", 25, "At least one request group (`resources` or `res"),
-    (CANDIDATES, "group_policy=none", 36, "There must be at least one resources or resources[$S]"),
-    (CANDIDATES, f"resources=VCPU:1&in_tree1={PROVIDER}", 31, "All request groups must specify"),
-    (CANDIDATES, "required=A&required1=B", 25, "orphaned traits keys: required, required1"),
-    (CANDIDATES, "resources=VCPU:1&required=", 21, f"{FORM}HW_CPU_X86_VMX,CUSTOM_MAGIC."),
-    (CANDIDATES, "resources=VCPU:1&required=,,", 22, f"{FORM}HW_CPU_X86_VMX,!CUSTOM_MAGIC."),
-    (PROVIDERS, "required=A,,B", 39, f"{FORM}HW_CPU_X86_VMX,!CUSTOM_MAGIC. Got an empty trait in:"),
-    (PROVIDERS, "required=in:A,!B", 39, f"{ANY} does not support forbidden traits. Got: in:A,!B"),
-    (PROVIDERS, "required=!A", 21, f"{FORM}HW_CPU_X86_VMX,CUSTOM_MAGIC. Got: !A"),
-    (PROVIDERS, "required=in:A,B", 38, f"{ANY} only supported since microversion {ANY_TRAITS}."),
-    (CANDIDATES, "resourcesX=VCPU:1&requiredX=in:A,B", 38, "'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only"),
-    (PROVIDERS, f"member_of=!{AGGREGATE}", 31, f"Forbidden member_of parameters {NOT_YET}"),
-    (PROVIDERS, f"member_of={AGGREGATE},{AGGREGATE}", 39, "with the 'in:' or '!in:' keyword using"),
-    ("/traits", "name=in_abc", 39, '?name=[in|startswith]:[name1,name2|prefix]. Got: "in_'),
-]
+MALFORMED_QUERIES = {
+    PROVIDERS_PATH: [
+        ("resources=VCPU", 39, RESOURCES_FORM_TEXT),
+        ("resources=VCPU:1,", 39, "Got: . This is a part of VCPU:1,"),
+        ("resources=", 39, "Got: empty string."),
+        ("resources=VCPU", 39, "Got: VCPU."),
+        ("required=A,,B", 39, f"{REQUIRED_FORM_TEXT}!CUSTOM_MAGIC. Got an empty trait in:"),
+        ("required=in:A,!B", 39, f"{IN_FORM_TEXT} does not support forbidden traits. Got: in:A,!B"),
+        ("required=!A", 21, f"{REQUIRED_FORM_TEXT}CUSTOM_MAGIC. Got: !A"),
+        ("required=in:A,B", 38, f"{IN_FORM_TEXT} only supported since microversion {ANY_TRAITS}."),
+        (f"member_of=!{AGGREGATE_UUID}", 31, f"Forbidden member_of parameters {UNSUPPORTED_TEXT}"),
+        (
+            f"member_of={AGGREGATE_UUID},{AGGREGATE_UUID}",
+            39,
+            "with the 'in:' or '!in:' keyword using",
+        ),
+    ],
+    CANDIDATES_PATH: [
+        ("resources=", 39, RESOURCES_FORM_TEXT),
+        ("group_policy=isolate", 25, "At least one request group (`resources` or `res"),
+        ("group_policy=none", 36, "There must be at least one resources or resources[$S]"),
+        (f"resources=VCPU:1&in_tree1={PROVIDER_UUID}", 31, "All request groups must specify"),
+        ("required=A&required1=B", 25, "orphaned traits keys: required, required1"),
+        ("resources=VCPU:1&required=", 21, f"{REQUIRED_FORM_TEXT}CUSTOM_MAGIC."),
+        ("resources=VCPU:1&required=,,", 22, f"{REQUIRED_FORM_TEXT}!CUSTOM_MAGIC."),
+        ("resourcesX=VCPU:1&requiredX=in:A,B", 38, "'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only"),
+    ],
+    "/traits": [("name=in_abc", 39, '?name=[in|startswith]:[name1,name2|prefix]. Got: "in_')],
+}
 
 #: Method, path, body, keyword and property of a fault.
-SCHEMA_FAULTS = [
-    ("POST", PROVIDERS, {"name": "x", "uuid": "y"}, "format", "uuid"),
-    ("POST", PROVIDERS, {"name": "x" * 201}, "maxLength", "name"),
-    ("POST", PROVIDERS, {}, "required", ""),
-    ("POST", PROVIDERS, {"name": "x", "y": 1}, "additionalProperties", ""),
-    ("POST", f"{ONE}/inventories", inventory_body(total=0), "minimum", "total"),
-    ("POST", f"{ONE}/inventories", inventory_body(total=2**31), "maximum", "total"),
+REQUESTS_WITH_SCHEMA_ERRORS = [
+    ("POST", PROVIDERS_PATH, {"name": "x", "uuid": "y"}, "format", "uuid"),
+    ("POST", PROVIDERS_PATH, {"name": "x" * 201}, "maxLength", "name"),
+    ("POST", PROVIDERS_PATH, {}, "required", ""),
+    ("POST", PROVIDERS_PATH, {"name": "x", "y": 1}, "additionalProperties", ""),
+    ("POST", f"{PROVIDER_PATH}/inventories", build_inventory(total=0), "minimum", "total"),
+    ("POST", f"{PROVIDER_PATH}/inventories", build_inventory(total=2**31), "maximum", "total"),
     ("POST", "/resource_classes", {"name": "COW"}, "pattern", "name"),
     ("POST", "/resource_classes", {"name": "CUSTOM_A\n"}, "pattern", "name"),
-    ("POST", "/resource_classes", {"name": LONG}, "maxLength", "name"),
-    ("PUT", f"/allocations/{CONSUMER}", claim_body(1, project_id=""), "minLength", "project_id"),
-    ("PUT", f"/allocations/{CONSUMER}", claim_body(0), "minimum", "allocations"),
+    ("POST", "/resource_classes", {"name": TOO_LONG_NAME}, "maxLength", "name"),
+    ("PUT", ALLOCATIONS_PATH, build_claim(1, project_id=""), "minLength", "project_id"),
+    ("PUT", ALLOCATIONS_PATH, build_claim(0), "minimum", "allocations"),
     ("GET", "/usages?project_id=", None, "minLength", "project_id"),
-    ("GET", f"{CANDIDATES}?resources=A:1&limit=0", None, "pattern", "limit"),
+    ("GET", f"{CANDIDATES_PATH}?resources=A:1&limit=0", None, "pattern", "limit"),
 ]
 
 
 def test_error_of_a_rejected_method_or_body_has_the_wording_of_placement(
     sqlite_app_with_inventories,
 ):
-    for method, path, minor, body, status, phrase in REQUESTS:
-        assert phrase in send_request_and_get_error_detail(
-            sqlite_app_with_inventories, method, path, minor, body, status
+    for method, path, body, status, phrase in REJECTED_REQUESTS:
+        assert phrase in read_error_detail(
+            sqlite_app_with_inventories, method, path, 39, body, status
         ), path
 
 
 @pytest.mark.all_databases
 def test_error_of_a_stale_generation_has_the_wording_of_placement(app_with_inventories):
-    for noun, minor, body in STALE:
+    for noun, minor, body in REQUESTS_WITH_STALE_GENERATION:
         stale = {**body, "resource_provider_generation": 9}
-        text = send_request_and_get_error_detail(
-            app_with_inventories, "PUT", f"{ONE}/{noun}", minor, stale, 409
+        text = read_error_detail(
+            app_with_inventories, "PUT", f"{PROVIDER_PATH}/{noun}", minor, stale, 409
         )
         assert "resource provider generation conflict" in text, noun
         assert "Resource provider's generation already changed." in text, noun
@@ -170,35 +184,34 @@ def test_error_of_a_stale_generation_has_the_wording_of_placement(app_with_inven
 
 
 def test_error_of_an_invalid_inventory_has_the_wording_of_placement(sqlite_app_with_inventories):
-    for method, path, minor, body, phrase in INVENTORIES:
+    for method, path, minor, body, phrase in INVALID_INVENTORY_REQUESTS:
         generation = {"resource_provider_generation": 2} if method == "PUT" else {}
-        inventories = f"{ONE}/inventories{path}"
-        detail = send_request_and_get_error_detail(
+        inventories = f"{PROVIDER_PATH}/inventories{path}"
+        detail = read_error_detail(
             sqlite_app_with_inventories, method, inventories, minor, {**body, **generation}, 400
         )
         assert phrase in detail
 
 
 def test_error_of_a_malformed_query_has_the_wording_of_placement(sqlite_app_with_inventories):
-    for path, query, minor, phrase in QUERIES:
-        assert phrase in send_request_and_get_error_detail(
+    rows = [(path, *row) for path, queries in MALFORMED_QUERIES.items() for row in queries]
+    for path, query, minor, phrase in rows:
+        assert phrase in read_error_detail(
             sqlite_app_with_inventories, "GET", f"{path}?{query}", minor, None, 400
         ), query
 
 
 def test_schema_error_names_keyword_and_path(sqlite_app_with_inventories):
-    for method, path, body, keyword, name in SCHEMA_FAULTS:
-        detail = send_request_and_get_error_detail(
-            sqlite_app_with_inventories, method, path, 39, body, 400
-        )
+    for method, path, body, keyword, name in REQUESTS_WITH_SCHEMA_ERRORS:
+        detail = read_error_detail(sqlite_app_with_inventories, method, path, 39, body, 400)
         within = f"['properties']['{name}']" if name else ""
         assert "(at $" in detail, body
         assert f"Failed validating '{keyword}' in schema{within}" in detail, body
 
 
 def test_error_of_an_invalid_trait_name_has_the_wording_of_placement(sqlite_app_with_inventories):
-    for name in ["TRAIT_X", "CUSTOM_abc", LONG]:
-        assert NO_TRAIT in send_request_and_get_error_detail(
+    for name in ["TRAIT_X", "CUSTOM_abc", TOO_LONG_NAME]:
+        assert INVALID_TRAIT_TEXT in read_error_detail(
             sqlite_app_with_inventories, "PUT", f"/traits/{name}", 39, None, 400
         ), name
 
@@ -206,29 +219,27 @@ def test_error_of_an_invalid_trait_name_has_the_wording_of_placement(sqlite_app_
 @pytest.mark.all_databases
 def test_error_of_exceeded_capacity_has_the_wording_of_placement(app_with_inventories):
     for minor in [28, 39]:
-        body = claim_body(9)
+        body = build_claim(9)
         if minor == 28:
             del body["consumer_type"]
         for method, path, sent in (
-            ("PUT", f"/allocations/{CONSUMER}", body),
-            ("POST", "/allocations", {CONSUMER: body}),
+            ("PUT", ALLOCATIONS_PATH, body),
+            ("POST", "/allocations", {CONSUMER_UUID: body}),
         ):
-            detail = send_request_and_get_error_detail(
-                app_with_inventories, method, path, minor, sent, 409
-            )
+            detail = read_error_detail(app_with_inventories, method, path, minor, sent, 409)
             assert "Unable to allocate inventory" in detail, minor
             assert "The requested amount would exceed the capacity of 4" in detail, minor
 
 
 @pytest.mark.all_databases
-def test_message_for_inventory_in_use_is_the_one_that_nova_expects(app_with_inventories):
-    send_request(app_with_inventories, "PUT", f"/allocations/{CONSUMER}", 39, claim_body(1))
+def test_error_of_an_inventory_in_use_has_the_wording_that_nova_expects(app_with_inventories):
+    send_request(app_with_inventories, "PUT", ALLOCATIONS_PATH, 39, build_claim(1))
     nothing = {"resource_provider_generation": 3, "inventories": {}}
-    assert send_request_and_get_error_detail(
-        app_with_inventories, "PUT", f"{ONE}/inventories", 39, nothing, 409
+    assert read_error_detail(
+        app_with_inventories, "PUT", f"{PROVIDER_PATH}/inventories", 39, nothing, 409
     ) == (
         "There was a conflict when trying to complete your request.\n\n update conflict: "
-        f"Inventory for 'VCPU' on resource provider '{PROVIDER}' in use."
+        f"Inventory for 'VCPU' on resource provider '{PROVIDER_UUID}' in use."
     )
 
 
@@ -244,6 +255,6 @@ def test_error_of_an_invalid_content_length_has_the_wording_of_placement(
         "X-Auth-Token": "admin",
     }
     answer = unchecked.request(
-        f"/placement{PROVIDERS}", method="POST", headers=headers, body=b"{}", status=400
+        f"/placement{PROVIDERS_PATH}", method="POST", headers=headers, body=b"{}", status=400
     )
     assert "content-length header must be an integer" in answer.json["errors"][0]["detail"]

@@ -14,15 +14,15 @@ from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
 from placement_sched.model.provider import MAX_INT
 
-A = "aaaaaaaa-0000-4000-8000-000000000001"
-B = "bbbbbbbb-0000-4000-8000-000000000002"
+UUID_A = "aaaaaaaa-0000-4000-8000-000000000001"
+UUID_B = "bbbbbbbb-0000-4000-8000-000000000002"
 
 
 def build_name_set(*names):
     return frozenset(names)
 
 
-def test_resources_are_parsed():
+def test_resources_parameter_is_parsed():
     for text, amounts in [
         ("VCPU:1", {"VCPU": 1}),
         ("VCPU:1,MEMORY_MB:512", {"VCPU": 1, "MEMORY_MB": 512}),
@@ -35,7 +35,7 @@ def test_resources_are_parsed():
         assert parse_resources(text) == amounts, text
 
 
-def test_invalid_resources_are_rejected():
+def test_invalid_resources_parameter_is_rejected():
     for text in [
         "",
         "VCPU",
@@ -56,7 +56,7 @@ def test_invalid_resources_are_rejected():
             parse_resources(text)
 
 
-def test_required_is_parsed_by_version():
+def test_required_parameter_is_parsed_by_version():
     for version, values, terms in [
         ((1, 39), [], TraitTerms()),
         ((1, 18), ["A"], TraitTerms((build_name_set("A"),))),
@@ -73,7 +73,7 @@ def test_required_is_parsed_by_version():
         assert parse_traits(values, Version(*version)) == terms, (version, values, terms)
 
 
-def test_invalid_required_is_rejected_with_its_name():
+def test_invalid_required_parameter_is_rejected_with_its_name():
     for version, values in [
         ((1, 21), ["!A"]),
         ((1, 38), ["in:A"]),
@@ -89,46 +89,50 @@ def test_invalid_required_is_rejected_with_its_name():
             parse_traits(values, Version(*version), "required_X")
 
 
-def test_member_of_is_parsed_by_version():
+def test_member_of_parameter_is_parsed_by_version():
     for version, values, terms in [
         ((1, 39), [], AggregateTerms()),
-        ((1, 3), [A], AggregateTerms((build_name_set(A),))),
-        ((1, 3), [f"in:{A},{B}"], AggregateTerms((build_name_set(A, B),))),
-        ((1, 3), [A.upper()], AggregateTerms((build_name_set(A),))),
-        ((1, 3), [A.replace("-", "")], AggregateTerms((build_name_set(A),))),
-        ((1, 24), [A, B], AggregateTerms((build_name_set(A), build_name_set(B)))),
-        ((1, 32), [f"!{A}"], AggregateTerms((), build_name_set(A))),
-        ((1, 32), [f"!in:{A},{B}"], AggregateTerms((), build_name_set(A, B))),
+        ((1, 3), [UUID_A], AggregateTerms((build_name_set(UUID_A),))),
+        ((1, 3), [f"in:{UUID_A},{UUID_B}"], AggregateTerms((build_name_set(UUID_A, UUID_B),))),
+        ((1, 3), [UUID_A.upper()], AggregateTerms((build_name_set(UUID_A),))),
+        ((1, 3), [UUID_A.replace("-", "")], AggregateTerms((build_name_set(UUID_A),))),
+        (
+            (1, 24),
+            [UUID_A, UUID_B],
+            AggregateTerms((build_name_set(UUID_A), build_name_set(UUID_B))),
+        ),
+        ((1, 32), [f"!{UUID_A}"], AggregateTerms((), build_name_set(UUID_A))),
+        ((1, 32), [f"!in:{UUID_A},{UUID_B}"], AggregateTerms((), build_name_set(UUID_A, UUID_B))),
         (
             (1, 32),
-            [A, f"!{B}", f"!{A}"],
-            AggregateTerms((build_name_set(A),), build_name_set(A, B)),
+            [UUID_A, f"!{UUID_B}", f"!{UUID_A}"],
+            AggregateTerms((build_name_set(UUID_A),), build_name_set(UUID_A, UUID_B)),
         ),
     ]:
         assert parse_member_of(values, Version(*version)) == terms, (version, values, terms)
 
 
-def test_invalid_member_of_is_rejected_with_its_name():
+def test_invalid_member_of_parameter_is_rejected_with_its_name():
     for version, values in [
-        ((1, 23), [A, B]),
-        ((1, 31), [f"!{A}"]),
-        ((1, 31), [f"!in:{A}"]),
+        ((1, 23), [UUID_A, UUID_B]),
+        ((1, 31), [f"!{UUID_A}"]),
+        ((1, 31), [f"!in:{UUID_A}"]),
         ((1, 39), [""]),
         ((1, 39), ["!"]),
         ((1, 39), ["in:"]),
         ((1, 39), ["rack"]),
-        ((1, 39), [f"{A},{B}"]),
-        ((1, 39), [f"!{A},{B}"]),
-        ((1, 39), [f"in:{A},!{B}"]),
-        ((1, 39), [f"in:!{A}"]),
-        ((1, 39), [f"!!{A}"]),
+        ((1, 39), [f"{UUID_A},{UUID_B}"]),
+        ((1, 39), [f"!{UUID_A},{UUID_B}"]),
+        ((1, 39), [f"in:{UUID_A},!{UUID_B}"]),
+        ((1, 39), [f"in:!{UUID_A}"]),
+        ((1, 39), [f"!!{UUID_A}"]),
         ((1, 39), ["0xaaaaaa-0000-4000-8000-000000000001"]),
     ]:
         with pytest.raises(Invalid, match="member_of_X"):
             parse_member_of(values, Version(*version), "member_of_X")
 
 
-def test_terms_of_a_query_list_all_its_traits_and_aggregates():
+def test_parsed_query_lists_all_its_traits_and_aggregates():
     terms = parse_traits(["in:A,B", "C,!D"], NEWEST)
     assert terms.names == {"A", "B", "C", "D"}
-    assert parse_member_of([A, f"!{B}"], NEWEST).uuids == {A, B}
+    assert parse_member_of([UUID_A, f"!{UUID_B}"], NEWEST).uuids == {UUID_A, UUID_B}

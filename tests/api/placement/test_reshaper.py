@@ -14,17 +14,19 @@ from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.all_databases
 
-CONFLICT = "There was a conflict when trying to complete your request.\n\n update conflict: Inv"
-SERVICE = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
+CONFLICT_MESSAGE = (
+    "There was a conflict when trying to complete your request.\n\n update conflict: Inv"
+)
+SERVICE_HEADERS = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 
 def post_reshaper(app, inventories, allocations=None, version=LATEST, status=204):
     body = {"inventories": inventories, "allocations": allocations or {}}
-    request_headers = {**headers(version), **SERVICE}
+    request_headers = {**headers(version), **SERVICE_HEADERS}
     return app.post_json("/placement/reshaper", body, headers=request_headers, status=status)
 
 
-def inventories_body(generation, **totals):
+def build_inventories(generation, **totals):
     return {
         "resource_provider_generation": generation,
         "inventories": {name: {"total": total} for name, total in totals.items()},
@@ -57,7 +59,7 @@ def host_with_used_disk(app):
         ({"consumer_generation": 7}, 409, "placement.concurrent_update", "consumer generation"),
         ({"disk_total": 20}, 409, "placement.undefined_code", "exceed the capacity of 20"),
         ({"disk_class": "NO_SUCH"}, 400, "placement.undefined_code", "malformed reshaper data"),
-        ({"left": "DISK_GB"}, 409, "placement.inventory.inuse", CONFLICT),
+        ({"left": "DISK_GB"}, 409, "placement.inventory.inuse", CONFLICT_MESSAGE),
         ({"stranger": True}, 400, "placement.resource_provider.not_found", "not found"),
     ],
     ids=["provider", "consumer", "capacity", "unknown class", "in use", "unknown provider"],
@@ -69,13 +71,13 @@ def test_rejected_reshape_changes_nothing(app, host_with_used_disk, change, stat
         get_document(app, "/allocations/" + instance),
     )
     expected = {
-        host: inventories_body(change.get("host_generation", 1), VCPU=8),
-        disk: inventories_body(
+        host: build_inventories(change.get("host_generation", 1), VCPU=8),
+        disk: build_inventories(
             0, **{change.get("disk_class", "DISK_GB"): change.get("disk_total", 100)}
         ),
     }
     if "stranger" in change:
-        expected[str(uuid4())] = inventories_body(0, VCPU=1)
+        expected[str(uuid4())] = build_inventories(0, VCPU=1)
     amounts = {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}
     if "left" in change:
         amounts = {host: {"VCPU": 2, change["left"]: 30}}
@@ -94,7 +96,7 @@ def test_rejected_reshape_changes_nothing(app, host_with_used_disk, change, stat
 def test_reshape_can_shrink_an_inventory_below_unchanged_allocations(app, host_with_used_disk):
     host, _, instance = host_with_used_disk
     same = build_body(LATEST, {host: {"VCPU": 2, "DISK_GB": 30}}, generation=1)
-    post_reshaper(app, {host: inventories_body(1, VCPU=1, DISK_GB=10)}, {instance: same})
+    post_reshaper(app, {host: build_inventories(1, VCPU=1, DISK_GB=10)}, {instance: same})
     assert get_document(app, f"/allocations/{instance}")["consumer_generation"] == 2
 
 
@@ -102,7 +104,7 @@ def test_reshape_with_too_many_amounts_is_rejected(app, host_with_used_disk, mon
     host, disk, instance = host_with_used_disk
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     moved = build_body(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
-    inventories = {host: inventories_body(2, VCPU=8), disk: inventories_body(0, DISK_GB=100)}
+    inventories = {host: build_inventories(2, VCPU=8), disk: build_inventories(0, DISK_GB=100)}
     answer = post_reshaper(app, inventories, {instance: moved}, status=400)
     assert "$.allocations: the request has 2 amounts in all, which" in answer.text
     assert get_document(app, f"/allocations/{instance}")["allocations"].keys() == {host}
@@ -113,7 +115,7 @@ def test_reshape_with_too_many_inventories_is_rejected(app, host_with_used_disk,
     monkeypatch.setattr("placement_sched.api.placement.reshaper.MAX_RESHAPER_INVENTORIES", 2)
     answer = post_reshaper(
         app,
-        {host: inventories_body(1, VCPU=9), disk: inventories_body(0, DISK_GB=1, VCPU=1)},
+        {host: build_inventories(1, VCPU=9), disk: build_inventories(0, DISK_GB=1, VCPU=1)},
         status=400,
     )
     assert "$.inventories: the providers have 3 inventories, which" in answer.text
@@ -122,12 +124,12 @@ def test_reshape_with_too_many_inventories_is_rejected(app, host_with_used_disk,
 
 
 def test_reshape_with_too_many_providers_is_rejected(sqlite_app):
-    many = {str(uuid4()): inventories_body(0) for _ in range(MAX_RESHAPER_INVENTORIES + 1)}
+    many = {str(uuid4()): build_inventories(0) for _ in range(MAX_RESHAPER_INVENTORIES + 1)}
     answer = post_reshaper(sqlite_app, many, status=400)
     assert "(at $.inventories). Failed validating 'maxProperties'" in answer.text
 
 
-def test_statement_count_is_independent_of_providers_and_consumers(app):
+def test_sql_statement_count_of_a_reshape_does_not_grow_with_providers_or_consumers(app):
     database, counts = app.app.services.database, []
     for size in (1, 20):
         hosts = [make_provider(database, VCPU=8, DISK_GB=9) for _ in range(size)]
@@ -139,7 +141,7 @@ def test_statement_count_is_independent_of_providers_and_consumers(app):
             for host, consumer in zip(hosts, consumers_here, strict=True)
         }
         with record_statements(database) as seen:
-            post_reshaper(app, {host: inventories_body(1, VCPU=9) for host in hosts}, moves)
+            post_reshaper(app, {host: build_inventories(1, VCPU=9) for host in hosts}, moves)
         counts.append(len(seen))
     assert counts[0] == counts[1]
 
@@ -149,17 +151,17 @@ def test_malformed_reshapes_are_400(sqlite_app):
         ({}, "1.30"),
         ([], LATEST),
         ({"inventories": {}, "allocations": {}}, LATEST),
-        ({"inventories": {"x": inventories_body(0)}, "allocations": {}}, LATEST),
+        ({"inventories": {"x": build_inventories(0)}, "allocations": {}}, LATEST),
         ({"inventories": {"a" * 36: {"inventories": {}}}, "allocations": {}}, LATEST),
-        ({"inventories": {"a" * 36: inventories_body(0, VCPU=0)}, "allocations": {}}, LATEST),
-        ({"inventories": {"a" * 36: inventories_body("0")}, "allocations": {}}, LATEST),
-        ({"inventories": {"a" * 36: inventories_body(0)}, "allocations": {"x": {}}}, LATEST),
+        ({"inventories": {"a" * 36: build_inventories(0, VCPU=0)}, "allocations": {}}, LATEST),
+        ({"inventories": {"a" * 36: build_inventories("0")}, "allocations": {}}, LATEST),
+        ({"inventories": {"a" * 36: build_inventories(0)}, "allocations": {"x": {}}}, LATEST),
         (
-            {"inventories": {"a" * 36: inventories_body(0)}, "allocations": {}, "surprise": 1},
+            {"inventories": {"a" * 36: build_inventories(0)}, "allocations": {}, "surprise": 1},
             LATEST,
         ),
     ]:
-        request_headers = {**headers(version), **SERVICE}
+        request_headers = {**headers(version), **SERVICE_HEADERS}
         answer = sqlite_app.post_json(
             "/placement/reshaper", body, headers=request_headers, status=400
         )
@@ -169,7 +171,7 @@ def test_malformed_reshapes_are_400(sqlite_app):
 def test_allocations_in_a_reshape_have_the_format_of_the_version(sqlite_app):
     host = make_provider(sqlite_app.app.services.database, VCPU=8)
     for generation, version in enumerate(("1.30", "1.34", "1.38")):
-        inventories = {host: inventories_body(3 * generation, VCPU=8)}
+        inventories = {host: build_inventories(3 * generation, VCPU=8)}
         claims = {str(uuid4()): build_body(version, {host: {"VCPU": 1}})}
         mapped = {uuid: {**claim, "mappings": {"1": [host]}} for uuid, claim in claims.items()}
         if version == "1.30":
@@ -198,7 +200,7 @@ def test_error_of_inventories_in_use_names_the_first_such_provider_and_its_class
 ):
     host, disk, _instance = host_with_used_disk
     answer = post_reshaper(
-        app, {disk: inventories_body(0, VCPU=1), host: inventories_body(1)}, status=409
+        app, {disk: build_inventories(0, VCPU=1), host: build_inventories(1)}, status=409
     )
     (error,) = answer.json["errors"]
     assert error["code"] == "placement.inventory.inuse"

@@ -10,46 +10,53 @@ from tests.support.providers import make_providers
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
-PATH = "/placement/resource_providers"
-EVERY_FILTER = (
+PROVIDERS_PATH = "/placement/resource_providers"
+QUERY_WITH_EVERY_FILTER = (
     f"name=a&uuid={uuid4()}&in_tree={uuid4()}&member_of={uuid4()}&member_of=!{uuid4()}"
     "&resources=VCPU:1,MEMORY_MB:1&required=in:HW_CPU_X86_AVX,HW_CPU_X86_AVX2"
     "&required=!HW_CPU_X86_SSE"
 )
 
 
-def count_statements(app, query):
+def count_sql_statements_of_provider_list(app, query):
     """Return the number of statements of a list of providers."""
     with record_statements(app.app.services.database) as seen:
-        app.get(f"{PATH}?{query}", headers=LATEST_HEADERS)
+        app.get(f"{PROVIDERS_PATH}?{query}", headers=LATEST_HEADERS)
     return len(seen)
 
 
 @pytest.mark.all_databases
-def test_statement_count_is_independent_of_providers(app):
+def test_sql_statement_count_does_not_grow_with_providers(app):
     stock = [Inventory(resource_class="VCPU", total=8)]
     make_providers(app.app.services.database, [stock])
-    app.get(PATH)  # the first request of a process prepares the database
-    few = [count_statements(app, query) for query in ("", EVERY_FILTER)]
+    app.get(PROVIDERS_PATH)  # the first request of a process prepares the database
+    few = [
+        count_sql_statements_of_provider_list(app, query) for query in ("", QUERY_WITH_EVERY_FILTER)
+    ]
     make_providers(app.app.services.database, [stock] * 60)
-    assert [count_statements(app, query) for query in ("", EVERY_FILTER)] == few
+    assert [
+        count_sql_statements_of_provider_list(app, query) for query in ("", QUERY_WITH_EVERY_FILTER)
+    ] == few
     assert few[0] == 1
 
 
-def test_every_path_accepts_a_uuid_in_any_format(app):
+def test_every_provider_path_accepts_a_uuid_in_any_format(app):
     [uuid] = make_providers(app.app.services.database, [[]])
-    capitals = f"{PATH}/{uuid.upper()}"
+    capitals = f"{PROVIDERS_PATH}/{uuid.upper()}"
     stock = {"resource_class": "VCPU", "total": 1}
     created = app.post_json(f"{capitals}/inventories", stock, headers=LATEST_HEADERS, status=201)
-    assert created.headers["Location"].endswith(f"{PATH}/{uuid}/inventories/VCPU")
+    assert created.headers["Location"].endswith(f"{PROVIDERS_PATH}/{uuid}/inventories/VCPU")
     for rest in ("", *("/inventories", "/usages", "/aggregates", "/traits", "/allocations")):
-        plain = app.get(f"{PATH}/{uuid}{rest}", headers=LATEST_HEADERS)
+        plain = app.get(f"{PROVIDERS_PATH}/{uuid}{rest}", headers=LATEST_HEADERS)
         for spelling in (uuid.upper(), uuid.replace("-", ""), f"urn:uuid:{uuid}"):
-            assert app.get(f"{PATH}/{spelling}{rest}", headers=LATEST_HEADERS).json == plain.json
+            assert (
+                app.get(f"{PROVIDERS_PATH}/{spelling}{rest}", headers=LATEST_HEADERS).json
+                == plain.json
+            )
     body = {"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX"]}
     app.put_json(f"{capitals}/traits", body, headers=LATEST_HEADERS)
     for name in ("uuid", "in_tree"):
-        listed = app.get(f"{PATH}?{name}={uuid.upper()}", headers=LATEST_HEADERS)
+        listed = app.get(f"{PROVIDERS_PATH}?{name}={uuid.upper()}", headers=LATEST_HEADERS)
         assert [provider["uuid"] for provider in listed.json["resource_providers"]] == [uuid]
     app.delete(capitals, headers=LATEST_HEADERS, status=204)
 
@@ -59,22 +66,23 @@ def test_parent_uuid_can_be_in_any_format(app):
     for spelling in (parent.upper(), parent.replace("-", "")):
         body = {"name": f"below {spelling}", "parent_provider_uuid": spelling}
         assert (
-            app.post_json(PATH, body, headers=LATEST_HEADERS).json["parent_provider_uuid"] == parent
+            app.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS).json["parent_provider_uuid"]
+            == parent
         )
         body = {"name": "moved", "parent_provider_uuid": spelling}
-        moved = app.put_json(f"{PATH}/{other.upper()}", body, headers=LATEST_HEADERS)
+        moved = app.put_json(f"{PROVIDERS_PATH}/{other.upper()}", body, headers=LATEST_HEADERS)
         assert moved.json["parent_provider_uuid"] == parent
     itself = {"name": "loop", "parent_provider_uuid": parent.upper()}
-    app.put_json(f"{PATH}/{parent}", itself, headers=LATEST_HEADERS, status=400)
+    app.put_json(f"{PROVIDERS_PATH}/{parent}", itself, headers=LATEST_HEADERS, status=400)
     own = str(uuid4())
     body = {"name": "own", "uuid": own, "parent_provider_uuid": own.upper()}
-    app.post_json(PATH, body, headers=LATEST_HEADERS, status=400)
+    app.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS, status=400)
 
 
 def test_provider_can_be_created_shown_and_deleted_in_every_version(sqlite_app):
     for minor in range(40):
         headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
-        answer = sqlite_app.post_json(PATH, {"name": "host"}, headers=headers)
+        answer = sqlite_app.post_json(PROVIDERS_PATH, {"name": "host"}, headers=headers)
         assert answer.status_code == (200 if minor >= 20 else 201), minor
         path = answer.headers["Location"]
         shown = sqlite_app.get(path, headers=headers)

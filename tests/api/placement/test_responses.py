@@ -5,65 +5,66 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.api.placement.test_resource_providers import PATH
+from tests.api.placement.test_resource_providers import PROVIDERS_PATH
 from tests.support.versions import LATEST_HEADERS
 
-START = datetime(2026, 1, 1, 12, 0, 0)
+CLOCK_START = datetime(2026, 1, 1, 12, 0, 0)
 
 
 @pytest.fixture
-def hourly_app(sqlite_settings, make_app):
+def app_with_hourly_clock(sqlite_settings, make_app):
     """An application whose clock advances by an hour at each reading."""
     hours = iter(range(1000))
-    return make_app(sqlite_settings, clock=lambda: START + timedelta(hours=next(hours)))
+    return make_app(sqlite_settings, clock=lambda: CLOCK_START + timedelta(hours=next(hours)))
 
 
 def read_last_modified(answer):
     return datetime.strptime(answer.headers["Last-Modified"], "%a, %d %b %Y %H:%M:%S GMT")  # noqa: DTZ007 - GMT by definition
 
 
-def test_last_modified_of_a_list_is_the_time_of_its_latest_changed_object(hourly_app):
-    uuids = [
-        hourly_app.post_json(PATH, {"name": name}, headers=LATEST_HEADERS).json["uuid"]
-        for name in "abc"
-    ]
-    times = [
-        read_last_modified(hourly_app.get(f"{PATH}/{uuid}", headers=LATEST_HEADERS))
-        for uuid in uuids
-    ]
+def get_last_modified(app, path):
+    return read_last_modified(app.get(path, headers=LATEST_HEADERS))
+
+
+def create_provider(app, name):
+    return app.post_json(PROVIDERS_PATH, {"name": name}, headers=LATEST_HEADERS)
+
+
+def rename_provider(app, path, name):
+    return app.put_json(path, {"name": name}, headers=LATEST_HEADERS)
+
+
+def test_last_modified_of_a_list_is_the_time_of_its_latest_changed_object(app_with_hourly_clock):
+    app = app_with_hourly_clock
+    paths = [f"{PROVIDERS_PATH}/{create_provider(app, name).json['uuid']}" for name in "abc"]
+    times = [get_last_modified(app, path) for path in paths]
     assert times == sorted(times)
     assert len(set(times)) == 3
-    assert read_last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) == times[-1]
-    hourly_app.put_json(f"{PATH}/{uuids[0]}", {"name": "d"}, headers=LATEST_HEADERS)
-    assert read_last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) > times[-1]
+    assert get_last_modified(app, PROVIDERS_PATH) == times[-1]
+    rename_provider(app, paths[0], "d")
+    assert get_last_modified(app, PROVIDERS_PATH) > times[-1]
 
 
-def test_unchanged_provider_keeps_its_update_time(hourly_app):
-    answer = hourly_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS)
-    path = f"{PATH}/{answer.json['uuid']}"
-    same = hourly_app.put_json(path, {"name": "host"}, headers=LATEST_HEADERS)
-    assert (
-        read_last_modified(same)
-        == read_last_modified(hourly_app.get(path, headers=LATEST_HEADERS))
-        == read_last_modified(answer)
-    )
-    renamed = hourly_app.put_json(path, {"name": "other"}, headers=LATEST_HEADERS)
-    assert (
-        read_last_modified(renamed)
-        == read_last_modified(hourly_app.get(path, headers=LATEST_HEADERS))
-        > read_last_modified(answer)
-    )
+def test_unchanged_provider_keeps_its_update_time(app_with_hourly_clock):
+    app = app_with_hourly_clock
+    answer = create_provider(app, "host")
+    path = f"{PROVIDERS_PATH}/{answer.json['uuid']}"
+    created = read_last_modified(answer)
+    assert read_last_modified(rename_provider(app, path, "host")) == created
+    assert get_last_modified(app, path) == created
+    renamed = read_last_modified(rename_provider(app, path, "other"))
+    assert renamed == get_last_modified(app, path) > created
 
 
-def test_last_modified_of_an_empty_provider_list_is_the_time_of_the_request(hourly_app):
-    first, second = (
-        read_last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) for _ in range(2)
-    )
+def test_last_modified_of_an_empty_provider_list_is_the_time_of_the_request(app_with_hourly_clock):
+    first, second = (get_last_modified(app_with_hourly_clock, PROVIDERS_PATH) for _ in range(2))
     assert second == first + timedelta(hours=1)
 
 
-def test_empty_inventory_has_no_last_modified(hourly_app):
-    uuid = hourly_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS).json["uuid"]
-    answer = hourly_app.get(f"{PATH}/{uuid}/inventories", headers=LATEST_HEADERS)
+def test_empty_inventory_list_has_no_last_modified(app_with_hourly_clock):
+    uuid = create_provider(app_with_hourly_clock, "host").json["uuid"]
+    answer = app_with_hourly_clock.get(
+        f"{PROVIDERS_PATH}/{uuid}/inventories", headers=LATEST_HEADERS
+    )
     assert answer.headers["Cache-Control"] == "no-cache"
     assert "Last-Modified" not in answer.headers

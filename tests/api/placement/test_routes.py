@@ -13,43 +13,43 @@ from webtest import TestApp
 from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import API, describe_openapi
-from tests.api.test_openapi import VERSIONS, build_document, index_operations_by_path
+from tests.api.test_openapi import MICROVERSIONS, build_openapi_document, index_operations_by_path
 from tests.support.versions import LATEST_HEADERS
 
-MISSING = "deaddead-0000-4000-8000-000000000001"
-JSON, HTML, TEXT = "application/json", "text/html", "text/plain"
+UNKNOWN_PROVIDER_UUID = "deaddead-0000-4000-8000-000000000001"
+JSON_TYPE, HTML_TYPE, TEXT_TYPE = "application/json", "text/html", "text/plain"
 
-KINDS = [
-    (None, JSON),
-    ("", JSON),
-    ("*/*", JSON),
-    ("application/*", JSON),
-    ("application/json;q=0.1", JSON),
-    ("text/html, application/json;q=0.1", JSON),
-    ("application/json, text/plain, */*", JSON),
-    ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", JSON),
-    ("garbage", JSON),
-    ("text/html", HTML),
-    ("TEXT/HTML", HTML),
-    ("text/html;q=0.5", HTML),
-    ("text/*", HTML),
-    ("text/plain, text/html;q=0.5", HTML),
-    ("application/json;q=0, */*", HTML),
-    ("text/plain", TEXT),
-    ("image/png", TEXT),
-    ("application/json;q=0", TEXT),
-    ("text/html;q=0, text/*", TEXT),
+RESPONSE_TYPES_BY_ACCEPT_HEADER = [
+    (None, JSON_TYPE),
+    ("", JSON_TYPE),
+    ("*/*", JSON_TYPE),
+    ("application/*", JSON_TYPE),
+    ("application/json;q=0.1", JSON_TYPE),
+    ("text/html, application/json;q=0.1", JSON_TYPE),
+    ("application/json, text/plain, */*", JSON_TYPE),
+    ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", JSON_TYPE),
+    ("garbage", JSON_TYPE),
+    ("text/html", HTML_TYPE),
+    ("TEXT/HTML", HTML_TYPE),
+    ("text/html;q=0.5", HTML_TYPE),
+    ("text/*", HTML_TYPE),
+    ("text/plain, text/html;q=0.5", HTML_TYPE),
+    ("application/json;q=0, */*", HTML_TYPE),
+    ("text/plain", TEXT_TYPE),
+    ("image/png", TEXT_TYPE),
+    ("application/json;q=0", TEXT_TYPE),
+    ("text/html;q=0, text/*", TEXT_TYPE),
 ]
 #: Method, path, headers, body and status of requests that fail at different stages.
-ERRORS = [
+FAILING_REQUESTS = [
     ("GET", "/", {"OpenStack-API-Version": "placement 0.5"}, None, 406),
     ("GET", "/", {"OpenStack-API-Version": "placement x"}, None, 400),
     ("GET", "/traits", {**LATEST_HEADERS, "X-Auth-Token": ""}, None, 401),
     ("PUT", "/traits/CUSTOM_A", {**LATEST_HEADERS, "X-Auth-Token": "joe"}, None, 403),
-    ("GET", f"/{MISSING}", LATEST_HEADERS, None, 404),
+    ("GET", f"/{UNKNOWN_PROVIDER_UUID}", LATEST_HEADERS, None, 404),
     ("GET", "/allocation_candidates", {}, None, 404),
     ("DELETE", "/traits", LATEST_HEADERS, None, 405),
-    ("DELETE", f"/resource_providers/{MISSING}", LATEST_HEADERS, None, 404),
+    ("DELETE", f"/resource_providers/{UNKNOWN_PROVIDER_UUID}", LATEST_HEADERS, None, 404),
     ("POST", "/resource_providers", LATEST_HEADERS, b"{", 400),
     ("POST", "/resource_providers", LATEST_HEADERS, b'{"name": 1}', 400),
     ("POST", "/resource_classes", LATEST_HEADERS, b'{"name": "CUSTOM_A"}', 409),
@@ -63,9 +63,9 @@ def app_with_provider(sqlite_app):
     return sqlite_app
 
 
-def send_request_that_fails(app, error, accept):
+def send_failing_request(app, error, accept):
     method, path, headers, body, status = error
-    headers = {"Content-Type": JSON, **headers} if body is not None else dict(headers)
+    headers = {"Content-Type": JSON_TYPE, **headers} if body is not None else dict(headers)
     if accept is not None:
         headers["Accept"] = accept
     options = {} if body is None else {"body": body}
@@ -75,82 +75,85 @@ def send_request_that_fails(app, error, accept):
 
 
 def test_every_error_response_has_the_content_type_that_the_client_accepts(app_with_provider):
-    for error in ERRORS:
-        as_json = send_request_that_fails(app_with_provider, error, None)
-        assert as_json.content_type == JSON, error
-        for kind in [HTML, TEXT]:
-            answer = send_request_that_fails(app_with_provider, error, kind)
+    for error in FAILING_REQUESTS:
+        as_json = send_failing_request(app_with_provider, error, None)
+        assert as_json.content_type == JSON_TYPE, error
+        for kind in [HTML_TYPE, TEXT_TYPE]:
+            answer = send_failing_request(app_with_provider, error, kind)
             assert answer.headers["Content-Type"] == f"{kind}; charset=UTF-8", error
             (shown,) = as_json.json["errors"]
             titles = answer.text.count(f"{shown['status']} {shown['title']}")
-            assert titles == (2 if kind == HTML else 1), error
+            assert titles == (2 if kind == HTML_TYPE else 1), error
             assert answer.headers["X-Openstack-Request-Id"].startswith("req-"), error
             for name in ("Allow", "Vary", "OpenStack-API-Version"):
                 assert answer.headers.get(name) == as_json.headers.get(name), error
 
 
-def test_json_is_preferred_to_html_and_text(app_with_provider):
-    for accept, kind in KINDS:
-        assert send_request_that_fails(app_with_provider, ERRORS[0], accept).content_type == kind, (
-            accept
-        )
+def test_json_error_is_preferred_to_html_and_text(app_with_provider):
+    for accept, kind in RESPONSE_TYPES_BY_ACCEPT_HEADER:
+        assert (
+            send_failing_request(app_with_provider, FAILING_REQUESTS[0], accept).content_type
+            == kind
+        ), accept
 
 
 def test_html_error_escapes_the_detail_and_text_error_does_not(sqlite_app):
     body = b'{"name": "a", "<script>alert(1)</script>": "&"}'
     error = ("POST", "/resource_providers", LATEST_HEADERS, body, 400)
-    answer = send_request_that_fails(sqlite_app, error, HTML)
+    answer = send_failing_request(sqlite_app, error, HTML_TYPE)
     assert "<script>" not in answer.text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
     assert "JSON does not validate" in answer.text
-    answer = send_request_that_fails(sqlite_app, error, TEXT)
+    answer = send_failing_request(sqlite_app, error, TEXT_TYPE)
     assert answer.text.startswith("400 Bad Request\n\nJSON does not validate: ")
     assert "'<script>alert(1)</script>'" in answer.text
 
 
 def test_html_error_of_an_unknown_path_explains_404_only_once(sqlite_app):
-    for path in (f"/{MISSING}", "/resource_providers/x"):
+    for path in (f"/{UNKNOWN_PROVIDER_UUID}", "/resource_providers/x"):
         error = ("DELETE", path, LATEST_HEADERS, None, 404)
-        text = send_request_that_fails(sqlite_app, error, HTML).text
+        text = send_failing_request(sqlite_app, error, HTML_TYPE).text
         assert text.count("The resource could not be found.") == 1
 
 
-def test_head_of_an_error_has_no_body(sqlite_app):
-    answer = send_request_that_fails(
-        sqlite_app, ("HEAD", f"/{MISSING}", LATEST_HEADERS, None, 404), HTML
+def test_error_response_to_head_has_no_body(sqlite_app):
+    answer = send_failing_request(
+        sqlite_app, ("HEAD", f"/{UNKNOWN_PROVIDER_UUID}", LATEST_HEADERS, None, 404), HTML_TYPE
     )
-    assert answer.content_type == HTML
+    assert answer.content_type == HTML_TYPE
     assert answer.body == b""
 
 
 def test_errors_of_scheduler_and_compute_apis_are_json(sqlite_app):
     for path in ["/scheduler/v1/nope", "/compute/v2.1/nope"]:
-        answer = sqlite_app.get(path, headers={"Accept": HTML}, status=404)
-        assert answer.content_type == JSON, path
+        answer = sqlite_app.get(path, headers={"Accept": HTML_TYPE}, status=404)
+        assert answer.content_type == JSON_TYPE, path
 
 
-ADDRESS = "/placement/openapi.json"
+OPENAPI_PATH = "/placement/openapi.json"
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("version", VERSIONS, ids=str)
-def test_document_is_valid(sqlite_app, version):
+@pytest.mark.parametrize("version", MICROVERSIONS, ids=str)
+def test_openapi_document_is_valid(sqlite_app, version):
     request_headers = {"OpenStack-API-Version": f"placement {version}"}
-    document = sqlite_app.get(ADDRESS, headers=request_headers).json
+    document = sqlite_app.get(OPENAPI_PATH, headers=request_headers).json
     OpenAPIV31SpecValidator(document).validate()
     assert document["info"]["version"] == str(version)
 
 
-def test_document_has_exactly_the_routes_of_the_version():
-    for version in VERSIONS:
+def test_openapi_document_has_exactly_the_routes_of_the_version():
+    for version in MICROVERSIONS:
         served = [route for route in API.routes if route.serves(version)]
         addresses = [(route.method, re.sub(r"<(\w+)>", r"{\1}", route.path)) for route in served]
-        assert sorted(addresses) == sorted(index_operations_by_path(build_document(version)))
+        assert sorted(addresses) == sorted(
+            index_operations_by_path(build_openapi_document(version))
+        )
 
 
-def test_document_needs_no_token_and_defaults_to_the_newest_version(sqlite_app):
-    answer = TestApp(sqlite_app.app).get(ADDRESS)
-    assert answer.json == build_document(VERSIONING.newest)
+def test_openapi_document_needs_no_token_and_defaults_to_the_newest_version(sqlite_app):
+    answer = TestApp(sqlite_app.app).get(OPENAPI_PATH)
+    assert answer.json == build_openapi_document(VERSIONING.newest)
     assert answer.headers["Vary"] == "openstack-api-version"
 
 

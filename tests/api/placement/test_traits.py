@@ -4,7 +4,7 @@
 import pytest
 
 from tests.api.placement.test_name_case import app_with_custom_names as app_with_custom_names  # noqa: PLC0414 - a fixture
-from tests.api.placement.test_name_case import get_values_of_key
+from tests.api.placement.test_name_case import list_values_of_key
 
 pytestmark = pytest.mark.all_databases
 
@@ -21,6 +21,6 @@ def test_traits_are_listed_by_exact_name(app_with_custom_names):
         ("startswith:CUSTOM%25", []),
     ]:
         assert (
-            sorted(get_values_of_key(app_with_custom_names, f"/traits?name={name}", "traits"))
+            sorted(list_values_of_key(app_with_custom_names, f"/traits?name={name}", "traits"))
             == names
         ), name

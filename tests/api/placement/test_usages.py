@@ -14,9 +14,11 @@ pytestmark = pytest.mark.all_databases
 
 
 @pytest.fixture
-def provider(app):
+def provider_with_allocations(app):
     """A provider with allocations of consumers of two users and three types."""
-    provider = make_provider(app.app.services.database, VCPU=8, DISK_GB=100, MEMORY_MB=64)
+    provider_with_allocations = make_provider(
+        app.app.services.database, VCPU=8, DISK_GB=100, MEMORY_MB=64
+    )
     for version, amounts, kind, owner in (
         ("1.38", {"VCPU": 1, "DISK_GB": 2}, "INSTANCE", ("p", "anna")),
         ("1.38", {"VCPU": 2}, "INSTANCE", ("p", "bert")),
@@ -24,19 +26,19 @@ def provider(app):
         ("1.37", {"DISK_GB": 5}, "", ("p", "anna")),
         ("1.38", {"VCPU": 2}, "INSTANCE", ("q", "anna")),
     ):
-        body = build_body(version, {provider: amounts}, kind=kind, owner=owner)
+        body = build_body(version, {provider_with_allocations: amounts}, kind=kind, owner=owner)
         path = f"/placement/allocations/{uuid4()}"
         app.put_json(path, body, headers=headers(version), status=204)
-    return provider
+    return provider_with_allocations
 
 
 def read_usages(app, query, version):
     return app.get(f"/placement/usages?{query}", headers=headers(version)).json["usages"]
 
 
-def test_usages_of_a_provider_are_shown_by_class(app, provider):
+def test_usages_of_a_provider_are_shown_by_class(app, provider_with_allocations):
     for version in ["1.0", LATEST]:
-        path = f"/placement/resource_providers/{provider}/usages"
+        path = f"/placement/resource_providers/{provider_with_allocations}/usages"
         assert app.get(path, headers=headers(version)).json == {
             "resource_provider_generation": 5,
             "usages": {"VCPU": 6, "DISK_GB": 7, "MEMORY_MB": 0},
@@ -56,20 +58,20 @@ def test_provider_without_inventory_has_no_usages(app):
         app.get(path.replace(uuid, unknown), headers=headers(LATEST), status=404)
 
 
-def test_read_of_usages_takes_one_statement(app, provider):
+def test_read_of_usages_takes_one_sql_statement(app, provider_with_allocations):
     for path in ["/resource_providers/{}/usages", "/usages?project_id=p"]:
         with record_statements(app.app.services.database) as seen:
-            app.get("/placement" + path.format(provider), headers=headers(LATEST))
+            app.get("/placement" + path.format(provider_with_allocations), headers=headers(LATEST))
         assert len(seen) == 1, path
 
 
-def test_project_usages_are_summed_over_all_consumers_before_1_38(app, provider):
+def test_project_usages_are_summed_over_all_consumers_before_1_38(app, provider_with_allocations):
     assert read_usages(app, "project_id=p", "1.9") == {"VCPU": 4, "DISK_GB": 7}
     assert read_usages(app, "project_id=p&user_id=bert", "1.37") == {"VCPU": 3}
     assert read_usages(app, "project_id=nobody", "1.9") == {}
 
 
-def test_project_usages_are_by_consumer_type_from_1_38(app, provider):
+def test_project_usages_are_by_consumer_type_from_1_38(app, provider_with_allocations):
     unknown = {"DISK_GB": 5, "consumer_count": 1}
     migration = {"VCPU": 1, "consumer_count": 1}
     assert read_usages(app, "project_id=p", "1.38") == {
@@ -84,7 +86,7 @@ def test_project_usages_are_by_consumer_type_from_1_38(app, provider):
     assert read_usages(app, "project_id=p&consumer_type=NO_SUCH", "1.38") == {}
 
 
-def test_usages_for_consumer_type_all_are_summed_over_all_types(app, provider):
+def test_usages_for_consumer_type_all_are_summed_over_all_types(app, provider_with_allocations):
     assert read_usages(app, "project_id=p&consumer_type=all", "1.38") == {
         "all": {"VCPU": 4, "DISK_GB": 7, "consumer_count": 4}
     }

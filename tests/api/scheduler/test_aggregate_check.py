@@ -7,11 +7,11 @@ from tests.operations.test_aggregate_check import add_flavor
 from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid
 from tests.support.hosts import add_node
 
-CHECK = "/scheduler/v1/aggregate_check"
+AGGREGATE_CHECK_PATH = "/scheduler/v1/aggregate_check"
 
 
 @pytest.fixture
-def reserved_database(sqlite_database):
+def database_with_reserved_host(sqlite_database):
     """A reserved host that is not in placement yet, and a flavor for it."""
     add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], {f"trait:{LICENSED}": "required"})
@@ -19,16 +19,16 @@ def reserved_database(sqlite_database):
         add_flavor(sqlite_database, name, *required)
 
 
-def test_check_has_no_findings_without_reserved_aggregates(sqlite_app):
+def test_aggregate_check_has_no_findings_without_reserved_aggregates(sqlite_app):
     empty = {"filtering": False, "aggregates": [], "findings": []}
-    assert sqlite_app.get(CHECK).json == empty
+    assert sqlite_app.get(AGGREGATE_CHECK_PATH).json == empty
 
 
-def test_check_returns_users_of_reserved_aggregates_and_findings(
-    reserved_database, sqlite_settings, make_app
+def test_aggregate_check_returns_users_of_reserved_aggregates_and_findings(
+    database_with_reserved_host, sqlite_settings, make_app
 ):
     switched_on = {"scheduler.enable_isolated_aggregate_filtering": True}
-    document = make_app(sqlite_settings.with_overrides(switched_on)).get(CHECK).json
+    document = make_app(sqlite_settings.with_overrides(switched_on)).get(AGGREGATE_CHECK_PATH).json
     assert document["filtering"] is True
     assert document["aggregates"] == [
         {

@@ -13,13 +13,13 @@ from tests.support.scheduling import flavor, get_selected_hosts, instance, repor
 
 pytestmark = pytest.mark.slow
 
-BY_ZONE = "AvailabilityZoneBasedSchedulerPolicyConfigurationSelection"
-BY_TENANT = "TenantBasedSchedulerPolicyConfigurationSelection"
-BY_EXTRA_SPECS = "FlavorExtraSpecsBasedSchedulerPolicyConfigurationSelection"
-BY_HINT = "HintBasedSchedulerPolicyConfigurationSelection"
+ZONE_SELECTOR = "AvailabilityZoneBasedSchedulerPolicyConfigurationSelection"
+TENANT_SELECTOR = "TenantBasedSchedulerPolicyConfigurationSelection"
+EXTRA_SPECS_SELECTOR = "FlavorExtraSpecsBasedSchedulerPolicyConfigurationSelection"
+HINT_SELECTOR = "HintBasedSchedulerPolicyConfigurationSelection"
 
 #: ``{0}`` is the selector, ``{1}`` the filter that is used with it.
-NOVA_CONF = """[DEFAULT]
+POLICIES_CONFIG = """[DEFAULT]
 scheduler_default_filters = {1}, CoreFilter
 cpu_allocation_ratio = 4.0
 scheduler_policy_selection = {0}
@@ -32,23 +32,23 @@ cpu_allocation_ratio = 1.0
 cpu_allocation_ratio = 8.0
 """
 
-SELECTIONS = {
-    BY_ZONE: "AvailabilityZoneFilter",
-    BY_TENANT: "AggregateMultiTenancyIsolation",
-    BY_EXTRA_SPECS: "AggregateInstanceExtraSpecsFilter",
-    BY_HINT: "AggregateSchedulerPolicyConfigurationFilter",
+FILTERS_BY_SELECTOR = {
+    ZONE_SELECTOR: "AvailabilityZoneFilter",
+    TENANT_SELECTOR: "AggregateMultiTenancyIsolation",
+    EXTRA_SPECS_SELECTOR: "AggregateInstanceExtraSpecsFilter",
+    HINT_SELECTOR: "AggregateSchedulerPolicyConfigurationFilter",
 }
 #: Request fields that select the policy, by selector and policy.
-SELECTING_FIELDS = {
-    BY_ZONE: {
+REQUEST_FIELDS_BY_SELECTOR = {
+    ZONE_SELECTOR: {
         "low_cpu_density": {"availability_zone": "cpu_intensive_az"},
         "high_cpu_density": {"availability_zone": "shared_az"},
     },
-    BY_TENANT: {
+    TENANT_SELECTOR: {
         "low_cpu_density": {"project_id": "engineers"},
         "high_cpu_density": {"project_id": "students"},
     },
-    BY_EXTRA_SPECS: {
+    EXTRA_SPECS_SELECTOR: {
         "low_cpu_density": {
             "flavor": flavor(extra_specs={"aggregate_instance_extra_specs:cpus": "own"})
         },
@@ -56,13 +56,13 @@ SELECTING_FIELDS = {
             "flavor": flavor(extra_specs={"aggregate_instance_extra_specs:cpus": "shared"})
         },
     },
-    BY_HINT: {
+    HINT_SELECTOR: {
         "low_cpu_density": {"scheduler_hints": {"sched_policy": "low_cpu_density"}},
         "high_cpu_density": {"scheduler_hints": {"sched_policy": "high_cpu_density"}},
     },
 }
 #: Name, hosts and metadata of the aggregate of each policy.
-RACKS = {
+RACKS_BY_POLICY = {
     "low_cpu_density": (
         "rack1",
         ("cn1", "cn2"),
@@ -74,7 +74,7 @@ RACKS = {
         {"availability_zone": "shared_az", "filter_tenant_id": "students", "cpus": "shared"},
     ),
 }
-POLICY_HOSTS = {policy: set(hosts) for policy, (_, hosts, _) in RACKS.items()}
+HOSTS_BY_POLICY = {policy: set(hosts) for policy, (_, hosts, _) in RACKS_BY_POLICY.items()}
 
 
 @pytest.fixture
@@ -82,12 +82,12 @@ def start_app(tmp_path, sqlite_url, make_app, monkeypatch):
     """Return a function that starts an application with a configuration on a shared database."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
-    def start_app_with_text(text):
+    def start_app_with_config(text):
         file = tmp_path / "nova.conf"
         file.write_text(text)
         return make_app(read_settings([str(file)], make_full_conf()))
 
-    return start_app_with_text
+    return start_app_with_config
 
 
 def report_hosts(app, number):
@@ -103,20 +103,20 @@ def create_aggregate(app, name, hosts, **metadata):
 
 
 @pytest.fixture
-def make_cloud(start_app):
+def make_app_with_policies(start_app):
     """Return a function that sets up the cloud of user story 1.
 
     Host cn5 is in none of the two aggregates.
     """
 
-    def build_cloud(selection=BY_ZONE, text=NOVA_CONF, companion=None):
-        app = start_app(text.format(selection, companion or SELECTIONS[selection]))
+    def build_app_with_policies(selection=ZONE_SELECTOR, text=POLICIES_CONFIG, companion=None):
+        app = start_app(text.format(selection, companion or FILTERS_BY_SELECTOR[selection]))
         report_hosts(app, 5)
-        for policy, (name, hosts, metadata) in RACKS.items():
+        for policy, (name, hosts, metadata) in RACKS_BY_POLICY.items():
             create_aggregate(app, name, hosts, **metadata, sched_policy=policy)
         return app
 
-    return build_cloud
+    return build_app_with_policies
 
 
 def explain_request(app, **fields):
@@ -133,8 +133,8 @@ def list_selector_outcomes(explanation):
     return {selector["name"]: selector["outcome"] for selector in selectors}
 
 
-def test_story_1_policies_show_the_options_of_their_sections_and_defaults(make_cloud):
-    app = make_cloud()
+def test_policies_show_the_options_of_their_sections_and_defaults(make_app_with_policies):
+    app = make_app_with_policies()
     shown = app.get("/scheduler/v1/policies").json["policies"]
     option = "DEFAULT.cpu_allocation_ratio"
     ratios = {policy["name"]: policy["options"][option]["value"] for policy in shown}
@@ -144,8 +144,10 @@ def test_story_1_policies_show_the_options_of_their_sections_and_defaults(make_c
     assert filters == [["AvailabilityZoneFilter", "CoreFilter"]] * 3
 
 
-def test_story_1_number_of_instances_is_limited_by_the_ratio_of_the_policy(make_cloud):
-    app = make_cloud()
+def test_number_of_instances_is_limited_by_the_allocation_ratio_of_the_policy(
+    make_app_with_policies,
+):
+    app = make_app_with_policies()
     room = {"low_cpu_density": 16, "high_cpu_density": 128}
     for policy, zone in (
         ("low_cpu_density", "cpu_intensive_az"),
@@ -162,22 +164,22 @@ def test_story_1_number_of_instances_is_limited_by_the_ratio_of_the_policy(make_
             assert (explanation["outcome"] == "selected") == fits, (policy, count)
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_story_2_request_uses_the_selected_policy_or_default(make_cloud, selection):
-    app = make_cloud(selection)
-    for policy, fields in SELECTING_FIELDS[selection].items():
+@pytest.mark.parametrize("selection", FILTERS_BY_SELECTOR)
+def test_request_uses_the_selected_policy_or_the_default_policy(make_app_with_policies, selection):
+    app = make_app_with_policies(selection)
+    for policy, fields in REQUEST_FIELDS_BY_SELECTOR[selection].items():
         explanation = explain_request(app, **fields)
         assert explanation["policy"] == explanation["funnel"]["policy"]["name"] == policy
         assert list(list_selector_outcomes(explanation).values()) == ["chosen"]
         (matched,) = explanation["funnel"]["policy"]["selectors"][0]["matched"]
-        assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
-        assert list_passing_hosts(explanation) == POLICY_HOSTS[policy]
+        assert (matched["aggregate"], matched["policy"]) == (RACKS_BY_POLICY[policy][0], policy)
+        assert list_passing_hosts(explanation) == HOSTS_BY_POLICY[policy]
         # The aggregate is a condition of the candidates query, not only of a filter.
         candidates = explanation["funnel"]["allocation_candidates"]
         assert f"member_of=in%3A{matched['uuid']}" in candidates["query"]
         body = {"request_spec": spec(**fields), "claim": False}
         answer = app.post_json("/scheduler/v1/select_destinations", body).json
-        assert set(get_selected_hosts(answer)) <= POLICY_HOSTS[policy]
+        assert set(get_selected_hosts(answer)) <= HOSTS_BY_POLICY[policy]
         decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
         assert decision["policy"] == policy
     explanation = explain_request(app, project_id="other")
@@ -188,8 +190,10 @@ def test_story_2_request_uses_the_selected_policy_or_default(make_cloud, selecti
     assert "cn5" in list_passing_hosts(explanation)
 
 
-def test_request_that_matches_several_policies_uses_the_default_policy(make_cloud):
-    explanation = explain_request(make_cloud(), availability_zone="cpu_intensive_az,shared_az")
+def test_request_that_matches_several_policies_uses_the_default_policy(make_app_with_policies):
+    explanation = explain_request(
+        make_app_with_policies(), availability_zone="cpu_intensive_az,shared_az"
+    )
     assert explanation["policy"] == "default"
     (selector,) = explanation["funnel"]["policy"]["selectors"]
     assert selector["outcome"] == "several policies match: high_cpu_density, low_cpu_density"
@@ -197,8 +201,8 @@ def test_request_that_matches_several_policies_uses_the_default_policy(make_clou
     assert list_passing_hosts(explanation) == {"cn1", "cn2", "cn3", "cn4"}
 
 
-def test_request_may_use_hosts_of_all_aggregates_of_its_policy(make_cloud):
-    app = make_cloud()
+def test_request_may_use_hosts_of_all_aggregates_of_its_policy(make_app_with_policies):
+    app = make_app_with_policies()
     tags = {"sched_policy": "low_cpu_density", "availability_zone": "cpu_intensive_az"}
     create_aggregate(app, "rack3", ["cn5"], **tags)
     explanation = explain_request(app, availability_zone="cpu_intensive_az")
@@ -206,13 +210,17 @@ def test_request_may_use_hosts_of_all_aggregates_of_its_policy(make_cloud):
     assert list_passing_hosts(explanation) == {"cn1", "cn2", "cn5"}
 
 
-def test_option_excludes_hosts_of_policy_aggregates_from_default_requests(make_cloud):
-    text = f"{NOVA_CONF}[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
-    assert list_passing_hosts(explain_request(make_cloud(text=text))) == {"cn5"}
+def test_option_excludes_hosts_of_policy_aggregates_from_requests_of_the_default_policy(
+    make_app_with_policies,
+):
+    text = f"{POLICIES_CONFIG}[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
+    assert list_passing_hosts(explain_request(make_app_with_policies(text=text))) == {"cn5"}
 
 
-def test_first_matching_selector_decides(make_cloud):
-    app = make_cloud(f"{BY_HINT}, {BY_TENANT}, {BY_ZONE}", companion="AllHostsFilter")
+def test_first_matching_policy_selector_decides(make_app_with_policies):
+    app = make_app_with_policies(
+        f"{HINT_SELECTOR}, {TENANT_SELECTOR}, {ZONE_SELECTOR}", companion="AllHostsFilter"
+    )
     explanation = explain_request(app, project_id="other", availability_zone="shared_az")
     assert explanation["policy"] == "high_cpu_density"
     assert list_selector_outcomes(explanation) == {
@@ -224,14 +232,16 @@ def test_first_matching_selector_decides(make_cloud):
     assert explanation["policy"] == "low_cpu_density"
 
 
-def test_hint_sched_policy_default_chooses_the_default_policy(make_cloud):
-    explanation = explain_request(make_cloud(BY_HINT), scheduler_hints={"sched_policy": "default"})
+def test_hint_sched_policy_default_chooses_the_default_policy(make_app_with_policies):
+    explanation = explain_request(
+        make_app_with_policies(HINT_SELECTOR), scheduler_hints={"sched_policy": "default"}
+    )
     assert explanation["policy"] == "default"
     assert list_selector_outcomes(explanation) == {"hint": "chosen"}
     assert list_passing_hosts(explanation) == {"cn5"}
 
 
-SELECTOR = '''
+CUSTOM_SELECTOR_MODULE = '''
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 
@@ -246,16 +256,18 @@ class ByName(BasePolicySelector):
 '''
 
 
-def test_third_party_selector_is_loaded_by_dotted_path(make_cloud, tmp_path, monkeypatch):
-    (tmp_path / "acme_selectors.py").write_text(SELECTOR)
+def test_third_party_policy_selector_is_loaded_by_dotted_path(
+    make_app_with_policies, tmp_path, monkeypatch
+):
+    (tmp_path / "acme_selectors.py").write_text(CUSTOM_SELECTOR_MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    app = make_cloud("acme_selectors.ByName", companion="AllHostsFilter")
+    app = make_app_with_policies("acme_selectors.ByName", companion="AllHostsFilter")
     explanation = explain_request(app, scheduler_hints={"rack": "rack2"})
     assert explanation["policy"] == "high_cpu_density"
     assert list_selector_outcomes(explanation) == {"ByName": "chosen"}
 
 
-def test_policies_can_set_their_own_filters_weighers_and_driver(make_cloud):
+def test_policies_can_set_their_own_filters_weighers_and_driver(make_app_with_policies):
     text = """[scheduler]
 policy_selection = {0}
 policies = low_cpu_density, high_cpu_density
@@ -268,7 +280,7 @@ ram_weight_multiplier = -2.0
 [high_cpu_density]
 driver = chance_scheduler
 """
-    app = make_cloud(text=text)
+    app = make_app_with_policies(text=text)
     funnel = explain_request(app, availability_zone="cpu_intensive_az")["funnel"]
     assert [stage["name"] for stage in funnel["filters"]] == ["ComputeFilter", "NumInstancesFilter"]
     assert funnel["weighers"] == [{"name": "RAMWeigher", "multiplier": -2.0}]
@@ -278,8 +290,10 @@ driver = chance_scheduler
     assert funnel["weighers"] == []
 
 
-def test_hardware_of_flavor_and_image_is_parsed_once_per_request(make_cloud, monkeypatch):
-    app = make_cloud()
+def test_hardware_of_flavor_and_image_is_parsed_once_per_request(
+    make_app_with_policies, monkeypatch
+):
+    app = make_app_with_policies()
     read = []
 
     class CountedRequestedHardware(RequestedHardware):
@@ -296,8 +310,8 @@ def test_hardware_of_flavor_and_image_is_parsed_once_per_request(make_cloud, mon
         assert len(read) == 1
 
 
-HINT = {"scheduler_hints": {"sched_policy": "spread"}}
-AVOIDING = "[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
+SPREAD_POLICY_HINT = {"scheduler_hints": {"sched_policy": "spread"}}
+AVOID_POLICY_AGGREGATES_CONFIG = "[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
 
 
 def create_spread_aggregate(app):
@@ -307,7 +321,7 @@ def create_spread_aggregate(app):
     return app
 
 
-def test_section_is_a_policy_if_metadata_of_an_aggregate_name_it(start_app):
+def test_configuration_section_is_a_policy_if_metadata_of_an_aggregate_name_it(start_app):
     app = create_spread_aggregate(start_app("[spread]\n"))
     for text in (
         "[spread]\n",
@@ -315,13 +329,15 @@ def test_section_is_a_policy_if_metadata_of_an_aggregate_name_it(start_app):
         "[spread]\ncpu_allocation_ratio =\n",
     ):
         app = start_app(text)
-        explanation = explain_request(app, **HINT)
+        explanation = explain_request(app, **SPREAD_POLICY_HINT)
         assert (explanation["policy"], list_passing_hosts(explanation)) == ("spread", {"cn1"}), text
 
 
 def test_unused_invalid_policy_is_explained_and_logged(start_app, caplog):
     create_spread_aggregate(start_app("[spread]\n"))
-    explanation = explain_request(start_app("[spread]\nhost_subset_size = two\n"), **HINT)
+    explanation = explain_request(
+        start_app("[spread]\nhost_subset_size = two\n"), **SPREAD_POLICY_HINT
+    )
     assert (explanation["policy"], list_passing_hosts(explanation)) == (
         "default",
         {"cn1", "cn2", "cn3"},
@@ -333,15 +349,17 @@ def test_unused_invalid_policy_is_explained_and_logged(start_app, caplog):
     assert "(spread) names policy 'spread'" in caplog.text
     for name in ("ram_weight_multiplier", "host_subset_size", "service_down_time"):
         app = start_app(f"[spread]\n{name} =\n")
-        assert explain_request(app, **HINT)["policy"] == "default", name
+        assert explain_request(app, **SPREAD_POLICY_HINT)["policy"] == "default", name
 
 
-def test_default_requests_avoid_aggregates_of_other_policies(start_app):
-    app = create_spread_aggregate(start_app(f"{AVOIDING}[spread]\nhost_subset_size = 2\n"))
+def test_requests_of_the_default_policy_avoid_aggregates_of_other_policies(start_app):
+    app = create_spread_aggregate(
+        start_app(f"{AVOID_POLICY_AGGREGATES_CONFIG}[spread]\nhost_subset_size = 2\n")
+    )
     assert list_passing_hosts(explain_request(app)) == {"cn2", "cn3"}
     create_aggregate(app, "default", ["cn2"], sched_policy="default")
     assert list_passing_hosts(explain_request(app)) == {"cn2", "cn3"}
-    invalid = start_app(f"{AVOIDING}[spread]\nhost_subset_size = two\n")
+    invalid = start_app(f"{AVOID_POLICY_AGGREGATES_CONFIG}[spread]\nhost_subset_size = two\n")
     assert list_passing_hosts(explain_request(invalid)) == {"cn2", "cn3"}
 
 

@@ -11,11 +11,11 @@ from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid
 from tests.support.reports import node_uuid
 
-FLAVOR = {"vcpus": 1, "memory_mb": 512}
-ANY = Version(1, 0)
+MINIMAL_FLAVOR = {"vcpus": 1, "memory_mb": 512}
+VERSION_1_0 = Version(1, 0)
 
 #: A request with every field. ``UUID1`` and so on are uuids.
-EVERYTHING = json.loads(
+REQUEST_WITH_EVERY_FIELD = json.loads(
     re.sub(
         r"UUID(\d)",
         lambda match: node_uuid(int(match[1])),
@@ -63,7 +63,7 @@ EVERYTHING = json.loads(
 
 
 def validate_document(schemas, document):
-    schemas.at(ANY).check(document, "JSON does not validate")
+    schemas.at(VERSION_1_0).check(document, "JSON does not validate")
 
 
 def test_valid_request_is_accepted_by_the_schema():
@@ -74,28 +74,35 @@ def test_valid_request_is_accepted_by_the_schema():
     }
     more = {"overrides": overrides, "hosts": ["cn7"], "max_rejected": 0}
     for spec in (
-        EVERYTHING,
-        {"flavor": FLAVOR},
+        REQUEST_WITH_EVERY_FIELD,
+        {"flavor": MINIMAL_FLAVOR},
         {"flavor": "m1.small"},
-        {"flavor": FLAVOR, "image": "cirros", "instance_group": node_uuid(1)},
-        {"flavor": {**FLAVOR, "swap": ""}},
-        {"flavor": FLAVOR, **dict.fromkeys(set(EVERYTHING) - {"flavor", "num_instances"})},
+        {"flavor": MINIMAL_FLAVOR, "image": "cirros", "instance_group": node_uuid(1)},
+        {"flavor": {**MINIMAL_FLAVOR, "swap": ""}},
+        {
+            "flavor": MINIMAL_FLAVOR,
+            **dict.fromkeys(set(REQUEST_WITH_EVERY_FIELD) - {"flavor", "num_instances"}),
+        },
     ):
         validate_document(SELECT, {"request_spec": spec, "claim": False})
         validate_document(EXPLAIN, {"request_spec": spec, **more})
 
 
-UUIDS = ",".join([node_uuid(1)] * 251)
-CELL = {"cpuset": [], "memory": 1, "cpu_policy": "x"}
+TOO_MANY_UUIDS = ",".join([node_uuid(1)] * 251)
+INVALID_NUMA_CELL = {"cpuset": [], "memory": 1, "cpu_policy": "x"}
 
 #: A field of a request spec, the rest of the path of its error, and its value.
-FIELDS = [
+INVALID_REQUEST_SPEC_FIELDS = [
     ("bogus", None, 1),
-    *(("flavor", "", value) for value in (None, "", {"vcpus": 1}, {**FLAVOR, "bogus": 1})),
-    ("flavor", ".vcpus", {**FLAVOR, "vcpus": -1}),
-    ("flavor", ".extra_specs.a", {**FLAVOR, "extra_specs": {"a": None}}),
-    ("flavor", ".extra_specs.a", {**FLAVOR, "extra_specs": {"a": "x" * 256}}),
-    ("flavor", ".extra_specs", {**FLAVOR, "extra_specs": {f"a{at}": "x" for at in range(501)}}),
+    *(("flavor", "", value) for value in (None, "", {"vcpus": 1}, {**MINIMAL_FLAVOR, "bogus": 1})),
+    ("flavor", ".vcpus", {**MINIMAL_FLAVOR, "vcpus": -1}),
+    ("flavor", ".extra_specs.a", {**MINIMAL_FLAVOR, "extra_specs": {"a": None}}),
+    ("flavor", ".extra_specs.a", {**MINIMAL_FLAVOR, "extra_specs": {"a": "x" * 256}}),
+    (
+        "flavor",
+        ".extra_specs",
+        {**MINIMAL_FLAVOR, "extra_specs": {f"a{at}": "x" for at in range(501)}},
+    ),
     *(("num_instances", "", value) for value in (0, 10_001)),
     ("scheduler_hints", ".same_host[0]", {"same_host": [1]}),
     ("scheduler_hints", ".different_host[0]", {"different_host": [[1]]}),
@@ -111,7 +118,7 @@ FIELDS = [
     ("requested_destination", "", {"zone": "a"}),
     *(
         ("requested_destination", ".aggregates[0]", {"aggregates": [text]})
-        for text in ("a,b", "-" * 36, UUIDS)
+        for text in ("a,b", "-" * 36, TOO_MANY_UUIDS)
     ),
     ("requested_destination", ".aggregates", {"aggregates": [node_uuid(1)] * 21}),
     (
@@ -152,18 +159,20 @@ FIELDS = [
     ),
     ("numa_topology", "", {}),
     ("numa_topology", ".cells", {"cells": []}),
-    ("numa_topology", ".cells[0].cpu_policy", {"cells": [CELL]}),
+    ("numa_topology", ".cells[0].cpu_policy", {"cells": [INVALID_NUMA_CELL]}),
     ("pci_requests", ".requests[0]", {"requests": [{}]}),
     ("pci_requests", ".requests[0].count", {"requests": [{"count": 0}]}),
 ]
 
 
 def test_error_in_request_spec_is_reported_with_its_path():
-    for name, rest, value in FIELDS:
+    for name, rest, value in INVALID_REQUEST_SPEC_FIELDS:
         path = "" if rest is None else f".{name}{rest}"
         for schemas in (SELECT, EXPLAIN):
             with pytest.raises(Invalid, match="JSON does not validate") as fault:
-                validate_document(schemas, {"request_spec": {"flavor": FLAVOR, name: value}})
+                validate_document(
+                    schemas, {"request_spec": {"flavor": MINIMAL_FLAVOR, name: value}}
+                )
             assert f" (at $.request_spec{path}). Failed validating " in fault.value.detail, path
 
 
@@ -179,7 +188,7 @@ def test_error_outside_request_spec_is_reported_with_its_path():
         (EXPLAIN, "$.max_rejected", {"max_rejected": -1}),
     ]:
         with pytest.raises(Invalid) as fault:
-            validate_document(schemas, {"request_spec": {"flavor": FLAVOR}, **changes})
+            validate_document(schemas, {"request_spec": {"flavor": MINIMAL_FLAVOR}, **changes})
         assert f" (at {path}). Failed validating " in fault.value.detail, path
 
 

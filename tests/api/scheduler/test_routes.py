@@ -23,7 +23,7 @@ from tests.api.test_openapi import index_operations_by_path
 from tests.support.openapi_client import DocumentClient
 from tests.support.scheduling import flavor, instance, report, spec
 
-SELECT = "/scheduler/v1/select_destinations"
+SELECT_PATH = "/scheduler/v1/select_destinations"
 
 
 def read_error_code(answer):
@@ -35,9 +35,9 @@ def test_error_code_corresponds_to_the_status(sqlite_app):
     nodes = "/scheduler/v1/compute_nodes"
     for method, path, headers, body, status, code in (
         ("GET", "/scheduler/v1/nothing", {}, b"", 404, "not_found"),
-        ("PUT", SELECT, {}, b"", 405, "method_not_allowed"),
-        ("POST", SELECT, {"Content-Type": "text/plain"}, b"{}", 415, "unsupported_media_type"),
-        ("POST", SELECT, {"Content-Type": "application/json"}, b"{", 400, "bad_value"),
+        ("PUT", SELECT_PATH, {}, b"", 405, "method_not_allowed"),
+        ("POST", SELECT_PATH, {"Content-Type": "text/plain"}, b"{}", 415, "unsupported_media_type"),
+        ("POST", SELECT_PATH, {"Content-Type": "application/json"}, b"{", 400, "bad_value"),
         ("GET", "/scheduler/v1", {"X-Auth-Token": ""}, b"", 401, "unauthorized"),
         ("GET", nodes, {"X-Auth-Token": "joe:p"}, b"", 403, "forbidden"),
         ("GET", nodes, {"Accept": "text/html"}, b"", 406, "not_acceptable"),
@@ -52,7 +52,7 @@ def test_invalid_request_has_a_scheduler_error_code(sqlite_app):
         (spec(flavor="m1"), 404, "scheduler.not_found"),
         (spec(requested_destination={"aggregates": ["x"]}), 400, "scheduler.bad_value"),
     ):
-        answer = sqlite_app.post_json(SELECT, {"request_spec": request_spec}, status=status)
+        answer = sqlite_app.post_json(SELECT_PATH, {"request_spec": request_spec}, status=status)
         assert read_error_code(answer) == code
 
 
@@ -68,10 +68,10 @@ def test_errors_raised_by_the_model_have_their_status_and_scheduler_code():
         assert answer.body["errors"][0]["code"] == code, code
 
 
-ADDRESS = "/scheduler/v1/openapi.json"
-DOCUMENT = openapi.document(describe_openapi(API.routes), Version(1, 0), "/scheduler")
-OPERATIONS = index_operations_by_path(DOCUMENT)
-NODE = report("cn1")["uuid"]
+OPENAPI_PATH = "/scheduler/v1/openapi.json"
+OPENAPI_DOCUMENT = openapi.document(describe_openapi(API.routes), Version(1, 0), "/scheduler")
+OPERATIONS_BY_PATH = index_operations_by_path(OPENAPI_DOCUMENT)
+NODE_UUID = report("cn1")["uuid"]
 
 
 def convert_to_openapi_path(route):
@@ -80,32 +80,32 @@ def convert_to_openapi_path(route):
 
 
 @pytest.mark.slow
-def test_document_is_valid(sqlite_app):
-    document = sqlite_app.get(ADDRESS).json
+def test_openapi_document_is_valid(sqlite_app):
+    document = sqlite_app.get(OPENAPI_PATH).json
     OpenAPIV31SpecValidator(document).validate()
     assert document["servers"] == [{"url": "/scheduler"}]
 
 
-def test_document_has_exactly_the_routes():
-    assert set(OPERATIONS) == {
+def test_openapi_document_has_exactly_the_routes_of_the_api():
+    assert set(OPERATIONS_BY_PATH) == {
         (route.method, convert_to_openapi_path(route)) for route in API.routes
     }
 
 
-def test_operation_ids_are_unique():
-    names = [operation["operationId"] for operation in OPERATIONS.values()]
+def test_operation_ids_of_the_openapi_document_are_unique():
+    names = [operation["operationId"] for operation in OPERATIONS_BY_PATH.values()]
     assert len(names) == len(set(names))
 
 
-def test_document_needs_no_token(sqlite_app):
-    answer = TestApp(sqlite_app.app).get(ADDRESS)
-    assert answer.json == sqlite_app.get(ADDRESS).json
-    assert OPERATIONS["GET", "/v1/openapi.json"]["security"] == []
+def test_openapi_document_needs_no_token(sqlite_app):
+    answer = TestApp(sqlite_app.app).get(OPENAPI_PATH)
+    assert answer.json == sqlite_app.get(OPENAPI_PATH).json
+    assert OPERATIONS_BY_PATH["GET", "/v1/openapi.json"]["security"] == []
 
 
-def test_operation_has_the_policy_statuses_and_schemas_of_its_route():
+def test_openapi_operation_has_the_policy_statuses_and_schemas_of_its_route():
     for route in API.routes:
-        operation = OPERATIONS[route.method, convert_to_openapi_path(route)]
+        operation = OPERATIONS_BY_PATH[route.method, convert_to_openapi_path(route)]
         assert operation.get("x-policy") == route.policy, route
         assert route.policy is None or route.policy in {rule.name for rule in RULES}, route
         responses = operation["responses"]
@@ -117,22 +117,22 @@ def test_operation_has_the_policy_statuses_and_schemas_of_its_route():
 
 
 def test_error_statuses_and_code_pattern_of_select_destinations_are_documented():
-    responses = OPERATIONS["POST", "/v1/select_destinations"]["responses"]
+    responses = OPERATIONS_BY_PATH["POST", "/v1/select_destinations"]["responses"]
     assert set(responses) == set(map(str, (200, 400, 401, 403, 404, 406, 409, 413, 415, 500, 503)))
     (kind,) = responses["409"]["content"]
     assert kind == "application/json"
-    error = DOCUMENT["components"]["schemas"]["Errors"]["properties"]["errors"]["items"]
+    error = OPENAPI_DOCUMENT["components"]["schemas"]["Errors"]["properties"]["errors"]["items"]
     assert error["properties"]["code"]["pattern"] == r"^scheduler\."
     assert "Retry-After" in responses["503"]["headers"]
 
 
-def test_request_spec_schema_is_a_referenced_component():
-    schema = OPERATIONS["POST", "/v1/explain"]["requestBody"]["content"]["application/json"][
-        "schema"
-    ]
+def test_request_spec_schema_is_a_referenced_component_of_the_openapi_document():
+    schema = OPERATIONS_BY_PATH["POST", "/v1/explain"]["requestBody"]["content"][
+        "application/json"
+    ]["schema"]
     reference = {"$ref": "#/components/schemas/RequestSpec"}
     assert schema["properties"]["request_spec"] == reference
-    assert "flavor" in DOCUMENT["components"]["schemas"]["RequestSpec"]["properties"]
+    assert "flavor" in OPENAPI_DOCUMENT["components"]["schemas"]["RequestSpec"]["properties"]
 
 
 def test_accepted_report_formats_are_documented(sqlite_app):
@@ -142,22 +142,25 @@ def test_accepted_report_formats_are_documented(sqlite_app):
         {"numa_topology": '{"cells": []}', "stats": {"num_instances": "3"}},
         {"numa_topology": {"nova_object.data": {"cells": []}}, "cpu_info": "{}"},
     ]:
-        schema = {"$ref": "#/components/schemas/NodeReport", "components": DOCUMENT["components"]}
+        schema = {
+            "$ref": "#/components/schemas/NodeReport",
+            "components": OPENAPI_DOCUMENT["components"],
+        }
         assert jsonschema_rs.is_valid(schema, report("cn1", **changes)), changes
-        sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{NODE}", report("cn1", **changes))
+        sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{NODE_UUID}", report("cn1", **changes))
 
 
 @pytest.fixture
 def client(sqlite_app):
-    return DocumentClient(sqlite_app, ADDRESS, token="admin")
+    return DocumentClient(sqlite_app, OPENAPI_PATH, token="admin")
 
 
-def test_client_made_from_the_document_calls_every_operation(client, sqlite_app):
+def test_client_made_from_the_openapi_document_calls_every_operation(client, sqlite_app):
     """The client compares bodies and responses with the schemas of the document."""
     counts = client.compute_nodes_report_many([report(f"cn{number}") for number in (1, 2, 3)])
     assert counts == {"created": 3, "changed": 0, "unchanged": 0}
-    node = client.compute_nodes_report(report("cn1"), uuid=NODE)
-    assert client.compute_nodes_show(uuid=NODE)["vcpus"] == node["vcpus"] == 16
+    node = client.compute_nodes_report(report("cn1"), uuid=NODE_UUID)
+    assert client.compute_nodes_show(uuid=NODE_UUID)["vcpus"] == node["vcpus"] == 16
     assert len(client.compute_nodes_index(limit="2")["compute_nodes"]) == 2
     request = {"request_spec": spec(instance(1)), "return_alternates": True}
     selected = client.select_destinations_select(request)
@@ -188,12 +191,12 @@ def test_client_made_from_the_document_calls_every_operation(client, sqlite_app)
     assert {"capacity", "moves", "stuck"} == set(plan)
     assert client.plan_rebalance({"goal": "pack"})["complete"] in {True, False}
     moves = [{"instance": instance(1), "from": host["service_host"], "to": "cn9"}]
-    run = {"kind": "plan", "method": "live", "parallel": 1, "executor": NODE, "moves": moves}
+    run = {"kind": "plan", "method": "live", "parallel": 1, "executor": NODE_UUID, "moves": moves}
     uuid = client.plan_runs_create(run)["uuid"]
-    started = {"executor": NODE, "state": "started"}
+    started = {"executor": NODE_UUID, "state": "started"}
     rejected = client.plan_runs_change_move(started, uuid=uuid, instance=instance(1))
     assert "cn9" in rejected["rejection"]
-    stopped = client.plan_runs_change({"executor": NODE, "state": "stopped"}, uuid=uuid)
+    stopped = client.plan_runs_change({"executor": NODE_UUID, "state": "stopped"}, uuid=uuid)
     assert client.plan_runs_show(uuid=uuid) == stopped
     assert client.plan_runs_index(state="stopped")["plan_runs"][0]["uuid"] == uuid
     (policy,) = client.select_destinations_list_policies()["policies"]
@@ -203,13 +206,13 @@ def test_client_made_from_the_document_calls_every_operation(client, sqlite_app)
     assert client.openapi_show_document()["info"]["title"] == "Scheduler API"
     assert client.instances_remove(uuid=instance(3)) is None
     assert client.instances_remove(uuid=instance(1)) is None
-    assert client.compute_nodes_remove(uuid=NODE) is None
+    assert client.compute_nodes_remove(uuid=NODE_UUID) is None
     assert client.calls == client.names
 
 
-def test_client_receives_documented_errors(client, sqlite_app):
+def test_client_made_from_the_openapi_document_receives_documented_errors(client, sqlite_app):
     for status, code, call in (
-        (404, "not_found", lambda at: at.compute_nodes_show(uuid=NODE)),
+        (404, "not_found", lambda at: at.compute_nodes_show(uuid=NODE_UUID)),
         (400, "bad_value", lambda at: at.plan_rebalance({"goal": "fit"})),
         (400, "bad_value", lambda at: at.hosts_index(state="up", marker="x")),
         (409, "no_valid_host", lambda at: at.select_destinations_select({"request_spec": spec()})),
@@ -217,10 +220,10 @@ def test_client_receives_documented_errors(client, sqlite_app):
         errors = call(client.expect(status))["errors"]
         assert errors[0]["code"] == f"scheduler.{code}"
     for token, status in (("", 401), ("someone:project", 403)):
-        other = DocumentClient(sqlite_app, ADDRESS, token=token)
+        other = DocumentClient(sqlite_app, OPENAPI_PATH, token=token)
         assert other.expect(status).hosts_index()["errors"][0]["status"] == status
 
 
-def test_client_rejects_an_undocumented_body(client):
+def test_client_made_from_the_openapi_document_rejects_an_undocumented_body(client):
     with pytest.raises(jsonschema_rs.ValidationError, match="request_spec"):
         client.select_destinations_select({"claim": True})

@@ -3,23 +3,25 @@
 
 import pytest
 
-from tests.api.scheduler.test_policy_stories import BY_HINT, NOVA_CONF
-from tests.api.scheduler.test_policy_stories import make_cloud as make_cloud  # noqa: PLC0414
+from tests.api.scheduler.test_policy_stories import HINT_SELECTOR, POLICIES_CONFIG
+from tests.api.scheduler.test_policy_stories import make_app_with_policies as make_app_with_policies  # noqa: PLC0414
 from tests.api.scheduler.test_policy_stories import start_app as start_app  # noqa: PLC0414
 from tests.support.scheduling import instance, spec
 
 pytestmark = pytest.mark.slow
 
-RULE = "scheduler:policies:hint"
+POLICY_HINT_RULE = "scheduler:policies:hint"
 
 
 @pytest.mark.parametrize("path", ["explain", "select_destinations"])
-def test_policy_hint_is_403_without_permission(make_cloud, tmp_path, path):
+def test_policy_hint_is_403_without_permission(make_app_with_policies, tmp_path, path):
     policy = tmp_path / "policy.yaml"
-    policy.write_text(f'"{RULE}": "!"\n')
-    app = make_cloud(BY_HINT, text=f"{NOVA_CONF}[oslo_policy]\npolicy_file = {policy}\n")
+    policy.write_text(f'"{POLICY_HINT_RULE}": "!"\n')
+    app = make_app_with_policies(
+        HINT_SELECTOR, text=f"{POLICIES_CONFIG}[oslo_policy]\npolicy_file = {policy}\n"
+    )
     request_spec = spec(instance(1), scheduler_hints={"sched_policy": "low_cpu_density"})
     error = app.post_json(f"/scheduler/v1/{path}", {"request_spec": request_spec}, status=403).json
-    assert RULE in error["errors"][0]["detail"]
+    assert POLICY_HINT_RULE in error["errors"][0]["detail"]
     without = spec(instance(1))
     app.post_json(f"/scheduler/v1/{path}", {"request_spec": without}, status=200)
