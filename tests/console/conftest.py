@@ -44,6 +44,6 @@ def build_shared_app(
 
 
 @pytest.fixture(scope="session")
-def empty_cloud(build_shared_app: Callable[[], Client]) -> Application:
+def app_without_hosts(build_shared_app: Callable[[], Client]) -> Application:
     """Return the application of a cloud without hosts, for tests that write nothing."""
     return build_shared_app().app

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from placement_sched.console.charts import BEST, funnel_picture, weights_picture
 from tests.support.explanations import build_stage, build_step, explanation, host, weight
 
-counts = st.integers(min_value=0, max_value=10_000)
-weighted = st.floats(min_value=-50, max_value=50, allow_nan=False)
+host_counts = st.integers(min_value=0, max_value=10_000)
+weight_values = st.floats(min_value=-50, max_value=50, allow_nan=False)
 
 
-@given(st.lists(counts, min_size=2, max_size=8))
+@given(st.lists(host_counts, min_size=2, max_size=8))
 def test_stage_width_is_proportional_to_incoming_hosts(numbers):
     numbers.sort(reverse=True)
     pairs = list(itertools.pairwise(numbers))
@@ -36,7 +36,7 @@ def test_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
     assert (rejecting.removed, rejecting.unlisted) == (3, 1)
 
 
-@given(st.lists(st.lists(weighted, min_size=3, max_size=3), min_size=1, max_size=2 * BEST))
+@given(st.lists(st.lists(weight_values, min_size=3, max_size=3), min_size=1, max_size=2 * BEST))
 def test_positive_and_negative_parts_of_a_weight_bar_are_stacked_from_zero(amounts):
     names = ["A", "B", "C"]
     hosts = [
@@ -75,7 +75,7 @@ def test_weight_chart_without_hosts_has_no_bars():
     assert picture.without_effect == ("RAMWeigher",)
 
 
-def test_weigher_that_reorders_hosts_below_the_best_has_an_effect():
+def test_weigher_that_reorders_only_hosts_below_the_best_has_an_effect():
     best = [host(f"cn{n}", 1.0, RAMWeigher=weight(1.0, 1)) for n in range(BEST)]
     last = host("last", -2.0, RAMWeigher=weight(1.0, 1), CPUWeigher=weight(1.0, 1, -3.0))
     weighers = [{"name": "RAMWeigher"}, {"name": "CPUWeigher"}, {"name": "IoOpsWeigher"}]

@@ -6,23 +6,23 @@ from webtest import TestApp
 
 from placement_sched.console.client import with_form_labels
 
-SIZES = {"vcpus": "1", "ram": "1", "disk": "1"}
-LONG = "x" * 300
-WEIGHT = "filter_scheduler.ram_weight"
+SIZE_FIELDS = {"vcpus": "1", "ram": "1", "disk": "1"}
+LONG_TEXT = "x" * 300
+RAM_WEIGHT_FIELD = "filter_scheduler.ram_weight"
 #: Page, field, typed value, and the beginning of the error.
-WRONG = [
+INVALID_FORM_VALUES = [
     ("ask", "vcpus", "-1", "VCPUs: -1 is less than the minimum of 0"),
     ("ask", "ram", "9999999999", "Memory: 9999999999 is greater than the maximum of 2147483647"),
     ("capacity", "vcpus", "9" * 20, "VCPUs: 1e+20 is greater than the maximum of 2147483647"),
     ("ask", "count", "0", "Instances: 0 is less than the minimum of 1"),
-    ("ask", "zone", LONG, "Zone: 'xxx"),
-    ("ask", "project", LONG, "Project: 'xxx"),
-    ("ask", "property", f"{LONG}=1", "Extra specs: 'xxx"),
-    ("ask", "image_property", f"{LONG}=1", "Image properties: 'xxx"),
+    ("ask", "zone", LONG_TEXT, "Zone: 'xxx"),
+    ("ask", "project", LONG_TEXT, "Project: 'xxx"),
+    ("ask", "property", f"{LONG_TEXT}=1", "Extra specs: 'xxx"),
+    ("ask", "image_property", f"{LONG_TEXT}=1", "Image properties: 'xxx"),
     ("ask", "image", "unheard-of", "Image: There is no stored image 'unheard-of'"),
     ("ask", "hint", "group=x", "Hints: There is no server group 'x'"),
-    ("ask", "force_host", LONG, "Only these hosts: 'xxx"),
-    ("ask", "ignore_host", LONG, "Leave out these hosts: 'xxx"),
+    ("ask", "force_host", LONG_TEXT, "Only these hosts: 'xxx"),
+    ("ask", "ignore_host", LONG_TEXT, "Leave out these hosts: 'xxx"),
     ("ask", "policy", "nope", "Policy: there is no policy 'nope'"),
     ("ask", "override", "x=1", "Options: there is no option 'x'"),
     ("ask", "override", "metrics.weight_setting={}", "Options, metrics.weight_setting: {} is not"),
@@ -36,47 +36,57 @@ WRONG = [
     ("decisions", "outcome", "x", "Outcome: 'x' is not one of no_valid_host, selected"),
     ("decisions", "instance", "x", "Instance: 'x' is not a uuid"),
     ("decisions", "since", "x", "Since: 'x' is neither an age (30m, 2h, 7d) nor"),
-    ("decisions", "policy", LONG, "Policy: 'xxx"),
+    ("decisions", "policy", LONG_TEXT, "Policy: 'xxx"),
     ("decisions", "since", "99999999w", "Since: 99999999w is before year 1"),
     ("decisions", "marker", "newest", "Marker: 'newest' is not a uuid"),
     ("ask", "flavor", "nope", "Flavor: There is no stored flavor 'nope'"),
     ("ask", "vcpus", "two", "VCPUs: 'two' is not an integer"),
     ("ask", "property", "nonsense", "Extra specs nonsense: expected KEY=VALUE"),
     ("ask", "override", "nonsense", "Options nonsense: expected KEY=VALUE"),
-    ("ask", WEIGHT, "1", f"Options: there is no option '{WEIGHT}'; did you mean"),
-    ("ask", f"{WEIGHT}_multiplier", "x", f"Options, {WEIGHT}_multiplier: 'x' is not a number"),
+    (
+        "ask",
+        RAM_WEIGHT_FIELD,
+        "1",
+        f"Options: there is no option '{RAM_WEIGHT_FIELD}'; did you mean",
+    ),
+    (
+        "ask",
+        f"{RAM_WEIGHT_FIELD}_multiplier",
+        "x",
+        f"Options, {RAM_WEIGHT_FIELD}_multiplier: 'x' is not a number",
+    ),
     ("capacity", "zone", "nowhere", "Zone: no aggregate has the availability zone 'nowhere'"),
     ("capacity/failover", "host_failures", "11", "Failures: 11 is greater than the maximum of 10"),
     ("capacity/failover", "host_failures", "two", "Failures: 'two' is not an integer"),
 ]
 #: Fields that can only show a valid value.
-CHOICES = {"per", "goal", "outcome", "marker"}
+FIELDS_WITH_CHOICES = {"per", "goal", "outcome", "marker"}
 
 
 @pytest.fixture
-def browser(empty_cloud) -> TestApp:
-    return TestApp(empty_cloud)
+def browser(app_without_hosts) -> TestApp:
+    return TestApp(app_without_hosts)
 
 
-@pytest.mark.parametrize(("page", "field", "typed", "message"), WRONG)
-def test_invalid_value_is_kept_and_the_error_names_field_and_expectation(
+@pytest.mark.parametrize(("page", "field", "typed", "message"), INVALID_FORM_VALUES)
+def test_invalid_form_value_is_kept_and_the_error_names_field_and_expected_value(
     browser, page, field, typed, message
 ):
-    sizes = SIZES if page in {"ask", "capacity"} else {}
+    sizes = SIZE_FIELDS if page in {"ask", "capacity"} else {}
     # The page loads the effect of changes in parts, unless it is complete.
     sizes = sizes | {"complete": "1"} if page == "capacity" else {}
     answer = browser.get(f"/console/{page}", {**sizes, field: typed}, status="4*")
     shown = answer.html.find(role="alert").get_text(" ", strip=True)
     assert shown.removeprefix("Not answered. ").startswith(message)
     forms = [form for form in answer.forms.values() if field in form.fields]
-    assert field in CHOICES or {form[field].value.strip() for form in forms} == {typed}
-    if LONG in typed:
+    assert field in FIELDS_WITH_CHOICES or {form[field].value.strip() for form in forms} == {typed}
+    if LONG_TEXT in typed:
         assert shown.endswith("is too long; at most 255 characters")
     for technical in ("$", "schema", "validat", "JSON"):
         assert technical not in shown
 
 
-def test_error_of_the_proxied_api_is_unchanged(browser):
+def test_error_response_of_the_proxied_api_is_unchanged(browser):
     same = {"Sec-Fetch-Site": "same-origin"}
     body = {"request_spec": {"flavor": {"vcpus": -1, "memory_mb": 1}}}
     answer = browser.post_json("/console/api/scheduler/v1/explain", body, headers=same, status=400)

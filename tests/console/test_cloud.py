@@ -17,28 +17,28 @@ from tests.support.hosts import add_node
 from tests.support.policies import settings_with_policies
 from tests.support.scheduling import flavor, instance, report, spec
 
-ATTACK = "<script>alert('x')</script>\"&'"
+SCRIPT_TAG = "<script>alert('x')</script>\"&'"
 
 
 def report_hosts_with_an_instance(app):
     """Report three hosts, a disabled host among them."""
     hosts = [report(name) for name in ("cn1", "cn2", "cn3")]
     app.post_json("/scheduler/v1/compute_nodes", hosts)
-    disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": ATTACK}
+    disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": SCRIPT_TAG}
     app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
-    record = {"host": "cn1", "node": "cn1", "flavor": flavor(), "display_name": ATTACK}
+    record = {"host": "cn1", "node": "cn1", "flavor": flavor(), "display_name": SCRIPT_TAG}
     app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
     return TestApp(app.app)
 
 
 @pytest.fixture(scope="module")
-def cloud(build_shared_app):
+def browser_with_hosts(build_shared_app):
     """A browser on a cloud that no test changes."""
     return report_hosts_with_an_instance(build_shared_app())
 
 
 @pytest.fixture
-def modifiable_cloud(sqlite_app):
+def modifiable_browser(sqlite_app):
     """A browser on a cloud that a test changes."""
     return report_hosts_with_an_instance(sqlite_app)
 
@@ -47,8 +47,8 @@ def read_host_names(page):
     return [link.text for link in page.html.select(".host-table tbody th a")]
 
 
-def test_table_lists_hosts_with_state_and_used_capacity(cloud):
-    page = cloud.get("/console/cloud")
+def test_host_table_shows_state_and_used_capacity(browser_with_hosts):
+    page = browser_with_hosts.get("/console/cloud")
     assert read_host_names(page) == ["cn1", "cn2", "cn3"]
     first, second, _ = page.html.select(".host-table tbody tr")
     cells = [" ".join(cell.text.split()) for cell in first.find_all(["th", "td"])]
@@ -65,10 +65,10 @@ def test_table_lists_hosts_with_state_and_used_capacity(cloud):
     assert "disabled" in second.text
 
 
-def test_matching_hosts_are_sent_as_csv(cloud):
-    page = cloud.get("/console/cloud?search=cn1")
+def test_matching_hosts_are_sent_as_csv(browser_with_hosts):
+    page = browser_with_hosts.get("/console/cloud?search=cn1")
     (link,) = {found["href"] for found in page.html.select("a[download]")}
-    titles, row = cloud.get(link).text.splitlines()
+    titles, row = browser_with_hosts.get(link).text.splitlines()
     assert titles.startswith("host,node,zone,state,policy,instances,DISK_GB used,DISK_GB capacity")
     assert row == "cn1,cn1,nova,up,default,1,0,1000,0,65536,0,64"
 
@@ -83,13 +83,13 @@ def test_matching_hosts_are_sent_as_csv(cloud):
         ("zone=+&aggregate=", ["cn1", "cn2", "cn3"]),
     ],
 )
-def test_table_is_filtered_by_the_query_string(cloud, query, found):
-    page = cloud.get(f"/console/cloud?{query}")
+def test_host_table_is_filtered_by_the_query_string(browser_with_hosts, query, found):
+    page = browser_with_hosts.get(f"/console/cloud?{query}")
     assert read_host_names(page) == found
 
 
-def test_filter_without_a_match_links_to_the_unfiltered_table(cloud):
-    page = cloud.get("/console/cloud?search=nothing")
+def test_host_filter_without_a_match_links_to_the_unfiltered_table(browser_with_hosts):
+    page = browser_with_hosts.get("/console/cloud?search=nothing")
     assert "No host matches" in page
     assert page.forms["view"]["search"].value == "nothing"
     assert read_host_names(page.click("Show all hosts")) == ["cn1", "cn2", "cn3"]
@@ -104,13 +104,17 @@ def test_filter_without_a_match_links_to_the_unfiltered_table(cloud):
         ("trait=CUSTOM_ABCDEFGHIJK", "There is no trait CUSTOM_ABCDEFGHIJK"),
     ],
 )
-def test_filter_with_an_unknown_name_suggests_the_most_similar_name(modifiable_cloud, query, words):
-    add_aggregate(modifiable_cloud.app.services.database, "rack", ["cn1"], {})
-    assert words in modifiable_cloud.get(f"/console/cloud?{query}").html.find(id="hosts").get_text()
+def test_host_filter_with_an_unknown_name_suggests_the_most_similar_name(
+    modifiable_browser, query, words
+):
+    add_aggregate(modifiable_browser.app.services.database, "rack", ["cn1"], {})
+    assert (
+        words in modifiable_browser.get(f"/console/cloud?{query}").html.find(id="hosts").get_text()
+    )
 
 
-def test_filter_by_a_standard_trait_that_no_host_has_is_not_called_unknown(cloud):
-    page = cloud.get("/console/cloud?trait=HW_CPU_X86_AVX2")
+def test_host_filter_by_a_standard_trait_without_hosts_is_no_unknown_name(browser_with_hosts):
+    page = browser_with_hosts.get("/console/cloud?trait=HW_CPU_X86_AVX2")
     assert "No host matches" in page
     assert "There is no trait" not in page
 
@@ -127,8 +131,8 @@ def test_next_link_of_the_host_table_shows_the_remaining_hosts_with_the_same_fil
     assert read_host_names(second.click("First hosts")) == read_host_names(first)
 
 
-def test_selected_hosts_link_to_drain_and_add_simulations(cloud):
-    page = cloud.get("/console/cloud")
+def test_selected_hosts_link_to_drain_and_add_simulations(browser_with_hosts):
+    page = browser_with_hosts.get("/console/cloud")
     form = next(form for form in page.forms.values() if form.action.endswith("/capacity"))
     form.set("drain", True, index=0)
     form.set("drain", True, index=2)
@@ -140,26 +144,26 @@ def test_selected_hosts_link_to_drain_and_add_simulations(cloud):
     assert form.submit("instead").forms[1]["change"].value.split() == ["add=cn1*3", "add=cn3*3"]
 
 
-def test_host_page_has_the_plan_and_the_command_of_a_drain(modifiable_cloud):
-    page = modifiable_cloud.get("/console/hosts/cn1")
+def test_host_page_has_the_plan_and_the_command_of_a_drain(modifiable_browser):
+    page = modifiable_browser.get("/console/hosts/cn1")
     (place,) = page.html.select("details [data-load]")
     assert place.a["href"] == place["data-load"]
-    part = modifiable_cloud.get(place["data-load"]).html.select_one("[data-part]")
+    part = modifiable_browser.get(place["data-load"]).html.select_one("[data-part]")
     assert "The instance fits on other hosts" in part.get_text()
-    assert part.select_one("tbody tr").get_text(" ", strip=True) == f"1 {ATTACK} cn1 cn3"
+    assert part.select_one("tbody tr").get_text(" ", strip=True) == f"1 {SCRIPT_TAG} cn1 cn3"
     headers = {"X-Auth-Token": "admin"}
     disabling = {"host": "cn3", "binary": "nova-compute"}
-    modifiable_cloud.put_json("/compute/v2.1/os-services/disable", disabling, headers=headers)
-    stuck = modifiable_cloud.get(place["data-load"]).html.select_one("[data-part] tbody tr")
+    modifiable_browser.put_json("/compute/v2.1/os-services/disable", disabling, headers=headers)
+    stuck = modifiable_browser.get(place["data-load"]).html.select_one("[data-part] tbody tr")
     assert [cell.name for cell in stuck.find_all(["th", "td"])] == ["th", "td", "td"]
-    assert stuck.get_text(" ", strip=True).startswith(f"{ATTACK} cn1 ")
+    assert stuck.get_text(" ", strip=True).startswith(f"{SCRIPT_TAG} cn1 ")
     command = page.html.select_one("#share-drain")["value"]
     assert command == "placement-sched host drain cn1 --execute"
     assert page.html.find("form", method="post") is None
 
 
-def test_host_page_shows_resources_instances_and_report(cloud):
-    page = cloud.get("/console/cloud").click("cn1")
+def test_host_page_shows_resources_instances_and_report(browser_with_hosts):
+    page = browser_with_hosts.get("/console/cloud").click("cn1")
     more = page.click("What if another host like it is added")
     assert more.forms[1]["change"].value.strip() == "add=cn1*1"
     text = " ".join(page.html.main.get_text(" ").split())
@@ -170,29 +174,29 @@ def test_host_page_shows_resources_instances_and_report(cloud):
     assert page.html.find("a", string="default")["href"] == "/console/policies?policy=default"
 
 
-def test_host_page_shows_the_provider_tree(modifiable_cloud):
-    root = modifiable_cloud.get("/console/api/scheduler/v1/hosts/cn1").json["nodes"][0]["uuid"]
+def test_host_page_shows_the_provider_tree(modifiable_browser):
+    root = modifiable_browser.get("/console/api/scheduler/v1/hosts/cn1").json["nodes"][0]["uuid"]
     latest = {"OpenStack-API-Version": "placement latest", "X-Auth-Token": "admin"}
     for name, parent in (("numa0", root), ("card", instance(7))):
         uuid = instance(7) if name == "numa0" else instance(8)
         body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
-        modifiable_cloud.post_json("/placement/resource_providers", body, headers=latest)
-    page = modifiable_cloud.get("/console/hosts/cn1")
+        modifiable_browser.post_json("/placement/resource_providers", body, headers=latest)
+    page = modifiable_browser.get("/console/hosts/cn1")
     shown = [(one["class"][1], one.h3.text) for one in page.html.select(".provider")]
     assert shown == [("deep0", "cn1"), ("deep1", "numa0"), ("deep2", "card")]
 
 
-def test_unknown_host_shows_the_api_error(cloud):
-    page = cloud.get("/console/hosts/cn9", status=404)
+def test_unknown_host_shows_the_api_error(browser_with_hosts):
+    page = browser_with_hosts.get("/console/hosts/cn9", status=404)
     assert "there is no host" in page
 
 
-def test_map_and_tables_use_the_same_thresholds_of_full_hosts(cloud):
-    script = cloud.get("/console/static/cloud.js").text
+def test_map_and_tables_use_equal_thresholds_for_full_hosts(browser_with_hosts):
+    script = browser_with_hosts.get("/console/static/cloud.js").text
     assert f"[NEARLY_FULL, FULL] = [{NEARLY_FULL / 100}, {FULL / 100}]" in script
 
 
-def test_page_is_forbidden_for_users_without_permission(sqlite_url, make_app, tmp_path):
+def test_host_page_is_forbidden_for_users_without_permission(sqlite_url, make_app, tmp_path):
     rules = tmp_path / "policy.yaml"
     rules.write_text('"scheduler:hosts:list": "!"\n')
     settings = settings_with_policies(
@@ -202,24 +206,26 @@ def test_page_is_forbidden_for_users_without_permission(sqlite_url, make_app, tm
     assert "scheduler:hosts:list" in page
 
 
-def test_unknown_page_is_404_with_a_link_to_the_overview(cloud):
-    page = cloud.get("/console/nothing", status=404)
+def test_unknown_page_is_404_with_a_link_to_the_overview(browser_with_hosts):
+    page = browser_with_hosts.get("/console/nothing", status=404)
     assert page.html.select_one("main p a[href='/console/']").get_text() == "Overview"
 
 
-def test_host_page_and_overview_show_equal_ages_of_the_last_heartbeat(sqlite_app, modifiable_cloud):
+def test_host_page_and_overview_show_equal_ages_of_the_last_heartbeat(
+    sqlite_app, modifiable_browser
+):
     silent = report("cn9", last_seen_up="2020-01-01T00:00:00Z")
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [silent])
-    shown = modifiable_cloud.get("/console/hosts/cn9").html.select_one(".bad time")
+    shown = modifiable_browser.get("/console/hosts/cn9").html.select_one(".bad time")
     assert shown.get_text().endswith(" ago")
     assert shown["title"] == "2020-01-01 00:00:00 UTC"
 
 
-PAGE = "/console/aggregates"
+AGGREGATES_PATH = "/console/aggregates"
 
 
 @pytest.fixture
-def client_with_isolated_aggregate_filtering(sqlite_settings, make_app) -> TestApp:
+def browser_with_isolated_aggregate_filtering(sqlite_settings, make_app) -> TestApp:
     on = {"scheduler.enable_isolated_aggregate_filtering": True}
     return TestApp(make_app(sqlite_settings.with_overrides(on)).app)
 
@@ -229,21 +235,21 @@ def read_row_of_aggregate(page, name: str) -> str:
     return page.html.find(id=f"a-{name}").get_text(" ", strip=True)
 
 
-def test_an_aggregate_shows_its_zone_policy_metadata_and_hosts(browser, sqlite_database):
+def test_aggregate_is_shown_with_zone_policy_metadata_and_hosts(browser, sqlite_database):
     metadata = {"availability_zone": "az1", "sched_policy": "dense", "ssd": "true"}
     add_aggregate(sqlite_database, "rack", ["cn1"], metadata)
-    page = browser.get(PAGE)
+    page = browser.get(AGGREGATES_PATH)
     shown = read_row_of_aggregate(page, "rack")
     for words in ("az1", "dense", "ssd=true", "1 cn1"):
         assert words in shown
     assert page.html.find("a", string="dense")["href"] == "/console/policies?policy=dense"
 
 
-def test_aggregate_missing_in_placement_is_out_of_sync(browser, sqlite_database):
+def test_aggregate_that_is_missing_in_placement_is_shown_as_out_of_sync(browser, sqlite_database):
     add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "rack", ["cn1"])
     add_aggregate(sqlite_database, "bare")
-    page = browser.get(PAGE)
+    page = browser.get(AGGREGATES_PATH)
     assert (
         "cn1 is in the host aggregate but not in the provider aggregate"
         in read_row_of_aggregate(page, "rack")
@@ -257,7 +263,7 @@ def test_used_share_of_an_aggregate_links_to_its_hosts(browser, sqlite_app):
     add_aggregate(sqlite_app.app.services.database, "empty")
     vcpus = {"vcpus": 12, "memory_mb": 512, "root_gb": 1}
     select(sqlite_app, spec(instance(1), flavor=flavor(**vcpus)))
-    page = browser.get(PAGE)
+    page = browser.get(AGGREGATES_PATH)
     used = page.html.find(id="a-rack").select_one("td[data-label=VCPU] a")
     assert used.get_text() == "9 %"
     assert used["title"].startswith("12 of 128 used")
@@ -268,14 +274,14 @@ def test_used_share_of_an_aggregate_links_to_its_hosts(browser, sqlite_app):
 
 
 def test_aggregate_reservations_and_problems_are_shown(
-    client_with_isolated_aggregate_filtering, sqlite_database
+    browser_with_isolated_aggregate_filtering, sqlite_database
 ):
     add_node(sqlite_database, "win1")
     metadata = {f"trait:{LICENSED}": "required", "trait:X": "no"}
     add_aggregate(sqlite_database, "windows", ["win1"], metadata)
     add_flavor(sqlite_database, "m1.windows", LICENSED)
     add_flavor(sqlite_database, "m1.small")
-    page = client_with_isolated_aggregate_filtering.get(PAGE)
+    page = browser_with_isolated_aggregate_filtering.get(AGGREGATES_PATH)
     assert f"{LICENSED} trait:X=no" in read_row_of_aggregate(page, "windows")
     reserved = page.html.select("section[aria-labelledby=reserved] tbody tr")
     assert [each.get_text(" ", strip=True) for each in reserved] == [
@@ -287,14 +293,14 @@ def test_aggregate_reservations_and_problems_are_shown(
     assert f"win1 lacks trait {LICENSED}" in findings[3]
 
 
-def test_page_warns_that_a_disabled_filter_leaves_reserved_hosts_open_to_all(
+def test_aggregates_page_warns_that_a_disabled_filter_opens_reserved_hosts_to_all_requests(
     browser, sqlite_database
 ):
     add_aggregate(sqlite_database, "windows", metadata={f"trait:{LICENSED}": "required"})
-    assert "all requests may use all hosts" in browser.get(PAGE).text
+    assert "all requests may use all hosts" in browser.get(AGGREGATES_PATH).text
 
 
-def test_page_without_any_aggregates_explains_what_they_are(browser):
-    empty = browser.get(PAGE).html.select_one(".empty").get_text()
+def test_aggregates_page_without_aggregates_explains_what_aggregates_are(browser):
+    empty = browser.get(AGGREGATES_PATH).html.select_one(".empty").get_text()
     assert "no host aggregates yet" in empty
     assert "openstack aggregate create" in empty

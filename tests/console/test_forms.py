@@ -10,16 +10,23 @@ import pytest
 from bs4 import BeautifulSoup
 
 from placement_sched.cli.main import main
-from tests.console.test_ask import ASKED, PAGE, RAM, build_reports, find_link, read_text
+from tests.console.test_ask import (
+    ASK_PATH,
+    ASK_URL,
+    RAM_WEIGHT,
+    build_reports,
+    find_link_address,
+    read_text,
+)
+from tests.console.test_ask import app as app  # noqa: PLC0414 - a fixture
 from tests.console.test_ask import browser as browser  # noqa: PLC0414 - a fixture
-from tests.console.test_ask import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.servers import start_server
 
 pytestmark = pytest.mark.slow
 
-QUERIES = [
+ASK_QUERIES = [
     "vcpus=2&ram=300000&count=2&zone=nova&project=p1",
-    f"vcpus=1&{RAM}=-3&override=filter_scheduler.enabled_filters=[%22RamFilter%22]",
+    f"vcpus=1&{RAM_WEIGHT}=-3&override=filter_scheduler.enabled_filters=[%22RamFilter%22]",
     "vcpus=1&property=trait:HW_CPU_X86_AVX=required&hint=a=b&hint=a=it%27s&image_property=x=y+z",
     "vcpus=1&policy=default&force_host=cn1&force_host=cn2&ignore_host=cn2&host=cn1",
     "vcpus=1&project=--x%20$(id)&hint=-q=%22%60ls%60",
@@ -27,7 +34,7 @@ QUERIES = [
 
 
 @pytest.fixture(scope="module")
-def served_cloud(tmp_path_factory):
+def server_with_hosts(tmp_path_factory):
     """A server on another process with three hosts."""
     folder = tmp_path_factory.mktemp("served")
     config = folder / "nova.conf"
@@ -39,13 +46,13 @@ def served_cloud(tmp_path_factory):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", ASK_QUERIES)
 def test_shared_curl_and_command_get_the_explanation_that_the_page_shows(
-    served_cloud, query, capsys
+    server_with_hosts, query, capsys
 ):
-    _, _, page = served_cloud.get(f"{PAGE}?{query}")
+    _, _, page = server_with_hosts.get(f"{ASK_PATH}?{query}")
     html = BeautifulSoup(page, "html.parser")
-    text, curl, typed = read_text(html), html.find(id="share-curl"), html.find(id="share-command")
+    text, curl, typed = (read_text(html), html.find(id="share-curl"), html.find(id="share-command"))
     by_curl = json.loads(
         subprocess.run(
             ["bash", "-c", curl["value"]], capture_output=True, check=True, timeout=60
@@ -78,14 +85,14 @@ def select_reproducible_parts(explanation: dict) -> dict:
 
 
 def test_share_link_contains_every_field_of_the_request(browser):
-    query = f"vcpus=2&ram=4096&property=a%3Db%26c&{RAM}=5&beside=default"
-    page = browser.get(f"{PAGE}?{query}")
+    query = f"vcpus=2&ram=4096&property=a%3Db%26c&{RAM_WEIGHT}=5&beside=default"
+    page = browser.get(f"{ASK_PATH}?{query}")
     address = urlsplit(page.html.select_one("#share-link")["value"])
     assert parse_qs(address.query) == {
         "vcpus": ["2"],
         "ram": ["4096"],
         "property": ["a=b&c"],
-        RAM: ["5"],
+        RAM_WEIGHT: ["5"],
         "beside": ["default"],
     }
     again = browser.get(f"{address.path}?{address.query}")
@@ -93,7 +100,12 @@ def test_share_link_contains_every_field_of_the_request(browser):
 
 
 def test_link_to_capacity_has_the_flavor_of_the_request(browser):
-    page = browser.get(f"{ASKED}&count=3&{RAM}=5&beside=default")
-    address = urlsplit(find_link(page, "How many more instances fit"))
+    page = browser.get(f"{ASK_URL}&count=3&{RAM_WEIGHT}=5&beside=default")
+    address = urlsplit(find_link_address(page, "How many more instances fit"))
     assert address.path == "/console/capacity"
-    assert parse_qs(address.query) == {"vcpus": ["2"], "ram": ["4096"], "disk": ["20"], RAM: ["5"]}
+    assert parse_qs(address.query) == {
+        "vcpus": ["2"],
+        "ram": ["4096"],
+        "disk": ["20"],
+        RAM_WEIGHT: ["5"],
+    }

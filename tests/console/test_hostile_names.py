@@ -12,10 +12,10 @@ from webtest import TestApp
 from tests.support.reports import build_report
 
 #: Sends a request as the administrator: method, path, body.
-Send = Callable[[str, str, Any], Any]
+RequestSender = Callable[[str, str, Any], Any]
 
 #: Each attack tries to leave the element, attribute, script, template or URL that contains it.
-ATTACKS = (
+HOSTILE_NAMES = (
     "<script>document.title='hacked'</script>",
     "\"><img src=x onerror=document.title='hacked'>",
     "' autofocus onfocus=document.title='hacked' x='",
@@ -25,12 +25,12 @@ ATTACKS = (
     "&lt;b&gt;&#60;script&#62;",
     "../../%2e%2e?#&=;+ \u00e9",
 )
-INSTANCE = "11111111-1111-4111-8111-11111111111{}"
+INSTANCE_UUID_FORMAT = "11111111-1111-4111-8111-11111111111{}"
 
 
-def create_hostile_cloud(send: Send) -> None:
+def create_objects_with_hostile_names(send: RequestSender) -> None:
     """Create hosts, zones, aggregates, flavors, instances and decisions with such names."""
-    for number, attack in enumerate(ATTACKS, start=1):
+    for number, attack in enumerate(HOSTILE_NAMES, start=1):
         uuid = build_report(number)["uuid"]
         report = build_report(
             number, host=f"{number}{attack}", hypervisor_hostname=f"{number}{attack}"
@@ -48,7 +48,7 @@ def create_hostile_cloud(send: Send) -> None:
         flavor = {"name": attack, "ram": 512, "vcpus": 1, "disk": 1}
         send("POST", "/compute/v2.1/flavors", {"flavor": flavor})
         request = {"project_id": attack[:60], "user_id": attack[:60], "flavor": attack}
-        placed = {**request, "instance_uuids": [INSTANCE.format(number)]}
+        placed = {**request, "instance_uuids": [INSTANCE_UUID_FORMAT.format(number)]}
         send("POST", "/scheduler/v1/select_destinations", {"request_spec": placed})
         failed = {**request, "availability_zone": attack.replace(",", ""), "force_hosts": [attack]}
         send("POST", "/scheduler/v1/select_destinations", {"request_spec": failed})
@@ -56,7 +56,11 @@ def create_hostile_cloud(send: Send) -> None:
         send("PUT", "/compute/v2.1/os-services/disable-log-reason", disabled)
         name = {"host": report["host"], "node": report["host"], "display_name": attack}
         owner = {"project_id": attack[:60], "user_id": attack[:60], "flavor": attack}
-        send("PUT", f"/scheduler/v1/instances/{INSTANCE.format(number)}", {**name, **owner})
+        send(
+            "PUT",
+            f"/scheduler/v1/instances/{INSTANCE_UUID_FORMAT.format(number)}",
+            {**name, **owner},
+        )
 
 
 def generate_page_addresses(read: Callable[[str], Any]) -> Iterator[str]:
@@ -64,10 +68,10 @@ def generate_page_addresses(read: Callable[[str], Any]) -> Iterator[str]:
     yield from ("/", "/console/decisions", "/console/aggregates", "/console/policies")
     yield "/console/capacity"
     for field in ("flavor", "zone", "hint", "policy", "beside", "host", "stage"):
-        for attack in (" ".join(ATTACKS), "javascript:1"):
+        for attack in (" ".join(HOSTILE_NAMES), "javascript:1"):
             value = f"x={attack}" if field == "hint" else attack
             yield f"/console/ask?{urlencode({'vcpus': '1', field: value})}"
-    for attack in ATTACKS:
+    for attack in HOSTILE_NAMES:
         yield f"/console/ask?{urlencode({'flavor': attack, 'zone': attack, 'host': attack})}"
         for path in ("", "/plan", "/row"):
             yield f"/console/capacity{path}?{urlencode({'flavor': attack, 'drain': attack})}"
@@ -83,7 +87,7 @@ def generate_page_addresses(read: Callable[[str], Any]) -> Iterator[str]:
 
 
 @pytest.fixture
-def hostile_app(sqlite_app):
+def app_with_hostile_names(sqlite_app):
     def send(method, path, body):
         answer = sqlite_app.request(
             path,
@@ -96,17 +100,17 @@ def hostile_app(sqlite_app):
         assert not is_rejected, (path, body, answer.text)
         return answer.json_body if answer.body else {}
 
-    create_hostile_cloud(send)
+    create_objects_with_hostile_names(send)
     return sqlite_app
 
 
 @pytest.mark.slow
-def test_hostile_names_add_no_element_or_attribute(hostile_app):
-    hosts = hostile_app.get("/scheduler/v1/hosts").json["hosts"]
-    assert len(hosts) == 2 * len(ATTACKS)
-    browser = TestApp(hostile_app.app)
+def test_hostile_names_add_no_element_or_attribute(app_with_hostile_names):
+    hosts = app_with_hostile_names.get("/scheduler/v1/hosts").json["hosts"]
+    assert len(hosts) == 2 * len(HOSTILE_NAMES)
+    browser = TestApp(app_with_hostile_names.app)
     seen = 0
-    for path in generate_page_addresses(lambda address: hostile_app.get(address).json):
+    for path in generate_page_addresses(lambda address: app_with_hostile_names.get(address).json):
         page = browser.get(path, headers={"Accept": "text/html"}, status="*")
         if page.content_type != "text/html":
             continue

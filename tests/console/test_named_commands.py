@@ -12,19 +12,19 @@ import pytest
 from placement_sched.cli.main import make_parser
 from tests.support.repository import PACKAGE
 
-NAME = "placement-sched "
-CONSOLE = PACKAGE / "console"
+PROGRAM_NAME = "placement-sched "
+CONSOLE_FOLDER = PACKAGE / "console"
 #: Words that follow the program's name in sentences and are not commands.
-PROSE = {"server", "serves", "itself"}
+WORDS_OF_SENTENCES = {"server", "serves", "itself"}
 #: A word of a command, without the punctuation of the sentence.
-WORD = re.compile(r"[\w./{}=*:-]*\w")
+WORD_PATTERN = re.compile(r"[\w./{}=*:-]*\w")
 
 
 def find_commands_in_templates() -> Iterator[tuple[str, str]]:
     """Yield the commands of templates and scripts, which are complete."""
-    for path in sorted([*CONSOLE.rglob("*.html"), *CONSOLE.rglob("*.js")]):
+    for path in sorted([*CONSOLE_FOLDER.rglob("*.html"), *CONSOLE_FOLDER.rglob("*.js")]):
         text = re.sub(r"\{\{.*?\}\}", "X", path.read_text("utf-8"))
-        for found in re.finditer(rf"{NAME}[^<\"`\n]*", text):
+        for found in re.finditer(rf"{PROGRAM_NAME}[^<\"`\n]*", text):
             yield path.name, found.group()
 
 
@@ -33,7 +33,7 @@ def find_commands_in_modules() -> Iterator[tuple[str, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         for text in generate_string_texts(tree):
-            for found in re.finditer(rf"(?={NAME})", re.sub(r"\s+", " ", text)):
+            for found in re.finditer(rf"(?={PROGRAM_NAME})", re.sub(r"\s+", " ", text)):
                 yield path.name, re.sub(r"\s+", " ", text)[found.start() :]
 
 
@@ -64,13 +64,13 @@ def is_complete_command(parser: argparse.ArgumentParser) -> bool:
 
 def check_command(text: str) -> None:
     """Check that the command at the beginning of a text exists, and its options."""
-    words = text.removeprefix(NAME).split(" ")
-    first = WORD.match(words[0])
-    if first is None or first.group() in PROSE:
+    words = text.removeprefix(PROGRAM_NAME).split(" ")
+    first = WORD_PATTERN.match(words[0])
+    if first is None or first.group() in WORDS_OF_SENTENCES:
         return
     parser: argparse.ArgumentParser = make_parser([first.group()])
     while commands := list_subcommands(parser):
-        word = WORD.match(words.pop(0)) if words else None
+        word = WORD_PATTERN.match(words.pop(0)) if words else None
         if is_complete_command(parser) and (word is None or word.group() not in commands):
             break
         assert word is not None, "the group's command is not named"
@@ -84,11 +84,11 @@ def check_command(text: str) -> None:
             return
 
 
-def test_commands_on_pages_are_valid():
+def test_commands_on_console_pages_are_valid():
     commands = list(find_commands_in_templates())
     assert len(commands) >= 3
     for _, command in commands:
-        words = shlex.split(command.removeprefix(NAME))
+        words = shlex.split(command.removeprefix(PROGRAM_NAME))
         assert callable(make_parser(words).parse_args(words).run), command
         assert not list_possible_next_subcommands(words), command
 
@@ -102,7 +102,7 @@ def list_possible_next_subcommands(words: list[str]) -> dict[str, argparse.Argum
 
 
 @pytest.mark.slow
-def test_commands_in_messages_exist():
+def test_commands_named_in_messages_exist():
     texts = {text for _, text in find_commands_in_modules()}
     assert len(texts) > 30
     for text in texts:

@@ -4,17 +4,17 @@
 import pytest
 from webtest import TestApp
 
-from tests.console.test_routes import PATHS, SAME
+from tests.console.test_routes import NAVIGATION_PATHS, SAME_ORIGIN_HEADERS
 
-GUARDED = {
+SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-STYLES = "/console/static/console.css"
-LONG = "a" * 9000
+STYLESHEET_PATH = "/console/static/console.css"
+LONG_TEXT = "a" * 9000
 #: Paths without a page.
 UNKNOWN_PATHS = [
     "/console//",
@@ -30,28 +30,28 @@ UNKNOWN_PATHS = [
     "/console/static/..%5cpage.py",
     "/console/api/",
     "/console/api/scheduler/v1/%00",
-    f"/console/{LONG}",
-    f"/console/api/{LONG}",
+    f"/console/{LONG_TEXT}",
+    f"/console/api/{LONG_TEXT}",
     f"/console/{'x/' * 3000}",
-    f"/console/?q={LONG * 8}",
-    f"/console/api/scheduler/v1/decisions?project_id={LONG * 8}",
+    f"/console/?q={LONG_TEXT * 8}",
+    f"/console/api/scheduler/v1/decisions?project_id={LONG_TEXT * 8}",
     "/console/ask?flavor=%00",
     "/console/policies?policy=%00",
 ]
 
 
 @pytest.fixture
-def browser(empty_cloud) -> TestApp:
-    return TestApp(empty_cloud)
+def browser(app_without_hosts) -> TestApp:
+    return TestApp(app_without_hosts)
 
 
 def check_security_headers(answer, cache_control: str = "no-store") -> None:
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert {name: answer.headers[name] for name in GUARDED} == GUARDED
+    assert {name: answer.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
     assert answer.headers["Cache-Control"] == cache_control
-    for name in (*GUARDED, "Content-Security-Policy", "Cache-Control"):
+    for name in (*SECURITY_HEADERS, "Content-Security-Policy", "Cache-Control"):
         assert len(answer.headers.getall(name)) == 1
 
 
@@ -72,35 +72,42 @@ def test_unknown_or_malformed_url_is_a_short_error_page_with_security_headers(
 
 
 @pytest.mark.parametrize(
-    "path", [*PATHS, "/console", "/console/sign-in", "/console/api/scheduler/v1/policies"]
+    "path",
+    [*NAVIGATION_PATHS, "/console", "/console/sign-in", "/console/api/scheduler/v1/policies"],
 )
-def test_pages_and_answers_are_not_cached(browser, path):
+def test_pages_and_api_responses_are_not_cached(browser, path):
     check_security_headers(browser.get(path, status="*"))
 
 
 @pytest.mark.parametrize("headers", [{}, {"Accept-Encoding": "gzip"}, {"Range": "bytes=0-9"}])
 def test_static_files_have_security_headers_and_are_revalidated(browser, headers):
-    first = browser.get(STYLES, headers=headers, status="*")
+    first = browser.get(STYLESHEET_PATH, headers=headers, status="*")
     check_security_headers(first, cache_control="no-cache")
     again = {"If-None-Match": first.headers["ETag"]}
-    check_security_headers(browser.get(STYLES, headers=again, status=304), cache_control="no-cache")
+    check_security_headers(
+        browser.get(STYLESHEET_PATH, headers=again, status=304), cache_control="no-cache"
+    )
 
 
-@pytest.mark.parametrize("path", ["/console/", "/console/ask", "/console/decisions/x", STYLES])
-def test_page_rejects_other_methods(empty_cloud, path):
-    client = TestApp(empty_cloud, lint=False)
+@pytest.mark.parametrize(
+    "path", ["/console/", "/console/ask", "/console/decisions/x", STYLESHEET_PATH]
+)
+def test_page_rejects_methods_other_than_get(app_without_hosts, path):
+    client = TestApp(app_without_hosts, lint=False)
     for method in ("POST", "PUT", "PATCH", "DELETE"):
-        answer = client.request(path, method=method, headers=SAME, status=405)
+        answer = client.request(path, method=method, headers=SAME_ORIGIN_HEADERS, status=405)
         check_security_headers(answer)
         assert f"does not support {method}" in answer.html.find(role="alert").text
         assert answer.headers["Allow"] == "GET, HEAD"
-    check_security_headers(client.request(path, method="STEAL", headers=SAME, status=405))
+    check_security_headers(
+        client.request(path, method="STEAL", headers=SAME_ORIGIN_HEADERS, status=405)
+    )
 
 
-def test_incomplete_body_is_rejected_with_page_headers(browser):
+def test_incomplete_request_body_is_rejected_with_security_headers(browser):
     environ = {"CONTENT_LENGTH": "100"}
     answer = browser.request(
-        "/console/sign-in", method="POST", environ=environ, headers=SAME, status=400
+        "/console/sign-in", method="POST", environ=environ, headers=SAME_ORIGIN_HEADERS, status=400
     )
     check_security_headers(answer)
 
@@ -120,7 +127,7 @@ def test_incomplete_body_is_rejected_with_page_headers(browser):
     ],
 )
 def test_cross_origin_requests_are_rejected(browser, headers):
-    for path in ("/console/ask", "/console/api/scheduler/v1/explain", STYLES):
+    for path in ("/console/ask", "/console/api/scheduler/v1/explain", STYLESHEET_PATH):
         answer = browser.post(path, "a=b", headers=headers, status=403)
         check_security_headers(answer)
         assert "another origin" in answer.text

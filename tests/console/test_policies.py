@@ -12,8 +12,8 @@ from tests.support import program
 from tests.support.policies import settings_with_policies
 from tests.support.servers import environment
 
-PAGE = "/console/policies"
-POLICIES = """
+POLICIES_PATH = "/console/policies"
+POLICIES_CONFIG = """
 [scheduler]
 policies = dense, sparse
 [dense]
@@ -28,7 +28,9 @@ cpu_allocation_ratio = 1.0
 @pytest.fixture(scope="module")
 def browser(build_shared_app) -> TestApp:
     return TestApp(
-        build_shared_app(lambda url, folder: settings_with_policies(url, folder, POLICIES)).app
+        build_shared_app(
+            lambda url, folder: settings_with_policies(url, folder, POLICIES_CONFIG)
+        ).app
     )
 
 
@@ -38,14 +40,14 @@ def read_rows_of_section(page, of: str) -> list[str]:
 
 
 def test_policies_are_listed_with_their_options(browser):
-    default, dense, sparse = read_rows_of_section(browser.get(PAGE), "all")
+    default, dense, sparse = read_rows_of_section(browser.get(POLICIES_PATH), "all")
     assert "every host without a policy" in default
     assert "DEFAULT.cpu_allocation_ratio = 8" in dense
     assert sparse == "sparse none DEFAULT.cpu_allocation_ratio = 1"
 
 
 def test_policy_shows_its_filters_weighers_and_sources_of_options(browser):
-    page = browser.get(PAGE, params={"policy": "dense"})
+    page = browser.get(POLICIES_PATH, params={"policy": "dense"})
     filters = page.html.select("section[aria-labelledby=runs] ol")[1]
     names = [item.get_text() for item in filters.find_all("li")]
     assert names == ["NumInstancesFilter", "ComputeFilter"]
@@ -58,28 +60,30 @@ def test_policy_shows_its_filters_weighers_and_sources_of_options(browser):
 
 
 def test_two_policies_are_shown_side_by_side(browser):
-    page = browser.get(PAGE, params={"policy": "dense", "beside": "sparse"})
+    page = browser.get(POLICIES_PATH, params={"policy": "dense", "beside": "sparse"})
     differing = read_rows_of_section(page, "differences")
     assert "RAMWeigher -2 1" in differing
     assert "DEFAULT.cpu_allocation_ratio 8 1" in differing
     assert not [row for row in differing if "max_attempts" in row]
-    same = browser.get(PAGE, params={"policy": "dense", "beside": "dense"})
+    same = browser.get(POLICIES_PATH, params={"policy": "dense", "beside": "dense"})
     assert "There are no differences" in same.text
 
 
 def test_policy_selectors_of_the_configuration_are_shown(browser):
-    text = " ".join(browser.get(PAGE).html.select("section[aria-labelledby=all]")[0].text.split())
+    text = " ".join(
+        browser.get(POLICIES_PATH).html.select("section[aria-labelledby=all]")[0].text.split()
+    )
     assert "chosen by the scheduler hint sched_policy, then by the availability zone" in text
 
 
-def test_single_policy_shows_how_to_add_another(sqlite_app):
-    page = TestApp(sqlite_app.app).get(PAGE)
+def test_page_with_a_single_policy_shows_how_to_add_another(sqlite_app):
+    page = TestApp(sqlite_app.app).get(POLICIES_PATH)
     assert "sched_policy=NAME" in page.html.select_one(".empty").get_text()
     assert "beside" not in [name for form in page.forms.values() for name in form.fields]
 
 
 def test_unknown_policy_shows_an_error(browser):
-    page = browser.get(PAGE, params={"policy": "<b>lost</b>"}, status=404)
+    page = browser.get(POLICIES_PATH, params={"policy": "<b>lost</b>"}, status=404)
     assert "there is no policy '<b>lost</b>'" in page.html.find(role="alert").get_text()
 
 
@@ -89,14 +93,16 @@ def test_policies_page_and_policy_command_show_equal_options(
 ):
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
     more = "placement_aggregate_required_for_tenants = true\n"
-    text = POLICIES.replace("[dense]", f"{more}[filter_scheduler]\nhost_subset_size = 2\n[dense]")
+    text = POLICIES_CONFIG.replace(
+        "[dense]", f"{more}[filter_scheduler]\nhost_subset_size = 2\n[dense]"
+    )
     application = make_app(settings_with_policies(sqlite_url, tmp_path, text)).app
     # A new process has only the options of this configuration.
     config = ("--config-file", tmp_path / "policies.conf")
     command = ("policy", "show", "dense", "--format", "json", *config)
     done = program.run(*command, cwd=tmp_path, env=environment(OS_SCHEDULER__MAX_ATTEMPTS="7"))
     options = json.loads(done.stdout)["options"]
-    page = TestApp(application).get(PAGE, params={"policy": "dense"})
+    page = TestApp(application).get(POLICIES_PATH, params={"policy": "dense"})
     shown = {
         row.th.get_text(): [part.get_text(" ", strip=True) for part in row.find_all("td")]
         for row in page.html.select("section[aria-labelledby=options] tbody tr")
@@ -114,7 +120,10 @@ def test_policies_page_and_policy_command_show_equal_options(
 
 
 def test_access_section_shows_that_noauth2_checks_no_tokens(browser):
-    (text,) = [each.get_text(" ", strip=True) for each in select_access_sections(browser.get(PAGE))]
+    (text,) = [
+        each.get_text(" ", strip=True)
+        for each in select_access_sections(browser.get(POLICIES_PATH))
+    ]
     assert "auth_strategy = noauth2" in text
     assert "All rules have their defaults" in text
 
@@ -124,8 +133,10 @@ def test_access_section_names_the_policy_file_and_its_rules(
 ):
     rules = tmp_path / "rules.yaml"
     rules.write_text('"scheduler:hosts:list": "role:reader"\n"my_own": "role:x"\n')
-    text = f"{POLICIES}[oslo_policy]\npolicy_file = {rules}\n"
-    page = TestApp(make_app(settings_with_policies(sqlite_url, tmp_path, text)).app).get(PAGE)
+    text = f"{POLICIES_CONFIG}[oslo_policy]\npolicy_file = {rules}\n"
+    page = TestApp(make_app(settings_with_policies(sqlite_url, tmp_path, text)).app).get(
+        POLICIES_PATH
+    )
     (section,) = select_access_sections(page)
     assert str(rules) in section.get_text()
     assert [each.get_text() for each in section.find_all("li")] == ["scheduler:hosts:list"]

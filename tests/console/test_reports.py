@@ -23,8 +23,8 @@ from tests.support.explanations import (
 )
 
 HEADING = Heading(title="Explanation", place="sqlite", made=datetime(2026, 11, 23, 12, 0, 0))
-AGGREGATE = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
-ATTACKS = [
+AGGREGATE_UUID = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
+MALICIOUS_NAMES = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
     "</style><script>alert(1)</script>",
@@ -33,7 +33,10 @@ ATTACKS = [
     "'-alert(1)-'",
     "cn\u202e1",
 ]
-REQUEST = {"flavor": {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 10}, "image": None}
+FLAVOR_REQUEST = {
+    "flavor": {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 10},
+    "image": None,
+}
 
 
 class ParsedPage(HTMLParser):
@@ -77,7 +80,11 @@ def build_explanation(name: str = "cn1") -> dict:
         hosts=[host(name, 1.5, RAMWeigher=weight(0.5, 1.0), CPUWeigher=weight(1.0, 2.0))],
         weighers=["RAMWeigher", "CPUWeigher", "DiskWeigher"],
         request_filters=[
-            {"name": "forbidden_aggregates", "applied": True, "changes": {"x": [AGGREGATE, name]}}
+            {
+                "name": "forbidden_aggregates",
+                "applied": True,
+                "changes": {"x": [AGGREGATE_UUID, name]},
+            }
         ],
     )
     result["funnel"]["warnings"] = [{"key": name, "source": "flavor", "detail": f"ignored: {name}"}]
@@ -98,9 +105,11 @@ def build_explanation(name: str = "cn1") -> dict:
     return result
 
 
-def test_all_parts_of_an_explanation_are_shown():
+def test_explanation_report_shows_all_parts_of_the_explanation():
     page = ParsedPage(
-        explanation_report(build_explanation(), REQUEST, HEADING, {AGGREGATE: "win-lic"})
+        explanation_report(
+            build_explanation(), FLAVOR_REQUEST, HEADING, {AGGREGATE_UUID: "win-lic"}
+        )
     )
     for words in (
         "2026-11-23 12:00:00 UTC",
@@ -117,19 +126,19 @@ def test_all_parts_of_an_explanation_are_shown():
         "passes after the changes below",
     ):
         assert words in page.text
-    assert AGGREGATE not in page.text
+    assert AGGREGATE_UUID not in page.text
     assert not page.open
 
 
-def test_report_without_a_valid_host_shows_the_reason():
+def test_explanation_report_without_a_valid_host_shows_the_reason():
     found = explanation(steps=[build_step("resources", "VCPU:2", 4, 0)])
     found["funnel"]["obstacle"] = {"stage": "x", "name": "y", "reason": "no host has 2 VCPU"}
-    page = ParsedPage(explanation_report(found, REQUEST, HEADING, {}))
+    page = ParsedPage(explanation_report(found, FLAVOR_REQUEST, HEADING, {}))
     assert "No valid host. no host has 2 VCPU" in page.text.replace("\u2717 ", "")
 
 
-def test_report_loads_no_other_files_and_has_no_scripts():
-    html = explanation_report(build_explanation(), REQUEST, HEADING, {})
+def test_explanation_report_loads_no_other_files_and_has_no_scripts():
+    html = explanation_report(build_explanation(), FLAVOR_REQUEST, HEADING, {})
     page = ParsedPage(html)
     assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
     assert not [name for name, _ in page.attributes if name in {"src", "href", "style"}]
@@ -140,14 +149,14 @@ def test_report_loads_no_other_files_and_has_no_scripts():
     assert "default-src 'none'" in html
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", MALICIOUS_NAMES)
 def test_malicious_name_is_escaped_in_an_explanation_report(name):
     request = {"flavor": {"name": name, "vcpus": 1, "extra_specs": {name: name}}}
     request["project_id"] = name
     heading = Heading(title=name, place=name, made=HEADING.made, facts=[(name, name)])
-    plain = ParsedPage(explanation_report(build_explanation(), REQUEST, HEADING, {}))
+    plain = ParsedPage(explanation_report(build_explanation(), FLAVOR_REQUEST, HEADING, {}))
     page = ParsedPage(
-        explanation_report(build_explanation(name), request, heading, {AGGREGATE: name})
+        explanation_report(build_explanation(name), request, heading, {AGGREGATE_UUID: name})
     )
     assert set(page.tags) <= set(plain.tags) | {"tr"}
     assert {name for name, _ in page.attributes} == {name for name, _ in plain.attributes}
@@ -157,12 +166,12 @@ def test_malicious_name_is_escaped_in_an_explanation_report(name):
 def build_decision(**fields) -> dict:
     recorded = build_explanation()
     return {
-        "uuid": AGGREGATE,
+        "uuid": AGGREGATE_UUID,
         "created_at": "2026-11-23T11:00:00",
         "kind": "select",
         "request_id": "req-1",
         "global_request_id": None,
-        "request": REQUEST,
+        "request": FLAVOR_REQUEST,
         "best": recorded["hosts"],
         **{key: recorded[key] for key in ("outcome", "policy", "funnel", "selections")},
         **fields,
@@ -187,7 +196,7 @@ def test_decision_report_says_that_no_funnel_was_recorded():
 
 def test_decision_report_shows_ids_and_recorded_data():
     page = ParsedPage(decision_report(build_decision(), HEADING, {}))
-    assert AGGREGATE in page.text
+    assert AGGREGATE_UUID in page.text
     assert "req-1" in page.text
     assert "global request id" not in page.text
     assert "resources VCPU:2" in page.text
@@ -201,7 +210,9 @@ def build_capacity(name: str = "az1") -> dict:
 
 def test_capacity_report_shows_zones_limiting_resources_and_stranded_amounts():
     page = ParsedPage(
-        capacity_report(build_capacity(), {"request_spec": REQUEST, "per": "zone"}, HEADING, {})
+        capacity_report(
+            build_capacity(), {"request_spec": FLAVOR_REQUEST, "per": "zone"}, HEADING, {}
+        )
     )
     for words in ("1,874 more fit", "Zone", "az1", "640", "1 host: MEMORY_MB", "12,345"):
         assert words in page.text
@@ -225,7 +236,7 @@ def test_capacity_report_marks_flavors_with_an_inexact_count():
     assert "There is no stored flavor." in nothing.text
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", MALICIOUS_NAMES)
 def test_malicious_name_is_escaped_in_a_capacity_report(name):
     request = {"request_spec": {"flavor": name}, "per": "zone"}
     page = ParsedPage(capacity_report(build_capacity(name), request, HEADING, {}))

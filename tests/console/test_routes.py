@@ -6,20 +6,20 @@ from webtest import TestApp
 
 from placement_sched.console.page import NAVIGATION
 
-BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-ELSEWHERE = {**BROWSER, "Host": "scheduler.example.com"}
-PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
-EXPLAIN = "/console/api/scheduler/v1/explain"
-SAME = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+BROWSER_HEADERS = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+REMOTE_HEADERS = {**BROWSER_HEADERS, "Host": "scheduler.example.com"}
+NAVIGATION_PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
+EXPLAIN_API_PATH = "/console/api/scheduler/v1/explain"
+SAME_ORIGIN_HEADERS = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
 
 
 @pytest.fixture
-def browser(empty_cloud) -> TestApp:
-    return TestApp(empty_cloud)
+def browser(app_without_hosts) -> TestApp:
+    return TestApp(app_without_hosts)
 
 
 @pytest.fixture
-def client_of_enabled_console(sqlite_settings, make_app) -> TestApp:
+def browser_of_enabled_console(sqlite_settings, make_app) -> TestApp:
     return TestApp(make_app(sqlite_settings.with_overrides({"console.enabled": True})).app)
 
 
@@ -29,16 +29,16 @@ def test_root_is_the_json_list_of_apis_unless_the_client_prefers_html(browser, a
     assert answer.json["apis"]
 
 
-def test_root_response_varies_by_accept(browser):
+def test_root_response_has_vary_header_accept(browser):
     assert browser.get("/").headers["Vary"] == "Accept"
-    page = browser.get("/", headers=BROWSER).headers["Vary"]
+    page = browser.get("/", headers=BROWSER_HEADERS).headers["Vary"]
     assert set(page.split(", ")) == {"Accept", "Accept-Encoding"}
-    assert "<h1>Overview</h1>" in browser.get("/", headers=BROWSER)
+    assert "<h1>Overview</h1>" in browser.get("/", headers=BROWSER_HEADERS)
 
 
-@pytest.mark.parametrize("path", ["/", *PATHS])
+@pytest.mark.parametrize("path", ["/", *NAVIGATION_PATHS])
 def test_page_has_neither_inline_scripts_nor_inline_styles(browser, path):
-    page = browser.get(path, headers=BROWSER)
+    page = browser.get(path, headers=BROWSER_HEADERS)
     assert all(script.get("src") for script in page.html.find_all("script"))
     assert page.html.find_all("style") == []
     for tag in page.html.find_all(True):
@@ -46,8 +46,8 @@ def test_page_has_neither_inline_scripts_nor_inline_styles(browser, path):
 
 
 def test_console_is_404_for_clients_on_other_machines_by_default(browser):
-    assert browser.get("/", headers=ELSEWHERE).json["apis"]
-    rejection = browser.get("/console/", headers=ELSEWHERE, status=404)
+    assert browser.get("/", headers=REMOTE_HEADERS).json["apis"]
+    rejection = browser.get("/console/", headers=REMOTE_HEADERS, status=404)
     assert "[console] enabled" in rejection
 
 
@@ -59,43 +59,43 @@ def test_console_is_404_for_a_request_with_proxy_headers(browser, header):
     browser.get("/console/", headers={header: "192.0.2.1"}, status=404)
 
 
-def test_client_at_another_address_is_not_local(browser):
+def test_console_is_404_for_a_client_with_another_ip_address(browser):
     browser.get("/console/", extra_environ={"REMOTE_ADDR": "192.0.2.1"}, status=404)
     browser.get("/console/", extra_environ={"REMOTE_ADDR": "127.0.0.1"})
 
 
-def test_enabled_console_is_served_to_other_machines(client_of_enabled_console):
-    assert "<h1>Overview</h1>" in client_of_enabled_console.get("/", headers=ELSEWHERE)
+def test_enabled_console_is_served_to_other_machines(browser_of_enabled_console):
+    assert "<h1>Overview</h1>" in browser_of_enabled_console.get("/", headers=REMOTE_HEADERS)
 
 
 def test_every_page_of_a_disabled_console_is_404(sqlite_settings, make_app):
     client = TestApp(make_app(sqlite_settings.with_overrides({"console.enabled": False})).app)
-    assert client.get("/", headers=BROWSER).json["apis"]
+    assert client.get("/", headers=BROWSER_HEADERS).json["apis"]
     client.get("/console/", status=404)
 
 
 def test_api_proxy_uses_the_token_of_the_user(browser):
     assert browser.get("/console/api/scheduler/v1/policies").json["policies"]
-    rejection = browser.post(EXPLAIN, "{}", headers=SAME, status=400)
+    rejection = browser.post(EXPLAIN_API_PATH, "{}", headers=SAME_ORIGIN_HEADERS, status=400)
     assert "request_spec" in rejection.json["errors"][0]["detail"]
 
 
-@pytest.mark.parametrize("path", ["/", *PATHS, "/console/api/scheduler/v1/policies"])
+@pytest.mark.parametrize("path", ["/", *NAVIGATION_PATHS, "/console/api/scheduler/v1/policies"])
 def test_head_of_a_page_has_the_headers_of_get_and_no_body(browser, path):
-    shown = browser.get(path, headers=BROWSER)
-    head = browser.head(path, headers=BROWSER)
+    shown = browser.get(path, headers=BROWSER_HEADERS)
+    head = browser.head(path, headers=BROWSER_HEADERS)
     assert head.body == b""
     names = ("Content-Type", "Content-Length", "Content-Security-Policy", "Cache-Control")
     assert [head.headers[name] for name in names] == [shown.headers[name] for name in names]
 
 
-def test_api_proxy_rejects_writes(browser):
+def test_api_proxy_of_the_console_rejects_write_requests(browser):
     body = '{"request_spec": {}}'
     path = "/console/api/scheduler/v1/select_destinations"
-    rejection = browser.post(path, body, headers=SAME, status=403)
+    rejection = browser.post(path, body, headers=SAME_ORIGIN_HEADERS, status=403)
     assert "is read-only" in rejection.json["errors"][0]["detail"]
-    browser.put(path, body, headers=SAME, status=405)
-    browser.delete("/console/api/scheduler/v1/instances/x", headers=SAME, status=405)
+    browser.put(path, body, headers=SAME_ORIGIN_HEADERS, status=405)
+    browser.delete("/console/api/scheduler/v1/instances/x", headers=SAME_ORIGIN_HEADERS, status=405)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_api_proxy_rejects_writes(browser):
     ["console/api/scheduler/v1", "console/", "metrics", "healthz", "/scheduler/v1", "../scheduler"],
 )
 def test_api_proxy_serves_api_paths_only(browser, path):
-    browser.get(f"/console/api/{path}", headers=SAME, status=404)
+    browser.get(f"/console/api/{path}", headers=SAME_ORIGIN_HEADERS, status=404)
 
 
 def test_pages_can_be_opened_by_links_from_other_sites(browser):

@@ -10,15 +10,15 @@ from werkzeug.test import Client
 
 from placement_sched.console.page import NAVIGATION
 
-GZIP = {"Accept": "text/html", "Accept-Encoding": "gzip, deflate, br"}
-OWN = {**GZIP, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
-STYLES = "/console/static/console.css"
-POLICIES = "/console/api/scheduler/v1/policies"
+GZIP_HEADERS = {"Accept": "text/html", "Accept-Encoding": "gzip, deflate, br"}
+SAME_ORIGIN_HEADERS = {**GZIP_HEADERS, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+STYLESHEET_PATH = "/console/static/console.css"
+POLICIES_API_PATH = "/console/api/scheduler/v1/policies"
 #: Maximum number of bytes of the first page with all its files.
-MAX_BYTES = 300_000
+MAX_COMPRESSED_BYTES = 300_000
 
 
-class UncompressedClient(Client):
+class ClientWithoutDecompression(Client):
     """A client that does not decompress responses."""
 
     def open(self, *request, **options):
@@ -27,8 +27,8 @@ class UncompressedClient(Client):
 
 
 @pytest.fixture
-def browser(empty_cloud) -> Client:
-    return UncompressedClient(empty_cloud)
+def browser(app_without_hosts) -> Client:
+    return ClientWithoutDecompression(app_without_hosts)
 
 
 def is_compressed(answer) -> bool:
@@ -57,17 +57,17 @@ def test_first_page_and_its_files_are_small_when_compressed(browser):
     cloud = list_loaded_files(browser, browser.get("/console/cloud").text)
     assert "/console/static/map.js" in cloud, "an imported module"
     files = sorted({*first, *cloud})
-    answers = [browser.get(path, headers=GZIP) for path in ("/", "/console/cloud", *files)]
-    assert sum(len(answer.data) for answer in answers) < MAX_BYTES
+    answers = [browser.get(path, headers=GZIP_HEADERS) for path in ("/", "/console/cloud", *files)]
+    assert sum(len(answer.data) for answer in answers) < MAX_COMPRESSED_BYTES
     assert all(is_compressed(answer) for answer in answers if len(answer.data) >= 500)
 
 
 @pytest.mark.parametrize(
-    "path", ["/", POLICIES, STYLES, *(f"/console/{p}" for _, p, _ in NAVIGATION)]
+    "path", ["/", POLICIES_API_PATH, STYLESHEET_PATH, *(f"/console/{p}" for _, p, _ in NAVIGATION)]
 )
 def test_compressed_text_is_unchanged(browser, path):
     plain = browser.get(path, headers={"Accept": "text/html"})
-    packed = browser.get(path, headers=GZIP)
+    packed = browser.get(path, headers=GZIP_HEADERS)
     assert decompress(packed.data) == plain.data
     assert int(packed.headers["Content-Length"]) == len(packed.data) < len(plain.data)
     for answer in (plain, packed):
@@ -75,51 +75,53 @@ def test_compressed_text_is_unchanged(browser, path):
 
 
 @pytest.mark.parametrize("accepted", ["", "identity", "br", "gzip;q=0", "gzip;q=0, *"])
-@pytest.mark.parametrize("path", ["/console/", STYLES])
+@pytest.mark.parametrize("path", ["/console/", STYLESHEET_PATH])
 def test_client_without_gzip_gets_uncompressed_text(browser, path, accepted):
     answer = browser.get(path, headers={"Accept-Encoding": accepted})
     assert not is_compressed(answer)
     assert "Accept-Encoding" in answer.headers["Vary"]
 
 
-@pytest.mark.parametrize("path", ["/console/", POLICIES, STYLES])
-def test_head_has_the_headers_of_the_compressed_answer(browser, path):
-    shown, head = browser.get(path, headers=GZIP), browser.head(path, headers=GZIP)
+@pytest.mark.parametrize("path", ["/console/", POLICIES_API_PATH, STYLESHEET_PATH])
+def test_head_response_has_the_headers_of_the_compressed_response(browser, path):
+    shown, head = browser.get(path, headers=GZIP_HEADERS), browser.head(path, headers=GZIP_HEADERS)
     assert head.data == b""
     for name in ("Content-Length", "Content-Encoding", "Content-Type", "Vary"):
         assert head.headers[name] == shown.headers[name]
 
 
 def test_request_with_the_etag_of_a_compressed_file_is_304(browser):
-    packed = browser.get(STYLES, headers=GZIP)
+    packed = browser.get(STYLESHEET_PATH, headers=GZIP_HEADERS)
     tag = packed.headers["ETag"]
     assert tag.startswith("W/"), "the plain text has the same tag, but other bytes"
-    again = browser.get(STYLES, headers={**GZIP, "If-None-Match": tag})
+    again = browser.get(STYLESHEET_PATH, headers={**GZIP_HEADERS, "If-None-Match": tag})
     assert (again.status_code, again.headers["ETag"]) == (304, tag)
     assert "Accept-Encoding" in again.headers["Vary"]
-    plain = browser.get(STYLES).headers["ETag"]
+    plain = browser.get(STYLESHEET_PATH).headers["ETag"]
     assert plain == tag.removeprefix("W/")
-    assert browser.get(STYLES, headers={"If-None-Match": plain}).status_code == 304
+    assert browser.get(STYLESHEET_PATH, headers={"If-None-Match": plain}).status_code == 304
 
 
 def test_range_request_returns_uncompressed_text(browser):
-    part = browser.get(STYLES, headers={**GZIP, "Range": "bytes=0-9"})
+    part = browser.get(STYLESHEET_PATH, headers={**GZIP_HEADERS, "Range": "bytes=0-9"})
     assert part.status_code == 206
     assert not is_compressed(part)
-    assert part.data == browser.get(STYLES).data[:10]
+    assert part.data == browser.get(STYLESHEET_PATH).data[:10]
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @pytest.mark.parametrize("path", ["/", "/console/", "/console/ask?flavor=guessed"])
 def test_page_opened_from_another_site_is_not_compressed(browser, path, site):
-    headers = {**GZIP, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
+    headers = {**GZIP_HEADERS, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
     assert not is_compressed(browser.get(path, headers=headers))
     assert is_compressed(browser.get(path, headers={**headers, "Sec-Fetch-Site": "none"}))
 
 
 def test_api_responses_to_scripts_are_compressed(browser):
-    assert is_compressed(browser.get(POLICIES, headers=OWN))
+    assert is_compressed(browser.get(POLICIES_API_PATH, headers=SAME_ORIGIN_HEADERS))
     body = {"request_spec": {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}}
-    answer = browser.post("/console/api/scheduler/v1/explain", json=body, headers=OWN)
+    answer = browser.post(
+        "/console/api/scheduler/v1/explain", json=body, headers=SAME_ORIGIN_HEADERS
+    )
     assert answer.status_code == 200
     assert is_compressed(answer)

@@ -6,20 +6,20 @@ from webtest import TestApp
 
 from tests.support.scheduling import instance, report, spec
 
-PAGE = "/console/search"
-REQUEST = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
-ATTACK = '"><script>alert(1)</script>'
+SEARCH_PATH = "/console/search"
+REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+SCRIPT_TAG = '"><script>alert(1)</script>'
 
 
 @pytest.fixture(scope="module")
-def cloud(build_shared_app):
+def app(build_shared_app):
     app = build_shared_app()
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "a/b?x")])
     app.post_json(
         "/compute/v2.1/flavors", {"flavor": {"name": "m9", "vcpus": 1, "ram": 1, "disk": 0}}
     )
     app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack7"}})
-    headers = {"X-Openstack-Request-Id": REQUEST}
+    headers = {"X-Openstack-Request-Id": REQUEST_ID}
     app.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1))}, headers=headers
     )
@@ -29,8 +29,8 @@ def cloud(build_shared_app):
 
 
 @pytest.fixture
-def browser(cloud):
-    return TestApp(cloud.app)
+def browser(app):
+    return TestApp(app.app)
 
 
 @pytest.mark.parametrize(
@@ -46,40 +46,40 @@ def browser(cloud):
         ("web-1", f"/console/decisions?instance={instance(1)}"),
     ],
 )
-def test_search_with_a_single_exact_match_redirects_to_its_page(cloud, browser, text, address):
-    answer = browser.get(PAGE, params={"q": text}, status=303)
+def test_search_with_a_single_exact_match_redirects_to_its_page(app, browser, text, address):
+    answer = browser.get(SEARCH_PATH, params={"q": text}, status=303)
     assert answer.headers["Location"] == address
     if "?" not in text:
         browser.get(address)
 
 
-def test_request_and_decision_are_found_by_id(cloud, browser):
-    decisions = cloud.get("/scheduler/v1/decisions", {"request_id": REQUEST}).json["decisions"]
+def test_decision_is_found_by_request_id_and_by_its_uuid(app, browser):
+    decisions = app.get("/scheduler/v1/decisions", {"request_id": REQUEST_ID}).json["decisions"]
     decision = decisions[0]["uuid"]
-    for text in (REQUEST, decision):
-        answer = browser.get(PAGE, params={"q": text}, status=303)
+    for text in (REQUEST_ID, decision):
+        answer = browser.get(SEARCH_PATH, params={"q": text}, status=303)
         assert answer.headers["Location"] == f"/console/decisions/{decision}"
 
 
-def test_instance_without_a_record_leads_to_its_decision(cloud, browser):
+def test_instance_without_a_record_leads_to_its_decision(app, browser):
     body = {"request_spec": spec(instance(2)), "claim": False}
-    decision = cloud.post_json("/scheduler/v1/select_destinations", body).json["decision"]
-    answer = browser.get(PAGE, params={"q": instance(2)}, status=303)
+    decision = app.post_json("/scheduler/v1/select_destinations", body).json["decision"]
+    answer = browser.get(SEARCH_PATH, params={"q": instance(2)}, status=303)
     assert answer.headers["Location"] == f"/console/decisions/{decision}"
 
 
-def test_several_matches_are_listed_by_type_of_object(cloud, browser):
-    page = browser.get(PAGE, params={"q": "cn"})
+def test_several_search_matches_are_listed_by_type_of_object(app, browser):
+    page = browser.get(SEARCH_PATH, params={"q": "cn"})
     rows = [row.get_text(" ", strip=True) for row in page.html.select("tbody tr")]
     assert rows == ["Host cn1 zone nova, up", "Host cn2 zone nova, up"]
     assert page.html.select_one(".find input")["value"] == "cn"
 
 
-def test_search_text_without_a_match_is_shown_escaped(cloud, browser):
-    page = browser.get(PAGE, params={"q": ATTACK})
+def test_search_text_without_a_match_is_shown_escaped(app, browser):
+    page = browser.get(SEARCH_PATH, params={"q": SCRIPT_TAG})
     assert "No host, server" in page.text
-    assert ATTACK not in page.text
+    assert SCRIPT_TAG not in page.text
 
 
 def test_empty_search_shows_what_to_enter(browser):
-    assert "Enter a part of a name" in browser.get(PAGE, params={"q": " "}).text
+    assert "Enter a part of a name" in browser.get(SEARCH_PATH, params={"q": " "}).text

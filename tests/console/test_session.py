@@ -17,7 +17,7 @@ from placement_sched.scheduler.plugins import make_full_conf
 from tests.support import identity
 from tests.support.identity import PASSWORD, USER
 
-CONFIG = """
+KEYSTONE_CONFIG = """
 [api]
 auth_strategy = keystone
 [console]
@@ -37,11 +37,11 @@ connection = {database}
 [placement]
 providers_in_memory = false
 """
-FILLED = {"user": USER, "password": PASSWORD, "project": "service"}
-SAME = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
+SIGN_IN_FORM = {"user": USER, "password": PASSWORD, "project": "service"}
+SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
 #: The name of the token's cookie with TLS and without.
-COOKIE, PLAIN_COOKIE = "__Host-placement_sched_token", "placement_sched_token"
-HTTPS = {"wsgi.url_scheme": "https", "HTTP_HOST": "scheduler.example.com"}
+COOKIE_NAME, HTTP_COOKIE_NAME = "__Host-placement_sched_token", "placement_sched_token"
+HTTPS_ENVIRON = {"wsgi.url_scheme": "https", "HTTP_HOST": "scheduler.example.com"}
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def make_console_app(keystone_url, folder, template):
     shutil.copy(template, folder / "console.db")
     file = folder / "console.conf"
     database = f"sqlite:///{folder}/console.db"
-    file.write_text(CONFIG.format(keystone=keystone_url, database=database))
+    file.write_text(KEYSTONE_CONFIG.format(keystone=keystone_url, database=database))
     application = create_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
     yield application
     application.close()
@@ -62,7 +62,7 @@ def keystone():
 
 
 @pytest.fixture(scope="module")
-def console(keystone, tmp_path_factory, sqlite_template):
+def console_app(keystone, tmp_path_factory, sqlite_template):
     with make_console_app(
         keystone.url, tmp_path_factory.mktemp("session"), sqlite_template
     ) as made:
@@ -70,26 +70,26 @@ def console(keystone, tmp_path_factory, sqlite_template):
 
 
 @pytest.fixture
-def browser(console):
-    return TestApp(AccessLog(console), extra_environ=HTTPS)
+def browser(console_app):
+    return TestApp(AccessLog(console_app), extra_environ=HTTPS_ENVIRON)
 
 
 @pytest.fixture
 def browser_without_keystone(tmp_path, sqlite_template):
     with make_console_app("http://127.0.0.1:9", tmp_path, sqlite_template) as application:
-        yield TestApp(AccessLog(application), extra_environ=HTTPS)
+        yield TestApp(AccessLog(application), extra_environ=HTTPS_ENVIRON)
 
 
 def read_redirect_path(answer):
     """Return the path on this service that a response redirects to."""
     parts = urlsplit(answer.headers["Location"])
-    assert parts.netloc in {"", HTTPS["HTTP_HOST"], "localhost"}
+    assert parts.netloc in {"", HTTPS_ENVIRON["HTTP_HOST"], "localhost"}
     return parts.path
 
 
 def post_sign_in_form(browser, **filled):
-    form = {**FILLED, **filled}
-    return browser.post("/console/sign-in", form, headers=SAME, status="*")
+    form = {**SIGN_IN_FORM, **filled}
+    return browser.post("/console/sign-in", form, headers=SAME_ORIGIN, status="*")
 
 
 def test_page_redirects_to_sign_in(browser):
@@ -106,20 +106,23 @@ def test_sign_in_redirects_to_the_requested_page(browser):
     assert f"{USER}, service" in page.html.find(class_="person").text
 
 
-OWN_PAGES = ["/?open=cn1", "/console/hosts/cn1", "/console/ask?flavor=x"]
-OTHER_SITES = ["https://other.example.com/", "//other.example.com", "/\\other", "javascript:1"]
-OTHER_SITES += ["//[", "/console/\r\nX: 1"]
+CONSOLE_URLS = ["/?open=cn1", "/console/hosts/cn1", "/console/ask?flavor=x"]
+OTHER_SITE_URLS = ["https://other.example.com/", "//other.example.com", "/\\other", "javascript:1"]
+OTHER_SITE_URLS += ["//[", "/console/\r\nX: 1"]
 
 
 @pytest.mark.parametrize(
     ("address", "target"),
-    [*zip(OWN_PAGES, OWN_PAGES, strict=True), *((site, "/console/") for site in OTHER_SITES)],
+    [
+        *zip(CONSOLE_URLS, CONSOLE_URLS, strict=True),
+        *((site, "/console/") for site in OTHER_SITE_URLS),
+    ],
 )
 def test_sign_in_redirects_to_addresses_of_the_console_only(browser, address, target):
     assert post_sign_in_form(browser, next=address).headers["Location"].endswith(target)
 
 
-def test_cookies_have_the_host_prefix_and_are_for_this_site_only(browser):
+def test_sign_in_cookies_have_the_host_prefix_and_are_for_this_site_only(browser):
     cookies = post_sign_in_form(browser).headers.getall("Set-Cookie")
     assert len(cookies) == 2
     for cookie in cookies:
@@ -132,7 +135,7 @@ def test_cookies_have_the_host_prefix_and_are_for_this_site_only(browser):
 def test_token_is_not_in_logs_or_urls(browser, caplog):
     caplog.set_level(logging.DEBUG)
     answer = post_sign_in_form(browser)
-    token = browser.cookies[COOKIE]
+    token = browser.cookies[COOKIE_NAME]
     assert token
     page = browser.get("/console/policies")
     assert token not in caplog.text
@@ -159,8 +162,8 @@ def test_unavailable_keystone_is_reported(browser_without_keystone):
 def test_password_is_not_sent_without_tls(browser):
     answer = browser.post(
         "/console/sign-in",
-        FILLED,
-        headers=SAME,
+        SIGN_IN_FORM,
+        headers=SAME_ORIGIN,
         extra_environ={"wsgi.url_scheme": "http"},
         status=403,
     )
@@ -170,14 +173,16 @@ def test_password_is_not_sent_without_tls(browser):
 @pytest.mark.parametrize("path", ["/console/sign-in", "/console/sign-out"])
 def test_other_sites_cannot_sign_users_in_or_out(browser, path):
     other = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    browser.post(path, FILLED, headers=other, status=403)
-    browser.post(path, FILLED, headers={"Origin": "https://other.example.com"}, status=403)
-    browser.post(path, FILLED, status=403)
+    browser.post(path, SIGN_IN_FORM, headers=other, status=403)
+    browser.post(path, SIGN_IN_FORM, headers={"Origin": "https://other.example.com"}, status=403)
+    browser.post(path, SIGN_IN_FORM, status=403)
 
 
 def test_cookie_path_is_the_mount_path_of_the_console(browser):
     mounted = {"SCRIPT_NAME": "/scheduling"}
-    answer = browser.post("/console/sign-in", FILLED, headers=SAME, extra_environ=mounted)
+    answer = browser.post(
+        "/console/sign-in", SIGN_IN_FORM, headers=SAME_ORIGIN, extra_environ=mounted
+    )
     for cookie in answer.headers.getall("Set-Cookie"):
         assert cookie.startswith("__Secure-placement_sched_")
         assert "Path=/scheduling" in cookie
@@ -197,7 +202,7 @@ def test_cookies_over_http_on_this_machine_are_not_secure(browser):
 def test_sign_out_deletes_the_cookie(browser):
     post_sign_in_form(browser)
     browser.get("/console/policies")
-    browser.post("/console/sign-out", headers=SAME, status=303)
+    browser.post("/console/sign-out", headers=SAME_ORIGIN, status=303)
     assert browser.cookies == {}
     answer = browser.get("/console/policies", status=303)
     assert "Sign in again" not in answer.follow()
@@ -205,21 +210,23 @@ def test_sign_out_deletes_the_cookie(browser):
 
 def test_sign_out_revokes_the_token(browser, keystone):
     post_sign_in_form(browser)
-    token = browser.cookies[COOKIE]
-    browser.get("/console/sign-out", headers=SAME, status=303)
+    token = browser.cookies[COOKIE_NAME]
+    browser.get("/console/sign-out", headers=SAME_ORIGIN, status=303)
     assert keystone.is_valid(token), "a link does not sign out"
-    browser.post("/console/sign-out", headers=SAME, status=303)
+    browser.post("/console/sign-out", headers=SAME_ORIGIN, status=303)
     assert not keystone.is_valid(token)
 
 
 @pytest.mark.parametrize("token", ["unknown", '"a\\012b"', ""])
-def test_sign_out_removes_a_broken_cookie(browser, token):
-    answer = browser.post("/console/sign-out", headers={**SAME, **build_cookie(token)}, status=303)
+def test_sign_out_removes_an_invalid_token_cookie(browser, token):
+    answer = browser.post(
+        "/console/sign-out", headers={**SAME_ORIGIN, **build_cookie(token)}, status=303
+    )
     assert_cookie_deleted(answer)
 
 
 def test_sign_out_does_not_wait_for_keystone(browser_without_keystone, caplog):
-    headers = {**SAME, **build_cookie("x" * 9)}
+    headers = {**SAME_ORIGIN, **build_cookie("x" * 9)}
     answer = browser_without_keystone.post("/console/sign-out", headers=headers, status=303)
     assert_cookie_deleted(answer)
     assert "did not revoke a token" in caplog.text
@@ -227,7 +234,7 @@ def test_sign_out_does_not_wait_for_keystone(browser_without_keystone, caplog):
 
 
 def build_cookie(token):
-    return {"Cookie": f"{COOKIE}={token}; {COOKIE.replace('token', 'person')}=ann"}
+    return {"Cookie": f"{COOKIE_NAME}={token}; {COOKIE_NAME.replace('token', 'person')}=ann"}
 
 
 def assert_cookie_deleted(answer):
@@ -238,13 +245,13 @@ def assert_cookie_deleted(answer):
         assert {"Secure", "Path=/"} <= {part.strip() for part in cookie.split(";")}
 
 
-BROKEN_TOKENS = ["", "gAAAAABmb2xk" * 30, "a b", '"a\\012X-Roles: admin"', '"\\303\\251"']
-BROKEN_TOKENS += ["\xe9", "\xe6\x97\xa5", "../../../etc/passwd", "x" * 8000]
+INVALID_TOKENS = ["", "gAAAAABmb2xk" * 30, "a b", '"a\\012X-Roles: admin"', '"\\303\\251"']
+INVALID_TOKENS += ["\xe9", "\xe6\x97\xa5", "../../../etc/passwd", "x" * 8000]
 
 
 @pytest.mark.parametrize("path", ["/", "/console/ask?flavor=x"])
-@pytest.mark.parametrize("token", BROKEN_TOKENS, ids=lambda token: token[:20])
-def test_broken_cookie_is_removed_and_reported(browser, path, token):
+@pytest.mark.parametrize("token", INVALID_TOKENS, ids=lambda token: token[:20])
+def test_invalid_token_cookie_is_removed_and_reported(browser, path, token):
     headers = {"Accept": "text/html", **build_cookie(token)}
     answer = browser.get(path, headers=headers, status=303)
     assert read_redirect_path(answer) == "/console/sign-in"
@@ -262,15 +269,15 @@ def test_expired_token_redirects_to_sign_in_with_a_message(browser, keystone):
     assert "has expired" in answer.follow().html.find(role="alert").text
 
 
-def test_expired_cookie_is_reported(browser):
+def test_expired_token_cookie_is_reported_on_the_sign_in_page(browser):
     post_sign_in_form(browser)
     ages = {}
     for cookie in post_sign_in_form(browser).headers.getall("Set-Cookie"):
         parts = dict(part.strip().partition("=")[::2] for part in cookie.split(";"))
         ages[cookie.partition("=")[0]] = int(parts["Max-Age"])
-    token, name = ages[COOKIE], ages[COOKIE.replace("token", "person")]
+    token, name = ages[COOKIE_NAME], ages[COOKIE_NAME.replace("token", "person")]
     assert token <= 3600 < name
-    browser.cookiejar.clear("scheduler.example.com", "/", COOKIE)
+    browser.cookiejar.clear("scheduler.example.com", "/", COOKIE_NAME)
     answer = browser.get("/console/policies", status=303)
     assert "has expired" in answer.follow().html.find(role="alert").text
 
@@ -282,7 +289,7 @@ def test_sign_in_page_without_a_previous_session_has_no_message(browser):
 
 def test_revoked_token_redirects_to_sign_in(browser, keystone):
     post_sign_in_form(browser)
-    keystone.revoke_token(browser.cookies[COOKIE])
+    keystone.revoke_token(browser.cookies[COOKIE_NAME])
     answer = browser.get("/console/policies", status=303)
     assert read_redirect_path(answer) == "/console/sign-in"
     assert browser.cookies == {}
@@ -297,7 +304,7 @@ def test_api_request_of_a_script_without_a_token_is_401_as_json(browser):
 
 def test_page_is_403_with_the_reason_for_a_role_without_permission(browser, keystone):
     token = keystone.issue_token("reader", "demo", "reader")
-    browser.set_cookie(COOKIE, token)
+    browser.set_cookie(COOKIE_NAME, token)
     page = browser.get("/console/decisions", status=403)
     assert "policy" in page.html.find(role="alert").text.lower()
 

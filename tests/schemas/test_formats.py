@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.schemas import formats
 
-UUID = "12345678-1234-5678-1234-567812345678"
+CANONICAL_UUID = "12345678-1234-5678-1234-567812345678"
 
 
 def test_date_time_text_is_read_as_naive_utc_without_fractions_of_a_second():
@@ -23,15 +23,15 @@ def test_date_time_text_is_read_as_naive_utc_without_fractions_of_a_second():
 
 
 def test_uuid_is_read_into_its_canonical_format():
-    for text in (UUID.replace("-", ""), UUID.upper()):
-        assert formats.read(formats.uuid, text) == UUID
+    for text in (CANONICAL_UUID.replace("-", ""), CANONICAL_UUID.upper()):
+        assert formats.read(formats.uuid, text) == CANONICAL_UUID
 
 
 def test_invalid_date_times_and_uuids_are_rejected():
     for value in ("", "x", None, 7, "0001-01-01T00:00:00+14:00", "1969-12-31T00:00:00"):
         with pytest.raises(Invalid):
             formats.read(formats.moment, value)
-    for value in ("", "x", None, 7, UUID[:-1], "0x" + "1" * 30):
+    for value in ("", "x", None, 7, CANONICAL_UUID[:-1], "0x" + "1" * 30):
         with pytest.raises(Invalid, match="is not a uuid"):
             formats.read(formats.uuid, value)
 

@@ -79,12 +79,12 @@ def test_reported_ratio_overrides_the_default():
     assert parse_node(cpu_allocation_ratio=16).cpu_allocation_ratio == 16.0
 
 
-def test_free_amounts_are_totals_minus_used_amounts():
+def test_free_ram_and_disk_are_totals_minus_used_amounts():
     used = parse_node(memory_mb_used=384, local_gb_used=30)
     assert (used.free_ram_mb, used.free_disk_gb) == (16000, 70)
 
 
-def test_reported_free_amounts_may_be_null_or_negative():
+def test_reported_free_ram_and_disk_may_be_null_or_negative():
     assert parse_node(free_disk_gb=None).free_disk_gb is None
     assert parse_node(free_ram_mb=None).free_ram_mb is None
     assert parse_node(free_ram_mb=-5, free_disk_gb=7).free_ram_mb == -5
@@ -107,7 +107,7 @@ def test_hypervisor_specs_have_the_canonical_names_of_nova():
     )
 
 
-def test_stats_are_stored_as_strings():
+def test_stats_of_a_report_are_stored_as_strings():
     stats = {"num_instances": 3, "io_workload": "2", "a": 1.5, "b": True, "uptime": "1 day"}
     assert parse_node(stats=stats).stats == {
         "num_instances": "3",
@@ -129,7 +129,7 @@ def test_metrics_are_integers_with_times_in_utc():
 
 
 #: Fractions, and their values in nova 34's MonitorMetricList.from_json.
-PERCENT = [
+PERCENT_VALUES = [
     (0.0, 0), (0.25, 25), (0.999, 99), (1.0, 100), (2.5, 250), (-0.25, -25),
     (0.29, 28), (0.57, 56), (0.58, 57), (0.3, 30), (17.0, 1700),
 ]  # fmt: skip
@@ -137,7 +137,7 @@ PERCENT = [
 
 def test_fractions_of_percent_metrics_are_multiplied_by_100_as_in_nova():
     for name in (name for name in MONITOR_METRICS if "percent" in name):
-        for fraction, percent in PERCENT:
+        for fraction, percent in PERCENT_VALUES:
             (metric,) = parse_node(metrics=[{"name": name, "value": fraction}]).metrics
             assert metric["value"] == percent
             assert type(metric["value"]) is int
@@ -203,7 +203,7 @@ def build_nova_object(name: str, **data) -> dict:
     }
 
 
-PLAIN_TOPOLOGY = {
+STORED_NUMA_TOPOLOGY = {
     "cells": [
         {
             "id": 0,
@@ -220,17 +220,19 @@ PLAIN_TOPOLOGY = {
         }
     ]
 }
-_CELL = PLAIN_TOPOLOGY["cells"][0]
-NOVA_TOPOLOGY = build_nova_object(
+STORED_NUMA_CELL = STORED_NUMA_TOPOLOGY["cells"][0]
+NOVA_NUMA_TOPOLOGY = build_nova_object(
     "NUMATopology",
     cells=[
         build_nova_object(
             "NUMACell",
             **{
-                **_CELL,
-                "mempages": [build_nova_object("NUMAPagesTopology", **_CELL["mempages"][0])],
+                **STORED_NUMA_CELL,
+                "mempages": [
+                    build_nova_object("NUMAPagesTopology", **STORED_NUMA_CELL["mempages"][0])
+                ],
                 "network_metadata": build_nova_object(
-                    "NetworkMetadata", **_CELL["network_metadata"]
+                    "NetworkMetadata", **STORED_NUMA_CELL["network_metadata"]
                 ),
             },
         )
@@ -239,9 +241,9 @@ NOVA_TOPOLOGY = build_nova_object(
 
 
 def test_every_format_of_a_numa_topology_is_stored_as_plain_json():
-    for form in (PLAIN_TOPOLOGY, NOVA_TOPOLOGY):
-        assert parse_node(numa_topology=form).numa_topology == PLAIN_TOPOLOGY
-        assert parse_node(numa_topology=json.dumps(form)).numa_topology == PLAIN_TOPOLOGY
+    for form in (STORED_NUMA_TOPOLOGY, NOVA_NUMA_TOPOLOGY):
+        assert parse_node(numa_topology=form).numa_topology == STORED_NUMA_TOPOLOGY
+        assert parse_node(numa_topology=json.dumps(form)).numa_topology == STORED_NUMA_TOPOLOGY
     for nothing in (None, "null"):
         assert parse_node(numa_topology=nothing).numa_topology is None
 
@@ -267,25 +269,25 @@ def test_missing_fields_of_a_numa_cell_have_defaults():
     }
 
 
-def test_uuids_and_addresses_are_normalized():
+def test_uuids_and_ip_addresses_of_a_report_are_normalized():
     found = parse_node(
         uuid=node_uuid(10).upper(), cell_uuid=node_uuid(11).replace("-", ""), host_ip="FE80::0:1"
     )
     assert (found.uuid, found.cell_uuid, found.host_ip) == (node_uuid(10), node_uuid(11), "fe80::1")
 
 
-def test_last_seen_up_is_the_reported_time():
+def test_last_seen_up_of_a_node_is_the_reported_time():
     assert parse_node(last_seen_up="2025-12-31T23:00:00Z").last_seen_up == datetime(
         2025, 12, 31, 23
     )
 
 
-POOL = {"vendor_id": "1", "product_id": "2", "count": 3}
+PCI_POOL = {"vendor_id": "1", "product_id": "2", "count": 3}
 METRIC = {"name": "cpu.percent", "value": 1}
-MINIMUM, MAXIMUM = "than the minimum of 0", "than the maximum of "
+MINIMUM_MESSAGE, MAXIMUM_MESSAGE = "than the minimum of 0", "than the maximum of "
 
 #: Path, changed fields of a valid report, and words of the message.
-BAD = [
+INVALID_REPORT_FIELDS = [
     ("vpcus", {"vpcus": 8}, "unknown"),
     ("version", {"version": 8}, "unknown"),
     ("uuid", {"uuid": "x"}, "not a uuid"),
@@ -301,15 +303,15 @@ BAD = [
     ("host_ip", {"host_ip": "10.0.0.256"}, "not an IP address"),
     ("host_ip", {"host_ip": 167772161}, "not a string"),
     *(("vcpus", {"vcpus": value}, "not an integer") for value in ("8", True, None)),
-    ("vcpus", {"vcpus": -1}, MINIMUM),
-    ("vcpus", {"vcpus": MAX_INT + 1}, MAXIMUM),
+    ("vcpus", {"vcpus": -1}, MINIMUM_MESSAGE),
+    ("vcpus", {"vcpus": MAX_INT + 1}, MAXIMUM_MESSAGE),
     ("memory_mb", {"memory_mb": 1.5}, "not an integer"),
-    ("local_gb_used", {"local_gb_used": -1}, MINIMUM),
+    ("local_gb_used", {"local_gb_used": -1}, MINIMUM_MESSAGE),
     ("free_ram_mb", {"free_ram_mb": "many"}, "not an integer"),
-    ("cpu_allocation_ratio", {"cpu_allocation_ratio": -1.0}, MINIMUM),
+    ("cpu_allocation_ratio", {"cpu_allocation_ratio": -1.0}, MINIMUM_MESSAGE),
     ("cpu_allocation_ratio", {"cpu_allocation_ratio": "4"}, "not a number"),
     ("cpu_allocation_ratio", {"cpu_allocation_ratio": True}, "not a number"),
-    ("ram_allocation_ratio", {"ram_allocation_ratio": 1e39}, MAXIMUM),
+    ("ram_allocation_ratio", {"ram_allocation_ratio": 1e39}, MAXIMUM_MESSAGE),
     *(("cpu_info", {"cpu_info": text}, "not JSON") for text in ("?", '{"a": NaN}', '{"a": 1e999}')),
     ("cpu_info", {"cpu_info": "[]"}, "not a JSON object"),
     ("cpu_info", {"cpu_info": ["x"]}, "not an object or a string"),
@@ -321,7 +323,7 @@ BAD = [
     ("stats.a", {"stats": {"a": None}}, "not a string"),
     ("stats.num_instances", {"stats": {"num_instances": "some"}}, "not an integer"),
     ("stats.io_workload", {"stats": {"io_workload": "9" * 20}}, "not an integer"),
-    ("stats.failed_builds", {"stats": {"failed_builds": -1}}, MINIMUM),
+    ("stats.failed_builds", {"stats": {"failed_builds": -1}}, MINIMUM_MESSAGE),
     ("metrics[0].name", {"metrics": [{"name": "heat", "value": 1}]}, "not one of"),
     ("metrics", {"metrics": "cpu.percent"}, "not JSON"),
     ("metrics", {"metrics": "{}"}, "not a list"),
@@ -335,7 +337,7 @@ BAD = [
         ("metrics[0].value", {"metrics": [METRIC | {"value": value}]}, "not an integer")
         for value in ("0.17", True, None, math.nan, math.inf)
     ),
-    ("metrics[0].value", {"metrics": [METRIC | {"value": 1e20}]}, MAXIMUM),
+    ("metrics[0].value", {"metrics": [METRIC | {"value": 1e20}]}, MAXIMUM_MESSAGE),
     ("metrics[0].numa_membw_values", {"metrics": [METRIC | {"numa_membw_values": [1]}]}, "object"),
     (
         "metrics[0].numa_membw_values['0']",
@@ -346,11 +348,15 @@ BAD = [
     ("metrics[0].unit", {"metrics": [METRIC | {"unit": "%"}]}, "unknown"),
     ("pci_device_pools[0]", {"pci_device_pools": ["gpu"]}, "not an object"),
     ("pci_device_pools[0]", {"pci_device_pools": [{"vendor_id": "1"}]}, "is required"),
-    ("pci_device_pools[0].count", {"pci_device_pools": [POOL | {"count": "3"}]}, "not an integer"),
-    ("pci_device_pools[0].a", {"pci_device_pools": [POOL | {"a": []}]}, "not a string"),
+    (
+        "pci_device_pools[0].count",
+        {"pci_device_pools": [PCI_POOL | {"count": "3"}]},
+        "not an integer",
+    ),
+    ("pci_device_pools[0].a", {"pci_device_pools": [PCI_POOL | {"a": []}]}, "not a string"),
     (
         "pci_device_pools[0].tags.count",
-        {"pci_device_pools": [POOL | {"tags": {"count": "3"}}]},
+        {"pci_device_pools": [PCI_POOL | {"tags": {"count": "3"}}]},
         "already",
     ),
     ("numa_topology", {"numa_topology": "{"}, "not JSON"),
@@ -359,7 +365,7 @@ BAD = [
     (
         "numa_topology.cells[0].cpuset[1]",
         {"numa_topology": {"cells": [CELL | {"cpuset": [1, -1]}]}},
-        MINIMUM,
+        MINIMUM_MESSAGE,
     ),
     (
         "numa_topology.cells[0].mempages[0].size_kb",
@@ -373,7 +379,7 @@ BAD = [
         "not an integer",
     ),
     ("reserved.PCPU", {"reserved": {"PCPU": 1}}, "not one of VCPU, MEMORY_MB, DISK_GB"),
-    ("reserved.VCPU", {"reserved": {"VCPU": -1}}, MINIMUM),
+    ("reserved.VCPU", {"reserved": {"VCPU": -1}}, MINIMUM_MESSAGE),
     ("reserved.VCPU", {"reserved": {"VCPU": 9}}, "more than vcpus"),
     ("last_seen_up", {"last_seen_up": "now"}, "ISO 8601"),
     ("last_seen_up", {"last_seen_up": 1767225600}, "not a string"),
@@ -381,7 +387,7 @@ BAD = [
 ]
 
 
-def get_fault_of_invalid_report(document):
+def read_error_of_invalid_report(document):
     with pytest.raises(Invalid) as fault:
         parse(document, DEFAULTS)
     assert fault.value.code == "scheduler.bad_value"
@@ -389,37 +395,37 @@ def get_fault_of_invalid_report(document):
 
 
 def test_invalid_report_is_rejected_with_the_path_of_the_error():
-    for path, changes, words in BAD:
-        detail = get_fault_of_invalid_report(build_report(**changes))
+    for path, changes, words in INVALID_REPORT_FIELDS:
+        detail = read_error_of_invalid_report(build_report(**changes))
         assert detail.endswith(f"(at $.{path})"), changes
         assert words in detail, changes
-    assert get_fault_of_invalid_report(build_report(**{"free ram": 8})).endswith(
+    assert read_error_of_invalid_report(build_report(**{"free ram": 8})).endswith(
         "(at $['free ram'])"
     )
-    assert get_fault_of_invalid_report([]) == "[] is not an object (at $)"
+    assert read_error_of_invalid_report([]) == "[] is not an object (at $)"
     for name in ("uuid", "host", "hypervisor_hostname", "vcpus", "memory_mb"):
         document = remove_keys(build_report(), name)
-        assert get_fault_of_invalid_report(document) == f"'{name}' is required (at $)"
+        assert read_error_of_invalid_report(document) == f"'{name}' is required (at $)"
 
 
-def test_path_of_a_fault_begins_with_the_path_of_the_report():
+def test_path_of_an_error_begins_with_the_path_of_the_report():
     with pytest.raises(Invalid, match=r"\(at \$\[3\]\.vcpus\)"):
         parse(build_report(vcpus="x"), DEFAULTS, "$[3]")
 
 
-JUNK = st.recursive(
+RANDOM_JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
     ),
     max_leaves=8,
 )
-KEYS = sorted(
+REPORT_KEYS = sorted(
     {"inventories", *build_report(), *stored_fields(parse_node()), "cell_uuid", "last_seen_up"}
 )
 
 
-@given(st.sampled_from(KEYS), JUNK)
+@given(st.sampled_from(REPORT_KEYS), RANDOM_JSON_VALUES)
 def test_report_with_a_random_field_value_is_stored_or_rejected_with_its_path(key, value):
     try:
         stored = stored_fields(parse(build_report(**{key: value}), DEFAULTS).node)

@@ -33,33 +33,35 @@ from placement_sched.schemas.validation import (
     plain_reason,
 )
 
-INTEGER = {"type": "integer", "minimum": 0, "maximum": 10}
-NUMBER = {"type": "number", "minimum": 0.0, "maximum": 10.0}
+INTEGER_SCHEMA = {"type": "integer", "minimum": 0, "maximum": 10}
+NUMBER_SCHEMA = {"type": "number", "minimum": 0.0, "maximum": 10.0}
 
 
-def read_value(schema, value, path="$", **options):
+def convert_value(schema, value, path="$", **options):
     return formats.read(Reader(schema, **options), value, path)
 
 
 def test_numbers_are_converted_to_int_or_float_as_the_schema_says():
-    whole, number = read_value(INTEGER, 4.0), read_value(NUMBER, 4)
+    whole, number = convert_value(INTEGER_SCHEMA, 4.0), convert_value(NUMBER_SCHEMA, 4)
     assert (whole, type(whole), number, type(number)) == (4, int, 4.0, float)
 
 
-def test_value_is_not_converted_if_its_schema_has_as_given():
+def test_value_is_not_converted_if_its_schema_has_keyword_as_given():
     assert str(
-        read_value({"type": "object", "properties": {"a": INTEGER}, AS_GIVEN: True}, {"a": 4.0})
+        convert_value(
+            {"type": "object", "properties": {"a": INTEGER_SCHEMA}, AS_GIVEN: True}, {"a": 4.0}
+        )
     ) == ("{'a': 4.0}")
 
 
 def test_values_that_do_not_match_the_schema_are_rejected():
     nan, infinity = float("nan"), float("inf")
     for schema, values, message in (
-        (INTEGER, (True, "1", 1.5, None, [], nan, infinity), "is not an integer"),
-        (INTEGER, (-1,), "less than the minimum of 0"),
-        (INTEGER, (11,), "greater than the maximum of 10"),
-        (NUMBER, (nan, infinity), "is not a number"),
-        (NUMBER, (-0.1,), "less than the minimum of 0.0"),
+        (INTEGER_SCHEMA, (True, "1", 1.5, None, [], nan, infinity), "is not an integer"),
+        (INTEGER_SCHEMA, (-1,), "less than the minimum of 0"),
+        (INTEGER_SCHEMA, (11,), "greater than the maximum of 10"),
+        (NUMBER_SCHEMA, (nan, infinity), "is not a number"),
+        (NUMBER_SCHEMA, (-0.1,), "less than the minimum of 0.0"),
         (
             {**NAME, "format": "name"},
             ("", " a", "a ", "a\0b", "a\nb", "\ud800", "x" * 256, 1),
@@ -68,48 +70,51 @@ def test_values_that_do_not_match_the_schema_are_rejected():
     ):
         for value in values:
             with pytest.raises(Invalid, match=message):
-                read_value(schema, value)
+                convert_value(schema, value)
 
 
 def test_error_in_a_nested_value_has_its_json_path():
-    inner = object_schema({"b c": map_schema(NAME, list_schema(INTEGER))})
+    inner = object_schema({"b c": map_schema(NAME, list_schema(INTEGER_SCHEMA))})
     nested = list_schema(object_schema({"a": inner}))
     with pytest.raises(Invalid) as failure:
-        read_value(nested, [{}, {"a": {"b c": {"d": [1, "x"]}}}], "$.top")
+        convert_value(nested, [{}, {"a": {"b c": {"d": [1, "x"]}}}], "$.top")
     assert failure.value.detail == "'x' is not an integer (at $.top[1].a['b c'].d[1])"
 
 
 def test_error_in_a_value_of_a_recursive_schema_has_its_json_path():
     tree = {"$ref": "#/$defs/tree"}
-    schema = {**tree, "$defs": {"tree": object_schema({"n": INTEGER, "below": list_schema(tree)})}}
-    assert read_value(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
+    schema = {
+        **tree,
+        "$defs": {"tree": object_schema({"n": INTEGER_SCHEMA, "below": list_schema(tree)})},
+    }
+    assert convert_value(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
     with pytest.raises(
         Invalid, match=r"11 is greater than the maximum of 10 \(at \$\.below\[0\]\.n\)"
     ):
-        read_value(schema, {"below": [{"n": 11}]})
+        convert_value(schema, {"below": [{"n": 11}]})
 
 
 def test_long_value_is_shortened_in_an_error():
     with pytest.raises(Invalid) as failure:
-        read_value(INTEGER, "x" * 10_000)
+        convert_value(INTEGER_SCHEMA, "x" * 10_000)
     assert len(failure.value.detail) < 200
 
 
-def test_unknown_and_missing_keys_are_named():
+def test_error_names_unknown_and_missing_keys():
     schema = object_schema({"a": parts.BOOLEAN}, "a")
     for document, message in (
         ({"a": True, "b": 1}, r"unknown key 'b'; there are: a \(at \$\.b\)"),
         ({}, r"'a' is required \(at \$\)"),
     ):
         with pytest.raises(Invalid, match=message):
-            read_value(schema, document)
+            convert_value(schema, document)
 
 
-def test_enumerated_names_can_have_aliases_and_either_case():
+def test_vm_mode_can_be_an_alias_in_upper_or_lower_case():
     mode = {"type": "string", "format": "vm-mode"}
-    assert [read_value(mode, text) for text in ("XEN", "Pv", "hv")] == ["xen", "xen", "hvm"]
+    assert [convert_value(mode, text) for text in ("XEN", "Pv", "hv")] == ["xen", "xen", "hvm"]
     with pytest.raises(Invalid, match="'none' is not one of exe, hvm, uml, xen"):
-        read_value(mode, "none")
+        convert_value(mode, "none")
 
 
 @pytest.mark.parametrize(
@@ -127,44 +132,46 @@ def test_enumerated_names_can_have_aliases_and_either_case():
 )
 def test_error_describes_the_expected_value(schema, value, message):
     with pytest.raises(Invalid) as failure:
-        read_value(schema, value)
+        convert_value(schema, value)
     assert str(failure.value).startswith(message)
 
 
-def test_digits_as_text_converts_integers_where_the_schema_requires_text():
+def test_option_digits_as_text_converts_integers_to_required_strings():
     schema = object_schema(
-        {"a": NAME, "b": list_schema(NAME), "c": INTEGER, "d": {**NAME, AS_GIVEN: True}}
+        {"a": NAME, "b": list_schema(NAME), "c": INTEGER_SCHEMA, "d": {**NAME, AS_GIVEN: True}}
     )
     document = {"a": 1, "b": [2], "c": 3, "d": 4}
-    assert read_value(schema, document, digits_as_text=True) == {
+    assert convert_value(schema, document, digits_as_text=True) == {
         "a": "1",
         "b": ["2"],
         "c": 3,
         "d": "4",
     }
     with pytest.raises(Invalid, match=r"true is not a string; put it in quotes \(at \$\.a\)"):
-        read_value(schema, {"a": True}, digits_as_text=True)
+        convert_value(schema, {"a": True}, digits_as_text=True)
 
 
 def test_json_path_of_an_error_quotes_keys_that_look_like_numbers():
-    nested = list_schema(map_schema(NAME, map_schema(NAME, INTEGER)))
+    nested = list_schema(map_schema(NAME, map_schema(NAME, INTEGER_SCHEMA)))
     for key in ("1", "0", " 1", "\u0661"):
         with pytest.raises(Invalid) as failure:
-            read_value(nested, [{}, {key: {key: "x"}}])
+            convert_value(nested, [{}, {key: {key: "x"}}])
         assert failure.value.detail == f"'x' is not an integer (at $[1][{key!r}][{key!r}])"
 
 
 def test_error_under_an_empty_or_numeric_key_is_reported():
-    nested = map_schema({}, map_schema({}, INTEGER))
+    nested = map_schema({}, map_schema({}, INTEGER_SCHEMA))
     for key in ("", "+1", "01"):
         with pytest.raises(Invalid, match="'x' is not an integer"):
-            read_value(nested, {key: {key: "x"}, "1": {}})
+            convert_value(nested, {key: {key: "x"}, "1": {}})
     document = {"": {"b": {"c": "x"}}, "b": {"c": 1}}
     with pytest.raises(Invalid, match=r"'x' is not an integer \(at \$\.b\.c\)"):
-        read_value(map_schema({}, map_schema({}, {"additionalProperties": INTEGER})), document)
+        convert_value(
+            map_schema({}, map_schema({}, {"additionalProperties": INTEGER_SCHEMA})), document
+        )
 
 
-SCHEMA = {
+NESTED_SCHEMA = {
     "type": "object",
     "properties": {
         "number": {"type": ["integer", "null"], "minimum": 1, "maximum": 9},
@@ -188,7 +195,7 @@ SCHEMA = {
     "required": ["number"],
     "additionalProperties": False,
 }
-VALUES = st.recursive(
+RANDOM_JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-1, 12) | st.sampled_from(["", "a", "x", "ABCD", "AB"]),
     lambda inner: (
         st.lists(inner, max_size=3)
@@ -196,16 +203,16 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
-NAMES = st.sampled_from(["number", "text", "list", "either", "within", "other"])
+PROPERTY_NAMES = st.sampled_from(["number", "text", "list", "either", "within", "other"])
 
 
-@given(VALUES | st.dictionaries(NAMES, VALUES))
-def test_first_fault_and_its_message_equal_those_of_the_library_jsonschema(document):
+@given(RANDOM_JSON_VALUES | st.dictionaries(PROPERTY_NAMES, RANDOM_JSON_VALUES))
+def test_first_error_and_its_message_equal_the_first_error_of_library_jsonschema(document):
     """OpenStack's placement shows these phrases, and clients match them."""
     theirs = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(SCHEMA).iter_errors(document)
+        jsonschema.Draft202012Validator(NESTED_SCHEMA).iter_errors(document)
     )
-    fault = most_helpful(Schema(SCHEMA).find_faults(document))
+    fault = most_helpful(Schema(NESTED_SCHEMA).find_faults(document))
     if theirs is None:
         assert fault is None
         return
@@ -216,7 +223,7 @@ def test_first_fault_and_its_message_equal_those_of_the_library_jsonschema(docum
         assert shown == theirs.message
 
 
-def get_fault_of_invalid_value(schema: dict, value: object) -> dict:
+def read_error_of_invalid_value(schema: dict, value: object) -> dict:
     with pytest.raises(Invalid) as failure:
         Schema({"type": "object", "properties": {"a": schema}}).check({"a": value}, "wrong")
     return failure.value.fault
@@ -256,13 +263,13 @@ def get_fault_of_invalid_value(schema: dict, value: object) -> dict:
         ),
     ],
 )
-def test_plain_reason_describes_each_type_of_schema_error_in_words(schema, value, reason):
-    assert plain_reason(get_fault_of_invalid_value(schema, value)) == reason
+def test_plain_reason_of_each_type_of_schema_error_is_in_words(schema, value, reason):
+    assert plain_reason(read_error_of_invalid_value(schema, value)) == reason
 
 
-def test_fault_has_path_keyword_value_and_expected_value_as_data():
+def test_schema_error_has_path_keyword_value_and_expected_value_as_data():
     schema = {"type": "object", "properties": {"count": {}}, "additionalProperties": False}
-    assert get_fault_of_invalid_value(schema, {"cuont": 1}) == {
+    assert read_error_of_invalid_value(schema, {"cuont": 1}) == {
         "problem": "Additional properties are not allowed ('cuont' was unexpected); did you mean "
         "'count'?",
         "path": "$.a",

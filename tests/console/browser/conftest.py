@@ -29,8 +29,10 @@ from tests.support import program
 from tests.support.servers import Server, environment, start_server
 
 #: Set by CI: without a browser a test then fails and is not skipped.
-REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROWSER") or os.environ.get("CI"))
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+BROWSER_IS_REQUIRED = bool(
+    os.environ.get("PLACEMENT_SCHED_REQUIRE_BROWSER") or os.environ.get("CI")
+)
+DESKTOP_SIZE, PHONE_SIZE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +40,7 @@ def browser() -> Iterator[Browser]:
     """Start Chromium without a window."""
     found = shutil.which("chromium")
     if found is None:
-        assert not REQUIRED, "chromium is not installed: apt-get install chromium"
+        assert not BROWSER_IS_REQUIRED, "chromium is not installed: apt-get install chromium"
         pytest.skip("chromium is not installed")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
@@ -57,7 +59,7 @@ def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-class WatchedPage:
+class PageWithErrorLog:
     """A page and its errors."""
 
     def __init__(self, page: Page, origin: str) -> None:
@@ -96,22 +98,22 @@ class WatchedPage:
             self.faults.append(f"{response.status}: {response.url}")
 
 
-Visit = Callable[..., Page]
+PageOpener = Callable[..., Page]
 
 
 @pytest.fixture
-def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
+def open_page(browser: Browser, sample_server: Server) -> Iterator[PageOpener]:
     """Give a function that opens a path of the console and returns the page.
 
     ``size`` is WIDE or PHONE, ``dark`` prefers dark colours, ``expected_errors`` is as above, and
     ``server`` can be a server other than the sample cloud's.
     """
-    opened: list[WatchedPage] = []
+    opened: list[PageWithErrorLog] = []
 
-    def visit(
+    def open_page(
         path: str,
         *,
-        size: dict[str, int] = WIDE,
+        size: dict[str, int] = DESKTOP_SIZE,
         dark: bool = False,
         expected_errors: tuple[str, ...] = (),
         server: Server = sample_server,
@@ -123,20 +125,20 @@ def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
             base_url=server.url,
             java_script_enabled=scripts,
         )
-        watched = WatchedPage(context.new_page(), server.url)
+        watched = PageWithErrorLog(context.new_page(), server.url)
         watched.expected_errors += expected_errors
         opened.append(watched)
         watched.page.goto(path)
         return watched.page
 
-    yield visit
+    yield open_page
     for watched in opened:
         watched.page.context.close()
     for watched in opened:
         watched.check()
 
 
-def point_at_any_host(page: Page) -> str:
+def point_to_any_host(page: Page) -> str:
     """Move the pointer to a cell of the map and return the name of its host."""
     box = page.get_by_label("Map of hosts").bounding_box()
     tip = page.locator(".tip")
@@ -154,7 +156,7 @@ def continue_held_requests(routes: list[Route]) -> None:
             route.continue_()
 
 
-def find_accessibility_faults(page: Page) -> list[str]:
+def find_accessibility_violations(page: Page) -> list[str]:
     """Return the violations of WCAG 2.1 A and AA that axe-core finds on a page."""
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
     found = Axe().run(page, options=options)

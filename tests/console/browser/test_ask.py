@@ -4,17 +4,17 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE, continue_held_requests, point_at_any_host
+from tests.console.browser.conftest import PHONE_SIZE, continue_held_requests, point_to_any_host
 
 pytestmark = pytest.mark.exhaustive
 
-ASK = "/console/ask"
-IN_ZONE = f"{ASK}?vcpus=32&ram=16384&disk=100&zone=az1"
-REFUSED = f"{IN_ZONE}&property=trait:HW_CPU_X86_AMD_SEV_ES%3Drequired"
-RAM = "filter_scheduler.ram_weight_multiplier"
+ASK_PATH = "/console/ask"
+ASK_URL = f"{ASK_PATH}?vcpus=32&ram=16384&disk=100&zone=az1"
+ASK_URL_WITHOUT_VALID_HOST = f"{ASK_URL}&property=trait:HW_CPU_X86_AMD_SEV_ES%3Drequired"
+RAM_WEIGHT = "filter_scheduler.ram_weight_multiplier"
 
 
-def fill_form(page, **fields: str) -> None:
+def fill_ask_form(page, **fields: str) -> None:
     """Fill fields of the form. The sizes are folded while flavors are stored."""
     if "vcpus" in fields:
         page.locator("#more-fields > summary").click()
@@ -22,7 +22,7 @@ def fill_form(page, **fields: str) -> None:
         page.locator(f"#question [name={name}]").fill(value)
 
 
-def wait_until_drawn(page):
+def wait_for_map(page):
     """Wait until the map has been drawn, and return the page."""
     expect(page.locator(".map .pointed")).not_to_have_text("Reading hosts")
     assert page.locator(".map canvas").is_visible()
@@ -30,29 +30,29 @@ def wait_until_drawn(page):
 
 
 @pytest.fixture
-def page(visit):
+def page(open_page):
     """Return the page with an answer and its map."""
-    return wait_until_drawn(visit(IN_ZONE))
+    return wait_for_map(open_page(ASK_URL))
 
 
-def test_chosen_flavor_replaces_sizes(visit, sample_server):
+def test_chosen_flavor_replaces_the_sizes_of_the_form(open_page, sample_server):
     created = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
     sample_server.request_json("POST", "/compute/v2.1/flavors", {"flavor": created})
     try:
-        page = visit(f"{ASK}?vcpus=3")
+        page = open_page(f"{ASK_PATH}?vcpus=3")
         page.locator("#question [name=flavor]").select_option("m1.small")
         expect(page.locator("#question [name=vcpus]")).to_be_disabled()
         page.get_by_role("button", name="Ask", exact=True).click()
         page.wait_for_url("**flavor=m1.small")
         assert "vcpus" not in page.url
         expect(page.locator(".why-not")).to_contain_text("MEMORY_MB:2048")
-        wait_until_drawn(page)
+        wait_for_map(page)
     finally:
         sample_server.send("DELETE", "/compute/v2.1/flavors/7", None)
 
 
-def test_hosts_beyond_the_candidate_limit_have_its_letter_on_the_map(visit):
-    page = wait_until_drawn(visit(f"{IN_ZONE}&override=scheduler.max_placement_results=5"))
+def test_hosts_beyond_the_candidate_limit_have_the_letter_of_the_limit_on_the_map(open_page):
+    page = wait_for_map(open_page(f"{ASK_URL}&override=scheduler.max_placement_results=5"))
     letter = page.locator(".why-not tr", has_text="limit 5").locator(".sign").inner_text().strip()
     page.locator(".map canvas").focus()
     seen = set()
@@ -66,9 +66,9 @@ def test_hosts_beyond_the_candidate_limit_have_its_letter_on_the_map(visit):
     expect(page.locator(".empty")).to_contain_text("hosts are counted and not listed")
 
 
-def test_click_and_enter_on_the_map_show_the_path_of_the_host(visit):
-    page = wait_until_drawn(visit(REFUSED))
-    named = point_at_any_host(page)
+def test_click_and_enter_key_on_the_map_show_why_the_host_is_rejected(open_page):
+    page = wait_for_map(open_page(ASK_URL_WITHOUT_VALID_HOST))
+    named = point_to_any_host(page)
     page.mouse.down()
     page.mouse.up()
     expect(page.locator("#why-title")).to_have_text(named)
@@ -84,34 +84,34 @@ def test_click_and_enter_on_the_map_show_the_path_of_the_host(visit):
     expect(page.locator("#why-title")).to_be_focused()
 
 
-def test_request_contains_only_the_options_of_moved_sliders(visit):
-    page = visit(IN_ZONE)
+def test_request_contains_only_the_options_of_moved_sliders(open_page):
+    page = open_page(ASK_URL)
     page.locator("#option-fields > summary").click()
     slider = page.get_by_label("ram, slider")
     expect(slider).to_have_value("1")
     slider.fill("-5")
-    assert page.locator(f"#question [name='{RAM}']").input_value() == "-5"
+    assert page.locator(f"#question [name='{RAM_WEIGHT}']").input_value() == "-5"
     page.get_by_role("button", name="Ask", exact=True).click()
-    page.wait_for_url(f"**{RAM}=-5")
+    page.wait_for_url(f"**{RAM_WEIGHT}=-5")
     assert "cpu_weight" not in page.url
-    assert f'"{RAM}": -5' in page.locator("#share-curl").input_value()
+    assert f'"{RAM_WEIGHT}": -5' in page.locator("#share-curl").input_value()
     expect(page.get_by_label("ram, slider")).to_have_value("-5")
     page.get_by_role("button", name="ram as configured").click()
-    assert page.locator(f"#question [name='{RAM}']").input_value() == ""
+    assert page.locator(f"#question [name='{RAM_WEIGHT}']").input_value() == ""
 
 
-def test_explanation_and_hosts_are_requested_only_once(visit):
-    page = visit(ASK)
+def test_explanation_and_hosts_are_requested_only_once(open_page):
+    page = open_page(ASK_PATH)
     requests = []
     page.on("request", lambda request: requests.append((request.method, request.url)))
-    page.goto(IN_ZONE)
-    wait_until_drawn(page)
+    page.goto(ASK_URL)
+    wait_for_map(page)
     assert not [method for method, _ in requests if method != "GET"]
     assert len([url for _, url in requests if "/hosts" in url]) == 1
 
 
-def test_stages_and_map_are_side_by_side_in_view(visit):
-    page = wait_until_drawn(visit(IN_ZONE, size={"width": 1440, "height": 900}))
+def test_stages_and_map_are_side_by_side_on_the_first_screen(open_page):
+    page = wait_for_map(open_page(ASK_URL, size={"width": 1440, "height": 900}))
     stages, canvas = page.locator(".why-not").bounding_box(), page.locator(".map canvas")
     expect(canvas).to_be_in_viewport(ratio=1)
     box = canvas.bounding_box()
@@ -120,8 +120,8 @@ def test_stages_and_map_are_side_by_side_in_view(visit):
     expect(page.get_by_label("Why not, or why, this host?")).to_be_in_viewport()
 
 
-def test_pointer_on_a_stage_highlights_its_hosts_and_vice_versa(visit):
-    page = wait_until_drawn(visit(REFUSED))
+def test_pointer_on_a_stage_highlights_its_hosts_and_vice_versa(open_page):
+    page = wait_for_map(open_page(ASK_URL_WITHOUT_VALID_HOST))
     canvas = page.locator(".map canvas")
     plain = canvas.screenshot()
     row = page.locator(".why-not tr[data-stage]").first
@@ -131,14 +131,14 @@ def test_pointer_on_a_stage_highlights_its_hosts_and_vice_versa(visit):
     assert canvas.screenshot() != plain
     page.mouse.move(0, 0)
     expect(row).not_to_have_class("lit")
-    point_at_any_host(page)
+    point_to_any_host(page)
     letter = page.locator(".map .tip div").nth(1).inner_text()[0]
     lit = page.locator(".why-not tr.lit .sign")
     expect(lit).to_have_text(letter)
 
 
-def test_stage_stays_selected_by_keyboard_and_click(visit):
-    page = wait_until_drawn(visit(REFUSED))
+def test_stage_selected_by_enter_key_stays_selected_until_a_click(open_page):
+    page = wait_for_map(open_page(ASK_URL_WITHOUT_VALID_HOST))
     sign = page.locator(".why-not .sign").first
     sign.focus()
     page.keyboard.press("Enter")
@@ -149,7 +149,9 @@ def test_stage_stays_selected_by_keyboard_and_click(visit):
     expect(sign).to_have_attribute("aria-pressed", "false")
 
 
-def test_host_field_explains_a_rejection_until_the_back_button_is_pressed(visit, page):
+def test_host_field_shows_why_the_host_is_rejected_until_the_back_button_is_pressed(
+    open_page, page
+):
     canvas = page.locator(".map canvas")
     field = page.get_by_label("Why not, or why, this host?")
     field.press_sequentially("az1-r03-ssd0")
@@ -170,12 +172,12 @@ def test_host_field_explains_a_rejection_until_the_back_button_is_pressed(visit,
     assert not [url for url in requests if "/console/ask" in url]
     page.go_forward()
     expect(why).to_contain_text("no heartbeat")
-    again = visit(page.url)
+    again = open_page(page.url)
     expect(again.locator("#why")).to_contain_text("no heartbeat")
-    wait_until_drawn(again)
+    wait_for_map(again)
 
 
-def test_slow_response_about_a_host_does_not_replace_that_about_a_later_host(page):
+def test_slow_response_about_a_host_does_not_replace_the_response_about_a_later_host(page):
     held = []
     page.route("**host=az1-r01-hdd05**", lambda route: held.append(route))  # noqa: PLW0108
     field = page.get_by_label("Why not, or why, this host?")
@@ -188,15 +190,15 @@ def test_slow_response_about_a_host_does_not_replace_that_about_a_later_host(pag
     expect(page.locator("#why-title")).to_have_text("az1-r01-hdd07")
 
 
-def test_slow_request_shows_progress_and_can_be_cancelled(visit):
-    page = visit(ASK)
+def test_slow_request_shows_progress_and_can_be_cancelled(open_page):
+    page = open_page(ASK_PATH)
     held = []
 
     def hold_response(route) -> None:
         held.append(route)
 
     page.route("**/console/ask?*", hold_response)
-    fill_form(page, vcpus="2", ram="1024", disk="1")
+    fill_ask_form(page, vcpus="2", ram="1024", disk="1")
     ask = page.get_by_role("button", name="Ask", exact=True)
     ask.focus()
     page.keyboard.press("Enter")
@@ -206,16 +208,16 @@ def test_slow_request_shows_progress_and_can_be_cancelled(visit):
     page.keyboard.press("Enter")
     expect(progress).to_be_hidden()
     expect(ask).to_be_focused()
-    assert page.url.endswith(ASK)
+    assert page.url.endswith(ASK_PATH)
     page.unroute("**/console/ask?*")
     assert len(held) == 1
     ask.click()
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
-def test_error_is_shown_as_alert_and_disappears_after_a_corrected_request(visit):
-    page = visit(ASK, expected_errors=("zone=az1",))
-    fill_form(page, zone="az1")
+def test_error_is_shown_as_alert_and_disappears_after_a_corrected_request(open_page):
+    page = open_page(ASK_PATH, expected_errors=("zone=az1",))
+    fill_ask_form(page, zone="az1")
     page.locator("#option-fields > summary").click()
     page.get_by_label("Other options").fill("filter_scheduler.ram_weight=1")
     page.get_by_role("button", name="Ask", exact=True).click()
@@ -227,15 +229,15 @@ def test_error_is_shown_as_alert_and_disappears_after_a_corrected_request(visit)
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
-def test_request_can_be_typed_and_sent_by_keyboard_which_focuses_the_result(visit):
-    page = visit(ASK)
+def test_request_can_be_typed_and_sent_by_keyboard_which_focuses_the_result(open_page):
+    page = open_page(ASK_PATH)
     page.locator("#more-fields > summary").press("Enter")
     page.locator("#question [name=vcpus]").focus()
     page.keyboard.press("Control+A")
     page.keyboard.type("32")
     page.keyboard.press("Enter")
     expect(page.locator("[data-answer]")).to_be_focused()
-    wait_until_drawn(page)
+    wait_for_map(page)
     seen = []
     for _ in range(60):
         page.keyboard.press("Tab")
@@ -249,8 +251,8 @@ def test_request_can_be_typed_and_sent_by_keyboard_which_focuses_the_result(visi
     expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
 
 
-def test_phone_shows_the_result_in_view_above_a_folded_form(visit):
-    page = wait_until_drawn(visit(IN_ZONE, size=PHONE))
+def test_phone_shows_the_result_on_the_first_screen_above_a_folded_form(open_page):
+    page = wait_for_map(open_page(ASK_URL, size=PHONE_SIZE))
     expect(page.locator(".conclusion")).to_be_in_viewport(ratio=1)
     expect(page.locator(".why-not h2")).to_be_in_viewport(ratio=1)
     field = page.locator("#question [name=zone]")

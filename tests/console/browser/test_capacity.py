@@ -6,11 +6,11 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.exhaustive
 
-PAGE = "/console/capacity"
+CAPACITY_PATH = "/console/capacity"
 
 
-def test_capacity_for_typed_sizes_is_counted_without_a_page_load(visit):
-    page = visit(PAGE)
+def test_capacity_for_typed_sizes_is_counted_without_a_page_load(open_page):
+    page = open_page(CAPACITY_PATH)
     for label, size in (("VCPUs", "8"), ("Memory, MiB", "16384"), ("Disk, GiB", "100")):
         page.get_by_role("spinbutton", name=label).fill(size)
     page.get_by_label("Count per").select_option("zone")
@@ -22,8 +22,8 @@ def test_capacity_for_typed_sizes_is_counted_without_a_page_load(visit):
     assert page.locator("table.capacity tbody tr").count() == 1
 
 
-def test_row_of_each_flavor_appears_once_counted_and_counting_can_be_cancelled(visit):
-    page = visit(PAGE)
+def test_row_of_each_flavor_appears_when_it_is_counted_and_counting_can_be_cancelled(open_page):
+    page = open_page(CAPACITY_PATH)
     answered = []
 
     def hold_later_requests(route):
@@ -39,8 +39,8 @@ def test_row_of_each_flavor_appears_once_counted_and_counting_can_be_cancelled(v
     expect(page.locator("table.capacity tbody tr").last).to_contain_text("Not counted: cancelled")
 
 
-def test_table_is_sorted_by_a_click_on_a_title(visit):
-    page = visit(f"{PAGE}?all=1")
+def test_capacity_table_is_sorted_by_a_click_on_a_column_title(open_page):
+    page = open_page(f"{CAPACITY_PATH}?all=1")
     rows = page.locator("table.capacity tbody tr")
     expect(page.locator("table.capacity tbody tr[data-part]")).to_have_count(5, timeout=20_000)
     page.get_by_role("button", name="All hosts").click()
@@ -49,8 +49,8 @@ def test_table_is_sorted_by_a_click_on_a_title(visit):
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("All hosts")
 
 
-def test_plan_of_a_drain_is_loaded_when_its_section_is_opened(visit):
-    page = visit("/console/hosts/az1-r01-hdd01")
+def test_plan_of_a_drain_is_loaded_when_its_section_is_opened(open_page):
+    page = open_page("/console/hosts/az1-r01-hdd01")
     page.wait_for_load_state("networkidle")
     expect(page.locator("[data-part]")).to_have_count(0)
     page.get_by_text("Plan: the moves").click()

@@ -7,15 +7,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browser.conftest import PHONE, continue_held_requests, point_at_any_host
+from tests.console.browser.conftest import PHONE_SIZE, continue_held_requests, point_to_any_host
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.exhaustive
 
-HOSTS = "**/console/api/scheduler/v1/hosts"
-ATTACK = "<img src=x onerror=alert(1)>\"'&</script>"
+HOSTS_API_PATTERN = "**/console/api/scheduler/v1/hosts"
+IMAGE_TAG = "<img src=x onerror=alert(1)>\"'&</script>"
 #: Draws two hosts on a new canvas, and returns the colours in the middle of their cells.
-DRAWN = """async (dimming) => {
+DRAWN_COLOURS_SCRIPT = """async (dimming) => {
   const { HostMap } = await import("/console/static/map.js");
   const canvas = document.createElement("canvas");
   Object.assign(canvas.style, { display: "block", width: "400px", height: "200px" });
@@ -38,20 +38,20 @@ DRAWN = """async (dimming) => {
 }"""
 
 
-def wait_until_drawn(page: Page) -> Page:
+def wait_for_legend(page: Page) -> Page:
     expect(page.locator("#legend li").first).to_be_visible()
     return page
 
 
-def reopen_page(visit, page: Page) -> Page:
+def reopen_page_in_new_browser(open_page, page: Page) -> Page:
     """Open the address of a page in another browser."""
-    return wait_until_drawn(visit(f"/console/cloud?{urlsplit(page.url).query}"))
+    return wait_for_legend(open_page(f"/console/cloud?{urlsplit(page.url).query}"))
 
 
 @pytest.fixture
-def page(visit) -> Page:
+def page(open_page) -> Page:
     """Return the page with its map."""
-    return wait_until_drawn(visit("/console/cloud"))
+    return wait_for_legend(open_page("/console/cloud"))
 
 
 def locate_map_canvas(page: Page):
@@ -64,7 +64,7 @@ def read_query_of_url(page: Page) -> dict[str, list[str]]:
 
 def replace_hosts_of_map(page: Page, document: dict[str, object]) -> None:
     """Replace the hosts of the map, and reload the page."""
-    page.route(HOSTS, lambda route: route.fulfill(json=document))
+    page.route(HOSTS_API_PATTERN, lambda route: route.fulfill(json=document))
     page.reload()
 
 
@@ -84,8 +84,8 @@ def build_host_document(name: str, **changes: object) -> dict[str, object]:
     }
 
 
-def test_legend_counts_every_host_and_shows_only_the_hosts_of_an_entry(visit):
-    page = wait_until_drawn(visit("/console/cloud", size={"width": 1366, "height": 768}))
+def test_legend_counts_every_host_and_shows_only_the_hosts_of_an_entry(open_page):
+    page = wait_for_legend(open_page("/console/cloud", size={"width": 1366, "height": 768}))
     legend, counted = page.locator("#legend"), page.locator("#counted")
     expect(counted).to_have_text("300 hosts")
     words = legend.inner_text()
@@ -94,7 +94,7 @@ def test_legend_counts_every_host_and_shows_only_the_hosts_of_an_entry(visit):
     expect(legend).to_be_in_viewport(ratio=1)
     expect(page.locator(".totals")).to_be_in_viewport(ratio=1)
     assert page.locator(".totals").inner_text().startswith("memory")
-    assert point_at_any_host(page).startswith("az1-r01-hdd")
+    assert point_to_any_host(page).startswith("az1-r01-hdd")
     tip = page.locator(".tip")
     expect(tip).to_contain_text("memory")
     expect(tip).to_be_in_viewport(ratio=1)
@@ -102,14 +102,16 @@ def test_legend_counts_every_host_and_shows_only_the_hosts_of_an_entry(visit):
     expect(counted).to_have_text("16 of 300 hosts match")
     expect(page.locator("#hosts tbody tr")).to_have_count(16)
     page.wait_for_url("**only=95**")
-    expect(reopen_page(visit, page).locator("#counted")).to_have_text("16 of 300 hosts match")
+    expect(reopen_page_in_new_browser(open_page, page).locator("#counted")).to_have_text(
+        "16 of 300 hosts match"
+    )
     legend.get_by_role("button", name="95 % or more: 16").click()
     expect(counted).to_have_text("300 hosts")
     legend.get_by_role("button", name="disabled: 1").click()
     expect(page.locator("#hosts tbody tr")).to_have_count(1)
 
 
-def test_map_colour_choice_is_kept_in_the_url(visit, page):
+def test_map_colour_choice_is_kept_in_the_url(open_page, page):
     for colour, words in (
         ("state", "up: 298"),
         ("policy", "default: 300"),
@@ -117,13 +119,13 @@ def test_map_colour_choice_is_kept_in_the_url(visit, page):
     ):
         page.get_by_label("Coloured by").select_option(colour)
         page.wait_for_url(f"**colour={colour}**")
-        for shown in (page, reopen_page(visit, page)):
+        for shown in (page, reopen_page_in_new_browser(open_page, page)):
             expect(shown.get_by_label("Coloured by")).to_have_value(colour)
             expect(shown.locator("#legend")).to_contain_text(words)
 
 
-def test_filters_apply_to_map_and_table_and_are_kept_in_the_url(visit):
-    page = wait_until_drawn(visit("/console/cloud?state=disabled"))
+def test_filters_apply_to_map_and_table_and_are_kept_in_the_url(open_page):
+    page = wait_for_legend(open_page("/console/cloud?state=disabled"))
     expect(page.locator("#counted")).to_contain_text("1 of 300 hosts")
     page.locator("select[name=state]").select_option("")
     for name, text, count in (
@@ -135,7 +137,7 @@ def test_filters_apply_to_map_and_table_and_are_kept_in_the_url(visit):
         expect(page.locator("#counted")).to_have_text(f"{count} of 300 hosts match")
         expect(page.locator(".host-table tbody tr")).to_have_count(min(count, 50))
         page.wait_for_url(f"**{name}={text}**")
-        again = reopen_page(visit, page)
+        again = reopen_page_in_new_browser(open_page, page)
         expect(again.locator("#counted")).to_have_text(f"{count} of 300 hosts match")
         page.locator(f"#view [name={name}]").fill("")
     page.locator("#panel").get_by_role("button", name="licensed-windows").click()
@@ -145,8 +147,8 @@ def test_filters_apply_to_map_and_table_and_are_kept_in_the_url(visit):
     expect(page.locator("#counted")).to_have_text("300 hosts")
 
 
-def test_keyboard_moves_on_the_map_and_opens_a_host(visit):
-    page = wait_until_drawn(visit("/console/cloud?group=name"))
+def test_arrow_keys_move_on_the_map_and_enter_opens_a_host(open_page):
+    page = wait_for_legend(open_page("/console/cloud?group=name"))
     locate_map_canvas(page).focus()
     live = page.locator("#live")
     expect(live).to_contain_text("az1-r01-hdd01: up, zone az1")
@@ -184,7 +186,7 @@ def test_hosts_selected_in_the_table_are_selected_on_the_map(page):
     )
 
 
-def test_table_is_sorted_by_the_used_share(page):
+def test_host_table_is_sorted_by_the_used_share(page):
     page.locator("#hosts").get_by_role("button", name="Used memory").click()
     first = page.locator("#hosts tbody tr").first
     expect(first).to_contain_text("az2-r03-ssd01")
@@ -192,8 +194,8 @@ def test_table_is_sorted_by_the_used_share(page):
     expect(page.locator("#hosts th[aria-sort=descending]")).to_have_text("Used memory")
 
 
-def test_keyboard_selection_links_to_drain_or_add_hosts(visit):
-    page = wait_until_drawn(visit("/console/cloud?group=name"))
+def test_keyboard_selection_links_to_drain_or_add_hosts(open_page):
+    page = wait_for_legend(open_page("/console/cloud?group=name"))
     locate_map_canvas(page).focus()
     page.keyboard.press(" ")
     page.keyboard.press("Shift+ArrowRight")
@@ -239,9 +241,9 @@ def test_links_for_all_matching_hosts_contain_filters_instead_of_names(page):
     assert parse_qs(urlsplit(added.get_attribute("href")).query) == {"add": ["zone:az2:1"]}
 
 
-def test_grouping_shows_every_aggregate_of_a_host(visit):
+def test_map_grouped_by_aggregate_shows_a_host_in_each_of_its_aggregates(open_page):
     """An aggregate after a host's first, or with a zone and a policy, was not shown."""
-    page = visit("/console/cloud")
+    page = open_page("/console/cloud")
     names = ("racks", "gpu", "batchers", "az1")
     aggregates = [
         {"id": at, "uuid": uuid_of(name), "name": name, "metadata": {"rack": "r1"}}
@@ -253,7 +255,7 @@ def test_grouping_shows_every_aggregate_of_a_host(visit):
     replace_hosts_of_map(
         page, {"hosts": hosts, "aggregates": aggregates, "traits": [], "cells": []}
     )
-    wait_until_drawn(page)
+    wait_for_legend(page)
     page.evaluate(
         """() => {
           const drawn = (window.drawn = []);
@@ -270,32 +272,32 @@ def test_grouping_shows_every_aggregate_of_a_host(visit):
     assert "batchers + gpu + racks" in drawn
 
 
-def test_map_of_ten_thousand_hosts_shows_their_count_and_opens_the_last_one(visit):
-    page = visit("/console/cloud")
+def test_map_of_ten_thousand_hosts_shows_their_count_and_opens_the_last_one(open_page):
+    page = open_page("/console/cloud")
     hosts = [build_host_document(f"cn{n:05}", zone=f"az{n % 5}") for n in range(10_000)]
     replace_hosts_of_map(page, {"hosts": hosts, "aggregates": [], "traits": [], "cells": []})
-    wait_until_drawn(page)
+    wait_for_legend(page)
     expect(page.locator("#counted")).to_have_text("10,000 hosts")
     locate_map_canvas(page).focus()
     page.keyboard.press("End")
     expect(page.locator("#live")).to_contain_text("cn09999")
 
 
-def test_click_or_link_opens_a_host_next_to_the_map(visit, page):
+def test_click_or_link_opens_a_host_next_to_the_map(open_page, page):
     before = locate_map_canvas(page).screenshot()
-    name = point_at_any_host(page)
+    name = point_to_any_host(page)
     page.mouse.down()
     page.mouse.up()
     expect(page.locator("#panel-title")).to_have_text(name)
     page.wait_for_timeout(300)
     assert locate_map_canvas(page).screenshot() != before
-    page = wait_until_drawn(visit("/console/cloud?open=az2-r03-ssd07"))
+    page = wait_for_legend(open_page("/console/cloud?open=az2-r03-ssd07"))
     expect(page.locator("#panel-title")).to_have_text("az2-r03-ssd07")
     page.get_by_role("link", name="Own page").click()
     expect(page.locator("h1")).to_have_text("az2-r03-ssd07")
 
 
-def test_dragging_moves_the_map_and_with_shift_selects(page):
+def test_drag_moves_the_map_and_drag_with_shift_selects_hosts(page):
     box = locate_map_canvas(page).bounding_box()
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(*middle)
@@ -316,7 +318,7 @@ def test_dragging_moves_the_map_and_with_shift_selects(page):
     expect(page.locator("#panel")).to_contain_text("300 hosts selected")
 
 
-def test_wheel_over_the_map_scrolls_the_page_both_ways(page):
+def test_wheel_over_the_map_scrolls_the_page_up_and_down(page):
     box = locate_map_canvas(page).bounding_box()
     page.mouse.move(box["x"] + 200, box["y"] + 100)
     page.mouse.wheel(0, 300)
@@ -342,12 +344,12 @@ def test_slow_response_about_a_host_does_not_replace_the_host_opened_later(page)
     assert "open" not in read_query_of_url(page)
 
 
-def test_map_and_table_show_changes_of_the_cloud_without_a_reload(visit, sample_server):
+def test_map_and_table_show_changes_of_the_cloud_without_a_reload(open_page, sample_server):
     """The map was read once, so that it contradicted the table."""
-    page = visit("/console/cloud?state=disabled")
+    page = open_page("/console/cloud?state=disabled")
     page.clock.install()
     page.reload()
-    wait_until_drawn(page)
+    wait_for_legend(page)
     expect(page.locator("#counted")).to_have_text("1 of 300 hosts match")
     service = {"host": "az1-r01-hdd05", "binary": "nova-compute"}
     sample_server.request_json("PUT", "/compute/v2.1/os-services/disable", service)
@@ -360,7 +362,7 @@ def test_map_and_table_show_changes_of_the_cloud_without_a_reload(visit, sample_
         sample_server.request_json("PUT", "/compute/v2.1/os-services/enable", service)
 
 
-def test_back_button_keeps_the_map_and_sends_no_requests(page):
+def test_back_button_keeps_the_map_without_new_requests(page):
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     page.locator("#hosts").get_by_role("link", name="az1-r01-hdd05").click()
@@ -371,8 +373,8 @@ def test_back_button_keeps_the_map_and_sends_no_requests(page):
     assert not [url for url in requests if "/cloud" in url]
 
 
-def test_tap_on_the_map_selects_a_host_or_the_hosts_of_its_zone(visit):
-    page = wait_until_drawn(visit("/console/cloud", size=PHONE))
+def test_tap_on_the_map_selects_a_host_or_the_hosts_of_its_zone(open_page):
+    page = wait_for_legend(open_page("/console/cloud", size=PHONE_SIZE))
     page.get_by_role("button", name="Select on the map").click()
     box = locate_map_canvas(page).bounding_box()
     page.mouse.click(box["x"] + 15, box["y"] + 36)
@@ -388,49 +390,58 @@ def test_tap_on_the_map_selects_a_host_or_the_hosts_of_its_zone(visit):
     ("dimming", "colours"), [(False, ["green"]), (True, ["blue", "green"])], ids=["all", "dimmed"]
 )
 def test_rejected_hosts_have_the_colour_of_their_stage(dimming, colours, page):
-    assert page.evaluate(DRAWN, dimming) == colours
+    assert page.evaluate(DRAWN_COLOURS_SCRIPT, dimming) == colours
 
 
-def test_host_names_on_the_map_are_escaped(visit):
-    page = visit("/console/cloud")
+def test_host_names_on_the_map_are_escaped(open_page):
+    page = open_page("/console/cloud")
     hosts = [
-        build_host_document(f"{ATTACK}{number}", zone=ATTACK, policy=ATTACK) for number in range(3)
+        build_host_document(f"{IMAGE_TAG}{number}", zone=IMAGE_TAG, policy=IMAGE_TAG)
+        for number in range(3)
     ]
-    aggregate = {"id": 1, "uuid": uuid_of("a"), "name": ATTACK, "metadata": {ATTACK: ATTACK}}
-    document = {"hosts": hosts, "aggregates": [aggregate], "traits": [ATTACK], "cells": []}
+    aggregate = {
+        "id": 1,
+        "uuid": uuid_of("a"),
+        "name": IMAGE_TAG,
+        "metadata": {IMAGE_TAG: IMAGE_TAG},
+    }
+    document = {"hosts": hosts, "aggregates": [aggregate], "traits": [IMAGE_TAG], "cells": []}
     replace_hosts_of_map(page, document)
-    wait_until_drawn(page)
+    wait_for_legend(page)
     page.get_by_label("Coloured by").select_option("policy")
     locate_map_canvas(page).focus()
     page.keyboard.press(" ")
-    expect(page.locator("#live")).to_contain_text(ATTACK)
-    expect(page.locator("#panel")).to_contain_text(ATTACK)
-    expect(page.locator("#legend")).to_contain_text(ATTACK)
+    expect(page.locator("#live")).to_contain_text(IMAGE_TAG)
+    expect(page.locator("#panel")).to_contain_text(IMAGE_TAG)
+    expect(page.locator("#legend")).to_contain_text(IMAGE_TAG)
     assert page.locator("main img").count() == 0
 
 
-def test_empty_cloud_shows_instructions_instead_of_a_map(visit):
-    page = visit("/console/cloud")
+def test_empty_cloud_shows_instructions_instead_of_a_map(open_page):
+    page = open_page("/console/cloud")
     empty = {"hosts": [], "aggregates": [], "traits": [], "cells": []}
-    with page.expect_response(HOSTS):
+    with page.expect_response(HOSTS_API_PATTERN):
         replace_hosts_of_map(page, empty)
     expect(locate_map_canvas(page)).to_be_hidden()
     expect(page.get_by_role("heading", name="Hosts", exact=True)).to_be_in_viewport()
 
 
-FORBIDDEN = {"errors": [{"status": 403, "detail": "Policy does not allow it."}]}
+FORBIDDEN_ERROR_BODY = {"errors": [{"status": 403, "detail": "Policy does not allow it."}]}
 
 
 @pytest.mark.parametrize(
     ("respond", "reason"),
     [
-        (lambda route: route.fulfill(status=403, json=FORBIDDEN), "Policy does not allow it."),
+        (
+            lambda route: route.fulfill(status=403, json=FORBIDDEN_ERROR_BODY),
+            "Policy does not allow it.",
+        ),
         (lambda route: route.abort(), "the service does not answer"),
     ],
     ids=["forbidden", "no answer"],
 )
-def test_failed_map_request_shows_the_reason(visit, respond, reason):
-    page = visit("/console/cloud", expected_errors=("/console/api/scheduler/v1/hosts",))
-    page.route(HOSTS, respond)
+def test_failed_map_request_shows_the_reason(open_page, respond, reason):
+    page = open_page("/console/cloud", expected_errors=("/console/api/scheduler/v1/hosts",))
+    page.route(HOSTS_API_PATTERN, respond)
     page.reload()
     expect(page.locator("#counted")).to_contain_text(f"The map cannot be drawn: {reason}")

@@ -4,39 +4,39 @@
 import pytest
 
 from placement_sched.console.page import NAVIGATION
-from tests.console.browser.conftest import PHONE, WIDE, find_accessibility_faults
-from tests.console.browser.test_ask import ASK, IN_ZONE, RAM, REFUSED
+from tests.console.browser.conftest import DESKTOP_SIZE, PHONE_SIZE, find_accessibility_violations
+from tests.console.browser.test_ask import ASK_PATH, ASK_URL, ASK_URL_WITHOUT_VALID_HOST, RAM_WEIGHT
 
 pytestmark = pytest.mark.exhaustive
 
-PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
-CAPACITY = "/console/capacity"
-SIZES = "vcpus=8&ram=16384&disk=100"
-HOST = "/console/hosts/az1-r03-ssd07"
-FLAVOR = f"{ASK}?flavor=g.large"
-PLAN = f"{CAPACITY}/plan?drain=az1-r07-gpu01"
+NAVIGATION_PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
+CAPACITY_PATH = "/console/capacity"
+SIZES_QUERY = "vcpus=8&ram=16384&disk=100"
+HOST_PATH = "/console/hosts/az1-r03-ssd07"
+ASK_URL_WITH_FLAVOR = f"{ASK_PATH}?flavor=g.large"
+DRAIN_PLAN_URL = f"{CAPACITY_PATH}/plan?drain=az1-r07-gpu01"
 #: ``DECISION`` is the address of a decision.
-VIEWS = [
-    *PATHS,
+VIEW_URLS = [
+    *NAVIGATION_PATHS,
     "/console/policies?policy=default&beside=default",
     "/console/cloud?open=az2-r03-ssd07",
-    HOST,
-    FLAVOR,
-    IN_ZONE,
-    REFUSED,
-    f"{IN_ZONE}&stage=ComputeFilter",
-    f"{IN_ZONE}&host=az2-r01-hdd01",
-    f"{IN_ZONE}&{RAM}=-3&beside=default&beside_as_configured=1",
-    f"{CAPACITY}?{SIZES}&per=zone",
-    f"{CAPACITY}?{SIZES}&per=zone&drain=az1-r01-hdd01&drain=az1-r01-hdd02",
-    PLAN,
-    f"{CAPACITY}/moves?goal=spread",
-    f"{CAPACITY}/failover?host_failures=1",
+    HOST_PATH,
+    ASK_URL_WITH_FLAVOR,
+    ASK_URL,
+    ASK_URL_WITHOUT_VALID_HOST,
+    f"{ASK_URL}&stage=ComputeFilter",
+    f"{ASK_URL}&host=az2-r01-hdd01",
+    f"{ASK_URL}&{RAM_WEIGHT}=-3&beside=default&beside_as_configured=1",
+    f"{CAPACITY_PATH}?{SIZES_QUERY}&per=zone",
+    f"{CAPACITY_PATH}?{SIZES_QUERY}&per=zone&drain=az1-r01-hdd01&drain=az1-r01-hdd02",
+    DRAIN_PLAN_URL,
+    f"{CAPACITY_PATH}/moves?goal=spread",
+    f"{CAPACITY_PATH}/failover?host_failures=1",
     "DECISION",
     "DECISION/replay",
 ]
 #: Returns the lowest contrast of the placeholders of the page with the background.
-PLACEHOLDER_CONTRAST = """() => {
+PLACEHOLDER_CONTRAST_SCRIPT = """() => {
   const luminance = (colour) => {
     const part = (value) => (value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4);
     const [red, green, blue] = colour.match(/[0-9]+/g).map(Number).map(part);
@@ -50,7 +50,7 @@ PLACEHOLDER_CONTRAST = """() => {
     return (Math.max(ink, back) + 0.05) / (Math.min(ink, back) + 0.05);
   }));
 }"""
-CUT_PLACEHOLDERS = """() => [...document.querySelectorAll("input[placeholder]")]
+TRUNCATED_PLACEHOLDERS_SCRIPT = """() => [...document.querySelectorAll("input[placeholder]")]
   .filter((field) => field.offsetParent)
   .filter((field) => {
     const pen = document.createElement("canvas").getContext("2d");
@@ -60,35 +60,35 @@ CUT_PLACEHOLDERS = """() => [...document.querySelectorAll("input[placeholder]")]
     return pen.measureText(field.placeholder).width > room;
   })
   .map((field) => field.placeholder)"""
-CUT_TABLES = """() => [...document.querySelectorAll("main .wide")]
+OVERFLOWING_TABLES_SCRIPT = """() => [...document.querySelectorAll("main .wide")]
   .filter((part) => part.scrollWidth > part.clientWidth
     || part.scrollHeight > part.clientHeight + 1)
   .map((part) => part.getAttribute("aria-labelledby"))"""
 #: Views whose tables fit a phone.
-NARROW = {"/console/", HOST, FLAVOR, PLAN}
+URLS_WITH_NARROW_TABLES = {"/console/", HOST_PATH, ASK_URL_WITH_FLAVOR, DRAIN_PLAN_URL}
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["light", "dark"])
-@pytest.mark.parametrize("view", VIEWS)
-def test_each_view_is_accessible_readable_and_fits_the_screen(visit, sample_server, view, size):
+@pytest.mark.parametrize("size", [DESKTOP_SIZE, PHONE_SIZE], ids=["light", "dark"])
+@pytest.mark.parametrize("view", VIEW_URLS)
+def test_each_view_is_accessible_readable_and_fits_the_screen(open_page, sample_server, view, size):
     path = view
     if view.startswith("DECISION"):
         selected = sample_server.request_json("GET", "/scheduler/v1/decisions?outcome=selected")
         path = view.replace("DECISION", f"/console/decisions/{selected['decisions'][0]['uuid']}")
-    page = visit(path, size=size, dark=size == PHONE)
+    page = open_page(path, size=size, dark=size == PHONE_SIZE)
     page.wait_for_load_state("networkidle")
-    if not view.startswith(f"{ASK}?"):
-        assert page.evaluate(CUT_PLACEHOLDERS) == []
-        assert page.evaluate(PLACEHOLDER_CONTRAST) >= 4.5
-    if size == PHONE and view in NARROW:
-        assert page.evaluate(CUT_TABLES) == []
-    if view.startswith(ASK):
+    if not view.startswith(f"{ASK_PATH}?"):
+        assert page.evaluate(TRUNCATED_PLACEHOLDERS_SCRIPT) == []
+        assert page.evaluate(PLACEHOLDER_CONTRAST_SCRIPT) >= 4.5
+    if size == PHONE_SIZE and view in URLS_WITH_NARROW_TABLES:
+        assert page.evaluate(OVERFLOWING_TABLES_SCRIPT) == []
+    if view.startswith(ASK_PATH):
         page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-    assert find_accessibility_faults(page) == []
+    assert find_accessibility_violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_page_can_be_read_without_scripts(visit, path):
-    page = visit(path, scripts=False, size=WIDE)
+@pytest.mark.parametrize("path", NAVIGATION_PATHS)
+def test_page_can_be_read_without_scripts(open_page, path):
+    page = open_page(path, scripts=False, size=DESKTOP_SIZE)
     assert page.locator("h1").count() == 1

@@ -14,28 +14,32 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.exhaustive
 
-PICTURES = {
+URLS_BY_SCREENSHOT = {
     "console-cloud.png": "/console/cloud?colour=used:MEMORY_MB",
     "console-ask.png": "/console/ask?flavor=g.large",
 }
-SIZE = {"width": 1280, "height": 820}
+SCREENSHOT_SIZE = {"width": 1280, "height": 820}
 #: Bytes, so that the repository stays small.
-LARGEST = 200_000
+MAX_SCREENSHOT_BYTES = 200_000
 #: Set by ``make test-only WHAT=screenshots``: write the pictures rather than compare them.
-WRITE = bool(os.environ.get("PLACEMENT_SCHED_WRITE_SCREENSHOTS"))
+IS_WRITING_SCREENSHOTS = bool(os.environ.get("PLACEMENT_SCHED_WRITE_SCREENSHOTS"))
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_guide_screenshots_match_the_pages(visit, tmp_path, name):
-    page = visit(PICTURES[name], size=SIZE)
+@pytest.mark.parametrize("name", URLS_BY_SCREENSHOT)
+def test_guide_screenshots_match_the_pages(open_page, tmp_path, name):
+    page = open_page(URLS_BY_SCREENSHOT[name], size=SCREENSHOT_SIZE)
     page.wait_for_load_state("networkidle")
     drawn = tmp_path / name
     page.screenshot(path=drawn)
     kept = ROOT / "doc" / "source" / name
-    if WRITE:
+    if IS_WRITING_SCREENSHOTS:
         kept.write_bytes(drawn.read_bytes())
-    assert kept.stat().st_size < LARGEST
-    assert read_image_size(kept) == read_image_size(drawn) == (SIZE["width"], SIZE["height"])
+    assert kept.stat().st_size < MAX_SCREENSHOT_BYTES
+    assert (
+        read_image_size(kept)
+        == read_image_size(drawn)
+        == (SCREENSHOT_SIZE["width"], SCREENSHOT_SIZE["height"])
+    )
 
 
 def read_image_size(save_screenshot: Path) -> tuple[int, int]:

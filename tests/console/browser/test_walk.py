@@ -7,26 +7,26 @@ import pytest
 from playwright.sync_api import expect
 
 from placement_sched.console.page import NAVIGATION
-from tests.console.browser.test_ask import ASK, fill_form, wait_until_drawn
+from tests.console.browser.test_ask import ASK_PATH, fill_ask_form, wait_for_map
 
 pytestmark = pytest.mark.system
 
 
-def test_each_console_page_is_reachable_by_its_link(visit):
-    page = visit("/")
+def test_each_console_page_is_reachable_by_its_link(open_page):
+    page = open_page("/")
     for name, path, _ in NAVIGATION:
         page.get_by_role("link", name=name, exact=True).first.click()
         page.wait_for_url(f"**/console/{path}")
         assert page.locator("nav [aria-current=page]").inner_text() == name
 
 
-def test_links_lead_from_a_request_to_a_stage_and_its_host_and_back(visit):
-    page = visit(ASK)
-    fill_form(page, vcpus="32", ram="16384", disk="100", zone="az1")
+def test_links_lead_from_a_request_to_a_stage_and_to_its_host_and_back(open_page):
+    page = open_page(ASK_PATH)
+    fill_ask_form(page, vcpus="32", ram="16384", disk="100", zone="az1")
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
     assert "zone=az1" in page.url
-    wait_until_drawn(page)
+    wait_for_map(page)
     page.get_by_role("link", name="ComputeFilter", exact=True).click()
     expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
     page.get_by_role("link", name="az1-r03-ssd07").click()
