@@ -42,7 +42,7 @@ def make_configured_app(
 
 
 @pytest.fixture
-def make_app_with_rules(
+def make_app_with_policy_rules(
     make_configured_app: Callable[[str], TestApp], tmp_path: Path
 ) -> Callable[[dict[str, str]], TestApp]:
     """Return a function that makes a client of an application with policy rules."""

@@ -104,13 +104,13 @@ def test_invalid_values_appear_as_json_in_error_messages(sqlite_app):
 
 
 @pytest.fixture
-def server_log_format(caplog):
+def use_server_log_format(caplog):
     conf = cfg.ConfigOpts()
     register_options(conf)
     caplog.handler.setFormatter(ContextFormatter(config=conf))
 
 
-@pytest.mark.usefixtures("server_log_format")
+@pytest.mark.usefixtures("use_server_log_format")
 def test_unavailable_database_is_logged_in_one_line(tmp_path, caplog):
     application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
     headers = {"X-Auth-Token": "admin"}
@@ -123,7 +123,7 @@ def test_unavailable_database_is_logged_in_one_line(tmp_path, caplog):
     assert "unable to open database file" in record.getMessage()
 
 
-@pytest.mark.usefixtures("server_log_format")
+@pytest.mark.usefixtures("use_server_log_format")
 def test_internal_error_is_logged_with_traceback_and_hidden_from_clients(sqlite_settings, caplog):
     noun = Blueprint("noun", __name__)
 

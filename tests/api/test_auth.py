@@ -151,7 +151,7 @@ def test_missing_and_invalid_tokens_are_401_with_the_reason(app, keystone):
         )
 
 
-def test_expired_token_passes_with_a_service_token(app, keystone):
+def test_expired_token_is_accepted_with_a_service_token(app, keystone):
     """A long operation can finish after its user's token has expired."""
     expired = keystone.issue_token("ann", "shop", "admin", seconds=-5)
     service = keystone.issue_token("nova", "service", "service")

@@ -99,7 +99,7 @@ class BodyMessages:
         return self._messages.pop(0)
 
 
-class IdleSelector(SelectSelector):
+class VirtualTimeSelector(SelectSelector):
     """A selector that returns at once and adds up the timeouts."""
 
     passed = 0.0
@@ -113,7 +113,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock advances only while it waits, so that slow machines pass."""
 
     def __init__(self):
-        self._idling = IdleSelector()
+        self._idling = VirtualTimeSelector()
         super().__init__(self._idling)
 
     def time(self):

@@ -276,7 +276,7 @@ def test_metrics_of_two_applications_in_one_process_are_separate(sqlite_settings
     assert sum_metric_samples(second, "requests_total") == 0
 
 
-def test_metrics_need_no_token_have_both_formats_and_are_read_only(sqlite_app):
+def test_metrics_need_no_token_are_read_only_and_in_text_or_openmetrics_format(sqlite_app):
     client = TestApp(sqlite_app.app)
     assert client.get("/metrics").content_type == "text/plain"
     openmetrics = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})

@@ -25,7 +25,7 @@ def json_application(environ, start_response):
     return [b"{}"]
 
 
-def authenticating_application(inner, user):
+def build_authenticating_application(inner, user):
     """An application behind a middleware that has authenticated ``user``."""
 
     def confirm_user_and_call_application(environ, start_response):
@@ -42,7 +42,7 @@ def read_log_line_of_request(caplog):
 
     def request_and_read_log_line(path: str, confirmed: str = "", **environ: str) -> str:
         served = set_request_context(
-            authenticating_application(json_application, confirmed)
+            build_authenticating_application(json_application, confirmed)
             if confirmed
             else json_application
         )
@@ -54,9 +54,7 @@ def read_log_line_of_request(caplog):
     return request_and_read_log_line
 
 
-def test_access_log_line_has_common_log_format_with_request_id_and_duration(
-    read_log_line_of_request,
-):
+def test_access_log_line_has_common_format_with_request_id_and_duration(read_log_line_of_request):
     assert re.fullmatch(
         r"192\.0\.2\.7 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "
         r'"GET /placement/traits\?name=in:A HTTP/1\.0" 200 2 req-[0-9a-f-]{36} \d+\.\d ms',
@@ -139,7 +137,7 @@ def test_request_id_is_cleared_after_the_request(sqlite_app):
     assert not context.get_current()
 
 
-def test_error_of_an_unread_body_has_both_request_ids():
+def test_error_of_an_unread_request_body_has_local_and_global_request_id():
     environ = {
         "wsgi.input": BytesIO(b"short"),
         "REQUEST_METHOD": "PUT",

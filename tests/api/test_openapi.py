@@ -117,7 +117,7 @@ DOCUMENTED_EXCHANGE = Exchange(
 )
 
 
-def copy_response_headers_without(*names: str) -> dict[str, str]:
+def copy_documented_headers_without(*names: str) -> dict[str, str]:
     return {name: value for name, value in DOCUMENTED_EXCHANGE.headers.items() if name not in names}
 
 
@@ -139,7 +139,7 @@ def test_openapi_check_reports_an_undocumented_status_or_header():
         {"headers": {"openstack-api-version": f"placement {LATEST}"}},
         {"headers": {**DOCUMENTED_EXCHANGE.headers, "location": "/traits/HW_CPU_X86_AVX2"}},
         {"headers": {**DOCUMENTED_EXCHANGE.headers, "x-surprise": "1"}},
-        {"headers": copy_response_headers_without("cache-control")},
+        {"headers": copy_documented_headers_without("cache-control")},
         {"headers": {}},
     ]:
         with pytest.raises(AssertionError):
@@ -147,7 +147,7 @@ def test_openapi_check_reports_an_undocumented_status_or_header():
 
 
 def test_openapi_check_reports_an_undocumented_body():
-    headers = copy_response_headers_without("last-modified", "cache-control")
+    headers = copy_documented_headers_without("last-modified", "cache-control")
     gone = replace(
         DOCUMENTED_EXCHANGE, method="DELETE", path="/traits/CUSTOM_A", status="204", headers=headers
     )
@@ -156,7 +156,7 @@ def test_openapi_check_reports_an_undocumented_body():
     check_exchange(replace(gone, body=b""))
 
 
-def test_operation_of_the_document_is_found_by_method_and_expanded_path():
+def test_operation_of_the_openapi_document_is_found_by_method_and_expanded_path():
     document = OpenApiDocument(Version(1, 39))
     operation = document.operation("PUT", "/resource_providers/abc/inventories/VCPU")
     assert operation is not None

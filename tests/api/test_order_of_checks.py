@@ -25,7 +25,7 @@ from placement_sched.operations.nova_cloud import NovaNoun
 CONVENTIONS_PAGE = Path(__file__).parents[2] / "api-ref" / "source" / "conventions.rst"
 MAX_BODY = 1024
 
-thing = Blueprint("thing", __name__)
+things_blueprint = Blueprint("thing", __name__)
 existing_thing_names: set[str] = set()
 
 
@@ -34,18 +34,18 @@ def find_thing(_services, name):
         raise NotFound(f"There is no thing {name}")
 
 
-def _object_schema(**properties):
+def _build_object_schema(**properties):
     return Schemas({"type": "object", "properties": properties, "additionalProperties": False})
 
 
 # No route of the APIs has every check. The method is GET, since Accept counts for reads only.
-@thing.get(
+@things_blueprint.get(
     "/things/<name>",
     policy="placement:traits:update",
     since=Version(1, 6),
     action="mend",
-    body=_object_schema(mend={"type": "object"}),
-    query=_object_schema(kind={"type": "string"}),
+    body=_build_object_schema(mend={"type": "object"}),
+    query=_build_object_schema(kind={"type": "string"}),
     subject=find_thing,
     changes=NovaNoun.SERVICES,
 )
@@ -53,7 +53,7 @@ def update_thing(_call, name):
     return ApiResponse(body={"mended": name})
 
 
-THINGS_API = Api("a", PlacementStyle(VERSIONING), [thing])
+THINGS_API = Api("a", PlacementStyle(VERSIONING), [things_blueprint])
 
 
 class FaultyRequest:

@@ -45,7 +45,7 @@ def test_image_is_owned_by_the_project_with_any_user_id(app):
     assert app.post_json("/image/v2/images", {}, headers=headers).json["owner"] == "shop"
 
 
-def test_image_with_another_owner_is_created_despite_a_long_id_of_the_caller(sqlite_app):
+def test_image_with_another_owner_is_created_even_if_the_id_of_the_caller_is_too_long(sqlite_app):
     headers = build_owner_headers("p" * 256) | {"X-Roles": "admin"}
     body = {"name": "i", "owner": "shop"}
     assert sqlite_app.post_json("/image/v2/images", body, headers=headers).json["owner"] == "shop"

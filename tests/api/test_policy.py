@@ -42,7 +42,7 @@ def config_text(rules_file: Path) -> str:
     return f"[oslo_policy]\npolicy_file = {rules_file}\n"
 
 
-def test_policy_file_changes_its_rules_only(make_configured_app, config_text, rules_file):
+def test_policy_file_changes_only_the_rules_in_it(make_configured_app, config_text, rules_file):
     paths = {
         "placement:resource_providers:list": "/placement/resource_providers",
         "os_compute_api:os-aggregates:index": "/compute/v2.1/os-aggregates",
@@ -68,7 +68,7 @@ def test_changed_base_rule_changes_all_policy_rules_referring_to_it(
 
 
 @pytest.mark.parametrize("seconds", [10, -1_000_000], ids=["later", "earlier"])
-def test_policy_file_with_another_time_is_reloaded(
+def test_policy_file_with_another_modification_time_is_reloaded(
     make_configured_app, config_text, rules_file, seconds
 ):
     """An operator may also move an older file to the place of the policy file."""
@@ -99,9 +99,7 @@ def test_policy_files_are_checked_for_changes_only_after_an_interval(
     app.get("/placement/traits", headers=READER_HEADERS, status=200)
 
 
-def test_new_policy_file_takes_effect_until_it_is_removed(
-    make_configured_app, config_text, rules_file
-):
+def test_new_policy_file_is_in_effect_until_removed(make_configured_app, config_text, rules_file):
     app = make_configured_app(config_text)
     app.get("/placement/traits", headers=READER_HEADERS, status=403)
     rules_file.write_text('"placement:traits:list": "role:reader"\n')
@@ -145,11 +143,11 @@ def verdicts_of_external_check() -> Iterator[list[bool]]:
     """Verdicts of the rule ``changing:``. A test changes the list, whose last item counts."""
     answers: list[bool] = []
 
-    class ExternalCheckWithListedVerdicts(Check):
+    class CheckWithListedVerdicts(Check):
         def __call__(self, *_arguments):
             return answers.pop()
 
-    register("changing", ExternalCheckWithListedVerdicts)
+    register("changing", CheckWithListedVerdicts)
     yield answers
     del registered_checks["changing"]
 
@@ -192,9 +190,7 @@ def test_policy_yaml_next_to_the_configuration_is_found(make_configured_app, tmp
     make_configured_app("").get("/placement/traits", headers=READER_HEADERS, status=200)
 
 
-def test_policy_rule_can_use_the_project_id_of_the_query(
-    make_configured_app, config_text, rules_file
-):
+def test_policy_rule_can_use_the_project_of_the_query(make_configured_app, config_text, rules_file):
     rules_file.write_text('"placement:usages": "role:auditor or project_id:%(project_id)s"\n')
     app = make_configured_app(config_text)
     member = {**READER_HEADERS, "X-Roles": "member"}
@@ -284,7 +280,7 @@ def test_noauth2_project_id_and_scope_headers_decide_which_usages_are_permitted(
         sqlite_app.get(f"/placement/usages?project_id={project}", headers=headers, status=status)
 
 
-def test_token_without_project_is_out_of_scope_for_administrators(sqlite_app, caplog):
+def test_system_or_domain_token_is_out_of_scope_even_for_administrators(sqlite_app, caplog):
     paths = ("/placement/traits", "/compute/v2.1/os-aggregates", "/scheduler/v1/compute_nodes")
     for header, scope in (("OpenStack-System-Scope", "system"), ("X-Domain-Id", "domain")):
         for path in paths:
@@ -305,7 +301,7 @@ def test_noauth2_policy_rules_compare_the_project_and_user_of_the_headers(
     app.get("/placement/traits", headers={**READER_HEADERS, "X-Project-Id": "other"}, status=200)
 
 
-def test_noauth2_role_headers_apply_to_administrators(sqlite_app):
+def test_noauth2_role_headers_apply_to_the_admin_token(sqlite_app):
     headers = {**LATEST_HEADERS, "X-Auth-Token": "admin", "X-Roles": "member"}
     sqlite_app.get("/placement/resource_providers", headers=headers, status=403)
     sqlite_app.get("/placement/resource_providers", headers={**headers, "X-Roles": "admin"})

@@ -23,7 +23,7 @@ NEWEST_VERSIONS = {"placement": placement.NEWEST, "compute": compute.NEWEST}
 API_ROUTES = [
     (api.name, route) for api in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in api.routes
 ]
-GUARDED_ROUTES = [(name, route) for name, route in API_ROUTES if not route.public]
+ROUTES_WITH_RULE = [(name, route) for name, route in API_ROUTES if not route.public]
 
 #: The roles besides ``admin`` that each rule of the compute and image APIs allows by default.
 PROJECT_ROLES = {
@@ -86,7 +86,7 @@ def test_only_public_routes_have_no_policy_rule():
 
 
 def test_each_route_requires_the_roles_of_its_policy_rule(sqlite_app):
-    for api, route in GUARDED_ROUTES:
+    for api, route in ROUTES_WITH_RULE:
         assert send_request(sqlite_app, api, route, "admin", token="").status_int == 401, route
         allowed = list_default_roles(route.policy)
         for role in allowed:
@@ -99,9 +99,11 @@ def test_each_route_requires_the_roles_of_its_policy_rule(sqlite_app):
 
 
 @pytest.mark.slow
-def test_each_route_requires_the_role_of_its_configured_policy_rule(make_app_with_rules):
-    app = make_app_with_rules({route.policy: "role:operator" for _, route in GUARDED_ROUTES})
-    for api, route in GUARDED_ROUTES:
+def test_each_route_requires_the_role_of_its_configured_policy_rule(make_app_with_policy_rules):
+    app = make_app_with_policy_rules(
+        {route.policy: "role:operator" for _, route in ROUTES_WITH_RULE}
+    )
+    for api, route in ROUTES_WITH_RULE:
         assert not is_forbidden(send_request(app, api, route, "operator"), route), route
         assert is_forbidden(send_request(app, api, route, "admin"), route), route
 

@@ -157,7 +157,7 @@ def test_repeated_parameter_takes_less_than_a_second_of_cpu(app):
     assert min(costs) < 1
 
 
-def test_repeated_sort_key_has_no_effect(app):
+def test_repeated_sort_key_of_servers_has_no_effect(app):
     for number in (2, 3):
         record = {"project_id": "admin", "host": "cn1"}
         app.put_json(f"/scheduler/v1/instances/{instance(number)}", record)

@@ -26,7 +26,7 @@ from tests.support.clouds import uuid_of
 from tests.support.versions import LATEST_HEADERS
 
 #: Routes that accept bodies of any length.
-UNLIMITED_ROUTES = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}
+BULK_ROUTES = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}
 JSON_ADMIN_HEADERS = {
     **LATEST_HEADERS,
     "X-Roles": "admin,service",
@@ -75,7 +75,7 @@ def test_bulk_routes_accept_longer_bodies(sqlite_app, lengths_of_parsed_json):
 
 def test_only_bulk_routes_accept_longer_bodies():
     routes = [route for api in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in api.routes]
-    assert {(route.method, route.path) for route in routes if route.takes_many} == UNLIMITED_ROUTES
+    assert {(route.method, route.path) for route in routes if route.takes_many} == BULK_ROUTES
 
 
 def test_body_with_too_many_values_is_413_and_not_parsed(sqlite_app):
@@ -88,7 +88,7 @@ def test_body_with_too_many_values_is_413_and_not_parsed(sqlite_app):
         assert f"at most {MAX_JSON_VALUES}" in answer.text, many
 
 
-def test_too_deeply_nested_body_is_400(sqlite_app):
+def test_too_deeply_nested_json_body_is_400(sqlite_app):
     for path in ("/placement/reshaper", "/image/v2/images", "/compute/v2.1/flavors"):
         for depth in (MAX_JSON_DEPTH + 1, 300, 1000):
             text = b'{"a":' * depth + b"1" + b"}" * depth
@@ -164,7 +164,7 @@ def test_non_text_query_is_rejected_with_the_reason(sqlite_app):
         assert reason in answer.json["errors"][0]["detail"], (query, reason)
 
 
-def test_query_length_limit_is_configurable_and_named(sqlite_app):
+def test_limit_of_the_query_length_is_configurable_and_named_in_the_error(sqlite_app):
     answer = sqlite_app.get(
         f"/placement/traits?name=in:{'A' * 70_000}", headers=JSON_ADMIN_HEADERS, status=400
     )
@@ -195,7 +195,7 @@ def test_request_origin_is_the_requested_host():
         )
 
 
-def test_location_of_a_created_object_has_the_host_header_whatever_its_form(sqlite_app):
+def test_location_of_a_created_object_repeats_even_an_invalid_host_header(sqlite_app):
     for host in ("a..b", "placement_backend", f"{'x' * 64}.example.com", "h,h2"):
         headers = {**JSON_ADMIN_HEADERS, "Host": host}
         answer = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers)

@@ -17,36 +17,36 @@ from placement_sched.api.versions import Version
 from placement_sched.app import make_services, placement_app
 from tests.support.versions import LATEST
 
-things = Blueprint("things", __name__)
+things_blueprint = Blueprint("things", __name__)
 
 
-@things.get("/things", until=Version(1, 5), public=True)
+@things_blueprint.get("/things", until=Version(1, 5), public=True)
 def first_handler(_call):
     return ApiResponse(body={"answered": "first"})
 
 
-@things.get("/things", since=Version(1, 6), policy="placement:traits:list")
+@things_blueprint.get("/things", since=Version(1, 6), policy="placement:traits:list")
 def second_handler(_call):
     return ApiResponse(body={"answered": "second"})
 
 
-@things.get("/things/<uuid>", public=True)
-@things.put("/things/<uuid>", public=True)
+@things_blueprint.get("/things/<uuid>", public=True)
+@things_blueprint.put("/things/<uuid>", public=True)
 def item_handler(call, uuid):
     return ApiResponse(body={"answered": uuid, "base": call.base, "url": call.url})
 
 
-@things.route("/files/<path:below>", methods=["HEAD"], public=True)
+@things_blueprint.route("/files/<path:below>", methods=["HEAD"], public=True)
 def subpath_handler(_call, below):
     return ApiResponse(headers={"X-Below": below})
 
 
-@things.get("/", public=True)
+@things_blueprint.get("/", public=True)
 def root_handler(_call):
     return ApiResponse(body={"answered": "root"})
 
 
-THINGS_API = Api("a", PlacementStyle(VERSIONING), [things])
+THINGS_API = Api("a", PlacementStyle(VERSIONING), [things_blueprint])
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_path_variables_are_passed_to_the_handler_of_the_route(client):
     assert client.head("/a/files/a/b").headers["X-Below"] == "a/b"
 
 
-def test_unknown_paths_are_404(client):
+def test_paths_without_a_route_are_404(client):
     for path in ["/a/things/", "/a/things/a/b", "/a/things/x//a", "/a/thing"]:
         answer = client.get(path, headers=build_version_headers(LATEST), status=404)
         assert answer.json["errors"][0]["detail"] == "The resource could not be found.", path
@@ -205,18 +205,16 @@ def test_flask_rule_of_an_extension_has_no_api_even_under_an_api_prefix(applicat
 @pytest.mark.parametrize(
     ("version", "endpoint"), [("1.5", "first_handler"), ("1.6", "second_handler")]
 )
-def test_flask_extensions_can_wrap_the_handlers_of_routes(
-    application, api_prefix, version, endpoint
-):
+def test_flask_extensions_can_wrap_handlers_of_routes(application, api_prefix, version, endpoint):
     """``flask.request.endpoint`` is the endpoint of the version, wrapped or not."""
     views = application.view_functions
 
     def wrap_view(view):
-        def count_call(*args, **names):
+        def call_view_with_endpoint_header(*args, **names):
             answer = view(*args, **names)
             return replace(answer, headers={"X-Endpoint": flask.request.endpoint})
 
-        return count_call
+        return call_view_with_endpoint_header
 
     views.update({name: wrap_view(view) for name, view in views.items() if name.startswith("a.")})
     answer = TestApp(application).get(

@@ -97,7 +97,7 @@ def test_request_body_is_complete_before_the_application_is_called():
     assert (environ["CONTENT_LENGTH"], environ["body"]) == ("3", b"abc")
 
 
-def test_whole_response_body_is_sent_and_closed():
+def test_whole_response_body_is_sent_and_its_iterator_closed():
     closed = []
 
     class ClosableBody(list):
@@ -165,7 +165,7 @@ def test_repeated_host_header_is_rejected():
         )
 
 
-def test_only_chunked_transfer_encoding_is_accepted():
+def test_transfer_encodings_other_than_chunked_are_rejected():
     for codings, status in [
         ([b"chunked"], 200),
         ([b"Chunked "], 200),

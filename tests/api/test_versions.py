@@ -4,7 +4,7 @@
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 
-def test_microversion_is_returned_in_both_headers(sqlite_app):
+def test_microversion_is_returned_in_both_microversion_headers(sqlite_app):
     for headers, answered in [
         ({}, "2.1"),
         ({"OpenStack-API-Version": "compute 2.96"}, "2.96"),

@@ -27,7 +27,7 @@ def build_shared_app(
 
     ``build_settings`` gets the URL of its database and a folder.
     """
-    made: list[Application] = []
+    applications: list[Application] = []
 
     def build_app(
         build_settings: Callable[[str, Path], Settings] = lambda url, _folder: make_settings(url),
@@ -35,11 +35,13 @@ def build_shared_app(
         folder = tmp_path_factory.mktemp("console")
         shutil.copy(sqlite_template, folder / "shared.db")
         settings = build_settings(f"sqlite:///{folder}/shared.db", folder)
-        made.append(create_app(settings.with_overrides({"placement.providers_in_memory": False})))
-        return Client(made[-1])
+        applications.append(
+            create_app(settings.with_overrides({"placement.providers_in_memory": False}))
+        )
+        return Client(applications[-1])
 
     yield build_app
-    for application in made:
+    for application in applications:
         application.close()
 
 

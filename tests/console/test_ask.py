@@ -64,7 +64,7 @@ def read_text(part) -> str:
     return " ".join(part.get_text(" ").split())
 
 
-def read_conclusion(page) -> str:
+def read_conclusion_text(page) -> str:
     return read_text(page.html.select_one(".conclusion"))
 
 
@@ -92,7 +92,9 @@ def test_ask_page_without_a_query_shows_a_prefilled_request(browser):
     page = browser.get(ASK_PATH)
     assert not page.html.select(".conclusion")
     assert "No flavor is stored: enter sizes." in read_text(page.html)
-    assert read_conclusion(page.forms[1].submit().follow()).startswith("✓ Selected. 3 hosts passed")
+    assert read_conclusion_text(page.forms[1].submit().follow()).startswith(
+        "✓ Selected. 3 hosts passed"
+    )
 
 
 def test_stored_flavor_can_be_chosen_by_name(modifiable_app):
@@ -141,7 +143,7 @@ def test_request_is_explained_with_simulated_changes(browser):
     assert page.forms[1]["change"].value.strip() == fields["change"]
     assert "--change remove=cn1 --change" in page.html.find(id="share-command")["value"]
     unchanged = browser.get(ASK_PATH, params={**fields, "change": ""}).follow()
-    assert read_conclusion(page) != read_conclusion(unchanged)
+    assert read_conclusion_text(page) != read_conclusion_text(unchanged)
     rejection = browser.get(ASK_PATH, params={**fields, "change": "remove=cn99"}, status="4*")
     assert "cn99" in rejection.html.find(role="alert").get_text()
 
@@ -201,15 +203,15 @@ def test_weight_that_equals_the_configured_weight_is_not_sent(browser):
 
 def test_page_starts_with_the_conclusion_that_names_the_selected_host(browser):
     page = browser.get(f"{ASK_URL}&{RAM_WEIGHT}=5")
-    assert read_conclusion(page) == "✓ Selected. 3 hosts passed all stages; cn3 is selected."
+    assert read_conclusion_text(page) == "✓ Selected. 3 hosts passed all stages; cn3 is selected."
     assert page.html.select_one("#funnel").get_text() == "Why not the others"
     assert page.html.select_one("h2").find_previous(class_="conclusion")
     assert read_best_hosts(page) == ["cn3", "cn2", "cn1"]
 
 
-def test_no_valid_host_shows_the_smallest_change(app, browser):
+def test_no_valid_host_page_shows_the_smallest_changes_that_admit_a_host(app, browser):
     page = browser.get(ASK_URL_WITHOUT_VALID_HOST)
-    assert read_conclusion(page).startswith("✗ No valid host.")
+    assert read_conclusion_text(page).startswith("✗ No valid host.")
     assert page.html.select_one("#funnel").get_text() == "Why no host"
     assert "0 of 3 hosts could take it; most: not enough memory" in page.text
     assert "The first number counts hosts before the host filters." in page.text
@@ -290,7 +292,7 @@ def test_rejected_host_shows_stages_reasons_and_required_changes(browser):
     assert read_text(page.html.select_one("#why")).count("to pass:") == 2
 
 
-def test_passing_host_shows_its_rank(browser):
+def test_host_that_passes_all_filters_shows_its_rank(browser):
     page = browser.get(f"{ASK_URL}&{RAM_WEIGHT}=5&host=cn2")
     assert "passed, rank 2 of 3" in page
     assert "✗" not in read_text(page.html)
@@ -301,7 +303,7 @@ def test_unknown_host_links_to_similar_names(browser):
     assert "rank" in browser.get(find_link_address(page, "cn2"))
 
 
-def test_passing_host_is_compared_with_the_best_weigher_by_weigher(browser):
+def test_host_that_passes_all_filters_is_compared_with_the_best_host_by_weigher(browser):
     page = browser.get(f"{ASK_URL}&{RAM_WEIGHT}=5&host=cn1")
     rows = {read_text(row.th): read_text(row.td) for row in page.html.select(".against tr")}
     assert rows == {"cn2": "ahead by 1.667: RAM +1.667", "cn3": "ahead by 3.333: RAM +3.333"}
@@ -324,7 +326,7 @@ def test_submitted_form_explains_the_host_given_in_the_url(browser):
 # What if
 
 
-def test_simulated_changes_and_weights_are_stated_with_a_link_to_drop_them(browser):
+def test_simulated_changes_and_weights_are_shown_with_a_link_to_remove_them(browser):
     page = browser.get(f"{ASK_URL}&change=drain%3Dcn1,cn2&{RAM_WEIGHT}=5&beside=default")
     stated = read_text(page.html.select_one(".what-if"))
     assert "drained cn1, cn2; ram weight 5 (configured 1)." in stated

@@ -59,7 +59,7 @@ def read_rows_of_section(page, of: str) -> list[str]:
     return [row.get_text(" ", strip=True) for row in found]
 
 
-def read_conclusion(page) -> str:
+def read_conclusion_text(page) -> str:
     return page.html.select_one(".conclusion").get_text()
 
 
@@ -88,7 +88,7 @@ def test_capacity_of_all_flavors_is_counted(browser):
 
 def test_capacity_for_typed_sizes_and_zone_is_counted(browser):
     page = browser.get(f"{CAPACITY_PATH}?vcpus=8&ram=1024&disk=1&zone=nova")
-    assert "16 more fit" in read_conclusion(page)
+    assert "16 more fit" in read_conclusion_text(page)
     assert "not enough VCPU" in read_rows_of_section(page, "capacity")[0]
     assert page.forms[1]["zone"].value == "nova"
 
@@ -107,7 +107,7 @@ def test_capacity_is_shown_before_and_after_changes(browser):
         ("add=cn1:3", "add=cn1*3"),
     ],
 )
-def test_change_field_contains_the_changes_of_the_url(browser, query, line):
+def test_changes_field_of_the_form_contains_the_changes_of_the_url(browser, query, line):
     page = browser.get(f"{CAPACITY_PATH}?{query}&complete=1")
     assert page.forms[1]["change"].value.strip() == line
     assert sorted(row.split()[0] for row in read_rows_of_section(page, "capacity")) == [
@@ -134,9 +134,9 @@ def test_drained_host_shows_the_target_of_each_instance(modifiable_app, modifiab
     assert row == f"1 {instance(1)} cn1 cn2"
     record = {"host": "cn1", "display_name": "web-1", "project_id": "p1"}
     modifiable_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
-    assert "The instance fits on other hosts" in read_conclusion(page)
+    assert "The instance fits on other hosts" in read_conclusion_text(page)
     stuck = modifiable_browser.get(f"{CAPACITY_PATH}?drain=cn1&drain=cn2&complete=1")
-    assert "1 of 1 instance fits nowhere else" in read_conclusion(stuck)
+    assert "1 of 1 instance fits nowhere else" in read_conclusion_text(stuck)
     assert "web-1 cn1" in stuck.html.select_one("tbody tr").get_text(" ", strip=True)
 
 
@@ -218,7 +218,7 @@ def test_rows_of_flavors_and_the_plan_are_loaded_by_separate_requests(browser):
 
 
 @pytest.fixture
-def patch_unfinished_capacity_counts(monkeypatch):
+def leave_capacity_counts_unfinished(monkeypatch):
     """Let the count of the capacity before or after the changes remain unfinished."""
     ask = ApiClient.ask
 
@@ -232,8 +232,8 @@ def patch_unfinished_capacity_counts(monkeypatch):
     monkeypatch.setattr(ApiClient, "ask", mark_counts_as_unfinished)
 
 
-def test_unfinished_count_after_changes_is_not_shown_as_a_loss(
-    browser, patch_unfinished_capacity_counts
+def test_unfinished_capacity_count_after_changes_is_not_shown_as_lost_capacity(
+    browser, leave_capacity_counts_unfinished
 ):
     """An unfinished count was once shown as a loss of the whole capacity."""
     page = browser.get(f"{CAPACITY_PATH}?flavor=small&drain=cn1&complete=1")
@@ -305,7 +305,7 @@ def test_failover_capacity_has_a_form_on_the_page(sqlite_app, modifiable_browser
     assert choices == ["zone", "aggregate", "rack"]
     page = form.submit().follow()
     assert page.request.query_string == "host_failures=1"
-    assert read_conclusion(page) == (
+    assert read_conclusion_text(page) == (
         "✓ All instances find places on other hosts if any host fails: 3 covered, 0 uncovered, "
         "0 undetermined"
     )
@@ -320,14 +320,15 @@ def test_hosts_whose_failure_is_not_covered_are_listed_with_the_missing_capacity
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place_instance_on_host(sqlite_app, 9, "cn2", flavor="large")
     page = modifiable_browser.get(f"{FAILOVER_PATH}?host_failures=1")
-    assert "Not all instances find places on other hosts if any host fails: 0" in read_conclusion(
-        page
+    assert (
+        "Not all instances find places on other hosts if any host fails: 0"
+        in read_conclusion_text(page)
     )
     rows = dict(row.split(" ", 1) for row in read_rows_of_section(page, "failures"))
     assert rows["cn2"] == f"uncovered 2 {instance(9)} (large): lacks 2 GiB Memory"
     assert "another order may place all" in page.html.select_one("p.warning").get_text()
     together = modifiable_browser.get(f"{FAILOVER_PATH}?host_failures=2")
-    assert "if any 2 hosts fail: 0 covered, 1 uncovered" in read_conclusion(together)
+    assert "if any 2 hosts fail: 0 covered, 1 uncovered" in read_conclusion_text(together)
     assert "cn1, cn2 2 hosts uncovered 4" in read_main_text(together)
     assert "1 more" in together.html.select_one("tbody details").get_text()
 
@@ -350,13 +351,13 @@ def test_failover_page_shows_its_curl_request_and_command(sqlite_app, modifiable
     assert '"host_failures": 1, "within": "zone"' in page.html.select_one("#share-curl")["value"]
     command = page.html.select_one("#share-command")["value"]
     assert command.startswith("placement-sched capacity --host-failures=1 --within=zone --url ")
-    assert "if any zone fails: 2 covered, 0 uncovered" in read_conclusion(page)
+    assert "if any zone fails: 2 covered, 0 uncovered" in read_conclusion_text(page)
 
 
 @pytest.mark.parametrize(
     ("value", "words"), [("rak", "did you mean 'rack'?"), (IMAGE_TAG, IMAGE_TAG)]
 )
-def test_invalid_value_of_within_shows_an_error_and_is_kept_in_the_form(
+def test_invalid_value_of_parameter_within_shows_an_error_and_is_kept_in_the_form(
     sqlite_app, modifiable_browser, value, words
 ):
     create_aggregate_with_metadata(sqlite_app, "r1", rack="r1")
@@ -382,7 +383,7 @@ def test_plan_fragment_shows_the_changes_and_the_number_of_moves(
         in modifiable_browser.get(f"{CAPACITY_PATH}?drain=cn1").text
     )
     stuck = modifiable_browser.get(f"{CAPACITY_PATH}/plan?drain=cn1&drain=cn2")
-    assert "drained or disabled" in read_conclusion(stuck)
+    assert "drained or disabled" in read_conclusion_text(stuck)
 
 
 def test_unfinished_count_of_remaining_instances_is_shown_as_a_lower_bound(browser, monkeypatch):

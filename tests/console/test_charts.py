@@ -14,7 +14,7 @@ weight_values = st.floats(min_value=-50, max_value=50, allow_nan=False)
 
 
 @given(st.lists(host_counts, min_size=2, max_size=8))
-def test_stage_width_is_proportional_to_incoming_hosts(numbers):
+def test_width_of_a_funnel_stage_is_proportional_to_its_incoming_hosts(numbers):
     numbers.sort(reverse=True)
     pairs = list(itertools.pairwise(numbers))
     steps = [build_step("resources", f"VCPU:{index}", *pair) for index, pair in enumerate(pairs)]
@@ -27,7 +27,7 @@ def test_stage_width_is_proportional_to_incoming_hosts(numbers):
         assert each.unlisted == each.removed
 
 
-def test_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
+def test_rejected_hosts_of_a_funnel_stage_are_listed_with_their_reasons():
     rejected = [("cn1", "no heartbeat for 93 s"), ("cn2", "no heartbeat for 95 s")]
     filters = [build_stage(5, 2, rejected, name="ComputeFilter")]
     (rejecting,) = funnel_picture(explanation(filters=filters)["funnel"]).stages
@@ -75,7 +75,7 @@ def test_weight_chart_without_hosts_has_no_bars():
     assert picture.without_effect == ("RAMWeigher",)
 
 
-def test_weigher_that_reorders_only_hosts_below_the_best_has_an_effect():
+def test_weigher_that_reorders_only_hosts_below_the_best_is_shown_in_the_chart():
     best = [host(f"cn{n}", 1.0, RAMWeigher=weight(1.0, 1)) for n in range(BEST)]
     last = host("last", -2.0, RAMWeigher=weight(1.0, 1), CPUWeigher=weight(1.0, 1, -3.0))
     weighers = [{"name": "RAMWeigher"}, {"name": "CPUWeigher"}, {"name": "IoOpsWeigher"}]

@@ -2,9 +2,9 @@
 """Errors next to a form name the field and the expected value."""
 
 import pytest
-from webtest import TestApp
 
 from placement_sched.console.client import with_form_labels
+from tests.console.test_routes import browser as browser  # noqa: PLC0414 - a fixture
 
 SIZE_FIELDS = {"vcpus": "1", "ram": "1", "disk": "1"}
 LONG_TEXT = "x" * 300
@@ -61,11 +61,6 @@ INVALID_FORM_VALUES = [
 ]
 #: Fields that can only show a valid value.
 FIELDS_WITH_CHOICES = {"per", "goal", "outcome", "marker"}
-
-
-@pytest.fixture
-def browser(app_without_hosts) -> TestApp:
-    return TestApp(app_without_hosts)
 
 
 @pytest.mark.parametrize(("page", "field", "typed", "message"), INVALID_FORM_VALUES)

@@ -65,7 +65,7 @@ def test_host_table_shows_state_and_used_capacity(browser_with_hosts):
     assert "disabled" in second.text
 
 
-def test_matching_hosts_are_sent_as_csv(browser_with_hosts):
+def test_hosts_that_match_the_filter_are_downloaded_as_csv(browser_with_hosts):
     page = browser_with_hosts.get("/console/cloud?search=cn1")
     (link,) = {found["href"] for found in page.html.select("a[download]")}
     titles, row = browser_with_hosts.get(link).text.splitlines()
@@ -206,7 +206,7 @@ def test_host_page_is_forbidden_for_users_without_permission(sqlite_url, make_ap
     assert "scheduler:hosts:list" in page
 
 
-def test_unknown_page_is_404_with_a_link_to_the_overview(browser_with_hosts):
+def test_unknown_console_page_is_404_with_a_link_to_the_overview(browser_with_hosts):
     page = browser_with_hosts.get("/console/nothing", status=404)
     assert page.html.select_one("main p a[href='/console/']").get_text() == "Overview"
 

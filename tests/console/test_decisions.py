@@ -91,7 +91,9 @@ def test_decisions_that_rejected_a_host_are_listed_with_reasons(app, browser):
     assert "1 decisions were examined" in page.text
 
 
-def test_next_link_shows_the_remaining_decisions_with_the_same_filter(app, browser, monkeypatch):
+def test_next_link_of_the_decision_list_shows_the_remaining_decisions_with_the_same_filter(
+    app, browser, monkeypatch
+):
     monkeypatch.setattr(decisions, "_PAGE_SIZE", 2)
     for number in (1, 2, 3):
         record_failed_decision(app, number)
@@ -249,7 +251,7 @@ def test_decision_is_found_by_the_name_of_its_server(app, browser):
         ("2026-01-01T00:00:00", "2026-01-01T00:00:00"),
     ],
 )
-def test_time_filters_accept_a_time_of_day_without_a_date(text, time):
+def test_time_filters_of_decisions_accept_a_time_of_day_without_a_date(text, time):
     assert _parse_when(text, datetime(2026, 3, 2, 12, 15, 20), "Since") == time
 
 

@@ -112,6 +112,6 @@ def test_commands_named_in_messages_exist():
 @pytest.mark.parametrize(
     "text", ["placement-sched fleet apply FILE", "placement-sched nova sync --chek"]
 )
-def test_check_of_commands_detects_an_unknown_command(text):
+def test_command_check_detects_an_unknown_command(text):
     with pytest.raises((AssertionError, SystemExit)):
         check_command(text)

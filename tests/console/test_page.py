@@ -5,6 +5,7 @@ import pytest
 from webtest import TestApp
 
 from tests.console.test_routes import NAVIGATION_PATHS, SAME_ORIGIN_HEADERS
+from tests.console.test_routes import browser as browser  # noqa: PLC0414 - a fixture
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -38,11 +39,6 @@ UNKNOWN_PATHS = [
     "/console/ask?flavor=%00",
     "/console/policies?policy=%00",
 ]
-
-
-@pytest.fixture
-def browser(app_without_hosts) -> TestApp:
-    return TestApp(app_without_hosts)
 
 
 def check_security_headers(answer, cache_control: str = "no-store") -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import instance, report, spec
 
-PLAN_RUNS_PATH = "/console/plan_runs"
+PLAN_RUNS_PAGE_PATH = "/console/plan_runs"
 PLAN_RUNS_API_PATH = "/scheduler/v1/plan_runs"
 EXECUTOR_UUID = instance(101)
 
@@ -32,21 +32,21 @@ def failed_run(sqlite_app) -> dict:
 
 
 def test_plan_runs_are_listed_with_their_states_and_counts(browser, failed_run):
-    page = browser.get(PLAN_RUNS_PATH)
+    page = browser.get(PLAN_RUNS_PAGE_PATH)
     (row,) = page.html.select("tbody tr")
     words = row.get_text(" ", strip=True)
     assert words.endswith("drain failed 2 1 0 1 admin")
-    assert row.a["href"] == f"{PLAN_RUNS_PATH}/{failed_run['uuid']}"
-    assert len(browser.get(f"{PLAN_RUNS_PATH}?state=failed").html.select("tbody tr")) == 1
-    assert "No run is done." in browser.get(f"{PLAN_RUNS_PATH}?state=done").text
+    assert row.a["href"] == f"{PLAN_RUNS_PAGE_PATH}/{failed_run['uuid']}"
+    assert len(browser.get(f"{PLAN_RUNS_PAGE_PATH}?state=failed").html.select("tbody tr")) == 1
+    assert "No run is done." in browser.get(f"{PLAN_RUNS_PAGE_PATH}?state=done").text
 
 
 def test_empty_list_of_plan_runs_states_that_no_plan_was_executed(browser):
-    assert "No plan has been carried out." in browser.get(PLAN_RUNS_PATH).text
+    assert "No plan has been carried out." in browser.get(PLAN_RUNS_PAGE_PATH).text
 
 
 def test_plan_run_shows_moves_errors_stuck_instances_and_how_to_continue(browser, failed_run):
-    page = browser.get(f"{PLAN_RUNS_PATH}/{failed_run['uuid']}")
+    page = browser.get(f"{PLAN_RUNS_PAGE_PATH}/{failed_run['uuid']}")
     text = " ".join(page.html.main.get_text(" ", strip=True).split())
     assert "The run is failed: 0 planned, 0 started, 1 done, 1 failed" in text
     assert f"placement-sched plan --resume {failed_run['uuid']}" in text
@@ -58,9 +58,11 @@ def test_plan_run_shows_moves_errors_stuck_instances_and_how_to_continue(browser
 
 
 def test_unknown_plan_run_is_404(browser):
-    assert "No run with uuid" in browser.get(f"{PLAN_RUNS_PATH}/{instance(9)}", status=404).text
+    assert (
+        "No run with uuid" in browser.get(f"{PLAN_RUNS_PAGE_PATH}/{instance(9)}", status=404).text
+    )
 
 
 def test_advice_on_moves_and_decisions_link_to_the_plan_runs(browser):
     for path in ("/console/capacity/moves", "/console/decisions?kind=move"):
-        assert browser.get(path).html.find("a", href=PLAN_RUNS_PATH) is not None
+        assert browser.get(path).html.find("a", href=PLAN_RUNS_PAGE_PATH) is not None

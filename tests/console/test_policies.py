@@ -8,6 +8,7 @@ from webtest import TestApp
 
 from placement_sched.console.policies import SOURCES
 from placement_sched.model.explanation_reader import readable_value
+from tests.console.test_capacity import read_rows_of_section
 from tests.support import program
 from tests.support.policies import settings_with_policies
 from tests.support.servers import environment
@@ -32,11 +33,6 @@ def browser(build_shared_app) -> TestApp:
             lambda url, folder: settings_with_policies(url, folder, POLICIES_CONFIG)
         ).app
     )
-
-
-def read_rows_of_section(page, of: str) -> list[str]:
-    found = page.html.select(f"section[aria-labelledby={of}] tbody tr")
-    return [row.get_text(" ", strip=True) for row in found]
 
 
 def test_policies_are_listed_with_their_options(browser):

@@ -163,7 +163,7 @@ def test_malicious_name_is_escaped_in_an_explanation_report(name):
     assert " ".join(name.split()) in page.text
 
 
-def build_decision(**fields) -> dict:
+def build_recorded_decision(**fields) -> dict:
     recorded = build_explanation()
     return {
         "uuid": AGGREGATE_UUID,
@@ -181,7 +181,7 @@ def build_decision(**fields) -> dict:
 def test_decision_report_shows_recorded_weights():
     amounts = {**weight(1.0, 8192.0), "detail": "leaves 4 VCPU"}
     best = [host("cn-heavy", 3.0, RAMWeigher=amounts)]
-    report = decision_report(build_decision(best=best), HEADING, {})
+    report = decision_report(build_recorded_decision(best=best), HEADING, {})
     page = ParsedPage(report)
     assert "Best 1 of" in page.text
     assert "cn-heavy" in page.text
@@ -189,20 +189,20 @@ def test_decision_report_shows_recorded_weights():
 
 
 def test_decision_report_says_that_no_funnel_was_recorded():
-    decision = build_decision(funnel=None, best=None, outcome="no_valid_host")
+    decision = build_recorded_decision(funnel=None, best=None, outcome="no_valid_host")
     page = ParsedPage(decision_report(decision, HEADING, {}))
     assert "No funnel is recorded with this decision" in page.text
 
 
 def test_decision_report_shows_ids_and_recorded_data():
-    page = ParsedPage(decision_report(build_decision(), HEADING, {}))
+    page = ParsedPage(decision_report(build_recorded_decision(), HEADING, {}))
     assert AGGREGATE_UUID in page.text
     assert "req-1" in page.text
     assert "global request id" not in page.text
     assert "resources VCPU:2" in page.text
 
 
-def build_capacity(name: str = "az1") -> dict:
+def build_capacity_response(name: str = "az1") -> dict:
     stops = [{"reason": "MEMORY_MB", "hosts": 1}, {"reason": name, "detail": name, "hosts": 2}]
     part = {"capacity": 640, "limited_by": stops, "stranded": {"VCPU": 12345}}
     return {**part, "capacity": 1874, "exact": True, "per": [{"name": name, **part}]}
@@ -211,7 +211,7 @@ def build_capacity(name: str = "az1") -> dict:
 def test_capacity_report_shows_zones_limiting_resources_and_stranded_amounts():
     page = ParsedPage(
         capacity_report(
-            build_capacity(), {"request_spec": FLAVOR_REQUEST, "per": "zone"}, HEADING, {}
+            build_capacity_response(), {"request_spec": FLAVOR_REQUEST, "per": "zone"}, HEADING, {}
         )
     )
     for words in ("1,874 more fit", "Zone", "az1", "640", "1 host: MEMORY_MB", "12,345"):
@@ -220,8 +220,12 @@ def test_capacity_report_shows_zones_limiting_resources_and_stranded_amounts():
 
 
 def test_capacity_report_marks_flavors_with_an_inexact_count():
-    bound = {**build_capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
-    both = [{"flavor": "m1", **build_capacity()}, {"flavor": "m2", **bound}]
+    bound = {
+        **build_capacity_response(),
+        "exact": False,
+        "inexact_because": ["the budget ended first"],
+    }
+    both = [{"flavor": "m1", **build_capacity_response()}, {"flavor": "m2", **bound}]
     page = ParsedPage(capacity_report({"flavors": both}, {"all_flavors": True}, HEADING, {}))
     assert "1,874 more fit: m1" in page.text
     assert "1,874 more fit, counted so far: m2" in page.text
@@ -239,7 +243,7 @@ def test_capacity_report_marks_flavors_with_an_inexact_count():
 @pytest.mark.parametrize("name", MALICIOUS_NAMES)
 def test_malicious_name_is_escaped_in_a_capacity_report(name):
     request = {"request_spec": {"flavor": name}, "per": "zone"}
-    page = ParsedPage(capacity_report(build_capacity(name), request, HEADING, {}))
-    plain = ParsedPage(capacity_report(build_capacity(), request, HEADING, {}))
+    page = ParsedPage(capacity_report(build_capacity_response(name), request, HEADING, {}))
+    plain = ParsedPage(capacity_report(build_capacity_response(), request, HEADING, {}))
     assert page.tags == plain.tags
     assert [name for name, _ in page.attributes] == [name for name, _ in plain.attributes]

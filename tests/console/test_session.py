@@ -38,14 +38,14 @@ connection = {database}
 providers_in_memory = false
 """
 SIGN_IN_FORM = {"user": USER, "password": PASSWORD, "project": "service"}
-SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
+SAME_ORIGIN_HEADERS = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
 #: The name of the token's cookie with TLS and without.
 COOKIE_NAME, HTTP_COOKIE_NAME = "__Host-placement_sched_token", "placement_sched_token"
 HTTPS_ENVIRON = {"wsgi.url_scheme": "https", "HTTP_HOST": "scheduler.example.com"}
 
 
 @contextmanager
-def make_console_app(keystone_url, folder, template):
+def make_console_app_with_keystone(keystone_url, folder, template):
     shutil.copy(template, folder / "console.db")
     file = folder / "console.conf"
     database = f"sqlite:///{folder}/console.db"
@@ -63,7 +63,7 @@ def keystone():
 
 @pytest.fixture(scope="module")
 def console_app(keystone, tmp_path_factory, sqlite_template):
-    with make_console_app(
+    with make_console_app_with_keystone(
         keystone.url, tmp_path_factory.mktemp("session"), sqlite_template
     ) as made:
         yield made
@@ -76,7 +76,9 @@ def browser(console_app):
 
 @pytest.fixture
 def browser_without_keystone(tmp_path, sqlite_template):
-    with make_console_app("http://127.0.0.1:9", tmp_path, sqlite_template) as application:
+    with make_console_app_with_keystone(
+        "http://127.0.0.1:9", tmp_path, sqlite_template
+    ) as application:
         yield TestApp(AccessLog(application), extra_environ=HTTPS_ENVIRON)
 
 
@@ -89,10 +91,10 @@ def read_redirect_path(answer):
 
 def post_sign_in_form(browser, **filled):
     form = {**SIGN_IN_FORM, **filled}
-    return browser.post("/console/sign-in", form, headers=SAME_ORIGIN, status="*")
+    return browser.post("/console/sign-in", form, headers=SAME_ORIGIN_HEADERS, status="*")
 
 
-def test_page_redirects_to_sign_in(browser):
+def test_page_without_a_token_redirects_to_sign_in(browser):
     answer = browser.get("/console/policies?name=default", status=303)
     assert read_redirect_path(answer) == "/console/sign-in"
     query = urlsplit(answer.headers["Location"]).query
@@ -132,7 +134,7 @@ def test_sign_in_cookies_have_the_host_prefix_and_are_for_this_site_only(browser
         assert not [part for part in parts if part.startswith("Domain")]
 
 
-def test_token_is_not_in_logs_or_urls(browser, caplog):
+def test_token_of_a_signed_in_user_is_not_in_logs_or_urls(browser, caplog):
     caplog.set_level(logging.DEBUG)
     answer = post_sign_in_form(browser)
     token = browser.cookies[COOKIE_NAME]
@@ -144,7 +146,7 @@ def test_token_is_not_in_logs_or_urls(browser, caplog):
     assert token not in page.text
 
 
-def test_wrong_password_is_rejected_and_the_form_kept(browser):
+def test_wrong_password_is_rejected_and_other_sign_in_fields_are_kept(browser):
     answer = post_sign_in_form(browser, password="wrong")
     assert answer.status_int == 401
     assert "rejected this user" in answer.html.find(role="alert").text
@@ -153,7 +155,7 @@ def test_wrong_password_is_rejected_and_the_form_kept(browser):
     assert browser.cookies == {}
 
 
-def test_unavailable_keystone_is_reported(browser_without_keystone):
+def test_unavailable_keystone_is_reported_on_the_sign_in_page(browser_without_keystone):
     answer = post_sign_in_form(browser_without_keystone)
     assert answer.status_int == 503
     assert "Keystone failed" in answer.html.find(role="alert").text
@@ -163,7 +165,7 @@ def test_password_is_not_sent_without_tls(browser):
     answer = browser.post(
         "/console/sign-in",
         SIGN_IN_FORM,
-        headers=SAME_ORIGIN,
+        headers=SAME_ORIGIN_HEADERS,
         extra_environ={"wsgi.url_scheme": "http"},
         status=403,
     )
@@ -181,7 +183,7 @@ def test_other_sites_cannot_sign_users_in_or_out(browser, path):
 def test_cookie_path_is_the_mount_path_of_the_console(browser):
     mounted = {"SCRIPT_NAME": "/scheduling"}
     answer = browser.post(
-        "/console/sign-in", SIGN_IN_FORM, headers=SAME_ORIGIN, extra_environ=mounted
+        "/console/sign-in", SIGN_IN_FORM, headers=SAME_ORIGIN_HEADERS, extra_environ=mounted
     )
     for cookie in answer.headers.getall("Set-Cookie"):
         assert cookie.startswith("__Secure-placement_sched_")
@@ -202,7 +204,7 @@ def test_cookies_over_http_on_this_machine_are_not_secure(browser):
 def test_sign_out_deletes_the_cookie(browser):
     post_sign_in_form(browser)
     browser.get("/console/policies")
-    browser.post("/console/sign-out", headers=SAME_ORIGIN, status=303)
+    browser.post("/console/sign-out", headers=SAME_ORIGIN_HEADERS, status=303)
     assert browser.cookies == {}
     answer = browser.get("/console/policies", status=303)
     assert "Sign in again" not in answer.follow()
@@ -211,22 +213,22 @@ def test_sign_out_deletes_the_cookie(browser):
 def test_sign_out_revokes_the_token(browser, keystone):
     post_sign_in_form(browser)
     token = browser.cookies[COOKIE_NAME]
-    browser.get("/console/sign-out", headers=SAME_ORIGIN, status=303)
+    browser.get("/console/sign-out", headers=SAME_ORIGIN_HEADERS, status=303)
     assert keystone.is_valid(token), "a link does not sign out"
-    browser.post("/console/sign-out", headers=SAME_ORIGIN, status=303)
+    browser.post("/console/sign-out", headers=SAME_ORIGIN_HEADERS, status=303)
     assert not keystone.is_valid(token)
 
 
 @pytest.mark.parametrize("token", ["unknown", '"a\\012b"', ""])
 def test_sign_out_removes_an_invalid_token_cookie(browser, token):
     answer = browser.post(
-        "/console/sign-out", headers={**SAME_ORIGIN, **build_cookie(token)}, status=303
+        "/console/sign-out", headers={**SAME_ORIGIN_HEADERS, **build_cookie(token)}, status=303
     )
     assert_cookie_deleted(answer)
 
 
 def test_sign_out_does_not_wait_for_keystone(browser_without_keystone, caplog):
-    headers = {**SAME_ORIGIN, **build_cookie("x" * 9)}
+    headers = {**SAME_ORIGIN_HEADERS, **build_cookie("x" * 9)}
     answer = browser_without_keystone.post("/console/sign-out", headers=headers, status=303)
     assert_cookie_deleted(answer)
     assert "did not revoke a token" in caplog.text

@@ -75,7 +75,7 @@ def test_allocation_ratio_reported_as_zero_or_null_is_the_default():
         assert parse_node(**dict.fromkeys(ratios, nothing)) == parse_node()
 
 
-def test_reported_ratio_overrides_the_default():
+def test_reported_allocation_ratio_overrides_the_default():
     assert parse_node(cpu_allocation_ratio=16).cpu_allocation_ratio == 16.0
 
 
@@ -118,7 +118,7 @@ def test_stats_of_a_report_are_stored_as_strings():
     }
 
 
-def test_metrics_are_integers_with_times_in_utc():
+def test_metrics_of_a_report_are_stored_as_integers_with_times_in_utc():
     metric = {
         "name": "cpu.user.percent",
         "value": 17,
@@ -284,7 +284,7 @@ def test_last_seen_up_of_a_node_is_the_reported_time():
 
 PCI_POOL = {"vendor_id": "1", "product_id": "2", "count": 3}
 METRIC = {"name": "cpu.percent", "value": 1}
-MINIMUM_MESSAGE, MAXIMUM_MESSAGE = "than the minimum of 0", "than the maximum of "
+BELOW_MINIMUM, ABOVE_MAXIMUM = "than the minimum of 0", "than the maximum of "
 
 #: Path, changed fields of a valid report, and words of the message.
 INVALID_REPORT_FIELDS = [
@@ -303,15 +303,15 @@ INVALID_REPORT_FIELDS = [
     ("host_ip", {"host_ip": "10.0.0.256"}, "not an IP address"),
     ("host_ip", {"host_ip": 167772161}, "not a string"),
     *(("vcpus", {"vcpus": value}, "not an integer") for value in ("8", True, None)),
-    ("vcpus", {"vcpus": -1}, MINIMUM_MESSAGE),
-    ("vcpus", {"vcpus": MAX_INT + 1}, MAXIMUM_MESSAGE),
+    ("vcpus", {"vcpus": -1}, BELOW_MINIMUM),
+    ("vcpus", {"vcpus": MAX_INT + 1}, ABOVE_MAXIMUM),
     ("memory_mb", {"memory_mb": 1.5}, "not an integer"),
-    ("local_gb_used", {"local_gb_used": -1}, MINIMUM_MESSAGE),
+    ("local_gb_used", {"local_gb_used": -1}, BELOW_MINIMUM),
     ("free_ram_mb", {"free_ram_mb": "many"}, "not an integer"),
-    ("cpu_allocation_ratio", {"cpu_allocation_ratio": -1.0}, MINIMUM_MESSAGE),
+    ("cpu_allocation_ratio", {"cpu_allocation_ratio": -1.0}, BELOW_MINIMUM),
     ("cpu_allocation_ratio", {"cpu_allocation_ratio": "4"}, "not a number"),
     ("cpu_allocation_ratio", {"cpu_allocation_ratio": True}, "not a number"),
-    ("ram_allocation_ratio", {"ram_allocation_ratio": 1e39}, MAXIMUM_MESSAGE),
+    ("ram_allocation_ratio", {"ram_allocation_ratio": 1e39}, ABOVE_MAXIMUM),
     *(("cpu_info", {"cpu_info": text}, "not JSON") for text in ("?", '{"a": NaN}', '{"a": 1e999}')),
     ("cpu_info", {"cpu_info": "[]"}, "not a JSON object"),
     ("cpu_info", {"cpu_info": ["x"]}, "not an object or a string"),
@@ -323,7 +323,7 @@ INVALID_REPORT_FIELDS = [
     ("stats.a", {"stats": {"a": None}}, "not a string"),
     ("stats.num_instances", {"stats": {"num_instances": "some"}}, "not an integer"),
     ("stats.io_workload", {"stats": {"io_workload": "9" * 20}}, "not an integer"),
-    ("stats.failed_builds", {"stats": {"failed_builds": -1}}, MINIMUM_MESSAGE),
+    ("stats.failed_builds", {"stats": {"failed_builds": -1}}, BELOW_MINIMUM),
     ("metrics[0].name", {"metrics": [{"name": "heat", "value": 1}]}, "not one of"),
     ("metrics", {"metrics": "cpu.percent"}, "not JSON"),
     ("metrics", {"metrics": "{}"}, "not a list"),
@@ -337,7 +337,7 @@ INVALID_REPORT_FIELDS = [
         ("metrics[0].value", {"metrics": [METRIC | {"value": value}]}, "not an integer")
         for value in ("0.17", True, None, math.nan, math.inf)
     ),
-    ("metrics[0].value", {"metrics": [METRIC | {"value": 1e20}]}, MAXIMUM_MESSAGE),
+    ("metrics[0].value", {"metrics": [METRIC | {"value": 1e20}]}, ABOVE_MAXIMUM),
     ("metrics[0].numa_membw_values", {"metrics": [METRIC | {"numa_membw_values": [1]}]}, "object"),
     (
         "metrics[0].numa_membw_values['0']",
@@ -365,7 +365,7 @@ INVALID_REPORT_FIELDS = [
     (
         "numa_topology.cells[0].cpuset[1]",
         {"numa_topology": {"cells": [CELL | {"cpuset": [1, -1]}]}},
-        MINIMUM_MESSAGE,
+        BELOW_MINIMUM,
     ),
     (
         "numa_topology.cells[0].mempages[0].size_kb",
@@ -379,7 +379,7 @@ INVALID_REPORT_FIELDS = [
         "not an integer",
     ),
     ("reserved.PCPU", {"reserved": {"PCPU": 1}}, "not one of VCPU, MEMORY_MB, DISK_GB"),
-    ("reserved.VCPU", {"reserved": {"VCPU": -1}}, MINIMUM_MESSAGE),
+    ("reserved.VCPU", {"reserved": {"VCPU": -1}}, BELOW_MINIMUM),
     ("reserved.VCPU", {"reserved": {"VCPU": 9}}, "more than vcpus"),
     ("last_seen_up", {"last_seen_up": "now"}, "ISO 8601"),
     ("last_seen_up", {"last_seen_up": 1767225600}, "not a string"),

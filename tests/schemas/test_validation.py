@@ -41,7 +41,7 @@ def convert_value(schema, value, path="$", **options):
     return formats.read(Reader(schema, **options), value, path)
 
 
-def test_numbers_are_converted_to_int_or_float_as_the_schema_says():
+def test_numbers_are_converted_to_int_or_float_according_to_the_schema():
     whole, number = convert_value(INTEGER_SCHEMA, 4.0), convert_value(NUMBER_SCHEMA, 4)
     assert (whole, type(whole), number, type(number)) == (4, int, 4.0, float)
 
@@ -130,7 +130,7 @@ def test_vm_mode_can_be_an_alias_in_upper_or_lower_case():
         ({"const": 1}, 2, "1 was expected"),
     ],
 )
-def test_error_describes_the_expected_value(schema, value, message):
+def test_schema_error_describes_the_expected_value(schema, value, message):
     with pytest.raises(Invalid) as failure:
         convert_value(schema, value)
     assert str(failure.value).startswith(message)

@@ -48,7 +48,7 @@ def test_aggregate_uuid_is_shown_from_2_41(sqlite_aggregate_api):
             assert ("uuid" in each) is is_shown
 
 
-def test_request_has_at_most_a_thousand_metadata_keys(aggregate_api):
+def test_aggregate_metadata_request_has_at_most_a_thousand_keys(aggregate_api):
     number = aggregate_api.create_and_get_id("a")
     most = {f"k{each}": "v" for each in range(MAX_AGGREGATE_METADATA)}
     answer = aggregate_api.set_metadata(number, **most, more="v", status=400)
@@ -187,17 +187,19 @@ def test_malformed_aggregate_action_is_400_and_changes_nothing(
     assert answer.json["badRequest"]["message"] == "There is no such action: frob"
 
 
-def post_images_request(app, number, body, version, status):
+def post_cache_images_request(app, number, body, version, status):
     headers = {"OpenStack-API-Version": f"compute {version}"}
     return app.post_json(f"{AGGREGATES_URL}/{number}/images", body, headers=headers, status=status)
 
 
-def test_cache_images_is_accepted_from_2_81(sqlite_aggregate_api):
+def test_request_to_cache_images_is_accepted_from_2_81(sqlite_aggregate_api):
     number = sqlite_aggregate_api.create_and_get_id("a")
     body = {"cache": [{"id": IMAGE_UUID}]}
-    post_images_request(sqlite_aggregate_api.app, number, body, "2.80", 404)
-    assert post_images_request(sqlite_aggregate_api.app, number, body, "2.81", 202).body == b""
-    post_images_request(sqlite_aggregate_api.app, 9999, body, "2.81", 404)
+    post_cache_images_request(sqlite_aggregate_api.app, number, body, "2.80", 404)
+    assert (
+        post_cache_images_request(sqlite_aggregate_api.app, number, body, "2.81", 202).body == b""
+    )
+    post_cache_images_request(sqlite_aggregate_api.app, 9999, body, "2.81", 404)
     for malformed in (
         {},
         {"cache": []},
@@ -205,4 +207,4 @@ def test_cache_images_is_accepted_from_2_81(sqlite_aggregate_api):
         {"cache": [{"id": IMAGE_UUID}, {"id": IMAGE_UUID}]},
         {"cache": [{"id": IMAGE_UUID}], "more": 1},
     ):
-        post_images_request(sqlite_aggregate_api.app, number, malformed, "2.96", 400)
+        post_cache_images_request(sqlite_aggregate_api.app, number, malformed, "2.96", 400)

@@ -205,18 +205,16 @@ def test_unknown_flavor_is_404(flavor_api):
     }
 
 
-def test_flavor_omits_extra_specs_if_the_policy_denies_reading_them(make_app_with_rules):
+def test_flavor_omits_extra_specs_if_the_policy_denies_reading_them(make_app_with_policy_rules):
     rules = {"os_compute_api:os-flavor-extra-specs:index": "role:operator"}
-    api = FlavorApi(make_app_with_rules(rules))
+    api = FlavorApi(make_app_with_policy_rules(rules))
     assert "extra_specs" not in api.create_flavor("f")
     assert "extra_specs" not in api.show_flavor("f")
     assert api.show_flavor("f", token="bob", roles="operator,reader")["extra_specs"] == {}
 
 
-def test_role_in_policy_rule_context_is_admin_creates_and_lists_private_flavors(
-    make_app_with_rules,
-):
-    api = FlavorApi(make_app_with_rules({"context_is_admin": "role:operator"}))
+def test_role_in_rule_context_is_admin_creates_and_sees_private_flavors(make_app_with_policy_rules):
+    api = FlavorApi(make_app_with_policy_rules({"context_is_admin": "role:operator"}))
     operator = {"token": "olga:ops", "roles": "operator"}
     flavor = {"name": "x", "ram": 1, "vcpus": 1, "disk": 0, "id": "p"}
     body = {"flavor": {**flavor, "os-flavor-access:is_public": False}}

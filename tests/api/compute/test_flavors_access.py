@@ -91,7 +91,7 @@ def test_administrators_list_private_flavors_of_their_project(api_with_private_f
     assert api_with_private_flavor.list_flavor_ids(token="admin:shop") == ["f", "p"]
 
 
-def test_malformed_access_action_is_400_and_changes_nothing(api_with_private_flavor):
+def test_malformed_project_access_action_is_400_and_changes_nothing(api_with_private_flavor):
     api_with_private_flavor.add_project_access("p", "shop")
     for body, place in (
         ({"addTenantAccess": None}, "$.addTenantAccess"),

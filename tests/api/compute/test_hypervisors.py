@@ -11,15 +11,15 @@ from tests.support.hosts import add_node
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements
 
-UUID_1, UUID_2, UUID_3 = (node_uuid(9000 + number) for number in (1, 2, 3))
+INSTANCE_1, INSTANCE_2, INSTANCE_3 = (node_uuid(9000 + number) for number in (1, 2, 3))
 UNKNOWN_UUID = "28b0e607-d58a-4602-a511-efe18024f4d5"
 LIST_FIELDS = {"id", "hypervisor_hostname", "state", "status"}
-BASE_FIELDS = LIST_FIELDS | {"hypervisor_type", "hypervisor_version", "host_ip", "service"}
+COMMON_FIELDS = LIST_FIELDS | {"hypervisor_type", "hypervisor_version", "host_ip", "service"}
 USAGE_FIELDS = {
     *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb"),
     *("local_gb_used", "free_disk_gb", "disk_available_least", "current_workload", "running_vms"),
 }
-ALL_FIELDS = BASE_FIELDS | USAGE_FIELDS | {"cpu_info"}
+ALL_FIELDS = COMMON_FIELDS | USAGE_FIELDS | {"cpu_info"}
 REPORTED_FIELDS = {
     "hypervisor_type": "QEMU",
     "hypervisor_version": 8002000,
@@ -63,8 +63,8 @@ def test_hypervisor_fields_and_their_types_depend_on_the_version(sqlite_host_api
         ("2.52", ALL_FIELDS, int, dict),
         ("2.53", ALL_FIELDS, str, dict),
         ("2.87", ALL_FIELDS, str, dict),
-        ("2.88", BASE_FIELDS | {"uptime"}, str, None),
-        ("2.96", BASE_FIELDS | {"uptime"}, str, None),
+        ("2.88", COMMON_FIELDS | {"uptime"}, str, None),
+        ("2.96", COMMON_FIELDS | {"uptime"}, str, None),
     ):
         (brief,) = sqlite_host_api.list_hypervisors(version=version)
         (listed,) = sqlite_host_api.list_hypervisors("/detail", version=version)
@@ -127,7 +127,7 @@ def test_uptime_of_hypervisors_is_shown_for_hosts_that_are_up(sqlite_host_api):
 
 
 @pytest.mark.all_databases
-def test_statistics_are_sums_over_enabled_hypervisors(host_api):
+def test_hypervisor_statistics_are_sums_over_enabled_hypervisors(host_api):
     host_api.report_host(1, **REPORTED_FIELDS)
     host_api.report_host(2, silent=300, free_disk_gb=None)
     host_api.report_host(3)
@@ -150,7 +150,7 @@ def test_statistics_are_sums_over_enabled_hypervisors(host_api):
     host_api.request("GET", f"{HYPERVISORS_PATH}/statistics", version="2.88", status=404)
 
 
-def test_statistics_without_hypervisors_are_zero(sqlite_host_api):
+def test_hypervisor_statistics_without_hypervisors_are_zero(sqlite_host_api):
     answer = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/statistics", version="2.1")
     assert answer.json["hypervisor_statistics"] == dict.fromkeys({"count", *USAGE_FIELDS}, 0)
 
@@ -253,12 +253,12 @@ def test_instances_of_hypervisors_are_shown_if_requested(host_api):
     host_api.report_host(1, host="rack")
     host_api.report_host(2, host="rack")
     host_api.report_host(3)
-    host_api.record_instance(UUID_1, "rack", "cn1", "web")
-    host_api.record_instance(UUID_2, "rack", "cn2", "db")
-    host_api.record_instance(UUID_3, "rack", None, "lost")
+    host_api.record_instance(INSTANCE_1, "rack", "cn1", "web")
+    host_api.record_instance(INSTANCE_2, "rack", "cn2", "db")
+    host_api.record_instance(INSTANCE_3, "rack", None, "lost")
     web, db, lost = (
         {"name": name, "uuid": uuid}
-        for name, uuid in (("web", UUID_1), ("db", UUID_2), ("lost", UUID_3))
+        for name, uuid in (("web", INSTANCE_1), ("db", INSTANCE_2), ("lost", INSTANCE_3))
     )
     hypervisors = host_api.list_hypervisors("?with_servers=true")
     assert [hypervisor["servers"] for hypervisor in hypervisors] == [[lost, web], [db, lost], []]
@@ -273,7 +273,7 @@ def test_instances_of_hypervisors_are_shown_if_requested(host_api):
 def test_hypervisor_search_and_servers_paths_exist_before_2_53(sqlite_host_api):
     for number in (1, 2):
         sqlite_host_api.report_host(number)
-    sqlite_host_api.record_instance(UUID_1, "cn1", "cn1", "web")
+    sqlite_host_api.record_instance(INSTANCE_1, "cn1", "cn1", "web")
 
     def send_get_request(path, version="2.52", status=200):
         answer = sqlite_host_api.request(
@@ -288,7 +288,7 @@ def test_hypervisor_search_and_servers_paths_exist_before_2_53(sqlite_host_api):
     assert send_get_request("CN/search") == brief
     assert send_get_request("2/search") == brief[1:]
     assert send_get_request("cn/servers", version="2.1") == [
-        {**brief[0], "servers": [{"name": "web", "uuid": UUID_1}]},
+        {**brief[0], "servers": [{"name": "web", "uuid": INSTANCE_1}]},
         brief[1],
     ]
     for path in ("zz/search", "zz/servers"):
@@ -324,7 +324,7 @@ def test_unknown_hypervisor_is_404_and_invalid_uuid_400(sqlite_host_api):
             )
 
 
-def test_node_without_a_service_is_not_listed(sqlite_host_api, sqlite_database):
+def test_node_without_a_service_is_not_listed_as_a_hypervisor(sqlite_host_api, sqlite_database):
     uuid = add_node(sqlite_database, "cn1")
     assert sqlite_host_api.list_hypervisors() == []
     sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/{uuid}", status=404)

@@ -65,7 +65,7 @@ def test_resource_providers_of_all_nodes_of_a_host_are_added_to_the_aggregate(
     assert read_aggregate_members(aggregate_api.read_uuid(number)) == set()
 
 
-def test_placement_api_shows_the_host_aggregates(aggregate_api, database):
+def test_placement_api_shows_the_aggregates_of_a_host(aggregate_api, database):
     provider = add_node(database, "h1")
     one, two = aggregate_api.create_and_get_id("one"), aggregate_api.create_and_get_id("two")
     for number in (one, two):
@@ -127,17 +127,17 @@ def test_host_can_be_in_one_availability_zone_only(aggregate_api, database, read
 
 def test_zone_of_an_aggregate_cannot_differ_from_another_zone_of_its_host(aggregate_api, database):
     add_node(database, "h1")
-    one, two, plain = (
+    first, second, unzoned = (
         aggregate_api.create_and_get_id("one", "z"),
         aggregate_api.create_and_get_id("two", "z"),
         aggregate_api.create_and_get_id("plain"),
     )
-    for number in (one, two, plain):
+    for number in (first, second, unzoned):
         aggregate_api.add_host(number, "h1")
-    aggregate_api.update(one, availability_zone="y", status=400)
-    aggregate_api.set_metadata(one, availability_zone="y", status=400)
-    aggregate_api.set_metadata(plain, availability_zone="y", status=400)
-    tagged = aggregate_api.set_metadata(plain, availability_zone="z").json["aggregate"]
+    aggregate_api.update(first, availability_zone="y", status=400)
+    aggregate_api.set_metadata(first, availability_zone="y", status=400)
+    aggregate_api.set_metadata(unzoned, availability_zone="y", status=400)
+    tagged = aggregate_api.set_metadata(unzoned, availability_zone="z").json["aggregate"]
     assert tagged["availability_zone"] == "z"
 
 
@@ -169,19 +169,19 @@ def test_host_with_instances_cannot_enter_a_zone(aggregate_api, database):
 
 def test_host_with_instances_cannot_leave_its_zone(aggregate_api, database, read_aggregate_members):
     provider = add_node(database, "h1")
-    one, two, plain = (
+    first, second, unzoned = (
         aggregate_api.create_and_get_id("one", "z"),
         aggregate_api.create_and_get_id("two", "z"),
         aggregate_api.create_and_get_id("plain"),
     )
-    aggregate_api.add_host(one, "h1")
+    aggregate_api.add_host(first, "h1")
     add_instance(database, "h1")
-    aggregate_api.add_host(two, "h1")
-    aggregate_api.add_host(plain, "h1")
-    aggregate_api.remove_host(plain, "h1")
-    aggregate_api.remove_host(one, "h1")
-    aggregate_api.remove_host(two, "h1", status=409)
-    assert read_aggregate_members(aggregate_api.read_uuid(two)) == {provider}
+    aggregate_api.add_host(second, "h1")
+    aggregate_api.add_host(unzoned, "h1")
+    aggregate_api.remove_host(unzoned, "h1")
+    aggregate_api.remove_host(first, "h1")
+    aggregate_api.remove_host(second, "h1", status=409)
+    assert read_aggregate_members(aggregate_api.read_uuid(second)) == {provider}
 
 
 def test_zone_of_hosts_with_instances_cannot_change(aggregate_api, database):

@@ -94,9 +94,7 @@ def test_host_with_providers_in_use_is_not_deleted(host_api, aggregate_api):
     assert list_provider_uuids(host_api) == set()
 
 
-def test_error_for_a_host_in_use_names_consumers_and_how_to_remove_their_allocations(
-    sqlite_host_api,
-):
+def test_error_for_a_host_in_use_names_consumers_and_how_to_free_the_host(sqlite_host_api):
     """After an evacuation the instance is on another host and has allocations here, too."""
     host_api = sqlite_host_api
     host_api.report_host(1)
@@ -113,7 +111,7 @@ def test_error_for_a_host_in_use_names_consumers_and_how_to_remove_their_allocat
     assert "openstack resource provider allocation unset" in answer
 
 
-def test_service_is_deleted_by_number_before_2_53(sqlite_host_api):
+def test_service_is_deleted_by_integer_id_before_2_53(sqlite_host_api):
     sqlite_host_api.report_host(1)
     number = sqlite_host_api.read_service(version="2.52")["id"]
     wrong = sqlite_host_api.request(

@@ -42,7 +42,7 @@ def test_server_group_can_be_created_shown_and_deleted(group_api):
         )
 
 
-def test_keys_of_a_group_depend_on_the_version(sqlite_group_api):
+def test_fields_of_a_server_group_depend_on_the_version(sqlite_group_api):
     group = sqlite_group_api.create_group("web", "anti-affinity", {"max_server_per_host": 3})
     for version, keys in {
         "2.1": {"policies", "metadata"},

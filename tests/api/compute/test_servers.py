@@ -101,7 +101,7 @@ def test_server_shows_the_recorded_instance(server_api):
     assert listed == later
 
 
-def test_keys_of_a_server_depend_on_the_version(sqlite_server_api):
+def test_fields_of_a_server_depend_on_the_version(sqlite_server_api):
     sqlite_server_api.record_instance(1)
     seen = set(sqlite_server_api.show_server(1, version="2.1"))
     for version, added in FIELDS_ADDED_BY_VERSION.items():
@@ -183,7 +183,7 @@ def test_instance_is_a_server_in_build_status_once_its_resources_are_claimed(ser
     assert shown["flavor"]["original_name"] == "m1"
 
 
-def test_projects_see_only_their_servers_and_no_hosts(server_api):
+def test_projects_see_only_their_own_servers_without_host_names(server_api):
     server_api.report_hosts(1)
     server_api.record_instance(1, host="cn1")
     server_api.record_instance(2, host="cn1", project_id="bank")
@@ -239,7 +239,7 @@ def test_sql_statement_count_does_not_grow_with_servers(sqlite_server_api):
     assert counts == {(3, 4)}
 
 
-def test_listing_all_projects_requires_an_administrator(sqlite_server_api):
+def test_listing_servers_of_all_projects_requires_an_administrator(sqlite_server_api):
     for path, rule in [("", "index"), ("/detail", "detail")]:
         others = sqlite_server_api.request(
             "GET", f"{path}?all_tenants=1", status=403, **SHOP_READER

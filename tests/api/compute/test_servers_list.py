@@ -117,7 +117,7 @@ def test_page_of_servers_has_at_most_the_maximum_number(api_with_servers, monkey
     assert f"/v2.1/servers/detail?all_tenants=1&marker={instance(4)}" in link
 
 
-def test_filter_on_an_unrecorded_field_lists_no_servers(sqlite_server_api):
+def test_server_filter_on_an_unrecorded_field_lists_no_servers(sqlite_server_api):
     sqlite_server_api.record_instance(1)
     for query in [
         "ip=10.0.0.1",
@@ -136,7 +136,7 @@ def test_filter_on_an_unrecorded_field_lists_no_servers(sqlite_server_api):
         }, query
 
 
-def test_filter_on_the_absence_of_an_unrecorded_field_lists_all_servers(sqlite_server_api):
+def test_server_filter_on_the_absence_of_an_unrecorded_field_lists_all_servers(sqlite_server_api):
     sqlite_server_api.record_instance(1)
     for query in [
         "deleted=False",
@@ -201,7 +201,7 @@ def test_filters_of_servers_depend_on_the_version(sqlite_server_api):
 
 
 @pytest.mark.all_databases
-def test_project_users_can_use_only_some_filters(api_with_servers):
+def test_project_users_can_filter_servers_only_by_some_fields(api_with_servers):
     own = ["s4", "Web-3", "s2", "s1"]
     for query, names in {
         "name=s1": ["s1"],

@@ -13,7 +13,7 @@ DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 UNKNOWN_SERVICE_UUID = "e81d66a4-ddd3-4aba-8a84-171d1cb4d339"
 
 
-def test_service_keys_depend_on_the_version(sqlite_host_api):
+def test_fields_of_a_service_depend_on_the_version(sqlite_host_api):
     sqlite_host_api.report_host(1)
     for version, kind, forced_down in (
         *(("2.1", int, False), ("2.10", int, False), ("2.11", int, True), ("2.52", int, True)),
@@ -29,16 +29,20 @@ def test_services_are_found_by_host_and_binary(host_api, database):
         host_api.report_host(number)
     add_service(database, "cn1", "nova-scheduler")
 
-    def find_services(query):
+    def list_hosts_and_binaries(query):
         return [(service["host"], service["binary"]) for service in host_api.list_services(query)]
 
     compute, scheduler = ("cn1", "nova-compute"), ("cn1", "nova-scheduler")
-    assert find_services("") == [compute, ("cn2", "nova-compute"), scheduler]
-    assert find_services("?host=cn1") == [compute, scheduler]
-    assert find_services("?binary=nova-compute") == [compute, ("cn2", "nova-compute")]
-    assert find_services("?host=cn1&binary=nova-scheduler") == [scheduler]
-    assert find_services("?host=CN1") == find_services("?binary=nova-conductor") == []
-    assert find_services("?host=&binary=") == find_services("")
+    assert list_hosts_and_binaries("") == [compute, ("cn2", "nova-compute"), scheduler]
+    assert list_hosts_and_binaries("?host=cn1") == [compute, scheduler]
+    assert list_hosts_and_binaries("?binary=nova-compute") == [compute, ("cn2", "nova-compute")]
+    assert list_hosts_and_binaries("?host=cn1&binary=nova-scheduler") == [scheduler]
+    assert (
+        list_hosts_and_binaries("?host=CN1")
+        == list_hosts_and_binaries("?binary=nova-conductor")
+        == []
+    )
+    assert list_hosts_and_binaries("?host=&binary=") == list_hosts_and_binaries("")
 
 
 def test_service_has_the_zone_of_its_host_or_the_default_or_internal_zone(
@@ -57,7 +61,7 @@ def test_service_has_the_zone_of_its_host_or_the_default_or_internal_zone(
     assert [service["zone"] for service in host_api.list_services()] == ["east", "nova", "internal"]
 
 
-def test_default_zone_name_is_configurable(sqlite_settings, make_app):
+def test_default_availability_zone_name_is_configurable(sqlite_settings, make_app):
     settings = sqlite_settings.with_overrides({"DEFAULT.default_availability_zone": "az0"})
     host_api = HostApi(make_app(settings, clock=lambda: NOW))
     host_api.report_host(1)
@@ -90,7 +94,7 @@ def test_only_disabled_host_has_the_disabled_trait(host_api):
     assert host_api.read_traits(1) == set()
 
 
-def test_forced_down_service_is_down_until_unset(host_api):
+def test_forced_down_service_is_down_until_forced_down_is_unset(host_api):
     host_api.report_host(1)
     answer = host_api.change_service({"forced_down": True})
     assert (answer["forced_down"], answer["state"], answer["status"]) == (True, "down", "enabled")
@@ -99,7 +103,7 @@ def test_forced_down_service_is_down_until_unset(host_api):
     assert host_api.change_service({"forced_down": False})["state"] == "up"
 
 
-def test_status_and_forced_down_can_be_changed_in_one_request(sqlite_host_api):
+def test_status_and_forced_down_of_a_service_can_be_changed_in_one_request(sqlite_host_api):
     sqlite_host_api.report_host(1)
     answer = sqlite_host_api.change_service(
         {"status": "disabled", "disabled_reason": "moved", "forced_down": "true"}

@@ -4,7 +4,7 @@
 import jsonschema
 
 
-def test_schema_document_is_valid(sqlite_app):
+def test_image_schema_document_is_valid(sqlite_app):
     for name in ["image", "images"]:
         schema = sqlite_app.get(f"/image/v2/schemas/{name}").json
         jsonschema.Draft202012Validator.check_schema(schema)

@@ -195,7 +195,7 @@ def test_active_image_is_deactivated_and_reactivated(image_api):
         assert image_api.show_image(uuid).json["status"] == "active"
 
 
-def test_image_of_another_project_is_404_if_invisible_and_its_change_403(image_api):
+def test_invisible_image_of_another_project_is_404_and_change_of_a_visible_image_403(image_api):
     uuids = {
         visibility: image_api.create_and_get_uuid(
             visibility, {"visibility": visibility, "owner": "shop"}
@@ -215,7 +215,7 @@ def test_image_of_another_project_is_404_if_invisible_and_its_change_403(image_a
         image_api.delete_image(uuid, **SHOP_MEMBER)
 
 
-def test_only_an_administrator_sets_another_owner(image_api):
+def test_only_an_administrator_sets_another_owner_of_an_image(image_api):
     assert image_api.create_image({}, **SHOP_MEMBER).json["owner"] == "shop"
     assert image_api.create_image({"owner": "shop"}, **SHOP_MEMBER).json["owner"] == "shop"
     image_api.create_image({"owner": "bank"}, status=403, **SHOP_MEMBER)
@@ -239,18 +239,20 @@ def test_only_an_administrator_makes_an_image_public(image_api):
     assert image_api.show_image(uuid).json["visibility"] == "public"
 
 
-def test_policy_rule_of_glance_that_compares_owner_and_project_is_supported(make_app_with_rules):
+def test_policy_rule_of_glance_that_compares_owner_and_project_is_supported(
+    make_app_with_policy_rules,
+):
     """The rule is from glance's sample of policies."""
     check = "role:admin or (role:member and project_id:%(project_id)s and project_id:%(owner)s)"
-    image_api = ImageApi(make_app_with_rules({"add_image": check}))
+    image_api = ImageApi(make_app_with_policy_rules({"add_image": check}))
     assert image_api.create_image({}, **SHOP_MEMBER).json["owner"] == "shop"
 
 
 def test_policy_rules_of_public_images_and_of_images_of_all_projects_are_configurable(
-    make_app_with_rules,
+    make_app_with_policy_rules,
 ):
     rules = {"publicize_image": "role:publisher", "context_is_admin": "role:auditor"}
-    image_api = ImageApi(make_app_with_rules(rules))
+    image_api = ImageApi(make_app_with_policy_rules(rules))
     image_api.create_image({"visibility": "public"}, status=403, **SHOP_MEMBER)
     image_api.create_image(
         {"visibility": "public"}, **{**SHOP_MEMBER, "X-Roles": "member,publisher"}

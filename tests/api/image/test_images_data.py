@@ -5,16 +5,16 @@ from io import BytesIO
 
 from tests.api.image.conftest import BANK_MEMBER, SHOP_MEMBER
 
-OCTET_STREAM = "application/octet-stream"
+OCTET_STREAM_TYPE = "application/octet-stream"
 RAW_IMAGE_FORMATS = {"disk_format": "raw", "container_format": "bare"}
 
 
-def upload_image_data(image_api, uuid, data, status, kind=OCTET_STREAM, **headers):
+def upload_image_data(image_api, uuid, data, status, kind=OCTET_STREAM_TYPE, **headers):
     path = f"/image/v2/images/{uuid}/file"
     return image_api.app.put(path, data, content_type=kind, headers=headers, status=status)
 
 
-def test_empty_upload_activates_the_image(image_api):
+def test_upload_of_empty_data_activates_the_image(image_api):
     uuid = image_api.create_and_get_uuid("empty", RAW_IMAGE_FORMATS)
     before = image_api.show_image(uuid).json
     assert (before["status"], before["size"]) == ("queued", None)
@@ -52,7 +52,7 @@ def test_upload_for_an_image_without_formats_is_400_and_it_stays_queued(sqlite_i
         assert sqlite_image_api.show_image(uuid).json["status"] == "queued", names
 
 
-def test_data_upload_is_rejected_with_a_message(image_api):
+def test_upload_of_image_data_is_rejected_with_a_message(image_api):
     for size in [1, 100_000]:
         uuid = image_api.create_and_get_uuid("full")
         answer = upload_image_data(image_api, uuid, b"\0" * size, 413).json
@@ -61,7 +61,7 @@ def test_data_upload_is_rejected_with_a_message(image_api):
         assert image_api.show_image(uuid).json["status"] == "queued", size
 
 
-def test_chunked_data_upload_is_rejected(sqlite_image_api):
+def test_chunked_upload_of_image_data_is_rejected(sqlite_image_api):
     uuid = sqlite_image_api.create_and_get_uuid("chunked", RAW_IMAGE_FORMATS)
     environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
     for data, status in ((b"x" * 70_000, 413), (b"", 204)):
@@ -69,27 +69,27 @@ def test_chunked_data_upload_is_rejected(sqlite_image_api):
             f"/image/v2/images/{uuid}/file", method="PUT", environ=environ
         )
         request.body_file = BytesIO(data)
-        request.headers["Content-Type"] = OCTET_STREAM
+        request.headers["Content-Type"] = OCTET_STREAM_TYPE
         request.headers["X-Auth-Token"] = "admin"
         request.environ.pop("CONTENT_LENGTH", None)
         sqlite_image_api.app.do_request(request, status=status)
 
 
-def test_too_large_upload_is_rejected_as_no_data_is_stored(make_app, sqlite_settings):
+def test_too_large_image_upload_is_rejected_because_no_data_is_stored(make_app, sqlite_settings):
     settings = sqlite_settings.with_overrides({"api.max_request_body_size": 1024})
     app = make_app(settings)
     uuid = app.post_json("/image/v2/images", {}).json["id"]
     path = f"/image/v2/images/{uuid}/file"
-    answer = app.put(path, b"x" * 5000, content_type=OCTET_STREAM, status=413).json
+    answer = app.put(path, b"x" * 5000, content_type=OCTET_STREAM_TYPE, status=413).json
     assert "No image data is stored here" in answer["message"]
 
 
-def test_upload_with_another_content_type_is_415(sqlite_image_api):
+def test_image_upload_with_another_content_type_is_415(sqlite_image_api):
     for kind in ["application/json", "text/plain"]:
         upload_image_data(sqlite_image_api, sqlite_image_api.create_and_get_uuid(), b"x", 415, kind)
 
 
-def test_only_the_owner_may_upload_and_any_viewer_may_download(image_api):
+def test_only_the_owner_may_upload_and_any_viewer_may_download_image_data(image_api):
     public = image_api.create_and_get_uuid(
         "public", {"visibility": "public", "owner": "shop", **RAW_IMAGE_FORMATS}
     )
@@ -101,7 +101,7 @@ def test_only_the_owner_may_upload_and_any_viewer_may_download(image_api):
     image_api.send_request("GET", f"{private}/file", status=404, **BANK_MEMBER)
 
 
-def test_no_import_methods_and_stores_are_offered(sqlite_app):
+def test_no_image_import_methods_and_stores_are_offered(sqlite_app):
     assert sqlite_app.get("/image/v2/info/import").json["import-methods"]["value"] == []
     sqlite_app.get("/image/v2/info/stores", status=404)
 

@@ -33,7 +33,7 @@ class HourlyClock:
 
 
 @pytest.fixture
-def hourly_clock_api(settings):
+def api_with_hourly_clock(settings):
     """A client of a server whose clock advances by an hour at each reading."""
     application = create_app(settings, clock=HourlyClock())
     yield ImageApi(Client(application))
@@ -151,10 +151,10 @@ def test_invalid_image_query_is_rejected_with_the_name_of_the_parameter(sqlite_i
         assert expected in answer["message"], query
 
 
-def test_image_time_filters_compare_times(hourly_clock_api):
+def test_image_time_filters_compare_times(api_with_hourly_clock):
     for name in "abcd":
-        hourly_clock_api.create_and_get_uuid(name)  # created at 13, 15, 17 and 19 o'clock
-    services = hourly_clock_api.app.app.services
+        api_with_hourly_clock.create_and_get_uuid(name)  # created at 13, 15, 17 and 19 o'clock
+    services = api_with_hourly_clock.app.app.services
     times = {name: CLOCK_START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
     for name, created in times.items():
         services.database.write(
@@ -178,21 +178,21 @@ def test_image_time_filters_compare_times(hourly_clock_api):
         ("updated_at=gte:2026-01-02", ""),
         ("created_at=gt:2026-01-01T13:00:00&updated_at=lt:2026-01-01T18:00:00", "bc"),
     ]:
-        assert sorted(hourly_clock_api.list_image_names(query)) == list(names), query
+        assert sorted(api_with_hourly_clock.list_image_names(query)) == list(names), query
 
 
-def test_newest_images_are_listed_first(hourly_clock_api):
+def test_newest_images_are_listed_first(api_with_hourly_clock):
     for name in "abc":
-        hourly_clock_api.create_and_get_uuid(name)
-    assert hourly_clock_api.list_image_names() == ["c", "b", "a"]
-    assert hourly_clock_api.list_image_names("sort_dir=asc") == ["a", "b", "c"]
+        api_with_hourly_clock.create_and_get_uuid(name)
+    assert api_with_hourly_clock.list_image_names() == ["c", "b", "a"]
+    assert api_with_hourly_clock.list_image_names("sort_dir=asc") == ["a", "b", "c"]
 
 
-def test_images_are_sorted_as_requested(hourly_clock_api):
-    hourly_clock_api.create_and_get_uuid(None, {"disk_format": "iso"})
-    hourly_clock_api.create_and_get_uuid("a", {"disk_format": "raw"})
-    hourly_clock_api.create_and_get_uuid("c")
-    hourly_clock_api.create_and_get_uuid("b", {"disk_format": "raw"})
+def test_images_are_sorted_as_requested(api_with_hourly_clock):
+    api_with_hourly_clock.create_and_get_uuid(None, {"disk_format": "iso"})
+    api_with_hourly_clock.create_and_get_uuid("a", {"disk_format": "raw"})
+    api_with_hourly_clock.create_and_get_uuid("c")
+    api_with_hourly_clock.create_and_get_uuid("b", {"disk_format": "raw"})
     for query, names in [
         ("sort=name:asc", [None, "a", "b", "c"]),
         ("sort=name", ["c", "b", "a", None]),
@@ -203,7 +203,7 @@ def test_images_are_sorted_as_requested(hourly_clock_api):
         ("sort=created_at:asc", [None, "a", "c", "b"]),
         ("sort=size,name:asc", [None, "a", "b", "c"]),
     ]:
-        assert hourly_clock_api.list_image_names(query) == names, query
+        assert api_with_hourly_clock.list_image_names(query) == names, query
 
 
 @pytest.mark.all_databases
@@ -256,7 +256,7 @@ def test_default_page_size_of_images_is_25(sqlite_image_api):
 
 
 @pytest.fixture
-def api_of_two_projects(image_api):
+def api_with_two_projects(image_api):
     """Images of two projects, of every visibility."""
     for owner in ("shop", "bank"):
         for visibility in ("public", "community", "shared", "private"):
@@ -272,7 +272,7 @@ SHOP_IMAGE_NAMES = {
 
 
 @pytest.mark.slow
-def test_list_shows_images_visible_to_the_project_or_administrator(api_of_two_projects):
+def test_image_list_shows_images_visible_to_the_project_or_administrator(api_with_two_projects):
     for query, names in [
         ("", SHOP_IMAGE_NAMES | {"bank public"}),
         ("visibility=public", {"shop public", "bank public"}),
@@ -284,23 +284,23 @@ def test_list_shows_images_visible_to_the_project_or_administrator(api_of_two_pr
         ("owner=bank", {"bank public"}),
         ("owner=bank&visibility=private", set()),
     ]:
-        assert set(api_of_two_projects.list_image_names(query, **SHOP_MEMBER)) == names, query
-    assert len(api_of_two_projects.list_image_names()) == 8
-    assert set(api_of_two_projects.list_image_names("visibility=private")) == {
+        assert set(api_with_two_projects.list_image_names(query, **SHOP_MEMBER)) == names, query
+    assert len(api_with_two_projects.list_image_names()) == 8
+    assert set(api_with_two_projects.list_image_names("visibility=private")) == {
         "shop private",
         "bank private",
     }
-    assert len(api_of_two_projects.list_image_names("visibility=shared")) == 2
+    assert len(api_with_two_projects.list_image_names("visibility=shared")) == 2
 
 
 @pytest.mark.all_databases
-def test_image_given_as_marker_must_be_visible_to_the_project(api_of_two_projects):
+def test_image_given_as_marker_must_be_visible_to_the_project(api_with_two_projects):
     uuids = {
-        image["name"]: image["id"] for image in api_of_two_projects.list_images().json["images"]
+        image["name"]: image["id"] for image in api_with_two_projects.list_images().json["images"]
     }
-    api_of_two_projects.list_images(f"marker={uuids['bank private']}", status=400, **SHOP_MEMBER)
-    api_of_two_projects.list_images(f"marker={uuids['bank community']}", **SHOP_MEMBER)
-    api_of_two_projects.list_images(f"marker={uuids['shop private']}", status=400, **BANK_MEMBER)
+    api_with_two_projects.list_images(f"marker={uuids['bank private']}", status=400, **SHOP_MEMBER)
+    api_with_two_projects.list_images(f"marker={uuids['bank community']}", **SHOP_MEMBER)
+    api_with_two_projects.list_images(f"marker={uuids['shop private']}", status=400, **BANK_MEMBER)
 
 
 def test_sql_statement_count_does_not_grow_with_images(image_api):
@@ -350,7 +350,7 @@ def test_page_of_large_images_ends_at_the_character_limit(api_with_large_images)
     assert [name for page in pages for name in page] == [f"n{number:02}" for number in range(60)]
 
 
-def test_page_has_an_image_even_if_it_exceeds_the_character_limit(
+def test_page_has_one_image_even_if_it_exceeds_the_character_limit(
     api_with_large_images, monkeypatch
 ):
     monkeypatch.setattr("placement_sched.store.images.MAX_IMAGE_PAGE_CHARACTERS", 1)

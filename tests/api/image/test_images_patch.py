@@ -43,7 +43,7 @@ def test_properties_of_an_image_can_be_added_replaced_and_removed(image_api, ima
     assert not {"a", "b/c~d"} & image_api.show_image(image_uuid).json.keys()
 
 
-def test_escapes_in_a_patch_path_are_decoded_only_once(image_api, image_uuid):
+def test_escapes_in_the_path_of_an_image_patch_are_decoded_only_once(image_api, image_uuid):
     assert image_api.patch_image(image_uuid, build_op("add", "/~01", "x")).json["~1"] == "x"
 
 
@@ -69,7 +69,7 @@ def test_attributes_of_an_image_can_be_replaced(image_api, image_uuid):
     )
 
 
-def test_patch_with_an_invalid_operation_changes_nothing(image_api, image_uuid):
+def test_image_patch_with_an_invalid_operation_changes_nothing(image_api, image_uuid):
     before = image_api.show_image(image_uuid).json
     assert image_api.patch_image(image_uuid).json == before
     image_api.patch_image(
@@ -78,7 +78,7 @@ def test_patch_with_an_invalid_operation_changes_nothing(image_api, image_uuid):
     assert image_api.show_image(image_uuid).json == before
 
 
-def test_replacing_or_removing_an_unknown_property_is_409(sqlite_image_api, sqlite_image_uuid):
+def test_replacing_or_removing_unknown_image_property_is_409(sqlite_image_api, sqlite_image_uuid):
     for operation in ["replace", "remove"]:
         answer = sqlite_image_api.patch_image(
             sqlite_image_uuid, build_op(operation, "/nothing", "x"), status=409
@@ -135,7 +135,7 @@ def test_malformed_patch_operation_is_rejected_with_its_path(sqlite_image_api, s
         assert "[0]" in answer, operation
 
 
-def test_patch_that_is_no_list_of_objects_is_rejected(sqlite_image_api, sqlite_image_uuid):
+def test_image_patch_that_is_no_list_of_objects_is_rejected(sqlite_image_api, sqlite_image_uuid):
     for body in [{}, "x", None, ["x"], [5]]:
         sqlite_image_api.app.patch_json(
             f"/image/v2/images/{sqlite_image_uuid}",
@@ -145,7 +145,7 @@ def test_patch_that_is_no_list_of_objects_is_rejected(sqlite_image_api, sqlite_i
         )
 
 
-def test_patch_with_another_media_type_is_415(sqlite_image_api, sqlite_image_uuid):
+def test_image_patch_with_another_media_type_is_415(sqlite_image_api, sqlite_image_uuid):
     for kind in ["application/json", "application/json-patch+json", "text/plain"]:
         answer = sqlite_image_api.patch_image(
             sqlite_image_uuid, build_op("add", "/a", "x"), media_type=kind, status=415
@@ -153,7 +153,7 @@ def test_patch_with_another_media_type_is_415(sqlite_image_api, sqlite_image_uui
         assert "application/openstack-images-v2.1-json-patch" in answer["message"], kind
 
 
-def test_draft_4_patch_format_is_accepted(image_api, image_uuid):
+def test_image_patch_in_json_patch_draft_4_format_is_accepted(image_api, image_uuid):
     image = image_api.patch_image(
         image_uuid,
         {"replace": "/name", "value": "by draft"},
@@ -165,7 +165,7 @@ def test_draft_4_patch_format_is_accepted(image_api, image_uuid):
     assert "b/c~d" not in image
 
 
-def test_malformed_draft_4_patch_is_rejected(sqlite_image_api, sqlite_image_uuid):
+def test_malformed_image_patch_in_draft_4_format_is_rejected(sqlite_image_api, sqlite_image_uuid):
     for operation, status in [
         ({"add": "/a", "value": "x"}, 409),
         ({"add": "/name", "value": "x"}, 409),

@@ -15,13 +15,13 @@ from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.versions import LATEST, LATEST_HEADERS
 
-LAYOUT_OF_ONE_PROVIDER = Layout(({"VCPU": 2, "MEMORY_MB": 64},), {"": (0,)})
-LAYOUT_OF_TWO_GROUPS = Layout(({"VCPU": 2}, {}, {"CUSTOM_A": 1}), {"_A-1": (0, 2), "2": (1,)})
+ONE_PROVIDER_LAYOUT = Layout(({"VCPU": 2, "MEMORY_MB": 64},), {"": (0,)})
+TWO_GROUPS_LAYOUT = Layout(({"VCPU": 2}, {}, {"CUSTOM_A": 1}), {"_A-1": (0, 2), "2": (1,)})
 
 RANDOM_ALLOCATION_REQUESTS = st.lists(
     st.one_of(
-        st.tuples(st.just(LAYOUT_OF_ONE_PROVIDER), st.tuples(st.uuids().map(str))),
-        st.tuples(st.just(LAYOUT_OF_TWO_GROUPS), st.tuples(*[st.uuids().map(str)] * 3)),
+        st.tuples(st.just(ONE_PROVIDER_LAYOUT), st.tuples(st.uuids().map(str))),
+        st.tuples(st.just(TWO_GROUPS_LAYOUT), st.tuples(*[st.uuids().map(str)] * 3)),
     ),
     max_size=5,
 )
@@ -43,12 +43,12 @@ def test_allocation_candidates_omit_mappings_before_1_34():
     by_provider = {uuid: {"resources": each} for uuid, each in amounts.items()}
     for minor, expected in ((10, listed), (33, by_provider)):
         rendered = render(
-            [AllocationRequest(LAYOUT_OF_TWO_GROUPS, uuids, uuids[0])], Version(1, minor)
+            [AllocationRequest(TWO_GROUPS_LAYOUT, uuids, uuids[0])], Version(1, minor)
         )
         assert orjson.loads(rendered) == [{"allocations": expected}], minor
 
 
-def test_percent_signs_and_quotes_in_class_names_are_rendered_unchanged():
+def test_percent_signs_and_quotes_in_resource_class_names_are_rendered_unchanged():
     odd, uuid = '50%_%s%%"', uuid_of("a")
     request = AllocationRequest(Layout(({odd: 1},), {"": (0,)}), (uuid,), uuid)
     for minor in (10, 33, 39):
@@ -221,7 +221,7 @@ def test_allocation_candidates_query_finds_the_expected_providers(app):
         assert part in answer.text, query
 
 
-def test_candidates_have_amounts_and_summaries(app):
+def test_allocation_candidates_have_amounts_and_provider_summaries(app):
     document = get_candidates(app, "resources=VCPU:1,DISK_GB:500")
     (request,) = document["allocation_requests"]
     assert request["allocations"] == {

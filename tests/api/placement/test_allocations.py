@@ -61,9 +61,9 @@ def test_consumer_fields_of_allocations_depend_on_the_version(app, provider):
 
 
 def test_provider_lists_allocations_by_consumer(app, provider):
-    one, two = str(uuid4()), str(uuid4())
-    put_claim(app, one, "1.12", {provider: {"VCPU": 2, "DISK_GB": 5}})
-    put_claim(app, two, "1.12", {provider: {"VCPU": 1}})
+    first, second = str(uuid4()), str(uuid4())
+    put_claim(app, first, "1.12", {provider: {"VCPU": 2, "DISK_GB": 5}})
+    put_claim(app, second, "1.12", {provider: {"VCPU": 1}})
     for version, shown in [("1.0", set()), ("1.27", set()), ("1.28", {"consumer_generation"})]:
         document = send_get_request(
             app, f"/resource_providers/{provider}/allocations", version
@@ -71,8 +71,8 @@ def test_provider_lists_allocations_by_consumer(app, provider):
         generation = dict.fromkeys(shown, 1)
         assert document == {
             "allocations": {
-                one: {"resources": {"VCPU": 2, "DISK_GB": 5}, **generation},
-                two: {"resources": {"VCPU": 1}, **generation},
+                first: {"resources": {"VCPU": 2, "DISK_GB": 5}, **generation},
+                second: {"resources": {"VCPU": 1}, **generation},
             },
             "resource_provider_generation": 2,
         }, version
@@ -93,7 +93,7 @@ def test_last_modified_of_allocations_is_sent_from_1_15(app, provider):
             assert (answer.headers.get("Cache-Control") == "no-cache") is stamped, version
 
 
-def test_consumer_without_project_and_user_gets_the_configured_ones(sqlite_settings, make_app):
+def test_consumer_without_project_and_user_gets_the_configured_defaults(sqlite_settings, make_app):
     app = make_app(
         sqlite_settings.with_overrides(
             {
@@ -108,7 +108,7 @@ def test_consumer_without_project_and_user_gets_the_configured_ones(sqlite_setti
     assert (document["project_id"], document["user_id"]) == ("nobody's", "nobody")
 
 
-def test_last_entry_of_a_provider_repeated_in_list_format_is_stored(app, provider):
+def test_last_of_repeated_provider_entries_in_an_allocation_list_is_stored(app, provider):
     consumer = str(uuid4())
     entries = [
         {"resource_provider": {"uuid": provider}, "resources": {name: 2}}
@@ -177,7 +177,7 @@ def test_claim_exceeding_capacity_or_unknown_provider_is_rejected(sqlite_app, sq
         assert words in error["detail"], words
 
 
-def test_claim_on_unknown_provider_is_400_and_reading_it_404(sqlite_app):
+def test_claim_on_an_unknown_provider_is_400_and_its_allocation_list_404(sqlite_app):
     unknown = str(uuid4())
     body = build_body(LATEST, {unknown: {"VCPU": 1}})
     (error,) = put_allocations(sqlite_app, uuid4(), body, LATEST, 400).json["errors"]
@@ -270,7 +270,7 @@ def test_malformed_posts_of_allocations_are_400(sqlite_app):
         assert answer.json["errors"][0]["code"] == "placement.undefined_code", body
 
 
-def test_too_many_amounts_of_one_consumer_are_rejected(sqlite_app, sqlite_provider, monkeypatch):
+def test_too_many_amounts_in_one_claim_are_rejected(sqlite_app, sqlite_provider, monkeypatch):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     for version in ["1.0", "1.12", LATEST]:
         consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
@@ -280,9 +280,7 @@ def test_too_many_amounts_of_one_consumer_are_rejected(sqlite_app, sqlite_provid
         assert send_get_request(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
-def test_too_many_amounts_of_several_consumers_are_rejected(
-    sqlite_app, sqlite_provider, monkeypatch
-):
+def test_too_many_amounts_in_several_claims_are_rejected(sqlite_app, sqlite_provider, monkeypatch):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     first, second = str(uuid4()), str(uuid4())
     body = {

@@ -50,7 +50,7 @@ def test_aggregate_conditions_count_towards_the_limit_of_trait_conditions(sqlite
     assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in answer.text
 
 
-def test_too_many_aggregates_are_rejected_before_1_19(sqlite_app):
+def test_too_many_aggregates_of_a_provider_are_rejected_before_1_19(sqlite_app):
     provider = make_provider(sqlite_app.app.services.database)
     items, _ = TOO_MANY_ITEMS_BY_SUBRESOURCE["aggregates"]
     path = f"/placement/resource_providers/{provider}/aggregates"

@@ -41,7 +41,7 @@ def test_invalid_request_body_is_rejected(sqlite_app):
         assert listed == {"resource_providers": []}, body
 
 
-def test_u0000_after_an_escaped_backslash_is_no_nul_character(sqlite_app):
+def test_text_u0000_after_an_escaped_backslash_is_no_nul_character(sqlite_app):
     body = rb'{"name": "a\\u0000"}'
     answer = sqlite_app.post("/placement/resource_providers", body, headers=JSON_HEADERS)
     assert answer.json["name"] == "a\\u0000"

@@ -25,7 +25,7 @@ ALLOCATIONS_LIST = {
     **PROJECT_AND_USER,
     "allocations": [{"resource_provider": {"uuid": HOST_UUID}, "resources": {"VCPU": 1}}],
 }
-STALE_AGGREGATES = {"aggregates": [], "resource_provider_generation": 77}
+STALE_AGGREGATES_BODY = {"aggregates": [], "resource_provider_generation": 77}
 RESHAPER_BODY = {
     "inventories": {
         NIC2_UUID: {
@@ -109,7 +109,7 @@ RESPONSES_BY_MICROVERSION = [
     ),
     (18, "GET", "{providers}?required={net}", 400, expect_providers("nic1")),
     (19, "PUT", "{providers}/{bare}/aggregates", 200, 400, [AGGREGATE_UUID]),
-    (19, "PUT", "{providers}/{bare}/aggregates", 400, 409, STALE_AGGREGATES),
+    (19, "PUT", "{providers}/{bare}/aggregates", 400, 409, STALE_AGGREGATES_BODY),
     (20, "POST", "/resource_providers", 201, {"length": 6}, lambda version: {"name": version}),
     (21, "GET", "{candidates}?{vcpu}&member_of={aggregate}", 400, expect_candidate_count(1)),
     (

@@ -51,7 +51,7 @@ def test_query_with_a_name_in_another_case_is_rejected(app_with_custom_names):
         app_with_custom_names.get(f"/placement{query}", headers=LATEST_HEADERS, status=400)
 
 
-def test_body_with_a_name_in_another_case_is_rejected(app_with_custom_names):
+def test_request_body_with_a_name_in_another_case_is_rejected(app_with_custom_names):
     (provider,) = list_values_of_key(
         app_with_custom_names, "/resource_providers", "resource_providers"
     )

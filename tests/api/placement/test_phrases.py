@@ -35,7 +35,7 @@ INVALID_TRAIT_TEXT = (
     "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
     'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
 )
-UNSUPPORTED_TEXT = "are not supported in the specified microversion"
+UNSUPPORTED_VERSION_TEXT = "are not supported in the specified microversion"
 
 
 @pytest.fixture
@@ -121,7 +121,11 @@ MALFORMED_QUERIES = {
         ("required=in:A,!B", 39, f"{IN_FORM_TEXT} does not support forbidden traits. Got: in:A,!B"),
         ("required=!A", 21, f"{REQUIRED_FORM_TEXT}CUSTOM_MAGIC. Got: !A"),
         ("required=in:A,B", 38, f"{IN_FORM_TEXT} only supported since microversion {ANY_TRAITS}."),
-        (f"member_of=!{AGGREGATE_UUID}", 31, f"Forbidden member_of parameters {UNSUPPORTED_TEXT}"),
+        (
+            f"member_of=!{AGGREGATE_UUID}",
+            31,
+            f"Forbidden member_of parameters {UNSUPPORTED_VERSION_TEXT}",
+        ),
         (
             f"member_of={AGGREGATE_UUID},{AGGREGATE_UUID}",
             39,

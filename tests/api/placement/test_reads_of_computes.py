@@ -51,7 +51,7 @@ def empty_provider(app):
     return body["uuid"]
 
 
-def read_document_in_one_sql_statement(app, path, status=200):
+def read_in_one_sql_statement(app, path, status=200):
     """Return the document at ``path``, and check that it takes a single statement."""
     with record_statements(app.app.services.database) as seen:
         answer = app.get(path, headers=LATEST_HEADERS, status=status)
@@ -59,8 +59,8 @@ def read_document_in_one_sql_statement(app, path, status=200):
     return answer.json
 
 
-def list_provider_uuids_in_tree(app, uuid):
-    document = read_document_in_one_sql_statement(app, f"{PROVIDERS_PATH}?in_tree={uuid}")
+def list_uuids_in_tree(app, uuid):
+    document = read_in_one_sql_statement(app, f"{PROVIDERS_PATH}?in_tree={uuid}")
     return {provider["uuid"] for provider in document["resource_providers"]}
 
 
@@ -73,10 +73,10 @@ def create_child_provider(app, parent):
 def test_read_of_each_provider_subresource_takes_one_sql_statement(app, provider_with_subresources):
     for uuid in (provider_with_subresources, provider_with_subresources.upper()):
         for noun in SUBRESOURCES:
-            document = read_document_in_one_sql_statement(app, f"{PROVIDERS_PATH}/{uuid}/{noun}")
+            document = read_in_one_sql_statement(app, f"{PROVIDERS_PATH}/{uuid}/{noun}")
             assert len(document.pop(noun)) == 2
             assert list(document) == ["resource_provider_generation"]
-    inventory = read_document_in_one_sql_statement(
+    inventory = read_in_one_sql_statement(
         app, f"{PROVIDERS_PATH}/{provider_with_subresources}/inventories/VCPU"
     )
     assert inventory["total"] == 8
@@ -84,29 +84,25 @@ def test_read_of_each_provider_subresource_takes_one_sql_statement(app, provider
 
 def test_read_of_an_empty_provider_subresource_takes_one_sql_statement(app, empty_provider):
     for noun in SUBRESOURCES:
-        document = read_document_in_one_sql_statement(
-            app, f"{PROVIDERS_PATH}/{empty_provider}/{noun}"
-        )
+        document = read_in_one_sql_statement(app, f"{PROVIDERS_PATH}/{empty_provider}/{noun}")
         assert not document.pop(noun), noun
         assert document == {"resource_provider_generation": 0}, noun
 
 
 def test_read_of_an_unknown_provider_takes_one_sql_statement(app, empty_provider):
     for noun in SUBRESOURCES:
-        read_document_in_one_sql_statement(app, f"{PROVIDERS_PATH}/{uuid4()}/{noun}", status=404)
+        read_in_one_sql_statement(app, f"{PROVIDERS_PATH}/{uuid4()}/{noun}", status=404)
 
 
-def test_read_of_the_allocations_of_a_consumer_takes_one_sql_statement(
-    app, provider_with_subresources
-):
+def test_reading_allocations_of_a_consumer_takes_one_sql_statement(app, provider_with_subresources):
     consumer, _ = list_consumer_uuids()
     for uuid in (consumer, consumer.upper()):
-        answer = read_document_in_one_sql_statement(app, f"/placement/allocations/{uuid}")
+        answer = read_in_one_sql_statement(app, f"/placement/allocations/{uuid}")
         assert answer["allocations"][provider_with_subresources]["resources"] == {
             "VCPU": 1,
             "DISK_GB": 2,
         }
-    assert read_document_in_one_sql_statement(app, f"/placement/allocations/{uuid4()}") == {
+    assert read_in_one_sql_statement(app, f"/placement/allocations/{uuid4()}") == {
         "allocations": {}
     }
 
@@ -118,14 +114,10 @@ def test_in_tree_query_of_any_provider_takes_one_sql_statement(
     everyone = {empty_provider, child, create_child_provider(app, child)}
     for member in everyone:
         assert (
-            list_provider_uuids_in_tree(app, member)
-            == list_provider_uuids_in_tree(app, member.upper())
-            == everyone
+            list_uuids_in_tree(app, member) == list_uuids_in_tree(app, member.upper()) == everyone
         )
-    assert list_provider_uuids_in_tree(app, provider_with_subresources) == {
-        provider_with_subresources
-    }
-    assert list_provider_uuids_in_tree(app, uuid4()) == set()
+    assert list_uuids_in_tree(app, provider_with_subresources) == {provider_with_subresources}
+    assert list_uuids_in_tree(app, uuid4()) == set()
 
 
 def test_in_tree_query_for_a_provider_without_root_finds_only_itself(
@@ -134,7 +126,7 @@ def test_in_tree_query_for_a_provider_without_root_finds_only_itself(
     """Databases from before nested providers may have such providers."""
     rootless = update(resource_providers).values(root_provider_id=None)
     database.write(lambda connection: connection.execute(rootless))
-    assert list_provider_uuids_in_tree(app, empty_provider) == {empty_provider}
+    assert list_uuids_in_tree(app, empty_provider) == {empty_provider}
 
 
 @pytest.mark.all_databases
@@ -142,10 +134,9 @@ def test_in_tree_and_name_filters_of_providers_can_be_combined(app, empty_provid
     child = create_child_provider(app, empty_provider)
     both = f"{PROVIDERS_PATH}?in_tree={empty_provider}&uuid={child.upper()}"
     assert [
-        provider["uuid"]
-        for provider in read_document_in_one_sql_statement(app, both)["resource_providers"]
+        provider["uuid"] for provider in read_in_one_sql_statement(app, both)["resource_providers"]
     ] == [child]
-    assert read_document_in_one_sql_statement(app, f"{both}&name=bare")["resource_providers"] == []
+    assert read_in_one_sql_statement(app, f"{both}&name=bare")["resource_providers"] == []
 
 
 @pytest.mark.all_databases

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.api.placement.test_reshaper import build_inventories
 from tests.support.allocation_bodies import build_body
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
@@ -36,11 +37,6 @@ def count_sql_statements(app, method, path, body) -> int:
     with record_statements(app.app.services.database) as seen:
         getattr(app, method)(path, body, headers=LATEST_HEADERS)
     return len(seen)
-
-
-def build_inventories(generation, **totals):
-    inventories = {name: {"total": total} for name, total in totals.items()}
-    return {"resource_provider_generation": generation, "inventories": inventories}
 
 
 def build_claim(provider_path, **amounts):

@@ -113,7 +113,7 @@ def test_list_of_reports_creates_providers_with_inventories(app):
 
 
 @pytest.mark.slow
-def test_one_request_can_have_two_thousand_reports(app):
+def test_one_request_can_have_two_thousand_node_reports(app):
     assert app.post_json(NODES_PATH, []).json == {"created": 0, "changed": 0, "unchanged": 0}
     reports = [build_report(number) for number in range(MAX_REPORTS)]
     assert app.post_json(NODES_PATH, reports).json["created"] == MAX_REPORTS
@@ -195,7 +195,7 @@ def test_reported_node_is_an_allocation_candidate(app):
     assert list(request["allocations"]) == [node_uuid(1)]
 
 
-def test_invalid_report_in_a_list_is_400_and_writes_nothing(sqlite_app):
+def test_invalid_report_in_a_list_of_node_reports_is_400_and_writes_nothing(sqlite_app):
     for name, value, path in [
         *(("vcpus", value, "vcpus") for value in ("8", -1, 2**31, 1.5, None, True, [], {})),
         *(("stats", {key: {}}, f"stats[{key!r}]") for key in ("1", "23")),
@@ -234,7 +234,7 @@ def test_json_body_that_is_no_node_report_is_400(sqlite_app):
         get_single_error(sqlite_app.post_json(NODES_PATH, document, status=400))
 
 
-def test_report_with_a_wrong_uuid_is_400(sqlite_app):
+def test_node_report_with_a_wrong_uuid_is_400(sqlite_app):
     body = remove_keys(build_report(), "uuid")
     answer = sqlite_app.put_json(f"{NODES_PATH}/cn1", body, status=400)
     assert "not a uuid" in get_single_error(answer)["detail"]
@@ -244,7 +244,7 @@ def test_report_with_a_wrong_uuid_is_400(sqlite_app):
         assert "(at $.uuid)" in get_single_error(answer)["detail"], other
 
 
-def test_repeated_node_in_a_list_is_400(sqlite_app):
+def test_repeated_node_in_a_list_of_reports_is_400(sqlite_app):
     reports = [build_report(1), build_report(2), build_report(1)]
     detail = get_single_error(sqlite_app.post_json(NODES_PATH, reports, status=400))["detail"]
     assert detail.endswith("(at $[2].uuid)")

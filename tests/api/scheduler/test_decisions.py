@@ -100,7 +100,7 @@ def test_no_valid_host_decision_has_request_ids(app):
     assert shown["request_id"] == error["request_id"]
 
 
-def test_repeated_request_makes_no_new_decision(app):
+def test_repeated_request_for_an_instance_makes_no_new_decision(app):
     first = post_selection(app, instance(1), sent=NOVA_REQUEST_ID)["decision"]
     post_selection(app, instance(1), sent=OTHER_REQUEST_ID)
     assert list_decisions(app) == [first]
@@ -109,7 +109,7 @@ def test_repeated_request_makes_no_new_decision(app):
 
 
 @pytest.mark.all_databases
-def test_explanation_is_recorded_with_its_overrides_if_the_request_says_keep(app):
+def test_explanation_is_recorded_with_its_overrides_if_field_keep_is_true(app):
     body = {
         "request_spec": spec(instance(1)),
         "overrides": {"filter_scheduler.ram_weight_multiplier": -2.0},

@@ -10,7 +10,7 @@ from tests.support.scheduling import flavor, instance, report
 from tests.support.versions import LATEST_HEADERS
 
 
-def test_capacity_of_more_than_64_bits_is_shown(app):
+def test_host_capacity_of_more_than_64_bits_is_shown(app):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     path = f"/placement/resource_providers/{uuid_of('cn1')}"
     document = app.get(f"{path}/inventories", headers=LATEST_HEADERS).json

@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.api.scheduler.test_compute_nodes import get_single_error
 from tests.support.allocation_bodies import build_body
 from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST, LATEST_HEADERS
@@ -10,7 +11,7 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 INSTANCES_PATH = "/scheduler/v1/instances"
 INSTANCE_PATH = f"{INSTANCES_PATH}/{node_uuid(500)}"
 
-COMPLETE_RECORD = {
+COMPLETE_INSTANCE_RECORD = {
     "host": "cn1",
     "node": "cn1",
     "project_id": "p1",
@@ -32,15 +33,10 @@ COMPLETE_RECORD = {
 }
 
 
-def get_single_error(answer):
-    (error,) = answer.json["errors"]
-    return error
-
-
 @pytest.mark.parametrize("change_uuid_format", [str.upper, lambda uuid: uuid.replace("-", "")])
 def test_instance_uuid_in_a_path_can_be_in_any_format(sqlite_app, change_uuid_format):
     path = f"{INSTANCES_PATH}/{change_uuid_format(node_uuid(500))}"
-    assert sqlite_app.put_json(path, COMPLETE_RECORD).json["uuid"] == node_uuid(500)
+    assert sqlite_app.put_json(path, COMPLETE_INSTANCE_RECORD).json["uuid"] == node_uuid(500)
     assert sqlite_app.get(path).json["uuid"] == node_uuid(500)
     sqlite_app.delete(path, status=204)
     sqlite_app.get(path, status=404)
@@ -48,21 +44,21 @@ def test_instance_uuid_in_a_path_can_be_in_any_format(sqlite_app, change_uuid_fo
 
 @pytest.mark.all_databases
 def test_instance_record_is_stored_unchanged(app):
-    recorded = app.put_json(INSTANCE_PATH, COMPLETE_RECORD).json
-    assert recorded == {"uuid": node_uuid(500), **COMPLETE_RECORD}
+    recorded = app.put_json(INSTANCE_PATH, COMPLETE_INSTANCE_RECORD).json
+    assert recorded == {"uuid": node_uuid(500), **COMPLETE_INSTANCE_RECORD}
     assert app.get(INSTANCE_PATH).json == recorded
 
 
 def test_omitted_instance_fields_are_null_and_display_name_is_the_uuid(app):
     recorded = app.put_json(INSTANCE_PATH, {}).json
-    assert recorded == dict.fromkeys(COMPLETE_RECORD) | {
+    assert recorded == dict.fromkeys(COMPLETE_INSTANCE_RECORD) | {
         "uuid": node_uuid(500),
         "display_name": node_uuid(500),
     }
 
 
 def test_second_record_of_an_instance_replaces_the_first(app):
-    app.put_json(INSTANCE_PATH, COMPLETE_RECORD)
+    app.put_json(INSTANCE_PATH, COMPLETE_INSTANCE_RECORD)
     recorded = app.put_json(INSTANCE_PATH, {"host": "cn2", "node": "cn2"}).json
     assert (recorded["host"], recorded["flavor"], recorded["vm_state"]) == ("cn2", None, None)
     assert len(app.get(INSTANCES_PATH).json["instances"]) == 1
@@ -93,7 +89,7 @@ def test_instances_are_filtered_and_paged(app):
 def test_record_of_an_instance_makes_no_allocations(app):
     app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     before = app.get(f"/scheduler/v1/compute_nodes/{node_uuid(1)}").json
-    app.put_json(INSTANCE_PATH, COMPLETE_RECORD)
+    app.put_json(INSTANCE_PATH, COMPLETE_INSTANCE_RECORD)
     assert app.get(f"/scheduler/v1/compute_nodes/{node_uuid(1)}").json == before
     usages = app.get(f"/placement/resource_providers/{node_uuid(1)}/usages").json["usages"]
     assert set(usages.values()) == {0}
@@ -109,7 +105,7 @@ def report_host_and_allocate_resources(app):
 
 
 def test_delete_of_an_instance_removes_its_allocations(app):
-    app.put_json(INSTANCE_PATH, COMPLETE_RECORD)
+    app.put_json(INSTANCE_PATH, COMPLETE_INSTANCE_RECORD)
     consumer = report_host_and_allocate_resources(app)
     app.delete(INSTANCE_PATH, status=204)
     app.get(INSTANCE_PATH, status=404)

@@ -133,7 +133,7 @@ def test_change_of_a_plan_run_by_another_executor_is_409(app):
 
 
 @pytest.mark.all_databases
-def test_finished_or_skipped_move_cannot_be_changed(app):
+def test_finished_or_skipped_move_of_a_plan_run_cannot_be_changed(app):
     for state in ["done", "skipped"]:
         run = create_run(app, FIRST_MOVE)
         change_move(app, run, instance(1), state)

@@ -103,20 +103,20 @@ def create_aggregate(app, name, hosts, **metadata):
 
 
 @pytest.fixture
-def make_app_with_policies(start_app):
+def make_policy_app(start_app):
     """Return a function that sets up the cloud of user story 1.
 
     Host cn5 is in none of the two aggregates.
     """
 
-    def build_app_with_policies(selection=ZONE_SELECTOR, text=POLICIES_CONFIG, companion=None):
+    def build_policy_app(selection=ZONE_SELECTOR, text=POLICIES_CONFIG, companion=None):
         app = start_app(text.format(selection, companion or FILTERS_BY_SELECTOR[selection]))
         report_hosts(app, 5)
         for policy, (name, hosts, metadata) in RACKS_BY_POLICY.items():
             create_aggregate(app, name, hosts, **metadata, sched_policy=policy)
         return app
 
-    return build_app_with_policies
+    return build_policy_app
 
 
 def explain_request(app, **fields):
@@ -133,8 +133,8 @@ def list_selector_outcomes(explanation):
     return {selector["name"]: selector["outcome"] for selector in selectors}
 
 
-def test_policies_show_the_options_of_their_sections_and_defaults(make_app_with_policies):
-    app = make_app_with_policies()
+def test_policies_show_the_options_of_their_sections_and_defaults(make_policy_app):
+    app = make_policy_app()
     shown = app.get("/scheduler/v1/policies").json["policies"]
     option = "DEFAULT.cpu_allocation_ratio"
     ratios = {policy["name"]: policy["options"][option]["value"] for policy in shown}
@@ -144,10 +144,8 @@ def test_policies_show_the_options_of_their_sections_and_defaults(make_app_with_
     assert filters == [["AvailabilityZoneFilter", "CoreFilter"]] * 3
 
 
-def test_number_of_instances_is_limited_by_the_allocation_ratio_of_the_policy(
-    make_app_with_policies,
-):
-    app = make_app_with_policies()
+def test_number_of_instances_is_limited_by_the_allocation_ratio_of_the_policy(make_policy_app):
+    app = make_policy_app()
     room = {"low_cpu_density": 16, "high_cpu_density": 128}
     for policy, zone in (
         ("low_cpu_density", "cpu_intensive_az"),
@@ -165,8 +163,8 @@ def test_number_of_instances_is_limited_by_the_allocation_ratio_of_the_policy(
 
 
 @pytest.mark.parametrize("selection", FILTERS_BY_SELECTOR)
-def test_request_uses_the_selected_policy_or_the_default_policy(make_app_with_policies, selection):
-    app = make_app_with_policies(selection)
+def test_request_uses_the_selected_policy_or_the_default_policy(make_policy_app, selection):
+    app = make_policy_app(selection)
     for policy, fields in REQUEST_FIELDS_BY_SELECTOR[selection].items():
         explanation = explain_request(app, **fields)
         assert explanation["policy"] == explanation["funnel"]["policy"]["name"] == policy
@@ -190,10 +188,8 @@ def test_request_uses_the_selected_policy_or_the_default_policy(make_app_with_po
     assert "cn5" in list_passing_hosts(explanation)
 
 
-def test_request_that_matches_several_policies_uses_the_default_policy(make_app_with_policies):
-    explanation = explain_request(
-        make_app_with_policies(), availability_zone="cpu_intensive_az,shared_az"
-    )
+def test_request_that_matches_several_policies_uses_the_default_policy(make_policy_app):
+    explanation = explain_request(make_policy_app(), availability_zone="cpu_intensive_az,shared_az")
     assert explanation["policy"] == "default"
     (selector,) = explanation["funnel"]["policy"]["selectors"]
     assert selector["outcome"] == "several policies match: high_cpu_density, low_cpu_density"
@@ -201,8 +197,8 @@ def test_request_that_matches_several_policies_uses_the_default_policy(make_app_
     assert list_passing_hosts(explanation) == {"cn1", "cn2", "cn3", "cn4"}
 
 
-def test_request_may_use_hosts_of_all_aggregates_of_its_policy(make_app_with_policies):
-    app = make_app_with_policies()
+def test_request_may_use_hosts_of_all_aggregates_of_its_policy(make_policy_app):
+    app = make_policy_app()
     tags = {"sched_policy": "low_cpu_density", "availability_zone": "cpu_intensive_az"}
     create_aggregate(app, "rack3", ["cn5"], **tags)
     explanation = explain_request(app, availability_zone="cpu_intensive_az")
@@ -211,14 +207,14 @@ def test_request_may_use_hosts_of_all_aggregates_of_its_policy(make_app_with_pol
 
 
 def test_option_excludes_hosts_of_policy_aggregates_from_requests_of_the_default_policy(
-    make_app_with_policies,
+    make_policy_app,
 ):
     text = f"{POLICIES_CONFIG}[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
-    assert list_passing_hosts(explain_request(make_app_with_policies(text=text))) == {"cn5"}
+    assert list_passing_hosts(explain_request(make_policy_app(text=text))) == {"cn5"}
 
 
-def test_first_matching_policy_selector_decides(make_app_with_policies):
-    app = make_app_with_policies(
+def test_first_matching_policy_selector_decides(make_policy_app):
+    app = make_policy_app(
         f"{HINT_SELECTOR}, {TENANT_SELECTOR}, {ZONE_SELECTOR}", companion="AllHostsFilter"
     )
     explanation = explain_request(app, project_id="other", availability_zone="shared_az")
@@ -232,9 +228,9 @@ def test_first_matching_policy_selector_decides(make_app_with_policies):
     assert explanation["policy"] == "low_cpu_density"
 
 
-def test_hint_sched_policy_default_chooses_the_default_policy(make_app_with_policies):
+def test_hint_sched_policy_default_chooses_the_default_policy(make_policy_app):
     explanation = explain_request(
-        make_app_with_policies(HINT_SELECTOR), scheduler_hints={"sched_policy": "default"}
+        make_policy_app(HINT_SELECTOR), scheduler_hints={"sched_policy": "default"}
     )
     assert explanation["policy"] == "default"
     assert list_selector_outcomes(explanation) == {"hint": "chosen"}
@@ -257,17 +253,17 @@ class ByName(BasePolicySelector):
 
 
 def test_third_party_policy_selector_is_loaded_by_dotted_path(
-    make_app_with_policies, tmp_path, monkeypatch
+    make_policy_app, tmp_path, monkeypatch
 ):
     (tmp_path / "acme_selectors.py").write_text(CUSTOM_SELECTOR_MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    app = make_app_with_policies("acme_selectors.ByName", companion="AllHostsFilter")
+    app = make_policy_app("acme_selectors.ByName", companion="AllHostsFilter")
     explanation = explain_request(app, scheduler_hints={"rack": "rack2"})
     assert explanation["policy"] == "high_cpu_density"
     assert list_selector_outcomes(explanation) == {"ByName": "chosen"}
 
 
-def test_policies_can_set_their_own_filters_weighers_and_driver(make_app_with_policies):
+def test_policies_can_set_their_own_filters_weighers_and_driver(make_policy_app):
     text = """[scheduler]
 policy_selection = {0}
 policies = low_cpu_density, high_cpu_density
@@ -280,7 +276,7 @@ ram_weight_multiplier = -2.0
 [high_cpu_density]
 driver = chance_scheduler
 """
-    app = make_app_with_policies(text=text)
+    app = make_policy_app(text=text)
     funnel = explain_request(app, availability_zone="cpu_intensive_az")["funnel"]
     assert [stage["name"] for stage in funnel["filters"]] == ["ComputeFilter", "NumInstancesFilter"]
     assert funnel["weighers"] == [{"name": "RAMWeigher", "multiplier": -2.0}]
@@ -290,19 +286,17 @@ driver = chance_scheduler
     assert funnel["weighers"] == []
 
 
-def test_hardware_of_flavor_and_image_is_parsed_once_per_request(
-    make_app_with_policies, monkeypatch
-):
-    app = make_app_with_policies()
+def test_hardware_of_flavor_and_image_is_parsed_once_per_request(make_policy_app, monkeypatch):
+    app = make_policy_app()
     read = []
 
-    class CountedRequestedHardware(RequestedHardware):
+    class CountingRequestedHardware(RequestedHardware):
         def __init__(self, *both):
             read.append(both)
             super().__init__(*both)
 
     monkeypatch.setattr(
-        "placement_sched.model.request_spec.RequestedHardware", CountedRequestedHardware
+        "placement_sched.model.request_spec.RequestedHardware", CountingRequestedHardware
     )
     for zone, policy in (("shared_az", "high_cpu_density"), (None, "default")):
         read.clear()
@@ -314,7 +308,7 @@ SPREAD_POLICY_HINT = {"scheduler_hints": {"sched_policy": "spread"}}
 AVOID_POLICY_AGGREGATES_CONFIG = "[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
 
 
-def create_spread_aggregate(app):
+def create_aggregate_of_policy_spread(app):
     """Report three hosts, and create an aggregate that names a policy."""
     report_hosts(app, 3)
     create_aggregate(app, "spread", ["cn1"], sched_policy="spread")
@@ -322,7 +316,7 @@ def create_spread_aggregate(app):
 
 
 def test_configuration_section_is_a_policy_if_metadata_of_an_aggregate_name_it(start_app):
-    app = create_spread_aggregate(start_app("[spread]\n"))
+    app = create_aggregate_of_policy_spread(start_app("[spread]\n"))
     for text in (
         "[spread]\n",
         "[spread]\nhost_subset_size = 2\n",
@@ -334,7 +328,7 @@ def test_configuration_section_is_a_policy_if_metadata_of_an_aggregate_name_it(s
 
 
 def test_unused_invalid_policy_is_explained_and_logged(start_app, caplog):
-    create_spread_aggregate(start_app("[spread]\n"))
+    create_aggregate_of_policy_spread(start_app("[spread]\n"))
     explanation = explain_request(
         start_app("[spread]\nhost_subset_size = two\n"), **SPREAD_POLICY_HINT
     )
@@ -353,7 +347,7 @@ def test_unused_invalid_policy_is_explained_and_logged(start_app, caplog):
 
 
 def test_requests_of_the_default_policy_avoid_aggregates_of_other_policies(start_app):
-    app = create_spread_aggregate(
+    app = create_aggregate_of_policy_spread(
         start_app(f"{AVOID_POLICY_AGGREGATES_CONFIG}[spread]\nhost_subset_size = 2\n")
     )
     assert list_passing_hosts(explain_request(app)) == {"cn2", "cn3"}
@@ -363,7 +357,7 @@ def test_requests_of_the_default_policy_avoid_aggregates_of_other_policies(start
     assert list_passing_hosts(explain_request(invalid)) == {"cn2", "cn3"}
 
 
-def test_override_with_an_empty_text_for_a_number_is_400(start_app):
+def test_option_override_with_an_empty_text_for_a_number_is_400(start_app):
     body = {"request_spec": spec(), "overrides": {"filter_scheduler.ram_weight_multiplier": ""}}
     (error,) = start_app("").post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert "an empty text is not a number" in error["detail"]

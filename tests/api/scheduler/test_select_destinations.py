@@ -4,7 +4,7 @@
 import pytest
 
 from tests.api.scheduler.test_policy_stories import HINT_SELECTOR, POLICIES_CONFIG
-from tests.api.scheduler.test_policy_stories import make_app_with_policies as make_app_with_policies  # noqa: PLC0414
+from tests.api.scheduler.test_policy_stories import make_policy_app as make_policy_app  # noqa: PLC0414
 from tests.api.scheduler.test_policy_stories import start_app as start_app  # noqa: PLC0414
 from tests.support.scheduling import instance, spec
 
@@ -14,10 +14,10 @@ POLICY_HINT_RULE = "scheduler:policies:hint"
 
 
 @pytest.mark.parametrize("path", ["explain", "select_destinations"])
-def test_policy_hint_is_403_without_permission(make_app_with_policies, tmp_path, path):
+def test_policy_hint_is_403_without_permission(make_policy_app, tmp_path, path):
     policy = tmp_path / "policy.yaml"
     policy.write_text(f'"{POLICY_HINT_RULE}": "!"\n')
-    app = make_app_with_policies(
+    app = make_policy_app(
         HINT_SELECTOR, text=f"{POLICIES_CONFIG}[oslo_policy]\npolicy_file = {policy}\n"
     )
     request_spec = spec(instance(1), scheduler_hints={"sched_policy": "low_cpu_density"})

@@ -59,7 +59,7 @@ def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-class PageWithErrorLog:
+class PageWithErrorCheck:
     """A page and its errors."""
 
     def __init__(self, page: Page, origin: str) -> None:
@@ -108,7 +108,7 @@ def open_page(browser: Browser, sample_server: Server) -> Iterator[PageOpener]:
     ``size`` is WIDE or PHONE, ``dark`` prefers dark colours, ``expected_errors`` is as above, and
     ``server`` can be a server other than the sample cloud's.
     """
-    opened: list[PageWithErrorLog] = []
+    opened: list[PageWithErrorCheck] = []
 
     def open_page(
         path: str,
@@ -125,7 +125,7 @@ def open_page(browser: Browser, sample_server: Server) -> Iterator[PageOpener]:
             base_url=server.url,
             java_script_enabled=scripts,
         )
-        watched = PageWithErrorLog(context.new_page(), server.url)
+        watched = PageWithErrorCheck(context.new_page(), server.url)
         watched.expected_errors += expected_errors
         opened.append(watched)
         watched.page.goto(path)

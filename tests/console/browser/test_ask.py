@@ -84,7 +84,7 @@ def test_click_and_enter_key_on_the_map_show_why_the_host_is_rejected(open_page)
     expect(page.locator("#why-title")).to_be_focused()
 
 
-def test_request_contains_only_the_options_of_moved_sliders(open_page):
+def test_explain_request_contains_only_the_options_of_moved_sliders(open_page):
     page = open_page(ASK_URL)
     page.locator("#option-fields > summary").click()
     slider = page.get_by_label("ram, slider")
@@ -110,7 +110,7 @@ def test_explanation_and_hosts_are_requested_only_once(open_page):
     assert len([url for _, url in requests if "/hosts" in url]) == 1
 
 
-def test_stages_and_map_are_side_by_side_on_the_first_screen(open_page):
+def test_funnel_stages_and_map_are_side_by_side_without_scrolling(open_page):
     page = wait_for_map(open_page(ASK_URL, size={"width": 1440, "height": 900}))
     stages, canvas = page.locator(".why-not").bounding_box(), page.locator(".map canvas")
     expect(canvas).to_be_in_viewport(ratio=1)
@@ -120,7 +120,7 @@ def test_stages_and_map_are_side_by_side_on_the_first_screen(open_page):
     expect(page.get_by_label("Why not, or why, this host?")).to_be_in_viewport()
 
 
-def test_pointer_on_a_stage_highlights_its_hosts_and_vice_versa(open_page):
+def test_pointer_on_a_funnel_stage_highlights_its_hosts_and_vice_versa(open_page):
     page = wait_for_map(open_page(ASK_URL_WITHOUT_VALID_HOST))
     canvas = page.locator(".map canvas")
     plain = canvas.screenshot()
@@ -137,7 +137,7 @@ def test_pointer_on_a_stage_highlights_its_hosts_and_vice_versa(open_page):
     expect(lit).to_have_text(letter)
 
 
-def test_stage_selected_by_enter_key_stays_selected_until_a_click(open_page):
+def test_funnel_stage_selected_by_enter_key_stays_selected_until_a_click(open_page):
     page = wait_for_map(open_page(ASK_URL_WITHOUT_VALID_HOST))
     sign = page.locator(".why-not .sign").first
     sign.focus()
@@ -190,7 +190,7 @@ def test_slow_response_about_a_host_does_not_replace_the_response_about_a_later_
     expect(page.locator("#why-title")).to_have_text("az1-r01-hdd07")
 
 
-def test_slow_request_shows_progress_and_can_be_cancelled(open_page):
+def test_slow_explain_request_shows_progress_and_can_be_cancelled(open_page):
     page = open_page(ASK_PATH)
     held = []
 
@@ -215,7 +215,7 @@ def test_slow_request_shows_progress_and_can_be_cancelled(open_page):
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
-def test_error_is_shown_as_alert_and_disappears_after_a_corrected_request(open_page):
+def test_error_of_the_ask_form_is_an_alert_until_a_corrected_request(open_page):
     page = open_page(ASK_PATH, expected_errors=("zone=az1",))
     fill_ask_form(page, zone="az1")
     page.locator("#option-fields > summary").click()
@@ -229,7 +229,7 @@ def test_error_is_shown_as_alert_and_disappears_after_a_corrected_request(open_p
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
-def test_request_can_be_typed_and_sent_by_keyboard_which_focuses_the_result(open_page):
+def test_ask_form_can_be_filled_and_sent_by_keyboard_which_focuses_the_result(open_page):
     page = open_page(ASK_PATH)
     page.locator("#more-fields > summary").press("Enter")
     page.locator("#question [name=vcpus]").focus()
@@ -251,7 +251,7 @@ def test_request_can_be_typed_and_sent_by_keyboard_which_focuses_the_result(open
     expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
 
 
-def test_phone_shows_the_result_on_the_first_screen_above_a_folded_form(open_page):
+def test_phone_shows_the_result_without_scrolling_above_a_folded_form(open_page):
     page = wait_for_map(open_page(ASK_URL, size=PHONE_SIZE))
     expect(page.locator(".conclusion")).to_be_in_viewport(ratio=1)
     expect(page.locator(".why-not h2")).to_be_in_viewport(ratio=1)

@@ -84,7 +84,7 @@ def build_host_document(name: str, **changes: object) -> dict[str, object]:
     }
 
 
-def test_legend_counts_every_host_and_shows_only_the_hosts_of_an_entry(open_page):
+def test_map_legend_counts_every_host_and_a_click_shows_only_hosts_of_its_entry(open_page):
     page = wait_for_legend(open_page("/console/cloud", size={"width": 1366, "height": 768}))
     legend, counted = page.locator("#legend"), page.locator("#counted")
     expect(counted).to_have_text("300 hosts")
@@ -389,7 +389,7 @@ def test_tap_on_the_map_selects_a_host_or_the_hosts_of_its_zone(open_page):
 @pytest.mark.parametrize(
     ("dimming", "colours"), [(False, ["green"]), (True, ["blue", "green"])], ids=["all", "dimmed"]
 )
-def test_rejected_hosts_have_the_colour_of_their_stage(dimming, colours, page):
+def test_rejected_hosts_on_the_map_have_the_colour_of_their_stage(dimming, colours, page):
     assert page.evaluate(DRAWN_COLOURS_SCRIPT, dimming) == colours
 
 

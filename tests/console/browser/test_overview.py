@@ -9,7 +9,7 @@ pytestmark = pytest.mark.exhaustive
 OVERVIEW_PATH = "/console/"
 
 
-def test_all_sections_of_the_overview_begin_on_the_first_screen(open_page):
+def test_all_sections_of_the_overview_are_visible_without_scrolling(open_page):
     page = open_page(OVERVIEW_PATH, size={"width": 1280, "height": 720})
     expect(page.locator(".fits tbody tr").first).to_be_visible(timeout=20_000)
     for heading in ("hosts", "attention", "requests", "rules", "full", "fits"):
