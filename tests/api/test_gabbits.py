@@ -131,7 +131,7 @@ class CleanupClient:
 
 
 @pytest.fixture
-def own_server_url(sqlite_app) -> Iterator[str]:
+def started_server_url(sqlite_app) -> Iterator[str]:
     server = make_server("127.0.0.1", 0, sqlite_app.app, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -144,7 +144,7 @@ def own_server_url(sqlite_app) -> Iterator[str]:
 @pytest.fixture
 def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a server, from ``--url`` or started here, which is cleaned up at the end."""
-    address = request.config.getoption("--url") or request.getfixturevalue("own_server_url")
+    address = request.config.getoption("--url") or request.getfixturevalue("started_server_url")
     client = CleanupClient(address)
     assert not client.list_object_names("resource_providers"), f"{address} has resource providers"
     yield address
@@ -152,11 +152,11 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.exhaustive
-def test_objects_created_by_gabbi_files_are_deleted_from_the_server(own_server_url):
-    address = urlsplit(own_server_url)
-    client = CleanupClient(own_server_url)
+def test_objects_created_by_gabbi_files_are_deleted_from_the_server(started_server_url):
+    address = urlsplit(started_server_url)
+    client = CleanupClient(started_server_url)
     client.request_json("POST", "resource_classes", {"name": "CUSTOM_KEPT"})
-    client = CleanupClient(own_server_url)
+    client = CleanupClient(started_server_url)
     for gabbi_file in ("aggregates", "inventories"):
         run_gabbi_file(
             GABBI_FOLDER / f"{gabbi_file}.yaml", host=address.hostname, port=address.port

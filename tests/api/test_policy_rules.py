@@ -45,7 +45,7 @@ PROJECT_ROLES = {
 }
 ALL_ROLES = {"admin", "service", "member", "reader", "other"}
 #: The roles of rules whose default differs from the other rules of their API.
-SPECIAL_ROLES = {
+ROLES_OF_SPECIAL_RULES = {
     "placement:usages": {"admin", "service", "reader"},
     "placement:reshaper:reshape": {"service"},
     "scheduler:plan_runs:execute": {"admin"},
@@ -56,7 +56,7 @@ SPECIAL_ROLES = {
 def list_default_roles(rule):
     """Return the roles that a rule allows by default."""
     service = ("service",) if rule.startswith(("placement:", "scheduler:")) else ()
-    return SPECIAL_ROLES.get(rule, {"admin", *service, *PROJECT_ROLES.get(rule, ())})
+    return ROLES_OF_SPECIAL_RULES.get(rule, {"admin", *service, *PROJECT_ROLES.get(rule, ())})
 
 
 def send_request(app, api, route, roles, token="bob:shop"):

@@ -63,7 +63,7 @@ def create_objects_with_hostile_names(send: RequestSender) -> None:
         )
 
 
-def generate_page_addresses(read: Callable[[str], Any]) -> Iterator[str]:
+def generate_urls_of_pages(read: Callable[[str], Any]) -> Iterator[str]:
     """Yield the addresses of pages that show these names. ``read`` returns a list of an API."""
     yield from ("/", "/console/decisions", "/console/aggregates", "/console/policies")
     yield "/console/capacity"
@@ -110,7 +110,7 @@ def test_hostile_names_add_no_element_or_attribute(app_with_hostile_names):
     assert len(hosts) == 2 * len(HOSTILE_NAMES)
     browser = TestApp(app_with_hostile_names.app)
     seen = 0
-    for path in generate_page_addresses(lambda address: app_with_hostile_names.get(address).json):
+    for path in generate_urls_of_pages(lambda address: app_with_hostile_names.get(address).json):
         page = browser.get(path, headers={"Accept": "text/html"}, status="*")
         if page.content_type != "text/html":
             continue

@@ -52,7 +52,7 @@ def check_security_headers(answer, cache_control: str = "no-store") -> None:
 
 
 @pytest.mark.parametrize("path", UNKNOWN_PATHS, ids=lambda path: path[:50])
-def test_unknown_or_malformed_url_is_a_short_error_page_with_security_headers(
+def test_unknown_or_malformed_url_shows_a_short_error_page_with_security_headers(
     browser, path, caplog
 ):
     answer = browser.get(path, headers={"Accept": "text/html"}, status="4*")

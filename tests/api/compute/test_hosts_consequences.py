@@ -6,7 +6,7 @@ from tests.support.scheduling import instance
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 
 
-def select_host_or_list_rejections(host_api, number):
+def select_host_or_list_rejection_reasons(host_api, number):
     """Return the selected host and no reasons, or None and the reasons of the rejections."""
     flavor = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
     spec = {"project_id": "shop", "flavor": flavor, "instance_uuids": [instance(number)]}
@@ -26,24 +26,27 @@ def test_disabled_or_down_host_is_not_selected(host_api):
     for number in (1, 2):
         host_api.report_host(number)
     host_api.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn1")
-    assert select_host_or_list_rejections(host_api, 1) == ("cn2", ())
+    assert select_host_or_list_rejection_reasons(host_api, 1) == ("cn2", ())
     host_api.change_service({"forced_down": True}, host="cn2")
-    assert select_host_or_list_rejections(host_api, 2) == (None, ["disabled: fan", "forced down"])
+    assert select_host_or_list_rejection_reasons(host_api, 2) == (
+        None,
+        ["disabled: fan", "forced down"],
+    )
     host_api.change_service({"status": "enabled"}, host="cn1")
-    assert select_host_or_list_rejections(host_api, 2) == ("cn1", ())
+    assert select_host_or_list_rejection_reasons(host_api, 2) == ("cn1", ())
     host_api.change_service({"status": "disabled"}, host="cn1")
     host_api.change_service({"forced_down": False}, host="cn2")
-    assert select_host_or_list_rejections(host_api, 3) == ("cn2", ())
+    assert select_host_or_list_rejection_reasons(host_api, 3) == ("cn2", ())
 
 
 def test_deleted_host_is_selected_after_a_new_report(host_api):
     host_api.report_host(1)
     host_api.change_service({"status": "disabled"})
     host_api.delete_service(status=204)
-    assert select_host_or_list_rejections(host_api, 1) == (None, [])
+    assert select_host_or_list_rejection_reasons(host_api, 1) == (None, [])
     host_api.report_host(1)
     assert host_api.read_traits() == set()
-    assert select_host_or_list_rejections(host_api, 1) == ("cn1", ())
+    assert select_host_or_list_rejection_reasons(host_api, 1) == ("cn1", ())
 
 
 def test_new_node_of_a_disabled_host_has_the_disabled_trait(host_api):

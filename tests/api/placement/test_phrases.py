@@ -22,12 +22,12 @@ CANDIDATES_PATH = "/allocation_candidates"
 ALLOCATIONS_PATH = f"/allocations/{CONSUMER_UUID}"
 TOO_LONG_NAME = "CUSTOM_" + "S" * 250
 RESERVED_INVENTORY = {"total": 10, "reserved": 10}
-REQUIRED_FORM_TEXT = (
+REQUIRED_VALUE_TEXT = (
     "Invalid query string parameters: Expected 'required' parameter value of the form: "
     "HW_CPU_X86_VMX,"
 )
-IN_FORM_TEXT = "Invalid query string parameters: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
-RESOURCES_FORM_TEXT = (
+IN_PREFIX_TEXT = "Invalid query string parameters: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
+RESOURCES_VALUE_TEXT = (
     "Badly formed resources parameter. Expected resources query string parameter in form"
 )
 UPDATE_FAILED_TEXT = f"Unable to update inventory for resource provider {PROVIDER_UUID}"
@@ -113,14 +113,22 @@ INVALID_INVENTORY_REQUESTS = [
 
 MALFORMED_QUERIES = {
     PROVIDERS_PATH: [
-        ("resources=VCPU", 39, RESOURCES_FORM_TEXT),
+        ("resources=VCPU", 39, RESOURCES_VALUE_TEXT),
         ("resources=VCPU:1,", 39, "Got: . This is a part of VCPU:1,"),
         ("resources=", 39, "Got: empty string."),
         ("resources=VCPU", 39, "Got: VCPU."),
-        ("required=A,,B", 39, f"{REQUIRED_FORM_TEXT}!CUSTOM_MAGIC. Got an empty trait in:"),
-        ("required=in:A,!B", 39, f"{IN_FORM_TEXT} does not support forbidden traits. Got: in:A,!B"),
-        ("required=!A", 21, f"{REQUIRED_FORM_TEXT}CUSTOM_MAGIC. Got: !A"),
-        ("required=in:A,B", 38, f"{IN_FORM_TEXT} only supported since microversion {ANY_TRAITS}."),
+        ("required=A,,B", 39, f"{REQUIRED_VALUE_TEXT}!CUSTOM_MAGIC. Got an empty trait in:"),
+        (
+            "required=in:A,!B",
+            39,
+            f"{IN_PREFIX_TEXT} does not support forbidden traits. Got: in:A,!B",
+        ),
+        ("required=!A", 21, f"{REQUIRED_VALUE_TEXT}CUSTOM_MAGIC. Got: !A"),
+        (
+            "required=in:A,B",
+            38,
+            f"{IN_PREFIX_TEXT} only supported since microversion {ANY_TRAITS}.",
+        ),
         (
             f"member_of=!{AGGREGATE_UUID}",
             31,
@@ -133,13 +141,13 @@ MALFORMED_QUERIES = {
         ),
     ],
     CANDIDATES_PATH: [
-        ("resources=", 39, RESOURCES_FORM_TEXT),
+        ("resources=", 39, RESOURCES_VALUE_TEXT),
         ("group_policy=isolate", 25, "At least one request group (`resources` or `res"),
         ("group_policy=none", 36, "There must be at least one resources or resources[$S]"),
         (f"resources=VCPU:1&in_tree1={PROVIDER_UUID}", 31, "All request groups must specify"),
         ("required=A&required1=B", 25, "orphaned traits keys: required, required1"),
-        ("resources=VCPU:1&required=", 21, f"{REQUIRED_FORM_TEXT}CUSTOM_MAGIC."),
-        ("resources=VCPU:1&required=,,", 22, f"{REQUIRED_FORM_TEXT}!CUSTOM_MAGIC."),
+        ("resources=VCPU:1&required=", 21, f"{REQUIRED_VALUE_TEXT}CUSTOM_MAGIC."),
+        ("resources=VCPU:1&required=,,", 22, f"{REQUIRED_VALUE_TEXT}!CUSTOM_MAGIC."),
         ("resourcesX=VCPU:1&requiredX=in:A,B", 38, "'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only"),
     ],
     "/traits": [("name=in_abc", 39, '?name=[in|startswith]:[name1,name2|prefix]. Got: "in_')],

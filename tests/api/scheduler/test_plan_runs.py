@@ -11,7 +11,7 @@ RUNS_PATH = "/scheduler/v1/plan_runs"
 EXECUTOR, OTHER_EXECUTOR = instance(101), instance(102)
 
 
-def build_run(*moves, **changes):
+def build_run_body(*moves, **changes):
     return {
         "kind": "plan",
         "method": "live",
@@ -38,7 +38,7 @@ def app(app):
 
 
 def create_run(app, *moves, **changes):
-    return app.post_json(RUNS_PATH, build_run(*moves, **changes), status=201).json
+    return app.post_json(RUNS_PATH, build_run_body(*moves, **changes), status=201).json
 
 
 def change_move(app, run, uuid, state, status=200, executor=EXECUTOR, **more):
@@ -204,17 +204,17 @@ def test_plan_runs_are_listed_newest_first_page_by_page(app):
 
 def test_invalid_plan_run_is_400_with_the_path_of_the_error(app):
     for body, words in [
-        (build_run(), "(at $.moves)"),
+        (build_run_body(), "(at $.moves)"),
         (
-            build_run(FIRST_MOVE, (instance(1), "cn1", "cn3")),
+            build_run_body(FIRST_MOVE, (instance(1), "cn1", "cn3")),
             "has two moves (at $.moves[1].instance)",
         ),
-        (build_run((instance(1), "cn1", "cn1")), "same host: cn1 (at $.moves[0].to)"),
-        (build_run(FIRST_MOVE, parallel=0), "(at $.parallel)"),
-        (build_run(FIRST_MOVE, method="hot"), "'hot' is not one of"),
-        (build_run(FIRST_MOVE, kind="plans"), "(at $.kind)"),
-        (build_run(FIRST_MOVE, executor="me"), "(at $.executor)"),
-        (build_run(FIRST_MOVE, moved=[]), "'moved' was unexpected"),
+        (build_run_body((instance(1), "cn1", "cn1")), "same host: cn1 (at $.moves[0].to)"),
+        (build_run_body(FIRST_MOVE, parallel=0), "(at $.parallel)"),
+        (build_run_body(FIRST_MOVE, method="hot"), "'hot' is not one of"),
+        (build_run_body(FIRST_MOVE, kind="plans"), "(at $.kind)"),
+        (build_run_body(FIRST_MOVE, executor="me"), "(at $.executor)"),
+        (build_run_body(FIRST_MOVE, moved=[]), "'moved' was unexpected"),
     ]:
         assert words in read_error_detail(app.post_json(RUNS_PATH, body, status=400).json), words
 

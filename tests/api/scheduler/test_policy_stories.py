@@ -62,7 +62,7 @@ REQUEST_FIELDS_BY_SELECTOR = {
     },
 }
 #: Name, hosts and metadata of the aggregate of each policy.
-RACKS_BY_POLICY = {
+AGGREGATES_BY_POLICY = {
     "low_cpu_density": (
         "rack1",
         ("cn1", "cn2"),
@@ -74,7 +74,7 @@ RACKS_BY_POLICY = {
         {"availability_zone": "shared_az", "filter_tenant_id": "students", "cpus": "shared"},
     ),
 }
-HOSTS_BY_POLICY = {policy: set(hosts) for policy, (_, hosts, _) in RACKS_BY_POLICY.items()}
+HOSTS_BY_POLICY = {policy: set(hosts) for policy, (_, hosts, _) in AGGREGATES_BY_POLICY.items()}
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def make_policy_app(start_app):
     def build_policy_app(selection=ZONE_SELECTOR, text=POLICIES_CONFIG, companion=None):
         app = start_app(text.format(selection, companion or FILTERS_BY_SELECTOR[selection]))
         report_hosts(app, 5)
-        for policy, (name, hosts, metadata) in RACKS_BY_POLICY.items():
+        for policy, (name, hosts, metadata) in AGGREGATES_BY_POLICY.items():
             create_aggregate(app, name, hosts, **metadata, sched_policy=policy)
         return app
 
@@ -170,7 +170,10 @@ def test_request_uses_the_selected_policy_or_the_default_policy(make_policy_app,
         assert explanation["policy"] == explanation["funnel"]["policy"]["name"] == policy
         assert list(list_selector_outcomes(explanation).values()) == ["chosen"]
         (matched,) = explanation["funnel"]["policy"]["selectors"][0]["matched"]
-        assert (matched["aggregate"], matched["policy"]) == (RACKS_BY_POLICY[policy][0], policy)
+        assert (matched["aggregate"], matched["policy"]) == (
+            AGGREGATES_BY_POLICY[policy][0],
+            policy,
+        )
         assert list_passing_hosts(explanation) == HOSTS_BY_POLICY[policy]
         # The aggregate is a condition of the candidates query, not only of a filter.
         candidates = explanation["funnel"]["allocation_candidates"]

@@ -138,7 +138,7 @@ def open_page(browser: Browser, sample_server: Server) -> Iterator[PageOpener]:
         watched.check()
 
 
-def point_to_any_host(page: Page) -> str:
+def move_pointer_to_a_host(page: Page) -> str:
     """Move the pointer to a cell of the map and return the name of its host."""
     box = page.get_by_label("Map of hosts").bounding_box()
     tip = page.locator(".tip")

@@ -4,7 +4,11 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE_SIZE, continue_held_requests, point_to_any_host
+from tests.console.browser.conftest import (
+    PHONE_SIZE,
+    continue_held_requests,
+    move_pointer_to_a_host,
+)
 
 pytestmark = pytest.mark.exhaustive
 
@@ -68,7 +72,7 @@ def test_hosts_beyond_the_candidate_limit_have_the_letter_of_the_limit_on_the_ma
 
 def test_click_and_enter_key_on_the_map_show_why_the_host_is_rejected(open_page):
     page = wait_for_map(open_page(ASK_URL_WITHOUT_VALID_HOST))
-    named = point_to_any_host(page)
+    named = move_pointer_to_a_host(page)
     page.mouse.down()
     page.mouse.up()
     expect(page.locator("#why-title")).to_have_text(named)
@@ -131,7 +135,7 @@ def test_pointer_on_a_funnel_stage_highlights_its_hosts_and_vice_versa(open_page
     assert canvas.screenshot() != plain
     page.mouse.move(0, 0)
     expect(row).not_to_have_class("lit")
-    point_to_any_host(page)
+    move_pointer_to_a_host(page)
     letter = page.locator(".map .tip div").nth(1).inner_text()[0]
     lit = page.locator(".why-not tr.lit .sign")
     expect(lit).to_have_text(letter)

@@ -7,7 +7,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browser.conftest import PHONE_SIZE, continue_held_requests, point_to_any_host
+from tests.console.browser.conftest import (
+    PHONE_SIZE,
+    continue_held_requests,
+    move_pointer_to_a_host,
+)
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.exhaustive
@@ -94,7 +98,7 @@ def test_map_legend_counts_every_host_and_a_click_shows_only_hosts_of_its_entry(
     expect(legend).to_be_in_viewport(ratio=1)
     expect(page.locator(".totals")).to_be_in_viewport(ratio=1)
     assert page.locator(".totals").inner_text().startswith("memory")
-    assert point_to_any_host(page).startswith("az1-r01-hdd")
+    assert move_pointer_to_a_host(page).startswith("az1-r01-hdd")
     tip = page.locator(".tip")
     expect(tip).to_contain_text("memory")
     expect(tip).to_be_in_viewport(ratio=1)
@@ -285,7 +289,7 @@ def test_map_of_ten_thousand_hosts_shows_their_count_and_opens_the_last_one(open
 
 def test_click_or_link_opens_a_host_next_to_the_map(open_page, page):
     before = locate_map_canvas(page).screenshot()
-    name = point_to_any_host(page)
+    name = move_pointer_to_a_host(page)
     page.mouse.down()
     page.mouse.up()
     expect(page.locator("#panel-title")).to_have_text(name)
