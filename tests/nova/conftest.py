@@ -13,10 +13,10 @@ from placement_sched.nova.sync.follower import Follower
 from placement_sched.store.compute import compute_nodes
 from tests.nova.scheduling import (
     NovaDeployment,
-    SharedService,
+    SharedSchedulerService,
     create_private_bus,
     open_nova_deployment_with_two_hosts,
-    running_service,
+    run_shared_scheduler_service,
 )
 from tests.support.nova_clouds import NovaCloud, create_sqlite_nova
 
@@ -28,7 +28,7 @@ def bus(broker: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def nova_site(tmp_path: Path, bus: str, sqlite_template: Path) -> Iterator[NovaDeployment]:
+def two_host_nova(tmp_path: Path, bus: str, sqlite_template: Path) -> Iterator[NovaDeployment]:
     with open_nova_deployment_with_two_hosts(tmp_path, bus, sqlite_template) as site:
         yield site
 
@@ -36,8 +36,10 @@ def nova_site(tmp_path: Path, bus: str, sqlite_template: Path) -> Iterator[NovaD
 @pytest.fixture(scope="module")
 def shared_service(
     broker: str, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SharedService]:
-    with running_service(tmp_path_factory.mktemp("shared"), broker, sqlite_template) as service:
+) -> Iterator[SharedSchedulerService]:
+    with run_shared_scheduler_service(
+        tmp_path_factory.mktemp("shared"), broker, sqlite_template
+    ) as service:
         yield service
 
 
@@ -68,9 +70,9 @@ def follower(make_follower: Callable[..., Follower], nova: NovaCloud) -> Followe
 
 
 @pytest.fixture
-def read_nodes(database: Database) -> Callable[[], dict[str, ComputeNode]]:
-    def nodes() -> dict[str, ComputeNode]:
+def read_compute_nodes(database: Database) -> Callable[[], dict[str, ComputeNode]]:
+    def read_nodes_by_name() -> dict[str, ComputeNode]:
         with database.read() as connection:
             return {node.hypervisor_hostname: node for node in compute_nodes.search(connection)}
 
-    return nodes
+    return read_nodes_by_name

@@ -23,18 +23,22 @@ from placement_sched.app import Application, create_app
 from placement_sched.config.options.services import oslo_messaging
 from placement_sched.nova.objects import primitive_of
 from tests.conftest import Client, make_settings
-from tests.nova.cloud.rabbitmq import has_consumer, private_broker
-from tests.nova.databases.test_service_record import SERVICES
+from tests.nova.cloud.rabbitmq import has_consumer, run_private_rabbitmq
+from tests.nova.databases.test_service_record import SERVICES_TABLE
 from tests.support import program
 from tests.support.conformance import CheckedApplication
 from tests.support.nova_clouds import NovaCloud, create_sqlite_nova
 from tests.support.scheduling import report
 from tests.support.servers import environment, read_whole_lines, wait_until
 
-ANNOUNCED = "placement-sched nova-scheduler serves "
-LIBRARY = oslo_messaging()
+SERVICE_START_LOG_TEXT = "placement-sched nova-scheduler serves "
+OSLO_MESSAGING = oslo_messaging()
 #: Modules of the exceptions that nova's clients raise from a response.
-MODULES = ["nova.exception", "oslo_messaging.rpc.dispatcher", "placement_sched.nova.objects"]
+REMOTE_EXCEPTION_MODULES = [
+    "nova.exception",
+    "oslo_messaging.rpc.dispatcher",
+    "placement_sched.nova.objects",
+]
 _LOG_KEYS = ("message", "levelname")
 
 
@@ -58,7 +62,7 @@ def create_private_bus(broker: str) -> Iterator[str]:
         finally:
             send("delete_vhost", name)
         return
-    with TemporaryDirectory() as folder, private_broker(Path(folder) / "rabbitmq") as own:
+    with TemporaryDirectory() as folder, run_private_rabbitmq(Path(folder) / "rabbitmq") as own:
         own.wait_until_ready()
         yield own.url
 
@@ -88,11 +92,13 @@ class Conductor:
     """Calls a scheduler as nova-conductor does, with oslo.messaging."""
 
     def __init__(self, url: str, exchange: str = "nova") -> None:
-        conf = LIBRARY.LoggingNotificationHandler.CONF
+        conf = OSLO_MESSAGING.LoggingNotificationHandler.CONF
         conf(args=[], default_config_files=[], default_config_dirs=[])
-        self._transport = LIBRARY.get_rpc_transport(conf, url, allowed_remote_exmods=MODULES)
-        target = LIBRARY.Target(topic="scheduler", exchange=exchange, version="4.0")
-        self._client = LIBRARY.get_rpc_client(self._transport, target)
+        self._transport = OSLO_MESSAGING.get_rpc_transport(
+            conf, url, allowed_remote_exmods=REMOTE_EXCEPTION_MODULES
+        )
+        target = OSLO_MESSAGING.Target(topic="scheduler", exchange=exchange, version="4.0")
+        self._client = OSLO_MESSAGING.get_rpc_client(self._transport, target)
         self._threads = ThreadPoolExecutor(64)
 
     def call(self, method: str, version: str = "4.5", *, timeout: int = 120, **sent: Any) -> Any:
@@ -105,7 +111,7 @@ class Conductor:
         )
         return to.call(context, method, **sent)
 
-    def select(self, *instances: str, **fields: Any) -> Any:
+    def select_destinations(self, *instances: str, **fields: Any) -> Any:
         return self.call(
             "select_destinations",
             spec_obj=build_request_spec_primitive(*instances, **fields),
@@ -113,8 +119,8 @@ class Conductor:
             return_objects=True,
         )
 
-    def begin_select(self, *instances: str, **fields: Any) -> Future[Any]:
-        return self._threads.submit(self.select, *instances, **fields)
+    def begin_selection(self, *instances: str, **fields: Any) -> Future[Any]:
+        return self._threads.submit(self.select_destinations, *instances, **fields)
 
     def announce(self, method: str, version: str, **sent: Any) -> None:
         self._client.prepare(version=version, fanout=True).cast({}, method, **sent)
@@ -131,34 +137,36 @@ def list_selected_hosts(answer: Sequence[Sequence[dict[str, Any]]]) -> list[str]
     return [selections[0]["nova_object.data"]["service_host"] for selections in answer]
 
 
-class Service:
+class SchedulerService:
     """A running ``placement-sched nova-scheduler``."""
 
     def __init__(self, process: program.Process, log: Path) -> None:
         self.process, self.log = process, log
 
-    def children(self) -> list[int]:
+    def list_worker_pids(self) -> list[int]:
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         return [int(word) for file in threads for word in file.read_text().split()]
 
-    def lines(self, part: str) -> list[str]:
+    def read_log_lines(self, part: str) -> list[str]:
         return [line for line in read_whole_lines(self.log) if part in line]
 
-    def records(self, part: str) -> list[dict[str, Any]]:
+    def read_log_records(self, part: str) -> list[dict[str, Any]]:
         """Return the fields of log lines in JSON, and ``message`` and ``levelname``."""
-        rows = map(json.loads, self.lines(part))
+        rows = map(json.loads, self.read_log_lines(part))
         return [{**row["extra"], **{key: row[key] for key in _LOG_KEYS}} for row in rows]
 
-    def wait_for_line(self, part: str, count: int = 1) -> str:
-        assert wait_until(lambda: len(self.lines(part)) >= count, 120), self.log.read_text()
-        return self.lines(part)[-1]
+    def wait_for_log_line(self, part: str, count: int = 1) -> str:
+        assert wait_until(lambda: len(self.read_log_lines(part)) >= count, 120), (
+            self.log.read_text()
+        )
+        return self.read_log_lines(part)[-1]
 
-    def end_with_signal(self, how: signal.Signals = signal.SIGTERM) -> int:
+    def stop_with_signal(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(how)
         return self.process.wait(timeout=120)
 
     def kill(self) -> None:
-        for pid in (self.process.pid, *self.children()):
+        for pid in (self.process.pid, *self.list_worker_pids()):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -169,8 +177,8 @@ class NovaDeployment:
         self.folder, self.bus, self.url = folder, bus, url
         self.nova: NovaCloud = create_sqlite_nova(folder, "one")
         #: Database of the service records, since the tables of ``nova`` lack columns.
-        self.records = create_engine(f"sqlite:///{folder}/nova_records.db")
-        SERVICES.create(self.records)
+        self.service_records_engine = create_engine(f"sqlite:///{folder}/nova_records.db")
+        SERVICES_TABLE.create(self.service_records_engine)
         self.app = Client(CheckedApplication(application))
         self.conductor = Conductor(bus)
         self._stack = ExitStack()
@@ -188,7 +196,7 @@ class NovaDeployment:
             "DEFAULT__report_interval": "1",
             "DEFAULT__service_down_time": "86400",
             "api_database__connection": self.nova.api.url,
-            "database__connection": self.records.url.render_as_string(),
+            "database__connection": self.service_records_engine.url.render_as_string(),
             "placement_database__connection": self.url,
             "oslo_messaging_rabbit__kombu_reconnect_delay": "0.2",
             **options,
@@ -202,7 +210,9 @@ class NovaDeployment:
         file.write_text("\n".join(parts))
         return file
 
-    def start(self, host: str = "ctl1", workers: int = 2, **options: str) -> Service:
+    def start_scheduler(
+        self, host: str = "ctl1", workers: int = 2, **options: str
+    ) -> SchedulerService:
         self._started += 1
         log = self.folder / f"{host}.{self._started}.log"
         file = self.write_configuration(host, **options)
@@ -213,12 +223,12 @@ class NovaDeployment:
                 env=environment(),
                 streams=[nothing, output, output],
             )
-        service = Service(process, log)
+        service = SchedulerService(process, log)
         self._stack.callback(self._stop, service)
-        service.wait_for_line(ANNOUNCED)
+        service.wait_for_log_line(SERVICE_START_LOG_TEXT)
         return service
 
-    def _stop(self, service: Service) -> None:
+    def _stop(self, service: SchedulerService) -> None:
         if service.process.poll() is None:
             service.process.send_signal(signal.SIGTERM)
             try:
@@ -226,7 +236,7 @@ class NovaDeployment:
             except subprocess.TimeoutExpired:
                 service.kill()
 
-    def waiting(self) -> int:
+    def count_queued_messages(self) -> int:
         with Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
             queue = connection.default_channel.queue_declare("scheduler", passive=True)
             return int(queue.message_count)
@@ -234,7 +244,7 @@ class NovaDeployment:
     def is_queue_consumed(self) -> bool:
         return has_consumer(self.bus, "scheduler")
 
-    def allocations(self, instance: str) -> dict[str, Any]:
+    def read_allocations(self, instance: str) -> dict[str, Any]:
         return dict(self.app.get(f"/placement/allocations/{instance}").json["allocations"])
 
     def list_recorded_instances(self, *instances: str) -> list[str]:
@@ -245,36 +255,38 @@ class NovaDeployment:
         self._stack.close()
         self.conductor.close()
         self.nova.close()
-        self.records.dispose()
+        self.service_records_engine.dispose()
 
 
 @dataclass(frozen=True)
-class SharedService:
+class SharedSchedulerService:
     """A site and its running service, for the tests of a module that do not stop the service."""
 
-    site: NovaDeployment
-    service: Service
+    deployment: NovaDeployment
+    service: SchedulerService
     metrics_url: str
 
 
 @contextmanager
-def running_service(folder: Path, broker: str, template: Path) -> Iterator[SharedService]:
+def run_shared_scheduler_service(
+    folder: Path, broker: str, template: Path
+) -> Iterator[SharedSchedulerService]:
     """Yield a service with logs in JSON, a log line for each call, metrics and no sync rounds."""
     with (
         create_private_bus(broker) as bus,
-        open_nova_deployment_with_two_hosts(folder, bus, template) as site,
+        open_nova_deployment_with_two_hosts(folder, bus, template) as deployment,
     ):
         # This host cannot be recorded.
-        site.nova.add_host("cn0", free_disk_gb=None)
+        deployment.nova.add_host("cn0", free_disk_gb=None)
         options = {
             "DEFAULT__use_json": "true",
             "api__slow_request_seconds": "0.000001",
             "scheduler__metrics_listen": "127.0.0.1:0",
             "scheduler__nova_sync_interval": "3600",
         }
-        service = site.start(**options)
-        (line,) = service.lines(", metrics at ")
-        yield SharedService(site, service, f"http://{line.rpartition(' ')[2]}")
+        service = deployment.start_scheduler(**options)
+        (line,) = service.read_log_lines(", metrics at ")
+        yield SharedSchedulerService(deployment, service, f"http://{line.rpartition(' ')[2]}")
 
 
 @contextmanager
@@ -285,11 +297,11 @@ def open_nova_deployment_with_two_hosts(
     url = f"sqlite:///{shutil.copy(template, folder / 'placement_sched.db')}"
     with (
         closing(create_app(make_settings(url))) as application,
-        closing(NovaDeployment(folder, bus, url, application)) as site,
+        closing(NovaDeployment(folder, bus, url, application)) as deployment,
     ):
-        site.add_host("cn1")
-        site.add_host("cn2")
-        yield site
+        deployment.add_host("cn1")
+        deployment.add_host("cn2")
+        yield deployment
 
 
 def wait_until_true(true: Callable[[], bool], seconds: float = 60) -> None:

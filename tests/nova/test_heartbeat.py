@@ -11,14 +11,19 @@ from placement_sched.db.transaction import Database
 from placement_sched.nova.service import Heartbeat
 from placement_sched.store.compute import services
 from tests.conftest import make_settings
-from tests.nova.databases.test_service_record import NOW, SERVICES, add_service, read_service_rows
+from tests.nova.databases.test_service_record import (
+    NOW,
+    SERVICES_TABLE,
+    add_service,
+    read_service_rows,
+)
 from tests.support.states import ManualClock
 
 
 @pytest.fixture
 def nova(tmp_path):
     engine = sa.create_engine(f"sqlite:///{tmp_path}/nova.db")
-    SERVICES.create(engine)
+    SERVICES_TABLE.create(engine)
     yield engine
     engine.dispose()
 
@@ -89,7 +94,7 @@ def test_replacement_by_nova_scheduler_is_logged(make_heartbeat, nova, clock, ca
     make_heartbeat("ctl2").beat()
     clock.now += timedelta(seconds=61)
     with nova.begin() as connection:
-        connection.execute(sa.update(SERVICES).values(last_seen_up=clock.now))
+        connection.execute(sa.update(SERVICES_TABLE).values(last_seen_up=clock.now))
     make_heartbeat("ctl1").beat()
     (line,) = list_logged_messages(caplog)
     assert line.startswith("nova-scheduler on ctl2 is up")

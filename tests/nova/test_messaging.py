@@ -12,7 +12,7 @@ from placement_sched.nova import messaging
 from placement_sched.nova.messaging import ExpectedError, UnsupportedCall, expose, target_of
 from tests.support.states import read_settings_text
 
-LIBRARY = oslo_messaging()
+OSLO_MESSAGING = oslo_messaging()
 
 
 def build_bus_options(folder, *lines):
@@ -22,7 +22,7 @@ def build_bus_options(folder, *lines):
 @pytest.fixture(autouse=True)
 def reset_library_options():
     yield
-    LIBRARY.LoggingNotificationHandler.CONF.clear()
+    OSLO_MESSAGING.LoggingNotificationHandler.CONF.clear()
 
 
 def list_warnings(caplog):
@@ -58,22 +58,22 @@ class GreetingEndpoint:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
+def rpc_client(tmp_path_factory):
     conf = build_bus_options(tmp_path_factory.mktemp("bus"), "transport_url = fake:/")
     transport = messaging.transport_of(conf)
     server = messaging.server_of(transport, "scheduler", "ctl1", [GreetingEndpoint()])
     server.start()
-    yield LIBRARY.get_rpc_client(
-        LIBRARY.get_rpc_transport(conf, allowed_remote_exmods=["oslo_messaging.exceptions"]),
-        LIBRARY.Target(topic="scheduler", version="4.0"),
+    yield OSLO_MESSAGING.get_rpc_client(
+        OSLO_MESSAGING.get_rpc_transport(conf, allowed_remote_exmods=["oslo_messaging.exceptions"]),
+        OSLO_MESSAGING.Target(topic="scheduler", version="4.0"),
     )
     server.stop()
     server.wait(timeout=60)
     transport.cleanup()
 
 
-def test_call_is_answered_with_the_request_id_of_its_context(client):
-    called = client.prepare(version="4.5", timeout=30)
+def test_call_is_answered_with_the_request_id_of_its_context(rpc_client):
+    called = rpc_client.prepare(version="4.5", timeout=30)
     answer = called.call({"request_id": "req-1"}, "greet", name="nova")
     assert answer == {"hello": "nova", "request": "req-1"}
 
@@ -90,9 +90,9 @@ def test_call_is_answered_with_the_request_id_of_its_context(client):
     ],
 )
 def test_failed_call_is_answered_and_logged_in_one_line(
-    client, caplog, version, method, sent, words
+    rpc_client, caplog, version, method, sent, words
 ):
-    called = client.prepare(version=version, timeout=30)
+    called = rpc_client.prepare(version=version, timeout=30)
     with pytest.raises(Exception, match=re.escape(words)):
         called.call({"request_id": "req-1"}, method, **sent)
     (line,) = list_warnings(caplog)
@@ -103,9 +103,9 @@ def test_failed_call_is_answered_and_logged_in_one_line(
     assert line.exc_info is None
 
 
-def test_expected_error_is_answered_and_not_logged(client, caplog):
+def test_expected_error_is_answered_and_not_logged(rpc_client, caplog):
     with pytest.raises(ValueError, match="as is expected"):
-        client.prepare(version="4.5", timeout=30).call({}, "refuse")
+        rpc_client.prepare(version="4.5", timeout=30).call({}, "refuse")
     assert list_warnings(caplog) == []
 
 
@@ -137,12 +137,14 @@ def test_bus_address_is_logged_without_its_password(tmp_path):
     assert messaging.bus_of(settings) == "rabbit://bus1:5671,bus2:5672/cloud"
 
 
-def test_unanswered_call_is_redelivered(client, caplog):
-    assert client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
+def test_unanswered_call_is_redelivered(rpc_client, caplog):
+    assert rpc_client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
     assert list_warnings(caplog) == []
 
 
-def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, caplog, monkeypatch):
+def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(
+    rpc_client, caplog, monkeypatch
+):
     # An import at the top would load library modules that warn if this test runs alone.
     from oslo_messaging._drivers.impl_fake import FakeIncomingMessage
 
@@ -151,11 +153,11 @@ def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, cap
     def reply(message, *answer, **failure):
         taken.append(message)
         if len(taken) == 1:
-            raise LIBRARY.MessageDeliveryFailure("the bus is away")
+            raise OSLO_MESSAGING.MessageDeliveryFailure("the bus is away")
         send(message, *answer, **failure)
 
     monkeypatch.setattr(FakeIncomingMessage, "reply", reply)
-    called = client.prepare(version="4.5", timeout=30)
+    called = rpc_client.prepare(version="4.5", timeout=30)
     assert called.call({"request_id": "req-1"}, "greet", name="nova")["hello"] == "nova"
     (line,) = list_warnings(caplog)
     assert line.getMessage() == "an answer cannot be sent: the bus is away"

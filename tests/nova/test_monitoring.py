@@ -111,6 +111,6 @@ def test_monitor_keeps_a_regular_file_at_its_socket_path(tmp_path):
 
 
 @pytest.mark.parametrize("listen", ["9778", ":9778", "127.0.0.1", "127.0.0.1:many", "host:99999"])
-def test_invalid_address_is_rejected(listen):
+def test_invalid_monitor_address_is_rejected(listen):
     with pytest.raises(ConfigurationError, match="neither ADDRESS:PORT nor the path of a socket"):
         Monitor(listen, lambda _accept: ("", b""))

@@ -15,8 +15,8 @@ from placement_sched.nova.objects import (
     to_remote_failure,
 )
 
-SEARCHED = {"query": "resources=VCPU:1", "hosts": 3}
-NOT_ENOUGH = "There are not enough hosts available."
+CANDIDATES_STAGE = {"query": "resources=VCPU:1", "hosts": 3}
+NOT_ENOUGH_HOSTS_MESSAGE = "There are not enough hosts available."
 
 
 def format_class_path(failure: Exception) -> str:
@@ -64,15 +64,15 @@ def test_conflict_error_names_the_instances():
 @pytest.mark.parametrize(
     ("funnel", "reason"),
     [
-        ({"allocation_candidates": SEARCHED}, NOT_ENOUGH),
-        ({"allocation_candidates": {**SEARCHED, "hosts": 0}}, ""),
+        ({"allocation_candidates": CANDIDATES_STAGE}, NOT_ENOUGH_HOSTS_MESSAGE),
+        ({"allocation_candidates": {**CANDIDATES_STAGE, "hosts": 0}}, ""),
         # A rebuild has no candidates query.
-        ({"allocation_candidates": {"query": "", "hosts": 0}}, NOT_ENOUGH),
+        ({"allocation_candidates": {"query": "", "hosts": 0}}, NOT_ENOUGH_HOSTS_MESSAGE),
         (
             {"request_filters": [{"name": "a"}, {"name": "z", "refusal": "there is no zone z"}]},
             "Scheduling failed: there is no zone z",
         ),
-        ({}, NOT_ENOUGH),
+        ({}, NOT_ENOUGH_HOSTS_MESSAGE),
     ],
 )
 def test_no_valid_host_reason_is_as_short_as_in_nova(funnel, reason):

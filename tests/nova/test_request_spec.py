@@ -28,110 +28,121 @@ from tests.nova.wire.recorded import (
     replace_value,
 )
 
-VERSION, NAME, NAMESPACE, DATA = (
+VERSION_KEY, NAME_KEY, NAMESPACE_KEY, DATA_KEY = (
     f"nova_object.{key}" for key in ("version", "name", "namespace", "data")
 )
-SPEC = read_recorded_object("spec")
-UUIDS = ["11111111-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"]
+REQUEST_SPEC = read_recorded_object("spec")
+INSTANCE_UUIDS = ["11111111-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"]
 
 
 def test_request_spec_is_parsed_like_nova():
     held = read_recorded_object("spec_held")
-    assert unify_empty_values(convert_spec_to_document(SPEC), held) == held
+    assert unify_empty_values(convert_spec_to_document(REQUEST_SPEC), held) == held
 
 
 def test_instance_uuids_come_from_the_call():
-    assert document_of(SPEC, UUIDS)["instance_uuids"] == UUIDS
+    assert document_of(REQUEST_SPEC, INSTANCE_UUIDS)["instance_uuids"] == INSTANCE_UUIDS
 
 
 @pytest.mark.parametrize("sent", ["abc", ["abc"], [{}], [None], {"a": 1}, 7])
 def test_invalid_instance_uuids_of_the_call_are_rejected(sent):
     with pytest.raises(UnreadableObject, match=r"^instance_uuids "):
-        document_of(SPEC, sent)
+        document_of(REQUEST_SPEC, sent)
 
 
 def test_instance_uuid_of_the_request_is_the_default():
-    one = replace_value(SPEC, build_path_of_field(SPEC, "num_instances"), 1)
-    assert document_of(one)["instance_uuids"] == [SPEC[DATA]["instance_uuid"]]
+    one = replace_value(REQUEST_SPEC, build_path_of_field(REQUEST_SPEC, "num_instances"), 1)
+    assert document_of(one)["instance_uuids"] == [REQUEST_SPEC[DATA_KEY]["instance_uuid"]]
 
 
 def test_several_instances_without_uuids_are_only_counted():
-    three = replace_value(SPEC, build_path_of_field(SPEC, "num_instances"), 3)
+    three = replace_value(REQUEST_SPEC, build_path_of_field(REQUEST_SPEC, "num_instances"), 3)
     assert "instance_uuids" not in document_of(three)
     assert request_spec_from(document_of(three)).num_instances == 3
 
 
 @pytest.mark.parametrize("name", ["numa_topology", "pci_requests", "image", "instance_group"])
 def test_null_and_absent_fields_stay_distinct(name):
-    path = build_path_of_field(SPEC, name)
-    assert document_of(replace_value(SPEC, path, None))[name] is None
-    assert name not in document_of(remove_value(SPEC, path))
+    path = build_path_of_field(REQUEST_SPEC, name)
+    assert document_of(replace_value(REQUEST_SPEC, path, None))[name] is None
+    assert name not in document_of(remove_value(REQUEST_SPEC, path))
 
 
 def test_request_spec_with_only_a_flavor_is_parsed():
-    bare = {**SPEC, DATA: {"flavor": SPEC[DATA]["flavor"]}}
-    assert request_spec_from(document_of(bare)).flavor.vcpus == SPEC[DATA]["flavor"][DATA]["vcpus"]
+    bare = {**REQUEST_SPEC, DATA_KEY: {"flavor": REQUEST_SPEC[DATA_KEY]["flavor"]}}
+    assert (
+        request_spec_from(document_of(bare)).flavor.vcpus
+        == REQUEST_SPEC[DATA_KEY]["flavor"][DATA_KEY]["vcpus"]
+    )
 
 
 def test_sets_with_another_order_of_members_are_parsed_equally():
-    path = build_path_of_field(SPEC, "network_metadata", "physnets")
+    path = build_path_of_field(REQUEST_SPEC, "network_metadata", "physnets")
     orders = (["a", "b"], ["b", "a"])
-    first, second = (document_of(replace_value(SPEC, path, order)) for order in orders)
+    first, second = (document_of(replace_value(REQUEST_SPEC, path, order)) for order in orders)
     assert first == second
 
 
 def test_only_the_uuid_of_a_cell_is_read():
-    document = document_of(SPEC)
-    cell = SPEC[DATA]["requested_destination"][DATA]["cell"]
-    assert document["requested_destination"]["cell"] == cell[DATA]["uuid"]
+    document = document_of(REQUEST_SPEC)
+    cell = REQUEST_SPEC[DATA_KEY]["requested_destination"][DATA_KEY]["cell"]
+    assert document["requested_destination"]["cell"] == cell[DATA_KEY]["uuid"]
     assert "SECRET" not in str(document)
 
 
 def test_old_group_without_policy_field_is_parsed():
-    old = {DATA: {"policies": ["anti-affinity"], "members": UUIDS, "hosts": None}}
-    group = {**SPEC[DATA]["instance_group"], **old}
+    old = {DATA_KEY: {"policies": ["anti-affinity"], "members": INSTANCE_UUIDS, "hosts": None}}
+    group = {**REQUEST_SPEC[DATA_KEY]["instance_group"], **old}
     read = request_spec_from(
-        document_of(replace_value(SPEC, build_path_of_field(SPEC, "instance_group"), group))
+        document_of(
+            replace_value(REQUEST_SPEC, build_path_of_field(REQUEST_SPEC, "instance_group"), group)
+        )
     )
     assert (read.instance_group.policy, dict(read.instance_group.rules)) == ("anti-affinity", {})
 
 
 def test_old_pinned_cpus_without_pcpuset_are_parsed():
-    path = build_path_of_field(SPEC, "numa_topology", "cells", 0)
+    path = build_path_of_field(REQUEST_SPEC, "numa_topology", "cells", 0)
     cell = {"id": 0, "cpuset": [1, 0], "memory": 512, "cpu_policy": "dedicated"}
-    old = {**SPEC[DATA]["numa_topology"][DATA]["cells"][0], VERSION: "1.4", DATA: cell}
-    (read, *_) = request_spec_from(document_of(replace_value(SPEC, path, old))).numa_topology.cells
+    old = {
+        **REQUEST_SPEC[DATA_KEY]["numa_topology"][DATA_KEY]["cells"][0],
+        VERSION_KEY: "1.4",
+        DATA_KEY: cell,
+    }
+    (read, *_) = request_spec_from(
+        document_of(replace_value(REQUEST_SPEC, path, old))
+    ).numa_topology.cells
     assert (read.cpuset, read.pcpuset) == (frozenset(), {0, 1})
 
 
 #: Paths of all objects in the recorded request.
-OBJECTS = [path[:-1] for path in list_paths(SPEC) if path[-1:] == (VERSION,)]
+OBJECT_PATHS = [path[:-1] for path in list_paths(REQUEST_SPEC) if path[-1:] == (VERSION_KEY,)]
 
 
 def format_object_path(path) -> str:
-    names = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in path if key != DATA]
+    names = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in path if key != DATA_KEY]
     return "spec_obj" + "".join(names)
 
 
 def read_value_at(path) -> Any:
-    return reduce(getitem, path, SPEC)
+    return reduce(getitem, path, REQUEST_SPEC)
 
 
 def test_newer_minor_versions_are_parsed_with_known_fields():
-    for path in OBJECTS:
-        version = read_value_at(path)[VERSION]
+    for path in OBJECT_PATHS:
+        version = read_value_at(path)[VERSION_KEY]
         for newer in (f"{version.partition('.')[0]}.999", f"{version}.7"):
-            spec = replace_value(SPEC, (*path, VERSION), newer)
-            spec = replace_value(spec, (*path, DATA, "of_the_future"), {"a": 1})
-            assert document_of(spec) == document_of(SPEC), path
+            spec = replace_value(REQUEST_SPEC, (*path, VERSION_KEY), newer)
+            spec = replace_value(spec, (*path, DATA_KEY, "of_the_future"), {"a": 1})
+            assert document_of(spec) == document_of(REQUEST_SPEC), path
 
 
 @pytest.mark.parametrize("version", ["99.0", "0.9"])
 def test_unknown_major_version_is_rejected_with_its_path(version):
-    for path in OBJECTS:
+    for path in OBJECT_PATHS:
         with pytest.raises(UnknownVersion) as refused:
-            document_of(replace_value(SPEC, (*path, VERSION), version))
-        name = read_value_at(path)[NAME]
+            document_of(replace_value(REQUEST_SPEC, (*path, VERSION_KEY), version))
+        name = read_value_at(path)[NAME_KEY]
         assert str(refused.value) == (
             f"{format_object_path(path)}: version {version} of {name} is not supported, the newest "
             f"supported version is {objects.NEWEST[name]}"
@@ -139,21 +150,27 @@ def test_unknown_major_version_is_rejected_with_its_path(version):
 
 
 def test_unknown_object_or_namespace_is_rejected_with_its_path():
-    for path in OBJECTS:
+    for path in OBJECT_PATHS:
         with pytest.raises(UnknownObject, match=r"unsupported object type nova\.Strange"):
-            document_of(replace_value(SPEC, (*path, NAME), "Strange"))
+            document_of(replace_value(REQUEST_SPEC, (*path, NAME_KEY), "Strange"))
         with pytest.raises(UnknownObject) as refused:
-            document_of(replace_value(SPEC, (*path, NAMESPACE), "cinder"))
-        unsupported = f"unsupported object type cinder.{read_value_at(path)[NAME]}"
+            document_of(replace_value(REQUEST_SPEC, (*path, NAMESPACE_KEY), "cinder"))
+        unsupported = f"unsupported object type cinder.{read_value_at(path)[NAME_KEY]}"
         assert str(refused.value) == f"{format_object_path(path)}: {unsupported}"
 
 
 def test_field_with_the_wrong_object_is_rejected():
     with pytest.raises(UnreadableObject, match=r"^spec_obj\.flavor must be Flavor, not ImageMeta$"):
-        document_of(replace_value(SPEC, build_path_of_field(SPEC, "flavor"), SPEC[DATA]["image"]))
+        document_of(
+            replace_value(
+                REQUEST_SPEC,
+                build_path_of_field(REQUEST_SPEC, "flavor"),
+                REQUEST_SPEC[DATA_KEY]["image"],
+            )
+        )
 
 
-@pytest.mark.parametrize("broken", [17, "RequestSpec", [], {}, {NAME: "RequestSpec"}])
+@pytest.mark.parametrize("broken", [17, "RequestSpec", [], {}, {NAME_KEY: "RequestSpec"}])
 def test_value_without_an_object_version_is_rejected(broken):
     with pytest.raises(UnreadableObject, match=r"^spec_obj must be RequestSpec, not "):
         document_of(broken)
@@ -191,9 +208,9 @@ def test_dictionary_call_is_rejected_with_the_responsible_option():
         ),
     ],
 )
-def test_wrong_value_is_rejected_with_its_path(fields, value, words):
+def test_wrong_value_in_request_spec_is_rejected_with_its_path(fields, value, words):
     with pytest.raises(UnreadableObject) as refused:
-        document_of(replace_value(SPEC, build_path_of_field(SPEC, *fields), value))
+        document_of(replace_value(REQUEST_SPEC, build_path_of_field(REQUEST_SPEC, *fields), value))
     assert str(refused.value) == words
 
 
@@ -209,15 +226,15 @@ def test_wrong_value_is_rejected_with_its_path(fields, value, words):
 )
 def test_random_wrong_values_are_parsed_or_rejected_without_secrets(wrong):
     messages = []
-    for path in list_paths(SPEC):
+    for path in list_paths(REQUEST_SPEC):
         try:
-            request_spec_from(document_of(replace_value(SPEC, path, wrong)))
+            request_spec_from(document_of(replace_value(REQUEST_SPEC, path, wrong)))
         except Invalid as refused:
             messages.append(str(refused))
     assert [message for message in messages if "SECRET" in message or "\n" in message] == []
 
 
-def read_properties(newer: bool = False, **typed):
+def read_image_properties(newer: bool = False, **typed):
     primitive = primitive_of("ImageMetaProps", typed)
     if newer:
         primitive["nova_object.version"] = "1.99"
@@ -225,15 +242,15 @@ def read_properties(newer: bool = False, **typed):
 
 
 def test_typed_properties_are_read_unchanged():
-    primitive = SPEC[DATA]["image"][DATA]["properties"]
+    primitive = REQUEST_SPEC[DATA_KEY]["image"][DATA_KEY]["properties"]
     ours = properties_from(raw_properties(primitive, "properties")).to_dict()
     if "hw_numa_cpus" in ours:
         ours["hw_numa_cpus"] = [sorted(cpus) for cpus in ours["hw_numa_cpus"]]
-    assert ours == primitive[DATA]
+    assert ours == primitive[DATA_KEY]
 
 
 def test_cpus_and_memory_of_numa_nodes_are_read_in_order():
-    document = read_properties(hw_numa_cpus=[[1, 0], [], [2, 3]], hw_numa_mem=[512, 0, 1024])
+    document = read_image_properties(hw_numa_cpus=[[1, 0], [], [2, 3]], hw_numa_mem=[512, 0, 1024])
     assert document == {"hw_numa_cpus": [{0, 1}, set(), {2, 3}], "hw_numa_mem": [512, 0, 1024]}
 
 
@@ -245,12 +262,14 @@ def test_cpus_and_memory_of_numa_nodes_are_read_in_order():
     ],
 )
 def test_traits_keep_their_order_and_flags_their_value(typed):
-    assert read_properties(**typed) == typed
+    assert read_image_properties(**typed) == typed
 
 
 def test_properties_and_values_of_a_newer_nova_are_ignored():
     newer = {"hw_of_the_future": "x", "hw_video_model": "hologram"}
-    assert read_properties(newer=True, **newer, hw_disk_bus="virtio") == {"hw_disk_bus": "virtio"}
+    assert read_image_properties(newer=True, **newer, hw_disk_bus="virtio") == {
+        "hw_disk_bus": "virtio"
+    }
 
 
 def test_every_supported_image_property_is_read_from_typed_properties():

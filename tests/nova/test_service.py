@@ -14,7 +14,7 @@ from placement_sched.db.tables import leases
 from placement_sched.nova.objects import primitive_of
 from tests.nova.databases.test_service_record import read_service_rows
 from tests.nova.scheduling import (
-    LIBRARY,
+    OSLO_MESSAGING,
     build_request_spec_primitive,
     list_selected_hosts,
     wait_until_true,
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.system
 
 
 @pytest.fixture
-def shared_site(shared_service):
-    return shared_service.site
+def deployment(shared_service):
+    return shared_service.deployment
 
 
 @pytest.fixture
-def conductor(shared_site):
-    return shared_site.conductor
+def conductor(deployment):
+    return deployment.conductor
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ def caller_context():
 
 
 @pytest.fixture
-def uuid():
+def instance_uuid():
     return str(uuid4())
 
 
 def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
-    shared_site, shared_service, conductor, caller_context, uuid
+    deployment, shared_service, conductor, caller_context, instance_uuid
 ):
-    uuids = [uuid, str(uuid4())]
+    uuids = [instance_uuid, str(uuid4())]
     sent = {"return_objects": True, "return_alternates": True, **caller_context}
     answer = conductor.call(
         "select_destinations",
@@ -58,21 +58,27 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
     hosts = list_selected_hosts(answer)
     assert set(hosts) <= {"cn1", "cn2"}
     assert {data["nova_object.data"]["cell_uuid"] for row in answer for data in row}
-    assert all(shared_site.allocations(each) for each in uuids)
+    assert all(deployment.read_allocations(each) for each in uuids)
     path = f"/scheduler/v1/decisions?request_id={caller_context['request_id']}"
-    (decision,) = shared_site.app.get(path).json["decisions"]
+    (decision,) = deployment.app.get(path).json["decisions"]
     assert decision["outcome"] == "selected"
     request = caller_context["request_id"]
     (line,) = [
-        row for row in shared_service.service.records("selected hosts for") if request in str(row)
+        row
+        for row in shared_service.service.read_log_records("selected hosts for")
+        if request in str(row)
     ]
     assert (line["method"], line["outcome"]) == ("select_destinations", "answered")
     assert (line["instances"], line["hosts"]) == (2, len(set(hosts)))
     assert hosts[0] in line["message"]
     assert line.items() >= caller_context.items()
     assert 0 < line["duration_ms"] < 60_000
-    shared_service.service.wait_for_line(f"request {request}); ")
-    (slow,) = [row for row in shared_service.service.records("slow: select") if request in str(row)]
+    shared_service.service.wait_for_log_line(f"request {request}); ")
+    (slow,) = [
+        row
+        for row in shared_service.service.read_log_records("slow: select")
+        if request in str(row)
+    ]
     assert (slow["levelname"], slow["outcome"]) == ("WARNING", "answered")
     assert "search" in slow["stages_ms"]
     assert slow["funnel"] == "2"
@@ -81,12 +87,12 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
 
 
 def test_no_valid_host_is_explained_to_operators_only(
-    shared_service, conductor, caller_context, uuid
+    shared_service, conductor, caller_context, instance_uuid
 ):
-    spec = build_request_spec_primitive(uuid, memory_mb=10**6)
+    spec = build_request_spec_primitive(instance_uuid, memory_mb=10**6)
     with pytest.raises(Exception, match="No valid host was found") as refused:
         conductor.call(
-            "select_destinations", spec_obj=spec, instance_uuids=[uuid], **caller_context
+            "select_destinations", spec_obj=spec, instance_uuids=[instance_uuid], **caller_context
         )
     assert "MEMORY_MB" not in str(refused.value).partition("Traceback")[0]
     with pytest.raises(Exception, match="has no argument more"):
@@ -94,13 +100,13 @@ def test_no_valid_host_is_explained_to_operators_only(
     rows = [
         row
         for part in ("No valid host was found", "is rejected")
-        for row in shared_service.service.records(part)
+        for row in shared_service.service.read_log_records(part)
         if row.items() >= caller_context.items()
     ]
     assert [row["outcome"] for row in rows] == ["no_valid_host", "refused"]
     assert rows[0]["decision"]
     assert "MEMORY_MB" in rows[0]["message"]
-    assert uuid in rows[0]["message"]
+    assert instance_uuid in rows[0]["message"]
     for row in rows:
         assert row["method"] == "select_destinations"
         assert 0 < row["duration_ms"] < 60_000
@@ -109,9 +115,9 @@ def test_no_valid_host_is_explained_to_operators_only(
 @pytest.mark.parametrize(
     ("version", "names"), [("4.3", ()), ("4.4", ("instance_uuids",)), ("4.5", ("instance_uuids",))]
 )
-def test_rpc_call_without_return_objects_gets_a_host(conductor, uuid, version, names):
-    sent = {name: [uuid] for name in names}
-    spec = build_request_spec_primitive(uuid, ignore_hosts=["cn2"])
+def test_rpc_call_without_return_objects_gets_a_host(conductor, instance_uuid, version, names):
+    sent = {name: [instance_uuid] for name in names}
+    spec = build_request_spec_primitive(instance_uuid, ignore_hosts=["cn2"])
     (answer,) = conductor.call("select_destinations", version, spec_obj=spec, **sent)
     assert answer["host"] == answer["nodename"] == "cn1"
 
@@ -129,8 +135,12 @@ def test_unreadable_call_is_answered_and_logged(
 ):
     with pytest.raises(Exception, match=re.escape(words)):
         conductor.call(method, version, **sent)
-    assert [row for row in shared_service.service.records("is rejected") if words in row["message"]]
-    assert shared_service.service.lines("Traceback") == []
+    assert [
+        row
+        for row in shared_service.service.read_log_records("is rejected")
+        if words in row["message"]
+    ]
+    assert shared_service.service.read_log_lines("Traceback") == []
 
 
 def test_nova_scheduler_service_answers_ping(conductor):
@@ -139,61 +149,65 @@ def test_nova_scheduler_service_answers_ping(conductor):
     assert conductor.call("get_backdoor_port", "1.1", namespace="baseapi") is None
 
 
-def test_aggregate_notifications_are_recorded(shared_site, conductor):
+def test_aggregate_notifications_are_recorded(deployment, conductor):
     row = {"uuid": str(uuid4()), "name": "fast", "hosts": ["cn1"], "metadata": {}}
-    row["id"] = shared_site.nova.add_aggregate("fast", ("cn1",))
+    row["id"] = deployment.nova.add_aggregate("fast", ("cn1",))
     aggregate = primitive_of("Aggregate", row)
     conductor.announce("update_aggregates", "4.1", aggregates=[aggregate])
 
     def read_aggregate_names():
-        document = shared_site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
+        document = deployment.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
         return [each["name"] for each in document]
 
     wait_until_true(lambda: read_aggregate_names() == ["fast"])
-    shared_site.nova.api.remove("aggregate_hosts", aggregate_id=row["id"])
-    shared_site.nova.api.remove("aggregates", id=row["id"])
+    deployment.nova.api.remove("aggregate_hosts", aggregate_id=row["id"])
+    deployment.nova.api.remove("aggregates", id=row["id"])
     conductor.announce("delete_aggregate", "4.1", aggregate=aggregate)
     wait_until_true(lambda: read_aggregate_names() == [])
 
 
-def test_instance_notifications_are_recorded(shared_site, conductor):
-    first, second = shared_site.nova.add_instance("cn1"), shared_site.nova.add_instance("cn1")
+def test_instance_notifications_are_recorded(deployment, conductor):
+    first, second = (deployment.nova.add_instance("cn1"), deployment.nova.add_instance("cn1"))
     data = {"uuid": first, "host": "cn1", "node": "cn1", "project_id": "demo"}
     listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
     there = {"host_name": "cn1"}
     conductor.announce("update_instance_info", "4.2", instance_info=listed, **there)
-    wait_until_true(lambda: shared_site.list_recorded_instances(first, second) == [first])
+    wait_until_true(lambda: deployment.list_recorded_instances(first, second) == [first])
     conductor.announce("sync_instance_info", "4.2", instance_uuids=[first, second], **there)
-    wait_until_true(lambda: shared_site.list_recorded_instances(first, second) == [first, second])
-    shared_site.nova.cells["one"].delete_softly("instances", uuid=first)
+    wait_until_true(lambda: deployment.list_recorded_instances(first, second) == [first, second])
+    deployment.nova.cells["one"].delete_softly("instances", uuid=first)
     conductor.announce("delete_instance_info", "4.2", instance_uuid=first, **there)
-    wait_until_true(lambda: shared_site.list_recorded_instances(first, second) == [second])
+    wait_until_true(lambda: deployment.list_recorded_instances(first, second) == [second])
 
 
-def test_service_is_recorded_in_the_services_table_of_nova(shared_site):
+def test_service_is_recorded_in_the_services_table_of_nova(deployment):
     wait_until_true(
         lambda: (
-            read_service_rows(shared_site.records, "host", "binary") == [("ctl1", "nova-scheduler")]
+            read_service_rows(deployment.service_records_engine, "host", "binary")
+            == [("ctl1", "nova-scheduler")]
         )
     )
 
 
-def test_two_scheduler_services_share_requests(nova_site):
-    first, second = nova_site.start("ctl1", 1), nova_site.start("ctl2", 1)
-    answers = [nova_site.conductor.begin_select(instance(number)) for number in range(1, 9)]
+def test_two_scheduler_services_share_requests(two_host_nova):
+    first, second = (
+        two_host_nova.start_scheduler("ctl1", 1),
+        two_host_nova.start_scheduler("ctl2", 1),
+    )
+    answers = [two_host_nova.conductor.begin_selection(instance(number)) for number in range(1, 9)]
     assert all(list_selected_hosts(answer.result(timeout=120)) for answer in answers)
-    assert first.end_with_signal() == 0
-    assert list_selected_hosts(nova_site.conductor.select(instance(20)))
-    assert second.lines("is up and answers") == []
+    assert first.stop_with_signal() == 0
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(20)))
+    assert second.read_log_lines("is up and answers") == []
 
 
-def test_sigterm_finishes_the_pending_request(nova_site):
-    service = nova_site.start(workers=1)
-    answers = [nova_site.conductor.begin_select(instance(number)) for number in range(1, 6)]
+def test_sigterm_finishes_the_pending_request(two_host_nova):
+    service = two_host_nova.start_scheduler(workers=1)
+    answers = [two_host_nova.conductor.begin_selection(instance(number)) for number in range(1, 6)]
     wait_until_true(lambda: any(answer.done() for answer in answers))
-    assert service.end_with_signal(signal.SIGTERM) == 0
-    assert service.lines("stopped")
-    nova_site.start(workers=1)
+    assert service.stop_with_signal(signal.SIGTERM) == 0
+    assert service.read_log_lines("stopped")
+    two_host_nova.start_scheduler(workers=1)
     for answer in answers:
         assert list_selected_hosts(answer.result(timeout=120))
 
@@ -203,22 +217,22 @@ def test_sigterm_finishes_the_pending_request(nova_site):
     [False, pytest.param(True, marks=pytest.mark.exhaustive)],
     ids=["its processes", "the service"],
 )
-def test_request_of_a_killed_scheduler_is_claimed_once_by_another(nova_site, whole):
-    service = nova_site.start()
+def test_request_of_a_killed_scheduler_is_claimed_once_by_another(two_host_nova, whole):
+    service = two_host_nova.start_scheduler()
     answers = {
-        number: nova_site.conductor.begin_select(instance(number)) for number in range(1, 25)
+        number: two_host_nova.conductor.begin_selection(instance(number)) for number in range(1, 25)
     }
     wait_until_true(lambda: any(answer.done() for answer in answers.values()))
     if whole:
         service.kill()
-        nova_site.start("ctl2")
+        two_host_nova.start_scheduler("ctl2")
     else:
-        for pid in service.children():
+        for pid in service.list_worker_pids():
             os.kill(pid, signal.SIGKILL)
-        service.wait_for_line("killed by SIGKILL", 3)
+        service.wait_for_log_line("killed by SIGKILL", 3)
     for number, answer in answers.items():
         (host,) = list_selected_hosts(answer.result(timeout=120))
-        (allocated,) = nova_site.allocations(instance(number)).values()
+        (allocated,) = two_host_nova.read_allocations(instance(number)).values()
         assert allocated["resources"]["VCPU"] == 1
         assert host in {"cn1", "cn2"}
 
@@ -232,51 +246,56 @@ def read_follower_pid(database) -> int:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_second_scheduler_takes_over_the_sync_with_nova(nova_site, how):
-    database = nova_site.app.app.services.database
-    first, other = nova_site.start(workers=1), nova_site.start("ctl2", workers=1)
-    wait_until_true(lambda: read_follower_pid(database) in first.children())
-    assert read_follower_pid(database) not in other.children()
+def test_second_scheduler_takes_over_the_sync_with_nova(two_host_nova, how):
+    database = two_host_nova.app.app.services.database
+    first, other = (
+        two_host_nova.start_scheduler(workers=1),
+        two_host_nova.start_scheduler("ctl2", workers=1),
+    )
+    wait_until_true(lambda: read_follower_pid(database) in first.list_worker_pids())
+    assert read_follower_pid(database) not in other.list_worker_pids()
     if how == signal.SIGTERM:
-        first.end_with_signal()
+        first.stop_with_signal()
     else:
         first.kill()
-    wait_until_true(lambda: read_follower_pid(database) in other.children())
-    nova_site.nova.add_host("cn3")
+    wait_until_true(lambda: read_follower_pid(database) in other.list_worker_pids())
+    two_host_nova.nova.add_host("cn3")
     nodes = "/scheduler/v1/compute_nodes?host=cn3"
-    wait_until_true(lambda: nova_site.app.get(nodes).json["compute_nodes"])
+    wait_until_true(lambda: two_host_nova.app.get(nodes).json["compute_nodes"])
 
 
-def test_sighup_reloads_the_configuration_of_the_scheduler_service(nova_site):
-    service = nova_site.start(workers=1, scheduler__nova_sync_interval="3600")
-    hosts = list_selected_hosts(nova_site.conductor.select(instance(1), ignore_hosts=["cn2"]))
+def test_sighup_reloads_the_configuration_of_the_scheduler_service(two_host_nova):
+    service = two_host_nova.start_scheduler(workers=1, scheduler__nova_sync_interval="3600")
+    hosts = list_selected_hosts(
+        two_host_nova.conductor.select_destinations(instance(1), ignore_hosts=["cn2"])
+    )
     assert hosts == ["cn1"]
-    nova_site.write_configuration("ctl1", filter_scheduler__enabled_filters="IsolatedHostsFilter",
-                       filter_scheduler__isolated_hosts="cn1,cn2")  # fmt: skip
+    filters = {"filter_scheduler__enabled_filters": "IsolatedHostsFilter"}
+    two_host_nova.write_configuration("ctl1", **filters, filter_scheduler__isolated_hosts="cn1,cn2")
     os.kill(service.process.pid, signal.SIGHUP)
-    service.wait_for_line("configuration read again")
+    service.wait_for_log_line("configuration read again")
 
-    def is_rejected():
+    def is_request_rejected():
         try:
-            nova_site.conductor.select(str(uuid4()), memory_mb=10)
-        except LIBRARY.RemoteError as none:
+            two_host_nova.conductor.select_destinations(str(uuid4()), memory_mb=10)
+        except OSLO_MESSAGING.RemoteError as none:
             return "There are not enough hosts" in str(none)
         return False
 
-    wait_until_true(is_rejected)
+    wait_until_true(is_request_rejected)
 
 
-def test_sigusr2_logs_stacks_and_sigint_ends_the_service(nova_site):
-    service = nova_site.start()
-    children = service.children()
+def test_sigusr2_logs_stacks_and_sigint_ends_the_service(two_host_nova):
+    service = two_host_nova.start_scheduler()
+    children = service.list_worker_pids()
     numbers = {service.process.pid, *children}
     for pid in numbers:
         os.kill(pid, signal.SIGUSR2)
     wait_until_true(
-        lambda: numbers <= {int(line.split()[2]) for line in service.lines("Thread 0x")}
+        lambda: numbers <= {int(line.split()[2]) for line in service.read_log_lines("Thread 0x")}
     )
-    assert list_selected_hosts(nova_site.conductor.select(instance(1)))
-    assert service.children() == children
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(1)))
+    assert service.list_worker_pids() == children
     processes = [Path(f"/proc/{pid}") for pid in children]
-    assert service.end_with_signal(signal.SIGINT) in {0, 1}
+    assert service.stop_with_signal(signal.SIGINT) in {0, 1}
     wait_until_true(lambda: not any(process.exists() for process in processes))

@@ -20,7 +20,7 @@ from tests.support.scheduling import instance
 pytestmark = pytest.mark.system
 
 
-def read_text(url: str) -> str:
+def read_response_text(url: str) -> str:
     with urlopen(url, timeout=60) as answer:
         return answer.read().decode()
 
@@ -29,7 +29,7 @@ def scrape_metrics(url: str) -> Counter[str]:
     return Counter(
         {
             f"{row.name.removeprefix('placement_sched_')}{sorted(row.labels.values())}": row.value
-            for family in text_string_to_metric_families(read_text(f"{url}/metrics"))
+            for family in text_string_to_metric_families(read_response_text(f"{url}/metrics"))
             for row in family.samples
         }
     )
@@ -37,11 +37,11 @@ def scrape_metrics(url: str) -> Counter[str]:
 
 def test_calls_are_counted_by_outcome_over_all_workers(shared_service):
     before = scrape_metrics(shared_service.metrics_url)
-    conductor = shared_service.site.conductor
+    conductor = shared_service.deployment.conductor
     for _ in range(4):
-        assert list_selected_hosts(conductor.select(str(uuid4())))
+        assert list_selected_hosts(conductor.select_destinations(str(uuid4())))
     with pytest.raises(Exception, match="No valid host"):
-        conductor.select(str(uuid4()), memory_mb=10**6)
+        conductor.select_destinations(str(uuid4()), memory_mb=10**6)
     with pytest.raises(Exception, match="spec_obj must be"):
         conductor.call("select_destinations", spec_obj="nothing")
     with pytest.raises(Exception, match="run_instance"):
@@ -60,33 +60,35 @@ def test_calls_are_counted_by_outcome_over_all_workers(shared_service):
     assert samples["scheduler_stage_duration_seconds_count['claim']"] == 4
 
 
-def start_service(site):
-    service = site.start(workers=1, scheduler__metrics_listen="127.0.0.1:0")
-    (line,) = service.lines(", metrics at ")
+def start_scheduler_with_metrics(deployment):
+    service = deployment.start_scheduler(workers=1, scheduler__metrics_listen="127.0.0.1:0")
+    (line,) = service.read_log_lines(", metrics at ")
     return service, f"http://{line.rpartition(' ')[2]}"
 
 
 @pytest.mark.exhaustive
-def test_metrics_of_a_killed_worker_are_kept(nova_site):
-    service, url = start_service(nova_site)
-    assert list_selected_hosts(nova_site.conductor.select(instance(1)))
-    for pid in service.children():
+def test_metrics_of_a_killed_worker_are_kept(two_host_nova):
+    service, url = start_scheduler_with_metrics(two_host_nova)
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(1)))
+    for pid in service.list_worker_pids():
         os.kill(pid, signal.SIGKILL)
-    service.wait_for_line("killed by SIGKILL", 2)
-    assert list_selected_hosts(nova_site.conductor.select(instance(2)))
+    service.wait_for_log_line("killed by SIGKILL", 2)
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(2)))
     # The first call is counted twice if the worker died before it acknowledged the message.
     assert scrape_metrics(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
 
 
 @pytest.mark.exhaustive
-def test_queued_requests_are_shown_in_the_metrics(nova_site):
-    service, url = start_service(nova_site)
+def test_queued_requests_are_shown_in_the_metrics(two_host_nova):
+    service, url = start_scheduler_with_metrics(two_host_nova)
     assert scrape_metrics(url)["rpc_waiting[]"] == 0
-    stopped = service.children()
+    stopped = service.list_worker_pids()
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
-        begun = [nova_site.conductor.begin_select(instance(number)) for number in range(1, 25)]
+        begun = [
+            two_host_nova.conductor.begin_selection(instance(number)) for number in range(1, 25)
+        ]
         # The stopped worker has some of the requests.
         wait_until_true(lambda: scrape_metrics(url)["rpc_waiting[]"] > 10)
     finally:
@@ -100,12 +102,14 @@ def test_unrecordable_nova_objects_are_counted(shared_service):
 
 
 def test_healthz_reports_the_scheduler_service(shared_service):
-    assert read_text(f"{shared_service.metrics_url}/healthz") == '{"status":"ok"}'
-    assert read_text(f"{shared_service.metrics_url}/healthz/ready") == '{"status":"ready"}'
+    assert read_response_text(f"{shared_service.metrics_url}/healthz") == '{"status":"ok"}'
+    assert read_response_text(f"{shared_service.metrics_url}/healthz/ready") == '{"status":"ready"}'
 
 
 def test_alerts_and_dashboard_query_exported_metrics(shared_service):
-    assert list_selected_hosts(shared_service.site.conductor.select(str(uuid4())))
+    assert list_selected_hosts(
+        shared_service.deployment.conductor.select_destinations(str(uuid4()))
+    )
     shown = {key.partition("[")[0] for key in scrape_metrics(shared_service.metrics_url)}
     text = (DEPLOY / "prometheus/rules.yml").read_text()
     assert yaml.safe_load(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.db.transaction import MAX_WRITERS
-from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
+from tests.nova.cloud.rabbitmq import RabbitMQ, run_private_rabbitmq
 from tests.nova.scheduling import (
     NovaDeployment,
     list_selected_hosts,
@@ -23,50 +23,51 @@ from tests.support.scheduling import instance
 pytestmark = pytest.mark.exhaustive
 
 #: Number of calls. On SQLite further writers fail after some seconds.
-CALLS = MAX_WRITERS
+CALL_COUNT = MAX_WRITERS
 #: The library's log line for each call that has arrived.
-_ARRIVED = "received message msg_id"
-OPTIONS = {
+_RECEIVED_CALL_LOG_TEXT = "received message msg_id"
+CALL_LOG_OPTIONS = {
     "DEFAULT__default_log_levels": "oslo_messaging._drivers.amqpdriver=DEBUG",
     "placement_database__lock_timeout": "300",
 }
 
 
 @pytest.fixture
-def bus(tmp_path: Path) -> Iterator[RabbitMQ]:
-    with private_broker(tmp_path / "rabbitmq") as own:
+def rabbitmq(tmp_path: Path) -> Iterator[RabbitMQ]:
+    with run_private_rabbitmq(tmp_path / "rabbitmq") as own:
         own.wait_until_ready()
         yield own
 
 
 @pytest.fixture
-def nova_site(tmp_path, bus, sqlite_template) -> Iterator[NovaDeployment]:
-    with open_nova_deployment_with_two_hosts(tmp_path, bus.url, sqlite_template) as site:
-        yield site
+def two_host_nova(tmp_path, rabbitmq, sqlite_template) -> Iterator[NovaDeployment]:
+    with open_nova_deployment_with_two_hosts(tmp_path, rabbitmq.url, sqlite_template) as deployment:
+        yield deployment
     with warnings.catch_warnings():
         # oslo.messaging's client does not close sockets that the bus has closed.
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
 
 
-def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(nova_site, bus):
-    service = nova_site.start(workers=1, **OPTIONS)
+def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(two_host_nova, rabbitmq):
+    service = two_host_nova.start_scheduler(workers=1, **CALL_LOG_OPTIONS)
     with closing(
-        sqlite3.connect(nova_site.url.removeprefix("sqlite:///"), isolation_level=None)
+        sqlite3.connect(two_host_nova.url.removeprefix("sqlite:///"), isolation_level=None)
     ) as own:
         # No call can claim during this transaction.
         own.execute("BEGIN IMMEDIATE")
         answers = {
-            number: nova_site.conductor.begin_select(instance(number)) for number in range(CALLS)
+            number: two_host_nova.conductor.begin_selection(instance(number))
+            for number in range(CALL_COUNT)
         }
-        service.wait_for_line(_ARRIVED, CALLS)
-        bus.restart()
+        service.wait_for_log_line(_RECEIVED_CALL_LOG_TEXT, CALL_COUNT)
+        rabbitmq.restart()
         own.execute("ROLLBACK")
     for number, answer in answers.items():
         assert list_selected_hosts(answer.result(timeout=150))
-        (allocated,) = nova_site.allocations(instance(number)).values()
+        (allocated,) = two_host_nova.read_allocations(instance(number)).values()
         assert allocated["resources"]["VCPU"] == 1
     # RabbitMQ drops messages before the queue has a consumer.
-    wait_until_true(nova_site.is_queue_consumed)
-    assert list_selected_hosts(nova_site.conductor.select(instance(CALLS)))
-    assert service.lines("Traceback") == []
+    wait_until_true(two_host_nova.is_queue_consumed)
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(CALL_COUNT)))
+    assert service.read_log_lines("Traceback") == []

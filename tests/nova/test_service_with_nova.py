@@ -11,64 +11,69 @@ from tests.differential.lines import LineProgram
 from tests.nova.scheduling import wait_until_true
 
 pytestmark = pytest.mark.system
-CONDUCTOR = Path(__file__).parent / "peer" / "conductor.py"
+CONDUCTOR_PROGRAM = Path(__file__).parent / "peer" / "conductor.py"
 
 
 @pytest.fixture(scope="module")
-def nova():
+def nova_client():
     skip_without_peer()
-    peer = LineProgram(PEER_PYTHON, CONDUCTOR)
+    peer = LineProgram(PEER_PYTHON, CONDUCTOR_PROGRAM)
     yield lambda name, *arguments: peer.get_answer([name, arguments])
     peer.close()
 
 
 @pytest.fixture
-def uuid():
+def instance_uuid():
     return str(uuid4())
 
 
-def test_nova_gets_claimed_hosts_and_alternates(nova, shared_service, uuid):
-    nova("connect_to_bus", shared_service.site.bus, None)
-    answer = nova("select", [uuid], 512, True)
+def test_nova_gets_claimed_hosts_and_alternates(nova_client, shared_service, instance_uuid):
+    nova_client("connect_to_bus", shared_service.deployment.bus, None)
+    answer = nova_client("select_destinations", [instance_uuid], 512, True)
     (hosts,) = answer["hosts"]
     assert sorted(hosts) == ["cn1", "cn2"]
     assert answer["versions"] == ["1.36"]
     (request,) = answer["requests"]
-    assert request["allocations"].keys() == shared_service.site.allocations(uuid).keys()
+    assert (
+        request["allocations"].keys()
+        == shared_service.deployment.read_allocations(instance_uuid).keys()
+    )
 
 
-def test_nova_raises_no_valid_host(nova, shared_service, uuid):
-    nova("connect_to_bus", shared_service.site.bus, None)
-    answer = nova("select", [uuid], 10**6, True)
+def test_nova_raises_no_valid_host(nova_client, shared_service, instance_uuid):
+    nova_client("connect_to_bus", shared_service.deployment.bus, None)
+    answer = nova_client("select_destinations", [instance_uuid], 10**6, True)
     assert answer["class"] == "NoValidHost"
     assert answer["words"] == "No valid host was found. "
 
 
 @pytest.mark.parametrize("cap", ["4.3", "4.4"])
-def test_older_nova_release_is_answered(nova, shared_service, cap, uuid):
-    nova("connect_to_bus", shared_service.site.bus, cap)
-    (host,) = nova("select", [uuid], 512, False)["hosts"]
+def test_older_nova_release_is_answered(nova_client, shared_service, cap, instance_uuid):
+    nova_client("connect_to_bus", shared_service.deployment.bus, cap)
+    (host,) = nova_client("select_destinations", [instance_uuid], 512, False)["hosts"]
     assert host in {"cn1", "cn2"}
 
 
-def test_nova_notifications_are_recorded(nova, shared_service):
-    site = shared_service.site
-    nova("connect_to_bus", site.bus, None)
-    number = site.nova.add_aggregate("fast", ("cn1",))
+def test_nova_notifications_are_recorded(nova_client, shared_service):
+    deployment = shared_service.deployment
+    nova_client("connect_to_bus", deployment.bus, None)
+    number = deployment.nova.add_aggregate("fast", ("cn1",))
     row = {"id": number, "uuid": str(uuid4()), "name": "fast", "hosts": ["cn1"], "metadata": {}}
-    uuid = site.nova.add_instance("cn1")
-    nova("send_notification", "update_aggregates", row)
-    nova("send_notification", "update_instance_info", "cn1", [uuid])
+    instance_uuid = deployment.nova.add_instance("cn1")
+    nova_client("send_notification", "update_aggregates", row)
+    nova_client("send_notification", "update_instance_info", "cn1", [instance_uuid])
 
-    def read_recorded():
-        aggregates = site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
-        return [each["name"] for each in aggregates], site.list_recorded_instances(uuid)
+    def read_recorded_names_and_uuids():
+        aggregates = deployment.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
+        return [each["name"] for each in aggregates], deployment.list_recorded_instances(
+            instance_uuid
+        )
 
-    wait_until_true(lambda: read_recorded() == (["fast"], [uuid]))
-    site.nova.api.remove("aggregate_hosts", aggregate_id=number)
-    site.nova.api.remove("aggregates", id=number)
-    site.nova.cells["one"].delete_softly("instances", uuid=uuid)
-    nova("send_notification", "delete_aggregate", row)
-    nova("send_notification", "delete_instance_info", "cn1", uuid)
-    nova("send_notification", "sync_instance_info", "cn1", [])
-    wait_until_true(lambda: read_recorded() == ([], []))
+    wait_until_true(lambda: read_recorded_names_and_uuids() == (["fast"], [instance_uuid]))
+    deployment.nova.api.remove("aggregate_hosts", aggregate_id=number)
+    deployment.nova.api.remove("aggregates", id=number)
+    deployment.nova.cells["one"].delete_softly("instances", uuid=instance_uuid)
+    nova_client("send_notification", "delete_aggregate", row)
+    nova_client("send_notification", "delete_instance_info", "cn1", instance_uuid)
+    nova_client("send_notification", "sync_instance_info", "cn1", [])
+    wait_until_true(lambda: read_recorded_names_and_uuids() == ([], []))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.nova.cloud.cloud import Cloud, running_cloud
-from tests.nova.cloud.operator_commands import running_operator
+from tests.nova.cloud.cloud import Cloud, run_nova_cloud
+from tests.nova.cloud.operator_commands import run_operator_commands
 from tests.support.servers import BIN
 
-USE = """
+USAGE_TEXT = """
 nova runs on placement-sched: nova-api, nova-conductor, nova-compute on cn1 and cn2, RabbitMQ,
 a database. The scheduler is {scheduler}. In another terminal:
 
@@ -34,7 +34,7 @@ a database. The scheduler is {scheduler}. In another terminal:
 Ctrl-C ends it all and removes it.
 """
 
-ENDS = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--database", choices=("mysql", "postgresql"), required=True)
     chosen = parser.parse_args()
     # The context managers below stop all programs after each of these signals.
-    for number in ENDS:
+    for number in STOP_SIGNALS:
         signal.signal(number, _raise_keyboard_interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="nova-cloud-") as folder:
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def _raise_keyboard_interrupt(*_arguments: object) -> None:
-    for number in ENDS:
+    for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     _print_line("ending")
     raise KeyboardInterrupt
@@ -70,12 +70,12 @@ def _run_cloud(folder: Path, theirs: bool, database: str) -> None:
     def report_step(step: str) -> None:
         _print_line(f"{time.monotonic() - start:4.0f} s  {step}")
 
-    with running_cloud(folder, database, report_step) as cloud:
+    with run_nova_cloud(folder, database, report_step) as cloud:
         report_step("the scheduler, flavors and images")
         scheduler = cloud.nova_scheduler if theirs else cloud.our_scheduler
         cloud.start_scheduler(scheduler)
-        with running_operator(cloud) as operator:
-            operator.prepare()
+        with run_operator_commands(cloud) as operator:
+            operator.create_flavors_and_images()
         report_step("ready")
         _print_line(
             _format_usage_instructions(
@@ -86,14 +86,14 @@ def _run_cloud(folder: Path, theirs: bool, database: str) -> None:
 
 
 def _format_usage_instructions(cloud: Cloud, scheduler: str) -> str:
-    places = cloud.places
-    return USE.format(
+    addresses = cloud.addresses
+    return USAGE_TEXT.format(
         scheduler=scheduler,
         here=Path.cwd(),
         openstack=os.path.relpath(BIN / "openstack"),
         folder=cloud.folder,
-        compute=places.compute,
-        sched=places.sched,
+        compute=addresses.compute_api,
+        sched=addresses.placement_sched,
     )
 
 

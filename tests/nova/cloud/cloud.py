@@ -18,49 +18,49 @@ from tests.nova.cloud.files import (
     API_PASTE,
     COMPUTE_VERSION,
     CloudAddresses,
-    clouds_yaml,
-    compute_conf,
-    nova_conf,
-    placement_sched_conf,
+    build_compute_conf,
+    build_nova_conf,
+    build_placement_sched_conf,
+    format_clouds_yaml,
     write_options,
 )
-from tests.nova.cloud.neutron import answer_without_networks
+from tests.nova.cloud.neutron import answer_neutron_without_ports
 from tests.nova.cloud.processes import Program
-from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
+from tests.nova.cloud.rabbitmq import RabbitMQ, run_private_rabbitmq
 from tests.support.empty_databases import empty_database
 from tests.support.loopback import reserve_port, serve_application
 from tests.support.servers import BIN
 
-PEER = Path(__file__).with_name("peer")
-HOSTS = ("cn1", "cn2")
-NOVA = PEER_PYTHON.parent
+PEER_FOLDER = Path(__file__).with_name("peer")
+COMPUTE_HOSTS = ("cn1", "cn2")
+NOVA_PROGRAMS_FOLDER = PEER_PYTHON.parent
 #: Interpreter of the nova-computes, which may be of another release, as in a rolling upgrade.
 COMPUTE_PYTHON = Path(os.environ.get("PLACEMENT_SCHED_COMPUTE_PYTHON", PEER_PYTHON))
 PLACEMENT_VERSION = "1.39"
 #: Seconds between two polls. More polls would keep nova-api busy.
-PAUSE = 0.2
+POLL_SECONDS = 0.2
 
 
 class Cloud:
     """The programs of a running cloud, which a test can stop and start."""
 
-    def __init__(self, folder: Path, places: CloudAddresses, broker: RabbitMQ) -> None:
-        self.folder, self.places, self.broker = folder, places, broker
-        self.nova_conf = write_options(folder / "nova.conf", nova_conf(places, folder))
-        self.own_conf = write_options(folder / "own.conf", placement_sched_conf(places))
+    def __init__(self, folder: Path, addresses: CloudAddresses, broker: RabbitMQ) -> None:
+        self.folder, self.addresses, self.broker = folder, addresses, broker
+        self.nova_conf = write_options(folder / "nova.conf", build_nova_conf(addresses, folder))
+        self.own_conf = write_options(folder / "own.conf", build_placement_sched_conf(addresses))
         (folder / "api-paste.ini").write_text(API_PASTE)
-        (folder / "clouds.yaml").write_text(clouds_yaml(places))
-        self._variables = {"PYTHONPATH": str(PEER), "HOME": str(folder)}
+        (folder / "clouds.yaml").write_text(format_clouds_yaml(addresses))
+        self._variables = {"PYTHONPATH": str(PEER_FOLDER), "HOME": str(folder)}
         own = [BIN / "placement-sched"]
         files = ["--config-file", self.nova_conf]
         ours = [*files, "--config-file", self.own_conf]
-        _, _, port = places.sched.rpartition(":")
+        _, _, port = addresses.placement_sched.rpartition(":")
         serve = [*own, "serve", "--port", port, "--config-file", self.own_conf]
         self.placement = Program("placement-sched", serve, folder)
         self.api = self._make_api_program()
-        self.conductor = self._nova("nova-conductor", *files)
-        self.computes = {host: self._compute(host) for host in HOSTS}
-        self.nova_scheduler = self._nova("nova-scheduler", *files)
+        self.conductor = self._make_nova_program("nova-conductor", *files)
+        self.computes = {host: self._make_compute_program(host) for host in COMPUTE_HOSTS}
+        self.nova_scheduler = self._make_nova_program("nova-scheduler", *files)
         command = [*own, "nova-scheduler", *ours]
         self.our_scheduler = Program("placement-sched-nova-scheduler", command, folder)
 
@@ -69,19 +69,23 @@ class Cloud:
         schedulers = [self.nova_scheduler, self.our_scheduler]
         return [*self.computes.values(), self.conductor, self.api, *schedulers, self.placement]
 
-    def prepare(self, cell0: str, report_step: Callable[[str], None]) -> None:
+    def start_programs(self, cell0: str, report_step: Callable[[str], None]) -> None:
         self.placement.start()
         report_step("nova's databases")
-        job = self._peer("databases", PEER / "prepare.py", "databases", self.nova_conf, cell0)
+        job = self._make_peer_program(
+            "databases", PEER_FOLDER / "prepare.py", "databases", self.nova_conf, cell0
+        )
         job.run()
         self.broker.wait_until_ready()
         report_step("nova-api, nova-conductor and two nova-computes")
         for program in (self.conductor, self.api, *self.computes.values()):
             program.start()
         wait_for_condition("both hosts are registered", self._are_hosts_registered, self)
-        self._peer("hosts", PEER / "prepare.py", "hosts", self.nova_conf).run()
+        self._make_peer_program("hosts", PEER_FOLDER / "prepare.py", "hosts", self.nova_conf).run()
         wait_for_condition(
-            "both hosts are mapped", lambda: set(self.hypervisors()) == set(HOSTS), self
+            "both hosts are mapped",
+            lambda: set(self.read_uuids_by_hypervisor()) == set(COMPUTE_HOSTS),
+            self,
         )
 
     def start_scheduler(self, scheduler: Program) -> None:
@@ -90,27 +94,29 @@ class Cloud:
         RabbitMQ drops nova's calls until the first scheduler has declared the queue.
         """
         scheduler.start()
-        wait_for_condition(f"{scheduler.name} is up", lambda: self.services("nova-scheduler"), self)
+        wait_for_condition(
+            f"{scheduler.name} is up", lambda: self.read_services_by_host("nova-scheduler"), self
+        )
 
     def request_compute_api(self, method: str, path: str, body: Any = None) -> Any:
         return self._request_json(
-            method, self.places.compute + path, body, f"compute {COMPUTE_VERSION}"
+            method, self.addresses.compute_api + path, body, f"compute {COMPUTE_VERSION}"
         )
 
     def post_server(self, server: Any) -> tuple[Mapping[str, str], Any]:
-        url, version = f"{self.places.compute}/servers", f"compute {COMPUTE_VERSION}"
+        url, version = f"{self.addresses.compute_api}/servers", f"compute {COMPUTE_VERSION}"
         headers, answer = self._send_request("POST", url, {"server": server}, version)
         return headers, answer["server"]
 
-    def request_our_api(self, method: str, path: str, body: Any = None) -> Any:
+    def request_placement_sched(self, method: str, path: str, body: Any = None) -> Any:
         version = f"placement {PLACEMENT_VERSION}"
-        return self._request_json(method, self.places.sched + path, body, version)
+        return self._request_json(method, self.addresses.placement_sched + path, body, version)
 
-    def hypervisors(self) -> dict[str, str]:
+    def read_uuids_by_hypervisor(self) -> dict[str, str]:
         hypervisors = self.request_compute_api("GET", "/os-hypervisors")["hypervisors"]
         return {each["hypervisor_hostname"]: each["id"] for each in hypervisors}
 
-    def services(self, binary: str) -> dict[str, dict[str, Any]]:
+    def read_services_by_host(self, binary: str) -> dict[str, dict[str, Any]]:
         services = self.request_compute_api("GET", f"/os-services?binary={binary}")["services"]
         return {service["host"]: service for service in services}
 
@@ -132,14 +138,14 @@ class Cloud:
     def _are_hosts_registered(self) -> bool:
         self.check_programs_run()
         try:
-            services = self.services("nova-compute")
-            providers = self.request_our_api("GET", "/placement/resource_providers")[
+            services = self.read_services_by_host("nova-compute")
+            providers = self.request_placement_sched("GET", "/placement/resource_providers")[
                 "resource_providers"
             ]
         except OSError:
             return False
         up = {host for host, service in services.items() if service["state"] == "up"}
-        return up == set(HOSTS) and len(providers) == len(HOSTS)
+        return up == set(COMPUTE_HOSTS) and len(providers) == len(COMPUTE_HOSTS)
 
     def check_programs_run(self) -> None:
         for program in self.programs:
@@ -147,24 +153,26 @@ class Cloud:
             assert not ended, program.last_lines()
 
     def _make_api_program(self) -> Program:
-        _, _, port = self.places.compute.removesuffix("/v2.1").rpartition(":")
+        _, _, port = self.addresses.compute_api.removesuffix("/v2.1").rpartition(":")
         variables = {"OS_NOVA_CONFIG_DIR": str(self.folder)}
-        return self._peer("nova-api", PEER / "api.py", port, **variables)
+        return self._make_peer_program("nova-api", PEER_FOLDER / "api.py", port, **variables)
 
-    def _compute(self, host: str) -> Program:
+    def _make_compute_program(self, host: str) -> Program:
         state = self.folder / host
         state.mkdir()
-        shared = compute_conf(self.places, self.folder)
+        shared = build_compute_conf(self.addresses, self.folder)
         own = {"host": host, "state_path": str(state)}
         options = {**shared, "DEFAULT": {**shared["DEFAULT"], **own}}
         file = write_options(self.folder / f"nova-{host}.conf", options)
-        command = [COMPUTE_PYTHON, PEER / "compute.py", "--config-file", file]
+        command = [COMPUTE_PYTHON, PEER_FOLDER / "compute.py", "--config-file", file]
         return Program(f"nova-compute-{host}", command, self.folder, self._variables)
 
-    def _nova(self, program: str, *arguments: str | Path) -> Program:
-        return Program(program, [NOVA / program, *arguments], self.folder, self._variables)
+    def _make_nova_program(self, program: str, *arguments: str | Path) -> Program:
+        return Program(
+            program, [NOVA_PROGRAMS_FOLDER / program, *arguments], self.folder, self._variables
+        )
 
-    def _peer(self, name: str, *arguments: str | Path, **more: str) -> Program:
+    def _make_peer_program(self, name: str, *arguments: str | Path, **more: str) -> Program:
         command = [PEER_PYTHON, *arguments]
         return Program(name, command, self.folder, {**self._variables, **more})
 
@@ -196,29 +204,31 @@ def wait_for_condition(
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"not in {seconds} s: {what}\n{cloud.read_last_log_lines()}"
-        time.sleep(PAUSE)
+        time.sleep(POLL_SECONDS)
 
 
 @contextmanager
-def running_cloud(
+def run_nova_cloud(
     folder: Path, kind: str, report_step: Callable[[str], None] = lambda _: None
 ) -> Iterator[Cloud]:
     skip_without_peer()
     with ExitStack() as stack:
         report_step("RabbitMQ")
-        broker = stack.enter_context(private_broker(folder / "rabbitmq"))
+        broker = stack.enter_context(run_private_rabbitmq(folder / "rabbitmq"))
         urls = [stack.enter_context(empty_database(kind, folder)) for _ in range(4)]
-        network = stack.enter_context(serve_application(answer_without_networks))
+        network = stack.enter_context(serve_application(answer_neutron_without_ports))
         compute, sched = (
             f"http://127.0.0.1:{stack.enter_context(reserve_port()).getsockname()[1]}"
             for _ in range(2)
         )
         api, cell0, cell1 = (_replace_driver_for_nova(url) for url in urls[:3])
-        places = CloudAddresses(api, cell1, urls[3], broker.url, f"{compute}/v2.1", sched, network)
-        cloud = Cloud(folder, places, broker)
+        addresses = CloudAddresses(
+            api, cell1, urls[3], broker.url, f"{compute}/v2.1", sched, network
+        )
+        cloud = Cloud(folder, addresses, broker)
         for program in cloud.programs:
             stack.callback(program.kill)
-        cloud.prepare(cell0, report_step)
+        cloud.start_programs(cell0, report_step)
         yield cloud
 
 

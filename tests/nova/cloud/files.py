@@ -10,11 +10,11 @@ import yaml
 
 from tests.differential.comparison import PEER_PYTHON
 
-Options = Mapping[str, Mapping[str, str]]
+OptionsByGroup = Mapping[str, Mapping[str, str]]
 
-_OLD_RELEASES = PEER_PYTHON.parents[1].glob("lib/python*/site-packages/nova-2[78].*")
+_NOVA_27_AND_28_FOLDERS = PEER_PYTHON.parents[1].glob("lib/python*/site-packages/nova-2[78].*")
 #: Microversion of the requests. nova 27 and 28 do not have 2.96.
-COMPUTE_VERSION = "2.95" if any(_OLD_RELEASES) else "2.96"
+COMPUTE_VERSION = "2.95" if any(_NOVA_27_AND_28_FOLDERS) else "2.96"
 #: The pipeline of nova's api-paste.ini, with another filter in place of keystone's.
 API_PASTE = """\
 [composite:osapi_compute]
@@ -64,12 +64,12 @@ class CloudAddresses:
     cell_database: str
     placement_database: str
     broker: str
-    compute: str
-    sched: str
-    network: str
+    compute_api: str
+    placement_sched: str
+    neutron: str
 
 
-def write_options(file: Path, options: Options) -> Path:
+def write_options(file: Path, options: OptionsByGroup) -> Path:
     parser = configparser.RawConfigParser(default_section="")
     parser.read_dict(options)
     with file.open("w") as stream:
@@ -77,22 +77,22 @@ def write_options(file: Path, options: Options) -> Path:
     return file
 
 
-def nova_conf(places: CloudAddresses, folder: Path) -> Options:
+def build_nova_conf(addresses: CloudAddresses, folder: Path) -> OptionsByGroup:
     return {
-        **compute_conf(places, folder),
-        "api_database": {"connection": places.api_database},
-        "database": {"connection": places.cell_database},
+        **build_compute_conf(addresses, folder),
+        "api_database": {"connection": addresses.api_database},
+        "database": {"connection": addresses.cell_database},
     }
 
 
-def compute_conf(places: CloudAddresses, folder: Path) -> Options:
+def build_compute_conf(addresses: CloudAddresses, folder: Path) -> OptionsByGroup:
     service = {"auth_type": "admin_token", "token": "admin"}
-    placement = {**service, "endpoint": f"{places.sched}/placement"}
-    network = {**service, "endpoint": places.network, "endpoint_override": places.network}
+    placement = {**service, "endpoint": f"{addresses.placement_sched}/placement"}
+    network = {**service, "endpoint": addresses.neutron, "endpoint_override": addresses.neutron}
     return {
         "DEFAULT": {
             "host": "control",
-            "transport_url": places.broker,
+            "transport_url": addresses.broker,
             "state_path": str(folder),
             "compute_driver": "small_hosts.SmallHost",
             "report_interval": "2",
@@ -108,8 +108,12 @@ def compute_conf(places: CloudAddresses, folder: Path) -> Options:
             "update_resources_interval": "5",
         },
         "api": {"api_paste_config": str(folder / "api-paste.ini")},
-        "placement": {**placement, "endpoint_override": f"{places.sched}/placement"},
-        "glance": {**service, "endpoint": places.sched, "api_servers": f"{places.sched}/image"},
+        "placement": {**placement, "endpoint_override": f"{addresses.placement_sched}/placement"},
+        "glance": {
+            **service,
+            "endpoint": addresses.placement_sched,
+            "api_servers": f"{addresses.placement_sched}/image",
+        },
         "neutron": network,
         "conductor": {"workers": "1"},
         "quota": dict.fromkeys(("cores", "instances", "ram"), "-1"),
@@ -120,23 +124,26 @@ def compute_conf(places: CloudAddresses, folder: Path) -> Options:
     }
 
 
-def placement_sched_conf(places: CloudAddresses) -> Options:
+def build_placement_sched_conf(addresses: CloudAddresses) -> OptionsByGroup:
     return {
         "DEFAULT": {"service_down_time": "120"},
-        "placement_database": {"connection": places.placement_database, "sync_on_startup": "true"},
+        "placement_database": {
+            "connection": addresses.placement_database,
+            "sync_on_startup": "true",
+        },
         "api": {"auth_strategy": "noauth2"},
     }
 
 
-def clouds_yaml(places: CloudAddresses) -> str:
+def format_clouds_yaml(addresses: CloudAddresses) -> str:
     cloud = {
         "auth_type": "admin_token",
-        "auth": {"endpoint": f"{places.sched}/placement", "token": "admin"},
+        "auth": {"endpoint": f"{addresses.placement_sched}/placement", "token": "admin"},
         "identity_api_version": 3,
-        "identity_endpoint_override": f"{places.sched}/identity",
-        "compute_endpoint_override": places.compute,
+        "identity_endpoint_override": f"{addresses.placement_sched}/identity",
+        "compute_endpoint_override": addresses.compute_api,
         "compute_api_version": COMPUTE_VERSION,
-        "image_endpoint_override": f"{places.sched}/image",
-        "network_endpoint_override": places.network,
+        "image_endpoint_override": f"{addresses.placement_sched}/image",
+        "network_endpoint_override": addresses.neutron,
     }
     return yaml.safe_dump({"clouds": {"nova-cloud": cloud}}, sort_keys=False)

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from tests.client.conftest import OpenStackCommandProcess
-from tests.nova.cloud.cloud import HOSTS, Cloud, wait_for_condition
+from tests.nova.cloud.cloud import COMPUTE_HOSTS, Cloud, wait_for_condition
 from tests.nova.cloud.files import COMPUTE_VERSION
 from tests.support.servers import environment
 
 #: Program that runs many ``openstack`` commands in a process.
-MANY_COMMANDS = Path(__file__).parents[2] / "client" / "many_commands.py"
+OPENSTACK_COMMANDS_PROGRAM = Path(__file__).parents[2] / "client" / "many_commands.py"
 #: Resources of a server by flavor.
-FLAVORS = {
+RESOURCES_BY_FLAVOR = {
     "m1.tiny": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1},
     "m1.small": {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 2},
     # Larger than any host.
     "m1.giant": {"VCPU": 1, "MEMORY_MB": 1000000, "DISK_GB": 1},
 }
 #: Flavors of the servers on each host.
-Taken = Mapping[str, Sequence[str]]
+FlavorsByHost = Mapping[str, Sequence[str]]
 
 
 class Operator:
@@ -35,65 +35,67 @@ class Operator:
         self.cloud, self._openstack = cloud, openstack
         self._image = ""
         #: Uuids of the root providers by host.
-        self.providers = {host: cloud.hypervisors()[host] for host in HOSTS}
+        self.providers = {host: cloud.read_uuids_by_hypervisor()[host] for host in COMPUTE_HOSTS}
 
-    def run(self, command: str, *more: str) -> str:
+    def run_openstack(self, command: str, *more: str) -> str:
         done = self._openstack.run(*command.split(), *more)
         assert done.returncode == 0, f"openstack {command} {more}: {done.stderr}"
         return done.stdout
 
-    def show(self, command: str, *more: str) -> Any:
-        return json.loads(self.run(command, *more, "-f", "json"))
+    def read_openstack_json(self, command: str, *more: str) -> Any:
+        return json.loads(self.run_openstack(command, *more, "-f", "json"))
 
-    def prepare(self) -> None:
-        for name, taken in FLAVORS.items():
+    def create_flavors_and_images(self) -> None:
+        for name, taken in RESOURCES_BY_FLAVOR.items():
             sizes = f"--vcpus {taken['VCPU']} --ram {taken['MEMORY_MB']} --disk {taken['DISK_GB']}"
-            self.run(f"flavor create {name} --id {name} {sizes}")
+            self.run_openstack(f"flavor create {name} --id {name} {sizes}")
         image = "image create --disk-format raw --container-format bare"
-        self._image = self.show(f"{image} cirros")["id"]
-        self.run(f"{image} ubuntu")
-        self.run(f"{image} power --property hw_architecture=ppc64")
+        self._image = self.read_openstack_json(f"{image} cirros")["id"]
+        self.run_openstack(f"{image} ubuntu")
+        self.run_openstack(f"{image} power --property hw_architecture=ppc64")
 
-    def request_boot(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
+    def create_server(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
         command = f"server create --image cirros --flavor {flavor} --nic none {how} {name}"
-        return str(self.show(command)["id"])
+        return str(self.read_openstack_json(command)["id"])
 
     def boot_active_server(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
-        server = self.request_boot(name, how, flavor)
+        server = self.create_server(name, how, flavor)
         self.wait_for_status(server, "ACTIVE")
         return server
 
-    def request_server(self, name: str, flavor: str = "m1.tiny") -> tuple[str, str]:
+    def create_server_by_api(self, name: str, flavor: str = "m1.tiny") -> tuple[str, str]:
         server = {"name": name, "flavorRef": flavor, "imageRef": self._image, "networks": "none"}
         headers, answer = self.cloud.post_server(server)
         return str(answer["id"]), headers["x-openstack-request-id"]
 
-    def server(self, server: str) -> dict[str, Any]:
+    def read_server(self, server: str) -> dict[str, Any]:
         return dict(self.cloud.request_compute_api("GET", f"/servers/{server}")["server"])
 
-    def servers(self) -> list[dict[str, Any]]:
+    def list_servers(self) -> list[dict[str, Any]]:
         servers = self.cloud.request_compute_api("GET", "/servers/detail?all_tenants=1")["servers"]
         return sorted(servers, key=lambda server: str(server["name"]))
 
-    def host(self, server: str) -> str | None:
-        host = self.server(server)["OS-EXT-SRV-ATTR:host"]
+    def read_host_of_server(self, server: str) -> str | None:
+        host = self.read_server(server)["OS-EXT-SRV-ATTR:host"]
         return None if host is None else str(host)
 
     def wait_for_status(self, server: str, status: str) -> dict[str, Any]:
         seen: dict[str, Any] = {}
 
-        def is_reached() -> bool:
-            seen.update(self.server(server))
+        def has_status() -> bool:
+            seen.update(self.read_server(server))
             if seen["status"] == "ERROR" != status:
                 raise AssertionError(f"{seen['name']}: {seen.get('fault')}")
             idle = seen["OS-EXT-STS:task_state"] is None
             return bool(idle and seen["status"] == status)
 
-        wait_for_condition(f"{server} is {status}", is_reached, self.cloud)
+        wait_for_condition(f"{server} is {status}", has_status, self.cloud)
         return seen
 
     def wait_for_host(self, server: str, host: str, status: str = "ACTIVE") -> None:
-        wait_for_condition(f"{server} is on {host}", lambda: self.host(server) == host, self.cloud)
+        wait_for_condition(
+            f"{server} is on {host}", lambda: self.read_host_of_server(server) == host, self.cloud
+        )
         self.wait_for_status(server, status)
 
     def wait_for_fault(self, server: str) -> str:
@@ -102,7 +104,7 @@ class Operator:
             return "fault" in self.wait_for_status(server, "ERROR")
 
         wait_for_condition(f"{server} has a fault", has_fault, self.cloud)
-        return str(self.server(server)["fault"]["message"])
+        return str(self.read_server(server)["fault"]["message"])
 
     def read_status_of_newest_migration(self, server: str) -> str:
         path = f"/os-migrations?instance_uuid={server}"
@@ -110,7 +112,7 @@ class Operator:
 
     def read_allocations(self, consumer: str) -> dict[str, dict[str, int]]:
         path = f"/placement/allocations/{consumer}"
-        allocations = self.cloud.request_our_api("GET", path)["allocations"]
+        allocations = self.cloud.request_placement_sched("GET", path)["allocations"]
         names = {uuid: host for host, uuid in self.providers.items()}
         return {names.get(uuid, uuid): part["resources"] for uuid, part in allocations.items()}
 
@@ -118,7 +120,7 @@ class Operator:
         return {
             host: {
                 name: amount
-                for name, amount in self.cloud.request_our_api(
+                for name, amount in self.cloud.request_placement_sched(
                     "GET", f"/placement/resource_providers/{uuid}/usages"
                 )["usages"].items()
                 if amount
@@ -126,60 +128,66 @@ class Operator:
             for host, uuid in self.providers.items()
         }
 
-    def check_usages(self, taken: Taken) -> None:
-        expected = {host: _sum_amounts_of_flavors(taken.get(host, ())) for host in HOSTS}
+    def check_usages(self, taken: FlavorsByHost) -> None:
+        expected = {host: _sum_amounts_of_flavors(taken.get(host, ())) for host in COMPUTE_HOSTS}
         usages: list[Any] = [None]
 
-        def is_equal() -> bool:
+        def are_usages_expected() -> bool:
             usages[0] = self.read_usages_by_host()
             return bool(usages[0] == expected)
 
         try:
-            wait_for_condition(f"allocated is {expected}", is_equal, self.cloud, 120)
+            wait_for_condition(f"allocated is {expected}", are_usages_expected, self.cloud, 120)
         except AssertionError as failure:
             raise AssertionError(f"allocated is {usages[0]}: {failure}") from None
 
     def check_usages_of_servers(self) -> None:
-        servers = [each for each in self.servers() if each["OS-EXT-SRV-ATTR:host"]]
-        taken: dict[str, list[str]] = {host: [] for host in HOSTS}
+        servers = [each for each in self.list_servers() if each["OS-EXT-SRV-ATTR:host"]]
+        taken: dict[str, list[str]] = {host: [] for host in COMPUTE_HOSTS}
         for server in servers:
             taken[server["OS-EXT-SRV-ATTR:host"]].append(server["flavor"]["original_name"])
         self.check_usages(taken)
         for server in servers:
-            expected = {server["OS-EXT-SRV-ATTR:host"]: FLAVORS[server["flavor"]["original_name"]]}
+            expected = {
+                server["OS-EXT-SRV-ATTR:host"]: RESOURCES_BY_FLAVOR[
+                    server["flavor"]["original_name"]
+                ]
+            }
             assert self.read_allocations(server["id"]) == expected, server["name"]
 
-    def delete_all(self) -> None:
-        for server in self.servers():
+    def delete_all_servers(self) -> None:
+        for server in self.list_servers():
             self.cloud.request_compute_api("DELETE", f"/servers/{server['id']}")
-        wait_for_condition("all servers are gone", lambda: self.servers() == [], self.cloud)
+        wait_for_condition("all servers are gone", lambda: self.list_servers() == [], self.cloud)
         for group in self.cloud.request_compute_api("GET", "/os-server-groups")["server_groups"]:
             self.cloud.request_compute_api("DELETE", f"/os-server-groups/{group['id']}")
         self.check_usages({})
 
-    def add_trait(self, host: str, trait: str) -> str:
+    def add_trait_to_host(self, host: str, trait: str) -> str:
         """Create a trait and add it to a host."""
-        self.run(f"--os-placement-api-version 1.6 trait create {trait}")
+        self.run_openstack(f"--os-placement-api-version 1.6 trait create {trait}")
         path = f"/placement/resource_providers/{self.providers[host]}/traits"
-        body = self.cloud.request_our_api("GET", path)
+        body = self.cloud.request_placement_sched("GET", path)
         body["traits"].append(trait)
-        self.cloud.request_our_api("PUT", path, body)
+        self.cloud.request_placement_sched("PUT", path, body)
         return trait
 
     def is_disabled_in_placement(self, host: str) -> bool:
         path = f"/placement/resource_providers/{self.providers[host]}/traits"
-        return "COMPUTE_STATUS_DISABLED" in self.cloud.request_our_api("GET", path)["traits"]
+        return (
+            "COMPUTE_STATUS_DISABLED" in self.cloud.request_placement_sched("GET", path)["traits"]
+        )
 
 
 def _sum_amounts_of_flavors(flavors: Sequence[str]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for flavor in flavors:
-        total.update(FLAVORS[flavor])
+        total.update(RESOURCES_BY_FLAVOR[flavor])
     return dict(total)
 
 
 @contextmanager
-def running_operator(cloud: Cloud) -> Iterator[Operator]:
+def run_operator_commands(cloud: Cloud) -> Iterator[Operator]:
     variables = {
         "OS_CLOUD": "nova-cloud",
         "OS_CLIENT_CONFIG_FILE": str(cloud.folder / "clouds.yaml"),
@@ -187,7 +195,7 @@ def running_operator(cloud: Cloud) -> Iterator[Operator]:
         "HOME": str(cloud.folder),
     }
     with subprocess.Popen(
-        [sys.executable, str(MANY_COMMANDS)],
+        [sys.executable, str(OPENSTACK_COMMANDS_PROGRAM)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

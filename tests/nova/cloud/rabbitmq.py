@@ -17,7 +17,7 @@ from tests.support.loopback import reserve_port
 from tests.support.servers import wait_until
 
 #: Debian's server program. The script in the path runs for root and rabbitmq only.
-DEBIAN = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+DEBIAN_SERVER_PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
 class RabbitMQ:
@@ -57,14 +57,14 @@ class RabbitMQ:
         self.server.start()
 
     def wait_until_ready(self) -> None:
-        assert wait_until(self._answers, 180), self.server.last_lines()
+        assert wait_until(self._is_answering, 180), self.server.last_lines()
 
     def restart(self) -> None:
         self.server.kill()
         self.start()
         self.wait_until_ready()
 
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
         process = self.server.process
         assert process is not None
         assert process.poll() is None, self.server.last_lines()
@@ -88,11 +88,15 @@ def has_consumer(url: str, queue: str) -> bool:
 
 
 def _find_server_program() -> str:
-    return str(DEBIAN) if DEBIAN.exists() else shutil.which("rabbitmq-server") or ""
+    return (
+        str(DEBIAN_SERVER_PROGRAM)
+        if DEBIAN_SERVER_PROGRAM.exists()
+        else shutil.which("rabbitmq-server") or ""
+    )
 
 
 @contextmanager
-def private_broker(folder: Path) -> Iterator[RabbitMQ]:
+def run_private_rabbitmq(folder: Path) -> Iterator[RabbitMQ]:
     if not _find_server_program():
         assert not BROKER_REQUIRED, "there is no rabbitmq-server"
         pytest.skip("RabbitMQ is not installed here: there is no rabbitmq-server")

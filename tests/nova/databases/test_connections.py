@@ -13,7 +13,7 @@ from placement_sched.nova.databases import (
 from tests.conftest import make_settings
 from tests.support.loopback import reserve_port
 
-DEFAULT = "mysql+pymysql://nova:secret@db1:3307/nova?charset=utf8"
+API_DATABASE_URL = "mysql+pymysql://nova:secret@db1:3307/nova?charset=utf8"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ DEFAULT = "mysql+pymysql://nova:secret@db1:3307/nova?charset=utf8"
     ],
 )
 def test_url_template_is_completed_from_the_api_database_url(template, expected):
-    assert fill_template(template, DEFAULT) == expected
+    assert fill_template(template, API_DATABASE_URL) == expected
 
 
 def test_url_template_can_contain_several_hosts():
@@ -44,7 +44,9 @@ def test_plain_cell_url_needs_no_api_database_url():
     assert fill_template("mysql://u:p@h/cell1", None) == "mysql://u:p@h/cell1"
 
 
-@pytest.mark.parametrize(("template", "default"), [("{scheme}://x", None), ("{nobody}", DEFAULT)])
+@pytest.mark.parametrize(
+    ("template", "default"), [("{scheme}://x", None), ("{nobody}", API_DATABASE_URL)]
+)
 def test_unknown_url_template_variable_is_an_error(template, default):
     with pytest.raises(ConfigurationError, match="template"):
         fill_template(template, default)
@@ -69,7 +71,7 @@ def test_unsupported_api_database_type_is_an_error(sqlite_url):
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "mysql+mysqldb", "postgresql", "postgresql+psycopg2"])
-def test_other_drivers_are_replaced_by_supported_drivers(sqlite_url, scheme):
+def test_unsupported_database_drivers_are_replaced_by_supported_drivers(sqlite_url, scheme):
     url = f"{scheme}://u:p@h/nova_api"
     database = api_database(make_settings(sqlite_url, api_database__connection=url))
     assert database.url.drivername in {"mysql+pymysql", "postgresql+psycopg"}

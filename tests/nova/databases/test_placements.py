@@ -16,7 +16,7 @@ from placement_sched.nova.databases.placements import (
     RecordKey,
 )
 
-REQUEST = "req-1"
+REQUEST_ID = "req-1"
 
 
 @pytest.fixture
@@ -25,14 +25,14 @@ def first_cell(nova):
 
 
 @pytest.fixture
-def read_record_of_nova(nova, follower):
+def read_nova_record(nova, follower):
     records = NovaRecords(follower.settings)
 
-    def read_placement(uuid, since=None):
-        key = RecordKey(uuid, REQUEST, since or utcnow())
+    def read_record_of_instance(uuid, since=None):
+        key = RecordKey(uuid, REQUEST_ID, since or utcnow())
         return records([key]).get(uuid)
 
-    yield read_placement
+    yield read_record_of_instance
     records.close()
 
 
@@ -46,32 +46,32 @@ def add_migration(cell, uuid, status, dest=None, **times):
     cell.add("migrations", instance_uuid=uuid, status=status, **facts, **times)
 
 
-def test_unmapped_instance_has_no_placement(read_record_of_nova):
-    assert read_record_of_nova(str(uuid4())) is None
+def test_unmapped_instance_has_no_placement(read_nova_record):
+    assert read_nova_record(str(uuid4())) is None
 
 
-def test_host_of_instance_is_read_from_its_cell(read_record_of_nova, instance_uuid):
-    assert read_record_of_nova(instance_uuid) == NovaRecord(host="cn1", node="cn1")
+def test_host_of_instance_is_read_from_its_cell(read_nova_record, instance_uuid):
+    assert read_nova_record(instance_uuid) == NovaRecord(host="cn1", node="cn1")
 
 
-def test_deleted_instance_is_read(read_record_of_nova, instance_uuid, first_cell):
+def test_deleted_instance_is_read(read_nova_record, instance_uuid, first_cell):
     first_cell.delete_softly("instances", uuid=instance_uuid)
-    assert read_record_of_nova(instance_uuid).host == "cn1"
+    assert read_nova_record(instance_uuid).host == "cn1"
 
 
-def test_instance_in_cell0_is_read_with_its_fault(nova, read_record_of_nova):
+def test_instance_in_cell0_is_read_with_its_fault(nova, read_nova_record):
     uuid = str(uuid4())
     nova.cell0.add("instances", uuid=uuid)
     nova.cell0.add("instance_faults", instance_uuid=uuid, message="No valid host was found. ")
     nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
-    record = read_record_of_nova(uuid)
+    record = read_nova_record(uuid)
     assert (record.is_buried, record.fault) == (True, "No valid host was found. ")
 
 
-def test_newest_migration_is_read(read_record_of_nova, instance_uuid, first_cell):
+def test_newest_migration_is_read(read_nova_record, instance_uuid, first_cell):
     add_migration(first_cell, instance_uuid, "error")
     add_migration(first_cell, instance_uuid, "migrating", "cn2")
-    assert read_record_of_nova(instance_uuid).migration == NovaMove("cn2", "cn2", "migrating")
+    assert read_nova_record(instance_uuid).migration == NovaMove("cn2", "cn2", "migrating")
 
 
 @pytest.mark.parametrize(
@@ -83,21 +83,21 @@ def test_newest_migration_is_read(read_record_of_nova, instance_uuid, first_cell
     ids=["begun long before", "ended before"],
 )
 def test_migration_of_an_earlier_request_is_ignored(
-    read_record_of_nova, instance_uuid, first_cell, times
+    read_nova_record, instance_uuid, first_cell, times
 ):
     add_migration(first_cell, instance_uuid, "confirmed", "cn2", **times)
-    assert read_record_of_nova(instance_uuid).migration is None
+    assert read_nova_record(instance_uuid).migration is None
 
 
 def test_action_events_of_the_request_are_read_in_order(
-    read_record_of_nova, instance_uuid, first_cell
+    read_nova_record, instance_uuid, first_cell
 ):
     other = first_cell.add(
         "instance_actions", instance_uuid=instance_uuid, request_id="req-0", action="create"
     )
     first_cell.add("instance_actions_events", action_id=other, event="old")
     own = first_cell.add(
-        "instance_actions", instance_uuid=instance_uuid, request_id=REQUEST, action="migrate"
+        "instance_actions", instance_uuid=instance_uuid, request_id=REQUEST_ID, action="migrate"
     )
     trace = "Traceback ... nova.exception_Remote.NoValidHost_Remote: No valid host was found."
     for event, result, traceback in (("a", "Error", trace), ("b", None, None)):
@@ -109,7 +109,7 @@ def test_action_events_of_the_request_are_read_in_order(
             result=result,
             traceback=traceback,
         )
-    assert read_record_of_nova(instance_uuid).events == (
+    assert read_nova_record(instance_uuid).events == (
         ActionEvent("a", "ctl", "Error", is_no_valid_host=True),
         ActionEvent("b", "ctl", None),
     )
@@ -128,7 +128,7 @@ def test_unavailable_cell_does_not_affect_other_cells(nova, follower):
     )
     nova.api.add("instance_mappings", instance_uuid=gone, cell_id=number)
     records = NovaRecords(follower.settings)
-    placements = records([RecordKey(one, REQUEST, utcnow()) for one in (here, gone)])
+    placements = records([RecordKey(one, REQUEST_ID, utcnow()) for one in (here, gone)])
     records.close()
     assert list(placements) == [here]
 
@@ -137,4 +137,4 @@ def test_unavailable_api_database_is_reported(follower):
     elsewhere = {"api_database.connection": "sqlite:////nowhere/at/all.db"}
     records = NovaRecords(follower.settings.with_overrides(elsewhere))
     with pytest.raises(Unavailable):
-        records([RecordKey(str(uuid4()), REQUEST, utcnow())])
+        records([RecordKey(str(uuid4()), REQUEST_ID, utcnow())])

@@ -16,24 +16,24 @@ from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
 
-MIGRATE = Path(__file__).resolve().parents[1] / "migrate.py"
+MIGRATE_PROGRAM = Path(__file__).resolve().parents[1] / "migrate.py"
 #: Newest revisions of the API database and of a cell in nova 27.0.0 (2023.1).
-ANTELOPE = ("b30f573d3377", "960aac0e09ea")
+NOVA_27_REVISIONS = ("b30f573d3377", "960aac0e09ea")
 #: Revisions of the nova in this environment.
-NEWEST = ("head", "head")
+NEWEST_REVISIONS = ("head", "head")
 
 pytestmark = pytest.mark.system
 
 
-def migrate_databases(api: str, cell: str, revisions: tuple[str, str]) -> None:
+def migrate_databases(api: str, cell: str, schema_revisions: tuple[str, str]) -> None:
     arguments = [
         _replace_driver_for_nova(api),
-        revisions[0],
+        schema_revisions[0],
         _replace_driver_for_nova(cell),
-        revisions[1],
+        schema_revisions[1],
     ]
     done = subprocess.run(
-        [PEER_PYTHON, "-P", MIGRATE, *arguments],
+        [PEER_PYTHON, "-P", MIGRATE_PROGRAM, *arguments],
         capture_output=True,
         text=True,
         timeout=600,
@@ -51,14 +51,14 @@ def _replace_driver_for_nova(url: str) -> str:
     return parsed.render_as_string(hide_password=False)
 
 
-@pytest.fixture(params=[ANTELOPE, NEWEST], ids=["nova 27", "newest"])
-def revisions(request: pytest.FixtureRequest) -> tuple[str, str]:
+@pytest.fixture(params=[NOVA_27_REVISIONS, NEWEST_REVISIONS], ids=["nova 27", "newest"])
+def schema_revisions(request: pytest.FixtureRequest) -> tuple[str, str]:
     return request.param
 
 
 @pytest.fixture(params=["postgresql", "mysql"])
-def real_nova(
-    request: pytest.FixtureRequest, revisions: tuple[str, str], tmp_path: Path
+def nova_with_migrated_schemas(
+    request: pytest.FixtureRequest, schema_revisions: tuple[str, str], tmp_path: Path
 ) -> Iterator[NovaCloud]:
     skip_without_peer()
     kind = request.param
@@ -67,7 +67,7 @@ def real_nova(
         empty_database(kind, tmp_path) as cell0,
         empty_database(kind, tmp_path) as one,
     ):
-        migrate_databases(api, one, revisions)
+        migrate_databases(api, one, schema_revisions)
         # The schema of cell0 is the schema of a cell.
         engine = create_engine(cell0)
         CELL.create_all(engine)
@@ -80,14 +80,16 @@ def real_nova(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_columns_that_sync_reads_exist_in_the_schema_of_nova(make_follower, real_nova, database):
-    node = real_nova.add_host("cn1", numa_topology=None)
-    real_nova.add_host("cn2", disabled=True, disabled_reason="mend it")
-    group = real_nova.add_group("pair", max_server_per_host=2)
-    uuid = real_nova.add_instance("cn1", group=group)
-    number = real_nova.add_aggregate("racks", ("cn1",), availability_zone="north")
-    before = real_nova.rows()
-    follower = make_follower(real_nova)
+def test_columns_that_sync_reads_exist_in_the_schema_of_nova(
+    make_follower, nova_with_migrated_schemas, database
+):
+    node = nova_with_migrated_schemas.add_host("cn1", numa_topology=None)
+    nova_with_migrated_schemas.add_host("cn2", disabled=True, disabled_reason="mend it")
+    group = nova_with_migrated_schemas.add_group("pair", max_server_per_host=2)
+    uuid = nova_with_migrated_schemas.add_instance("cn1", group=group)
+    number = nova_with_migrated_schemas.add_aggregate("racks", ("cn1",), availability_zone="north")
+    before = nova_with_migrated_schemas.rows()
+    follower = make_follower(nova_with_migrated_schemas)
     findings = follower.full()
     follower.refresh()
     follower.round()
@@ -106,21 +108,24 @@ def test_columns_that_sync_reads_exist_in_the_schema_of_nova(make_follower, real
         assert instances.by_uuid(connection, uuid).server_group == group
         assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
     assert follower.compare().differing == 0
-    assert real_nova.rows() == before
+    assert nova_with_migrated_schemas.rows() == before
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_sync_rounds_find_changed_rows(make_follower, real_nova, database):
-    real_nova.add_host("cn1")
-    node = real_nova.add_host("cn2")
-    uuid, gone = real_nova.add_instance("cn1"), real_nova.add_instance("cn1")
-    cell = real_nova.cells["one"]
+def test_sync_rounds_find_changed_rows(make_follower, nova_with_migrated_schemas, database):
+    nova_with_migrated_schemas.add_host("cn1")
+    node = nova_with_migrated_schemas.add_host("cn2")
+    uuid, gone = (
+        nova_with_migrated_schemas.add_instance("cn1"),
+        nova_with_migrated_schemas.add_instance("cn1"),
+    )
+    cell = nova_with_migrated_schemas.cells["one"]
     tables = ("instance_metadata", "instance_system_metadata")
     for table in tables:
         for key, value in (("b", 'a "quoted" ü'), ("a", None), ("deleted", "x")):
             cell.add(table, instance_uuid=uuid, key=key, value=value)
         cell.delete_softly(table, instance_uuid=uuid, key="deleted")
-    follower = make_follower(real_nova)
+    follower = make_follower(nova_with_migrated_schemas)
     follower.full()
     cell.change(tables[0], {"instance_uuid": uuid, "key": "a"}, value="2")
     cell.change("compute_nodes", {"host": "cn2"}, vcpus_used=9)
@@ -129,7 +134,7 @@ def test_sync_rounds_find_changed_rows(make_follower, real_nova, database):
     cell.change("instances", {"uuid": uuid}, host="cn2", node="cn2", launched_at=launched)
     cell.change("instances", {"uuid": gone}, vm_state="deleted")
     cell.delete_softly("instances", uuid=gone)
-    new = real_nova.add_instance("cn1")
+    new = nova_with_migrated_schemas.add_instance("cn1")
     follower.round()
     with database.read() as connection:
         assert compute_nodes.by_uuid(connection, node).vcpus_used == 9
@@ -143,8 +148,10 @@ def test_sync_rounds_find_changed_rows(make_follower, real_nova, database):
 
 
 @pytest.mark.exhaustive
-def test_nova_database_reader_cannot_write(real_nova):
-    reader = databases.NovaDatabase("cell one", make_url(real_nova.cells["one"].url))
+def test_nova_database_reader_cannot_write(nova_with_migrated_schemas):
+    reader = databases.NovaDatabase(
+        "cell one", make_url(nova_with_migrated_schemas.cells["one"].url)
+    )
     change = text("UPDATE services SET disabled = disabled")
     with (
         pytest.raises(databases.NovaDatabaseUnavailable, match=r"(?i)read.only"),
@@ -152,7 +159,7 @@ def test_nova_database_reader_cannot_write(real_nova):
     ):
         connection.execute(change)
     reader.close()
-    allowed = create_engine(real_nova.cells["one"].url)
+    allowed = create_engine(nova_with_migrated_schemas.cells["one"].url)
     with allowed.begin() as connection:
         connection.execute(change)
     allowed.dispose()

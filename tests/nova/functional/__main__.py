@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.nova.functional.running import (
-    Results,
+    ResultsByTest,
     collect_results,
     find_unexpected_failures,
     format_table,
@@ -21,16 +21,16 @@ from tests.nova.functional.running import (
 from tests.nova.functional.selection import (
     list_selected_modules,
     read_known_failures,
-    read_sound_selection,
+    read_requests_by_selected_test,
 )
 from tests.nova.functional.worker import (
     FAILED,
-    OURS,
+    OPENSTACK_PLACEMENT,
+    OUR_PLACEMENT,
     PASSED,
     SKIPPED,
-    THEIRS,
     TestResult,
-    running_worker,
+    run_worker,
 )
 
 
@@ -38,29 +38,31 @@ def main() -> int:
     arguments = _parse_arguments()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with running_worker(THEIRS, folder / "list") as worker:
+        with run_worker(OPENSTACK_PLACEMENT, folder / "list") as worker:
             tests = [
                 test
                 for test in worker.list_tests(list_selected_modules())
                 if not arguments.only or any(part in test for part in arguments.only)
             ]
         results = {}
-        for service in (OURS, THEIRS) if arguments.beside else (OURS,):
+        for service in (
+            (OUR_PLACEMENT, OPENSTACK_PLACEMENT) if arguments.beside else (OUR_PLACEMENT,)
+        ):
             progress = _Progress(len(tests))
             results[service] = collect_results(
                 service, tests, arguments.processes, folder, progress
             )
-        failed = find_unexpected_failures(results[OURS], read_known_failures())
-        again = results.get(THEIRS)
+        failed = find_unexpected_failures(results[OUR_PLACEMENT], read_known_failures())
+        again = results.get(OPENSTACK_PLACEMENT)
         if failed and again is None:
             names = [one.test for one in failed]
-            again = collect_results(THEIRS, names, 1, folder, lambda _: None)
+            again = collect_results(OPENSTACK_PLACEMENT, names, 1, folder, lambda _: None)
     print(*format_table(results), sep="\n")
-    _print_failed(failed, again or {})
-    _print_skipped(results[OURS])
-    _print_tests_that_passed_when_repeated(results[OURS])
-    _print_known_failures(results[OURS])
-    _print_unselected_requests(results[OURS])
+    _print_failed_tests(failed, again or {})
+    _print_skipped_tests(results[OUR_PLACEMENT])
+    _print_tests_that_passed_when_repeated(results[OUR_PLACEMENT])
+    _print_known_failures(results[OUR_PLACEMENT])
+    _print_unselected_requests(results[OUR_PLACEMENT])
     return 1 if failed else 0
 
 
@@ -87,34 +89,34 @@ class _Progress:
             print(f"{self._done} of {self._tests}", end="\r", file=sys.stderr, flush=True)
 
 
-def _print_failed(failed: list[TestResult], theirs: Results) -> None:
+def _print_failed_tests(failed: list[TestResult], theirs: ResultsByTest) -> None:
     for one in failed:
         beside = theirs[one.test].outcome
         print(f"\n--- {one.test}: {beside} with openstack-placement\n{one.text}")
 
 
-def _print_skipped(ours: Results) -> None:
+def _print_skipped_tests(ours: ResultsByTest) -> None:
     for ended in ours.values():
         if ended.outcome == SKIPPED:
             print(f"skipped: {ended.test}: {ended.text.strip()}")
 
 
-def _print_tests_that_passed_when_repeated(ours: Results) -> None:
+def _print_tests_that_passed_when_repeated(ours: ResultsByTest) -> None:
     for ended in ours.values():
         if ended.outcome == PASSED and ended.text:
             print(f"passed the second time: {ended.test}: {ended.text.strip().splitlines()[-1]}")
 
 
-def _print_known_failures(ours: Results) -> None:
+def _print_known_failures(ours: ResultsByTest) -> None:
     for test in read_known_failures():
         if test in ours and ours[test].outcome == PASSED:
             print(f"passes, yet it is in failing_with_placement.yaml: {test}")
 
 
-def _print_unselected_requests(ours: Results) -> None:
+def _print_unselected_requests(ours: ResultsByTest) -> None:
     sent = {request for ended in ours.values() for request in ended.requests}
     written = {request for request in sent if not request.startswith("GET ")}
-    for request in sorted(written.difference(*read_sound_selection().values())):
+    for request in sorted(written.difference(*read_requests_by_selected_test().values())):
         print(f"not in sound_selection.yaml: {request}")
 
 

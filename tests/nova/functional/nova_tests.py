@@ -37,9 +37,9 @@ from testtools import TestResult
 #: Seconds until nova's base class ends a test.
 os.environ.setdefault("OS_TEST_TIMEOUT", "240")
 #: Ids in a path, which differ between tests.
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+UUID_PATTERN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 #: Parts of a path that name an object, by the part before them.
-NAMED_OBJECT = re.compile(r"/(traits|resource_classes|inventories)/[^/?]+")
+NAMED_OBJECT_PATTERN = re.compile(r"/(traits|resource_classes|inventories)/[^/?]+")
 
 
 class LineConnection:
@@ -61,7 +61,7 @@ class LineConnection:
         return json.loads(sys.stdin.readline())
 
 
-class Options:
+class FixtureOptions:
     """The options of a server, set as by the ``conf_fixture`` of placement's own fixture."""
 
     def __init__(self):
@@ -82,22 +82,22 @@ class ServedPlacement(fixtures.Fixture):
     #: The URLs of servers, by their options.
     urls = {}  # noqa: RUF012
     #: Number of this test's fixtures that began with an empty database.
-    emptied = 0
+    emptied_databases = 0
 
     def __init__(
         self, token="admin", conf_fixture=None, db=True, use_intercept=True, register_opts=True
     ):
         self.token = token
         self.db = db
-        self.conf_fixture = Options()
+        self.conf_fixture = FixtureOptions()
 
     def setUp(self):
         super().setUp()
         # placement's fixture sets this default in nova's process, too, and some tests of nova pass
         # only with the old default.
         policy_options.set_defaults(cfg.ConfigOpts(), enforce_new_defaults=False)
-        ServedPlacement.emptied += self.db
-        if self.emptied > 1:
+        ServedPlacement.emptied_databases += self.db
+        if self.emptied_databases > 1:
             raise RuntimeError("a test uses two databases of placement")
 
     @property
@@ -139,13 +139,15 @@ class PlacementRequestRecorder:
         adapter.Adapter.request = self._record_requests()
 
     def _record_requests(self):
-        def request(client, url, method, **more):
+        def record_request(client, url, method, **more):
             if (more.get("endpoint_override") or "").endswith("/placement"):
-                path = NAMED_OBJECT.sub(r"/\1/{name}", UUID.sub("{uuid}", url.partition("?")[0]))
+                path = NAMED_OBJECT_PATTERN.sub(
+                    r"/\1/{name}", UUID_PATTERN.sub("{uuid}", url.partition("?")[0])
+                )
                 self.seen.add(f"{method} {path}")
             return self._request(client, url, method, **more)
 
-        return request
+        return record_request
 
 
 def main():
@@ -160,14 +162,14 @@ def main():
     gc.set_threshold(20_000, 20, 20)
     lines.send("ready")
     for line in sys.stdin:
-        lines.send(answer_question(json.loads(line), requests))
+        lines.send(answer_request_line(json.loads(line), requests))
 
 
-def answer_question(question, requests):
+def answer_request_line(question, requests):
     if "list" in question:
         return {"tests": list(list_tests(question["list"]))}
     requests.seen.clear()
-    ServedPlacement.emptied = 0
+    ServedPlacement.emptied_databases = 0
     return {**run_test(question["run"]), "requests": sorted(requests.seen)}
 
 

@@ -12,16 +12,16 @@ from queue import SimpleQueue
 from tests.nova.functional.selection import find_group_of_test
 from tests.nova.functional.worker import (
     FAILED,
-    OURS,
+    OPENSTACK_PLACEMENT,
+    OUR_PLACEMENT,
     PASSED,
-    THEIRS,
     TestResult,
     Worker,
-    running_worker,
+    run_worker,
 )
 
 #: Results by test.
-Results = Mapping[str, TestResult]
+ResultsByTest = Mapping[str, TestResult]
 
 
 def run_tests(
@@ -30,9 +30,9 @@ def run_tests(
     with ExitStack() as stack:
         idle: SimpleQueue[Worker] = SimpleQueue()
         for number in range(min(processes, len(tests))):
-            idle.put(stack.enter_context(running_worker(service, folder / f"{service}{number}")))
+            idle.put(stack.enter_context(run_worker(service, folder / f"{service}{number}")))
 
-        def run(test: str) -> TestResult:
+        def run_in_idle_worker(test: str) -> TestResult:
             worker = idle.get()
             try:
                 return worker.run(test)
@@ -40,7 +40,7 @@ def run_tests(
                 idle.put(worker)
 
         pool = stack.enter_context(ThreadPoolExecutor(processes))
-        for done in as_completed([pool.submit(run, test) for test in tests]):
+        for done in as_completed([pool.submit(run_in_idle_worker, test) for test in tests]):
             yield done.result()
 
 
@@ -50,7 +50,7 @@ def collect_results(
     processes: int,
     folder: Path,
     progress: Callable[[TestResult], None],
-) -> Results:
+) -> ResultsByTest:
     results = {}
     for ended in run_tests(service, tests, processes, folder):
         results[ended.test] = ended
@@ -61,7 +61,7 @@ def collect_results(
     return results
 
 
-def format_table(results: Mapping[str, Results]) -> Iterator[str]:
+def format_table(results: Mapping[str, ResultsByTest]) -> Iterator[str]:
     services = list(results)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for service, ends in results.items():
@@ -70,13 +70,15 @@ def format_table(results: Mapping[str, Results]) -> Iterator[str]:
             counts["all"][service] += ended.outcome == PASSED
     tests = Counter(find_group_of_test(test) for ends in results.values() for test in ends)
     tests["all"] = sum(tests.values())
-    heads = {OURS: "with ours", THEIRS: "with placement"}
+    heads = {OUR_PLACEMENT: "with ours", OPENSTACK_PLACEMENT: "with placement"}
     yield f"{'':44}{'tests':>8}" + "".join(f"{heads[service]:>16}" for service in services)
     for group in (*sorted(counts.keys() - {"all"}), "all"):
         passed = "".join(f"{counts[group][service]:>16}" for service in services)
         yield f"{group:44}{tests[group] // len(services):>8}{passed}"
 
 
-def find_unexpected_failures(ours: Results, known_failures: Iterable[str]) -> list[TestResult]:
+def find_unexpected_failures(
+    ours: ResultsByTest, known_failures: Iterable[str]
+) -> list[TestResult]:
     expected = set(known_failures)
     return [each for each in ours.values() if each.outcome == FAILED and each.test not in expected]

@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-FOLDER = Path(__file__).parent
-BASE = "nova.tests.functional"
+SELECTION_FOLDER = Path(__file__).parent
+FUNCTIONAL_TESTS_PACKAGE = "nova.tests.functional"
 #: Modules and packages below ``BASE`` whose tests use placement. Tests that compare with samples of
 #: APIs and notifications are left out, since nova does not install the samples.
-MODULES = (
+MODULES_WITH_PLACEMENT = (
     "compute",
     "libvirt",
     "regressions",
@@ -38,14 +38,14 @@ MODULES = (
     "wsgi",
 )
 #: Packages whose tests are counted as a single group.
-_GROUPS = ("regressions", "wsgi")
+_PACKAGES_COUNTED_AS_GROUPS = ("regressions", "wsgi")
 
 
 def list_selected_modules() -> list[str]:
-    return [f"{BASE}.{module}" for module in MODULES]
+    return [f"{FUNCTIONAL_TESTS_PACKAGE}.{module}" for module in MODULES_WITH_PLACEMENT]
 
 
-def read_sound_selection() -> Mapping[str, list[str]]:
+def read_requests_by_selected_test() -> Mapping[str, list[str]]:
     classes = _read_yaml_file("sound_selection.yaml")
     return {f"{name}.{test}": why for name in classes for test, why in classes[name].items()}
 
@@ -59,9 +59,11 @@ def read_known_failures() -> Mapping[str, str]:
 
 
 def find_group_of_test(test: str) -> str:
-    module = test.removeprefix(f"{BASE}.").rsplit(".", 2)[0]
-    return next((name for name in _GROUPS if module.startswith(f"{name}.")), module)
+    module = test.removeprefix(f"{FUNCTIONAL_TESTS_PACKAGE}.").rsplit(".", 2)[0]
+    return next(
+        (name for name in _PACKAGES_COUNTED_AS_GROUPS if module.startswith(f"{name}.")), module
+    )
 
 
 def _read_yaml_file(name: str) -> Any:
-    return yaml.safe_load((FOLDER / name).read_text())
+    return yaml.safe_load((SELECTION_FOLDER / name).read_text())

@@ -11,7 +11,7 @@ from tests.nova.functional import worker
 pytestmark = pytest.mark.slow
 
 #: Answers the first line, and hangs at the second.
-PROGRAM = """
+HANGING_PROGRAM = """
 import sys, time
 print("ready", flush=True)
 sys.stdin.readline()
@@ -22,11 +22,11 @@ time.sleep(600)
 
 def test_hanging_test_fails_and_its_process_is_ended(monkeypatch, tmp_path):
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(HANGING_PROGRAM)
     monkeypatch.setattr(worker, "PROGRAM", program)
     monkeypatch.setattr(worker, "PEER_PYTHON", Path(sys.executable))
     monkeypatch.setattr(worker, "MAX_SECONDS", 0.5)
-    hanging = worker.Worker(worker.THEIRS, None)
+    hanging = worker.Worker(worker.OPENSTACK_PLACEMENT, None)
     assert hanging.list_tests(["module"]) == ["a"]
     result = hanging.run("a")
     assert result.outcome == worker.FAILED

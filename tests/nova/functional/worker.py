@@ -18,15 +18,18 @@ from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import LineProgram
 from tests.support.servers import Server, start_servers
 
-PROGRAM = Path(__file__).with_name("nova_tests.py")
+NOVA_TESTS_PROGRAM = Path(__file__).with_name("nova_tests.py")
 #: nova warns at each start that it will not use eventlet in future.
-QUIET = ("-W", "ignore:::nova.monkey_patch")
-OURS, THEIRS = "ours", "theirs"
+HIDE_NOVA_WARNING_OPTIONS = ("-W", "ignore:::nova.monkey_patch")
+OUR_PLACEMENT, OPENSTACK_PLACEMENT = "ours", "theirs"
 #: Seconds until the process of a test is ended. Nova's base class ends most tests after 240.
-MAX_SECONDS = 600
+MAX_TEST_SECONDS = 600
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 #: Options of placement's fixture. Some tests reshape as an administrator.
-FIXTURE = {"api": {"auth_strategy": "noauth2"}, "oslo_policy": {"enforce_new_defaults": False}}
+PLACEMENT_FIXTURE_OPTIONS = {
+    "api": {"auth_strategy": "noauth2"},
+    "oslo_policy": {"enforce_new_defaults": False},
+}
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,16 @@ class ServersByOptions:
         _create_schema(self._database)
         self.get_url_for_options({})
 
-    def empty(self) -> None:
+    def empty_database(self) -> None:
         empty(self._database)
 
     def get_url_for_options(self, options: Mapping[str, Mapping[str, Any]]) -> str:
         key = json.dumps(options, sort_keys=True)
         if key not in self._running:
             path = self._folder / f"placement{len(self._running)}.conf"
-            path.write_text("\n".join(_format_config_lines({**FIXTURE, **options})) + "\n")
+            path.write_text(
+                "\n".join(_format_config_lines({**PLACEMENT_FIXTURE_OPTIONS, **options})) + "\n"
+            )
             self._running[key] = self._serve(
                 "--config-file", str(path), OS_PLACEMENT_DATABASE__CONNECTION=self._database
             )
@@ -74,18 +79,18 @@ class Worker:
         self._started: LineProgram | None = None
 
     def list_tests(self, modules: Iterable[str]) -> list[str]:
-        return list(self._lines.get_answer({"list": list(modules)})["tests"])
+        return list(self._running_process.get_answer({"list": list(modules)})["tests"])
 
     def run(self, test: str) -> TestResult:
         if self._servers is not None:
-            self._servers.empty()
+            self._servers.empty_database()
         # The limit of nova's base class does not end a test whose green threads all wait.
-        limit = Timer(MAX_SECONDS, self._lines.kill)
+        limit = Timer(MAX_TEST_SECONDS, self._running_process.kill)
         limit.start()
         try:
-            answer = self._lines.get_answer({"run": test})
+            answer = self._running_process.get_answer({"run": test})
             while "options" in answer:
-                answer = self._lines.get_answer(
+                answer = self._running_process.get_answer(
                     {"url": self._servers.get_url_for_options(answer["options"])}
                 )
         except (OSError, ValueError) as failure:
@@ -103,17 +108,19 @@ class Worker:
             self._started = None
 
     @property
-    def _lines(self) -> LineProgram:
+    def _running_process(self) -> LineProgram:
         if self._started is None:
-            self._started = LineProgram(PEER_PYTHON, *QUIET, PROGRAM, self._service)
+            self._started = LineProgram(
+                PEER_PYTHON, *HIDE_NOVA_WARNING_OPTIONS, NOVA_TESTS_PROGRAM, self._service
+            )
         return self._started
 
 
 @contextmanager
-def running_worker(service: str, folder: Path) -> Iterator[Worker]:
+def run_worker(service: str, folder: Path) -> Iterator[Worker]:
     folder.mkdir(exist_ok=True)
     with start_servers(folder) as serve:
-        servers = ServersByOptions(serve, folder) if service == OURS else None
+        servers = ServersByOptions(serve, folder) if service == OUR_PLACEMENT else None
         with closing(Worker(service, servers)) as worker:
             yield worker
 

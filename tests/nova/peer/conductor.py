@@ -15,18 +15,18 @@ from nova.scheduler.client.query import SchedulerQueryClient  # noqa: E402
 from oslo_serialization import jsonutils  # noqa: E402
 
 CONF = nova.conf.CONF
-OPTIONS = """
+NOVA_CONF = """
 [DEFAULT]
 transport_url = {url}
 control_exchange = nova
 long_rpc_timeout = 120
 """
-SIZES = {"vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
+FLAVOR_SIZES = {"vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
 
 
 def connect_to_bus(url, cap):
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-        file.write(OPTIONS.format(url=url))
+        file.write(NOVA_CONF.format(url=url))
         file.flush()
         CONF([], project="nova", default_config_files=[file.name])
     CONF.set_override("scheduler", cap, group="upgrade_levels")
@@ -37,7 +37,7 @@ def connect_to_bus(url, cap):
 
 def build_request_spec(uuids, memory_mb):
     flavor = objects.Flavor(
-        id=1, flavorid="1", name="m1.tiny", memory_mb=memory_mb, extra_specs={}, **SIZES
+        id=1, flavorid="1", name="m1.tiny", memory_mb=memory_mb, extra_specs={}, **FLAVOR_SIZES
     )
     return objects.RequestSpec(
         flavor=flavor,
@@ -63,7 +63,7 @@ def build_request_spec(uuids, memory_mb):
     )
 
 
-def select(uuids, memory_mb, whole):
+def select_destinations(uuids, memory_mb, whole):
     user = context.RequestContext("ann", "demo")
     try:
         selections = SchedulerQueryClient().select_destinations(

@@ -40,15 +40,15 @@ from placement_sched.store.placement.resource_providers import NewProvider
 from tests.conftest import make_settings
 from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.nova.cloud.processes import Program
-from tests.nova.cloud.rabbitmq import private_broker
-from tests.nova.scheduling import LIBRARY, Conductor, list_selected_hosts
-from tests.nova.shadow.random_requests import GPU, SSD, RequestGenerator
+from tests.nova.cloud.rabbitmq import run_private_rabbitmq
+from tests.nova.scheduling import OSLO_MESSAGING, Conductor, list_selected_hosts
+from tests.nova.shadow.random_requests import GPU_TRAIT, SSD_TRAIT, RequestGenerator
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
 from tests.support.servers import BIN, serve_database, wait_until
 
-JOBS = Path(__file__).parent / "peer" / "jobs.py"
-FILTERS = (
+JOBS_PROGRAM = Path(__file__).parent / "peer" / "jobs.py"
+ENABLED_FILTERS = (
     *("ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter"),
     *("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"),
     *("SameHostFilter", "DifferentHostFilter", "AggregateInstanceExtraSpecsFilter"),
@@ -56,7 +56,7 @@ FILTERS = (
 #: Version of a nova-compute of nova 34 or later.
 _NEW_COMPUTE = 100
 #: Number of requests that are drawn at once. Later requests name the instances of earlier batches.
-BATCH = 25
+BATCH_SIZE = 25
 
 
 @dataclass(eq=False)
@@ -65,9 +65,9 @@ class ShadowCloud:
 
     nova: NovaCloud
     database: Database
-    drawing: RequestGenerator
-    caller: Conductor
-    nodes: dict[str, str] = field(default_factory=dict)
+    request_generator: RequestGenerator
+    conductor: Conductor
+    node_uuids: dict[str, str] = field(default_factory=dict)
     free: dict[str, dict[str, int]] = field(default_factory=dict)
     flavors: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
@@ -75,11 +75,11 @@ class ShadowCloud:
         zones: dict[str, list[str]] = {}
         fast = []
         stock: dict[str, dict[str, Any]] = {}
-        for name in self.drawing.hosts:
-            host = self.drawing.host(name)
+        for name in self.request_generator.hosts:
+            host = self.request_generator.draw_host(name)
             vcpus, memory, disk = host["size"]
             self.free[name] = {"vcpus": vcpus, "memory_mb": memory, "local_gb": disk}
-            self.nodes[name] = self.nova.add_host(
+            self.node_uuids[name] = self.nova.add_host(
                 name,
                 **{**self.free[name], **self._compute_usage(name, 0, 0, 0)},
                 pci_stats=None,
@@ -113,21 +113,21 @@ class ShadowCloud:
     def _create_providers(
         self, connection: Connection, hosts: Mapping[str, Any], of_host: Mapping[str, list[str]]
     ) -> None:
-        rows = [NewProvider(self.nodes[name], name) for name in hosts]
+        rows = [NewProvider(self.node_uuids[name], name) for name in hosts]
         ids = resource_providers.create_many(connection, rows, utcnow())
-        for name in (SSD, GPU):
+        for name in (SSD_TRAIT, GPU_TRAIT):
             traits.ensure(connection, name, utcnow())
         by_id = {}
         for name, host in hosts.items():
             vcpus, memory, disk = host["size"]
-            by_id[ids[self.nodes[name]]] = [
+            by_id[ids[self.node_uuids[name]]] = [
                 Inventory(resource_class="VCPU", total=vcpus, allocation_ratio=4.0, max_unit=vcpus),
                 Inventory(resource_class="MEMORY_MB", total=memory, max_unit=memory),
                 Inventory(resource_class="DISK_GB", total=disk, max_unit=disk),
             ]
         inventories.put(connection, by_id, utcnow())
         for name, host in hosts.items():
-            key = ids[self.nodes[name]]
+            key = ids[self.node_uuids[name]]
             # nova-compute marks each of its hosts as nova's.
             trait_names = [*host["traits"], "OWNER_NOVA"]
             trait_ids = [trait.id for trait in traits.by_names(connection, trait_names)]
@@ -147,9 +147,9 @@ class ShadowCloud:
             "stats": "{}",
         }
 
-    def place(self, described: dict[str, Any], primitive: dict[str, Any]) -> None:
+    def place_request(self, described: dict[str, Any], primitive: dict[str, Any]) -> None:
         uuids, request = described["uuids"], f"req-{uuid4()}"
-        hosts = self._select(primitive, uuids, request)
+        hosts = self._select_hosts(primitive, uuids, request)
         # Real computes record an instance only after the shadow has evaluated the request.
         assert wait_until(lambda: self._is_evaluated(uuids)), f"{request} was not evaluated"
         if hosts is None:
@@ -159,18 +159,20 @@ class ShadowCloud:
         for uuid, host in zip(uuids, hosts, strict=True):
             self.nova.add_instance(host, uuid=uuid)
             self.flavors[uuid] = host, described["flavor"]
-            self.drawing.record_placement(uuid, host)
+            self.request_generator.record_placement(uuid, host)
         for host in set(hosts):
-            self._report(host)
+            self._update_usage_of_host(host)
 
-    def _select(
+    def _select_hosts(
         self, primitive: dict[str, Any], uuids: list[str], request: str
     ) -> list[str] | None:
         context = {"request_id": request, "user_id": "ann", "project_id": "demo", "is_admin": True}
         sent = {"spec_obj": primitive, "instance_uuids": uuids, "return_alternates": True}
         try:
-            answer = self.caller.call("select_destinations", return_objects=True, **sent, **context)
-        except LIBRARY.RemoteError as failure:
+            answer = self.conductor.call(
+                "select_destinations", return_objects=True, **sent, **context
+            )
+        except OSLO_MESSAGING.RemoteError as failure:
             if failure.exc_type != "NoValidHost":
                 raise
             return None
@@ -179,18 +181,18 @@ class ShadowCloud:
     def is_scheduler_answering(self) -> bool:
         try:
             ping = {"namespace": "baseapi", "arg": "there", "timeout": 5}
-            return bool(self.caller.call("ping", "1.1", **ping))
-        except LIBRARY.MessagingTimeout:
+            return bool(self.conductor.call("ping", "1.1", **ping))
+        except OSLO_MESSAGING.MessagingTimeout:
             return False
 
     def remove_instance(self) -> None:
-        uuid = self.drawing.remove_placement()
+        uuid = self.request_generator.remove_placement()
         if uuid is None:
             return
         host, _ = self.flavors.pop(uuid)
         self.nova.cells["one"].delete_softly("instances", uuid=uuid)
         self.database.write(lambda connection: allocations.remove(connection, [uuid]))
-        self._report(host)
+        self._update_usage_of_host(host)
 
     def has_no_pending_results(self) -> bool:
         with self.database.read() as connection:
@@ -200,7 +202,7 @@ class ShadowCloud:
         with self.database.read() as connection:
             return list(decisions.pending_shadow_results(connection))
 
-    def report(self) -> dict[str, Any]:
+    def read_report(self) -> dict[str, Any]:
         with self.database.read() as connection:
             return report_of(decisions.shadow_results_since(connection, None))
 
@@ -216,7 +218,7 @@ class ShadowCloud:
         first = {"instance_uuid": uuid, "cell_id": 1, "project_id": "demo"}
         self.nova.api.add("instance_mappings", **first, queued_for_delete=False)
 
-    def _report(self, host: str) -> None:
+    def _update_usage_of_host(self, host: str) -> None:
         flavors = [flavor for place, flavor in self.flavors.values() if place == host]
         used = [
             sum(flavor[name] for flavor in flavors) for name in ("vcpus", "memory_mb", "root_gb")
@@ -229,10 +231,10 @@ class ShadowCloud:
 
 
 @contextmanager
-def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[ShadowCloud]:
+def run_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[ShadowCloud]:
     skip_without_peer()
     with ExitStack() as stack:
-        broker = stack.enter_context(private_broker(folder / "rabbitmq"))
+        broker = stack.enter_context(run_private_rabbitmq(folder / "rabbitmq"))
         urls = [stack.enter_context(empty_database("mysql", folder)) for _ in range(4)]
         written = [make_url(url).render_as_string(hide_password=False) for url in urls]
         run_peer_job("tables", *written[:3])
@@ -244,10 +246,10 @@ def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[Sha
         database = Database(make_settings(written[3]))
         stack.callback(database.dispose)
         broker.wait_until_ready()
-        caller = Conductor(broker.url)
-        stack.callback(caller.close)
-        stage = ShadowCloud(nova, database, RequestGenerator(seed, hosts), caller)
-        stage.add_hosts()
+        conductor = Conductor(broker.url)
+        stack.callback(conductor.close)
+        cloud = ShadowCloud(nova, database, RequestGenerator(seed, hosts), conductor)
+        cloud.add_hosts()
         nova_conf = folder / "nova.conf"
         nova_conf.write_text(_format_nova_conf(folder, broker.url, written, server.url))
         own_conf = folder / "own.conf"
@@ -265,9 +267,9 @@ def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[Sha
             program.start()
         announced = "placement-sched nova-shadow reads queue"
         assert wait_until(lambda: announced in ours.log.read_text(), 120), ours.last_lines(30)
-        assert wait_until(stage.is_scheduler_answering, 120), theirs.last_lines(30)
+        assert wait_until(cloud.is_scheduler_answering, 120), theirs.last_lines(30)
         try:
-            yield stage
+            yield cloud
         except Exception:
             sys.stderr.write(f"{theirs.last_lines(30)}\n{ours.last_lines(30)}\n")
             raise
@@ -277,7 +279,7 @@ def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[Sha
 def run_peer_job(*arguments: str, document: Any = None) -> Any:
     text = None if document is None else json.dumps(document)
     done = subprocess.run(
-        [PEER_PYTHON, JOBS, *arguments],
+        [PEER_PYTHON, JOBS_PROGRAM, *arguments],
         input=text,
         capture_output=True,
         text=True,
@@ -288,22 +290,22 @@ def run_peer_job(*arguments: str, document: Any = None) -> Any:
     return json.loads(done.stdout) if done.stdout else None
 
 
-def compare_requests(stage: ShadowCloud, requests: int) -> dict[str, Any]:
+def compare_requests(cloud: ShadowCloud, requests: int) -> dict[str, Any]:
     left = requests
     while left:
-        batch = [stage.drawing.request() for _ in range(min(BATCH, left))]
+        batch = [cloud.request_generator.draw_request() for _ in range(min(BATCH_SIZE, left))]
         for described, primitive in zip(batch, run_peer_job("specs", document=batch), strict=True):
-            stage.place(described, primitive)
+            cloud.place_request(described, primitive)
         # A removed instance cannot be compared, so the shadow must have seen its host.
-        assert wait_until(stage.has_no_pending_results, 120), (
-            f"the shadow still waits: {stage.list_pending_results()}"
+        assert wait_until(cloud.has_no_pending_results, 120), (
+            f"the shadow still waits: {cloud.list_pending_results()}"
         )
         # Instances are removed between the batches, since conductor names no deleted instance.
-        for _ in range(len(stage.flavors) - 2 * len(stage.drawing.hosts)):
-            stage.remove_instance()
+        for _ in range(len(cloud.flavors) - 2 * len(cloud.request_generator.hosts)):
+            cloud.remove_instance()
         left -= len(batch)
-    assert wait_until(stage.has_no_pending_results, 60), "the shadow still waits for some requests"
-    return stage.report()
+    assert wait_until(cloud.has_no_pending_results, 60), "the shadow still waits for some requests"
+    return cloud.read_report()
 
 
 def _format_nova_conf(folder: Path, broker: str, urls: list[str], server: str) -> str:
@@ -324,7 +326,7 @@ def _format_nova_conf(folder: Path, broker: str, urls: list[str], server: str) -
             "endpoint_override": f"{server}/placement",
         },
         "scheduler": {"workers": "1", "nova_sync_interval": "1"},
-        "filter_scheduler": {"enabled_filters": ",".join(FILTERS)},
+        "filter_scheduler": {"enabled_filters": ",".join(ENABLED_FILTERS)},
         "oslo_concurrency": {"lock_path": str(folder / "locks")},
     }
     return "".join(
@@ -346,10 +348,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         tempfile.TemporaryDirectory(prefix="shadow-") as folder,
-        running_shadow_cloud(Path(folder), hosts=chosen.hosts, seed=chosen.seed) as stage,
+        run_shadow_cloud(Path(folder), hosts=chosen.hosts, seed=chosen.seed) as cloud,
     ):
         began = monotonic()
-        report = compare_requests(stage, chosen.requests)
+        report = compare_requests(cloud, chosen.requests)
         seconds = monotonic() - began
     sys.stdout.writelines(f"{line}\n" for line in format_report(report))
     sys.stdout.write(f"\n{seconds:.0f} s, seed {chosen.seed}\n")

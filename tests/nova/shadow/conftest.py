@@ -26,7 +26,7 @@ from placement_sched.store.placement import allocations, inventories, resource_p
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.support.nova_clouds import NovaCloud, build_flavor_json, wrap_object
 
-ROOM = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 1000}
+HOST_CAPACITY = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 1000}
 REQUEST_ID = "req-00000000-0000-4000-8000-000000000001"
 
 
@@ -39,7 +39,7 @@ def build_request_spec(**changes: Any) -> dict[str, Any]:
     )
 
 
-def build_message(*uuids: str, **changes: Any) -> dict[str, Any]:
+def build_select_destinations_message(*uuids: str, **changes: Any) -> dict[str, Any]:
     inside = {
         "method": "select_destinations",
         "version": "4.5",
@@ -76,12 +76,14 @@ class ShadowSetup:
 
         def write_rows(connection: Any) -> None:
             ids = resource_providers.create_many(connection, [NewProvider(uuid, name)], utcnow())
-            stock = [Inventory(resource_class=key, total=total) for key, total in ROOM.items()]
+            stock = [
+                Inventory(resource_class=key, total=total) for key, total in HOST_CAPACITY.items()
+            ]
             inventories.put(connection, {ids[uuid]: stock}, utcnow())
 
         self.database.write(write_rows)
 
-    def claim(self, uuid: str, *hosts: str, memory: int = 2048) -> None:
+    def claim_resources(self, uuid: str, *hosts: str, memory: int = 2048) -> None:
         amounts = {"VCPU": 1, "MEMORY_MB": memory, "DISK_GB": 20}
         claim = ConsumerClaim(
             consumer=uuid,
@@ -99,7 +101,7 @@ class ShadowSetup:
         self.database.write(write_rows)
 
     def receive_request(self, *uuids: str, **changes: Any) -> AwaitedRequest | None:
-        call = read_call(build_message(*uuids, **changes))
+        call = read_call(build_select_destinations_message(*uuids, **changes))
         assert call is not None
         request = self.evaluator.evaluate(call)
         if request is not None:
@@ -108,9 +110,9 @@ class ShadowSetup:
 
     def read_outcomes_and_list_results(self) -> list[ShadowResult]:
         self.awaiting.step()
-        return self.results()
+        return self.list_results()
 
-    def results(self) -> list[ShadowResult]:
+    def list_results(self) -> list[ShadowResult]:
         with self.database.read() as connection:
             return list(decisions.shadow_results_since(connection, None))
 
@@ -154,5 +156,5 @@ def shadow_setup(
 
 
 @pytest.fixture
-def uuid() -> str:
+def instance_uuid() -> str:
     return str(uuid4())

@@ -17,7 +17,7 @@ def convert_to_amqp_url(url: str) -> str:
 
 
 @contextmanager
-def run_caller(url: str, exchange: str) -> Iterator[Conductor]:
+def run_conductor_on_exchange(url: str, exchange: str) -> Iterator[Conductor]:
     caller = Conductor(url, exchange)
     try:
         yield caller
@@ -46,25 +46,25 @@ class BrokerProxy:
         self._refusing = threading.Event()
         port = self._listener.getsockname()[1]
         self.url = f"rabbit://{address.username}:{address.password}@127.0.0.1:{port}/"
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._forward_connections, daemon=True).start()
 
-    def cut(self) -> None:
+    def cut_connections(self) -> None:
         self._refusing.set()
         for connection in self._open:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self._open.clear()
 
-    def restore(self) -> None:
+    def accept_connections(self) -> None:
         self._refusing.clear()
 
     def close(self) -> None:
-        self.cut()
+        self.cut_connections()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
-    def _accept(self) -> None:
+    def _forward_connections(self) -> None:
         while True:
             try:
                 client, _ = self._listener.accept()

@@ -6,12 +6,12 @@ from typing import Any
 from uuid import UUID
 
 #: Sizes of hosts as vCPUs, MB and GB.
-SIZES = ((8, 16_384, 200), (16, 65_536, 1000), (32, 131_072, 2000))
+HOST_SIZES = ((8, 16_384, 200), (16, 65_536, 1000), (32, 131_072, 2000))
 ZONES = ("north", "south")
-SSD, GPU = "CUSTOM_SSD", "CUSTOM_GPU"
-_FLAVORS = ((1, 512, 1), (1, 2048, 20), (2, 4096, 40), (4, 8192, 80), (8, 16_384, 160))
+SSD_TRAIT, GPU_TRAIT = "CUSTOM_SSD", "CUSTOM_GPU"
+_FLAVOR_SIZES = ((1, 512, 1), (1, 2048, 20), (2, 4096, 40), (4, 8192, 80), (8, 16_384, 160))
 #: Size of a flavor that fits on no host.
-_TOO_LARGE = (64, 500_000, 10)
+_TOO_LARGE_FLAVOR_SIZE = (64, 500_000, 10)
 
 
 class RequestGenerator:
@@ -23,17 +23,17 @@ class RequestGenerator:
         self._groups: list[dict[str, Any]] = []
         self._placed: dict[str, str] = {}
 
-    def host(self, name: str) -> dict[str, Any]:
+    def draw_host(self, name: str) -> dict[str, Any]:
         number, draw = self.hosts.index(name), self._random
-        traits = [trait for trait in (SSD, GPU) if draw.random() < 0.3]
+        traits = [trait for trait in (SSD_TRAIT, GPU_TRAIT) if draw.random() < 0.3]
         return {
-            "size": draw.choice(SIZES),
+            "size": draw.choice(HOST_SIZES),
             "traits": traits,
             "zone": ZONES[number % 3] if number % 3 < 2 else None,
             "fast": draw.random() < 0.4,
         }
 
-    def uuid(self) -> str:
+    def draw_uuid(self) -> str:
         return str(UUID(int=self._random.getrandbits(128), version=4))
 
     def record_placement(self, uuid: str, host: str) -> None:
@@ -46,27 +46,29 @@ class RequestGenerator:
         del self._placed[uuid]
         return uuid
 
-    def request(self) -> dict[str, Any]:
+    def draw_request(self) -> dict[str, Any]:
         draw = self._random
         number = draw.choice((1, 1, 1, 1, 2, 3))
         described: dict[str, Any] = {
-            "uuids": [self.uuid() for _ in range(number)],
-            "flavor": self._flavor(),
-            "image": self._image(),
+            "uuids": [self.draw_uuid() for _ in range(number)],
+            "flavor": self._draw_flavor(),
+            "image": self._draw_image(),
         }
-        for part in draw.sample(_PARTS, draw.choice((0, 0, 1, 1, 2))):
+        for part in draw.sample(_REQUEST_PARTS, draw.choice((0, 0, 1, 1, 2))):
             described |= part(self)
         if "group" in described:
             # As in nova-api, instances become members of the group before they are scheduled.
             described["group"]["members"] += described["uuids"]
         return described
 
-    def _flavor(self) -> dict[str, Any]:
+    def _draw_flavor(self) -> dict[str, Any]:
         draw = self._random
-        size = _TOO_LARGE if draw.random() < 0.03 else draw.choice(_FLAVORS)
+        size = _TOO_LARGE_FLAVOR_SIZE if draw.random() < 0.03 else draw.choice(_FLAVOR_SIZES)
         specs = {}
         if draw.random() < 0.2:
-            specs[f"trait:{draw.choice((SSD, GPU))}"] = draw.choice(("required", "forbidden"))
+            specs[f"trait:{draw.choice((SSD_TRAIT, GPU_TRAIT))}"] = draw.choice(
+                ("required", "forbidden")
+            )
         if draw.random() < 0.15:
             specs["aggregate_instance_extra_specs:fast"] = draw.choice(("true", "false"))
         vcpus, memory, disk = size
@@ -86,7 +88,7 @@ class RequestGenerator:
             "extra_specs": specs,
         }
 
-    def _image(self) -> dict[str, Any]:
+    def _draw_image(self) -> dict[str, Any]:
         draw = self._random
         properties: dict[str, Any] = {}
         if draw.random() < 0.2:
@@ -106,16 +108,16 @@ class RequestGenerator:
             "properties": properties,
         }
 
-    def zone(self) -> dict[str, Any]:
+    def draw_zone(self) -> dict[str, Any]:
         return {"availability_zone": self._random.choice(ZONES)}
 
-    def ignored(self) -> dict[str, Any]:
+    def draw_ignored_hosts(self) -> dict[str, Any]:
         return {"ignore_hosts": self._random.sample(self.hosts, 3)}
 
-    def forced(self) -> dict[str, Any]:
+    def draw_forced_host(self) -> dict[str, Any]:
         return {"force_hosts": [self._random.choice(self.hosts)]}
 
-    def destination(self) -> dict[str, Any]:
+    def draw_destination(self) -> dict[str, Any]:
         return {"destination": self._random.choice(self.hosts)}
 
     def draw_hints(self) -> dict[str, Any]:
@@ -125,14 +127,14 @@ class RequestGenerator:
         name = self._random.choice(("same_host", "different_host"))
         return {"scheduler_hints": {name: [other]}}
 
-    def group(self) -> dict[str, Any]:
+    def draw_server_group(self) -> dict[str, Any]:
         draw = self._random
         policy = draw.choice(("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"))
         members = draw.sample(sorted(self._placed), min(len(self._placed), draw.choice((0, 1, 3))))
         if policy == "affinity":
             members = members[:1]
         group = {
-            "uuid": self.uuid(),
+            "uuid": self.draw_uuid(),
             "name": "g",
             "policy": policy,
             "members": members,
@@ -143,12 +145,12 @@ class RequestGenerator:
         return {"group": group}
 
 
-_PARTS = (
+_REQUEST_PARTS = (
     *(
-        RequestGenerator.zone,
-        RequestGenerator.ignored,
-        RequestGenerator.forced,
-        RequestGenerator.destination,
+        RequestGenerator.draw_zone,
+        RequestGenerator.draw_ignored_hosts,
+        RequestGenerator.draw_forced_host,
+        RequestGenerator.draw_destination,
     ),
-    *(RequestGenerator.draw_hints, RequestGenerator.group),
+    *(RequestGenerator.draw_hints, RequestGenerator.draw_server_group),
 )

@@ -13,7 +13,7 @@ def build_host_name(name: str) -> HostName:
     return HostName(name, name)
 
 
-def build_step(*best: str, weight: float = 1.0, more: int = 0) -> InstanceStep:
+def build_instance_step(*best: str, weight: float = 1.0, more: int = 0) -> InstanceStep:
     if not best:
         return InstanceStep(None)
     return InstanceStep(

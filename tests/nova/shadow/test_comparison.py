@@ -28,78 +28,87 @@ from placement_sched.scheduler.weights import WeighedHost
 from tests.nova.shadow.records import (
     build_evaluation_record,
     build_host_name,
+    build_instance_step,
     build_outcome_on_host,
-    build_step,
 )
 
-UUIDS = ("i1", "i2", "i3")
-CHOSEN_A = build_evaluation_record(build_step("a"))
-ON_A, ON_B, ON_Z, ON_NONE = map(build_outcome_on_host, ("a", "b", "z", None))
-NO_ROOM = HostRejection(
+INSTANCE_UUIDS = ("i1", "i2", "i3")
+RECORD_ON_A = build_evaluation_record(build_instance_step("a"))
+OUTCOME_ON_A, OUTCOME_ON_B, OUTCOME_ON_Z, OUTCOME_WITHOUT_HOST = map(
+    build_outcome_on_host, ("a", "b", "z", None)
+)
+MEMORY_REJECTION = HostRejection(
     "allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 requested"
 )
-FULL = HostRejection("filters", "NumInstancesFilter", "50 instances")
-WRONG_ZONE = HostRejection("filters", "AggregateInstanceExtraSpecsFilter", "ssd is not true")
+NUM_INSTANCES_REJECTION = HostRejection("filters", "NumInstancesFilter", "50 instances")
+AGGREGATE_REJECTION = HostRejection(
+    "filters", "AggregateInstanceExtraSpecsFilter", "ssd is not true"
+)
 
 
-LATE = frozenset({"i1"})
+INSTANCES_CLAIMED_BEFORE = frozenset({"i1"})
 
 
 def judge_outcomes(record, *outcomes):
-    return judge(record, UUIDS[: len(outcomes)], outcomes)
+    return judge(record, INSTANCE_UUIDS[: len(outcomes)], outcomes)
 
 
 @pytest.mark.parametrize(
     ("record", "outcome", "verdict", "why"),
     [
-        (CHOSEN_A, ON_A, SAME_HOST, None),
+        (RECORD_ON_A, OUTCOME_ON_A, SAME_HOST, None),
         (
-            build_evaluation_record(build_step("a", "b")),
-            ON_B,
+            build_evaluation_record(build_instance_step("a", "b")),
+            OUTCOME_ON_B,
             EQUAL_WEIGHT,
             "b weighs the same as a",
         ),
         (
-            build_evaluation_record(build_step("a"), refused={"b": NO_ROOM}),
-            ON_B,
+            build_evaluation_record(build_instance_step("a"), refused={"b": MEMORY_REJECTION}),
+            OUTCOME_ON_B,
             OTHER_HOST,
-            f"b did not pass here: {NO_ROOM}; a was chosen with the weight 1",
+            f"b did not pass here: {MEMORY_REJECTION}; a was chosen with the weight 1",
         ),
         (
             build_evaluation_record(obstacle="no host has the trait"),
-            ON_NONE,
+            OUTCOME_WITHOUT_HOST,
             BOTH_NO_HOST,
             "no host has the trait",
         ),
         (
-            build_evaluation_record(refused={"b": WRONG_ZONE}),
-            ON_B,
+            build_evaluation_record(refused={"b": AGGREGATE_REJECTION}),
+            OUTCOME_ON_B,
             ONLY_NOVA,
             "b did not pass here: AggregateInstanceExtraSpecsFilter: ssd is not true",
         ),
-        (CHOSEN_A, ON_NONE, ONLY_OURS, "nova found no host; a was chosen here with the weight 1"),
-        (CHOSEN_A, None, UNKNOWN, "nova's outcome is unknown"),
         (
-            CHOSEN_A,
+            RECORD_ON_A,
+            OUTCOME_WITHOUT_HOST,
+            ONLY_OURS,
+            "nova found no host; a was chosen here with the weight 1",
+        ),
+        (RECORD_ON_A, None, UNKNOWN, "nova's outcome is unknown"),
+        (
+            RECORD_ON_A,
             build_outcome_on_host("b", first_known=False),
             ALTERNATE,
             "an attempt failed, and b is the host of a later attempt",
         ),
         (
-            CHOSEN_A,
+            RECORD_ON_A,
             build_outcome_on_host("a", ended_on=build_host_name("b")),
             SAME_HOST,
             "the attempt failed, and a later attempt was on b",
         ),
         (
-            build_evaluation_record(build_step("a", more=3)),
-            ON_Z,
+            build_evaluation_record(build_instance_step("a", more=3)),
+            OUTCOME_ON_Z,
             UNKNOWN,
             "3 more hosts of the same weight as a are not recorded",
         ),
         (
-            build_evaluation_record(build_step("a", more=3), passed={"a": 1.0, "z": 0.5}),
-            ON_Z,
+            build_evaluation_record(build_instance_step("a", more=3), passed={"a": 1.0, "z": 0.5}),
+            OUTCOME_ON_Z,
             OTHER_HOST,
             "z weighs 0.5 here; a was chosen with the weight 1",
         ),
@@ -112,14 +121,16 @@ def test_verdict_on_an_instance_has_its_reason(record, outcome, verdict, why):
 
 
 def test_host_of_lower_weight_is_disagreement_with_both_weights():
-    record = build_evaluation_record(build_step("a", weight=3.02), passed={"a": 3.02, "b": 1.5})
-    (result,) = judge_outcomes(record, ON_B)
+    record = build_evaluation_record(
+        build_instance_step("a", weight=3.02), passed={"a": 3.02, "b": 1.5}
+    )
+    (result,) = judge_outcomes(record, OUTCOME_ON_B)
     assert result.verdict == OTHER_HOST
     assert (result.detail["our_weight"], result.detail["nova_weight"]) == (3.02, 1.5)
 
 
 def test_disagreement_without_a_recorded_reason_needs_an_explanation():
-    (result,) = judge_outcomes(CHOSEN_A, ON_B)
+    (result,) = judge_outcomes(RECORD_ON_A, OUTCOME_ON_B)
     assert result.verdict == OTHER_HOST
     assert result.needs_reason
 
@@ -136,7 +147,7 @@ def test_disagreement_without_a_recorded_reason_needs_an_explanation():
 )
 def test_equal_hosts_of_several_instances_are_agreement_in_any_order(best, chosen, verdicts):
     record = build_evaluation_record(
-        *(build_step(*hosts) for hosts in best), passed={"a": 1.0, "b": 1.0}
+        *(build_instance_step(*hosts) for hosts in best), passed={"a": 1.0, "b": 1.0}
     )
     results = judge_outcomes(record, *map(build_outcome_on_host, chosen))
     assert [result.verdict for result in results] == verdicts
@@ -156,25 +167,29 @@ def test_request_has_the_worst_verdict_of_its_instances():
     [
         ("a", {}, "a", SAME_HOST),
         ("ab", {}, "b", EQUAL_WEIGHT),
-        ("a", {"refused": {"b": NO_ROOM}}, "b", UNKNOWN),
-        ("a", {"refused": {"b": FULL}}, "b", UNKNOWN),
+        ("a", {"refused": {"b": MEMORY_REJECTION}}, "b", UNKNOWN),
+        ("a", {"refused": {"b": NUM_INSTANCES_REJECTION}}, "b", UNKNOWN),
         ("a", {"passed": {"b": 0.5}}, "b", UNKNOWN),
         ("a", {}, "b", UNKNOWN),
-        ("", {"refused": {"b": NO_ROOM}}, "b", UNKNOWN),
-        ("a", {"refused": {"b": WRONG_ZONE}}, "b", OTHER_HOST),
+        ("", {"refused": {"b": MEMORY_REJECTION}}, "b", UNKNOWN),
+        ("a", {"refused": {"b": AGGREGATE_REJECTION}}, "b", OTHER_HOST),
     ],
 )
 def test_host_claimed_before_the_evaluation_is_not_compared_by_capacity(
     steps, facts, chosen, verdict
 ):
-    record = build_evaluation_record(build_step(*steps), late=LATE, **facts)
+    record = build_evaluation_record(
+        build_instance_step(*steps), late=INSTANCES_CLAIMED_BEFORE, **facts
+    )
     verdicts = [result.verdict for result in judge_outcomes(record, build_outcome_on_host(chosen))]
     assert verdicts == [verdict]
 
 
 def test_weights_for_the_first_instance_do_not_explain_the_second_instance():
-    record = build_evaluation_record(build_step("a"), build_step("b"), passed={"a": 3.0, "b": 1.0})
-    _, second = judge_outcomes(record, ON_A, ON_A)
+    record = build_evaluation_record(
+        build_instance_step("a"), build_instance_step("b"), passed={"a": 3.0, "b": 1.0}
+    )
+    _, second = judge_outcomes(record, OUTCOME_ON_A, OUTCOME_ON_A)
     assert second.verdict == OTHER_HOST
     assert "nova_weight" not in second.detail
 
@@ -200,12 +215,12 @@ def test_best_hosts_have_the_highest_weight_or_are_in_the_subset(weights, subset
     assert find_best_host_names(*weights, subset=subset) == ["h1", "h2"]
 
 
-def test_recorded_hosts_are_limited_and_the_rest_are_counted():
+def test_recorded_best_hosts_are_limited_and_further_hosts_are_counted():
     step = InstanceStep.of(build_weighed_hosts(1.0, 1.0, 1.0), 1, 2)
     assert (len(step.best), step.more) == (2, 1)
 
 
-def test_evaluated_step_without_hosts_has_no_choice():
+def test_instance_step_without_weighed_hosts_has_no_chosen_host():
     assert InstanceStep.of([], 1, 10) == InstanceStep(None)
 
 
@@ -214,8 +229,8 @@ def test_evaluated_step_without_hosts_has_no_choice():
     [
         EvaluationRecord(),
         build_evaluation_record(
-            build_step("a", "b", more=2),
-            build_step(),
+            build_instance_step("a", "b", more=2),
+            build_instance_step(),
             passed={"a": 1.5},
             refused={"c": HostRejection("filters", "ComputeFilter", "down")},
             late=frozenset({"i"}),

@@ -11,7 +11,7 @@ from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.shadow.comparison import WORDS, format_report, report_of
 from tests.support.scheduling import instance
 
-AT = datetime(2026, 11, 22, 12, 0, 0)
+EVALUATION_TIME = datetime(2026, 11, 22, 12, 0, 0)
 
 
 def build_result(number, verdict, position=0, **facts):
@@ -22,7 +22,7 @@ def build_result(number, verdict, position=0, **facts):
         verdict=verdict,
         request_ids=RequestIds(f"req-{number}"),
         flavor="m1.tiny",
-        created_at=AT,
+        created_at=EVALUATION_TIME,
         **facts,
     )
 
@@ -88,13 +88,13 @@ def test_unevaluated_request_has_no_decision():
         instance=instance(1),
         verdict=shadow_result.FAILED,
         detail={"why": "no such policy", "request_id": "req-9"},
-        created_at=AT,
+        created_at=EVALUATION_TIME,
     )
     (row,) = report_of([failed])["disagreements"]
     assert (row["request_id"], row["decision"], row["why"]) == ("req-9", None, "no such policy")
 
 
-@pytest.mark.parametrize("since", [None, AT])
+@pytest.mark.parametrize("since", [None, EVALUATION_TIME])
 def test_report_without_requests_says_that_none_was_evaluated(since):
     (line,) = format_report(report_of([], since))
     assert line.startswith("no request was evaluated alongside nova-scheduler")

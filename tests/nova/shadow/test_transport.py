@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova.shadow.tap import read_transport
 
-SECRET = "s3cret"  # noqa: S105 - of nothing
+PASSWORD = "s3cret"  # noqa: S105 - of nothing
 
 
 @pytest.fixture
@@ -22,13 +22,13 @@ def read_transport_of_lines(tmp_path):
 
 
 def test_single_address_has_default_port_and_virtual_host(read_transport_of_lines):
-    transport = read_transport_of_lines(f"transport_url = rabbit://u:{SECRET}@mq/")
+    transport = read_transport_of_lines(f"transport_url = rabbit://u:{PASSWORD}@mq/")
     (broker,) = transport.brokers
     assert (str(broker), transport.exchange) == ("mq:5672", "nova")
     assert broker.arguments["userid"] == "u"
-    assert broker.arguments["password"] == SECRET
+    assert broker.arguments["password"] == PASSWORD
     assert (broker.arguments["virtual_host"], broker.arguments["ssl"]) == ("/", False)
-    assert SECRET not in repr(transport)
+    assert PASSWORD not in repr(transport)
 
 
 def test_several_addresses_share_a_virtual_host(read_transport_of_lines):
@@ -70,9 +70,9 @@ def test_exchange_has_the_name_and_durability_of_control_exchange(read_transport
     ("line", "words"),
     [
         ("", "[DEFAULT] transport_url is not set"),
-        (f"transport_url = {SECRET}", "[DEFAULT] transport_url is not a URL of a message bus"),
+        (f"transport_url = {PASSWORD}", "[DEFAULT] transport_url is not a URL of a message bus"),
         (
-            f"transport_url = rabbit://u:{SECRET}@mq:port/",
+            f"transport_url = rabbit://u:{PASSWORD}@mq:port/",
             "[DEFAULT] transport_url is not a URL of a message bus",
         ),
         ("transport_url = kafka://mq/", "[DEFAULT] transport_url: kafka is not RabbitMQ"),
@@ -82,4 +82,4 @@ def test_unsupported_transport_is_a_one_line_error(read_transport_of_lines, line
     with pytest.raises(ConfigurationError) as refused:
         read_transport_of_lines(line)
     assert refused.value.detail.startswith(words)
-    assert SECRET not in refused.value.detail
+    assert PASSWORD not in refused.value.detail

@@ -24,14 +24,14 @@ def read_service(database):
 
 
 @pytest.fixture
-def read_node_uuids(read_nodes):
-    return lambda: {name: node.uuid for name, node in read_nodes().items()}
+def read_node_uuids(read_compute_nodes):
+    return lambda: {name: node.uuid for name, node in read_compute_nodes().items()}
 
 
 @pytest.fixture
 def read_instances(database):
-    def read_recorded():
+    def read_instances_by_uuid():
         with database.read() as connection:
             return {instance.uuid: instance for instance in instances.search(connection)}
 
-    return read_recorded
+    return read_instances_by_uuid

@@ -187,28 +187,28 @@ def test_cell_without_a_mapping_is_deleted_with_its_hosts(make_follower, cloud, 
     assert read_cells(database).keys() == {"one"}
 
 
-def test_disabled_cell_is_synced_and_reported(follower, nova, database, read_nodes):
+def test_disabled_cell_is_synced_and_reported(follower, nova, database, read_compute_nodes):
     nova.add_host("cn1")
     nova.api.change("cell_mappings", {"name": "one"}, disabled=True)
     follower.full()
     assert read_cells(database)["one"].disabled
-    assert read_nodes().keys() == {"cn1"}
+    assert read_compute_nodes().keys() == {"cn1"}
 
 
 #: Times of a row with and without a fraction of a second.
-WHOLE, EXACT = "2026-01-01 12:00:00.000000", "2026-01-01T12:00:00.5"
+TIME_OF_WHOLE_SECOND, TIME_WITH_FRACTION = "2026-01-01 12:00:00.000000", "2026-01-01T12:00:00.5"
 
 
 def test_new_or_changed_row_of_nova_is_read():
     marks = RowVersions()
-    rows = {"a": (EXACT, 1)}
+    rows = {"a": (TIME_WITH_FRACTION, 1)}
     assert marks.to_read(rows) == ("a",)
     marks.note(rows, rows, NOW)
     assert marks.to_read(rows) == ()
-    assert marks.to_read({"a": (EXACT, 2)}) == ("a",)
+    assert marks.to_read({"a": (TIME_WITH_FRACTION, 2)}) == ("a",)
 
 
-@pytest.mark.parametrize("moment", [WHOLE, None])
+@pytest.mark.parametrize("moment", [TIME_OF_WHOLE_SECOND, None])
 def test_row_of_nova_changed_in_the_current_second_is_read_again(moment):
     marks, rows = RowVersions(), {"a": (moment, 1)}
     marks.note(rows, rows, NOW)
@@ -219,7 +219,7 @@ def test_row_of_nova_changed_in_the_current_second_is_read_again(moment):
 
 
 def test_versions_of_deleted_rows_of_nova_are_dropped():
-    marks, rows = RowVersions(), {"a": (EXACT,), "b": (EXACT,)}
+    marks, rows = RowVersions(), {"a": (TIME_WITH_FRACTION,), "b": (TIME_WITH_FRACTION,)}
     marks.note(rows, rows, NOW)
     marks.keep(["a"])
     assert marks.to_read(rows) == ("b",)

@@ -9,7 +9,7 @@ from placement_sched.db.tables import inventories, resource_providers
 from placement_sched.model.clock import utcnow
 from tests.support.nova_clouds import build_pci_pools, seconds_ago, wrap_object
 
-NO_POOL = wrap_object("PciDevicePoolList", "1.1", {"objects": [7]})
+INVALID_PCI_POOLS = wrap_object("PciDevicePoolList", "1.1", {"objects": [7]})
 
 
 @pytest.mark.parametrize(
@@ -19,14 +19,14 @@ NO_POOL = wrap_object("PciDevicePoolList", "1.1", {"objects": [7]})
         ("numa_topology", "nonsense", "$.numa_topology"),
         ("pci_stats", '{"a": 1}', "$.pci_device_pools"),
         ("pci_stats", '[{"vendor_id": "8086"}]', "$.pci_device_pools"),
-        ("pci_stats", json.dumps(NO_POOL), "$.pci_device_pools"),
+        ("pci_stats", json.dumps(INVALID_PCI_POOLS), "$.pci_device_pools"),
         ("supported_instances", '[["x86_64", "kvm"]]', "$.supported_hv_specs"),
         ("cpu_info", "[]", "$.cpu_info"),
         ("metrics", '[{"name": "nobody.knows", "value": 1}]', "$.metrics"),
     ],
 )
 def test_unreadable_node_is_named_and_other_nodes_sync(
-    follower, nova, read_nodes, column, value, fault
+    follower, nova, read_compute_nodes, column, value, fault
 ):
     nova.add_host("cn1", **{column: value})
     nova.add_host("cn2")
@@ -34,24 +34,24 @@ def test_unreadable_node_is_named_and_other_nodes_sync(
     (issue,) = findings.issues
     assert issue.place.startswith("compute node cn1 (")
     assert fault in issue.reason
-    assert read_nodes().keys() == {"cn2"}
+    assert read_compute_nodes().keys() == {"cn2"}
 
 
-def test_node_that_becomes_unreadable_keeps_its_record(follower, nova, read_nodes):
+def test_node_that_becomes_unreadable_keeps_its_record(follower, nova, read_compute_nodes):
     nova.add_host("cn1")
     follower.full()
     nova.cells["one"].change("compute_nodes", {"host": "cn1"}, stats="{", vcpus_used=9)
     follower.round()
-    assert read_nodes()["cn1"].vcpus_used == 2
+    assert read_compute_nodes()["cn1"].vcpus_used == 2
 
 
 @pytest.mark.parametrize("ratio", [None, 0.0])
 def test_unset_allocation_ratio_of_a_node_comes_from_the_configuration(
-    make_follower, nova, read_nodes, ratio
+    make_follower, nova, read_compute_nodes, ratio
 ):
     nova.add_host("cn1", cpu_allocation_ratio=ratio)
     make_follower(nova, **{"DEFAULT.cpu_allocation_ratio": 3.0}).full()
-    assert read_nodes()["cn1"].cpu_allocation_ratio == 3.0
+    assert read_compute_nodes()["cn1"].cpu_allocation_ratio == 3.0
 
 
 def test_node_sync_does_not_write_placement_tables(follower, nova, database):
@@ -83,23 +83,23 @@ def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
-def test_deleted_host_is_removed(follower, nova, read_nodes, read_service, reading):
+def test_deleted_host_is_removed(follower, nova, read_compute_nodes, read_service, reading):
     nova.add_host("cn1")
     follower.full()
     nova.cells["one"].delete_softly("compute_nodes", host="cn1")
     nova.cells["one"].delete_softly("services", host="cn1")
     getattr(follower, reading)()
-    assert read_nodes() == {}
+    assert read_compute_nodes() == {}
     assert read_service("cn1") is None
 
 
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
-def test_new_host_is_recorded(follower, nova, read_nodes, read_service, reading):
+def test_new_host_is_recorded(follower, nova, read_compute_nodes, read_service, reading):
     nova.add_host("cn1")
     follower.full()
     nova.add_host("cn2", forced_down=True)
     getattr(follower, reading)()
-    assert read_nodes().keys() == {"cn1", "cn2"}
+    assert read_compute_nodes().keys() == {"cn1", "cn2"}
     assert read_service("cn2").forced_down
 
 
@@ -124,14 +124,14 @@ def test_unmapped_host_is_reported(follower, nova):
 
 
 @pytest.mark.all_databases
-def test_sync_round_records_heartbeats(follower, nova, read_nodes, read_service):
+def test_sync_round_records_heartbeats(follower, nova, read_compute_nodes, read_service):
     nova.add_host("cn1", last_seen_up=seconds_ago(50))
     follower.full()
     seen = utcnow()
     nova.cells["one"].change("services", {"host": "cn1"}, last_seen_up=seen)
     follower.round()
     assert read_service("cn1").last_seen_up == seen
-    assert read_nodes()["cn1"].last_seen_up == seen
+    assert read_compute_nodes()["cn1"].last_seen_up == seen
 
 
 def test_requests_read_heartbeats_of_hosts_that_seem_down(follower, nova, read_service):
@@ -152,7 +152,9 @@ def test_service_without_heartbeat_was_last_seen_at_creation(follower, nova, rea
     assert read_service("cn1").last_seen_up is not None
 
 
-def test_new_process_refreshes_services_and_nodes(make_follower, nova, read_nodes, read_service):
+def test_new_process_refreshes_services_and_nodes(
+    make_follower, nova, read_compute_nodes, read_service
+):
     nova.add_host("cn1")
     make_follower(nova).full()
     nova.add_host("cn2")
@@ -162,15 +164,15 @@ def test_new_process_refreshes_services_and_nodes(make_follower, nova, read_node
     )
     make_follower(nova).refresh()
     assert read_service("cn1").disabled
-    assert read_nodes()["cn1"].pci_device_pools[0]["count"] == 9
-    assert read_nodes().keys() == {"cn1", "cn2"}
+    assert read_compute_nodes()["cn1"].pci_device_pools[0]["count"] == 9
+    assert read_compute_nodes().keys() == {"cn1", "cn2"}
 
 
-def test_unchanged_nodes_are_not_written_again(follower, nova, read_nodes):
+def test_unchanged_nodes_are_not_written_again(follower, nova, read_compute_nodes):
     nova.add_host("cn1")
     follower.full()
-    version = read_nodes()["cn1"].version
+    version = read_compute_nodes()["cn1"].version
     nova.cells["one"].change("compute_nodes", {"host": "cn1"})
     follower.full()
     follower.round()
-    assert read_nodes()["cn1"].version == version
+    assert read_compute_nodes()["cn1"].version == version

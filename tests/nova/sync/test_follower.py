@@ -135,7 +135,7 @@ def test_rows_lost_by_a_failover_are_recorded_again(follower, nova, database, mo
         assert [node.uuid for node in compute_nodes.search(connection)] == uuids
 
 
-def test_read_without_concurrent_callers_is_not_shared():
+def test_nova_read_without_concurrent_callers_is_not_shared():
     read = []
     shared = SharedSync(lambda: read.append(1))
     shared.after_now()
@@ -173,7 +173,7 @@ def test_callers_that_wait_for_a_read_share_the_next_read():
     assert 2 <= len(count) <= 6
 
 
-def test_failed_read_is_not_shared():
+def test_failed_nova_read_is_not_shared():
     def read():
         raise ValueError("away")
 

@@ -20,7 +20,7 @@ from tests.support.nova_clouds import build_flavor_json
 
 #: The only violation of these records.
 NOT_CLAIMED = {Invariant.NOT_CLAIMED}
-IMAGE = {"id": str(UUID(int=7)), "properties": {"hw_architecture": "x86_64"}}
+IMAGE_DOCUMENT = {"id": str(UUID(int=7)), "properties": {"hw_architecture": "x86_64"}}
 
 
 def build_claimed_instance(uuid, host="cn1", **others):
@@ -36,7 +36,7 @@ def build_claimed_instance(uuid, host="cn1", **others):
             "user_id": "ann",
             "vm_state": "building",
             "decision_uuid": str(UUID(int=1)),
-            "image": IMAGE,
+            "image": IMAGE_DOCUMENT,
             **others,
         },
     )
@@ -107,7 +107,7 @@ def test_synced_instance_keeps_decision_and_image_of_the_claim(
     follower.full()
     record = read_instances()[uuid]
     assert (record.display_name, record.vm_state) == ("web", "active")
-    assert (record.decision_uuid, record.image) == (str(UUID(int=1)), IMAGE)
+    assert (record.decision_uuid, record.image) == (str(UUID(int=1)), IMAGE_DOCUMENT)
 
 
 @pytest.mark.all_databases
@@ -143,7 +143,10 @@ def test_chosen_host_stays_until_nova_compute_sets_the_host(
 
 
 #: The two tables of metadata, and the fields with the same meaning.
-METADATA = {"instance_metadata": "metadata", "instance_system_metadata": "system_metadata"}
+FIELDS_BY_METADATA_TABLE = {
+    "instance_metadata": "metadata",
+    "instance_system_metadata": "system_metadata",
+}
 
 
 def set_metadata(nova, uuid, table, **values):
@@ -193,7 +196,7 @@ def test_metadata_and_times_are_recorded(follower, nova, read_instances, read_me
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("table", METADATA)
+@pytest.mark.parametrize("table", FIELDS_BY_METADATA_TABLE)
 def test_changed_and_deleted_metadata_are_recorded(follower, nova, read_metadata, table):
     uuid, other = nova.add_instance("cn1"), nova.add_instance("cn1")
     set_metadata(nova, uuid, table, changed="old", deleted="x")
@@ -204,10 +207,10 @@ def test_changed_and_deleted_metadata_are_recorded(follower, nova, read_metadata
     cell.delete_softly(table, instance_uuid=uuid, key="deleted")
     cell.change("instances", {"uuid": uuid}, updated_at=utcnow())
     (difference,) = follower.compare().differences
-    assert (difference.kind, difference.fields) == ("changed", (METADATA[table],))
+    assert (difference.kind, difference.fields) == ("changed", (FIELDS_BY_METADATA_TABLE[table],))
     assert follower.round().counts["instances"].changed == 1
-    assert getattr(read_metadata(uuid), METADATA[table]) == {"changed": "new"}
-    assert getattr(read_metadata(other), METADATA[table]) == {"kept": "y"}
+    assert getattr(read_metadata(uuid), FIELDS_BY_METADATA_TABLE[table]) == {"changed": "new"}
+    assert getattr(read_metadata(other), FIELDS_BY_METADATA_TABLE[table]) == {"kept": "y"}
     cell.delete_softly(table, instance_uuid=uuid, key="changed")
     follower.full()
     assert read_metadata(uuid) == ({}, {})
@@ -223,7 +226,7 @@ def test_metadata_take_two_statements_for_all_instances(
         set_metadata(nova, uuid, "instance_metadata", role="web")
     recorded_statements.clear()
     getattr(follower, reading)()
-    for table in METADATA:
+    for table in FIELDS_BY_METADATA_TABLE:
         assert len([sql for sql in recorded_statements if f"FROM {table}" in sql]) == 1
 
 

@@ -3,13 +3,13 @@
 
 from typing import Any
 
-NODES = (
+NODE_UUIDS = (
     "50a5c1de-0000-4000-8000-000000000001",
     "50a5c1de-0000-4000-8000-000000000002",
     "50a5c1de-0000-4000-8000-000000000003",
 )
-CELL = "8eac3f00-0000-4000-8000-0000000000ce"
-PORT = "90271c00-0000-4000-8000-000000000001"
+CELL_UUID = "8eac3f00-0000-4000-8000-0000000000ce"
+PORT_UUID = "90271c00-0000-4000-8000-000000000001"
 NUMA_LIMITS = {
     "cpu_allocation_ratio": 4.0,
     "ram_allocation_ratio": 1.5,
@@ -18,18 +18,18 @@ NUMA_LIMITS = {
 
 
 def build_selection(number: int, **changed: Any) -> dict[str, Any]:
-    uuid = NODES[number]
+    uuid = NODE_UUIDS[number]
     return {
         "service_host": f"cn{number + 1}",
         "nodename": f"node{number + 1}",
         "compute_node_uuid": uuid,
-        "cell_uuid": CELL,
+        "cell_uuid": CELL_UUID,
         "availability_zone": "nova",
         "limits": {},
         "weight": 1.0,
         "allocation_request": {
             "allocations": {uuid: {"resources": {"VCPU": 1, "MEMORY_MB": 512}}},
-            "mappings": {"": [uuid], PORT: [uuid]},
+            "mappings": {"": [uuid], PORT_UUID: [uuid]},
         },
         "allocation_request_version": "1.39",
         **changed,
@@ -37,16 +37,16 @@ def build_selection(number: int, **changed: Any) -> dict[str, Any]:
 
 
 def build_select_destinations_answer(*selections: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"decision": NODES[0], "policy": "default", "selections": list(selections)}
+    return {"decision": NODE_UUIDS[0], "policy": "default", "selections": list(selections)}
 
 
-WHOLE = build_select_destinations_answer(
+ANSWER_WITH_LIMITS = build_select_destinations_answer(
     [
         build_selection(0, limits={"numa_topology": NUMA_LIMITS, "vcpu": 8.0, "of_the_house": "x"}),
         build_selection(1, limits={"memory_mb": 4096, "disk_gb": 10.5}),
     ],
     [build_selection(2, limits={"numa_topology": {**NUMA_LIMITS, "network_metadata": None}})],
 )
-REBUILD = build_select_destinations_answer(
+REBUILD_ANSWER = build_select_destinations_answer(
     [build_selection(0, allocation_request=None, allocation_request_version=None)]
 )

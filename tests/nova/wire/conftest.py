@@ -10,20 +10,20 @@ from tests.differential.lines import LineProgram
 
 #: Release that has exactly the supported fields. Other tests run with older releases, too.
 NEWEST_RELEASE = 34
-SERVE = Path(__file__).parent / "peer" / "serve.py"
+NOVA_OBJECTS_PROGRAM = Path(__file__).parent / "peer" / "serve.py"
 
 
 @pytest.fixture(scope="module")
-def nova():
+def call_nova():
     skip_without_peer()
-    peer = LineProgram(PEER_PYTHON, SERVE)
+    peer = LineProgram(PEER_PYTHON, NOVA_OBJECTS_PROGRAM)
     yield lambda name, *arguments: peer.get_answer([name, arguments])
     peer.close()
 
 
 @pytest.fixture
-def newest_nova(nova):
-    release = nova("release")
+def call_newest_nova(call_nova):
+    release = call_nova("get_nova_release")
     if release < NEWEST_RELEASE:
         pytest.skip(f"this is nova {release}")
-    return nova
+    return call_nova

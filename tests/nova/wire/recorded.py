@@ -9,14 +9,14 @@ from typing import Any
 
 _RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
 #: Keys and indexes that lead to a value in a primitive.
-Path_ = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 
 
 def read_recorded_object(name: str) -> Any:
     return deepcopy(_RECORDED[name])
 
 
-def list_paths(value: Any, path: Path_ = ()) -> Iterator[Path_]:
+def list_paths(value: Any, path: ValuePath = ()) -> Iterator[ValuePath]:
     yield path
     if isinstance(value, dict):
         for key, one in value.items():
@@ -27,7 +27,7 @@ def list_paths(value: Any, path: Path_ = ()) -> Iterator[Path_]:
             yield from list_paths(one, (*path, position))
 
 
-def replace_value(value: Any, path: Path_, new: Any) -> Any:
+def replace_value(value: Any, path: ValuePath, new: Any) -> Any:
     if not path:
         return new
     copy = deepcopy(value)
@@ -38,7 +38,7 @@ def replace_value(value: Any, path: Path_, new: Any) -> Any:
     return copy
 
 
-def remove_value(value: Any, path: Path_) -> Any:
+def remove_value(value: Any, path: ValuePath) -> Any:
     copy = deepcopy(value)
     within = copy
     for step in path[:-1]:
@@ -47,8 +47,8 @@ def remove_value(value: Any, path: Path_) -> Any:
     return copy
 
 
-def build_path_of_field(spec: Any, *fields: str | int) -> Path_:
-    path: Path_ = ()
+def build_path_of_field(spec: Any, *fields: str | int) -> ValuePath:
+    path: ValuePath = ()
     for name in fields:
         path += (name,) if isinstance(name, int) else ("nova_object.data", name)
     return path

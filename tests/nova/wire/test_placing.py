@@ -15,9 +15,9 @@ from tests.conftest import make_settings
 from tests.nova.wire.recorded import read_recorded_object
 from tests.support.scheduling import instance, report
 
-GROUP = "99999999-0000-4000-8000-000000000001"
-REQUEST = "99999999-0000-4000-8000-000000000002"
-ALIAS = json.dumps({"name": "nic", "vendor_id": "8086", "product_id": "1520"})
+SERVER_GROUP_UUID = "99999999-0000-4000-8000-000000000001"
+PCI_REQUEST_UUID = "99999999-0000-4000-8000-000000000002"
+PCI_ALIAS = json.dumps({"name": "nic", "vendor_id": "8086", "product_id": "1520"})
 
 
 def build_request(**fields):
@@ -59,7 +59,7 @@ def scheduler(sqlite_url, make_app):
         sqlite_url,
         filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"],
         filter_scheduler__pci_in_placement=True,
-        pci__alias=[ALIAS],
+        pci__alias=[PCI_ALIAS],
     )
     app = make_app(settings)
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
@@ -81,7 +81,12 @@ def test_repeated_request_gets_the_same_answer(scheduler):
 
 
 def test_hosts_of_an_anti_affinity_group_sent_by_nova_are_excluded(scheduler):
-    group = {"uuid": GROUP, "policy": "anti-affinity", "_rules": {}, "members": [instance(9)]}
+    group = {
+        "uuid": SERVER_GROUP_UUID,
+        "policy": "anti-affinity",
+        "_rules": {},
+        "members": [instance(9)],
+    }
     for number, held, free in ((1, ["cn1"], ["cn2", "cn3"]), (2, ["cn1", "cn2"], ["cn3"])):
         primitive = primitive_of("InstanceGroup", {**group, "hosts": held})
         assert select_hosts(scheduler, number, instance_group=primitive) == free
@@ -91,18 +96,18 @@ def test_hosts_of_an_anti_affinity_group_sent_by_nova_are_excluded(scheduler):
 
 
 def test_hint_of_a_deleted_group_has_no_effect(scheduler):
-    assert select_hosts(scheduler, 1, scheduler_hints={"group": [GROUP]})[0] == "cn1"
+    assert select_hosts(scheduler, 1, scheduler_hints={"group": [SERVER_GROUP_UUID]})[0] == "cn1"
 
 
 def test_request_groups_for_devices_are_not_duplicated(scheduler):
     device = {"vendor_id": "8086", "product_id": "1520"}
     request = primitive_of(
         "InstancePCIRequest",
-        {"count": 2, "spec": [device], "alias_name": "nic", "request_id": REQUEST},
+        {"count": 2, "spec": [device], "alias_name": "nic", "request_id": PCI_REQUEST_UUID},
     )
     made = {"resources": {"CUSTOM_PCI_8086_1520": 1}, "use_same_provider": True}
     groups = [
-        primitive_of("RequestGroup", {**made, "requester_id": f"{REQUEST}-{number}"})
+        primitive_of("RequestGroup", {**made, "requester_id": f"{PCI_REQUEST_UUID}-{number}"})
         for number in range(2)
     ]
     requests = primitive_of("InstancePCIRequests", {"requests": [request]})
@@ -110,4 +115,4 @@ def test_request_groups_for_devices_are_not_duplicated(scheduler):
         primitive = build_request(pci_requests=requests, requested_resources=there)
         spec = scheduler.reader.read(document_of(primitive, [instance(1)])).spec
         names = [group.requester_id for group in spec.requested_resources]
-        assert sorted(names) == [f"{REQUEST}-0", f"{REQUEST}-1"]
+        assert sorted(names) == [f"{PCI_REQUEST_UUID}-0", f"{PCI_REQUEST_UUID}-1"]

@@ -21,7 +21,7 @@ from placement_sched.nova.objects import (
 from placement_sched.nova.request_spec import IMAGE
 from placement_sched.nova.rpc import aggregate_ids, dictionaries_of, primitives_of, uuids_of_objects
 from tests.nova.wire import documents
-from tests.nova.wire.answers import NODES, PORT, REBUILD, WHOLE
+from tests.nova.wire.answers import ANSWER_WITH_LIMITS, NODE_UUIDS, PORT_UUID, REBUILD_ANSWER
 from tests.nova.wire.comparison import sort_sets, unify_empty_values
 from tests.nova.wire.recorded import read_recorded_object
 
@@ -31,49 +31,55 @@ SEED = 20261122
 IMAGE_PROPERTIES = {*READERS, "hw_numa_cpus", "hw_numa_mem", "traits_required"}
 
 
-@pytest.mark.parametrize(("versions", "number"), [("specs", 400), ("older", 12)])
-def test_random_request_specs_are_parsed_like_nova(nova, versions, number):
-    for spec in nova(versions, SEED, number):
+@pytest.mark.parametrize(
+    ("versions", "number"), [("draw_request_specs", 400), ("draw_older_request_specs", 12)]
+)
+def test_random_request_specs_are_parsed_like_nova(call_nova, versions, number):
+    for spec in call_nova(versions, SEED, number):
         ours = documents.convert_spec_to_document(spec["primitive"])
         assert unify_empty_values(ours, spec["held"]) == spec["held"], spec.get("versions")
 
 
-def test_typed_and_raw_image_properties_are_equal(nova):
-    for image in nova("images", SEED, 400):
+def test_typed_and_raw_image_properties_are_equal(call_nova):
+    for image in call_nova("draw_images", SEED, 400):
         typed = Image.from_document(IMAGE.read(image["primitive"], "image"))
         assert typed.properties == Image.from_document(image["raw"]).properties
         ours = documents.convert_to_document(typed)
         assert unify_empty_values(ours, image["held"]) == image["held"]
 
 
-def read_versions(nova: Any) -> dict[str, str]:
-    versions = {name: tree[name] for tree in nova("versions").values() for name in tree}
+def read_versions(call_nova: Any) -> dict[str, str]:
+    versions = {
+        name: tree[name] for tree in call_nova("list_object_versions").values() for name in tree
+    }
     return {name: versions[name] for name in NEWEST}
 
 
-def test_object_versions_match_nova(newest_nova):
-    assert read_versions(newest_nova) == NEWEST
+def test_object_versions_match_nova(call_newest_nova):
+    assert read_versions(call_newest_nova) == NEWEST
 
 
-def test_nova_has_no_newer_object_versions(nova):
-    def version_numbers(version: str) -> list[int]:
+def test_nova_has_no_newer_object_versions(call_nova):
+    def split_version(version: str) -> list[int]:
         return [int(number) for number in version.split(".")]
 
-    for name, version in read_versions(nova).items():
-        assert version_numbers(version) <= version_numbers(NEWEST[name]), name
+    for name, version in read_versions(call_nova).items():
+        assert split_version(version) <= split_version(NEWEST[name]), name
 
 
-def test_announced_aggregates_and_instances_of_nova_are_read(nova):
-    drawn = nova("announced", SEED, 20)
+def test_announced_aggregates_and_instances_of_nova_are_read(call_nova):
+    drawn = call_nova("draw_notified_objects", SEED, 20)
     assert aggregate_ids(drawn["aggregates"]) == set(drawn["ids"])
     assert uuids_of_objects(drawn["instances"]) == drawn["uuids"]
 
 
-@pytest.mark.parametrize("answer", [WHOLE, REBUILD], ids=["whole", "rebuild"])
-def test_nova_parses_selection_answers(nova, answer):
+@pytest.mark.parametrize("answer", [ANSWER_WITH_LIMITS, REBUILD_ANSWER], ids=["whole", "rebuild"])
+def test_nova_parses_selection_answers(call_nova, answer):
     primitives = primitives_of(answer)
     selections = [each for row in answer["selections"] for each in row]
-    for ours, theirs in zip(selections, nova("selections", primitives, [PORT]), strict=True):
+    for ours, theirs in zip(
+        selections, call_nova("describe_selections", primitives, [PORT_UUID]), strict=True
+    ):
         fields = theirs["fields"]
         same = ("compute_node_uuid", "service_host", "nodename", "cell_uuid", "availability_zone")
         assert {name: fields[name] for name in same} == {name: ours[name] for name in same}
@@ -85,13 +91,13 @@ def test_nova_parses_selection_answers(nova, answer):
         assert unify_empty_values(theirs["numa"], numa) == numa
 
 
-def test_selection_answers_equal_the_serialization_of_nova(nova):
-    primitives = [each for row in primitives_of(WHOLE) for each in row]
-    read = nova("selections", [primitives], [])
+def test_selection_answers_equal_the_serialization_of_nova(call_nova):
+    primitives = [each for row in primitives_of(ANSWER_WITH_LIMITS) for each in row]
+    read = call_nova("describe_selections", [primitives], [])
     for ours, theirs in zip(primitives, read, strict=True):
         assert sort_sets(theirs["sent_again"]) == sort_sets(ours)
     legacy = [read[0]["legacy"], read[2]["legacy"]]
-    assert sort_sets(dictionaries_of(WHOLE)) == sort_sets(legacy)
+    assert sort_sets(dictionaries_of(ANSWER_WITH_LIMITS)) == sort_sets(legacy)
 
 
 def import_remote_exceptions() -> Any:
@@ -100,18 +106,21 @@ def import_remote_exceptions() -> Any:
 
 
 def serialize_exception(error: errors.Error) -> str:
-    failure = to_remote_failure(error, [NODES[0]])
+    failure = to_remote_failure(error, [NODE_UUIDS[0]])
     return import_remote_exceptions().serialize_remote_exception((type(failure), failure, None))
 
 
-FUNNEL = {"request_filters": [], "allocation_candidates": {"query": "q", "hosts": 3}}
+FUNNEL_WITHOUT_REJECTIONS = {
+    "request_filters": [],
+    "allocation_candidates": {"query": "q", "hosts": 3},
+}
 
 
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
         (
-            errors.NoValidHost("none", extra={"funnel": FUNNEL}),
+            errors.NoValidHost("none", extra={"funnel": FUNNEL_WITHOUT_REJECTIONS}),
             "nova.exception.NoValidHost",
             "No valid host was found. There are not enough hosts available.",
         ),
@@ -123,42 +132,45 @@ FUNNEL = {"request_filters": [], "allocation_candidates": {"query": "q", "hosts"
         (
             errors.Conflict("it is placed"),
             "nova.exception.AllocationUpdateFailed",
-            f"Failed to update allocations for consumer {NODES[0]}. Error: it is placed",
+            f"Failed to update allocations for consumer {NODE_UUIDS[0]}. Error: it is placed",
         ),
         (errors.PluginFailed("filter X raised"), "nova.exception.NovaException", "filter X raised"),
         (UnreadableObject("spec_obj: wrong"), "builtins.ValueError", "spec_obj: wrong"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_nova_client_raises_errors_by_name(nova, error, kind, words):
-    raised = nova("raised", serialize_exception(error))
+def test_nova_client_raises_errors_by_name(call_nova, error, kind, words):
+    raised = call_nova("describe_remote_exception", serialize_exception(error))
     assert kind in raised["classes"]
     assert words in raised["words"].splitlines()[0]
     assert raised["text"] == words
 
 
-def test_unknown_version_is_a_remote_error_with_its_message(nova):
-    raised = nova("raised", serialize_exception(UnknownVersion("Flavor", "2.0", "spec_obj.flavor")))
+def test_unknown_version_is_a_remote_error_with_its_message(call_nova):
+    raised = call_nova(
+        "describe_remote_exception",
+        serialize_exception(UnknownVersion("Flavor", "2.0", "spec_obj.flavor")),
+    )
     assert "oslo_messaging.rpc.client.RemoteError" in raised["classes"]
     assert "Remote error: IncompatibleObjectVersion spec_obj.flavor: version 2.0" in raised["text"]
 
 
-def test_every_image_property_of_nova_is_supported(nova):
-    assert set(nova("fields", "ImageMetaProps")) <= IMAGE_PROPERTIES
+def test_every_image_property_of_nova_is_supported(call_nova):
+    assert set(call_nova("list_field_names", "ImageMetaProps")) <= IMAGE_PROPERTIES
 
 
-def test_no_image_property_is_unknown_to_nova(newest_nova):
-    assert set(newest_nova("fields", "ImageMetaProps")) >= IMAGE_PROPERTIES
+def test_no_image_property_is_unknown_to_nova(call_newest_nova):
+    assert set(call_newest_nova("list_field_names", "ImageMetaProps")) >= IMAGE_PROPERTIES
 
 
 @pytest.mark.parametrize("module", [request_spec, rpc])
-def test_parsed_fields_exist_in_nova(newest_nova, module):
+def test_parsed_fields_exist_in_nova(call_newest_nova, module):
     types = [value for value in vars(module).values() if isinstance(value, ObjectType)]
     assert types
     for kind in types:
-        assert set(kind.fields) <= set(newest_nova("fields", kind.name)), kind.name
+        assert set(kind.fields) <= set(call_newest_nova("list_field_names", kind.name)), kind.name
 
 
-def test_recorded_objects_match_nova(newest_nova):
-    recorded = sort_sets(newest_nova("recorded"))
+def test_recorded_objects_match_nova(call_newest_nova):
+    recorded = sort_sets(call_newest_nova("recorded"))
     assert {name: sort_sets(read_recorded_object(name)) for name in recorded} == recorded

@@ -22,13 +22,13 @@ except ImportError:  # before release 31
     application = init_application("osapi_compute")
 
 
-class Server(ThreadingMixIn, WSGIServer):
+class ThreadingServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
 
-class QuietHandler(WSGIRequestHandler):
+class HandlerWithoutLog(WSGIRequestHandler):
     def log_message(self, *_arguments):
         """Leave the log to nova."""
 
 
-make_server("127.0.0.1", port, application, Server, QuietHandler).serve_forever()
+make_server("127.0.0.1", port, application, ThreadingServer, HandlerWithoutLog).serve_forever()

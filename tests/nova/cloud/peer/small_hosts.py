@@ -16,12 +16,12 @@ class SmallHost(fake.FakeDriverWithoutFakeNodes):
     local_gb = 200
 
     def spawn(self, context, instance, *arguments, **more):
-        if _is_out_of_order():
+        if _is_start_to_fail():
             raise exception.ComputeResourcesUnavailable(reason="the host is out of order")
         return super().spawn(context, instance, *arguments, **more)
 
     def check_can_live_migrate_destination(self, context, instance, *arguments, **more):
-        if _is_out_of_order():
+        if _is_start_to_fail():
             raise exception.MigrationPreCheckError(reason="the host is out of order")
         return super().check_can_live_migrate_destination(context, instance, *arguments, **more)
 
@@ -29,5 +29,5 @@ class SmallHost(fake.FakeDriverWithoutFakeNodes):
         self.destroy(context, instance, network_info=None, block_device_info=block_device_info)
 
 
-def _is_out_of_order():
+def _is_start_to_fail():
     return (Path(CONF.state_path) / "out_of_order").exists()

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 from nova import objects, utils
 
-_HOSTS = ["cn1", "cn2", "cn3"]
+_HOST_NAMES = ["cn1", "cn2", "cn3"]
 _TRAITS = ["HW_CPU_X86_AVX2", "CUSTOM_A", "CUSTOM_B", "COMPUTE_STATUS_DISABLED"]
-_CLASSES = ["VCPU", "NET_BW_EGR_KILOBIT_PER_SEC", "CUSTOM_FPGA", "PGPU"]
-_FLAGS = ["true", "False", "yes", "0", True, False, "perhaps"]
+_RESOURCE_CLASSES = ["VCPU", "NET_BW_EGR_KILOBIT_PER_SEC", "CUSTOM_FPGA", "PGPU"]
+_BOOLEAN_VALUES = ["true", "False", "yes", "0", True, False, "perhaps"]
 #: Raw image properties of glance with their possible values.
-PROPERTIES = {
+IMAGE_PROPERTY_VALUES = {
     "hw_architecture": ["x86_64", "aarch64", "AMD64", "i386"],
     "architecture": ["ppc64le"],
     "hw_vm_mode": ["hvm", "pv", "HV", "xen"],
@@ -39,13 +39,13 @@ PROPERTIES = {
     "hw_tpm_version": ["2.0"],
     "hw_tpm_model": ["tpm-crb"],
     "hw_firmware_type": ["uefi", "bios"],
-    "hw_mem_encryption": _FLAGS,
+    "hw_mem_encryption": _BOOLEAN_VALUES,
     "hw_mem_encryption_model": ["amd-sev", "intel-tdx"],
-    "hw_vif_multiqueue_enabled": _FLAGS,
-    "hw_qemu_guest_agent": _FLAGS,
-    "hw_pmu": _FLAGS,
-    "hw_ipxe_boot": _FLAGS,
-    "img_bdm_v2": _FLAGS,
+    "hw_vif_multiqueue_enabled": _BOOLEAN_VALUES,
+    "hw_qemu_guest_agent": _BOOLEAN_VALUES,
+    "hw_pmu": _BOOLEAN_VALUES,
+    "hw_ipxe_boot": _BOOLEAN_VALUES,
+    "img_bdm_v2": _BOOLEAN_VALUES,
     "bdm_v2": ["true"],
     "img_root_device_name": ["/dev/vda"],
     "root_device_name": ["/dev/sda"],
@@ -56,7 +56,7 @@ PROPERTIES = {
     "img_version": ["1"],
     "os_type": ["linux", "Windows"],
     "os_distro": ["fedora"],
-    "os_require_quiesce": _FLAGS,
+    "os_require_quiesce": _BOOLEAN_VALUES,
     "os_secure_boot": ["required"],
     "hw_rescue_bus": ["usb"],
     "hw_watchdog_action": ["reset", "disabled"],
@@ -67,8 +67,8 @@ PROPERTIES = {
     "hw_sound_model": ["ich9"],
     "hw_usb_model": ["qemu-xhci"],
     "hw_viommu_model": ["auto"],
-    "hw_virtio_packed_ring": _FLAGS,
-    "hw_locked_memory": _FLAGS,
+    "hw_virtio_packed_ring": _BOOLEAN_VALUES,
+    "hw_locked_memory": _BOOLEAN_VALUES,
     "trait:HW_CPU_X86_AVX2": ["required", "maybe"],
     "trait:CUSTOM_LICENSED": ["required"],
     "of_the_user": ["whatever"],
@@ -78,7 +78,7 @@ PROPERTIES = {
 def list_accepted_properties():
     values_by_name = {
         name: [one for one in values if _is_accepted(name, one)]
-        for name, values in PROPERTIES.items()
+        for name, values in IMAGE_PROPERTY_VALUES.items()
     }
     fields = objects.ImageMetaProps.fields
     newer = {name for name in values_by_name if name.startswith("hw_") and name not in fields}
@@ -98,7 +98,7 @@ class ObjectGenerator:
         self.random = random
         self.properties = list_accepted_properties()
 
-    def uuid(self):
+    def draw_uuid(self):
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
 
     def sample(self, values, most=3):
@@ -107,7 +107,7 @@ class ObjectGenerator:
     def choice(self, *values):
         return self.random.choice(values)
 
-    def raw_image(self):
+    def draw_raw_image(self):
         number = self.choice(0, 2, 5, len(self.properties))
         named = self.random.sample(sorted(self.properties), number)
         properties = {name: self.choice(*self.properties[name]) for name in named}
@@ -128,14 +128,14 @@ class ObjectGenerator:
         }
         if self.choice(True, False):
             image |= {
-                "id": self.uuid(),
+                "id": self.draw_uuid(),
                 "visibility": "public",
                 "owner": "admin",
                 "tags": ["a", "b"],
             }
         return image
 
-    def flavor(self):
+    def draw_flavor(self):
         return objects.Flavor(
             id=self.choice(1, 77),
             name=self.choice("m1.tiny", "gpu"),
@@ -155,7 +155,7 @@ class ObjectGenerator:
             ),
         )
 
-    def numa_topology(self):
+    def draw_numa_topology(self):
         cells = []
         for number in range(self.choice(1, 2)):
             policy = self.choice(None, "shared", "dedicated", "mixed")
@@ -177,7 +177,7 @@ class ObjectGenerator:
             topology.emulator_threads_policy = self.choice(None, "isolate", "share")
         return topology
 
-    def pci_requests(self):
+    def draw_pci_requests(self):
         requests = []
         for _ in range(self.choice(0, 1, 2)):
             request = objects.InstancePCIRequest(
@@ -187,72 +187,74 @@ class ObjectGenerator:
                     [{"resource_class": "CUSTOM_GPU", "traits": None}, {"vendor_id": "10de"}],
                 ),
                 alias_name=self.choice("gpu", None),
-                request_id=self.choice(self.uuid(), None),
-                requester_id=self.choice(self.uuid(), None),
+                request_id=self.choice(self.draw_uuid(), None),
+                requester_id=self.choice(self.draw_uuid(), None),
             )
             if self.choice(True, False):
                 request.numa_policy = self.choice(None, "legacy", "socket")
             requests.append(request)
-        return objects.InstancePCIRequests(instance_uuid=self.uuid(), requests=requests)
+        return objects.InstancePCIRequests(instance_uuid=self.draw_uuid(), requests=requests)
 
-    def limits(self):
+    def draw_limits(self):
         limits = objects.SchedulerLimits(
             vcpu=self.choice(None, 8), memory_mb=self.choice(None, 4096), disk_gb=None
         )
-        limits.numa_topology = self.choice(None, self.numa_limits())
+        limits.numa_topology = self.choice(None, self.draw_numa_limits())
         return limits
 
-    def numa_limits(self):
+    def draw_numa_limits(self):
         limits = objects.NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.5)
         if self.choice(True, False):
-            limits.network_metadata = self.network_metadata()
+            limits.network_metadata = self.draw_network_metadata()
         return limits
 
-    def network_metadata(self):
+    def draw_network_metadata(self):
         physnets = set(self.sample(["physnet0", "physnet1", "physnet2"]))
         return objects.NetworkMetadata(physnets=physnets, tunneled=self.choice(True, False))
 
-    def instance_group(self):
+    def draw_instance_group(self):
         group = objects.InstanceGroup(
             policy=self.choice("affinity", "anti-affinity", "soft-affinity"),
-            members=self.choice(None, [self.uuid(), self.uuid()]),
-            hosts=self.choice(None, self.sample(_HOSTS)),
+            members=self.choice(None, [self.draw_uuid(), self.draw_uuid()]),
+            hosts=self.choice(None, self.sample(_HOST_NAMES)),
         )
         if self.choice(True, True, False):
-            group.uuid, group.name, group.project_id = self.uuid(), "together", "p"
+            group.uuid, group.name, group.project_id = self.draw_uuid(), "together", "p"
             group._rules = self.choice({}, {"max_server_per_host": "2"})
         return group
 
-    def destination(self):
+    def draw_destination(self):
         destination = objects.Destination(
-            aggregates=self.choice(None, [f"{self.uuid()},{self.uuid()}", self.uuid()]),
-            forbidden_aggregates=self.choice(None, {self.uuid(), self.uuid()}),
+            aggregates=self.choice(
+                None, [f"{self.draw_uuid()},{self.draw_uuid()}", self.draw_uuid()]
+            ),
+            forbidden_aggregates=self.choice(None, {self.draw_uuid(), self.draw_uuid()}),
             allow_cross_cell_move=self.choice(True, False),
         )
         if self.choice(True, False):
             destination.host, destination.node = "cn1", self.choice(None, "node1")
         if self.choice(True, False):
             destination.cell = objects.CellMapping(
-                uuid=self.uuid(),
+                uuid=self.draw_uuid(),
                 name="cell1",
                 database_connection="mysql+pymysql://root:SECRET@db/nova_cell1",
                 transport_url="rabbit://guest:SECRET@mq/",
             )
         return destination
 
-    def request_group(self):
+    def draw_request_group(self):
         return objects.RequestGroup(
-            requester_id=self.choice(None, self.uuid(), "gpu1"),
-            resources={name: self.choice(1, 1000) for name in self.sample(_CLASSES)},
+            requester_id=self.choice(None, self.draw_uuid(), "gpu1"),
+            resources={name: self.choice(1, 1000) for name in self.sample(_RESOURCE_CLASSES)},
             required_traits=set(self.sample(_TRAITS)),
             forbidden_traits=set(self.sample(_TRAITS)),
-            aggregates=self.choice([], [[self.uuid()], [self.uuid(), self.uuid()]]),
-            forbidden_aggregates=self.choice(set(), {self.uuid()}),
-            in_tree=self.choice(None, self.uuid()),
+            aggregates=self.choice([], [[self.draw_uuid()], [self.draw_uuid(), self.draw_uuid()]]),
+            forbidden_aggregates=self.choice(set(), {self.draw_uuid()}),
+            in_tree=self.choice(None, self.draw_uuid()),
             use_same_provider=self.choice(True, False),
         )
 
-    def level_params(self):
+    def draw_request_level_params(self):
         required = set(self.sample(_TRAITS, 2))
         return objects.RequestLevelParams(
             root_required=required,
@@ -260,38 +262,43 @@ class ObjectGenerator:
             same_subtree=self.choice([], [["a", "b"], ["c", "d"]]),
         )
 
-    def network(self):
+    def draw_requested_network(self):
         return objects.NetworkRequest(
-            network_id=self.choice(None, self.uuid()),
-            port_id=self.choice(None, self.uuid()),
+            network_id=self.choice(None, self.draw_uuid()),
+            port_id=self.choice(None, self.draw_uuid()),
             address=self.choice(None, "10.0.0.5"),
             tag=self.choice(None, "nic1"),
             device_profile=self.choice(None, "fpga"),
-            arq_uuid=self.choice(None, self.uuid()),
-            pci_request_id=self.choice(None, self.uuid()),
+            arq_uuid=self.choice(None, self.draw_uuid()),
+            pci_request_id=self.choice(None, self.draw_uuid()),
         )
 
-    def retry(self):
+    def draw_retry(self):
         tried = [
             objects.ComputeNode(host=host, hypervisor_hostname=f"{host}.local")
-            for host in self.sample(_HOSTS)
+            for host in self.sample(_HOST_NAMES)
         ]
         return objects.SchedulerRetries(
             num_attempts=self.choice(1, 2), hosts=objects.ComputeNodeList(objects=tried)
         )
 
-    def spec(self):
-        image = objects.ImageMeta.from_dict(self.raw_image())
+    def draw_request_spec(self):
+        image = objects.ImageMeta.from_dict(self.draw_raw_image())
         spec = objects.RequestSpec(
-            flavor=self.flavor(), num_instances=self.choice(1, 1, 3), instance_uuid=self.uuid()
+            flavor=self.draw_flavor(),
+            num_instances=self.choice(1, 1, 3),
+            instance_uuid=self.draw_uuid(),
         )
         hints = {
-            "group": [self.uuid()],
-            "different_host": [self.uuid(), self.uuid()],
+            "group": [self.draw_uuid()],
+            "different_host": [self.draw_uuid(), self.draw_uuid()],
             "query": ["[]"],
         }
         groups = objects.SecurityGroupList(
-            objects=[objects.SecurityGroup(name="default"), objects.SecurityGroup(uuid=self.uuid())]
+            objects=[
+                objects.SecurityGroup(name="default"),
+                objects.SecurityGroup(uuid=self.draw_uuid()),
+            ]
         )
         drawn = {
             "image": self.choice(None, image, image),
@@ -300,37 +307,40 @@ class ObjectGenerator:
             "availability_zone": self.choice(None, "az1"),
             "is_bfv": self.choice(True, False),
             **{
-                name: self.choice(None, [], self.sample(_HOSTS))
+                name: self.choice(None, [], self.sample(_HOST_NAMES))
                 for name in ("ignore_hosts", "force_hosts", "force_nodes")
             },
-            "requested_destination": self.choice(None, self.destination()),
-            "retry": self.choice(None, self.retry()),
-            "limits": self.choice(None, self.limits()),
-            "instance_group": self.choice(None, self.instance_group()),
+            "requested_destination": self.choice(None, self.draw_destination()),
+            "retry": self.choice(None, self.draw_retry()),
+            "limits": self.choice(None, self.draw_limits()),
+            "instance_group": self.choice(None, self.draw_instance_group()),
             "scheduler_hints": self.choice(
                 None, {}, {name: hints[name] for name in self.sample(sorted(hints))}
             ),
             "requested_resources": self.choice(
-                None, [], [self.request_group(), self.request_group()]
+                None, [], [self.draw_request_group(), self.draw_request_group()]
             ),
-            "request_level_params": self.level_params(),
+            "request_level_params": self.draw_request_level_params(),
             "requested_networks": objects.NetworkRequestList(
-                objects=[self.network(), self.network()]
+                objects=[self.draw_requested_network(), self.draw_requested_network()]
             ),
             "security_groups": groups,
-            "network_metadata": self.network_metadata(),
-            "numa_topology": self.choice(None, self.numa_topology()),
-            "pci_requests": self.choice(None, self.pci_requests()),
+            "network_metadata": self.draw_network_metadata(),
+            "numa_topology": self.choice(None, self.draw_numa_topology()),
+            "pci_requests": self.choice(None, self.draw_pci_requests()),
         }
         for name, value in drawn.items():
             if self.random.random() < 0.8:
                 setattr(spec, name, value)
         return spec
 
-    def instance(self):
-        raw = self.raw_image()
+    def draw_instance(self):
+        raw = self.draw_raw_image()
         instance = objects.Instance(
-            uuid=self.uuid(), host="cn1", node="node1", vm_state=self.choice("active", "stopped")
+            uuid=self.draw_uuid(),
+            host="cn1",
+            node="node1",
+            vm_state=self.choice("active", "stopped"),
         )
         drawn = {
             "id": 12,
@@ -338,10 +348,10 @@ class ObjectGenerator:
             "user_id": self.choice("u", None),
             "display_name": self.choice("vm", None),
             "task_state": self.choice(None, "migrating"),
-            "image_ref": self.choice(self.uuid(), ""),
-            "flavor": self.flavor(),
+            "image_ref": self.choice(self.draw_uuid(), ""),
+            "flavor": self.draw_flavor(),
             "old_flavor": None,
-            "new_flavor": self.flavor(),
+            "new_flavor": self.draw_flavor(),
             "instance_type_id": 3,
             "vcpus": 2,
             "memory_mb": 1024,
@@ -356,9 +366,9 @@ class ObjectGenerator:
             "created_at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
             "updated_at": self.choice(None, datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)),
             "deleted": False,
-            "numa_topology": self.choice(None, self.numa_topology()),
-            "pci_requests": self.pci_requests(),
-            "info_cache": objects.InstanceInfoCache(instance_uuid=self.uuid()),
+            "numa_topology": self.choice(None, self.draw_numa_topology()),
+            "pci_requests": self.draw_pci_requests(),
+            "info_cache": objects.InstanceInfoCache(instance_uuid=self.draw_uuid()),
             "security_groups": objects.SecurityGroupList(objects=[]),
             "access_ip_v4": "10.0.0.1",
             "power_state": 1,
@@ -368,11 +378,11 @@ class ObjectGenerator:
                 setattr(instance, name, value)
         return instance
 
-    def aggregate(self):
+    def draw_aggregate(self):
         return objects.Aggregate(
             id=self.choice(1, 12),
-            uuid=self.uuid(),
+            uuid=self.draw_uuid(),
             name="gpus",
-            hosts=self.sample(_HOSTS),
+            hosts=self.sample(_HOST_NAMES),
             metadata=self.choice({}, {"availability_zone": "az1", "trait:CUSTOM_A": "required"}),
         )

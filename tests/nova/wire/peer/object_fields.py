@@ -9,8 +9,8 @@ def list_spec_fields(spec):
     fields |= _list_set_fields(
         spec, ("ignore_hosts", "force_hosts", "force_nodes", "scheduler_hints")
     )
-    fields["flavor"] = _list_set_fields(spec.flavor, FLAVOR)
-    for name, describe in _PARTS.items():
+    fields["flavor"] = _list_set_fields(spec.flavor, FLAVOR_FIELDS)
+    for name, describe in _LIST_FIELDS_BY_PART.items():
         if spec.obj_attr_is_set(name):
             value = getattr(spec, name)
             fields[name] = None if value is None else describe(value)
@@ -21,7 +21,7 @@ def list_spec_fields(spec):
     return fields
 
 
-FLAVOR = [
+FLAVOR_FIELDS = [
     "id",
     "name",
     "flavorid",
@@ -37,7 +37,7 @@ FLAVOR = [
     "description",
     "extra_specs",
 ]
-_IMAGE = [
+_IMAGE_FIELDS = [
     "id",
     "name",
     "status",
@@ -51,10 +51,10 @@ _IMAGE = [
     "min_disk",
     "tags",
 ]
-_GROUP = ("requester_id", "resources", "aggregates", "in_tree", "use_same_provider")
-_SETS = ("required_traits", "forbidden_traits", "forbidden_aggregates")
-_PCI = ("count", "spec", "alias_name", "request_id", "requester_id", "numa_policy")
-_NETWORK = [
+_REQUEST_GROUP_FIELDS = ("requester_id", "resources", "aggregates", "in_tree", "use_same_provider")
+_REQUEST_GROUP_SET_FIELDS = ("required_traits", "forbidden_traits", "forbidden_aggregates")
+_PCI_REQUEST_FIELDS = ("count", "spec", "alias_name", "request_id", "requester_id", "numa_policy")
+_REQUESTED_NETWORK_FIELDS = [
     "network_id",
     "address",
     "port_id",
@@ -77,7 +77,7 @@ def list_image_fields(image):
     }
     if "hw_numa_cpus" in properties:
         properties["hw_numa_cpus"] = [sorted(cpus) for cpus in properties["hw_numa_cpus"]]
-    return {**_list_set_fields(image, _IMAGE), "properties": properties}
+    return {**_list_set_fields(image, _IMAGE_FIELDS), "properties": properties}
 
 
 def _list_destination_fields(destination):
@@ -109,19 +109,19 @@ def list_numa_limits_fields(limits):
     return fields
 
 
-def _list_group_fields(group):
+def _list_instance_group_fields(group):
     fields = _list_set_fields(group, ("policy", "members", "hosts", "uuid", "name", "project_id"))
     return {**fields, "rules": group.rules if group.obj_attr_is_set("_rules") else {}}
 
 
 def _list_request_group_fields(group):
     return {
-        **_list_set_fields(group, _GROUP),
-        **{name: sorted(getattr(group, name)) for name in _SETS},
+        **_list_set_fields(group, _REQUEST_GROUP_FIELDS),
+        **{name: sorted(getattr(group, name)) for name in _REQUEST_GROUP_SET_FIELDS},
     }
 
 
-def _list_level_fields(params):
+def _list_request_level_params_fields(params):
     sets = {name: sorted(getattr(params, name)) for name in ("root_required", "root_forbidden")}
     return {**sets, "same_subtree": params.same_subtree}
 
@@ -146,21 +146,23 @@ def _list_topology_fields(topology):
     return {"cells": cells, **_list_set_fields(topology, ("emulator_threads_policy",))}
 
 
-_PARTS = {
+_LIST_FIELDS_BY_PART = {
     "image": list_image_fields,
     "requested_destination": _list_destination_fields,
     "retry": lambda retry: retry.to_dict(),
     "limits": _list_limit_fields,
-    "instance_group": _list_group_fields,
+    "instance_group": _list_instance_group_fields,
     "requested_resources": lambda groups: [_list_request_group_fields(group) for group in groups],
-    "request_level_params": _list_level_fields,
+    "request_level_params": _list_request_level_params_fields,
     "requested_networks": lambda networks: [
-        _list_set_fields(network, _NETWORK) for network in networks
+        _list_set_fields(network, _REQUESTED_NETWORK_FIELDS) for network in networks
     ],
     "security_groups": lambda groups: [
         group.uuid if "uuid" in group else group.name for group in groups
     ],
     "network_metadata": _list_network_fields,
     "numa_topology": _list_topology_fields,
-    "pci_requests": lambda pci: [_list_set_fields(request, _PCI) for request in pci.requests],
+    "pci_requests": lambda pci: [
+        _list_set_fields(request, _PCI_REQUEST_FIELDS) for request in pci.requests
+    ],
 }

@@ -26,28 +26,28 @@ def serialize(entity):
     return json.loads(jsonutils.dumps(SERIALIZER.serialize_entity(None, entity)))
 
 
-def specs(seed, number):
+def draw_request_specs(seed, number):
     generator = ObjectGenerator(Random(seed))
-    drawn = [generator.spec() for _ in range(number)]
+    drawn = [generator.draw_request_spec() for _ in range(number)]
     return [{"primitive": serialize(spec), "held": list_spec_fields(spec)} for spec in drawn]
 
 
-def images(seed, number):
-    drawing = ObjectGenerator(Random(seed))
+def draw_images(seed, number):
+    generator = ObjectGenerator(Random(seed))
     rows = []
     for _ in range(number):
-        raw = drawing.raw_image()
+        raw = generator.draw_raw_image()
         image = objects.ImageMeta.from_dict(raw)
         rows.append({"raw": raw, "primitive": serialize(image), "held": list_image_fields(image)})
     return rows
 
 
-def older(seed, number):
-    drawing = ObjectGenerator(Random(seed))
+def draw_older_request_specs(seed, number):
+    generator = ObjectGenerator(Random(seed))
     newest = versioned.obj_tree_get_versions("RequestSpec")
     rows = []
     for _ in range(number):
-        spec = drawing.spec()
+        spec = generator.draw_request_spec()
         for less in range(1, 46):
             manifest = {
                 # A ComputeNode of an older version would read a database.
@@ -71,10 +71,10 @@ def older(seed, number):
     return rows
 
 
-def announced(seed, number):
-    drawing = ObjectGenerator(Random(seed))
-    aggregates = [drawing.aggregate() for _ in range(number)]
-    instances = [drawing.instance() for _ in range(number)]
+def draw_notified_objects(seed, number):
+    generator = ObjectGenerator(Random(seed))
+    aggregates = [generator.draw_aggregate() for _ in range(number)]
+    instances = [generator.draw_instance() for _ in range(number)]
     return {
         "aggregates": [serialize(aggregate) for aggregate in aggregates],
         "ids": [aggregate.id for aggregate in aggregates],
@@ -84,24 +84,24 @@ def announced(seed, number):
 
 
 def recorded():
-    drawing = ObjectGenerator(Random(1))
-    drawn = [drawing.spec() for _ in range(200)]
+    generator = ObjectGenerator(Random(1))
+    drawn = [generator.draw_request_spec() for _ in range(200)]
     spec = drawn[0]
     for name in spec.fields:
         values = [getattr(each, name) for each in drawn if each.obj_attr_is_set(name)]
         # The largest of a few values, to keep the file small.
         if values := [value for value in values if value][:12]:
             setattr(spec, name, max(values, key=lambda value: len(str(serialize(value)))))
-    listed = objects.InstanceList(objects=[drawing.instance(), drawing.instance()])
+    listed = objects.InstanceList(objects=[generator.draw_instance(), generator.draw_instance()])
     return {
         "spec": serialize(spec),
         "spec_held": list_spec_fields(spec),
-        "aggregate": serialize(drawing.aggregate()),
+        "aggregate": serialize(generator.draw_aggregate()),
         "instances": serialize(listed),
     }
 
 
-def selections(primitives, requester_ids):
+def describe_selections(primitives, requester_ids):
     lists = SERIALIZER.deserialize_entity(None, primitives)
     rows = []
     for selection in (each for selections in lists for each in selections):
@@ -124,7 +124,7 @@ def selections(primitives, requester_ids):
     return rows
 
 
-def raised(text):
+def describe_remote_exception(text):
     return describe_exception(common.deserialize_remote_exception(text, rpc.get_allowed_exmods()))
 
 
@@ -144,16 +144,16 @@ def _lower_minor_version(version, less):
     return f"{major}.{max(0, minor - less)}"
 
 
-def versions():
+def list_object_versions():
     trees = ("RequestSpec", "Selection", "Aggregate", "InstanceList")
     return {tree: versioned.obj_tree_get_versions(tree) for tree in trees}
 
 
-def release():
+def get_nova_release():
     return int(version.version_string().partition(".")[0])
 
 
-def fields(name):
+def list_field_names(name):
     return sorted(getattr(objects, name).fields)
 
 
