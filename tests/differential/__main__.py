@@ -15,14 +15,14 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-from tests.differential.comparison import PEER_PYTHON, Comparison, Finding, Tally, save_finding
+from tests.differential.comparison import PEER_PYTHON, Comparison, Finding, RunTotals, save_finding
 from tests.differential.hosts.comparison import HostsComparison
 from tests.differential.nova.comparison import NovaComparison
 from tests.differential.numa.comparison import NumaComparison
 from tests.differential.pci.comparison import PciComparison
 from tests.differential.placement import CandidatesComparison, RequestComparison
 
-COMPARISONS: dict[str, type[Comparison]] = {
+COMPARISONS_BY_NAME: dict[str, type[Comparison]] = {
     kind.name: kind
     for kind in (
         RequestComparison,
@@ -40,14 +40,14 @@ def main() -> int:
     # Ignored options and metadata would be logged as thousands of warnings.
     logging.disable()
     findings = 0
-    for name in arguments.comparisons or COMPARISONS:
+    for name in arguments.comparisons or COMPARISONS_BY_NAME:
         urls = {}
-        if issubclass(COMPARISONS[name], RequestComparison):
+        if issubclass(COMPARISONS_BY_NAME[name], RequestComparison):
             urls = {"ours": arguments.ours, "theirs": arguments.theirs}
         with (
             tempfile.TemporaryDirectory() as folder,
             closing(
-                COMPARISONS[name].open_sides(Path(folder), arguments.peer, **urls)
+                COMPARISONS_BY_NAME[name].open_sides(Path(folder), arguments.peer, **urls)
             ) as comparison,
         ):
             findings += len(_run_seeds(comparison, arguments).findings)
@@ -60,7 +60,7 @@ def _parse_arguments() -> argparse.Namespace:
         "comparisons",
         nargs="*",
         metavar="COMPARISON",
-        help=f"of {', '.join(COMPARISONS)}; default: all",
+        help=f"of {', '.join(COMPARISONS_BY_NAME)}; default: all",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=range(1, 5), help="1 to 4")
     parser.add_argument("--many", type=int, help="number of requests per seed")
@@ -71,31 +71,33 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--whole", action="store_true", help="do not shorten the findings")
     parser.add_argument("--keep", action="store_true", help="save the printed findings as cases")
     arguments = parser.parse_args()
-    if unknown := set(arguments.comparisons) - COMPARISONS.keys():
-        parser.error(f"unknown comparison {min(unknown)!r}; known: {', '.join(COMPARISONS)}")
+    if unknown := set(arguments.comparisons) - COMPARISONS_BY_NAME.keys():
+        parser.error(
+            f"unknown comparison {min(unknown)!r}; known: {', '.join(COMPARISONS_BY_NAME)}"
+        )
     return arguments
 
 
-def _run_seeds(comparison: Comparison, arguments: argparse.Namespace) -> Tally:
-    total, shown = Tally(), set()
+def _run_seeds(comparison: Comparison, arguments: argparse.Namespace) -> RunTotals:
+    total, shown = RunTotals(), set()
     for seed in arguments.seeds:
         since = monotonic()
-        tally = comparison.run(
+        tally = comparison.run_random_cases(
             seed,
             arguments.many or comparison.many,
             lambda done, seed=seed: _print_progress(seed, done),
         )
-        _print_tally(f"{comparison.name}, seed {seed}", comparison, tally, monotonic() - since)
+        _print_totals(f"{comparison.name}, seed {seed}", comparison, tally, monotonic() - since)
         for finding in tally.findings:
             if finding.kind in shown or len(shown) >= arguments.most:
                 continue
             shown.add(finding.kind)
-            least = finding if arguments.whole else comparison.shorten(finding)
+            least = finding if arguments.whole else comparison.shorten_finding(finding)
             _print_finding(comparison, least)
             path = save_finding(comparison, least, seed, len(shown)) if arguments.keep else None
             if path:
                 print(f"saved as {path}")
-        total.add(tally)
+        total.add_totals(tally)
     unexplained = len(total.findings)
     print(
         f"{comparison.name}: {total.count} {comparison.noun}, {unexplained} unexplained; explained:"
@@ -110,7 +112,7 @@ def _print_progress(seed: int, done: int) -> None:
         print(f"seed {seed}: {done}", end="\r", file=sys.stderr, flush=True)
 
 
-def _print_tally(head: str, comparison: Comparison, tally: Tally, seconds: float) -> None:
+def _print_totals(head: str, comparison: Comparison, tally: RunTotals, seconds: float) -> None:
     coverage = ", ".join(
         f"{' '.join(key) if isinstance(key, tuple) else key}: {count}"
         for key, count in tally.coverage.most_common()
@@ -125,7 +127,7 @@ def _print_tally(head: str, comparison: Comparison, tally: Tally, seconds: float
 
 
 def _print_finding(comparison: Comparison, finding: Finding) -> None:
-    print("--- differs for:", _shorten_text(comparison.as_saved(finding.case)))
+    print("--- differs for:", _shorten_text(comparison.to_saved_json(finding.case)))
     for aspect, (ours, theirs) in finding.differences.items():
         name = " ".join(aspect) if isinstance(aspect, tuple) else aspect
         print(f"  {name}\n    ours:  {_shorten_text(ours)}\n    peer:  {_shorten_text(theirs)}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential.generate.dice import Dice
+from tests.differential.generate.dice import RandomSource
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The interpreter of the virtual environment that has openstack-placement and nova.
@@ -33,7 +33,7 @@ def skip_without_peer() -> None:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """Result of a case.
 
     ``explained`` has the names of the explanations that apply, and ``coverage`` the behaviours that
@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass
-class Tally:
+class RunTotals:
     """Totals of a run."""
 
     count: int = 0
@@ -66,7 +66,7 @@ class Tally:
     explained: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
-    def add(self, other: "Tally") -> None:
+    def add_totals(self, other: "RunTotals") -> None:
         self.count += other.count
         self.coverage += other.coverage
         self.explained += other.explained
@@ -83,7 +83,7 @@ class Comparison(ABC):
     name: str
     noun: str
     many: int
-    cases: Path | None = None
+    cases_folder: Path | None = None
 
     def __init__(self, ours: Any, theirs: Any) -> None:
         self.ours = ours
@@ -95,34 +95,34 @@ class Comparison(ABC):
         """Return a comparison of both sides, with their databases in ``folder``."""
 
     @abstractmethod
-    def random_outcomes(self, random: Random) -> Iterator[Outcome]:
+    def draw_outcomes(self, random: Random) -> Iterator[CaseOutcome]:
         """Yield the outcomes of an endless sequence of random cases."""
 
-    def kind(self, case: Any, unexplained: Differences) -> tuple[str, ...]:
+    def build_finding_kind(self, case: Any, unexplained: Differences) -> tuple[str, ...]:
         return tuple(sorted(map(str, unexplained)))
 
-    def shorten(self, finding: Finding) -> Finding:
+    def shorten_finding(self, finding: Finding) -> Finding:
         return finding
 
-    def as_saved(self, case: Any) -> Any:
+    def to_saved_json(self, case: Any) -> Any:
         return case
 
-    def run(
+    def run_random_cases(
         self, seed: int, many: int, progress: Callable[[int], None] = lambda _done: None
-    ) -> Tally:
-        tally = Tally()
-        for outcome in self._take_counted_outcomes(many, self.random_outcomes(Random(seed))):
+    ) -> RunTotals:
+        tally = RunTotals()
+        for outcome in self._take_counted_outcomes(many, self.draw_outcomes(Random(seed))):
             tally.count += outcome.counted
             tally.coverage.update(outcome.coverage)
             tally.explained.update(outcome.explained)
             if outcome.unexplained:
-                kind = self.kind(outcome.case, outcome.unexplained)
+                kind = self.build_finding_kind(outcome.case, outcome.unexplained)
                 tally.findings.append(Finding(outcome.case, outcome.unexplained, kind))
             progress(tally.count)
         return tally
 
     @staticmethod
-    def _take_counted_outcomes(many: int, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+    def _take_counted_outcomes(many: int, outcomes: Iterator[CaseOutcome]) -> Iterator[CaseOutcome]:
         count = 0
         while count < many:
             outcome = next(outcomes)
@@ -142,30 +142,30 @@ class CaseComparison(Comparison):
     """
 
     sides: tuple[Callable[[], Any], Callable[[Path], Any]]
-    draw_case: Callable[[Dice], Any]
+    draw_case: Callable[[RandomSource], Any]
 
     @classmethod
     def open_sides(cls, _folder: Path, python: Path = PEER_PYTHON) -> Comparison:
         ours, theirs = cls.sides
         return cls(ours(), theirs(python))
 
-    def random_cases(self, random: Random) -> Iterator[Any]:
+    def draw_cases(self, random: Random) -> Iterator[Any]:
         """Yield an endless sequence of random cases."""
-        dice = Dice(random)
+        rng = RandomSource(random)
         while True:
-            yield self.draw_case(dice)
+            yield self.draw_case(rng)
 
     @abstractmethod
     def compare_answers(self, case: Any) -> tuple[Any, list[str], Differences]:
         """Return both answers, names of explanations, and unexplained differences."""
 
-    def coverage_of(self, case: Any, answers: Any) -> Iterable[Any]:
+    def list_covered_behaviours(self, case: Any, answers: Any) -> Iterable[Any]:
         return ()
 
-    def random_outcomes(self, random: Random) -> Iterator[Outcome]:
-        for case in self.random_cases(random):
+    def draw_outcomes(self, random: Random) -> Iterator[CaseOutcome]:
+        for case in self.draw_cases(random):
             answers, names, unexplained = self.compare_answers(case)
-            yield Outcome(case, unexplained, names, self.coverage_of(case, answers))
+            yield CaseOutcome(case, unexplained, names, self.list_covered_behaviours(case, answers))
 
 
 #: Intended differences: functions that return the differing aspects that they cover, by the names
@@ -176,18 +176,18 @@ Explanations = dict[str, Callable[[Any, Any], set[Any]]]
 def add_explanation(explanations: Explanations, name: str) -> Callable[[Any], Any]:
     """Return a decorator that adds a function to the explanations."""
 
-    def add(function: Any) -> Any:
+    def add_function(function: Any) -> Any:
         explanations[name] = function
         return function
 
-    return add
+    return add_function
 
 
 def apply_explanations(
-    explanations: Explanations, answers: Any, found: Mapping[Any, Any]
+    explanations: Explanations, answers: Any, differences: Mapping[Any, Any]
 ) -> tuple[list[str], dict[Any, Any]]:
     """Return the names of the explanations that apply, and the unexplained differences."""
-    names, rest = [], dict(found)
+    names, rest = [], dict(differences)
     for name, explains in explanations.items():
         explained = explains(answers, rest) & rest.keys() if rest else set()
         if explained:
@@ -196,7 +196,7 @@ def apply_explanations(
     return names, rest
 
 
-def minimize_parts(
+def minimize_failing_parts(
     parts: tuple[Any, ...], shows: Callable[[tuple[Any, ...]], bool], seconds: float
 ) -> tuple[Any, ...]:
     until = monotonic() + seconds
@@ -217,9 +217,9 @@ def minimize_parts(
 
 
 def save_finding(comparison: Comparison, finding: Finding, seed: int, number: int) -> Path | None:
-    if comparison.cases is None:
+    if comparison.cases_folder is None:
         return None
-    comparison.cases.mkdir(exist_ok=True)
-    path = comparison.cases / f"seed-{seed}-{number}.json"
-    path.write_text(json.dumps(comparison.as_saved(finding.case), indent=2) + "\n")
+    comparison.cases_folder.mkdir(exist_ok=True)
+    path = comparison.cases_folder / f"seed-{seed}-{number}.json"
+    path.write_text(json.dumps(comparison.to_saved_json(finding.case), indent=2) + "\n")
     return path

@@ -39,22 +39,22 @@ def comparison(
 
 
 @pytest.fixture(scope="module")
-def ours(comparison: Comparison) -> Any:
+def our_side(comparison: Comparison) -> Any:
     return comparison.ours
 
 
 @pytest.fixture(scope="module")
-def theirs(comparison: Comparison) -> Any:
+def peer_side(comparison: Comparison) -> Any:
     return comparison.theirs
 
 
 @pytest.fixture(scope="module")
-def candidates_comparison(ours: OwnPlacement, theirs: OpenStackPlacementPeer) -> Comparison:
-    return CandidatesComparison(ours, theirs)
+def candidates_comparison(our_side: OwnPlacement, peer_side: OpenStackPlacementPeer) -> Comparison:
+    return CandidatesComparison(our_side, peer_side)
 
 
 @pytest.fixture(scope="module")
 def placement_sides(
-    ours: OwnPlacement, theirs: OpenStackPlacementPeer
+    our_side: OwnPlacement, peer_side: OpenStackPlacementPeer
 ) -> tuple[OwnPlacement, OpenStackPlacementPeer]:
-    return ours, theirs
+    return our_side, peer_side

@@ -12,49 +12,49 @@ from tests.differential.exchange import Reply, Request
 #: Differing values by aspect: ours, then the peer's.
 Differences = dict[str, tuple[Any, Any]]
 
-_HEADERS = (
+_COMPARED_HEADERS = (
     "allow", "cache-control", "content-type", "location", "openstack-api-version", "retry-after",
     "vary", "www-authenticate",
 )  # fmt: skip
-_STAMPS = ("last-modified", "x-openstack-request-id")
+_HEADERS_COMPARED_BY_PRESENCE = ("last-modified", "x-openstack-request-id")
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
-_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\bVCPU\b")
+_UUID_PATTERN = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+_NAME_PATTERN = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\bVCPU\b")
 
 
-def differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
+def find_differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
     ours_seen, theirs_seen = _list_aspects_of_reply(ours), _list_aspects_of_reply(theirs)
     if request.method == "HEAD":  # the length may be that of GET
         del ours_seen["has content length"], theirs_seen["has content length"]
-    found = {
+    differences = {
         aspect: (ours_seen.get(aspect), theirs_seen.get(aspect))
         for aspect in sorted(ours_seen.keys() | theirs_seen.keys())
         if ours_seen.get(aspect) != theirs_seen.get(aspect)
     }
     unnamed = _find_sent_names_in_detail(request, theirs) - _find_names_and_uuids(ours.detail)
     if unnamed and ours.status == theirs.status:
-        found["names in detail"] = (ours.detail, sorted(unnamed))
-    return found
+        differences["names in detail"] = (ours.detail, sorted(unnamed))
+    return differences
 
 
 def _list_aspects_of_reply(reply: Reply) -> dict[str, Any]:
     aspects: dict[str, Any] = {"status": reply.status}
-    for name in _HEADERS:
+    for name in _COMPARED_HEADERS:
         if name in reply.headers:
             aspects[f"header {name}"] = _normalize_header(name, reply.headers[name])
-    for name in _STAMPS:
+    for name in _HEADERS_COMPARED_BY_PRESENCE:
         aspects[f"header {name}"] = name in reply.headers
     aspects["has content length"] = reply.headers.get("content-length", "0") == str(len(reply.body))
     document = reply.document
     if reply.error:
-        rest = {key: value for key, value in reply.error.items() if key not in _NOT_COMPARED}
+        rest = {key: value for key, value in reply.error.items() if key not in _IGNORED_ERROR_KEYS}
         aspects |= {f"error {key}": value for key, value in rest.items()}
     elif not reply.is_error_page:  # the text of an HTML error is not compared
-        aspects["body"] = normalize(document)
+        aspects["body"] = sort_keys_and_lists(document)
     return aspects
 
 
-_NOT_COMPARED = {"detail", "request_id"}
+_IGNORED_ERROR_KEYS = {"detail", "request_id"}
 
 
 def _normalize_header(name: str, value: str) -> Any:
@@ -65,11 +65,11 @@ def _normalize_header(name: str, value: str) -> Any:
     return value
 
 
-def normalize(value: Any) -> Any:
+def sort_keys_and_lists(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: normalize(item) for key, item in sorted(value.items())}
+        return {key: sort_keys_and_lists(item) for key, item in sorted(value.items())}
     if isinstance(value, list):
-        return sorted((normalize(item) for item in value), key=json.dumps)
+        return sorted((sort_keys_and_lists(item) for item in value), key=json.dumps)
     return value
 
 
@@ -81,7 +81,7 @@ def _find_sent_names_in_detail(request: Request, reply: Reply) -> set[str]:
 
 
 def _find_names_and_uuids(text: str) -> set[str]:
-    return set(_UUID.findall(text)) | set(_NAME.findall(text))
+    return set(_UUID_PATTERN.findall(text)) | set(_NAME_PATTERN.findall(text))
 
 
 def round_numbers_to_six_digits(value: Any) -> Any:

@@ -8,24 +8,27 @@ from urllib.parse import unquote
 
 from tests.differential.differences import (
     Differences,
-    differences,
-    normalize,
+    find_differences,
     round_numbers_to_six_digits,
+    sort_keys_and_lists,
 )
 from tests.differential.exchange import Reply, Request
 from tests.differential.explained import explain_differences
 from tests.differential.explained.answer_pair import AnswerPair
-from tests.differential.explained.writes import LEFT_BEHIND, SPELLING
+from tests.differential.explained.writes import (
+    EMPTY_CONSUMER_EXPLANATION,
+    UUID_SPELLING_EXPLANATION,
+)
 from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 from tests.differential.spelling import canonicalize_uuids_of_request, has_odd_uuid_spelling
 from tests.differential.state import clear_state, dump_state, resolve_generations
 from tests.support.clouds import Cloud
 from tests.support.versions import PEER_LATEST
 
-_READS = {"GET", "HEAD", "OPTIONS"}
+_READ_METHODS = {"GET", "HEAD", "OPTIONS"}
 
 
-class Step(NamedTuple):
+class EpisodeStep(NamedTuple):
     """Result of a request: replies, counts of explanations, and unexplained differences.
 
     ``parted`` is whether an explained difference has led to different states.
@@ -34,7 +37,7 @@ class Step(NamedTuple):
     answers: AnswerPair
     explained: Counter[str]
     unexplained: Differences
-    parted: bool
+    has_different_states: bool
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,21 @@ class Episode:
     def set_cloud(self, cloud: Cloud) -> None:
         self._cloud = cloud
 
-    def step(self, request: Request) -> Step:
+    def send_request(self, request: Request) -> EpisodeStep:
         step = self._send_and_explain(_RequestPair(request, request))
         if has_odd_uuid_spelling(request) and (
-            step.unexplained or step.parted or self._is_accepted_with_different_states(step.answers)
+            step.unexplained
+            or step.has_different_states
+            or self._is_accepted_with_different_states(step.answers)
         ):
             return self._compare_with_canonical_uuids(request)
         return step
 
     def find_state_differences(self) -> Differences:
-        ours, theirs = normalize(dump_state(self._ours)), normalize(dump_state(self._theirs))
+        ours, theirs = (
+            sort_keys_and_lists(dump_state(self._ours)),
+            sort_keys_and_lists(dump_state(self._theirs)),
+        )
         if self._ours.has_short_ratios:
             ours, theirs = round_numbers_to_six_digits(ours), round_numbers_to_six_digits(theirs)
         if ours == theirs:
@@ -79,12 +87,12 @@ class Episode:
             if ours.get(key) != theirs.get(key)
         }
 
-    def _compare_with_canonical_uuids(self, request: Request) -> Step:
+    def _compare_with_canonical_uuids(self, request: Request) -> EpisodeStep:
         self._sent.pop()
-        if request.method not in _READS:
+        if request.method not in _READ_METHODS:
             self._repeat_earlier_requests()
         step = self._send_and_explain(_RequestPair(request, canonicalize_uuids_of_request(request)))
-        step.explained[SPELLING] += 1
+        step.explained[UUID_SPELLING_EXPLANATION] += 1
         if not step.unexplained and self._is_accepted_with_different_states(step.answers):
             return step._replace(unexplained=self.find_state_differences())
         return step
@@ -94,20 +102,22 @@ class Episode:
         for pair in self._sent:
             self._delete_leftover_consumers_of_peer(self._send_to_both_sides(pair))
 
-    def _send_and_explain(self, pair: _RequestPair) -> Step:
+    def _send_and_explain(self, pair: _RequestPair) -> EpisodeStep:
         self._sent.append(pair)
         answers = self._send_to_both_sides(pair)
-        explained = Counter({LEFT_BEHIND: self._delete_leftover_consumers_of_peer(answers)})
-        found = differences(pair.ours, answers.ours, answers.theirs)
-        names, unexplained = explain_differences(answers, found)
+        explained = Counter(
+            {EMPTY_CONSUMER_EXPLANATION: self._delete_leftover_consumers_of_peer(answers)}
+        )
+        differences = find_differences(pair.ours, answers.ours, answers.theirs)
+        names, unexplained = explain_differences(answers, differences)
         explained.update(names)
-        may_part = found.keys() & {"status", "body"} and pair.ours.method not in _READS
-        return Step(
+        may_part = differences.keys() & {"status", "body"} and pair.ours.method not in _READ_METHODS
+        return EpisodeStep(
             answers, explained, unexplained, bool(may_part and self.find_state_differences())
         )
 
     def _is_accepted_with_different_states(self, answers: AnswerPair) -> bool:
-        is_accepted = answers.request.method not in _READS and answers.ours.status < 300
+        is_accepted = answers.request.method not in _READ_METHODS and answers.ours.status < 300
         return is_accepted and bool(self.find_state_differences())
 
     def _send_to_both_sides(self, pair: _RequestPair) -> AnswerPair:

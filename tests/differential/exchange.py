@@ -80,7 +80,7 @@ class Request:
         return kept
 
 
-def request_from_json(kept: Mapping[str, Any]) -> Request:
+def build_request_from_json(kept: Mapping[str, Any]) -> Request:
     method, target = kept["request"].split(" ", 1)
     return Request(
         method=method,
@@ -134,7 +134,7 @@ def _extract_last_paragraph(page: str) -> str:
     return unescape(next(filter(None, reversed(paragraphs)), ""))
 
 
-def reply_from_json(document: Mapping[str, Any]) -> Reply:
+def build_reply_from_json(document: Mapping[str, Any]) -> Reply:
     headers: dict[str, str] = {}
     for name, value in document["headers"]:
         key = name.lower()

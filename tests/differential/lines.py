@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 #: The program that calls the class ``Nova`` of a module.
-SERVE_NOVA = Path(__file__).parent / "nova" / "peer" / "serving.py"
+SERVE_NOVA_PROGRAM = Path(__file__).parent / "nova" / "peer" / "serving.py"
 
 
 class LineProgram:

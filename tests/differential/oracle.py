@@ -30,14 +30,14 @@ Candidate = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, frozense
 Candidates = Counter[Candidate]
 
 #: The default options, which suffice to parse a query.
-_SERVICES = SimpleNamespace(settings=make_settings("sqlite://"))
+_DEFAULT_SERVICES = SimpleNamespace(settings=make_settings("sqlite://"))
 
 
 def parse_candidates_query(request: Request) -> CandidatesQuery:
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
     return query_of(
         ApiCall(
-            services=_SERVICES,
+            services=_DEFAULT_SERVICES,
             identity=ANONYMOUS,
             version=_get_version(request),
             query=pairs,
@@ -50,7 +50,7 @@ def parse_candidates_query(request: Request) -> CandidatesQuery:
     )
 
 
-def expected_candidates(
+def find_expected_candidates(
     cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool = True
 ) -> Candidates:
     names = {uuid_of(host.name): host.name for host in cloud.hosts}

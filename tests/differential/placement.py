@@ -8,33 +8,39 @@ from random import Random
 from typing import Any, Self
 
 from tests.differential.cloud import read_cloud
-from tests.differential.comparison import PEER_PYTHON, Comparison, Finding, Outcome, minimize_parts
+from tests.differential.comparison import (
+    PEER_PYTHON,
+    CaseOutcome,
+    Comparison,
+    Finding,
+    minimize_failing_parts,
+)
 from tests.differential.differences import Differences
 from tests.differential.episode import Episode
 from tests.differential.exchange import Request
-from tests.differential.generate.candidates import unlimited_candidates_request
-from tests.differential.generate.dice import Dice
+from tests.differential.generate.candidates import random_candidates_request_without_limit
+from tests.differential.generate.dice import RandomSource
 from tests.differential.generate.sequence import random_requests
-from tests.differential.generate.setup import setup_requests
+from tests.differential.generate.setup import random_setup_requests
 from tests.differential.oracle import parse_candidates
 from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 
 #: Number of requests until both sides are cleared, which limits the history of a difference.
-EPISODE = 200
+REQUESTS_PER_EPISODE = 200
 #: Number of candidates queries per cloud.
-QUERIES = 50
+QUERIES_PER_CLOUD = 50
 #: Maximum seconds to shorten a history.
-SHORTENING = 60.0
+MAX_SHORTENING_SECONDS = 60.0
 
 #: The requests since both sides were empty. The last request shows the difference.
-History = tuple[Request, ...]
+RequestHistory = tuple[Request, ...]
 
 
 class RequestComparison(Comparison):
     """Random requests of every kind. A case is a history of requests."""
 
     name, noun, many = "requests", "requests", 2000
-    cases = Path(__file__).parent / "cases"
+    cases_folder = Path(__file__).parent / "cases"
 
     @classmethod
     def open_sides(
@@ -49,33 +55,33 @@ class RequestComparison(Comparison):
             OpenStackPlacementPeer(theirs or f"sqlite:///{folder / 'peer.db'}", python),
         )
 
-    def random_outcomes(self, random: Random) -> Iterator[Outcome]:
+    def draw_outcomes(self, random: Random) -> Iterator[CaseOutcome]:
         while True:
-            yield from self._run_episode(islice(random_requests(random), EPISODE))
+            yield from self._run_episode(islice(random_requests(random), REQUESTS_PER_EPISODE))
 
-    def kind(self, case: History, unexplained: Differences) -> tuple[str, ...]:
+    def build_finding_kind(self, case: RequestHistory, unexplained: Differences) -> tuple[str, ...]:
         last = case[-1]
         statuses = [f"{key}:{value}" for key, value in unexplained.items() if key == "status"]
         return last.method, last.path.lstrip("/").partition("/")[0], *sorted(unexplained), *statuses
 
-    def as_saved(self, case: History) -> list[Any]:
+    def to_saved_json(self, case: RequestHistory) -> list[Any]:
         return [request.as_json() for request in case]
 
-    def replay(self, history: Iterable[Request]) -> Iterator[Differences]:
+    def replay_history(self, history: Iterable[Request]) -> Iterator[Differences]:
         episode = self.start_episode()
         parted = False
         for request in history:
-            step = episode.step(request)
-            parted = parted or step.parted
+            step = episode.send_request(request)
+            parted = parted or step.has_different_states
             yield step.unexplained
         yield {} if parted else episode.find_state_differences()
 
-    def shorten(self, finding: Finding) -> Finding:
+    def shorten_finding(self, finding: Finding) -> Finding:
         aspects = set(finding.differences)
         only_state = all(aspect.startswith("state of") for aspect in aspects)
 
-        def shows_difference(history: History) -> bool:
-            *steps, state = self.replay(history)
+        def shows_difference(history: RequestHistory) -> bool:
+            *steps, state = self.replay_history(history)
             if only_state:
                 return bool(aspects & state.keys())
             return bool(steps) and bool(aspects & steps[-1].keys())
@@ -84,25 +90,25 @@ class RequestComparison(Comparison):
         last = () if only_state else finding.case[-1:]
         if not shows_difference(earlier + last):
             return finding
-        shortest = minimize_parts(
-            earlier, lambda history: shows_difference(history + last), SHORTENING
+        shortest = minimize_failing_parts(
+            earlier, lambda history: shows_difference(history + last), MAX_SHORTENING_SECONDS
         )
         return Finding((*shortest, *last), finding.differences, finding.kind)
 
     def start_episode(self) -> Episode:
         return Episode(self.ours, self.theirs)
 
-    def _run_episode(self, requests: Iterable[Request]) -> Iterator[Outcome]:
+    def _run_episode(self, requests: Iterable[Request]) -> Iterator[CaseOutcome]:
         episode = self.start_episode()
-        history: History = ()
+        history: RequestHistory = ()
         for request in requests:
             history = (*history, request)
-            step = episode.step(request)
+            step = episode.send_request(request)
             status = step.answers.ours.status
-            yield Outcome(history, step.unexplained, step.explained.elements(), [status])
-            if step.parted:
+            yield CaseOutcome(history, step.unexplained, step.explained.elements(), [status])
+            if step.has_different_states:
                 return
-        yield Outcome(history, episode.find_state_differences(), counted=False)
+        yield CaseOutcome(history, episode.find_state_differences(), counted=False)
 
 
 class CandidatesComparison(RequestComparison):
@@ -113,20 +119,20 @@ class CandidatesComparison(RequestComparison):
 
     name, noun, many = "candidates", "queries", 500
 
-    def random_outcomes(self, random: Random) -> Iterator[Outcome]:
-        dice = Dice(random)
+    def draw_outcomes(self, random: Random) -> Iterator[CaseOutcome]:
+        rng = RandomSource(random)
         while True:
-            yield from self._compare_candidates(dice)
+            yield from self._compare_candidates(rng)
 
-    def _compare_candidates(self, dice: Dice) -> Iterator[Outcome]:
+    def _compare_candidates(self, rng: RandomSource) -> Iterator[CaseOutcome]:
         episode = self.start_episode()
-        setup = tuple(setup_requests(dice))
+        setup = tuple(random_setup_requests(rng))
         for request in setup:
-            episode.step(request)
+            episode.send_request(request)
         episode.set_cloud(read_cloud(self.ours))
-        for _ in range(QUERIES):
-            request = unlimited_candidates_request(dice)
-            step = episode.step(request)
+        for _ in range(QUERIES_PER_CLOUD):
+            request = random_candidates_request_without_limit(rng)
+            step = episode.send_request(request)
             unexplained, coverage = step.unexplained, [step.answers.ours.status]
             if step.answers.ours.status == 200:
                 coverage += ["served"] * bool(step.answers.expected_candidates)
@@ -138,4 +144,4 @@ class CandidatesComparison(RequestComparison):
                             step.answers.expected_candidates,
                         ),
                     }
-            yield Outcome((*setup, request), unexplained, step.explained.elements(), coverage)
+            yield CaseOutcome((*setup, request), unexplained, step.explained.elements(), coverage)

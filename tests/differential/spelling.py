@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlencode
 
 from tests.differential.exchange import Request
 
-_HEX = re.compile(
+_UUID_PATTERN = re.compile(
     r"(?i)(?:urn:uuid:|urn:|uuid:)?\{?"
     r"\b([0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12})\b\}?"
 )
@@ -17,7 +17,7 @@ _HEX = re.compile(
 
 def has_odd_uuid_spelling(request: Request) -> bool:
     text = unquote(request.target) + json.dumps(request.as_json())
-    return any(_format_canonical_uuid(match) != match[0] for match in _HEX.finditer(text))
+    return any(_format_canonical_uuid(match) != match[0] for match in _UUID_PATTERN.finditer(text))
 
 
 def canonicalize_uuids_of_request(request: Request) -> Request:
@@ -55,4 +55,4 @@ def _canonicalize_uuids_of_value(value: Any) -> Any:
 
 
 def canonicalize_uuids(text: str) -> str:
-    return _HEX.sub(_format_canonical_uuid, text)
+    return _UUID_PATTERN.sub(_format_canonical_uuid, text)

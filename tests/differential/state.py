@@ -10,16 +10,16 @@ from tests.differential.exchange import Reply, Request
 from tests.differential.sides import Side
 from tests.support.versions import PEER_LATEST
 
-_PROVIDER = "generation of"
-_CONSUMER = "consumer generation of"
+_PROVIDER_GENERATION_KEY = "generation of"
+_CONSUMER_GENERATION_KEY = "consumer generation of"
 
 
 def build_generation_placeholder(uuid: str) -> dict[str, str]:
-    return {_PROVIDER: uuid}
+    return {_PROVIDER_GENERATION_KEY: uuid}
 
 
 def build_consumer_generation_placeholder(uuid: str) -> dict[str, str]:
-    return {_CONSUMER: uuid}
+    return {_CONSUMER_GENERATION_KEY: uuid}
 
 
 def resolve_generations(side: Side, request: Request) -> Request:
@@ -33,11 +33,11 @@ def _resolve_value(side: Side, value: Any) -> Any:
         return [_resolve_value(side, item) for item in value]
     if not isinstance(value, dict):
         return value
-    if _PROVIDER in value:
-        path = f"/resource_providers/{quote(str(value[_PROVIDER]))}"
+    if _PROVIDER_GENERATION_KEY in value:
+        path = f"/resource_providers/{quote(str(value[_PROVIDER_GENERATION_KEY]))}"
         return get_in_newest_version(side, path).document.get("generation", 0)
-    if _CONSUMER in value:
-        path = f"/allocations/{quote(str(value[_CONSUMER]))}"
+    if _CONSUMER_GENERATION_KEY in value:
+        path = f"/allocations/{quote(str(value[_CONSUMER_GENERATION_KEY]))}"
         return get_in_newest_version(side, path).document.get("consumer_generation")
     return {key: _resolve_value(side, item) for key, item in value.items()}
 

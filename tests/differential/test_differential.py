@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.exchange import Reply, Request, request_from_json
+from tests.differential.exchange import Reply, Request, build_request_from_json
 from tests.differential.explained import AnswerPair, explain_differences
 from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 
 pytestmark = pytest.mark.system
 
 CASES_FOLDER = Path(__file__).parent / "cases"
-CASES = sorted(CASES_FOLDER.glob("*.json"))
+CASE_FILES = sorted(CASES_FOLDER.glob("*.json"))
 
 #: ``make test-only WHAT=differential`` runs more requests.
-SEED, REQUESTS, QUERIES = 2026, 500, 100
+SEED, REQUEST_COUNT, QUERY_COUNT = 2026, 500, 100
 
 
 def load_requests(path):
-    return [request_from_json(saved) for saved in json.loads(path.read_text())]
+    return [build_request_from_json(saved) for saved in json.loads(path.read_text())]
 
 
 def build_reply_with_candidates(reply, candidates):
@@ -30,22 +30,22 @@ def build_reply_with_candidates(reply, candidates):
 
 
 def test_random_requests_get_equal_or_explained_answers(comparison):
-    tally = comparison.run(SEED, REQUESTS)
-    assert tally.count == REQUESTS
+    tally = comparison.run_random_cases(SEED, REQUEST_COUNT)
+    assert tally.count == REQUEST_COUNT
     assert tally.findings == []
     assert {200, 204, 400, 404, 409} <= tally.coverage.keys()
 
 
 def test_candidates_equal_the_naive_search_and_the_peer(candidates_comparison):
-    tally = candidates_comparison.run(SEED, QUERIES)
-    assert tally.count == QUERIES
+    tally = candidates_comparison.run_random_cases(SEED, QUERY_COUNT)
+    assert tally.count == QUERY_COUNT
     assert tally.findings == []
-    assert tally.coverage["served"] > QUERIES / 4
+    assert tally.coverage["served"] > QUERY_COUNT / 4
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CASE_FILES, ids=lambda path: path.stem)
 def test_saved_differences_are_equal_or_explained(comparison, path):
-    assert list(filter(None, comparison.replay(load_requests(path)))) == []
+    assert list(filter(None, comparison.replay_history(load_requests(path)))) == []
 
 
 def test_comparison_reports_an_unexplained_difference(comparison, monkeypatch):
@@ -81,7 +81,7 @@ def test_candidate_missing_in_our_answer_is_always_reported_as_unexplained(
     original = OwnPlacement.get_answer
     monkeypatch.setattr(OwnPlacement, "get_answer", drop_candidate)
     history = load_requests(CASES_FOLDER / f"{case}.json")
-    found = list(filter(None, comparison.replay(history)))
+    found = list(filter(None, comparison.replay_history(history)))
     assert len(found) == len(dropped) > 0
 
 
@@ -105,6 +105,6 @@ def test_wrong_candidate_in_the_peer_answer_is_always_reported_as_unexplained(
     original = OpenStackPlacementPeer.get_answer
     monkeypatch.setattr(OpenStackPlacementPeer, "get_answer", add_candidate)
     history = load_requests(CASES_FOLDER / "sharer-whose-root-is-forbidden.json")
-    steps = list(zip(history, comparison.replay(history), strict=False))
+    steps = list(zip(history, comparison.replay_history(history), strict=False))
     assert changed
     assert [request for request, found in steps if request.target in changed and not found] == []

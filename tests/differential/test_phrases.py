@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.exchange import request_from_json
+from tests.differential.exchange import build_request_from_json
 from tests.differential.state import clear_state
 
 pytestmark = pytest.mark.system
 
-FOLDER = Path(__file__).parent / "phrases"
-SETUP = json.loads((FOLDER / "setup.json").read_text())
-ROWS = [
+PHRASES_FOLDER = Path(__file__).parent / "phrases"
+SETUP_REQUESTS = json.loads((PHRASES_FOLDER / "setup.json").read_text())
+PHRASE_ROWS = [
     pytest.param(row, id=f"{path.stem}: {row['case']}")
-    for path in sorted(FOLDER.glob("*.json"))
+    for path in sorted(PHRASES_FOLDER.glob("*.json"))
     if path.stem != "setup"
     for row in json.loads(path.read_text())
 ]
 #: Minimum number of equal words in a row without ``why``.
-MIN_WORDS = 3
+MIN_EQUAL_WORDS = 3
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +33,25 @@ def prepared_placement_sides(placement_sides):
     for side in placement_sides:
         clear_state(side)
     placement_sides[1].delete_consumers_without_allocations()
-    for saved in SETUP:
+    for saved in SETUP_REQUESTS:
         for side in placement_sides:
-            reply = side.get_answer(request_from_json(saved))
+            reply = side.get_answer(build_request_from_json(saved))
             assert reply.status < 300, reply.body
     yield placement_sides
     for side in placement_sides:
         clear_state(side)
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", PHRASE_ROWS)
 def test_error_detail_begins_with_the_same_words_as_that_of_the_peer(prepared_placement_sides, row):
-    ours, theirs = (side.get_answer(request_from_json(row)) for side in prepared_placement_sides)
+    ours, theirs = (
+        side.get_answer(build_request_from_json(row)) for side in prepared_placement_sides
+    )
     prepared_placement_sides[1].delete_consumers_without_allocations()
     assert (ours.status, theirs.status) == (row["status"], row["status"])
     assert remove_message_prefix(ours).startswith(row["begins"])
     assert remove_message_prefix(theirs).startswith(row["begins"])
-    assert "why" in row or len(row["begins"].split()) >= MIN_WORDS
+    assert "why" in row or len(row["begins"].split()) >= MIN_EQUAL_WORDS
 
 
 def remove_message_prefix(reply):

@@ -86,7 +86,7 @@ def build_inventory(
 def load_cloud(database: Database, cloud: Cloud) -> None:
     """Write a cloud into an empty database with a constant number of statements."""
 
-    def write(connection: Connection) -> None:
+    def write_rows(connection: Connection) -> None:
         hosts = cloud.hosts
         if not hosts:
             return
@@ -112,16 +112,16 @@ def load_cloud(database: Database, cloud: Cloud) -> None:
         _load_aggregates(connection, hosts, ids)
         _load_inventories(connection, hosts, ids)
 
-    database.write(write)
+    database.write(write_rows)
 
 
 def add_traits(database: Database, hosts: Sequence[Host]) -> None:
     """Write the traits of these values to hosts of the database."""
 
-    def write(connection: Connection) -> None:
+    def write_rows(connection: Connection) -> None:
         _load_traits(connection, hosts, _read_ids(connection, resource_providers, "uuid"))
 
-    database.write(write)
+    database.write(write_rows)
 
 
 def _read_ids(connection: Connection, table, column: str) -> dict[str, int]:

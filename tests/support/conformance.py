@@ -20,16 +20,16 @@ from placement_sched.api.versions import Version
 from placement_sched.schemas.formats import CHECKS
 
 #: The description of each API by its service, which is also its prefix.
-DESCRIPTIONS = {
+OPENAPI_DESCRIPTIONS = {
     "placement": placement.describe_openapi(PLACEMENT.routes),
     "scheduler": scheduler.describe_openapi(SCHEDULER.routes),
 }
 #: Statuses of requests without an operation: no token, unknown path, unknown method.
-NO_OPERATION = {"401", "404", "405"}
+STATUSES_WITHOUT_OPERATION = {"401", "404", "405"}
 #: Statuses of responses without a microversion.
-NO_VERSION = {"400", "401", "406"}
+STATUSES_WITHOUT_MICROVERSION = {"400", "401", "406"}
 #: Headers that the document describes with the body.
-BODY_HEADERS = {"content-type", "content-length"}
+HEADERS_OF_BODY = {"content-type", "content-length"}
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class OpenApiDocument:
     """The OpenAPI document of a microversion, and validators of its schemas."""
 
     def __init__(self, version: Version, service: str = "placement") -> None:
-        self.tree = openapi.document(DESCRIPTIONS[service], version, f"/{service}")
+        self.tree = openapi.document(OPENAPI_DESCRIPTIONS[service], version, f"/{service}")
         self._operations = [
-            (_build_pattern(path), method.upper(), operation)
+            (_build_path_pattern(path), method.upper(), operation)
             for path, methods in self.tree["paths"].items()
             for method, operation in methods.items()
         ]
-        self._checkers: dict[tuple[str, str], jsonschema_rs.Validator] = {}
+        self._validators: dict[tuple[str, str], jsonschema_rs.Validator] = {}
 
     def operation(self, method: str, path: str) -> Mapping[str, Any] | None:
         """Return the operation of a method and a path below the prefix, or None."""
@@ -71,7 +71,7 @@ class OpenApiDocument:
         """Fail if a response differs from its description."""
         operation = self.operation(exchange.method, exchange.path)
         if operation is None:
-            assert exchange.status in NO_OPERATION, f"no operation, yet {exchange}"
+            assert exchange.status in STATUSES_WITHOUT_OPERATION, f"no operation, yet {exchange}"
             return
         responses = operation["responses"]
         assert exchange.status in responses, f"undocumented {exchange}"
@@ -86,7 +86,7 @@ class OpenApiDocument:
         if kind != "application/json":
             return
         schema = content[kind]["schema"]
-        checker = self._checker(operation["operationId"], exchange.status, schema)
+        checker = self._get_schema_validator(operation["operationId"], exchange.status, schema)
         faults = [fault.message for fault in checker.iter_errors(orjson.loads(exchange.body))]
         assert not faults, f"{exchange} is not as documented: {faults}"
 
@@ -99,29 +99,31 @@ class OpenApiDocument:
             assert value is None or jsonschema_rs.is_valid(header["schema"], value), (
                 f"{name}: {value} in {exchange}"
             )
-        undocumented = set(exchange.headers) - {name.lower() for name in documented} - BODY_HEADERS
+        undocumented = (
+            set(exchange.headers) - {name.lower() for name in documented} - HEADERS_OF_BODY
+        )
         assert not undocumented, f"undocumented headers {undocumented} in {exchange}"
 
-    def _checker(
+    def _get_schema_validator(
         self, operation: str, status: str, schema: Mapping[str, Any]
     ) -> jsonschema_rs.Validator:
         key = operation, status
-        if key not in self._checkers:
+        if key not in self._validators:
             whole = {**schema, "components": self.tree["components"]}
-            self._checkers[key] = jsonschema_rs.validator_for(
+            self._validators[key] = jsonschema_rs.validator_for(
                 whole, formats=dict(CHECKS), validate_formats=True
             )
-        return self._checkers[key]
+        return self._validators[key]
 
 
-def _build_pattern(path: str) -> re.Pattern[str]:
+def _build_path_pattern(path: str) -> re.Pattern[str]:
     """Compile a path with its parameters. WSGI has decoded a slash in a host's name."""
     escaped = re.escape(path).replace(r"\{host\}", ".+")
     return re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", escaped), re.DOTALL)
 
 
 @cache
-def read_document(version: Version, service: str = "placement") -> OpenApiDocument:
+def build_openapi_document(version: Version, service: str = "placement") -> OpenApiDocument:
     return OpenApiDocument(version, service)
 
 
@@ -137,15 +139,15 @@ class CheckedApplication:
     ) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
         service = path.split("/")[1] if "/" in path else ""
-        if service not in DESCRIPTIONS:
+        if service not in OPENAPI_DESCRIPTIONS:
             return self._application(environ, start_response)
         response: list[Any] = []
 
-        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> None:
+        def record_response_start(status: str, headers: list[tuple[str, str]], *rest: Any) -> None:
             response[:] = [status, headers, *rest]
 
         method, below = environ["REQUEST_METHOD"], path.removeprefix(f"/{service}") or "/"
-        body = b"".join(self._application(environ, start))
+        body = b"".join(self._application(environ, record_response_start))
         headers = {name.lower(): value for name, value in response[1]}
         check_exchange(Exchange(method, below, response[0][:3], headers, body))
         start_response(*response)
@@ -156,9 +158,9 @@ def check_exchange(exchange: Exchange) -> None:
     """Fail if a response differs from the document of its microversion."""
     microversion = exchange.headers.get("openstack-api-version")
     if microversion is None:
-        assert exchange.status in NO_VERSION, f"no microversion: {exchange}"
+        assert exchange.status in STATUSES_WITHOUT_MICROVERSION, f"no microversion: {exchange}"
         return
     service, _, number = microversion.partition(" ")
-    assert service in DESCRIPTIONS
+    assert service in OPENAPI_DESCRIPTIONS
     major, _, minor = number.partition(".")
-    read_document(Version(int(major), int(minor)), service).check(exchange)
+    build_openapi_document(Version(int(major), int(minor)), service).check(exchange)

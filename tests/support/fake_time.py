@@ -11,12 +11,12 @@ import pytest
 from tests.support.servers import rewrite_file
 
 #: Set by CI: a libfaketime that is not installed is then a failure, not a skip.
-REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
-_LIBRARY = "*/faketime/libfaketime.so.1"
+TOOLS_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
+_LIBFAKETIME_PATTERN = "*/faketime/libfaketime.so.1"
 #: Python imports this module at its start. Python's own ``time.sleep`` waits for a time of the
 #: monotonic clock, and libfaketime treats that as a wall clock time: the sleep would end at once
 #: or fail.
-_AT_START = """
+_SITECUSTOMIZE_TEXT = """
 import select
 import time
 
@@ -43,7 +43,7 @@ class FakeClock:
     def __post_init__(self) -> None:
         """Set the right time, and replace ``time.sleep``."""
         self.set(0)
-        self.file.with_name("sitecustomize.py").write_text(_AT_START)
+        self.file.with_name("sitecustomize.py").write_text(_SITECUSTOMIZE_TEXT)
 
     def set(self, off: int) -> None:
         """Let the clock be ``off`` seconds ahead from now on."""
@@ -68,7 +68,7 @@ class FakeClock:
 
 def create_fake_clock(folder: Path) -> FakeClock:
     """Return a clock with the right time, or skip the test without libfaketime."""
-    libraries = sorted(Path("/usr/lib").glob(_LIBRARY))
+    libraries = sorted(Path("/usr/lib").glob(_LIBFAKETIME_PATTERN))
     if not libraries:
-        (pytest.fail if REQUIRED else pytest.skip)("libfaketime (faketime) is not installed")
+        (pytest.fail if TOOLS_REQUIRED else pytest.skip)("libfaketime (faketime) is not installed")
     return FakeClock(folder / "clock", libraries[0])

@@ -18,13 +18,13 @@ from tests.differential.peer.wsgi_call import call_application
 from tests.differential.sides import OpenStackPlacementPeer
 
 #: Answers a request with a response. Both are documents of ``wsgi_call``.
-Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+RequestHandler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class FunctionTransport(BaseAdapter):
     """Transport adapter that calls a function and records the requests."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: RequestHandler) -> None:
         super().__init__()
         self._handler = handler
         self.seen: list[str] = []
@@ -54,13 +54,13 @@ class FunctionTransport(BaseAdapter):
         """Do nothing."""
 
 
-def build_wsgi_handler(application: Any) -> Handler:
+def build_wsgi_handler(application: Any) -> RequestHandler:
     return lambda request: call_application(application, request)
 
 
-def build_peer_handler(other: OpenStackPlacementPeer) -> Handler:
+def build_peer_handler(peer: OpenStackPlacementPeer) -> RequestHandler:
     """Return the handler of OpenStack's placement, which runs in its own process."""
-    return other.answer
+    return peer.answer
 
 
 def build_adapter(transport: FunctionTransport, url: str = "http://elsewhere") -> Adapter:
@@ -80,7 +80,7 @@ def compute_service(transport: FunctionTransport, url: str = "http://elsewhere")
 
 def build_document_handler(
     documents: Mapping[str, Any], *, version: str | None = "compute 2.53", status: int = 200
-) -> Handler:
+) -> RequestHandler:
     """Return a handler that sends the document of each path, and 404 for other paths."""
 
     def send_document(request: Mapping[str, Any]) -> Mapping[str, Any]:

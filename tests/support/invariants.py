@@ -12,7 +12,7 @@ from tests.verifier.growth import find_decreased_generations, read_generations
 from tests.verifier.verify import verify
 
 #: Statement that disables the foreign keys of a connection, by database.
-_UNCHECKED = {
+_DISABLE_FOREIGN_KEYS_SQL = {
     "sqlite": "PRAGMA foreign_keys = OFF",
     "postgresql": "SET session_replication_role = replica",
     "mysql": "SET foreign_key_checks = 0",
@@ -39,7 +39,7 @@ def execute_without_foreign_keys(database: Database, *statements: Executable) ->
     """Run statements with foreign keys disabled."""
     engine = create_engine(_render_url(database), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.exec_driver_sql(_UNCHECKED[connection.dialect.name])
+        connection.exec_driver_sql(_DISABLE_FOREIGN_KEYS_SQL[connection.dialect.name])
         for statement in statements:
             connection.execute(statement)
         connection.invalidate()

@@ -14,12 +14,12 @@ from tests.support.versions import LATEST
 
 #: Limit of the servers for a body, in bytes: the largest bodies are rejected.
 LARGEST = 512 * 1024
-SIZES = (0, 10, 2_000, 60_000, 1_000_000)
-GAPS = (0.0, 0.003, 0.05)
-THREADS = 16
+BODY_SIZES = (0, 10, 2_000, 60_000, 1_000_000)
+PAUSES_BEFORE_BODY = (0.0, 0.003, 0.05)
+THREAD_COUNT = 16
 
 
-class Request(NamedTuple):
+class MixedRequest(NamedTuple):
     """A request without its body, and the expected statuses."""
 
     method: str
@@ -30,20 +30,20 @@ class Request(NamedTuple):
     kind: str = "application/json"
 
 
-PROVIDERS = "/placement/resource_providers"
-REQUESTS = (
-    Request("PUT", "/placement/traits/CUSTOM_A", (401,), user=""),
-    Request("PUT", "/placement/traits/CUSTOM_A", (403,), user="bob"),
-    Request("PUT", "/placement/nothing", (404,)),
-    Request("POST", "/placement/traits", (405,)),
-    Request("PUT", "/placement/traits/CUSTOM_A", (406,), version="1.99"),
-    Request("POST", PROVIDERS, (415,), kind="text/plain"),
+PROVIDERS_PATH = "/placement/resource_providers"
+MIXED_REQUESTS = (
+    MixedRequest("PUT", "/placement/traits/CUSTOM_A", (401,), user=""),
+    MixedRequest("PUT", "/placement/traits/CUSTOM_A", (403,), user="bob"),
+    MixedRequest("PUT", "/placement/nothing", (404,)),
+    MixedRequest("POST", "/placement/traits", (405,)),
+    MixedRequest("PUT", "/placement/traits/CUSTOM_A", (406,), version="1.99"),
+    MixedRequest("POST", PROVIDERS_PATH, (415,), kind="text/plain"),
     # 413 above the limit. Below the limit the body is not JSON.
-    Request("POST", PROVIDERS, (400, 413)),
-    Request("PUT", "/placement/traits/CUSTOM_A", (201, 204)),
-    Request("GET", "/placement/traits?name=in:HW_CPU_X86_AVX", (200,)),
-    Request("DELETE", "/placement/traits/CUSTOM_B", (204, 404)),
-    Request("GET", "/healthz", (200,)),
+    MixedRequest("POST", PROVIDERS_PATH, (400, 413)),
+    MixedRequest("PUT", "/placement/traits/CUSTOM_A", (201, 204)),
+    MixedRequest("GET", "/placement/traits?name=in:HW_CPU_X86_AVX", (200,)),
+    MixedRequest("DELETE", "/placement/traits/CUSTOM_B", (204, 404)),
+    MixedRequest("GET", "/healthz", (200,)),
 )
 
 
@@ -55,19 +55,19 @@ class RequestCounts:
     lost: Counter = field(default_factory=Counter)
 
 
-class Connection:
+class PersistentConnection:
     """A persistent connection of HTTP/1.1, opened again after ``Connection: close``."""
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.socket: socket.socket | None = None
 
-    def send_request(self, request: Request, size: int, gap: float) -> int:
+    def send_request(self, request: MixedRequest, size: int, gap: float) -> int:
         """Send head and body of a request and return the status of the response."""
         if self.socket is None:
             self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=60)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall(build_head(request, size))
+        self.socket.sendall(build_request_head(request, size))
         time.sleep(gap)
         self.socket.sendall(b"{" * size)
         status, closes = read_response(self.socket)
@@ -81,7 +81,7 @@ class Connection:
             self.socket = None
 
 
-def build_head(request: Request, size: int) -> bytes:
+def build_request_head(request: MixedRequest, size: int) -> bytes:
     lines = [
         f"{request.method} {request.path} HTTP/1.1",
         "Host: 127.0.0.1",
@@ -98,7 +98,7 @@ def read_response(connection: socket.socket) -> tuple[int, bool]:
     """Read a response and return its status, and whether the connection closes."""
     text = b""
     while b"\r\n\r\n" not in text:
-        text += read_chunk(connection)
+        text += receive_bytes(connection)
     start, _, content = text.partition(b"\r\n\r\n")
     first, *lines = start.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
@@ -108,13 +108,13 @@ def read_response(connection: socket.socket) -> tuple[int, bool]:
         raise ValueError(f"an answer without a length: {start!r}")
     missing = int(headers.get("content-length", "0")) - len(content)
     while missing > 0:
-        missing -= len(read_chunk(connection))
+        missing -= len(receive_bytes(connection))
     if missing:
         raise ValueError(f"more than one answer: {text!r}")
     return status, closes
 
 
-def read_chunk(connection: socket.socket) -> bytes:
+def receive_bytes(connection: socket.socket) -> bytes:
     data = connection.recv(2**16)
     if not data:
         raise ConnectionError("closed without a word")
@@ -123,20 +123,20 @@ def read_chunk(connection: socket.socket) -> bytes:
 
 def send_mixed_requests(port: int, number: int, seed: int = 1) -> RequestCounts:
     """Send ``number`` requests of every kind in random order over persistent connections."""
-    cases = list(product(REQUESTS, SIZES, GAPS))
+    cases = list(product(MIXED_REQUESTS, BODY_SIZES, PAUSES_BEFORE_BODY))
     mixed = (cases * (number // len(cases) + 1))[:number]
     Random(seed).shuffle(mixed)
     outcome = RequestCounts()
-    with ThreadPoolExecutor(THREADS) as pool:
-        shares = [mixed[first::THREADS] for first in range(THREADS)]
+    with ThreadPoolExecutor(THREAD_COUNT) as pool:
+        shares = [mixed[first::THREAD_COUNT] for first in range(THREAD_COUNT)]
         list(pool.map(lambda share: _send_requests(port, share, outcome), shares))
     return outcome
 
 
 def _send_requests(
-    port: int, cases: list[tuple[Request, int, float]], outcome: RequestCounts
+    port: int, cases: list[tuple[MixedRequest, int, float]], outcome: RequestCounts
 ) -> None:
-    connection = Connection(port)
+    connection = PersistentConnection(port)
     for request, size, gap in cases:
         try:
             status = connection.send_request(request, size, gap)

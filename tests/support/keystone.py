@@ -21,7 +21,7 @@ application = importlib.import_module(module).application
 make_server(address, int(port), application).serve_forever()
 """
 MODULE = "keystone.wsgi.api"
-_CONFIG = """
+_KEYSTONE_CONF = """
 [database]
 connection = sqlite:///{folder}/keystone.db
 [fernet_tokens]
@@ -39,7 +39,7 @@ def create_database(folder: Path) -> None:
         (folder / name).mkdir(parents=True)
         for number in range(2):
             (folder / name / str(number)).write_bytes(urlsafe_b64encode(os.urandom(32)))
-    (folder / "keystone.conf").write_text(_CONFIG.format(folder=folder))
+    (folder / "keystone.conf").write_text(_KEYSTONE_CONF.format(folder=folder))
     _run_keystone_manage(folder, ["db_sync"])
 
 

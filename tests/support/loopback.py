@@ -11,12 +11,12 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 
-class _Quiet(WSGIRequestHandler):
+class _HandlerWithoutLog(WSGIRequestHandler):
     def log_message(self, *_arguments: Any) -> None:
         """Log nothing."""
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class _ThreadingServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def handle_error(self, *_arguments: Any) -> None:
@@ -41,7 +41,7 @@ def serve_application(
     application: Callable[..., Any], tls: ssl.SSLContext | None = None
 ) -> Iterator[str]:
     """Serve an application in a thread, over HTTPS with ``tls``, and yield its URL."""
-    with make_server("127.0.0.1", 0, application, _Server, _Quiet) as server:
+    with make_server("127.0.0.1", 0, application, _ThreadingServer, _HandlerWithoutLog) as server:
         if tls is not None:
             # Each client's thread does the handshake, so that slow clients do not delay others.
             server.socket = tls.wrap_socket(

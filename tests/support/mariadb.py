@@ -22,9 +22,9 @@ from tests.support.postgresql import REQUIRED
 #: Owner of the server's files. MariaDB does not run as root.
 ACCOUNT = "mysql"
 #: Seconds until the start of a server fails.
-_TIMEOUT = 60.0
+_TIMEOUT_SECONDS = 60.0
 #: Options of a fast temporary server. A commit survives the end of the server, not of the machine.
-_FAST = (
+_OPTIONS_WITHOUT_DURABILITY = (
     "--skip-log-bin",
     "--innodb-flush-log-at-trx-commit=2",
     "--innodb-buffer-pool-size=16M",
@@ -46,7 +46,7 @@ class MariaDB:
         self.process = subprocess.Popen(
             [*self.command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        until = time.monotonic() + _TIMEOUT
+        until = time.monotonic() + _TIMEOUT_SECONDS
         while not self.answers():
             assert self.process.poll() is None, "MariaDB ended as it started"
             assert time.monotonic() < until, "MariaDB does not answer"
@@ -133,7 +133,10 @@ def run_mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Itera
         subprocess.run([*create, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
         port = int(stack.enter_context(reserve_port()).getsockname()[1])
         address = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
-        server = MariaDB(port, [program, "--no-defaults", *data, *address, *_FAST, *options])
+        server = MariaDB(
+            port,
+            [program, "--no-defaults", *data, *address, *_OPTIONS_WITHOUT_DURABILITY, *options],
+        )
         stack.callback(server.kill)
         server.start()
         yield server

@@ -64,17 +64,17 @@ class FakeNeutron:
         self.tokens.append(environ.get("HTTP_X_AUTH_TOKEN"))
         self.watch()
         self.awake.wait(10)
-        status, document = self.failure or self._answer(path, parse_qs(query))
+        status, document = self.failure or self._build_answer(path, parse_qs(query))
         content = document if isinstance(document, bytes) else json.dumps(document).encode()
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
         start_response(status, headers)
         return [content]
 
-    def _answer(self, path: str, query: dict[str, list[str]]) -> tuple[str, Any]:
+    def _build_answer(self, path: str, query: dict[str, list[str]]) -> tuple[str, Any]:
         if path == "/extensions":
             return "200 OK", {"extensions": [{"alias": each} for each in self.extensions]}
         if path == "/subnets":
-            return "200 OK", self._list(query)
+            return "200 OK", self._list_objects(query)
         kind, _, name = path.strip("/").partition("/")
         resource = {"ports": self._ports, "subnets": self._subnets}.get(kind, {}).get(name)
         if resource is None:
@@ -83,7 +83,7 @@ class FakeNeutron:
             return "404 Not Found", {"NeutronError": error}
         return "200 OK", {kind[:-1]: resource}
 
-    def _list(self, query: dict[str, list[str]]) -> Json:
+    def _list_objects(self, query: dict[str, list[str]]) -> Json:
         (network,) = query["network_id"]
         subnets = [each for each in self._subnets.values() if each["network_id"] == network]
         names = [subnet["id"] for subnet in subnets]

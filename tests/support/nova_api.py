@@ -17,7 +17,7 @@ from tests.support.loopback import serve_application
 
 Json = dict[str, Any]
 _OK, _ACCEPTED, _NO_CONTENT = "200 OK", "202 Accepted", "204 No Content"
-_UNKNOWN, _CONFLICT = "404 Not Found", "409 Conflict"
+_NOT_FOUND, _CONFLICT = "404 Not Found", "409 Conflict"
 
 
 class FakeNova:
@@ -100,13 +100,13 @@ class FakeNova:
             self.seen.append((method, path, body))
             self.watch(method, path)
             query = parse_qs(environ["QUERY_STRING"])
-            status, document = self.failure or self._answer(method, path, query, body)
+            status, document = self.failure or self._build_answer(method, path, query, body)
         content = b"" if document is None else json.dumps(document).encode()
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
         start_response(status, [*headers, ("OpenStack-API-Version", self.version)])
         return [content]
 
-    def _answer(
+    def _build_answer(
         self, method: str, path: str, query: dict[str, list[str]], body: Any
     ) -> tuple[str, Any]:
         kind, _, rest = path.strip("/").partition("/")
@@ -130,7 +130,7 @@ class FakeNova:
             rows = [self.servers[each] for each in self.servers if self.host(each) == host]
             return _OK, {"servers": rows}
         if uuid not in self.servers:
-            return _UNKNOWN, _build_error(
+            return _NOT_FOUND, _build_error(
                 "itemNotFound", 404, f"Instance {uuid} could not be found."
             )
         if action:

@@ -21,7 +21,10 @@ from placement_sched.model.instance import CELL0
 from placement_sched.nova.databases.tables import API, CELL
 
 #: Required columns of nova's schema that this service does not read.
-_REQUIRED_COLUMNS = {"services": {"report_count": 1}, "compute_nodes": {"current_workload": 0}}
+_VALUES_OF_REQUIRED_COLUMNS = {
+    "services": {"report_count": 1},
+    "compute_nodes": {"current_workload": 0},
+}
 
 
 def _write_without_waiting(connection: Any, _record: object) -> None:
@@ -50,7 +53,7 @@ class NovaDatabaseFile:
     def add(self, name: str, /, **values: Any) -> int:
         """Insert a row with the current time as ``created_at`` and return its id."""
         table = self.tables[name]
-        row = {"created_at": utcnow(), **_REQUIRED_COLUMNS.get(name, {}), **values}
+        row = {"created_at": utcnow(), **_VALUES_OF_REQUIRED_COLUMNS.get(name, {}), **values}
         if "deleted" in table.c:
             row.setdefault("deleted", 0)
         row = {key: value for key, value in row.items() if key in table.c}

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import jsonschema_rs
 from webtest import TestApp
 
-JSON = "application/json"
+JSON_CONTENT_TYPE = "application/json"
 
 
 class DocumentClient:
@@ -44,11 +44,11 @@ class DocumentClient:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._operations:
             raise AttributeError(name)
-        return partial(self._call, name)
+        return partial(self._send_request, name)
 
-    def _call(self, name: str, body: Any = None, /, **arguments: str) -> Any:
+    def _send_request(self, name: str, body: Any = None, /, **arguments: str) -> Any:
         method, path, operation = self._operations[name]
-        headers, query = self._credentials(operation), {}
+        headers, query = self._build_credentials(operation), {}
         for parameter in operation["parameters"]:
             if parameter["in"] == "header":
                 headers[parameter["name"]] = parameter["schema"]["const"]
@@ -61,7 +61,9 @@ class DocumentClient:
         assert not arguments, f"{name} has no parameter {', '.join(arguments)}"
         options = {}
         if "requestBody" in operation:
-            self._check_value(operation["requestBody"]["content"][JSON]["schema"], body)
+            self._check_value(
+                operation["requestBody"]["content"][JSON_CONTENT_TYPE]["schema"], body
+            )
             options["params"] = body
         (server,) = self._document["servers"]
         address = f"{server['url']}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -77,7 +79,7 @@ class DocumentClient:
         self._check_value(response["content"][answer.content_type]["schema"], answer.json)
         return answer.json
 
-    def _credentials(self, operation: Mapping[str, Any]) -> dict[str, str]:
+    def _build_credentials(self, operation: Mapping[str, Any]) -> dict[str, str]:
         """Return the header of the operation's security scheme."""
         schemes = self._document["components"]["securitySchemes"]
         names = [name for scheme in operation["security"] for name in scheme]

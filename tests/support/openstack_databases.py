@@ -45,11 +45,11 @@ def _build_openstack_tables(*tables: SqlTable) -> MetaData:
     return theirs
 
 
-_newest = _build_openstack_tables(*PLACEMENT_TABLES)
-_train = _build_openstack_tables(*(set(PLACEMENT_TABLES) - {consumer_types, consumers}))
+_newest_tables = _build_openstack_tables(*PLACEMENT_TABLES)
+_train_tables = _build_openstack_tables(*(set(PLACEMENT_TABLES) - {consumer_types, consumers}))
 SqlTable(
     "consumers",
-    _train,
+    _train_tables,
     Column("created_at", DateTime),
     Column("updated_at", DateTime),
     Column("id", Integer, primary_key=True, nullable=False),
@@ -68,7 +68,7 @@ def create_openstack_schema(database: Database, revision: str | None = NEWEST) -
     """Create the tables of Train or of the newest release, and record the revision."""
 
     def write_rows(connection: Connection) -> None:
-        (_train if revision == TRAIN else _newest).create_all(connection)
+        (_train_tables if revision == TRAIN else _newest_tables).create_all(connection)
         if connection.dialect.name == "postgresql":
             # This service adds the index to OpenStack's table.
             connection.execute(text("DROP INDEX IF EXISTS sched_allocations_consumer_id_idx"))

@@ -31,7 +31,7 @@ def read_rows_of_providers(connection, providers=None):
     return dict(rows)
 
 
-def read_names(connection):
+def read_ids_and_names(connection):
     return {
         (table.name, *row)
         for table in NAME_TABLES
@@ -60,7 +60,7 @@ class ChangeLogCopy:
         with self.database.read() as connection:
             self.position = change_log.begin(connection)
             self.rows = read_rows_of_providers(connection)
-            self.names = read_names(connection)
+            self.names = read_ids_and_names(connection)
 
     def follow(self):
         """Read the changed rows, or all rows if the log has a gap and return the changes."""
@@ -76,7 +76,7 @@ class ChangeLogCopy:
                     self.rows.pop(provider, None)
                 self.rows.update(read_rows_of_providers(connection, changes.providers))
             if changes.names:
-                self.names = read_names(connection)
+                self.names = read_ids_and_names(connection)
         self.position = changes.position
         return changes
 
@@ -85,5 +85,5 @@ class ChangeLogCopy:
         with self.database.read() as connection:
             return (self.rows, self.names) == (
                 read_rows_of_providers(connection),
-                read_names(connection),
+                read_ids_and_names(connection),
             )

@@ -25,9 +25,9 @@ REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
 #: Account of the servers. PostgreSQL does not run as root.
 ACCOUNT = "postgres"
 #: Debian's folder of each version.
-_PROGRAMS = Path("/usr/lib/postgresql")
+_DEBIAN_PROGRAMS_FOLDER = Path("/usr/lib/postgresql")
 #: Seconds until the promotion of a standby fails.
-_TIMEOUT = 120.0
+_TIMEOUT_SECONDS = 120.0
 #: Settings of a temporary server that starts fast.
 SETTINGS = {
     "fsync": "off",
@@ -41,12 +41,12 @@ SETTINGS = {
 
 def is_installed() -> bool:
     """Return whether PostgreSQL's server programs are installed."""
-    return any(_PROGRAMS.glob("*/bin/initdb"))
+    return any(_DEBIAN_PROGRAMS_FOLDER.glob("*/bin/initdb"))
 
 
 def find_programs() -> Path:
     """Return the folder of PostgreSQL's newest programs, or skip the test."""
-    programs = sorted(_PROGRAMS.glob("*/bin/initdb"))
+    programs = sorted(_DEBIAN_PROGRAMS_FOLDER.glob("*/bin/initdb"))
     if not programs:
         if REQUIRED:
             pytest.fail("PostgreSQL's server programs are not installed")
@@ -113,7 +113,7 @@ class PostgreSQL:
 
     def promote(self) -> None:
         """Make a standby a primary."""
-        until = time.monotonic() + _TIMEOUT
+        until = time.monotonic() + _TIMEOUT_SECONDS
         # A server that restarts after the death of a process ignores the first request.
         while not self._is_writable():
             assert time.monotonic() < until, "the standby was not promoted"

@@ -31,7 +31,9 @@ MAX_MESSAGE_BYTES = 1 << 20
 #: prometheus-client.
 IMPORT_VARIABLES = ("PYTHON", "PROMETHEUS")
 #: Commands that need no nova.
-STANDALONE = ("serve", "config", "db", "select", "explain", "capacity", "policy", "fleet", "status")
+COMMANDS_WITHOUT_NOVA = (
+    "serve", "config", "db", "select", "explain", "capacity", "policy", "fleet", "status"
+)  # fmt: skip
 DATABASE = "[placement_database]\n"
 PROGRAM = Path(sys.executable).with_name("placement-sched")
 
@@ -114,7 +116,7 @@ def add_database_to_environment(
     named = [
         cwd / value
         for key, value in pairwise(words)
-        if key == "--config-file" and words[0] in STANDALONE
+        if key == "--config-file" and words[0] in COMMANDS_WITHOUT_NOVA
     ]
     files = [file for file in named if file.is_file()]
     if files and not any(DATABASE in text for text in map(Path.read_text, files)):

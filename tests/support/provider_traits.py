@@ -7,7 +7,7 @@ from placement_sched.db.tables import resource_provider_traits, resource_provide
 from placement_sched.db.transaction import Database
 
 TRAIT = "OWNER_NOVA"
-_CARRIED = resource_provider_traits.c
+_TRAIT_LINKS = resource_provider_traits.c
 
 
 def _select_trait_id():
@@ -22,8 +22,8 @@ def add_trait(database: Database, *uuids: str) -> None:
     """Add :data:`TRAIT` to the existing providers without it."""
 
     def write_rows(connection):
-        carried = select(_CARRIED.resource_provider_id).where(
-            _CARRIED.trait_id == _select_trait_id()
+        carried = select(_TRAIT_LINKS.resource_provider_id).where(
+            _TRAIT_LINKS.trait_id == _select_trait_id()
         )
         lacking = select(_select_trait_id(), resource_providers.c.id).where(
             resource_providers.c.uuid.in_(uuids), resource_providers.c.id.not_in(carried)
@@ -51,7 +51,7 @@ def delete_root_provider(database: Database, uuid: str) -> None:
     """Delete a root provider and its traits, if it exists, and leave its inventories."""
 
     def write_rows(connection):
-        carried = _CARRIED.resource_provider_id == _select_provider_id(uuid).scalar_subquery()
+        carried = _TRAIT_LINKS.resource_provider_id == _select_provider_id(uuid).scalar_subquery()
         connection.execute(delete(resource_provider_traits).where(carried))
         itself = resource_providers.c.uuid == uuid
         connection.execute(update(resource_providers).where(itself).values(root_provider_id=None))
@@ -64,8 +64,10 @@ def read_providers_with_trait(database: Database) -> set[str]:
     """Return the uuids of the providers that carry :data:`TRAIT`."""
     query = (
         select(resource_providers.c.uuid)
-        .join(resource_provider_traits, _CARRIED.resource_provider_id == resource_providers.c.id)
-        .where(_CARRIED.trait_id == _select_trait_id())
+        .join(
+            resource_provider_traits, _TRAIT_LINKS.resource_provider_id == resource_providers.c.id
+        )
+        .where(_TRAIT_LINKS.trait_id == _select_trait_id())
     )
     with database.read() as connection:
         return set(connection.scalars(query))

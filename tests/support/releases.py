@@ -17,7 +17,9 @@ from tests.deploy import TOOLS_REQUIRED, find_program, run_program
 from tests.support.repository import ROOT, read_setup_cfg
 from tests.support.servers import PROGRAM, environment
 
-RUN = "import sys; from placement_sched.cli.main import main; sys.exit(main(sys.argv[1:]))"
+RUN_MAIN_CODE = (
+    "import sys; from placement_sched.cli.main import main; sys.exit(main(sys.argv[1:]))"
+)
 
 
 def unpack_last_release(folder: Path) -> Path:
@@ -62,7 +64,7 @@ def _write_metadata(folder: Path) -> None:
 
 
 def build_release_command(name: str) -> list[str | Path]:
-    return [sys.executable, "-c", RUN] if name == "last" else [PROGRAM]
+    return [sys.executable, "-c", RUN_MAIN_CODE] if name == "last" else [PROGRAM]
 
 
 def build_release_environment(name: str, last_release: Path, url: str) -> dict[str, str]:

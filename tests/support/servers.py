@@ -20,7 +20,7 @@ from tests.support.loopback import reserve_port
 BIN = forked.PROGRAM.parent
 PROGRAM = forked.PROGRAM
 #: Begin of the line with the address of ``placement-sched serve``.
-ANNOUNCED = "placement-sched serves "
+START_LOG_TEXT = "placement-sched serves "
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -134,7 +134,7 @@ def start_server(
     folder: Path,
     log: Path | None = None,
     errors: Path | None = None,
-    announced: str = ANNOUNCED,
+    announced: str = START_LOG_TEXT,
     ready: str | None = "/placement/",
     variables: Mapping[str, str] | None = None,
     program: Path | None = None,
@@ -167,17 +167,17 @@ def start_server(
             process = forked.start(argv, cwd=folder, env=env, streams=streams)
         else:
             argv = argv if program is None else [str(program), *argv]
-            process = _popen(argv, folder, env, streams)
+            process = _start_process(argv, folder, env, streams)
         stack.callback(_stop_process, process, how)
         line = "" if command else _wait_for_announcement(announced, [log, errors or log], process)
-        url = line.split()[2] if line.startswith(ANNOUNCED) else f"http://127.0.0.1:{port}"
+        url = line.split()[2] if line.startswith(START_LOG_TEXT) else f"http://127.0.0.1:{port}"
         server = Server(process, url, line, log)
         if ready is not None:
             server.wait_for(ready, 200, 120)
         yield server
 
 
-def _popen(
+def _start_process(
     argv: Sequence[str], folder: Path, env: Mapping[str, str], streams: Sequence[IO[Any]]
 ) -> subprocess.Popen[Any]:
     stdin, stdout, stderr = streams

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 #: Set by CI: the test then fails if a disk cannot be mounted.
-REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
-_PIECES = (2**20, 2**12)
+TOOLS_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
+_WRITE_SIZES = (2**20, 2**12)
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class SmallDisk:
         """Write until the disk is full."""
         # A database may free space while the last pieces are written.
         with self._ballast_file.open("ab", buffering=0) as file:
-            for piece in _PIECES:
+            for piece in _WRITE_SIZES:
                 while _is_written(file.fileno(), piece):
                     pass
 
@@ -58,7 +58,9 @@ def small_disk(megabytes: int) -> Iterator[SmallDisk]:
         command = ["mount", "-t", "tmpfs", "-o", options, "placement_sched", str(folder)]
         failure = _run_and_read_failure(command)
         if failure is not None:
-            (pytest.fail if REQUIRED else pytest.skip)(f"a small disk is not mounted: {failure}")
+            (pytest.fail if TOOLS_REQUIRED else pytest.skip)(
+                f"a small disk is not mounted: {failure}"
+            )
         # A lazy unmount succeeds even if a process still has a file open.
         stack.callback(_run_and_read_failure, ["umount", "--lazy", str(folder)])
         yield SmallDisk(folder)

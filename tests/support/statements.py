@@ -10,7 +10,7 @@ from sqlalchemy import event, text
 from placement_sched.db.transaction import Database
 
 #: Statement that begins a transaction on PostgreSQL. Drivers send such a statement on MariaDB, too.
-_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_BEGIN_SQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 def execute_statements(database: Database, *statements: str) -> None:
@@ -30,7 +30,7 @@ def record_statements(database: Database) -> Iterator[list[str]]:
     seen: list[str] = []
 
     def record_call(_connection, _cursor, statement, *_rest):
-        if not statement.startswith(_BEGIN):
+        if not statement.startswith(_BEGIN_SQL):
             seen.append(statement)
 
     engines = (database.reader, database.writer)

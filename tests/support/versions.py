@@ -7,7 +7,7 @@ from placement_sched.api.versions import Version
 #: The newest microversion of this service.
 LATEST = str(NEWEST)
 #: The microversion after the newest.
-NEXT = Version(NEWEST.major, NEWEST.minor + 1)
+NEXT_VERSION = Version(NEWEST.major, NEWEST.minor + 1)
 LATEST_HEADERS = {"OpenStack-API-Version": f"placement {LATEST}"}
 #: The newest microversion of OpenStack's placement in the peer environment.
 PEER_LATEST = "1.39"

@@ -4,12 +4,14 @@
 from tests.differential.comparison import Explanations, apply_explanations
 from tests.differential.differences import Differences
 from tests.differential.explained.answer_pair import AnswerPair
-from tests.differential.explained.candidates import CANDIDATES
-from tests.differential.explained.errors import ERRORS
-from tests.differential.explained.writes import WRITES
+from tests.differential.explained.candidates import CANDIDATES_EXPLANATIONS
+from tests.differential.explained.errors import ERROR_EXPLANATIONS
+from tests.differential.explained.writes import WRITE_EXPLANATIONS
 
-EXPLANATIONS: Explanations = {**ERRORS, **CANDIDATES, **WRITES}
+EXPLANATIONS: Explanations = {**ERROR_EXPLANATIONS, **CANDIDATES_EXPLANATIONS, **WRITE_EXPLANATIONS}
 
 
-def explain_differences(both: AnswerPair, found: Differences) -> tuple[list[str], Differences]:
-    return apply_explanations(EXPLANATIONS, both, found)
+def explain_differences(
+    pair: AnswerPair, differences: Differences
+) -> tuple[list[str], Differences]:
+    return apply_explanations(EXPLANATIONS, pair, differences)

@@ -7,12 +7,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.differential.cloud import read_cloud
-from tests.differential.differences import normalize
+from tests.differential.differences import sort_keys_and_lists
 from tests.differential.exchange import Reply, Request
 from tests.differential.oracle import (
     Candidates,
     build_expected_summaries,
-    expected_candidates,
+    find_expected_candidates,
     parse_candidates,
     parse_candidates_query,
 )
@@ -32,11 +32,13 @@ class AnswerPair:
     theirs: Reply
     our_side: Side
     their_side: Side
-    loaded: Cloud | None = None
+    loaded_cloud: Cloud | None = None
 
     @cached_property
     def expected_candidates(self) -> Candidates:
-        return expected_candidates(self.cloud, self.request, parse_candidates_query(self.request))
+        return find_expected_candidates(
+            self.cloud, self.request, parse_candidates_query(self.request)
+        )
 
     @cached_property
     def is_our_answer_valid(self) -> bool:
@@ -50,20 +52,20 @@ class AnswerPair:
         belonging = self.list_summaries_of(parse_candidates(reply.document), mapped=True)
         return (
             self.has_expected_candidates(reply)
-            and normalize(reply.document["provider_summaries"]) == belonging
+            and sort_keys_and_lists(reply.document["provider_summaries"]) == belonging
         )
 
     def has_expected_candidates(self, reply: Reply) -> bool:
         limit = parse_candidates_query(self.request).limit
         every = self.expected_candidates.total()
-        found = parse_candidates(reply.document)
-        return found <= self.expected_candidates and found.total() == (
+        differences = parse_candidates(reply.document)
+        return differences <= self.expected_candidates and differences.total() == (
             every if limit is None else min(limit, every)
         )
 
     def list_summaries_of(self, candidates: Candidates, *, mapped: bool = False) -> dict[str, Any]:
         query = parse_candidates_query(self.request)
-        return normalize(
+        return sort_keys_and_lists(
             build_expected_summaries(self.cloud, self.request, query, candidates, mapped=mapped)
         )
 
@@ -73,4 +75,4 @@ class AnswerPair:
 
     @cached_property
     def cloud(self) -> Cloud:
-        return self.loaded or read_cloud(self.our_side)
+        return self.loaded_cloud or read_cloud(self.our_side)

@@ -25,9 +25,9 @@ WEIGHERS = (
     "ServerGroupSoftAntiAffinityWeigher",
 )  # fmt: skip
 #: Filters and weighers of nova 34 that this comparison leaves out.
-NOT_YET = ("NUMATopologyFilter", "PciPassthroughFilter", "PCIWeigher")
+UNCOMPARED_PLUGINS = ("NUMATopologyFilter", "PciPassthroughFilter", "PCIWeigher")
 
-Document = dict[str, Any]
+JsonDocument = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,21 @@ class Case:
     filters that run in sequence.
     """
 
-    hosts: tuple[Document, ...]
-    request_spec: Document
-    aggregates: tuple[Document, ...] = ()
-    instances: tuple[Document, ...] = ()
-    options: Document = field(default_factory=dict)
+    hosts: tuple[JsonDocument, ...]
+    request_spec: JsonDocument
+    aggregates: tuple[JsonDocument, ...] = ()
+    instances: tuple[JsonDocument, ...] = ()
+    options: JsonDocument = field(default_factory=dict)
     chain: tuple[str, ...] = ()
 
-    def as_json(self) -> Document:
+    def as_json(self) -> JsonDocument:
         return {"now": NOW.isoformat(), "filters": FILTERS, "weighers": WEIGHERS, **asdict(self)}
 
-    def as_saved(self) -> Document:
+    def to_saved_json(self) -> JsonDocument:
         return asdict(self)
 
     @classmethod
-    def from_saved(cls, kept: Document) -> Self:
+    def from_saved_json(cls, kept: JsonDocument) -> Self:
         lists = ("hosts", "aggregates", "instances", "chain")
         return cls(**{**kept, **{name: tuple(kept[name]) for name in lists}})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.differential.comparison import CaseComparison
 from tests.differential.hosts.case import Case
-from tests.differential.hosts.differences import Differences, differences
+from tests.differential.hosts.differences import Differences, find_differences
 from tests.differential.hosts.explained import HostAnswers, explain_differences
 from tests.differential.hosts.generate.cases import random_case
 from tests.differential.hosts.sides import NovaPlugins, OwnPlugins
@@ -19,14 +19,14 @@ class HostsComparison(CaseComparison):
     name, noun, many = "hosts", "cases", 1000
     sides = OwnPlugins, NovaPlugins
     draw_case = staticmethod(random_case)
-    cases = Path(__file__).parent / "cases"
+    cases_folder = Path(__file__).parent / "cases"
 
     def compare_answers(self, case: Case) -> tuple[HostAnswers, list[str], Differences]:
         theirs = self.theirs.get_answer(case)
         answers = HostAnswers(case, self.ours.get_answer(case, theirs), theirs)
-        return answers, *explain_differences(answers, differences(case, answers.ours, theirs))
+        return answers, *explain_differences(answers, find_differences(case, answers.ours, theirs))
 
-    def coverage_of(self, case: Case, answers: HostAnswers) -> Iterable[Any]:
+    def list_covered_behaviours(self, case: Case, answers: HostAnswers) -> Iterable[Any]:
         theirs = answers.theirs
         for name, verdicts in theirs.filters.items():
             for verdict in verdicts:
@@ -39,15 +39,15 @@ class HostsComparison(CaseComparison):
                 yield name, "separates"
         yield from ["later instances"] * max(0, len(theirs.rounds) - 1)
 
-    def kind(self, case: Case, unexplained: Differences) -> tuple[str, ...]:
+    def build_finding_kind(self, case: Case, unexplained: Differences) -> tuple[str, ...]:
         found = {
             " ".join((kind, name, *map(_shorten_verdict, values)))
             for (kind, name, _), values in unexplained.items()
         }
         return tuple(sorted(found))
 
-    def as_saved(self, case: Case) -> Any:
-        return case.as_saved()
+    def to_saved_json(self, case: Case) -> Any:
+        return case.to_saved_json()
 
 
 def _shorten_verdict(value: object) -> str:

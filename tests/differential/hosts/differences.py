@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.differential.hosts.case import Case
-from tests.differential.hosts.sides import Answer
+from tests.differential.hosts.sides import HostsAnswer
 
 #: A compared value: kind, class of a plugin or "", host or "".
 Aspect = tuple[str, str, str]
@@ -16,23 +16,23 @@ Differences = dict[Aspect, tuple[Any, Any]]
 PRECISION = 1e-9
 
 
-def differences(case: Case, ours: Answer, theirs: Answer) -> Differences:
-    found = _find_differences_of_filters(case, ours, theirs)
+def find_differences(case: Case, ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
+    differences = _find_differences_of_filters(case, ours, theirs)
     for side, answer in (("our chain", ours), ("nova's chain", theirs)):
         implied = _derive_chain_from_filters(case, answer)
         if not _is_equal_verdict(answer.chain, implied):
-            found[side, "", ""] = (answer.chain, implied)
-    found |= _find_differences_of_weighers(case, ours, theirs)
+            differences[side, "", ""] = (answer.chain, implied)
+    differences |= _find_differences_of_weighers(case, ours, theirs)
     for side, answer in (("our weights", ours), ("nova's weights", theirs)):
         if isinstance(answer.weights, list) and (wrong := _find_wrong_weight_sums(answer)):
-            found[side, "", ""] = wrong
-    if not any(kind in _OF_WEIGHERS for kind, _, _ in found):
-        found |= _find_differences_of_order(case, ours, theirs)
+            differences[side, "", ""] = wrong
+    if not any(kind in _WEIGHER_ASPECTS for kind, _, _ in differences):
+        differences |= _find_differences_of_order(case, ours, theirs)
     # Rounds after other hosts or other weights cannot be compared.
-    return found or _find_differences_of_rounds(ours, theirs)
+    return differences or _find_differences_of_rounds(ours, theirs)
 
 
-def _find_differences_of_rounds(ours: Answer, theirs: Answer) -> Differences:
+def _find_differences_of_rounds(ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
     for number, (mine, nova) in enumerate(zip(ours.rounds, theirs.rounds, strict=False)):
         weights = dict(nova["weights"])
         is_equal = mine["left"] == nova["left"] and all(
@@ -49,15 +49,15 @@ def _find_differences_of_rounds(ours: Answer, theirs: Answer) -> Differences:
 
 
 #: A filter that passes all hosts of a valid request.
-_ANY = "AllHostsFilter"
-_OF_WEIGHERS = ("weigher", "raw", "multipliers", "normalized")
+_ALL_HOSTS_FILTER = "AllHostsFilter"
+_WEIGHER_ASPECTS = ("weigher", "raw", "multipliers", "normalized")
 
 
 def is_nearly_equal(first: float, second: float) -> bool:
     return abs(first - second) <= PRECISION * max(1.0, abs(first), abs(second))
 
 
-def _find_differences_of_filters(case: Case, ours: Answer, theirs: Answer) -> Differences:
+def _find_differences_of_filters(case: Case, ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
     return {
         ("filter", name, case.format_host_and_node(place)): (mine, nova)
         for name, verdicts in ours.filters.items()
@@ -72,9 +72,9 @@ def _is_equal_verdict(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def _derive_chain_from_filters(case: Case, answer: Answer) -> list[int] | str:
+def _derive_chain_from_filters(case: Case, answer: HostsAnswer) -> list[int] | str:
     left = list(range(len(case.hosts)))
-    whole = answer.filters[_ANY][0]
+    whole = answer.filters[_ALL_HOSTS_FILTER][0]
     if isinstance(whole, str):
         return whole
     for name in case.chain:
@@ -89,13 +89,15 @@ def _derive_chain_from_filters(case: Case, answer: Answer) -> list[int] | str:
     return left
 
 
-def _find_differences_of_weighers(case: Case, ours: Answer, theirs: Answer) -> Differences:
-    found: Differences = {}
+def _find_differences_of_weighers(
+    case: Case, ours: HostsAnswer, theirs: HostsAnswer
+) -> Differences:
+    differences: Differences = {}
     for name, mine in ours.weighers.items():
         nova = theirs.weighers[name]
         if isinstance(mine, str) or isinstance(nova, str):
             if not _is_equal_verdict(mine, nova):
-                found["weigher", name, ""] = (mine, nova)
+                differences["weigher", name, ""] = (mine, nova)
             continue
         differing: Differences = {}
         for kind in ("raw", "multipliers", "normalized"):
@@ -107,11 +109,11 @@ def _find_differences_of_weighers(case: Case, ours: Answer, theirs: Answer) -> D
                 for place, here, there in values
                 if not is_nearly_equal(here, there)
             }
-        found |= differing
-    return found
+        differences |= differing
+    return differences
 
 
-def _find_wrong_weight_sums(answer: Answer) -> tuple[Any, Any] | None:
+def _find_wrong_weight_sums(answer: HostsAnswer) -> tuple[Any, Any] | None:
     results = [result for result in answer.weighers.values() if isinstance(result, dict)]
     if len(answer.weighed) < 2 or len(results) < len(answer.weighers):
         return None
@@ -126,13 +128,13 @@ def _find_wrong_weight_sums(answer: Answer) -> tuple[Any, Any] | None:
     return None if is_equal else (weights, sums)
 
 
-def _find_differences_of_order(case: Case, ours: Answer, theirs: Answer) -> Differences:
+def _find_differences_of_order(case: Case, ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
     if isinstance(ours.weights, str) or isinstance(theirs.weights, str):
         if _is_equal_verdict(ours.weights, theirs.weights):
             return {}
         return {("weights", "", ""): (ours.weights, theirs.weights)}
     weights = dict(theirs.weights)
-    found: Differences = {
+    differences: Differences = {
         ("weights", "", case.format_host_and_node(place)): (weight, weights.get(place))
         for place, weight in ours.weights
         if place not in weights or not is_nearly_equal(weight, weights[place])
@@ -141,5 +143,5 @@ def _find_differences_of_order(case: Case, ours: Answer, theirs: Answer) -> Diff
     nova = [weights[place] for place, _ in ours.weights if place in weights]
     is_sorted = all(a >= b or is_nearly_equal(a, b) for a, b in pairwise(nova))
     if mine != sorted(mine) or not is_sorted or len(ours.weights) != len(weights):
-        found["order", "", ""] = (ours.weights, theirs.weights)
-    return found
+        differences["order", "", ""] = (ours.weights, theirs.weights)
+    return differences

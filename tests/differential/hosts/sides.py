@@ -24,14 +24,14 @@ from placement_sched.scheduler.weights import BaseHostWeigher, WeighRun, run_wei
 from placement_sched.schemas.formats import moment
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, Case, Document
-from tests.differential.lines import SERVE_NOVA, LineProgram
+from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, Case, JsonDocument
+from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
 
-MODULE = Path(__file__).parent / "peer" / "plugins.py"
+NOVA_PLUGINS_MODULE = Path(__file__).parent / "peer" / "plugins.py"
 
 
 @dataclass(frozen=True)
-class Answer:
+class HostsAnswer:
     """The answer of a side, with hosts as places in the case.
 
     A text in place of a value is a rejection of the request, or a failure.
@@ -43,19 +43,19 @@ class Answer:
     weighers: dict[str, dict[str, list[float]] | str]
     weights: list[list[Any]] | str
     #: For each instance: hosts that are ``left``, their ``weights``, and the ``chosen`` host.
-    rounds: list[Document] = field(default_factory=list)
+    rounds: list[JsonDocument] = field(default_factory=list)
 
 
 class NovaPlugins:
     """Nova's filters and weighers."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        self._nova = LineProgram(python, SERVE_NOVA, MODULE)
+        self._nova = LineProgram(python, SERVE_NOVA_PROGRAM, NOVA_PLUGINS_MODULE)
 
-    def get_answer(self, case: Case) -> Answer:
-        return Answer(**self._nova.get_answer(case.as_json()))
+    def get_answer(self, case: Case) -> HostsAnswer:
+        return HostsAnswer(**self._nova.get_answer(case.as_json()))
 
-    def classes(self) -> dict[str, list[str]]:
+    def list_plugin_classes(self) -> dict[str, list[str]]:
         return self._nova.get_answer({"classes": True})
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class OwnPlugins:
     def __init__(self) -> None:
         self._write_settings = Settings.from_conf(read_files(make_full_conf()))
 
-    def get_answer(self, case: Case, theirs: Answer) -> Answer:
+    def get_answer(self, case: Case, theirs: HostsAnswer) -> HostsAnswer:
         weighed, chosen = theirs.weighed, [item["chosen"] for item in theirs.rounds]
         enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
         settings = self._write_settings.with_overrides({**case.options, **enabled}, "nova.conf")
@@ -81,8 +81,8 @@ class OwnPlugins:
         weighers = {type(plugin).__name__: plugin for plugin in plugins.weighers}
         chain = [filters[name] for name in case.chain]
         compared = [weighers[name] for name in WEIGHERS]
-        return Answer(
-            {name: hosts.verdicts(filters[name]) for name in FILTERS},
+        return HostsAnswer(
+            {name: hosts.list_verdicts_of_plugin(filters[name]) for name in FILTERS},
             _get_result_or_failure(lambda: hosts.list_remaining_hosts(chain)),
             list(weighed),
             {
@@ -92,14 +92,18 @@ class OwnPlugins:
                 for name in WEIGHERS
             },
             _get_result_or_failure(lambda: hosts.sort_by_weight(compared, weighed)),
-            _get_result_or_failure(lambda: list(hosts.run_rounds(chain, compared, chosen))),
+            _get_result_or_failure(
+                lambda: list(hosts.run_selection_rounds(chain, compared, chosen))
+            ),
         )
 
 
-def _build_answer_with_all_rejected(case: Case, rejection: str, weighed: Sequence[int]) -> Answer:
+def _build_answer_with_all_rejected(
+    case: Case, rejection: str, weighed: Sequence[int]
+) -> HostsAnswer:
     every: list[bool | str] = [rejection] * len(case.hosts)
     weighers = dict.fromkeys(WEIGHERS, rejection)
-    return Answer(dict.fromkeys(FILTERS, every), rejection, list(weighed), weighers, rejection)
+    return HostsAnswer(dict.fromkeys(FILTERS, every), rejection, list(weighed), weighers, rejection)
 
 
 class _HostsUnderTest:
@@ -118,7 +122,7 @@ class _HostsUnderTest:
             HostInstance.recorded(_build_instance_record(item)) for item in case.instances
         ]
 
-    def verdicts(self, plugin: BaseHostFilter) -> list[bool | str]:
+    def list_verdicts_of_plugin(self, plugin: BaseHostFilter) -> list[bool | str]:
         """Return the verdict of a filter on each host.
 
         An extra spec may be invalid only for hosts that report its attribute. The filter fails on
@@ -161,12 +165,12 @@ class _HostsUnderTest:
         run, order = self._run_weighers(weighers, weighed)
         return [[place, host.weight] for place, host in zip(order, run.hosts, strict=True)]
 
-    def run_rounds(
+    def run_selection_rounds(
         self,
         chain: list[BaseHostFilter],
         weighers: list[BaseHostWeigher],
         chosen: Sequence[int | None],
-    ) -> Iterator[Document]:
+    ) -> Iterator[JsonDocument]:
         every, spec = self._build_host_states(), self._spec
         place_of = {id(host): place for place, host in enumerate(every)}
         filters = [plugin for plugin in chain if plugin.RUN_ON_REBUILD or not spec.is_rebuild]
@@ -219,7 +223,7 @@ class _HostsUnderTest:
         ]
 
 
-def _build_service(number: int, document: Document) -> Service:
+def _build_service(number: int, document: JsonDocument) -> Service:
     state = document["service"]
     return Service(
         id=number,
@@ -234,7 +238,7 @@ def _build_service(number: int, document: Document) -> Service:
     )
 
 
-def _build_aggregate(number: int, document: Document) -> HostAggregate:
+def _build_aggregate(number: int, document: JsonDocument) -> HostAggregate:
     return HostAggregate(
         id=number,
         uuid=str(UUID(int=number)),
@@ -244,7 +248,7 @@ def _build_aggregate(number: int, document: Document) -> HostAggregate:
     )
 
 
-def _build_instance_record(document: Document) -> Instance:
+def _build_instance_record(document: JsonDocument) -> Instance:
     return Instance(
         uuid=document["uuid"],
         host=document["host"],

@@ -11,36 +11,36 @@ import pytest
 
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.weights import all_weighers
-from tests.differential.generate.dice import Dice
-from tests.differential.hosts.case import FILTERS, NOT_YET, WEIGHERS, Case
+from tests.differential.generate.dice import RandomSource
+from tests.differential.hosts.case import FILTERS, UNCOMPARED_PLUGINS, WEIGHERS, Case
 from tests.differential.hosts.comparison import HostsComparison
-from tests.differential.hosts.differences import differences
+from tests.differential.hosts.differences import find_differences
 from tests.differential.hosts.explained import EXPLANATIONS, HostAnswers, explain_differences
 from tests.differential.hosts.generate.cases import random_case
-from tests.differential.hosts.sides import Answer
+from tests.differential.hosts.sides import HostsAnswer
 
 pytestmark = pytest.mark.system
 COMPARISON = HostsComparison
 
 CASES_FOLDER = Path(__file__).parent / "cases"
-CASES = sorted(CASES_FOLDER.glob("*.json"))
+CASE_FILES = sorted(CASES_FOLDER.glob("*.json"))
 
 #: ``make test-only WHAT=differential`` runs more cases.
-SEED, MANY = 2026, 150
+SEED, CASE_COUNT = 2026, 150
 #: Filters that reject no host.
-NEVER = {"AllHostsFilter"}
+FILTERS_WITHOUT_REJECTION = {"AllHostsFilter"}
 
 
 def load_case(path):
-    return Case.from_saved(json.loads(path.read_text()))
+    return Case.from_saved_json(json.loads(path.read_text()))
 
 
 @pytest.fixture(scope="module")
-def case_with_equal_answers(ours, theirs):
+def case_with_equal_answers(our_side, peer_side):
     """Return a case with several rounds and equal answers, and the answer."""
-    dice = Dice(Random(SEED))
-    cases = (random_case(dice) for _ in range(MANY))
-    answers = ((case, theirs.get_answer(case)) for case in cases if case.chain)
+    rng = RandomSource(Random(SEED))
+    cases = (random_case(rng) for _ in range(CASE_COUNT))
+    answers = ((case, peer_side.get_answer(case)) for case in cases if case.chain)
     return next(
         (case, answer)
         for case, answer in answers
@@ -50,21 +50,23 @@ def case_with_equal_answers(ours, theirs):
         and "instance_group" not in case.request_spec
         and not isinstance(answer.chain, str)
         and not isinstance(answer.weights, str)
-        and differences(case, ours.get_answer(case, answer), answer) == {}
+        and find_differences(case, our_side.get_answer(case, answer), answer) == {}
     )
 
 
 def test_random_hosts_get_equal_or_explained_verdicts_and_weights(comparison):
-    tally = comparison.run(SEED, MANY)
-    assert tally.count == MANY
-    assert [finding.case.as_saved() for finding in tally.findings] == []
+    tally = comparison.run_random_cases(SEED, CASE_COUNT)
+    assert tally.count == CASE_COUNT
+    assert [finding.case.to_saved_json() for finding in tally.findings] == []
     verdicts = {(name, verdict) for name in FILTERS for verdict in ("passes", "rejects")}
-    assert verdicts - tally.coverage.keys() == {(name, "rejects") for name in NEVER}
+    assert verdicts - tally.coverage.keys() == {
+        (name, "rejects") for name in FILTERS_WITHOUT_REJECTION
+    }
     assert {name for name in WEIGHERS if not tally.coverage[name, "separates"]} == set()
-    assert tally.coverage["later instances"] > MANY * 0.2
+    assert tally.coverage["later instances"] > CASE_COUNT * 0.2
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CASE_FILES, ids=lambda path: path.stem)
 def test_saved_differences_are_equal_or_explained(comparison, path):
     _, _, left = comparison.compare_answers(load_case(path))
     assert left == {}
@@ -77,10 +79,10 @@ def test_every_explanation_has_a_saved_case_that_only_it_explains(comparison, ex
     assert (names, left) == ([explanation], {}), (answers.ours, answers.theirs)
 
 
-def test_every_nova_plugin_is_compared_or_listed_as_missing(theirs):
-    classes = theirs.classes()
+def test_every_nova_plugin_is_compared_or_listed_as_missing(peer_side):
+    classes = peer_side.list_plugin_classes()
     assert sorted((*classes["filters"], *classes["weighers"])) == sorted(
-        (*FILTERS, *WEIGHERS, *NOT_YET)
+        (*FILTERS, *WEIGHERS, *UNCOMPARED_PLUGINS)
     )
 
 
@@ -157,13 +159,13 @@ def test_only_our_side_must_order_equal_weights_by_name():
     report = {"hypervisor_hostname": "n"}
     hosts = tuple({"report": {**report, "host": name}} for name in ("b", "a"))
     case = Case(hosts=hosts, request_spec={})
-    answer = Answer({"AllHostsFilter": [True, True]}, [0, 1], [0, 1], {}, [])
+    answer = HostsAnswer({"AllHostsFilter": [True, True]}, [0, 1], [0, 1], {}, [])
     by_name = replace(answer, weights=[[1, 0.0], [0, 0.0]])
     by_place = replace(answer, weights=[[0, 0.0], [1, 0.0]])
-    assert differences(case, by_name, by_place) == {}
-    assert list(differences(case, by_place, by_name)) == [("order", "", "")]
+    assert find_differences(case, by_name, by_place) == {}
+    assert list(find_differences(case, by_place, by_name)) == [("order", "", "")]
 
 
 def find_unexplained_differences(case, ours, theirs):
-    found = differences(case, ours, theirs)
+    found = find_differences(case, ours, theirs)
     return explain_differences(HostAnswers(case, ours, theirs), found)[1]

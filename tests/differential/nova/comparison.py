@@ -7,22 +7,22 @@ from random import Random
 from typing import Any, Self
 
 from tests.differential.comparison import PEER_PYTHON, CaseComparison
-from tests.differential.generate.dice import Dice
-from tests.differential.nova.differences import Differences, differences
+from tests.differential.generate.dice import RandomSource
+from tests.differential.nova.differences import Differences, find_differences
 from tests.differential.nova.explained import NovaAnswers, explain_differences
 from tests.differential.nova.generate.cloud import random_cloud
 from tests.differential.nova.generate.requests import RequestCase, random_request_case
 from tests.differential.nova.sides import NovaWithOpenStackPlacement, OwnExplainApi
 
 #: Number of requests per cloud.
-EPISODE = 25
+REQUESTS_PER_CLOUD = 25
 
 
 class NovaComparison(CaseComparison):
     """``coverage`` of a tally counts nova's verdicts."""
 
     name, noun, many = "nova", "requests", 1000
-    cases = Path(__file__).parent / "cases"
+    cases_folder = Path(__file__).parent / "cases"
 
     @classmethod
     def open_sides(cls, folder: Path, python: Path = PEER_PYTHON) -> Self:
@@ -31,29 +31,29 @@ class NovaComparison(CaseComparison):
             NovaWithOpenStackPlacement(f"sqlite:///{folder / 'theirs.db'}", python),
         )
 
-    def random_cases(self, random: Random) -> Iterator[RequestCase]:
-        dice = Dice(random)
+    def draw_cases(self, random: Random) -> Iterator[RequestCase]:
+        rng = RandomSource(random)
         while True:
-            cloud = random_cloud(dice)
-            for _ in range(EPISODE):
-                yield random_request_case(dice, cloud)
+            cloud = random_cloud(rng)
+            for _ in range(REQUESTS_PER_CLOUD):
+                yield random_request_case(rng, cloud)
 
     def compare_answers(self, case: RequestCase) -> tuple[NovaAnswers, list[str], Differences]:
         answers = NovaAnswers(
             case, self.ours.get_answer(case), self.theirs.get_answer(case), self.theirs.get_answer
         )
         return answers, *explain_differences(
-            answers, differences(case, answers.ours, answers.theirs)
+            answers, find_differences(case, answers.ours, answers.theirs)
         )
 
-    def coverage_of(self, case: RequestCase, answers: NovaAnswers) -> Iterable[Any]:
+    def list_covered_behaviours(self, case: RequestCase, answers: NovaAnswers) -> Iterable[Any]:
         return [answers.theirs.verdict]
 
-    def kind(self, case: RequestCase, unexplained: Differences) -> tuple[str, ...]:
+    def build_finding_kind(self, case: RequestCase, unexplained: Differences) -> tuple[str, ...]:
         return (
             *sorted(unexplained),
             *(str(value)[:60] for value in unexplained.get("verdict", ())),
         )
 
-    def as_saved(self, case: RequestCase) -> Any:
-        return case.as_saved()
+    def to_saved_json(self, case: RequestCase) -> Any:
+        return case.to_saved_json()

@@ -6,16 +6,16 @@ from typing import Any
 
 from tests.differential.nova.generate.requests import RequestCase
 from tests.differential.nova.query import QueryDocument, convert_query_to_document
-from tests.differential.nova.sides import Answer
+from tests.differential.nova.sides import QueryAnswer
 
 #: Differing values by aspect (``verdict``, or a parameter): ours, then nova's.
 Differences = dict[str, tuple[Any, Any]]
 
 #: The key of an extra spec of a group with a suffix.
-SUFFIXED = re.compile(r"(?:resources|trait)([a-zA-Z0-9_-]{1,64}):.*", re.DOTALL)
+GROUP_SUFFIX_PATTERN = re.compile(r"(?:resources|trait)([a-zA-Z0-9_-]{1,64}):.*", re.DOTALL)
 
 
-def differences(case: RequestCase, ours: Answer, theirs: Answer) -> Differences:
+def find_differences(case: RequestCase, ours: QueryAnswer, theirs: QueryAnswer) -> Differences:
     if ours.verdict != theirs.verdict:
         return {
             "verdict": (f"{ours.verdict} ({ours.reason})", f"{theirs.verdict} ({theirs.reason})")
@@ -30,7 +30,7 @@ def differences(case: RequestCase, ours: Answer, theirs: Answer) -> Differences:
     }
 
 
-def _list_query_aspects(case: RequestCase, answer: Answer) -> QueryDocument:
+def _list_query_aspects(case: RequestCase, answer: QueryAnswer) -> QueryDocument:
     suffixes = find_suffixes(case)
     second = convert_query_to_document(answer.fallback, suffixes)
     return {
@@ -43,6 +43,6 @@ def find_suffixes(case: RequestCase) -> set[str]:
     spec = case.request_spec
     named = {group.get("requester_id", "") for group in spec.get("requested_resources") or ()}
     for key in spec["flavor"]["extra_specs"]:
-        if suffixed := SUFFIXED.fullmatch(key):
+        if suffixed := GROUP_SUFFIX_PATTERN.fullmatch(key):
             named.add(suffixed[1])
     return named

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 #: Values by parameter. Groups of devices have the suffixes `` of device 1``, `` of device 2``, ...
 QueryDocument = dict[str, Any]
 
-_GROUP = re.compile(r"(resources|required|member_of|in_tree)(.*)", re.DOTALL)
+_GROUP_PARAMETER_PATTERN = re.compile(r"(resources|required|member_of|in_tree)(.*)", re.DOTALL)
 
 
 def convert_query_to_document(query: str, suffixes: Collection[str]) -> QueryDocument:
@@ -22,7 +22,7 @@ def convert_query_to_document(query: str, suffixes: Collection[str]) -> QueryDoc
     parameters: QueryDocument = {}
     groups: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key, value in parse_qsl(query, keep_blank_values=True):
-        member = _GROUP.fullmatch(key)
+        member = _GROUP_PARAMETER_PATTERN.fullmatch(key)
         if member is None:
             parameters.setdefault(key, []).append(_sort_terms(value))
         elif value:  # nova sends an empty parameter for a group without resources

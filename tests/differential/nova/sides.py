@@ -10,20 +10,20 @@ from placement_sched.app import create_app
 from tests.conftest import Client, make_settings
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.exchange import Request
-from tests.differential.lines import SERVE_NOVA, LineProgram
-from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP, Cloud
-from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
+from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
+from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP_UUID, Cloud
+from tests.differential.nova.generate.draft import CUSTOM_RESOURCE_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import RequestCase
 from tests.differential.sides import OpenStackPlacementPeer
 from tests.support.scheduling import report
 from tests.support.versions import PEER_LATEST, PEER_LATEST_HEADERS
 
-MODULE = Path(__file__).parent / "peer" / "queries.py"
-_OWNER = "OWNER_NOVA"
+NOVA_QUERIES_MODULE = Path(__file__).parent / "peer" / "queries.py"
+_OWNER_TRAIT = "OWNER_NOVA"
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryAnswer:
     """The answer of a side to a request.
 
     ``verdict`` is ``query``, ``rejected`` (the request is invalid), ``no host`` (before a query) or
@@ -42,27 +42,27 @@ class NovaWithOpenStackPlacement:
     """Nova's functions, and OpenStack's placement, which checks their query."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON) -> None:
-        self._nova = LineProgram(python, SERVE_NOVA, MODULE)
+        self._nova = LineProgram(python, SERVE_NOVA_PROGRAM, NOVA_QUERIES_MODULE)
         self._placement = OpenStackPlacementPeer(url, python)
-        for name in CUSTOM_CLASSES:
+        for name in CUSTOM_RESOURCE_CLASSES:
             self._placement.get_answer(Request("PUT", f"/resource_classes/{name}", PEER_LATEST))
         for name in CUSTOM_TRAITS:
             self._placement.get_answer(Request("PUT", f"/traits/{name}", PEER_LATEST))
 
-    def get_answer(self, case: RequestCase) -> Answer:
+    def get_answer(self, case: RequestCase) -> QueryAnswer:
         document = self._nova.get_answer(case.as_json())
         rejection = document["api_rejection"] or {}
         if "error" in document:
             kind, message = document["error"]["class"], document["error"]["message"]
             no_host = kind in {"NoValidHost", "RequestFilterFailed"}
             verdict = "no host" if no_host else "rejected"
-            return Answer(verdict, reason=f"{kind}: {message}", api_rejection=rejection)
+            return QueryAnswer(verdict, reason=f"{kind}: {message}", api_rejection=rejection)
         query = document["query"]
         reply = self._placement.get_answer(
             Request("GET", f"/allocation_candidates?{query}", PEER_LATEST)
         )
         verdict = "query" if reply.status == 200 else "rejected"
-        return Answer(verdict, query, reply.detail, rejection, document.get("fallback", ""))
+        return QueryAnswer(verdict, query, reply.detail, rejection, document.get("fallback", ""))
 
     def close(self) -> None:
         self._nova.close()
@@ -84,7 +84,7 @@ class OwnExplainApi:
         self._cloud: Cloud | None = None
         self._uuids: dict[str, str] = {}
         self._ids: list[int] = []
-        for name in CUSTOM_CLASSES:
+        for name in CUSTOM_RESOURCE_CLASSES:
             self._client.put(f"/placement/resource_classes/{name}", headers=PEER_LATEST_HEADERS)
         for name in CUSTOM_TRAITS:
             self._client.put(f"/placement/traits/{name}", headers=PEER_LATEST_HEADERS)
@@ -95,7 +95,7 @@ class OwnExplainApi:
         group = self._client.post_json("/compute/v2.1/os-server-groups", body)
         self._group: str = group.json["server_group"]["id"]
 
-    def get_answer(self, case: RequestCase) -> Answer:
+    def get_answer(self, case: RequestCase) -> QueryAnswer:
         self._load_cloud(case.cloud)
         body = {"request_spec": case.request_spec, "overrides": case.options}
         reply = self._client.post_json(
@@ -103,15 +103,15 @@ class OwnExplainApi:
         )
         if reply.status_int != 200:
             verdict = "rejected" if reply.status_int == 400 else "failed"
-            return Answer(verdict, reason=reply.json["errors"][0]["detail"])
+            return QueryAnswer(verdict, reason=reply.json["errors"][0]["detail"])
         funnel = reply.json["funnel"]
         stage = funnel["allocation_candidates"]
         query = self._replace_uuids_by_names(stage["query"])
         fallback = self._replace_uuids_by_names(stage.get("fallback", {}).get("query", ""))
         rejections = [item["refusal"] for item in funnel["request_filters"] if "refusal" in item]
         if rejections:
-            return Answer("no host", query, rejections[0])
-        return Answer("query", query, f"outcome: {reply.json['outcome']}", fallback=fallback)
+            return QueryAnswer("no host", query, rejections[0])
+        return QueryAnswer("query", query, f"outcome: {reply.json['outcome']}", fallback=fallback)
 
     def close(self) -> None:
         self._application.close()
@@ -136,23 +136,23 @@ class OwnExplainApi:
         self._ids = [aggregate["id"] for aggregate in created]
         named = zip(cloud.aggregates, created, strict=True)
         self._uuids = {name["uuid"]: aggregate["uuid"] for name, aggregate in named}
-        self._uuids[SERVER_GROUP] = self._group
+        self._uuids[SERVER_GROUP_UUID] = self._group
         for node in NODES:
             # A single node without the trait suffices to forbid a query for it.
             self._set_owner_trait(node.uuid, owned=cloud.owned or node is not NODES[0])
         self._cloud = cloud
 
     def _delete_aggregate(self, number: int) -> None:
-        path = f"{_AGGREGATES}/{number}"
+        path = f"{_AGGREGATES_PATH}/{number}"
         for host in self._client.get(path).json["aggregate"]["hosts"]:
             self._client.post_json(f"{path}/action", {"remove_host": {"host": host}})
         self._client.delete(path)
 
     def _create_aggregate(self, number: int, aggregate: dict[str, Any]) -> dict[str, Any]:
         body = {"aggregate": {"name": f"aggregate-{number}"}}
-        reply = self._client.post_json(_AGGREGATES, body, headers=_COMPUTE)
+        reply = self._client.post_json(_AGGREGATES_PATH, body, headers=_COMPUTE_API_HEADERS)
         created: dict[str, Any] = reply.json["aggregate"]
-        action = f"{_AGGREGATES}/{created['id']}/action"
+        action = f"{_AGGREGATES_PATH}/{created['id']}/action"
         if aggregate["metadata"]:
             self._client.post_json(action, {"set_metadata": {"metadata": aggregate["metadata"]}})
         for host in aggregate["hosts"]:
@@ -162,11 +162,13 @@ class OwnExplainApi:
     def _set_owner_trait(self, uuid: str, *, owned: bool) -> None:
         path = f"/placement/resource_providers/{uuid}/traits"
         shown = self._client.get(path, headers=PEER_LATEST_HEADERS).json
-        traits = sorted({*shown["traits"], _OWNER} if owned else {*shown["traits"]} - {_OWNER})
+        traits = sorted(
+            {*shown["traits"], _OWNER_TRAIT} if owned else {*shown["traits"]} - {_OWNER_TRAIT}
+        )
         generation = shown["resource_provider_generation"]
         body = {"traits": traits, "resource_provider_generation": generation}
         self._client.put_json(path, body, headers=PEER_LATEST_HEADERS)
 
 
-_AGGREGATES = "/compute/v2.1/os-aggregates"
-_COMPUTE = {"X-OpenStack-Nova-API-Version": "2.41"}
+_AGGREGATES_PATH = "/compute/v2.1/os-aggregates"
+_COMPUTE_API_HEADERS = {"X-OpenStack-Nova-API-Version": "2.41"}

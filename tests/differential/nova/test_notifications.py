@@ -17,10 +17,10 @@ from tests.support.states import settings_with
 
 pytestmark = pytest.mark.system
 
-NOTIFY = Path(__file__).parent / "peer" / "notify.py"
+NOTIFY_PROGRAM = Path(__file__).parent / "peer" / "notify.py"
 
 #: Fields whose values are not in a request.
-UNKNOWN = {"projects", "created_at", "updated_at", "deleted_at", "direct_url"}
+FIELDS_MISSING_IN_REQUESTS = {"projects", "created_at", "updated_at", "deleted_at", "direct_url"}
 
 
 @pytest.fixture(scope="module", params=[WHOLE, BARE], ids=["whole", "bare"])
@@ -29,7 +29,7 @@ def both_notifications(request):
         assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
         pytest.skip("nova is not installed: make peer")
     done = subprocess.run(
-        [PEER_PYTHON, NOTIFY],
+        [PEER_PYTHON, NOTIFY_PROGRAM],
         input=json.dumps(request.param),
         stdout=subprocess.PIPE,
         text=True,
@@ -48,7 +48,7 @@ def both_notifications(request):
 def remove_unknown_fields(document: Any) -> Any:
     if isinstance(document, dict):
         return {
-            key: None if key in UNKNOWN else remove_unknown_fields(value)
+            key: None if key in FIELDS_MISSING_IN_REQUESTS else remove_unknown_fields(value)
             for key, value in document.items()
         }
     return (

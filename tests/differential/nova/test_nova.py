@@ -9,36 +9,38 @@ from pathlib import Path
 import pytest
 
 from tests.differential.nova.comparison import NovaComparison
-from tests.differential.nova.differences import differences
+from tests.differential.nova.differences import find_differences
 from tests.differential.nova.explained import EXPLANATIONS, NovaAnswers, explain_differences
 from tests.differential.nova.generate.cloud import Cloud
-from tests.differential.nova.generate.requests import RequestCase, case_from_json
+from tests.differential.nova.generate.requests import RequestCase, build_case_from_json
 from tests.differential.nova.query import convert_query_to_document
-from tests.differential.nova.sides import Answer
+from tests.differential.nova.sides import QueryAnswer
 
 pytestmark = pytest.mark.system
 COMPARISON = NovaComparison
 
 CASES_FOLDER = Path(__file__).parent / "cases"
-CASES = sorted(CASES_FOLDER.glob("*.json"))
+CASE_FILES = sorted(CASES_FOLDER.glob("*.json"))
 
 #: ``make test-only WHAT=differential`` runs more requests.
-SEED, REQUESTS = 2026, 300
+SEED, REQUEST_COUNT = 2026, 300
 
-PLAIN = RequestCase(Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}, {})
+SMALL_FLAVOR_CASE = RequestCase(
+    Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}, {}
+)
 
 
 def test_random_requests_get_equal_or_explained_candidate_queries(comparison):
-    tally = comparison.run(SEED, REQUESTS)
-    assert tally.count == REQUESTS
-    assert [finding.case.as_saved() for finding in tally.findings] == []
-    assert tally.coverage["query"] > REQUESTS * 0.6
-    assert tally.coverage["rejected"] > REQUESTS * 0.1
+    tally = comparison.run_random_cases(SEED, REQUEST_COUNT)
+    assert tally.count == REQUEST_COUNT
+    assert [finding.case.to_saved_json() for finding in tally.findings] == []
+    assert tally.coverage["query"] > REQUEST_COUNT * 0.6
+    assert tally.coverage["rejected"] > REQUEST_COUNT * 0.1
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CASE_FILES, ids=lambda path: path.stem)
 def test_saved_differences_are_equal_or_explained(comparison, path):
-    _, _, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
+    _, _, left = comparison.compare_answers(build_case_from_json(json.loads(path.read_text())))
     assert left == {}
 
 
@@ -46,7 +48,7 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
 def test_every_explanation_has_a_saved_case_that_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation).strip('-')}.json"
     saved = json.loads(path.read_text())
-    answers, names, left = comparison.compare_answers(case_from_json(saved))
+    answers, names, left = comparison.compare_answers(build_case_from_json(saved))
     assert (names, left) == ([explanation], {}), (answers.ours, answers.theirs)
 
 
@@ -54,60 +56,73 @@ def test_every_explanation_has_a_saved_case_that_only_it_explains(comparison, ex
     ("ours", "theirs", "aspects"),
     [
         (
-            Answer("query", "resources=VCPU%3A1"),
-            Answer("query", "resources=VCPU%3A2"),
+            QueryAnswer("query", "resources=VCPU%3A1"),
+            QueryAnswer("query", "resources=VCPU%3A2"),
             ["resources"],
         ),
-        (Answer("query", "resources=VCPU%3A1"), Answer("rejected", reason="no"), ["verdict"]),
-        (Answer("rejected", reason="no"), Answer("query", "resources=VCPU%3A1"), ["verdict"]),
-        (Answer("failed", reason="oops"), Answer("rejected", reason="no"), ["verdict"]),
-        (Answer("query", "limit=1"), Answer("query", "limit=1&required=CUSTOM_FAST"), ["required"]),
+        (
+            QueryAnswer("query", "resources=VCPU%3A1"),
+            QueryAnswer("rejected", reason="no"),
+            ["verdict"],
+        ),
+        (
+            QueryAnswer("rejected", reason="no"),
+            QueryAnswer("query", "resources=VCPU%3A1"),
+            ["verdict"],
+        ),
+        (QueryAnswer("failed", reason="oops"), QueryAnswer("rejected", reason="no"), ["verdict"]),
+        (
+            QueryAnswer("query", "limit=1"),
+            QueryAnswer("query", "limit=1&required=CUSTOM_FAST"),
+            ["required"],
+        ),
     ],
-    ids=["amount", "refused there", "refused here", "failed", "lost trait"],
+    ids=["amount", "rejected by nova", "rejected by us", "failed", "lost trait"],
 )
 def test_comparison_reports_an_unexplained_difference(ours, theirs, aspects):
-    found = differences(PLAIN, ours, theirs)
+    found = find_differences(SMALL_FLAVOR_CASE, ours, theirs)
     assert list(found) == aspects
-    assert explain_differences(NovaAnswers(PLAIN, ours, theirs, lambda _case: theirs), found) == (
-        [],
-        found,
-    )
+    assert explain_differences(
+        NovaAnswers(SMALL_FLAVOR_CASE, ours, theirs, lambda _case: theirs), found
+    ) == ([], found)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CASE_FILES, ids=lambda path: path.stem)
 def test_failure_of_our_side_is_always_an_unexplained_difference(
-    comparison, ours, monkeypatch, path
+    comparison, our_side, monkeypatch, path
 ):
-    monkeypatch.setattr(ours, "get_answer", lambda _case: Answer("failed", reason="oops"))
-    _, names, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
+    monkeypatch.setattr(our_side, "get_answer", lambda _case: QueryAnswer("failed", reason="oops"))
+    _, names, left = comparison.compare_answers(build_case_from_json(json.loads(path.read_text())))
     assert (names, list(left)) == ([], ["verdict"])
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CASE_FILES, ids=lambda path: path.stem)
 def test_too_small_amount_in_our_query_is_always_an_unexplained_difference(
-    comparison, ours, monkeypatch, path
+    comparison, our_side, monkeypatch, path
 ):
-    def answer_smaller(case):
+    def answer_with_smaller_amount(case):
         answer = original(case)
         return replace(answer, query=answer.query.replace("VCPU%3A2", "VCPU%3A1"))
 
-    original = ours.get_answer
-    monkeypatch.setattr(ours, "get_answer", answer_smaller)
-    answers, _, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
+    original = our_side.get_answer
+    monkeypatch.setattr(our_side, "get_answer", answer_with_smaller_amount)
+    answers, _, left = comparison.compare_answers(
+        build_case_from_json(json.loads(path.read_text()))
+    )
     comparable = answers.ours.verdict == "query" and answers.theirs.verdict != "no host"
     assert bool(left) == comparable
 
 
-def test_comparison_detects_a_lost_trait_in_most_requests(comparison, ours, monkeypatch):
+def test_comparison_detects_a_lost_trait_in_most_requests(comparison, our_side, monkeypatch):
     def answer_without_trait(case):
         answer = original(case)
         return replace(answer, query=answer.query.replace("root_required", "root_member"))
 
-    original = ours.get_answer
-    monkeypatch.setattr(ours, "get_answer", answer_without_trait)
-    tally = comparison.run(SEED, 20)
+    original = our_side.get_answer
+    monkeypatch.setattr(our_side, "get_answer", answer_without_trait)
+    tally = comparison.run_random_cases(SEED, 20)
     assert len(tally.findings) + tally.explained.total() >= tally.coverage["query"] > 10
 
 

@@ -7,21 +7,21 @@ from itertools import zip_longest
 from typing import Any
 
 from tests.differential.comparison import CaseComparison, Differences
-from tests.differential.numa.generate import Case, random_case
-from tests.differential.numa.sides import NovaNumaFilter, OwnNumaFilter, Rounds
-from tests.differential.numa.single_cells import fit_cell_by_cell, may_nova_confuse_nodes
+from tests.differential.numa.generate import NumaCase, random_case
+from tests.differential.numa.sides import AnswersByInstance, NovaNumaFilter, OwnNumaFilter
+from tests.differential.numa.single_cells import fit_instance_cell_by_cell, may_nova_confuse_nodes
 
 
 @dataclass(frozen=True)
 class NumaAnswers:
     """A case and both answers."""
 
-    case: Case
-    ours: Rounds
-    theirs: Rounds
+    case: NumaCase
+    ours: AnswersByInstance
+    theirs: AnswersByInstance
 
     @property
-    def number(self) -> int | None:
+    def first_differing_instance(self) -> int | None:
         """The first instance with different answers, None for equal answers."""
         ours, theirs = self.ours, self.theirs
         if self.has_nova_lost_usage:
@@ -46,11 +46,11 @@ class NumaAnswers:
         policies = (instance["cells"][0]["cpu_thread_policy"], instance["emulator_threads_policy"])
         return "lost" in self.theirs[-1] and policies == ("isolate", "isolate")
 
-    def equals_ours(self, number: int, answer: dict[str, Any]) -> bool:
+    def equals_our_answer(self, number: int, answer: dict[str, Any]) -> bool:
         (ours, theirs) = self._remove_incomparable_values([self.ours[number], answer])
         return {name: ours[name] for name in theirs} == theirs
 
-    def _remove_incomparable_values(self, rounds: Rounds) -> Rounds:
+    def _remove_incomparable_values(self, rounds: AnswersByInstance) -> AnswersByInstance:
         """Return the rounds without reasons and without random choices of nova.
 
         In nova, the order of a Python set decides which thread of a core comes first. If this is
@@ -75,35 +75,39 @@ class NumaComparison(CaseComparison):
     sides = OwnNumaFilter, NovaNumaFilter
     draw_case = staticmethod(random_case)
 
-    def compare_answers(self, case: Case) -> tuple[NumaAnswers, list[str], Differences]:
-        answers = self.answers(case)
+    def compare_answers(self, case: NumaCase) -> tuple[NumaAnswers, list[str], Differences]:
+        answers = self.get_both_answers(case)
         names = ["lost"] * answers.has_nova_lost_usage
-        if answers.number is None:
+        if answers.first_differing_instance is None:
             return answers, names, {}
         if self.has_nova_confused_nodes(answers):
             return answers, [*names, "mixed up"], {}
-        return answers, names, {f"instance {answers.number}": (answers.ours, answers.theirs)}
+        return (
+            answers,
+            names,
+            {f"instance {answers.first_differing_instance}": (answers.ours, answers.theirs)},
+        )
 
-    def answers(self, case: Case) -> NumaAnswers:
+    def get_both_answers(self, case: NumaCase) -> NumaAnswers:
         return NumaAnswers(case, self.ours.get_answer(case), self.theirs.get_answer(case))
 
-    def coverage_of(self, case: Case, answers: NumaAnswers) -> Iterable[Any]:
+    def list_covered_behaviours(self, case: NumaCase, answers: NumaAnswers) -> Iterable[Any]:
         yield from (item.get("passes", False) for item in answers.theirs)
         yield from ["exact"] * are_threads_in_order(case)
 
     def has_nova_confused_nodes(self, answers: NumaAnswers) -> bool:
-        number = answers.number
+        number = answers.first_differing_instance
         if (
             number is None
             or number >= len(answers.ours)
             or not may_nova_confuse_nodes(answers.case)
         ):
             return False
-        pieces = fit_cell_by_cell(self.theirs, answers.case, number, answers.ours)
-        return answers.equals_ours(number, pieces)
+        pieces = fit_instance_cell_by_cell(self.theirs, answers.case, number, answers.ours)
+        return answers.equals_our_answer(number, pieces)
 
 
-def are_threads_in_order(case: Case) -> bool:
+def are_threads_in_order(case: NumaCase) -> bool:
     cores = [core for cell in case["host"] for core in cell["siblings"]]
     return all(len(core) < 3 and list(set(core)) == core for core in cores)
 

@@ -12,21 +12,21 @@ from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyF
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.schemas.node_report import numa_topology
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import SERVE_NOVA, LineProgram
-from tests.differential.numa.generate import Case
+from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
+from tests.differential.numa.generate import NumaCase
 from tests.support.states import build_host_state, build_spec, settings_with
 
-MODULE = Path(__file__).parent / "peer" / "fitting.py"
+NOVA_FITTING_MODULE = Path(__file__).parent / "peer" / "fitting.py"
 
 #: The result for each instance of a case, up to the first rejected instance.
-Rounds = list[dict[str, Any]]
+AnswersByInstance = list[dict[str, Any]]
 
 
 class NovaNumaFilter(LineProgram):
     """Nova's filter and fit."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        super().__init__(python, SERVE_NOVA, MODULE)
+        super().__init__(python, SERVE_NOVA_PROGRAM, NOVA_FITTING_MODULE)
 
 
 class FakePciStats:
@@ -54,7 +54,7 @@ class OwnNumaFilter:
             for packing in (False, True)
         }
 
-    def get_answer(self, case: Case) -> Rounds:
+    def get_answer(self, case: NumaCase) -> AnswersByInstance:
         state, plugin = _build_host_state(case), self._filters[case["packing"]]
         spec = build_spec(
             case["extra_specs"],
@@ -63,7 +63,7 @@ class OwnNumaFilter:
             network_metadata=case["network_metadata"],
             pci_requests={"requests": [{"count": 1}]} if case["asks_devices"] else None,
         )
-        rounds: Rounds = []
+        rounds: AnswersByInstance = []
         for _ in range(case["instances"]):
             verdict = plugin.prepare(spec)(state)
             if isinstance(verdict, Rejection):
@@ -73,7 +73,7 @@ class OwnNumaFilter:
         return rounds
 
 
-def _build_host_state(case: Case) -> HostState:
+def _build_host_state(case: NumaCase) -> HostState:
     state = build_host_state(
         numa_topology=numa_topology({"cells": case["host"]}).topology,
         pci_stats=case["devices"] and FakePciStats(case["devices"]),

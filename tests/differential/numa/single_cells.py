@@ -14,17 +14,17 @@ from placement_sched.model.hardware.numa import InstanceNUMATopology
 from placement_sched.model.hardware.numa_fit import in_order
 from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.schemas.node_report import numa_topology
-from tests.differential.numa.generate import Case
-from tests.differential.numa.sides import FakePciStats, NovaNumaFilter, Rounds
+from tests.differential.numa.generate import NumaCase
+from tests.differential.numa.sides import AnswersByInstance, FakePciStats, NovaNumaFilter
 
 
-def may_nova_confuse_nodes(case: Case) -> bool:
+def may_nova_confuse_nodes(case: NumaCase) -> bool:
     cells = case["instance"]["cells"]
     return len(case["host"]) > 1 and (len(cells) > 1 or (cells[0]["pagesize"] or 0) < 0)
 
 
-def fit_cell_by_cell(
-    theirs: NovaNumaFilter, case: Case, number: int, ours: Rounds
+def fit_instance_cell_by_cell(
+    theirs: NovaNumaFilter, case: NumaCase, number: int, ours: AnswersByInstance
 ) -> dict[str, Any]:
     """Return the verdict on an instance, and its cells.
 
@@ -43,7 +43,8 @@ def fit_cell_by_cell(
         fits = (
             nodes
             for nodes in permutations(order, len(cells_of_instance))
-            if all(alone[pair] for pair in enumerate(nodes)) and _is_near(case, candidate, nodes)
+            if all(alone[pair] for pair in enumerate(nodes))
+            and _is_node_set_near_devices_and_networks(case, candidate, nodes)
         )
         nodes = next(fits, None)
         if nodes is not None:
@@ -52,7 +53,9 @@ def fit_cell_by_cell(
     return {"passes": True, "candidates": left, "cells": cells} if left else {"passes": False}
 
 
-def _build_host_before_instance(case: Case, number: int, ours: Rounds) -> list[dict[str, Any]]:
+def _build_host_before_instance(
+    case: NumaCase, number: int, ours: AnswersByInstance
+) -> list[dict[str, Any]]:
     if number == 0:
         return case["host"]
     after = {cell["id"]: cell for cell in ours[number - 1]["host"]}
@@ -72,7 +75,7 @@ def _build_host_before_instance(case: Case, number: int, ours: Rounds) -> list[d
 
 
 def _fit_single_cell(
-    theirs: NovaNumaFilter, case: Case, index: int, host: dict[str, Any]
+    theirs: NovaNumaFilter, case: NumaCase, index: int, host: dict[str, Any]
 ) -> dict[str, Any] | None:
     instance = {
         "cells": [case["instance"]["cells"][index]],
@@ -95,7 +98,7 @@ def _fit_single_cell(
     return result["cells"][0] if result.get("passes") else None
 
 
-def _order_cells(case: Case, host: list[dict[str, Any]]) -> Any:
+def _order_cells(case: NumaCase, host: list[dict[str, Any]]) -> Any:
     topology = numa_topology({"cells": host}).topology
     stats = case["devices"] and FakePciStats(case["devices"])
     requests = [None] if case["asks_devices"] else []
@@ -107,7 +110,9 @@ def _order_cells(case: Case, host: list[dict[str, Any]]) -> Any:
     )
 
 
-def _is_near(case: Case, candidate: dict[str, Any], nodes: tuple[int, ...]) -> bool:
+def _is_node_set_near_devices_and_networks(
+    case: NumaCase, candidate: dict[str, Any], nodes: tuple[int, ...]
+) -> bool:
     provider = candidate["mappings"]["device"][0]
     devices = case["devices"] if case["asks_devices"] else None
     if devices and sorted(nodes) not in devices["near"][provider]:

@@ -8,10 +8,10 @@ from tests.differential.numa.comparison import NumaAnswers, NumaComparison
 pytestmark = pytest.mark.system
 COMPARISON = NumaComparison
 
-SEED, CASES = 2026, 400
+SEED, CASE_COUNT = 2026, 400
 
 
-def build_case(host, instance, **changes):
+def build_numa_case(host, instance, **changes):
     return {
         "host": [
             {
@@ -59,40 +59,40 @@ def build_case(host, instance, **changes):
 
 
 def test_random_instances_get_equal_or_explained_numa_nodes_and_cpus(comparison):
-    tally = comparison.run(SEED, CASES)
+    tally = comparison.run_random_cases(SEED, CASE_COUNT)
     assert [finding.case for finding in tally.findings] == []
-    assert tally.count == CASES
-    assert tally.coverage["exact"] > CASES * 0.5
-    assert tally.explained["mixed up"] < CASES * 0.05
-    assert min(tally.coverage[True], tally.coverage[False]) > CASES * 0.2
+    assert tally.count == CASE_COUNT
+    assert tally.coverage["exact"] > CASE_COUNT * 0.5
+    assert tally.explained["mixed up"] < CASE_COUNT * 0.05
+    assert min(tally.coverage[True], tally.coverage[False]) > CASE_COUNT * 0.2
 
 
 def test_wrong_nova_fit_is_attributed_to_mixed_up_numa_nodes(comparison):
-    answers = comparison.answers(build_case([1024, 1024, 1024], [512, 512, 2048]))
+    answers = comparison.get_both_answers(build_numa_case([1024, 1024, 1024], [512, 512, 2048]))
     assert (answers.ours[0]["passes"], answers.theirs[0]["passes"]) == (False, True)
-    assert answers.number == 0
+    assert answers.first_differing_instance == 0
     assert comparison.has_nova_confused_nodes(answers)
 
 
 def test_comparison_detects_different_numa_nodes(comparison):
-    answers = comparison.answers(build_case([1024, 1024], [512]))
-    assert answers.number is None
+    answers = comparison.get_both_answers(build_numa_case([1024, 1024], [512]))
+    assert answers.first_differing_instance is None
     (result,) = answers.ours
     other = {**result, "cells": [{**result["cells"][0], "id": 1}]}
     wrong = NumaAnswers(answers.case, [other], answers.theirs)
-    assert (wrong.number, comparison.has_nova_confused_nodes(wrong)) == (0, False)
+    assert (wrong.first_differing_instance, comparison.has_nova_confused_nodes(wrong)) == (0, False)
 
 
 def test_mixed_up_numa_nodes_do_not_explain_other_differences(comparison):
-    answers = comparison.answers(build_case([1024, 1024, 1024], [512, 512, 2048]))
+    answers = comparison.get_both_answers(build_numa_case([1024, 1024, 1024], [512, 512, 2048]))
     passing = {**answers.theirs[0], "candidates": []}
     wrong = NumaAnswers(answers.case, [passing], answers.theirs)
-    assert (wrong.number, comparison.has_nova_confused_nodes(wrong)) == (0, False)
+    assert (wrong.first_differing_instance, comparison.has_nova_confused_nodes(wrong)) == (0, False)
 
 
 @pytest.mark.parametrize("changed", ["host", "cells", "candidates"])
 def test_every_key_of_a_numa_answer_is_compared(comparison, changed):
-    answers = comparison.answers(build_case([1024], [512]))
+    answers = comparison.get_both_answers(build_numa_case([1024], [512]))
     (result,) = answers.ours
     wrong = NumaAnswers(answers.case, [{**result, changed: []}], answers.theirs)
-    assert wrong.number == 0
+    assert wrong.first_differing_instance == 0

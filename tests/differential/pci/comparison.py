@@ -7,7 +7,7 @@ from typing import Any
 from tests.differential.comparison import CaseComparison, Differences
 from tests.differential.pci.explained import EXPLANATIONS
 from tests.differential.pci.generate import PciCase, random_case
-from tests.differential.pci.sides import Answer, NovaPciClasses, OwnPciClasses
+from tests.differential.pci.sides import NovaPciClasses, OwnPciClasses, PciAnswer
 
 
 class PciComparison(CaseComparison):
@@ -19,19 +19,21 @@ class PciComparison(CaseComparison):
 
     def compare_answers(
         self, case: PciCase
-    ) -> tuple[tuple[Answer, Answer], list[str], Differences]:
+    ) -> tuple[tuple[PciAnswer, PciAnswer], list[str], Differences]:
         ours, theirs = self.ours.get_answer(case), self.theirs.get_answer(case)
         names = [] if ours == theirs else self._find_explanations(case, ours)
         unexplained = {} if ours == theirs or names else {"answer": (ours, theirs)}
         return (ours, theirs), names, unexplained
 
-    def coverage_of(self, case: PciCase, answers: tuple[Answer, Answer]) -> Iterable[Any]:
+    def list_covered_behaviours(
+        self, case: PciCase, answers: tuple[PciAnswer, PciAnswer]
+    ) -> Iterable[Any]:
         return _list_properties_of_answer(case, answers[1])
 
-    def as_saved(self, case: PciCase) -> Any:
+    def to_saved_json(self, case: PciCase) -> Any:
         return case.as_json()
 
-    def _find_explanations(self, case: PciCase, ours: Answer) -> list[str]:
+    def _find_explanations(self, case: PciCase, ours: PciAnswer) -> list[str]:
         changed_by_all = case
         for name, change in EXPLANATIONS.items():
             changed, changed_by_all = change(case), change(changed_by_all)
@@ -41,7 +43,7 @@ class PciComparison(CaseComparison):
         return names if names and self.theirs.get_answer(changed_by_all) == ours else []
 
 
-def _list_properties_of_answer(case: PciCase, theirs: Answer) -> list[str]:
+def _list_properties_of_answer(case: PciCase, theirs: PciAnswer) -> list[str]:
     remaining, offered = len(theirs.candidates), len(case.candidates)
     properties = {
         "failed": bool(theirs.failed),

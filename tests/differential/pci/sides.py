@@ -12,15 +12,15 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequest
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import SERVE_NOVA, LineProgram
+from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
 from tests.differential.pci.generate import PciCase
 from tests.support.states import build_host_state, build_spec
 
-MODULE = Path(__file__).parents[1] / "nova" / "peer" / "pools.py"
+NOVA_POOLS_MODULE = Path(__file__).parents[1] / "nova" / "peer" / "pools.py"
 
 
 @dataclass(frozen=True)
-class Answer:
+class PciAnswer:
     """The answer of a side for a host and a request.
 
     ``left`` has the pools after the devices are taken, and ``candidates`` the numbers of the
@@ -40,10 +40,10 @@ class NovaPciClasses:
     """Nova's classes."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        self._nova = LineProgram(python, SERVE_NOVA, MODULE)
+        self._nova = LineProgram(python, SERVE_NOVA_PROGRAM, NOVA_POOLS_MODULE)
 
-    def get_answer(self, case: PciCase) -> Answer:
-        return Answer(**self._nova.get_answer(case.as_json()))
+    def get_answer(self, case: PciCase) -> PciAnswer:
+        return PciAnswer(**self._nova.get_answer(case.as_json()))
 
     def close(self) -> None:
         self._nova.close()
@@ -56,7 +56,7 @@ class OwnPciClasses:
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
-    def get_answer(self, case: PciCase) -> Answer:
+    def get_answer(self, case: PciCase) -> PciAnswer:
         requests = [InstancePCIRequest.from_document(request) for request in case.requests]
         cells = None
         if case.numa_cells is not None:
@@ -78,7 +78,7 @@ class OwnPciClasses:
         spec = build_spec(pci_requests={"requests": case.requests})
         weight = self._weigher._weigh_object(host, spec)
         passes = self._filter.host_passes(host, spec)
-        return Answer(
+        return PciAnswer(
             supports=supports,
             applies=applies,
             left=[dict(sorted(pool.items())) for pool in pools.pools],

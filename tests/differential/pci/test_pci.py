@@ -15,10 +15,10 @@ COMPARISON = PciComparison
 
 
 #: ``make test-only WHAT=differential`` runs more cases.
-SEED, CASES = 2026, 2000
+SEED, CASE_COUNT = 2026, 2000
 
 POOL = {"vendor_id": "8086", "product_id": "1", "numa_node": 1, "count": 2}
-PLACED = {**POOL, "rp_uuid": "a"}
+POOL_WITH_PROVIDER = {**POOL, "rp_uuid": "a"}
 
 
 def build_pci_case(pools, *requests, **fields):
@@ -32,12 +32,12 @@ def build_pci_request(request_id="r", **fields):
 
 
 def test_random_pci_requests_get_equal_or_explained_devices(comparison):
-    tally = comparison.run(SEED, CASES)
-    assert tally.count == CASES
+    tally = comparison.run_random_cases(SEED, CASE_COUNT)
+    assert tally.count == CASE_COUNT
     assert tally.findings == []
-    assert tally.explained.total() < CASES * 0.05
+    assert tally.explained.total() < CASE_COUNT * 0.05
     rare = {"failed"}
-    scarce = {name: count for name, count in tally.coverage.items() if count < CASES * 0.03}
+    scarce = {name: count for name, count in tally.coverage.items() if count < CASE_COUNT * 0.03}
     assert set(scarce) <= rare, tally.coverage
     assert len(tally.coverage.keys() - rare) == 7
 
@@ -55,13 +55,18 @@ def test_random_pci_requests_get_equal_or_explained_devices(comparison):
         (
             2,
             build_pci_case(
-                [PLACED],
+                [POOL_WITH_PROVIDER],
                 build_pci_request("r"),
                 build_pci_request("r1"),
                 mappings={"r-0": ["a"], "r1-0": ["a"]},
             ),
         ),
-        (2, build_pci_case([PLACED], build_pci_request(None), mappings={"None-0": ["a"]})),
+        (
+            2,
+            build_pci_case(
+                [POOL_WITH_PROVIDER], build_pci_request(None), mappings={"None-0": ["a"]}
+            ),
+        ),
     ],
 )
 def test_each_explanation_alone_explains_its_differing_case(comparison, number, differing):
@@ -78,9 +83,9 @@ def test_each_explanation_alone_explains_its_differing_case(comparison, number, 
 def test_comparison_detects_a_missing_device_rule(comparison, monkeypatch, missing):
     steps = pci_devices._STEPS
     monkeypatch.setattr(pci_devices, "_STEPS", (*steps[:missing], *steps[missing + 1 :]))
-    assert comparison.run(SEED, 600).findings
+    assert comparison.run_random_cases(SEED, 600).findings
 
 
 def test_comparison_detects_an_ignored_placement_mapping(comparison, monkeypatch):
     monkeypatch.setattr(pci_devices, "providers_of", lambda _request, _mappings: Counter())
-    assert comparison.run(SEED, 600).findings
+    assert comparison.run_random_cases(SEED, 600).findings

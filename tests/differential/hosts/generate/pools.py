@@ -3,36 +3,35 @@
 
 from tests.support.clouds import uuid_of
 
-PROJECTS = ("p1", "p2", "p3")
-FLAVORS = ("m1.small", "m1.large", "c1.tiny")
-CELLS = ("8c8c8c8c-0000-4000-8000-000000000001", "8c8c8c8c-0000-4000-8000-000000000002")
+PROJECT_IDS = ("p1", "p2", "p3")
+FLAVOR_NAMES = ("m1.small", "m1.large", "c1.tiny")
+CELL_UUIDS = ("8c8c8c8c-0000-4000-8000-000000000001", "8c8c8c8c-0000-4000-8000-000000000002")
 #: The last host has two nodes, as a host that runs ironic.
-NODES = (("cn1", "cn1"), ("cn2", "cn2"), ("cn3", "cn3"), ("cn4", "cn4"), ("cn5", "cn5"),
-         ("cn6", "cn6"), ("ir1", "bm1"), ("ir1", "bm2"))  # fmt: skip
-HOSTS = tuple(dict.fromkeys(host for host, _ in NODES))
+HOST_AND_NODE_NAMES = (*((f"cn{n}", f"cn{n}") for n in range(1, 7)), ("ir1", "bm1"), ("ir1", "bm2"))
+HOST_NAMES = tuple(dict.fromkeys(host for host, _ in HOST_AND_NODE_NAMES))
 
 #: The instance of the request on nova's side.
 OWN_INSTANCE = "5a5a5a5a-0000-4000-8000-000000000001"
 #: Further instances of a request.
-OTHERS = [uuid_of(f"other-{number}") for number in range(3)]
-INSTANCES = tuple(uuid_of(f"instance-{number}") for number in range(10))
-IMAGES = tuple(uuid_of(f"image-{number}") for number in range(4))
+FURTHER_INSTANCE_UUIDS = [uuid_of(f"other-{number}") for number in range(3)]
+INSTANCE_UUIDS = tuple(uuid_of(f"instance-{number}") for number in range(10))
+IMAGE_UUIDS = tuple(uuid_of(f"image-{number}") for number in range(4))
 
 #: Values of extra specs, and of metadata and stats that may match them, by key.
-SPECS = {
+EXTRA_SPEC_VALUES = {
     "gpu": ("1", "2", "4", "big"),
     "ssd": ("true", "True", "false", "yes"),
     "class": ("gold", "silver", "golden", "gold,silver", " gold ", ""),
     "speed": ("1.5", "10", "9", "10.0", "1e1", "fast"),
 }
-OPERATORS = ("=", "==", "!=", ">=", "<=", "s==", "s!=", "s>=", "s>", "s<=", "s<", "<in>")
+EXTRA_SPEC_OPERATORS = ("=", "==", "!=", ">=", "<=", "s==", "s!=", "s>=", "s>", "s<=", "s<", "<in>")
 
-METRICS = (
+METRIC_NAMES = (
     "cpu.frequency", "cpu.user.time", "cpu.idle.percent", "cpu.percent", "numa.membw.current",
 )  # fmt: skip
 
 #: Values of image properties, by property.
-PROPERTIES = {
+IMAGE_PROPERTY_VALUES = {
     "hw_architecture": ("x86_64", "aarch64", "i686", "ppc64le", "amd64", "s390x"),
     "architecture": ("x86_64", "aarch64", "x86_32"),
     "img_hv_type": ("kvm", "qemu", "xen", "ironic", "vmware", "KVM", "xenapi", "lxc"),

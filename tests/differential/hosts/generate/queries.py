@@ -4,9 +4,9 @@
 import json
 from typing import Any
 
-from tests.differential.generate.dice import Dice
+from tests.differential.generate.dice import RandomSource
 
-_NUMBERS = {
+_NUMBER_VARIABLES = {
     "$free_ram_mb": (0, 1024, 16384),
     "$vcpus_total": (4, 8, 64),
     "$num_instances": (0, 1, 5),
@@ -14,7 +14,7 @@ _NUMBERS = {
     "$total_usable_disk_gb": (40, 500, 500.0),
     "$free_disk_mb": (0, 40960),
 }
-_TEXTS = {
+_TEXT_VARIABLES = {
     "$host": ("cn1", "cn2", "ir1"),
     "$nodename": ("bm1", "cn3"),
     "$hypervisor_type": ("QEMU", "xen"),
@@ -28,29 +28,29 @@ _TEXTS = {
 }
 
 
-def random_query(dice: Dice) -> str:
-    if dice.chance(0.05):
-        return dice.choice(["", "[", "[]", '["=="]', '{"=": 1}', '["and"]', '"x"', '["not"]', "{}"])
-    return json.dumps(_random_condition(dice, dice.integer(0, 2)))
+def random_query(rng: RandomSource) -> str:
+    if rng.chance(0.05):
+        return rng.choice(["", "[", "[]", '["=="]', '{"=": 1}', '["and"]', '"x"', '["not"]', "{}"])
+    return json.dumps(_random_condition(rng, rng.integer(0, 2)))
 
 
-def _random_condition(dice: Dice, depth: int) -> list[Any]:
+def _random_condition(rng: RandomSource, depth: int) -> list[Any]:
     if depth == 0:
-        return _random_comparison(dice)
-    many = dice.integer(0 if dice.chance(0.05) else 1, 3)
+        return _random_comparison(rng)
+    many = rng.integer(0 if rng.chance(0.05) else 1, 3)
     return [
-        dice.choice(["and", "or", "not"]),
-        *(_random_condition(dice, dice.integer(0, depth - 1)) for _ in range(many)),
+        rng.choice(["and", "or", "not"]),
+        *(_random_condition(rng, rng.integer(0, depth - 1)) for _ in range(many)),
     ]
 
 
-def _random_comparison(dice: Dice) -> list[Any]:
-    pool = _NUMBERS if dice.chance(0.5) else _TEXTS
-    name = dice.choice(sorted(pool))
-    operators = ["=", "in", "<", ">", "<=", ">="] if pool is _NUMBERS else ["=", "in"]
-    if dice.chance(0.03):
+def _random_comparison(rng: RandomSource) -> list[Any]:
+    pool = _NUMBER_VARIABLES if rng.chance(0.5) else _TEXT_VARIABLES
+    name = rng.choice(sorted(pool))
+    operators = ["=", "in", "<", ">", "<=", ">="] if pool is _NUMBER_VARIABLES else ["=", "in"]
+    if rng.chance(0.03):
         operators = ["<", ">="]
-    values = dice.sample(pool[name], 0 if dice.chance(0.05) else 1, 2)
-    if dice.chance(0.1):
-        values.append(dice.choice(sorted(pool)))
-    return [dice.choice(operators), name, *values]
+    values = rng.sample(pool[name], 0 if rng.chance(0.05) else 1, 2)
+    if rng.chance(0.1):
+        values.append(rng.choice(sorted(pool)))
+    return [rng.choice(operators), name, *values]

@@ -23,7 +23,7 @@ from nova.scheduler.weights import HostWeightHandler
 from oslo_utils import timeutils
 
 
-class Nova:
+class NovaCaller:
     """Nova's filters and weighers, with the options of each case."""
 
     def __init__(self):
@@ -34,7 +34,7 @@ class Nova:
         self._filter_classes = _index_by_name(self._filters.get_all_classes())
         self._weigher_classes = _index_by_name(self._weighers.get_all_classes())
 
-    def answer(self, case):
+    def answer_case(self, case):
         if "classes" in case:
             return {"filters": [*self._filter_classes], "weighers": [*self._weigher_classes]}
         timeutils.set_time_override(datetime.fromisoformat(case["now"]))
@@ -56,13 +56,13 @@ class Nova:
             }
             chain = [filters[name] for name in case["chain"]]
             answer["chain"] = _get_result_or_failure(
-                lambda: self._list_passing_places(chain, hosts, request)
+                lambda: self._list_passing_host_numbers(chain, hosts, request)
             )
             chosen = answer["chain"] if isinstance(answer["chain"], list) else []
             answer["weighed"] = chosen or list(range(len(hosts)))
             left = [hosts[place] for place in answer["weighed"]]
-            answer |= self._weigh(left, request, case["weighers"], answer["weighed"])
-            return {**answer, "rounds": [*self._run_rounds(case)]}
+            answer |= self._weigh_hosts(left, request, case["weighers"], answer["weighed"])
+            return {**answer, "rounds": [*self._run_selection_rounds(case)]}
 
     def _build_request(self, case):
         spec = case["request_spec"]
@@ -79,11 +79,11 @@ class Nova:
             lambda: bool(self._filters.get_filtered_objects([plugin], [host], request))
         )
 
-    def _list_passing_places(self, chain, hosts, request):
+    def _list_passing_host_numbers(self, chain, hosts, request):
         left = self._filters.get_filtered_objects(chain, hosts, request)
         return [place for place, host in enumerate(hosts) if any(host is passed for passed in left)]
 
-    def _weigh(self, hosts, request, names, places):
+    def _weigh_hosts(self, hosts, request, names, places):
         by_name = _create_plugins(self._weigher_classes, names)
         return {
             "weighers": {
@@ -111,7 +111,7 @@ class Nova:
         best = self._weighers.get_weighed_objects(weighers, hosts, request)
         return [[place_of[id(weighed.obj)], weighed.weight] for weighed in best]
 
-    def _run_rounds(self, case):
+    def _run_selection_rounds(self, case):
         chain = [*_create_plugins(self._filter_classes, case["chain"]).values()]
         chosen_by = [*_create_plugins(self._weigher_classes, case["weighers"]).values()]
         every, request = states.build_host_states(case), self._build_request(case)

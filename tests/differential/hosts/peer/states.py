@@ -7,7 +7,7 @@ from datetime import datetime
 from nova import objects, utils
 from nova.scheduler.host_manager import HostState
 
-_PLAIN = (
+_COPIED_FIELDS = (
     "uuid", "host", "hypervisor_hostname", "hypervisor_type", "hypervisor_version", "host_ip",
     "cpu_info", "vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb",
     "local_gb_used", "free_disk_gb", "disk_available_least", "cpu_allocation_ratio",
@@ -54,7 +54,7 @@ def _build_metric(document):
 
 def _build_node(report):
     return objects.ComputeNode(
-        **{name: report[name] for name in _PLAIN},
+        **{name: report[name] for name in _COPIED_FIELDS},
         supported_hv_specs=[
             objects.HVSpec.from_list(spec) for spec in report["supported_hv_specs"]
         ],

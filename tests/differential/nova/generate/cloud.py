@@ -4,8 +4,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tests.differential.generate.dice import Dice
-from tests.differential.nova.generate.draft import PROJECTS, TRAITS, ZONES
+from tests.differential.generate.dice import RandomSource
+from tests.differential.nova.generate.draft import PROJECT_IDS, TRAITS, ZONE_NAMES
 from tests.support.clouds import uuid_of
 
 
@@ -30,7 +30,7 @@ HOSTS = ("cn1", "cn2", "ir1")
 AGGREGATES = tuple(f"e0000000-0000-4000-8000-00000000000{n}" for n in range(1, 7))
 
 #: A server group without members that exists in each cloud.
-SERVER_GROUP = "9c9c9c9c-0000-4000-8000-000000000001"
+SERVER_GROUP_UUID = "9c9c9c9c-0000-4000-8000-000000000001"
 
 
 @dataclass(frozen=True)
@@ -48,25 +48,25 @@ class Cloud:
         }
 
 
-def random_cloud(dice: Dice) -> Cloud:
-    many = dice.integer(0 if dice.chance(0.3) else 3, len(AGGREGATES))
+def random_cloud(rng: RandomSource) -> Cloud:
+    many = rng.integer(0 if rng.chance(0.3) else 3, len(AGGREGATES))
     return Cloud(
-        tuple(_random_aggregate(dice, uuid) for uuid in AGGREGATES[:many]), owned=dice.chance(0.6)
+        tuple(_random_aggregate(rng, uuid) for uuid in AGGREGATES[:many]), owned=rng.chance(0.6)
     )
 
 
-def _random_aggregate(dice: Dice, uuid: str) -> dict[str, Any]:
+def _random_aggregate(rng: RandomSource, uuid: str) -> dict[str, Any]:
     metadata: dict[str, str] = {}
-    if dice.chance(0.6):
-        metadata["availability_zone"] = dice.choice(ZONES)
-    if dice.chance(0.3):
-        key = dice.choice(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX"])
-        metadata[key] = dice.choice(PROJECTS)
-    if dice.chance(0.1):  # not a key of tenants, although the value is a project
-        metadata["owner"] = dice.choice(PROJECTS)
-    if dice.chance(0.5):
-        for name in dice.sample(TRAITS, 1, 2):
-            metadata[f"trait:{name}"] = "required" if dice.chance(0.85) else "forbidden"
+    if rng.chance(0.6):
+        metadata["availability_zone"] = rng.choice(ZONE_NAMES)
+    if rng.chance(0.3):
+        key = rng.choice(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX"])
+        metadata[key] = rng.choice(PROJECT_IDS)
+    if rng.chance(0.1):  # not a key of tenants, although the value is a project
+        metadata["owner"] = rng.choice(PROJECT_IDS)
+    if rng.chance(0.5):
+        for name in rng.sample(TRAITS, 1, 2):
+            metadata[f"trait:{name}"] = "required" if rng.chance(0.85) else "forbidden"
     # A host must be in a single zone, so aggregates of zones have no hosts. Queries do not differ.
-    hosts = [] if "availability_zone" in metadata else dice.sample(HOSTS, 0, 2)
+    hosts = [] if "availability_zone" in metadata else rng.sample(HOSTS, 0, 2)
     return {"uuid": uuid, "metadata": metadata, "hosts": hosts}

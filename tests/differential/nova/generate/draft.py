@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.differential.generate.dice import Dice
+from tests.differential.generate.dice import RandomSource
 
-PROJECTS = ("p1", "p2", "p3")
-ZONES = ("az1", "az2", "az3")
+PROJECT_IDS = ("p1", "p2", "p3")
+ZONE_NAMES = ("az1", "az2", "az3")
 
 #: Custom classes and traits that the tests create, and traits of requests.
-CUSTOM_CLASSES = (
+CUSTOM_RESOURCE_CLASSES = (
     "CUSTOM_GOLD", "CUSTOM_BAREMETAL", "CUSTOM_PCI_8086_1502", "CUSTOM_PCI_10DE_1EB8",
     "CUSTOM_A100", "CUSTOM_PMEM_NAMESPACE_4GB", "CUSTOM_PMEM_NAMESPACE_SMALL",
 )  # fmt: skip
@@ -25,8 +25,8 @@ TRAITS = (
 )
 
 #: Spellings of booleans.
-TRUE = ("true", "True", "yes", "1", "on")
-FALSE = ("false", "False", "no", "0", "off")
+TRUE_VALUES = ("true", "True", "yes", "1", "on")
+FALSE_VALUES = ("false", "False", "no", "0", "off")
 
 
 @dataclass
@@ -45,13 +45,13 @@ class RequestDraft:
         return self.flavor["vcpus"]
 
     def set_in_flavor_or_image(
-        self, dice: Dice, name: str, value: str, *, prefix: str = "hw"
+        self, rng: RandomSource, name: str, value: str, *, prefix: str = "hw"
     ) -> None:
-        kind = dice.integer(0, 9)
+        kind = rng.integer(0, 9)
         if kind < 9 and kind != 4:
             self.extra_specs[f"{prefix}:{name}"] = value
         if kind >= 4:
             self.properties[f"{prefix}_{name}"] = value
 
 
-Subject = Callable[[Dice, RequestDraft], None]
+DraftSubject = Callable[[RandomSource, RequestDraft], None]

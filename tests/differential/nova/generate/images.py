@@ -1,14 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random image properties that have no equivalent extra spec."""
 
-from tests.differential.generate.dice import Dice
+from tests.differential.generate.dice import RandomSource
 from tests.differential.nova.generate.draft import TRAITS, RequestDraft
 
-IMAGE = "1a1a1a1a-0000-4000-8000-000000000001"
-_FORMATS = ("qcow2", "raw", "vmdk", "iso", "ami", "vhd", "vhdx", "vdi", "ploop", "aki", "gluster")
+IMAGE_UUID = "1a1a1a1a-0000-4000-8000-000000000001"
+_DISK_FORMATS = (
+    "qcow2",
+    "raw",
+    "vmdk",
+    "iso",
+    "ami",
+    "vhd",
+    "vhdx",
+    "vdi",
+    "ploop",
+    "aki",
+    "gluster",
+)
 
 #: Properties that nova translates into traits if ``image_metadata_prefilter`` is set.
-_MODELS = {
+_VALUES_OF_DEVICE_PROPERTIES = {
     "hw_cdrom_bus": ("ide", "sata", "scsi", "virtio"),
     "hw_disk_bus": ("virtio", "scsi", "sata", "ide", "usb", "fdc", "lxc", "xen", "uml"),
     "hw_video_model": ("virtio", "qxl", "vga", "cirrus", "none", "bochs", "gop", "vmvga"),
@@ -19,7 +31,7 @@ _MODELS = {
     "architecture": ("x86_64", "aarch64"),
     "vmware_adaptertype": ("ide", "lsiLogic"),
 }
-_OTHERS = {
+_FURTHER_IMAGE_PROPERTIES = {
     "os_type": "linux",
     "hw_rng_model": "virtio",
     "hw_qemu_guest_agent": "yes",
@@ -31,20 +43,22 @@ _OTHERS = {
 }
 
 
-def add_image_properties(dice: Dice, draft: RequestDraft) -> None:
-    draft.image = {"id": IMAGE, "name": "cirros", "container_format": "bare"}
-    if dice.chance(0.97):
-        draft.image["disk_format"] = dice.choice(_FORMATS[:3] if dice.chance(0.6) else _FORMATS)
-    for key in dice.sample(tuple(_OTHERS), 0, 2):
-        draft.properties[key] = _OTHERS[key]
+def add_image_properties(rng: RandomSource, draft: RequestDraft) -> None:
+    draft.image = {"id": IMAGE_UUID, "name": "cirros", "container_format": "bare"}
+    if rng.chance(0.97):
+        draft.image["disk_format"] = rng.choice(
+            _DISK_FORMATS[:3] if rng.chance(0.6) else _DISK_FORMATS
+        )
+    for key in rng.sample(tuple(_FURTHER_IMAGE_PROPERTIES), 0, 2):
+        draft.properties[key] = _FURTHER_IMAGE_PROPERTIES[key]
 
 
-def add_device_models(dice: Dice, draft: RequestDraft) -> None:
-    for key in dice.sample(tuple(_MODELS), 1, 3):
-        draft.properties[key] = dice.choice(_MODELS[key])
+def add_device_models(rng: RandomSource, draft: RequestDraft) -> None:
+    for key in rng.sample(tuple(_VALUES_OF_DEVICE_PROPERTIES), 1, 3):
+        draft.properties[key] = rng.choice(_VALUES_OF_DEVICE_PROPERTIES[key])
 
 
-def add_image_traits(dice: Dice, draft: RequestDraft) -> None:
-    for name in dice.sample(TRAITS, 1, 2):
-        word = "required" if dice.chance(0.9) else dice.choice(["forbidden", "Required"])
+def add_image_traits(rng: RandomSource, draft: RequestDraft) -> None:
+    for name in rng.sample(TRAITS, 1, 2):
+        word = "required" if rng.chance(0.9) else rng.choice(["forbidden", "Required"])
         draft.properties[f"trait:{name}"] = word

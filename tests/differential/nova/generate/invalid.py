@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random changes that make a value of a request invalid or contradictory."""
 
-from tests.differential.generate.dice import Dice
+from tests.differential.generate.dice import RandomSource
 from tests.differential.nova.generate.draft import RequestDraft
 
-_ODD = (
+_UNUSUAL_VALUES = (
     "", "x", "-1", "0", "1.5", "yes", "REQUIRED", " required", "forbidden", "a:b", "1,2",
     "optional", "preferred", " 2 ", "+2", "1_0", "2.0",
 )  # fmt: skip
 
 
 #: Invalid keys that resemble valid keys, and keys without a request group.
-_ODD_KEYS = {
+_UNUSUAL_EXTRA_SPECS = {
     "resources:vcpu": "1",
     "resources:NOPE": "1",
     "resources1:NOPE": "1",
@@ -35,11 +35,11 @@ _ODD_KEYS = {
 }
 
 
-def make_invalid(dice: Dice, draft: RequestDraft) -> None:
-    if dice.chance(0.3):
-        key = dice.choice(sorted(_ODD_KEYS))
-        draft.extra_specs[key] = _ODD_KEYS[key]
+def make_draft_invalid(rng: RandomSource, draft: RequestDraft) -> None:
+    if rng.chance(0.3):
+        key = rng.choice(sorted(_UNUSUAL_EXTRA_SPECS))
+        draft.extra_specs[key] = _UNUSUAL_EXTRA_SPECS[key]
         return
-    values = dice.choice([part for part in (draft.extra_specs, draft.properties) if part] or [{}])
+    values = rng.choice([part for part in (draft.extra_specs, draft.properties) if part] or [{}])
     if values:
-        values[dice.choice(sorted(values))] = dice.choice(_ODD)
+        values[rng.choice(sorted(values))] = rng.choice(_UNUSUAL_VALUES)

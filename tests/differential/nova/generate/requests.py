@@ -4,14 +4,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tests.differential.generate.dice import Dice
+from tests.differential.generate.dice import RandomSource
 from tests.differential.nova.generate import amounts, cpus, devices, guests, images, places
 from tests.differential.nova.generate.cloud import Cloud
-from tests.differential.nova.generate.draft import PROJECTS, RequestDraft, Subject
-from tests.differential.nova.generate.invalid import make_invalid
+from tests.differential.nova.generate.draft import PROJECT_IDS, DraftSubject, RequestDraft
+from tests.differential.nova.generate.invalid import make_draft_invalid
 
 #: Weights of the subjects in the random choice.
-_SUBJECTS: dict[Subject, int] = {
+_FREQUENCY_BY_SUBJECT: dict[DraftSubject, int] = {
     amounts.add_resources: 6,
     amounts.add_cpus_as_resources: 2,
     amounts.add_bare_metal_resources: 1,
@@ -53,7 +53,7 @@ _SUBJECTS: dict[Subject, int] = {
     places.add_ports: 4,
 }
 
-_SWITCHES = {
+_OPTION_VALUES = {
     "scheduler.enable_isolated_aggregate_filtering": (True, False),
     "scheduler.limit_tenants_to_placement_aggregate": (True, False),
     "scheduler.placement_aggregate_required_for_tenants": (True, False, False),
@@ -76,7 +76,7 @@ class RequestCase:
     def as_json(self) -> dict[str, Any]:
         return {"request_spec": self.request_spec, "options": self.options, **self.cloud.as_json()}
 
-    def as_saved(self) -> dict[str, Any]:
+    def to_saved_json(self) -> dict[str, Any]:
         return {
             "request_spec": self.request_spec,
             "options": self.options,
@@ -85,49 +85,49 @@ class RequestCase:
         }
 
 
-def case_from_json(kept: dict[str, Any]) -> RequestCase:
+def build_case_from_json(kept: dict[str, Any]) -> RequestCase:
     cloud = Cloud(tuple(kept["aggregates"]), owned=kept["owned"])
     return RequestCase(cloud, kept["request_spec"], kept["options"])
 
 
-def random_request_case(dice: Dice, cloud: Cloud) -> RequestCase:
-    draft = RequestDraft(flavor=_random_flavor(dice))
-    if dice.chance(0.9):
-        images.add_image_properties(dice, draft)
-    many = dice.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])
-    for subject in _draw_subjects_of_request(dice, many):
-        subject(dice, draft)
-    for name in dice.sample(tuple(_SWITCHES), 0, 4):
-        draft.options.setdefault(name, dice.choice(_SWITCHES[name]))
-    if dice.chance(0.05):
-        make_invalid(dice, draft)
-    return RequestCase(cloud, _random_request_spec(dice, draft), draft.options)
+def random_request_case(rng: RandomSource, cloud: Cloud) -> RequestCase:
+    draft = RequestDraft(flavor=_random_flavor(rng))
+    if rng.chance(0.9):
+        images.add_image_properties(rng, draft)
+    many = rng.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])
+    for subject in _draw_subjects_of_request(rng, many):
+        subject(rng, draft)
+    for name in rng.sample(tuple(_OPTION_VALUES), 0, 4):
+        draft.options.setdefault(name, rng.choice(_OPTION_VALUES[name]))
+    if rng.chance(0.05):
+        make_draft_invalid(rng, draft)
+    return RequestCase(cloud, _random_request_spec(rng, draft), draft.options)
 
 
-def _random_flavor(dice: Dice) -> dict[str, Any]:
+def _random_flavor(rng: RandomSource) -> dict[str, Any]:
     return {
         "name": "m1",
-        "vcpus": dice.choice([1, 2, 4, 4, 8]),
-        "memory_mb": dice.choice([256, 1024, 2048, 8192]),
-        "root_gb": dice.choice([0, 1, 10]),
-        "ephemeral_gb": dice.choice([0, 0, 0, 5]),
-        "swap": dice.choice([0, 0, 0, 1, 1024, 1025]),
+        "vcpus": rng.choice([1, 2, 4, 4, 8]),
+        "memory_mb": rng.choice([256, 1024, 2048, 8192]),
+        "root_gb": rng.choice([0, 1, 10]),
+        "ephemeral_gb": rng.choice([0, 0, 0, 5]),
+        "swap": rng.choice([0, 0, 0, 1, 1024, 1025]),
     }
 
 
-def _draw_subjects_of_request(dice: Dice, many: int) -> list[Subject]:
-    subjects, parts = list(_SUBJECTS), list(_SUBJECTS.values())
-    drawn = dice.random.choices(subjects, parts, k=many)
+def _draw_subjects_of_request(rng: RandomSource, many: int) -> list[DraftSubject]:
+    subjects, parts = list(_FREQUENCY_BY_SUBJECT), list(_FREQUENCY_BY_SUBJECT.values())
+    drawn = rng.random.choices(subjects, parts, k=many)
     return sorted(set(drawn), key=drawn.index)
 
 
-def _random_request_spec(dice: Dice, draft: RequestDraft) -> dict[str, Any]:
+def _random_request_spec(rng: RandomSource, draft: RequestDraft) -> dict[str, Any]:
     image = {**draft.image, "properties": draft.properties}
     return {
-        "project_id": dice.choice(PROJECTS),
+        "project_id": rng.choice(PROJECT_IDS),
         "user_id": "u1",
         "flavor": {**draft.flavor, "extra_specs": draft.extra_specs},
         "image": image if draft.image or draft.properties else None,
-        **({"is_bfv": True} if not draft.image or dice.chance(0.15) else {}),
+        **({"is_bfv": True} if not draft.image or rng.chance(0.15) else {}),
         **draft.spec,
     }

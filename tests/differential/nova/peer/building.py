@@ -8,8 +8,8 @@ from nova import objects
 from nova.pci import request as pci_request
 from nova.virt import hardware
 
-INSTANCE = "5a5a5a5a-0000-4000-8000-000000000001"
-_FLAVOR = {
+INSTANCE_UUID = "5a5a5a5a-0000-4000-8000-000000000001"
+_FLAVOR_DEFAULTS = {
     "id": 1,
     "flavorid": "1",
     "name": "m1",
@@ -35,7 +35,7 @@ def override_options(options):
 
 
 def build_flavor(spec):
-    return objects.Flavor(**{**_FLAVOR, **spec["flavor"]})
+    return objects.Flavor(**{**_FLAVOR_DEFAULTS, **spec["flavor"]})
 
 
 def build_image(spec):
@@ -48,7 +48,7 @@ def build_request(context, spec, flavor, image):
     level = spec.get("request_level_params") or {}
     built = objects.RequestSpec.from_components(
         context,
-        instance_uuid=INSTANCE,
+        instance_uuid=INSTANCE_UUID,
         image=image,
         flavor=flavor,
         numa_topology=_build_numa_topology(spec, flavor, image),

@@ -7,7 +7,7 @@ from unittest import mock
 from nova import objects
 from nova.scheduler import request_filter
 
-NEW, OLD = request_filter.MIN_COMPUTE_VERSION_OWNER_TRAIT, 1
+NEW_COMPUTE_VERSION, OLD_COMPUTE_VERSION = request_filter.MIN_COMPUTE_VERSION_OWNER_TRAIT, 1
 
 
 class FakeNovaData:
@@ -22,7 +22,7 @@ class FakeNovaData:
             SimpleNamespace(uuid=item["uuid"], host=item["host"], hypervisor_hostname=item["node"])
             for item in case["nodes"]
         ]
-        self._version = NEW if case["owned"] else OLD
+        self._version = NEW_COMPUTE_VERSION if case["owned"] else OLD_COMPUTE_VERSION
 
     def patch_aggregates(self):
         return mock.patch.multiple(

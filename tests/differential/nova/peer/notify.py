@@ -15,7 +15,7 @@ from nova.objects import fields  # noqa: E402
 from oslo_messaging.notify import _impl_test  # noqa: E402
 
 CONF = nova.conf.CONF
-OPTIONS = """
+NOVA_CONF = """
 [DEFAULT]
 host = ctl1
 transport_url = fake:/
@@ -28,7 +28,7 @@ notification_format = both
 
 def main():
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-        file.write(OPTIONS)
+        file.write(NOVA_CONF)
         file.flush()
         CONF([], project="nova", default_config_files=[file.name])
     objects.register_all()

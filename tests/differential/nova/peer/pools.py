@@ -9,14 +9,14 @@ from nova.scheduler.host_manager import HostState
 from nova.scheduler.weights.pci import PCIWeigher
 
 
-class Nova:
+class NovaCaller:
     """Nova's classes, with new objects for each case."""
 
     def __init__(self):
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
-    def answer(self, case):
+    def answer_case(self, case):
         try:
             return self._serve_requests(case)
         except Exception as failure:  # noqa: BLE001 - any exception of nova is a result

@@ -19,13 +19,13 @@ from nova.scheduler import request_filter, utils
 CONF = nova.conf.CONF
 
 
-class Nova:
+class NovaCaller:
     """Nova's functions, with the options and the cloud of each request."""
 
     def __init__(self):
         self._context = nova_context.RequestContext("u1", "p1")
 
-    def answer(self, case):
+    def answer_case(self, case):
         with building.override_options(case["options"]):
             answer = _get_result_or_failure(
                 lambda: self._build_queries(case), lambda error: {"error": error}

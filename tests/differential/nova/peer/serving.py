@@ -24,7 +24,7 @@ def main():
     answers.write("ready\n")
     answers.flush()
     for line in sys.stdin:
-        answers.write(json.dumps(nova.answer(json.loads(line))) + "\n")
+        answers.write(json.dumps(nova.answer_case(json.loads(line))) + "\n")
         answers.flush()
 
 
@@ -40,7 +40,7 @@ def _load_nova(module):
     nova.conf.CONF([], project="nova", default_config_files=[])
     objects.register_all()
     warnings.simplefilter("ignore")
-    return answering.Nova()
+    return answering.NovaCaller()
 
 
 if __name__ == "__main__":

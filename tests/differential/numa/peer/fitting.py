@@ -14,8 +14,8 @@ from nova.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from nova.virt import hardware
 
 CONF = nova.conf.CONF
-INSTANCE = "5a5a5a5a-0000-4000-8000-000000000001"
-_PACKING = "packing_host_numa_cells_allocation_strategy"
+INSTANCE_UUID = "5a5a5a5a-0000-4000-8000-000000000001"
+_PACKING_OPTION = "packing_host_numa_cells_allocation_strategy"
 
 
 class FakeDevices:
@@ -29,25 +29,25 @@ class FakeDevices:
         return sorted(cell.id for cell in cells) in self._near[mapping["device"][0]]
 
 
-class Nova:
+class NovaCaller:
     """Nova's functions, with the options of each case."""
 
     def __init__(self):
         self._filter = NUMATopologyFilter()
 
-    def answer(self, case):
-        CONF.set_override(_PACKING, case["packing"], "compute")
+    def answer_case(self, case):
+        CONF.set_override(_PACKING_OPTION, case["packing"], "compute")
         state, rounds = _build_host_state(case), []
         for _ in range(case["instances"]):
             try:
-                rounds.append(self._round(case, state))
+                rounds.append(self._fit_next_instance(case, state))
             except Exception as failure:  # noqa: BLE001 - any exception of nova is a result
                 rounds.append({"error": f"{type(failure).__name__}: {failure}"})
             if "host" not in rounds[-1]:
                 break
         return rounds
 
-    def _round(self, case, state):
+    def _fit_next_instance(self, case, state):
         if not self._filter.host_passes(state, _build_request_spec(case)):
             return {"passes": False}
         spec = _build_request_spec(case)  # a new spec, because nova changes its argument
@@ -125,7 +125,7 @@ def _build_request_spec(case):
             emulator_threads_policy=instance["emulator_threads_policy"],
         ),
         pci_requests=None,
-        instance_uuid=INSTANCE,
+        instance_uuid=INSTANCE_UUID,
     )
     if case["network_metadata"] is not None:
         spec.network_metadata = _build_network_metadata(case["network_metadata"])
