@@ -17,7 +17,7 @@ from tests.differential.comparison import PEER_PYTHON
 from tests.support.commands import run_captured
 from tests.support.empty_databases import KINDS, empty_database
 
-MIGRATE = Path(__file__).with_name("migrate.py")
+MIGRATE_PROGRAM = Path(__file__).with_name("migrate.py")
 
 
 class OpenStackPlacement:
@@ -26,8 +26,8 @@ class OpenStackPlacement:
     def __init__(self, url: str) -> None:
         self.url = build_peer_url(url)
 
-    def upgrade(self, revision: str) -> None:
-        self._run(PEER_PYTHON, MIGRATE, self.url, revision)
+    def upgrade_to_revision(self, revision: str) -> None:
+        self._run(PEER_PYTHON, MIGRATE_PROGRAM, self.url, revision)
 
     def manage(self, *arguments: str) -> str:
         return self._run(PEER_PYTHON.with_name("placement-manage"), *arguments)
@@ -62,13 +62,13 @@ def _require_peer() -> None:
 
 
 @pytest.fixture(params=KINDS)
-def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def empty_db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with empty_database(request.param, tmp_path) as url:
         yield url
 
 
 @pytest.fixture(params=["postgresql", "mysql"], scope="module")
-def shared_url(
+def shared_db_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     with empty_database(request.param, tmp_path_factory.mktemp("shared")) as url:

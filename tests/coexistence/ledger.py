@@ -13,26 +13,26 @@ from sqlalchemy import Connection, text
 
 from placement_sched.db.transaction import Database
 
-_TABLE = """
+_LEDGER_TABLE_SQL = """
 CREATE TABLE ledger (
     id {serial} PRIMARY KEY, session INTEGER, service VARCHAR(20),
     provider_id INTEGER, generation INTEGER, amount INTEGER)
 """
-_INSERT = "INSERT INTO ledger (session, service, provider_id, generation, amount) VALUES"
-_POSTGRESQL = (
-    _TABLE.format(serial="SERIAL"),
+_INSERT_SQL = "INSERT INTO ledger (session, service, provider_id, generation, amount) VALUES"
+_POSTGRESQL_STATEMENTS = (
+    _LEDGER_TABLE_SQL.format(serial="SERIAL"),
     f"""
     CREATE FUNCTION note_generation() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        {_INSERT} (pg_backend_pid(), current_setting('application_name'), NEW.id, NEW.generation,
-        NULL); RETURN NULL; END $$
+        {_INSERT_SQL} (pg_backend_pid(), current_setting('application_name'), NEW.id,
+        NEW.generation, NULL); RETURN NULL; END $$
     """,
     f"""
     CREATE FUNCTION note_allocation() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF TG_OP <> 'INSERT' THEN
-            {_INSERT} (pg_backend_pid(), NULL, OLD.resource_provider_id, NULL, -OLD.used);
+            {_INSERT_SQL} (pg_backend_pid(), NULL, OLD.resource_provider_id, NULL, -OLD.used);
         END IF;
         IF TG_OP <> 'DELETE' THEN
-            {_INSERT} (pg_backend_pid(), NULL, NEW.resource_provider_id, NULL, NEW.used);
+            {_INSERT_SQL} (pg_backend_pid(), NULL, NEW.resource_provider_id, NULL, NEW.used);
         END IF;
         RETURN NULL; END $$
     """,
@@ -45,21 +45,21 @@ _POSTGRESQL = (
     FOR EACH ROW EXECUTE FUNCTION note_allocation()
     """,
 )
-_ADDED = f"{_INSERT} (CONNECTION_ID(), NULL, NEW.resource_provider_id, NULL, NEW.used);"
-_TAKEN = f"{_INSERT} (CONNECTION_ID(), NULL, OLD.resource_provider_id, NULL, -OLD.used);"
-_MYSQL = (
-    _TABLE.format(serial="INTEGER AUTO_INCREMENT") + "ENGINE=InnoDB",
+_ADDED_SQL = f"{_INSERT_SQL} (CONNECTION_ID(), NULL, NEW.resource_provider_id, NULL, NEW.used);"
+_REMOVED_SQL = f"{_INSERT_SQL} (CONNECTION_ID(), NULL, OLD.resource_provider_id, NULL, -OLD.used);"
+_MYSQL_STATEMENTS = (
+    _LEDGER_TABLE_SQL.format(serial="INTEGER AUTO_INCREMENT") + "ENGINE=InnoDB",
     f"""
     CREATE TRIGGER note_generation AFTER UPDATE ON resource_providers FOR EACH ROW
     IF NEW.generation <> OLD.generation THEN
-        {_INSERT} (CONNECTION_ID(), @service, NEW.id, NEW.generation, NULL);
+        {_INSERT_SQL} (CONNECTION_ID(), @service, NEW.id, NEW.generation, NULL);
     END IF
     """,
-    f"CREATE TRIGGER note_insert AFTER INSERT ON allocations FOR EACH ROW BEGIN {_ADDED} END",
-    f"CREATE TRIGGER note_delete AFTER DELETE ON allocations FOR EACH ROW BEGIN {_TAKEN} END",
+    f"CREATE TRIGGER note_insert AFTER INSERT ON allocations FOR EACH ROW BEGIN {_ADDED_SQL} END",
+    f"CREATE TRIGGER note_delete AFTER DELETE ON allocations FOR EACH ROW BEGIN {_REMOVED_SQL} END",
     f"""
     CREATE TRIGGER note_update AFTER UPDATE ON allocations FOR EACH ROW
-    BEGIN {_TAKEN} {_ADDED} END
+    BEGIN {_REMOVED_SQL} {_ADDED_SQL} END
     """,
 )
 
@@ -75,13 +75,15 @@ class LedgerWrite:
 
 
 def create_ledger(database: Database) -> None:
-    statements = _MYSQL if database.url.get_backend_name() == "mysql" else _POSTGRESQL
+    statements = (
+        _MYSQL_STATEMENTS if database.url.get_backend_name() == "mysql" else _POSTGRESQL_STATEMENTS
+    )
 
-    def execute_all(connection: Connection) -> None:
+    def execute_statements(connection: Connection) -> None:
         for statement in statements:
             connection.exec_driver_sql(statement)
 
-    database.write(execute_all)
+    database.write(execute_statements)
 
 
 def read_writes_by_provider(database: Database) -> dict[int, list[LedgerWrite]]:

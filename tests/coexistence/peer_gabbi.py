@@ -34,9 +34,9 @@ from placement import db_api
 from placement.tests.functional.fixtures import gabbits
 from placement.tests.unit import policy_fixture
 
-FOLDER = Path(gabbits.__file__).parents[1] / "gabbits"
+GABBI_FOLDER = Path(gabbits.__file__).parents[1] / "gabbits"
 #: The options that the fixtures set or rely on.
-OPTIONS = {
+OPTIONS_OF_FIXTURES = {
     "api": ["auth_strategy"],
     "oslo_policy": ["enforce_new_defaults"],
     "cors": ["allowed_origin", "allow_headers"],
@@ -49,26 +49,26 @@ def main():
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    served = PeerService(sys.argv[1])
-    gabbits.fixtures.Database = served.fixture
-    policy_fixture.PolicyFixture.set_rules = staticmethod(served.set_rules)
+    database = ServerDatabase(sys.argv[1])
+    gabbits.fixtures.Database = database.build_database_fixture
+    policy_fixture.PolicyFixture.set_rules = staticmethod(database.set_rules)
     answers.write("ready\n")
     answers.flush()
-    story = None
+    file_run = None
     for line in sys.stdin:
         question = json.loads(line)
         if "start" in question:
-            if story is not None:
-                story.stop()  # if the server did not start, the fixture is still running
-            story = GabbiFileRun(FOLDER / question["start"], served)
-            answer = story.start()
+            if file_run is not None:
+                file_run.stop_fixture()  # if the server did not start, the fixture is still running
+            file_run = GabbiFileRun(GABBI_FOLDER / question["start"], database)
+            answer = file_run.start_fixture()
         else:
-            answer = story.run(question["run"], question["lenient"])
+            answer = file_run.run_tests(question["run"], question["lenient"])
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
-class PeerService:
+class ServerDatabase:
     """The database of the server under test, which replaces the database of the fixtures."""
 
     def __init__(self, url):
@@ -76,7 +76,7 @@ class PeerService:
         self._configured = False
         self.rules = None
 
-    def fixture(self, conf_fixture, set_config):
+    def build_database_fixture(self, conf_fixture, set_config):
         conf_fixture.config(connection=self._url, group="placement_database")
         if not self._configured:  # enginefacade takes a URL once
             db_api.configure(conf_fixture.conf)
@@ -90,30 +90,30 @@ class PeerService:
 class GabbiFileRun:
     """A gabbi file with its fixture."""
 
-    def __init__(self, path, served):
+    def __init__(self, path, database):
         self._path = path
-        self._served = served
+        self._database = database
         self._written = utils.load_yaml(yaml_file=str(path))
         (name,) = self._written.pop("fixtures")
         self._fixture = getattr(gabbits, name)()
         self._started = False
 
-    def start(self):
-        self._served.rules = None
+    def start_fixture(self):
+        self._database.rules = None
         self._fixture.start_fixture()
         self._started = True
         options = {
             group: {name: getattr(gabbits.CONF[group], name) for name in names}
-            for group, names in OPTIONS.items()
+            for group, names in OPTIONS_OF_FIXTURES.items()
         }
-        return {"options": options, "rules": self._served.rules}
+        return {"options": options, "rules": self._database.rules}
 
-    def stop(self):
+    def stop_fixture(self):
         if self._started:
             self._started = False
             self._fixture.stop_fixture()
 
-    def run(self, url, lenient):
+    def run_tests(self, url, lenient):
         address = urlsplit(url)
         http = KeepAliveHttp(address.netloc, urlsplit(lenient).netloc)
         # gabbi gives each test its own client and thus its own connection.
@@ -135,7 +135,7 @@ class GabbiFileRun:
             suite.run(result)
         finally:
             http.close()
-            self.stop()
+            self.stop_fixture()
         failures = [f"{test}\n{reason}" for test, reason in (*result.errors, *result.failures)]
         passed_over = [*result.skipped, *result.expectedFailures]
         skipped = [f"{test}: {reason}" for test, reason in passed_over]
@@ -177,14 +177,14 @@ class KeepAliveHttp:
 
     def request(self, absolute_uri, method, body, headers, redirect, timeout):
         assert not redirect, "no file requests this"
-        seen, content = _exchange(self._connection, absolute_uri, method, body, headers)
+        seen, content = _send_request(self._connection, absolute_uri, method, body, headers)
         if not headers.get("content-length", "0").isdecimal():
             assert seen["status"] == "400", "the server itself must reject the request"
-            return _exchange(self._lenient, absolute_uri, method, body, headers)
+            return _send_request(self._lenient, absolute_uri, method, body, headers)
         return seen, content
 
 
-def _exchange(connection, url, method, body, headers):
+def _send_request(connection, url, method, body, headers):
     target = httpx.URL(url).raw_path.decode()  # spaces are encoded, as in gabbi's own client
     connection.putrequest(method, target, skip_accept_encoding=True)
     for name, value in headers.items():

@@ -8,13 +8,13 @@ from tests.support.allocation_bodies import build_body
 from tests.support.versions import PEER_LATEST
 
 #: Reshaping needs the role service.
-ROLES = {"X-Roles": "admin,service"}
+ROLE_HEADERS = {"X-Roles": "admin,service"}
 
 
 def build_request(
     method: str, target: str, document: object = ..., version: str = PEER_LATEST
 ) -> Request:
-    return Request(method, target, version=version, document=document, headers=ROLES)
+    return Request(method, target, version=version, document=document, headers=ROLE_HEADERS)
 
 
 def build_claim_request(

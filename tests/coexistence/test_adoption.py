@@ -23,12 +23,12 @@ from tests.support.openstack_databases import add_openstack_rows, create_opensta
 
 pytestmark = pytest.mark.system
 
-NEWEST = list(REVISIONS)[-1]
+NEWEST_REVISION = list(REVISIONS)[-1]
 
 
 @pytest.fixture
-def database(empty_url):
-    database = Database(make_settings(empty_url))
+def database(empty_db_url):
+    database = Database(make_settings(empty_db_url))
     yield database
     database.dispose()
 
@@ -64,7 +64,7 @@ def create_newest_schema(kind: str) -> dict[str, object]:
     with TemporaryDirectory() as folder, empty_database(kind, Path(folder)) as url:
         theirs = OpenStackPlacement(url)
         theirs.manage("db", "sync")
-        assert theirs.manage("db", "version") == NEWEST
+        assert theirs.manage("db", "version") == NEWEST_REVISION
         database = Database(make_settings(url))
         schema = read_schema(database)
         database.dispose()
@@ -74,17 +74,17 @@ def create_newest_schema(kind: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     "revision",
     [
-        pytest.param(each, marks=() if each in {TRAIN, NEWEST} else pytest.mark.exhaustive)
+        pytest.param(each, marks=() if each in {TRAIN, NEWEST_REVISION} else pytest.mark.exhaustive)
         for each in REVISIONS
     ],
 )
 def test_adopted_database_is_served_and_upgraded_by_both_services(
-    database, empty_url, tmp_path, revision
+    database, empty_db_url, tmp_path, revision
 ):
     kind = database.url.get_backend_name()
-    theirs = OpenStackPlacement(empty_url)
-    theirs.upgrade(revision)
-    if revision in {TRAIN, NEWEST}:
+    theirs = OpenStackPlacement(empty_db_url)
+    theirs.upgrade_to_revision(revision)
+    if revision in {TRAIN, NEWEST_REVISION}:
         with empty_database(kind, tmp_path) as url:
             copy = Database(make_settings(url))
             create_openstack_schema(copy, revision)
@@ -96,10 +96,10 @@ def test_adopted_database_is_served_and_upgraded_by_both_services(
     adoption = adopt(database, utcnow)
     assert adoption.found == revision
     assert not adopt(database, utcnow).changed
-    check_both_services_serve_database(empty_url, provider)
+    check_both_services_serve_database(empty_db_url, provider)
     theirs.manage("db", "sync")
     again = adopt(database, utcnow)
-    assert (again.changed, again.found) == (False, NEWEST)
+    assert (again.changed, again.found) == (False, NEWEST_REVISION)
     assert read_schema(database) == create_newest_schema(kind)
 
 

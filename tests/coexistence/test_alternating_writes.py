@@ -14,41 +14,46 @@ from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 
-Ask = Callable[..., dict]
+RequestFunction = Callable[..., dict]
 
 
 @pytest.fixture(scope="module")
-def both_services(shared_url: str) -> Iterator[tuple[OwnPlacement, OpenStackPlacementPeer]]:
-    ours, peer = OwnPlacement(shared_url), OpenStackPlacementPeer(build_peer_url(shared_url))
+def both_services(shared_db_url: str) -> Iterator[tuple[OwnPlacement, OpenStackPlacementPeer]]:
+    ours, peer = (
+        OwnPlacement(shared_db_url),
+        OpenStackPlacementPeer(build_peer_url(shared_db_url)),
+    )
     yield ours, peer
     ours.close()
     peer.close()
 
 
 @pytest.fixture(params=[0, 1], ids=["ours-first", "peer-first"])
-def write_alternately(request: pytest.FixtureRequest, both_services: tuple[Side, Side]) -> Ask:
+def write_alternately(
+    request: pytest.FixtureRequest, both_services: tuple[Side, Side]
+) -> RequestFunction:
     turns = cycle(both_services if request.param == 0 else both_services[::-1])
 
-    def send(method: str, target: str, document: object = ...) -> dict:
+    def send_request(method: str, target: str, document: object = ...) -> dict:
         reply = next(turns).get_answer(build_request(method, target, document))
         assert reply.status in {200, 201, 204}, (method, target, reply)
         return reply.document
 
-    return send
+    return send_request
 
 
 @pytest.fixture
-def claim_alternately(write_alternately: Ask) -> Ask:
-    def put(consumer: str, provider: str, amount: int, **more: object) -> None:
+def claim_alternately(write_alternately: RequestFunction) -> RequestFunction:
+    def put_allocations(consumer: str, provider: str, amount: int, **more: object) -> None:
         request = build_claim_request(consumer, {provider: {"VCPU": amount}}, **more)
         write_alternately(request.method, request.target, request.document)
 
-    return put
+    return put_allocations
 
 
 @pytest.fixture
-def read_from_both_services(both_services: tuple[Side, Side]) -> Ask:
-    def compare(target: str, version: str = PEER_LATEST) -> dict:
+def read_from_both_services(both_services: tuple[Side, Side]) -> RequestFunction:
+    def read_and_compare(target: str, version: str = PEER_LATEST) -> dict:
         ours, peer = (
             side.get_answer(build_request("GET", target, version=version)) for side in both_services
         )
@@ -56,7 +61,7 @@ def read_from_both_services(both_services: tuple[Side, Side]) -> Ask:
         assert sort_lists_and_keys(ours.document) == sort_lists_and_keys(peer.document), target
         return ours.document
 
-    return compare
+    return read_and_compare
 
 
 def sort_lists_and_keys(document: object) -> object:
@@ -172,7 +177,9 @@ def test_trees_and_reshapes_of_either_service_are_visible_to_both(
         assert len(candidates["allocation_requests"]) == 1
 
 
-def create_host(write_alternately: Ask, read_from_both_services: Ask) -> str:
+def create_host(
+    write_alternately: RequestFunction, read_from_both_services: RequestFunction
+) -> str:
     uuid = str(uuid4())
     write_alternately("POST", "/resource_providers", {"name": f"host-{uuid}", "uuid": uuid})
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 16}}}
@@ -182,7 +189,7 @@ def create_host(write_alternately: Ask, read_from_both_services: Ask) -> str:
 
 
 def build_reshaper_body(
-    read_from_both_services: Ask, consumer: str, source: str, target: str
+    read_from_both_services: RequestFunction, consumer: str, source: str, target: str
 ) -> dict:
     held = read_from_both_services(f"/allocations/{consumer}")
     inventories = {}

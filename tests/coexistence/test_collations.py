@@ -25,8 +25,8 @@ from tests.support.empty_databases import empty_database
 pytestmark = pytest.mark.system
 
 #: The default collation of newer releases of MariaDB for the character set of older releases.
-OTHER = "utf8mb3_uca1400_ai_ci"
-TABLES = (
+OTHER_COLLATION = "utf8mb3_uca1400_ai_ci"
+CONVERTED_TABLES = (
     "consumer_types",
     "placement_aggregates",
     "projects",
@@ -35,14 +35,14 @@ TABLES = (
     "traits",
     "users",
 )
-AGGREGATE = "a0000000-0000-4000-8000-00000000000a"
+AGGREGATE_UUID = "a0000000-0000-4000-8000-00000000000a"
 
 
 def build_write_requests(provider: str) -> list[Request]:
     parts = {
         "inventories": {"VCPU": {"total": 8}},
         "traits": ["CUSTOM_A"],
-        "aggregates": [AGGREGATE],
+        "aggregates": [AGGREGATE_UUID],
     }
     return [
         build_request("PUT", "/traits/CUSTOM_A"),
@@ -54,7 +54,7 @@ def build_claim_and_read_requests(provider: str) -> list[Request]:
     consumer = str(uuid4())
     targets = [
         "/allocation_candidates?resources=VCPU:1&required=CUSTOM_A",
-        f"/allocation_candidates?resources=VCPU:1&member_of={AGGREGATE}",
+        f"/allocation_candidates?resources=VCPU:1&member_of={AGGREGATE_UUID}",
         "/resource_providers?required=CUSTOM_A",
         f"/allocations/{consumer}",
         "/usages?project_id=project",
@@ -71,8 +71,9 @@ def test_both_services_accept_requests_with_any_table_in_another_collation(tmp_p
         adopt(database, utcnow)
         with closing(OpenStackPlacementPeer(url, peer=build_peer_url(url))) as theirs:
             # The collations of each pair of tables differ at some time.
-            for table in TABLES:
-                convert = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {OTHER}"
+            for table in CONVERTED_TABLES:
+                character_set = f"CHARACTER SET utf8mb3 COLLATE {OTHER_COLLATION}"
+                convert = f"ALTER TABLE {table} CONVERT TO {character_set}"
                 database.write(partial(Connection.exec_driver_sql, statement=convert))
                 with closing(OwnPlacement(url)) as ours:
                     check_services_accept_requests(table, theirs, ours)

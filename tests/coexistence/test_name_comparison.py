@@ -14,14 +14,14 @@ from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 
-UUID = "5cbe600a-0000-4000-8000-000000000001"
-SETUP = [
+PROVIDER_UUID = "5cbe600a-0000-4000-8000-000000000001"
+SETUP_REQUESTS = [
     Request("PUT", "/traits/CUSTOM_A", PEER_LATEST),
     Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST),
-    Request("POST", "/resource_providers", PEER_LATEST, {"name": "Host", "uuid": UUID}),
+    Request("POST", "/resource_providers", PEER_LATEST, {"name": "Host", "uuid": PROVIDER_UUID}),
 ]
 #: Queries with a name in another case, and the databases whose rows then match on the peer.
-QUERIES = {
+MATCHING_DATABASES_BY_QUERY = {
     "/traits?name=in:custom_a": {"mysql"},
     "/traits?name=in:CUSTOM_A%20": {"mysql"},
     "/traits?name=startswith:cus": {"sqlite", "mysql"},
@@ -35,15 +35,15 @@ QUERIES = {
 
 
 @pytest.fixture
-def both_services(empty_url):
-    OpenStackPlacement(empty_url).manage("db", "sync")
-    database = Database(make_settings(empty_url))
+def both_services(empty_db_url):
+    OpenStackPlacement(empty_db_url).manage("db", "sync")
+    database = Database(make_settings(empty_db_url))
     adopt(database, utcnow)
     database.dispose()
-    ours = OwnPlacement(empty_url)
-    for request in SETUP:
+    ours = OwnPlacement(empty_db_url)
+    for request in SETUP_REQUESTS:
         assert ours.get_answer(request).status in {200, 201}
-    theirs = OpenStackPlacementPeer(empty_url, peer=build_peer_url(empty_url))
+    theirs = OpenStackPlacementPeer(empty_db_url, peer=build_peer_url(empty_db_url))
     yield ours, theirs
     theirs.close()
     ours.close()
@@ -54,9 +54,9 @@ def is_name_found(side, target):
     return reply.status in {200, 204} and (not reply.body or any(reply.document.values()))
 
 
-def test_only_openstack_placement_matches_names_in_another_case(both_services, empty_url):
+def test_only_openstack_placement_matches_names_in_another_case(both_services, empty_db_url):
     ours, theirs = both_services
-    kind = empty_url.partition(":")[0].partition("+")[0]
-    for target, databases in QUERIES.items():
+    kind = empty_db_url.partition(":")[0].partition("+")[0]
+    for target, databases in MATCHING_DATABASES_BY_QUERY.items():
         assert not is_name_found(ours, target), target
         assert is_name_found(theirs, target) == (kind in databases), target

@@ -11,7 +11,7 @@ from tests.docs.test_eras import era_table  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.system
 
-_PRINT_OPTIONS = """
+_PRINT_NOVA_OPTIONS_PROGRAM = """
 import json
 from nova.conf import CONF, availability_zone, compute, scheduler, service
 from nova.scheduler.filters import all_filters
@@ -31,7 +31,7 @@ print(json.dumps([options, *names]))
 
 @pytest.fixture(scope="module")
 def nova_34_options():
-    command = [PEER_PYTHON, "-W", "ignore", "-c", _PRINT_OPTIONS]
+    command = [PEER_PYTHON, "-W", "ignore", "-c", _PRINT_NOVA_OPTIONS_PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 

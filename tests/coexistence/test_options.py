@@ -17,7 +17,7 @@ from tests.differential.comparison import PEER_PYTHON
 pytestmark = pytest.mark.system
 
 #: Prints the keys that nova rejects.
-_CHECK = """
+_CHECK_EXTRA_SPECS_PROGRAM = """
 import json
 import sys
 from nova import exception
@@ -31,7 +31,7 @@ for key, value in json.loads(sys.argv[1]).items():
         rejected.append(key)
 print(json.dumps(rejected))
 """
-OURS = {
+OUR_EXTRA_SPECS = {
     "scheduler:prefer_traits": "CUSTOM_A,HW_CPU_X86_AVX2",
     "scheduler:avoid_traits": "CUSTOM_A",
     "scheduler:spread_by": "rack",
@@ -69,9 +69,14 @@ def test_policy_names_and_defaults_equal_those_of_openstack_placement():
 
 def test_nova_accepts_all_our_extra_specs_except_preferred_traits():
     names = {each.name for each in all_validators() if each.name.startswith("scheduler:")}
-    assert names == OURS.keys()
+    assert names == OUR_EXTRA_SPECS.keys()
     traits = {"trait:CUSTOM_A": "preferred", "trait:CUSTOM_B": "required"}
     printed = run_peer_program(
-        PEER_PYTHON.name, "-W", "ignore", "-c", _CHECK, json.dumps({**OURS, **traits})
+        PEER_PYTHON.name,
+        "-W",
+        "ignore",
+        "-c",
+        _CHECK_EXTRA_SPECS_PROGRAM,
+        json.dumps({**OUR_EXTRA_SPECS, **traits}),
     )
     assert json.loads(printed.splitlines()[-1]) == ["trait:CUSTOM_A"]

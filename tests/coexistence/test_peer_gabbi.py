@@ -19,9 +19,9 @@ from tests.support.servers import Server, start_servers
 
 pytestmark = pytest.mark.system
 
-RUNNER = Path(__file__).with_name("peer_gabbi.py")
-FOLDERS = "lib/python3*/site-packages/placement/tests/functional/gabbits"
-FILES = sorted(PEER_PYTHON.parents[1].glob(f"{FOLDERS}/*.yaml"))
+PEER_GABBI_PROGRAM = Path(__file__).with_name("peer_gabbi.py")
+GABBI_FOLDERS_PATTERN = "lib/python3*/site-packages/placement/tests/functional/gabbits"
+GABBI_FILES = sorted(PEER_PYTHON.parents[1].glob(f"{GABBI_FOLDERS_PATTERN}/*.yaml"))
 #: Number of tests in the files of openstack-placement 16.0.0.
 TESTS = 1316
 
@@ -29,9 +29,9 @@ TESTS = 1316
 class ServersByFixture:
     """Servers on the same database, each with the options of a fixture."""
 
-    def __init__(self, serve: Any, folder: Path, url: str, *, has_cache: bool) -> None:
+    def __init__(self, serve: Any, server_folder: Path, url: str, *, has_cache: bool) -> None:
         self._serve = serve
-        self._folder = folder
+        self._folder = server_folder
         self._environment = {
             "OS_PLACEMENT_DATABASE__CONNECTION": url,
             "OS_PLACEMENT__PROVIDERS_IN_MEMORY": str(has_cache).lower(),
@@ -41,10 +41,10 @@ class ServersByFixture:
     def start_for_fixture(self, fixture: Mapping[str, Any]) -> Server:
         key = json.dumps(fixture, sort_keys=True)
         if key not in self._running:
-            self._running[key] = self._start(fixture, len(self._running))
+            self._running[key] = self._start_server(fixture, len(self._running))
         return self._running[key]
 
-    def _start(self, fixture: Mapping[str, Any], number: int) -> Server:
+    def _start_server(self, fixture: Mapping[str, Any], number: int) -> Server:
         options = {group: dict(values) for group, values in fixture["options"].items()}
         if fixture["rules"] is not None:
             rules = self._folder / f"policy{number}.yaml"
@@ -65,13 +65,13 @@ def _format_config_lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[s
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("gabbi")
 
 
 @pytest.fixture(scope="module")
-def served_url(sqlite_template: Path, folder: Path) -> str:
-    path = folder / "placement_sched.db"
+def served_db_url(sqlite_template: Path, server_folder: Path) -> str:
+    path = server_folder / "placement_sched.db"
     path.write_bytes(sqlite_template.read_bytes())
     return f"sqlite:///{path}"
 
@@ -81,47 +81,47 @@ def served_url(sqlite_template: Path, folder: Path) -> str:
     params=[True, pytest.param(False, marks=pytest.mark.exhaustive)],
     ids=["cached", "loaded"],
 )
-def servers(
-    served_url: str, folder: Path, request: pytest.FixtureRequest
+def servers_by_fixture(
+    served_db_url: str, server_folder: Path, request: pytest.FixtureRequest
 ) -> Iterator[ServersByFixture]:
-    with start_servers(folder) as serve:
-        yield ServersByFixture(serve, folder, served_url, has_cache=request.param)
+    with start_servers(server_folder) as serve:
+        yield ServersByFixture(serve, server_folder, served_db_url, has_cache=request.param)
 
 
 @pytest.fixture(scope="module")
-def gabbi_runner(served_url: str) -> Iterator[LineProgram]:
-    lines = LineProgram(PEER_PYTHON, RUNNER, build_peer_url(served_url))
+def gabbi_runner(served_db_url: str) -> Iterator[LineProgram]:
+    lines = LineProgram(PEER_PYTHON, PEER_GABBI_PROGRAM, build_peer_url(served_db_url))
     yield lines
     lines.close()
 
 
 @pytest.fixture(scope="module")
-def url_without_validation(served_url: str) -> Iterator[str]:
-    application = create_app(make_settings(served_url, api__auth_strategy="noauth2"))
+def url_without_validation(served_db_url: str) -> Iterator[str]:
+    application = create_app(make_settings(served_db_url, api__auth_strategy="noauth2"))
     with serve_application(application) as url:
         yield url
     application.close()
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", GABBI_FILES, ids=lambda path: path.stem)
 def test_gabbi_file_of_openstack_placement_passes(
-    path, gabbi_runner, servers, url_without_validation, served_url
+    path, gabbi_runner, servers_by_fixture, url_without_validation, served_db_url
 ):
-    empty(served_url)
+    empty(served_db_url)
     fixture = gabbi_runner.get_answer({"start": path.name})
     run = {
-        "run": f"{servers.start_for_fixture(fixture).url}/placement",
+        "run": f"{servers_by_fixture.start_for_fixture(fixture).url}/placement",
         "lenient": url_without_validation,
     }
     result = gabbi_runner.get_answer(run)
     assert result["failures"] == [], "\n".join(result["failures"])
     assert result["skipped"] == []
-    assert result["tests"] == len(list_tests(path))
+    assert result["tests"] == len(list_gabbi_tests(path))
 
 
 def test_openstack_placement_has_the_recorded_number_of_gabbi_tests():
-    assert sum(len(list_tests(path)) for path in FILES) == TESTS
+    assert sum(len(list_gabbi_tests(path)) for path in GABBI_FILES) == TESTS
 
 
-def list_tests(path: Path) -> list[Any]:
+def list_gabbi_tests(path: Path) -> list[Any]:
     return list(yaml.safe_load(path.read_text())["tests"])

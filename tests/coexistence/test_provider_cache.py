@@ -33,12 +33,12 @@ from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement, Side
 
 pytestmark = pytest.mark.system
 
-CHANGES = 120
-CAPACITY = 4
-PROVIDERS = 6
-AGGREGATES = tuple(str(uuid4()) for _ in range(3))
-TRAITS = ("HW_CPU_X86_AVX", "CUSTOM_GOLD", SHARING_TRAIT)
-QUERIES = (
+CHANGE_COUNT = 120
+INVENTORY_TOTAL = 4
+PROVIDER_COUNT = 6
+AGGREGATE_UUIDS = tuple(str(uuid4()) for _ in range(3))
+TRAIT_NAMES = ("HW_CPU_X86_AVX", "CUSTOM_GOLD", SHARING_TRAIT)
+CANDIDATES_QUERIES = (
     CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 2), ("MEMORY_MB", 1))),)),
     CandidatesQuery(
         groups=(
@@ -51,7 +51,7 @@ QUERIES = (
         groups=(
             RequestGroup(
                 resources=(("VCPU", 1), ("DISK_GB", 1)),
-                aggregates=AggregateTerms((), frozenset(AGGREGATES[:1])),
+                aggregates=AggregateTerms((), frozenset(AGGREGATE_UUIDS[:1])),
             ),
             RequestGroup(suffix="1", resources=(("MEMORY_MB", 1),)),
         ),
@@ -63,15 +63,15 @@ QUERIES = (
 class ChangingCloud:
     """A few providers and consumers that either service changes at random."""
 
-    def __init__(self, sides: tuple[Side, Side], dice: Random) -> None:
-        self._sides, self._dice = sides, dice
-        self._providers = [str(uuid4()) for _ in range(PROVIDERS)]
+    def __init__(self, sides: tuple[Side, Side], random: Random) -> None:
+        self._sides, self._random = sides, random
+        self._providers = [str(uuid4()) for _ in range(PROVIDER_COUNT)]
         self._consumers: list[str] = []
         for uuid in self._providers:
             self._write_to_either("POST", "/resource_providers", {"name": uuid, "uuid": uuid})
-            self.put_inventories(uuid, CAPACITY)
+            self.put_inventories(uuid, INVENTORY_TOTAL)
 
-    def change(self) -> None:
+    def make_random_change(self) -> None:
         claims = [
             self._claim_resources,
             self._claim_resources,
@@ -80,11 +80,11 @@ class ChangingCloud:
             self._change_inventory,
         ]
         writes = [
-            *(self._dice.choice(claims), self._dice.choice(claims)),
+            *(self._random.choice(claims), self._random.choice(claims)),
             *(self._change_traits, self._change_aggregates),
             *(self._create_provider, self._delete_provider),
         ]
-        self._dice.choice(writes)()
+        self._random.choice(writes)()
 
     def put_inventories(self, uuid: str, total: int) -> None:
         current = self._write_to_either("GET", f"/resource_providers/{uuid}/inventories")
@@ -101,7 +101,8 @@ class ChangingCloud:
 
     def _change_inventory(self) -> None:
         self.put_inventories(
-            self._dice.choice(self._providers), self._dice.randint(CAPACITY, 2 * CAPACITY)
+            self._random.choice(self._providers),
+            self._random.randint(INVENTORY_TOTAL, 2 * INVENTORY_TOTAL),
         )
 
     def _claim_resources(self) -> None:
@@ -111,7 +112,7 @@ class ChangingCloud:
 
     def _move_allocations(self) -> None:
         if self._consumers:
-            consumer = self._dice.choice(self._consumers)
+            consumer = self._random.choice(self._consumers)
             held = self._write_to_either("GET", f"/allocations/{consumer}")
             self._put_allocations(consumer, held["consumer_generation"])
 
@@ -120,10 +121,10 @@ class ChangingCloud:
             self._write_to_either("DELETE", f"/allocations/{self._consumers.pop()}")
 
     def _put_allocations(self, consumer: str, generation: int | None) -> bool:
-        amounts = {"VCPU": self._dice.randint(1, 3), "MEMORY_MB": self._dice.randint(1, 2)}
-        claimed = {self._dice.choice(self._providers): amounts}
+        amounts = {"VCPU": self._random.randint(1, 3), "MEMORY_MB": self._random.randint(1, 2)}
+        claimed = {self._random.choice(self._providers): amounts}
         request = build_claim_request(consumer, claimed, generation)
-        return self._dice.choice(self._sides).get_answer(request).status == 204
+        return self._random.choice(self._sides).get_answer(request).status == 204
 
     def _write_to_either(self, method: str, target: str, document: object = ...) -> dict:
         reply = self._send_to_either(method, target, document)
@@ -132,37 +133,37 @@ class ChangingCloud:
 
     def _send_to_either(self, method: str, target: str, document: object):
         request = build_request(method, target, document)
-        return self._dice.choice(self._sides).get_answer(request)
+        return self._random.choice(self._sides).get_answer(request)
 
     def _choose_provider(self) -> tuple[str, int]:
-        uuid = self._dice.choice(self._providers)
+        uuid = self._random.choice(self._providers)
         provider = self._write_to_either("GET", f"/resource_providers/{uuid}")
         return f"/resource_providers/{uuid}", provider["generation"]
 
     def _change_traits(self) -> None:
         path, generation = self._choose_provider()
         self._write_to_either("PUT", "/traits/CUSTOM_GOLD")
-        traits = self._dice.sample(TRAITS, self._dice.randint(0, 2))
+        traits = self._random.sample(TRAIT_NAMES, self._random.randint(0, 2))
         body = {"resource_provider_generation": generation, "traits": traits}
         self._write_to_either("PUT", f"{path}/traits", body)
 
     def _change_aggregates(self) -> None:
         path, generation = self._choose_provider()
-        aggregates = self._dice.sample(AGGREGATES, self._dice.randint(0, 2))
+        aggregates = self._random.sample(AGGREGATE_UUIDS, self._random.randint(0, 2))
         body = {"resource_provider_generation": generation, "aggregates": aggregates}
         self._write_to_either("PUT", f"{path}/aggregates", body)
 
     def _create_provider(self) -> None:
         uuid = str(uuid4())
         body = {"name": uuid, "uuid": uuid}
-        if self._dice.random() < 0.5:
-            body["parent_provider_uuid"] = self._dice.choice(self._providers)
+        if self._random.random() < 0.5:
+            body["parent_provider_uuid"] = self._random.choice(self._providers)
         self._write_to_either("POST", "/resource_providers", body)
         self._providers.append(uuid)
         self.put_inventories(uuid, 3)
 
     def _delete_provider(self) -> None:
-        uuid = self._dice.choice(self._providers)
+        uuid = self._random.choice(self._providers)
         if len(self._providers) > 3:
             reply = self._send_to_either("DELETE", f"/resource_providers/{uuid}", ...)
             if reply.status == 204:
@@ -170,9 +171,9 @@ class ChangingCloud:
 
 
 @pytest.fixture(scope="module")
-def both_services(shared_url: str) -> Iterator[tuple[OwnPlacement, OpenStackPlacementPeer]]:
-    ours = OwnPlacement(shared_url, placement__providers_in_memory=True)
-    peer = OpenStackPlacementPeer(build_peer_url(shared_url))
+def both_services(shared_db_url: str) -> Iterator[tuple[OwnPlacement, OpenStackPlacementPeer]]:
+    ours = OwnPlacement(shared_db_url, placement__providers_in_memory=True)
+    peer = OpenStackPlacementPeer(build_peer_url(shared_db_url))
     yield ours, peer
     ours.close()
     peer.close()
@@ -193,22 +194,22 @@ def _search_and_render(connection, source, query, settings):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_search_in_the_cache_equals_the_database_after_writes_of_both_services(
-    shared_url, both_services, seed
+    shared_db_url, both_services, seed
 ):
-    settings = make_settings(shared_url, placement__providers_in_memory=True)
+    settings = make_settings(shared_db_url, placement__providers_in_memory=True)
     database, cache = Database(settings), ProviderCache(change_log)
     sync_schema(database)  # creates the triggers
     cloud = ChangingCloud(both_services, Random(seed))
     answers = set()
-    for number in range(CHANGES):
-        cloud.change()
+    for number in range(CHANGE_COUNT):
+        cloud.make_random_change()
         with database.read() as connection:
             assert cache.refresh(connection)
-            query = QUERIES[number % len(QUERIES)]
+            query = CANDIDATES_QUERIES[number % len(CANDIDATES_QUERIES)]
             cached = _search_and_render(connection, CachedProviders(cache), query, settings)
             loaded = LoadedProviders(connection)
             assert cached == _search_and_render(connection, loaded, query, settings)
             answers.add(cached)
     assert cache.figures.full_readings == 1
-    assert len(answers) > CHANGES // 4
+    assert len(answers) > CHANGE_COUNT // 4
     database.dispose()

@@ -30,20 +30,20 @@ pytestmark = pytest.mark.system
 
 LOG = logging.getLogger(__name__)
 
-ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
-CAPACITY = 8
+ROUND_COUNT = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
+VCPU_TOTAL = 8
 #: Number of processes of each service: eight in ``make test-only WHAT=chaos``.
-EACH = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
+PROCESSES_PER_SERVICE = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
 #: Maximum number of races until both services have had a success.
-ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 
 #: Whether the peer answered, the provider and consumer, the status and the error code.
-Result = tuple[bool, tuple[str, str], int, str | None]
+ClaimResult = tuple[bool, tuple[str, str], int, str | None]
 
 
 @pytest.fixture(scope="module")
-def database(shared_url):
-    database = Database(make_settings(shared_url))
+def database(shared_db_url):
+    database = Database(make_settings(shared_db_url))
     create_ledger(database)
     yield database
     database.dispose()
@@ -53,13 +53,13 @@ def open_service(which: int, url: str) -> OwnPlacement | OpenStackPlacementPeer:
     return OwnPlacement(url) if which % 2 == 0 else OpenStackPlacementPeer(build_peer_url(url))
 
 
-def claim_whole_providers(barrier, which, url, providers) -> list[Result]:
+def claim_whole_providers(barrier, which, url, providers) -> list[ClaimResult]:
     service = open_service(which, url)
     results = []
     for provider in providers:
         consumer = str(uuid4())
         barrier.wait(120)
-        reply = service.get_answer(build_claim_request(consumer, {provider: {"VCPU": CAPACITY}}))
+        reply = service.get_answer(build_claim_request(consumer, {provider: {"VCPU": VCPU_TOTAL}}))
         code = reply.error.get("code")
         results.append((which % 2 == 1, (provider, consumer), reply.status, code))
     service.close()
@@ -69,14 +69,14 @@ def claim_whole_providers(barrier, which, url, providers) -> list[Result]:
 def change_amounts_at_random(
     barrier, which, url, providers, number
 ) -> list[tuple[bool, str, dict, int]]:
-    service, dice = open_service(which, url), random.Random(which)
+    service, rng = open_service(which, url), random.Random(which)
     consumers = {str(uuid4()): (None, {}) for _ in range(3)}
     rejections = 0
     barrier.wait(120)
     for _ in range(number):
-        consumer = dice.choice(list(consumers))
+        consumer = rng.choice(list(consumers))
         generation, _held = consumers[consumer]
-        amounts = {provider: dice.randint(1, 4) for provider in providers}
+        amounts = {provider: rng.randint(1, 4) for provider in providers}
         claimed = {provider: {"VCPU": amount} for provider, amount in amounts.items()}
         reply = service.get_answer(build_claim_request(consumer, claimed, generation))
         if reply.status == 204:
@@ -89,19 +89,21 @@ def change_amounts_at_random(
 
 
 def test_claims_of_our_service_never_overcommit_in_races_with_the_peer(
-    database, shared_url, record_property
+    database, shared_db_url, record_property
 ):
     attempts = 0
-    while not race_for_whole_providers(database, shared_url):
+    while not race_for_whole_providers(database, shared_db_url):
         attempts += 1
-        assert attempts < ATTEMPTS, "our service never won, so there was no race"
-    claims = (attempts + 1) * ROUNDS * 2 * EACH
+        assert attempts < MAX_ATTEMPTS, "our service never won, so there was no race"
+    claims = (attempts + 1) * ROUND_COUNT * 2 * PROCESSES_PER_SERVICE
     record_property(TRIED, f"{claims} claims of whole providers by both services")
 
 
-def race_for_whole_providers(database: Database, shared_url: str) -> bool:
-    providers = [make_provider(database, VCPU=CAPACITY) for _ in range(ROUNDS)]
-    results = run_in_processes(2 * EACH, claim_whole_providers, shared_url, providers)
+def race_for_whole_providers(database: Database, shared_db_url: str) -> bool:
+    providers = [make_provider(database, VCPU=VCPU_TOTAL) for _ in range(ROUND_COUNT)]
+    results = run_in_processes(
+        2 * PROCESSES_PER_SERVICE, claim_whole_providers, shared_db_url, providers
+    )
     writes = read_writes_by_provider(database)
     rounds = 0
     for provider in providers:
@@ -114,12 +116,14 @@ def race_for_whole_providers(database: Database, shared_url: str) -> bool:
         won = {consumer for consumer, (status, _code) in ours.items() if status == 204}
         assert len(won) <= 1
         held = read_amounts_by_consumer(database, provider)
-        assert {held[consumer] for consumer in won} <= {CAPACITY}
+        assert {held[consumer] for consumer in won} <= {VCPU_TOTAL}
         assert not held.keys() & (ours.keys() - won)
-        excesses = find_writes_over_capacity(writes[read_provider_id(database, provider)], CAPACITY)
+        excesses = find_writes_over_capacity(
+            writes[read_provider_id(database, provider)], VCPU_TOTAL
+        )
         assert all(write.by_peer for write in excesses)
         rounds += bool(excesses)
-    LOG.info("the peer allocated too much in %d of %d rounds", rounds, ROUNDS)
+    LOG.info("the peer allocated too much in %d of %d rounds", rounds, ROUND_COUNT)
     # The peer overcommits, and leaves the consumers of claims that it rejects.
     assert_invariants(database, but={Invariant.OVER_CAPACITY, Invariant.NO_ALLOCATIONS})
     winners = Counter(by_peer for by_peer, _claim, status, _code in results if status == 204)
@@ -128,22 +132,26 @@ def race_for_whole_providers(database: Database, shared_url: str) -> bool:
 
 @pytest.mark.all_databases
 def test_our_changes_in_races_with_the_peer_are_complete_and_within_capacity(
-    database, shared_url, record_property
+    database, shared_db_url, record_property
 ):
     attempts = 0
-    while not race_changes_of_allocations(database, shared_url):
+    while not race_changes_of_allocations(database, shared_db_url):
         attempts += 1
-        assert attempts < ATTEMPTS, "no claim was rejected, or a service never won"
-    changes = (attempts + 1) * 2 * ROUNDS * 2 * EACH
+        assert attempts < MAX_ATTEMPTS, "no claim was rejected, or a service never won"
+    changes = (attempts + 1) * 2 * ROUND_COUNT * 2 * PROCESSES_PER_SERVICE
     record_property(TRIED, f"{changes} changes of amounts by both services")
 
 
-def race_changes_of_allocations(database: Database, shared_url: str) -> bool:
+def race_changes_of_allocations(database: Database, shared_db_url: str) -> bool:
     both_wrote = True
-    capacity = 2 * CAPACITY
+    capacity = 2 * VCPU_TOTAL
     providers = [make_provider(database, VCPU=capacity) for _ in range(2)]
     results = run_in_processes(
-        2 * EACH, change_amounts_at_random, shared_url, providers, 2 * ROUNDS
+        2 * PROCESSES_PER_SERVICE,
+        change_amounts_at_random,
+        shared_db_url,
+        providers,
+        2 * ROUND_COUNT,
     )
     writes = read_writes_by_provider(database)
     for provider in providers:

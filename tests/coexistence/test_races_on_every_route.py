@@ -24,18 +24,18 @@ from tests.support.versions import PEER_LATEST
 pytestmark = pytest.mark.system
 
 #: Number of processes of each service: eight in ``make test-only WHAT=chaos``.
-EACH = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
+PROCESSES_PER_SERVICE = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
 #: Number of requests of each process.
-WRITES = choose_count(60, 80)
+WRITES_PER_PROCESS = choose_count(60, 80)
 #: Maximum number of races until each service has succeeded on a third of the routes.
-ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 #: Neither service deletes resource classes, because the peer does not check whether the class of an
 #: inventory that it writes still exists.
-BY_NEITHER = "DELETE /placement/resource_classes/<name>"
+ROUTE_OF_NEITHER_SERVICE = "DELETE /placement/resource_classes/<name>"
 #: Routes that the peer does not use. ``test_races.py`` has races for its claims, with a
 #: ledger that detects overcommitment. The peer takes no locks when it deletes or moves providers:
 #: two moves may leave a loop, and a concurrent write may leave rows of a deleted provider.
-NOT_BY_PEER = {
+ROUTES_NOT_USED_BY_PEER = {
     "PUT /placement/allocations/<consumer_uuid>",
     "POST /placement/allocations",
     "DELETE /placement/allocations/<consumer_uuid>",
@@ -45,10 +45,10 @@ NOT_BY_PEER = {
 }
 
 #: Whether the peer answered, the route and the status.
-Answer = tuple[bool, str, int]
+RouteAnswer = tuple[bool, str, int]
 
 
-class Writer:
+class RandomWriter:
     """Sends random writes to a service."""
 
     def __init__(self, which: int, url: str, routes: list[WriteRoute]) -> None:
@@ -56,65 +56,67 @@ class Writer:
         self._service = (
             OpenStackPlacementPeer(build_peer_url(url)) if self._is_peer else OwnPlacement(url)
         )
-        self._dice = random.Random(which)
-        self._world = WriteRequestDrawer(self._dice, self._get)
+        self._random = random.Random(which)
+        self._world = WriteRequestDrawer(self._random, self._get_document)
         self._routes = [
-            route for route in routes if not (self._is_peer and route.name in NOT_BY_PEER)
+            route
+            for route in routes
+            if not (self._is_peer and route.name in ROUTES_NOT_USED_BY_PEER)
         ]
-        self.answers: Counter[Answer] = Counter()
+        self.answers: Counter[RouteAnswer] = Counter()
 
-    def write(self) -> None:
-        route = self._dice.choice(self._routes)
+    def send_random_write(self) -> None:
+        route = self._random.choice(self._routes)
         path = self._world.path(route.rule)
         body = self._world.body(route.name)
         version = route.version.removeprefix("placement ")
-        reply = self._send_to_either(route.method, path, version, ... if body is None else body)
+        reply = self._send_request(route.method, path, version, ... if body is None else body)
         self.answers[self._is_peer, route.name, reply.status] += 1
 
     def close(self) -> None:
         self._service.close()
 
-    def _get(self, path: str) -> Any:
-        reply = self._send_to_either("GET", path, PEER_LATEST)
+    def _get_document(self, path: str) -> Any:
+        reply = self._send_request("GET", path, PEER_LATEST)
         return reply.document if reply.status == 200 else {}
 
-    def _send_to_either(
-        self, method: str, path: str, version: str, document: object = ...
-    ) -> Reply:
+    def _send_request(self, method: str, path: str, version: str, document: object = ...) -> Reply:
         target = path.removeprefix("/placement")
         return self._service.get_answer(Request(method, target, version=version, document=document))
 
 
-def write_at_random(
+def send_random_writes(
     barrier, which: int, url: str, routes: list[WriteRoute]
-) -> list[Counter[Answer]]:
-    writer = Writer(which, url, routes)
+) -> list[Counter[RouteAnswer]]:
+    writer = RandomWriter(which, url, routes)
     barrier.wait(120)
-    for _ in range(WRITES):
-        writer.write()
+    for _ in range(WRITES_PER_PROCESS):
+        writer.send_random_write()
     writer.close()
     return [writer.answers]
 
 
 @pytest.fixture
-def database(shared_url):
-    database = Database(make_settings(shared_url))
+def database(shared_db_url):
+    database = Database(make_settings(shared_db_url))
     yield database
     database.dispose()
 
 
 @pytest.mark.all_databases
-def test_concurrent_writes_on_every_route_keep_invariants(database, shared_url, record_property):
-    application = create_app(make_settings(shared_url))
+def test_concurrent_writes_on_every_route_keep_invariants(database, shared_db_url, record_property):
+    application = create_app(make_settings(shared_db_url))
     all_routes = [
         route for route in list_write_routes(application) if route.rule.startswith("/placement/")
     ]
-    routes = [route for route in all_routes if route.name != BY_NEITHER]
+    routes = [route for route in all_routes if route.name != ROUTE_OF_NEITHER_SERVICE]
     application.close()
-    answers: Counter[Answer] = Counter()
-    for _ in range(ATTEMPTS):
+    answers: Counter[RouteAnswer] = Counter()
+    for _ in range(MAX_ATTEMPTS):
         with assert_generations_grow(database):
-            for counts in run_in_processes(2 * EACH, write_at_random, shared_url, routes):
+            for counts in run_in_processes(
+                2 * PROCESSES_PER_SERVICE, send_random_writes, shared_db_url, routes
+            ):
                 answers.update(counts)
         done = {(by, name) for by, name, status in answers if status < 300}
         totals = [sum(by == is_peer for by, _ in done) for is_peer in (False, True)]

@@ -28,9 +28,9 @@ from tests.support.servers import environment
 
 pytestmark = pytest.mark.system
 
-STATEMENTS = ROOT / "doc" / "source" / "leaving"
-PAGE = (ROOT / "doc" / "source" / "adopt.rst").read_text()
-_TRIGGERS = {
+STATEMENTS_FOLDER = ROOT / "doc" / "source" / "leaving"
+ADOPTION_PAGE = (ROOT / "doc" / "source" / "adopt.rst").read_text()
+_LIST_TRIGGERS_SQL = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
     "postgresql": (
         "SELECT proname FROM pg_proc WHERE proname LIKE 'sched%' "
@@ -48,13 +48,13 @@ def _list_schema_names(url):
         inspector = inspect(connection)
         tables = inspector.get_table_names()
         indexes = [index["name"] for table in tables for index in inspector.get_indexes(table)]
-        triggers = list(connection.scalars(text(_TRIGGERS[connection.dialect.name])))
+        triggers = list(connection.scalars(text(_LIST_TRIGGERS_SQL[connection.dialect.name])))
     engine.dispose()
     return sorted(map(str, (*tables, *indexes, *triggers)))
 
 
 def read_documented_command(program):
-    (line,) = re.findall(rf"^   \$ ({program} .*(?:\n    .*)?)", PAGE, re.MULTILINE)
+    (line,) = re.findall(rf"^   \$ ({program} .*(?:\n    .*)?)", ADOPTION_PAGE, re.MULTILINE)
     return re.sub(r"\\\n\s+", "", line)
 
 
@@ -90,27 +90,27 @@ def _make_provider(side):
     return uuid
 
 
-def test_documented_return_command_restores_the_schema_before_adoption(empty_url):
-    OpenStackPlacement(empty_url).manage("db", "sync")
-    before = _list_schema_names(empty_url)
-    database = Database(make_settings(empty_url, placement__providers_in_memory=True))
+def test_documented_return_command_restores_the_schema_before_adoption(empty_db_url):
+    OpenStackPlacement(empty_db_url).manage("db", "sync")
+    before = _list_schema_names(empty_db_url)
+    database = Database(make_settings(empty_db_url, placement__providers_in_memory=True))
     adopt(database, utcnow)
     with database.read() as connection:
         assert change_log.reason_without_log(connection) is None
     database.dispose()
-    ours, peer = OwnPlacement(empty_url), OpenStackPlacementPeer(build_peer_url(empty_url))
+    ours, peer = (OwnPlacement(empty_db_url), OpenStackPlacementPeer(build_peer_url(empty_db_url)))
     kept = [_make_provider(ours), _make_provider(peer)]
     ours.close()
-    result = _run_documented_return_command(empty_url)
+    result = _run_documented_return_command(empty_db_url)
     assert result.returncode == 0, result.stderr
     assert result.stdout == result.stderr == ""
-    assert _list_schema_names(empty_url) == before
+    assert _list_schema_names(empty_db_url) == before
     kept.append(_make_provider(peer))
-    found = peer.get_answer(build_request("GET", "/resource_providers")).document[
+    providers = peer.get_answer(build_request("GET", "/resource_providers")).document[
         "resource_providers"
     ]
     peer.close()
-    assert {provider["uuid"] for provider in found} == set(kept)
+    assert {provider["uuid"] for provider in providers} == set(kept)
 
 
 @pytest.fixture
@@ -118,26 +118,26 @@ def create_database():
     """Return a function that gives a database the schema of OpenStack placement."""
     databases = []
 
-    def create(url, **options):
+    def create_with_schema(url, **options):
         databases.append(Database(make_settings(url, **options)))
         create_openstack_schema(databases[-1])
         return databases[-1]
 
-    yield create
+    yield create_with_schema
     for database in databases:
         database.dispose()
 
 
 def test_documented_return_command_stops_at_the_first_failed_statement(
-    create_database, empty_url, tmp_path
+    create_database, empty_db_url, tmp_path
 ):
-    create_database(empty_url)
+    create_database(empty_db_url)
     statements = tmp_path / "doc" / "source" / "leaving"
-    shutil.copytree(STATEMENTS, statements)
+    shutil.copytree(STATEMENTS_FOLDER, statements)
     for file in statements.iterdir():
         file.write_text(f"DROP TABLE no_such_table;\nDROP TABLE allocations;\n{file.read_text()}")
-    assert _run_documented_return_command(empty_url, tmp_path).returncode != 0
-    assert "allocations" in _list_schema_names(empty_url)
+    assert _run_documented_return_command(empty_db_url, tmp_path).returncode != 0
+    assert "allocations" in _list_schema_names(empty_db_url)
 
 
 def test_documented_return_command_removes_tables_outside_the_search_path(
@@ -162,16 +162,16 @@ def test_documented_return_command_removes_tables_outside_the_search_path(
         assert "no schema of this database has tables of placement_sched" in again.stderr
 
 
-def test_disabled_provider_cache_removes_triggers_and_keeps_tables(create_database, empty_url):
-    adopt(create_database(empty_url, placement__providers_in_memory=True), utcnow)
-    before = _list_schema_names(empty_url)
-    with closing(OwnPlacement(empty_url, placement__providers_in_memory=False)) as ours:
+def test_disabled_provider_cache_removes_triggers_and_keeps_tables(create_database, empty_db_url):
+    adopt(create_database(empty_db_url, placement__providers_in_memory=True), utcnow)
+    before = _list_schema_names(empty_db_url)
+    with closing(OwnPlacement(empty_db_url, placement__providers_in_memory=False)) as ours:
         _make_provider(ours)
-        assert _list_schema_names(empty_url) == before
-        without = Database(make_settings(empty_url))
+        assert _list_schema_names(empty_db_url) == before
+        without = Database(make_settings(empty_db_url))
         assert stop_logging(without)
         without.dispose()
         _make_provider(ours)
-    names = _list_schema_names(empty_url)
+    names = _list_schema_names(empty_db_url)
     assert "sched_provider_changes" in names
     assert "sched_allocations_inserted" not in names

@@ -33,15 +33,15 @@ from tests.support.versions import PEER_LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 
-HOSTS = (1, 2)
+HOST_NUMBERS = (1, 2)
 #: Number of instances of each host. Their allocations have no consumer type, as nova's.
-OF_EACH = 3
-ADMIN = {"X-Auth-Token": "admin", **PEER_LATEST_HEADERS}
+INSTANCES_PER_HOST = 3
+ADMIN_HEADERS = {"X-Auth-Token": "admin", **PEER_LATEST_HEADERS}
 #: A trait and an aggregate that nova or its operators have set.
-TRAIT, AGGREGATE = "CUSTOM_LICENSED", "cccccccc-0000-4000-8000-000000000001"
+LICENSED_TRAIT, AGGREGATE_UUID = "CUSTOM_LICENSED", "cccccccc-0000-4000-8000-000000000001"
 
 
-THEIRS = (
+PLACEMENT_TABLES = (
     allocations,
     consumers,
     inventories,
@@ -62,7 +62,7 @@ def peer_database_file(tmp_path_factory):
     adopted_database_url = f"sqlite:///{path}"
     OpenStackPlacement(adopted_database_url).manage("db", "sync")
     with closing(OpenStackPlacementPeer(build_peer_url(adopted_database_url))) as peer:
-        for host in HOSTS:
+        for host in HOST_NUMBERS:
             _fill_database_by_peer(peer, host)
     return path
 
@@ -84,16 +84,16 @@ def adopted_app(adopted_database_url, monkeypatch, capsys):
 
 
 def report_hosts(app):
-    reports = [build_report(host, inventories=False) for host in HOSTS]
+    reports = [build_report(host, inventories=False) for host in HOST_NUMBERS]
     app.post_json("/scheduler/v1/compute_nodes", reports)
 
 
 def _fill_database_by_peer(peer, host):
     uuid = node_uuid(host)
     # The last host is disabled in nova.
-    disabled = ["COMPUTE_STATUS_DISABLED"] if host == HOSTS[-1] else []
+    disabled = ["COMPUTE_STATUS_DISABLED"] if host == HOST_NUMBERS[-1] else []
     requests = [
-        build_request("PUT", f"/traits/{TRAIT}"),
+        build_request("PUT", f"/traits/{LICENSED_TRAIT}"),
         *build_provider_requests(
             uuid,
             f"cn{host}",
@@ -103,11 +103,11 @@ def _fill_database_by_peer(peer, host):
                 "DISK_GB": {"total": 400},
                 "PCPU": {"total": 8},
             },
-            traits=["HW_CPU_X86_AVX2", TRAIT, *disabled],
-            aggregates=[AGGREGATE],
+            traits=["HW_CPU_X86_AVX2", LICENSED_TRAIT, *disabled],
+            aggregates=[AGGREGATE_UUID],
         ),
     ]
-    for number in range(OF_EACH):
+    for number in range(INSTANCES_PER_HOST):
         consumer, amounts = build_instance_uuid(10 * host + number), {"VCPU": 1, "MEMORY_MB": 512}
         owner = ("demo", "demo")
         requests.append(build_claim_request(consumer, {uuid: amounts}, version="1.36", owner=owner))
@@ -125,23 +125,27 @@ def database(adopted_database_url):
 
 @pytest.fixture
 def read_rows_of_nova(database):
-    def read():
+    def read_rows():
         with database.read() as connection:
             return {
                 table.name: {
                     tuple(value for key, value in row._mapping.items() if not key.endswith("_at"))
                     for row in connection.execute(select(table))
                 }
-                for table in THEIRS
+                for table in PLACEMENT_TABLES
             }
 
-    return read
+    return read_rows
 
 
-_LINKS = ("placement_aggregates", "resource_provider_aggregates", "resource_provider_traits")
+_ASSOCIATION_TABLES = (
+    "placement_aggregates",
+    "resource_provider_aggregates",
+    "resource_provider_traits",
+)
 
 
-COMMANDS = (
+OPERATOR_COMMANDS = (
     "db adopt",
     "db sync",
     "placement audit --delete",
@@ -159,9 +163,11 @@ def test_commands_change_no_rows_that_nova_wrote(adopted_app, read_rows_of_nova)
     created = adopted_app.post_json("/compute/v2.1/os-aggregates", body)
     action = f"/compute/v2.1/os-aggregates/{created.json['aggregate']['id']}/action"
     adopted_app.post_json(action, {"add_host": {"host": "cn1"}})
-    adopted_app.post_json(action, {"set_metadata": {"metadata": {f"trait:{TRAIT}": "required"}}})
+    adopted_app.post_json(
+        action, {"set_metadata": {"metadata": {f"trait:{LICENSED_TRAIT}": "required"}}}
+    )
     before = read_rows_of_nova()
-    for command in COMMANDS:
+    for command in OPERATOR_COMMANDS:
         main(command.split())
         assert read_rows_of_nova() == before, command
 
@@ -183,10 +189,10 @@ def test_report_with_inventories_changes_only_inventories_of_reported_classes(
     del report["local_gb"]
     adopted_app.post_json("/scheduler/v1/compute_nodes", [report])
     after = read_rows_of_nova()
-    for name in ("allocations", "consumers", *_LINKS):
+    for name in ("allocations", "consumers", *_ASSOCIATION_TABLES):
         assert after[name] == before[name]
     target = f"/placement/resource_providers/{node_uuid(1)}/inventories"
-    inventories = adopted_app.get(target, headers=ADMIN).json["inventories"]
+    inventories = adopted_app.get(target, headers=ADMIN_HEADERS).json["inventories"]
     assert {name: inventory["total"] for name, inventory in inventories.items()} == {
         "VCPU": 8,
         "MEMORY_MB": 131072,

@@ -34,10 +34,10 @@ from tests.support.reports import build_report, node_uuid
 
 pytestmark = pytest.mark.system
 
-TRAIT_REQUIRED = {f"trait:{LICENSED}": "required"}
-THEIRS = "http://theirs"
+TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
+PEER_URL = "http://theirs"
 #: Numbers of the hosts that have providers. The host cn4 has no provider.
-WITH_PROVIDER = (1, 2, 3)
+HOSTS_WITH_PROVIDER = (1, 2, 3)
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +49,20 @@ def peer_service(tmp_path_factory):
 
 @pytest.fixture
 def peer_with_licensed_trait(peer_service):
-    for number in WITH_PROVIDER:
+    for number in HOSTS_WITH_PROVIDER:
         body = {"uuid": node_uuid(number), "name": f"cn{number}"}
         assert request_peer(peer_service, "POST", "/resource_providers", body).status < 300
     yield FunctionTransport(build_peer_handler(peer_service))
-    for number in WITH_PROVIDER:
+    for number in HOSTS_WITH_PROVIDER:
         request_peer(peer_service, "DELETE", f"/resource_providers/{node_uuid(number)}")
     request_peer(peer_service, "DELETE", f"/traits/{LICENSED}")
 
 
 @pytest.fixture
 def make_host_reader(sqlite_app):
-    reports = [{**build_report(number), "inventories": False} for number in (*WITH_PROVIDER, 4)]
+    reports = [
+        {**build_report(number), "inventories": False} for number in (*HOSTS_WITH_PROVIDER, 4)
+    ]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     service = compute_service(
         FunctionTransport(build_wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1"
@@ -82,14 +84,14 @@ def test_sync_aggregates_of_a_remote_placement_is_idempotent(
 ):
     add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn4"])
     add_aggregate(sqlite_database, "b", ["cn2"])
-    placement = RemotePlacement(placement_service(peer_with_licensed_trait, THEIRS))
+    placement = RemotePlacement(placement_service(peer_with_licensed_trait, PEER_URL))
     placement.change(build_aggregate_join(aggregate_uuid("b"), node_uuid(3)))
     synced = sync_aggregates(make_host_reader, placement)
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "cn4")]
     a, b = aggregate_uuid("a"), aggregate_uuid("b")
     assert [
         read_provider_values_from_peer(peer_service, number, "aggregates")
-        for number in WITH_PROVIDER
+        for number in HOSTS_WITH_PROVIDER
     ] == [{a}, {a, b}, {b}]
     sync_aggregates(make_host_reader, placement, remove_stale=True)
     assert read_provider_values_from_peer(peer_service, 3, "aggregates") == set()
@@ -102,8 +104,8 @@ def test_sync_aggregates_of_a_remote_placement_is_idempotent(
 def test_sync_traits_of_a_remote_placement_keeps_manual_traits(
     peer_service, peer_with_licensed_trait, make_host_reader, sqlite_database, tmp_path
 ):
-    add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], TRAIT_REQUIRED)
-    service, file = placement_service(peer_with_licensed_trait, THEIRS), tmp_path / "put.json"
+    add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], TRAIT_METADATA)
+    service, file = placement_service(peer_with_licensed_trait, PEER_URL), tmp_path / "put.json"
     by_hand = RemotePlacement(service)
     by_hand.create_trait(LICENSED)
     by_hand.change(build_trait_addition(LICENSED, {node_uuid(2): ""}))
