@@ -98,7 +98,7 @@ def test_documented_return_command_restores_the_schema_before_adoption(empty_db_
     with database.read() as connection:
         assert change_log.reason_without_log(connection) is None
     database.dispose()
-    ours, peer = (OwnPlacement(empty_db_url), OpenStackPlacementPeer(build_peer_url(empty_db_url)))
+    ours, peer = OwnPlacement(empty_db_url), OpenStackPlacementPeer(build_peer_url(empty_db_url))
     kept = [_make_provider(ours), _make_provider(peer)]
     ours.close()
     result = _run_documented_return_command(empty_db_url)

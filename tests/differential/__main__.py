@@ -84,7 +84,7 @@ def _run_seeds(comparison: Comparison, arguments: argparse.Namespace) -> RunTota
         since = monotonic()
         tally = comparison.run_random_cases(
             seed,
-            arguments.many or comparison.many,
+            arguments.many or comparison.default_count,
             lambda done, seed=seed: _print_progress(seed, done),
         )
         _print_totals(f"{comparison.name}, seed {seed}", comparison, tally, monotonic() - since)

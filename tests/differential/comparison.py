@@ -76,13 +76,13 @@ class RunTotals:
 class Comparison(ABC):
     """A comparison of two sides.
 
-    ``name`` selects it on the command line. ``noun`` describes its cases, and ``many`` is their
-    default number per seed. Findings are saved in the folder ``cases``, or nowhere if it is None.
+    ``name`` selects it on the command line. ``noun`` describes its cases, and ``default_count`` is
+    their default number per seed. Findings are saved in ``cases_folder``, or nowhere if it is None.
     """
 
     name: str
     noun: str
-    many: int
+    default_count: int
     cases_folder: Path | None = None
 
     def __init__(self, ours: Any, theirs: Any) -> None:

@@ -31,7 +31,7 @@ _READ_METHODS = {"GET", "HEAD", "OPTIONS"}
 class EpisodeStep(NamedTuple):
     """Result of a request: replies, counts of explanations, and unexplained differences.
 
-    ``parted`` is whether an explained difference has led to different states.
+    ``has_different_states`` is whether an explained difference has led to different states.
     """
 
     answers: AnswerPair

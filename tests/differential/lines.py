@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-#: The program that calls the class ``Nova`` of a module.
+#: The program that calls the class ``NovaCaller`` of a module.
 SERVE_NOVA_PROGRAM = Path(__file__).parent / "nova" / "peer" / "serving.py"
 
 

@@ -39,7 +39,7 @@ RequestHistory = tuple[Request, ...]
 class RequestComparison(Comparison):
     """Random requests of every kind. A case is a history of requests."""
 
-    name, noun, many = "requests", "requests", 2000
+    name, noun, default_count = "requests", "requests", 2000
     cases_folder = Path(__file__).parent / "cases"
 
     @classmethod
@@ -117,7 +117,7 @@ class CandidatesComparison(RequestComparison):
     Our candidates are always compared with a naive search, too.
     """
 
-    name, noun, many = "candidates", "queries", 500
+    name, noun, default_count = "candidates", "queries", 500
 
     def draw_outcomes(self, random: Random) -> Iterator[CaseOutcome]:
         rng = RandomSource(random)

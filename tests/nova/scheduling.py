@@ -51,16 +51,16 @@ def create_private_bus(broker: str) -> Iterator[str]:
     """
     name, control = f"test-{uuid4().hex[:12]}", shutil.which("rabbitmqctl")
 
-    def send(*words: str) -> bool:
+    def run_rabbitmqctl(*words: str) -> bool:
         done = subprocess.run([str(control), *words], capture_output=True, check=False, timeout=120)
         return done.returncode == 0
 
-    if control is not None and send("add_vhost", name):
+    if control is not None and run_rabbitmqctl("add_vhost", name):
         try:
-            assert send("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
+            assert run_rabbitmqctl("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
             yield f"{broker.rstrip('/')}/{name}"
         finally:
-            send("delete_vhost", name)
+            run_rabbitmqctl("delete_vhost", name)
         return
     with TemporaryDirectory() as folder, run_private_rabbitmq(Path(folder) / "rabbitmq") as own:
         own.wait_until_ready()
@@ -125,7 +125,7 @@ class Conductor:
     def announce(self, method: str, version: str, **sent: Any) -> None:
         self._client.prepare(version=version, fanout=True).cast({}, method, **sent)
 
-    def send(self, method: str, context: dict[str, Any] | None = None, **sent: Any) -> None:
+    def cast(self, method: str, context: dict[str, Any] | None = None, **sent: Any) -> None:
         self._client.prepare(version="4.5").cast(context or {}, method, **sent)
 
     def close(self) -> None:
@@ -224,11 +224,11 @@ class NovaDeployment:
                 streams=[nothing, output, output],
             )
         service = SchedulerService(process, log)
-        self._stack.callback(self._stop, service)
+        self._stack.callback(self._stop_service, service)
         service.wait_for_log_line(SERVICE_START_LOG_TEXT)
         return service
 
-    def _stop(self, service: SchedulerService) -> None:
+    def _stop_service(self, service: SchedulerService) -> None:
         if service.process.poll() is None:
             service.process.send_signal(signal.SIGTERM)
             try:

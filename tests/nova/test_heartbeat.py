@@ -37,7 +37,7 @@ def clock():
 def make_heartbeat(sqlite_url, nova, clock):
     heartbeats = []
 
-    def heartbeat(host, **options):
+    def build_heartbeat(host, **options):
         nova_url = nova.url.render_as_string()
         options = {"database__connection": nova_url, "DEFAULT__host": host, **options}
         settings = make_settings(sqlite_url, DEFAULT__service_down_time=60, **options)
@@ -45,7 +45,7 @@ def make_heartbeat(sqlite_url, nova, clock):
         heartbeats.append((database, Heartbeat(database, settings, clock)))
         return heartbeats[-1][1]
 
-    yield heartbeat
+    yield build_heartbeat
     for database, one in heartbeats:
         one.stop()
         database.dispose()

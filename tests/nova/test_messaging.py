@@ -39,11 +39,11 @@ class GreetingEndpoint:
         return {"hello": name, "request": context["request_id"]}
 
     @expose
-    def fail(self, _context, reason):
+    def raise_key_error(self, _context, reason):
         raise KeyError(reason)
 
     @expose
-    def refuse(self, _context):
+    def raise_expected_error(self, _context):
         raise ExpectedError(ValueError("as is expected"))
 
     @expose
@@ -53,7 +53,7 @@ class GreetingEndpoint:
             raise UnsupportedCall
         return self.calls
 
-    def hidden(self, _context):
+    def unexposed(self, _context):
         raise AssertionError("is not to be called")
 
 
@@ -82,9 +82,9 @@ def test_call_is_answered_with_the_request_id_of_its_context(rpc_client):
     ("version", "method", "sent", "words"),
     [
         ("4.5", "greet", {"nom": "nova"}, "unexpected keyword argument 'nom'"),
-        ("4.5", "fail", {"reason": "no such key"}, "'no such key'"),
+        ("4.5", "raise_key_error", {"reason": "no such key"}, "'no such key'"),
         ("4.5", "reboot", {}, "Endpoint does not support RPC method reboot"),
-        ("4.5", "hidden", {}, "Endpoint does not support RPC method hidden"),
+        ("4.5", "unexposed", {}, "Endpoint does not support RPC method unexposed"),
         ("4.6", "greet", {}, "Endpoint does not support RPC version 4.6"),
         ("5.0", "greet", {}, "Endpoint does not support RPC version 5.0"),
     ],
@@ -105,7 +105,7 @@ def test_failed_call_is_answered_and_logged_in_one_line(
 
 def test_expected_error_is_answered_and_not_logged(rpc_client, caplog):
     with pytest.raises(ValueError, match="as is expected"):
-        rpc_client.prepare(version="4.5", timeout=30).call({}, "refuse")
+        rpc_client.prepare(version="4.5", timeout=30).call({}, "raise_expected_error")
     assert list_warnings(caplog) == []
 
 

@@ -18,13 +18,13 @@ pytestmark = pytest.mark.slow
 def start_monitor() -> Iterator[Callable[[str], Monitor]]:
     started: list[Monitor] = []
 
-    def start(listen: str) -> Monitor:
+    def start_on_address(listen: str) -> Monitor:
         monitor = Monitor(listen, lambda accept: ("text/plain", f"for {accept}".encode()))
         started.append(monitor)
         monitor.start()
         return monitor
 
-    yield start
+    yield start_on_address
     for one in started:
         one.close()
 

@@ -37,13 +37,10 @@ from tests.support.versions import LATEST_HEADERS
 
 REBUILD_HINT = {"_nova_check_type": ["rebuild"]}
 POLICY_HINT = {"sched_policy": ["default"]}
-POLICY_HINT_RULE = "scheduler:policies:hint"
-OBJECT_DATA_KEY = "nova_object.data"
-UPPERCASE_INSTANCE_UUID = "AAAAAAAA-0000-4000-8000-000000000001"
-INSTANCE_LIST_PRIMITIVE, AGGREGATE_PRIMITIVE = (
-    read_recorded_object("instances"),
-    read_recorded_object("aggregate"),
-)
+HINT_RULE = "scheduler:policies:hint"
+DATA_KEY = "nova_object.data"
+INSTANCE_UUID = "AAAAAAAA-0000-4000-8000-000000000001"
+INSTANCE_LIST, AGGREGATE = (read_recorded_object("instances"), read_recorded_object("aggregate"))
 CALLER_CONTEXT = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
 
 
@@ -71,7 +68,7 @@ def app_with_hosts_of_nova(app, nova, follower):
 
 
 @pytest.fixture
-def select_with_policy(app_with_hosts_of_nova, follower, tmp_path, caplog):
+def select_hosts(app_with_hosts_of_nova, follower, tmp_path, caplog):
     for name in ("placement_sched.api.policy", "oslo_policy"):
         caplog.set_level(logging.WARNING, name)  # caplog restores the levels after the test
 
@@ -95,11 +92,9 @@ def read_allocations(app, uuid):
 
 @pytest.mark.parametrize("there", [{}, {"force_hosts": ["cn2"]}])
 def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(
-    select_with_policy, app_with_hosts_of_nova, caplog, there
+    select_hosts, app_with_hosts_of_nova, caplog, there
 ):
-    (host,) = list_selected_hosts(
-        select_with_policy(instance(1), scheduler_hints=REBUILD_HINT, **there)
-    )
+    (host,) = list_selected_hosts(select_hosts(instance(1), scheduler_hints=REBUILD_HINT, **there))
     assert read_allocations(app_with_hosts_of_nova, instance(1))
     assert host == there.get("force_hosts", ["cn1"])[0]
     assert f"instance {instance(1)} is not on it" in caplog.text
@@ -107,11 +102,11 @@ def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(
 
 
 def test_rebuild_hint_does_not_skip_the_claim_of_an_unbuilt_instance(
-    select_with_policy, app_with_hosts_of_nova
+    select_hosts, app_with_hosts_of_nova
 ):
     there = {"scheduler_hints": REBUILD_HINT, "force_hosts": ["cn2"]}
     for _ in range(2):
-        assert list_selected_hosts(select_with_policy(instance(1), **there)) == ["cn2"]
+        assert list_selected_hosts(select_hosts(instance(1), **there)) == ["cn2"]
         assert read_allocations(app_with_hosts_of_nova, instance(1))
         # nova-compute does this if it cannot build the instance.
         app_with_hosts_of_nova.delete(
@@ -120,15 +115,13 @@ def test_rebuild_hint_does_not_skip_the_claim_of_an_unbuilt_instance(
 
 
 def test_rebuild_uses_the_current_host_in_nova(
-    select_with_policy, app_with_hosts_of_nova, nova, follower
+    select_hosts, app_with_hosts_of_nova, nova, follower
 ):
     uuid = nova.add_instance("cn1")
     follower.full()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
     there = {"force_hosts": ["cn2"], "force_nodes": ["cn2"]}
-    assert list_selected_hosts(select_with_policy(uuid, scheduler_hints=REBUILD_HINT, **there)) == [
-        "cn2"
-    ]
+    assert list_selected_hosts(select_hosts(uuid, scheduler_hints=REBUILD_HINT, **there)) == ["cn2"]
     assert read_allocations(app_with_hosts_of_nova, uuid) == {}
 
 
@@ -139,14 +132,14 @@ def test_rebuild_uses_the_current_host_in_nova(
         ({**CALLER_CONTEXT, "roles": [], "is_admin": True}, ""),
         (
             CALLER_CONTEXT,
-            f'"{POLICY_HINT_RULE}": "project_id:demo"\n"os_compute_api:servers:create": "@"\n',
+            f'"{HINT_RULE}": "project_id:demo"\n"os_compute_api:servers:create": "@"\n',
         ),
     ],
     ids=["role", "nova's own", "project"],
 )
-def test_users_allowed_by_the_rule_can_choose_a_policy(select_with_policy, context, policy, caplog):
+def test_users_allowed_by_the_rule_can_choose_a_policy(select_hosts, context, policy, caplog):
     hosts = list_selected_hosts(
-        select_with_policy(instance(1), context, policy, scheduler_hints=POLICY_HINT)
+        select_hosts(instance(1), context, policy, scheduler_hints=POLICY_HINT)
     )
     assert hosts == ["cn1"]
     assert "not a rule of this service" not in caplog.text
@@ -154,70 +147,64 @@ def test_users_allowed_by_the_rule_can_choose_a_policy(select_with_policy, conte
 
 @pytest.mark.parametrize("context", [CALLER_CONTEXT, {}], ids=["member", "unknown"])
 def test_users_without_the_policy_rule_get_no_valid_host_naming_the_rule(
-    select_with_policy, app_with_hosts_of_nova, context
+    select_hosts, app_with_hosts_of_nova, context
 ):
     with pytest.raises(ExpectedError) as refused:
-        select_with_policy(instance(1), context, scheduler_hints=POLICY_HINT)
+        select_hosts(instance(1), context, scheduler_hints=POLICY_HINT)
     failure = refused.value.failure
     assert type(failure).__name__ == "NoValidHost"
-    assert POLICY_HINT_RULE in str(failure)
+    assert HINT_RULE in str(failure)
     assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
     assert list_selected_hosts(
-        select_with_policy(instance(1), context, scheduler_hints={"colour": ["red"]})
+        select_hosts(instance(1), context, scheduler_hints={"colour": ["red"]})
     ) == ["cn1"]
 
 
 def test_unknown_server_group_policy_is_reported_with_supported_policies(
-    select_with_policy, app_with_hosts_of_nova
+    select_hosts, app_with_hosts_of_nova
 ):
     group = primitive_of("InstanceGroup", {"policy": "apart"})
     words = "unknown server group policy 'apart'; expected one of affinity, anti-affinity"
     with pytest.raises(ValueError, match=words):
-        select_with_policy(instance(1), instance_group=group)
+        select_hosts(instance(1), instance_group=group)
     assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
 
 
 @pytest.mark.parametrize("field", ["project_id", "user_id", "availability_zone"])
 def test_too_long_text_of_an_rpc_call_is_rejected_with_its_path(
-    select_with_policy, app_with_hosts_of_nova, field
+    select_hosts, app_with_hosts_of_nova, field
 ):
     words = f"spec_obj.{field} has 300 characters; at most 255 are allowed"
     with pytest.raises(ValueError, match=words):
-        select_with_policy(instance(1), **{field: "p" * 300})
+        select_hosts(instance(1), **{field: "p" * 300})
     assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
 
 
 def test_ids_of_announced_aggregates_are_read_from_a_list_or_a_single_object():
-    number = AGGREGATE_PRIMITIVE[OBJECT_DATA_KEY]["id"]
-    assert aggregate_ids([AGGREGATE_PRIMITIVE]) == aggregate_ids(AGGREGATE_PRIMITIVE) == {number}
+    number = AGGREGATE[DATA_KEY]["id"]
+    assert aggregate_ids([AGGREGATE]) == aggregate_ids(AGGREGATE) == {number}
     with pytest.raises(UnreadableObject, match=r"^aggregates\[0\]: Aggregate has no id$"):
         aggregate_ids([primitive_of("Aggregate", {"name": "a"})])
 
 
 def test_uuids_of_announced_instances_are_read():
-    uuids = [
-        each[OBJECT_DATA_KEY]["uuid"]
-        for each in INSTANCE_LIST_PRIMITIVE[OBJECT_DATA_KEY]["objects"]
-    ]
-    assert uuids_of_objects(INSTANCE_LIST_PRIMITIVE) == uuids
+    uuids = [each[DATA_KEY]["uuid"] for each in INSTANCE_LIST[DATA_KEY]["objects"]]
+    assert uuids_of_objects(INSTANCE_LIST) == uuids
     listed = primitive_of(
-        "InstanceList", {"objects": [primitive_of("Instance", {"uuid": UPPERCASE_INSTANCE_UUID})]}
+        "InstanceList", {"objects": [primitive_of("Instance", {"uuid": INSTANCE_UUID})]}
     )
-    assert uuids_of_objects(listed) == [UPPERCASE_INSTANCE_UUID.lower()]
+    assert uuids_of_objects(listed) == [INSTANCE_UUID.lower()]
 
 
 def test_unknown_major_version_of_instance_is_rejected_with_its_path():
-    old = replace_value(
-        INSTANCE_LIST_PRIMITIVE, (OBJECT_DATA_KEY, "objects", 1, "nova_object.version"), "1.23"
-    )
+    old = replace_value(INSTANCE_LIST, (DATA_KEY, "objects", 1, "nova_object.version"), "1.23")
     with pytest.raises(UnknownVersion, match=r"^instance_info\.objects\[1\]: version 1\.23 of Ins"):
         uuids_of_objects(old)
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "x", [None, "x"], {"x": 1}])
 @pytest.mark.parametrize(
-    ("read", "sent"),
-    [(uuids_of_objects, INSTANCE_LIST_PRIMITIVE), (aggregate_ids, AGGREGATE_PRIMITIVE)],
+    ("read", "sent"), [(uuids_of_objects, INSTANCE_LIST), (aggregate_ids, AGGREGATE)]
 )
 def test_random_wrong_values_of_notifications_are_parsed_or_rejected(read, sent, wrong):
     for path in list_paths(sent):
@@ -226,10 +213,7 @@ def test_random_wrong_values_of_notifications_are_parsed_or_rejected(read, sent,
 
 
 def test_uuids_of_a_notification_are_normalized():
-    assert (host_of("cn1"), uuids_of([UPPERCASE_INSTANCE_UUID])) == (
-        "cn1",
-        [UPPERCASE_INSTANCE_UUID.lower()],
-    )
+    assert (host_of("cn1"), uuids_of([INSTANCE_UUID])) == ("cn1", [INSTANCE_UUID.lower()])
 
 
 @pytest.mark.parametrize(
@@ -239,14 +223,10 @@ def test_uuids_of_a_notification_are_normalized():
         (host_of, "", "host_name is missing"),
         (host_of, ["cn1"], "host_name must be a string, not a list"),
         (uuid_of, None, "instance_uuid is missing"),
-        (uuid_of, [UPPERCASE_INSTANCE_UUID], "instance_uuid must be a string, not a list"),
+        (uuid_of, [INSTANCE_UUID], "instance_uuid must be a string, not a list"),
         (uuids_of, "abc", "instance_uuids must be a list, not a string"),
-        (uuids_of, {UPPERCASE_INSTANCE_UUID: 1}, "instance_uuids must be a list, not an object"),
-        (
-            uuids_of,
-            [UPPERCASE_INSTANCE_UUID, 7],
-            "instance_uuids[1] must be a string, not an integer",
-        ),
+        (uuids_of, {INSTANCE_UUID: 1}, "instance_uuids must be a list, not an object"),
+        (uuids_of, [INSTANCE_UUID, 7], "instance_uuids[1] must be a string, not an integer"),
         (uuids_of, [None], "instance_uuids[0] must not be null"),
     ],
 )
@@ -258,7 +238,7 @@ def test_notification_with_invalid_host_or_uuids_is_rejected(read, sent, reason)
 
 def test_selections_start_with_the_host_followed_by_alternates():
     hosts = [
-        [each[OBJECT_DATA_KEY]["service_host"] for each in row]
+        [each[DATA_KEY]["service_host"] for each in row]
         for row in primitives_of(ANSWER_WITH_LIMITS)
     ]
     assert hosts == [["cn1", "cn2"], ["cn3"]]
@@ -268,13 +248,10 @@ def test_selection_has_all_fields_of_the_selection_object_of_nova():
     ((first, _), _) = primitives_of(ANSWER_WITH_LIMITS)
     assert first["nova_object.name"] == "Selection"
     assert first["nova_object.version"] == "1.1"
-    assert first["nova_object.changes"] == sorted(first[OBJECT_DATA_KEY])
-    assert first[OBJECT_DATA_KEY]["compute_node_uuid"] == NODE_UUIDS[0]
-    assert (first[OBJECT_DATA_KEY]["service_host"], first[OBJECT_DATA_KEY]["nodename"]) == (
-        "cn1",
-        "node1",
-    )
-    assert (first[OBJECT_DATA_KEY]["cell_uuid"], first[OBJECT_DATA_KEY]["availability_zone"]) == (
+    assert first["nova_object.changes"] == sorted(first[DATA_KEY])
+    assert first[DATA_KEY]["compute_node_uuid"] == NODE_UUIDS[0]
+    assert (first[DATA_KEY]["service_host"], first[DATA_KEY]["nodename"]) == ("cn1", "node1")
+    assert (first[DATA_KEY]["cell_uuid"], first[DATA_KEY]["availability_zone"]) == (
         CELL_UUID,
         "nova",
     )
@@ -283,28 +260,28 @@ def test_selection_has_all_fields_of_the_selection_object_of_nova():
 def test_allocation_request_is_json_of_a_supported_version():
     ((first, _), _) = primitives_of(ANSWER_WITH_LIMITS)
     request = ANSWER_WITH_LIMITS["selections"][0][0]["allocation_request"]
-    assert json.loads(first[OBJECT_DATA_KEY]["allocation_request"]) == request
-    assert first[OBJECT_DATA_KEY]["allocation_request_version"] == "1.36"
+    assert json.loads(first[DATA_KEY]["allocation_request"]) == request
+    assert first[DATA_KEY]["allocation_request_version"] == "1.36"
 
 
 def test_rebuild_has_a_null_allocation_request():
     ((selection,),) = primitives_of(REBUILD_ANSWER)
-    assert selection[OBJECT_DATA_KEY]["allocation_request"] == "null"
-    assert selection[OBJECT_DATA_KEY]["allocation_request_version"] is None
+    assert selection[DATA_KEY]["allocation_request"] == "null"
+    assert selection[DATA_KEY]["allocation_request_version"] is None
 
 
 def test_limits_of_a_selection_are_integers_and_nova_objects():
     ((first, second), _) = primitives_of(ANSWER_WITH_LIMITS)
-    limits = first[OBJECT_DATA_KEY]["limits"][OBJECT_DATA_KEY]
+    limits = first[DATA_KEY]["limits"][DATA_KEY]
     assert [limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [8, None, None]
     numa = limits["numa_topology"]
     assert numa["nova_object.name"] == "NUMATopologyLimits"
-    assert numa[OBJECT_DATA_KEY]["ram_allocation_ratio"] == 1.5
-    assert numa[OBJECT_DATA_KEY]["network_metadata"][OBJECT_DATA_KEY] == {
+    assert numa[DATA_KEY]["ram_allocation_ratio"] == 1.5
+    assert numa[DATA_KEY]["network_metadata"][DATA_KEY] == {
         "physnets": ["physnet0"],
         "tunneled": True,
     }
-    assert second[OBJECT_DATA_KEY]["limits"][OBJECT_DATA_KEY]["disk_gb"] == 10
+    assert second[DATA_KEY]["limits"][DATA_KEY]["disk_gb"] == 10
 
 
 def test_infinite_or_text_limit_of_a_selection_is_omitted():
@@ -312,7 +289,7 @@ def test_infinite_or_text_limit_of_a_selection_is_omitted():
     ((selection,),) = primitives_of(
         build_select_destinations_answer([build_selection(0, limits=limits)])
     )
-    sent_limits = selection[OBJECT_DATA_KEY]["limits"][OBJECT_DATA_KEY]
+    sent_limits = selection[DATA_KEY]["limits"][DATA_KEY]
     assert [sent_limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [None, None, 1]
 
 
@@ -320,7 +297,7 @@ def test_cell_of_a_selection_is_unset_if_unknown():
     ((selection,),) = primitives_of(
         build_select_destinations_answer([build_selection(0, cell_uuid=None)])
     )
-    assert "cell_uuid" not in selection[OBJECT_DATA_KEY]
+    assert "cell_uuid" not in selection[DATA_KEY]
 
 
 def test_callers_without_return_objects_get_one_host_per_instance():

@@ -167,7 +167,7 @@ def test_aggregate_notifications_are_recorded(deployment, conductor):
 
 
 def test_instance_notifications_are_recorded(deployment, conductor):
-    first, second = (deployment.nova.add_instance("cn1"), deployment.nova.add_instance("cn1"))
+    first, second = deployment.nova.add_instance("cn1"), deployment.nova.add_instance("cn1")
     data = {"uuid": first, "host": "cn1", "node": "cn1", "project_id": "demo"}
     listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
     there = {"host_name": "cn1"}
@@ -215,7 +215,7 @@ def test_sigterm_finishes_the_pending_request(two_host_nova):
 @pytest.mark.parametrize(
     "whole",
     [False, pytest.param(True, marks=pytest.mark.exhaustive)],
-    ids=["its processes", "the service"],
+    ids=["killed workers", "killed service"],
 )
 def test_request_of_a_killed_scheduler_is_claimed_once_by_another(two_host_nova, whole):
     service = two_host_nova.start_scheduler()

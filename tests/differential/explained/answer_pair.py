@@ -24,7 +24,7 @@ from tests.support.clouds import Cloud
 class AnswerPair:
     """A request, both replies, and both sides for further requests.
 
-    ``loaded`` is the cloud, or None if it must be read first.
+    ``loaded_cloud`` is the cloud, or None if it must be read first.
     """
 
     request: Request

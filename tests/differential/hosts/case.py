@@ -31,7 +31,7 @@ JsonDocument = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Case:
+class HostsCase:
     """A case for both sides.
 
     Each of the ``hosts`` has a ``report`` and a ``service``. Aggregates have ``metadata`` and

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.differential.comparison import CaseComparison
-from tests.differential.hosts.case import Case
+from tests.differential.hosts.case import HostsCase
 from tests.differential.hosts.differences import Differences, find_differences
 from tests.differential.hosts.explained import HostAnswers, explain_differences
 from tests.differential.hosts.generate.cases import random_case
@@ -16,17 +16,17 @@ from tests.differential.hosts.sides import NovaPlugins, OwnPlugins
 class HostsComparison(CaseComparison):
     """``coverage`` of a tally counts verdicts of filters, and weighers that separate hosts."""
 
-    name, noun, many = "hosts", "cases", 1000
+    name, noun, default_count = "hosts", "cases", 1000
     sides = OwnPlugins, NovaPlugins
     draw_case = staticmethod(random_case)
     cases_folder = Path(__file__).parent / "cases"
 
-    def compare_answers(self, case: Case) -> tuple[HostAnswers, list[str], Differences]:
+    def compare_answers(self, case: HostsCase) -> tuple[HostAnswers, list[str], Differences]:
         theirs = self.theirs.get_answer(case)
         answers = HostAnswers(case, self.ours.get_answer(case, theirs), theirs)
         return answers, *explain_differences(answers, find_differences(case, answers.ours, theirs))
 
-    def list_covered_behaviours(self, case: Case, answers: HostAnswers) -> Iterable[Any]:
+    def list_covered_behaviours(self, case: HostsCase, answers: HostAnswers) -> Iterable[Any]:
         theirs = answers.theirs
         for name, verdicts in theirs.filters.items():
             for verdict in verdicts:
@@ -39,14 +39,14 @@ class HostsComparison(CaseComparison):
                 yield name, "separates"
         yield from ["later instances"] * max(0, len(theirs.rounds) - 1)
 
-    def build_finding_kind(self, case: Case, unexplained: Differences) -> tuple[str, ...]:
+    def build_finding_kind(self, case: HostsCase, unexplained: Differences) -> tuple[str, ...]:
         found = {
             " ".join((kind, name, *map(_shorten_verdict, values)))
             for (kind, name, _), values in unexplained.items()
         }
         return tuple(sorted(found))
 
-    def to_saved_json(self, case: Case) -> Any:
+    def to_saved_json(self, case: HostsCase) -> Any:
         return case.to_saved_json()
 
 

@@ -4,7 +4,7 @@
 from itertools import pairwise
 from typing import Any
 
-from tests.differential.hosts.case import Case
+from tests.differential.hosts.case import HostsCase
 from tests.differential.hosts.sides import HostsAnswer
 
 #: A compared value: kind, class of a plugin or "", host or "".
@@ -16,7 +16,7 @@ Differences = dict[Aspect, tuple[Any, Any]]
 PRECISION = 1e-9
 
 
-def find_differences(case: Case, ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
+def find_differences(case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
     differences = _find_differences_of_filters(case, ours, theirs)
     for side, answer in (("our chain", ours), ("nova's chain", theirs)):
         implied = _derive_chain_from_filters(case, answer)
@@ -57,7 +57,9 @@ def is_nearly_equal(first: float, second: float) -> bool:
     return abs(first - second) <= PRECISION * max(1.0, abs(first), abs(second))
 
 
-def _find_differences_of_filters(case: Case, ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
+def _find_differences_of_filters(
+    case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer
+) -> Differences:
     return {
         ("filter", name, case.format_host_and_node(place)): (mine, nova)
         for name, verdicts in ours.filters.items()
@@ -72,7 +74,7 @@ def _is_equal_verdict(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def _derive_chain_from_filters(case: Case, answer: HostsAnswer) -> list[int] | str:
+def _derive_chain_from_filters(case: HostsCase, answer: HostsAnswer) -> list[int] | str:
     left = list(range(len(case.hosts)))
     whole = answer.filters[_ALL_HOSTS_FILTER][0]
     if isinstance(whole, str):
@@ -90,7 +92,7 @@ def _derive_chain_from_filters(case: Case, answer: HostsAnswer) -> list[int] | s
 
 
 def _find_differences_of_weighers(
-    case: Case, ours: HostsAnswer, theirs: HostsAnswer
+    case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer
 ) -> Differences:
     differences: Differences = {}
     for name, mine in ours.weighers.items():
@@ -128,7 +130,9 @@ def _find_wrong_weight_sums(answer: HostsAnswer) -> tuple[Any, Any] | None:
     return None if is_equal else (weights, sums)
 
 
-def _find_differences_of_order(case: Case, ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
+def _find_differences_of_order(
+    case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer
+) -> Differences:
     if isinstance(ours.weights, str) or isinstance(theirs.weights, str):
         if _is_equal_verdict(ours.weights, theirs.weights):
             return {}

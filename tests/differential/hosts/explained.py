@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from tests.differential.comparison import Explanations, add_explanation, apply_explanations
-from tests.differential.hosts.case import NOW, WEIGHERS, Case
+from tests.differential.hosts.case import NOW, WEIGHERS, HostsCase
 from tests.differential.hosts.differences import Aspect, Differences
 from tests.differential.hosts.generate.places import MULTIPLIERS
 from tests.differential.hosts.sides import HostsAnswer
@@ -25,7 +25,7 @@ _NUMBER_OPERATORS = {"=", "==", "!=", ">=", "<="}
 class HostAnswers:
     """A case and both answers."""
 
-    case: Case
+    case: HostsCase
     ours: HostsAnswer
     theirs: HostsAnswer
 

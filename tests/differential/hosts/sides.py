@@ -24,7 +24,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher, WeighRun, run_wei
 from placement_sched.schemas.formats import moment
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, Case, JsonDocument
+from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, HostsCase, JsonDocument
 from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
 
 NOVA_PLUGINS_MODULE = Path(__file__).parent / "peer" / "plugins.py"
@@ -52,7 +52,7 @@ class NovaPlugins:
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         self._nova = LineProgram(python, SERVE_NOVA_PROGRAM, NOVA_PLUGINS_MODULE)
 
-    def get_answer(self, case: Case) -> HostsAnswer:
+    def get_answer(self, case: HostsCase) -> HostsAnswer:
         return HostsAnswer(**self._nova.get_answer(case.as_json()))
 
     def list_plugin_classes(self) -> dict[str, list[str]]:
@@ -68,7 +68,7 @@ class OwnPlugins:
     def __init__(self) -> None:
         self._write_settings = Settings.from_conf(read_files(make_full_conf()))
 
-    def get_answer(self, case: Case, theirs: HostsAnswer) -> HostsAnswer:
+    def get_answer(self, case: HostsCase, theirs: HostsAnswer) -> HostsAnswer:
         weighed, chosen = theirs.weighed, [item["chosen"] for item in theirs.rounds]
         enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
         settings = self._write_settings.with_overrides({**case.options, **enabled}, "nova.conf")
@@ -99,7 +99,7 @@ class OwnPlugins:
 
 
 def _build_answer_with_all_rejected(
-    case: Case, rejection: str, weighed: Sequence[int]
+    case: HostsCase, rejection: str, weighed: Sequence[int]
 ) -> HostsAnswer:
     every: list[bool | str] = [rejection] * len(case.hosts)
     weighers = dict.fromkeys(WEIGHERS, rejection)
@@ -109,7 +109,7 @@ def _build_answer_with_all_rejected(
 class _HostsUnderTest:
     """The hosts of a case as host states for our plugins, created for each run."""
 
-    def __init__(self, case: Case, spec: RequestSpec) -> None:
+    def __init__(self, case: HostsCase, spec: RequestSpec) -> None:
         self._spec = spec
         self._nodes = [parse(host["report"], Defaults(now=NOW)).node for host in case.hosts]
         self._services = [

@@ -12,7 +12,7 @@ import pytest
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.differential.generate.dice import RandomSource
-from tests.differential.hosts.case import FILTERS, UNCOMPARED_PLUGINS, WEIGHERS, Case
+from tests.differential.hosts.case import FILTERS, UNCOMPARED_PLUGINS, WEIGHERS, HostsCase
 from tests.differential.hosts.comparison import HostsComparison
 from tests.differential.hosts.differences import find_differences
 from tests.differential.hosts.explained import EXPLANATIONS, HostAnswers, explain_differences
@@ -32,7 +32,7 @@ FILTERS_WITHOUT_REJECTION = {"AllHostsFilter"}
 
 
 def load_case(path):
-    return Case.from_saved_json(json.loads(path.read_text()))
+    return HostsCase.from_saved_json(json.loads(path.read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def test_comparison_detects_wrong_hosts_or_weights_of_a_later_instance(case_with
 def test_only_our_side_must_order_equal_weights_by_name():
     report = {"hypervisor_hostname": "n"}
     hosts = tuple({"report": {**report, "host": name}} for name in ("b", "a"))
-    case = Case(hosts=hosts, request_spec={})
+    case = HostsCase(hosts=hosts, request_spec={})
     answer = HostsAnswer({"AllHostsFilter": [True, True]}, [0, 1], [0, 1], {}, [])
     by_name = replace(answer, weights=[[1, 0.0], [0, 0.0]])
     by_place = replace(answer, weights=[[0, 0.0], [1, 0.0]])

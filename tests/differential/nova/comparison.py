@@ -21,7 +21,7 @@ REQUESTS_PER_CLOUD = 25
 class NovaComparison(CaseComparison):
     """``coverage`` of a tally counts nova's verdicts."""
 
-    name, noun, many = "nova", "requests", 1000
+    name, noun, default_count = "nova", "requests", 1000
     cases_folder = Path(__file__).parent / "cases"
 
     @classmethod

@@ -26,7 +26,7 @@ _UNKNOWN_NAME_PATTERN = re.compile(r"No such (?:resource class|trait): (\S+)")
 
 @dataclass(frozen=True)
 class NovaAnswers:
-    """A request and both answers. ``again`` sends another request to nova."""
+    """A request and both answers. ``get_nova_answer`` sends another request to nova."""
 
     case: RequestCase
     ours: QueryAnswer

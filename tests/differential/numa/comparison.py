@@ -71,7 +71,7 @@ class NumaComparison(CaseComparison):
     the CPUs that it assigned (``lost``).
     """
 
-    name, noun, many = "numa", "hosts", 5000
+    name, noun, default_count = "numa", "hosts", 5000
     sides = OwnNumaFilter, NovaNumaFilter
     draw_case = staticmethod(random_case)
 

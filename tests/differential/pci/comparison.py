@@ -13,7 +13,7 @@ from tests.differential.pci.sides import NovaPciClasses, OwnPciClasses, PciAnswe
 class PciComparison(CaseComparison):
     """``coverage`` of a tally counts properties of nova's answers."""
 
-    name, noun, many = "pci", "cases", 5000
+    name, noun, default_count = "pci", "cases", 5000
     sides = OwnPciClasses, NovaPciClasses
     draw_case = staticmethod(random_case)
 

@@ -132,7 +132,7 @@ def lose_reply_to_next_commit(engine, *, done):
     dialect.do_commit = raise_lost_reply
 
 
-@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+@pytest.mark.parametrize("done", [True, False], ids=["committed", "not committed"])
 def test_heartbeat_with_a_lost_commit_reply_is_not_a_concurrent_writer(
     nova, make_service_record, done
 ):

@@ -80,7 +80,7 @@ class ServedPlacement(fixtures.Fixture):
 
     lines = None
     #: The URLs of servers, by their options.
-    urls = {}  # noqa: RUF012
+    urls_by_options = {}  # noqa: RUF012
     #: Number of this test's fixtures that began with an empty database.
     emptied_databases = 0
 
@@ -103,10 +103,10 @@ class ServedPlacement(fixtures.Fixture):
     @property
     def endpoint(self):
         options_key = json.dumps(self.conf_fixture.values, sort_keys=True)
-        if options_key not in self.urls:
+        if options_key not in self.urls_by_options:
             answer = self.lines.get_answer({"options": self.conf_fixture.values})
-            self.urls[options_key] = answer["url"]
-        return self.urls[options_key]
+            self.urls_by_options[options_key] = answer["url"]
+        return self.urls_by_options[options_key]
 
 
 def adapt_nova_tests_to_installed_nova():

@@ -35,7 +35,7 @@ def run_tests(
         def run_in_idle_worker(test: str) -> TestResult:
             worker = idle.get()
             try:
-                return worker.run(test)
+                return worker.run_test(test)
             finally:
                 idle.put(worker)
 

@@ -9,8 +9,8 @@ import yaml
 
 SELECTION_FOLDER = Path(__file__).parent
 FUNCTIONAL_TESTS_PACKAGE = "nova.tests.functional"
-#: Modules and packages below ``BASE`` whose tests use placement. Tests that compare with samples of
-#: APIs and notifications are left out, since nova does not install the samples.
+#: Modules and packages below ``FUNCTIONAL_TESTS_PACKAGE`` whose tests use placement. Tests that
+#: compare with samples of APIs and notifications are left out: nova does not install the samples.
 MODULES_WITH_PLACEMENT = (
     "compute",
     "libvirt",

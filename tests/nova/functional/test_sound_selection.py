@@ -27,7 +27,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 
 @pytest.mark.parametrize("test", REQUESTS_BY_SELECTED_TEST)
 def test_selected_nova_functional_tests_pass(test, worker):
-    ended = worker.run(f"{FUNCTIONAL_TESTS_PACKAGE}.{test}")
+    ended = worker.run_test(f"{FUNCTIONAL_TESTS_PACKAGE}.{test}")
     assert ended.outcome == PASSED, ended.text
     assert set(REQUESTS_BY_SELECTED_TEST[test]) <= set(ended.requests)
 

@@ -81,7 +81,7 @@ class Worker:
     def list_tests(self, modules: Iterable[str]) -> list[str]:
         return list(self._running_process.get_answer({"list": list(modules)})["tests"])
 
-    def run(self, test: str) -> TestResult:
+    def run_test(self, test: str) -> TestResult:
         if self._servers is not None:
             self._servers.empty_database()
         # The limit of nova's base class does not end a test whose green threads all wait.

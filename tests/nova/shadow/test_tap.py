@@ -64,8 +64,8 @@ def read_method_of_message(body):
 def test_each_message_to_the_schedulers_is_copied(broker, exchange_name, conductor):
     seen = Queue()
     with run_tap(broker, exchange_name, seen.put):
-        conductor.send("select_destinations", {"request_id": "req-1"}, spec_obj={"a": 1})
-        conductor.send("ping")
+        conductor.cast("select_destinations", {"request_id": "req-1"}, spec_obj={"a": 1})
+        conductor.cast("ping")
         first, second = seen.get(timeout=WAIT_SECONDS), seen.get(timeout=WAIT_SECONDS)
     assert (read_method_of_message(first), read_method_of_message(second)) == (
         "select_destinations",
@@ -91,11 +91,11 @@ def test_length_of_the_tap_queue_is_limited(monkeypatch, broker, exchange_name, 
 
     with run_tap(broker, exchange_name, handle) as tap:
         try:
-            conductor.send("ping")
+            conductor.cast("ping")
             assert first.wait(WAIT_SECONDS)
             # Messages that the broker has sent ahead do not count.
             for _ in range(100):
-                conductor.send("ping")
+                conductor.cast("ping")
             wait_until_true(lambda: count_messages(broker, tap.name) == 10)
         finally:
             stuck.set()
@@ -132,8 +132,8 @@ def test_message_is_dropped_after_a_database_error(broker, exchange_name, conduc
             raise Unavailable("the database does not answer")
 
     with run_tap(broker, exchange_name, handle):
-        conductor.send("ping")
-        conductor.send("ping")
+        conductor.cast("ping")
+        conductor.cast("ping")
         wait_until_true(lambda: seen.qsize() == 2)
     assert "a request was not evaluated: the database does not answer" in caplog.text
 
@@ -145,7 +145,7 @@ def test_loss_and_return_of_the_broker_are_logged_once_each(
     seen = Queue()
     line = BrokerProxy(broker)
     with run_tap(line.url, exchange_name, seen.put) as tap:
-        conductor.send("ping")
+        conductor.cast("ping")
         seen.get(timeout=WAIT_SECONDS)
         line.cut_connections()
         wait_until_true(lambda: not tap.is_open.is_set())
@@ -153,7 +153,7 @@ def test_loss_and_return_of_the_broker_are_logged_once_each(
         wait_until_true(lambda: "no connection to the message bus" in caplog.text)
         line.accept_connections()
         assert tap.is_open.wait(WAIT_SECONDS)
-        conductor.send("select_destinations")
+        conductor.cast("select_destinations")
         assert read_method_of_message(seen.get(timeout=WAIT_SECONDS)) == "select_destinations"
     line.close()
     messages = [record.message for record in caplog.records if record.name == tapping.__name__]

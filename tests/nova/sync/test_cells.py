@@ -24,7 +24,7 @@ def cloud(two_cell_cloud):
 
 
 @pytest.fixture
-def disable_pauses(monkeypatch):
+def disable_retry_pauses(monkeypatch):
     monkeypatch.setattr(followed, "PAUSE", 0.0)
 
 
@@ -48,7 +48,7 @@ def read_cells(database):
 
 
 @pytest.mark.all_databases
-@pytest.mark.usefixtures("disable_pauses")
+@pytest.mark.usefixtures("disable_retry_pauses")
 def test_unavailable_cell_keeps_its_records_and_other_cells_sync(make_follower, cloud, database):
     follower = make_follower(cloud)
     kept = cloud.add_instance("cn2", "two")
@@ -68,7 +68,7 @@ def test_unavailable_cell_keeps_its_records_and_other_cells_sync(make_follower, 
     assert not read_cells(database)["one"].is_away
 
 
-@pytest.mark.usefixtures("disable_pauses")
+@pytest.mark.usefixtures("disable_retry_pauses")
 def test_recovered_cell_is_synced_again(make_follower, cloud, database):
     follower = make_follower(cloud)
     follower.full()
@@ -84,7 +84,7 @@ def test_recovered_cell_is_synced_again(make_follower, cloud, database):
     assert (state.away_since, state.failure) == (None, None)
 
 
-@pytest.mark.usefixtures("disable_pauses")
+@pytest.mark.usefixtures("disable_retry_pauses")
 def test_cell_loss_and_recovery_are_logged_once(make_follower, cloud, caplog):
     follower = make_follower(cloud)
     follower.full()
@@ -116,10 +116,10 @@ def advance_clock(monkeypatch):
     for module in (followed, sync_follower):
         monkeypatch.setattr(module, "monotonic", lambda: start + passed[0])
 
-    def wait(seconds):
+    def advance_by_seconds(seconds):
         passed[0] += seconds
 
-    return wait
+    return advance_by_seconds
 
 
 def test_background_sync_retries_an_unavailable_cell_early(

@@ -9,23 +9,23 @@ from placement_sched.store.compute import host_aggregates, server_groups
 
 @pytest.fixture
 def read_aggregates(database):
-    def aggregates():
+    def read_aggregates_by_name():
         with database.read() as connection:
             return {
                 aggregate.name: aggregate
                 for aggregate in host_aggregates.all_aggregates(connection)
             }
 
-    return aggregates
+    return read_aggregates_by_name
 
 
 @pytest.fixture
-def read_version(database):
-    def version():
+def read_aggregates_version(database):
+    def read_counter():
         with database.read() as connection:
             return change_counters.version(connection, host_aggregates.SUBJECT)
 
-    return version
+    return read_counter
 
 
 @pytest.mark.all_databases
@@ -91,17 +91,19 @@ def test_local_aggregate_gets_an_id_above_the_ids_of_nova(
     assert local_id > number
 
 
-def test_unchanged_aggregates_keep_the_caches_of_other_processes(follower, nova, read_version):
+def test_unchanged_aggregates_keep_the_caches_of_other_processes(
+    follower, nova, read_aggregates_version
+):
     nova.add_aggregate("racks", ("cn1",))
     follower.full()
-    before = read_version()
+    before = read_aggregates_version()
     follower.round()
     follower.full()
     follower.refresh()
-    assert read_version() == before
+    assert read_aggregates_version() == before
     nova.add_aggregate("more")
     follower.round()
-    assert read_version() > before
+    assert read_aggregates_version() > before
 
 
 def test_aggregates_named_by_a_notification_are_read_or_removed(follower, nova, read_aggregates):

@@ -19,7 +19,7 @@ from tests.support.invariants import assert_invariants
 from tests.support.nova_clouds import build_flavor_json
 
 #: The only violation of these records.
-NOT_CLAIMED = {Invariant.NOT_CLAIMED}
+NOT_CLAIMED_VIOLATION = {Invariant.NOT_CLAIMED}
 IMAGE_DOCUMENT = {"id": str(UUID(int=7)), "properties": {"hw_architecture": "x86_64"}}
 
 
@@ -356,11 +356,11 @@ def test_instance_that_joins_a_group_is_recorded_as_member(follower, nova, read_
 
 
 def remove_group(database, uuid):
-    def remove(connection):
+    def delete_group_rows(connection):
         server_groups.lock(connection, uuid)
         server_groups.remove(connection, uuid)
 
-    database.write(remove)
+    database.write(delete_group_rows)
 
 
 @pytest.mark.all_databases
@@ -381,7 +381,7 @@ def test_new_instance_does_not_join_a_group_deleted_during_the_sync(
     follower.full()
     groups = {uuid: one.server_group for uuid, one in read_instances().items()}
     assert groups == {inside: kept, outside: None}
-    assert_invariants(database, but=NOT_CLAIMED)
+    assert_invariants(database, but=NOT_CLAIMED_VIOLATION)
 
 
 @pytest.mark.all_databases
@@ -402,4 +402,4 @@ def test_group_deletion_waits_for_recording_of_members(
     follower.full()
     deletion.join(60)
     assert read_instances()[uuid].server_group is None
-    assert_invariants(database, but=NOT_CLAIMED)
+    assert_invariants(database, but=NOT_CLAIMED_VIOLATION)

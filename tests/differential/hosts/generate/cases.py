@@ -4,7 +4,7 @@
 from typing import Any
 
 from tests.differential.generate.dice import RandomSource
-from tests.differential.hosts.case import FILTERS, Case
+from tests.differential.hosts.case import FILTERS, HostsCase
 from tests.differential.hosts.generate import places
 from tests.differential.hosts.generate.hosts import random_hosts
 from tests.differential.hosts.generate.pools import (
@@ -31,13 +31,13 @@ _OPTION_VALUES = {
 _NON_NEGATIVE_MULTIPLIERS = ("soft_affinity", "soft_anti_affinity")
 
 
-def random_case(rng: RandomSource) -> Case:
+def random_case(rng: RandomSource) -> HostsCase:
     instances = places.random_instances(rng)
     spec, options = random_request(rng, instances), _random_options(rng)
     # In nova, instances that the same request has placed have no image for the weigher.
     if rng.chance(0.5) and not options.get("filter_scheduler.image_props_weight_multiplier"):
         spec["instance_uuids"] += FURTHER_INSTANCE_UUIDS[: rng.integer(1, 3)]
-    return Case(
+    return HostsCase(
         hosts=random_hosts(rng),
         request_spec=spec,
         aggregates=places.random_aggregates(rng),

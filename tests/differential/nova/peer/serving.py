@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that answers each line of JSON with a line of JSON.
 
-The class ``Nova`` of the module whose path is the argument gives the answers. The first line is
-``ready``.
+The class ``NovaCaller`` of the module whose path is the argument gives the answers. The first line
+is ``ready``.
 """
 
 import json
