@@ -13,8 +13,8 @@ from collections import Counter
 import requests
 
 from tests.checker.api import Api
-from tests.checker.cloud import LAYOUTS
-from tests.checker.comparisons import compare_cloud
+from tests.checker.cloud import CLOUD_LAYOUTS
+from tests.checker.comparisons import compare_answers
 
 
 def main() -> int:
@@ -23,13 +23,13 @@ def main() -> int:
     parser.add_argument("--seeds", default="1-10", metavar="FIRST-LAST", help="default: 1-10")
     options = parser.parse_args()
     first, _, last = options.seeds.partition("-")
-    api = Api(_build_sender(options.url.rstrip("/")))
-    if api.call("GET", "/placement/resource_providers")["resource_providers"]:
+    api = Api(_build_request_sender(options.url.rstrip("/")))
+    if api.send_json("GET", "/placement/resource_providers")["resource_providers"]:
         parser.error(f"the service at {options.url} has resource providers already")
     counts: Counter[tuple[str, str]] = Counter()
     for seed in range(int(first), int(last or first) + 1):
-        for layout in LAYOUTS:
-            for comparison in compare_cloud(api, seed, layout):
+        for layout in CLOUD_LAYOUTS:
+            for comparison in compare_answers(api, seed, layout):
                 counts[comparison.kind, "true" if comparison.is_true else "false"] += 1
                 if not comparison.is_true:
                     print(comparison, flush=True)
@@ -39,14 +39,16 @@ def main() -> int:
     return int(any(verdict == "false" for _, verdict in counts))
 
 
-def _build_sender(url: str):
+def _build_request_sender(url: str):
     session = requests.Session()
 
-    def send(method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+    def send_request(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, bytes]:
         response = session.request(method, url + path, headers=headers, data=body, timeout=60)
         return response.status_code, response.content
 
-    return send
+    return send_request
 
 
 if __name__ == "__main__":

@@ -8,15 +8,15 @@ from typing import Any
 
 from tests.checker.api import Api
 from tests.checker.cloud import Cloud, Inventory, Provider
-from tests.checker.model import Request, find_usable_providers
+from tests.checker.model import CloudRequest, find_usable_providers
 
 
-class UnknownAdviceError(Exception):
+class UnknownActionError(Exception):
     """The checker cannot carry out an action."""
 
 
 @dataclass(frozen=True)
-class Rejection:
+class HostRejection:
     """A rejection of a host in ``explain``, and its stage."""
 
     host: str
@@ -27,7 +27,7 @@ class Rejection:
     changes: list[dict[str, Any]]
 
     @property
-    def suffix(self) -> str:
+    def group_suffix(self) -> str:
         match = re.search(r" \(group (\S+)\)$", self.name)
         return match[1] if match else ""
 
@@ -41,8 +41,8 @@ class Rejection:
 
 
 def carry_out_advice(
-    api: Api, cloud: Cloud, request: Request, rejection: Rejection, change: dict[str, Any]
-) -> Request:
+    api: Api, cloud: Cloud, request: CloudRequest, rejection: HostRejection, change: dict[str, Any]
+) -> CloudRequest:
     """Carry out a change and return the changed request.
 
     Raises UnknownAdviceError for an unsupported action, and UnexpectedStatusError if the API
@@ -50,12 +50,12 @@ def carry_out_advice(
     """
     action = change["action"]
     if action in ("ask", "ask_traits", "drop_constraint"):
-        return build_changed_request(request, rejection.suffix, change)
+        return build_changed_request(request, rejection.group_suffix, change)
     provider = _find_rejecting_provider(cloud, rejection, change)
     if action in ("free", "make_room"):
         _free_capacity(api, cloud, provider, change)
     elif action in ("add_capacity", "set_inventory", "add_inventory"):
-        _set_inventory(api, provider, change)
+        _set_provider_inventory(api, provider, change)
     elif action == "add_trait":
         api.set_traits(provider.uuid, provider.traits | {*change["traits"]})
     elif action == "remove_trait":
@@ -65,13 +65,15 @@ def carry_out_advice(
         for aggregate in change["aggregates"]:
             _set_aggregate_membership(api, cloud, provider, aggregate["uuid"], is_member=joins)
     elif action == "enable_service":
-        api.set_host_status(rejection.host, enabled=True)
+        api.set_service_status(rejection.host, enabled=True)
     else:
-        raise UnknownAdviceError(action)
+        raise UnknownActionError(action)
     return request
 
 
-def build_changed_request(request: Request, suffix: str, change: dict[str, Any]) -> Request:
+def build_changed_request(
+    request: CloudRequest, suffix: str, change: dict[str, Any]
+) -> CloudRequest:
     if change["action"] == "drop_constraint":
         return drop_constraint(request, suffix, change["constraint"], change["detail"])
     group = request.groups[suffix]
@@ -83,7 +85,9 @@ def build_changed_request(request: Request, suffix: str, change: dict[str, Any])
     return replace(request, groups={**request.groups, suffix: group})
 
 
-def drop_constraint(request: Request, suffix: str, constraint: str, detail: str) -> Request:
+def drop_constraint(
+    request: CloudRequest, suffix: str, constraint: str, detail: str
+) -> CloudRequest:
     if constraint == "member_of" and detail.startswith("in:"):
         return replace(request, zone=None)
     if constraint == "group_policy":
@@ -97,12 +101,12 @@ def drop_constraint(request: Request, suffix: str, constraint: str, detail: str)
     elif constraint == "required":
         group = replace(group, required=group.required - {name})
     else:
-        raise UnknownAdviceError(f"drop {constraint} {detail}")
+        raise UnknownActionError(f"drop {constraint} {detail}")
     return replace(request, groups={**request.groups, suffix: group})
 
 
 def _find_rejecting_provider(
-    cloud: Cloud, rejection: Rejection, change: dict[str, Any]
+    cloud: Cloud, rejection: HostRejection, change: dict[str, Any]
 ) -> Provider:
     root = cloud.hosts[rejection.host]
     usable = find_usable_providers(cloud, root)
@@ -130,10 +134,10 @@ def _free_capacity(api: Api, cloud: Cloud, provider: Provider, change: dict[str,
             others = {uuid: amounts for uuid, amounts in held.items() if uuid != provider.uuid}
             api.set_allocations(consumer, {**others, provider.uuid: rest} if rest else others)
     if missing:
-        _set_inventory(api, provider, {"resource_class": name, "amount": missing})
+        _set_provider_inventory(api, provider, {"resource_class": name, "amount": missing})
 
 
-def _set_inventory(api: Api, provider: Provider, change: dict[str, Any]) -> None:
+def _set_provider_inventory(api: Api, provider: Provider, change: dict[str, Any]) -> None:
     name = change["resource_class"]
     inventory = provider.inventories.get(name, Inventory(1))
     added = math.ceil(change.get("amount", 0) / inventory.allocation_ratio)

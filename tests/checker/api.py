@@ -6,19 +6,27 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.checker.cloud import FAST, FORBIDDEN, LICENSED, Aggregate, Cloud, Inventory, Provider
+from tests.checker.cloud import (
+    FAST_TRAIT,
+    FORBIDDEN_TRAIT,
+    LICENSED_TRAIT,
+    Aggregate,
+    Cloud,
+    Inventory,
+    Provider,
+)
 
 #: Sends a method, path, headers and body. Returns the status and the body.
-Send = Callable[[str, str, dict[str, str], bytes], tuple[int, bytes]]
+RequestSender = Callable[[str, str, dict[str, str], bytes], tuple[int, bytes]]
 
-_HEADERS = {
+_REQUEST_HEADERS = {
     "Content-Type": "application/json",
     "X-Auth-Token": "admin",
     "OpenStack-API-Version": "placement 1.39, compute 2.96",
 }
-_PROVIDERS = "/placement/resource_providers"
-_AGGREGATES = "/compute/v2.1/os-aggregates"
-_OWNER = {"project_id": "checker", "user_id": "checker", "consumer_type": "INSTANCE"}
+_PROVIDERS_PATH = "/placement/resource_providers"
+_AGGREGATES_PATH = "/compute/v2.1/os-aggregates"
+_CONSUMER_OWNER = {"project_id": "checker", "user_id": "checker", "consumer_type": "INSTANCE"}
 
 
 class UnexpectedStatusError(Exception):
@@ -33,11 +41,11 @@ class UnexpectedStatusError(Exception):
 class Api:
     """The HTTP APIs of a service."""
 
-    send: Send
+    send: RequestSender
 
-    def call(self, method: str, path: str, body: Any = None) -> Any:
+    def send_json(self, method: str, path: str, body: Any = None) -> Any:
         content = b"" if body is None else json.dumps(body).encode()
-        status, answer = self.send(method, path, _HEADERS, content)
+        status, answer = self.send(method, path, _REQUEST_HEADERS, content)
         if status >= 300:
             message = f"{method} {path} {body}: {status} {answer.decode()}"
             raise UnexpectedStatusError(status, message)
@@ -45,18 +53,22 @@ class Api:
 
     # Create, read, remove
 
-    def create(self, cloud: Cloud) -> None:
-        for name in (FAST, FORBIDDEN, LICENSED):
-            self.call("PUT", f"/placement/traits/{name}")
+    def create_cloud(self, cloud: Cloud) -> None:
+        for name in (FAST_TRAIT, FORBIDDEN_TRAIT, LICENSED_TRAIT):
+            self.send_json("PUT", f"/placement/traits/{name}")
         for name, root in cloud.hosts.items():
             node = {"host": name, "hypervisor_hostname": name, "inventories": False}
             size = {"vcpus": 64, "memory_mb": 262144, "local_gb": 2000}
             last = {"last_seen_up": "2099-01-01T00:00:00Z"}
-            self.call("PUT", f"/scheduler/v1/compute_nodes/{root.uuid}", {**node, **size, **last})
-        for provider in sorted(cloud.providers.values(), key=lambda one: one.parent or ""):
+            self.send_json(
+                "PUT", f"/scheduler/v1/compute_nodes/{root.uuid}", {**node, **size, **last}
+            )
+        for provider in sorted(
+            cloud.providers.values(), key=lambda provider: provider.parent or ""
+        ):
             body = {"name": provider.name, "uuid": provider.uuid}
             body |= {"parent_provider_uuid": provider.parent} if provider.parent else {}
-            self.call("POST", _PROVIDERS, body)
+            self.send_json("POST", _PROVIDERS_PATH, body)
         aggregates = cloud.aggregates.values()
         uuids = {aggregate.uuid: self._create_aggregate(aggregate) for aggregate in aggregates}
         for provider in cloud.providers.values():
@@ -65,23 +77,25 @@ class Api:
             joined = frozenset(uuids.get(uuid, uuid) for uuid in provider.aggregates)
             self.set_aggregates(provider.uuid, joined)
         for name in cloud.disabled:
-            self.set_host_status(name, enabled=False)
+            self.set_service_status(name, enabled=False)
         for consumer, held in cloud.allocations.items():
             self.set_allocations(consumer, held)
 
     def _create_aggregate(self, aggregate: Aggregate) -> str:
         body = {"name": aggregate.name, "availability_zone": aggregate.zone}
-        created = self.call("POST", _AGGREGATES, {"aggregate": body})["aggregate"]
+        created = self.send_json("POST", _AGGREGATES_PATH, {"aggregate": body})["aggregate"]
         metadata = {f"trait:{name}": "required" for name in aggregate.required}
         if metadata:
             action = {"set_metadata": {"metadata": metadata}}
-            self.call("POST", f"{_AGGREGATES}/{created['id']}/action", action)
+            self.send_json("POST", f"{_AGGREGATES_PATH}/{created['id']}/action", action)
         for host in aggregate.hosts:
-            self.call("POST", f"{_AGGREGATES}/{created['id']}/action", {"add_host": {"host": host}})
+            self.send_json(
+                "POST", f"{_AGGREGATES_PATH}/{created['id']}/action", {"add_host": {"host": host}}
+            )
         return str(created["uuid"])
 
-    def read(self, consumers: frozenset[str]) -> Cloud:
-        rows = self.call("GET", _PROVIDERS)["resource_providers"]
+    def read_cloud(self, consumers: frozenset[str]) -> Cloud:
+        rows = self.send_json("GET", _PROVIDERS_PATH)["resource_providers"]
         providers = {row["uuid"]: self._read_provider(row) for row in rows}
         aggregates = {
             row["uuid"]: Aggregate(
@@ -95,46 +109,46 @@ class Api:
                 ),
                 frozenset(row["hosts"]),
             )
-            for row in self.call("GET", _AGGREGATES)["aggregates"]
+            for row in self.send_json("GET", _AGGREGATES_PATH)["aggregates"]
         }
-        services = self.call("GET", "/compute/v2.1/os-services")["services"]
+        services = self.send_json("GET", "/compute/v2.1/os-services")["services"]
         disabled = frozenset(row["host"] for row in services if row["status"] == "disabled")
-        allocations = {consumer: self.allocations(consumer) for consumer in sorted(consumers)}
+        allocations = {consumer: self.read_allocations(consumer) for consumer in sorted(consumers)}
         return Cloud(providers, aggregates, disabled, allocations)
 
     def _read_provider(self, row: dict[str, Any]) -> Provider:
-        path = f"{_PROVIDERS}/{row['uuid']}"
-        inventories = self.call("GET", f"{path}/inventories")["inventories"]
+        path = f"{_PROVIDERS_PATH}/{row['uuid']}"
+        inventories = self.send_json("GET", f"{path}/inventories")["inventories"]
         return Provider(
             row["uuid"],
             row["name"],
             row["parent_provider_uuid"],
             {name: Inventory(**fields) for name, fields in inventories.items()},
-            frozenset(self.call("GET", f"{path}/traits")["traits"]),
-            frozenset(self.call("GET", f"{path}/aggregates")["aggregates"]),
+            frozenset(self.send_json("GET", f"{path}/traits")["traits"]),
+            frozenset(self.send_json("GET", f"{path}/aggregates")["aggregates"]),
         )
 
-    def allocations(self, consumer: str) -> dict[str, dict[str, int]]:
-        held = self.call("GET", f"/placement/allocations/{consumer}")["allocations"]
+    def read_allocations(self, consumer: str) -> dict[str, dict[str, int]]:
+        held = self.send_json("GET", f"/placement/allocations/{consumer}")["allocations"]
         return {uuid: allocation["resources"] for uuid, allocation in held.items()}
 
-    def remove(self, consumers: frozenset[str]) -> None:
+    def remove_cloud(self, consumers: frozenset[str]) -> None:
         for consumer in consumers:
             self.set_allocations(consumer, {})
-        for row in self.call("GET", _AGGREGATES)["aggregates"]:
+        for row in self.send_json("GET", _AGGREGATES_PATH)["aggregates"]:
             for host in row["hosts"]:
                 action = {"remove_host": {"host": host}}
-                self.call("POST", f"{_AGGREGATES}/{row['id']}/action", action)
-            self.call("DELETE", f"{_AGGREGATES}/{row['id']}")
-        for service in self.call("GET", "/compute/v2.1/os-services")["services"]:
-            self.call("DELETE", f"/compute/v2.1/os-services/{service['id']}")
-        rows = self.call("GET", _PROVIDERS)["resource_providers"]
+                self.send_json("POST", f"{_AGGREGATES_PATH}/{row['id']}/action", action)
+            self.send_json("DELETE", f"{_AGGREGATES_PATH}/{row['id']}")
+        for service in self.send_json("GET", "/compute/v2.1/os-services")["services"]:
+            self.send_json("DELETE", f"/compute/v2.1/os-services/{service['id']}")
+        rows = self.send_json("GET", _PROVIDERS_PATH)["resource_providers"]
         for row in sorted(rows, key=lambda row: row["parent_provider_uuid"] is None):
-            self.call("DELETE", f"{_PROVIDERS}/{row['uuid']}")
+            self.send_json("DELETE", f"{_PROVIDERS_PATH}/{row['uuid']}")
 
-    def restore(self, now: Cloud, before: Cloud) -> None:
+    def restore_cloud(self, now: Cloud, before: Cloud) -> None:
         for name in now.disabled ^ before.disabled:
-            self.set_host_status(name, enabled=name not in before.disabled)
+            self.set_service_status(name, enabled=name not in before.disabled)
         for aggregate in before.aggregates.values():
             for host in sorted(now.aggregates[aggregate.uuid].hosts ^ aggregate.hosts):
                 self.set_aggregate_membership(
@@ -156,44 +170,47 @@ class Api:
 
     def set_inventories(self, uuid: str, inventories: dict[str, Inventory]) -> None:
         body = {name: asdict(inventory) for name, inventory in inventories.items()}
-        generation = self._generation(uuid)
-        self.call(
+        generation = self._read_generation(uuid)
+        self.send_json(
             "PUT",
-            f"{_PROVIDERS}/{uuid}/inventories",
+            f"{_PROVIDERS_PATH}/{uuid}/inventories",
             {"inventories": body, "resource_provider_generation": generation},
         )
 
     def set_traits(self, uuid: str, traits: frozenset[str]) -> None:
-        body = {"traits": sorted(traits), "resource_provider_generation": self._generation(uuid)}
-        self.call("PUT", f"{_PROVIDERS}/{uuid}/traits", body)
+        body = {
+            "traits": sorted(traits),
+            "resource_provider_generation": self._read_generation(uuid),
+        }
+        self.send_json("PUT", f"{_PROVIDERS_PATH}/{uuid}/traits", body)
 
     def set_aggregates(self, uuid: str, aggregates: frozenset[str]) -> None:
         body = {
             "aggregates": sorted(aggregates),
-            "resource_provider_generation": self._generation(uuid),
+            "resource_provider_generation": self._read_generation(uuid),
         }
-        self.call("PUT", f"{_PROVIDERS}/{uuid}/aggregates", body)
+        self.send_json("PUT", f"{_PROVIDERS_PATH}/{uuid}/aggregates", body)
 
     def set_allocations(self, consumer: str, held: dict[str, dict[str, int]]) -> None:
         path = f"/placement/allocations/{consumer}"
-        current = self.call("GET", path)
+        current = self.send_json("GET", path)
         body = {
             "allocations": {uuid: {"resources": amounts} for uuid, amounts in held.items()},
             "consumer_generation": current.get("consumer_generation"),
         }
         if held or current["allocations"]:
-            self.call("PUT", path, {**body, **_OWNER})
+            self.send_json("PUT", path, {**body, **_CONSUMER_OWNER})
 
-    def set_host_status(self, host: str, *, enabled: bool) -> None:
-        services = self.call("GET", f"/compute/v2.1/os-services?host={host}")["services"]
+    def set_service_status(self, host: str, *, enabled: bool) -> None:
+        services = self.send_json("GET", f"/compute/v2.1/os-services?host={host}")["services"]
         status = {"status": "enabled" if enabled else "disabled"}
-        self.call("PUT", f"/compute/v2.1/os-services/{services[0]['id']}", status)
+        self.send_json("PUT", f"/compute/v2.1/os-services/{services[0]['id']}", status)
 
     def set_aggregate_membership(self, aggregate: str, host: str, *, is_member: bool) -> None:
-        rows = self.call("GET", _AGGREGATES)["aggregates"]
+        rows = self.send_json("GET", _AGGREGATES_PATH)["aggregates"]
         number = next(row["id"] for row in rows if row["uuid"] == aggregate)
         action = {"add_host" if is_member else "remove_host": {"host": host}}
-        self.call("POST", f"{_AGGREGATES}/{number}/action", action)
+        self.send_json("POST", f"{_AGGREGATES_PATH}/{number}/action", action)
 
-    def _generation(self, uuid: str) -> int:
-        return int(self.call("GET", f"{_PROVIDERS}/{uuid}")["generation"])
+    def _read_generation(self, uuid: str) -> int:
+        return int(self.send_json("GET", f"{_PROVIDERS_PATH}/{uuid}")["generation"])

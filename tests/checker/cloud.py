@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
 
-SHARING = "MISC_SHARES_VIA_AGGREGATE"
-DISABLED = "COMPUTE_STATUS_DISABLED"
-FAST, FORBIDDEN, LICENSED = "CUSTOM_FAST", "CUSTOM_OLD", "CUSTOM_LICENSED"
-LAYOUTS = ("flat", "nested", "numa", "shared")
+SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
+DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
+FAST_TRAIT, FORBIDDEN_TRAIT, LICENSED_TRAIT = "CUSTOM_FAST", "CUSTOM_OLD", "CUSTOM_LICENSED"
+CLOUD_LAYOUTS = ("flat", "nested", "numa", "shared")
 
 #: Amounts by resource class.
-Amounts = dict[str, int]
+ResourceAmounts = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Inventory:
     step_size: int = 1
     allocation_ratio: float = 1.0
 
-    def has_room(self, used: int, amount: int) -> bool:
+    def can_allocate(self, used: int, amount: int) -> bool:
         return (
             self.min_unit <= amount <= self.max_unit
             and amount % self.step_size == 0
@@ -65,32 +65,32 @@ class Cloud:
     aggregates: dict[str, Aggregate]
     disabled: frozenset[str]
     #: Allocations by consumer and provider.
-    allocations: dict[str, dict[str, Amounts]]
+    allocations: dict[str, dict[str, ResourceAmounts]]
 
     @property
     def hosts(self) -> dict[str, Provider]:
         return {
             provider.name: provider
             for provider in self.providers.values()
-            if provider.parent is None and SHARING not in provider.traits
+            if provider.parent is None and SHARING_TRAIT not in provider.traits
         }
 
-    def tree(self, root: Provider) -> list[Provider]:
+    def list_tree(self, root: Provider) -> list[Provider]:
         children = [
             provider for provider in self.providers.values() if provider.parent == root.uuid
         ]
-        return [root, *(provider for child in children for provider in self.tree(child))]
+        return [root, *(provider for child in children for provider in self.list_tree(child))]
 
-    def used(self, provider: str, resource_class: str) -> int:
+    def sum_used(self, provider: str, resource_class: str) -> int:
         return sum(
             held.get(provider, {}).get(resource_class, 0) for held in self.allocations.values()
         )
 
-    def with_allocations(self, consumer: str, held: dict[str, Amounts]) -> "Cloud":
+    def replace_allocations(self, consumer: str, held: dict[str, ResourceAmounts]) -> "Cloud":
         return replace(self, allocations={**self.allocations, consumer: held})
 
 
-def draw_cloud(random: Random, layout: str) -> Cloud:
+def draw_random_cloud(random: Random, layout: str) -> Cloud:
     names = [f"cn{number}" for number in range(1, random.randint(3, 5) + 1)]
     aggregates = dict(_draw_aggregates(random, names))
     joined = {
@@ -102,9 +102,9 @@ def draw_cloud(random: Random, layout: str) -> Cloud:
     providers: dict[str, Provider] = {}
     for name in names:
         shares = frozenset(pool for pool in pools if random.random() < 0.6)
-        for provider in _draw_tree(random, name, layout):
+        for provider in _draw_provider_tree(random, name, layout):
             providers[provider.uuid] = provider
-        status = {DISABLED} if name in disabled else set()
+        status = {DISABLED_TRAIT} if name in disabled else set()
         providers[provider.uuid] = replace(
             provider, traits=provider.traits | status, aggregates=joined[name] | shares
         )
@@ -116,7 +116,7 @@ def draw_cloud(random: Random, layout: str) -> Cloud:
             f"pool{number}",
             None,
             stock,
-            frozenset({SHARING}),
+            frozenset({SHARING_TRAIT}),
             frozenset({pool, *zone}),
         )
         providers[provider.uuid] = provider
@@ -132,10 +132,10 @@ def _draw_aggregates(random: Random, names: list[str]) -> Iterator[tuple[str, Ag
         yield uuid, Aggregate(uuid, zone, zone, frozenset(), hosts)
     hosts = frozenset(f"cn{number}" for number in (1, 2, 3) if random.random() < 0.4)
     uuid = _draw_uuid(random)
-    yield uuid, Aggregate(uuid, "licensed", None, frozenset({LICENSED}), hosts)
+    yield uuid, Aggregate(uuid, "licensed", None, frozenset({LICENSED_TRAIT}), hosts)
 
 
-def _draw_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
+def _draw_provider_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
     root = _draw_uuid(random)
     whole = {
         "VCPU": Inventory(random.choice([4, 8]), allocation_ratio=random.choice([1.0, 2.0])),
@@ -148,14 +148,16 @@ def _draw_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
         parts = {name: whole.pop(name) for name in ("VCPU", "MEMORY_MB")}
         for number in range(2):
             halves = {name: replace(held, total=held.total // 2) for name, held in parts.items()}
-            traits = _draw_traits(random, FAST, FORBIDDEN)
+            traits = _draw_traits(random, FAST_TRAIT, FORBIDDEN_TRAIT)
             yield Provider(_draw_uuid(random), f"{name}-numa{number}", root, halves, traits)
     if layout == "nested":
         for number in range(random.randint(1, 2)):
             stock = {"VGPU": Inventory(random.choice([1, 2, 4]), max_unit=random.choice([1, 4]))}
-            traits = _draw_traits(random, FAST)
+            traits = _draw_traits(random, FAST_TRAIT)
             yield Provider(_draw_uuid(random), f"{name}-gpu{number}", root, stock, traits)
-    yield Provider(root, name, None, whole, _draw_traits(random, FAST, FORBIDDEN, LICENSED))
+    yield Provider(
+        root, name, None, whole, _draw_traits(random, FAST_TRAIT, FORBIDDEN_TRAIT, LICENSED_TRAIT)
+    )
 
 
 def _draw_traits(random: Random, *names: str) -> frozenset[str]:
@@ -172,10 +174,10 @@ def _add_random_allocations(random: Random, cloud: Cloud) -> Cloud:
         amounts = {
             name: amount
             for name, amount in amounts.items()
-            if amount and provider.inventories[name].has_room(0, amount)
+            if amount and provider.inventories[name].can_allocate(0, amount)
         }
         if amounts:
-            cloud = cloud.with_allocations(_draw_uuid(random), {provider.uuid: amounts})
+            cloud = cloud.replace_allocations(_draw_uuid(random), {provider.uuid: amounts})
     return cloud
 
 

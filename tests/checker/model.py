@@ -5,34 +5,34 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import product
 
-from tests.checker.cloud import DISABLED, SHARING, Amounts, Cloud, Provider
+from tests.checker.cloud import DISABLED_TRAIT, SHARING_TRAIT, Cloud, Provider, ResourceAmounts
 
 
 @dataclass(frozen=True)
-class Group:
+class RequestGroup:
     """Request group: resources and traits, all on the same provider if the group has a suffix."""
 
-    resources: Amounts
+    resources: ResourceAmounts
     required: frozenset[str] = frozenset()
     forbidden: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class Request:
+class CloudRequest:
     """A request: groups by suffix ("" for the flavor without suffixes), and a zone."""
 
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, RequestGroup] = field(default_factory=dict)
     zone: str | None = None
     isolate: bool = False
 
 
-def find_fitting_hosts(cloud: Cloud, request: Request) -> set[str]:
-    return {name for name in cloud.hosts if fits_on_host(cloud, request, name)}
+def find_fitting_hosts(cloud: Cloud, request: CloudRequest) -> set[str]:
+    return {name for name in cloud.hosts if can_fit_on_host(cloud, request, name)}
 
 
-def fits_on_host(cloud: Cloud, request: Request, host: str) -> bool:
+def can_fit_on_host(cloud: Cloud, request: CloudRequest, host: str) -> bool:
     root = cloud.hosts[host]
-    if DISABLED in root.traits or host in cloud.disabled:
+    if DISABLED_TRAIT in root.traits or host in cloud.disabled:
         return False
     parts = [
         (suffix, group, resources)
@@ -47,32 +47,37 @@ def fits_on_host(cloud: Cloud, request: Request, host: str) -> bool:
         [
             provider
             for provider in find_usable_providers(cloud, root)
-            if _may_serve_group(cloud, request, provider, root, suffix, group)
+            if _can_serve_group(cloud, request, provider, root, suffix, group)
         ]
         for suffix, group, _ in parts
     ]
-    return any(_is_valid_combination(cloud, request, parts, chosen) for chosen in product(*usable))
+    return any(_can_serve_request(cloud, request, parts, chosen) for chosen in product(*usable))
 
 
 def find_usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
-    tree = cloud.tree(root)
+    tree = cloud.list_tree(root)
     joined = frozenset().union(*(provider.aggregates for provider in tree))
     pools = [
         provider
         for provider in cloud.providers.values()
-        if SHARING in provider.traits and provider.aggregates & joined
+        if SHARING_TRAIT in provider.traits and provider.aggregates & joined
     ]
     return [*tree, *pools]
 
 
-def _may_serve_group(
-    cloud: Cloud, request: Request, provider: Provider, root: Provider, suffix: str, group: Group
+def _can_serve_group(
+    cloud: Cloud,
+    request: CloudRequest,
+    provider: Provider,
+    root: Provider,
+    suffix: str,
+    group: RequestGroup,
 ) -> bool:
     if provider.traits & group.forbidden or (suffix and not group.required <= provider.traits):
         return False
     if suffix:  # request filters constrain the group without a suffix
         return True
-    is_pool = SHARING in provider.traits
+    is_pool = SHARING_TRAIT in provider.traits
     own = provider.aggregates
     spanning = own | root.aggregates
     aggregates = cloud.aggregates.values()
@@ -84,10 +89,10 @@ def _may_serve_group(
     return not spanning & reserved
 
 
-def _is_valid_combination(
+def _can_serve_request(
     cloud: Cloud,
-    request: Request,
-    parts: list[tuple[str, Group, Amounts]],
+    request: CloudRequest,
+    parts: list[tuple[str, RequestGroup, ResourceAmounts]],
     chosen: tuple[Provider, ...],
 ) -> bool:
     unsuffixed = request.groups.get("")
@@ -105,15 +110,15 @@ def _is_valid_combination(
         return False
     return all(
         name in cloud.providers[uuid].inventories
-        and cloud.providers[uuid].inventories[name].has_room(cloud.used(uuid, name), amount)
-        for uuid, amounts in _sum_allocations(parts, chosen).items()
+        and cloud.providers[uuid].inventories[name].can_allocate(cloud.sum_used(uuid, name), amount)
+        for uuid, amounts in _sum_chosen_allocations(parts, chosen).items()
         for name, amount in amounts.items()
     )
 
 
-def _sum_allocations(
-    parts: list[tuple[str, Group, Amounts]], chosen: tuple[Provider, ...]
-) -> dict[str, Amounts]:
+def _sum_chosen_allocations(
+    parts: list[tuple[str, RequestGroup, ResourceAmounts]], chosen: tuple[Provider, ...]
+) -> dict[str, ResourceAmounts]:
     allocations: dict[str, Counter[str]] = {}
     for (_, _, resources), provider in zip(parts, chosen, strict=True):
         allocations.setdefault(provider.uuid, Counter()).update(resources)

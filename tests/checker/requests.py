@@ -4,28 +4,28 @@
 from random import Random
 from typing import Any
 
-from tests.checker.cloud import FAST, FORBIDDEN, LICENSED
-from tests.checker.model import Group, Request
+from tests.checker.cloud import FAST_TRAIT, FORBIDDEN_TRAIT, LICENSED_TRAIT
+from tests.checker.model import CloudRequest, RequestGroup
 
 
-def draw_request(random: Random, layout: str) -> Request:
-    required = {name for name in (FAST, LICENSED) if random.random() < 0.25}
-    forbidden = {FORBIDDEN} if random.random() < 0.25 else set()
+def draw_random_request(random: Random, layout: str) -> CloudRequest:
+    required = {name for name in (FAST_TRAIT, LICENSED_TRAIT) if random.random() < 0.25}
+    forbidden = {FORBIDDEN_TRAIT} if random.random() < 0.25 else set()
     resources = {
         "VCPU": random.choice([1, 2, 3, 6]),
         "MEMORY_MB": random.choice([512, 1024, 3072]),
         "DISK_GB": random.choice([1, 10, 25]),
     }
-    groups = {"": Group(resources, frozenset(required), frozenset(forbidden))}
+    groups = {"": RequestGroup(resources, frozenset(required), frozenset(forbidden))}
     if layout == "nested" and random.random() < 0.7:
         for suffix in ("1", "2")[: random.randint(1, 2)]:
-            traits = frozenset({FAST}) if random.random() < 0.4 else frozenset()
-            groups[suffix] = Group({"VGPU": random.choice([1, 1, 2])}, traits)
+            traits = frozenset({FAST_TRAIT}) if random.random() < 0.4 else frozenset()
+            groups[suffix] = RequestGroup({"VGPU": random.choice([1, 1, 2])}, traits)
     zone = random.choice([None, None, "az1", "az2"])
-    return Request(groups, zone, isolate=len(groups) > 2 and random.random() < 0.6)
+    return CloudRequest(groups, zone, isolate=len(groups) > 2 and random.random() < 0.6)
 
 
-def build_request_spec(request: Request) -> dict[str, Any]:
+def build_request_spec(request: CloudRequest) -> dict[str, Any]:
     extra_specs: dict[str, str] = {}
     for suffix, group in request.groups.items():
         for name in group.required:

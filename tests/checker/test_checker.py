@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.checker.api import Api
-from tests.checker.cloud import LAYOUTS
-from tests.checker.comparisons import REQUESTS, ComparedAnswer, compare_cloud
+from tests.checker.cloud import CLOUD_LAYOUTS
+from tests.checker.comparisons import REQUESTS_PER_CLOUD, ComparedAnswer, compare_answers
 from tests.conftest import make_settings
 
 
@@ -16,29 +16,31 @@ def api(sqlite_url: str, make_app: Callable) -> Api:
     options = {"scheduler__enable_isolated_aggregate_filtering": True}
     client = make_app(make_settings(sqlite_url, **options), in_memory=True)
 
-    def send(method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+    def send_request(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, bytes]:
         answer = client.request(path, method=method, headers=headers, body=body, expect_errors=True)
         return answer.status_int, answer.body
 
-    return Api(send)
+    return Api(send_request)
 
 
 def _find_false_answers(api: Api, seeds: range, layout: str, requests: int) -> list[ComparedAnswer]:
     comparisons = [
-        row for seed in seeds for row in compare_cloud(api, seed, layout, requests=requests)
+        row for seed in seeds for row in compare_answers(api, seed, layout, requests=requests)
     ]
     assert {comparison.kind for comparison in comparisons} > {"verdict", "reason", "capacity"}
     return [comparison for comparison in comparisons if not comparison.is_true]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", CLOUD_LAYOUTS)
 def test_checker_finds_no_false_scheduler_answer_in_a_random_cloud(api: Api, layout: str):
     assert _find_false_answers(api, range(1, 2), layout, requests=1) == []
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", CLOUD_LAYOUTS)
 def test_checker_finds_no_false_scheduler_answer_in_many_random_clouds(api: Api, layout: str):
     """More than 2 000 comparisons."""
-    assert _find_false_answers(api, range(1, 15), layout, requests=REQUESTS) == []
+    assert _find_false_answers(api, range(1, 15), layout, requests=REQUESTS_PER_CLOUD) == []
