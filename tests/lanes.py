@@ -35,7 +35,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.parts import PARTS
+from tests.chaos.parts import CHAOS_PARTS
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: The markers that decide the lane, from the fastest to the slowest lane.
@@ -85,7 +85,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def is_run_elsewhere(path: Path) -> bool:
     """Return whether ``make test-only`` runs all tests of a module."""
     places = [_NOVA_TESTS]
-    places += [place for part in PARTS if "-k" not in part.tests for place in part.tests]
+    places += [place for part in CHAOS_PARTS if "-k" not in part.tests for place in part.tests]
     return any(path.is_relative_to(_ROOT / place) for place in places)
 
 

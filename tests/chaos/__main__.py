@@ -24,22 +24,22 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.table import Table
 
-from tests.chaos.parts import DEADLINE, PARTS, ChaosTestGroup
-from tests.chaos.run_length import SCALE, TRIED
+from tests.chaos.parts import CHAOS_PARTS, MAX_RUN_SECONDS, ChaosTestGroup
+from tests.chaos.run_length import RUN_LENGTH_VARIABLE, TRIED
 from tests.own_servers import run_own_servers
 
 #: Seconds that a stopped part has to stop its own processes.
-ENDING = 60
+MAX_SECONDS_TO_STOP_PROCESSES = 60
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GroupResult:
     """Result of a part: its problems, the numbers of its attempts and its output."""
 
     problems: tuple[str, ...]
-    tried: tuple[str, ...] = ()
+    attempts: tuple[str, ...] = ()
     seconds: float = 0
-    printed: str = ""
+    output: str = ""
 
     @property
     def verdict(self) -> str:
@@ -51,56 +51,58 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[""], help="words of the parts to be tried")
     words = [word.lower() for word in parser.parse_args().only]
-    parts = [part for part in PARTS if any(word in part.name.lower() for word in words)]
+    parts = [part for part in CHAOS_PARTS if any(word in part.name.lower() for word in words)]
     if not parts:
-        parser.error("no part has such a name:\n" + "\n".join(part.name for part in PARTS))
+        parser.error("no part has such a name:\n" + "\n".join(part.name for part in CHAOS_PARTS))
     console = Console()
     with run_own_servers():
-        outcomes = run_test_groups(parts, console)
+        results = run_test_groups(parts, console)
     table = Table("Tried", "How much", "Survived", "Seconds", show_lines=True)
     for part in parts:
-        outcome = outcomes[part.name]
+        result = results[part.name]
         table.add_row(
-            part.name, "\n".join(outcome.tried), outcome.verdict, f"{outcome.seconds:.0f}"
+            part.name, "\n".join(result.attempts), result.verdict, f"{result.seconds:.0f}"
         )
     console.print(table)
-    return int(any(outcome.problems for outcome in outcomes.values()))
+    return int(any(result.problems for result in results.values()))
 
 
-def run_test_groups(parts: list[ChaosTestGroup], console: Console) -> dict[str, Outcome]:
+def run_test_groups(parts: list[ChaosTestGroup], console: Console) -> dict[str, GroupResult]:
     """Run the measuring parts alone, then the other parts in two threads."""
-    end = time.monotonic() + DEADLINE
-    outcomes: dict[str, Outcome] = {}
+    end = time.monotonic() + MAX_RUN_SECONDS
+    results: dict[str, GroupResult] = {}
 
-    def run_groups_one_after_another(take: Callable[[], ChaosTestGroup]) -> None:
+    def run_groups_in_turn(pop_next_group: Callable[[], ChaosTestGroup]) -> None:
         with suppress(IndexError):  # no part remains
-            while part := take():
+            while part := pop_next_group():
                 console.print(f"begun: {part.name}", markup=False)
-                outcomes[part.name] = outcome = run_test_group(
+                results[part.name] = result = run_test_group(
                     part, min(part.most, end - time.monotonic())
                 )
-                if outcome.problems:
-                    console.print(outcome.printed, markup=False)
-                console.print(f"{part.name}: {outcome.verdict}", markup=False)
+                if result.problems:
+                    console.print(result.output, markup=False)
+                console.print(f"{part.name}: {result.verdict}", markup=False)
 
-    run_groups_one_after_another(deque(part for part in parts if part.alone).popleft)
+    run_groups_in_turn(deque(part for part in parts if part.alone).popleft)
     # One thread starts with the busy parts, the other with the waiting parts.
     rest = deque(sorted((part for part in parts if not part.alone), key=lambda part: part.waits))
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run_groups_one_after_another, (rest.pop, rest.popleft)))
-    return outcomes
+        list(pool.map(run_groups_in_turn, (rest.pop, rest.popleft)))
+    return results
 
 
-def run_test_group(part: ChaosTestGroup, most: float) -> Outcome:
+def run_test_group(part: ChaosTestGroup, most: float) -> GroupResult:
     """Run the tests of a part in another process for at most ``most`` seconds."""
     if most <= 0:
-        return Outcome((f"not run: the {DEADLINE // 60} minutes for all were over",))
+        return GroupResult((f"not run: the {MAX_RUN_SECONDS // 60} minutes for all were over",))
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        report, printed = Path(folder) / "report.xml", Path(folder) / "printed.txt"
+        report, output_path = Path(folder) / "report.xml", Path(folder) / "output.txt"
         command = [sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *part.tests]
         command += [f"--timeout={most:.0f}", f"--junitxml={report}", "-ojunit_family=xunit1"]
-        problems = [] if run_command(command, part, most, printed) else [f"stopped: {most:.0f} s"]
+        problems = (
+            [] if run_command(command, part, most, output_path) else [f"stopped: {most:.0f} s"]
+        )
         tree = ET.parse(report) if report.exists() else None  # noqa: S314 - written by pytest
         cases = list(tree.iter("testcase")) if tree else []
         problems += [
@@ -110,20 +112,22 @@ def run_test_group(part: ChaosTestGroup, most: float) -> Outcome:
             if child.tag in {"failure", "error", "skipped"}
         ]
         properties = [item for case in cases for item in case.iter("property")]
-        return Outcome(
+        return GroupResult(
             problems=tuple(problems if cases else [*problems, "no test ended"]),
-            tried=tuple(str(item.get("value")) for item in properties if item.get("name") == TRIED),
+            attempts=tuple(
+                str(item.get("value")) for item in properties if item.get("name") == TRIED
+            ),
             seconds=time.monotonic() - begun,
-            printed=printed.read_text(errors="replace"),
+            output=output_path.read_text(errors="replace"),
         )
 
 
-def run_command(command: list[str], part: ChaosTestGroup, most: float, printed: Path) -> bool:
+def run_command(command: list[str], part: ChaosTestGroup, most: float, output_path: Path) -> bool:
     """Run a command with its output in a file, and return whether it ended by itself."""
-    environment = {**os.environ, SCALE: "whole", **part.variables}
+    environment = {**os.environ, RUN_LENGTH_VARIABLE: "whole", **part.variables}
     # Not to a pipe: it stays open until all started processes end.
     with (
-        printed.open("w") as output,
+        output_path.open("w") as output,
         subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         ) as process,
@@ -134,7 +138,7 @@ def run_command(command: list[str], part: ChaosTestGroup, most: float, printed: 
             # As with Ctrl-C, so that the tests stop their own processes.
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=ENDING)
+                process.wait(timeout=MAX_SECONDS_TO_STOP_PROCESSES)
             process.kill()
             return False
         return True

@@ -8,7 +8,7 @@ The sources are the policy references of placement, nova and glance, and our gui
 from collections.abc import Mapping
 
 #: Callers with a token of the objects' project, and their roles.
-ROLES = {
+PROJECT_ROLES = {
     "reader": ("reader",),
     "member": ("member", "reader"),
     "service": ("service",),
@@ -16,24 +16,26 @@ ROLES = {
     "no role": (),
 }
 #: Callers with the same roles in another project.
-ELSEWHERE = {f"{name} elsewhere": ROLES[name] for name in ("reader", "member", "admin")}
+OTHER_PROJECT_ROLES = {
+    f"{name} elsewhere": PROJECT_ROLES[name] for name in ("reader", "member", "admin")
+}
 #: Callers with a system token. Policy rules accept only project tokens.
-OF_SYSTEM = {"system reader": ("reader",), "system admin": ("admin", "member", "reader")}
+SYSTEM_ROLES = {"system reader": ("reader",), "system admin": ("admin", "member", "reader")}
 
 #: Sets of callers, the keys of the table. ``tests/api/image`` tests members of shared images.
-ADMINS = frozenset({"admin", "admin elsewhere"})
-SERVICES = frozenset({"service"})
-READERS = ADMINS | {"reader", "member", "reader elsewhere", "member elsewhere"}
-MEMBERS = ADMINS | {"member", "member elsewhere"}
+ADMIN_CALLERS = frozenset({"admin", "admin elsewhere"})
+SERVICE_CALLERS = frozenset({"service"})
+READER_CALLERS = ADMIN_CALLERS | {"reader", "member", "reader elsewhere", "member elsewhere"}
+MEMBER_CALLERS = ADMIN_CALLERS | {"member", "member elsewhere"}
 #: The same for requests that name a project or an object of a project.
-READERS_THERE = ADMINS | {"reader", "member"}
-MEMBERS_THERE = ADMINS | {"member"}
-ALL_IN_PROJECTS = frozenset({*ROLES, *ELSEWHERE})
+PROJECT_READERS = ADMIN_CALLERS | {"reader", "member"}
+PROJECT_MEMBERS = ADMIN_CALLERS | {"member"}
+PROJECT_CALLERS = frozenset({*PROJECT_ROLES, *OTHER_PROJECT_ROLES})
 
 #: A line has a path, the prefix of its rules' names, and the suffix of the name for each method
 #: (and action). The suffix "." is empty.
-TABLE: Mapping[frozenset[str], str] = {
-    ADMINS | SERVICES: """
+API_ROUTES_BY_CALLERS: Mapping[frozenset[str], str] = {
+    ADMIN_CALLERS | SERVICE_CALLERS: """
 /placement/resource_providers placement:resource_providers GET=list POST=create
 /placement/resource_providers/<uuid> placement:resource_providers GET=show PUT=update DELETE=delete
 /placement/resource_providers/<uuid>/inventories placement:resource_providers:inventories \
@@ -76,9 +78,9 @@ TABLE: Mapping[frozenset[str], str] = {
 /scheduler/v1/policies scheduler:policies GET=list
 /scheduler/v1/policies/<name> scheduler:policies GET=show
 """,
-    SERVICES: "/placement/reshaper placement:reshaper POST=reshape",
-    READERS_THERE | SERVICES: "/placement/usages placement:usages GET=.",
-    ADMINS: """
+    SERVICE_CALLERS: "/placement/reshaper placement:reshaper POST=reshape",
+    PROJECT_READERS | SERVICE_CALLERS: "/placement/usages placement:usages GET=.",
+    ADMIN_CALLERS: """
 /scheduler/v1/plan_runs scheduler:plan_runs POST=execute
 /scheduler/v1/plan_runs/<uuid> scheduler:plan_runs PUT=execute
 /scheduler/v1/plan_runs/<uuid>/moves/<instance> scheduler:plan_runs PUT=execute
@@ -113,7 +115,7 @@ TABLE: Mapping[frozenset[str], str] = {
 /image/v2/images/<image_id>/actions/deactivate deactivate POST=.
 /image/v2/images/<image_id>/actions/reactivate reactivate POST=.
 """,
-    READERS: """
+    READER_CALLERS: """
 /compute/v2.1/flavors os_compute_api:flavors GET=.
 /compute/v2.1/flavors/detail os_compute_api:flavors GET=.
 /compute/v2.1/flavors/<flavor_id> os_compute_api:flavors GET=.
@@ -130,17 +132,17 @@ TABLE: Mapping[frozenset[str], str] = {
 /image/v2/images/<image_id>/members get_image GET=. POST=.
 /image/v2/images/<image_id>/members/<member_id> get_image GET=. PUT=. DELETE=.
 """,
-    MEMBERS: """
+    MEMBER_CALLERS: """
 /compute/v2.1/os-server-groups os_compute_api:os-server-groups POST=create
 /image/v2/images add_image POST=.
 """,
-    READERS_THERE: """
+    PROJECT_READERS: """
 /compute/v2.1/os-server-groups/<server_group_id> os_compute_api:os-server-groups GET=show
 /compute/v2.1/servers/<server_id> os_compute_api:servers GET=show
 /image/v2/images/<image_id> get_image GET=.
 /image/v2/images/<image_id>/file download_image GET=.
 """,
-    MEMBERS_THERE: """
+    PROJECT_MEMBERS: """
 /compute/v2.1/os-server-groups/<server_group_id> os_compute_api:os-server-groups DELETE=delete
 /image/v2/images/<image_id> modify_image PATCH=.
 /image/v2/images/<image_id> delete_image DELETE=.
@@ -153,14 +155,14 @@ TABLE: Mapping[frozenset[str], str] = {
 /compute/v2.1/servers/<server_id> os_compute_api:servers PUT=update DELETE=delete
 /compute/v2.1/servers/<server_id>/action os_compute_api:servers POST=update
 """,
-    ALL_IN_PROJECTS: """
+    PROJECT_CALLERS: """
 /scheduler/ scheduler:root GET=show
 /scheduler/v1 scheduler:root GET=show
 /scheduler/v1/ scheduler:root GET=show
 """,
 }
 #: Routes and pages without a token.
-PUBLIC = """
+PUBLIC_PATHS = """
 / GET
 /healthz GET
 /healthz/live GET
@@ -187,8 +189,8 @@ PUBLIC = """
 /console/<anything:rest> GET POST PUT PATCH DELETE
 """
 #: Callers of the console's pages, equal to the callers of the APIs behind a page.
-PAGES: Mapping[frozenset[str], str] = {
-    ADMINS | SERVICES: """
+CONSOLE_PAGES_BY_CALLERS: Mapping[frozenset[str], str] = {
+    ADMIN_CALLERS | SERVICE_CALLERS: """
 /console/ GET
 /console/overview/findings GET
 /console/overview/fits GET
@@ -215,7 +217,7 @@ PAGES: Mapping[frozenset[str], str] = {
 /console/policies GET
 /console/api/<path:path> GET POST
 """,
-    ADMINS: """
+    ADMIN_CALLERS: """
 /console/aggregates GET
 /console/aggregates.csv GET
 """,
@@ -225,7 +227,7 @@ PAGES: Mapping[frozenset[str], str] = {
 def list_policy_rules_and_callers_by_route() -> dict[str, tuple[str, frozenset[str]]]:
     """Return rule and accepted callers of each route, by method, path and action."""
     rules = {}
-    for who, lines in TABLE.items():
+    for who, lines in API_ROUTES_BY_CALLERS.items():
         for line in lines.replace("\\\n", " ").strip().splitlines():
             path, begins, *ends = line.split()
             for item in ends:
@@ -240,7 +242,7 @@ def list_policy_rules_and_callers_by_route() -> dict[str, tuple[str, frozenset[s
 def list_callers_by_page() -> dict[str, frozenset[str] | None]:
     """Return the callers of each page by method and path, None for pages without a token."""
     rules: dict[str, frozenset[str] | None] = {}
-    for who, lines in [*PAGES.items(), (None, PUBLIC)]:
+    for who, lines in [*CONSOLE_PAGES_BY_CALLERS.items(), (None, PUBLIC_PATHS)]:
         for line in lines.strip().splitlines():
             path, *methods = line.split()
             rules |= {f"{method} {path}": who for method in methods}

@@ -11,9 +11,9 @@ from placement_sched.api.routing import NEVER, Route
 from placement_sched.api.versions import Version
 
 #: The versions of the APIs that have several.
-VERSIONS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}
+VERSIONED_APIS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}
 #: Endpoints that reject every request, with the reason.
-ALWAYS_REJECTING = {
+REJECTING_VIEWS = {
     "compute.servers.reject_action": "compute services create instances and report them here",
     "identity.versions.reject_request": "users and projects are keystone's",
     "image.images.reject_members": "images are not shared with projects here",
@@ -22,7 +22,7 @@ ALWAYS_REJECTING = {
     "console._reject_unknown_path": "it answers requests for pages that the console does not have",
 }
 #: Methods that Flask adds to its views.
-_ADDED_BY_FLASK = frozenset(("HEAD", "OPTIONS"))
+_METHODS_ADDED_BY_FLASK = frozenset(("HEAD", "OPTIONS"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Endpoint:
         return self.rule.split("/")[1]
 
     @property
-    def newest(self) -> str:
+    def newest_version(self) -> str:
         """The newest version that is served."""
         if self.route is None or self.route.until == NEVER:
             return "latest"
@@ -55,15 +55,15 @@ class Endpoint:
     @property
     def versions(self) -> list[str]:
         """The served versions, empty if the API has no versions."""
-        if self.route is None or self.api not in VERSIONS:
+        if self.route is None or self.api not in VERSIONED_APIS:
             return []
-        api = VERSIONS[self.api]
+        api = VERSIONED_APIS[self.api]
         first, last = max(api.oldest, self.route.since), min(api.newest, self.route.until)
         minors = range(first.minor, last.minor + 1)
         return [str(Version(first.major, minor)) for minor in minors]
 
     def __str__(self) -> str:
-        window = "" if self.newest == "latest" else f" until {self.newest}"
+        window = "" if self.newest_version == "latest" else f" until {self.newest_version}"
         return f"{self.name}{window}"
 
 
@@ -71,6 +71,6 @@ def list_endpoints(application: Application) -> Iterator[Endpoint]:
     """Yield all endpoints of an application."""
     for rule in application.url_map.iter_rules():
         route: Route | None = getattr(rule, "route", None)
-        methods = {route.method} if route else (rule.methods or set()) - _ADDED_BY_FLASK
+        methods = {route.method} if route else (rule.methods or set()) - _METHODS_ADDED_BY_FLASK
         for method in sorted(methods):
             yield Endpoint(method, rule.rule, rule.endpoint, route)

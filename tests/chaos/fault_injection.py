@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests.chaos.ledger import check_ledgers, claim_randomly
+from tests.chaos.recorded_writes import check_recorded_writes, claim_allocations_at_random
 from tests.chaos.run_length import choose_count
 from tests.conftest import make_settings
 from tests.support.invariants import assert_generations_grow, assert_invariants
@@ -19,32 +19,34 @@ from tests.support.providers import make_provider
 from tests.support.servers import Server
 
 LOG = logging.getLogger(__name__)
-CLIENTS = 8
+CLIENT_COUNT = 8
 #: Minimum and maximum of the random seconds between two faults.
-PAUSES = (0.05, 0.5)
+PAUSE_RANGE = (0.05, 0.5)
 
 
-class _RepeatedFault(threading.Thread):
-    """Injects a fault ``many`` times, after pauses of random length."""
+class _FaultRepeater(threading.Thread):
+    """Injects a fault ``count`` times, after pauses of random length."""
 
-    def __init__(self, happen: Callable[[], None], many: int, pauses: tuple[float, float]) -> None:
+    def __init__(
+        self, inject_fault: Callable[[], None], count: int, pauses: tuple[float, float]
+    ) -> None:
         super().__init__(daemon=True)
-        self._happen, self._many, self._pauses = happen, many, pauses
+        self._inject_fault, self._count, self._pauses = inject_fault, count, pauses
         self._stopped = threading.Event()
         #: Set when clients run.
-        self.begun = PROCESSES.Event()
-        self.over = PROCESSES.Event()
-        self.happened = 0
+        self.started = PROCESSES.Event()
+        self.ended = PROCESSES.Event()
+        self.injected_faults = 0
 
     def run(self) -> None:
         try:
-            assert self.begun.wait(240), "no client began"
-            while self.happened < self._many and not self._stopped.wait(self._draw_pause()):
-                self._happen()
-                self.happened += 1
+            assert self.started.wait(240), "no client began"
+            while self.injected_faults < self._count and not self._stopped.wait(self._draw_pause()):
+                self._inject_fault()
+                self.injected_faults += 1
             self._stopped.wait(max(self._pauses))
         finally:
-            self.over.set()
+            self.ended.set()
 
     def stop(self) -> None:
         self._stopped.set()
@@ -57,39 +59,44 @@ class _RepeatedFault(threading.Thread):
 def claim_during_faults(
     database: Database,
     servers: list[Server],
-    happen: Callable[[], None],
-    many: int,
-    pauses: tuple[float, float] = PAUSES,
-    called: str = "kills",
+    inject_fault: Callable[[], None],
+    count: int,
+    pauses: tuple[float, float] = PAUSE_RANGE,
+    fault_noun: str = "kills",
 ) -> str:
     """Let clients claim during faults, check the database, and return a summary."""
     providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
     urls = [server.url for server in servers]
-    fault = _RepeatedFault(happen, many, pauses)
+    fault = _FaultRepeater(inject_fault, count, pauses)
     with assert_generations_grow(database):
         fault.start()
         try:
-            ledgers = run_in_processes(
-                CLIENTS, claim_randomly, urls, providers, fault.begun, fault.over
+            recorded_writes = run_in_processes(
+                CLIENT_COUNT,
+                claim_allocations_at_random,
+                urls,
+                providers,
+                fault.started,
+                fault.ended,
             )
         finally:
             fault.stop()
         for server in servers:
             server.wait_for("/healthz/ready", 200)
-    answers = check_ledgers(database, ledgers)
-    LOG.info("%s %s: %s", fault.happened, called, dict(answers))
-    assert fault.happened == many
-    assert answers["PUT 204"] > choose_count(2, 10) * CLIENTS, dict(answers)
-    assert {name.split()[1] for name in answers} <= {"204", "404", "409", "503", "without"}
+    statuses = check_recorded_writes(database, recorded_writes)
+    LOG.info("%s %s: %s", fault.injected_faults, fault_noun, dict(statuses))
+    assert fault.injected_faults == count
+    assert statuses["PUT 204"] > choose_count(2, 10) * CLIENT_COUNT, dict(statuses)
+    assert {name.split()[1] for name in statuses} <= {"204", "404", "409", "503", "without"}
     for server in servers:
         before, traceback, after = server.log.read_text().partition("Traceback")
         assert not traceback, before[-1000:] + traceback + after[:5000]
     assert_invariants(database)
-    return f"{fault.happened} {called}, {answers.total()} writes"
+    return f"{fault.injected_faults} {fault_noun}, {statuses.total()} writes"
 
 
 @contextmanager
-def open_prepared_database(url: str) -> Iterator[Database]:
+def open_database_with_schema(url: str) -> Iterator[Database]:
     """Yield a database with the schema."""
     database = Database(make_settings(url))
     try:

@@ -10,16 +10,22 @@ from urllib.parse import quote
 
 from placement_sched.api.application import Application
 from placement_sched.api.routing import PARAMETER
-from tests.chaos.endpoints import ALWAYS_REJECTING, VERSIONS, Endpoint, list_endpoints
-from tests.chaos.queries import NEEDED, POSSIBLE
-from tests.chaos.valid_requests import FIRST, DrawnRequest, ExistingNames, ValidRequests
-from tests.chaos.writes import Get
+from tests.chaos.endpoints import REJECTING_VIEWS, VERSIONED_APIS, Endpoint, list_endpoints
+from tests.chaos.queries import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
+from tests.chaos.valid_requests import (
+    PREREQUISITES,
+    DrawnRequest,
+    ExistingNames,
+    ValidRequestDrawer,
+)
+from tests.chaos.writes import DocumentReader
 
-#: Existing names and unknown names.
-UUIDS = [f"99999999-0000-4000-8000-00000000000{digit}" for digit in range(6)]
-NAMES = ["cn1", "cn2", "m1.small", "VCPU", "CUSTOM_GOLD", "HW_CPU_X86_AVX2", "nova", "az1", "1"]
+#: UUIDs without an object at first, and names of existing and missing objects.
+UNKNOWN_UUIDS = [f"99999999-0000-4000-8000-00000000000{digit}" for digit in range(6)]
+OBJECT_NAMES = ["cn1", "cn2", "m1.small", "VCPU", "CUSTOM_GOLD"]
+OBJECT_NAMES += ["HW_CPU_X86_AVX2", "nova", "az1", "1"]
 #: Texts that break programs without input validation.
-EVIL = [
+HOSTILE_TEXTS = [
     "",
     " ",
     "\x00",
@@ -42,9 +48,9 @@ EVIL = [
     "!",
     "in:a,,b",
 ]
-NUMBERS = [0, 1, 2, 16, -1, 2**31 - 1, 2**31, 2**63, -(2**63) - 1, 10**30, 1.5, 0.0, 1e308]
+BOUNDARY_NUMBERS = [0, 1, 2, 16, -1, 2**31 - 1, 2**31, 2**63, -(2**63) - 1, 10**30, 1.5, 0.0, 1e308]
 #: Bodies that are invalid JSON, or JSON that no route accepts.
-RAW_BODIES = [
+INVALID_BODIES = [
     b"",
     b"{",
     b"[]",
@@ -56,9 +62,9 @@ RAW_BODIES = [
     b"1e400",
     b'"\\ud800"',
 ]
-METHODS = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE"]
+HTTP_METHODS = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE"]
 #: Header values that replace valid values.
-HEADERS = {
+HEADER_VALUES = {
     "X-Auth-Token": ["bob:p", "admin", ""],
     "X-Roles": ["reader", "member,reader", "service", ""],
     "Accept": ["*/*", "text/html", "image/png", ""],
@@ -68,14 +74,20 @@ HEADERS = {
     "If-None-Match": ["*", '"x"'],
     "Range": ["bytes=0-1", "bytes=9-1"],
 }
-QUERIES = {
+QUERY_VALUES = {
     "resources": ["VCPU:1", "VCPU:1,MEMORY_MB:64", "VCPU:0", "VCPU", "CUSTOM_X:1", "VCPU:1:1"],
     "required": ["HW_CPU_X86_AVX2", "!CUSTOM_GOLD", "in:CUSTOM_GOLD", "!", "CUSTOM_NOPE"],
-    "member_of": [UUIDS[0], f"in:{UUIDS[0]},{UUIDS[1]}", f"!in:{UUIDS[2]}", "in:", "x"],
-    "in_tree": UUIDS,
+    "member_of": [
+        UNKNOWN_UUIDS[0],
+        f"in:{UNKNOWN_UUIDS[0]},{UNKNOWN_UUIDS[1]}",
+        f"!in:{UNKNOWN_UUIDS[2]}",
+        "in:",
+        "x",
+    ],
+    "in_tree": UNKNOWN_UUIDS,
     "group_policy": ["none", "isolate", "x"],
     "limit": ["1", "0", "-1", "x", "1000", "99999999999"],
-    "marker": [*UUIDS, "x"],
+    "marker": [*UNKNOWN_UUIDS, "x"],
     "same_subtree": ["1,2", "_A", ""],
     "state": ["up", "down", "x"],
     "since": ["1h", "2026-01-01T00:00:00Z", "yesterday"],
@@ -83,7 +95,7 @@ QUERIES = {
 
 
 @dataclass
-class Grammar:
+class RequestDrawer:
     """Draws requests for the endpoints of an application.
 
     The first request for each endpoint is valid. Later requests are valid or have a few changes. An
@@ -92,31 +104,33 @@ class Grammar:
     """
 
     endpoints: Sequence[Endpoint]
-    valid: ValidRequests
+    valid: ValidRequestDrawer
     dice: random.Random
     #: Endpoints that have answered with success. The caller fills the set.
     succeeded: set[str] = field(default_factory=set)
-    _walk: list[Endpoint] = field(init=False)
+    _unvisited: list[Endpoint] = field(init=False)
 
     def __post_init__(self) -> None:
         order = {"POST": 0, "PUT": 1, "PATCH": 1, "DELETE": 3}
         walk = sorted(self.endpoints, key=lambda endpoint: order.get(endpoint.method, 2))
-        self._walk = walk[::-1]
+        self._unvisited = walk[::-1]
 
     @classmethod
-    def for_application(cls, application: Application, dice: random.Random, get: Get) -> "Grammar":
-        """Return the grammar of all endpoints. ``get`` reads existing objects."""
-        valid = ValidRequests(ExistingNames(dice, get), dice)
+    def create(
+        cls, application: Application, dice: random.Random, get: DocumentReader
+    ) -> "RequestDrawer":
+        """Return a drawer of requests for all endpoints. ``get`` reads existing objects."""
+        valid = ValidRequestDrawer(ExistingNames(dice, get), dice)
         return cls(list(list_endpoints(application)), valid, dice)
 
     def draw_request(self) -> DrawnRequest:
-        if self._walk:
-            return self.valid.draw_request(self._walk.pop())
-        done = {*self.succeeded, *ALWAYS_REJECTING}
+        if self._unvisited:
+            return self.valid.draw_request(self._unvisited.pop())
+        done = {*self.succeeded, *REJECTING_VIEWS}
         missing = [endpoint for endpoint in self.endpoints if endpoint.view not in done]
         if missing and self.dice.random() < 0.4:
             endpoint = self.dice.choice(missing)
-            first = FIRST.get(endpoint.name) if self.dice.random() < 0.5 else None
+            first = PREREQUISITES.get(endpoint.name) if self.dice.random() < 0.5 else None
             before = [endpoint for endpoint in self.endpoints if endpoint.name == first]
             return self.valid.draw_request(self.dice.choice(before or [endpoint]))
         # Some views have many rules.
@@ -141,45 +155,55 @@ class Grammar:
         if not drawn.body:
             return self._change_query(drawn)
         if self.dice.random() < 0.1:
-            return replace(drawn, body=self.dice.choice(RAW_BODIES))
+            return replace(drawn, body=self.dice.choice(INVALID_BODIES))
         try:
             document = json.loads(drawn.body)
         except ValueError:  # for example a form
             return replace(
                 drawn,
-                body=drawn.body + quote(self.dice.choice(EVIL[2:5]), errors="replace").encode(),
+                body=drawn.body
+                + quote(self.dice.choice(HOSTILE_TEXTS[2:5]), errors="replace").encode(),
             )
-        return replace(drawn, body=_encode_json(self._change_value(document)))
+        return replace(drawn, body=_encode_json(self._change_json_value(document)))
 
-    def _change_value(self, value: Any) -> Any:
+    def _change_json_value(self, value: Any) -> Any:
         """Return a copy of a document with another value or key."""
         if not value or not isinstance(value, dict | list) or self.dice.random() < 0.1:
-            return self._draw_any_value(1)
+            return self._draw_json_value(1)
         if isinstance(value, list):
             index = self.dice.randrange(len(value))
-            return [*value[:index], self._change_value(value[index]), *value[index + 1 :]]
+            return [*value[:index], self._change_json_value(value[index]), *value[index + 1 :]]
         key = self.dice.choice(list(value))
         rest = {name: other for name, other in value.items() if name != key}
         match self.dice.choice(["other", "other", "other", "more", "less", "renamed"]):
             case "more":
-                return {**value, self.dice.choice([*NAMES, *EVIL]): self._draw_any_value(1)}
+                return {
+                    **value,
+                    self.dice.choice([*OBJECT_NAMES, *HOSTILE_TEXTS]): self._draw_json_value(1),
+                }
             case "less":
                 return rest
             case "renamed":
-                return {**rest, self.dice.choice([*UUIDS, *NAMES, *EVIL]): value[key]}
-        return {**value, key: self._change_value(value[key])}
+                return {
+                    **rest,
+                    self.dice.choice([*UNKNOWN_UUIDS, *OBJECT_NAMES, *HOSTILE_TEXTS]): value[key],
+                }
+        return {**value, key: self._change_json_value(value[key])}
 
     def _change_query(self, drawn: DrawnRequest) -> DrawnRequest:
-        parameters = [*NEEDED.get(drawn.endpoint.name, {}), *POSSIBLE.get(drawn.endpoint.name, {})]
+        parameters = [
+            *REQUIRED_PARAMETERS.get(drawn.endpoint.name, {}),
+            *OPTIONAL_PARAMETERS.get(drawn.endpoint.name, {}),
+        ]
         pairs = list(drawn.query)
         if pairs and self.dice.random() < 0.5:
             pairs.pop(self.dice.randrange(len(pairs)))
         names = [*parameters, *self._list_query_parameters(drawn.endpoint)]
-        pairs += [self._draw_parameter(names) for _ in range(self.dice.choice([1, 1, 2]))]
+        pairs += [self._draw_query_parameter(names) for _ in range(self.dice.choice([1, 1, 2]))]
         return replace(drawn, query=pairs)
 
     def _change_version(self, drawn: DrawnRequest) -> DrawnRequest:
-        version = self._draw_version(drawn.endpoint)
+        version = self._draw_version_header(drawn.endpoint)
         return replace(drawn, headers={**drawn.headers, "OpenStack-API-Version": version})
 
     def _change_path(self, drawn: DrawnRequest) -> DrawnRequest:
@@ -187,31 +211,31 @@ class Grammar:
         return replace(drawn, path=PARAMETER.sub(lambda _: self._draw_quoted_name(), rule))
 
     def _change_method(self, drawn: DrawnRequest) -> DrawnRequest:
-        return replace(drawn, method=self.dice.choice(METHODS))
+        return replace(drawn, method=self.dice.choice(HTTP_METHODS))
 
     def _change_header(self, drawn: DrawnRequest) -> DrawnRequest:
-        name, values = self.dice.choice(list(HEADERS.items()))
+        name, values = self.dice.choice(list(HEADER_VALUES.items()))
         return replace(drawn, headers={**drawn.headers, name: self.dice.choice(values)})
 
-    def _draw_version(self, endpoint: Endpoint) -> str:
+    def _draw_version_header(self, endpoint: Endpoint) -> str:
         """Return a version header, mostly with a version that the endpoint serves."""
         if (served := endpoint.versions) and self.dice.random() < 0.7:
             return f"{endpoint.api} {self.dice.choice(served)}"
-        api = self.dice.choice([endpoint.api] * 4 + list(VERSIONS))
+        api = self.dice.choice([endpoint.api] * 4 + list(VERSIONED_APIS))
         every = ["latest", "1.0", "1.12", "1.27", "1.36", "2.1", "2.53", "2.90", "9.9", "x", ""]
         return f"{api} {self.dice.choice(every)}"
 
     def _draw_quoted_name(self) -> str:
-        return quote(self._draw_name(), safe="", errors="replace")
+        return quote(self._draw_object_name(), safe="", errors="replace")
 
-    def _draw_name(self) -> str:
+    def _draw_object_name(self) -> str:
         kind = self.dice.random()
         if kind < 0.5:
-            return self.dice.choice(UUIDS)
+            return self.dice.choice(UNKNOWN_UUIDS)
         if kind < 0.8:
-            return self.dice.choice(NAMES)
+            return self.dice.choice(OBJECT_NAMES)
         # An empty segment, or a segment of dots, would make another path.
-        return self.dice.choice(EVIL).strip(".") or "x"
+        return self.dice.choice(HOSTILE_TEXTS).strip(".") or "x"
 
     def _list_query_parameters(self, endpoint: Endpoint) -> list[str]:
         """Return the parameters in the schemas of a route's query string."""
@@ -219,20 +243,20 @@ class Grammar:
         schemas = [schema for _, schema in query.windows if schema] if query else []
         return [name for schema in schemas for name in schema.definition.get("properties") or ()]
 
-    def _draw_parameter(self, names: Sequence[str]) -> tuple[str, str]:
-        name = self.dice.choice([*names * 2, *QUERIES])
-        values = QUERIES.get(name.rstrip("0123456789"), [])
-        return name, self.dice.choice([*values, *NAMES, *EVIL[:10]])
+    def _draw_query_parameter(self, names: Sequence[str]) -> tuple[str, str]:
+        name = self.dice.choice([*names * 2, *QUERY_VALUES])
+        values = QUERY_VALUES.get(name.rstrip("0123456789"), [])
+        return name, self.dice.choice([*values, *OBJECT_NAMES, *HOSTILE_TEXTS[:10]])
 
-    def _draw_any_value(self, depth: int) -> Any:
+    def _draw_json_value(self, depth: int) -> Any:
         dice = self.dice
-        plain = [None, True, *NUMBERS, *EVIL, *NAMES, *UUIDS]
+        plain = [None, True, *BOUNDARY_NUMBERS, *HOSTILE_TEXTS, *OBJECT_NAMES, *UNKNOWN_UUIDS]
         if depth and dice.random() < 0.4:
             return dice.choice(
                 [
-                    [self._draw_any_value(depth - 1) for _ in range(dice.randint(0, 3))],
+                    [self._draw_json_value(depth - 1) for _ in range(dice.randint(0, 3))],
                     {
-                        str(self._draw_any_value(0)): self._draw_any_value(depth - 1)
+                        str(self._draw_json_value(0)): self._draw_json_value(depth - 1)
                         for _ in range(2)
                     },
                 ]

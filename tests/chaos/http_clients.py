@@ -8,7 +8,7 @@ from typing import Any
 
 from webtest import TestApp
 
-from tests.chaos.valid_requests import ALL_ROLES
+from tests.chaos.valid_requests import ADMIN_SERVICE_HEADERS
 
 
 class InProcessClient:
@@ -17,7 +17,7 @@ class InProcessClient:
     def __init__(self, app: TestApp) -> None:
         self._app = app
 
-    def send(
+    def send_request(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, str]:
         """Return the status and the body of the response."""
@@ -34,7 +34,7 @@ class HttpClient:
     def __init__(self, connection: HTTPConnection) -> None:
         self._connection = connection
 
-    def send(
+    def send_request(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, str]:
         """Return the status and the body of the response."""
@@ -49,7 +49,7 @@ def send_json(
     path: str,
     body: Any,
     version: str,
-    headers: Mapping[str, str] = ALL_ROLES,
+    headers: Mapping[str, str] = ADMIN_SERVICE_HEADERS,
 ) -> Any:
     """Return the document of the response, or {}. A write must succeed."""
     headers = {**headers, "OpenStack-API-Version": version}
@@ -57,6 +57,6 @@ def send_json(
         is_binary = isinstance(body, bytes)
         headers["Content-Type"] = "application/octet-stream" if is_binary else "application/json"
         body = body if is_binary else json.dumps(body).encode()
-    status, text = client.send(method, path, headers, body)
+    status, text = client.send_request(method, path, headers, body)
     assert method == "GET" or status < 300, (method, path, text)
     return json.loads(text) if status == 200 and text else {}

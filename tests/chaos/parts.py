@@ -24,8 +24,8 @@ class ChaosTestGroup:
 
 #: Seconds after which running parts are stopped and no other part starts. A stopped part may take
 #: up to two minutes more to stop its own processes.
-DEADLINE = 18 * 60
-PARTS = (
+MAX_RUN_SECONDS = 18 * 60
+CHAOS_PARTS = (
     ChaosTestGroup(
         "16 writers on all allocations and inventories, workers killed",
         240,

@@ -17,41 +17,41 @@ from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.growth import find_lost_writes
-from tests.verifier.model import AcknowledgedWrites, HeldAmounts
+from tests.verifier.model import AcknowledgedWrites, AllocatedAmounts
 
-_HEADERS = {"X-Auth-Token": "admin", "Content-Type": "application/json", **LATEST_HEADERS}
+_REQUEST_HEADERS = {"X-Auth-Token": "admin", "Content-Type": "application/json", **LATEST_HEADERS}
 #: No response, or 503: the COMMIT may have succeeded or failed.
-_UNKNOWN = (None, 503)
-_DONE_OR_NOT = (204, *_UNKNOWN)
+_UNCLEAR_STATUSES = (None, 503)
+_POSSIBLE_STATUSES = (204, *_UNCLEAR_STATUSES)
 
 
 @dataclass
-class Ledger:
+class RecordedWrites:
     """Writes of a client, the consumers that it may free, and counts of its responses."""
 
     writes: AcknowledgedWrites = field(default_factory=AcknowledgedWrites)
     held: set[str] = field(default_factory=set)
-    answers: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
 
 
-class Claimer:
+class AllocationClaimer:
     """Claims a VCPU of two providers for each new consumer, and frees some consumers."""
 
     def __init__(self, urls: list[str], providers: list[str], seed: int) -> None:
         self._addresses = [urlsplit(url).netloc for url in urls]
         self._providers = providers
         self._dice = random.Random(seed)
-        self.ledger = Ledger()
+        self.recorded_writes = RecordedWrites()
 
-    def run_for(self, seconds: float) -> Ledger:
+    def claim_and_free_for(self, seconds: float) -> RecordedWrites:
         """Claim and free for a number of seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if self.ledger.held and self._dice.random() < 0.3:
-                self._free_allocations(self._dice.choice(sorted(self.ledger.held)))
+            if self.recorded_writes.held and self._dice.random() < 0.3:
+                self._free_allocations(self._dice.choice(sorted(self.recorded_writes.held)))
             else:
                 self._claim_allocations(str(uuid4()))
-        return self.ledger
+        return self.recorded_writes
 
     def _claim_allocations(self, consumer: str) -> None:
         chosen = self._dice.sample(self._providers, 2)
@@ -62,32 +62,36 @@ class Claimer:
             "consumer_generation": None,
             "consumer_type": "INSTANCE",
         }
-        status = self._send("PUT", consumer, body)
-        amounts = {(uuid, "VCPU"): 1 for uuid in chosen} if status in _DONE_OR_NOT else {}
+        status = self._send_request("PUT", consumer, body)
+        amounts = {(uuid, "VCPU"): 1 for uuid in chosen} if status in _POSSIBLE_STATUSES else {}
         self._record_write(consumer, amounts, status)
         if status == 204:
-            self.ledger.held.add(consumer)
+            self.recorded_writes.held.add(consumer)
 
     def _free_allocations(self, consumer: str) -> None:
-        self.ledger.held.discard(consumer)
-        status = self._send("DELETE", consumer, None)
-        if status in _DONE_OR_NOT:
+        self.recorded_writes.held.discard(consumer)
+        status = self._send_request("DELETE", consumer, None)
+        if status in _POSSIBLE_STATUSES:
             self._record_write(consumer, {}, status)
         else:
-            self.ledger.held.add(consumer)
+            self.recorded_writes.held.add(consumer)
 
-    def _record_write(self, consumer: str, amounts: HeldAmounts, status: int | None) -> None:
-        self.ledger.writes.note(consumer, amounts, answered=status not in _UNKNOWN)
+    def _record_write(self, consumer: str, amounts: AllocatedAmounts, status: int | None) -> None:
+        self.recorded_writes.writes.record_write(
+            consumer, amounts, answered=status not in _UNCLEAR_STATUSES
+        )
 
-    def _send(self, method: str, consumer: str, body: object) -> int | None:
+    def _send_request(self, method: str, consumer: str, body: object) -> int | None:
         connection = HTTPConnection(self._dice.choice(self._addresses), timeout=120)
         content = None if body is None else json.dumps(body)
         try:
-            connection.request(method, f"/placement/allocations/{consumer}", content, _HEADERS)
+            connection.request(
+                method, f"/placement/allocations/{consumer}", content, _REQUEST_HEADERS
+            )
             status = connection.getresponse().status
-            self.ledger.answers[f"{method} {status}"] += 1
+            self.recorded_writes.statuses[f"{method} {status}"] += 1
         except (HTTPException, OSError):
-            self.ledger.answers[f"{method} without answer"] += 1
+            self.recorded_writes.statuses[f"{method} without answer"] += 1
             time.sleep(0.02)  # the server may be starting
             return None
         finally:
@@ -95,30 +99,35 @@ class Claimer:
         return status
 
 
-def claim_randomly(
-    barrier: Barrier, which: int, urls: list[str], providers: list[str], begun: Event, over: Event
-) -> list[Ledger]:
-    """Set ``begun``, then claim and free until ``over`` is set, in a process of several."""
-    claimer = Claimer(urls, providers, seed=which)
+def claim_allocations_at_random(
+    barrier: Barrier,
+    which: int,
+    urls: list[str],
+    providers: list[str],
+    started: Event,
+    ended: Event,
+) -> list[RecordedWrites]:
+    """Set ``started``, then claim and free until ``ended`` is set."""
+    claimer = AllocationClaimer(urls, providers, seed=which)
     barrier.wait(120)
-    begun.set()
-    while not over.is_set():
-        claimer.run_for(0.2)
-    return [claimer.ledger]
+    started.set()
+    while not ended.is_set():
+        claimer.claim_and_free_for(0.2)
+    return [claimer.recorded_writes]
 
 
-def check_ledgers(database: Database, ledgers: list[Ledger]) -> Counter[str]:
+def check_recorded_writes(database: Database, clients: list[RecordedWrites]) -> Counter[str]:
     """Compare the database with the responses of all clients, and count the responses.
 
     Acknowledged writes are complete. Rejected writes have no rows. A write without a response has
     all of its rows or none.
     """
-    answers: Counter[str] = Counter()
-    for ledger in ledgers:
-        answers.update(ledger.answers)
-        assert [fault.detail for fault in find_lost_writes(database, ledger.writes)] == []
+    statuses: Counter[str] = Counter()
+    for recorded_writes in clients:
+        statuses.update(recorded_writes.statuses)
+        assert [fault.detail for fault in find_lost_writes(database, recorded_writes.writes)] == []
     with database.read() as connection:
         holding = set(connection.scalars(select(allocations.c.consumer_id)))
         stored = set(connection.scalars(select(consumers.c.uuid)))
     assert stored == holding, "consumers without allocations, or allocations without consumer"
-    return answers
+    return statuses

@@ -4,12 +4,12 @@
 import os
 
 #: Set by ``make test-only WHAT=chaos``.
-SCALE = "PLACEMENT_SCHED_CHAOS"
-WHOLE = os.environ.get(SCALE) == "whole"
+RUN_LENGTH_VARIABLE = "PLACEMENT_SCHED_CHAOS"
+IS_FULL_RUN = os.environ.get(RUN_LENGTH_VARIABLE) == "whole"
 #: Name of the property with a test's number of attempts.
 TRIED = "tried"
 
 
 def choose_count(short: int, whole: int) -> int:
     """Return the number for the length of this run."""
-    return whole if WHOLE else short
+    return whole if IS_FULL_RUN else short

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from placement_sched.db.transaction import Database
-from tests.chaos.ledger import Claimer, Ledger, check_ledgers
+from tests.chaos.recorded_writes import AllocationClaimer, RecordedWrites, check_recorded_writes
 from tests.conftest import create_server_database, make_settings
 from tests.own_servers import run_own_servers
 from tests.support.providers import make_provider
@@ -27,10 +27,10 @@ from tests.support.scheduling import instance, report, spec
 from tests.support.servers import Server, environment, start_server
 
 #: Number of samples. The first is taken while the server warms up.
-SAMPLES = 10
+SAMPLE_COUNT = 10
 #: Maximum ratio of the last third of the samples to the first. In half an hour, a leak of 1 KB per
 #: request exceeds the ratio for memory.
-MAX_GROWTH = {"megabytes": 1.1, "descriptors": 1.1, "latency": 1.25}
+MAX_GROWTH_RATIOS = {"megabytes": 1.1, "descriptors": 1.1, "latency": 1.25}
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--database", choices=["postgresql", "mysql"], default="postgresql")
     arguments = parser.parse_args()
-    with run_own_servers(), _start_server(arguments.database) as (server, database):
-        samples, ledger = _use_server_for_a_time(server, database, arguments.minutes * 60)
-        check_ledgers(database, [ledger])
-    return _report_samples(samples, ledger)
+    with run_own_servers(), _start_server_with_database(arguments.database) as (server, database):
+        samples, recorded_writes = _load_server_and_take_samples(
+            server, database, arguments.minutes * 60
+        )
+        check_recorded_writes(database, [recorded_writes])
+    return _print_samples(samples, recorded_writes)
 
 
 @contextmanager
-def _start_server(kind: str) -> Iterator[tuple[Server, Database]]:
+def _start_server_with_database(kind: str) -> Iterator[tuple[Server, Database]]:
     databases = create_server_database(kind)
     url = next(databases)
     database = Database(make_settings(url))
@@ -73,30 +75,30 @@ def _start_server(kind: str) -> Iterator[tuple[Server, Database]]:
         next(databases, None)
 
 
-def _use_server_for_a_time(
+def _load_server_and_take_samples(
     server: Server, database: Database, seconds: float
-) -> tuple[list[ServerSample], Ledger]:
+) -> tuple[list[ServerSample], RecordedWrites]:
     """Claim, free, select, list and explain for a time, and take samples."""
     console = Console()
     hosts = [report(f"cn{number}", vcpus=1_000_000) for number in range(500)]
     server.request_json("POST", "/scheduler/v1/compute_nodes", hosts)
     providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
-    claimer = Claimer([server.url], providers, seed=1)
+    claimer = AllocationClaimer([server.url], providers, seed=1)
     samples, placed = [], 0
-    for number in range(SAMPLES):
-        end = time.monotonic() + seconds / SAMPLES
+    for number in range(SAMPLE_COUNT):
+        end = time.monotonic() + seconds / SAMPLE_COUNT
         taken = []
         while time.monotonic() < end:
-            claimer.run_for(0.2)
+            claimer.claim_and_free_for(0.2)
             placed += 1
             taken.append(_measure_placement_latency(server, placed))
             server.request_json("DELETE", f"/scheduler/v1/instances/{instance(placed)}")
             server.request_json("POST", "/scheduler/v1/explain", {"request_spec": spec()})
             server.get("/scheduler/v1/hosts?limit=100")
             server.get("/metrics")
-        samples.append(_take_sample(server, statistics.median(taken)))
-        console.print(f"[{number + 1}/{SAMPLES}] {samples[-1]}", markup=False)
-    return samples, claimer.ledger
+        samples.append(_measure_server_processes(server, statistics.median(taken)))
+        console.print(f"[{number + 1}/{SAMPLE_COUNT}] {samples[-1]}", markup=False)
+    return samples, claimer.recorded_writes
 
 
 def _measure_placement_latency(server: Server, number: int) -> float:
@@ -107,7 +109,7 @@ def _measure_placement_latency(server: Server, number: int) -> float:
     return time.monotonic() - begun
 
 
-def _take_sample(server: Server, latency: float) -> ServerSample:
+def _measure_server_processes(server: Server, latency: float) -> ServerSample:
     processes = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
     return ServerSample(
         megabytes=sum(process.memory_info().rss for process in processes) / 2**20,
@@ -116,10 +118,10 @@ def _take_sample(server: Server, latency: float) -> ServerSample:
     )
 
 
-def _report_samples(samples: list[ServerSample], ledger: Ledger) -> int:
+def _print_samples(samples: list[ServerSample], recorded_writes: RecordedWrites) -> int:
     table, flat = Table("Of the server", "First third", "Last third", "Flat"), True
     third = max(1, len(samples) // 3)
-    for name, most in MAX_GROWTH.items():
+    for name, most in MAX_GROWTH_RATIOS.items():
         values = [getattr(sample, name) for sample in samples]
         first, last = statistics.median(values[1 : third + 1]), statistics.median(values[-third:])
         is_flat = last <= first * most
@@ -127,7 +129,7 @@ def _report_samples(samples: list[ServerSample], ledger: Ledger) -> int:
         table.add_row(name, f"{first:.1f}", f"{last:.1f}", "yes" if is_flat else "NO")
     console = Console()
     console.print(table)
-    console.print(f"{ledger.answers.total()} writes, no acknowledged write is lost")
+    console.print(f"{recorded_writes.statuses.total()} writes, no acknowledged write is lost")
     return 0 if flat else 1
 
 

@@ -13,24 +13,24 @@ from tests.conftest import Client
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
-JUMPS = choose_count(20, 100)
+JUMP_COUNT = choose_count(20, 100)
 #: Offsets of the clock in seconds, up to a year, and to a time before the epoch.
-LEAPS = [0, 1, -1, 60, -3600, 86_400, -86_400, 31_536_000, -31_536_000, -2_000_000_000]
+CLOCK_OFFSETS = [0, 1, -1, 60, -3600, 86_400, -86_400, 31_536_000, -31_536_000, -2_000_000_000]
 
 
-class JumpingClock:
+class SettableClock:
     """A clock that can be set."""
 
     def __init__(self) -> None:
-        self.off = timedelta()
+        self.offset = timedelta()
 
     def __call__(self):
-        return utcnow() + self.off
+        return utcnow() + self.offset
 
 
 @pytest.fixture
-def clock() -> JumpingClock:
-    return JumpingClock()
+def clock() -> SettableClock:
+    return SettableClock()
 
 
 @pytest.fixture
@@ -44,21 +44,23 @@ def test_writes_succeed_while_the_clock_jumps(app, clock, record_property):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")])
     dice = random.Random(1)
     placed = 0
-    for number in range(1, JUMPS + 1):
-        clock.off = timedelta(seconds=dice.choice(LEAPS))
+    for number in range(1, JUMP_COUNT + 1):
+        clock.offset = timedelta(seconds=dice.choice(CLOCK_OFFSETS))
         app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
         body = {
             "request_spec": spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
         }
-        answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
+        response = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
         # A host with a report "in the future" is up. A host without a report for a year is down.
-        assert answer.status_int in {200, 409}, answer.text
-        placed += answer.status_int == 200
+        assert response.status_int in {200, 409}, response.text
+        placed += response.status_int == 200
         for path in ("/scheduler/v1/hosts", "/scheduler/v1/decisions", "/healthz/ready"):
             app.get(path, status=200)
         app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=200)
-    clock.off = timedelta()
-    assert placed > JUMPS / 2
-    recorded = [app.get(f"/placement/allocations/{instance(n)}").json for n in range(1, JUMPS + 1)]
+    clock.offset = timedelta()
+    assert placed > JUMP_COUNT / 2
+    recorded = [
+        app.get(f"/placement/allocations/{instance(n)}").json for n in range(1, JUMP_COUNT + 1)
+    ]
     assert sum(bool(document["allocations"]) for document in recorded) == placed
-    record_property(TRIED, f"{JUMPS} jumps, {placed} instances placed")
+    record_property(TRIED, f"{JUMP_COUNT} jumps, {placed} instances placed")

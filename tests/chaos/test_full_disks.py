@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from placement_sched.db.tables import resource_provider_aggregates, resource_providers
 from placement_sched.db.transaction import Database
-from tests.chaos.fault_injection import claim_during_faults, open_prepared_database
+from tests.chaos.fault_injection import claim_during_faults, open_database_with_schema
 from tests.chaos.run_length import TRIED, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.mariadb import MariaDB, run_mariadb
@@ -22,32 +22,32 @@ from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.chaos
 
-VERSION = f"placement {LATEST}"
-ROUNDS = choose_count(2, 20)
+PLACEMENT_VERSION = f"placement {LATEST}"
+SQLITE_ROUNDS = choose_count(2, 20)
 #: How often the disk of a database server is full.
-FILLED = choose_count(2, 6)
+FULL_DISK_ROUNDS = choose_count(2, 6)
 #: Additional attempts if the database always stopped before it rejected a write.
-MORE = 10
+EXTRA_ROUNDS = 10
 #: Part of the reason for a rejection on a full disk.
-REASON = "its disk is full or fails"
+FULL_DISK_REASON = "its disk is full or fails"
 #: Rejections to wait for on each full disk, and the maximum number of writes until then.
-REFUSALS, WRITES = 5, 1000
+REJECTIONS, MAX_WRITES_PER_ROUND = 5, 1000
 #: Aggregates of a provider in a write. They need disk space, and are stored all or not at all.
-AGGREGATES = 1000
+AGGREGATES_PER_PROVIDER = 1000
 #: Minimum and maximum of the seconds between two full disks.
-PAUSES = (0.5, 1.5)
+PAUSE_RANGE = (0.5, 1.5)
 #: Megabytes of the disk. A new database and its log take a half.
-SIZE = 160
+DISK_MEGABYTES = 160
 #: Maximum number of new log files until PostgreSQL stops on a full disk.
-LOGS = 40
+MAX_LOG_FILES = 40
 
 
 def create_provider(server: Server, uuid: str | None = None) -> tuple[int, str]:
     """Create a provider, and return the status and the response."""
     body = {"uuid": uuid or str(uuid4()), "name": str(uuid4())}
-    headers = {"OpenStack-API-Version": VERSION}
-    status, answer = server.send("POST", "/placement/resource_providers", body, **headers)
-    return status, str(answer)
+    headers = {"OpenStack-API-Version": PLACEMENT_VERSION}
+    status, text = server.send("POST", "/placement/resource_providers", body, **headers)
+    return status, str(text)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -58,26 +58,26 @@ def test_writes_on_a_full_disk_fail_and_later_succeed(
     acknowledged = 0
     (worker,) = server.workers()
     _soft, hard = resource.prlimit(worker, resource.RLIMIT_FSIZE)
-    for _round in range(ROUNDS):
+    for _round in range(SQLITE_ROUNDS):
         # No file can grow: SQLite gets the same errors as on a full disk.
         resource.prlimit(worker, resource.RLIMIT_FSIZE, (4096, hard))
         for _ in range(5):
-            status, answer = create_provider(server)
-            assert status == 503, answer
-            assert "disk" in answer, answer
+            status, text = create_provider(server)
+            assert status == 503, text
+            assert "disk" in text, text
         assert server.get("/healthz")[0] == 200
         assert server.get("/placement/resource_providers")[0] == 200
         resource.prlimit(worker, resource.RLIMIT_FSIZE, (hard, hard))
         assert wait_until(lambda: create_provider(server)[0] == 200)
         for _ in range(5):
-            status, answer = create_provider(server)
-            assert status == 200, answer
+            status, text = create_provider(server)
+            assert status == 200, text
         acknowledged += 6
-    listed = server.request_json("GET", "/placement/resource_providers", version=VERSION)
+    listed = server.request_json("GET", "/placement/resource_providers", version=PLACEMENT_VERSION)
     assert len(listed["resource_providers"]) == acknowledged
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database)
-    record_property(TRIED, f"SQLite: {ROUNDS} times full")
+    record_property(TRIED, f"SQLite: {SQLITE_ROUNDS} times full")
 
 
 @dataclass
@@ -85,69 +85,69 @@ class DiskFiller:
     """Fills the disk of a database server until writes are rejected, then frees space."""
 
     disk: SmallDisk
-    data: PostgreSQL | MariaDB
+    data_server: PostgreSQL | MariaDB
     server: Server
     #: Providers with stored aggregates, with rejected aggregates, or with an unclear outcome.
     acknowledged: set[str] = field(default_factory=set)
-    refused: set[str] = field(default_factory=set)
-    unknown: set[str] = field(default_factory=set)
+    rejected: set[str] = field(default_factory=set)
+    unclear: set[str] = field(default_factory=set)
     #: Number of times that the database stopped by itself.
-    ends: int = 0
+    stops: int = 0
     rounds: int = 0
 
     def fill_and_free_disk(self) -> None:
         """Fill the disk, write, free space, and write again."""
         self.rounds += 1
         try:
-            self._write_until_refused()
+            self._write_until_disk_is_full()
             assert self.server.get("/healthz")[0] == 200
-            status, _, answer = self.server.get("/placement/resource_providers?name=none")
-            assert status == 200 or not self.data.answers(), answer
-            if self.rounds % 2 == 0 and isinstance(self.data, PostgreSQL):
-                self.ends += fill_disk_with_log_files(self.data)
+            status, _, text = self.server.get("/placement/resource_providers?name=none")
+            assert status == 200 or not self.data_server.answers(), text
+            if self.rounds % 2 == 0 and isinstance(self.data_server, PostgreSQL):
+                self.stops += fill_disk_with_log_files(self.data_server)
         finally:
             self.disk.free_space()
-        self._restart_database()
+        self._restart_stopped_database()
         assert wait_until(self._write_provider)
 
     def _write_provider(self) -> bool:
         """Write a provider with aggregates, record the outcome, and return the success."""
         uuid = str(uuid4())
-        status, answer = create_provider(self.server, uuid)
+        status, text = create_provider(self.server, uuid)
         if status == 200:
             body = {
                 "resource_provider_generation": 0,
-                "aggregates": [str(uuid4()) for _ in range(AGGREGATES)],
+                "aggregates": [str(uuid4()) for _ in range(AGGREGATES_PER_PROVIDER)],
             }
             path = f"/placement/resource_providers/{uuid}/aggregates"
-            headers = {"OpenStack-API-Version": VERSION}
+            headers = {"OpenStack-API-Version": PLACEMENT_VERSION}
             status, document = self.server.send("PUT", path, body, **headers)
-            answer = str(document)
-        assert status in {200, 503}, answer
-        refused = self.refused if REASON in answer else self.unknown
-        (self.acknowledged if status == 200 else refused).add(uuid)
+            text = str(document)
+        assert status in {200, 503}, text
+        rejected = self.rejected if FULL_DISK_REASON in text else self.unclear
+        (self.acknowledged if status == 200 else rejected).add(uuid)
         return status == 200
 
-    def _write_until_refused(self) -> None:
-        before = len(self.refused)
-        for _ in range(WRITES):
+    def _write_until_disk_is_full(self) -> None:
+        before = len(self.rejected)
+        for _ in range(MAX_WRITES_PER_ROUND):
             self.disk.fill()
             self._write_provider()
-            if len(self.refused) >= before + REFUSALS or not self.data.runs():
+            if len(self.rejected) >= before + REJECTIONS or not self.data_server.runs():
                 return
-        raise AssertionError(f"{WRITES} writes were not refused for a full disk")
+        raise AssertionError(f"{MAX_WRITES_PER_ROUND} writes were not refused for a full disk")
 
-    def _restart_database(self) -> None:
+    def _restart_stopped_database(self) -> None:
         """Restart a database that stopped by itself, as a service manager does."""
-        assert wait_until(lambda: self.data.answers() or not self.data.runs())
-        if not self.data.runs():
-            self.ends += 1
-            self.data.start()
+        assert wait_until(lambda: self.data_server.answers() or not self.data_server.runs())
+        if not self.data_server.runs():
+            self.stops += 1
+            self.data_server.start()
 
 
 def fill_disk_with_log_files(postgresql: PostgreSQL) -> bool:
     """Start new log files, and return whether PostgreSQL stopped for lack of space."""
-    for _ in range(LOGS):
+    for _ in range(MAX_LOG_FILES):
         try:
             postgresql.query("SELECT pg_logical_emit_message(true, '', '')")
             postgresql.query("SELECT pg_switch_wal()")
@@ -156,14 +156,19 @@ def fill_disk_with_log_files(postgresql: PostgreSQL) -> bool:
     return False
 
 
-def claim_on_full_disks(filled: DiskFiller, database: Database) -> str:
+def claim_while_disks_are_full(filler: DiskFiller, database: Database) -> str:
     """Let clients claim on full disks, check the database, and return a summary."""
-    tried = claim_during_faults(
-        database, [filled.server], filled.fill_and_free_disk, FILLED, PAUSES, "times full"
+    summary = claim_during_faults(
+        database,
+        [filler.server],
+        filler.fill_and_free_disk,
+        FULL_DISK_ROUNDS,
+        PAUSE_RANGE,
+        "times full",
     )
     # The database may have stopped each time before it rejected a write.
-    while len(filled.refused) < REFUSALS and filled.rounds < FILLED + MORE:
-        filled.fill_and_free_disk()
+    while len(filler.rejected) < REJECTIONS and filler.rounds < FULL_DISK_ROUNDS + EXTRA_ROUNDS:
+        filler.fill_and_free_disk()
     aggregate_counts = (
         select(resource_providers.c.uuid, func.count(resource_provider_aggregates.c.aggregate_id))
         .outerjoin(
@@ -172,21 +177,23 @@ def claim_on_full_disks(filled: DiskFiller, database: Database) -> str:
         )
         .group_by(resource_providers.c.uuid)
     )
-    assert len(filled.refused) >= REFUSALS
+    assert len(filler.rejected) >= REJECTIONS
     with database.read() as connection:
-        stored = dict(connection.execute(aggregate_counts).all())
-    assert {stored.get(uuid, 0) for uuid in filled.acknowledged} == {AGGREGATES}
-    assert {stored.get(uuid, 0) for uuid in filled.refused} == {0}
-    assert {stored.get(uuid, 0) for uuid in filled.unknown} <= {0, AGGREGATES}
-    return f"{tried}, ended by itself {filled.ends} times"
+        counts = dict(connection.execute(aggregate_counts).all())
+    assert {counts.get(uuid, 0) for uuid in filler.acknowledged} == {AGGREGATES_PER_PROVIDER}
+    assert {counts.get(uuid, 0) for uuid in filler.rejected} == {0}
+    assert {counts.get(uuid, 0) for uuid in filler.unclear} <= {0, AGGREGATES_PER_PROVIDER}
+    return f"{summary}, ended by itself {filler.stops} times"
 
 
-@pytest.mark.parametrize("kind", [run_postgresql, run_mariadb], ids=["postgresql", "mariadb"])
-def test_claims_with_a_full_disk_are_consistent(kind, serve, record_property):
-    settings = {"min_wal_size": "32MB", "max_wal_size": "32MB"} if kind is run_postgresql else {}
-    with small_disk(SIZE) as disk, kind(disk.folder, **settings) as data:
-        url = data.url() if kind is run_postgresql else data.new_database()
-        with open_prepared_database(url) as database:
+@pytest.mark.parametrize("run_server", [run_postgresql, run_mariadb], ids=["postgresql", "mariadb"])
+def test_claims_on_a_full_database_disk_are_consistent(run_server, serve, record_property):
+    settings = (
+        {"min_wal_size": "32MB", "max_wal_size": "32MB"} if run_server is run_postgresql else {}
+    )
+    with small_disk(DISK_MEGABYTES) as disk, run_server(disk.folder, **settings) as data_server:
+        url = data_server.url() if run_server is run_postgresql else data_server.new_database()
+        with open_database_with_schema(url) as database:
             server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
-            tried = claim_on_full_disks(DiskFiller(disk, data, server), database)
-    record_property(TRIED, f"{type(data).__name__}: {tried}")
+            summary = claim_while_disks_are_full(DiskFiller(disk, data_server, server), database)
+    record_property(TRIED, f"{type(data_server).__name__}: {summary}")

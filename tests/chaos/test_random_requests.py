@@ -18,11 +18,11 @@ import pytest
 from placement_sched.api.application import Application
 from placement_sched.app import create_app
 from placement_sched.store.checks import Invariant
-from tests.chaos.endpoints import ALWAYS_REJECTING
-from tests.chaos.grammar import Grammar
+from tests.chaos.endpoints import REJECTING_VIEWS
+from tests.chaos.grammar import RequestDrawer
 from tests.chaos.http_clients import HttpClient, InProcessClient, send_json
-from tests.chaos.run_length import TRIED, WHOLE, choose_count
-from tests.chaos.valid_requests import AGENT, DrawnRequest, create_objects
+from tests.chaos.run_length import IS_FULL_RUN, TRIED, choose_count
+from tests.chaos.valid_requests import DRAWN_USER_AGENT, DrawnRequest, create_cloud_objects
 from tests.conftest import Client
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
@@ -31,21 +31,21 @@ from tests.verifier.model import Fault
 pytestmark = pytest.mark.slow
 
 #: Number of requests, and the maximum if an endpoint has not succeeded by then.
-REQUESTS = choose_count(250, 5000)
-MOST = REQUESTS + 500
+REQUEST_COUNT = choose_count(250, 5000)
+MAX_REQUEST_COUNT = REQUEST_COUNT + 500
 #: Numbers of requests before memory is traced and before its first measurement. In between, caches
 #: replace entries from before the trace. Only the full form measures, because tracing is slow.
-TRACED, MEASURED = REQUESTS // 5, REQUESTS * 3 // 5
+TRACED_AFTER, MEASURED_AFTER = REQUEST_COUNT // 5, REQUEST_COUNT * 3 // 5
 #: Maximum average of bytes in Python objects that a measured request leaves.
-MAX_LEAK = 1536
+MAX_LEAKED_BYTES_PER_REQUEST = 1536
 #: Number of requests over HTTP, and the maximum growth in megabytes during the second half.
-SERVED = choose_count(250, 1700)
-MAX_GROWTH = choose_count(40, 10)
+HTTP_REQUEST_COUNT = choose_count(250, 1700)
+MAX_GROWTH_MB = choose_count(40, 10)
 #: Part of the only correct response with status 501, which nova also sends.
-UNREPORTED = "has not reported its uptime"
+UNREPORTED_UPTIME_TEXT = "has not reported its uptime"
 #: Invariants that clients may break. They may free or replace an instance's allocations, record it
 #: on another host than the selected host, and set the aggregates of a provider by hand.
-MAY_BE = {
+BREAKABLE_INVARIANTS = {
     Invariant.ANOTHER_HOST,
     Invariant.NOT_CLAIMED,
     Fault.CLAIM_DIFFERS,
@@ -78,45 +78,47 @@ class EndpointRecorder:
         return self.endpoints - self.succeeded
 
     def _record_calls(self, endpoint: str, view: Callable[..., Any]) -> Callable[..., Any]:
-        def record(*arguments: Any, **named: Any) -> Any:
-            if flask.request.headers.get("User-Agent") != AGENT:
+        def record_call(*arguments: Any, **named: Any) -> Any:
+            if flask.request.headers.get("User-Agent") != DRAWN_USER_AGENT:
                 return view(*arguments, **named)
             self.entered.add(endpoint)
-            answer = view(*arguments, **named)
-            if _read_status(answer) < 400:
+            response = view(*arguments, **named)
+            if _get_response_status(response) < 400:
                 self.succeeded.add(endpoint)
-            return answer
+            return response
 
-        return record
+        return record_call
 
 
-def _read_status(answer: Any) -> int:
+def _get_response_status(response: Any) -> int:
     """Return the status of any value that Flask accepts from a view."""
-    if isinstance(answer, tuple):
-        return next((int(part) for part in answer[1:] if isinstance(part, int)), 200)
-    return int(getattr(answer, "status_code", None) or getattr(answer, "status", None) or 200)
+    if isinstance(response, tuple):
+        return next((int(part) for part in response[1:] if isinstance(part, int)), 200)
+    return int(getattr(response, "status_code", None) or getattr(response, "status", None) or 200)
 
 
-def build_grammar(client: InProcessClient | HttpClient, application: Any, seed: int) -> Grammar:
-    """Create objects, and return a grammar whose requests name them."""
-    create_objects(lambda *request: send_json(client, *request))
+def create_request_drawer(
+    client: InProcessClient | HttpClient, application: Any, seed: int
+) -> RequestDrawer:
+    """Create objects, and return a drawer of requests that name them."""
+    create_cloud_objects(lambda *request: send_json(client, *request))
 
-    def get(path: str) -> Any:
+    def read_document(path: str) -> Any:
         return send_json(client, "GET", path, None, f"{path.split('/')[1]} latest")
 
-    return Grammar.for_application(application, random.Random(seed), get)
+    return RequestDrawer.create(application, random.Random(seed), read_document)
 
 
 def send_request(client: InProcessClient | HttpClient, drawn: DrawnRequest) -> tuple[int, str]:
-    return client.send(drawn.method, drawn.address, drawn.headers, drawn.body)
+    return client.send_request(drawn.method, drawn.url, drawn.headers, drawn.body)
 
 
-def is_failure(status: int, text: str) -> bool:
+def is_server_error(status: int, text: str) -> bool:
     """Return whether a response is a server error or contains a traceback."""
-    return "Traceback" in text or (status >= 500 and UNREPORTED not in text)
+    return "Traceback" in text or (status >= 500 and UNREPORTED_UPTIME_TEXT not in text)
 
 
-def measure_remaining_bytes() -> int:
+def measure_traced_bytes() -> int:
     """Return the number of traced bytes after a garbage collection."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
@@ -132,21 +134,21 @@ def application(settings):
 def test_random_requests_cause_no_server_error_in_process(
     application, database, caplog, record_property
 ):
-    reached = EndpointRecorder(application)
+    recorder = EndpointRecorder(application)
     app = Client(application)
     client = InProcessClient(app)
-    grammar = build_grammar(client, application, 20261123)
-    grammar.succeeded = reached.succeeded
+    drawer = create_request_drawer(client, application, 20261123)
+    drawer.succeeded = recorder.succeeded
     statuses: set[int] = set()
     number = before = 0
-    while number < REQUESTS or (
-        reached.failed_endpoints != set(ALWAYS_REJECTING) and number < MOST
+    while number < REQUEST_COUNT or (
+        recorder.failed_endpoints != set(REJECTING_VIEWS) and number < MAX_REQUEST_COUNT
     ):
         number += 1
-        drawn = grammar.draw_request()
+        drawn = drawer.draw_request()
         status, text = send_request(client, drawn)
         statuses.add(status)
-        assert not is_failure(status, text), (drawn, text)
+        assert not is_server_error(status, text), (drawn, text)
         failures = [
             record
             for record in caplog.records
@@ -154,21 +156,21 @@ def test_random_requests_cause_no_server_error_in_process(
         ]
         assert not failures, (drawn, failures)
         caplog.clear()
-        if WHOLE and number == TRACED:
+        if IS_FULL_RUN and number == TRACED_AFTER:
             tracemalloc.start()
-        if WHOLE and number == MEASURED:
-            before = measure_remaining_bytes()
+        if IS_FULL_RUN and number == MEASURED_AFTER:
+            before = measure_traced_bytes()
     assert {200, 201, 204, 303, 400, 403, 404, 405, 409} <= statuses
-    assert reached.unrequested_endpoints == set()
-    assert reached.failed_endpoints == set(ALWAYS_REJECTING)
+    assert recorder.unrequested_endpoints == set()
+    assert recorder.failed_endpoints == set(REJECTING_VIEWS)
     assert app.get("/placement/resource_providers", headers=LATEST_HEADERS).status_int == 200
-    assert_invariants(database, but=MAY_BE)
-    done = f"{len(reached.succeeded)} of {len(reached.endpoints)} endpoints succeed"
-    record_property(TRIED, f"{number} requests; {done}")
-    if WHOLE:
-        left = (measure_remaining_bytes() - before) / (number - MEASURED)
+    assert_invariants(database, but=BREAKABLE_INVARIANTS)
+    summary = f"{len(recorder.succeeded)} of {len(recorder.endpoints)} endpoints succeed"
+    record_property(TRIED, f"{number} requests; {summary}")
+    if IS_FULL_RUN:
+        leaked_bytes = (measure_traced_bytes() - before) / (number - MEASURED_AFTER)
         tracemalloc.stop()
-        assert left < MAX_LEAK
+        assert leaked_bytes < MAX_LEAKED_BYTES_PER_REQUEST
 
 
 @pytest.mark.chaos
@@ -182,23 +184,23 @@ def test_random_requests_cause_no_server_error_and_no_memory_growth_of_a_server(
     before = 0
     with closing(HTTPConnection(urlsplit(server.url).netloc, timeout=60)) as connection:
         client = HttpClient(connection)
-        grammar = build_grammar(client, application, 20261124)
-        for number in range(SERVED):
-            drawn = grammar.draw_request()
+        drawer = create_request_drawer(client, application, 20261124)
+        for number in range(HTTP_REQUEST_COUNT):
+            drawn = drawer.draw_request()
             status, text = send_request(client, drawn)
             statuses.add(status)
             if status < 400 and drawn.method == drawn.endpoint.method:
-                grammar.succeeded.add(drawn.endpoint.view)
-            assert not is_failure(status, text), (drawn, text)
-            if number == SERVED // 2:
+                drawer.succeeded.add(drawn.endpoint.view)
+            assert not is_server_error(status, text), (drawn, text)
+            if number == HTTP_REQUEST_COUNT // 2:
                 before = memory().rss
     assert {200, 201, 204, 400, 403, 404} <= statuses
-    reachable = {endpoint.view for endpoint in grammar.endpoints} - set(ALWAYS_REJECTING)
-    missing = reachable - grammar.succeeded
-    assert len(missing) <= choose_count(20, 0), missing
-    grown = (memory().rss - before) / 2**20
-    assert grown < MAX_GROWTH
+    reachable = {endpoint.view for endpoint in drawer.endpoints} - set(REJECTING_VIEWS)
+    missing_views = reachable - drawer.succeeded
+    assert len(missing_views) <= choose_count(20, 0), missing_views
+    growth_mb = (memory().rss - before) / 2**20
+    assert growth_mb < MAX_GROWTH_MB
     assert {worker} == server.workers()
     assert "Traceback" not in server.log.read_text()
-    assert_invariants(database, but=MAY_BE)
-    record_property(TRIED, f"{SERVED} over HTTP, grown by {grown:.1f} MB")
+    assert_invariants(database, but=BREAKABLE_INVARIANTS)
+    record_property(TRIED, f"{HTTP_REQUEST_COUNT} over HTTP, grown by {growth_mb:.1f} MB")

@@ -19,27 +19,27 @@ from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.servers import PROGRAM, Server, environment, start_server, wait_until
 from tests.support.versions import LATEST
 
-JUMPS = choose_count(12, 40)
+JUMP_COUNT = choose_count(12, 40)
 MINUTE, DAY, YEAR = 60, 86_400, 31_536_000
 #: Offsets of the clock in seconds.
-LEAPS = [0, MINUTE, -MINUTE, 10 * MINUTE, -DAY, DAY, YEAR, -YEAR, 10 * YEAR, -10 * YEAR]
+CLOCK_OFFSETS = [0, MINUTE, -MINUTE, 10 * MINUTE, -DAY, DAY, YEAR, -YEAR, 10 * YEAR, -10 * YEAR]
 #: Seconds between two jumps, while clients run.
-PAUSE = 0.4
-CLIENTS = 3
+SECONDS_BETWEEN_JUMPS = 0.4
+CLIENT_COUNT = 3
 pytestmark = pytest.mark.chaos
 
 
 @pytest.fixture
-def clock(tmp_path) -> FakeClock:
+def fake_clock(tmp_path) -> FakeClock:
     return create_fake_clock(tmp_path)
 
 
 @pytest.fixture
-def server(clock, database_url, tmp_path) -> Iterator[Server]:
+def server(fake_clock, database_url, tmp_path) -> Iterator[Server]:
     variables = environment(
         OS_PLACEMENT_DATABASE__CONNECTION=database_url,
         OS_SCHEDULER__DECISION_RETENTION="3600",
-        **clock.variables,
+        **fake_clock.variables,
     )
     with start_server(
         "--workers", "2", folder=tmp_path, variables=variables, program=PROGRAM
@@ -47,7 +47,7 @@ def server(clock, database_url, tmp_path) -> Iterator[Server]:
         yield server
 
 
-class Client(threading.Thread):
+class InstancePlacingClient(threading.Thread):
     """Reports a host, places, frees and lists instances until it is stopped."""
 
     def __init__(self, server: Server, which: int) -> None:
@@ -55,7 +55,7 @@ class Client(threading.Thread):
         self._server, self._which = server, which
         self._dice = random.Random(which)
         self.over = threading.Event()
-        self.answers: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
         self.failures: list[str] = []
         self.placed = 0
         #: Placed instances, and instances that were freed or not placed.
@@ -66,67 +66,69 @@ class Client(threading.Thread):
         number = 0
         while not self.over.is_set():
             number += 1
-            self._send("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+            self._send_request("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
             self._place_instance(instance(self._which * 100_000 + number))
             if self.held and self._dice.random() < 0.3:
                 self._free_instance(self._dice.choice(sorted(self.held)))
             for path in ("/scheduler/v1/hosts", "/scheduler/v1/decisions", "/metrics", "/healthz"):
-                self._send("GET", path, None)
-            self._send("GET", "/placement/resource_providers", None)
+                self._send_request("GET", path, None)
+            self._send_request("GET", "/placement/resource_providers", None)
 
     def _place_instance(self, uuid: str) -> None:
         request = spec(uuid, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
-        status = self._send("POST", "/scheduler/v1/select_destinations", {"request_spec": request})
+        status = self._send_request(
+            "POST", "/scheduler/v1/select_destinations", {"request_spec": request}
+        )
         (self.held if status == 200 else self.free).add(uuid)
         self.placed += status == 200
 
     def _free_instance(self, uuid: str) -> None:
-        if self._send("DELETE", f"/scheduler/v1/instances/{uuid}", None) == 204:
+        if self._send_request("DELETE", f"/scheduler/v1/instances/{uuid}", None) == 204:
             self.held.discard(uuid)
             self.free.add(uuid)
 
-    def _send(self, method: str, path: str, body: object) -> int:
+    def _send_request(self, method: str, path: str, body: object) -> int:
         if path == "/metrics":
             status, _, text = self._server.get(path)
         else:
             version = {"OpenStack-API-Version": f"placement {LATEST}"}
             status, text = self._server.send(method, path, body, **version)
-        self.answers[f"{method} {status}"] += 1
+        self.statuses[f"{method} {status}"] += 1
         if status >= 500:
             self.failures.append(f"{method} {path}: {status} {text}")
         return status
 
 
 @pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
-def test_requests_succeed_while_the_clock_of_a_server_is_set(
-    clock, database, server, record_property
+def test_requests_succeed_while_the_wall_clock_of_the_server_changes(
+    fake_clock, database, server, record_property
 ):
     server.request_json(
         "POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")]
     )
-    clients = [Client(server, which) for which in range(1, CLIENTS + 1)]
+    clients = [InstancePlacingClient(server, which) for which in range(1, CLIENT_COUNT + 1)]
     dice = random.Random(1)
     with assert_generations_grow(database):
         for client in clients:
             client.start()
-        for _ in range(JUMPS):
-            clock.set(dice.choice([leap for leap in LEAPS if leap != clock.off]))
-            time.sleep(PAUSE)
+        for _ in range(JUMP_COUNT):
+            fake_clock.set(dice.choice([leap for leap in CLOCK_OFFSETS if leap != fake_clock.off]))
+            time.sleep(SECONDS_BETWEEN_JUMPS)
             server.wait_for("/healthz/ready", 200)
-        clock.set(0)
+        fake_clock.set(0)
         # On a slow machine, a jump between each report and the next selection makes the host down.
         # With the right time, instances are placed again.
         before = sum(client.placed for client in clients)
-        again = wait_until(lambda: sum(client.placed for client in clients) > before, 120)
+        is_placed_again = wait_until(lambda: sum(client.placed for client in clients) > before, 120)
         for client in clients:
             client.over.set()
         for client in clients:
             client.join(timeout=120)
-    answers = sum((client.answers for client in clients), Counter())
+    statuses = sum((client.statuses for client in clients), Counter())
     assert [failure for client in clients for failure in client.failures] == []
     assert not any(client.is_alive() for client in clients)
-    assert again, answers
-    assert {name.split()[1] for name in answers} <= {"200", "204", "409"}
+    assert is_placed_again, statuses
+    assert {name.split()[1] for name in statuses} <= {"200", "204", "409"}
     for client in clients:
         assert client.held | client.free
         for uuids, is_placed in ((client.held, True), (client.free, False)):
@@ -138,4 +140,4 @@ def test_requests_succeed_while_the_clock_of_a_server_is_set(
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database)
     of = f"a server on {database.reader.dialect.name}"
-    record_property(TRIED, f"{JUMPS} jumps of the clock of {of}, {answers.total()} requests")
+    record_property(TRIED, f"{JUMP_COUNT} jumps of the clock of {of}, {statuses.total()} requests")

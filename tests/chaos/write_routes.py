@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from placement_sched.api.application import Application
-from tests.chaos.endpoints import ALWAYS_REJECTING, list_endpoints
-from tests.chaos.writes import NO_WRITES
+from tests.chaos.endpoints import REJECTING_VIEWS, list_endpoints
+from tests.chaos.writes import ROUTES_WITHOUT_EFFECT
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,6 @@ def list_write_routes(application: Application) -> Iterator[WriteRoute]:
         route, name = endpoint.route, f"{endpoint.method} {endpoint.rule}"
         if route is None or route.method in {"GET", "HEAD"}:
             continue
-        if name not in NO_WRITES and endpoint.view not in ALWAYS_REJECTING:
-            version, kind = f"{endpoint.api} {endpoint.newest}", route.content_types[0]
+        if name not in ROUTES_WITHOUT_EFFECT and endpoint.view not in REJECTING_VIEWS:
+            version, kind = f"{endpoint.api} {endpoint.newest_version}", route.content_types[0]
             yield WriteRoute(endpoint.name, route.method, endpoint.rule, version, kind)

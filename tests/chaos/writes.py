@@ -12,36 +12,36 @@ from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, report, spec
 
 #: Returns the document at a path, {} without a document.
-Get = Callable[[str], Any]
+DocumentReader = Callable[[str], Any]
 
-PROVIDERS = [f"77777777-0000-4000-8000-00000000000{digit}" for digit in range(5)]
+PROVIDER_UUIDS = [f"77777777-0000-4000-8000-00000000000{digit}" for digit in range(5)]
 AGGREGATES = [f"88888888-0000-4000-8000-00000000000{digit}" for digit in range(3)]
-IMAGES = [f"66666666-0000-4000-8000-00000000000{digit}" for digit in range(3)]
+IMAGE_UUIDS = [f"66666666-0000-4000-8000-00000000000{digit}" for digit in range(3)]
 HOSTS = ["cn1", "cn2", "cn3", "cn4"]
-CLASSES = ["CUSTOM_A", "CUSTOM_B", "CUSTOM_C"]
+CUSTOM_CLASSES = ["CUSTOM_A", "CUSTOM_B", "CUSTOM_C"]
 TRAITS = ["CUSTOM_RED", "CUSTOM_BLUE", "HW_CPU_X86_AVX2"]
-FLAVORS = ["f1", "f2", "f3"]
-KEYS = ["trait:CUSTOM_RED", "hw:cpu_policy"]
+FLAVOR_IDS = ["f1", "f2", "f3"]
+EXTRA_SPEC_KEYS = ["trait:CUSTOM_RED", "hw:cpu_policy"]
 #: VCPUs of each provider. Most claims exceed the remaining capacity. No writer changes the total,
 #: so a larger sum of allocations is a fault.
-VCPUS = 4
+PROVIDER_VCPUS = 4
 #: Values of other path parameters.
-NAMES = {
-    "resource_class": [*CLASSES, "VCPU"],
-    "flavor_id": FLAVORS,
-    "image_id": IMAGES,
-    "key": KEYS,
+PATH_VALUES = {
+    "resource_class": [*CUSTOM_CLASSES, "VCPU"],
+    "flavor_id": FLAVOR_IDS,
+    "image_id": IMAGE_UUIDS,
+    "key": EXTRA_SPEC_KEYS,
     "member_id": ["p1", "p2"],
     "tag": ["a", "b"],
 }
 #: Objects whose ids the service assigns: path and key of the list, and an unknown id.
-LISTED = {
+LISTS_OF_ASSIGNED_IDS = {
     "aggregate_id": ("/compute/v2.1/os-aggregates", "aggregates", "1"),
     "server_group_id": ("/compute/v2.1/os-server-groups", "server_groups", "none"),
     "service_id": ("/compute/v2.1/os-services", "services", str(UUID(int=1))),
 }
 #: Routes that change nothing, despite their method.
-NO_WRITES = (
+ROUTES_WITHOUT_EFFECT = (
     "POST /scheduler/v1/capacity",
     "POST /scheduler/v1/explain",
     "POST /scheduler/v1/failover_capacity",
@@ -54,32 +54,34 @@ NO_WRITES = (
 class WriteRequestDrawer:
     """Draws requests of a writer, and reads generations and ids first, as a client does."""
 
-    def __init__(self, dice: random.Random, get: Get) -> None:
+    def __init__(self, dice: random.Random, get: DocumentReader) -> None:
         self._dice, self._get = dice, get
         self.drawn: dict[str, str] = {}
 
     def path(self, rule: str) -> str:
         """Return a path of a URL rule, with drawn parameters."""
-        return PARAMETER.sub(lambda match: quote(self.parameter(rule, match[1]), safe=""), rule)
+        return PARAMETER.sub(
+            lambda match: quote(self.draw_parameter(rule, match[1]), safe=""), rule
+        )
 
-    def parameter(self, rule: str, name: str) -> str:
+    def draw_parameter(self, rule: str, name: str) -> str:
         """Draw the value of a parameter of a URL rule."""
-        self.drawn[name] = value = str(self._parameter(rule, name))
+        self.drawn[name] = value = str(self._draw_path_value(rule, name))
         return value
 
-    def _parameter(self, rule: str, name: str) -> object:
+    def _draw_path_value(self, rule: str, name: str) -> object:
         draw = self._dice.choice
-        if name in LISTED:
-            return self._draw_listed_id(*LISTED[name])
+        if name in LISTS_OF_ASSIGNED_IDS:
+            return self._draw_listed_id(*LISTS_OF_ASSIGNED_IDS[name])
         if name in {"consumer_uuid", "instance"} or (name == "uuid" and "instances" in rule):
-            return self.consumer()
+            return self.draw_consumer()
         if name == "uuid" and "plan_runs" in rule:
             return self._draw_plan_run()
         if name == "uuid":
-            return uuid_of(draw(HOSTS)) if "compute_nodes" in rule else draw(PROVIDERS)
+            return uuid_of(draw(HOSTS)) if "compute_nodes" in rule else draw(PROVIDER_UUIDS)
         if name == "name":
-            return draw(TRAITS[:2] if "traits" in rule else CLASSES)
-        return draw(NAMES[name])
+            return draw(TRAITS[:2] if "traits" in rule else CUSTOM_CLASSES)
+        return draw(PATH_VALUES[name])
 
     def _draw_listed_id(self, path: str, key: str, otherwise: object) -> object:
         ids = [item["id"] for item in self._get(path).get(key, [])]
@@ -89,27 +91,29 @@ class WriteRequestDrawer:
         runs = self._get("/scheduler/v1/plan_runs").get("plan_runs", [])
         return self._dice.choice([run["uuid"] for run in runs] or [str(UUID(int=1))])
 
-    def consumer(self) -> str:
+    def draw_consumer(self) -> str:
         """Draw the UUID of a consumer."""
         return str(UUID(int=self._dice.randint(1, 12)))
 
-    def generation(self, provider: str | None = None) -> int:
+    def read_generation(self, provider: str | None = None) -> int:
         """Return the generation of a provider, by default of the provider in the path."""
         provider = provider or self.drawn["uuid"]
         document = self._get(f"/placement/resource_providers/{provider}")
         return int(document.get("generation", 0))
 
-    def inventories(self) -> dict[str, object]:
+    def draw_inventories(self) -> dict[str, object]:
         """Return inventories of VCPU and of a custom class."""
-        return {name: self.inventory(name) for name in ("VCPU", self._dice.choice(CLASSES))}
+        return {
+            name: self.draw_inventory(name) for name in ("VCPU", self._dice.choice(CUSTOM_CLASSES))
+        }
 
-    def inventory(self, resource_class: str) -> dict[str, int]:
-        return {"total": VCPUS if resource_class == "VCPU" else self._dice.randint(20, 60)}
+    def draw_inventory(self, resource_class: str) -> dict[str, int]:
+        return {"total": PROVIDER_VCPUS if resource_class == "VCPU" else self._dice.randint(20, 60)}
 
-    def claim(self, consumer: str) -> dict[str, object]:
+    def build_claim(self, consumer: str) -> dict[str, object]:
         """Return the body of a claim for a consumer."""
         held = self._get(f"/placement/allocations/{consumer}")
-        chosen = self._dice.sample(PROVIDERS, self._dice.choice([1, 1, 2]))
+        chosen = self._dice.sample(PROVIDER_UUIDS, self._dice.choice([1, 1, 2]))
         return {
             "allocations": {
                 uuid: {"resources": {"VCPU": self._dice.randint(1, 4)}} for uuid in chosen
@@ -122,71 +126,71 @@ class WriteRequestDrawer:
 
     def build_reshape(self) -> dict[str, object]:
         """Return new inventories of a provider with new allocations of a consumer."""
-        provider, consumer = self._dice.choice(PROVIDERS), self.consumer()
+        provider, consumer = self._dice.choice(PROVIDER_UUIDS), self.draw_consumer()
         inventories = {
-            "resource_provider_generation": self.generation(provider),
-            "inventories": self.inventories(),
+            "resource_provider_generation": self.read_generation(provider),
+            "inventories": self.draw_inventories(),
         }
-        allocations = {consumer: self.claim(consumer)}
+        allocations = {consumer: self.build_claim(consumer)}
         return {"inventories": {provider: inventories}, "allocations": allocations}
 
     def body(self, write: str) -> Any:
         """Return the body of a write, None for a write without body."""
-        maker = BODIES.get(write)
+        maker = BODY_BUILDERS.get(write)
         return None if maker is None else maker(self, self._dice.choice)
 
 
-def _build_host(_world: WriteRequestDrawer, draw: Any) -> dict[str, object]:
+def _build_service_body(_drawer: WriteRequestDrawer, draw: Any) -> dict[str, object]:
     return {"host": draw(HOSTS), "binary": "nova-compute"}
 
 
-_OF_PROVIDER = "/placement/resource_providers/<uuid>"
-_OF_FLAVOR = "/compute/v2.1/flavors/<flavor_id>"
-_OF_AGGREGATE = "/compute/v2.1/os-aggregates/<aggregate_id>"
-_OF_IMAGE = "/image/v2/images/<image_id>"
-_SERVICES = "/compute/v2.1/os-services"
+_PROVIDER_PATH = "/placement/resource_providers/<uuid>"
+_FLAVOR_PATH = "/compute/v2.1/flavors/<flavor_id>"
+_AGGREGATE_PATH = "/compute/v2.1/os-aggregates/<aggregate_id>"
+_IMAGE_PATH = "/image/v2/images/<image_id>"
+_SERVICES_PATH = "/compute/v2.1/os-services"
 
 #: Bodies of writes by method, rule and action.
-BODIES: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
+BODY_BUILDERS: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
     "POST /placement/resource_providers": lambda _w, draw: {
-        "uuid": (uuid := draw(PROVIDERS)),
+        "uuid": (uuid := draw(PROVIDER_UUIDS)),
         "name": uuid,
-        **draw([{}, {"parent_provider_uuid": draw(PROVIDERS)}]),
+        **draw([{}, {"parent_provider_uuid": draw(PROVIDER_UUIDS)}]),
     },
-    f"PUT {_OF_PROVIDER}": lambda w, draw: {
+    f"PUT {_PROVIDER_PATH}": lambda w, draw: {
         "name": w.drawn["uuid"] + draw(["", "a"]),
-        "parent_provider_uuid": draw([None, *PROVIDERS]),
+        "parent_provider_uuid": draw([None, *PROVIDER_UUIDS]),
     },
-    f"PUT {_OF_PROVIDER}/aggregates": lambda w, draw: {
-        "resource_provider_generation": w.generation(),
+    f"PUT {_PROVIDER_PATH}/aggregates": lambda w, draw: {
+        "resource_provider_generation": w.read_generation(),
         "aggregates": [draw(AGGREGATES)],
     },
-    f"PUT {_OF_PROVIDER}/traits": lambda w, draw: {
-        "resource_provider_generation": w.generation(),
+    f"PUT {_PROVIDER_PATH}/traits": lambda w, draw: {
+        "resource_provider_generation": w.read_generation(),
         "traits": [draw(TRAITS)],
     },
-    f"PUT {_OF_PROVIDER}/inventories": lambda w, _draw: {
-        "resource_provider_generation": w.generation(),
-        "inventories": w.inventories(),
+    f"PUT {_PROVIDER_PATH}/inventories": lambda w, _draw: {
+        "resource_provider_generation": w.read_generation(),
+        "inventories": w.draw_inventories(),
     },
-    f"PUT {_OF_PROVIDER}/inventories/<resource_class>": lambda w, _draw: {
-        "resource_provider_generation": w.generation(),
-        **w.inventory(w.drawn["resource_class"]),
+    f"PUT {_PROVIDER_PATH}/inventories/<resource_class>": lambda w, _draw: {
+        "resource_provider_generation": w.read_generation(),
+        **w.draw_inventory(w.drawn["resource_class"]),
     },
-    f"POST {_OF_PROVIDER}/inventories": lambda w, draw: {
-        "resource_class": (name := draw([*CLASSES, "VCPU"])),
-        **w.inventory(name),
+    f"POST {_PROVIDER_PATH}/inventories": lambda w, draw: {
+        "resource_class": (name := draw([*CUSTOM_CLASSES, "VCPU"])),
+        **w.draw_inventory(name),
     },
-    "PUT /placement/allocations/<consumer_uuid>": lambda w, _draw: w.claim(
+    "PUT /placement/allocations/<consumer_uuid>": lambda w, _draw: w.build_claim(
         w.drawn["consumer_uuid"]
     ),
     "POST /placement/allocations": lambda w, _draw: {
-        (a := w.consumer()): w.claim(a),
-        (b := w.consumer()): w.claim(b),
+        (a := w.draw_consumer()): w.build_claim(a),
+        (b := w.draw_consumer()): w.build_claim(b),
     },
     "POST /placement/reshaper": lambda w, _draw: w.build_reshape(),
-    "POST /placement/resource_classes": lambda _w, draw: {"name": draw(CLASSES)},
-    "PUT /placement/resource_classes/<name>": lambda _w, draw: {"name": draw(CLASSES)},
+    "POST /placement/resource_classes": lambda _w, draw: {"name": draw(CUSTOM_CLASSES)},
+    "PUT /placement/resource_classes/<name>": lambda _w, draw: {"name": draw(CUSTOM_CLASSES)},
     "POST /scheduler/v1/compute_nodes": lambda _w, draw: [report(draw(HOSTS), vcpus=200)],
     "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _draw: report(
         next(host for host in HOSTS if uuid_of(host) == w.drawn["uuid"]), vcpus=200
@@ -201,7 +205,7 @@ BODIES: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
         "method": draw(["live", "cold"]),
         "parallel": draw([1, 3]),
         "executor": str(UUID(int=1)),
-        "moves": [{"instance": w.consumer(), "from": "cn1", "to": draw(HOSTS[1:])}],
+        "moves": [{"instance": w.draw_consumer(), "from": "cn1", "to": draw(HOSTS[1:])}],
     },
     "PUT /scheduler/v1/plan_runs/<uuid>": lambda _w, draw: {
         "executor": str(UUID(int=1)),
@@ -212,11 +216,11 @@ BODIES: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
         "state": draw(["started", "done", "failed", "skipped"]),
     },
     "POST /scheduler/v1/select_destinations": lambda w, _draw: {
-        "request_spec": spec(w.consumer(), flavor=flavor(memory_mb=64, root_gb=1))
+        "request_spec": spec(w.draw_consumer(), flavor=flavor(memory_mb=64, root_gb=1))
     },
     "POST /compute/v2.1/flavors": lambda _w, draw: {
         "flavor": {
-            "id": (name := draw(FLAVORS)),
+            "id": (name := draw(FLAVOR_IDS)),
             "name": name,
             "vcpus": 1,
             "ram": 64,
@@ -224,50 +228,54 @@ BODIES: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
             "os-flavor-access:is_public": draw([True, False]),
         }
     },
-    f"PUT {_OF_FLAVOR}": lambda _w, draw: {"flavor": {"description": draw(TRAITS)}},
-    f"POST {_OF_FLAVOR}/action addTenantAccess": lambda _w, _draw: {
+    f"PUT {_FLAVOR_PATH}": lambda _w, draw: {"flavor": {"description": draw(TRAITS)}},
+    f"POST {_FLAVOR_PATH}/action addTenantAccess": lambda _w, _draw: {
         "addTenantAccess": {"tenant": "p1"}
     },
-    f"POST {_OF_FLAVOR}/action removeTenantAccess": lambda _w, _draw: {
+    f"POST {_FLAVOR_PATH}/action removeTenantAccess": lambda _w, _draw: {
         "removeTenantAccess": {"tenant": "p1"}
     },
-    f"POST {_OF_FLAVOR}/os-extra_specs": lambda _w, draw: {"extra_specs": {draw(KEYS): "required"}},
-    f"PUT {_OF_FLAVOR}/os-extra_specs/<key>": lambda w, _draw: {w.drawn["key"]: "required"},
+    f"POST {_FLAVOR_PATH}/os-extra_specs": lambda _w, draw: {
+        "extra_specs": {draw(EXTRA_SPEC_KEYS): "required"}
+    },
+    f"PUT {_FLAVOR_PATH}/os-extra_specs/<key>": lambda w, _draw: {w.drawn["key"]: "required"},
     "POST /compute/v2.1/os-aggregates": lambda _w, draw: {
         "aggregate": {"name": draw(["a1", "a2"]), "availability_zone": draw([None, "az1"])}
     },
-    f"PUT {_OF_AGGREGATE}": lambda _w, draw: {"aggregate": {"name": draw(["a1", "a2", "a3"])}},
-    f"POST {_OF_AGGREGATE}/action add_host": lambda _w, draw: {"add_host": {"host": draw(HOSTS)}},
-    f"POST {_OF_AGGREGATE}/action remove_host": lambda _w, draw: {
+    f"PUT {_AGGREGATE_PATH}": lambda _w, draw: {"aggregate": {"name": draw(["a1", "a2", "a3"])}},
+    f"POST {_AGGREGATE_PATH}/action add_host": lambda _w, draw: {"add_host": {"host": draw(HOSTS)}},
+    f"POST {_AGGREGATE_PATH}/action remove_host": lambda _w, draw: {
         "remove_host": {"host": draw(HOSTS)}
     },
-    f"POST {_OF_AGGREGATE}/action set_metadata": lambda _w, draw: {
+    f"POST {_AGGREGATE_PATH}/action set_metadata": lambda _w, draw: {
         "set_metadata": {"metadata": {"ssd": draw(["true", None])}}
     },
-    f"POST {_OF_AGGREGATE}/images": lambda _w, draw: {"cache": [{"id": draw(IMAGES)}]},
+    f"POST {_AGGREGATE_PATH}/images": lambda _w, draw: {"cache": [{"id": draw(IMAGE_UUIDS)}]},
     "POST /compute/v2.1/os-server-groups": lambda _w, draw: {
         "server_group": {"name": "g", "policy": draw(["affinity", "anti-affinity"])}
     },
-    f"PUT {_SERVICES}/<service_id>": lambda _w, draw: {"status": draw(["enabled", "disabled"])},
-    f"PUT {_SERVICES}/enable": _build_host,
-    f"PUT {_SERVICES}/disable": _build_host,
-    f"PUT {_SERVICES}/disable-log-reason": lambda w, draw: {
-        **_build_host(w, draw),
+    f"PUT {_SERVICES_PATH}/<service_id>": lambda _w, draw: {
+        "status": draw(["enabled", "disabled"])
+    },
+    f"PUT {_SERVICES_PATH}/enable": _build_service_body,
+    f"PUT {_SERVICES_PATH}/disable": _build_service_body,
+    f"PUT {_SERVICES_PATH}/disable-log-reason": lambda w, draw: {
+        **_build_service_body(w, draw),
         "disabled_reason": "x",
     },
-    f"PUT {_SERVICES}/force-down": lambda w, draw: {
-        **_build_host(w, draw),
+    f"PUT {_SERVICES_PATH}/force-down": lambda w, draw: {
+        **_build_service_body(w, draw),
         "forced_down": draw([True, False]),
     },
     "POST /image/v2/images": lambda _w, draw: {
-        "id": draw(IMAGES),
+        "id": draw(IMAGE_UUIDS),
         "name": "i",
         "visibility": "shared",
         "disk_format": "raw",
         "container_format": "bare",
     },
-    f"PATCH {_OF_IMAGE}": lambda _w, draw: [
+    f"PATCH {_IMAGE_PATH}": lambda _w, draw: [
         {"op": "replace", "path": "/name", "value": draw(TRAITS)}
     ],
-    f"PUT {_OF_IMAGE}/file": lambda _w, _draw: b"",
+    f"PUT {_IMAGE_PATH}/file": lambda _w, _draw: b"",
 }

@@ -9,7 +9,7 @@ import pytest
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
-from tests.chaos.parts import PARTS
+from tests.chaos.parts import CHAOS_PARTS
 from tests.house.test_routes import is_requested, list_violating_routes
 from tests.lanes import LANES, MARKERS, is_run_elsewhere, may_have_tests
 from tests.support.commands import run_captured
@@ -68,7 +68,9 @@ def test_every_plugin_has_a_test_in_make_test(kind):
 
 def test_chaos_parts_contain_every_test_with_the_chaos_marker():
     """No other target runs them."""
-    places = [ROOT / name for part in PARTS for name in part.tests if name.startswith("tests/")]
+    places = [
+        ROOT / name for part in CHAOS_PARTS for name in part.tests if name.startswith("tests/")
+    ]
     marked = [
         path
         for path in TESTS.rglob("test_*.py")

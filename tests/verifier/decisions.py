@@ -23,17 +23,17 @@ from placement_sched.db.tables import (
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.names import canonical_uuid
 from placement_sched.store.checks import IS_CLAIM, MAY_BE_CLAIMED
-from tests.verifier.model import Fault, Faults, HeldAmounts
+from tests.verifier.model import AllocatedAmounts, Fault, Faults
 
 _INSTANCES, _CONSUMERS = instances.c, consumers.c
 _DECISIONS, _PLACES = decisions.c, decision_places.c
-_RECORDED = decisions.alias("recorded")
+_INSTANCE_DECISIONS = decisions.alias("recorded")
 #: Maximum number of decisions that are compared, the latest first.
-MAX_DECISIONS = 10_000
+MAX_COMPARED_DECISIONS = 10_000
 #: Number of decisions in a SELECT. Each request may be as large as the body of an API request.
-_BATCH = 100
+_DECISIONS_PER_BATCH = 100
 #: The generation of a consumer without writes after its claim.
-_AS_CLAIMED = 1
+_GENERATION_AFTER_CLAIM = 1
 
 
 def build_fault_queries() -> Mapping[Fault, Select[Any]]:
@@ -52,15 +52,15 @@ def build_fault_queries() -> Mapping[Fault, Select[Any]]:
     }
 
 
-def find_faults(connection: Connection) -> Faults:
-    newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(MAX_DECISIONS)
+def find_decision_faults(connection: Connection) -> Faults:
+    newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(MAX_COMPARED_DECISIONS)
     columns = (_DECISIONS.uuid, _DECISIONS.selections, _DECISIONS.request, _DECISIONS.conditions)
-    for batch in sql.batches(connection.scalars(newest).all(), _BATCH):
+    for batch in sql.batches(connection.scalars(newest).all(), _DECISIONS_PER_BATCH):
         rows = list(sql.select_in_batches(connection, select(*columns), _DECISIONS.uuid, batch))
-        answers = {row.uuid: _parse_document(row.selections) for row in rows}
-        query = _build_places_query()
+        answers = {row.uuid: _parse_json_document(row.selections) for row in rows}
+        query = _build_decision_places_query()
         places = list(sql.select_in_batches(connection, query, _PLACES.decision_uuid, batch))
-        held = read_held_amounts(connection, [place.instance for place in places])
+        held = read_allocated_amounts(connection, [place.instance for place in places])
         placed: dict[str, dict[int, str]] = defaultdict(dict)
         for place in places:
             placed[place.decision][place.position] = canonical_uuid(place.instance)
@@ -72,7 +72,7 @@ def find_faults(connection: Connection) -> Faults:
                 yield from _find_faults_of_request(row, answers[row.uuid], placed.get(row.uuid, {}))
 
 
-def _build_places_query() -> Select[Any]:
+def _build_decision_places_query() -> Select[Any]:
     """Return a query for places, with the claims of their instances.
 
     A claim is ``unwritten`` if nothing was written to its consumer afterwards. It is ``unchanged``
@@ -80,9 +80,9 @@ def _build_places_query() -> Select[Any]:
     nova does when it claims an alternate host.
     """
     own = _INSTANCES.decision_uuid == _DECISIONS.uuid
-    is_unwritten = sa.and_(own, IS_CLAIM, _CONSUMERS.generation == _AS_CLAIMED)
+    is_unwritten = sa.and_(own, IS_CLAIM, _CONSUMERS.generation == _GENERATION_AFTER_CLAIM)
     conditions = {
-        "is_later": sa.and_(IS_CLAIM, _DECISIONS.id > _RECORDED.c.id),
+        "is_later": sa.and_(IS_CLAIM, _DECISIONS.id > _INSTANCE_DECISIONS.c.id),
         "is_unwritten": is_unwritten,
         "is_unchanged": sa.and_(is_unwritten, MAY_BE_CLAIMED),
     }
@@ -93,26 +93,26 @@ def _build_places_query() -> Select[Any]:
             _PLACES.instance_uuid.label("instance"),
             _PLACES.host,
             _DECISIONS.outcome,
-            _RECORDED.c.uuid.label("recorded"),
+            _INSTANCE_DECISIONS.c.uuid.label("recorded"),
             _CONSUMERS.created_at.label("made"),
             _DECISIONS.created_at.label("at"),
             *(sa.case((holds, 1), else_=0).label(name) for name, holds in conditions.items()),
         )
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .outerjoin(instances, _INSTANCES.uuid == _PLACES.instance_uuid)
-        .outerjoin(_RECORDED, _RECORDED.c.uuid == _INSTANCES.decision_uuid)
+        .outerjoin(_INSTANCE_DECISIONS, _INSTANCE_DECISIONS.c.uuid == _INSTANCES.decision_uuid)
         .outerjoin(consumers, is_same_uuid(_CONSUMERS.uuid, _PLACES.instance_uuid))
     )
 
 
-def _parse_document(text: str) -> Any:
+def _parse_json_document(text: str) -> Any:
     try:
         return orjson.loads(text)
     except ValueError:
         return None
 
 
-def _find_faults_of_place(place: Any, answer: Any, held: HeldAmounts) -> Faults:
+def _find_faults_of_place(place: Any, answer: Any, held: AllocatedAmounts) -> Faults:
     values = {"instance": place.instance, "decision": place.decision, "host": place.host}
     try:
         best = answer["selections"][place.position][0]
@@ -124,18 +124,18 @@ def _find_faults_of_place(place: Any, answer: Any, held: HeldAmounts) -> Faults:
             return
         chosen, request, claimed = None, None, {}
     if chosen != place.host:
-        yield Fault.MISPLACED, {**values, "chosen": chosen}
+        yield Fault.PLACE_UNLIKE_DECISION, {**values, "chosen": chosen}
     if request is None:  # for example a rebuild
         claimed = {}
     elif place.is_later:
-        yield Fault.DECIDED_AGAIN, {**values, "recorded": place.recorded}
+        yield Fault.INSTANCE_OF_EARLIER_DECISION, {**values, "recorded": place.recorded}
     elif place.is_unwritten and place.made < place.at:
-        yield Fault.CLAIMED_BEFORE, values
+        yield Fault.CLAIM_BEFORE_DECISION, values
     if place.is_unchanged and claimed != held:
         yield Fault.CLAIM_DIFFERS, {**values, "claimed": claimed, "held": held}
 
 
-def _sum_claimed_amounts(request: Any) -> HeldAmounts:
+def _sum_claimed_amounts(request: Any) -> AllocatedAmounts:
     parts = {} if request is None else request["allocations"]
     return {
         (provider, name): amount
@@ -146,20 +146,23 @@ def _sum_claimed_amounts(request: Any) -> HeldAmounts:
 
 def _find_faults_of_request(row: Any, answer: Any, placed: Mapping[int, str]) -> Faults:
     """Yield the positions with different instances in the request and in the places."""
-    request = _parse_document(row.request)
+    request = _parse_json_document(row.request)
     try:
         named = request.get("instance_uuids") or answer["instance_uuids"]
         requested = dict(enumerate(map(canonical_uuid, named)))
     except (AttributeError, LookupError, TypeError):
         yield Fault.DECISION_UNREADABLE, {"decision": row.uuid, "request": request}
         return
-    for at in sorted(requested.keys() | placed.keys()):
-        if requested.get(at) != placed.get(at):
-            values = {"requested": requested.get(at), "placed": placed.get(at)}
-            yield Fault.UNPLACED, {"decision": row.uuid, "position": at, **values}
+    for position in sorted(requested.keys() | placed.keys()):
+        if requested.get(position) != placed.get(position):
+            values = {"requested": requested.get(position), "placed": placed.get(position)}
+            yield (
+                Fault.DECISION_WITHOUT_PLACE,
+                {"decision": row.uuid, "position": position, **values},
+            )
 
 
-def read_held_amounts(
+def read_allocated_amounts(
     connection: Connection, uuids: Iterable[str]
 ) -> dict[str, dict[tuple[str, str], int]]:
     columns = allocations.c

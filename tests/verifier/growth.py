@@ -7,40 +7,40 @@ from sqlalchemy import Table, func, select
 from placement_sched.db import tables
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.store.checks import Violation
-from tests.verifier.decisions import read_held_amounts
+from tests.verifier.decisions import read_allocated_amounts
 from tests.verifier.model import (
     AcknowledgedWrites,
     Fault,
     Faults,
     Generations,
-    GenerationsAtMoment,
+    GenerationSnapshot,
     describe_values,
 )
 
 
-def read_generations(database: Database) -> GenerationsAtMoment:
+def read_generations(database: Database) -> GenerationSnapshot:
     with database.snapshot() as connection:
-        return GenerationsAtMoment(
+        return GenerationSnapshot(
             _read_generations_of_table(connection, tables.resource_providers),
             _read_generations_of_table(connection, tables.consumers),
         )
 
 
-def _read_generations_of_table(connection: sa.Connection, of: Table) -> Generations:
-    columns = (of.c.id, of.c.uuid, of.c.created_at, func.coalesce(of.c.generation, 0))
+def _read_generations_of_table(connection: sa.Connection, table: Table) -> Generations:
+    columns = (table.c.id, table.c.uuid, table.c.created_at, func.coalesce(table.c.generation, 0))
     rows = connection.execute(select(*columns)).all()
     return {(number, uuid, created): last for number, uuid, created, last in rows}
 
 
 def find_decreased_generations(
-    before: GenerationsAtMoment, after: GenerationsAtMoment
+    before: GenerationSnapshot, after: GenerationSnapshot
 ) -> tuple[Violation, ...]:
     pairs = (
         ("provider", before.providers, after.providers),
         ("consumer", before.consumers, after.consumers),
     )
     return tuple(
-        Violation(Fault.GENERATION_FELL, f"{noun} {key[1]} from {old} to {new[key]}")
+        Violation(Fault.DECREASED_GENERATION, f"{noun} {key[1]} from {old} to {new[key]}")
         for noun, earlier, new in pairs
         for key, old in earlier.items()
         if key in new and new[key] < old
@@ -54,9 +54,9 @@ def find_lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Vi
 
 
 def _find_lost_amounts(connection: Connection, writes: AcknowledgedWrites) -> Faults:
-    held = read_held_amounts(connection, sorted(writes.by_consumer))
+    held = read_allocated_amounts(connection, sorted(writes.by_consumer))
     for consumer, expected in writes.by_consumer.items():
         holds = held.get(consumer, {})
         if holds not in expected:
             values = {"consumer": consumer, "holds": holds, "expected": expected}
-            yield Fault.ACKNOWLEDGED_LOST, values
+            yield Fault.LOST_ACKNOWLEDGED_WRITE, values

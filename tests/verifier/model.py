@@ -22,16 +22,16 @@ class Fault(StrEnum):
     UNKNOWN_AGGREGATE = "provider_in_unknown_aggregate"
     PROVIDER_GENERATION = "provider_generation"
     CONSUMER_GENERATION = "consumer_generation"
-    GENERATION_FELL = "generation_fell"
+    DECREASED_GENERATION = "generation_fell"
     NO_DECISION = "place_without_decision"
     CLAIM_DIFFERS = "claim_unlike_decision"
-    MISPLACED = "place_unlike_decision"
-    UNPLACED = "decision_without_place"
-    DECIDED_AGAIN = "instance_of_earlier_decision"
-    CLAIMED_BEFORE = "claim_before_decision"
+    PLACE_UNLIKE_DECISION = "place_unlike_decision"
+    DECISION_WITHOUT_PLACE = "decision_without_place"
+    INSTANCE_OF_EARLIER_DECISION = "instance_of_earlier_decision"
+    CLAIM_BEFORE_DECISION = "claim_before_decision"
     REFUSED_DECISION = "instance_of_refused_decision"
     DECISION_UNREADABLE = "decision_unreadable"
-    ACKNOWLEDGED_LOST = "acknowledged_write_lost"
+    LOST_ACKNOWLEDGED_WRITE = "acknowledged_write_lost"
     NOT_IN_PLACEMENT = "host_not_in_provider_aggregate"
     STALE_IN_PLACEMENT = "host_only_in_provider_aggregate"
 
@@ -43,7 +43,7 @@ Generations = dict[tuple[int, str, datetime | None], int]
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationsAtMoment:
+class GenerationSnapshot:
     """The generations of all providers and consumers at a moment.
 
     A consumer that is deleted and created again has another number. SQLite reuses the number of the
@@ -55,7 +55,7 @@ class GenerationsAtMoment:
 
 
 #: The amounts that a consumer holds, by the uuid of a provider and the name of a resource class.
-HeldAmounts = Mapping[tuple[str, str], int]
+AllocatedAmounts = Mapping[tuple[str, str], int]
 
 
 @dataclass(slots=True)
@@ -66,9 +66,11 @@ class AcknowledgedWrites:
     either the old or the new amounts, until another write is acknowledged.
     """
 
-    by_consumer: dict[str, tuple[HeldAmounts, ...]] = field(default_factory=dict)
+    by_consumer: dict[str, tuple[AllocatedAmounts, ...]] = field(default_factory=dict)
 
-    def note(self, consumer: str, amounts: HeldAmounts, *, answered: bool = True) -> None:
+    def record_write(
+        self, consumer: str, amounts: AllocatedAmounts, *, answered: bool = True
+    ) -> None:
         before = () if answered else self.by_consumer.get(consumer, ({},))
         self.by_consumer[consumer] = (*before, amounts)
 

@@ -17,32 +17,38 @@ from placement_sched.store.checks import (
 )
 from tests.verifier.model import Fault
 
-_HELD, _OWNED, _CONSUMERS = tables.allocations.c, tables.inventories.c, tables.consumers.c
-_HAS, _IN = tables.resource_provider_traits.c, tables.resource_provider_aggregates.c
+_ALLOCATIONS, _INVENTORIES = tables.allocations.c, tables.inventories.c
+_CONSUMERS, _TRAITS = tables.consumers.c, tables.resource_provider_traits.c
+_AGGREGATES = tables.resource_provider_aggregates.c
 _PROVIDERS = tables.resource_providers
 #: The smallest amount of an allocation, even if min_unit is less.
-MIN_USED = 1
+MIN_ALLOCATED_AMOUNT = 1
 
 
 def build_fault_queries() -> Mapping[Fault, Select[Any]]:
     """Return the queries for faults, by fault."""
     uuid, columns = _CONSUMERS.uuid, _PROVIDERS.c
-    user, kind, of_class = _CONSUMERS.user_id, _CONSUMERS.consumer_type_id, _OWNED.resource_class_id
+    user, kind = _CONSUMERS.user_id, _CONSUMERS.consumer_type_id
+    of_class = _INVENTORIES.resource_class_id
     negative = select(uuid, _CONSUMERS.generation).where(_CONSUMERS.generation < 0)
     return {
-        Fault.UNITS: _build_wrong_units_query(),
+        Fault.UNITS: _build_query_for_amounts_outside_units(),
         Fault.NO_USER: rows_without(tables.users, user, uuid),
         Fault.NO_TYPE: rows_without(tables.consumer_types, kind, uuid),
         Fault.CONSUMER_GENERATION: negative,
-        Fault.INVENTORY_NO_PROVIDER: _build_query_for_rows_without_provider(_OWNED, of_class),
-        Fault.INVENTORY_NO_CLASS: _build_query_for_providers_without(
-            tables.resource_classes, of_class, _OWNED
+        Fault.INVENTORY_NO_PROVIDER: _build_query_for_rows_without_provider(_INVENTORIES, of_class),
+        Fault.INVENTORY_NO_CLASS: _build_query_for_broken_references(
+            tables.resource_classes, of_class, _INVENTORIES
         ),
-        Fault.TRAIT_NO_PROVIDER: _build_query_for_rows_without_provider(_HAS, _HAS.trait_id),
-        Fault.UNKNOWN_TRAIT: _build_query_for_providers_without(tables.traits, _HAS.trait_id, _HAS),
-        Fault.MEMBER_NO_PROVIDER: _build_query_for_rows_without_provider(_IN, _IN.aggregate_id),
-        Fault.UNKNOWN_AGGREGATE: _build_query_for_providers_without(
-            tables.placement_aggregates, _IN.aggregate_id, _IN
+        Fault.TRAIT_NO_PROVIDER: _build_query_for_rows_without_provider(_TRAITS, _TRAITS.trait_id),
+        Fault.UNKNOWN_TRAIT: _build_query_for_broken_references(
+            tables.traits, _TRAITS.trait_id, _TRAITS
+        ),
+        Fault.MEMBER_NO_PROVIDER: _build_query_for_rows_without_provider(
+            _AGGREGATES, _AGGREGATES.aggregate_id
+        ),
+        Fault.UNKNOWN_AGGREGATE: _build_query_for_broken_references(
+            tables.placement_aggregates, _AGGREGATES.aggregate_id, _AGGREGATES
         ),
         Fault.PROVIDER_GENERATION: select(columns.uuid, columns.generation).where(
             sa.or_(columns.generation.is_(None), columns.generation < 0)
@@ -55,28 +61,30 @@ def _build_query_for_rows_without_provider(columns: Any, other: Any) -> Select[A
     return rows_without(_PROVIDERS, provider, provider.label("number"), other.label("other"))
 
 
-def _build_query_for_providers_without(owner: sa.Table, column: Any, columns: Any) -> Select[Any]:
+def _build_query_for_broken_references(owner: sa.Table, column: Any, columns: Any) -> Select[Any]:
     missing = rows_without(owner, column, column.label("number"))
     return with_provider(missing, columns.resource_provider_id)
 
 
-def _build_wrong_units_query() -> Select[Any]:
+def _build_query_for_amounts_outside_units() -> Select[Any]:
     # No API writes a step_size of 0, but SQL can, and 0 divides nothing.
-    steps = _HELD.used % sa.func.nullif(_OWNED.step_size, 0)
+    steps = _ALLOCATIONS.used % sa.func.nullif(_INVENTORIES.step_size, 0)
     query = select(
         _PROVIDERS.c.uuid.label("provider"),
         tables.resource_classes.c.name.label("resource_class"),
-        _HELD.consumer_id.label("consumer"),
-        _HELD.used,
-        *(_OWNED[name] for name in ("min_unit", "max_unit", "step_size")),
+        _ALLOCATIONS.consumer_id.label("consumer"),
+        _ALLOCATIONS.used,
+        *(_INVENTORIES[name] for name in ("min_unit", "max_unit", "step_size")),
         *INVENTORY_TIMES,
         WRITTEN.label("written"),
     )
     same = sa.and_(
-        _HELD.resource_provider_id == _OWNED.resource_provider_id,
-        _HELD.resource_class_id == _OWNED.resource_class_id,
+        _ALLOCATIONS.resource_provider_id == _INVENTORIES.resource_provider_id,
+        _ALLOCATIONS.resource_class_id == _INVENTORIES.resource_class_id,
     )
-    too_little = sa.or_(_HELD.used < _OWNED.min_unit, _HELD.used < MIN_USED)
-    wrong = sa.or_(too_little, _HELD.used > _OWNED.max_unit, steps != 0)
+    too_little = sa.or_(
+        _ALLOCATIONS.used < _INVENTORIES.min_unit, _ALLOCATIONS.used < MIN_ALLOCATED_AMOUNT
+    )
+    wrong = sa.or_(too_little, _ALLOCATIONS.used > _INVENTORIES.max_unit, steps != 0)
     query = query.select_from(tables.allocations).join(tables.inventories, same)
-    return with_names(query, _HELD).where(wrong)
+    return with_names(query, _ALLOCATIONS).where(wrong)

@@ -12,11 +12,11 @@ from tests.support.versions import LATEST_HEADERS
 from tests.verifier.growth import find_decreased_generations, find_lost_writes, read_generations
 from tests.verifier.model import AcknowledgedWrites
 
-CN1, CONSUMER = report("cn1")["uuid"], uuid_of("consumer")
+PROVIDER_UUID, CONSUMER_UUID = report("cn1")["uuid"], uuid_of("consumer")
 
 
 @pytest.fixture
-def client(app):
+def app_with_claim(app):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     _put_allocation(app, 1)
     return app
@@ -24,26 +24,26 @@ def client(app):
 
 def _put_allocation(app, vcpus, generation=None):
     body = {
-        "allocations": {CN1: {"resources": {"VCPU": vcpus}}},
+        "allocations": {PROVIDER_UUID: {"resources": {"VCPU": vcpus}}},
         "project_id": "p",
         "user_id": "u",
         "consumer_generation": generation,
         "consumer_type": "INSTANCE",
     }
-    app.put_json(f"/placement/allocations/{CONSUMER}", body, headers=LATEST_HEADERS)
+    app.put_json(f"/placement/allocations/{CONSUMER_UUID}", body, headers=LATEST_HEADERS)
 
 
-def test_increased_generations_are_valid(client, database):
+def test_increased_generations_are_valid(app_with_claim, database):
     before = read_generations(database)
     with assert_generations_grow(database):
-        _put_allocation(client, 2, generation=1)
+        _put_allocation(app_with_claim, 2, generation=1)
     after = read_generations(database)
     assert sum(after.consumers.values()) > sum(before.consumers.values())
     assert sum(after.providers.values()) > sum(before.providers.values())
 
 
 @pytest.mark.parametrize("table", [resource_providers, consumers], ids=["provider", "consumer"])
-def test_decreased_generation_is_reported(client, database, table):
+def test_decreased_generation_is_reported(app_with_claim, database, table):
     before = read_generations(database)
     execute_without_foreign_keys(database, update(table).values(generation=0))
     (violation,) = find_decreased_generations(before, read_generations(database))
@@ -51,59 +51,63 @@ def test_decreased_generation_is_reported(client, database, table):
 
 
 @pytest.mark.all_databases
-def test_generation_of_a_recreated_provider_is_not_reported_as_decreased(client, database):
-    client.delete(f"/placement/allocations/{CONSUMER}", headers=LATEST_HEADERS)
+def test_generation_of_a_recreated_provider_is_not_reported_as_decreased(app_with_claim, database):
+    app_with_claim.delete(f"/placement/allocations/{CONSUMER_UUID}", headers=LATEST_HEADERS)
     with assert_generations_grow(database):
-        client.delete(f"/placement/resource_providers/{CN1}", headers=LATEST_HEADERS)
-        body = {"uuid": CN1, "name": "cn1"}
-        client.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+        app_with_claim.delete(
+            f"/placement/resource_providers/{PROVIDER_UUID}", headers=LATEST_HEADERS
+        )
+        body = {"uuid": PROVIDER_UUID, "name": "cn1"}
+        app_with_claim.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
 
 
-HELD, MORE = {(CN1, "VCPU"): 1}, {(CN1, "VCPU"): 2}
-OTHER = uuid_of("another consumer")
+ONE_VCPU, TWO_VCPUS = {(PROVIDER_UUID, "VCPU"): 1}, {(PROVIDER_UUID, "VCPU"): 2}
+OTHER_CONSUMER_UUID = uuid_of("another consumer")
 
 
 def _build_acknowledged_writes(*writes):
     acknowledged = AcknowledgedWrites()
     for amounts, answered in writes:
-        acknowledged.note(CONSUMER, amounts, answered=answered)
+        acknowledged.record_write(CONSUMER_UUID, amounts, answered=answered)
     return acknowledged
 
 
 @pytest.mark.parametrize(
     "writes",
     [
-        [(HELD, True)],
-        [({}, True), (HELD, False)],
-        [(HELD, False), (MORE, False)],
-        [(HELD, True), ({}, False), (MORE, False)],
-        [(MORE, True), ({}, True), (HELD, True)],
+        [(ONE_VCPU, True)],
+        [({}, True), (ONE_VCPU, False)],
+        [(ONE_VCPU, False), (TWO_VCPUS, False)],
+        [(ONE_VCPU, True), ({}, False), (TWO_VCPUS, False)],
+        [(TWO_VCPUS, True), ({}, True), (ONE_VCPU, True)],
     ],
 )
-def test_acknowledged_allocations_are_valid(client, database, writes):
+def test_acknowledged_allocations_are_valid(app_with_claim, database, writes):
     acknowledged = _build_acknowledged_writes(*writes)
-    acknowledged.note(OTHER, {})
-    acknowledged.note(OTHER, HELD, answered=False)
+    acknowledged.record_write(OTHER_CONSUMER_UUID, {})
+    acknowledged.record_write(OTHER_CONSUMER_UUID, ONE_VCPU, answered=False)
     assert find_lost_writes(database, acknowledged) == ()
 
 
 @pytest.mark.parametrize(
     "writes",
     [
-        [(MORE, True)],
-        [(HELD, True), ({}, True)],
-        [(MORE, False)],
-        [(HELD, False), (MORE, True)],
-        [({**HELD, (CN1, "DISK_GB"): 3}, True)],
+        [(TWO_VCPUS, True)],
+        [(ONE_VCPU, True), ({}, True)],
+        [(TWO_VCPUS, False)],
+        [(ONE_VCPU, False), (TWO_VCPUS, True)],
+        [({**ONE_VCPU, (PROVIDER_UUID, "DISK_GB"): 3}, True)],
     ],
 )
-def test_consumer_with_other_allocations_is_reported(client, database, writes):
+def test_consumer_without_acknowledged_allocations_is_reported(app_with_claim, database, writes):
     (violation,) = find_lost_writes(database, _build_acknowledged_writes(*writes))
-    assert CONSUMER in violation.detail
+    assert CONSUMER_UUID in violation.detail
 
 
-def test_missing_consumer_is_reported(client, database):
-    client.delete(f"/placement/allocations/{CONSUMER}", headers=LATEST_HEADERS)
-    (violation,) = find_lost_writes(database, _build_acknowledged_writes((HELD, True)))
-    assert CONSUMER in violation.detail
-    assert find_lost_writes(database, _build_acknowledged_writes((HELD, True), ({}, False))) == ()
+def test_missing_consumer_is_reported(app_with_claim, database):
+    app_with_claim.delete(f"/placement/allocations/{CONSUMER_UUID}", headers=LATEST_HEADERS)
+    (violation,) = find_lost_writes(database, _build_acknowledged_writes((ONE_VCPU, True)))
+    assert CONSUMER_UUID in violation.detail
+    assert (
+        find_lost_writes(database, _build_acknowledged_writes((ONE_VCPU, True), ({}, False))) == ()
+    )

@@ -12,8 +12,8 @@ from placement_sched.store.checks import Verified, Violation
 from tests.verifier import decisions, references
 from tests.verifier.model import Fault, Faults, describe_values
 
-_QUERIES = {**references.build_fault_queries(), **decisions.build_fault_queries()}
-_OF_AGGREGATES = {
+_FAULT_QUERIES = {**references.build_fault_queries(), **decisions.build_fault_queries()}
+_AGGREGATE_FAULTS = {
     CloudFault.AGGREGATE_LACKS_HOSTS: Fault.NOT_IN_PLACEMENT,
     CloudFault.AGGREGATE_HAS_OTHER_HOSTS: Fault.STALE_IN_PLACEMENT,
 }
@@ -22,7 +22,7 @@ _OF_AGGREGATES = {
 def verify(database: Database) -> Verified:
     audit = checks.verify_invariants(database)
     with database.snapshot() as connection:
-        more = [_build_violation(*fault) for fault in _find_faults(connection)]
+        more = [_build_violation(*fault) for fault in _find_all_faults(connection)]
     return Verified(
         violations=(*audit.violations, *(fault for fault in more if not fault.allowed)),
         allowed=(*audit.allowed, *(fault for fault in more if fault.allowed)),
@@ -33,15 +33,15 @@ def verify(database: Database) -> Verified:
 
 def _build_violation(fault: Fault, values: Mapping[str, Any]) -> Violation:
     # No inventory allows less than 1.
-    may_be_allowed = fault is Fault.UNITS and values["used"] >= references.MIN_USED
+    may_be_allowed = fault is Fault.UNITS and values["used"] >= references.MIN_ALLOCATED_AMOUNT
     allowed = may_be_allowed and describe_shrunk(values)[1]
     return Violation(fault, describe_values(values), allowed)
 
 
-def _find_faults(connection: Connection) -> Faults:
-    for fault, query in _QUERIES.items():
+def _find_all_faults(connection: Connection) -> Faults:
+    for fault, query in _FAULT_QUERIES.items():
         for row in connection.execute(query).mappings().all():
             yield fault, dict(row)
     for kind, aggregate, names in differing_aggregates(connection):
-        yield _OF_AGGREGATES[kind], {"aggregate": aggregate, "hosts": names}
-    yield from decisions.find_faults(connection)
+        yield _AGGREGATE_FAULTS[kind], {"aggregate": aggregate, "hosts": names}
+    yield from decisions.find_decision_faults(connection)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from tests.support.versions import LATEST
 
-_COMMON = f"X-Auth-Token: admin\r\nOpenStack-API-Version: placement {LATEST}\r\n"
+_COMMON_HEADERS = f"X-Auth-Token: admin\r\nOpenStack-API-Version: placement {LATEST}\r\n"
 #: Longer than the longest line or head that servers accept.
-_HUGE = "x" * 300_000
+_LONG_TEXT = "x" * 300_000
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,22 @@ class Probe:
 
     def build_bytes(self, number: int) -> bytes:
         """Return the bytes, with a second request in the place of ``<canary>``."""
-        line = self.line.format(path=f"/placement/traits/CUSTOM_PROBE_{number}", huge=_HUGE)
-        text = f"{line}\r\n{self.host}{_COMMON}{self.head}\r\n{self.body}"
+        line = self.line.format(path=f"/placement/traits/CUSTOM_PROBE_{number}", huge=_LONG_TEXT)
+        text = f"{line}\r\n{self.host}{_COMMON_HEADERS}{self.head}\r\n{self.body}"
         canary = (
             f"PUT /placement/traits/CUSTOM_SMUGGLED_{number} HTTP/1.1\r\n"
-            f"Host: localhost\r\n{_COMMON}\r\n"
+            f"Host: localhost\r\n{_COMMON_HEADERS}\r\n"
         )
         text = text.replace("<canary>", canary).replace("<length>", str(len(canary)))
-        return text.replace("<hex>", f"{len(canary):x}").replace("<huge>", _HUGE).encode("latin-1")
+        return (
+            text.replace("<hex>", f"{len(canary):x}")
+            .replace("<huge>", _LONG_TEXT)
+            .encode("latin-1")
+        )
 
 
-_CHUNKED = "Transfer-Encoding: chunked\r\n"
-_EMPTY = "0\r\n\r\n"
+_CHUNKED_HEADER = "Transfer-Encoding: chunked\r\n"
+_LAST_CHUNK = "0\r\n\r\n"
 
 
 def _build_probes_with_wrong_lengths() -> Iterator[Probe]:
@@ -82,17 +86,17 @@ def _build_probes_with_wrong_chunks() -> Iterator[Probe]:
     """Yield requests with valid and invalid chunks."""
     yield Probe(
         "chunks beside a length",
-        f"Content-Length: 5\r\n{_CHUNKED}",
-        f"{_EMPTY}<canary>",
+        f"Content-Length: 5\r\n{_CHUNKED_HEADER}",
+        f"{_LAST_CHUNK}<canary>",
         requests=2,
     )
     yield Probe(
         "chunks beside a longer length",
-        f"Content-Length: 1000\r\n{_CHUNKED}",
-        f"{_EMPTY}<canary>",
+        f"Content-Length: 1000\r\n{_CHUNKED_HEADER}",
+        f"{_LAST_CHUNK}<canary>",
         requests=2,
     )
-    yield Probe("chunks that hold a request", _CHUNKED, "<hex>\r\n<canary>\r\n0\r\n\r\n")
+    yield Probe("chunks that hold a request", _CHUNKED_HEADER, "<hex>\r\n<canary>\r\n0\r\n\r\n")
     for name, value in {
         "in capitals": "CHUNKED",
         "misspelt": "xchunked",
@@ -105,14 +109,16 @@ def _build_probes_with_wrong_chunks() -> Iterator[Probe]:
         "empty": "",
     }.items():
         head = f"Transfer-Encoding: {value}\r\nContent-Length: 5\r\n"
-        yield Probe(f"transfer encoding {name}", head, f"{_EMPTY}<canary>", requests=2)
+        yield Probe(f"transfer encoding {name}", head, f"{_LAST_CHUNK}<canary>", requests=2)
     yield Probe(
         "transfer encodings that differ",
-        f"{_CHUNKED}Transfer-Encoding: x\r\n",
-        f"{_EMPTY}<canary>",
+        f"{_CHUNKED_HEADER}Transfer-Encoding: x\r\n",
+        f"{_LAST_CHUNK}<canary>",
         requests=2,
     )
-    yield Probe("chunks of HTTP/1.0", _CHUNKED, f"{_EMPTY}<canary>", "PUT {path} HTTP/1.0")
+    yield Probe(
+        "chunks of HTTP/1.0", _CHUNKED_HEADER, f"{_LAST_CHUNK}<canary>", "PUT {path} HTTP/1.0"
+    )
     for name, body in {
         "a chunk size of 65 bits": "10000000000000002\r\n{}\r\n0\r\n\r\n<canary>",
         "a negative chunk size": "-2\r\n{}\r\n0\r\n\r\n<canary>",
@@ -125,13 +131,13 @@ def _build_probes_with_wrong_chunks() -> Iterator[Probe]:
         "a chunk extension of 300 kB": "2;<huge>\r\n{}\r\n0\r\n\r\n",
         "chunks without an end": "2\r\n{}\r\n",
     }.items():
-        yield Probe(name, _CHUNKED, body, requests=1)
+        yield Probe(name, _CHUNKED_HEADER, body, requests=1)
     for name, body in {
         "a chunk extension": "2;a=b\r\n{}\r\n0\r\n\r\n<canary>",
         "a trailer that is a length": "2\r\n{}\r\n0\r\nContent-Length: 1000\r\n\r\n<canary>",
         "zeros before a chunk size": "0002\r\n{}\r\n000\r\n\r\n<canary>",
     }.items():
-        yield Probe(name, _CHUNKED, body, requests=2)
+        yield Probe(name, _CHUNKED_HEADER, body, requests=2)
 
 
 def _build_probes_with_wrong_headers() -> Iterator[Probe]:
@@ -141,7 +147,7 @@ def _build_probes_with_wrong_headers() -> Iterator[Probe]:
     )
     yield Probe("a length on the next line", "Content-Length:\r\n <length>\r\n", "<canary>")
     yield Probe(
-        "chunked on the next line", "Transfer-Encoding:\r\n chunked\r\n", f"{_EMPTY}<canary>"
+        "chunked on the next line", "Transfer-Encoding:\r\n chunked\r\n", f"{_LAST_CHUNK}<canary>"
     )
     yield Probe(
         "a header after a bare LF", "X-A: b\nContent-Length: <length>\r\n", "<canary>", requests=2
@@ -191,7 +197,7 @@ def _build_probes_with_wrong_request_lines() -> Iterator[Probe]:
     yield Probe("a request after another", "", "<canary>", requests=2)
 
 
-PROBES = (
+FRAMING_PROBES = (
     *_build_probes_with_wrong_lengths(),
     *_build_probes_with_wrong_chunks(),
     *_build_probes_with_wrong_headers(),

@@ -30,13 +30,14 @@ from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, report, spec
 
 #: Bytes of the longest query string below ``[api] max_query_string_size``.
-QUERY = 64_000
+MAX_QUERY_BYTES = 64_000
 #: Maximum number of names in a list of a request, and of characters of an extra spec.
-NAMES, VALUE = 10_000, 255
+MAX_LISTED_NAMES, SPEC_LENGTH = 10_000, 255
 #: NUMA nodes of a host with hardware, dedicated CPUs of each node, and names of its PCI devices.
-CELLS, CPUS = 8, 32
-ALIASES = [f"a{number}" for number in range(48)]
-_PROVIDERS, _SCHEDULER, _COMPUTE = "/placement/resource_providers", "/scheduler/v1", "/compute/v2.1"
+NUMA_CELLS, CELL_CPUS = 8, 32
+PCI_ALIASES = [f"a{number}" for number in range(48)]
+_PROVIDERS_PATH, _SCHEDULER_PATH = "/placement/resource_providers", "/scheduler/v1"
+_COMPUTE_PATH = "/compute/v2.1"
 
 
 class LargeRequest(NamedTuple):
@@ -77,11 +78,14 @@ def build_large_queries() -> Iterator[LargeRequest]:
         "two thousand groups": "&".join(f"resources{n}=VCPU:1" for n in range(2000)),
         "aggregates": f"resources=VCPU:1&{'&'.join(aggregates)}",
         "traits": "resources=VCPU:1&required=" + ",".join(f"!CUSTOM_{n}" for n in range(4000)),
-        "names": join_texts_up_to_length("n{}=1".format, "&", QUERY),
+        "names": join_texts_up_to_length("n{}=1".format, "&", MAX_QUERY_BYTES),
     }
     yield from _build_candidate_queries(queries)
-    names = join_texts_up_to_length("n{}".format, ",", QUERY)
-    for path in (f"/image/v2/images?name=in:{names}", f"{_COMPUTE}/servers?name=%28.%2B%29%2B%21"):
+    names = join_texts_up_to_length("n{}".format, ",", MAX_QUERY_BYTES)
+    for path in (
+        f"/image/v2/images?name=in:{names}",
+        f"{_COMPUTE_PATH}/servers?name=%28.%2B%29%2B%21",
+    ):
         yield LargeRequest(f"query of {path[:25]}", "GET", path)
 
 
@@ -90,73 +94,77 @@ def _build_candidate_queries(queries: Mapping[str, str]) -> Iterator[LargeReques
         yield LargeRequest(f"query: {name}", "GET", f"/placement/allocation_candidates?{query}")
 
 
-def build_tree_of_cards(cards: int = 60, shared: int = 8) -> Iterator[tuple[str, str, object]]:
+def build_network_card_tree(cards: int = 60, shared: int = 8) -> Iterator[tuple[str, str, object]]:
     """Yield requests for a host with many network cards, some with virtual functions."""
     root = uuid_of("nested host")
-    yield "POST", _PROVIDERS, {"name": "nested host", "uuid": root}
+    yield "POST", _PROVIDERS_PATH, {"name": "nested host", "uuid": root}
     for number in range(cards):
         uuid = uuid_of(f"card {number}")
         yield (
             "POST",
-            _PROVIDERS,
+            _PROVIDERS_PATH,
             {"name": f"card {number}", "uuid": uuid, "parent_provider_uuid": root},
         )
         amounts = {"PCI_DEVICE": {"total": 1}}
         amounts |= {"SRIOV_NET_VF": {"total": shared}} if number < shared else {}
         stock = {"resource_provider_generation": 0, "inventories": amounts}
-        yield "PUT", f"{_PROVIDERS}/{uuid}/inventories", stock
+        yield "PUT", f"{_PROVIDERS_PATH}/{uuid}/inventories", stock
 
 
-def build_tree_queries(shared: int = 8) -> Iterator[LargeRequest]:
+def build_network_card_queries(shared: int = 8) -> Iterator[LargeRequest]:
     """Yield queries for the tree with very many candidates or none."""
 
-    def build_groups(number: int, resources: str) -> str:
+    def repeat_group(number: int, resources: str) -> str:
         return "&".join(f"resources_{each}={resources}" for each in range(number))
 
     every = ",".join(f"_{number}" for number in range(shared))
     yield from _build_candidate_queries(
         {
-            "functions": f"{build_groups(shared, 'SRIOV_NET_VF:1')}&group_policy=none&limit=1000",
-            "functions apart": f"{build_groups(shared, 'SRIOV_NET_VF:1')}&group_policy=isolate",
+            "functions": f"{repeat_group(shared, 'SRIOV_NET_VF:1')}&group_policy=none&limit=1000",
+            "functions apart": f"{repeat_group(shared, 'SRIOV_NET_VF:1')}&group_policy=isolate",
             "functions of one card that has too few": (
-                f"{build_groups(shared, 'SRIOV_NET_VF:5')}&same_subtree={every}&group_policy=none"
+                f"{repeat_group(shared, 'SRIOV_NET_VF:5')}&same_subtree={every}&group_policy=none"
             ),
-            "cards apart": f"{build_groups(6, 'PCI_DEVICE:1')}&group_policy=isolate",
+            "cards apart": f"{repeat_group(6, 'PCI_DEVICE:1')}&group_policy=isolate",
             "too many functions apart": (
-                f"{build_groups(shared + 1, 'SRIOV_NET_VF:1')}&group_policy=isolate"
+                f"{repeat_group(shared + 1, 'SRIOV_NET_VF:1')}&group_policy=isolate"
             ),
         }
     )
 
 
-def _explain_request(name: str, request_spec: Any, **more: Any) -> LargeRequest:
+def _build_explain_request(name: str, request_spec: Any, **more: Any) -> LargeRequest:
     body = {"request_spec": request_spec, **more}
-    return LargeRequest(f"explain: {name}", "POST", f"{_SCHEDULER}/explain", lambda _: body)
+    return LargeRequest(f"explain: {name}", "POST", f"{_SCHEDULER_PATH}/explain", lambda _: body)
 
 
-def build_explain_requests() -> Iterator[LargeRequest]:
-    names = [f"q{number}" for number in range(NAMES)]
+def build_large_explain_requests() -> Iterator[LargeRequest]:
+    names = [f"q{number}" for number in range(MAX_LISTED_NAMES)]
     members = [uuid_of(name) for name in names]
     condition = ["or", *(["<", "$free_ram_mb", number] for number in range(20_000))]
     hosts = [f"cn{number}" for number in range(300)]
-    yield _explain_request("forced hosts", spec(force_hosts=names))
-    yield _explain_request("ignored hosts", spec(ignore_hosts=names), hosts=names)
-    yield _explain_request(
+    yield _build_explain_request("forced hosts", spec(force_hosts=names))
+    yield _build_explain_request("ignored hosts", spec(ignore_hosts=names), hosts=names)
+    yield _build_explain_request(
         "hosts of a group", spec(instance_group={"policy": "affinity", "hosts": names})
     )
-    yield _explain_request("a condition", spec(scheduler_hints={"query": json.dumps(condition)}))
-    yield _explain_request("instances to avoid", spec(scheduler_hints={"different_host": members}))
-    yield _explain_request(
+    yield _build_explain_request(
+        "a condition", spec(scheduler_hints={"query": json.dumps(condition)})
+    )
+    yield _build_explain_request(
+        "instances to avoid", spec(scheduler_hints={"different_host": members})
+    )
+    yield _build_explain_request(
         "groups", spec(flavor=_build_flavor_with_extra_specs("resources{}:CUSTOM_1", "1", 20_000))
     )
-    yield _explain_request(
+    yield _build_explain_request(
         "misspelt keys", spec(flavor=_build_flavor_with_extra_specs("hw:cpu_polic{}", "1", 20_000))
     )
     many = [uuid_of(f"instance {number}") for number in range(MAX_INSTANCES)]
     for policy in POLICIES:
         group = {"policy": policy, "members": members[:MAX_INSTANCES]}
         small = flavor(memory_mb=1, root_gb=0)
-        yield _explain_request(
+        yield _build_explain_request(
             f"instances of a group: {policy}", spec(*many, flavor=small, instance_group=group)
         )
     # Without traits with other effects: pinned CPUs and disabled hosts.
@@ -165,15 +173,17 @@ def build_explain_requests() -> Iterator[LargeRequest]:
     traits = sorted(trait for trait in traits if trait.startswith(kinds))[:495]
     required = flavor(memory_mb=10**7, extra_specs={f"trait:{t}": "required" for t in traits})
     either = "<or> " + " <or> ".join(["abc"] * 25)
-    yield _explain_request("all refusals of all hosts", spec(flavor=required), hosts=hosts)
+    yield _build_explain_request("all refusals of all hosts", spec(flavor=required), hosts=hosts)
     capabilities = _build_flavor_with_extra_specs("capabilities:cpu_info:x{}", either, 495)
-    yield _explain_request("capabilities of all hosts", spec(flavor=capabilities), hosts=hosts)
+    yield _build_explain_request(
+        "capabilities of all hosts", spec(flavor=capabilities), hosts=hosts
+    )
     for option, entries in {
         "metrics.weight_setting": [f"{name}=1.0" for name in names[:MAX_OPTION_ENTRIES]],
         "filter_scheduler.isolated_hosts": names[:MAX_OPTION_ENTRIES],
         "scheduler.request_filters": ["forbidden_aggregates"] * MAX_OPTION_ENTRIES,
     }.items():
-        yield _explain_request(
+        yield _build_explain_request(
             option, spec(), overrides={option: entries, "metrics.required": False}
         )
 
@@ -182,54 +192,54 @@ def _build_flavor_with_extra_specs(key: str, value: str, number: int) -> dict[st
     return flavor(extra_specs={key.format(each): value for each in range(number)})
 
 
-def build_large_writes() -> Iterator[LargeRequest]:
+def build_large_write_requests() -> Iterator[LargeRequest]:
     """Yield the largest requests for other routes, in order."""
     copies = {"changes": [{"add": {"like": "cn0", "count": MAX_HOST_COPIES}}]}
-    yield LargeRequest("hosts to add", "POST", f"{_SCHEDULER}/plan", lambda _: copies)
+    yield LargeRequest("hosts to add", "POST", f"{_SCHEDULER_PATH}/plan", lambda _: copies)
     aggregate = {"aggregate": {"name": "most", "metadata": {"k": "v"}, "add_hosts": ["cn0"]}}
-    yield _explain_request("aggregates to change", spec(), changes=[aggregate] * MAX_CHANGES)
-    yield LargeRequest("moves", "POST", f"{_SCHEDULER}/rebalance", lambda _: {"goal": "pack"})
+    yield _build_explain_request("aggregates to change", spec(), changes=[aggregate] * MAX_CHANGES)
+    yield LargeRequest("moves", "POST", f"{_SCHEDULER_PATH}/rebalance", lambda _: {"goal": "pack"})
     flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MAX_CAPACITY_FLAVORS)]
     counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
-    yield LargeRequest("flavors to count", "POST", f"{_SCHEDULER}/capacity", lambda _: counted)
+    yield LargeRequest("flavors to count", "POST", f"{_SCHEDULER_PATH}/capacity", lambda _: counted)
     size = {"id": "most", "name": "most", "ram": 1, "vcpus": 1, "disk": 1}
-    yield LargeRequest("a flavor", "POST", f"{_COMPUTE}/flavors", lambda _: {"flavor": size})
-    specs = {"extra_specs": {f"k{n}": "v" * VALUE for n in range(MAX_EXTRA_SPECS)}}
+    yield LargeRequest("a flavor", "POST", f"{_COMPUTE_PATH}/flavors", lambda _: {"flavor": size})
+    specs = {"extra_specs": {f"k{n}": "v" * SPEC_LENGTH for n in range(MAX_EXTRA_SPECS)}}
     yield LargeRequest(
-        "extra specs", "POST", f"{_COMPUTE}/flavors/most/os-extra_specs", lambda _: specs
+        "extra specs", "POST", f"{_COMPUTE_PATH}/flavors/most/os-extra_specs", lambda _: specs
     )
-    path = f"{_COMPUTE}/os-aggregates"
+    path = f"{_COMPUTE_PATH}/os-aggregates"
     yield LargeRequest("an aggregate", "POST", path, lambda _: {"aggregate": {"name": "most"}})
-    values = {f"k{n}": "v" * VALUE for n in range(MAX_AGGREGATE_METADATA)}
+    values = {f"k{n}": "v" * SPEC_LENGTH for n in range(MAX_AGGREGATE_METADATA)}
     metadata = {"set_metadata": {"metadata": values}}
     yield LargeRequest("metadata", "POST", f"{path}/1/action", lambda _: metadata)
     provider = {"uuid": uuid_of("provider of most"), "name": "provider of most"}
-    yield LargeRequest("a provider", "POST", _PROVIDERS, lambda _: provider)
+    yield LargeRequest("a provider", "POST", _PROVIDERS_PATH, lambda _: provider)
     uuids = [uuid_of(f"aggregate {number}") for number in range(MAX_PROVIDER_ITEMS)]
     aggregates = {"aggregates": uuids, "resource_provider_generation": 0}
-    path = f"{_PROVIDERS}/{provider['uuid']}/aggregates"
+    path = f"{_PROVIDERS_PATH}/{provider['uuid']}/aggregates"
     yield LargeRequest("aggregates of a provider", "PUT", path, lambda _: aggregates)
-    path = f"{_SCHEDULER}/select_destinations"
-    yield LargeRequest("claimed instances", "POST", path, _build_claim, is_write=True)
+    path = f"{_SCHEDULER_PATH}/select_destinations"
+    yield LargeRequest("claimed instances", "POST", path, _build_instance_claim, is_write=True)
     path = "/placement/allocations"
-    yield LargeRequest("consumers", "POST", path, _build_consumers, is_write=True)
-    yield LargeRequest("amounts", "POST", "/placement/reshaper", _build_reshape)
-    path = f"{_SCHEDULER}/compute_nodes"  # last, because it adds hosts
-    yield LargeRequest("reports", "POST", path, _build_reports, is_write=True)
+    yield LargeRequest("consumers", "POST", path, _build_consumer_allocations, is_write=True)
+    yield LargeRequest("amounts", "POST", "/placement/reshaper", _build_reshaper_body)
+    path = f"{_SCHEDULER_PATH}/compute_nodes"  # last, because it adds hosts
+    yield LargeRequest("reports", "POST", path, _build_host_reports, is_write=True)
 
 
-def _build_claim(turn: int) -> object:
+def _build_instance_claim(turn: int) -> object:
     uuids = [uuid_of(f"claimed {index} of {turn}") for index in range(MAX_INSTANCES)]
     image = {"properties": {f"p{index}": "x" * 1000 for index in range(9)}}
     small = flavor(vcpus=0, memory_mb=1, root_gb=0)
     return {"request_spec": spec(*uuids, flavor=small, image=image)}
 
 
-def _build_reports(turn: int) -> object:
+def _build_host_reports(turn: int) -> object:
     return [report(f"more of {turn} {number}") for number in range(MAX_REPORTS)]
 
 
-def _build_consumers(turn: int) -> dict[str, dict[str, object]]:
+def _build_consumer_allocations(turn: int) -> dict[str, dict[str, object]]:
     """Return consumers, each with a small allocation on a host of 30."""
     return {
         uuid_of(f"consumer {index} of {turn}"): {
@@ -245,12 +255,12 @@ def _build_consumers(turn: int) -> dict[str, dict[str, object]]:
     }
 
 
-def _build_reshape(turn: int) -> object:
+def _build_reshaper_body(turn: int) -> object:
     """Return new allocations of unknown classes for many consumers."""
     classes = [f"CUSTOM_MOST_{number}" for number in range(100)]
     provider = uuid_of("provider of most")
     held = {provider: {"resources": dict.fromkeys(classes, 1)}}
-    consumers = list(_build_consumers(turn).items())[: MAX_ALLOCATION_AMOUNTS // 100]
+    consumers = list(_build_consumer_allocations(turn).items())[: MAX_ALLOCATION_AMOUNTS // 100]
     stock = {name: {"total": MAX_ALLOCATION_AMOUNTS} for name in classes}
     return {
         "inventories": {provider: {"inventories": stock, "resource_provider_generation": 1}},
@@ -258,9 +268,9 @@ def _build_reshape(turn: int) -> object:
     }
 
 
-def build_hardware_configuration() -> str:
+def build_hardware_filter_configuration() -> str:
     """Return the configuration of a server with filters that read hardware."""
-    aliases = (json.dumps({"name": name, **_build_device(name)}) for name in ALIASES)
+    aliases = (json.dumps({"name": name, **_build_pci_device_spec(name)}) for name in PCI_ALIASES)
     filters = "JsonFilter,PciPassthroughFilter,NUMATopologyFilter"
     return f"[filter_scheduler]\nenabled_filters = ComputeFilter,{filters}\n[pci]\n" + "".join(
         f"alias = {alias}\n" for alias in aliases
@@ -270,31 +280,35 @@ def build_hardware_configuration() -> str:
 def build_hardware_reports(number: int) -> list[dict[str, object]]:
     """Return reports of hosts with NUMA nodes and devices, each with other CPUs in use."""
     pools = [
-        {**_build_device(name), "numa_node": at % CELLS, "count": 4}
-        for at, name in enumerate(ALIASES)
+        {**_build_pci_device_spec(name), "numa_node": at % NUMA_CELLS, "count": 4}
+        for at, name in enumerate(PCI_ALIASES)
     ]
-    sizes = {"vcpus": CELLS * CPUS, "memory_mb": CELLS * 65_536, "pci_device_pools": pools}
+    sizes = {
+        "vcpus": NUMA_CELLS * CELL_CPUS,
+        "memory_mb": NUMA_CELLS * 65_536,
+        "pci_device_pools": pools,
+    }
     return [
         report(
             f"cn{host}",
             **sizes,
-            numa_topology={"cells": [_build_cell(host, cell) for cell in range(CELLS)]},
+            numa_topology={"cells": [_build_numa_cell(host, cell) for cell in range(NUMA_CELLS)]},
         )
         for host in range(number)
     ]
 
 
-def _build_device(name: str) -> dict[str, str]:
-    return {"vendor_id": "8086", "product_id": f"{ALIASES.index(name):04x}"}
+def _build_pci_device_spec(name: str) -> dict[str, str]:
+    return {"vendor_id": "8086", "product_id": f"{PCI_ALIASES.index(name):04x}"}
 
 
-def _build_cell(host: int, cell: int) -> dict[str, object]:
-    cpus = list(range(cell * CPUS, (cell + 1) * CPUS))
+def _build_numa_cell(host: int, cell: int) -> dict[str, object]:
+    cpus = list(range(cell * CELL_CPUS, (cell + 1) * CELL_CPUS))
     return {
         "id": cell,
         "cpuset": [],
         "pcpuset": cpus,
-        "pinned_cpus": cpus[: 2 * ((host + cell) % CELLS)],
+        "pinned_cpus": cpus[: 2 * ((host + cell) % NUMA_CELLS)],
         "siblings": [[cpu, cpu + 1] for cpu in cpus[::2]],
         "memory": 65_536,
         "network_metadata": {"physnets": [f"net{cell % 4}"], "tunneled": cell == 0},
@@ -305,37 +319,39 @@ def _build_cell(host: int, cell: int) -> dict[str, object]:
 def build_hardware_requests() -> Iterator[LargeRequest]:
     nodes = {"hw:numa_nodes": str(MAX_NUMA_NODES)}
     for node in range(MAX_NUMA_NODES):
-        nodes[f"hw:numa_cpus.{node}"] = (f"{node}" + f",{node}" * VALUE)[:VALUE].rstrip(",")
+        nodes[f"hw:numa_cpus.{node}"] = (f"{node}" + f",{node}" * SPEC_LENGTH)[:SPEC_LENGTH].rstrip(
+            ","
+        )
         nodes[f"hw:numa_mem.{node}"] = "8"
-    yield _explain_request(
+    yield _build_explain_request(
         "numbered nodes", spec(flavor=flavor(vcpus=MAX_NUMA_NODES, extra_specs=nodes))
     )
     text = "0-65535," * (MAX_CPU_SET_CHARACTERS // 8)
     dedicated = flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
     for name in ("hw_numa_cpus.0", "hw_cpu_dedicated_mask", "hw_mem_page_size", "hw_numa_nodes"):
         image = {"id": None, "name": "large", "properties": {name: text}}
-        yield _explain_request(f"image property {name}", spec(flavor=dedicated, image=image))
+        yield _build_explain_request(f"image property {name}", spec(flavor=dedicated, image=image))
     # The last two nodes fit only on the same node of a host.
-    least = CPUS - 2 * (CELLS - 1)
-    growing = [*(least + 2 * node for node in range(CELLS - 2)), CPUS, CPUS]
-    yield _explain_request("nodes that nearly fit", _build_numa_request(growing))
-    yield _explain_request(
+    least = CELL_CPUS - 2 * (NUMA_CELLS - 1)
+    growing = [*(least + 2 * node for node in range(NUMA_CELLS - 2)), CELL_CPUS, CELL_CPUS]
+    yield _build_explain_request("nodes that nearly fit", _build_numa_request(growing))
+    yield _build_explain_request(
         "nodes on whole cores", _build_numa_request(growing, cpu_thread_policy="require")
     )
-    first = [name for at, name in enumerate(ALIASES) if at % CELLS < CELLS // 2]
+    first = [name for at, name in enumerate(PCI_ALIASES) if at % NUMA_CELLS < NUMA_CELLS // 2]
     names = [first[at % len(first)] for at in range(MAX_PCI_REQUESTS - 2)]
-    devices = {"requests": [_build_pci_request(name) for name in (*names, *ALIASES[4:6])]}
-    yield _explain_request(
+    devices = {"requests": [_build_pci_request(name) for name in (*names, *PCI_ALIASES[4:6])]}
+    yield _build_explain_request(
         "nodes near devices", {**_build_numa_request([2] * 4), "pci_requests": devices}
     )
-    every = ",".join(f"{name}:3" for name in ALIASES)[:VALUE].rpartition(",")[0]
-    yield _explain_request(
+    every = ",".join(f"{name}:3" for name in PCI_ALIASES)[:SPEC_LENGTH].rpartition(",")[0]
+    yield _build_explain_request(
         "aliases", spec(flavor=flavor(extra_specs={"pci_passthrough:alias": every}))
     )
-    last = [_build_pci_request(name) for name in ALIASES[CELLS // 2 : CELLS]]
+    last = [_build_pci_request(name) for name in PCI_ALIASES[NUMA_CELLS // 2 : NUMA_CELLS]]
     many = {**_build_numa_request([1] * len(last)), "pci_requests": {"requests": last}}
     number = min(MAX_FITTED // (2 * len(last)), MAX_INSTANCES)
-    yield _explain_request(
+    yield _build_explain_request(
         "many instances", {**many, "instance_uuids": None, "num_instances": number}
     )
 
@@ -359,7 +375,7 @@ def _build_numa_request(sizes: list[int], **more: object) -> dict[str, object]:
 
 
 def _build_pci_request(name: str) -> dict[str, object]:
-    device = {"count": 1, "alias_name": name, "spec": [_build_device(name)]}
+    device = {"count": 1, "alias_name": name, "spec": [_build_pci_device_spec(name)]}
     return {**device, "numa_policy": "required"}
 
 

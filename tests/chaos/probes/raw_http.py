@@ -10,13 +10,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 #: Seconds to wait for the first response and for each further response.
-FIRST, NEXT = 3.0, 0.5
-_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-_HEAD = re.compile(rb"HTTP/1\.[01] (\d{3})[^\r\n]*\r\n")
+FIRST_TIMEOUT, NEXT_TIMEOUT = 3.0, 0.5
+_CONTENT_LENGTH_HEADER = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})[^\r\n]*\r\n")
 
 
 @dataclass(frozen=True)
-class RawResponse:
+class RawHttpResponse:
     """A response: its status, and its unparsed head and body."""
 
     status: int
@@ -24,25 +24,25 @@ class RawResponse:
 
 
 @dataclass(frozen=True)
-class RawClient:
+class RawHttpClient:
     """Address of a server, and its certificate if connections use TLS."""
 
     url: str
     certificate: Path | None = None
 
-    def send(self, sent: bytes) -> list[RawResponse]:
+    def send_bytes(self, sent: bytes) -> list[RawHttpResponse]:
         """Send bytes on a new connection, and return the responses in order."""
         received = b""
-        with self._connect() as connection, suppress(OSError):
-            connection.settimeout(FIRST)
+        with self._open_connection() as connection, suppress(OSError):
+            connection.settimeout(FIRST_TIMEOUT)
             with suppress(ConnectionError):  # rejected before all bytes were sent
                 connection.sendall(sent)
             while data := connection.recv(2**16):
                 received += data
-                connection.settimeout(NEXT)
-        return parse_responses(received)
+                connection.settimeout(NEXT_TIMEOUT)
+        return parse_http_responses(received)
 
-    def _connect(self) -> socket.socket:
+    def _open_connection(self) -> socket.socket:
         port = urlsplit(self.url).port
         assert port is not None
         connection = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -53,18 +53,18 @@ class RawClient:
         return context.wrap_socket(connection, server_hostname="localhost")
 
 
-def parse_responses(received: bytes) -> list[RawResponse]:
+def parse_http_responses(received: bytes) -> list[RawHttpResponse]:
     """Return the responses in a stream. Fail if it contains anything else."""
-    answers = []
+    responses = []
     while received:
-        head = _HEAD.match(received)
+        head = _STATUS_LINE.match(received)
         assert head, f"no answer: {received[:200]!r}"
         end = received.find(b"\r\n\r\n") + 4
         assert end > 3, f"half an answer: {received[:200]!r}"
-        length = _LENGTH.search(received[:end])
+        length = _CONTENT_LENGTH_HEADER.search(received[:end])
         rest = len(received) if length is None and b"close" in received[:end].lower() else end
         size = rest if length is None else end + int(length[1])
         if int(head[1]) >= 200:
-            answers.append(RawResponse(int(head[1]), received[:size]))
+            responses.append(RawHttpResponse(int(head[1]), received[:size]))
         received = received[size:]
-    return answers
+    return responses

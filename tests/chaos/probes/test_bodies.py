@@ -8,16 +8,16 @@ import pytest
 from placement_sched.api.routing import PARAMETER
 from placement_sched.app import create_app
 from tests.chaos.endpoints import list_endpoints
-from tests.chaos.grammar import UUIDS
+from tests.chaos.grammar import UNKNOWN_UUIDS
 from tests.chaos.run_length import TRIED, choose_count
 from tests.conftest import Client
 
-DEEP = 100_000
-BODIES = {
+NESTING_DEPTH = 100_000
+HOSTILE_JSON_BODIES = {
     "nothing": b"",
-    "deep lists": b"[" * DEEP + b"]" * DEEP,
-    "deep objects": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
-    "lists without an end": b"[" * DEEP,
+    "deep lists": b"[" * NESTING_DEPTH + b"]" * NESTING_DEPTH,
+    "deep objects": b'{"a":' * NESTING_DEPTH + b"1" + b"}" * NESTING_DEPTH,
+    "lists without an end": b"[" * NESTING_DEPTH,
     "NaN": b'{"name": NaN}',
     "infinity": b'{"name": -Infinity}',
     "a float beyond all floats": b'{"name": 1e400}',
@@ -63,12 +63,12 @@ def test_hostile_body_is_answered_without_a_server_error(app, caplog, record_pro
     chosen = endpoints[:: choose_count(6, 1)]
     assert len(chosen) >= choose_count(5, 40)
     for endpoint in chosen:
-        path = PARAMETER.sub(UUIDS[0], endpoint.rule)
+        path = PARAMETER.sub(UNKNOWN_UUIDS[0], endpoint.rule)
         headers = {
-            "OpenStack-API-Version": f"{endpoint.api} {endpoint.newest}",
+            "OpenStack-API-Version": f"{endpoint.api} {endpoint.newest_version}",
             "Content-Type": endpoint.route.content_types[0],
         }
-        for name, body in BODIES.items():
+        for name, body in HOSTILE_JSON_BODIES.items():
             request = app.RequestClass.blank(path, method=endpoint.method, headers=headers)
             request.body = body
             answer = app.do_request(request, expect_errors=True)
@@ -77,5 +77,5 @@ def test_hostile_body_is_answered_without_a_server_error(app, caplog, record_pro
             assert "Traceback" not in answer.text, details
             failures = [record for record in caplog.records if record.exc_info]
             assert not failures, (details, failures)
-    assert app.get(f"/placement/resource_providers/{UUIDS[0]}", status=404)
-    record_property(TRIED, f"{len(chosen)} routes x {len(BODIES)} bodies")
+    assert app.get(f"/placement/resource_providers/{UNKNOWN_UUIDS[0]}", status=404)
+    record_property(TRIED, f"{len(chosen)} routes x {len(HOSTILE_JSON_BODIES)} bodies")

@@ -5,18 +5,18 @@ import re
 
 import pytest
 
-from tests.chaos.probes.raw_http import RawClient
+from tests.chaos.probes.raw_http import RawHttpClient
 from tests.chaos.run_length import TRIED
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 #: Beginnings of the lines in the server's log.
-LINE = re.compile(
+LOG_LINE_BEGINNING = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+ [A-Z]+ |placement-sched serves|the console"
 )
 #: Names that would forge a line or change the terminal if they were not escaped.
-NAMES = [
+NAMES_LIKE_LOG_LINES = [
     "a\n2026-11-23 12:00:00.000 1 ERROR forged",
     "a\r\nforged",
     "a\x1b[2J\x1b]0;forged\x07",
@@ -26,7 +26,7 @@ NAMES = [
     "a\x08\x08\x08forged",
     "%s%n%(levelname)s{0}",
 ]
-HEADERS = (
+HEADER_NAMES = (
     "User-Agent",
     "X-Openstack-Request-Id",
     "X-Forwarded-For",
@@ -36,7 +36,7 @@ HEADERS = (
 )
 
 
-def build_requests_with_name(name: str) -> list[tuple[str, str, object]]:
+def build_requests_with_object_name(name: str) -> list[tuple[str, str, object]]:
     """Return valid and invalid requests that contain the name."""
     small = spec(instance(1), flavor=flavor(extra_specs={name: name, "trait:CUSTOM_A": name}))
     huge = spec(instance(2), flavor=flavor(vcpus=100_000), availability_zone=name, user_id=name)
@@ -58,7 +58,7 @@ def build_requests_with_name(name: str) -> list[tuple[str, str, object]]:
     ]
 
 
-def build_requests_with_header(name: str) -> list[bytes]:
+def build_requests_with_header_value(name: str) -> list[bytes]:
     """Return requests with the name in a header, in the path and in the query string."""
     written = name.encode()
     escaped = "".join(f"%{byte:02x}" for byte in written).encode()
@@ -67,27 +67,27 @@ def build_requests_with_header(name: str) -> list[bytes]:
     if not re.search(r"[\r\n]", name):
         lines += [
             (b"GET /placement/traits", header.encode() + b": " + written + b"\r\n")
-            for header in (*HEADERS, "X-Auth-Token")
+            for header in (*HEADER_NAMES, "X-Auth-Token")
         ]
     return [line + b" HTTP/1.1" + common.encode() + more + b"\r\n" for line, more in lines]
 
 
-def test_names_cannot_forge_log_lines(serve, record_property):
+def test_object_names_and_headers_cannot_forge_log_lines(serve, record_property):
     server = serve(
         OS_DEFAULT__DEBUG="true", OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true"
     )
     count = 0
-    for name in NAMES:
-        for method, path, body in build_requests_with_name(name):
+    for name in NAMES_LIKE_LOG_LINES:
+        for method, path, body in build_requests_with_object_name(name):
             assert server.send(method, path, body, **LATEST_HEADERS)[0] < 500, (path, name)
             count += 1
-        for sent in build_requests_with_header(name):
-            for answer in RawClient(server.url).send(sent):
+        for sent in build_requests_with_header_value(name):
+            for answer in RawHttpClient(server.url).send_bytes(sent):
                 assert answer.status < 500, (sent, answer)
             count += 1
     text = server.log.read_bytes().decode()
     assert "forged" in text  # in escaped form
-    wrong = [line for line in text.split("\n") if line and not LINE.match(line)]
+    wrong = [line for line in text.split("\n") if line and not LOG_LINE_BEGINNING.match(line)]
     assert wrong == []
     odd = [line for line in text.split("\n") if not line.isprintable()]
     assert [repr(line) for line in odd] == []

@@ -3,14 +3,14 @@
 
 import pytest
 
-from tests.chaos.probes.raw_http import RawClient
+from tests.chaos.probes.raw_http import RawHttpClient
 from tests.chaos.run_length import TRIED
 from tests.deploy import haproxy, nginx
 from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
 #: Spellings of ``/metrics``, a path that a proxy does not forward.
-TO_METRICS = [
+METRICS_PATH_SPELLINGS = [
     "/metrics",
     "//metrics",
     "/metrics/",
@@ -42,7 +42,7 @@ TO_METRICS = [
     "https://localhost/%6detrics",
 ]
 #: Spellings of a path that needs a token.
-TO_TRAITS = [
+TRAITS_PATH_SPELLINGS = [
     "/placement/traits",
     "//placement/traits",
     "/placement//traits",
@@ -65,7 +65,7 @@ TO_TRAITS = [
     "http://other/placement/traits",
 ]
 #: Paths that break decoders, or forge a header if they are copied into it.
-BROKEN = [
+MALFORMED_PATHS = [
     "/placement/traits/%",
     "/placement/traits/%zz",
     "/placement/traits/%ff",
@@ -88,12 +88,12 @@ BROKEN = [
 ]
 
 
-def build_request(path: str, token: str) -> bytes:
+def build_raw_get_request(path: str, token: str) -> bytes:
     head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nOpenStack-API-Version: placement {LATEST}"
     return f"{head}\r\n{token}Connection: close\r\n\r\n".encode("latin-1")
 
 
-TOKENS = ("", "X-Auth-Token: bob\r\n", "X-Auth-Token: admin\r\n")
+TOKEN_HEADERS = ("", "X-Auth-Token: bob\r\n", "X-Auth-Token: admin\r\n")
 
 
 @pytest.fixture
@@ -102,32 +102,32 @@ def server(serve):
 
 
 def test_unusual_path_without_token_does_not_show_traits(server, record_property):
-    wire = RawClient(server.url)
-    for path in TO_TRAITS:
-        (answer,) = wire.send(build_request(path, ""))
+    client = RawHttpClient(server.url)
+    for path in TRAITS_PATH_SPELLINGS:
+        (answer,) = client.send_bytes(build_raw_get_request(path, ""))
         public = path.startswith("/?")  # the console's first page
         assert answer.status in ({200, 303} if public else {400, 401, 404}), path
         assert b"HW_CPU_X86" not in answer.text, path
-    every = [*TO_TRAITS, *TO_METRICS, *BROKEN]
-    for path in every:
-        for token in TOKENS:
-            (answer,) = wire.send(build_request(path, token))
+    paths = [*TRAITS_PATH_SPELLINGS, *METRICS_PATH_SPELLINGS, *MALFORMED_PATHS]
+    for path in paths:
+        for token in TOKEN_HEADERS:
+            (answer,) = client.send_bytes(build_raw_get_request(path, token))
             assert answer.status < 500, (path, answer)
             head = answer.text.partition(b"\r\n\r\n")[0]
             assert b"\r\nx-forged:" not in head.lower(), (path, answer)
             assert b"root:x:0" not in answer.text, path
     assert "Traceback" not in server.log.read_text()
-    record_property(TRIED, f"{len(every)} paths x {len(TOKENS)} callers")
+    record_property(TRIED, f"{len(paths)} paths x {len(TOKEN_HEADERS)} callers")
 
 
 @pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
 def test_unusual_path_through_a_proxy_does_not_show_metrics(proxy, server, tmp_path):
     port = int(server.url.rpartition(":")[2])
     with proxy.start_proxy(tmp_path, [port]) as (url, certificate):
-        wire = RawClient(url, certificate)
+        client = RawHttpClient(url, certificate)
         shown = []
-        for path in TO_METRICS:
-            for answer in wire.send(build_request(path, "")):
+        for path in METRICS_PATH_SPELLINGS:
+            for answer in client.send_bytes(build_raw_get_request(path, "")):
                 assert answer.status < 500, (path, answer)
                 if b"# HELP" in answer.text:
                     shown.append(path)
