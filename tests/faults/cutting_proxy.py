@@ -12,29 +12,29 @@ from enum import Enum
 
 from sqlalchemy.engine import make_url
 
-#: The delay of a COMMIT by :attr:`Cut.LATE`, in seconds.
-DELAY = 0.3
+#: The delay of a COMMIT by ``CommitCut.AFTER_DISCONNECT``, in seconds.
+LATE_COMMIT_DELAY = 0.3
 #: Maximum seconds until held data are passed on.
-_MAX_HOLD = 120
-_PIECE = 2**16
+_MAX_HOLD_SECONDS = 120
+_MAX_RECEIVED_BYTES = 2**16
 #: A COMMIT of a transaction that has written, and inserts its commit mark in the same query. A new
 #: connection also commits, before any transaction begins.
-_COMMIT = re.compile(rb"\bsched_commit_marks\b.*\bCOMMIT\b", re.DOTALL)
+_WRITING_COMMIT = re.compile(rb"\bsched_commit_marks\b.*\bCOMMIT\b", re.DOTALL)
 
 
 class CommitCut(Enum):
     #: The COMMIT does not reach the database.
-    BEFORE = "before"
+    BEFORE_DATABASE = "before"
     #: The connection is cut while the COMMIT is sent on.
-    UNDER_WAY = "under way"
+    WHILE_SENT = "under way"
     #: The database has responded, and the response does not reach the client.
-    ANSWERED = "answered"
+    BEFORE_RESPONSE = "answered"
     #: The COMMIT reaches the database a while after the client has lost its connection.
-    LATE = "late"
+    AFTER_DISCONNECT = "late"
 
 
-class CuttingProxy(threading.Thread):
-    """A proxy that cuts connections at their next COMMITs according to ``plan``."""
+class ConnectionCuttingProxy(threading.Thread):
+    """A proxy that cuts connections at their next COMMITs according to ``planned_cuts``."""
 
     def __init__(self, server: tuple[str, int], listening: socket.socket | None = None) -> None:
         super().__init__(daemon=True)
@@ -43,27 +43,27 @@ class CuttingProxy(threading.Thread):
         self._over = threading.Event()
         self.host, self.port = self._listening.getsockname()
         #: The cuts of the next COMMITs. Later COMMITs pass.
-        self.plan: list[CommitCut] = []
+        self.planned_cuts: list[CommitCut] = []
         #: Whether the database is away now, and whether it goes away at the next cut.
-        self.away = False
-        self.then_away = False
+        self.refuses_connections = False
+        self.refuses_after_cut = False
         self._clients: set[socket.socket] = set()
         #: Number of COMMITs that were cut.
         self.cuts = 0
         #: Whether to hold back the next COMMIT and all data that follow on any connection.
         self.holds_commit = False
-        self._passes = threading.Event()
-        self._passes.set()
+        self._may_pass = threading.Event()
+        self._may_pass.set()
 
     def run(self) -> None:
         while not self._over.is_set():
             with suppress(OSError):
                 client, _address = self._listening.accept()
-                if self.away:
+                if self.refuses_connections:
                     client.close()
                     continue
                 self._clients.add(client)
-                threading.Thread(target=self._forward, args=(client,), daemon=True).start()
+                threading.Thread(target=self._forward_data, args=(client,), daemon=True).start()
 
     def stop(self) -> None:
         """Accept no more connections, and cut the open connections."""
@@ -75,7 +75,7 @@ class CuttingProxy(threading.Thread):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
 
-    def set_target(self, server: tuple[str, int]) -> None:
+    def set_database_address(self, server: tuple[str, int]) -> None:
         self._server = server
 
     def hold_back_data(self) -> None:
@@ -83,19 +83,19 @@ class CuttingProxy(threading.Thread):
 
         The kernel still acknowledges packets and new connections.
         """
-        self._passes.clear()
+        self._may_pass.clear()
 
     def release_data(self) -> None:
         """Pass on the data that were held back, and all later data."""
         self.holds_commit = False
-        self._passes.set()
+        self._may_pass.set()
 
     def cut_connections(self) -> None:
         while self._clients:
             with suppress(OSError):
                 self._clients.pop().shutdown(socket.SHUT_RDWR)
 
-    def _forward(self, client: socket.socket) -> None:
+    def _forward_data(self, client: socket.socket) -> None:
         with client, suppress(OSError), socket.create_connection(self._server) as server:
             for connection in (client, server):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -106,40 +106,40 @@ class CuttingProxy(threading.Thread):
             while True:
                 ready = {number for number, _ in poll.poll()}
                 if server.fileno() in ready:
-                    piece = server.recv(_PIECE)
-                    self._passes.wait(_MAX_HOLD)
+                    piece = server.recv(_MAX_RECEIVED_BYTES)
+                    self._may_pass.wait(_MAX_HOLD_SECONDS)
                     client.sendall(piece)
                 else:
-                    piece = client.recv(_PIECE)
-                    if _COMMIT.search(piece) and self.plan:
-                        self._cut(client, server, piece)
+                    piece = client.recv(_MAX_RECEIVED_BYTES)
+                    if _WRITING_COMMIT.search(piece) and self.planned_cuts:
+                        self._cut_at_commit(client, server, piece)
                         return
-                    if self.holds_commit and _COMMIT.search(piece):
+                    if self.holds_commit and _WRITING_COMMIT.search(piece):
                         self.hold_back_data()
-                    self._passes.wait(_MAX_HOLD)
+                    self._may_pass.wait(_MAX_HOLD_SECONDS)
                     server.sendall(piece)
                 if not piece:
                     return
 
-    def _cut(self, client: socket.socket, server: socket.socket, piece: bytes) -> None:
-        cut = self.plan.pop(0)
+    def _cut_at_commit(self, client: socket.socket, server: socket.socket, piece: bytes) -> None:
+        cut = self.planned_cuts.pop(0)
         self.cuts += 1
-        if self.then_away:
-            self.away = True
+        if self.refuses_after_cut:
+            self.refuses_connections = True
             self.cut_connections()
-        if cut is CommitCut.LATE:
+        if cut is CommitCut.AFTER_DISCONNECT:
             client.close()
-            time.sleep(DELAY)
-        if cut is not CommitCut.BEFORE:
+            time.sleep(LATE_COMMIT_DELAY)
+        if cut is not CommitCut.BEFORE_DATABASE:
             server.sendall(piece)
-        if cut in {CommitCut.ANSWERED, CommitCut.LATE}:
-            server.recv(_PIECE)
+        if cut in {CommitCut.BEFORE_RESPONSE, CommitCut.AFTER_DISCONNECT}:
+            server.recv(_MAX_RECEIVED_BYTES)
 
 
 @contextmanager
-def run_proxy(
+def run_database_proxy(
     url: str, listening: socket.socket | None = None
-) -> Iterator[tuple[CuttingProxy, str]]:
+) -> Iterator[tuple[ConnectionCuttingProxy, str]]:
     """Run a proxy in front of the server of a database, and yield the proxy and its URL.
 
     It listens on ``listening``, or on a new port of loopback.
@@ -147,7 +147,7 @@ def run_proxy(
     direct = make_url(url)
     ports = {"postgresql": 5432, "mysql": 3306}
     address = (direct.host or "127.0.0.1", direct.port or ports[direct.get_backend_name()])
-    proxy = CuttingProxy(address, listening)
+    proxy = ConnectionCuttingProxy(address, listening)
     proxy.start()
     proxied = direct.set(host=proxy.host, port=proxy.port)
     try:

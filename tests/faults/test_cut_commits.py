@@ -18,18 +18,18 @@ from webtest import TestApp
 from placement_sched.db import transaction
 from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
-from tests.faults.cutting_proxy import CommitCut, CuttingProxy, run_proxy
+from tests.faults.cutting_proxy import CommitCut, ConnectionCuttingProxy, run_database_proxy
 from tests.support.invariants import assert_invariants
 from tests.support.scheduling import get_selected_hosts, report, spec
 from tests.support.versions import LATEST_HEADERS
 
-CUTS = int(os.environ.get("PLACEMENT_SCHED_TEST_CUT_COMMITS", "16"))
+COMMITS_TO_CUT = int(os.environ.get("PLACEMENT_SCHED_TEST_CUT_COMMITS", "16"))
 #: A COMMIT to SQLite crosses no network.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True),
 ]
-SELECT = "/scheduler/v1/select_destinations"
+SELECT_PATH = "/scheduler/v1/select_destinations"
 
 
 @dataclass
@@ -37,17 +37,19 @@ class WritesWithCutCommits:
     """Sends each kind of write through a proxy, and checks through another application."""
 
     app: TestApp
-    proxy: CuttingProxy
+    proxy: ConnectionCuttingProxy
     #: An application whose connections are not cut.
     direct_app: TestApp
     provider: str = field(default_factory=lambda: str(uuid4()))
     host: str = field(default_factory=lambda: f"cn-{uuid4()}")
 
     def __post_init__(self) -> None:
-        self._send("post", "/resource_providers", {"uuid": self.provider, "name": self.provider})
+        self._send_write(
+            "post", "/resource_providers", {"uuid": self.provider, "name": self.provider}
+        )
         inventories = {"VCPU": {"total": 10_000}}
         body = {"resource_provider_generation": 0, "inventories": inventories}
-        self._send("put", f"{self._path}/inventories", body)
+        self._send_write("put", f"{self._provider_path}/inventories", body)
         large = {"vcpus": 10_000, "memory_mb": 100_000_000, "local_gb": 1_000_000}
         self.app.post_json("/scheduler/v1/compute_nodes", [report(self.host, **large)])
 
@@ -63,51 +65,53 @@ class WritesWithCutCommits:
         ]
 
     def put_allocations_of_new_consumer(self, *cuts: CommitCut) -> None:
-        self._check_claim(str(uuid4()), 1, None, *cuts)
+        self._put_and_check_claim(str(uuid4()), 1, None, *cuts)
 
     def put_allocations_of_existing_consumer(self, *cuts: CommitCut) -> None:
         consumer = str(uuid4())
-        self._check_claim(consumer, 1, None)
-        self._check_claim(consumer, 2, 1, *cuts)
+        self._put_and_check_claim(consumer, 1, None)
+        self._put_and_check_claim(consumer, 2, 1, *cuts)
 
     def delete_allocations_of_consumer(self, *cuts: CommitCut) -> None:
         consumer = str(uuid4())
-        self._check_claim(consumer, 1, None)
-        self._send("delete", f"/allocations/{consumer}", None, *cuts)
+        self._put_and_check_claim(consumer, 1, None)
+        self._send_write("delete", f"/allocations/{consumer}", None, *cuts)
         assert self._read_resource(f"/allocations/{consumer}")["allocations"] == {}
 
     def create_provider(self, *cuts: CommitCut) -> None:
         uuid = str(uuid4())
-        self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid}, *cuts)
+        self._send_write("post", "/resource_providers", {"uuid": uuid, "name": uuid}, *cuts)
         assert self._read_resource(f"/resource_providers/{uuid}")["generation"] == 0
 
     def delete_provider(self, *cuts: CommitCut) -> None:
         uuid = str(uuid4())
-        self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid})
-        self._send("delete", f"/resource_providers/{uuid}", None, *cuts)
+        self._send_write("post", "/resource_providers", {"uuid": uuid, "name": uuid})
+        self._send_write("delete", f"/resource_providers/{uuid}", None, *cuts)
         self._read_resource(f"/resource_providers/{uuid}", status=404)
 
     def select_destination(self, *cuts: CommitCut) -> None:
         instance = str(uuid4())
-        self.proxy.plan = list(cuts)
-        answer = self.app.post_json(SELECT, {"request_spec": spec(instance)})
-        assert get_selected_hosts(answer.json) == [self.host]
-        assert self.proxy.plan == []
+        self.proxy.planned_cuts = list(cuts)
+        response = self.app.post_json(SELECT_PATH, {"request_spec": spec(instance)})
+        assert get_selected_hosts(response.json) == [self.host]
+        assert self.proxy.planned_cuts == []
         assert len(self._read_resource(f"/allocations/{instance}")["allocations"]) == 1
 
     @property
-    def _path(self) -> str:
+    def _provider_path(self) -> str:
         return f"/resource_providers/{self.provider}"
 
-    def _check_claim(
+    def _put_and_check_claim(
         self, consumer: str, amount: int, generation: int | None, *cuts: CommitCut
     ) -> None:
-        before = self._generation()
-        self._send("put", f"/allocations/{consumer}", self._body(amount, generation), *cuts)
-        self._check_consumer(consumer, amount, (generation or 0) + 1)
-        assert self._generation() == before + 1
+        before = self._read_generation()
+        self._send_write(
+            "put", f"/allocations/{consumer}", self._build_claim(amount, generation), *cuts
+        )
+        self._check_claimed_amount(consumer, amount, (generation or 0) + 1)
+        assert self._read_generation() == before + 1
 
-    def _body(self, amount: int, generation: int | None) -> dict[str, Any]:
+    def _build_claim(self, amount: int, generation: int | None) -> dict[str, Any]:
         return {
             "allocations": {self.provider: {"resources": {"VCPU": amount}}},
             "project_id": "project",
@@ -116,23 +120,23 @@ class WritesWithCutCommits:
             "consumer_type": "INSTANCE",
         }
 
-    def _check_consumer(self, consumer: str, amount: int, generation: int) -> None:
-        found = self._read_resource(f"/allocations/{consumer}")
-        assert found["allocations"][self.provider]["resources"] == {"VCPU": amount}
-        assert found["consumer_generation"] == generation
+    def _check_claimed_amount(self, consumer: str, amount: int, generation: int) -> None:
+        claim = self._read_resource(f"/allocations/{consumer}")
+        assert claim["allocations"][self.provider]["resources"] == {"VCPU": amount}
+        assert claim["consumer_generation"] == generation
 
-    def _generation(self) -> int:
-        generation: int = self._read_resource(self._path)["generation"]
+    def _read_generation(self) -> int:
+        generation: int = self._read_resource(self._provider_path)["generation"]
         return generation
 
-    def _send(self, method: str, path: str, body: object, *cuts: CommitCut) -> Any:
+    def _send_write(self, method: str, path: str, body: object, *cuts: CommitCut) -> Any:
         """Send a request with cut COMMITs, which must nevertheless succeed."""
-        self.proxy.plan = list(cuts)
+        self.proxy.planned_cuts = list(cuts)
         send = getattr(self.app, method if body is None else f"{method}_json")
         arguments = () if body is None else (body,)
-        answer = send(f"/placement{path}", *arguments, headers=LATEST_HEADERS)
-        assert self.proxy.plan == [], "a COMMIT was not cut"
-        return answer
+        response = send(f"/placement{path}", *arguments, headers=LATEST_HEADERS)
+        assert self.proxy.planned_cuts == [], "a COMMIT was not cut"
+        return response
 
     def _read_resource(self, path: str, *, status: int = 200) -> Any:
         path = f"/placement{path}"
@@ -140,8 +144,8 @@ class WritesWithCutCommits:
 
 
 @pytest.fixture
-def proxied_database(database_url) -> Iterator[tuple[CuttingProxy, str]]:
-    with run_proxy(database_url) as (proxy, url):
+def proxied_database(database_url) -> Iterator[tuple[ConnectionCuttingProxy, str]]:
+    with run_database_proxy(database_url) as (proxy, url):
         yield proxy, url
 
 
@@ -154,32 +158,35 @@ def writes(database_url, proxied_database, make_app) -> WritesWithCutCommits:
 
 
 def test_write_succeeds_once_when_its_commit_is_cut(writes, database, record_property):
-    twice = [[CommitCut.BEFORE, cut] for cut in (CommitCut.ANSWERED, CommitCut.UNDER_WAY)]
+    twice = [
+        [CommitCut.BEFORE_DATABASE, cut]
+        for cut in (CommitCut.BEFORE_RESPONSE, CommitCut.WHILE_SENT)
+    ]
     plans = [*([cut] for cut in CommitCut), *twice]
     kinds = writes.all_writes
     # Six rounds combine every kind with every plan.
     for number in count():
         turn, kind = divmod(number, len(kinds))
         kinds[kind](*plans[(turn + kind) % len(plans)])
-        if writes.proxy.cuts >= CUTS:
+        if writes.proxy.cuts >= COMMITS_TO_CUT:
             break
     assert_invariants(database)
     record_property(TRIED, f"{writes.proxy.cuts} COMMITs cut on {database.reader.dialect.name}")
 
 
-def test_unavailable_database_is_503_with_the_reason(writes, monkeypatch):
+def test_unavailable_database_after_a_commit_is_503_with_the_reason(writes, monkeypatch):
     monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.2)
     uuid = str(uuid4())
-    writes.proxy.then_away = True
-    writes.proxy.plan = [CommitCut.ANSWERED]
+    writes.proxy.refuses_after_cut = True
+    writes.proxy.planned_cuts = [CommitCut.BEFORE_RESPONSE]
     body = {"uuid": uuid, "name": uuid}
-    answer = writes.app.post_json(
+    response = writes.app.post_json(
         "/placement/resource_providers", body, headers=LATEST_HEADERS, status=503
     )
-    (error,) = answer.json["errors"]
+    (error,) = response.json["errors"]
     assert "not known whether the transaction was committed" in error["detail"]
-    assert answer.headers["Retry-After"] == "1"
-    writes.proxy.then_away = writes.proxy.away = False
+    assert response.headers["Retry-After"] == "1"
+    writes.proxy.refuses_after_cut = writes.proxy.refuses_connections = False
     writes.create_provider()
 
 

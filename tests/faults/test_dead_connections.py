@@ -3,14 +3,14 @@
 
 import threading
 from collections import Counter
-from uuid import uuid4
 
 import pytest
 
 from placement_sched.db import engine, errors
 from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
-from tests.faults.cutting_proxy import run_proxy
+from tests.faults.cutting_proxy import run_database_proxy
+from tests.faults.requests import create_provider
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
 
@@ -20,8 +20,8 @@ pytestmark = [
     pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True),
 ]
 #: Number of times that SQLAlchemy's pool replaces a closed connection.
-POOL_ATTEMPTS = 2
-CUTS = 40
+POOL_CONNECT_ATTEMPTS = 2
+CONNECTION_CUTS = 40
 
 
 @pytest.fixture
@@ -30,28 +30,18 @@ def number_of_closed_connections(monkeypatch):
     remaining = [0]
     is_open = engine.is_open
 
-    def check_is_open(dialect, connection):
+    def is_open_and_not_counted(dialect, connection):
         remaining[0] -= 1
         return remaining[0] < 0 and is_open(dialect, connection)
 
-    monkeypatch.setattr(engine, "is_open", check_is_open)
+    monkeypatch.setattr(engine, "is_open", is_open_and_not_counted)
     return remaining
 
 
-def post_provider(app, **more):
-    uuid = str(uuid4())
-    return app.post_json(
-        "/placement/resource_providers",
-        {"uuid": uuid, "name": uuid},
-        headers=LATEST_HEADERS,
-        **more,
-    )
-
-
 def test_connection_closed_by_the_database_is_replaced(app, number_of_closed_connections):
-    for number in range(1, POOL_ATTEMPTS * errors._MAX_CONNECT_ATTEMPTS):
+    for number in range(1, POOL_CONNECT_ATTEMPTS * errors._MAX_CONNECT_ATTEMPTS):
         number_of_closed_connections[0] = number
-        post_provider(app, status=200)
+        create_provider(app, status=200)
         number_of_closed_connections[0] = number
         app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=200)
 
@@ -59,37 +49,37 @@ def test_connection_closed_by_the_database_is_replaced(app, number_of_closed_con
 def test_repeatedly_closed_connections_are_503_with_the_reason(app, number_of_closed_connections):
     app.get("/placement/traits", headers=LATEST_HEADERS)
     number_of_closed_connections[0] = 10_000
-    for answer in (
-        post_provider(app, status=503),
+    for response in (
+        create_provider(app, status=503),
         app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=503),
     ):
-        assert "closes its connections" in answer.json["errors"][0]["detail"]
-        assert answer.headers["Retry-After"] == "1"
+        assert "closes its connections" in response.json["errors"][0]["detail"]
+        assert response.headers["Retry-After"] == "1"
     number_of_closed_connections[0] = 0
-    post_provider(app, status=200)
+    create_provider(app, status=200)
 
 
 def test_cut_connections_cause_no_error_but_503(database_url, database, make_app, record_property):
-    with run_proxy(database_url) as (proxy, url):
+    with run_database_proxy(database_url) as (proxy, url):
         app = make_app(make_settings(url))
-        post_provider(app, status=200)
+        create_provider(app, status=200)
         stopped = threading.Event()
         statuses: Counter[int] = Counter()
 
-        def send():
+        def send_requests_until_stopped():
             while not stopped.is_set():
-                statuses[post_provider(app, expect_errors=True).status_int] += 1
-                answer = app.get(
+                statuses[create_provider(app, expect_errors=True).status_int] += 1
+                response = app.get(
                     "/placement/resource_providers?name=none",
                     headers=LATEST_HEADERS,
                     expect_errors=True,
                 )
-                statuses[answer.status_int] += 1
+                statuses[response.status_int] += 1
 
-        threads = [threading.Thread(target=send) for _ in range(3)]
+        threads = [threading.Thread(target=send_requests_until_stopped) for _ in range(3)]
         for thread in threads:
             thread.start()
-        for number in range(CUTS):
+        for number in range(CONNECTION_CUTS):
             stopped.wait(0.01 + 0.003 * (number % 7))
             proxy.cut_connections()
         stopped.set()
@@ -100,5 +90,5 @@ def test_cut_connections_cause_no_error_but_503(database_url, database, make_app
     assert_invariants(database)
     kind = database.reader.dialect.name
     record_property(
-        TRIED, f"all connections cut {CUTS} times on {kind}, {statuses.total()} requests"
+        TRIED, f"all connections cut {CONNECTION_CUTS} times on {kind}, {statuses.total()} requests"
     )

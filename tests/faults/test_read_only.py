@@ -4,7 +4,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from uuid import uuid4
 
 import pytest
 from sqlalchemy.engine import make_url
@@ -17,7 +16,8 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
-from tests.faults.cutting_proxy import CuttingProxy
+from tests.faults.cutting_proxy import ConnectionCuttingProxy
+from tests.faults.requests import create_provider
 from tests.support.invariants import assert_invariants
 from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import PostgreSQL, run_postgresql, run_primary_and_standby
@@ -26,22 +26,12 @@ from tests.support.versions import LATEST_HEADERS
 pytestmark = pytest.mark.chaos
 
 
-def write_provider(app, status):
-    uuid = str(uuid4())
-    return app.post_json(
-        "/placement/resource_providers",
-        {"uuid": uuid, "name": uuid},
-        headers=LATEST_HEADERS,
-        status=status,
-    )
-
-
 def check_writes_are_rejected(app):
     """Check that writes are 503 with the reason, and reads succeed."""
     for _ in range(3):
-        answer = write_provider(app, 503)
-        assert "read-only" in answer.json["errors"][0]["detail"]
-        assert answer.headers["Retry-After"] == "1"
+        response = create_provider(app, status=503)
+        assert "read-only" in response.json["errors"][0]["detail"]
+        assert response.headers["Retry-After"] == "1"
         app.get("/placement/resource_providers", headers=LATEST_HEADERS)
         ready = TestApp(app.app).get("/healthz/ready", status=503)
         assert "read-only" in ready.json["reason"]
@@ -50,7 +40,7 @@ def check_writes_are_rejected(app):
 
 
 def check_writes_are_accepted(app):
-    write_provider(app, 200)
+    create_provider(app, status=200)
     assert TestApp(app.app).get("/healthz/ready").json == {"status": "ready"}
     assert_invariants(app.app.services.database)
 
@@ -63,7 +53,7 @@ def check_service_becomes_ready(app):
         time.sleep(PAUSE / 10)
 
 
-def create_tables(url):
+def create_schema(url):
     database = Database(make_settings(url))
     sync(database, utcnow)
     database.dispose()
@@ -75,17 +65,19 @@ def run_replicated_postgresql() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
     with run_primary_and_standby(synchronous=True) as (primary, standby):
         primary.query("ALTER SYSTEM SET synchronous_commit = remote_apply")
         primary.query("SELECT pg_reload_conf()")
-        create_tables(primary.url())
+        create_schema(primary.url())
         yield primary, standby
 
 
 @contextmanager
-def run_replicas_behind_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, CuttingProxy, str]]:
+def run_primary_and_standby_behind_proxy() -> Iterator[
+    tuple[PostgreSQL, PostgreSQL, ConnectionCuttingProxy, str]
+]:
     """Run a primary and its standby, and a proxy that leads to the standby."""
     with run_replicated_postgresql() as (primary, standby):
         primary.query("ALTER SYSTEM RESET synchronous_standby_names")
         primary.query("SELECT pg_reload_conf()")
-        proxy = CuttingProxy(("127.0.0.1", standby.port))
+        proxy = ConnectionCuttingProxy(("127.0.0.1", standby.port))
         proxy.start()
         url = make_url(primary.url()).set(port=proxy.port)
         yield primary, standby, proxy, url.render_as_string(hide_password=False)
@@ -116,12 +108,12 @@ def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
     record_property(TRIED, "1 read-only standby of PostgreSQL promoted")
 
 
-def test_mariadb_accepts_writes_again_after_read_only_mode_or_storage_engine(
+def test_mariadb_accepts_writes_after_read_only_mode_and_read_only_innodb(
     make_app, record_property
 ):
     with run_mariadb() as server:
         url = server.new_database()
-        create_tables(url)
+        create_schema(url)
         with open_app(make_app, url) as app:
             check_writes_are_accepted(app)
             server.run("SET GLOBAL read_only = 1")
@@ -143,7 +135,7 @@ def run_postgresql_with_read_only_sessions():
     with run_postgresql() as server:
         server.query("CREATE DATABASE placement")
 
-        def switch(*, read_only):
+        def set_read_only(*, read_only):
             action = "SET default_transaction_read_only = on"
             reset = "RESET default_transaction_read_only"
             server.query(f"ALTER DATABASE placement {action if read_only else reset}")
@@ -153,7 +145,7 @@ def run_postgresql_with_read_only_sessions():
                     "WHERE datname = 'placement'"
                 )
 
-        yield server.url("placement"), switch
+        yield server.url("placement"), set_read_only
 
 
 @contextmanager
@@ -166,48 +158,48 @@ def run_mariadb_with_read_only_sessions():
         )
 
 
-@pytest.mark.parametrize("first", ["a write", "a readiness check"])
+@pytest.mark.parametrize("first_request", ["a write", "a readiness check"])
 @pytest.mark.parametrize(
     "run_server", [run_postgresql_with_read_only_sessions, run_mariadb_with_read_only_sessions]
 )
 def test_writes_succeed_after_the_database_ends_read_only_sessions(
-    make_app, run_server, first, record_property
+    make_app, run_server, first_request, record_property
 ):
-    with run_server() as (url, switch):
-        create_tables(url)
+    with run_server() as (url, set_read_only):
+        create_schema(url)
         with open_app(make_app, url) as app:
             check_writes_are_accepted(app)
-            switch(read_only=True)
+            set_read_only(read_only=True)
             app.app.services.database.dispose()
             check_writes_are_rejected(app)
-            switch(read_only=False)
-            if first == "a write":
+            set_read_only(read_only=False)
+            if first_request == "a write":
                 check_writes_are_accepted(app)
             check_service_becomes_ready(app)
             check_writes_are_accepted(app)
     record_property(TRIED, f"1 database read-only by a setting of its sessions ({url[:5]})")
 
 
-@pytest.mark.parametrize("first", ["a write", "a readiness check", "a read"])
+@pytest.mark.parametrize("first_request", ["a write", "a readiness check", "a read"])
 def test_write_is_read_after_a_proxy_switches_to_the_primary(
-    make_app, monkeypatch, first, record_property
+    make_app, monkeypatch, first_request, record_property
 ):
     with (
-        run_replicas_behind_proxy() as (primary, standby, proxy, url),
+        run_primary_and_standby_behind_proxy() as (primary, standby, proxy, url),
         open_app(make_app, url) as app,
     ):
         check_writes_are_rejected(app)
         standby.query("SELECT pg_wal_replay_pause()")
         # Only new connections lead to the primary.
-        proxy.set_target(("127.0.0.1", primary.port))
+        proxy.set_database_address(("127.0.0.1", primary.port))
         writer = app
-        if first == "a readiness check":
+        if first_request == "a readiness check":
             check_service_becomes_ready(app)
-        if first == "a read":
+        if first_request == "a read":
             writer = make_app(make_settings(primary.url()))
             # Let connections be checked at once.
             monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
-        uuid = write_provider(writer, 200).json["uuid"]
+        uuid = create_provider(writer, status=200).json["uuid"]
         app.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
         check_writes_are_accepted(app)
     record_property(TRIED, "1 proxy that leads from a standby of PostgreSQL to its primary")

@@ -11,15 +11,15 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.faults.cutting_proxy import run_proxy
+from tests.faults.cutting_proxy import run_database_proxy
 from tests.support.mariadb import run_semi_synchronous_pair
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.chaos
 
-#: The name of a trait, and the query that counts traits of a name.
-LOST, HAS = "CUSTOM_LOST", "SELECT count(*) FROM placement.traits WHERE name = "
-WAITING = "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"
+TRAIT_NAME = "CUSTOM_LOST"
+TRAIT_COUNT_QUERY = "SELECT count(*) FROM placement.traits WHERE name = "
+WAITING_COMMITS_QUERY = "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"
 
 
 # The primary's engine commits when the replica has the transaction, or before that.
@@ -27,31 +27,33 @@ WAITING = "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"
 def test_unreplicated_write_is_not_acknowledged_after_a_restart(wait_point):
     with (
         run_semi_synchronous_pair(wait_point) as (primary, replica),
-        run_proxy(primary.new_database()) as (proxy, url),
+        run_database_proxy(primary.new_database()) as (proxy, url),
     ):
         # Only the timeout of reads is short. The query whether a COMMIT succeeded may take longer.
         database = Database(make_settings(url, placement_database__read_timeout=1))
         sync(database, utcnow)
         database.write(lambda connection: connection.execute(insert(traits).values(name="CUSTOM")))
-        assert wait_until(lambda: replica.query(f"{HAS}'CUSTOM'") == (1,))
+        assert wait_until(lambda: replica.query(f"{TRAIT_COUNT_QUERY}'CUSTOM'") == (1,))
         replica.run("STOP SLAVE IO_THREAD")
-        done = threading.Event()
+        is_written = threading.Event()
 
-        def write():
-            database.write(lambda connection: connection.execute(insert(traits).values(name=LOST)))
-            done.set()
+        def write_trait():
+            database.write(
+                lambda connection: connection.execute(insert(traits).values(name=TRAIT_NAME))
+            )
+            is_written.set()
 
-        writer = threading.Thread(target=write)
+        writer = threading.Thread(target=write_trait)
         writer.start()
         # The COMMIT waits for the replica, and is visible after a restart.
-        assert wait_until(lambda: int(primary.query(WAITING)[1]) == 1)
+        assert wait_until(lambda: int(primary.query(WAITING_COMMITS_QUERY)[1]) == 1)
         primary.kill()
         primary.start()
-        assert wait_until(lambda: primary.query(f"{HAS}'{LOST}'") == (1,))
-        assert not done.wait(3)
+        assert wait_until(lambda: primary.query(f"{TRAIT_COUNT_QUERY}'{TRAIT_NAME}'") == (1,))
+        assert not is_written.wait(3)
         primary.kill()
-        proxy.set_target(("127.0.0.1", replica.port))
+        proxy.set_database_address(("127.0.0.1", replica.port))
         writer.join(60)
-        assert done.is_set()
-        assert replica.query(f"{HAS}'{LOST}'") == (1,)
+        assert is_written.is_set()
+        assert replica.query(f"{TRAIT_COUNT_QUERY}'{TRAIT_NAME}'") == (1,)
         database.dispose()

@@ -21,18 +21,18 @@ import pytest
 from tests.support.loopback import reserve_port
 
 #: Set by CI: without Galera a test then fails and is not skipped.
-REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_GALERA"))
-PROVIDER = Path("/usr/lib/galera/libgalera_smm.so")
+IS_GALERA_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_GALERA"))
+WSREP_PROVIDER = Path("/usr/lib/galera/libgalera_smm.so")
 #: Programs that a cluster needs in addition to the provider.
-PROGRAMS = ("mariadbd", "mariadb-install-db", "rsync", "setpriv")
+REQUIRED_PROGRAMS = ("mariadbd", "mariadb-install-db", "rsync", "setpriv")
 #: The account of the servers if root runs the tests.
-SYSTEM = "mysql"
-ACCOUNT, PASSWORD = "sched", "secret"
-NODES = 3
+OS_ACCOUNT = "mysql"
+DATABASE_ACCOUNT, DATABASE_PASSWORD = "sched", "secret"
+NODE_COUNT = 3
 #: Maximum seconds until a node has joined, or has noticed that another node is gone.
-PATIENCE = 120.0
+MAX_WAIT_SECONDS = 120.0
 #: The settings of a node in the guide for operators.
-NODE = Path(__file__).parents[2] / "deploy/galera/node.cnf"
+NODE_CONFIGURATION = Path(__file__).parents[2] / "deploy/galera/node.cnf"
 #: Further settings: little memory, and addresses of loopback only.
 SETTINGS = {
     "bind-address": "127.0.0.1",
@@ -45,7 +45,7 @@ SETTINGS = {
 }
 #: A large enough write-set cache for short absences, and timeouts that detect a failed node in
 #: seconds.
-PROVIDER_SETTINGS = {
+WSREP_PROVIDER_SETTINGS = {
     "gcache.size": "64M",
     "evs.keepalive_period": "PT0.5S",
     "evs.suspect_timeout": "PT3S",
@@ -56,20 +56,20 @@ PROVIDER_SETTINGS = {
 
 def _read_documented_settings() -> dict[str, str]:
     parser = ConfigParser()
-    parser.read(NODE)
+    parser.read(NODE_CONFIGURATION)
     return {name.replace("_", "-"): value for name, value in parser["galera"].items()}
 
 
 def find_missing_programs() -> str | None:
     """Return a sentence that names the missing programs, or None."""
-    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
-    if not PROVIDER.exists():
-        lacking.append(str(PROVIDER))
+    lacking = [name for name in REQUIRED_PROGRAMS if shutil.which(name) is None]
+    if not WSREP_PROVIDER.exists():
+        lacking.append(str(WSREP_PROVIDER))
     return f"Galera is not installed: {', '.join(lacking)} is missing" if lacking else None
 
 
 @dataclass
-class Node:
+class GaleraNode:
     """A server of a cluster and the folder of its data."""
 
     folder: Path
@@ -110,14 +110,14 @@ class Node:
 
     def _build_provider_settings(self) -> dict[str, object]:
         return {
-            **PROVIDER_SETTINGS,
+            **WSREP_PROVIDER_SETTINGS,
             "gmcast.listen_addr": f"tcp://127.0.0.1:{self.group_port}",
             "ist.recv_addr": f"127.0.0.1:{self.increment_port}",
         }
 
     def url(self, database: str = "") -> str:
         address = f"127.0.0.1:{self.port}/{database}"
-        return f"mysql+pymysql://{ACCOUNT}:{PASSWORD}@{address}?ssl_disabled=true"
+        return f"mysql+pymysql://{DATABASE_ACCOUNT}:{DATABASE_PASSWORD}@{address}?ssl_disabled=true"
 
     def query(self, statement: str, database: str | None = None) -> list[tuple[Any, ...]]:
         """Execute a statement, commit it, and return its rows."""
@@ -125,8 +125,8 @@ class Node:
             pymysql.connect(
                 host="127.0.0.1",
                 port=self.port,
-                user=ACCOUNT,
-                password=PASSWORD,
+                user=DATABASE_ACCOUNT,
+                password=DATABASE_PASSWORD,
                 database=database,
                 autocommit=True,
                 connect_timeout=10,
@@ -146,8 +146,8 @@ class Node:
         return None
 
     def wait_until(self, is_met: Callable[[], bool], problem: str) -> None:
-        """Wait until a condition is met, or fail if the node ends or after ``PATIENCE``."""
-        end = time.monotonic() + PATIENCE
+        """Wait until a condition is met, or fail if the node ends or after ``MAX_WAIT_SECONDS``."""
+        end = time.monotonic() + MAX_WAIT_SECONDS
         while not is_met():
             has_ended = self.process is not None and self.process.poll() is not None
             if has_ended or time.monotonic() > end:
@@ -164,23 +164,23 @@ class Node:
 
     def kill(self) -> None:
         """End the server as a power failure would."""
-        self._end(signal.SIGKILL)
+        self._end_process(signal.SIGKILL)
 
     def stop(self) -> None:
-        self._end(signal.SIGTERM)
+        self._end_process(signal.SIGTERM)
 
-    def _end(self, number: signal.Signals) -> None:
+    def _end_process(self, number: signal.Signals) -> None:
         if self.process is not None:
             self.process.send_signal(number)
-            self.process.wait(timeout=PATIENCE)
+            self.process.wait(timeout=MAX_WAIT_SECONDS)
             self.process = None
 
 
 @dataclass(frozen=True)
-class Cluster:
+class GaleraCluster:
     """Three nodes that all accept writes."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GaleraNode, ...]
 
     @property
     def addresses(self) -> str:
@@ -194,7 +194,7 @@ class Cluster:
             node.start(self.addresses)
             node.wait_for_members(number)
 
-    def rejoin(self, node: Node) -> None:
+    def rejoin(self, node: GaleraNode) -> None:
         """Start an ended node, and wait until it serves."""
         node.start(self.addresses)
         node.wait_for_members(len(self.running))
@@ -205,29 +205,29 @@ class Cluster:
             node.query("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1")
 
     @property
-    def running(self) -> list[Node]:
+    def running(self) -> list[GaleraNode]:
         return [node for node in self.nodes if node.process is not None]
 
 
 @contextmanager
-def run_cluster() -> Iterator[Cluster]:
+def run_cluster() -> Iterator[GaleraCluster]:
     """Start a cluster of three nodes, or skip the test without Galera."""
     if problem := find_missing_programs():
-        if REQUIRED:
+        if IS_GALERA_REQUIRED:
             pytest.fail(problem)
         pytest.skip(problem)
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_galera_"))
     _set_owner_to_system_account(folder)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        nodes = tuple(_create_node(stack, folder / f"node{number}") for number in range(NODES))
-        cluster = Cluster(nodes)
+        nodes = tuple(_create_node(stack, folder / f"node{number}") for number in range(NODE_COUNT))
+        cluster = GaleraCluster(nodes)
         stack.callback(_kill_nodes, cluster)
         cluster.start()
         yield cluster
 
 
-def _kill_nodes(cluster: Cluster) -> None:
+def _kill_nodes(cluster: GaleraCluster) -> None:
     for node in cluster.running:
         node.kill()
 
@@ -239,24 +239,24 @@ def _build_system_account_command(*words: str) -> list[str]:
     """
     if os.geteuid() != 0:
         return ["setpriv", *words]
-    return ["setpriv", f"--reuid={SYSTEM}", f"--regid={SYSTEM}", "--init-groups", *words]
+    return ["setpriv", f"--reuid={OS_ACCOUNT}", f"--regid={OS_ACCOUNT}", "--init-groups", *words]
 
 
 def _set_owner_to_system_account(folder: Path) -> None:
     if os.geteuid() == 0:
-        account = pwd.getpwnam(SYSTEM)
+        account = pwd.getpwnam(OS_ACCOUNT)
         os.chown(folder, account.pw_uid, account.pw_gid)
 
 
-def _create_node(stack: ExitStack, folder: Path) -> Node:
+def _create_node(stack: ExitStack, folder: Path) -> GaleraNode:
     folder.mkdir()
     _set_owner_to_system_account(folder)
     # Create the usual tables and an account with all privileges from every host.
     accounts = folder / "accounts.sql"
     accounts.write_text(
         "FLUSH PRIVILEGES;\n"
-        f"CREATE USER {ACCOUNT}@'%' IDENTIFIED BY '{PASSWORD}';\n"
-        f"GRANT ALL ON *.* TO {ACCOUNT}@'%';\n"
+        f"CREATE USER {DATABASE_ACCOUNT}@'%' IDENTIFIED BY '{DATABASE_PASSWORD}';\n"
+        f"GRANT ALL ON *.* TO {DATABASE_ACCOUNT}@'%';\n"
         "CREATE USER haproxy@'%';\n"
     )
     options = [f"--datadir={folder / 'data'}", f"--extra-file={accounts}"]
@@ -265,9 +265,9 @@ def _create_node(stack: ExitStack, folder: Path) -> Node:
             "mariadb-install-db", "--no-defaults", "--skip-test-db", *options
         ),
         check=True,
-        timeout=PATIENCE,
+        timeout=MAX_WAIT_SECONDS,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
     ports = [int(stack.enter_context(reserve_port()).getsockname()[1]) for _ in range(4)]
-    return Node(folder, *ports)
+    return GaleraNode(folder, *ports)

@@ -10,20 +10,20 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import Client, empty, make_settings
-from tests.galera.cluster import Cluster, run_cluster
-from tests.galera.nodes import Nodes
+from tests.galera.cluster import GaleraCluster, run_cluster
+from tests.galera.nodes import NodeApplications
 from tests.verifier.verify import verify
 
 
 @pytest.fixture(scope="session")
-def shared_cluster() -> Iterator[Cluster]:
+def shared_cluster() -> Iterator[GaleraCluster]:
     """Start the cluster of the tests that leave all nodes running."""
     with run_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture
-def galera(shared_cluster: Cluster) -> Cluster:
+def cluster(shared_cluster: GaleraCluster) -> GaleraCluster:
     """Return the cluster when all three nodes serve."""
     for node in shared_cluster.nodes:
         node.wait_for_members(len(shared_cluster.nodes))
@@ -31,7 +31,7 @@ def galera(shared_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def prepared_database(shared_cluster: Cluster) -> str:
+def prepared_database_name(shared_cluster: GaleraCluster) -> str:
     """Return the name of a database on the cluster that has the schema."""
     name, first = f"ps_{uuid4().hex[:12]}", shared_cluster.nodes[0]
     first.query(f"CREATE DATABASE {name}")
@@ -42,21 +42,21 @@ def prepared_database(shared_cluster: Cluster) -> str:
 
 
 @pytest.fixture
-def galera_database(galera: Cluster, prepared_database: str) -> str:
+def database_name(cluster: GaleraCluster, prepared_database_name: str) -> str:
     """Return the name of an empty database that has the schema."""
-    empty(galera.nodes[0].url(prepared_database))
-    galera.wait_until_nodes_applied_all_commits()
-    return prepared_database
+    empty(cluster.nodes[0].url(prepared_database_name))
+    cluster.wait_until_nodes_applied_all_commits()
+    return prepared_database_name
 
 
 @pytest.fixture
 def nodes(
-    galera: Cluster, galera_database: str, make_app: Callable[..., Client]
-) -> Iterator[Nodes]:
+    cluster: GaleraCluster, database_name: str, make_app: Callable[..., Client]
+) -> Iterator[NodeApplications]:
     """Start an application on each node, and verify the shared database afterwards."""
-    settings = [make_settings(node.url(galera_database)) for node in galera.nodes]
-    yield Nodes(galera, galera_database, tuple(make_app(values) for values in settings))
-    galera.wait_until_nodes_applied_all_commits()
+    settings = [make_settings(node.url(database_name)) for node in cluster.nodes]
+    yield NodeApplications(cluster, database_name, tuple(make_app(values) for values in settings))
+    cluster.wait_until_nodes_applied_all_commits()
     database = Database(settings[0])
     report = verify(database)
     database.dispose()

@@ -13,21 +13,21 @@ import pytest
 from webtest import TestResponse
 
 from tests.conftest import Client
-from tests.galera.cluster import Cluster
+from tests.galera.cluster import GaleraCluster
 from tests.support.concurrency import run_concurrently
 from tests.support.versions import LATEST_HEADERS
 
 #: Rounds of each race: few in a suite, 300 for a proof.
-ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_ROUNDS", "6"))
+ROUNDS_PER_RACE = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_ROUNDS", "6"))
 #: A request: number of the node, method, path, body, and a microversion other than the newest.
-Request = tuple[int, str, str, Any] | tuple[int, str, str, Any, str]
+NodeRequest = tuple[int, str, str, Any] | tuple[int, str, str, Any, str]
 
 
 @dataclass(frozen=True)
-class Nodes:
+class NodeApplications:
     """Applications that share a database through different nodes."""
 
-    cluster: Cluster
+    cluster: GaleraCluster
     database: str
     clients: tuple[Client, ...]
 
@@ -50,7 +50,7 @@ class Nodes:
         self.cluster.wait_until_nodes_applied_all_commits()
         return response.json if response.body else None
 
-    def send_concurrently(self, *requests: Request) -> list[TestResponse]:
+    def send_concurrently(self, *requests: NodeRequest) -> list[TestResponse]:
         """Send requests concurrently, and wait until all nodes have applied them."""
         responses = run_concurrently(*(partial(self.request, *request) for request in requests))
         assert None not in responses
@@ -75,7 +75,7 @@ def race_in_rounds(race: Callable[..., None]) -> Callable[..., None]:
 
     def run_rounds(request: pytest.FixtureRequest) -> None:
         nodes, failures = request.getfixturevalue(fixture), []
-        for number in range(ROUNDS):
+        for number in range(ROUNDS_PER_RACE):
             pair = pairs[number % len(pairs)]
             try:
                 race(nodes, number, pair)

@@ -18,17 +18,17 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
-from tests.galera.cluster import NODE, REQUIRED
-from tests.galera.writers import PROVIDERS, Writers
+from tests.galera.cluster import IS_GALERA_REQUIRED, NODE_CONFIGURATION
+from tests.galera.writers import PROVIDERS_PATH, NodeWriters
 from tests.support.loopback import reserve_port
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.chaos
 
-WRITES = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_WRITES", "240"))
-GUIDE = NODE.parents[2] / "doc/source/galera.rst"
-HAPROXY = NODE.with_name("haproxy.cfg")
+WRITE_COUNT = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_WRITES", "240"))
+GUIDE_PAGE = NODE_CONFIGURATION.parents[2] / "doc/source/galera.rst"
+HAPROXY_CONFIGURATION = NODE_CONFIGURATION.with_name("haproxy.cfg")
 
 
 @contextmanager
@@ -36,10 +36,10 @@ def run_haproxy(cluster, folder: Path):
     """Run HAProxy with the configuration of the guide, and yield its port."""
     program = shutil.which("haproxy")
     if program is None:
-        (pytest.fail if REQUIRED else pytest.skip)("HAProxy is not installed")
+        (pytest.fail if IS_GALERA_REQUIRED else pytest.skip)("HAProxy is not installed")
     with reserve_port() as holder:
         port = holder.getsockname()[1]
-        text = HAPROXY.read_text().replace("127.0.0.1:3307", f"127.0.0.1:{port}")
+        text = HAPROXY_CONFIGURATION.read_text().replace("127.0.0.1:3307", f"127.0.0.1:{port}")
         for number, node in enumerate(cluster.nodes, start=1):
             text = text.replace(f"db{number}:3306", f"127.0.0.1:{node.port}")
         assert not re.search(r"\bdb\d:", text)
@@ -59,14 +59,14 @@ def read_readiness_status(client) -> int:
 
 
 def create_shared_provider(nodes) -> str:
-    uuid = nodes.create("POST", PROVIDERS, {"name": "shared"})["uuid"]
+    uuid = nodes.create("POST", PROVIDERS_PATH, {"name": "shared"})["uuid"]
     inventories = {"VCPU": {"total": 1_000_000}}
     body = {"resource_provider_generation": 0, "inventories": inventories}
-    nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", body)
+    nodes.create("PUT", f"{PROVIDERS_PATH}/{uuid}/inventories", body)
     return uuid
 
 
-def read_rows_of_all_nodes(nodes) -> set[str]:
+def read_providers_and_claims(nodes) -> set[str]:
     """Return the providers and claims, which must be equal on all nodes."""
     nodes.cluster.wait_until_nodes_applied_all_commits()
     providers = nodes.read_rows("SELECT uuid FROM resource_providers ORDER BY uuid")
@@ -74,83 +74,83 @@ def read_rows_of_all_nodes(nodes) -> set[str]:
     return {f"provider {p}" for (p,) in providers} | {f"claim {c}" for (c,) in consumers}
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
+@pytest.mark.parametrize("ending", ["kill", "stop"])
 def test_acknowledged_writes_remain_after_a_node_ends_and_rejoins(
-    nodes, galera, galera_database, make_app, tmp_path, end, record_property
+    nodes, cluster, database_name, make_app, tmp_path, ending, record_property
 ):
-    first = galera.nodes[0]
-    with run_haproxy(galera, tmp_path) as port:
-        url = first.url(galera_database).replace(f":{first.port}/", f":{port}/")
+    first_node = cluster.nodes[0]
+    with run_haproxy(cluster, tmp_path) as port:
+        url = first_node.url(database_name).replace(f":{first_node.port}/", f":{port}/")
         proxied = make_app(make_settings(url))
         assert wait_until(lambda: read_readiness_status(proxied) == 200)
         shared = create_shared_provider(nodes)
-        with Writers([proxied, *nodes.clients[1:]], shared) as writers:
-            writers.wait_for_writes(WRITES // 3)
-            getattr(first, end)()
-            writers.wait_for_writes(2 * WRITES // 3)
-            galera.rejoin(first)
-            writers.wait_for_writes(WRITES)
-    assert set(writers.acknowledged) <= read_rows_of_all_nodes(nodes)
+        with NodeWriters([proxied, *nodes.clients[1:]], shared) as writers:
+            writers.wait_for_writes(WRITE_COUNT // 3)
+            getattr(first_node, ending)()
+            writers.wait_for_writes(2 * WRITE_COUNT // 3)
+            cluster.rejoin(first_node)
+            writers.wait_for_writes(WRITE_COUNT)
+    assert set(writers.acknowledged) <= read_providers_and_claims(nodes)
     # The other nodes reject no write. The proxy returns 503 until it notices the failure.
     assert {status for _, status in writers.statuses} <= {200, 204, 503}
-    assert {**writers.statuses}.get(("claim", 503), 0) <= WRITES // 10
+    assert {**writers.statuses}.get(("claim", 503), 0) <= WRITE_COUNT // 10
     (used,) = nodes.read_rows("SELECT sum(used), count(*) FROM allocations")
     assert used[0] == used[1]
-    record_property(TRIED, f"{len(writers.acknowledged)} writes, 1 node of 3 ended by {end}")
+    record_property(TRIED, f"{len(writers.acknowledged)} writes, 1 node of 3 ended by {ending}")
 
 
-def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, galera):
-    last = galera.nodes[2]
-    for node in galera.nodes[:2]:
+def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, cluster):
+    last = cluster.nodes[2]
+    for node in cluster.nodes[:2]:
         node.kill()
     try:
         assert wait_until(lambda: last.status("cluster_status") != "Primary")
-        answer = nodes.request(2, "POST", PROVIDERS, {"name": "refused"})
+        answer = nodes.request(2, "POST", PROVIDERS_PATH, {"name": "refused"})
         assert answer.status_int == 503
         assert "quorum" in answer.text
         assert read_readiness_status(nodes.clients[2]) == 503
     finally:
         last.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
-        for node in galera.nodes[:2]:
-            galera.rejoin(node)
-    assert nodes.request(2, "POST", PROVIDERS, {"name": "taken"}).status_int == 200
+        for node in cluster.nodes[:2]:
+            cluster.rejoin(node)
+    assert nodes.request(2, "POST", PROVIDERS_PATH, {"name": "taken"}).status_int == 200
     assert nodes.read_rows("SELECT name FROM resource_providers") == [("taken",)]
 
 
-def test_schema_can_be_upgraded_during_writes_through_other_nodes(nodes, galera):
+def test_schema_can_be_upgraded_during_writes_through_other_nodes(nodes, cluster):
     last_table = "sched_commit_marks"
     shared = create_shared_provider(nodes)
     for node, client in enumerate(nodes.clients):
-        assert nodes.request(node, "GET", PROVIDERS).status_int == 200
+        assert nodes.request(node, "GET", PROVIDERS_PATH).status_int == 200
         # As a release without that table writes.
         client.app.services.database.marks_commits = False
-    first = galera.nodes[0]
+    first_node = cluster.nodes[0]
     for statement in (f"DROP TABLE {last_table}", "DELETE FROM placement_sched_alembic_version"):
-        first.query(statement, nodes.database)
-    galera.wait_until_nodes_applied_all_commits()
-    with Writers(nodes.clients[1:], shared) as writers:
-        writers.wait_for_writes(WRITES // 6)
-        database = Database(make_settings(first.url(nodes.database)))
+        first_node.query(statement, nodes.database)
+    cluster.wait_until_nodes_applied_all_commits()
+    with NodeWriters(nodes.clients[1:], shared) as writers:
+        writers.wait_for_writes(WRITE_COUNT // 6)
+        database = Database(make_settings(first_node.url(nodes.database)))
         sync(database, utcnow)
         database.dispose()
-        writers.wait_for_writes(len(writers.acknowledged) + WRITES // 6)
+        writers.wait_for_writes(len(writers.acknowledged) + WRITE_COUNT // 6)
     assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
-    assert set(writers.acknowledged) <= read_rows_of_all_nodes(nodes)
+    assert set(writers.acknowledged) <= read_providers_and_claims(nodes)
     assert nodes.read_rows(f"SELECT count(*) FROM {last_table}") == [(0,)]
 
 
-def test_documented_causal_reads_see_writes_of_other_nodes(galera, galera_database, make_app):
-    (parameters,) = re.findall(r"connection_parameters = (.*)", GUIDE.read_text())
+def test_documented_causal_reads_see_writes_of_other_nodes(cluster, database_name, make_app):
+    (parameters,) = re.findall(r"connection_parameters = (.*)", GUIDE_PAGE.read_text())
     clients = [
         make_app(
             make_settings(
-                node.url(galera_database), placement_database__connection_parameters=parameters
+                node.url(database_name), placement_database__connection_parameters=parameters
             )
         )
-        for node in galera.nodes
+        for node in cluster.nodes
     ]
     for number in range(60):
         writer, reader = clients[number % 3], clients[(number + 1) % 3]
         body = {"name": f"p{number}"}
-        created = writer.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
-        reader.get(f"{PROVIDERS}/{created['uuid']}", headers=LATEST_HEADERS)
+        created = writer.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS).json
+        reader.get(f"{PROVIDERS_PATH}/{created['uuid']}", headers=LATEST_HEADERS)

@@ -17,19 +17,19 @@ from tests.support.placement_copy import ChangeLogCopy
 
 pytestmark = pytest.mark.system
 
-NUMBERS = count(1_000_000)
-STEPS = 150
+ALLOCATION_IDS = count(1_000_000)
+STEP_COUNT = 150
 
 
 @pytest.fixture
-def databases_of_nodes(galera, galera_database):
+def databases_of_nodes(cluster, database_name):
     """Give the database through each node, with the triggers of the change log."""
     databases_of_nodes = [
-        Database(make_settings(node.url(galera_database), placement__providers_in_memory=True))
-        for node in galera.nodes
+        Database(make_settings(node.url(database_name), placement__providers_in_memory=True))
+        for node in cluster.nodes
     ]
     sync_schema(databases_of_nodes[0])
-    galera.wait_until_nodes_applied_all_commits()
+    cluster.wait_until_nodes_applied_all_commits()
     yield databases_of_nodes
     for database in databases_of_nodes:
         database.dispose()
@@ -37,17 +37,17 @@ def databases_of_nodes(galera, galera_database):
 
 def insert_allocation(connection, provider):
     """Insert an allocation on a provider that no other transaction writes."""
-    row = {"id": next(NUMBERS), "resource_provider_id": provider, "resource_class_id": 0}
+    row = {"id": next(ALLOCATION_IDS), "resource_provider_id": provider, "resource_class_id": 0}
     connection.execute(insert(tables.allocations), {**row, "consumer_id": "c", "used": 1})
 
 
 def test_copies_from_the_change_log_equal_tables_after_writes_on_all_nodes(
-    galera, databases_of_nodes
+    cluster, databases_of_nodes
 ):
     random = Random(1)
     copies = [ChangeLogCopy(database) for database in databases_of_nodes]
     writers = [database.writer.connect() for database in databases_of_nodes for _ in range(2)]
-    for step in range(STEPS):
+    for step in range(STEP_COUNT):
         writer = random.choice(writers)
         action = random.choice(["write", "write", "commit", "commit", "roll back", "follow"])
         if action == "write":
@@ -57,14 +57,14 @@ def test_copies_from_the_change_log_equal_tables_after_writes_on_all_nodes(
         elif action == "roll back":
             writer.rollback()
         else:
-            galera.wait_until_nodes_applied_all_commits()
+            cluster.wait_until_nodes_applied_all_commits()
             for copy in copies:
                 copy.follow()
                 assert copy.equals_tables()
     for writer in writers:
         writer.commit()
         writer.close()
-    galera.wait_until_nodes_applied_all_commits()
+    cluster.wait_until_nodes_applied_all_commits()
     for copy in copies:
         copy.follow()
         assert copy.equals_tables()
@@ -72,9 +72,9 @@ def test_copies_from_the_change_log_equal_tables_after_writes_on_all_nodes(
         assert copy.doubts == 0
 
 
-def test_cache_is_current_after_its_node_was_killed_and_rejoined(galera, databases_of_nodes):
+def test_cache_is_current_after_its_node_was_killed_and_rejoined(cluster, databases_of_nodes):
     """The change log of a rejoined node has the writes of the other nodes in its absence."""
-    node, database = galera.nodes[2], databases_of_nodes[2]
+    node, database = cluster.nodes[2], databases_of_nodes[2]
     cache = ProviderCache(change_log)
     with database.read() as connection:
         assert cache.refresh(connection)
@@ -83,15 +83,15 @@ def test_cache_is_current_after_its_node_was_killed_and_rejoined(galera, databas
         databases_of_nodes[step % 2].write(
             lambda writing, step=step: insert_allocation(writing, 1 + step % 7)
         )
-    galera.rejoin(node)
-    galera.wait_until_nodes_applied_all_commits()
+    cluster.rejoin(node)
+    cluster.wait_until_nodes_applied_all_commits()
     database.dispose()
     with database.read() as connection:
         for step in range(6):
             databases_of_nodes[step % 3].write(
                 lambda writing, step=step: insert_allocation(writing, 1 + step % 7)
             )
-        galera.wait_until_nodes_applied_all_commits()
+        cluster.wait_until_nodes_applied_all_commits()
         assert cache.refresh(connection)
         assert cache.compare(connection) == frozenset()
         assert cache.figures.full_readings == 1

@@ -15,29 +15,29 @@ from placement_sched.errors import NotFound
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.repair import Healer, HealRequest
 from tests.conftest import make_settings
-from tests.galera.nodes import Nodes, race_in_rounds, sort_statuses
+from tests.galera.nodes import NodeApplications, race_in_rounds, sort_statuses
 from tests.support.concurrency import run_concurrently
 from tests.support.scheduling import flavor, report, spec
 
 pytestmark = pytest.mark.system
 
-PROVIDERS = "/placement/resource_providers"
-INSTANCES = "/scheduler/v1/instances"
-CLASSES = "/placement/resource_classes"
-GROUPS = "/compute/v2.1/os-server-groups"
-NODES = "/scheduler/v1/compute_nodes"
-AGGREGATES = "/compute/v2.1/os-aggregates"
-SELECT = "/scheduler/v1/select_destinations"
+PROVIDERS_PATH = "/placement/resource_providers"
+INSTANCES_PATH = "/scheduler/v1/instances"
+CLASSES_PATH = "/placement/resource_classes"
+GROUPS_PATH = "/compute/v2.1/os-server-groups"
+COMPUTE_NODES_PATH = "/scheduler/v1/compute_nodes"
+AGGREGATES_PATH = "/compute/v2.1/os-aggregates"
+SELECT_PATH = "/scheduler/v1/select_destinations"
 #: Until 1.18, replacing a provider's aggregates leaves its generation unchanged.
-WITHOUT_GENERATION, WITH_GENERATION = "placement 1.18", "placement 1.19"
+VERSION_1_18, VERSION_1_19 = "placement 1.18", "placement 1.19"
 #: Deleted providers that are still members of an aggregate, and the aggregates of a provider.
-ORPHANS = (
+ORPHANED_MEMBERS_QUERY = (
     "SELECT resource_provider_id FROM resource_provider_aggregates AS pair "
     "JOIN placement_aggregates AS aggregate ON aggregate.id = pair.aggregate_id "
     "WHERE resource_provider_id NOT IN (SELECT id FROM resource_providers) "
     "AND aggregate.uuid = '{}'"
 )
-MEMBER = (
+AGGREGATES_QUERY = (
     "SELECT aggregate.uuid FROM placement_aggregates AS aggregate "
     "JOIN resource_provider_aggregates AS pair ON pair.aggregate_id = aggregate.id "
     "JOIN resource_providers AS provider ON provider.id = pair.resource_provider_id "
@@ -48,15 +48,15 @@ MEMBER = (
 @pytest.fixture
 def nodes_with_two_hosts(nodes):
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
-    nodes.create("POST", NODES, [report(n, **plenty) for n in ("cn1", "cn2")])
+    nodes.create("POST", COMPUTE_NODES_PATH, [report(n, **plenty) for n in ("cn1", "cn2")])
     return nodes
 
 
-def create_group(nodes, policy):
+def create_server_group(nodes, policy):
     body = {"server_group": {"name": "g", "policy": policy}}
     nodes.cluster.wait_until_nodes_applied_all_commits()
     headers = {"OpenStack-API-Version": "compute 2.64"}
-    answer = nodes.clients[0].post_json(GROUPS, body, headers=headers)
+    answer = nodes.clients[0].post_json(GROUPS_PATH, body, headers=headers)
     nodes.cluster.wait_until_nodes_applied_all_commits()
     return answer.json["server_group"]["id"]
 
@@ -68,19 +68,19 @@ def build_selection_request(host, group):
 
 
 def create_provider(nodes):
-    return nodes.create("POST", PROVIDERS, {"name": str(uuid4())})["uuid"]
+    return nodes.create("POST", PROVIDERS_PATH, {"name": str(uuid4())})["uuid"]
 
 
-def build_move_request(uuid, parent):
-    return "PUT", f"{PROVIDERS}/{uuid}", {"name": uuid, "parent_provider_uuid": parent}
+def build_parent_request(uuid, parent):
+    return "PUT", f"{PROVIDERS_PATH}/{uuid}", {"name": uuid, "parent_provider_uuid": parent}
 
 
 @race_in_rounds
-def test_affinity_group_members_are_on_one_host(nodes_with_two_hosts, number, via):
-    group = create_group(nodes_with_two_hosts, "affinity")
+def test_affinity_group_members_are_on_one_host(nodes_with_two_hosts, number, pair):
+    group = create_server_group(nodes_with_two_hosts, "affinity")
     requests = [
-        (node, "POST", SELECT, build_selection_request(f"cn{number}", group))
-        for number, node in enumerate(via, 1)
+        (node, "POST", SELECT_PATH, build_selection_request(f"cn{number}", group))
+        for number, node in enumerate(pair, 1)
     ]
     answers = nodes_with_two_hosts.send_concurrently(*requests)
     hosts = nodes_with_two_hosts.read_rows(
@@ -91,22 +91,22 @@ def test_affinity_group_members_are_on_one_host(nodes_with_two_hosts, number, vi
 
 
 @race_in_rounds
-def test_anti_affinity_group_members_are_on_different_hosts(nodes_with_two_hosts, number, via):
-    group = create_group(nodes_with_two_hosts, "anti-affinity")
+def test_anti_affinity_group_members_are_on_different_hosts(nodes_with_two_hosts, number, pair):
+    group = create_server_group(nodes_with_two_hosts, "anti-affinity")
     answers = nodes_with_two_hosts.send_concurrently(
-        *((node, "POST", SELECT, build_selection_request("cn1", group)) for node in via)
+        *((node, "POST", SELECT_PATH, build_selection_request("cn1", group)) for node in pair)
     )
     assert sort_statuses(answers) == [200, 409]
 
 
 @pytest.fixture
-def nodes_with_two_racks(galera, galera_database, make_app):
+def nodes_with_two_racks(cluster, database_name, make_app):
     """Two racks of a host each, and applications with the topology spread filter."""
     options = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
-    settings = [make_settings(node.url(galera_database), **options) for node in galera.nodes]
-    nodes = Nodes(galera, galera_database, tuple(make_app(each) for each in settings))
+    settings = [make_settings(node.url(database_name), **options) for node in cluster.nodes]
+    nodes = NodeApplications(cluster, database_name, tuple(make_app(each) for each in settings))
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
-    nodes.create("POST", NODES, [report(host, **plenty) for host in ("cn1", "cn2")])
+    nodes.create("POST", COMPUTE_NODES_PATH, [report(host, **plenty) for host in ("cn1", "cn2")])
     for host in ("cn1", "cn2"):
         action = create_aggregate(nodes, host)
         nodes.create(*action)
@@ -116,11 +116,13 @@ def nodes_with_two_racks(galera, galera_database, make_app):
 
 
 @race_in_rounds
-def test_eight_concurrent_members_are_spread_evenly_over_racks(nodes_with_two_racks, number, via):
+def test_eight_concurrent_group_members_are_spread_evenly_over_racks(
+    nodes_with_two_racks, number, pair
+):
     spread = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
-    group = create_group(nodes_with_two_racks, "soft-affinity")
+    group = create_server_group(nodes_with_two_racks, "soft-affinity")
     requests = [
-        (node % 3, "POST", SELECT, {"request_spec": spec(instance_group=group, flavor=spread)})
+        (node % 3, "POST", SELECT_PATH, {"request_spec": spec(instance_group=group, flavor=spread)})
         for node in range(8)
     ]
     assert sort_statuses(nodes_with_two_racks.send_concurrently(*requests)) == [200] * 8
@@ -133,13 +135,13 @@ def test_eight_concurrent_members_are_spread_evenly_over_racks(nodes_with_two_ra
 
 @race_in_rounds
 def test_server_group_deleted_during_a_selection_has_no_instances(
-    nodes_with_two_hosts, number, via
+    nodes_with_two_hosts, number, pair
 ):
-    group = create_group(nodes_with_two_hosts, "soft-affinity")
-    joins, deletes = via
+    group = create_server_group(nodes_with_two_hosts, "soft-affinity")
+    joins, deletes = pair
     nodes_with_two_hosts.send_concurrently(
-        (joins, "POST", SELECT, {"request_spec": spec(instance_group=group)}),
-        (deletes, "DELETE", f"{GROUPS}/{group}", None),
+        (joins, "POST", SELECT_PATH, {"request_spec": spec(instance_group=group)}),
+        (deletes, "DELETE", f"{GROUPS_PATH}/{group}", None),
     )
     assert not nodes_with_two_hosts.read_rows(
         f"SELECT uuid FROM sched_instances WHERE server_group = '{group}'"
@@ -147,20 +149,24 @@ def test_server_group_deleted_during_a_selection_has_no_instances(
 
 
 @race_in_rounds
-def test_concurrent_changes_of_parents_make_no_loop(nodes, number, via):
+def test_concurrent_changes_of_provider_parents_make_no_loop(nodes, number, pair):
     first, second = create_provider(nodes), create_provider(nodes)
     answers = nodes.send_concurrently(
-        (via[0], *build_move_request(first, second)), (via[1], *build_move_request(second, first))
+        (pair[0], *build_parent_request(first, second)),
+        (pair[1], *build_parent_request(second, first)),
     )
     # The later request finds a loop, or the change of the tree by the other.
     assert sort_statuses(answers) in ([200, 400], [200, 409])
 
 
 @race_in_rounds
-def test_child_created_while_its_parent_moves_is_in_the_tree_of_the_parent(nodes, number, via):
+def test_child_provider_created_while_its_parent_moves_is_in_the_tree_of_the_parent(
+    nodes, number, pair
+):
     top, parent, child = create_provider(nodes), create_provider(nodes), str(uuid4())
     body = {"name": child, "uuid": child, "parent_provider_uuid": parent}
-    move, create = (via[0], *build_move_request(parent, top)), (via[1], "POST", PROVIDERS, body)
+    move = (pair[0], *build_parent_request(parent, top))
+    create = (pair[1], "POST", PROVIDERS_PATH, body)
     moved, created = (answer.status_int for answer in nodes.send_concurrently(move, create))
     roots = nodes.read_rows(
         "SELECT root.uuid FROM resource_providers AS child JOIN resource_providers AS root "
@@ -173,16 +179,16 @@ def test_child_created_while_its_parent_moves_is_in_the_tree_of_the_parent(nodes
 
 
 @race_in_rounds
-def test_resource_class_deleted_during_a_write_has_no_inventory(nodes, number, via):
+def test_resource_class_deleted_during_a_write_has_no_inventory(nodes, number, pair):
     uuid = create_provider(nodes)
     name = f"CUSTOM_RACE_{number}"
-    nodes.create("PUT", f"{CLASSES}/{name}")
-    generation = nodes.create("GET", f"{PROVIDERS}/{uuid}")["generation"]
+    nodes.create("PUT", f"{CLASSES_PATH}/{name}")
+    generation = nodes.create("GET", f"{PROVIDERS_PATH}/{uuid}")["generation"]
     body = {"resource_provider_generation": generation, "inventories": {name: {"total": 1}}}
-    puts, deletes = via
+    puts, deletes = pair
     answers = nodes.send_concurrently(
-        (puts, "PUT", f"{PROVIDERS}/{uuid}/inventories", body),
-        (deletes, "DELETE", f"{CLASSES}/{name}", None),
+        (puts, "PUT", f"{PROVIDERS_PATH}/{uuid}/inventories", body),
+        (deletes, "DELETE", f"{CLASSES_PATH}/{name}", None),
     )
     orphans = nodes.read_rows(
         "SELECT resource_class_id FROM inventories "
@@ -195,8 +201,8 @@ def test_resource_class_deleted_during_a_write_has_no_inventory(nodes, number, v
 def create_aggregate(nodes, name, zone=None):
     """Create an aggregate, and return the request that adds the host of this name."""
     body = {"aggregate": {"name": name, "availability_zone": zone}}
-    created = nodes.create("POST", AGGREGATES, body)["aggregate"]
-    return "POST", f"{AGGREGATES}/{created['id']}/action", {"add_host": {"host": name}}
+    created = nodes.create("POST", AGGREGATES_PATH, body)["aggregate"]
+    return "POST", f"{AGGREGATES_PATH}/{created['id']}/action", {"add_host": {"host": name}}
 
 
 def list_providers_in_aggregates(nodes):
@@ -209,48 +215,50 @@ def list_providers_in_aggregates(nodes):
 
 
 @race_in_rounds
-def test_node_reported_while_its_host_joins_an_aggregate_is_in_the_aggregate(nodes, number, via):
+def test_compute_node_reported_while_its_host_joins_an_aggregate_is_in_the_aggregate(
+    nodes, number, pair
+):
     host = f"host{number}"
     join = create_aggregate(nodes, host)
     first, second = (report(f"{host}{letter}", host=host) for letter in "ab")
-    nodes.create("POST", NODES, [first])
-    nodes.send_concurrently((via[0], *join), (via[1], "POST", NODES, [second]))
+    nodes.create("POST", COMPUTE_NODES_PATH, [first])
+    nodes.send_concurrently((pair[0], *join), (pair[1], "POST", COMPUTE_NODES_PATH, [second]))
     assert {f"{host}a", f"{host}b"} <= list_providers_in_aggregates(nodes)
 
 
 @race_in_rounds
-def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes, number, via):
+def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes, number, pair):
     host = f"own{number}"
     join = create_aggregate(nodes, host)
     reports = [report(f"{host}{letter}", host=host, inventories=False) for letter in "ab"]
-    nodes.create("POST", NODES, reports[:1])
+    nodes.create("POST", COMPUTE_NODES_PATH, reports[:1])
     first, second = (
-        ("POST", PROVIDERS, {"name": node["hypervisor_hostname"], "uuid": node["uuid"]})
+        ("POST", PROVIDERS_PATH, {"name": node["hypervisor_hostname"], "uuid": node["uuid"]})
         for node in reports
     )
     # The host joins an aggregate concurrently. Then the node is reported concurrently.
-    nodes.send_concurrently((via[0], *join), (via[1], *first))
-    nodes.send_concurrently((via[0], "POST", NODES, reports[1:]), (via[1], *second))
+    nodes.send_concurrently((pair[0], *join), (pair[1], *first))
+    nodes.send_concurrently((pair[0], "POST", COMPUTE_NODES_PATH, reports[1:]), (pair[1], *second))
     assert {f"{host}a", f"{host}b"} <= list_providers_in_aggregates(nodes)
 
 
 @race_in_rounds
-def test_host_of_a_new_instance_cannot_change_zone(nodes, number, via):
+def test_host_of_a_new_instance_cannot_change_zone(nodes, number, pair):
     # The instance fills a host, so that only the host of the round fits.
     fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
     host = f"zone{number}"
     join = create_aggregate(nodes, host, zone=host)
-    nodes.create("POST", NODES, [report(host)])
-    select = (via[0], "POST", SELECT, {"request_spec": spec(**fields)})
-    answers = nodes.send_concurrently(select, (via[1], *join))
+    nodes.create("POST", COMPUTE_NODES_PATH, [report(host)])
+    select = (pair[0], "POST", SELECT_PATH, {"request_spec": spec(**fields)})
+    answers = nodes.send_concurrently(select, (pair[1], *join))
     assert sort_statuses(answers) == [200, 409]
 
 
 @race_in_rounds
-def test_last_free_capacity_is_claimed_only_once(nodes, number, via):
+def test_last_free_capacity_is_claimed_only_once(nodes, number, pair):
     uuid = create_provider(nodes)
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
-    nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", body)
+    nodes.create("PUT", f"{PROVIDERS_PATH}/{uuid}/inventories", body)
     claim = {
         "allocations": {uuid: {"resources": {"VCPU": 8}}},
         "project_id": "p",
@@ -270,39 +278,39 @@ def test_last_free_capacity_is_claimed_only_once(nodes, number, via):
 
 
 @race_in_rounds
-def test_last_free_host_is_selected_only_once(nodes, number, via):
-    nodes.create("POST", NODES, [report(f"cn{number}")])
+def test_last_free_host_is_selected_only_once(nodes, number, pair):
+    nodes.create("POST", COMPUTE_NODES_PATH, [report(f"cn{number}")])
     whole = flavor(memory_mb=65536)
-    requests = [(n, "POST", SELECT, {"request_spec": spec(flavor=whole)}) for n in range(3)]
+    requests = [(n, "POST", SELECT_PATH, {"request_spec": spec(flavor=whole)}) for n in range(3)]
     assert sort_statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]
 
 
 def build_aggregates_request(node, uuid, aggregate):
     """Return a request that replaces a provider's aggregates, as clients before 1.19 send it."""
-    return node, "PUT", f"{PROVIDERS}/{uuid}/aggregates", [aggregate], WITHOUT_GENERATION
+    return node, "PUT", f"{PROVIDERS_PATH}/{uuid}/aggregates", [aggregate], VERSION_1_18
 
 
 @race_in_rounds
-def test_provider_deleted_during_a_write_is_in_no_aggregate(nodes, number, via):
+def test_provider_deleted_during_a_write_is_in_no_aggregate(nodes, number, pair):
     uuid, aggregate = create_provider(nodes), str(uuid4())
-    joins, deletes = via
+    joins, deletes = pair
     answers = nodes.send_concurrently(
         build_aggregates_request(joins, uuid, aggregate),
-        (deletes, "DELETE", f"{PROVIDERS}/{uuid}", None),
+        (deletes, "DELETE", f"{PROVIDERS_PATH}/{uuid}", None),
     )
-    assert not nodes.read_rows(ORPHANS.format(aggregate))
+    assert not nodes.read_rows(ORPHANED_MEMBERS_QUERY.format(aggregate))
     assert sort_statuses(answers) in ([200, 204], [204, 404])
 
 
 @race_in_rounds
-def test_provider_has_the_aggregates_of_the_last_write(nodes, number, via):
+def test_provider_has_the_aggregates_of_the_last_concurrent_write(nodes, number, pair):
     uuid, aggregates = create_provider(nodes), [str(uuid4()), str(uuid4())]
-    first, second = map(build_aggregates_request, via, [uuid] * 2, aggregates)
+    first, second = map(build_aggregates_request, pair, [uuid] * 2, aggregates)
     if number % 2:
         body = {"aggregates": aggregates[:1], "resource_provider_generation": 0}
-        first = (via[0], "PUT", f"{PROVIDERS}/{uuid}/aggregates", body, WITH_GENERATION)
+        first = (pair[0], "PUT", f"{PROVIDERS_PATH}/{uuid}/aggregates", body, VERSION_1_19)
     assert sort_statuses(nodes.send_concurrently(first, second)) == [200, 200]
-    assert nodes.read_rows(MEMBER.format(uuid)) in [[(uuid,)] for uuid in aggregates]
+    assert nodes.read_rows(AGGREGATES_QUERY.format(uuid)) in [[(uuid,)] for uuid in aggregates]
 
 
 def test_aggregate_replacement_without_generation_leaves_the_provider_unchanged(nodes):
@@ -314,19 +322,19 @@ def test_aggregate_replacement_without_generation_leaves_the_provider_unchanged(
 
 
 @race_in_rounds
-def test_instance_deleted_during_healing_gets_no_allocations(nodes, number, via):
+def test_instance_deleted_during_healing_gets_no_allocations(nodes, number, pair):
     nodes.create("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
     databases = [client.app.services.database for client in nodes.clients]
     uuid = str(uuid4())
     instance = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u"}
     small = {"vcpus": 1, "memory_mb": 0, "root_gb": 0}
-    nodes.create("PUT", f"{INSTANCES}/{uuid}", {**instance, "flavor": small})
-    heals, deletes = via
+    nodes.create("PUT", f"{INSTANCES_PATH}/{uuid}", {**instance, "flavor": small})
+    heals, deletes = pair
     request = HealRequest(instance=uuid)
     healer = Healer(database=databases[heals], clock=utcnow, no_owner=("p", "u"), wanted=request)
     _, answer = run_concurrently(
         partial(heal_allocations, healer),
-        partial(nodes.request, deletes, "DELETE", f"{INSTANCES}/{uuid}"),
+        partial(nodes.request, deletes, "DELETE", f"{INSTANCES_PATH}/{uuid}"),
     )
     assert answer.status_int == 204
     assert not nodes.read_rows(f"SELECT id FROM allocations WHERE consumer_id = '{uuid}'")

@@ -8,10 +8,10 @@ from threading import Lock, Thread
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST_HEADERS
 
-PROVIDERS = "/placement/resource_providers"
+PROVIDERS_PATH = "/placement/resource_providers"
 
 
-class Writers:
+class NodeWriters:
     """Threads that write through applications: new providers, and claims on a shared provider.
 
     ``turn`` makes the uuids of several groups of writers in a test unique.
@@ -22,7 +22,9 @@ class Writers:
         self._lock, self._over = Lock(), False
         self.acknowledged: list[str] = []
         self.statuses: Counter[tuple[str, int]] = Counter()
-        self._threads = [Thread(target=self._write, args=pair) for pair in enumerate(clients)]
+        self._threads = [
+            Thread(target=self._write_until_stopped, args=pair) for pair in enumerate(clients)
+        ]
 
     def __enter__(self):
         for thread in self._threads:
@@ -35,7 +37,7 @@ class Writers:
             thread.join(timeout=120)
         assert not any(thread.is_alive() for thread in self._threads)
 
-    def _write(self, which, client):
+    def _write_until_stopped(self, which, client):
         for number in count():
             if self._over:
                 return
@@ -44,7 +46,7 @@ class Writers:
             claim = {"allocations": {self._shared: {"resources": {"VCPU": 1}}}, **owner}
             claim["consumer_type"] = "INSTANCE"
             writes = {
-                "provider": ("POST", PROVIDERS, {"uuid": uuid, "name": uuid}),
+                "provider": ("POST", PROVIDERS_PATH, {"uuid": uuid, "name": uuid}),
                 "claim": ("PUT", f"/placement/allocations/{uuid}", claim),
             }
             for what, (method, path, body) in writes.items():

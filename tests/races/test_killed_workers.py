@@ -19,17 +19,17 @@ from placement_sched.db.tables import consumers as consumers_table
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
 from tests.chaos.run_length import TRIED
-from tests.races.writer import TOTAL, WriterResult, wait_for_writes, write_at_random
+from tests.races.writer import TOTAL_VCPUS, WriterResult, wait_for_transactions, write_at_random
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 
-SECONDS = float(os.environ.get("PLACEMENT_SCHED_TEST_RACE_SECONDS", "6"))
-WRITERS, WORKERS, PROVIDERS = 16, 3, 10
+RACE_SECONDS = float(os.environ.get("PLACEMENT_SCHED_TEST_RACE_SECONDS", "6"))
+WRITER_COUNT, WORKER_COUNT, PROVIDER_COUNT = 16, 3, 10
 #: Maximum seconds between two kills. A kill may hit a worker that is starting.
-PAUSE = 3.0
+MAX_PAUSE_SECONDS = 3.0
 
 
 class WorkerKiller(threading.Thread):
@@ -42,7 +42,7 @@ class WorkerKiller(threading.Thread):
         self.killed = 0
 
     def run(self) -> None:
-        while not self._over.wait(random.uniform(0.05, PAUSE)):
+        while not self._over.wait(random.uniform(0.05, MAX_PAUSE_SECONDS)):
             with suppress(psutil.NoSuchProcess, IndexError):
                 workers = [
                     process for process in self._server.children() if process.status() != "zombie"
@@ -56,40 +56,42 @@ class WorkerKiller(threading.Thread):
 
 
 @pytest.fixture
-def race_results(database, database_url, serve, record_property) -> list[WriterResult]:
+def writer_results(database, database_url, serve, record_property) -> list[WriterResult]:
     """Run the writers and the killer, and return the writers' results."""
-    providers = [make_provider(database, VCPU=TOTAL) for _ in range(PROVIDERS)]
-    server = serve(*("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url)
+    providers = [make_provider(database, VCPU=TOTAL_VCPUS) for _ in range(PROVIDER_COUNT)]
+    server = serve(
+        *("--workers", str(WORKER_COUNT)), OS_PLACEMENT_DATABASE__CONNECTION=database_url
+    )
     killer = WorkerKiller(psutil.Process(server.process.pid))
     killer.start()
     results = run_in_processes(
-        WRITERS, write_at_random, server.url, providers, SECONDS, database_url
+        WRITER_COUNT, write_at_random, server.url, providers, RACE_SECONDS, database_url
     )
     killer.stop()
     record_property(TRIED, f"{killer.killed} workers killed on {database.reader.dialect.name}")
-    assert killer.killed >= SECONDS // PAUSE - 1
+    assert killer.killed >= RACE_SECONDS // MAX_PAUSE_SECONDS - 1
     assert server.process.poll() is None
-    wait_for_writes(database)
+    wait_for_transactions(database)
     return results
 
 
 def test_acknowledged_writes_remain_and_rejected_writes_are_absent(
-    database, race_results, record_property
+    database, writer_results, record_property
 ):
     expected = {
         (consumer, provider): amount
-        for result in race_results
-        for consumer, amounts in result.holds.items()
+        for result in writer_results
+        for consumer, amounts in result.amounts.items()
         for provider, amount in amounts.items()
     }
     assert read_used_amounts(database) == expected
     with database.read() as connection:
-        known = set(connection.scalars(select(consumers_table.c.uuid)))
-    assert known == {consumer for consumer, _provider in expected}
+        stored_consumers = set(connection.scalars(select(consumers_table.c.uuid)))
+    assert stored_consumers == {consumer for consumer, _provider in expected}
     assert_invariants(database)
-    check_race_coverage(race_results)
-    writes = sum(result.statuses.total() for result in race_results)
-    record_property(TRIED, f"{writes} writes of {WRITERS} writers")
+    check_each_request_kind_succeeded(writer_results)
+    writes = sum(result.statuses.total() for result in writer_results)
+    record_property(TRIED, f"{writes} writes of {WRITER_COUNT} writers")
 
 
 def read_used_amounts(database: Database) -> dict[tuple[str, str], int]:
@@ -97,12 +99,12 @@ def read_used_amounts(database: Database) -> dict[tuple[str, str], int]:
         names = list(connection.scalars(select(allocations_table.c.consumer_id).distinct()))
         rows = allocations.of_consumers(connection, names)
         number = connection.scalar(select(func.count()).select_from(allocations_table))
-    held = {(row.consumer.uuid, row.provider_uuid): row.used for row in rows}
-    assert len(held) == number, "an allocation is duplicate or lacks its consumer"
-    return held
+    used_amounts = {(row.consumer.uuid, row.provider_uuid): row.used for row in rows}
+    assert len(used_amounts) == number, "an allocation is duplicate or lacks its consumer"
+    return used_amounts
 
 
-def check_race_coverage(results: list[WriterResult]) -> None:
+def check_each_request_kind_succeeded(results: list[WriterResult]) -> None:
     """Check that every kind of request succeeded, and some failed or had no response."""
     statuses = sum((result.statuses for result in results), Counter())
     kinds = {"PUT /allocations", "POST /allocations", "DELETE /allocations", "POST /reshaper"}

@@ -22,16 +22,16 @@ from tests.conftest import make_settings
 from tests.support.versions import LATEST
 
 #: The total of each inventory.
-TOTAL = 40
+TOTAL_VCPUS = 40
 #: Statements that wait for every open transaction that has written allocations.
-_WAITS = {
+_LOCK_STATEMENTS = {
     "sqlite": (),
     "postgresql": ("LOCK TABLE allocations IN SHARE MODE",),
     "mysql": ("LOCK TABLES allocations READ", "UNLOCK TABLES"),
 }
 #: Maximum seconds until a worker responds.
-_PATIENCE = 120
-_HEADERS = {
+_MAX_RESPONSE_SECONDS = 120
+_REQUEST_HEADERS = {
     "X-Auth-Token": "admin",
     "X-Roles": "admin,service",
     "OpenStack-API-Version": f"placement {LATEST}",
@@ -39,23 +39,23 @@ _HEADERS = {
 }
 
 #: The VCPU that a consumer has allocated, by provider.
-Amounts = Mapping[str, int]
+VcpusByProvider = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class WriterResult:
-    holds: Mapping[str, Amounts]
+    amounts: Mapping[str, VcpusByProvider]
     #: Number of requests by kind and status. The status is None without a response.
     statuses: Counter[tuple[str, int | None]]
 
 
 @dataclass
-class _WrittenConsumer:
+class _ConsumerState:
     generation: int | None = None
-    amounts: Amounts = field(default_factory=dict)
+    amounts: VcpusByProvider = field(default_factory=dict)
 
 
-def wait_for_writes(database: Database) -> None:
+def wait_for_transactions(database: Database) -> None:
     """Wait until no transaction is open, including transactions of killed clients.
 
     A server may take a while to read the last packets of a killed client, such as a COMMIT, or to
@@ -63,13 +63,13 @@ def wait_for_writes(database: Database) -> None:
     """
 
     def lock_allocations(connection: Connection) -> None:
-        for statement in _WAITS[database.url.get_backend_name()]:
+        for statement in _LOCK_STATEMENTS[database.url.get_backend_name()]:
             connection.exec_driver_sql(statement)
 
     database.write(lock_allocations)
 
 
-class Writer:
+class AllocationWriter:
     """A writer to a server that works on ``database``."""
 
     def __init__(self, url: str, seed: int, providers: list[str], database: Database) -> None:
@@ -77,55 +77,59 @@ class Writer:
         self._database = database
         self._dice = random.Random(seed)
         self._providers = providers
-        self._consumers = {str(uuid4()): _WrittenConsumer() for _ in range(3)}
+        self._consumers = {str(uuid4()): _ConsumerState() for _ in range(3)}
         self._statuses: Counter[tuple[str, int | None]] = Counter()
 
     def write_until(self, end: float) -> WriterResult:
-        kinds = [self._put] * 6 + [self._post] * 4 + [self._delete, self._reshape, self._reshape]
+        kinds = (
+            [self._put_allocations] * 6
+            + [self._post_allocations] * 4
+            + [self._delete_allocations, self._post_reshaper, self._post_reshaper]
+        )
         while time.time() < end:
             self._dice.choice(kinds)()
         return WriterResult(
             {name: consumer.amounts for name, consumer in self._consumers.items()}, self._statuses
         )
 
-    def _put(self) -> None:
-        (name,) = self._choose(1)
-        claimed = self._amounts()
-        body = self._claim(name, claimed)
-        self._record_result({name: claimed}, self._send("PUT", f"/allocations/{name}", body))
+    def _put_allocations(self) -> None:
+        (name,) = self._draw_consumers(1)
+        claimed = self._draw_amounts()
+        body = self._build_claim(name, claimed)
+        self._send_write({name: claimed}, "PUT", f"/allocations/{name}", body)
 
-    def _post(self) -> None:
-        claimed = {name: self._amounts(least=0) for name in self._choose(2)}
-        body = {name: self._claim(name, amounts) for name, amounts in claimed.items()}
-        self._record_result(claimed, self._send("POST", "/allocations", body))
+    def _post_allocations(self) -> None:
+        claimed = {name: self._draw_amounts(least=0) for name in self._draw_consumers(2)}
+        body = {name: self._build_claim(name, amounts) for name, amounts in claimed.items()}
+        self._send_write(claimed, "POST", "/allocations", body)
 
-    def _delete(self) -> None:
-        (name,) = self._choose(1)
-        self._record_result({name: {}}, self._send("DELETE", f"/allocations/{name}"))
+    def _delete_allocations(self) -> None:
+        (name,) = self._draw_consumers(1)
+        self._send_write({name: {}}, "DELETE", f"/allocations/{name}")
 
-    def _reshape(self) -> None:
+    def _post_reshaper(self) -> None:
         """Write a provider's inventory and a consumer's allocations in a single request."""
         provider = self._dice.choice(self._providers)
-        (name,), claimed = self._choose(1), self._amounts()
-        generation = self._get(f"/resource_providers/{provider}")["generation"]
-        inventories = {"VCPU": {"total": TOTAL}}
+        (name,), claimed = self._draw_consumers(1), self._draw_amounts()
+        generation = self._read_document(f"/resource_providers/{provider}")["generation"]
+        inventories = {"VCPU": {"total": TOTAL_VCPUS}}
         body = {
             "inventories": {
                 provider: {"resource_provider_generation": generation, "inventories": inventories}
             },
-            "allocations": {name: self._claim(name, claimed)},
+            "allocations": {name: self._build_claim(name, claimed)},
         }
-        self._record_result({name: claimed}, self._send("POST", "/reshaper", body))
+        self._send_write({name: claimed}, "POST", "/reshaper", body)
 
-    def _choose(self, number: int) -> list[str]:
+    def _draw_consumers(self, number: int) -> list[str]:
         return self._dice.sample(list(self._consumers), number)
 
-    def _amounts(self, least: int = 1) -> Amounts:
+    def _draw_amounts(self, least: int = 1) -> VcpusByProvider:
         number = self._dice.randint(least, 3)
         chosen = self._dice.sample(self._providers, number)
         return {provider: self._dice.randint(1, 6) for provider in chosen}
 
-    def _claim(self, name: str, amounts: Amounts) -> dict[str, Any]:
+    def _build_claim(self, name: str, amounts: VcpusByProvider) -> dict[str, Any]:
         return {
             "allocations": {
                 provider: {"resources": {"VCPU": amount}} for provider, amount in amounts.items()
@@ -136,66 +140,67 @@ class Writer:
             "consumer_type": "INSTANCE",
         }
 
-    def _record_result(self, claimed: Mapping[str, Amounts], status: int | None) -> None:
-        """Record the consumers' allocations if the request was applied."""
-        is_applied = status == 204 if status is not None else self._was_applied(claimed)
+    def _send_write(
+        self, claimed: Mapping[str, VcpusByProvider], method: str, path: str, body: object = None
+    ) -> None:
+        """Send a write, count its status, and record the allocations if it was applied."""
+        response = self._send_request(method, path, body)
+        status = None if response is None else response[0]
+        self._statuses[f"{method} /{path.split('/')[1]}", status] += 1
+        is_applied = status == 204 if status is not None else self._was_request_applied(claimed)
         if is_applied:
             for name, amounts in claimed.items():
                 generation = self._consumers[name].generation
                 next_generation = (generation or 0) + 1 if amounts else None
-                self._consumers[name] = _WrittenConsumer(next_generation, amounts)
+                self._consumers[name] = _ConsumerState(next_generation, amounts)
 
-    def _was_applied(self, claimed: Mapping[str, Amounts]) -> bool:
+    def _was_request_applied(self, claimed: Mapping[str, VcpusByProvider]) -> bool:
         """Read from the server whether a request without a response was applied."""
-        wait_for_writes(self._database)
+        wait_for_transactions(self._database)
         results = set()
         for name, amounts in claimed.items():
             current, before = self._read_consumer(name), self._consumers[name]
             if current == before and amounts == before.amounts == {}:
                 continue  # The request does not change this consumer.
-            after = _WrittenConsumer((before.generation or 0) + 1 if amounts else None, amounts)
+            after = _ConsumerState((before.generation or 0) + 1 if amounts else None, amounts)
             assert current in (before, after), f"{name}: {current}, neither {before} nor {after}"
             results.add(current == after)
         assert len(results) <= 1, f"a request was half applied: {claimed}"
         return results == {True}
 
-    def _read_consumer(self, name: str) -> _WrittenConsumer:
-        document = self._get(f"/allocations/{name}")
+    def _read_consumer(self, name: str) -> _ConsumerState:
+        document = self._read_document(f"/allocations/{name}")
         amounts = {
             provider: allocation["resources"]["VCPU"]
             for provider, allocation in document["allocations"].items()
         }
-        return _WrittenConsumer(document.get("consumer_generation"), amounts)
+        return _ConsumerState(document.get("consumer_generation"), amounts)
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _read_document(self, path: str) -> dict[str, Any]:
         """Return a document, repeating the request until a worker responds."""
-        end = time.monotonic() + _PATIENCE
-        answer = None
+        end = time.monotonic() + _MAX_RESPONSE_SECONDS
+        response = None
         while time.monotonic() < end:
-            answer = self._request("GET", path)
-            if answer is not None and answer[0] == 200:
-                document: dict[str, Any] = json.loads(answer[1])
+            response = self._send_request("GET", path)
+            if response is not None and response[0] == 200:
+                document: dict[str, Any] = json.loads(response[1])
                 return document
             time.sleep(0.05)
-        raise AssertionError(f"{path}: {answer}")
+        raise AssertionError(f"{path}: {response}")
 
-    def _send(self, method: str, path: str, body: object = None) -> int | None:
-        answer = self._request(method, path, body)
-        status = None if answer is None else answer[0]
-        self._statuses[f"{method} /{path.split('/')[1]}", status] += 1
-        return status
-
-    def _request(self, method: str, path: str, body: object = None) -> tuple[int, bytes] | None:
+    def _send_request(
+        self, method: str, path: str, body: object = None
+    ) -> tuple[int, bytes] | None:
         connection = HTTPConnection(self._address, timeout=120)
         try:
             connection.request(
                 method,
                 f"/placement{path}",
                 body=None if body is None else json.dumps(body),
-                headers=_HEADERS,
+                headers=_REQUEST_HEADERS,
             )
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            response = connection.getresponse()
+            return response.status, response.read()
         except (HTTPException, ConnectionError):
             return None
         finally:
@@ -205,7 +210,7 @@ class Writer:
 def write_at_random(barrier, seed, url, providers, seconds, database_url) -> list[WriterResult]:
     """Write at random for this number of seconds in a process of several."""
     database = Database(make_settings(database_url, placement_database__lock_timeout=120))
-    writer = Writer(url, seed, providers, database)
+    writer = AllocationWriter(url, seed, providers, database)
     barrier.wait(120)
     try:
         return [writer.write_until(time.time() + seconds)]
