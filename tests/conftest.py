@@ -148,7 +148,7 @@ def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
     configuration.set_main_option("script_location", str(scripts))
     monkeypatch.setattr(migrate, "_configuration", lambda: configuration)
 
-    def add() -> str:
+    def add_empty_revision() -> str:
         newest = newest_revision()
         revision = f"{int(newest) + 1:04}"
         text = f"revision, down_revision = {revision!r}, {newest!r}\n\n\ndef upgrade():\n    pass\n"
@@ -156,7 +156,7 @@ def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
         newest_revision.cache_clear()
         return revision
 
-    yield add
+    yield add_empty_revision
     newest_revision.cache_clear()
 
 
@@ -169,7 +169,7 @@ def change_log_triggers(database_url: str) -> None:
 
 
 #: Rows that tests may leave in each table, children before parents.
-LEFT_BEHIND = {
+TEST_ROW_CONDITIONS = {
     table: {
         traits: traits.c.name.startswith("CUSTOM"),
         resource_classes: resource_classes.c.id >= FIRST_CUSTOM_ID,
@@ -177,10 +177,10 @@ LEFT_BEHIND = {
     for table in reversed(metadata.sorted_tables)
 }
 #: A statement that returns the tables with such rows. Most tests leave rows in few tables.
-FILLED = union_all(
+FILLED_TABLES_QUERY = union_all(
     *(
-        select(literal(table.name)).where(exists().select_from(table).where(some))
-        for table, some in LEFT_BEHIND.items()
+        select(literal(table.name)).where(exists().select_from(table).where(condition))
+        for table, condition in TEST_ROW_CONDITIONS.items()
     )
 )
 
@@ -193,25 +193,25 @@ def _create_cached_engine(url: str) -> Engine:
 def empty(url: str) -> None:
     """Delete all rows except the standard traits and resource classes."""
     with _create_cached_engine(url).begin() as connection:
-        filled = set(connection.scalars(FILLED))
+        filled = set(connection.scalars(FILLED_TABLES_QUERY))
         if resource_providers.name in filled:
             # Remove references between providers before the providers.
             connection.execute(
                 resource_providers.update().values(root_provider_id=None, parent_provider_id=None)
             )
-        for table, some in LEFT_BEHIND.items():
+        for table, condition in TEST_ROW_CONDITIONS.items():
             if table.name in filled:
-                connection.execute(delete(table).where(some))
+                connection.execute(delete(table).where(condition))
 
 
 @pytest.fixture
 def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
-    from tests.quick import NEW_COPIES  # a plugin, which this module must not import before
+    from tests.quick import NEW_DATABASE_URLS  # a plugin, which this module must not import before
 
     path = tmp_path / "placement_sched.db"
     shutil.copy(sqlite_template, path)
     url = f"sqlite:///{path}"
-    NEW_COPIES.add(url)
+    NEW_DATABASE_URLS.add(url)
     return url
 
 
@@ -248,21 +248,21 @@ class Client(TestApp):
 @pytest.fixture
 def make_app() -> Iterator[Callable[..., Client]]:
     """Give a function that creates an application with these settings, and returns its client."""
-    made: list[Application] = []
+    applications: list[Application] = []
 
-    def build_app(settings: Settings, *, in_memory: bool = False, **parts: object) -> Client:
+    def create_client(settings: Settings, *, in_memory: bool = False, **parts: object) -> Client:
         if not in_memory:  # settings that were read from a file have the default
             settings = settings.with_overrides({"placement.providers_in_memory": False})
-        made.append(create_app(settings, **parts))
-        return Client(CheckedApplication(made[-1]))
+        applications.append(create_app(settings, **parts))
+        return Client(CheckedApplication(applications[-1]))
 
-    yield build_app
+    yield create_client
     for thread in threading.enumerate():
         # Background threads of an application.
         names = {"policy ratios", "capacity of flavors", "failover capacity", CHECK_THREAD}
         if thread.name in names:
             thread.join(timeout=60)
-    for application in made:
+    for application in applications:
         application.close()
 
 

@@ -14,22 +14,25 @@ from hypothesis import HealthCheck, is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
 
 #: The environment variable that names the profile.
-PROFILE = "HYPOTHESIS_PROFILE"
-EXPLORING = os.environ.get(PROFILE) == "explore"
+PROFILE_VARIABLE = "HYPOTHESIS_PROFILE"
+EXPLORING = os.environ.get(PROFILE_VARIABLE) == "explore"
 #: Number of examples of a property test without its own number: the default of hypothesis.
-_EXAMPLES = 100
+_DEFAULT_EXAMPLE_COUNT = 100
 #: Number of examples of the profile "explore", as a multiple of the suite's number.
-EXPLORE_FACTOR = 5
+EXPLORE_EXAMPLE_FACTOR = 5
 #: Share of the examples in the lanes for changes (tests/lanes.py).
-SHARES = {"fast": 0.1, "slow": 0.2, "test": 0.2, "system": 0.2}
+EXAMPLE_SHARES = {"fast": 0.1, "slow": 0.2, "test": 0.2, "system": 0.2}
 #: An example may take long on a busy machine.
-_PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+_PATIENT_SETTINGS: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+}
 
 
-def load_profile(lane: str | None = None) -> None:
+def load_hypothesis_profile(lane: str | None = None) -> None:
     """Load the profile that the environment names, before tests are imported."""
-    share = EXPLORE_FACTOR if EXPLORING else SHARES.get(lane or "", 1)
-    options = {**_PATIENT, "max_examples": round(_EXAMPLES * share)}
+    share = EXPLORE_EXAMPLE_FACTOR if EXPLORING else EXAMPLE_SHARES.get(lane or "", 1)
+    options = {**_PATIENT_SETTINGS, "max_examples": round(_DEFAULT_EXAMPLE_COUNT * share)}
     hypothesis_settings.register_profile("ci", **options, derandomize=True)
     # hypothesis itself fixes every choice if the variable CI is set.
     hypothesis_settings.register_profile("here", **options, derandomize=False)
@@ -38,22 +41,22 @@ def load_profile(lane: str | None = None) -> None:
         "explore", **options, derandomize=False, database=None, print_blob=True
     )
     default = "ci" if lane == "fast" else "here"
-    hypothesis_settings.load_profile(os.environ.get(PROFILE) or default)
+    hypothesis_settings.load_profile(os.environ.get(PROFILE_VARIABLE) or default)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set the number of examples of the lane before test modules are imported."""
-    load_profile(config.getoption("--lane", default=None))
+    load_hypothesis_profile(config.getoption("--lane", default=None))
     if EXPLORING:
         SeededRandom.seed = config.getoption("--hypothesis-seed")
 
 
 def scale_example_count(examples: int) -> int:
     """Return the number of examples in this run, for ``examples`` without a lane."""
-    return max(1, round(examples * hypothesis_settings().max_examples / _EXAMPLES))
+    return max(1, round(examples * hypothesis_settings().max_examples / _DEFAULT_EXAMPLE_COUNT))
 
 
-load_profile()
+load_hypothesis_profile()
 
 
 class SeededRandom:

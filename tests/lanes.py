@@ -39,9 +39,9 @@ from tests.chaos.parts import CHAOS_PARTS
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: The markers that decide the lane, from the fastest to the slowest lane.
-MARKERS = ("slow", "system", "exhaustive", "repeated", "chaos")
+LANE_MARKERS = ("slow", "system", "exhaustive", "repeated", "chaos")
 #: The values of ``--lane`` and the markers of their tests. "" is the absence of a marker.
-LANES = {
+MARKERS_BY_LANE = {
     "fast": {""},
     "test": {"", "slow"},
     "slow": {"", "slow"},
@@ -50,21 +50,21 @@ LANES = {
     "everywhere": {"", "slow", "system", "exhaustive", "repeated"},
 }
 #: The module that ``make test-only WHAT=nova-functional`` runs with nova's other tests.
-_NOVA_TESTS = "tests/nova/functional/test_sound_selection.py"
+_NOVA_FUNCTIONAL_MODULE = "tests/nova/functional/test_sound_selection.py"
 #: Number of modules in the summary.
-SLOWEST_MODULES = 10
+SLOWEST_MODULE_COUNT = 10
 DATABASE_SERVERS = {"postgresql", "mysql"}
 SERVER_FIXTURES = {"postgresql_server", "mysql_server", "broker"}
 _SERVER_PORTS = {3306, 5432, 5672}
-_MARKER = re.compile(r"\bmark\.(\w+)")
-_MODULE_MARKERS = re.compile(r"^pytestmark = (\[[^\]]*\]|.*)", re.MULTILINE)
+_MARKER_PATTERN = re.compile(r"\bmark\.(\w+)")
+_MODULE_MARKERS_PATTERN = re.compile(r"^pytestmark = (\[[^\]]*\]|.*)", re.MULTILINE)
 _START_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
-_MARK_SLOW = "mark it `slow` or `system` (tests/lanes.py)"
+_ADVICE = "mark it `slow` or `system` (tests/lanes.py)"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--lane``."""
-    parser.addoption("--lane", choices=LANES, help="run only the tests of this lane")
+    parser.addoption("--lane", choices=MARKERS_BY_LANE, help="run only the tests of this lane")
 
 
 def get_lane(config: pytest.Config) -> str | None:
@@ -77,14 +77,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     lane = get_lane(config)
     if lane is None or not collection_path.match("test_*.py"):
         return None
-    if "exhaustive" in LANES[lane] and is_run_elsewhere(collection_path):
+    if "exhaustive" in MARKERS_BY_LANE[lane] and is_run_by_other_target(collection_path):
         return True
     return not may_have_tests(collection_path.read_text(), lane) or None
 
 
-def is_run_elsewhere(path: Path) -> bool:
+def is_run_by_other_target(path: Path) -> bool:
     """Return whether ``make test-only`` runs all tests of a module."""
-    places = [_NOVA_TESTS]
+    places = [_NOVA_FUNCTIONAL_MODULE]
     places += [place for part in CHAOS_PARTS if "-k" not in part.tests for place in part.tests]
     return any(path.is_relative_to(_ROOT / place) for place in places)
 
@@ -94,20 +94,20 @@ def may_have_tests(text: str, lane: str) -> bool:
 
     A test can only have the marker of a slower lane than its module.
     """
-    markers = LANES[lane]
-    module = _MODULE_MARKERS.search(text)
-    if module and _get_marker_rank(find_slowest_marker(_MARKER.findall(module[1]))) > max(
+    markers = MARKERS_BY_LANE[lane]
+    module = _MODULE_MARKERS_PATTERN.search(text)
+    if module and _get_marker_rank(find_slowest_marker(_MARKER_PATTERN.findall(module[1]))) > max(
         map(_get_marker_rank, markers)
     ):
         return False
-    return "" in markers or not markers.isdisjoint(_MARKER.findall(text))
+    return "" in markers or not markers.isdisjoint(_MARKER_PATTERN.findall(text))
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own selection by -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that need a database server, and select the tests of the lane."""
     for item in items:
-        if _needs_server(item):
+        if _needs_database_or_broker(item):
             item.add_marker("slow")
         if _is_repeated_on_server(item):
             item.add_marker("repeated")
@@ -118,11 +118,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     selected, deselected = [], []
     for item in items:
         marker = find_slowest_marker(mark.name for mark in item.iter_markers())
-        server = _find_server_parameter(item)
+        server = _find_database_parameter(item)
         key = item.nodeid.partition("[")[0], server
         is_first = key not in seen
         seen.add(key)
-        is_selected = marker in LANES[lane]
+        is_selected = marker in MARKERS_BY_LANE[lane]
         if marker == "" and lane in {"fast", "slow"}:
             is_selected = is_first == (lane == "fast")
         elif server and lane in {"test", "slow", "system"}:
@@ -140,24 +140,24 @@ def _get_own_timeout(item: pytest.Item) -> float:
 
 
 def _get_marker_rank(marker: str) -> int:
-    return MARKERS.index(marker) if marker else -1
+    return LANE_MARKERS.index(marker) if marker else -1
 
 
 def find_slowest_marker(markers: Iterable[str]) -> str:
     """Return the marker that decides the lane, or ""."""
-    return max(set(MARKERS).intersection(markers), key=_get_marker_rank, default="")
+    return max(set(LANE_MARKERS).intersection(markers), key=_get_marker_rank, default="")
 
 
 def _get_parameters(item: pytest.Item) -> dict[str, Any]:
     return getattr(getattr(item, "callspec", None), "params", {})
 
 
-def _needs_server(item: pytest.Item) -> bool:
+def _needs_database_or_broker(item: pytest.Item) -> bool:
     """Return whether a parameter or fixture of a test is a database server or the broker."""
-    return bool(_find_server_parameter(item) or SERVER_FIXTURES & set(item.fixturenames))
+    return bool(_find_database_parameter(item) or SERVER_FIXTURES & set(item.fixturenames))
 
 
-def _find_server_parameter(item: pytest.Item) -> str:
+def _find_database_parameter(item: pytest.Item) -> str:
     """Return the database server that a parameter of a test names, or ""."""
     names = (value for value in _get_parameters(item).values() if isinstance(value, str))
     return next((name for name in names if name.removesuffix("_server") in DATABASE_SERVERS), "")
@@ -172,7 +172,7 @@ def _is_repeated_on_server(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _forbid_processes(request: pytest.FixtureRequest) -> None:
+def _forbid_processes_in_fast_lane(request: pytest.FixtureRequest) -> None:
     """Fail a test of the fast lane that starts a process or connects to a server.
 
     Python has no event for connections of psycopg. ``conftest.py`` prevents them: it replaces the
@@ -186,9 +186,9 @@ def _forbid_processes(request: pytest.FixtureRequest) -> None:
 
 def _fail_on_forbidden_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _START_EVENTS:
-        pytest.fail(f"a test of the fast lane starts {arguments[:1]} ({event}): {_MARK_SLOW}")
+        pytest.fail(f"a test of the fast lane starts {arguments[:1]} ({event}): {_ADVICE}")
     if event == "socket.connect" and _get_port(arguments[1]) in _SERVER_PORTS:
-        pytest.fail(f"a test of the fast lane connects to a server: {_MARK_SLOW}")
+        pytest.fail(f"a test of the fast lane connects to a server: {_ADVICE}")
 
 
 def _get_port(address: object) -> object:
@@ -196,10 +196,10 @@ def _get_port(address: object) -> object:
 
 
 def _fail_at_process_start(process: BaseProcess) -> None:
-    pytest.fail(f"a test of the fast lane starts {process.name}: {_MARK_SLOW}")
+    pytest.fail(f"a test of the fast lane starts {process.name}: {_ADVICE}")
 
 
-class SlowestModules:
+class SlowestModuleReporter:
     """The seconds of each test module, printed at the end of a run."""
 
     def __init__(self) -> None:
@@ -213,13 +213,13 @@ class SlowestModules:
         """Print the slowest modules."""
         if get_lane(terminalreporter.config) is None or not self._seconds:
             return
-        terminalreporter.section(f"{SLOWEST_MODULES} slowest modules (seconds, all tests)")
+        terminalreporter.section(f"{SLOWEST_MODULE_COUNT} slowest modules (seconds, all tests)")
         rows = sorted(self._seconds.items(), key=lambda row: -row[1])
-        for module, seconds in rows[:SLOWEST_MODULES]:
+        for module, seconds in rows[:SLOWEST_MODULE_COUNT]:
             terminalreporter.line(f"{seconds:8.1f}  {module}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Measure in the reporting process, which receives the results of the workers of xdist."""
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(SlowestModules())
+        config.pluginmanager.register(SlowestModuleReporter())

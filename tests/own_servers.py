@@ -21,17 +21,17 @@ from tests.support.postgresql import is_installed, run_postgresql
 #: A file system in memory, used if it has enough free space.
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders with random names are made in it
 #: Required free space in bytes.
-_ROOM = 4 << 30
+_MIN_FREE_BYTES = 4 << 30
 #: Several workers connect concurrently, each with a service of several processes.
-_CONNECTIONS = 400
-_MARIADB = (
-    f"--max-connections={_CONNECTIONS}",
+_MAX_CONNECTIONS = 400
+_MARIADB_OPTIONS = (
+    f"--max-connections={_MAX_CONNECTIONS}",
     "--innodb-buffer-pool-size=256M",
     "--innodb-flush-log-at-trx-commit=0",
     "--character-set-server=utf8mb4",
     "--collation-server=utf8mb4_general_ci",
 )
-_POSTGRESQL = {"max_connections": str(_CONNECTIONS), "shared_buffers": "128MB"}
+_POSTGRESQL_SETTINGS = {"max_connections": str(_MAX_CONNECTIONS), "shared_buffers": "128MB"}
 
 
 @pytest.hookimpl(trylast=True)  # after conftest.py has read the options
@@ -42,27 +42,27 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     stack = ExitStack()
     config.add_cleanup(stack.close)
-    stack.enter_context(run_own_servers())
+    stack.enter_context(run_database_servers())
 
 
 @contextmanager
-def run_own_servers() -> Iterator[None]:
+def run_database_servers() -> Iterator[None]:
     """Run the servers that are not named yet, and name them to this process and its children."""
     from tests.conftest import SERVERS  # it imports this module
 
     place = _find_memory_folder()
     with ExitStack() as stack:
         if "PLACEMENT_SCHED_TEST_MYSQL" not in os.environ and shutil.which("mariadbd"):
-            mariadb = stack.enter_context(run_mariadb(place, _MARIADB))
+            mariadb = stack.enter_context(run_mariadb(place, _MARIADB_OPTIONS))
             SERVERS["mysql"] = os.environ["PLACEMENT_SCHED_TEST_MYSQL"] = mariadb.url("", "root")
         if "PLACEMENT_SCHED_TEST_POSTGRESQL" not in os.environ and is_installed():
-            postgresql = stack.enter_context(run_postgresql(place=place, **_POSTGRESQL))
+            postgresql = stack.enter_context(run_postgresql(place=place, **_POSTGRESQL_SETTINGS))
             SERVERS["postgresql"] = os.environ["PLACEMENT_SCHED_TEST_POSTGRESQL"] = postgresql.url()
         yield
 
 
 def _find_memory_folder() -> Path | None:
     """Return the folder for the servers' data, or None for the folder of temporary files."""
-    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM:
+    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _MIN_FREE_BYTES:
         return None
     return _MEMORY

@@ -29,9 +29,9 @@ from placement_sched.model.clock import Clock
 from placement_sched.operations import prepare
 
 #: More statements than the suite has.
-_STATEMENTS = 10_000
+_MAX_CACHED_STATEMENTS = 10_000
 #: URLs of new copies of a database with the schema and the standard names.
-NEW_COPIES: set[str] = set()
+NEW_DATABASE_URLS: set[str] = set()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -41,16 +41,16 @@ def pytest_collection() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _share_startup_work() -> Iterator[None]:
+def _share_work_of_application_starts() -> Iterator[None]:
     """Load each migration, parse the policy rules, and compile each path and statement once."""
     with pytest.MonkeyPatch.context() as patch:
         load, load_once = pyfiles.load_module_py, cache(pyfiles.load_module_py)
 
-        def load_module(name: str, path: str | Path) -> ModuleType:
+        def load_migration_once(name: str, path: str | Path) -> ModuleType:
             # Loading env.py runs the migrations.
             return load(name, path) if Path(path).name == "env.py" else load_once(name, path)
 
-        patch.setattr(pyfiles, "load_module_py", load_module)
+        patch.setattr(pyfiles, "load_module_py", load_migration_once)
         patch.setattr(policy._parser, "parse_rule", cache(policy._parser.parse_rule))
         patch.setattr(policy.Enforcer, "register_default", _register_rule_without_copy)
         patch.setattr(api_policy, "_create_enforcer", _share_enforcer_of_default_rules())
@@ -75,39 +75,41 @@ def _share_enforcer_of_default_rules() -> Callable[
     [Settings, tuple[api_policy.Rule, ...]], policy.Enforcer
 ]:
     """Return a replacement for _create_enforcer that shares the enforcer of the default rules."""
-    create = api_policy._create_enforcer
-    known: dict[str, policy.Enforcer] = {}
+    create_enforcer = api_policy._create_enforcer
+    cached: dict[str, policy.Enforcer] = {}
 
-    def create_once(settings: Settings, rules: tuple[api_policy.Rule, ...]) -> policy.Enforcer:
+    def create_enforcer_once(
+        settings: Settings, rules: tuple[api_policy.Rule, ...]
+    ) -> policy.Enforcer:
         options = settings.conf.oslo_policy
         has_file = options.policy_file != "policy.yaml" or api_policy._list_files(settings.conf)
         if has_file or rules is not RULES:
-            return create(settings, rules)
+            return create_enforcer(settings, rules)
         key = str(sorted(options.items()))
-        if key not in known:
-            known[key] = create(settings, rules)
-        return known[key]
+        if key not in cached:
+            cached[key] = create_enforcer(settings, rules)
+        return cached[key]
 
-    return create_once
+    return create_enforcer_once
 
 
 def _skip_sync_of_new_copies(
     sync: Callable[[Database, Clock], None],
 ) -> Callable[[Database, Clock], None]:
-    """Return a replacement for sync that trusts a database in ``NEW_COPIES`` once.
+    """Return a replacement for sync that trusts a database in ``NEW_DATABASE_URLS`` once.
 
     A copy lacks only the triggers of the change log.
     """
 
-    def sync_once(database: Database, clock: Clock) -> None:
+    def sync_unless_new_copy(database: Database, clock: Clock) -> None:
         url = database.url.render_as_string(hide_password=False)
-        if url in NEW_COPIES and not database.logs_changes:
-            NEW_COPIES.remove(url)
+        if url in NEW_DATABASE_URLS and not database.logs_changes:
+            NEW_DATABASE_URLS.remove(url)
             database.enable_commit_marks()
         else:
             sync(database, clock)
 
-    return sync_once
+    return sync_unless_new_copy
 
 
 def _share_compiled_paths() -> Callable[[Rule], None]:
@@ -117,39 +119,39 @@ def _share_compiled_paths() -> Callable[[Rule], None]:
     the rule.
     """
     compile_path = Rule.compile
-    known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    cached: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
-    def compile_once(rule: Rule) -> None:
-        place = (rule.host, rule.subdomain, rule.merge_slashes, rule.map.host_matching)
-        meant = frozenset(rule.map.converters.items())
-        key = (rule.rule, *place, meant, *(rule.defaults or {}).items())
-        if key not in known:
+    def compile_path_once(rule: Rule) -> None:
+        path_settings = (rule.host, rule.subdomain, rule.merge_slashes, rule.map.host_matching)
+        converters = frozenset(rule.map.converters.items())
+        key = (rule.rule, *path_settings, converters, *(rule.defaults or {}).items())
+        if key not in cached:
             compile_path(rule)
             builders = rule._build.__func__, rule._build_unknown.__func__
-            known[key] = rule._parts, rule._trace, rule._converters, rule.arguments, builders
-        rule._parts, rule._trace, rule._converters, arguments, builders = known[key]
+            cached[key] = rule._parts, rule._trace, rule._converters, rule.arguments, builders
+        rule._parts, rule._trace, rule._converters, arguments, builders = cached[key]
         rule.arguments = set(arguments)
-        rule._build, rule._build_unknown = (one.__get__(rule, None) for one in builders)
+        rule._build, rule._build_unknown = (builder.__get__(rule, None) for builder in builders)
 
-    return compile_once
+    return compile_path_once
 
 
 def _share_compiled_statements(patch: pytest.MonkeyPatch) -> None:
     """Share the compiled text of a statement between engines of equal dialects."""
-    statements: LRUCache[Any, Any] = LRUCache(_STATEMENTS)
-    make = Engine.__init__
+    statements: LRUCache[Any, Any] = LRUCache(_MAX_CACHED_STATEMENTS)
+    init_engine = Engine.__init__
 
-    def use_shared_statements(engine: Engine, *arguments: Any, **options: Any) -> None:
-        make(engine, *arguments, **options)
+    def init_engine_with_shared_statements(engine: Engine, *arguments: Any, **options: Any) -> None:
+        init_engine(engine, *arguments, **options)
         engine._compiled_cache = statements
 
-    def is_equal(one: DefaultDialect, other: object) -> bool:
+    def is_equal_dialect(dialect: DefaultDialect, other: object) -> bool:
         return isinstance(other, DefaultDialect) and _get_properties_that_determine_statements(
-            one
+            dialect
         ) == _get_properties_that_determine_statements(other)
 
-    patch.setattr(Engine, "__init__", use_shared_statements)
-    patch.setattr(DefaultDialect, "__eq__", is_equal)
+    patch.setattr(Engine, "__init__", init_engine_with_shared_statements)
+    patch.setattr(DefaultDialect, "__eq__", is_equal_dialect)
     patch.setattr(DefaultDialect, "__hash__", lambda dialect: hash(type(dialect)))
 
 

@@ -12,5 +12,5 @@ def test_json_path_of_an_error_is_in_its_detail_and_its_fault():
     assert error.fault["path"] == "$.hosts[0]"
 
 
-def test_error_without_a_path_has_no_fault():
+def test_error_without_a_json_path_has_no_fault():
     assert Error("No host fits (2 are down)").fault is None

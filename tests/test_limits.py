@@ -13,21 +13,23 @@ from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
 
-HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service"}
-SCHEDULER = "/scheduler/v1"
+ADMIN_HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service"}
+SCHEDULER_PATH = "/scheduler/v1"
 
 
 @pytest.fixture
 def app(sqlite_app):
     """A service with two hosts that fit many small instances."""
-    sqlite_app.post_json(f"{SCHEDULER}/compute_nodes", [report("cn1"), report("cn2")])
+    sqlite_app.post_json(f"{SCHEDULER_PATH}/compute_nodes", [report("cn1"), report("cn2")])
     return sqlite_app
 
 
-def send_body(app, path, body):
+def post_body(app, path, body):
     """Send a body, and return status and text of the response."""
-    answer = app.post_json(f"{SCHEDULER}/{path}", body, headers=HEADERS, expect_errors=True)
-    return answer.status_int, answer.text
+    response = app.post_json(
+        f"{SCHEDULER_PATH}/{path}", body, headers=ADMIN_HEADERS, expect_errors=True
+    )
+    return response.status_int, response.text
 
 
 def build_names(count):
@@ -44,7 +46,7 @@ def build_image_with_properties(count):
     return {"image": image}
 
 
-SMALL = flavor(memory_mb=16, root_gb=0)
+SMALL_FLAVOR = flavor(memory_mb=16, root_gb=0)
 
 
 def build_hints(hint, number):
@@ -70,7 +72,7 @@ def build_hints(hint, number):
         (
             lambda n: {
                 "instance_uuids": [uuid_of(name) for name in build_names(n)],
-                "flavor": SMALL,
+                "flavor": SMALL_FLAVOR,
             },
             1000,
             "items",
@@ -81,25 +83,25 @@ def build_hints(hint, number):
 def test_request_with_too_many_list_items_is_400_with_limit_and_path(
     app, fields, limit, unit, path
 ):
-    assert send_body(app, "explain", {"request_spec": spec(**fields(limit))})[0] == 200
-    status, text = send_body(app, "explain", {"request_spec": spec(**fields(limit + 1))})
+    assert post_body(app, "explain", {"request_spec": spec(**fields(limit))})[0] == 200
+    status, text = post_body(app, "explain", {"request_spec": spec(**fields(limit + 1))})
     assert status == 400
     assert f"at most {limit} {unit} (at $.request_spec.{path})" in text
 
 
 def test_request_is_for_at_most_1000_instances(app):
-    request = {**spec(flavor=SMALL), "instance_uuids": None}
-    assert send_body(app, "explain", {"request_spec": {**request, "num_instances": 1000}})[0] == 200
-    status, text = send_body(app, "explain", {"request_spec": {**request, "num_instances": 1001}})
+    request = {**spec(flavor=SMALL_FLAVOR), "instance_uuids": None}
+    assert post_body(app, "explain", {"request_spec": {**request, "num_instances": 1000}})[0] == 200
+    status, text = post_body(app, "explain", {"request_spec": {**request, "num_instances": 1001}})
     assert status == 400
     assert "1001 is greater than the maximum of 1000 (at $.request_spec.num_instances)" in text
 
 
 def test_explanation_has_at_most_10000_hosts(app):
     assert (
-        send_body(app, "explain", {"request_spec": spec(), "hosts": build_names(10_000)})[0] == 200
+        post_body(app, "explain", {"request_spec": spec(), "hosts": build_names(10_000)})[0] == 200
     )
-    status, text = send_body(app, "explain", {"request_spec": spec(), "hosts": build_names(10_001)})
+    status, text = post_body(app, "explain", {"request_spec": spec(), "hosts": build_names(10_001)})
     assert status == 400
     assert "at most 10000 items (at $.hosts)" in text
 
@@ -110,8 +112,8 @@ def test_explanation_has_at_most_10000_hosts(app):
 )
 def test_overridden_option_has_at_most_1000_entries(app, route, body):
     option = "filter_scheduler.isolated_hosts"
-    assert send_body(app, route, {**body, "overrides": {option: build_names(1000)}})[0] == 200
-    status, text = send_body(app, route, {**body, "overrides": {option: build_names(1001)}})
+    assert post_body(app, route, {**body, "overrides": {option: build_names(1000)}})[0] == 200
+    status, text = post_body(app, route, {**body, "overrides": {option: build_names(1001)}})
     assert status == 400
     assert f"at most 1000 items (at $.overrides['{option}'])" in text
 
@@ -121,7 +123,7 @@ def test_overridden_option_with_too_long_a_text_is_400(app, length, entry):
     def explain_with_overridden_text(text):
         value = text if entry is None else [*entry, text]
         overrides = {"filter_scheduler.isolated_hosts": value}
-        return send_body(app, "explain", {"request_spec": spec(), "overrides": overrides})
+        return post_body(app, "explain", {"request_spec": spec(), "overrides": overrides})
 
     assert explain_with_overridden_text("x" * length)[0] == 200
     status, text = explain_with_overridden_text("x" * (length + 1))
@@ -131,9 +133,9 @@ def test_overridden_option_with_too_long_a_text_is_400(app, length, entry):
 
 def test_capacity_request_has_at_most_25_flavors(app):
     body = {"request_spec": {}, "flavors": [flavor(name=f"f{n}") for n in range(25)]}
-    assert send_body(app, "capacity", body)[0] == 200
+    assert post_body(app, "capacity", body)[0] == 200
     body["flavors"].append(flavor(name="more"))
-    status, text = send_body(app, "capacity", body)
+    status, text = post_body(app, "capacity", body)
     assert status == 400
     assert "is too long; at most 25 items (at $.flavors)" in text
 
@@ -142,17 +144,17 @@ def test_plan_has_at_most_25_flavors(app):
     # No flavor is stored, so a list within the limit is rejected for that reason.
     assert (
         "'f0'"
-        in send_body(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(25)]})[1]
+        in post_body(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(25)]})[1]
     )
-    status, text = send_body(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(26)]})
+    status, text = post_body(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(26)]})
     assert status == 400
     assert "is too long; at most 25 items (at $.flavors)" in text
 
 
-def test_request_has_at_most_2000_reports(app):
+def test_request_has_at_most_2000_compute_node_reports(app):
     # A list within the limit is rejected because its reports are empty.
-    assert "items" not in send_body(app, "compute_nodes", [{}] * 2000)[1]
-    status, text = send_body(app, "compute_nodes", [{}] * 2001)
+    assert "items" not in post_body(app, "compute_nodes", [{}] * 2000)[1]
+    status, text = post_body(app, "compute_nodes", [{}] * 2001)
     assert status == 400
     assert "at most 2000 items (at $)" in text
 
@@ -160,8 +162,8 @@ def test_request_has_at_most_2000_reports(app):
 def test_too_deeply_nested_body_is_400_with_the_limit(app):
     def send_nested_body(depth):
         text = b'{"a":' * depth + b"1" + b"}" * depth
-        path = f"{SCHEDULER}/explain"
-        headers = {**HEADERS, "Content-Type": "application/json"}
+        path = f"{SCHEDULER_PATH}/explain"
+        headers = {**ADMIN_HEADERS, "Content-Type": "application/json"}
         return app.request(path, method="POST", body=text, headers=headers, status=400).text
 
     assert "nested" not in send_nested_body(MAX_JSON_DEPTH)
@@ -171,7 +173,10 @@ def test_too_deeply_nested_body_is_400_with_the_limit(app):
 def test_body_with_too_many_values_is_rejected_with_the_limit(app):
     def send_list_of_values(count, status):
         text = b"[" + b",".join([b"1"] * count) + b"]"  # the list is a value, but 1 has no comma
-        path, headers = f"{SCHEDULER}/explain", {**HEADERS, "Content-Type": "application/json"}
+        path, headers = (
+            f"{SCHEDULER_PATH}/explain",
+            {**ADMIN_HEADERS, "Content-Type": "application/json"},
+        )
         return app.request(path, method="POST", body=text, headers=headers, status=status).text
 
     assert f"at most {MAX_JSON_VALUES}" not in send_list_of_values(MAX_JSON_VALUES, 400)
@@ -186,11 +191,11 @@ def test_capacity_of_equal_flavors_in_a_request_is_computed_once(app, monkeypatc
         report_module, "count_capacity", lambda *a, **k: counted.append(1) or count(*a, **k)
     )
     same = [flavor(name="same")] * 3 + [flavor(name="other")]
-    found = json.loads(send_body(app, "capacity", {"request_spec": {}, "flavors": same})[1])[
+    capacities = json.loads(post_body(app, "capacity", {"request_spec": {}, "flavors": same})[1])[
         "flavors"
     ]
-    assert [each["flavor"] for each in found] == ["same", "same", "same", "other"]
-    assert found[0] == found[1] == found[2]
+    assert [each["flavor"] for each in capacities] == ["same", "same", "same", "other"]
+    assert capacities[0] == capacities[1] == capacities[2]
     assert len(counted) == 2
 
 
@@ -198,14 +203,14 @@ def test_capacity_of_equal_flavors_in_a_request_is_computed_once(app, monkeypatc
 def test_at_most_ten_unknown_zones_are_compared_with_existing_zones(
     app, monkeypatch, number, compared
 ):
-    seen = []
+    compared_names = []
     nearest = by_zone.nearest
-    monkeypatch.setattr(by_zone, "nearest", lambda *a: seen.append(a[0]) or nearest(*a))
+    monkeypatch.setattr(by_zone, "nearest", lambda *a: compared_names.append(a[0]) or nearest(*a))
     zones = ",".join(build_names(number))
-    status, text = send_body(app, "explain", {"request_spec": spec(availability_zone=zones)})
+    status, text = post_body(app, "explain", {"request_spec": spec(availability_zone=zones)})
     assert status == 200
     assert "no aggregate has the availability zone" in text
-    assert len(seen) == compared
+    assert len(compared_names) == compared
 
 
 def test_repeated_same_subtree_parameter_becomes_one_condition(app, monkeypatch):
@@ -216,41 +221,45 @@ def test_repeated_same_subtree_parameter_becomes_one_condition(app, monkeypatch)
     )
     path = "/placement/allocation_candidates?resources_A=VCPU:1&resources_B=MEMORY_MB:1"
     path += "&group_policy=none"
-    once = app.get(f"{path}&same_subtree=_A,_B", headers=HEADERS).json
-    assert app.get(path + "&same_subtree=_A,_B" * 1000, headers=HEADERS).json == once
+    once = app.get(f"{path}&same_subtree=_A,_B", headers=ADMIN_HEADERS).json
+    assert app.get(path + "&same_subtree=_A,_B" * 1000, headers=ADMIN_HEADERS).json == once
     assert len(once["allocation_requests"]) == 2
     assert [len(query.same_subtrees) for query in queries] == [1, 1]
 
 
 #: A name that is longer than any stored name, and longer than a pattern of SQLite may be.
-LONG = "A" * 60_000
-COMPUTE = "/compute/v2.1"
+LONG_NAME = "A" * 60_000
+COMPUTE_PATH = "/compute/v2.1"
 
 
 @pytest.mark.parametrize(
     ("path", "status", "body"),
     [
-        (f"/placement/traits?name=startswith:{LONG}", 200, {"traits": []}),
+        (f"/placement/traits?name=startswith:{LONG_NAME}", 200, {"traits": []}),
         (f"/placement/traits?name=startswith:{'A' * 256}", 200, {"traits": []}),
-        (f"{COMPUTE}/os-hypervisors?hypervisor_hostname_pattern={LONG}", 404, None),
-        (f"{COMPUTE}/os-hypervisors/detail?hypervisor_hostname_pattern={LONG}", 404, None),
-        (f"{COMPUTE}/flavors?marker={LONG}", 400, None),
+        (f"{COMPUTE_PATH}/os-hypervisors?hypervisor_hostname_pattern={LONG_NAME}", 404, None),
+        (
+            f"{COMPUTE_PATH}/os-hypervisors/detail?hypervisor_hostname_pattern={LONG_NAME}",
+            404,
+            None,
+        ),
+        (f"{COMPUTE_PATH}/flavors?marker={LONG_NAME}", 400, None),
     ],
 )
 def test_query_for_a_name_longer_than_any_stored_name_finds_nothing(app, path, status, body):
-    headers = {**HEADERS, "OpenStack-API-Version": "placement latest, compute 2.53"}
-    answer = app.get(path, headers=headers, status=status)
-    assert body in (None, answer.json)
+    headers = {**ADMIN_HEADERS, "OpenStack-API-Version": "placement latest, compute 2.53"}
+    response = app.get(path, headers=headers, status=status)
+    assert body in (None, response.json)
 
 
 def test_search_text_longer_than_any_stored_name_matches_no_hypervisor(app):
-    path = f"{COMPUTE}/os-hypervisors/{LONG}/search"
-    headers = {**HEADERS, "OpenStack-API-Version": "compute 2.1"}
+    path = f"{COMPUTE_PATH}/os-hypervisors/{LONG_NAME}/search"
+    headers = {**ADMIN_HEADERS, "OpenStack-API-Version": "compute 2.1"}
     assert "No hypervisor matching" in app.get(path, headers=headers, status=404).text
 
 
 def test_trait_with_a_name_of_maximum_length_is_found(app):
     name = f"CUSTOM_{'A' * 248}"
-    app.put(f"/placement/traits/{name}", headers=HEADERS, status=201)
-    found = app.get(f"/placement/traits?name=startswith:{name}", headers=HEADERS)
-    assert found.json == {"traits": [name]}
+    app.put(f"/placement/traits/{name}", headers=ADMIN_HEADERS, status=201)
+    response = app.get(f"/placement/traits?name=startswith:{name}", headers=ADMIN_HEADERS)
+    assert response.json == {"traits": [name]}

@@ -20,30 +20,30 @@ from tests.support.servers import BIN, Server, environment, rewrite_file, start_
 pytestmark = pytest.mark.system
 
 #: Maximum seconds of a server. Several servers start on a machine that may be busy.
-PATIENCE = 240
+MAX_WAIT_SECONDS = 240
 
-ADDRESS = "127.0.0.1:{port}"
+LISTEN_ADDRESS = "127.0.0.1:{port}"
 #: The command line of each server.
-SERVERS = {
-    "gunicorn": ("gunicorn", "--workers", "2", "--bind", ADDRESS, "{application}"),
-    "gunicorn --preload": ("gunicorn", "--preload", "--bind", ADDRESS, "{application}"),
-    "uwsgi": ("uwsgi", "--master", "--http-socket", ADDRESS, "--module", "{application}"),
+SERVER_COMMANDS = {
+    "gunicorn": ("gunicorn", "--workers", "2", "--bind", LISTEN_ADDRESS, "{application}"),
+    "gunicorn --preload": ("gunicorn", "--preload", "--bind", LISTEN_ADDRESS, "{application}"),
+    "uwsgi": ("uwsgi", "--master", "--http-socket", LISTEN_ADDRESS, "--module", "{application}"),
     "uwsgi --lazy-apps": (
         *("uwsgi", "--master", "--lazy-apps", "--need-app"),
-        *("--http-socket", ADDRESS, "--module", "{application}"),
+        *("--http-socket", LISTEN_ADDRESS, "--module", "{application}"),
     ),
 }
-every_server = pytest.mark.parametrize("server", SERVERS)
-every_application = pytest.mark.parametrize("application", ["application", "placement"])
+with_every_server = pytest.mark.parametrize("server", SERVER_COMMANDS)
+with_every_application = pytest.mark.parametrize("application", ["application", "placement"])
 
 
 #: The section that every configuration needs.
-DATABASE = "[placement_database]\nconnection = sqlite:///placement_sched.db\n"
+DATABASE_SECTION = "[placement_database]\nconnection = sqlite:///placement_sched.db\n"
 
 
 def wait_for_end_and_read_own_log_lines(server: Server) -> list[str]:
     """Return the log lines of our application when a server has ended."""
-    server.process.wait(timeout=PATIENCE)
+    server.process.wait(timeout=MAX_WAIT_SECONDS)
     return [line for line in server.log.read_text().splitlines() if "placement_sched" in line]
 
 
@@ -65,7 +65,7 @@ def start_wsgi(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     with ExitStack() as stack:
 
         def start_wsgi(server: str, application: str = "application", **variables: str) -> Server:
-            program, *arguments = SERVERS[server]
+            program, *arguments = SERVER_COMMANDS[server]
             name = f"placement_sched.wsgi:{application}"
             command = [BIN / program, *(word.replace("{application}", name) for word in arguments)]
             return stack.enter_context(
@@ -87,31 +87,31 @@ def run_flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
         [BIN / "flask", "--app", "placement_sched.wsgi", *arguments],
         cwd=folder,
         env=environment(COLUMNS="300"),
-        timeout=PATIENCE,
+        timeout=MAX_WAIT_SECONDS,
     )
 
 
 @pytest.mark.parametrize("command", [("run", "--port", "0"), ("shell",)], ids=" ".join)
 def test_flask_refuses_to_serve_without_a_configured_auth_strategy(tmp_path, command):
-    done = run_flask(tmp_path, *command)
-    assert done.returncode != 0
-    assert done.stderr.startswith("placement_sched.wsgi: refusing to serve: ")
+    process = run_flask(tmp_path, *command)
+    assert process.returncode != 0
+    assert process.stderr.startswith("placement_sched.wsgi: refusing to serve: ")
 
 
 def test_flask_lists_every_route(tmp_path):
-    done = run_flask(tmp_path, "routes", "--all-methods")
-    assert (done.returncode, done.stderr) == (0, "")
+    process = run_flask(tmp_path, "routes", "--all-methods")
+    assert (process.returncode, process.stderr) == (0, "")
     assert not (tmp_path / "placement_sched.db").exists()
-    rows = [line.split() for line in done.stdout.splitlines()[2:]]
+    rows = [line.split() for line in process.stdout.splitlines()[2:]]
     listed = {(method.strip(","), rule) for _, *methods, rule in rows for method in methods}
     declared = {(route.method, f"/{api.name}{route.path}") for api in APIS for route in api.routes}
     assert declared <= listed
     assert ("GET", "/healthz/ready") in listed
-    assert "placement.traits.show" in done.stdout
+    assert "placement.traits.show" in process.stdout
 
 
-@every_server
-@every_application
+@with_every_server
+@with_every_application
 def test_wsgi_server_ends_without_a_configured_auth_strategy(
     start_wsgi, tmp_path, server, application
 ):
@@ -138,7 +138,7 @@ def test_server_ends_if_its_configuration_file_sets_no_auth_strategy(start_wsgi,
 
 
 @pytest.mark.exhaustive
-@every_server
+@with_every_server
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -185,7 +185,7 @@ def test_invalid_configuration_ends_the_server(start_wsgi, tmp_path, server, nam
 def test_configuration_with_an_unusable_value_ends_the_preloading_server(
     start_wsgi, tmp_path, text, message
 ):
-    (tmp_path / "a.conf").write_text(text if "connection" in text else text + DATABASE)
+    (tmp_path / "a.conf").write_text(text if "connection" in text else text + DATABASE_SECTION)
     # gunicorn sometimes ends with another status if two workers fail at the same time.
     running = start_wsgi("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     (line,) = wait_for_end_and_read_own_log_lines(running)
@@ -195,8 +195,8 @@ def test_configuration_with_an_unusable_value_ends_the_preloading_server(
     assert "Traceback" not in running.log.read_text()
 
 
-@every_server
-def test_noauth2_in_a_file_is_served(start_wsgi, tmp_path, server):
+@with_every_server
+def test_server_with_noauth2_in_its_configuration_file_responds(start_wsgi, tmp_path, server):
     connection = "[placement_database]\nconnection = sqlite:///a.db\n"
     text = f"{connection}[api]\nauth_strategy = noauth2\nauth_stratgy = x\n"
     (tmp_path / "a.conf").write_text(text)
@@ -211,13 +211,13 @@ def test_noauth2_in_a_file_is_served(start_wsgi, tmp_path, server):
     )
 
 
-def test_noauth2_in_the_environment_is_served(start_wsgi):
+def test_server_with_noauth2_in_its_environment_responds(start_wsgi):
     running = start_wsgi("gunicorn", "placement", OS_API__AUTH_STRATEGY="noauth2")
     assert running.wait_for_first_status("/resource_providers", **{"X-Auth-Token": "admin"}) == 200
 
 
 @pytest.mark.exhaustive
-@every_application
+@with_every_application
 def test_keystone_authtoken_section_without_auth_strategy_enables_keystone(
     start_wsgi, tmp_path, application
 ):
@@ -225,7 +225,7 @@ def test_keystone_authtoken_section_without_auth_strategy_enables_keystone(
     prefix = "/placement" if application == "application" else ""
     with identity.run_keystone() as keystone:
         text = build_config(keystone.url).replace("auth_strategy = keystone\n", "")
-        (tmp_path / "placement.conf").write_text(f"{text}\n{DATABASE}")
+        (tmp_path / "placement.conf").write_text(f"{text}\n{DATABASE_SECTION}")
         running = start_wsgi("gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf")
         token = keystone.issue_token("ann", "shop", "admin")
         path = f"{prefix}/resource_providers"
@@ -240,9 +240,11 @@ def test_keystone_authtoken_section_without_auth_strategy_enables_keystone(
 
 
 @pytest.mark.exhaustive
-def test_file_that_becomes_invalid_after_the_start_does_not_stop_requests(start_wsgi, tmp_path):
+def test_configuration_file_that_becomes_invalid_after_the_start_does_not_stop_requests(
+    start_wsgi, tmp_path
+):
     file = tmp_path / "a.conf"
-    file.write_text(f"[api]\nauth_strategy = noauth2\n{DATABASE}")
+    file.write_text(f"[api]\nauth_strategy = noauth2\n{DATABASE_SECTION}")
     running = start_wsgi("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     assert wait_until(lambda: "Booting worker" in running.log.read_text())
     rewrite_file(file, f"{file.read_text()}[scheduler]\nmax_attempts = many\n")

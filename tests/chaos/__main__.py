@@ -26,7 +26,7 @@ from rich.table import Table
 
 from tests.chaos.parts import CHAOS_PARTS, MAX_RUN_SECONDS, ChaosTestGroup
 from tests.chaos.run_length import RUN_LENGTH_VARIABLE, TRIED
-from tests.own_servers import run_own_servers
+from tests.own_servers import run_database_servers
 
 #: Seconds that a stopped part has to stop its own processes.
 MAX_SECONDS_TO_STOP_PROCESSES = 60
@@ -55,7 +55,7 @@ def main() -> int:
     if not parts:
         parser.error("no part has such a name:\n" + "\n".join(part.name for part in CHAOS_PARTS))
     console = Console()
-    with run_own_servers():
+    with run_database_servers():
         results = run_test_groups(parts, console)
     table = Table("Tried", "How much", "Survived", "Seconds", show_lines=True)
     for part in parts:

@@ -21,7 +21,7 @@ from rich.table import Table
 from placement_sched.db.transaction import Database
 from tests.chaos.recorded_writes import AllocationClaimer, RecordedWrites, check_recorded_writes
 from tests.conftest import create_server_database, make_settings
-from tests.own_servers import run_own_servers
+from tests.own_servers import run_database_servers
 from tests.support.providers import make_provider
 from tests.support.scheduling import instance, report, spec
 from tests.support.servers import Server, environment, start_server
@@ -48,7 +48,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--database", choices=["postgresql", "mysql"], default="postgresql")
     arguments = parser.parse_args()
-    with run_own_servers(), _start_server_with_database(arguments.database) as (server, database):
+    with (
+        run_database_servers(),
+        _start_server_with_database(arguments.database) as (server, database),
+    ):
         samples, recorded_writes = _load_server_and_take_samples(
             server, database, arguments.minutes * 60
         )

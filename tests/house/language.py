@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMITS = Path(__file__).with_name("language_limits.txt")
-CODE = ("placement_sched", "tests", "bench", "alembic", "examples", "deploy")
-PROSE = ("README.md", "CONTRIBUTING.md", "MAINTAINING.md", "CHANGELOG.md", "doc", "api-ref")
+LIMITS_FILE = Path(__file__).with_name("language_limits.txt")
+CODE_FOLDERS = ("placement_sched", "tests", "bench", "alembic", "examples", "deploy")
+PROSE_PATHS = ("README.md", "CONTRIBUTING.md", "MAINTAINING.md", "CHANGELOG.md", "doc", "api-ref")
 PROSE_SUFFIXES = {".rst", ".md", ".inc", ".yaml"}
 #: The longest summary line of a docstring, in characters.
-MAX_SUMMARY = 88
+MAX_SUMMARY_CHARACTERS = 88
 #: The most places of a habit that one run prints.
-MAX_PLACES = 20
+MAX_PRINTED_SENTENCES = 20
 
 #: Each habit is a regular expression; the comment names what to write.
-HABITS = {
+HABIT_PATTERNS = {
     "where": r"\bwhere\b",  # if, when
     "one": r"\bones?\b",  # the noun
     "what": r"\bwhat\b",  # the noun
@@ -40,15 +40,15 @@ HABITS = {
     # also, alongside, fix
     "odd word": r"\b(as well|likewise|beside|meanwhile|mend(s|ed|ing)?|anew|whoever|heed(s|ed)?)\b",
 }
-_HABITS = {habit: re.compile(pattern) for habit, pattern in HABITS.items()}
-QUESTION = re.compile(r"(What|How|Which|Where|Who|Whose|Whether|So) ")
+_COMPILED_HABITS = {habit: re.compile(pattern) for habit, pattern in HABIT_PATTERNS.items()}
+QUESTION_PATTERN = re.compile(r"(What|How|Which|Where|Who|Whose|Whether|So) ")
 #: A string with three words is a message; a shorter one may be a key, a path or a part of SQL.
-MESSAGE = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
-COMMENT = re.compile(r"(?:^|  )\s*#:? (.*)")
-SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER) ")
+MESSAGE_PATTERN = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
+COMMENT_PATTERN = re.compile(r"(?:^|  )\s*#:? (.*)")
+SQL_PATTERN = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER) ")
 
 
-class Text(NamedTuple):
+class CheckedText(NamedTuple):
     """A docstring, comment, message or paragraph; ``place`` is its file and line."""
 
     package: str
@@ -57,19 +57,19 @@ class Text(NamedTuple):
     text: str
 
 
-def list_texts() -> Iterator[Text]:
+def list_texts() -> Iterator[CheckedText]:
     """Yield every text that is checked."""
-    for folder in CODE:
+    for folder in CODE_FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             yield from _read_module_texts(path)
-    for name in PROSE:
+    for name in PROSE_PATHS:
         path = ROOT / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.suffix in PROSE_SUFFIXES and "build" not in file.parts:
                 yield from _read_page_texts(file)
 
 
-def _read_module_texts(path: Path) -> Iterator[Text]:
+def _read_module_texts(path: Path) -> Iterator[CheckedText]:
     shown = path.relative_to(ROOT)
     package = "/".join(shown.parts[:2]) if shown.parts[0] == "placement_sched" else shown.parts[0]
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -81,58 +81,58 @@ def _read_module_texts(path: Path) -> Iterator[Text]:
                 line = node.body[0]
                 docstrings.add(id(line.value))
                 kind = "module" if isinstance(node, ast.Module) else "docstring"
-                yield Text(package, f"{shown}:{line.lineno}", kind, text)
+                yield CheckedText(package, f"{shown}:{line.lineno}", kind, text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            is_message = MESSAGE.search(node.value) and not SQL.search(node.value)
+            is_message = MESSAGE_PATTERN.search(node.value) and not SQL_PATTERN.search(node.value)
             if is_message and id(node) not in docstrings and shown.parts[0] == "placement_sched":
-                yield Text(package, f"{shown}:{node.lineno}", "message", node.value)
+                yield CheckedText(package, f"{shown}:{node.lineno}", "message", node.value)
     yield from _read_comments(path, package)
 
 
-def _read_comments(path: Path, package: str) -> Iterator[Text]:
+def _read_comments(path: Path, package: str) -> Iterator[CheckedText]:
     """Yield the comments of a module; lines that follow each other are one comment."""
     begin, words = 0, ""
     for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
-        match = COMMENT.search(line)
+        match = COMMENT_PATTERN.search(line)
         if match:
             begin, words = begin or number, f"{words} {match[1]}"
         elif words:
-            yield Text(package, f"{path.relative_to(ROOT)}:{begin}", "comment", words)
+            yield CheckedText(package, f"{path.relative_to(ROOT)}:{begin}", "comment", words)
             begin, words = 0, ""
 
 
-def _read_page_texts(path: Path) -> Iterator[Text]:
+def _read_page_texts(path: Path) -> Iterator[CheckedText]:
     shown = path.relative_to(ROOT)
     line = 1
     for paragraph in path.read_text(encoding="utf-8").split("\n\n"):
         is_code = paragraph.startswith(("    ", "\n    ", "   $"))
         if not is_code:
-            yield Text(shown.parts[0], f"{shown}:{line}", "paragraph", paragraph)
+            yield CheckedText(shown.parts[0], f"{shown}:{line}", "paragraph", paragraph)
         line += paragraph.count("\n") + 2
 
 
-def find_style_violations(text: Text) -> Iterator[str]:
+def find_style_violations(text: CheckedText) -> Iterator[str]:
     """Yield the name of each habit that a text has."""
     flat = " ".join(text.text.split())
-    for habit, pattern in _HABITS.items():
+    for habit, pattern in _COMPILED_HABITS.items():
         if pattern.search(flat):
             yield habit
     if text.kind in ("docstring", "module"):
         summary = text.text.split("\n", 1)[0].rstrip()
-        if len(summary) > MAX_SUMMARY or not summary.endswith("."):
+        if len(summary) > MAX_SUMMARY_CHARACTERS or not summary.endswith("."):
             yield "long summary"
-    if text.kind == "module" and QUESTION.match(flat):
+    if text.kind == "module" and QUESTION_PATTERN.match(flat):
         yield "module question"
 
 
 def read_limits_of_style_violations() -> dict[tuple[str, str], int]:
     """Return the highest count of each package and habit."""
-    rows = (line.rsplit(None, 1) for line in LIMITS.read_text().splitlines())
+    rows = (line.rsplit(None, 1) for line in LIMITS_FILE.read_text().splitlines())
     return {tuple(key.split(" ", 1)): int(count) for key, count in rows}
 
 
-def compare_counts_with_limits(
+def compare_with_limits(
     counts: dict[tuple[str, str], int], highest: dict[tuple[str, str], int]
 ) -> list[str]:
     """Return a sentence for each count that differs from its limit."""
@@ -157,13 +157,13 @@ def main(arguments: list[str]) -> int:
         return 0
     counts = Counter((text.package, habit) for text, habit in hits)
     if arguments[:1] == ["--lower"]:
-        old = read_limits_of_style_violations() if LIMITS.exists() else dict(counts)
+        old = read_limits_of_style_violations() if LIMITS_FILE.exists() else dict(counts)
         rows = {key: min(count, old.get(key, 0)) for key, count in counts.items()}
         lines = (f"{' '.join(key)} {count}\n" for key, count in sorted(rows.items()) if count)
-        LIMITS.write_text("".join(lines))
+        LIMITS_FILE.write_text("".join(lines))
         return 0
-    sentences = compare_counts_with_limits(counts, read_limits_of_style_violations())
-    print(*sentences[:MAX_PLACES], sep="\n", end="\n" if sentences else "")
+    sentences = compare_with_limits(counts, read_limits_of_style_violations())
+    print(*sentences[:MAX_PRINTED_SENTENCES], sep="\n", end="\n" if sentences else "")
     if sentences:
         print("python -m tests.house.language --list HABIT prints the places (see CONTRIBUTING.md)")
     return bool(sentences)

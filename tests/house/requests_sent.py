@@ -18,10 +18,10 @@ from pathlib import Path
 
 import yaml
 
-METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
-_GABBI_HOLE = re.compile(r"\$[A-Z_]+(\['[^']*'\])?(\.\$RESPONSE\['[^']*'\])?|\{\w*\}")
+HTTP_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
+_GABBI_PLACEHOLDER = re.compile(r"\$[A-Z_]+(\['[^']*'\])?(\.\$RESPONSE\['[^']*'\])?|\{\w*\}")
 #: Maximum number of names that are followed, and of paths that an expression may have.
-_MAX_DEPTH = 4
+_MAX_NAME_DEPTH = 4
 _MAX_PATHS = 60
 
 
@@ -33,7 +33,7 @@ class SentRequest:
     path: str
     text: str
 
-    def matches(self, method: str, template: str) -> bool:
+    def matches_route(self, method: str, template: str) -> bool:
         """Return whether this request fits a route. ``{}`` is a segment, ``{...}`` the rest."""
         path = self.path.partition("?")[0].rstrip("/")
         sent, expected = path.split("/"), template.split("/")
@@ -42,40 +42,40 @@ class SentRequest:
         return (
             method == self.method
             and len(sent) == len(expected)
-            and all(map(_matches_segment, sent, expected))
+            and all(map(_matches_path_segment, sent, expected))
         )
 
 
-def _matches_segment(sent: str, expected: str) -> bool:
+def _matches_path_segment(sent: str, expected: str) -> bool:
     return bool(sent) if expected in {"{}", "{...}"} else sent.removesuffix("{}") == expected
 
 
 def read_gabbi_requests(file: Path) -> Iterator[SentRequest]:
     """Yield the requests of a gabbi file."""
     for test in yaml.safe_load(file.read_text())["tests"]:
-        method = test.get("method") or next(iter(METHODS & set(test)), "GET")
+        method = test.get("method") or next(iter(HTTP_METHODS & set(test)), "GET")
         path = test.get("url") or test.get(method) or ""
-        yield SentRequest(method, _GABBI_HOLE.sub("{}", path), str(test))
+        yield SentRequest(method, _GABBI_PLACEHOLDER.sub("{}", path), str(test))
 
 
 def read_module_requests(file: Path) -> Iterator[SentRequest]:
     """Yield the requests of a test module."""
     text = file.read_text()
-    module = _Module(ast.parse(text))
+    module = _ParsedTestModule(ast.parse(text))
     for method, expression in module.list_method_path_pairs():
         for path in module.resolve_strings(expression):
             if path.startswith("/"):
                 yield SentRequest(method, path, text)
 
 
-class _Module:
+class _ParsedTestModule:
     """A test module, and the values of its names."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))
 
     @cached_property
-    def _values(self) -> dict[str, list[ast.expr]]:
+    def _assigned_values(self) -> dict[str, list[ast.expr]]:
         values = defaultdict(list)
         for node in self._nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -92,25 +92,27 @@ class _Module:
         for node in self._nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
                 method = node.func.attr.removesuffix("_json").upper()
-                if method in METHODS:
+                if method in HTTP_METHODS:
                     yield method, node.args[0]
                 for keyword in node.keywords:
                     if keyword.arg == "method":
-                        yield from ((each, node.args[0]) for each in self._methods(keyword.value))
+                        yield from (
+                            (each, node.args[0]) for each in self._list_methods(keyword.value)
+                        )
             values = getattr(node, "args" if isinstance(node, ast.Call) else "elts", ())
             for method, path in pairwise(values):
-                if isinstance(method, ast.Constant) and method.value in METHODS:
+                if isinstance(method, ast.Constant) and method.value in HTTP_METHODS:
                     yield method.value, path
 
-    def _methods(self, expression: ast.expr) -> Iterator[str]:
+    def _list_methods(self, expression: ast.expr) -> Iterator[str]:
         """Yield the methods that a test is parametrized with under this name."""
         for node in self._nodes if isinstance(expression, ast.Name) else ():
             match node:
                 case ast.Call(args=[ast.Constant(value=name), values]) if name == expression.id:
                     constants = {getattr(node, "value", None) for node in ast.walk(values)}
-                    yield from METHODS & constants
+                    yield from HTTP_METHODS & constants
 
-    def resolve_strings(self, expression: ast.expr, depth: int = _MAX_DEPTH) -> list[str]:
+    def resolve_strings(self, expression: ast.expr, depth: int = _MAX_NAME_DEPTH) -> list[str]:
         """Return the possible values of a string expression, with holes for unknown parts."""
         match expression:
             case ast.Constant(value=str(text)):
@@ -124,7 +126,7 @@ class _Module:
             case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)) if depth:
                 strings = [
                     string
-                    for value in self._values[name]
+                    for value in self._assigned_values[name]
                     for string in self.resolve_strings(value, depth - 1)
                 ]
                 return [text for text in strings if text.startswith("/")][:_MAX_PATHS] or ["{}"]

@@ -21,9 +21,9 @@ from placement_sched.api.versions import EVER
 
 pytestmark = pytest.mark.slow
 
-SOURCE = Path(__file__).parents[2] / "api-ref" / "source"
+API_REF = Path(__file__).parents[2] / "api-ref" / "source"
 
-APIS = {
+ROUTES_BY_PREFIX = {
     "/compute": COMPUTE.routes,
     "/identity": IDENTITY.routes,
     "/image": IMAGE.routes,
@@ -31,7 +31,7 @@ APIS = {
     "/scheduler": SCHEDULER.routes,
 }
 #: Addresses outside the route tables of the APIs. A test below requests them.
-BESIDE = {
+ADDRESSES_WITHOUT_ROUTE_TABLE = {
     ("GET", "/"),
     ("GET", "/healthz"),
     ("GET", "/healthz/live"),
@@ -39,7 +39,7 @@ BESIDE = {
     ("GET", "/metrics"),
 }
 
-Address = tuple[str, str]
+RouteAddress = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RouteSection:
 
     page: str
     title: str
-    address: Address
+    address: RouteAddress
     success: frozenset[int]
     errors: frozenset[int]
 
@@ -59,9 +59,9 @@ def _list_route_statuses(route: Route) -> frozenset[int]:
     return route.statuses - (anywhere - {*route.success, *route.errors})
 
 
-def _list_routes_by_address() -> dict[Address, list[Route]]:
+def _group_routes_by_address() -> dict[RouteAddress, list[Route]]:
     routes_by_address = defaultdict(list)
-    for prefix, routes in APIS.items():
+    for prefix, routes in ROUTES_BY_PREFIX.items():
         for route in routes:
             path = re.sub(r"<(?:path:)?(\w+)>", r"{\1}", f"{prefix}{route.path}")
             # With a slash at its end, the address has the same section.
@@ -69,15 +69,15 @@ def _list_routes_by_address() -> dict[Address, list[Route]]:
     return routes_by_address
 
 
-def _read_sections() -> list[RouteSection]:
+def _read_route_sections() -> list[RouteSection]:
     return [
         section
-        for page in sorted(SOURCE.rglob("*.rst"))
-        for section in _parse_page(str(page.relative_to(SOURCE)), page.read_text())
+        for page in sorted(API_REF.rglob("*.rst"))
+        for section in _parse_sections(str(page.relative_to(API_REF)), page.read_text())
     ]
 
 
-def _parse_page(page: str, text: str) -> list[RouteSection]:
+def _parse_sections(page: str, text: str) -> list[RouteSection]:
     parts = re.split(r"^(.+)\n=+\n\n\.\. rest_method:: (\w+) (\S+)$", text, flags=re.MULTILINE)
     return [
         RouteSection(
@@ -96,41 +96,41 @@ def _parse_status_codes(body: str, kind: str) -> frozenset[int]:
     return frozenset(int(code) for block in listed for code in re.findall(r"- (\d{3})", block))
 
 
-SERVED = _list_routes_by_address()
-SECTIONS = _read_sections()
-DOCUMENTED = {section.address for section in SECTIONS}
+ROUTES = _group_routes_by_address()
+ROUTE_SECTIONS = _read_route_sections()
+DOCUMENTED_ADDRESSES = {section.address for section in ROUTE_SECTIONS}
 
 
-def _find_documented_statuses(address: Address, kind: str) -> frozenset[int]:
+def _find_documented_statuses(address: RouteAddress, kind: str) -> frozenset[int]:
     """Return the statuses of all sections of an address. Actions share an address."""
-    statuses = (getattr(section, kind) for section in SECTIONS if section.address == address)
+    statuses = (getattr(section, kind) for section in ROUTE_SECTIONS if section.address == address)
     return frozenset().union(*statuses)
 
 
-def _find_documented_statuses_of_route(address: Address) -> frozenset[int]:
+def _find_all_documented_statuses(address: RouteAddress) -> frozenset[int]:
     return _find_documented_statuses(address, "success") | _find_documented_statuses(
         address, "errors"
     )
 
 
 def test_every_route_is_documented() -> None:
-    assert set(SERVED) - DOCUMENTED == set()
+    assert set(ROUTES) - DOCUMENTED_ADDRESSES == set()
 
 
 def test_every_documented_route_is_served() -> None:
-    assert DOCUMENTED - set(SERVED) - BESIDE == set()
+    assert DOCUMENTED_ADDRESSES - set(ROUTES) - ADDRESSES_WITHOUT_ROUTE_TABLE == set()
 
 
-@pytest.mark.parametrize("path", sorted(path for _, path in BESIDE))
+@pytest.mark.parametrize("path", sorted(path for _, path in ADDRESSES_WITHOUT_ROUTE_TABLE))
 def test_documented_addresses_without_a_route_table_are_served(sqlite_app, path: str) -> None:
-    assert ("GET", path) in DOCUMENTED
+    assert ("GET", path) in DOCUMENTED_ADDRESSES
     assert sqlite_app.get(path).status_int == 200
 
 
-def test_every_action_has_a_section_of_its_own() -> None:
+def test_every_action_of_a_route_has_a_section_of_its_own() -> None:
     actions = {
         (address, route.action)
-        for address, routes in SERVED.items()
+        for address, routes in ROUTES.items()
         for route in routes
         if route.action
     }
@@ -139,7 +139,8 @@ def test_every_action_has_a_section_of_its_own() -> None:
         (address, action)
         for address, action in actions
         if not any(
-            section.address == address and f"({action})" in section.title for section in SECTIONS
+            section.address == address and f"({action})" in section.title
+            for section in ROUTE_SECTIONS
         )
     } == set()
 
@@ -147,10 +148,10 @@ def test_every_action_has_a_section_of_its_own() -> None:
 def test_route_statuses_are_documented() -> None:
     missing = {
         address: undocumented
-        for address, routes in SERVED.items()
+        for address, routes in ROUTES.items()
         if (
             undocumented := frozenset().union(*map(_list_route_statuses, routes))
-            - _find_documented_statuses_of_route(address)
+            - _find_all_documented_statuses(address)
         )
     }
     assert missing == {}
@@ -158,19 +159,19 @@ def test_route_statuses_are_documented() -> None:
 
 def test_placement_statuses_equal_the_openapi_document() -> None:
     different = {
-        address: (sorted(_find_documented_statuses_of_route(address)), sorted(answered))
-        for address, routes in SERVED.items()
+        address: (sorted(_find_all_documented_statuses(address)), sorted(answered))
+        for address, routes in ROUTES.items()
         if "/placement" in address[1]
-        and _find_documented_statuses_of_route(address)
+        and _find_all_documented_statuses(address)
         != (answered := {status for route in routes for status in route.statuses})
     }
     assert different == {}
 
 
-def test_every_documented_success_status_is_one_of_the_route() -> None:
+def test_documented_success_statuses_are_statuses_of_the_route() -> None:
     promised = {
         address: {status for route in routes for status in route.success}
-        for address, routes in SERVED.items()
+        for address, routes in ROUTES.items()
     }
     assert {
         address: more
@@ -182,12 +183,12 @@ def test_every_documented_success_status_is_one_of_the_route() -> None:
 def test_first_version_of_a_route_is_documented() -> None:
     heading = re.compile(r"rest_method:: (\w+) (\S+)\n   min_version: (\S+)")
     documented = defaultdict(set)
-    for page in SOURCE.rglob("*.rst"):
+    for page in API_REF.rglob("*.rst"):
         for method, path, version in heading.findall(page.read_text()):
             documented[method, path].add(version)
     different = {
         address: (documented[address], first)
-        for address, routes in SERVED.items()
+        for address, routes in ROUTES.items()
         if documented[address] != (first := _find_first_version(routes))
     }
     assert different == {}
@@ -203,31 +204,31 @@ def _find_first_version(routes: list[Route]) -> set[str]:
     return set() if first == (0, 0) else {str(first)}
 
 
-def test_every_noun_of_routes_has_a_page() -> None:
+def test_every_noun_of_routes_has_a_page_in_the_api_reference() -> None:
     nouns = {
         f"{prefix.strip('/')}/{route.noun}.rst": route
-        for prefix, routes in APIS.items()
+        for prefix, routes in ROUTES_BY_PREFIX.items()
         for route in routes
     }
-    assert {page for page in nouns if not (SOURCE / page).exists()} == set()
+    assert {page for page in nouns if not (API_REF / page).exists()} == set()
 
 
 def test_every_parameter_of_the_api_reference_is_used() -> None:
-    defined = set(yaml.safe_load((SOURCE / "parameters.yaml").read_text()))
-    pages = "\n".join(page.read_text() for page in SOURCE.rglob("*.rst"))
+    defined = set(yaml.safe_load((API_REF / "parameters.yaml").read_text()))
+    pages = "\n".join(page.read_text() for page in API_REF.rglob("*.rst"))
     used = set(re.findall(r"^   - \S+: (\w+)$", pages, flags=re.MULTILINE))
     assert defined - used == set()
 
 
 def test_every_sample_of_the_api_reference_is_shown() -> None:
-    samples = {str(path.relative_to(SOURCE)) for path in (SOURCE / "samples").rglob("*.json")}
-    pages = "\n".join(page.read_text() for page in SOURCE.rglob("*.rst"))
+    samples = {str(path.relative_to(API_REF)) for path in (API_REF / "samples").rglob("*.json")}
+    pages = "\n".join(page.read_text() for page in API_REF.rglob("*.rst"))
     shown = set(re.findall(r"literalinclude:: (?:\.\./)?(\S+)", pages))
     assert samples - shown == set()
 
 
 @pytest.mark.system
-def test_reference_builds_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", SOURCE, tmp_path]
+def test_api_reference_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", API_REF, tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.system
 
 #: Tests that write their random numbers to a file.
-PROPERTIES = """
+PROPERTY_TEST_MODULE = """
 from pathlib import Path
 from hypothesis import given, strategies as st, settings
 from tests.exploring import SeededRandom, scale_example_count
@@ -35,7 +35,7 @@ def test_dice():
 
 def run_property_tests_and_read_numbers(folder, profile, seed):
     """Return the numbers that both tests draw."""
-    (folder / "test_properties.py").write_text(PROPERTIES)
+    (folder / "test_properties.py").write_text(PROPERTY_TEST_MODULE)
     (folder / "numbers").unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-c", "setup.cfg", "-p", "tests.exploring"]
     command += ["-p", "no:cacheprovider", f"--hypothesis-seed={seed}", str(folder)]
@@ -44,14 +44,14 @@ def run_property_tests_and_read_numbers(folder, profile, seed):
     return (folder / "numbers").read_text().splitlines()
 
 
-def test_ci_profile_ignores_the_seed(tmp_path):
+def test_hypothesis_profile_ci_ignores_the_seed(tmp_path):
     numbers = run_property_tests_and_read_numbers(tmp_path, "ci", 1)
     assert numbers == run_property_tests_and_read_numbers(tmp_path, "ci", 2)
     assert len(numbers) <= 21
     assert "export HYPOTHESIS_PROFILE=ci\n" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_explore_profile_draws_more_examples_by_the_seed(tmp_path):
+def test_hypothesis_profile_explore_draws_more_examples_by_the_seed(tmp_path):
     numbers = run_property_tests_and_read_numbers(tmp_path, "explore", 1)
     assert len(numbers) > 21
     assert numbers == run_property_tests_and_read_numbers(tmp_path, "explore", 1)

@@ -15,7 +15,7 @@ from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE, ROOT, read_requirements, read_setup_cfg
 
 #: Modules of each extra, and the extra that an error names.
-OPTIONAL = {
+EXTRAS_BY_MODULE = {
     "granian": "server",
     "uvloop": "server",
     "psycopg": "postgresql",
@@ -26,18 +26,18 @@ OPTIONAL = {
     "osc_lib": "osc",
 }
 #: Code before a program that hides the packages of the extras.
-WITHOUT = f"""
+CODE_THAT_HIDES_EXTRAS = f"""
 import importlib.abc, sys
 
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {sorted(OPTIONAL)}:
+        if name.partition(".")[0] in {sorted(EXTRAS_BY_MODULE)}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
 
 sys.meta_path.insert(0, Missing())
 from placement_sched.cli.main import main
 """
-SERVED = """
+CODE_THAT_SERVES_A_REQUEST = """
 import io
 from placement_sched.wsgi import make_app
 status = []
@@ -62,7 +62,7 @@ def list_imported_packages() -> set[str]:
 @pytest.mark.slow
 def test_imported_packages_are_declared():
     distributions = packages_distributions()
-    requirements = read_requirements(*set(OPTIONAL.values()))
+    requirements = read_requirements(*set(EXTRAS_BY_MODULE.values()))
     declared = {canonicalize_name(requirement.name) for requirement in requirements}
     owners = {
         module: {canonicalize_name(name) for name in distributions[module]}
@@ -73,22 +73,22 @@ def test_imported_packages_are_declared():
 
 def test_extra_all_contains_every_extra_for_users():
     (requirement,) = read_setup_cfg()["options.extras_require"]["all"].split()
-    assert Requirement(requirement).extras == set(OPTIONAL.values())
+    assert Requirement(requirement).extras == set(EXTRAS_BY_MODULE.values())
 
 
 @pytest.fixture
 def run_without_extras(tmp_path):
     """Give a function that runs code with hidden extras, in a folder for its SQLite database."""
 
-    def run(code: str) -> subprocess.CompletedProcess[str]:
+    def run_code(code: str) -> subprocess.CompletedProcess[str]:
         return run_captured(
-            [sys.executable, "-c", WITHOUT + code],
+            [sys.executable, "-c", CODE_THAT_HIDES_EXTRAS + code],
             cwd=tmp_path,
             env={**os.environ, "OS_API__AUTH_STRATEGY": "noauth2"},
             timeout=120,
         )
 
-    return run
+    return run_code
 
 
 @pytest.mark.system
@@ -98,7 +98,7 @@ def test_sqlite_needs_no_extra(run_without_extras):
         "sys.exit(main(['explain', '--vcpus', '1', '--ram', '512', '--disk', '1']))"
     )
     assert "Traceback" not in explained.stderr
-    served = run_without_extras(SERVED)
+    served = run_without_extras(CODE_THAT_SERVES_A_REQUEST)
     assert served.stdout.startswith("['200 OK'] b'{"), served.stderr
 
 

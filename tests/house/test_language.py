@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.house.language import Text, compare_counts_with_limits, find_style_violations, list_texts
+from tests.house.language import CheckedText, compare_with_limits, find_style_violations, list_texts
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_forbidden_words_are_reported(text, habits):
-    assert list(find_style_violations(Text("", "", "comment", text))) == habits
+    assert list(find_style_violations(CheckedText("", "", "comment", text))) == habits
 
 
 @pytest.mark.parametrize(
@@ -33,18 +33,18 @@ def test_forbidden_words_are_reported(text, habits):
     ],
 )
 def test_long_unfinished_or_questioning_summaries_of_docstrings_are_reported(kind, text, habits):
-    assert list(find_style_violations(Text("", "", kind, text))) == habits
+    assert list(find_style_violations(CheckedText("", "", kind, text))) == habits
 
 
-def test_count_above_or_below_its_limit_is_reported():
+def test_habit_count_above_or_below_its_limit_is_reported():
     limits = {("api", "one"): 2, ("api", "what"): 1, ("cli", "one"): 1}
-    assert compare_counts_with_limits({("api", "one"): 3, ("api", "what"): 1}, limits) == [
+    assert compare_with_limits({("api", "one"): 3, ("api", "what"): 1}, limits) == [
         "api: 3 texts with 'one', 2 are allowed",
         "cli: 0 texts with 'one': lower the limit (1)",
     ]
 
 
-def test_texts_of_every_kind_are_read():
+def test_language_lint_reads_texts_of_every_kind():
     kinds = {"module", "docstring", "comment", "message", "paragraph"}
     packages = {"placement_sched/api", "tests", "doc", "api-ref", "README.md", "CHANGELOG.md"}
     read = list(list_texts())

@@ -13,10 +13,10 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-MAKEFILE = (ROOT / "Makefile").read_text()
-TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+MAKEFILE_TEXT = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE_TEXT, re.MULTILINE))
 #: The variables of make that the environment may set.
-VARIABLES = set(re.findall(r"^([A-Z_]+) \?=", MAKEFILE, re.MULTILINE))
+MAKE_VARIABLES = set(re.findall(r"^([A-Z_]+) \?=", MAKEFILE_TEXT, re.MULTILINE))
 
 
 def run_make(*arguments):
@@ -24,13 +24,13 @@ def run_make(*arguments):
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("MAKE", "MFLAGS", "GNUMAKEFLAGS")) and name not in VARIABLES
+        if not name.startswith(("MAKE", "MFLAGS", "GNUMAKEFLAGS")) and name not in MAKE_VARIABLES
     }
-    done = run_captured(["make", *arguments], cwd=ROOT, env=environment, check=True)
-    return done.stdout.splitlines()
+    process = run_captured(["make", *arguments], cwd=ROOT, env=environment, check=True)
+    return process.stdout.splitlines()
 
 
-def test_help_lists_targets_for_users_and_developers():
+def test_make_help_lists_targets_for_users_and_developers():
     lines = run_make("help")
     gap = lines.index("")
     assert lines[0] == "To use placement_sched:"
@@ -46,7 +46,7 @@ def test_help_lists_targets_for_users_and_developers():
 @pytest.mark.parametrize(
     "target", ["demo", "test", "test-fast", "test-system", "bench", "peer", "test-only"]
 )
-def test_message_is_printed_before_pip_runs(target, tmp_path):
+def test_make_prints_a_message_before_pip_runs(target, tmp_path):
     lines = run_make("-n", target, f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}")
     steps = [line for line in lines if "installing dependencies" in line or "/pip " in line]
     assert len(steps) % 2 == 0
@@ -55,7 +55,7 @@ def test_message_is_printed_before_pip_runs(target, tmp_path):
         assert "/pip install" in pip
 
 
-def test_docs_target_prints_the_path_of_the_pages():
+def test_make_docs_prints_the_path_of_the_pages():
     *_, guide, reference = run_make("-n", "docs")
     assert f"{ROOT}/doc/build/index.html" in guide
     assert f"{ROOT}/doc/build/api-ref/index.html" in reference

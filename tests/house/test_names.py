@@ -3,14 +3,14 @@
 
 import pytest
 
-from tests.house.spdx import LICENSE
+from tests.house.spdx import LICENSE_TEXT
 from tests.support.repository import format_relative_path, modules
 
 pytestmark = pytest.mark.slow
 
-NONDESCRIPT = {"utils", "util", "helpers", "helper", "common", "misc", "tools", "lib"}
+NONDESCRIPT_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools", "lib"}
 #: Plugins that were written for nova import these modules.
-KNOWN_TO_PLUGINS = {
+MODULES_FOR_NOVA_PLUGINS = {
     "placement_sched/scheduler/filters/utils.py",
     "placement_sched/scheduler/utils.py",
 }
@@ -20,15 +20,15 @@ def test_module_names_are_descriptive():
     nondescript = {
         format_relative_path(path)
         for path in modules()
-        if path.stem in NONDESCRIPT or path.parent.name in NONDESCRIPT
+        if path.stem in NONDESCRIPT_NAMES or path.parent.name in NONDESCRIPT_NAMES
     }
-    assert nondescript <= KNOWN_TO_PLUGINS
+    assert nondescript <= MODULES_FOR_NOVA_PLUGINS
 
 
 def test_every_module_has_a_docstring():
     undocumented = [
         format_relative_path(path)
         for path in modules()
-        if not path.read_text().removeprefix(f"# {LICENSE}\n").startswith('"""')
+        if not path.read_text().removeprefix(f"# {LICENSE_TEXT}\n").startswith('"""')
     ]
     assert undocumented == []

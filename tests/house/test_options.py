@@ -14,7 +14,7 @@ from placement_sched.scheduler import plugins
 
 pytestmark = pytest.mark.slow
 
-OURS = [
+DECLARED_OPTIONS = [
     (group, option)
     for listing in (core.list_opts(), plugins.list_opts())
     for group, options in listing
@@ -23,35 +23,35 @@ OURS = [
 
 
 def test_options_have_help():
-    without = [
+    options_without_help = [
         f"[{group}] {option.dest}"
-        for group, option in OURS
+        for group, option in DECLARED_OPTIONS
         if not (option.help or "").strip().endswith(".")
     ]
-    assert without == []
+    assert options_without_help == []
 
 
 def test_no_option_is_declared_twice():
-    names = [(group, option.dest) for group, option in OURS]
+    names = [(group, option.dest) for group, option in DECLARED_OPTIONS]
     assert sorted(names) == sorted(set(names))
 
 
 #: Numbers that are only multiplied, added or compared, or that another limit bounds.
-ONLY_COUNTED_WITH = re.compile(
+OPTIONS_WITHOUT_MAXIMUM = re.compile(
     r"(allocation_ratio|multiplier|weight_of_unavailable|budget|per_host|_size|max_request_groups"
     r"|max_member_of|\] workers)$"
 )
 
 
-def test_durations_and_limits_have_a_maximum():
+def test_duration_and_limit_options_have_a_maximum():
     """Python raises for a span of a million years, and the response would be 500."""
     unbounded = [
         name
-        for group, option in OURS
+        for group, option in DECLARED_OPTIONS
         if isinstance(option, cfg.IntOpt | cfg.FloatOpt)
         and not isinstance(option, cfg.PortOpt)
         and option.type.max is None
-        and not ONLY_COUNTED_WITH.search(name := f"[{group}] {option.dest}")
+        and not OPTIONS_WITHOUT_MAXIMUM.search(name := f"[{group}] {option.dest}")
     ]
     assert unbounded == []
 

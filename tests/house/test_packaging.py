@@ -33,7 +33,7 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 
 
-def test_setup_names_every_package_of_the_tree():
+def test_setup_cfg_names_every_python_package():
     named = read_setup_cfg()["options"]["packages"].split()
     named = [name for name in named if not name.startswith("#")]
     tree = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rglob("__init__.py")}
@@ -93,7 +93,7 @@ def test_wheel_has_modules_migrations_and_type_marker(wheel):
     assert not [name for name in names if name.startswith(("tests/", "alembic/"))]
 
 
-def check_demo(program: Path, folder: Path) -> None:
+def check_demo_of_program(program: Path, folder: Path) -> None:
     done = run_captured(
         [program, "demo", "--format", "json"],
         cwd=folder,
@@ -148,7 +148,7 @@ def installed_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 def test_wheel_syncs_and_serves_outside_the_repository(wheel, installed_wheel, tmp_path):
     program = installed_wheel / "bin/placement-sched"
-    check_demo(program, tmp_path)
+    check_demo_of_program(program, tmp_path)
     url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     environment = {"PATH": "/usr/bin:/bin", "OS_PLACEMENT_DATABASE__CONNECTION": url}
     synced = run_captured(
@@ -171,7 +171,7 @@ def test_wheel_syncs_and_serves_outside_the_repository(wheel, installed_wheel, t
 
 
 #: Programs that the table lists under another program of the same package.
-PARTS = {"epmd", "mariadb-install-db", "rabbitmqctl"}
+PROGRAMS_OF_LISTED_PACKAGES = {"epmd", "mariadb-install-db", "rabbitmqctl"}
 
 
 def test_ci_finds_programs_of_postgresql_outside_the_path():
@@ -188,6 +188,6 @@ def test_ci_installs_programs_that_tests_need():
         for name in re.findall(r'\b(?:tool|which)\("([\w-]+)"', file.read_text())
     }
     assert len(needed) > 5
-    needed -= PARTS
+    needed -= PROGRAMS_OF_LISTED_PACKAGES
     (table,) = re.findall(r"<<'PROGRAMS'\n(.*?)\nPROGRAMS\n", listed, re.DOTALL)
     assert needed <= {line.split()[0] for line in table.splitlines()}

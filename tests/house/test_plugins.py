@@ -17,20 +17,20 @@ pytestmark = pytest.mark.slow
 
 PLUGINS = [*all_filters(), *all_weighers(), *all_request_filters(), *all_drivers()]
 #: Modules of the plugin folders without plugins.
-NOT_PLUGINS = {"__init__.py", "extra_specs_ops.py", "utils.py"}
+MODULES_WITHOUT_PLUGINS = {"__init__.py", "extra_specs_ops.py", "utils.py"}
 
 
-def read_plugin_source(plugin):
+def read_plugin_docstrings(plugin):
     """Return the docstrings of a plugin and of its module, which operators read."""
     return f"{inspect.getmodule(plugin).__doc__}\n{vars(plugin).get('__doc__')}"
 
 
 def test_plugins_have_docstrings_of_their_own():
     """Without its own docstring a class shows that of its base."""
-    short = [
+    undocumented = [
         plugin.__name__ for plugin in PLUGINS if len(str(vars(plugin).get("__doc__")).split()) < 5
     ]
-    assert short == []
+    assert undocumented == []
 
 
 def test_docstrings_of_plugins_name_their_options():
@@ -38,7 +38,7 @@ def test_docstrings_of_plugins_name_their_options():
         f"{plugin.__name__}: [{group}] {option.dest}"
         for plugin in PLUGINS
         for group, option in getattr(plugin, "options", ())
-        if not re.search(rf"\b{option.dest}\b", read_plugin_source(plugin))
+        if not re.search(rf"\b{option.dest}\b", read_plugin_docstrings(plugin))
     ]
     assert unnamed == []
 
@@ -60,6 +60,6 @@ def test_every_module_of_the_plugin_folders_is_loaded():
         path
         for folder in folders
         for path in (PACKAGE / "scheduler" / folder).glob("*.py")
-        if path.name not in NOT_PLUGINS
+        if path.name not in MODULES_WITHOUT_PLUGINS
     }
     assert files == written

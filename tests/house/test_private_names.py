@@ -14,10 +14,10 @@ from tests.support.repository import PACKAGE, ROOT, format_relative_path, module
 
 pytestmark = pytest.mark.slow
 
-DECISION = ROOT / "doc/decisions/0006-private-names.md"
-PRIVATE = re.compile("_[a-z]")
+DECISION_PAGE = ROOT / "doc/decisions/0006-private-names.md"
+PRIVATE_NAME = re.compile("_[a-z]")
 #: Documented names that begin with an underscore.
-DOCUMENTED = {
+DOCUMENTED_NAMES = {
     "_asdict",
     "_exit",
     "_fields",
@@ -27,7 +27,7 @@ DOCUMENTED = {
     "_replace",
 }
 #: Attributes of nova's weighers, which a third-party weigher may define.
-OF_NOVA = {"_weight_multiplier"}
+NOVA_ATTRIBUTES = {"_weight_multiplier"}
 
 
 def test_private_names_of_libraries_are_listed():
@@ -36,12 +36,12 @@ def test_private_names_of_libraries_are_listed():
         for path in modules()
         for name in find_used_private_names(path)
     }
-    assert used == read_listed_names()
+    assert used == read_names_of_decision_page()
 
 
-def read_listed_names():
+def read_names_of_decision_page():
     """Return the module and the name of each row of the list."""
-    rows = re.findall(r"^\| `([\w/]+\.py)` \| `(_\w+)` \|", DECISION.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w/]+\.py)` \| `(_\w+)` \|", DECISION_PAGE.read_text(), re.MULTILINE)
     assert rows
     return {(f"{PACKAGE.name}/{module}", name) for module, name in rows}
 
@@ -63,14 +63,16 @@ def find_imported_private_names(tree):
         else:
             paths = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for path in paths:
-            yield from filter(PRIVATE.match, path.split("."))
+            yield from filter(PRIVATE_NAME.match, path.split("."))
 
 
 def find_private_attributes(tree):
     """Yield the private attributes that the code reads and the package does not define."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and PRIVATE.match(node.attr):
-            yield from {node.attr} - find_private_names_of_package() - DOCUMENTED - OF_NOVA
+        if isinstance(node, ast.Attribute) and PRIVATE_NAME.match(node.attr):
+            yield from (
+                {node.attr} - find_private_names_of_package() - DOCUMENTED_NAMES - NOVA_ATTRIBUTES
+            )
 
 
 @cache
@@ -100,7 +102,7 @@ def find_inherited_private_names(path):
             for base in filter(is_library_class, kind.__mro__):
                 yield from (
                     find_private_names_of_class(kind)
-                    & find_private_names_of_class(base) - DOCUMENTED
+                    & find_private_names_of_class(base) - DOCUMENTED_NAMES
                 )
 
 

@@ -16,11 +16,11 @@ from tests.support.servers import PROGRAM
 
 pytestmark = pytest.mark.system
 
-README = (ROOT / "README.md").read_text()
+README_TEXT = (ROOT / "README.md").read_text()
 #: A number of a table, with a space between thousands.
-FIGURE = re.compile(r"\d[\d .]*\d|\d")
+NUMBER = re.compile(r"\d[\d .]*\d|\d")
 #: A configuration with the filter of the page, and a cloud of a host that it rejects and another.
-QUIET_CONF = """\
+FILTER_CONFIGURATION = """\
 [placement_database]
 connection = sqlite:///quiet.db
 [filter_scheduler]
@@ -28,7 +28,7 @@ available_filters = placement_sched.scheduler.filters.all_filters
 available_filters = quiet.QuietHostsFilter
 enabled_filters = ComputeFilter, QuietHostsFilter
 """
-QUIET_CLOUD = """\
+FLEET_OF_TWO_HOSTS = """\
 hosts:
 - {host: cn1, vcpus: 8, memory_mb: 8192, local_gb: 100, stats: {num_instances: 10}}
 - {host: cn2, vcpus: 8, memory_mb: 8192, local_gb: 100}
@@ -37,7 +37,7 @@ hosts:
 
 def read_code_blocks(language: str) -> list[str]:
     """Return the fenced blocks of this language in order."""
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README_TEXT, re.DOTALL | re.MULTILINE)
     return [text for named, text in blocks if named == language]
 
 
@@ -47,7 +47,7 @@ def read_typed_lines() -> list[str]:
 
 
 def test_readme_is_short():
-    assert README.count("\n") <= 150
+    assert README_TEXT.count("\n") <= 150
 
 
 def test_readme_begins_with_make_demo_and_make_test():
@@ -55,39 +55,39 @@ def test_readme_begins_with_make_demo_and_make_test():
     assert read_typed_lines()[1].startswith("make test ")
 
 
-def read_rows_of_figures() -> list[list[str]]:
+def read_rows_of_figures_table() -> list[list[str]]:
     """Return the cells of each row of the table of figures."""
-    section = README.partition("\n## Why\n")[2].partition("\n## ")[0]
+    section = README_TEXT.partition("\n## Why\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\|(.+)\|$", section, re.MULTILINE)[2:]
     return [[cell.strip() for cell in row.split("|")] for row in rows]
 
 
-@pytest.mark.parametrize("row", read_rows_of_figures(), ids=lambda row: row[0][:20])
+@pytest.mark.parametrize("row", read_rows_of_figures_table(), ids=lambda row: row[0][:20])
 def test_numbers_in_the_figures_table_of_the_readme_are_on_the_linked_page(row):
     _, *values, source = row
     page = (ROOT / re.search(r"\]\(([^)]+)\)", source)[1]).read_text()
-    figures = [figure.replace(" ", "") for value in values for figure in FIGURE.findall(value)]
+    figures = [figure.replace(" ", "") for value in values for figure in NUMBER.findall(value)]
     assert [figure for figure in figures if figure not in re.sub("[ ,]", "", page)] == []
 
 
-def test_figures_table_has_five_rows():
-    assert len(read_rows_of_figures()) == 5
+def test_figures_table_of_the_readme_has_five_rows():
+    assert len(read_rows_of_figures_table()) == 5
 
 
 def test_readme_example_filter_explains_its_rejection_as_printed(tmp_path):
     (code,) = read_code_blocks("python")
     (printed,) = (block for block in read_code_blocks("text") if "QuietHostsFilter" in block)
     (tmp_path / "quiet.py").write_text(code)
-    (tmp_path / "quiet.conf").write_text(QUIET_CONF)
-    (tmp_path / "quiet.yaml").write_text(QUIET_CLOUD)
-    run_program(tmp_path, "fleet load --config-file quiet.conf quiet.yaml")
-    explained = run_program(
+    (tmp_path / "quiet.conf").write_text(FILTER_CONFIGURATION)
+    (tmp_path / "quiet.yaml").write_text(FLEET_OF_TWO_HOSTS)
+    run_placement_sched(tmp_path, "fleet load --config-file quiet.conf quiet.yaml")
+    explained = run_placement_sched(
         tmp_path, "explain --config-file quiet.conf --vcpus 1 --ram 512 --disk 1"
     )
     assert printed in explained
 
 
-def run_program(folder: Path, arguments: str) -> str:
+def run_placement_sched(folder: Path, arguments: str) -> str:
     """Run the program in a folder with a plugin, and return its output."""
     done = run_captured(
         [PROGRAM, *arguments.split()],

@@ -22,7 +22,7 @@ from tests.support.repository import PACKAGE, ROOT
 
 pytestmark = pytest.mark.slow
 
-APIS = {
+ROUTES_BY_API = {
     "placement": PLACEMENT.routes,
     "compute": COMPUTE.routes,
     "image": IMAGE.routes,
@@ -30,7 +30,7 @@ APIS = {
     "scheduler": SCHEDULER.routes,
 }
 #: Routes that write without a body, or that reject every request.
-BODYLESS = {
+BODYLESS_ROUTES = {
     ("PUT", "/placement/traits/{}"),
     ("PUT", "/placement/resource_classes/{}"),
     ("POST", "/compute/v2.1/servers"),
@@ -46,9 +46,9 @@ BODYLESS = {
     ("PUT", "/image/v2/images/{}/members/{}"),
 }
 #: Test folders that need another service or belong to make test-only WHAT=chaos.
-WITH_OTHERS = {"chaos", "client", "coexistence", "differential", "nova"}
+FOLDERS_WITH_OTHER_SERVICES = {"chaos", "client", "coexistence", "differential", "nova"}
 #: Routes with a binary body.
-OF_DATA = {("PUT", "/image/v2/images/{}/file")}
+BINARY_BODY_ROUTES = {("PUT", "/image/v2/images/{}/file")}
 
 
 @dataclass(frozen=True)
@@ -69,46 +69,50 @@ class ServedRoute:
         return " ".join(self.address) + window + (self.route.action or "")
 
 
-SERVED = [ServedRoute(api, route) for api, routes in APIS.items() for route in routes]
+SERVED_ROUTES = [
+    ServedRoute(api, route) for api, routes in ROUTES_BY_API.items() for route in routes
+]
 
 
 @cache
-def sent_requests() -> dict[Path, tuple[SentRequest, ...]]:
+def read_requests_by_file() -> dict[Path, tuple[SentRequest, ...]]:
     """Return the requests that each file of tests sends."""
     tests = ROOT / "tests"
     modules = [path for path in tests.rglob("*.py") if "house" not in path.parts]
-    stories = {path: tuple(read_gabbi_requests(path)) for path in tests.rglob("gabbits/*.yaml")}
-    return stories | {path: tuple(read_module_requests(path)) for path in modules}
+    gabbi_requests = {
+        path: tuple(read_gabbi_requests(path)) for path in tests.rglob("gabbits/*.yaml")
+    }
+    return gabbi_requests | {path: tuple(read_module_requests(path)) for path in modules}
 
 
 def list_violating_routes(holds: Callable[[ServedRoute], bool]) -> list[str]:
-    return [str(served) for served in SERVED if not holds(served)]
+    return [str(served) for served in SERVED_ROUTES if not holds(served)]
 
 
 def test_routes_have_a_policy_unless_public():
     rules = {rule.name for rule in RULES}
 
-    def is_guarded(served):
+    def has_policy_unless_public(served):
         return served.route.policy is None if served.route.public else served.route.policy in rules
 
-    assert list_violating_routes(is_guarded) == []
+    assert list_violating_routes(has_policy_unless_public) == []
 
 
 def test_routes_with_a_body_have_a_schema_at_every_version():
-    assert list_violating_routes(has_schemas) == []
+    assert list_violating_routes(has_body_schemas) == []
 
 
-def has_schemas(served):
+def has_body_schemas(served):
     route = served.route
     if route.body is not None:
         oldest = max(route.since, min(since for since, _ in route.body.windows))
         schemas = [route.body.at(oldest), *(schema for _, schema in route.body.windows)]
         return None not in schemas
     writes = route.method in {"POST", "PUT", "PATCH"}
-    return not writes or served.address in (OF_DATA if route.data else BODYLESS)
+    return not writes or served.address in (BINARY_BODY_ROUTES if route.data else BODYLESS_ROUTES)
 
 
-def is_requested(served, modules):
+def is_requested_by_a_test(served, modules):
     """Return whether a test sends a request to the route or to its path below the API.
 
     Only requests of these modules and of helpers without another service count.
@@ -116,21 +120,21 @@ def is_requested(served, modules):
     method = served.route.method
     path = re.sub(r"<path:[^>]+>", "{...}", f"/{served.api}{served.route.path}")
     template = re.sub(r"<[^>]+>", "{}", path).rstrip("/")
-    below = template.removeprefix(f"/{served.api}")
+    subpath = template.removeprefix(f"/{served.api}")
     return any(
         (
-            request.matches(method, template)
-            or (f"/{served.api}" in request.text and request.matches(method, below))
+            request.matches_route(method, template)
+            or (f"/{served.api}" in request.text and request.matches_route(method, subpath))
         )
         and (served.route.action or "") in request.text
-        for path, requests in sent_requests().items()
-        if path in modules or is_helper(path)
+        for path, requests in read_requests_by_file().items()
+        if path in modules or is_test_helper(path)
         for request in requests
     )
 
 
-def is_helper(path):
-    return not path.match("test_*.py") and WITH_OTHERS.isdisjoint(path.parts)
+def is_test_helper(path):
+    return not path.match("test_*.py") and FOLDERS_WITH_OTHER_SERVICES.isdisjoint(path.parts)
 
 
 def test_policy_rules_are_described():
@@ -144,7 +148,7 @@ def test_no_policy_rule_is_declared_twice():
 
 def test_every_route_of_a_module_is_registered():
     """A route whose blueprint no API lists would not be served."""
-    for api, routes in APIS.items():
+    for api, routes in ROUTES_BY_API.items():
         names = [f"placement_sched.api.{api}"]
         names += [f"{names[0]}.{path.stem}" for path in (PACKAGE / "api" / api).glob("[!_]*.py")]
         declared = {

@@ -22,9 +22,9 @@ from tests.support.repository import (
 
 pytestmark = pytest.mark.slow
 
-MODULE, PLUGIN, FUNCTION = 700, 160, 100
+MAX_MODULE_LINES, MAX_PLUGIN_LINES, MAX_FUNCTION_LINES = 700, 160, 100
 #: The most modules of a package, and the fewest lines of a module that only one other imports.
-PACKAGE_MODULES, SHORT = 25, 40
+MAX_MODULES_PER_PACKAGE, MIN_MODULE_LINES = 25, 40
 
 
 def test_modules_are_short():
@@ -32,18 +32,18 @@ def test_modules_are_short():
     long = {
         format_relative_path(path): count
         for path, count in lines.items()
-        if count > (PLUGIN if is_plugin(path) else MODULE)
+        if count > (MAX_PLUGIN_LINES if is_plugin(path) else MAX_MODULE_LINES)
     }
     assert long == {}
 
 
 def test_packages_have_few_modules():
     crowded = {
-        format_relative_path(folder): len(found)
+        format_relative_path(folder): len(files)
         for folder in sorted({path.parent for path in modules()})
         if not is_list_folder(folder)
-        and len(found := [one for one in folder.glob("*.py") if one.stem != "__init__"])
-        > PACKAGE_MODULES
+        and len(files := [path for path in folder.glob("*.py") if path.stem != "__init__"])
+        > MAX_MODULES_PER_PACKAGE
     }
     assert crowded == {}
 
@@ -54,7 +54,7 @@ def test_short_modules_have_several_importers():
     splinters = [
         format_relative_path(path)
         for path in modules()
-        if len(path.read_text().splitlines()) < SHORT
+        if len(path.read_text().splitlines()) < MIN_MODULE_LINES
         and not is_module_allowed_to_be_short(path)
         and len(importers[path]) < 2
     ]
@@ -66,7 +66,7 @@ def test_functions_are_short():
         f"{format_relative_path(path)}: {function.name} has {lines}"
         for path in modules()
         for function in list_functions(path)
-        if (lines := function.end_lineno - function.lineno + 1) > FUNCTION
+        if (lines := function.end_lineno - function.lineno + 1) > MAX_FUNCTION_LINES
     ]
     assert long == []
 
