@@ -21,9 +21,9 @@ _DEFAULT_EXAMPLE_COUNT = 100
 #: Number of examples of the profile "explore", as a multiple of the suite's number.
 EXPLORE_EXAMPLE_FACTOR = 5
 #: Share of the examples in the lanes for changes (tests/lanes.py).
-EXAMPLE_SHARES = {"fast": 0.1, "slow": 0.2, "test": 0.2, "system": 0.2}
+EXAMPLE_SHARE_BY_LANE = {"fast": 0.1, "slow": 0.2, "test": 0.2, "system": 0.2}
 #: An example may take long on a busy machine.
-_PATIENT_SETTINGS: dict[str, Any] = {
+_NO_DEADLINE_SETTINGS: dict[str, Any] = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow],
 }
@@ -31,8 +31,8 @@ _PATIENT_SETTINGS: dict[str, Any] = {
 
 def load_hypothesis_profile(lane: str | None = None) -> None:
     """Load the profile that the environment names, before tests are imported."""
-    share = EXPLORE_EXAMPLE_FACTOR if EXPLORING else EXAMPLE_SHARES.get(lane or "", 1)
-    options = {**_PATIENT_SETTINGS, "max_examples": round(_DEFAULT_EXAMPLE_COUNT * share)}
+    share = EXPLORE_EXAMPLE_FACTOR if EXPLORING else EXAMPLE_SHARE_BY_LANE.get(lane or "", 1)
+    options = {**_NO_DEADLINE_SETTINGS, "max_examples": round(_DEFAULT_EXAMPLE_COUNT * share)}
     hypothesis_settings.register_profile("ci", **options, derandomize=True)
     # hypothesis itself fixes every choice if the variable CI is set.
     hypothesis_settings.register_profile("here", **options, derandomize=False)

@@ -58,8 +58,8 @@ SERVER_FIXTURES = {"postgresql_server", "mysql_server", "broker"}
 _SERVER_PORTS = {3306, 5432, 5672}
 _MARKER_PATTERN = re.compile(r"\bmark\.(\w+)")
 _MODULE_MARKERS_PATTERN = re.compile(r"^pytestmark = (\[[^\]]*\]|.*)", re.MULTILINE)
-_START_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
-_ADVICE = "mark it `slow` or `system` (tests/lanes.py)"
+_PROCESS_START_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+_MARK_SLOW_ADVICE = "mark it `slow` or `system` (tests/lanes.py)"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -185,10 +185,12 @@ def _forbid_processes_in_fast_lane(request: pytest.FixtureRequest) -> None:
 
 
 def _fail_on_forbidden_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in _START_EVENTS:
-        pytest.fail(f"a test of the fast lane starts {arguments[:1]} ({event}): {_ADVICE}")
+    if event in _PROCESS_START_EVENTS:
+        pytest.fail(
+            f"a test of the fast lane starts {arguments[:1]} ({event}): {_MARK_SLOW_ADVICE}"
+        )
     if event == "socket.connect" and _get_port(arguments[1]) in _SERVER_PORTS:
-        pytest.fail(f"a test of the fast lane connects to a server: {_ADVICE}")
+        pytest.fail(f"a test of the fast lane connects to a server: {_MARK_SLOW_ADVICE}")
 
 
 def _get_port(address: object) -> object:
@@ -196,7 +198,7 @@ def _get_port(address: object) -> object:
 
 
 def _fail_at_process_start(process: BaseProcess) -> None:
-    pytest.fail(f"a test of the fast lane starts {process.name}: {_ADVICE}")
+    pytest.fail(f"a test of the fast lane starts {process.name}: {_MARK_SLOW_ADVICE}")
 
 
 class SlowestModuleReporter:

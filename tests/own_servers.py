@@ -19,7 +19,7 @@ from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import is_installed, run_postgresql
 
 #: A file system in memory, used if it has enough free space.
-_MEMORY = Path("/dev/shm")  # noqa: S108 - folders with random names are made in it
+_SHM_PATH = Path("/dev/shm")  # noqa: S108 - folders with random names are made in it
 #: Required free space in bytes.
 _MIN_FREE_BYTES = 4 << 30
 #: Several workers connect concurrently, each with a service of several processes.
@@ -63,6 +63,6 @@ def run_database_servers() -> Iterator[None]:
 
 def _find_memory_folder() -> Path | None:
     """Return the folder for the servers' data, or None for the folder of temporary files."""
-    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _MIN_FREE_BYTES:
+    if not os.access(_SHM_PATH, os.W_OK) or shutil.disk_usage(_SHM_PATH).free < _MIN_FREE_BYTES:
         return None
-    return _MEMORY
+    return _SHM_PATH

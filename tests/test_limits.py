@@ -49,7 +49,7 @@ def build_image_with_properties(count):
 SMALL_FLAVOR = flavor(memory_mb=16, root_gb=0)
 
 
-def build_hints(hint, number):
+def build_scheduler_hints(hint, number):
     return {"scheduler_hints": {hint: build_names(number)}}
 
 
@@ -61,9 +61,14 @@ def build_hints(hint, number):
         (lambda n: {"force_nodes": [*build_names(n - 1), "cn1"]}, 10_000, "items", "force_nodes"),
         (build_group_with_members, 10_000, "items", "instance_group.members"),
         (lambda n: {"retry": {"hosts": [["a", "b"]] * n}}, 10_000, "items", "retry.hosts"),
-        (lambda n: build_hints("same_host", n), 10_000, "items", "scheduler_hints.same_host"),
         (
-            lambda n: build_hints("different_host", n),
+            lambda n: build_scheduler_hints("same_host", n),
+            10_000,
+            "items",
+            "scheduler_hints.same_host",
+        ),
+        (
+            lambda n: build_scheduler_hints("different_host", n),
             10_000,
             "items",
             "scheduler_hints.different_host",

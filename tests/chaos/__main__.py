@@ -33,7 +33,7 @@ MAX_SECONDS_TO_STOP_PROCESSES = 60
 
 
 @dataclass(frozen=True)
-class GroupResult:
+class ChaosGroupResult:
     """Result of a part: its problems, the numbers of its attempts and its output."""
 
     problems: tuple[str, ...]
@@ -67,10 +67,10 @@ def main() -> int:
     return int(any(result.problems for result in results.values()))
 
 
-def run_test_groups(parts: list[ChaosTestGroup], console: Console) -> dict[str, GroupResult]:
+def run_test_groups(parts: list[ChaosTestGroup], console: Console) -> dict[str, ChaosGroupResult]:
     """Run the measuring parts alone, then the other parts in two threads."""
     end = time.monotonic() + MAX_RUN_SECONDS
-    results: dict[str, GroupResult] = {}
+    results: dict[str, ChaosGroupResult] = {}
 
     def run_groups_in_turn(pop_next_group: Callable[[], ChaosTestGroup]) -> None:
         with suppress(IndexError):  # no part remains
@@ -91,10 +91,12 @@ def run_test_groups(parts: list[ChaosTestGroup], console: Console) -> dict[str, 
     return results
 
 
-def run_test_group(part: ChaosTestGroup, most: float) -> GroupResult:
+def run_test_group(part: ChaosTestGroup, most: float) -> ChaosGroupResult:
     """Run the tests of a part in another process for at most ``most`` seconds."""
     if most <= 0:
-        return GroupResult((f"not run: the {MAX_RUN_SECONDS // 60} minutes for all were over",))
+        return ChaosGroupResult(
+            (f"not run: the {MAX_RUN_SECONDS // 60} minutes for all were over",)
+        )
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report, output_path = Path(folder) / "report.xml", Path(folder) / "output.txt"
@@ -112,7 +114,7 @@ def run_test_group(part: ChaosTestGroup, most: float) -> GroupResult:
             if child.tag in {"failure", "error", "skipped"}
         ]
         properties = [item for case in cases for item in case.iter("property")]
-        return GroupResult(
+        return ChaosGroupResult(
             problems=tuple(problems if cases else [*problems, "no test ended"]),
             attempts=tuple(
                 str(item.get("value")) for item in properties if item.get("name") == TRIED

@@ -13,9 +13,9 @@ from placement_sched.api.routing import PARAMETER
 from tests.chaos.endpoints import REJECTING_VIEWS, VERSIONED_APIS, Endpoint, list_endpoints
 from tests.chaos.queries import OPTIONAL_PARAMETERS, REQUIRED_PARAMETERS
 from tests.chaos.valid_requests import (
-    PREREQUISITES,
+    PREREQUISITE_ENDPOINTS,
     DrawnRequest,
-    ExistingNames,
+    ExistingNameDrawer,
     ValidRequestDrawer,
 )
 from tests.chaos.writes import DocumentReader
@@ -116,11 +116,11 @@ class RequestDrawer:
         self._unvisited = walk[::-1]
 
     @classmethod
-    def create(
+    def create_for_application(
         cls, application: Application, dice: random.Random, get: DocumentReader
     ) -> "RequestDrawer":
         """Return a drawer of requests for all endpoints. ``get`` reads existing objects."""
-        valid = ValidRequestDrawer(ExistingNames(dice, get), dice)
+        valid = ValidRequestDrawer(ExistingNameDrawer(dice, get), dice)
         return cls(list(list_endpoints(application)), valid, dice)
 
     def draw_request(self) -> DrawnRequest:
@@ -130,7 +130,7 @@ class RequestDrawer:
         missing = [endpoint for endpoint in self.endpoints if endpoint.view not in done]
         if missing and self.dice.random() < 0.4:
             endpoint = self.dice.choice(missing)
-            first = PREREQUISITES.get(endpoint.name) if self.dice.random() < 0.5 else None
+            first = PREREQUISITE_ENDPOINTS.get(endpoint.name) if self.dice.random() < 0.5 else None
             before = [endpoint for endpoint in self.endpoints if endpoint.name == first]
             return self.valid.draw_request(self.dice.choice(before or [endpoint]))
         # Some views have many rules.
@@ -250,7 +250,7 @@ class RequestDrawer:
 
     def _draw_json_value(self, depth: int) -> Any:
         dice = self.dice
-        plain = [None, True, *BOUNDARY_NUMBERS, *HOSTILE_TEXTS, *OBJECT_NAMES, *UNKNOWN_UUIDS]
+        scalars = [None, True, *BOUNDARY_NUMBERS, *HOSTILE_TEXTS, *OBJECT_NAMES, *UNKNOWN_UUIDS]
         if depth and dice.random() < 0.4:
             return dice.choice(
                 [
@@ -261,7 +261,7 @@ class RequestDrawer:
                     },
                 ]
             )
-        return dice.choice(plain)
+        return dice.choice(scalars)
 
 
 def _encode_json(document: Any) -> bytes:

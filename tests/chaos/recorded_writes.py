@@ -21,8 +21,8 @@ from tests.verifier.model import AcknowledgedWrites, AllocatedAmounts
 
 _REQUEST_HEADERS = {"X-Auth-Token": "admin", "Content-Type": "application/json", **LATEST_HEADERS}
 #: No response, or 503: the COMMIT may have succeeded or failed.
-_UNCLEAR_STATUSES = (None, 503)
-_POSSIBLE_STATUSES = (204, *_UNCLEAR_STATUSES)
+_UNKNOWN_RESULT_STATUSES = (None, 503)
+_POSSIBLE_WRITE_STATUSES = (204, *_UNKNOWN_RESULT_STATUSES)
 
 
 @dataclass
@@ -43,7 +43,7 @@ class AllocationClaimer:
         self._dice = random.Random(seed)
         self.recorded_writes = RecordedWrites()
 
-    def claim_and_free_for(self, seconds: float) -> RecordedWrites:
+    def claim_and_free_for_seconds(self, seconds: float) -> RecordedWrites:
         """Claim and free for a number of seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -63,7 +63,9 @@ class AllocationClaimer:
             "consumer_type": "INSTANCE",
         }
         status = self._send_request("PUT", consumer, body)
-        amounts = {(uuid, "VCPU"): 1 for uuid in chosen} if status in _POSSIBLE_STATUSES else {}
+        amounts = (
+            {(uuid, "VCPU"): 1 for uuid in chosen} if status in _POSSIBLE_WRITE_STATUSES else {}
+        )
         self._record_write(consumer, amounts, status)
         if status == 204:
             self.recorded_writes.held.add(consumer)
@@ -71,14 +73,14 @@ class AllocationClaimer:
     def _free_allocations(self, consumer: str) -> None:
         self.recorded_writes.held.discard(consumer)
         status = self._send_request("DELETE", consumer, None)
-        if status in _POSSIBLE_STATUSES:
+        if status in _POSSIBLE_WRITE_STATUSES:
             self._record_write(consumer, {}, status)
         else:
             self.recorded_writes.held.add(consumer)
 
     def _record_write(self, consumer: str, amounts: AllocatedAmounts, status: int | None) -> None:
         self.recorded_writes.writes.record_write(
-            consumer, amounts, answered=status not in _UNCLEAR_STATUSES
+            consumer, amounts, answered=status not in _UNKNOWN_RESULT_STATUSES
         )
 
     def _send_request(self, method: str, consumer: str, body: object) -> int | None:
@@ -112,7 +114,7 @@ def claim_allocations_at_random(
     barrier.wait(120)
     started.set()
     while not ended.is_set():
-        claimer.claim_and_free_for(0.2)
+        claimer.claim_and_free_for_seconds(0.2)
     return [claimer.recorded_writes]
 
 

@@ -92,7 +92,7 @@ def _load_server_and_take_samples(
         end = time.monotonic() + seconds / SAMPLE_COUNT
         taken = []
         while time.monotonic() < end:
-            claimer.claim_and_free_for(0.2)
+            claimer.claim_and_free_for_seconds(0.2)
             placed += 1
             taken.append(_measure_placement_latency(server, placed))
             server.request_json("DELETE", f"/scheduler/v1/instances/{instance(placed)}")

@@ -25,7 +25,7 @@ from tests.chaos.valid_requests import (
     ADMIN_SERVICE_HEADERS,
     PRIVATE_FLAVOR,
     DrawnRequest,
-    ExistingNames,
+    ExistingNameDrawer,
     ValidRequestDrawer,
     create_cloud_objects,
 )
@@ -97,7 +97,7 @@ class AppWithCallers:
         dice = random.Random(20261125)
         store_result(self.client.app.services.scheduler)
         self.valid_requests = ValidRequestDrawer(
-            ExistingNames(dice, read_as_creator), dice, headers={}, optional_share=0
+            ExistingNameDrawer(dice, read_as_creator), dice, headers={}, optional_share=0
         )
         self.valid_requests.names.missing_share = 0
 
@@ -110,7 +110,7 @@ class AppWithCallers:
         query = [(name, PROJECT if name == "project_id" else value) for name, value in drawn.query]
         return replace(drawn, path=path, query=query)
 
-    def send_as(self, drawn: DrawnRequest, caller: str) -> tuple[str, int]:
+    def send_request_as(self, drawn: DrawnRequest, caller: str) -> tuple[str, int]:
         """Return the kind and the status of the response to a caller."""
         headers = {**drawn.headers, **self.callers[caller]}
         on_page = drawn.endpoint.api == "console"
@@ -268,11 +268,15 @@ def find_unexpected_responses(
     accepted = [caller for caller in expected if expected[caller] == ACCEPTED]
     for _ in range(MAX_REQUEST_DRAWS):
         drawn = app.draw_request(endpoint)
-        answers = {caller: app.send_as(drawn, caller) for caller in [*rejected, *accepted[:1]]}
+        answers = {
+            caller: app.send_request_as(drawn, caller) for caller in [*rejected, *accepted[:1]]
+        }
         if not accepted or answers[accepted[0]][0] != NOT_FOUND:
             break
     for caller in accepted[1:]:
-        answers[caller] = app.send_as(drawn if is_read else app.draw_request(endpoint), caller)
+        answers[caller] = app.send_request_as(
+            drawn if is_read else app.draw_request(endpoint), caller
+        )
     for caller, (answer, status) in answers.items():
         is_expected = answer == expected[caller]
         if expected[caller] == ACCEPTED and is_read and endpoint.view not in REJECTING_VIEWS:
@@ -342,7 +346,7 @@ def test_callers_are_rejected_while_keystone_is_unavailable(app_without_keystone
                 expected = UNAVAILABLE
             if drawn.method == "POST" and endpoint.view == "console.sign_in":
                 expected = UNAVAILABLE
-            answer, status = app.send_as(drawn, caller)
+            answer, status = app.send_request_as(drawn, caller)
             if answer != expected:
                 wrong.append(f"{endpoint}, {caller}: {status} ({answer}), not {expected}")
     assert not wrong, "\n".join(wrong)

@@ -42,7 +42,7 @@ BREAKABLE_INVARIANTS = {
     Fault.NOT_IN_PLACEMENT,
     Fault.STALE_IN_PLACEMENT,
 }
-OVER_ALLOCATIONS = {Invariant.OVER_CAPACITY, Fault.UNITS}
+OVER_ALLOCATION_FAULTS = {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 class RandomRouteWriter:
@@ -130,7 +130,7 @@ class OverAllocationWatcher(threading.Thread):
             result = verify(self._database)
             faults = (*result.violations, *result.allowed)
             self.faults.extend(
-                fault.detail for fault in faults if fault.invariant in OVER_ALLOCATIONS
+                fault.detail for fault in faults if fault.invariant in OVER_ALLOCATION_FAULTS
             )
             self.checks += 1
 

@@ -27,11 +27,11 @@ SQLITE_ROUNDS = choose_count(2, 20)
 #: How often the disk of a database server is full.
 FULL_DISK_ROUNDS = choose_count(2, 6)
 #: Additional attempts if the database always stopped before it rejected a write.
-EXTRA_ROUNDS = 10
+MAX_EXTRA_ROUNDS = 10
 #: Part of the reason for a rejection on a full disk.
 FULL_DISK_REASON = "its disk is full or fails"
 #: Rejections to wait for on each full disk, and the maximum number of writes until then.
-REJECTIONS, MAX_WRITES_PER_ROUND = 5, 1000
+REJECTIONS_PER_ROUND, MAX_WRITES_PER_ROUND = 5, 1000
 #: Aggregates of a provider in a write. They need disk space, and are stored all or not at all.
 AGGREGATES_PER_PROVIDER = 1000
 #: Minimum and maximum of the seconds between two full disks.
@@ -133,7 +133,7 @@ class DiskFiller:
         for _ in range(MAX_WRITES_PER_ROUND):
             self.disk.fill()
             self._write_provider()
-            if len(self.rejected) >= before + REJECTIONS or not self.data_server.runs():
+            if len(self.rejected) >= before + REJECTIONS_PER_ROUND or not self.data_server.runs():
                 return
         raise AssertionError(f"{MAX_WRITES_PER_ROUND} writes were not refused for a full disk")
 
@@ -167,7 +167,10 @@ def claim_while_disks_are_full(filler: DiskFiller, database: Database) -> str:
         "times full",
     )
     # The database may have stopped each time before it rejected a write.
-    while len(filler.rejected) < REJECTIONS and filler.rounds < FULL_DISK_ROUNDS + EXTRA_ROUNDS:
+    while (
+        len(filler.rejected) < REJECTIONS_PER_ROUND
+        and filler.rounds < FULL_DISK_ROUNDS + MAX_EXTRA_ROUNDS
+    ):
         filler.fill_and_free_disk()
     aggregate_counts = (
         select(resource_providers.c.uuid, func.count(resource_provider_aggregates.c.aggregate_id))
@@ -177,7 +180,7 @@ def claim_while_disks_are_full(filler: DiskFiller, database: Database) -> str:
         )
         .group_by(resource_providers.c.uuid)
     )
-    assert len(filler.rejected) >= REJECTIONS
+    assert len(filler.rejected) >= REJECTIONS_PER_ROUND
     with database.read() as connection:
         counts = dict(connection.execute(aggregate_counts).all())
     assert {counts.get(uuid, 0) for uuid in filler.acknowledged} == {AGGREGATES_PER_PROVIDER}

@@ -27,22 +27,22 @@ LOAD_SECONDS = choose_count(2, 10)
 SHORT_LOAD_SECONDS = 2
 #: The short form repeats the loads in turns, so that other work on the machine slows each load.
 FEW_CLIENTS, CLIENT_COUNTS = 8, (8, 16, 32)
-TURNS, TURN_SECONDS = choose_count(3, 1), choose_count(1, 10)
+TURNS_PER_LOAD, TURN_SECONDS = choose_count(3, 1), choose_count(1, 10)
 #: Minimum share of the best throughput at four times the load. It is nearly 1 on an idle machine,
 #: and at least a half if other work sometimes takes the processors.
 MIN_THROUGHPUT_SHARE = 0.8 if IS_FULL_RUN else 0.5
 #: Maximum number of 503 responses to a client per queue timeout. A request waits for the timeout
 #: before its 503, even on a busy machine. A server without a queue sends ten times as many.
-MAX_REJECTIONS = 1.2
+MAX_REJECTIONS_PER_TIMEOUT = 1.2
 #: Clients that wait for less than a turn of all of them, and the share of the turn.
 IMPATIENT_CLIENTS, PATIENCE_SHARE = 64, 0.9
 #: Minimum share of the responses to patient clients. The server answers requests in order, so
 #: clients often give up shortly before their turn. The share is 0.55 on two idle cores.
-MIN_IMPATIENT_SHARE = 0.4
+MIN_SHARE_OF_IMPATIENT_CLIENTS = 0.4
 #: Clients that request readiness without pause, and the minimum share of the throughput of other
 #: clients. All share the processors with the server and the database. The share was 2 % when
 #: readiness had priority over waiting requests, and is 70 % with a separate thread.
-READINESS_CLIENTS, MIN_READINESS_SHARE = 32, 0.1
+READINESS_CLIENTS, MIN_SHARE_DURING_READINESS_CHECKS = 32, 0.1
 READINESS_PATH = "/healthz/ready"
 API_PATHS = [
     "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:64&limit=10",
@@ -58,21 +58,21 @@ def start_server_with_hosts(serve, database_url: str, **environ: str) -> Server:
     return server
 
 
-def count_outcomes(
-    server, clients: int, seconds: float, timeout: float = 60, checkers: int = 0
+def count_request_outcomes(
+    server, clients: int, seconds: float, timeout: float = 60, readiness_clients: int = 0
 ) -> Counter[str]:
     """Return counts of the outcomes of clients in two processes.
 
     A third process requests readiness. Its outcomes have the path as prefix.
     """
     counts = run_in_processes(
-        3 if checkers else 2,
+        3 if readiness_clients else 2,
         _run_client_process,
         server.url,
         clients // 2,
         seconds,
         timeout,
-        checkers,
+        readiness_clients,
     )
     return sum(counts, Counter())
 
@@ -84,12 +84,12 @@ def _run_client_process(
     clients: int,
     seconds: float,
     timeout: float,
-    checkers: int,
+    readiness_clients: int,
 ) -> list[Counter[str]]:
     barrier.wait(120)
     if which < 2:
         return [count_outcomes_of_clients(seconds, clients, url, API_PATHS, timeout)]
-    outcomes = count_outcomes_of_clients(seconds, checkers, url, [READINESS_PATH], timeout)
+    outcomes = count_outcomes_of_clients(seconds, readiness_clients, url, [READINESS_PATH], timeout)
     return [Counter({f"{READINESS_PATH} {outcome}": count for outcome, count in outcomes.items()})]
 
 
@@ -150,7 +150,7 @@ def _get_request_outcome(connection: HTTPConnection, path: str) -> str:
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_throughput_is_stable_under_fourfold_load(serve, database_url, record_property):
     rate = (
-        count_outcomes(
+        count_request_outcomes(
             start_server_with_hosts(serve, database_url), FEW_CLIENTS, SHORT_LOAD_SECONDS
         )["200"]
         / SHORT_LOAD_SECONDS
@@ -160,15 +160,17 @@ def test_throughput_is_stable_under_fourfold_load(serve, database_url, record_pr
     server = serve(
         OS_PLACEMENT_DATABASE__CONNECTION=database_url, OS_API__QUEUE_TIMEOUT=f"{timeout:.4f}"
     )
-    count_outcomes(server, FEW_CLIENTS, 1)
+    count_request_outcomes(server, FEW_CLIENTS, 1)
     responses, rejections = Counter[int](), 0
-    for load in CLIENT_COUNTS * TURNS:
-        outcomes = count_outcomes(server, load, TURN_SECONDS)
+    for load in CLIENT_COUNTS * TURNS_PER_LOAD:
+        outcomes = count_request_outcomes(server, load, TURN_SECONDS)
         assert set(outcomes) <= {"200", "503"}  # with Retry-After, else the outcome differs
-        assert outcomes["503"] <= MAX_REJECTIONS / timeout * TURN_SECONDS * load
+        assert outcomes["503"] <= MAX_REJECTIONS_PER_TIMEOUT / timeout * TURN_SECONDS * load
         responses[load] += outcomes["200"]
         rejections += outcomes["503"]
-    rates = {load: round(count / TURN_SECONDS / TURNS) for load, count in responses.items()}
+    rates = {
+        load: round(count / TURN_SECONDS / TURNS_PER_LOAD) for load, count in responses.items()
+    }
     LOG.info("answers a second by clients: %s, %s refused", rates, rejections)
     record_property(TRIED, f"answers a second by clients: {rates}, {rejections} refused")
     assert all(responses[load] for load in CLIENT_COUNTS)
@@ -180,10 +182,10 @@ def test_throughput_is_stable_under_fourfold_load(serve, database_url, record_pr
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_impatient_clients_do_not_stop_a_server(serve, database_url, database, record_property):
     server = start_server_with_hosts(serve, database_url)
-    count_outcomes(server, FEW_CLIENTS, 1)
-    patient_responses = count_outcomes(server, FEW_CLIENTS, LOAD_SECONDS)["200"]
+    count_request_outcomes(server, FEW_CLIENTS, 1)
+    patient_responses = count_request_outcomes(server, FEW_CLIENTS, LOAD_SECONDS)["200"]
     timeout = PATIENCE_SHARE * IMPATIENT_CLIENTS * LOAD_SECONDS / patient_responses
-    outcomes = count_outcomes(server, IMPATIENT_CLIENTS, LOAD_SECONDS, timeout)
+    outcomes = count_request_outcomes(server, IMPATIENT_CLIENTS, LOAD_SECONDS, timeout)
     assert set(outcomes) <= {"200", "503", "gave up"}
     assert server.get("/healthz")[0] == 200
     assert_invariants(database)
@@ -195,15 +197,17 @@ def test_impatient_clients_do_not_stop_a_server(serve, database_url, database, r
     )
     if IS_FULL_RUN:
         assert outcomes["gave up"]
-        assert outcomes["200"] >= MIN_IMPATIENT_SHARE * patient_responses
+        assert outcomes["200"] >= MIN_SHARE_OF_IMPATIENT_CLIENTS * patient_responses
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_readiness_checks_do_not_delay_other_clients(serve, database_url, record_property):
     server = start_server_with_hosts(serve, database_url)
-    count_outcomes(server, FEW_CLIENTS, 1)
-    responses_alone = count_outcomes(server, FEW_CLIENTS, SHORT_LOAD_SECONDS)["200"]
-    outcomes = count_outcomes(server, FEW_CLIENTS, SHORT_LOAD_SECONDS, checkers=READINESS_CLIENTS)
+    count_request_outcomes(server, FEW_CLIENTS, 1)
+    responses_alone = count_request_outcomes(server, FEW_CLIENTS, SHORT_LOAD_SECONDS)["200"]
+    outcomes = count_request_outcomes(
+        server, FEW_CLIENTS, SHORT_LOAD_SECONDS, readiness_clients=READINESS_CLIENTS
+    )
     LOG.info("of %s answers without readiness clients: %s", responses_alone, outcomes)
     record_property(
         TRIED,
@@ -211,4 +215,4 @@ def test_readiness_checks_do_not_delay_other_clients(serve, database_url, record
         f"{outcomes['200'] / responses_alone:.0%} of the responses to other clients",
     )
     assert set(outcomes) == {"200", f"{READINESS_PATH} 200"}
-    assert outcomes["200"] >= MIN_READINESS_SHARE * responses_alone
+    assert outcomes["200"] >= MIN_SHARE_DURING_READINESS_CHECKS * responses_alone

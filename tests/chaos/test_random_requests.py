@@ -35,7 +35,7 @@ REQUEST_COUNT = choose_count(250, 5000)
 MAX_REQUEST_COUNT = REQUEST_COUNT + 500
 #: Numbers of requests before memory is traced and before its first measurement. In between, caches
 #: replace entries from before the trace. Only the full form measures, because tracing is slow.
-TRACED_AFTER, MEASURED_AFTER = REQUEST_COUNT // 5, REQUEST_COUNT * 3 // 5
+REQUESTS_BEFORE_TRACE, REQUESTS_BEFORE_MEASUREMENT = REQUEST_COUNT // 5, REQUEST_COUNT * 3 // 5
 #: Maximum average of bytes in Python objects that a measured request leaves.
 MAX_LEAKED_BYTES_PER_REQUEST = 1536
 #: Number of requests over HTTP, and the maximum growth in megabytes during the second half.
@@ -106,7 +106,7 @@ def create_request_drawer(
     def read_document(path: str) -> Any:
         return send_json(client, "GET", path, None, f"{path.split('/')[1]} latest")
 
-    return RequestDrawer.create(application, random.Random(seed), read_document)
+    return RequestDrawer.create_for_application(application, random.Random(seed), read_document)
 
 
 def send_request(client: InProcessClient | HttpClient, drawn: DrawnRequest) -> tuple[int, str]:
@@ -156,9 +156,9 @@ def test_random_requests_cause_no_server_error_in_process(
         ]
         assert not failures, (drawn, failures)
         caplog.clear()
-        if IS_FULL_RUN and number == TRACED_AFTER:
+        if IS_FULL_RUN and number == REQUESTS_BEFORE_TRACE:
             tracemalloc.start()
-        if IS_FULL_RUN and number == MEASURED_AFTER:
+        if IS_FULL_RUN and number == REQUESTS_BEFORE_MEASUREMENT:
             before = measure_traced_bytes()
     assert {200, 201, 204, 303, 400, 403, 404, 405, 409} <= statuses
     assert recorder.unrequested_endpoints == set()
@@ -168,7 +168,7 @@ def test_random_requests_cause_no_server_error_in_process(
     summary = f"{len(recorder.succeeded)} of {len(recorder.endpoints)} endpoints succeed"
     record_property(TRIED, f"{number} requests; {summary}")
     if IS_FULL_RUN:
-        leaked_bytes = (measure_traced_bytes() - before) / (number - MEASURED_AFTER)
+        leaked_bytes = (measure_traced_bytes() - before) / (number - REQUESTS_BEFORE_MEASUREMENT)
         tracemalloc.stop()
         assert leaked_bytes < MAX_LEAKED_BYTES_PER_REQUEST
 

@@ -19,7 +19,7 @@ from tests.chaos.writes import (
     AGGREGATES,
     CUSTOM_CLASSES,
     HOSTS,
-    PATH_VALUES,
+    PATH_PARAMETERS,
     PROVIDER_UUIDS,
     PROVIDER_VCPUS,
     TRAITS,
@@ -35,7 +35,7 @@ JsonRequestSender = Callable[[str, str, Any, str], Any]
 DRAWN_USER_AGENT = "grammar"
 #: Headers of a caller that may do everything.
 ADMIN_SERVICE_HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
-FORM_TYPE = "application/x-www-form-urlencoded"
+FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ _PROXIED_API_PATHS = {
     "POST": ["scheduler/v1/explain", "scheduler/v1/capacity", "scheduler/v1/plan"],
 }
 #: Values of path parameters that ``writes.py`` does not have.
-_OTHER_PATH_VALUES: Mapping[str, Sequence[str]] = {
+_OTHER_PATH_PARAMETERS: Mapping[str, Sequence[str]] = {
     "host": HOSTS,
     "filename": ["console.css", "ask.js", "icon.svg"],
     "below": ["users/u1", "projects"],
     "rest": ["nowhere", "hosts"],
 }
 #: Lists of existing objects by path parameter: path, key, and field with the name.
-_OBJECT_LISTS: Mapping[str, tuple[str, str, str]] = {
+_EXISTING_OBJECT_LISTS: Mapping[str, tuple[str, str, str]] = {
     "flavor_id": ("/compute/v2.1/flavors?is_public=None", "flavors", "id"),
     "image_id": ("/image/v2/images?os_hidden=false", "images", "id"),
     "hypervisor_id": ("/compute/v2.1/os-hypervisors", "hypervisors", "id"),
@@ -80,12 +80,12 @@ _OBJECT_LISTS: Mapping[str, tuple[str, str, str]] = {
 }
 _PLAN_GOALS = ("pack", "spread")
 #: States of unfinished moves.
-_UNFINISHED_STATES = ("planned", "started", "failed")
+_UNFINISHED_MOVE_STATES = ("planned", "started", "failed")
 #: Names of objects without references, so that requests can delete them.
 SPARE_HOST = "cn5"
 #: The flavor of some projects only.
 PRIVATE_FLAVOR = "f1"
-SPARE_NAMES = {
+SPARE_OBJECT_NAMES = {
     "resource_class": ["CUSTOM_D", "CUSTOM_E"],
     "flavor_id": ["f4", "f5", "f1"],
     "image_id": ["66666666-0000-4000-8000-000000000008", "66666666-0000-4000-8000-000000000009"],
@@ -95,7 +95,7 @@ _FLAVOR_PATH = "/compute/v2.1/flavors/<flavor_id>"
 _AGGREGATE_PATH = f"{_AGGREGATES_PATH}/<aggregate_id>"
 _PROVIDERS_PATH, _CLASSES_PATH = ("/placement/resource_providers", "/placement/resource_classes")
 #: For an endpoint, another endpoint whose requests create the objects it needs.
-PREREQUISITES = {
+PREREQUISITE_ENDPOINTS = {
     f"DELETE {_AGGREGATE_PATH}": f"POST {_AGGREGATES_PATH}",
     f"POST {_AGGREGATE_PATH}/action remove_host": (f"POST {_AGGREGATE_PATH}/action add_host"),
     f"PUT {_IMAGES_PATH}/<image_id>/file": f"POST {_IMAGES_PATH}",
@@ -142,13 +142,13 @@ def _build_explain_request(drawer: WriteRequestDrawer) -> dict[str, object]:
 #: Bodies of requests that change nothing, and of writes that use spare names.
 BODY_BUILDERS: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
     "POST /placement/resource_classes": lambda _w, draw: {
-        "name": draw(SPARE_NAMES["resource_class"])
+        "name": draw(SPARE_OBJECT_NAMES["resource_class"])
     },
     "PUT /placement/resource_classes/<name>": lambda _w, draw: {
-        "name": draw([*SPARE_NAMES["resource_class"], *CUSTOM_CLASSES])
+        "name": draw([*SPARE_OBJECT_NAMES["resource_class"], *CUSTOM_CLASSES])
     },
     "POST /compute/v2.1/flavors": lambda _w, draw: {
-        "flavor": _build_flavor(draw(SPARE_NAMES["flavor_id"]))
+        "flavor": _build_flavor(draw(SPARE_OBJECT_NAMES["flavor_id"]))
     },
     f"POST {_FLAVOR_PATH}/action addTenantAccess": lambda _w, draw: {
         "addTenantAccess": {"tenant": draw(["p1", "p2", "p3"])}
@@ -158,7 +158,7 @@ BODY_BUILDERS: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
         (key := w.drawn["key"]): _EXTRA_SPECS.get(key, "required")
     },
     f"POST {_IMAGES_PATH}": lambda _w, draw: {
-        **draw([{}, {"id": draw(SPARE_NAMES["image_id"])}]),
+        **draw([{}, {"id": draw(SPARE_OBJECT_NAMES["image_id"])}]),
         **_NEW_IMAGE,
     },
     f"POST {_AGGREGATES_PATH}": lambda _w, draw: {
@@ -219,7 +219,7 @@ OLD_BODY_BUILDERS: Mapping[str, tuple[str, Callable[[WriteRequestDrawer, Any], A
 }
 
 
-class ExistingNames(WriteRequestDrawer):
+class ExistingNameDrawer(WriteRequestDrawer):
     """Draws names of existing objects, including ids that the service assigns."""
 
     #: Probability of a name that may not exist.
@@ -244,13 +244,13 @@ class ExistingNames(WriteRequestDrawer):
         if "instances" in rule:
             return None if may_be_missing else self._draw_listed_name("server_id")
         if "resource_classes" in rule:
-            return draw(SPARE_NAMES["resource_class"]) if may_be_missing else None
+            return draw(SPARE_OBJECT_NAMES["resource_class"]) if may_be_missing else None
         if rule.startswith(_FLAVOR_PATH) and rule.endswith(("access", "action")):
             return PRIVATE_FLAVOR
         if name == "hypervisor_id" and rule.endswith(("/search", "/servers")):
             return "cn"
-        if name in _OBJECT_LISTS:
-            return self._draw_listed_name(name) or draw(PATH_VALUES.get(name, PROVIDER_UUIDS))
+        if name in _EXISTING_OBJECT_LISTS:
+            return self._draw_listed_name(name) or draw(PATH_PARAMETERS.get(name, PROVIDER_UUIDS))
         if name in {"member_id", "key", "tag"}:
             return None if may_be_missing else self._choose_tag_or_extra_spec(name)
         return draw(self._list_possible_path_names(rule, name) or [None])
@@ -264,12 +264,14 @@ class ExistingNames(WriteRequestDrawer):
                 run["uuid"]
                 for run in runs
                 if run["state"] in states
-                and sum(run["counts"][each] for each in _UNFINISHED_STATES)
+                and sum(run["counts"][each] for each in _UNFINISHED_MOVE_STATES)
             ]
             return self._dice.choice(open_runs) if open_runs else None
         run = self._get(f"/scheduler/v1/plan_runs/{self.drawn['uuid']}")
         open_moves = [
-            each["instance"] for each in run.get("moves", []) if each["state"] in _UNFINISHED_STATES
+            each["instance"]
+            for each in run.get("moves", [])
+            if each["state"] in _UNFINISHED_MOVE_STATES
         ]
         return self._dice.choice(open_moves) if open_moves else None
 
@@ -277,7 +279,7 @@ class ExistingNames(WriteRequestDrawer):
     def _list_possible_path_names(rule: str, name: str) -> Sequence[str]:
         if name == "name" and "traits" not in rule:
             return ["default"] if "policies" in rule else HOSTS
-        return _PROXIED_API_PATHS["GET"] if name == "path" else _OTHER_PATH_VALUES.get(name, ())
+        return _PROXIED_API_PATHS["GET"] if name == "path" else _OTHER_PATH_PARAMETERS.get(name, ())
 
     def build_claim(self, consumer: str) -> dict[str, object]:
         """Return a small claim of a consumer, so that most claims succeed."""
@@ -285,7 +287,7 @@ class ExistingNames(WriteRequestDrawer):
         return {**super().build_claim(consumer), "allocations": few}
 
     def _draw_listed_name(self, name: str) -> str | None:
-        path, key, inside = _OBJECT_LISTS[name]
+        path, key, inside = _EXISTING_OBJECT_LISTS[name]
         names = [item[inside] for item in self._get(path).get(key, [])]
         return self._dice.choice(names) if names else None
 
@@ -304,7 +306,7 @@ class ExistingNames(WriteRequestDrawer):
 class ValidRequestDrawer:
     """Draws valid requests for endpoints."""
 
-    names: ExistingNames
+    names: ExistingNameDrawer
     dice: random.Random
     headers: Mapping[str, str] = field(default_factory=lambda: ADMIN_SERVICE_HEADERS)
     #: Probability of each optional parameter of a query string.
@@ -329,7 +331,8 @@ class ValidRequestDrawer:
         }
         kinds = endpoint.route.content_types if endpoint.route else ("application/json",)
         if endpoint.rule.startswith("/console/sign"):
-            kinds, body = ((FORM_TYPE,), None if body is None else urlencode(_LOGIN_FORM).encode())
+            kinds = (FORM_CONTENT_TYPE,)
+            body = None if body is None else urlencode(_LOGIN_FORM).encode()
         if endpoint.method != "GET" and endpoint.api == "console":
             headers["Sec-Fetch-Site"] = "same-origin"
         if body is not None:
@@ -395,14 +398,14 @@ def _build_creation_requests(project: str) -> Generator[tuple[str, str, Any], An
         }
         inventories = {"resource_provider_generation": 0, "inventories": stocks}
         yield "PUT", f"/placement/resource_providers/{uuid}/inventories", inventories
-    for name in PATH_VALUES["flavor_id"]:
+    for name in PATH_PARAMETERS["flavor_id"]:
         yield "POST", "/compute/v2.1/flavors", {"flavor": _build_flavor(name)}
         if name == PRIVATE_FLAVOR:
             access = {"addTenantAccess": {"tenant": "p1"}}
             yield "POST", f"/compute/v2.1/flavors/{name}/action", access
         spec_of = {"extra_specs": {"hw:cpu_policy": "shared"}}
         yield "POST", f"/compute/v2.1/flavors/{name}/os-extra_specs", spec_of
-    for uuid in PATH_VALUES["image_id"]:
+    for uuid in PATH_PARAMETERS["image_id"]:
         yield "POST", "/image/v2/images", {"id": uuid, **_NEW_IMAGE}
         yield "PUT", f"/image/v2/images/{uuid}/file", b""
     created = yield "POST", _AGGREGATES_PATH, {"aggregate": {"name": "a1"}}

@@ -26,7 +26,7 @@ EXTRA_SPEC_KEYS = ["trait:CUSTOM_RED", "hw:cpu_policy"]
 #: so a larger sum of allocations is a fault.
 PROVIDER_VCPUS = 4
 #: Values of other path parameters.
-PATH_VALUES = {
+PATH_PARAMETERS = {
     "resource_class": [*CUSTOM_CLASSES, "VCPU"],
     "flavor_id": FLAVOR_IDS,
     "image_id": IMAGE_UUIDS,
@@ -81,7 +81,7 @@ class WriteRequestDrawer:
             return uuid_of(draw(HOSTS)) if "compute_nodes" in rule else draw(PROVIDER_UUIDS)
         if name == "name":
             return draw(TRAITS[:2] if "traits" in rule else CUSTOM_CLASSES)
-        return draw(PATH_VALUES[name])
+        return draw(PATH_PARAMETERS[name])
 
     def _draw_listed_id(self, path: str, key: str, otherwise: object) -> object:
         ids = [item["id"] for item in self._get(path).get(key, [])]

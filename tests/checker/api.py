@@ -169,27 +169,20 @@ class Api:
     # Changes
 
     def set_inventories(self, uuid: str, inventories: dict[str, Inventory]) -> None:
-        body = {name: asdict(inventory) for name, inventory in inventories.items()}
-        generation = self._read_generation(uuid)
-        self.send_json(
-            "PUT",
-            f"{_PROVIDERS_PATH}/{uuid}/inventories",
-            {"inventories": body, "resource_provider_generation": generation},
-        )
+        rows = {name: asdict(inventory) for name, inventory in inventories.items()}
+        self._put_provider_field(uuid, "inventories", rows)
 
     def set_traits(self, uuid: str, traits: frozenset[str]) -> None:
-        body = {
-            "traits": sorted(traits),
-            "resource_provider_generation": self._read_generation(uuid),
-        }
-        self.send_json("PUT", f"{_PROVIDERS_PATH}/{uuid}/traits", body)
+        self._put_provider_field(uuid, "traits", sorted(traits))
 
     def set_aggregates(self, uuid: str, aggregates: frozenset[str]) -> None:
-        body = {
-            "aggregates": sorted(aggregates),
-            "resource_provider_generation": self._read_generation(uuid),
-        }
-        self.send_json("PUT", f"{_PROVIDERS_PATH}/{uuid}/aggregates", body)
+        self._put_provider_field(uuid, "aggregates", sorted(aggregates))
+
+    def _put_provider_field(self, uuid: str, field: str, value: object) -> None:
+        path = f"{_PROVIDERS_PATH}/{uuid}"
+        generation = self.send_json("GET", path)["generation"]
+        body = {field: value, "resource_provider_generation": generation}
+        self.send_json("PUT", f"{path}/{field}", body)
 
     def set_allocations(self, consumer: str, held: dict[str, dict[str, int]]) -> None:
         path = f"/placement/allocations/{consumer}"
@@ -211,6 +204,3 @@ class Api:
         number = next(row["id"] for row in rows if row["uuid"] == aggregate)
         action = {"add_host" if is_member else "remove_host": {"host": host}}
         self.send_json("POST", f"{_AGGREGATES_PATH}/{number}/action", action)
-
-    def _read_generation(self, uuid: str) -> int:
-        return int(self.send_json("GET", f"{_PROVIDERS_PATH}/{uuid}")["generation"])

@@ -81,7 +81,7 @@ class Cloud:
         ]
         return [root, *(provider for child in children for provider in self.list_tree(child))]
 
-    def sum_used(self, provider: str, resource_class: str) -> int:
+    def sum_used_amounts(self, provider: str, resource_class: str) -> int:
         return sum(
             held.get(provider, {}).get(resource_class, 0) for held in self.allocations.values()
         )

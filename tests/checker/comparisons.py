@@ -29,7 +29,7 @@ REQUESTS_PER_CLOUD = 3
 #: Maximum number of hosts per request whose advice is carried out.
 MAX_ADVISED_HOSTS = 3
 #: Maximum number of changes per request that are carried out alone.
-MAX_CHANGES = 8
+MAX_TRIED_CHANGES = 8
 #: Maximum number of instances that are placed to count a capacity.
 MAX_PLACED_INSTANCES = 60
 
@@ -106,14 +106,14 @@ def compare_verdicts_and_selections(case: RequestInCloud) -> Iterator[JudgedAnsw
         yield "verdict", f"{verdict['host']} {verdict['verdict']}", is_true
     spec = build_request_spec(case.request)
     answer = case.api.send_json("POST", "/scheduler/v1/capacity", {"request_spec": spec})
-    hosts = _place_until_full(case, spec)
+    hosts = _place_instances_until_full(case, spec)
     yield "selection", str(hosts[:1]), {*hosts[:1]} <= expected and bool(hosts) == bool(expected)
     count = answer["capacity"]
     is_true = count == len(hosts) if answer["exact"] else count <= len(hosts)
     yield "capacity", f"{count} more fit, {len(hosts)} were placed", is_true
 
 
-def _place_until_full(case: RequestInCloud, spec: dict[str, Any]) -> list[str]:
+def _place_instances_until_full(case: RequestInCloud, spec: dict[str, Any]) -> list[str]:
     hosts: list[str] = []
     uuids = [str(UUID(int=number, version=4)) for number in range(1, MAX_PLACED_INSTANCES)]
     try:
@@ -148,7 +148,7 @@ def compare_rejections_and_advice(case: RequestInCloud) -> Iterator[JudgedAnswer
     for host in case.random.sample(sorted(rejected), min(len(rejected), MAX_ADVISED_HOSTS)):
         yield from _compare_effect_of_first_advice(case, rejected[host], promises[host])
     changes = [(rejection, change) for rejection in rejections for change in rejection.changes]
-    for rejection, change in case.random.sample(changes, min(len(changes), MAX_CHANGES)):
+    for rejection, change in case.random.sample(changes, min(len(changes), MAX_TRIED_CHANGES)):
         yield _compare_effect_of_change(case, rejection, change)
 
 

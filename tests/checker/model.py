@@ -47,11 +47,13 @@ def can_fit_on_host(cloud: Cloud, request: CloudRequest, host: str) -> bool:
         [
             provider
             for provider in find_usable_providers(cloud, root)
-            if _can_serve_group(cloud, request, provider, root, suffix, group)
+            if _can_provider_serve_group(cloud, request, provider, root, suffix, group)
         ]
         for suffix, group, _ in parts
     ]
-    return any(_can_serve_request(cloud, request, parts, chosen) for chosen in product(*usable))
+    return any(
+        _can_providers_serve_request(cloud, request, parts, chosen) for chosen in product(*usable)
+    )
 
 
 def find_usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
@@ -65,7 +67,7 @@ def find_usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
     return [*tree, *pools]
 
 
-def _can_serve_group(
+def _can_provider_serve_group(
     cloud: Cloud,
     request: CloudRequest,
     provider: Provider,
@@ -89,7 +91,7 @@ def _can_serve_group(
     return not spanning & reserved
 
 
-def _can_serve_request(
+def _can_providers_serve_request(
     cloud: Cloud,
     request: CloudRequest,
     parts: list[tuple[str, RequestGroup, ResourceAmounts]],
@@ -110,7 +112,9 @@ def _can_serve_request(
         return False
     return all(
         name in cloud.providers[uuid].inventories
-        and cloud.providers[uuid].inventories[name].can_allocate(cloud.sum_used(uuid, name), amount)
+        and cloud.providers[uuid]
+        .inventories[name]
+        .can_allocate(cloud.sum_used_amounts(uuid, name), amount)
         for uuid, amounts in _sum_chosen_allocations(parts, chosen).items()
         for name, amount in amounts.items()
     )

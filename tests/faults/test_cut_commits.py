@@ -150,52 +150,60 @@ def proxied_database(database_url) -> Iterator[tuple[ConnectionCuttingProxy, str
 
 
 @pytest.fixture
-def writes(database_url, proxied_database, make_app) -> WritesWithCutCommits:
+def writes_through_proxy(database_url, proxied_database, make_app) -> WritesWithCutCommits:
     proxy, url = proxied_database
     return WritesWithCutCommits(
         make_app(make_settings(url)), proxy, make_app(make_settings(database_url))
     )
 
 
-def test_write_succeeds_once_when_its_commit_is_cut(writes, database, record_property):
+def test_write_succeeds_once_when_its_commit_is_cut(
+    writes_through_proxy, database, record_property
+):
     twice = [
         [CommitCut.BEFORE_DATABASE, cut]
         for cut in (CommitCut.BEFORE_RESPONSE, CommitCut.WHILE_SENT)
     ]
     plans = [*([cut] for cut in CommitCut), *twice]
-    kinds = writes.all_writes
+    kinds = writes_through_proxy.all_writes
     # Six rounds combine every kind with every plan.
     for number in count():
         turn, kind = divmod(number, len(kinds))
         kinds[kind](*plans[(turn + kind) % len(plans)])
-        if writes.proxy.cuts >= COMMITS_TO_CUT:
+        if writes_through_proxy.proxy.cuts >= COMMITS_TO_CUT:
             break
     assert_invariants(database)
-    record_property(TRIED, f"{writes.proxy.cuts} COMMITs cut on {database.reader.dialect.name}")
+    record_property(
+        TRIED, f"{writes_through_proxy.proxy.cuts} COMMITs cut on {database.reader.dialect.name}"
+    )
 
 
-def test_unavailable_database_after_a_commit_is_503_with_the_reason(writes, monkeypatch):
+def test_unavailable_database_after_a_commit_is_503_with_the_reason(
+    writes_through_proxy, monkeypatch
+):
     monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.2)
     uuid = str(uuid4())
-    writes.proxy.refuses_after_cut = True
-    writes.proxy.planned_cuts = [CommitCut.BEFORE_RESPONSE]
+    writes_through_proxy.proxy.refuses_after_cut = True
+    writes_through_proxy.proxy.planned_cuts = [CommitCut.BEFORE_RESPONSE]
     body = {"uuid": uuid, "name": uuid}
-    response = writes.app.post_json(
+    response = writes_through_proxy.app.post_json(
         "/placement/resource_providers", body, headers=LATEST_HEADERS, status=503
     )
     (error,) = response.json["errors"]
     assert "not known whether the transaction was committed" in error["detail"]
     assert response.headers["Retry-After"] == "1"
-    writes.proxy.refuses_after_cut = writes.proxy.refuses_connections = False
-    writes.create_provider()
+    writes_through_proxy.proxy.refuses_after_cut = (
+        writes_through_proxy.proxy.refuses_connections
+    ) = False
+    writes_through_proxy.create_provider()
 
 
-def test_transaction_that_only_reads_writes_no_commit_mark(writes):
-    services = writes.app.app.services
+def test_transaction_that_only_reads_writes_no_commit_mark(writes_through_proxy):
+    services = writes_through_proxy.app.app.services
     before = count_commit_marks(services.database)
     services.database.write(lambda connection: connection.exec_driver_sql("SELECT 1").scalar_one())
     assert count_commit_marks(services.database) == before
-    writes.create_provider()
+    writes_through_proxy.create_provider()
     assert count_commit_marks(services.database) == before + 1
 
 

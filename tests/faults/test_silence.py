@@ -137,9 +137,9 @@ def test_schema_change_has_no_timeout(database_url):
         "60", str(READ_TIMEOUT + RESPONSE_GRACE + 1)
     )
 
-    def change(connection):
+    def sleep_under_migration_lock(connection):
         with migration_lock(database, connection):
             connection.execute(text(slow))
 
-    database.write(change)
+    database.write(sleep_under_migration_lock)
     database.dispose()

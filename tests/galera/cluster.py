@@ -197,15 +197,15 @@ class GaleraCluster:
     def rejoin(self, node: GaleraNode) -> None:
         """Start an ended node, and wait until it serves."""
         node.start(self.addresses)
-        node.wait_for_members(len(self.running))
+        node.wait_for_members(len(self.running_nodes))
 
     def wait_until_nodes_applied_all_commits(self) -> None:
         """Wait until each node has applied all commits."""
-        for node in self.running:
+        for node in self.running_nodes:
             node.query("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1")
 
     @property
-    def running(self) -> list[GaleraNode]:
+    def running_nodes(self) -> list[GaleraNode]:
         return [node for node in self.nodes if node.process is not None]
 
 
@@ -228,7 +228,7 @@ def run_cluster() -> Iterator[GaleraCluster]:
 
 
 def _kill_nodes(cluster: GaleraCluster) -> None:
-    for node in cluster.running:
+    for node in cluster.running_nodes:
         node.kill()
 
 

@@ -31,7 +31,7 @@ class NodeApplications:
     database: str
     clients: tuple[Client, ...]
 
-    def request(
+    def send_request(
         self, node: int, method: str, path: str, body: Any = None, version: str | None = None
     ) -> TestResponse:
         """Send a request through a node, and return the response of any status."""
@@ -43,16 +43,18 @@ class NodeApplications:
         send = {"POST": client.post_json, "PUT": client.put_json}[method]
         return send(path, body, headers=headers, expect_errors=True)
 
-    def create(self, method: str, path: str, body: Any = None) -> Any:
+    def create_and_replicate(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request that succeeds to the first node, and wait until it is replicated."""
-        response = self.request(0, method, path, body)
+        response = self.send_request(0, method, path, body)
         assert response.status_int < 300, response.text
         self.cluster.wait_until_nodes_applied_all_commits()
         return response.json if response.body else None
 
     def send_concurrently(self, *requests: NodeRequest) -> list[TestResponse]:
         """Send requests concurrently, and wait until all nodes have applied them."""
-        responses = run_concurrently(*(partial(self.request, *request) for request in requests))
+        responses = run_concurrently(
+            *(partial(self.send_request, *request) for request in requests)
+        )
         assert None not in responses
         self.cluster.wait_until_nodes_applied_all_commits()
         return responses
@@ -60,7 +62,9 @@ class NodeApplications:
     def read_rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, which must be equal on all nodes."""
         self.cluster.wait_until_nodes_applied_all_commits()
-        first, *others = [node.query(statement, self.database) for node in self.cluster.running]
+        first, *others = [
+            node.query(statement, self.database) for node in self.cluster.running_nodes
+        ]
         assert all(rows == first for rows in others)
         return first
 

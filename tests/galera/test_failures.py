@@ -59,10 +59,10 @@ def read_readiness_status(client) -> int:
 
 
 def create_shared_provider(nodes) -> str:
-    uuid = nodes.create("POST", PROVIDERS_PATH, {"name": "shared"})["uuid"]
+    uuid = nodes.create_and_replicate("POST", PROVIDERS_PATH, {"name": "shared"})["uuid"]
     inventories = {"VCPU": {"total": 1_000_000}}
     body = {"resource_provider_generation": 0, "inventories": inventories}
-    nodes.create("PUT", f"{PROVIDERS_PATH}/{uuid}/inventories", body)
+    nodes.create_and_replicate("PUT", f"{PROVIDERS_PATH}/{uuid}/inventories", body)
     return uuid
 
 
@@ -105,7 +105,7 @@ def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, cluster):
         node.kill()
     try:
         assert wait_until(lambda: last.status("cluster_status") != "Primary")
-        answer = nodes.request(2, "POST", PROVIDERS_PATH, {"name": "refused"})
+        answer = nodes.send_request(2, "POST", PROVIDERS_PATH, {"name": "refused"})
         assert answer.status_int == 503
         assert "quorum" in answer.text
         assert read_readiness_status(nodes.clients[2]) == 503
@@ -113,7 +113,7 @@ def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, cluster):
         last.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
         for node in cluster.nodes[:2]:
             cluster.rejoin(node)
-    assert nodes.request(2, "POST", PROVIDERS_PATH, {"name": "taken"}).status_int == 200
+    assert nodes.send_request(2, "POST", PROVIDERS_PATH, {"name": "taken"}).status_int == 200
     assert nodes.read_rows("SELECT name FROM resource_providers") == [("taken",)]
 
 
@@ -121,7 +121,7 @@ def test_schema_can_be_upgraded_during_writes_through_other_nodes(nodes, cluster
     last_table = "sched_commit_marks"
     shared = create_shared_provider(nodes)
     for node, client in enumerate(nodes.clients):
-        assert nodes.request(node, "GET", PROVIDERS_PATH).status_int == 200
+        assert nodes.send_request(node, "GET", PROVIDERS_PATH).status_int == 200
         # As a release without that table writes.
         client.app.services.database.marks_commits = False
     first_node = cluster.nodes[0]

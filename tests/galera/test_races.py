@@ -24,12 +24,12 @@ pytestmark = pytest.mark.system
 PROVIDERS_PATH = "/placement/resource_providers"
 INSTANCES_PATH = "/scheduler/v1/instances"
 CLASSES_PATH = "/placement/resource_classes"
-GROUPS_PATH = "/compute/v2.1/os-server-groups"
+SERVER_GROUPS_PATH = "/compute/v2.1/os-server-groups"
 COMPUTE_NODES_PATH = "/scheduler/v1/compute_nodes"
 AGGREGATES_PATH = "/compute/v2.1/os-aggregates"
 SELECT_PATH = "/scheduler/v1/select_destinations"
 #: Until 1.18, replacing a provider's aggregates leaves its generation unchanged.
-VERSION_1_18, VERSION_1_19 = "placement 1.18", "placement 1.19"
+PLACEMENT_1_18, PLACEMENT_1_19 = "placement 1.18", "placement 1.19"
 #: Deleted providers that are still members of an aggregate, and the aggregates of a provider.
 ORPHANED_MEMBERS_QUERY = (
     "SELECT resource_provider_id FROM resource_provider_aggregates AS pair "
@@ -48,7 +48,9 @@ AGGREGATES_QUERY = (
 @pytest.fixture
 def nodes_with_two_hosts(nodes):
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
-    nodes.create("POST", COMPUTE_NODES_PATH, [report(n, **plenty) for n in ("cn1", "cn2")])
+    nodes.create_and_replicate(
+        "POST", COMPUTE_NODES_PATH, [report(n, **plenty) for n in ("cn1", "cn2")]
+    )
     return nodes
 
 
@@ -56,7 +58,7 @@ def create_server_group(nodes, policy):
     body = {"server_group": {"name": "g", "policy": policy}}
     nodes.cluster.wait_until_nodes_applied_all_commits()
     headers = {"OpenStack-API-Version": "compute 2.64"}
-    answer = nodes.clients[0].post_json(GROUPS_PATH, body, headers=headers)
+    answer = nodes.clients[0].post_json(SERVER_GROUPS_PATH, body, headers=headers)
     nodes.cluster.wait_until_nodes_applied_all_commits()
     return answer.json["server_group"]["id"]
 
@@ -68,7 +70,7 @@ def build_selection_request(host, group):
 
 
 def create_provider(nodes):
-    return nodes.create("POST", PROVIDERS_PATH, {"name": str(uuid4())})["uuid"]
+    return nodes.create_and_replicate("POST", PROVIDERS_PATH, {"name": str(uuid4())})["uuid"]
 
 
 def build_parent_request(uuid, parent):
@@ -106,12 +108,14 @@ def nodes_with_two_racks(cluster, database_name, make_app):
     settings = [make_settings(node.url(database_name), **options) for node in cluster.nodes]
     nodes = NodeApplications(cluster, database_name, tuple(make_app(each) for each in settings))
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
-    nodes.create("POST", COMPUTE_NODES_PATH, [report(host, **plenty) for host in ("cn1", "cn2")])
+    nodes.create_and_replicate(
+        "POST", COMPUTE_NODES_PATH, [report(host, **plenty) for host in ("cn1", "cn2")]
+    )
     for host in ("cn1", "cn2"):
         action = create_aggregate(nodes, host)
-        nodes.create(*action)
+        nodes.create_and_replicate(*action)
         metadata = {"set_metadata": {"metadata": {"rack": host}}}
-        nodes.create("POST", action[1], metadata)
+        nodes.create_and_replicate("POST", action[1], metadata)
     return nodes
 
 
@@ -141,7 +145,7 @@ def test_server_group_deleted_during_a_selection_has_no_instances(
     joins, deletes = pair
     nodes_with_two_hosts.send_concurrently(
         (joins, "POST", SELECT_PATH, {"request_spec": spec(instance_group=group)}),
-        (deletes, "DELETE", f"{GROUPS_PATH}/{group}", None),
+        (deletes, "DELETE", f"{SERVER_GROUPS_PATH}/{group}", None),
     )
     assert not nodes_with_two_hosts.read_rows(
         f"SELECT uuid FROM sched_instances WHERE server_group = '{group}'"
@@ -182,8 +186,8 @@ def test_child_provider_created_while_its_parent_moves_is_in_the_tree_of_the_par
 def test_resource_class_deleted_during_a_write_has_no_inventory(nodes, number, pair):
     uuid = create_provider(nodes)
     name = f"CUSTOM_RACE_{number}"
-    nodes.create("PUT", f"{CLASSES_PATH}/{name}")
-    generation = nodes.create("GET", f"{PROVIDERS_PATH}/{uuid}")["generation"]
+    nodes.create_and_replicate("PUT", f"{CLASSES_PATH}/{name}")
+    generation = nodes.create_and_replicate("GET", f"{PROVIDERS_PATH}/{uuid}")["generation"]
     body = {"resource_provider_generation": generation, "inventories": {name: {"total": 1}}}
     puts, deletes = pair
     answers = nodes.send_concurrently(
@@ -201,7 +205,7 @@ def test_resource_class_deleted_during_a_write_has_no_inventory(nodes, number, p
 def create_aggregate(nodes, name, zone=None):
     """Create an aggregate, and return the request that adds the host of this name."""
     body = {"aggregate": {"name": name, "availability_zone": zone}}
-    created = nodes.create("POST", AGGREGATES_PATH, body)["aggregate"]
+    created = nodes.create_and_replicate("POST", AGGREGATES_PATH, body)["aggregate"]
     return "POST", f"{AGGREGATES_PATH}/{created['id']}/action", {"add_host": {"host": name}}
 
 
@@ -221,7 +225,7 @@ def test_compute_node_reported_while_its_host_joins_an_aggregate_is_in_the_aggre
     host = f"host{number}"
     join = create_aggregate(nodes, host)
     first, second = (report(f"{host}{letter}", host=host) for letter in "ab")
-    nodes.create("POST", COMPUTE_NODES_PATH, [first])
+    nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [first])
     nodes.send_concurrently((pair[0], *join), (pair[1], "POST", COMPUTE_NODES_PATH, [second]))
     assert {f"{host}a", f"{host}b"} <= list_providers_in_aggregates(nodes)
 
@@ -231,7 +235,7 @@ def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes, nu
     host = f"own{number}"
     join = create_aggregate(nodes, host)
     reports = [report(f"{host}{letter}", host=host, inventories=False) for letter in "ab"]
-    nodes.create("POST", COMPUTE_NODES_PATH, reports[:1])
+    nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, reports[:1])
     first, second = (
         ("POST", PROVIDERS_PATH, {"name": node["hypervisor_hostname"], "uuid": node["uuid"]})
         for node in reports
@@ -248,7 +252,7 @@ def test_host_of_a_new_instance_cannot_change_zone(nodes, number, pair):
     fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
     host = f"zone{number}"
     join = create_aggregate(nodes, host, zone=host)
-    nodes.create("POST", COMPUTE_NODES_PATH, [report(host)])
+    nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [report(host)])
     select = (pair[0], "POST", SELECT_PATH, {"request_spec": spec(**fields)})
     answers = nodes.send_concurrently(select, (pair[1], *join))
     assert sort_statuses(answers) == [200, 409]
@@ -258,7 +262,7 @@ def test_host_of_a_new_instance_cannot_change_zone(nodes, number, pair):
 def test_last_free_capacity_is_claimed_only_once(nodes, number, pair):
     uuid = create_provider(nodes)
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
-    nodes.create("PUT", f"{PROVIDERS_PATH}/{uuid}/inventories", body)
+    nodes.create_and_replicate("PUT", f"{PROVIDERS_PATH}/{uuid}/inventories", body)
     claim = {
         "allocations": {uuid: {"resources": {"VCPU": 8}}},
         "project_id": "p",
@@ -279,7 +283,7 @@ def test_last_free_capacity_is_claimed_only_once(nodes, number, pair):
 
 @race_in_rounds
 def test_last_free_host_is_selected_only_once(nodes, number, pair):
-    nodes.create("POST", COMPUTE_NODES_PATH, [report(f"cn{number}")])
+    nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [report(f"cn{number}")])
     whole = flavor(memory_mb=65536)
     requests = [(n, "POST", SELECT_PATH, {"request_spec": spec(flavor=whole)}) for n in range(3)]
     assert sort_statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]
@@ -287,7 +291,7 @@ def test_last_free_host_is_selected_only_once(nodes, number, pair):
 
 def build_aggregates_request(node, uuid, aggregate):
     """Return a request that replaces a provider's aggregates, as clients before 1.19 send it."""
-    return node, "PUT", f"{PROVIDERS_PATH}/{uuid}/aggregates", [aggregate], VERSION_1_18
+    return node, "PUT", f"{PROVIDERS_PATH}/{uuid}/aggregates", [aggregate], PLACEMENT_1_18
 
 
 @race_in_rounds
@@ -308,7 +312,7 @@ def test_provider_has_the_aggregates_of_the_last_concurrent_write(nodes, number,
     first, second = map(build_aggregates_request, pair, [uuid] * 2, aggregates)
     if number % 2:
         body = {"aggregates": aggregates[:1], "resource_provider_generation": 0}
-        first = (pair[0], "PUT", f"{PROVIDERS_PATH}/{uuid}/aggregates", body, VERSION_1_19)
+        first = (pair[0], "PUT", f"{PROVIDERS_PATH}/{uuid}/aggregates", body, PLACEMENT_1_19)
     assert sort_statuses(nodes.send_concurrently(first, second)) == [200, 200]
     assert nodes.read_rows(AGGREGATES_QUERY.format(uuid)) in [[(uuid,)] for uuid in aggregates]
 
@@ -317,24 +321,24 @@ def test_aggregate_replacement_without_generation_leaves_the_provider_unchanged(
     uuid = create_provider(nodes)
     provider_rows = f"SELECT * FROM resource_providers WHERE uuid = '{uuid}'"
     before = nodes.read_rows(provider_rows)
-    assert nodes.request(*build_aggregates_request(1, uuid, str(uuid4()))).status_int == 200
+    assert nodes.send_request(*build_aggregates_request(1, uuid, str(uuid4()))).status_int == 200
     assert nodes.read_rows(provider_rows) == before
 
 
 @race_in_rounds
 def test_instance_deleted_during_healing_gets_no_allocations(nodes, number, pair):
-    nodes.create("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
+    nodes.create_and_replicate("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
     databases = [client.app.services.database for client in nodes.clients]
     uuid = str(uuid4())
     instance = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u"}
     small = {"vcpus": 1, "memory_mb": 0, "root_gb": 0}
-    nodes.create("PUT", f"{INSTANCES_PATH}/{uuid}", {**instance, "flavor": small})
+    nodes.create_and_replicate("PUT", f"{INSTANCES_PATH}/{uuid}", {**instance, "flavor": small})
     heals, deletes = pair
     request = HealRequest(instance=uuid)
     healer = Healer(database=databases[heals], clock=utcnow, no_owner=("p", "u"), wanted=request)
     _, answer = run_concurrently(
         partial(heal_allocations, healer),
-        partial(nodes.request, deletes, "DELETE", f"{INSTANCES_PATH}/{uuid}"),
+        partial(nodes.send_request, deletes, "DELETE", f"{INSTANCES_PATH}/{uuid}"),
     )
     assert answer.status_int == 204
     assert not nodes.read_rows(f"SELECT id FROM allocations WHERE consumer_id = '{uuid}'")

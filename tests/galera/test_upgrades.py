@@ -24,8 +24,8 @@ from tests.verifier.verify import verify
 pytestmark = pytest.mark.exhaustive
 
 #: Rounds that each create a database, which takes seconds.
-NEW_DATABASES = max(2, ROUNDS_PER_RACE // 5)
-SYNC_REPETITIONS = 10 * NEW_DATABASES
+NEW_DATABASE_COUNT = max(2, ROUNDS_PER_RACE // 5)
+SYNC_REPETITIONS = 10 * NEW_DATABASE_COUNT
 COLUMNS_QUERY = (
     "SELECT table_name, column_name FROM information_schema.columns "
     "WHERE table_schema = '{}' ORDER BY 1, 2"
@@ -51,7 +51,7 @@ def make_database(cluster):
 def sync_concurrently(cluster, tmp_path):
     """Give a function that runs ``db sync`` on these databases concurrently."""
 
-    def run_on_all_nodes(urls):
+    def run_db_sync_at_urls(urls):
         def run_db_sync(url):
             variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
             return program.run("db", "sync", cwd=tmp_path, env=variables)
@@ -60,7 +60,7 @@ def sync_concurrently(cluster, tmp_path):
             assert result.returncode == 0, result.stderr
         cluster.wait_until_nodes_applied_all_commits()
 
-    return run_on_all_nodes
+    return run_db_sync_at_urls
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_concurrent_sync_on_all_nodes_makes_the_schema_once(
     cluster, make_database, sync_concurrently, check_schemas, prepared_database_name
 ):
     expected = cluster.nodes[0].query(COLUMNS_QUERY.format(prepared_database_name))
-    for _round in range(NEW_DATABASES):
+    for _round in range(NEW_DATABASE_COUNT):
         name, urls = make_database()
         for statements in (
             [],

@@ -132,7 +132,7 @@ def read_limits_of_style_violations() -> dict[tuple[str, str], int]:
     return {tuple(key.split(" ", 1)): int(count) for key, count in rows}
 
 
-def compare_with_limits(
+def compare_counts(
     counts: dict[tuple[str, str], int], highest: dict[tuple[str, str], int]
 ) -> list[str]:
     """Return a sentence for each count that differs from its limit."""
@@ -162,7 +162,7 @@ def main(arguments: list[str]) -> int:
         lines = (f"{' '.join(key)} {count}\n" for key, count in sorted(rows.items()) if count)
         LIMITS_FILE.write_text("".join(lines))
         return 0
-    sentences = compare_with_limits(counts, read_limits_of_style_violations())
+    sentences = compare_counts(counts, read_limits_of_style_violations())
     print(*sentences[:MAX_PRINTED_SENTENCES], sep="\n", end="\n" if sentences else "")
     if sentences:
         print("python -m tests.house.language --list HABIT prints the places (see CONTRIBUTING.md)")

@@ -11,25 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from placement_sched.api.compute.routes import API as COMPUTE
-from placement_sched.api.identity import API as IDENTITY
-from placement_sched.api.image import API as IMAGE
-from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.routing import Route
-from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.versions import EVER
+from tests.house.test_routes import ROUTES_BY_API
 
 pytestmark = pytest.mark.slow
 
 API_REF = Path(__file__).parents[2] / "api-ref" / "source"
 
-ROUTES_BY_PREFIX = {
-    "/compute": COMPUTE.routes,
-    "/identity": IDENTITY.routes,
-    "/image": IMAGE.routes,
-    "/placement": PLACEMENT.routes,
-    "/scheduler": SCHEDULER.routes,
-}
 #: Addresses outside the route tables of the APIs. A test below requests them.
 ADDRESSES_WITHOUT_ROUTE_TABLE = {
     ("GET", "/"),
@@ -61,9 +50,9 @@ def _list_route_statuses(route: Route) -> frozenset[int]:
 
 def _group_routes_by_address() -> dict[RouteAddress, list[Route]]:
     routes_by_address = defaultdict(list)
-    for prefix, routes in ROUTES_BY_PREFIX.items():
+    for api, routes in ROUTES_BY_API.items():
         for route in routes:
-            path = re.sub(r"<(?:path:)?(\w+)>", r"{\1}", f"{prefix}{route.path}")
+            path = re.sub(r"<(?:path:)?(\w+)>", r"{\1}", f"/{api}{route.path}")
             # With a slash at its end, the address has the same section.
             routes_by_address[route.method, path.rstrip("/")].append(route)
     return routes_by_address
@@ -96,7 +85,7 @@ def _parse_status_codes(body: str, kind: str) -> frozenset[int]:
     return frozenset(int(code) for block in listed for code in re.findall(r"- (\d{3})", block))
 
 
-ROUTES = _group_routes_by_address()
+ROUTES_BY_ADDRESS = _group_routes_by_address()
 ROUTE_SECTIONS = _read_route_sections()
 DOCUMENTED_ADDRESSES = {section.address for section in ROUTE_SECTIONS}
 
@@ -114,11 +103,11 @@ def _find_all_documented_statuses(address: RouteAddress) -> frozenset[int]:
 
 
 def test_every_route_is_documented() -> None:
-    assert set(ROUTES) - DOCUMENTED_ADDRESSES == set()
+    assert set(ROUTES_BY_ADDRESS) - DOCUMENTED_ADDRESSES == set()
 
 
 def test_every_documented_route_is_served() -> None:
-    assert DOCUMENTED_ADDRESSES - set(ROUTES) - ADDRESSES_WITHOUT_ROUTE_TABLE == set()
+    assert DOCUMENTED_ADDRESSES - set(ROUTES_BY_ADDRESS) - ADDRESSES_WITHOUT_ROUTE_TABLE == set()
 
 
 @pytest.mark.parametrize("path", sorted(path for _, path in ADDRESSES_WITHOUT_ROUTE_TABLE))
@@ -130,7 +119,7 @@ def test_documented_addresses_without_a_route_table_are_served(sqlite_app, path:
 def test_every_action_of_a_route_has_a_section_of_its_own() -> None:
     actions = {
         (address, route.action)
-        for address, routes in ROUTES.items()
+        for address, routes in ROUTES_BY_ADDRESS.items()
         for route in routes
         if route.action
     }
@@ -148,7 +137,7 @@ def test_every_action_of_a_route_has_a_section_of_its_own() -> None:
 def test_route_statuses_are_documented() -> None:
     missing = {
         address: undocumented
-        for address, routes in ROUTES.items()
+        for address, routes in ROUTES_BY_ADDRESS.items()
         if (
             undocumented := frozenset().union(*map(_list_route_statuses, routes))
             - _find_all_documented_statuses(address)
@@ -160,7 +149,7 @@ def test_route_statuses_are_documented() -> None:
 def test_placement_statuses_equal_the_openapi_document() -> None:
     different = {
         address: (sorted(_find_all_documented_statuses(address)), sorted(answered))
-        for address, routes in ROUTES.items()
+        for address, routes in ROUTES_BY_ADDRESS.items()
         if "/placement" in address[1]
         and _find_all_documented_statuses(address)
         != (answered := {status for route in routes for status in route.statuses})
@@ -171,7 +160,7 @@ def test_placement_statuses_equal_the_openapi_document() -> None:
 def test_documented_success_statuses_are_statuses_of_the_route() -> None:
     promised = {
         address: {status for route in routes for status in route.success}
-        for address, routes in ROUTES.items()
+        for address, routes in ROUTES_BY_ADDRESS.items()
     }
     assert {
         address: more
@@ -188,7 +177,7 @@ def test_first_version_of_a_route_is_documented() -> None:
             documented[method, path].add(version)
     different = {
         address: (documented[address], first)
-        for address, routes in ROUTES.items()
+        for address, routes in ROUTES_BY_ADDRESS.items()
         if documented[address] != (first := _find_first_version(routes))
     }
     assert different == {}
@@ -206,8 +195,8 @@ def _find_first_version(routes: list[Route]) -> set[str]:
 
 def test_every_noun_of_routes_has_a_page_in_the_api_reference() -> None:
     nouns = {
-        f"{prefix.strip('/')}/{route.noun}.rst": route
-        for prefix, routes in ROUTES_BY_PREFIX.items()
+        f"{api}/{route.noun}.rst": route
+        for api, routes in ROUTES_BY_API.items()
         for route in routes
     }
     assert {page for page in nouns if not (API_REF / page).exists()} == set()

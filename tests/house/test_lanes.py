@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 TESTS_FOLDER = ROOT / "tests"
 #: Modules that name plugins without running them.
-LISTING_MODULE = "test_plugins"
+PLUGIN_LISTING_MODULE = "test_plugins"
 #: A module of the lane of `make test`, with a test that has another marker.
 MODULE_WITH_TWO_MARKERS = """
 import pytest
@@ -62,7 +62,9 @@ def test_every_route_has_a_test_in_make_test():
 @pytest.mark.parametrize("kind", [all_filters, all_weighers, all_request_filters])
 def test_every_plugin_has_a_test_in_make_test(kind):
     texts = [
-        text for path, text in list_lane_modules("test").items() if LISTING_MODULE not in path.name
+        text
+        for path, text in list_lane_modules("test").items()
+        if PLUGIN_LISTING_MODULE not in path.name
     ]
     names = set(re.findall(r"\w+", "\n".join(texts)))
     assert {plugin.__name__ for plugin in kind()} - names == set()

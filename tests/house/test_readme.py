@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 
 README_TEXT = (ROOT / "README.md").read_text()
 #: A number of a table, with a space between thousands.
-NUMBER = re.compile(r"\d[\d .]*\d|\d")
+NUMBER_PATTERN = re.compile(r"\d[\d .]*\d|\d")
 #: A configuration with the filter of the page, and a cloud of a host that it rejects and another.
 FILTER_CONFIGURATION = """\
 [placement_database]
@@ -66,7 +66,9 @@ def read_rows_of_figures_table() -> list[list[str]]:
 def test_numbers_in_the_figures_table_of_the_readme_are_on_the_linked_page(row):
     _, *values, source = row
     page = (ROOT / re.search(r"\]\(([^)]+)\)", source)[1]).read_text()
-    figures = [figure.replace(" ", "") for value in values for figure in NUMBER.findall(value)]
+    figures = [
+        figure.replace(" ", "") for value in values for figure in NUMBER_PATTERN.findall(value)
+    ]
     assert [figure for figure in figures if figure not in re.sub("[ ,]", "", page)] == []
 
 

@@ -80,7 +80,7 @@ class AllocationWriter:
         self._consumers = {str(uuid4()): _ConsumerState() for _ in range(3)}
         self._statuses: Counter[tuple[str, int | None]] = Counter()
 
-    def write_until(self, end: float) -> WriterResult:
+    def write_allocations_until(self, end: float) -> WriterResult:
         kinds = (
             [self._put_allocations] * 6
             + [self._post_allocations] * 4
@@ -213,6 +213,6 @@ def write_at_random(barrier, seed, url, providers, seconds, database_url) -> lis
     writer = AllocationWriter(url, seed, providers, database)
     barrier.wait(120)
     try:
-        return [writer.write_until(time.time() + seconds)]
+        return [writer.write_allocations_until(time.time() + seconds)]
     finally:
         database.dispose()

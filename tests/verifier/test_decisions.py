@@ -224,17 +224,17 @@ def test_rebuild_without_a_claim_violates_no_invariant(cloud):
 
 def test_alternate_host_claimed_by_nova_is_allowed(cloud):
     answer = cloud.select_hosts(INSTANCE_1, options={"return_alternates": True})
-    *_, other = answer["selections"][0]
+    *_, alternate = answer["selections"][0]
     cloud.delete_allocations(INSTANCE_1)
     body = {
-        "allocations": other["allocation_request"]["allocations"],
+        "allocations": alternate["allocation_request"]["allocations"],
         "project_id": "p1",
         "user_id": "u1",
         "consumer_type": "INSTANCE",
         "consumer_generation": None,
     }
     cloud.app.put_json(f"/placement/allocations/{INSTANCE_1}", body, headers=LATEST_HEADERS)
-    host = other["service_host"]
+    host = alternate["service_host"]
     record = {"host": host, "node": host, "project_id": "p1", "user_id": "u1"}
     cloud.app.put_json(f"/scheduler/v1/instances/{INSTANCE_1}", record)
     # Times have whole seconds. A build that fails takes longer than a second.

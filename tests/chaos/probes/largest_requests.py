@@ -32,7 +32,7 @@ from tests.support.scheduling import flavor, report, spec
 #: Bytes of the longest query string below ``[api] max_query_string_size``.
 MAX_QUERY_BYTES = 64_000
 #: Maximum number of names in a list of a request, and of characters of an extra spec.
-MAX_LISTED_NAMES, SPEC_LENGTH = 10_000, 255
+MAX_LISTED_NAMES, MAX_SPEC_LENGTH = 10_000, 255
 #: NUMA nodes of a host with hardware, dedicated CPUs of each node, and names of its PCI devices.
 NUMA_CELLS, CELL_CPUS = 8, 32
 PCI_ALIASES = [f"a{number}" for number in range(48)]
@@ -204,13 +204,13 @@ def build_large_write_requests() -> Iterator[LargeRequest]:
     yield LargeRequest("flavors to count", "POST", f"{_SCHEDULER_PATH}/capacity", lambda _: counted)
     size = {"id": "most", "name": "most", "ram": 1, "vcpus": 1, "disk": 1}
     yield LargeRequest("a flavor", "POST", f"{_COMPUTE_PATH}/flavors", lambda _: {"flavor": size})
-    specs = {"extra_specs": {f"k{n}": "v" * SPEC_LENGTH for n in range(MAX_EXTRA_SPECS)}}
+    specs = {"extra_specs": {f"k{n}": "v" * MAX_SPEC_LENGTH for n in range(MAX_EXTRA_SPECS)}}
     yield LargeRequest(
         "extra specs", "POST", f"{_COMPUTE_PATH}/flavors/most/os-extra_specs", lambda _: specs
     )
     path = f"{_COMPUTE_PATH}/os-aggregates"
     yield LargeRequest("an aggregate", "POST", path, lambda _: {"aggregate": {"name": "most"}})
-    values = {f"k{n}": "v" * SPEC_LENGTH for n in range(MAX_AGGREGATE_METADATA)}
+    values = {f"k{n}": "v" * MAX_SPEC_LENGTH for n in range(MAX_AGGREGATE_METADATA)}
     metadata = {"set_metadata": {"metadata": values}}
     yield LargeRequest("metadata", "POST", f"{path}/1/action", lambda _: metadata)
     provider = {"uuid": uuid_of("provider of most"), "name": "provider of most"}
@@ -319,9 +319,9 @@ def _build_numa_cell(host: int, cell: int) -> dict[str, object]:
 def build_hardware_requests() -> Iterator[LargeRequest]:
     nodes = {"hw:numa_nodes": str(MAX_NUMA_NODES)}
     for node in range(MAX_NUMA_NODES):
-        nodes[f"hw:numa_cpus.{node}"] = (f"{node}" + f",{node}" * SPEC_LENGTH)[:SPEC_LENGTH].rstrip(
-            ","
-        )
+        nodes[f"hw:numa_cpus.{node}"] = (f"{node}" + f",{node}" * MAX_SPEC_LENGTH)[
+            :MAX_SPEC_LENGTH
+        ].rstrip(",")
         nodes[f"hw:numa_mem.{node}"] = "8"
     yield _build_explain_request(
         "numbered nodes", spec(flavor=flavor(vcpus=MAX_NUMA_NODES, extra_specs=nodes))
@@ -344,7 +344,7 @@ def build_hardware_requests() -> Iterator[LargeRequest]:
     yield _build_explain_request(
         "nodes near devices", {**_build_numa_request([2] * 4), "pci_requests": devices}
     )
-    every = ",".join(f"{name}:3" for name in PCI_ALIASES)[:SPEC_LENGTH].rpartition(",")[0]
+    every = ",".join(f"{name}:3" for name in PCI_ALIASES)[:MAX_SPEC_LENGTH].rpartition(",")[0]
     yield _build_explain_request(
         "aliases", spec(flavor=flavor(extra_specs={"pci_passthrough:alias": every}))
     )

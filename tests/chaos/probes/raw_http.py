@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 #: Seconds to wait for the first response and for each further response.
-FIRST_TIMEOUT, NEXT_TIMEOUT = 3.0, 0.5
+FIRST_RESPONSE_TIMEOUT, NEXT_RESPONSE_TIMEOUT = 3.0, 0.5
 _CONTENT_LENGTH_HEADER = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})[^\r\n]*\r\n")
 
@@ -34,12 +34,12 @@ class RawHttpClient:
         """Send bytes on a new connection, and return the responses in order."""
         received = b""
         with self._open_connection() as connection, suppress(OSError):
-            connection.settimeout(FIRST_TIMEOUT)
+            connection.settimeout(FIRST_RESPONSE_TIMEOUT)
             with suppress(ConnectionError):  # rejected before all bytes were sent
                 connection.sendall(sent)
             while data := connection.recv(2**16):
                 received += data
-                connection.settimeout(NEXT_TIMEOUT)
+                connection.settimeout(NEXT_RESPONSE_TIMEOUT)
         return parse_http_responses(received)
 
     def _open_connection(self) -> socket.socket:
