@@ -21,7 +21,7 @@ from load import fill
 from sqlalchemy.engine import URL, make_url
 from worlds import World
 
-from tests.conftest import SERVERS
+from tests.conftest import DATABASE_SERVER_URLS
 from tests.differential.comparison import PEER_PYTHON
 from tests.support.empty_databases import empty_database
 
@@ -49,7 +49,7 @@ class Databases:
             cluster = importlib.import_module("tests.galera.cluster")
             cluster.SETTINGS["innodb-buffer-pool-size"] = "128M"  # MariaDB's default
             started = self._stack.enter_context(cluster.run_cluster())
-            SERVERS["galera"] = started.nodes[0].url()
+            DATABASE_SERVER_URLS["galera"] = started.nodes[0].url()
         return self
 
     def __exit__(self, *_failure: object) -> None:

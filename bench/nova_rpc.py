@@ -33,7 +33,7 @@ from sqlalchemy import insert, make_url
 from worlds import Book, World, class_id, host_name, uuid_of
 
 from placement_sched.model.clock import utcnow
-from tests.conftest import BROKER
+from tests.conftest import BROKER_URL
 from tests.nova.cloud.files import write_options
 from tests.nova.cloud.processes import Program
 from tests.nova.scheduling import Conductor, create_private_bus
@@ -42,8 +42,8 @@ from tests.support.nova_clouds import (
     NovaCloud,
     NovaDatabaseFile,
     build_flavor_json,
-    instance_row,
-    node_row,
+    build_instance_row,
+    build_node_row,
 )
 from tests.support.servers import wait_until
 
@@ -183,10 +183,10 @@ def _fill(nova: NovaCloud, hosts: int) -> None:
     rows: dict[str, list[dict[str, Any]]] = {
         "services": [{**service, "uuid": str(uuid4()), "host": name} for name in names],
         "compute_nodes": [
-            {**node_row(name), **_build_usage(number), "uuid": uuid_of("host", number)}
+            {**build_node_row(name), **_build_usage(number), "uuid": uuid_of("host", number)}
             for number, name in enumerate(names)
         ],
-        "instances": [instance_row(uuid, names[at % hosts]) for at, uuid in enumerate(uuids)],
+        "instances": [build_instance_row(uuid, names[at % hosts]) for at, uuid in enumerate(uuids)],
         "instance_extra": [
             {"instance_uuid": uuid, "flavor": flavors[at % STORED_FLAVORS]}
             for at, uuid in enumerate(uuids)
@@ -214,7 +214,7 @@ def _fill(nova: NovaCloud, hosts: int) -> None:
 
 def _build_usage(number: int) -> dict[str, int]:
     """Return the used amounts of a host, which depend on its kind."""
-    kind, row = number % HOST_KINDS, node_row("")
+    kind, row = number % HOST_KINDS, build_node_row("")
     usage = {"vcpus_used": kind * 3 or 2, "memory_mb_used": kind * 4096, "local_gb_used": kind * 40}
     usage["free_ram_mb"] = row["memory_mb"] - usage["memory_mb_used"]
     usage["free_disk_gb"] = row["local_gb"] - usage["local_gb_used"]
@@ -271,7 +271,9 @@ def _start(databases: harness.Databases, hosts: int) -> Iterator[tuple[Server, l
                 {"placement_database": {"connection": own}},
             ),
         ):
-            bus = stack.enter_context(create_private_bus(BROKER.replace("amqp://", "rabbit://")))
+            bus = stack.enter_context(
+                create_private_bus(BROKER_URL.replace("amqp://", "rabbit://"))
+            )
             options = {**_options(name, bus, urls, folder), **more}
             conf = write_options(folder / f"{name}.conf", options)
             variables = {"HOME": str(folder)}

@@ -22,7 +22,7 @@ from tests.differential.comparison import PEER_PYTHON
 from tests.nova.cloud.files import write_options
 from tests.nova.cloud.processes import Program
 from tests.support.loopback import reserve_port
-from tests.support.servers import BIN, wait_until
+from tests.support.servers import PROGRAMS_FOLDER, wait_until
 
 #: The newest version of openstack-placement 16, used for both services.
 PEER_LATEST = "1.39"
@@ -144,7 +144,7 @@ def ours(database: URL, workers: int = 1, **variables: str) -> Iterator[Server]:
     """Run ``placement-sched serve`` on the database."""
     with reserve_port() as holder, TemporaryDirectory(prefix="bench-ours-") as folder:
         port = holder.getsockname()[1]
-        command = [BIN / "placement-sched", "serve", "--port", str(port)]
+        command = [PROGRAMS_FOLDER / "placement-sched", "serve", "--port", str(port)]
         command += ["--workers", str(workers)]
         url = database.render_as_string(hide_password=False)
         settings = {name: value for name, value in os.environ.items() if name.startswith("OS_")}
@@ -159,7 +159,13 @@ def peer(database: URL, workers: int = 1) -> Iterator[Server]:
     """Run openstack-placement under uwsgi on the database."""
     with reserve_port() as holder, TemporaryDirectory(prefix="bench-peer-") as folder:
         port = holder.getsockname()[1]
-        command = [BIN / "uwsgi", "--http-socket", f"127.0.0.1:{port}", "-p", str(workers)]
+        command = [
+            PROGRAMS_FOLDER / "uwsgi",
+            "--http-socket",
+            f"127.0.0.1:{port}",
+            "-p",
+            str(workers),
+        ]
         command += ["--module", "placement.wsgi.api", "--callable", "application"]
         # Without lazy-apps, all workers would use the connections of the first worker.
         command += ["--need-app", "--disable-logging", "--die-on-term", "--lazy-apps"]

@@ -40,7 +40,7 @@ from tests.support.repository import ROOT
 #: run, and ``own_servers`` starts their databases.
 pytest_plugins = ("tests.exploring", "tests.quick", "tests.lanes", "tests.own_servers")
 
-SERVERS = {
+DATABASE_SERVER_URLS = {
     "postgresql": os.environ.get(
         "PLACEMENT_SCHED_TEST_POSTGRESQL", "postgresql+psycopg://root@127.0.0.1/postgres"
     ),
@@ -50,10 +50,10 @@ SERVERS = {
     ),
 }
 #: Set by CI: without a database server a test then fails and is not skipped.
-REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
-BROKER = os.environ.get("PLACEMENT_SCHED_TEST_RABBITMQ", "amqp://guest:guest@127.0.0.1:5672/")
+ARE_DATABASES_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
+BROKER_URL = os.environ.get("PLACEMENT_SCHED_TEST_RABBITMQ", "amqp://guest:guest@127.0.0.1:5672/")
 #: Set by CI: the same for RabbitMQ.
-BROKER_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROKER"))
+IS_BROKER_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROKER"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,7 +64,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Let tests of the fast lane fail if they use a database server, by an unknown driver."""
     if config.getoption("--lane") == "fast":
-        SERVERS.update(dict.fromkeys(SERVERS, "no_database_server_in_a_fast_test://"))
+        DATABASE_SERVER_URLS.update(
+            dict.fromkeys(DATABASE_SERVER_URLS, "no_database_server_in_a_fast_test://")
+        )
 
 
 def make_settings(url: str, **options: object) -> Settings:
@@ -99,12 +101,12 @@ def own_conf() -> Iterator[None]:
 def create_server_database(kind: str) -> Iterator[str]:
     """Create a database on a server for this session, and drop it at the end."""
     name = f"ps_test_{uuid4().hex[:12]}"
-    engine = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
+    engine = create_engine(DATABASE_SERVER_URLS[kind], isolation_level="AUTOCOMMIT")
     try:
         with engine.connect() as connection:
             connection.execute(text(f"CREATE DATABASE {name}"))
     except OperationalError as failure:
-        if REQUIRED:
+        if ARE_DATABASES_REQUIRED:
             raise
         pytest.skip(f"no {kind} server: {failure.orig}")
     url = engine.url.set(database=name).render_as_string(hide_password=False)
@@ -190,7 +192,7 @@ def _create_cached_engine(url: str) -> Engine:
     return create_engine(url, pool_pre_ping=True)
 
 
-def empty(url: str) -> None:
+def delete_test_rows(url: str) -> None:
     """Delete all rows except the standard traits and resource classes."""
     with _create_cached_engine(url).begin() as connection:
         filled = set(connection.scalars(FILLED_TABLES_QUERY))
@@ -221,7 +223,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return str(request.getfixturevalue("sqlite_url"))
     url = str(request.getfixturevalue(f"{request.param}_server"))
-    empty(url)
+    delete_test_rows(url)
     return url
 
 
@@ -237,7 +239,7 @@ def database(settings: Settings) -> Iterator[Database]:
     database.dispose()
 
 
-class Client(TestApp):
+class AdminClient(TestApp):
     """A WebTest client with the administrator's token."""
 
     def do_request(self, req, status=None, expect_errors=None):
@@ -246,15 +248,17 @@ class Client(TestApp):
 
 
 @pytest.fixture
-def make_app() -> Iterator[Callable[..., Client]]:
+def make_app() -> Iterator[Callable[..., AdminClient]]:
     """Give a function that creates an application with these settings, and returns its client."""
     applications: list[Application] = []
 
-    def create_client(settings: Settings, *, in_memory: bool = False, **parts: object) -> Client:
+    def create_client(
+        settings: Settings, *, in_memory: bool = False, **parts: object
+    ) -> AdminClient:
         if not in_memory:  # settings that were read from a file have the default
             settings = settings.with_overrides({"placement.providers_in_memory": False})
         applications.append(create_app(settings, **parts))
-        return Client(CheckedApplication(applications[-1]))
+        return AdminClient(CheckedApplication(applications[-1]))
 
     yield create_client
     for thread in threading.enumerate():
@@ -267,7 +271,7 @@ def make_app() -> Iterator[Callable[..., Client]]:
 
 
 @pytest.fixture
-def app(settings: Settings, make_app: Callable[..., Client]) -> Client:
+def app(settings: Settings, make_app: Callable[..., AdminClient]) -> AdminClient:
     return make_app(settings)
 
 
@@ -284,7 +288,7 @@ def sqlite_database(sqlite_settings: Settings) -> Iterator[Database]:
 
 
 @pytest.fixture
-def sqlite_app(sqlite_settings: Settings, make_app: Callable[..., Client]) -> Client:
+def sqlite_app(sqlite_settings: Settings, make_app: Callable[..., AdminClient]) -> AdminClient:
     return make_app(sqlite_settings)
 
 
@@ -295,10 +299,10 @@ def broker() -> str:
     from kombu.exceptions import OperationalError
 
     try:
-        with Connection(BROKER, connect_timeout=30) as connection:
+        with Connection(BROKER_URL, connect_timeout=30) as connection:
             connection.connect()
     except OperationalError as failure:
-        if BROKER_REQUIRED:
+        if IS_BROKER_REQUIRED:
             raise
         pytest.skip(f"no RabbitMQ: {failure}")
-    return BROKER.replace("amqp://", "rabbit://")
+    return BROKER_URL.replace("amqp://", "rabbit://")

@@ -48,16 +48,18 @@ def pytest_configure(config: pytest.Config) -> None:
 @contextmanager
 def run_database_servers() -> Iterator[None]:
     """Run the servers that are not named yet, and name them to this process and its children."""
-    from tests.conftest import SERVERS  # it imports this module
+    from tests.conftest import DATABASE_SERVER_URLS  # it imports this module
 
     place = _find_memory_folder()
     with ExitStack() as stack:
         if "PLACEMENT_SCHED_TEST_MYSQL" not in os.environ and shutil.which("mariadbd"):
             mariadb = stack.enter_context(run_mariadb(place, _MARIADB_OPTIONS))
-            SERVERS["mysql"] = os.environ["PLACEMENT_SCHED_TEST_MYSQL"] = mariadb.url("", "root")
+            url = mariadb.url("", "root")
+            DATABASE_SERVER_URLS["mysql"] = os.environ["PLACEMENT_SCHED_TEST_MYSQL"] = url
         if "PLACEMENT_SCHED_TEST_POSTGRESQL" not in os.environ and is_installed():
             postgresql = stack.enter_context(run_postgresql(place=place, **_POSTGRESQL_SETTINGS))
-            SERVERS["postgresql"] = os.environ["PLACEMENT_SCHED_TEST_POSTGRESQL"] = postgresql.url()
+            url = postgresql.url()
+            DATABASE_SERVER_URLS["postgresql"] = os.environ["PLACEMENT_SCHED_TEST_POSTGRESQL"] = url
         yield
 
 

@@ -11,11 +11,18 @@ from pathlib import Path
 import pytest
 
 from placement_sched.app import APIS
-from tests.api.test_auth import build_config
+from tests.api.test_auth import build_keystone_config
 from tests.support import identity
 from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE
-from tests.support.servers import BIN, Server, environment, rewrite_file, start_server, wait_until
+from tests.support.servers import (
+    PROGRAMS_FOLDER,
+    Server,
+    build_environment,
+    rewrite_file,
+    start_server,
+    wait_until,
+)
 
 pytestmark = pytest.mark.system
 
@@ -67,13 +74,16 @@ def start_wsgi(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         def start_wsgi(server: str, application: str = "application", **variables: str) -> Server:
             program, *arguments = SERVER_COMMANDS[server]
             name = f"placement_sched.wsgi:{application}"
-            command = [BIN / program, *(word.replace("{application}", name) for word in arguments)]
+            command = [
+                PROGRAMS_FOLDER / program,
+                *(word.replace("{application}", name) for word in arguments),
+            ]
             return stack.enter_context(
                 start_server(
                     command=command,
                     folder=tmp_path,
                     ready=None,
-                    variables=environment(**variables),
+                    variables=build_environment(**variables),
                     how=signal.SIGINT,  # uwsgi reloads at SIGTERM
                 )
             )
@@ -84,9 +94,9 @@ def start_wsgi(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 def run_flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command ``run_flask`` with our application, without a configuration."""
     return run_captured(
-        [BIN / "flask", "--app", "placement_sched.wsgi", *arguments],
+        [PROGRAMS_FOLDER / "flask", "--app", "placement_sched.wsgi", *arguments],
         cwd=folder,
-        env=environment(COLUMNS="300"),
+        env=build_environment(COLUMNS="300"),
         timeout=MAX_WAIT_SECONDS,
     )
 
@@ -224,7 +234,7 @@ def test_keystone_authtoken_section_without_auth_strategy_enables_keystone(
     """A placement.conf may omit auth_strategy, whose default in OpenStack is keystone."""
     prefix = "/placement" if application == "application" else ""
     with identity.run_keystone() as keystone:
-        text = build_config(keystone.url).replace("auth_strategy = keystone\n", "")
+        text = build_keystone_config(keystone.url).replace("auth_strategy = keystone\n", "")
         (tmp_path / "placement.conf").write_text(f"{text}\n{DATABASE_SECTION}")
         running = start_wsgi("gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf")
         token = keystone.issue_token("ann", "shop", "admin")

@@ -41,7 +41,7 @@ LATEST_HEADERS = {"OpenStack-API-Version": "placement latest"}
 AppStarter = Callable[..., TestApp]
 
 
-def build_config(url: str, password: str = PASSWORD, **replaced: str) -> str:
+def build_keystone_config(url: str, password: str = PASSWORD, **replaced: str) -> str:
     """Return a configuration with the keystone at ``url`` and with some options replaced."""
     text = KEYSTONE_CONFIG.format(keystone=url, user=USER, password=password)
     for name, line in replaced.items():
@@ -57,7 +57,7 @@ def keystone() -> Iterator[Identity]:
 
 @pytest.fixture
 def start_app(make_configured_app: Callable[[str], TestApp]) -> AppStarter:
-    return lambda url, **changes: make_configured_app(build_config(url, **changes))
+    return lambda url, **changes: make_configured_app(build_keystone_config(url, **changes))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def app(keystone: Identity, sqlite_template, tmp_path_factory) -> Iterator[TestA
     shutil.copy(sqlite_template, folder / "own.db")
     file = folder / "placement.conf"
     database = f"[placement_database]\nconnection = sqlite:///{folder}/own.db\n"
-    file.write_text(f"{build_config(keystone.url)}\n{database}")
+    file.write_text(f"{build_keystone_config(keystone.url)}\n{database}")
     application = create_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
     yield TestApp(application)
     application.close()
@@ -216,18 +216,18 @@ def test_rejected_service_password_is_503(start_app, keystone):
 
 def test_missing_keystone_configuration_is_reported_at_start(make_configured_settings, keystone):
     with pytest.raises(ConfigurationError, match=r"\[keystone_authtoken\] auth_type"):
-        create_app(make_configured_settings(build_config(keystone.url, auth_type="#")))
+        create_app(make_configured_settings(build_keystone_config(keystone.url, auth_type="#")))
 
 
 def test_missing_auth_option_is_reported_at_start(make_configured_settings, keystone):
     with pytest.raises(ConfigurationError, match=r"\[keystone_authtoken\].*auth_url"):
-        create_app(make_configured_settings(build_config(keystone.url, auth_url="#")))
+        create_app(make_configured_settings(build_keystone_config(keystone.url, auth_url="#")))
 
 
 def test_application_with_only_the_placement_api_validates_tokens(
     make_configured_settings, keystone
 ):
-    services = make_services(make_configured_settings(build_config(keystone.url)))
+    services = make_services(make_configured_settings(build_keystone_config(keystone.url)))
     app = TestApp(placement_app(services))
     token = keystone.issue_token("ann", "shop", "service")
     assert app.get("/").status_int == 200
@@ -248,7 +248,7 @@ def test_token_is_cached_for_the_configured_time(start_app, keystone):
 def test_python_client_of_memcached_is_installed(make_configured_settings, keystone):
     options = "memcached_servers = 127.0.0.1:11211"
     create_app(
-        make_configured_settings(build_config(keystone.url, token_cache_time=options))
+        make_configured_settings(build_keystone_config(keystone.url, token_cache_time=options))
     ).close()
 
 
@@ -256,7 +256,9 @@ def test_python_client_of_memcached_is_installed(make_configured_settings, keyst
 def test_missing_memcached_client_is_reported_at_start(make_configured_settings, keystone):
     options = "memcache_sasl_enabled = true\nmemcached_servers = 127.0.0.1:1"
     with pytest.raises(ConfigurationError, match="bmemcached"):
-        create_app(make_configured_settings(build_config(keystone.url, token_cache_time=options)))
+        create_app(
+            make_configured_settings(build_keystone_config(keystone.url, token_cache_time=options))
+        )
 
 
 def issue_token_with_rules(keystone, *rules):
@@ -301,7 +303,7 @@ def test_request_that_no_access_rule_allows_is_401(app, keystone):
 
 def test_forwarded_prefix_does_not_affect_access_rules(make_configured_app, keystone):
     believing = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
-    app = make_configured_app(f"{build_config(keystone.url)}{believing}")
+    app = make_configured_app(f"{build_keystone_config(keystone.url)}{believing}")
     forged = {"X-Forwarded-Prefix": "/public"}
     for path, status in (("/public/**", 401), ("/resource_providers", 200)):
         token = issue_token_with_rules(keystone, ("placement", "GET", path))

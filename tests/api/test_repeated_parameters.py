@@ -14,7 +14,7 @@ from placement_sched.api.routing import PARAMETER
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.app import create_app
 from placement_sched.store.images import SORT_KEYS
-from tests.conftest import Client, make_settings
+from tests.conftest import AdminClient, make_settings
 from tests.support.reports import NOW, build_report, node_uuid
 from tests.support.scheduling import instance
 from tests.support.versions import LATEST
@@ -94,7 +94,7 @@ def app(sqlite_template, tmp_path_factory):
     path = tmp_path_factory.mktemp("repeated") / "placement_sched.db"
     shutil.copy(sqlite_template, path)
     application = create_app(make_settings(f"sqlite:///{path}"), clock=lambda: NOW)
-    client = Client(application)
+    client = AdminClient(application)
     client.put_json(f"/scheduler/v1/compute_nodes/{node_uuid(1)}", build_report(1))
     record = {"project_id": "admin", "host": "cn1", "vm_state": "active"}
     client.put_json(f"/scheduler/v1/instances/{instance(1)}", record)

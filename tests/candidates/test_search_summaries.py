@@ -30,7 +30,7 @@ from tests.candidates.strategies import (
 from tests.conftest import make_settings
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import load_cloud, uuid_of
-from tests.support.empty_databases import KINDS, empty_database
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.openstack_databases import create_openstack_schema
 from tests.support.versions import LATEST, LATEST_HEADERS
 
@@ -134,7 +134,7 @@ def test_summary_has_usage_beyond_the_largest_amount(app, host_uuid):
         assert summary == {"capacity": 16 * MAX_INT, "used": 3 * MAX_INT}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASE_KINDS)
 def client_of_adopted_database(request, tmp_path, make_app):
     """A client of a database with the schema of OpenStack placement."""
     with empty_database(request.param, tmp_path) as url:

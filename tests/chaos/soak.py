@@ -24,7 +24,7 @@ from tests.conftest import create_server_database, make_settings
 from tests.own_servers import run_database_servers
 from tests.support.providers import make_provider
 from tests.support.scheduling import instance, report, spec
-from tests.support.servers import Server, environment, start_server
+from tests.support.servers import Server, build_environment, start_server
 
 #: Number of samples. The first is taken while the server warms up.
 SAMPLE_COUNT = 10
@@ -64,7 +64,7 @@ def _start_server_with_database(kind: str) -> Iterator[tuple[Server, Database]]:
     databases = create_server_database(kind)
     url = next(databases)
     database = Database(make_settings(url))
-    variables = environment(
+    variables = build_environment(
         OS_PLACEMENT_DATABASE__CONNECTION=url, OS_DEFAULT__SERVICE_DOWN_TIME="86400"
     )
     try:

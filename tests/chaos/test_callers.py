@@ -16,7 +16,7 @@ from webtest import TestApp
 
 from placement_sched.app import create_app
 from placement_sched.operations.periodic import store_result
-from tests.api.test_auth import build_config
+from tests.api.test_auth import build_keystone_config
 from tests.chaos import access_rules
 from tests.chaos.endpoints import REJECTING_VIEWS, Endpoint, list_endpoints
 from tests.chaos.http_clients import InProcessClient, send_json
@@ -160,7 +160,7 @@ def keystone_app(make_configured_app: Callable[[str], TestApp]) -> Iterator[AppW
         here = f"www_authenticate_uri = {service.url}/v3"
         kept = "token_cache_time = 300"
         app = make_configured_app(
-            build_config(service.url, www_authenticate_uri=here, token_cache_time=kept)
+            build_keystone_config(service.url, www_authenticate_uri=here, token_cache_time=kept)
         )
         issue = service.issue_token
         tokens = {
@@ -203,7 +203,7 @@ def app_without_keystone(make_configured_app: Callable[[str], TestApp]) -> AppWi
     here = f"www_authenticate_uri = {nowhere}/v3"
     forged = {**VALID_TOKEN_HEADERS, "X-Identity-Unreachable": ""}
     callers = {"with a token": {"X-Auth-Token": "any"}, "without": {}, "forged": forged}
-    app = make_configured_app(build_config(nowhere, www_authenticate_uri=here))
+    app = make_configured_app(build_keystone_config(nowhere, www_authenticate_uri=here))
     return AppWithCallers(app, callers, creator_headers=None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
 from tests.chaos.run_length import TRIED, choose_count
-from tests.conftest import Client
+from tests.conftest import AdminClient
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
@@ -36,7 +36,7 @@ def clock() -> SettableClock:
 @pytest.fixture
 def app(settings, clock):
     application = create_app(settings, clock=clock)
-    yield Client(application)
+    yield AdminClient(application)
     application.close()
 
 

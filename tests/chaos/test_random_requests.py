@@ -23,7 +23,7 @@ from tests.chaos.grammar import RequestDrawer
 from tests.chaos.http_clients import HttpClient, InProcessClient, send_json
 from tests.chaos.run_length import IS_FULL_RUN, TRIED, choose_count
 from tests.chaos.valid_requests import DRAWN_USER_AGENT, DrawnRequest, create_cloud_objects
-from tests.conftest import Client
+from tests.conftest import AdminClient
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
@@ -135,7 +135,7 @@ def test_random_requests_cause_no_server_error_in_process(
     application, database, caplog, record_property
 ):
     recorder = EndpointRecorder(application)
-    app = Client(application)
+    app = AdminClient(application)
     client = InProcessClient(app)
     drawer = create_request_drawer(client, application, 20261123)
     drawer.succeeded = recorder.succeeded

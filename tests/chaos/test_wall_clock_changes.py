@@ -16,7 +16,7 @@ from tests.chaos.run_length import TRIED, choose_count
 from tests.support.fake_time import FakeClock, create_fake_clock
 from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.scheduling import flavor, instance, report, spec
-from tests.support.servers import PROGRAM, Server, environment, start_server, wait_until
+from tests.support.servers import PROGRAM, Server, build_environment, start_server, wait_until
 from tests.support.versions import LATEST
 
 JUMP_COUNT = choose_count(12, 40)
@@ -36,7 +36,7 @@ def fake_clock(tmp_path) -> FakeClock:
 
 @pytest.fixture
 def server(fake_clock, database_url, tmp_path) -> Iterator[Server]:
-    variables = environment(
+    variables = build_environment(
         OS_PLACEMENT_DATABASE__CONNECTION=database_url,
         OS_SCHEDULER__DECISION_RETENTION="3600",
         **fake_clock.variables,

@@ -11,9 +11,9 @@ import pytest
 from placement_sched.app import create_app
 from placement_sched.cli.main import main
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.conftest import Client, make_settings
+from tests.conftest import AdminClient, make_settings
 from tests.support import program
-from tests.support.servers import Server, environment, start_servers
+from tests.support.servers import Server, build_environment, start_servers
 
 
 @pytest.fixture
@@ -21,7 +21,9 @@ def run_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str
     """Return a function that runs a command to its end in an empty working directory."""
 
     def run_command(*arguments: str, stdin: str = "", **variables: str):
-        return program.run(*arguments, stdin=stdin, cwd=tmp_path, env=environment(**variables))
+        return program.run_program(
+            *arguments, stdin=stdin, cwd=tmp_path, env=build_environment(**variables)
+        )
 
     return run_command
 
@@ -59,7 +61,7 @@ def run_cli(sqlite_url: str, monkeypatch, run_main) -> Callable[..., tuple[int, 
 
 
 def copy_filled_database(
-    template: Path, folder: Path, fill: Callable[[Client], object], *files: str
+    template: Path, folder: Path, fill: Callable[[AdminClient], object], *files: str
 ) -> Path:
     """Return a copy of a database that ``fill`` filled by requests, with configuration files.
 
@@ -73,6 +75,6 @@ def copy_filled_database(
         options = {"placement_database.connection": url, "placement.providers_in_memory": False}
         settings = read_settings(files, make_full_conf()).with_overrides(options)
     application = create_app(settings)
-    fill(Client(application))
+    fill(AdminClient(application))
     application.close()
     return path

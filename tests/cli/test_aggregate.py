@@ -8,7 +8,7 @@ import pytest
 
 from tests.operations.test_aggregate_check import add_flavor
 from tests.support.host_maps import (
-    LICENSED,
+    LICENSED_TRAIT,
     add_aggregate,
     aggregate_uuid,
     sync_own_aggregates,
@@ -30,9 +30,12 @@ def cloud(sqlite_database, monkeypatch):
     monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "true")
     add_node(sqlite_database, "win1")
     add_aggregate(
-        sqlite_database, "windows", ["win1"], {f"trait:{LICENSED}": "required", "trait:X": "no"}
+        sqlite_database,
+        "windows",
+        ["win1"],
+        {f"trait:{LICENSED_TRAIT}": "required", "trait:X": "no"},
     )
-    for name, required in (("m1.windows", [LICENSED]), ("m1.small", [])):
+    for name, required in (("m1.windows", [LICENSED_TRAIT]), ("m1.small", [])):
         add_flavor(sqlite_database, name, *required)
     return sqlite_database
 
@@ -42,7 +45,7 @@ def test_aggregate_check_prints_allowed_flavors_and_findings(cloud, check_aggreg
     lines = printed.splitlines()
     assert status == 1
     assert lines[:4] == [
-        f"windows is reserved by {LICENSED}",
+        f"windows is reserved by {LICENSED_TRAIT}",
         "    flavors: open to 1 (m1.windows); forbidden to 1 (m1.small)",
         "    images: open to none; forbidden to none",
         "value_ignored: windows: trait:X=no has no effect: only the value 'required' is used",
@@ -50,7 +53,7 @@ def test_aggregate_check_prints_allowed_flavors_and_findings(cloud, check_aggreg
     kinds = ["trait_unknown", "not_in_placement", "trait_lacking", "4 findings"]
     assert [line.partition(":")[0] for line in lines[4:]] == kinds
     assert "windows: win1 is in the host aggregate but not" in lines[5]
-    assert f"windows: win1 lacks trait {LICENSED}" in lines[6]
+    assert f"windows: win1 lacks trait {LICENSED_TRAIT}" in lines[6]
 
 
 def test_aggregate_check_with_disabled_filter_prints_its_effect(
@@ -61,7 +64,7 @@ def test_aggregate_check_with_disabled_filter_prints_its_effect(
     lines = printed.splitlines()
     assert status == 1
     assert lines[:3] == [
-        f"windows would be, with the filter on, reserved by {LICENSED}",
+        f"windows would be, with the filter on, reserved by {LICENSED_TRAIT}",
         "    flavors: would be open to 1 (m1.windows); forbidden to 1 (m1.small)",
         "    images: would be open to none; forbidden to none",
     ]
@@ -77,7 +80,7 @@ def test_aggregate_check_prints_json(cloud, check_aggregates):
         {
             "uuid": aggregate_uuid("windows"),
             "name": "windows",
-            "traits": [LICENSED],
+            "traits": [LICENSED_TRAIT],
             "flavors": {"open": ["m1.windows"], "forbidden": ["m1.small"]},
             "images": {"open": [], "forbidden": []},
         }
@@ -92,7 +95,7 @@ def test_aggregate_check_prints_json(cloud, check_aggregates):
         "kind": "trait_lacking",
         "detail": document["findings"][3]["detail"],
         "aggregate": "windows",
-        "trait": LICENSED,
+        "trait": LICENSED_TRAIT,
         "names": ["win1"],
     }
 

@@ -11,7 +11,7 @@ from placement_sched.cli.arguments import Parser
 from placement_sched.cli.main import GROUPS
 from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE, ROOT, read_importers
-from tests.support.servers import environment
+from tests.support.servers import build_environment
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def list_imported_modules(*commands: list[str]) -> set[str]:
     """Return the modules that a process has imported after these commands."""
     done = run_captured(
         [sys.executable, "-c", IMPORTED_MODULES_PROGRAM, json.dumps(commands)],
-        env=environment(),
+        env=build_environment(),
         check=True,
     )
     return set(json.loads(done.stdout.splitlines()[-1]))

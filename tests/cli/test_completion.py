@@ -18,7 +18,7 @@ from tests.support.commands import run_captured
 from tests.support.loopback import serve_application
 from tests.support.repository import ROOT
 from tests.support.scheduling import report
-from tests.support.servers import PROGRAM, environment
+from tests.support.servers import PROGRAM, build_environment
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +78,7 @@ def run_shell_command(
         check=True,
         timeout=60,
         cwd=folder,
-        env=environment(PATH=os.pathsep.join([*folders, os.environ["PATH"]])),
+        env=build_environment(PATH=os.pathsep.join([*folders, os.environ["PATH"]])),
     )
     assert done.stderr == ""
     return done.stdout

@@ -12,8 +12,8 @@ from sqlalchemy.engine import make_url
 from placement_sched.db.migrate import TRAIN, XENA, newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.support.empty_databases import KINDS, empty_database
-from tests.support.openstack_databases import NEWEST, create_openstack_schema
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
+from tests.support.openstack_databases import NEWEST_REVISION, create_openstack_schema
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
@@ -81,7 +81,7 @@ def test_invalid_database_url_is_reported_by_option(run_command):
     )
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASE_KINDS)
 def url_of_train_database(request, tmp_path, monkeypatch):
     """The URL of an OpenStack placement database of Train."""
     with empty_database(request.param, tmp_path) as url:
@@ -140,7 +140,7 @@ def test_json_output_of_db_adopt_has_the_openstack_release_and_counts(
     assert report["found"]["providers"] == 0
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASE_KINDS)
 def url_of_openstack_database(request, tmp_path, monkeypatch):
     """The URL of an OpenStack placement database of the newest release."""
     with empty_database(request.param, tmp_path) as url:
@@ -162,7 +162,10 @@ def list_table_names(url):
 def test_db_sync_rejects_an_openstack_database_until_db_adopt(
     url_of_openstack_database, run_main, run_db_command
 ):
-    owner = f"OpenStack placement's database of 2023.2 to 2026.2 (10.0 to 16.0), revision {NEWEST}"
+    owner = (
+        "OpenStack placement's database of 2023.2 to 2026.2 (10.0 to 16.0), revision "
+        f"{NEWEST_REVISION}"
+    )
     assert run_main("db", "version")[1].endswith(
         f"schema at revision none, newest {newest_revision()}; {owner}, not adopted "
         "(placement-sched db adopt takes it over)\n"
@@ -171,15 +174,15 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
     status, printed, error = run_main("db", "sync")
     assert (status, printed) == (1, "")
     assert error == (
-        f"placement-sched: the database belongs to OpenStack placement (revision {NEWEST}, "
-        "2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted; nothing was changed. Run "
-        "placement-sched db adopt to take it over\n"
+        "placement-sched: the database belongs to OpenStack placement "
+        f"(revision {NEWEST_REVISION}, 2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted; "
+        "nothing was changed. Run placement-sched db adopt to take it over\n"
     )
     assert list_table_names(url_of_openstack_database) == tables_before
     assert run_main("db", "adopt")[0] == run_main("db", "sync")[0] == 0
     assert run_main("db", "version")[1].endswith(f"{owner}, adopted\n")
     report = run_db_command("version")
-    assert (report["adopted"], report["openstack"]["revision"]) == (True, NEWEST)
+    assert (report["adopted"], report["openstack"]["revision"]) == (True, NEWEST_REVISION)
 
 
 @pytest.mark.parametrize("url_of_openstack_database", ["sqlite"], indirect=True)

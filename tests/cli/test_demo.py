@@ -21,7 +21,7 @@ import pytest
 from placement_sched.cli.main import main
 from placement_sched.operations.demo import DISABLED_HOST, DISABLED_REASON, FULL_RACK, SILENT_HOST
 from tests.support.commands import run_captured
-from tests.support.servers import PROGRAM, environment, wait_until
+from tests.support.servers import PROGRAM, build_environment, wait_until
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ class DemoUser:
         for name in USER_FOLDERS:
             (self.folder / name).mkdir(exist_ok=True)
         places = {"HOME": str(self.folder / "home"), "TMPDIR": str(self.folder / "tmp")}
-        inherited = environment()
+        inherited = build_environment()
         for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
             inherited.pop(name, None)
         path = os.pathsep.join([str(Path(PROGRAM).parent), os.environ["PATH"]])

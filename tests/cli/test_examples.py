@@ -12,7 +12,7 @@ from placement_sched.app import create_app
 from placement_sched.cli.completion import all_commands
 from placement_sched.cli.main import current_spelling, main, make_parser
 from placement_sched.scheduler.plugins import read_settings
-from tests.conftest import Client
+from tests.conftest import AdminClient
 from tests.support.loopback import serve_application
 from tests.support.scheduling import spec
 
@@ -102,7 +102,7 @@ def folder_and_url_of_cloud(tmp_path_factory):
         app = create_app(settings.with_overrides({"placement.providers_in_memory": False}))
         body = {"request_spec": spec(INSTANCE_UUID), "claim": False}
         headers = {"X-Openstack-Request-Id": REQUEST_ID}
-        Client(app).post_json("/scheduler/v1/select_destinations", body, headers=headers)
+        AdminClient(app).post_json("/scheduler/v1/select_destinations", body, headers=headers)
         with closing(app), serve_application(app) as url:
             yield folder, url
 

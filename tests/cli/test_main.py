@@ -18,7 +18,7 @@ from placement_sched.cli import main as program
 from placement_sched.cli.main import EARLIER, current_spelling, main
 from placement_sched.errors import Invalid
 from tests.support.repository import ROOT
-from tests.support.servers import PROGRAM, environment, wait_until
+from tests.support.servers import PROGRAM, build_environment, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def run_installed_program(folder: Path, arguments: str, stdout: Any) -> tuple[in
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env=environment(PYTHONUNBUFFERED=""),
+        env=build_environment(PYTHONUNBUFFERED=""),
         check=False,
         timeout=240,
     )
@@ -92,7 +92,7 @@ def start_command_that_reads_stdin(
             stderr=subprocess.PIPE,
             text=True,
             cwd=directory,
-            env=environment(),
+            env=build_environment(),
         )
     finally:
         signal.signal(signal.SIGINT, previous_handler)

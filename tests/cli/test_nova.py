@@ -25,7 +25,7 @@ from tests.conftest import make_settings
 from tests.support import program
 from tests.support.nova_clouds import NovaCloud, create_sqlite_nova, seconds_ago
 from tests.support.scheduling import instance
-from tests.support.servers import environment
+from tests.support.servers import build_environment
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def run_with_conf(tmp_path):
         file = tmp_path / "nova.conf"
         file.write_text(lines)
         command = (*arguments, "--config-file", str(file))
-        return program.run(*command, cwd=tmp_path, env=environment())
+        return program.run_program(*command, cwd=tmp_path, env=build_environment())
 
     return run_with_conf_text
 

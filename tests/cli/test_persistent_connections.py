@@ -9,8 +9,8 @@ from contextlib import ExitStack, closing
 import pytest
 import requests
 
-from tests.support.keep_alive import LARGEST, read_response, send_mixed_requests
-from tests.support.servers import BIN, environment, start_server, start_servers
+from tests.support.keep_alive import MAX_BODY_BYTES, read_response, send_mixed_requests
+from tests.support.servers import PROGRAMS_FOLDER, build_environment, start_server, start_servers
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -24,9 +24,15 @@ SERVER_COMMANDS = {
         *(sys.executable, "-m", "gunicorn", "--worker-class", "gthread", "--threads", "4"),
         *("--keep-alive", "30", "--no-control-socket", "--bind", "127.0.0.1:{port}", WSGI_MODULE),
     ),
-    "uwsgi": (BIN / "uwsgi", "--http-socket", "127.0.0.1:{port}", *UWSGI),
-    "uwsgi, kept": (BIN / "uwsgi", "--http11-socket", "127.0.0.1:{port}", *UWSGI),
-    "uwsgi, routed": (BIN / "uwsgi", "--http", "127.0.0.1:{port}", "--http-keepalive", *UWSGI),
+    "uwsgi": (PROGRAMS_FOLDER / "uwsgi", "--http-socket", "127.0.0.1:{port}", *UWSGI),
+    "uwsgi, kept": (PROGRAMS_FOLDER / "uwsgi", "--http11-socket", "127.0.0.1:{port}", *UWSGI),
+    "uwsgi, routed": (
+        PROGRAMS_FOLDER / "uwsgi",
+        "--http",
+        "127.0.0.1:{port}",
+        "--http-keepalive",
+        *UWSGI,
+    ),
 }
 
 
@@ -34,7 +40,10 @@ SERVER_COMMANDS = {
 def port(request, tmp_path_factory):
     """The port of a server that accepts bodies of up to ``LARGEST`` bytes."""
     folder = tmp_path_factory.mktemp("server")
-    options = {"OS_API__MAX_REQUEST_BODY_SIZE": str(LARGEST), "OS_API__AUTH_STRATEGY": "noauth2"}
+    options = {
+        "OS_API__MAX_REQUEST_BODY_SIZE": str(MAX_BODY_BYTES),
+        "OS_API__AUTH_STRATEGY": "noauth2",
+    }
     with ExitStack() as stack:
         if request.param == "serve":
             server = stack.enter_context(start_servers(folder))(**options)
@@ -44,7 +53,7 @@ def port(request, tmp_path_factory):
                     command=SERVER_COMMANDS[request.param],
                     folder=folder,
                     ready="/healthz/ready",
-                    variables=environment(**options),
+                    variables=build_environment(**options),
                 )
             )
         yield int(server.url.rpartition(":")[2])

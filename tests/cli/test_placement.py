@@ -4,8 +4,8 @@
 import pytest
 
 from placement_sched.cli.main import main
-from tests.support.openstack_databases import NEWEST, stamp_revision
-from tests.support.repairs import Cloud, uuid
+from tests.support.openstack_databases import NEWEST_REVISION, stamp_revision
+from tests.support.repairs import RepairCloud, build_consumer_uuid
 from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 
@@ -18,7 +18,7 @@ CN1_UUID, CN2_UUID = node_uuid(1), node_uuid(2)
 def cloud_without_instances(app, capsys, database_url, monkeypatch):
     """A cloud without recorded instances."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    return Cloud(app, capsys)
+    return RepairCloud(app, capsys)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def cloud(cloud_without_instances):
 @pytest.fixture
 def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    cloud = Cloud(sqlite_app, capsys)
+    cloud = RepairCloud(sqlite_app, capsys)
     cloud.record(99)
     return cloud
 
@@ -114,7 +114,10 @@ def test_verbose_placement_audit_prints_consumers_and_their_allocations(sqlite_c
     held = "512 MEMORY_MB, 1 VCPU"
     assert printed.splitlines() == [
         "checked every compute node",
-        f"consumer {uuid(2)} is not a recorded instance and holds {held} of cn1 ({CN1_UUID})",
+        (
+            f"consumer {build_consumer_uuid(2)} is not a recorded instance and holds {held} of cn1 "
+            f"({CN1_UUID})"
+        ),
         "orphaned: the allocations of 1 consumer; deleted: 1",
     ]
 
@@ -154,10 +157,10 @@ def test_placement_audit_deletes_allocations_left_by_an_evacuation(cloud):
     assert cloud.document("audit")["orphaned"] == []  # a host that is up deletes them itself
     set_forced_down_of_host(cloud, "cn1")
     (orphan,) = cloud.document("audit")["orphaned"]
-    assert (orphan["consumer"], orphan["resource_provider"]) == (uuid(1), CN1_UUID)
+    assert (orphan["consumer"], orphan["resource_provider"]) == (build_consumer_uuid(1), CN1_UUID)
     assert orphan["runs_on"] == "cn2"
     printed = cloud.run("audit")[1]
-    assert f"instance {uuid(1)} is on cn2 now and holds 1 VCPU of cn1" in printed
+    assert f"instance {build_consumer_uuid(1)} is on cn2 now and holds 1 VCPU of cn1" in printed
     assert cloud.document("audit", "--resource_provider", CN2_UUID)["orphaned"] == []
     assert cloud.document("audit", "--delete")["deleted"] == 1
     assert cloud.read_allocations(1) == {CN2_UUID: {"VCPU": 1}}
@@ -183,8 +186,8 @@ def test_placement_audit_deletes_nothing_if_no_instance_is_recorded(cloud_withou
     document = cloud_without_instances.document("audit")
     assert (document["code"], document["orphaned"], document["consumers"]) == (6, [], 0)
     assert get_skip_reasons_by_consumer(document) == {
-        uuid(1): ("no_instance_recorded", ["cn1"]),
-        uuid(2): ("no_instance_recorded", ["cn1", "cn2"]),
+        build_consumer_uuid(1): ("no_instance_recorded", ["cn1"]),
+        build_consumer_uuid(2): ("no_instance_recorded", ["cn1", "cn2"]),
     }
     assert cloud_without_instances.document("audit", "--delete")["code"] == 6
     assert (
@@ -218,7 +221,9 @@ def allocate_vcpu_without_consumer_type(cloud, number, provider):
     body = {"project_id": "p", "user_id": "u", "consumer_generation": None}
     body["allocations"] = {provider: {"resources": {"VCPU": 1}}}
     headers = {"OpenStack-API-Version": "placement 1.36"}
-    cloud.app.put_json(f"/placement/allocations/{uuid(number)}", body, headers=headers)
+    cloud.app.put_json(
+        f"/placement/allocations/{build_consumer_uuid(number)}", body, headers=headers
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,7 +237,9 @@ def test_consumer_without_consumer_type_is_reported_and_kept(cloud, provider, op
     document = cloud.document("audit", "--delete", *options)
     assert (document["code"], document["deleted"]) == (6, 1)
     host = "cn1" if provider == CN1_UUID else "cn2"
-    assert get_skip_reasons_by_consumer(document) == {uuid(2): ("no_consumer_type", [host])}
+    assert get_skip_reasons_by_consumer(document) == {
+        build_consumer_uuid(2): ("no_consumer_type", [host])
+    }
     assert (cloud.read_allocations(2), cloud.read_allocations(3)) == ({provider: {"VCPU": 1}}, {})
 
 
@@ -249,10 +256,10 @@ def test_consumer_option_deletes_a_consumer_that_is_no_instance(sqlite_cloud):
     for number in (1, 2, 3):
         allocate_vcpu_without_consumer_type(sqlite_cloud, number, CN1_UUID)
     sqlite_cloud.record(1)
-    named = ("--consumer", uuid(1), "--consumer", uuid(2))
+    named = ("--consumer", build_consumer_uuid(1), "--consumer", build_consumer_uuid(2))
     status, printed, _ = sqlite_cloud.run("audit", "--delete", *named)
     assert status == 6
-    assert f"consumer {uuid(1)} is a recorded instance" in printed
+    assert f"consumer {build_consumer_uuid(1)} is a recorded instance" in printed
     assert [bool(sqlite_cloud.read_allocations(number)) for number in (1, 2, 3)] == [
         True,
         False,
@@ -279,7 +286,9 @@ def test_consumer_on_a_host_that_reports_more_instances_than_recorded_is_skipped
     assert bool(sqlite_cloud.read_allocations(2)) is (code == 6)
     assert sqlite_cloud.read_allocations(3) == {}
     if code == 6:
-        assert get_skip_reasons_by_consumer(document) == {uuid(2): ("host_reports_more", ["cn2"])}
+        assert get_skip_reasons_by_consumer(document) == {
+            build_consumer_uuid(2): ("host_reports_more", ["cn2"])
+        }
 
 
 def test_audit_skips_a_consumer_on_a_provider_without_node_report(sqlite_cloud):
@@ -287,7 +296,9 @@ def test_audit_skips_a_consumer_on_a_provider_without_node_report(sqlite_cloud):
     other = create_provider_with_inventories(sqlite_cloud, 11)
     sqlite_cloud.allocate(2, {CN1_UUID: {"VCPU": 1}, other: {"VCPU": 1}})
     document = sqlite_cloud.document("audit", "--delete")
-    assert get_skip_reasons_by_consumer(document) == {uuid(2): ("provider_not_reported", ["cn11"])}
+    assert get_skip_reasons_by_consumer(document) == {
+        build_consumer_uuid(2): ("provider_not_reported", ["cn11"])
+    }
     assert len(sqlite_cloud.read_allocations(2)) == 2
 
 
@@ -295,13 +306,13 @@ def test_placement_audit_prints_the_fix_for_skipped_consumers(
     sqlite_app, capsys, sqlite_url, monkeypatch
 ):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    cloud = Cloud(sqlite_app, capsys)
+    cloud = RepairCloud(sqlite_app, capsys)
     cloud.allocate(1)
     status, printed, error = cloud.run("audit", "--delete", "--verbose")
     assert status == 6
     assert printed.splitlines() == [
         "checked every compute node",
-        f"consumer {uuid(1)} cannot be verified (cn1)",
+        f"consumer {build_consumer_uuid(1)} cannot be verified (cn1)",
         "not verified: 1 consumer of cn1: no instance is recorded in this database",
     ]
     assert error.count("\n") == 1
@@ -320,9 +331,11 @@ def test_audit_deletes_nothing_in_an_openstack_database_without_an_option(
     sqlite_cloud.record(1)
     sqlite_cloud.allocate(1)
     sqlite_cloud.allocate(2)
-    sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
+    sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST_REVISION))
     document = sqlite_cloud.document("audit", "--delete")
-    assert get_skip_reasons_by_consumer(document) == {uuid(2): ("adopted_database", ["cn1"])}
+    assert get_skip_reasons_by_consumer(document) == {
+        build_consumer_uuid(2): ("adopted_database", ["cn1"])
+    }
     assert sqlite_cloud.read_allocations(2) != {}
     assert (
         sqlite_cloud.document("audit", "--delete", "--instances-are-all-recorded")["deleted"] == 1

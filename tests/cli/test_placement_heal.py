@@ -9,8 +9,14 @@ from sqlalchemy import delete
 from placement_sched.cli.main import main
 from placement_sched.db.tables import consumers
 from placement_sched.operations import repair as operation
-from tests.support.openstack_databases import NEWEST, stamp_revision
-from tests.support.repairs import CELL, FLAVOR, HELD, Cloud, uuid
+from tests.support.openstack_databases import NEWEST_REVISION, stamp_revision
+from tests.support.repairs import (
+    CELL_UUID,
+    FLAVOR,
+    FLAVOR_RESOURCES,
+    RepairCloud,
+    build_consumer_uuid,
+)
 from tests.support.reports import node_uuid
 
 pytestmark = pytest.mark.slow
@@ -22,13 +28,13 @@ INCOMPLETE_PROJECT_ID = "00000000-0000-0000-0000-000000000000"
 @pytest.fixture
 def cloud(app, capsys, database_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    return Cloud(app, capsys)
+    return RepairCloud(app, capsys)
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return Cloud(sqlite_app, capsys)
+    return RepairCloud(sqlite_app, capsys)
 
 
 def heal_and_get_status(cloud, *arguments: str) -> int:
@@ -45,7 +51,7 @@ def test_heal_allocations_claims_resources_of_the_flavor(cloud):
     cloud.record(2, 2)
     cloud.allocate(2, {CN2_UUID: {"VCPU": 1}})
     assert heal_and_get_status(cloud) == 0
-    assert cloud.read_allocations(1) == {CN1_UUID: HELD}
+    assert cloud.read_allocations(1) == {CN1_UUID: FLAVOR_RESOURCES}
     assert cloud.read_allocations(2) == {CN2_UUID: {"VCPU": 1}}
     assert heal_and_get_status(cloud) == 4
 
@@ -54,7 +60,8 @@ def test_healed_allocations_belong_to_the_instance_and_its_project(cloud):
     cloud.record(1)
     heal_and_get_status(cloud)
     answer = cloud.app.get(
-        f"/placement/allocations/{uuid(1)}", headers={"OpenStack-API-Version": "placement 1.38"}
+        f"/placement/allocations/{build_consumer_uuid(1)}",
+        headers={"OpenStack-API-Version": "placement 1.38"},
     ).json
     assert (answer["project_id"], answer["user_id"], answer["consumer_type"]) == (
         "p",
@@ -73,12 +80,18 @@ def test_healed_allocations_have_amounts_of_the_extra_specs(sqlite_cloud):
 def test_healed_allocations_of_a_volume_backed_instance_have_no_root_disk(sqlite_cloud):
     sqlite_cloud.app.post_json(
         "/scheduler/v1/select_destinations",
-        {"request_spec": {"flavor": FLAVOR, "is_bfv": True, "instance_uuids": [uuid(1)]}},
+        {
+            "request_spec": {
+                "flavor": FLAVOR,
+                "is_bfv": True,
+                "instance_uuids": [build_consumer_uuid(1)],
+            }
+        },
     )
-    sqlite_cloud.app.delete(f"/placement/allocations/{uuid(1)}")
+    sqlite_cloud.app.delete(f"/placement/allocations/{build_consumer_uuid(1)}")
     assert heal_and_get_status(sqlite_cloud) == 0
     ((_, amounts),) = sqlite_cloud.read_allocations(1).items()
-    assert amounts == {**HELD, "DISK_GB": 1}
+    assert amounts == {**FLAVOR_RESOURCES, "DISK_GB": 1}
 
 
 def test_heal_allocations_dry_run_writes_nothing(cloud):
@@ -87,7 +100,12 @@ def test_heal_allocations_dry_run_writes_nothing(cloud):
     assert document == {
         "code": 4,
         "instances": [
-            {"uuid": uuid(1), "outcome": "created", "allocations": {CN1_UUID: HELD}, "reason": None}
+            {
+                "uuid": build_consumer_uuid(1),
+                "outcome": "created",
+                "allocations": {CN1_UUID: FLAVOR_RESOURCES},
+                "reason": None,
+            }
         ],
     }
     assert cloud.read_allocations(1) == {}
@@ -100,7 +118,7 @@ def test_heal_allocations_dry_run_writes_nothing(cloud):
 )
 def test_heal_allocations_skips_an_instance_in_a_task_or_without_a_node(sqlite_cloud, changes):
     sqlite_cloud.record(1, **changes)
-    assert heal_and_get_outcomes(sqlite_cloud) == {uuid(1): "skipped"}
+    assert heal_and_get_outcomes(sqlite_cloud) == {build_consumer_uuid(1): "skipped"}
     assert heal_and_get_status(sqlite_cloud) == 4
 
 
@@ -123,14 +141,14 @@ def test_max_count_of_heal_allocations_excludes_skipped_instances(sqlite_cloud, 
     sqlite_cloud.record(5)
     sqlite_cloud.record(6, task_state="spawning")
     assert heal_and_get_status(sqlite_cloud, "--max-count", "1") == 0
-    assert sqlite_cloud.read_allocations(5) == {CN1_UUID: HELD}
+    assert sqlite_cloud.read_allocations(5) == {CN1_UUID: FLAVOR_RESOURCES}
 
 
 def test_heal_allocations_of_an_unknown_node_exits_with_2_after_other_instances(cloud):
     cloud.record(1, 7)
     cloud.record(2)
     found = heal_and_get_outcomes(cloud)
-    assert found == {uuid(1): "no compute node", uuid(2): "created"}
+    assert found == {build_consumer_uuid(1): "no compute node", build_consumer_uuid(2): "created"}
     assert heal_and_get_status(cloud) == 2
 
 
@@ -149,14 +167,14 @@ def test_heal_allocations_without_capacity_exits_with_3_after_other_instances(cl
     status, printed, _ = cloud.run("heal_allocations")
     assert status == 3
     assert (
-        f"instance {uuid(2)}: failed: Unable to allocate inventory: Unable to create allocation"
-        in printed
+        f"instance {build_consumer_uuid(2)}: failed: Unable to allocate inventory: Unable to create"
+        " allocation" in printed
     )
     assert printed.endswith("2 instances healed, 1 failed\n")
     assert [cloud.read_allocations(number) for number in (1, 2, 3)] == [
-        {CN1_UUID: HELD},
+        {CN1_UUID: FLAVOR_RESOURCES},
         {},
-        {CN1_UUID: HELD},
+        {CN1_UUID: FLAVOR_RESOURCES},
     ]
 
 
@@ -181,41 +199,52 @@ def test_heal_allocations_without_flavor_amounts_exits_with_3(sqlite_cloud, flav
 def test_force_option_of_heal_allocations_replaces_allocations(cloud):
     cloud.record(1)
     cloud.allocate(1)
-    assert heal_and_get_status(cloud, "--instance", uuid(1)) == 4
+    assert heal_and_get_status(cloud, "--instance", build_consumer_uuid(1)) == 4
     assert cloud.read_allocations(1) == {CN1_UUID: {"VCPU": 1}}
-    assert heal_and_get_status(cloud, "--instance", uuid(1), "--force", "--dry-run") == 4
-    assert heal_and_get_status(cloud, "--instance", uuid(1), "--force") == 0
-    assert cloud.read_allocations(1) == {CN1_UUID: HELD}
+    assert (
+        heal_and_get_status(cloud, "--instance", build_consumer_uuid(1), "--force", "--dry-run")
+        == 4
+    )
+    assert heal_and_get_status(cloud, "--instance", build_consumer_uuid(1), "--force") == 0
+    assert cloud.read_allocations(1) == {CN1_UUID: FLAVOR_RESOURCES}
 
 
 def test_force_option_of_heal_allocations_does_not_exceed_capacity(sqlite_cloud):
     sqlite_cloud.record(1, flavor={**FLAVOR, "vcpus": 33})
     sqlite_cloud.allocate(1)
-    assert heal_and_get_status(sqlite_cloud, "--instance", uuid(1), "--force") == 3
+    assert heal_and_get_status(sqlite_cloud, "--instance", build_consumer_uuid(1), "--force") == 3
     assert sqlite_cloud.read_allocations(1) == {CN1_UUID: {"VCPU": 1}}
 
 
 def test_instance_option_of_heal_allocations_heals_only_this_instance(sqlite_cloud):
     sqlite_cloud.record(1)
     sqlite_cloud.record(2)
-    assert heal_and_get_status(sqlite_cloud, "--instance", uuid(2).upper(), "--max-count", "1") == 0
+    assert (
+        heal_and_get_status(
+            sqlite_cloud, "--instance", build_consumer_uuid(2).upper(), "--max-count", "1"
+        )
+        == 0
+    )
     assert [sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)] == [
         {},
-        {CN1_UUID: HELD},
+        {CN1_UUID: FLAVOR_RESOURCES},
     ]
 
 
 def test_cell_option_of_heal_allocations_heals_only_instances_of_the_cell(cloud):
     cloud.record(1, 1)
     cloud.record(2, 2)
-    assert heal_and_get_status(cloud, "--cell", CELL, "--skip-port-allocations") == 0
-    assert [cloud.read_allocations(1), cloud.read_allocations(2)] == [{}, {CN2_UUID: HELD}]
+    assert heal_and_get_status(cloud, "--cell", CELL_UUID, "--skip-port-allocations") == 0
+    assert [cloud.read_allocations(1), cloud.read_allocations(2)] == [
+        {},
+        {CN2_UUID: FLAVOR_RESOURCES},
+    ]
 
 
 def test_incomplete_project_of_allocations_is_replaced_by_that_of_the_instance(cloud):
     cloud.record(1)
     cloud.allocate(1, project=INCOMPLETE_PROJECT_ID)
-    assert heal_and_get_outcomes(cloud) == {uuid(1): "updated"}
+    assert heal_and_get_outcomes(cloud) == {build_consumer_uuid(1): "updated"}
     assert heal_and_get_outcomes(cloud) == {}
     usages = cloud.app.get(
         "/placement/usages?project_id=p", headers={"OpenStack-API-Version": "placement 1.37"}
@@ -228,14 +257,14 @@ def test_missing_consumer_of_allocations_is_created_from_the_instance(cloud, dat
     cloud.record(1)
     cloud.allocate(1)
     database.write(lambda connection: connection.execute(delete(consumers)))
-    assert heal_and_get_outcomes(cloud) == {uuid(1): "updated"}
+    assert heal_and_get_outcomes(cloud) == {build_consumer_uuid(1): "updated"}
     assert cloud.read_allocations(1) == {CN1_UUID: {"VCPU": 1}}
 
 
 def test_incomplete_project_of_allocations_remains_if_the_instance_has_none(sqlite_cloud):
     sqlite_cloud.record(1, project_id=None)
     sqlite_cloud.allocate(1, project=INCOMPLETE_PROJECT_ID)
-    assert heal_and_get_outcomes(sqlite_cloud) == {uuid(1): "skipped"}
+    assert heal_and_get_outcomes(sqlite_cloud) == {build_consumer_uuid(1): "skipped"}
 
 
 @pytest.mark.parametrize(
@@ -244,10 +273,10 @@ def test_incomplete_project_of_allocations_remains_if_the_instance_has_none(sqli
         ("--max-count", "0"),
         ("--max-count", "-1"),
         ("--max-count", "many"),
-        ("--instance", uuid(1), "--cell", CELL),
+        ("--instance", build_consumer_uuid(1), "--cell", CELL_UUID),
         ("--force",),
         ("--instance", "no-uuid"),
-        ("--instance", uuid(9)),
+        ("--instance", build_consumer_uuid(9)),
         ("--cell", "no-uuid"),
         ("--cell", str(UUID(int=98))),
         ("--no-such-option",),
@@ -272,8 +301,11 @@ def test_verbose_heal_allocations_prints_skipped_instances(sqlite_cloud):
     sqlite_cloud.record(2)
     _, printed, _ = sqlite_cloud.run("heal_allocations", "--dry-run", "--verbose")
     assert printed.splitlines() == [
-        f"instance {uuid(1)}: skipped: it is in the task state spawning",
-        f"instance {uuid(2)}: would be created: 6 DISK_GB, 1024 MEMORY_MB, 2 VCPU of {CN1_UUID}",
+        f"instance {build_consumer_uuid(1)}: skipped: it is in the task state spawning",
+        (
+            f"instance {build_consumer_uuid(2)}: would be created: 6 DISK_GB, 1024 MEMORY_MB, "
+            f"2 VCPU of {CN1_UUID}"
+        ),
         "1 instances would be healed, 0 failed",
     ]
 
@@ -282,16 +314,16 @@ def test_database_of_openstack_placement_is_healed_only_by_option(sqlite_cloud, 
     """An instance without allocations may have been deleted by nova since it was recorded."""
     sqlite_cloud.record(1)
     sqlite_cloud.record(2)
-    sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
+    sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST_REVISION))
     status, printed, error = sqlite_cloud.run("heal_allocations")
     assert (status, printed, error.count("\n")) == (9, "", 1)
     assert "--instances-are-all-recorded" in error
     assert (sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)) == ({}, {})
     assert heal_and_get_status(sqlite_cloud, "--dry-run") == 4
-    assert heal_and_get_status(sqlite_cloud, "--instance", uuid(1)) == 0
+    assert heal_and_get_status(sqlite_cloud, "--instance", build_consumer_uuid(1)) == 0
     assert (sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)) == (
-        {CN1_UUID: HELD},
+        {CN1_UUID: FLAVOR_RESOURCES},
         {},
     )
     assert heal_and_get_status(sqlite_cloud, "--instances-are-all-recorded") == 0
-    assert sqlite_cloud.read_allocations(2) == {CN1_UUID: HELD}
+    assert sqlite_cloud.read_allocations(2) == {CN1_UUID: FLAVOR_RESOURCES}

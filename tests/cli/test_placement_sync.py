@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.support.host_maps import (
-    LICENSED,
+    LICENSED_TRAIT,
     add_aggregate,
     aggregate_uuid,
     read_members,
@@ -18,7 +18,7 @@ from tests.support.hosts import add_node
 
 pytestmark = pytest.mark.slow
 
-REQUIRED_TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
+REQUIRED_TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": "required"}
 
 
 @pytest.fixture
@@ -111,19 +111,22 @@ def test_sync_traits_prints_planned_and_applied_changes(cloud, run_cli):
     add_aggregate(cloud, "windows", ["win1"], REQUIRED_TRAIT_METADATA)
     assert run_cli("sync_traits", "--dry-run") == (
         0,
-        f"{LICENSED}: would be created\n{LICENSED}: would be added to 1 provider (win1)\n",
+        (
+            f"{LICENSED_TRAIT}: would be created\n"
+            f"{LICENSED_TRAIT}: would be added to 1 provider (win1)\n"
+        ),
         "",
     )
     assert read_providers_with_trait(cloud) == set()
-    done = f"{LICENSED}: created\n{LICENSED}: added to 1 provider (win1)\n"
+    done = f"{LICENSED_TRAIT}: created\n{LICENSED_TRAIT}: added to 1 provider (win1)\n"
     assert run_cli("sync_traits") == (0, done, "")
     assert read_providers_with_trait(cloud) == {node}
     assert run_cli("sync_traits")[1] == "all providers have the traits that aggregates require\n"
-    set_metadata(cloud, "windows", {f"trait:{LICENSED}": None})
+    set_metadata(cloud, "windows", {f"trait:{LICENSED_TRAIT}": None})
     _, printed, _ = run_cli("sync_traits", "--verbose")
     assert printed.splitlines() == [
-        f"trait {LICENSED} removed from win1 (provider {node})",
-        f"{LICENSED}: removed from 1 provider (win1)",
+        f"trait {LICENSED_TRAIT} removed from win1 (provider {node})",
+        f"{LICENSED_TRAIT}: removed from 1 provider (win1)",
     ]
 
 
@@ -135,8 +138,8 @@ def test_sync_traits_prints_json(cloud, run_cli):
     status, printed, _ = run_cli("sync_traits", "--format", "json", "--aggregate", "windows")
     document = json.loads(printed)
     assert status == document["code"] == 7
-    assert document["created"] == [LICENSED]
-    assert document["put"] == [{"trait": LICENSED, "host": "win1", "provider": node}]
+    assert document["created"] == [LICENSED_TRAIT]
+    assert document["put"] == [{"trait": LICENSED_TRAIT, "host": "win1", "provider": node}]
     assert (document["taken_off"], document["dry_run"], document["remembers"]) == ([], False, True)
     assert [problem["about"] for problem in document["problems"]] == ["HW_NIX"]
 

@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from placement_sched.cli.main import main
-from tests.support.host_maps import LICENSED
+from tests.support.host_maps import LICENSED_TRAIT
 from tests.support.reports import build_report, node_uuid
 from tests.support.servers import Server, serve_database
 
 pytestmark = pytest.mark.slow
 
-REQUIRED_TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
+REQUIRED_TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": "required"}
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +72,11 @@ def test_sync_traits_of_a_remote_placement_adds_and_removes_traits(server, tmp_p
     assert "traits are not removed without a record" in capsys.readouterr().out
     assert read_traits_or_aggregates(server, "traits") == []
     assert run_placement_sync(server, "sync_traits", "--state", str(file)) == 0
-    assert read_traits_or_aggregates(server, "traits") == [LICENSED]
+    assert read_traits_or_aggregates(server, "traits") == [LICENSED_TRAIT]
     record = json.loads(file.read_text())
     assert record["placement"] == f"{server.url}/placement"
     (put,) = record["traits"]
-    assert (put["provider"], put["trait"]) == (node_uuid(1), LICENSED)
+    assert (put["provider"], put["trait"]) == (node_uuid(1), LICENSED_TRAIT)
     options = ("--aggregate", "windows", "--format", "json")
     assert run_placement_sync(server, "sync_traits", *options) == 0
 
@@ -119,8 +119,8 @@ def test_placement_sync_accepts_a_cloud_of_clouds_yaml(server, tmp_path, run_com
     )
     done = run_command("placement", "sync_traits", "--os-cloud", "here", "--state", "put.json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith(f"{LICENSED}: added to 1 provider (cn1)\n")
-    assert read_traits_or_aggregates(server, "traits") == [LICENSED]
+    assert done.stdout.endswith(f"{LICENSED_TRAIT}: added to 1 provider (cn1)\n")
+    assert read_traits_or_aggregates(server, "traits") == [LICENSED_TRAIT]
 
 
 UNREACHABLE_AUTH = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import requests
 
-from tests.api.test_auth import build_config
+from tests.api.test_auth import build_keystone_config
 from tests.cli.test_serve_log import GLOBAL_REQUEST_ID, wait_for_access_line
 from tests.support import identity
 from tests.support.servers import start_servers
@@ -39,7 +39,7 @@ def send_and_read_log_line(
     """Return a function that sends a request and returns its log line and its id."""
     folder = tmp_path_factory.mktemp("json")
     with identity.run_keystone() as keystone, start_servers(folder) as serve:
-        (folder / "placement.conf").write_text(build_config(keystone.url))
+        (folder / "placement.conf").write_text(build_keystone_config(keystone.url))
         server = serve("--config-file", "placement.conf", OS_DEFAULT__USE_JSON="true")
         tokens = {
             "admin": keystone.issue_token("ann", "shop", "admin"),

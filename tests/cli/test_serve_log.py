@@ -11,10 +11,10 @@ from collections.abc import Callable
 import pytest
 
 from placement_sched.api import middleware
-from tests.api.test_auth import build_config
+from tests.api.test_auth import build_keystone_config
 from tests.support import identity
 from tests.support.commands import run_captured
-from tests.support.servers import PROGRAM, environment, start_server
+from tests.support.servers import PROGRAM, build_environment, start_server
 
 pytestmark = pytest.mark.system
 
@@ -35,7 +35,7 @@ def serve_until_text(tmp_path) -> Callable[..., tuple[str, str]]:
             errors=err,
             announced=text,
             ready=None,
-            variables=environment(**variables),
+            variables=build_environment(**variables),
             program=PROGRAM,
         ) as server:
             assert server.stop(stop_signal) == 0
@@ -205,7 +205,7 @@ def test_access_log_line_has_global_and_local_request_id(serve):
 
 def test_access_log_line_has_the_authenticated_caller(serve, tmp_path):
     with identity.run_keystone() as keystone:
-        (tmp_path / "placement.conf").write_text(build_config(keystone.url))
+        (tmp_path / "placement.conf").write_text(build_keystone_config(keystone.url))
         server = serve("--config-file", "placement.conf")
         token = keystone.issue_token("ann", "shop", "admin")
         _, response_headers, _ = server.get("/placement/traits", token=token)

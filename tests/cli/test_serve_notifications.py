@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.notification_listener import listen
+from tests.support.notification_listener import run_notification_listener
 from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.system
@@ -33,7 +33,7 @@ def test_workers_send_pending_notifications_before_they_end(serve, tmp_path, bro
         f"[DEFAULT]\ntransport_url = {broker}\n"
         f"[oslo_messaging_notifications]\ndriver = messagingv2\ntopics = {topic}\n"
     )
-    with listen(broker, topic) as listener:
+    with run_notification_listener(broker, topic) as listener:
         server = serve("--workers", "2", "--config-file", "bus.conf")
         post_json_and_get_status(f"{server.url}/scheduler/v1/compute_nodes", [report("cn1")])
         bodies = [{"request_spec": spec(instance(number))} for number in range(1, 9)]

@@ -15,7 +15,7 @@ import requests
 from tests.deploy import find_program
 from tests.support.commands import run_captured
 from tests.support.loopback import reserve_port
-from tests.support.servers import PROGRAM, environment, wait_until
+from tests.support.servers import PROGRAM, build_environment, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -53,7 +53,7 @@ def socket_activated_server(tmp_path: Path, port: int):
                 *("-E", "OS_DEFAULT__LOG_FILE", PROGRAM, "serve", "--workers", "2"),
             ],
             cwd=tmp_path,
-            env=environment(),
+            env=build_environment(),
             stdout=output,
             stderr=subprocess.STDOUT,
         )
@@ -114,7 +114,7 @@ def start_server_on_socket(listening, folder: Path) -> subprocess.Popen:
         [sys.executable, "-c", program, str(listening.fileno()), PROGRAM, "serve"],
         pass_fds=[listening.fileno()],
         cwd=folder,
-        env=environment(),
+        env=build_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -127,7 +127,7 @@ def run_server_with_passed_socket(
     return run_captured(
         [sys.executable, "-c", program, kind, count, PROGRAM, "serve"],
         cwd=folder,
-        env=environment(),
+        env=build_environment(),
     )
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.support.servers import environment
+from tests.support.servers import build_environment
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def test_progress_bar_is_on_stderr_and_other_output_on_stdout():
             [sys.executable, "-c", PROGRESS_BAR_PROGRAM],
             stdout=subprocess.PIPE,
             stderr=slave,
-            env=environment(TERM="xterm"),
+            env=build_environment(TERM="xterm"),
             check=True,
             timeout=240,
         )

@@ -17,7 +17,7 @@ import yaml
 from tests.client.reporting import report_host
 from tests.conftest import create_server_database
 from tests.support.commands import run_captured
-from tests.support.servers import BIN, Server, environment, serve_database
+from tests.support.servers import PROGRAMS_FOLDER, Server, build_environment, serve_database
 
 HOST_NAMES = ("cn1", "cn2", "cn3", "cn4")
 #: The hosts whose providers have a trait.
@@ -107,10 +107,10 @@ class OpenStackCommand:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return run_captured(
-            [BIN / "openstack", *arguments],
+            [PROGRAMS_FOLDER / "openstack", *arguments],
             stdin=subprocess.DEVNULL,
             cwd=self._folder,
-            env=environment(OS_CLOUD="here", HOME=str(self._folder)),
+            env=build_environment(OS_CLOUD="here", HOME=str(self._folder)),
         )
 
     @contextmanager
@@ -123,7 +123,7 @@ class OpenStackCommand:
             text=True,
             bufsize=1,
             cwd=self._folder,
-            env=environment(OS_CLOUD="here", HOME=str(self._folder)),
+            env=build_environment(OS_CLOUD="here", HOME=str(self._folder)),
         ) as process:
             yield OpenStackCommandProcess(process)
             assert process.stdin is not None

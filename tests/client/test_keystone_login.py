@@ -9,7 +9,7 @@ import yaml
 from tests.differential.comparison import skip_without_peer
 from tests.support.commands import run_captured
 from tests.support.keystone import PASSWORD, run_keystone
-from tests.support.servers import BIN, environment, start_server
+from tests.support.servers import PROGRAMS_FOLDER, build_environment, start_server
 
 pytestmark = pytest.mark.system
 
@@ -43,8 +43,8 @@ def run_with_cloud(tmp_path_factory):
 
         def run_program_with_cloud(program: str, *words: str, cloud: str = "good"):
             return run_captured(
-                [BIN / program, *words],
-                env=environment(OS_CLOUD=cloud, HOME=str(folder)),
+                [PROGRAMS_FOLDER / program, *words],
+                env=build_environment(OS_CLOUD=cloud, HOME=str(folder)),
                 cwd=folder,
             )
 

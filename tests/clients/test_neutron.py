@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.request_spec import Port
-from tests.support.neutron import NOWHERE, build_neutron_client, run_neutron
+from tests.support.neutron import UNREACHABLE_URL, build_neutron_client, run_neutron
 
 UUID_PREFIX = "aaaaaaaa-0000-4000-8000-00000000000"
 NETWORK, FLAT_NETWORK, FLAT_SUBNET, PORT, SUBNET, SUBNET_2, IPV6_SUBNET, SEGMENT, SEGMENT_2 = (
@@ -105,8 +105,8 @@ def call_and_get_failure_detail(work) -> str:
 
 
 def test_unavailable_neutron_is_reported():
-    detail = call_and_get_failure_detail(lambda: build_neutron_client(NOWHERE).port(PORT))
-    assert detail == f"{NOWHERE} does not answer: Connection refused"
+    detail = call_and_get_failure_detail(lambda: build_neutron_client(UNREACHABLE_URL).port(PORT))
+    assert detail == f"{UNREACHABLE_URL} does not answer: Connection refused"
 
 
 def test_request_to_a_slow_neutron_times_out(neutron_service):

@@ -28,7 +28,7 @@ from placement_sched.operations.provider_sync import (
     sync_traits,
 )
 from tests.support.host_maps import (
-    LICENSED,
+    LICENSED_TRAIT,
     add_aggregate,
     add_unrecorded_trait,
     aggregate_uuid,
@@ -49,7 +49,7 @@ from tests.support.in_process import (
 from tests.support.reports import build_report
 
 PLACEMENT_URL = "http://elsewhere/placement"
-TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
+TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": "required"}
 
 
 @pytest.fixture
@@ -93,9 +93,9 @@ def test_trait_sync_without_a_record_file_adds_traits_and_removes_none(placement
     add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_METADATA)
     read_hosts = build_host_map_reader(sqlite_database)
     synced = sync_traits(read_hosts, placement)
-    assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED)})
+    assert (synced.created, synced.added) == ([LICENSED_TRAIT], {(node, LICENSED_TRAIT)})
     assert not placement.has_record
-    set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
+    set_metadata(sqlite_database, "a", {f"trait:{LICENSED_TRAIT}": None})
     assert sync_traits(read_hosts, placement).removed == set()
     assert read_providers_with_trait(sqlite_database) == {node}
 
@@ -108,7 +108,7 @@ def test_dry_run_of_a_trait_sync_reports_changes_and_writes_nothing(
     add_aggregate(sqlite_database, "a", ["cn1", "gone"], TRAIT_METADATA)
     read_hosts = build_host_map_reader(sqlite_database)
     planned = sync_traits(read_hosts, placement, dry_run=True)
-    assert (planned.code, planned.added) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
+    assert (planned.code, planned.added) == (SyncCode.NO_PROVIDER, {(node, LICENSED_TRAIT)})
     assert {seen.partition(" ")[0] for seen in placement_app.seen} == {"GET"}
     done = sync_traits(read_hosts, placement)
     assert (done.code, done.added, done.problems) == (planned.code, planned.added, planned.problems)
@@ -121,12 +121,14 @@ def test_trait_sync_removes_only_traits_of_the_record(placement_app, sqlite_data
     read_hosts, file = build_host_map_reader(sqlite_database), tmp_path / "put.json"
     service = placement_service(placement_app, PLACEMENT_URL)
     with open_trait_file(file, service.place) as record:
-        assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {(ours, LICENSED)}
-    set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
+        assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {
+            (ours, LICENSED_TRAIT)
+        }
+    set_metadata(sqlite_database, "a", {f"trait:{LICENSED_TRAIT}": None})
     with open_trait_file(file, service.place) as record:
-        assert record.aggregates == {(ours, LICENSED): aggregate_uuid("a")}
+        assert record.aggregates == {(ours, LICENSED_TRAIT): aggregate_uuid("a")}
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
-    assert synced.removed == {(ours, LICENSED)}
+    assert synced.removed == {(ours, LICENSED_TRAIT)}
     assert read_providers_with_trait(sqlite_database) == {theirs}
     assert TraitFile(file, service.place).aggregates == {}
 
@@ -137,11 +139,13 @@ def test_trait_sync_updates_aggregates_in_the_record_file(placement_app, sqlite_
     add_aggregate(sqlite_database, "b", ["cn1"], TRAIT_METADATA)
     add_unrecorded_trait(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", PLACEMENT_URL)
-    record.aggregates = dict.fromkeys([(node, LICENSED), (deleted, LICENSED)], aggregate_uuid("a"))
+    record.aggregates = dict.fromkeys(
+        [(node, LICENSED_TRAIT), (deleted, LICENSED_TRAIT)], aggregate_uuid("a")
+    )
     placement = RemotePlacement(placement_service(placement_app, PLACEMENT_URL), record)
     synced = sync_traits(build_host_map_reader(sqlite_database), placement)
     assert (synced.added, synced.removed) == (set(), set())
-    assert record.aggregates == {(node, LICENSED): aggregate_uuid("b")}
+    assert record.aggregates == {(node, LICENSED_TRAIT): aggregate_uuid("b")}
 
 
 class PlacementWithConcurrentWriter(FunctionTransport):
@@ -362,7 +366,7 @@ def test_next_trait_sync_completes_an_interrupted_sync(
     assert len(read_providers_with_trait(sqlite_database)) == 1 + writes + is_late
     run_trait_sync(FunctionTransport(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == nodes | {theirs}
-    set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
+    set_metadata(sqlite_database, "a", {f"trait:{LICENSED_TRAIT}": None})
     run_and_interrupt_trait_sync()
     run_trait_sync(FunctionTransport(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == {theirs}
@@ -384,7 +388,7 @@ def test_traits_set_before_a_placement_failure_are_recorded(
         )
         assert {uuid for uuid, _ in TraitFile(file, PLACEMENT_URL).aggregates} == {*nodes}
     assert synced.code is SyncCode.PLACEMENT_FAILED
-    assert synced.added == {(uuid, LICENSED) for uuid in nodes[:2]}
+    assert synced.added == {(uuid, LICENSED_TRAIT) for uuid in nodes[:2]}
     # The third may have been changed, as only the response is lost. The fourth was not tried.
     assert {uuid for uuid, _ in TraitFile(file, PLACEMENT_URL).aggregates} == {*nodes[:3]}
     assert read_providers_with_trait(sqlite_database) == {*nodes[:2]}

@@ -15,7 +15,7 @@ from placement_sched.operations.adopt import adopt
 from tests.conftest import make_settings
 from tests.differential.comparison import PEER_PYTHON
 from tests.support.commands import run_captured
-from tests.support.empty_databases import KINDS, empty_database
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
 
 MIGRATE_PROGRAM = Path(__file__).with_name("migrate.py")
 
@@ -61,7 +61,7 @@ def _require_peer() -> None:
     pytest.skip("openstack-placement is not installed; make peer installs it")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASE_KINDS)
 def empty_db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with empty_database(request.param, tmp_path) as url:
         yield url

@@ -11,7 +11,7 @@ import yaml
 
 from placement_sched.app import create_app
 from tests.coexistence.conftest import build_peer_url
-from tests.conftest import empty, make_settings
+from tests.conftest import delete_test_rows, make_settings
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import LineProgram
 from tests.support.loopback import serve_application
@@ -107,7 +107,7 @@ def url_without_validation(served_db_url: str) -> Iterator[str]:
 def test_gabbi_file_of_openstack_placement_passes(
     path, gabbi_runner, servers_by_fixture, url_without_validation, served_db_url
 ):
-    empty(served_db_url)
+    delete_test_rows(served_db_url)
     fixture = gabbi_runner.get_answer({"start": path.name})
     run = {
         "run": f"{servers_by_fixture.start_for_fixture(fixture).url}/placement",

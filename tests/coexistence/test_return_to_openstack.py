@@ -24,7 +24,7 @@ from tests.support.commands import run_captured
 from tests.support.empty_databases import empty_database
 from tests.support.openstack_databases import create_openstack_schema
 from tests.support.repository import ROOT
-from tests.support.servers import environment
+from tests.support.servers import build_environment
 
 pytestmark = pytest.mark.system
 
@@ -79,7 +79,7 @@ def _run_documented_return_command(url, folder=ROOT):
     return run_captured(
         ["bash", "-euo", "pipefail", "-c", command.replace(documented, actual)],
         cwd=folder,
-        env=environment(MYSQL_PWD=str(parsed.password or "")),
+        env=build_environment(MYSQL_PWD=str(parsed.password or "")),
     )
 
 

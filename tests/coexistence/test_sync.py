@@ -16,7 +16,7 @@ from placement_sched.operations.provider_sync import sync_aggregates, sync_trait
 from tests.differential.exchange import Request
 from tests.differential.sides import OpenStackPlacementPeer
 from tests.support.host_maps import (
-    LICENSED,
+    LICENSED_TRAIT,
     add_aggregate,
     aggregate_uuid,
     build_aggregate_join,
@@ -34,7 +34,7 @@ from tests.support.reports import build_report, node_uuid
 
 pytestmark = pytest.mark.system
 
-TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
+TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": "required"}
 PEER_URL = "http://theirs"
 #: Numbers of the hosts that have providers. The host cn4 has no provider.
 HOSTS_WITH_PROVIDER = (1, 2, 3)
@@ -55,7 +55,7 @@ def peer_with_licensed_trait(peer_service):
     yield FunctionTransport(build_peer_handler(peer_service))
     for number in HOSTS_WITH_PROVIDER:
         request_peer(peer_service, "DELETE", f"/resource_providers/{node_uuid(number)}")
-    request_peer(peer_service, "DELETE", f"/traits/{LICENSED}")
+    request_peer(peer_service, "DELETE", f"/traits/{LICENSED_TRAIT}")
 
 
 @pytest.fixture
@@ -107,21 +107,21 @@ def test_sync_traits_of_a_remote_placement_keeps_manual_traits(
     add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], TRAIT_METADATA)
     service, file = placement_service(peer_with_licensed_trait, PEER_URL), tmp_path / "put.json"
     by_hand = RemotePlacement(service)
-    by_hand.create_trait(LICENSED)
-    by_hand.change(build_trait_addition(LICENSED, {node_uuid(2): ""}))
+    by_hand.create_trait(LICENSED_TRAIT)
+    by_hand.change(build_trait_addition(LICENSED_TRAIT, {node_uuid(2): ""}))
     by_hand.change(build_trait_addition("HW_CPU_X86_AVX2", {node_uuid(1): ""}))
     with open_trait_file(file, service.place) as record:
         synced = sync_traits(make_host_reader, RemotePlacement(service, record))
-        assert synced.added == {(node_uuid(1), LICENSED)}
+        assert synced.added == {(node_uuid(1), LICENSED_TRAIT)}
     record = TraitFile(file, service.place)
-    assert record.aggregates == {(node_uuid(1), LICENSED): aggregate_uuid("windows")}
+    assert record.aggregates == {(node_uuid(1), LICENSED_TRAIT): aggregate_uuid("windows")}
     assert read_provider_values_from_peer(peer_service, 1, "traits") == {
-        LICENSED,
+        LICENSED_TRAIT,
         "HW_CPU_X86_AVX2",
     }
-    set_metadata(sqlite_database, "windows", {f"trait:{LICENSED}": None})
+    set_metadata(sqlite_database, "windows", {f"trait:{LICENSED_TRAIT}": None})
     with open_trait_file(file, service.place) as record:
         synced = sync_traits(make_host_reader, RemotePlacement(service, record))
-    assert synced.removed == {(node_uuid(1), LICENSED)}
+    assert synced.removed == {(node_uuid(1), LICENSED_TRAIT)}
     assert read_provider_values_from_peer(peer_service, 1, "traits") == {"HW_CPU_X86_AVX2"}
-    assert read_provider_values_from_peer(peer_service, 2, "traits") == {LICENSED}
+    assert read_provider_values_from_peer(peer_service, 2, "traits") == {LICENSED_TRAIT}

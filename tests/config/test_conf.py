@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from placement_sched.config.conf import CONF, in_effect, new_conf, read_files, share_files
 from placement_sched.config.settings import SETTINGS_IN_EFFECT, Conf
-from tests.support.states import settings_with
+from tests.support.states import build_settings
 
 OPTION_OVERRIDES = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
 
@@ -20,7 +20,7 @@ def _reset_conf() -> None:
 
 
 def test_global_conf_has_the_settings_in_effect_until_they_end():
-    with in_effect(settings_with(**OPTION_OVERRIDES)):
+    with in_effect(build_settings(**OPTION_OVERRIDES)):
         assert CONF.service_down_time == CONF["service_down_time"] == 7
         assert CONF.scheduler.max_attempts == CONF["scheduler"]["max_attempts"] == 9
         assert CONF.scheduler.max_placement_results == 1000
@@ -29,15 +29,15 @@ def test_global_conf_has_the_settings_in_effect_until_they_end():
 
 
 def test_settings_in_effect_can_be_nested():
-    with in_effect(settings_with(**OPTION_OVERRIDES)):
-        with in_effect(settings_with()):
+    with in_effect(build_settings(**OPTION_OVERRIDES)):
+        with in_effect(build_settings()):
             assert CONF.scheduler.max_attempts == 3
         assert CONF.scheduler.max_attempts == 9
 
 
 def test_settings_in_effect_belong_to_one_thread():
     seen = []
-    with in_effect(settings_with(**OPTION_OVERRIDES)):
+    with in_effect(build_settings(**OPTION_OVERRIDES)):
         thread = Thread(target=lambda: seen.append(CONF.scheduler.max_attempts))
         thread.start()
         thread.join(timeout=60)
@@ -45,7 +45,7 @@ def test_settings_in_effect_belong_to_one_thread():
 
 
 def test_settings_in_effect_end_after_an_error():
-    with pytest.raises(RuntimeError), in_effect(settings_with(**OPTION_OVERRIDES)):
+    with pytest.raises(RuntimeError), in_effect(build_settings(**OPTION_OVERRIDES)):
         raise RuntimeError
     assert CONF.scheduler.max_attempts == 3
 
@@ -53,7 +53,7 @@ def test_settings_in_effect_end_after_an_error():
 def test_options_missing_in_settings_are_read_from_the_global_conf():
     CONF.register_opts([cfg.IntOpt("late", default=5)], group="scheduler")
     CONF.register_opts([cfg.IntOpt("late", default=6)], group="test_in_effect")
-    with in_effect(settings_with(**OPTION_OVERRIDES)):
+    with in_effect(build_settings(**OPTION_OVERRIDES)):
         assert CONF.scheduler.late == 5
         assert CONF.test_in_effect.late == 6
         with pytest.raises(cfg.NoSuchOptError):
@@ -83,7 +83,7 @@ def test_global_conf_has_values_of_the_files_and_no_overrides(tmp_path):
     file.write_text("[brought_globally]\nracks = 8\n")
     share_files(read_files(new_conf(), [str(file)]))
     cfg.CONF.register_opts([cfg.IntOpt("racks", default=3)], "brought_globally")
-    with in_effect(settings_with(**OPTION_OVERRIDES)):
+    with in_effect(build_settings(**OPTION_OVERRIDES)):
         assert cfg.CONF.brought_globally.racks == 8
     assert type(cfg.CONF) is cfg.ConfigOpts
     read_files(cfg.CONF)

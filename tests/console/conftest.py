@@ -10,7 +10,7 @@ from webtest import TestApp
 
 from placement_sched.app import Application, create_app
 from placement_sched.config.settings import Settings
-from tests.conftest import Client, make_settings
+from tests.conftest import AdminClient, make_settings
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def browser(sqlite_app: TestApp) -> TestApp:
 @pytest.fixture(scope="session")
 def build_shared_app(
     sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[], Client]]:
+) -> Iterator[Callable[[], AdminClient]]:
     """Give a function that creates an application for tests that write nothing.
 
     ``build_settings`` gets the URL of its database and a folder.
@@ -31,14 +31,14 @@ def build_shared_app(
 
     def build_app(
         build_settings: Callable[[str, Path], Settings] = lambda url, _folder: make_settings(url),
-    ) -> Client:
+    ) -> AdminClient:
         folder = tmp_path_factory.mktemp("console")
         shutil.copy(sqlite_template, folder / "shared.db")
         settings = build_settings(f"sqlite:///{folder}/shared.db", folder)
         applications.append(
             create_app(settings.with_overrides({"placement.providers_in_memory": False}))
         )
-        return Client(applications[-1])
+        return AdminClient(applications[-1])
 
     yield build_app
     for application in applications:
@@ -46,6 +46,6 @@ def build_shared_app(
 
 
 @pytest.fixture(scope="session")
-def app_without_hosts(build_shared_app: Callable[[], Client]) -> Application:
+def app_without_hosts(build_shared_app: Callable[[], AdminClient]) -> Application:
     """Return the application of a cloud without hosts, for tests that write nothing."""
     return build_shared_app().app

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.console.charts import BEST, funnel_picture, weights_picture
-from tests.support.explanations import build_stage, build_step, explanation, host, weight
+from tests.support.explanations import (
+    build_explanation,
+    build_stage,
+    build_step,
+    build_weighed_host,
+    build_weight,
+)
 
 host_counts = st.integers(min_value=0, max_value=10_000)
 weight_values = st.floats(min_value=-50, max_value=50, allow_nan=False)
@@ -18,7 +24,7 @@ def test_width_of_a_funnel_stage_is_proportional_to_its_incoming_hosts(numbers):
     numbers.sort(reverse=True)
     pairs = list(itertools.pairwise(numbers))
     steps = [build_step("resources", f"VCPU:{index}", *pair) for index, pair in enumerate(pairs)]
-    picture = funnel_picture(explanation(steps=steps)["funnel"])
+    picture = funnel_picture(build_explanation(steps=steps)["funnel"])
     assert [(each.before, each.after) for each in picture.stages] == [p for p in pairs if p[0]]
     assert len(picture.unreached) == sum(not before for before, _ in pairs)
     for each in picture.stages:
@@ -30,7 +36,7 @@ def test_width_of_a_funnel_stage_is_proportional_to_its_incoming_hosts(numbers):
 def test_rejected_hosts_of_a_funnel_stage_are_listed_with_their_reasons():
     rejected = [("cn1", "no heartbeat for 93 s"), ("cn2", "no heartbeat for 95 s")]
     filters = [build_stage(5, 2, rejected, name="ComputeFilter")]
-    (rejecting,) = funnel_picture(explanation(filters=filters)["funnel"]).stages
+    (rejecting,) = funnel_picture(build_explanation(filters=filters)["funnel"]).stages
     assert rejecting.rejected == tuple(rejected)
     assert [reason.text for reason in rejecting.reasons] == ["no heartbeat for 93..95 s"]
     assert (rejecting.removed, rejecting.unlisted) == (3, 1)
@@ -40,10 +46,10 @@ def test_rejected_hosts_of_a_funnel_stage_are_listed_with_their_reasons():
 def test_positive_and_negative_parts_of_a_weight_bar_are_stacked_from_zero(amounts):
     names = ["A", "B", "C"]
     hosts = [
-        host(
+        build_weighed_host(
             f"cn{index}",
             sum(row),
-            **dict(zip(names, (weight(each, raw=each) for each in row), strict=True)),
+            **dict(zip(names, (build_weight(each, raw=each) for each in row), strict=True)),
         )
         for index, row in enumerate(amounts)
     ]
@@ -76,8 +82,10 @@ def test_weight_chart_without_hosts_has_no_bars():
 
 
 def test_weigher_that_reorders_only_hosts_below_the_best_is_shown_in_the_chart():
-    best = [host(f"cn{n}", 1.0, RAMWeigher=weight(1.0, 1)) for n in range(BEST)]
-    last = host("last", -2.0, RAMWeigher=weight(1.0, 1), CPUWeigher=weight(1.0, 1, -3.0))
+    best = [build_weighed_host(f"cn{n}", 1.0, RAMWeigher=build_weight(1.0, 1)) for n in range(BEST)]
+    last = build_weighed_host(
+        "last", -2.0, RAMWeigher=build_weight(1.0, 1), CPUWeigher=build_weight(1.0, 1, -3.0)
+    )
     weighers = [{"name": "RAMWeigher"}, {"name": "CPUWeigher"}, {"name": "IoOpsWeigher"}]
     picture = weights_picture([*best, last], weighers)
     assert [name for name, _ in picture.weighers] == ["RAMWeigher", "CPUWeigher"]

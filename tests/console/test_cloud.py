@@ -12,7 +12,7 @@ from webtest import TestApp
 from placement_sched.model.provider import FULL, NEARLY_FULL
 from tests.operations.test_aggregate_check import add_flavor
 from tests.scheduler.test_scheduler import select
-from tests.support.host_maps import LICENSED, add_aggregate
+from tests.support.host_maps import LICENSED_TRAIT, add_aggregate
 from tests.support.hosts import add_node
 from tests.support.policies import settings_with_policies
 from tests.support.scheduling import flavor, instance, report, spec
@@ -277,26 +277,26 @@ def test_aggregate_reservations_and_problems_are_shown(
     browser_with_isolated_aggregate_filtering, sqlite_database
 ):
     add_node(sqlite_database, "win1")
-    metadata = {f"trait:{LICENSED}": "required", "trait:X": "no"}
+    metadata = {f"trait:{LICENSED_TRAIT}": "required", "trait:X": "no"}
     add_aggregate(sqlite_database, "windows", ["win1"], metadata)
-    add_flavor(sqlite_database, "m1.windows", LICENSED)
+    add_flavor(sqlite_database, "m1.windows", LICENSED_TRAIT)
     add_flavor(sqlite_database, "m1.small")
     page = browser_with_isolated_aggregate_filtering.get(AGGREGATES_PATH)
-    assert f"{LICENSED} trait:X=no" in read_row_of_aggregate(page, "windows")
+    assert f"{LICENSED_TRAIT} trait:X=no" in read_row_of_aggregate(page, "windows")
     reserved = page.html.select("section[aria-labelledby=reserved] tbody tr")
     assert [each.get_text(" ", strip=True) for each in reserved] == [
-        f"windows {LICENSED} m1.windows 1 of 2 none none is stored"
+        f"windows {LICENSED_TRAIT} m1.windows 1 of 2 none none is stored"
     ]
     findings = [item.get_text(" ", strip=True) for item in page.html.select(".findings li")]
     assert len(findings) == 4
     assert findings[0].startswith("windows : trait:X=no has no effect")
-    assert f"win1 lacks trait {LICENSED}" in findings[3]
+    assert f"win1 lacks trait {LICENSED_TRAIT}" in findings[3]
 
 
 def test_aggregates_page_warns_that_a_disabled_filter_opens_reserved_hosts_to_all_requests(
     browser, sqlite_database
 ):
-    add_aggregate(sqlite_database, "windows", metadata={f"trait:{LICENSED}": "required"})
+    add_aggregate(sqlite_database, "windows", metadata={f"trait:{LICENSED_TRAIT}": "required"})
     assert "all requests may use all hosts" in browser.get(AGGREGATES_PATH).text
 
 

@@ -11,7 +11,7 @@ from placement_sched.model.explanation_reader import readable_value
 from tests.console.test_capacity import read_rows_of_section
 from tests.support import program
 from tests.support.policies import settings_with_policies
-from tests.support.servers import environment
+from tests.support.servers import build_environment
 
 POLICIES_PATH = "/console/policies"
 POLICIES_CONFIG = """
@@ -96,7 +96,9 @@ def test_policies_page_and_policy_command_show_equal_options(
     # A new process has only the options of this configuration.
     config = ("--config-file", tmp_path / "policies.conf")
     command = ("policy", "show", "dense", "--format", "json", *config)
-    done = program.run(*command, cwd=tmp_path, env=environment(OS_SCHEDULER__MAX_ATTEMPTS="7"))
+    done = program.run_program(
+        *command, cwd=tmp_path, env=build_environment(OS_SCHEDULER__MAX_ATTEMPTS="7")
+    )
     options = json.loads(done.stdout)["options"]
     page = TestApp(application).get(POLICIES_PATH, params={"policy": "dense"})
     shown = {

@@ -13,13 +13,13 @@ from placement_sched.console.reports import (
     decision_report,
     explanation_report,
 )
+from tests.support.explanations import build_explanation as explanation
 from tests.support.explanations import (
     build_selection,
     build_stage,
     build_step,
-    explanation,
-    host,
-    weight,
+    build_weighed_host,
+    build_weight,
 )
 
 HEADING = Heading(title="Explanation", place="sqlite", made=datetime(2026, 11, 23, 12, 0, 0))
@@ -77,7 +77,11 @@ def build_explanation(name: str = "cn1") -> dict:
         filters=[
             build_stage(3, 1, [(name, "down"), ("cn2", f"reason {name}")], name=f"{name}Filter")
         ],
-        hosts=[host(name, 1.5, RAMWeigher=weight(0.5, 1.0), CPUWeigher=weight(1.0, 2.0))],
+        hosts=[
+            build_weighed_host(
+                name, 1.5, RAMWeigher=build_weight(0.5, 1.0), CPUWeigher=build_weight(1.0, 2.0)
+            )
+        ],
         weighers=["RAMWeigher", "CPUWeigher", "DiskWeigher"],
         request_filters=[
             {
@@ -179,8 +183,8 @@ def build_recorded_decision(**fields) -> dict:
 
 
 def test_decision_report_shows_recorded_weights():
-    amounts = {**weight(1.0, 8192.0), "detail": "leaves 4 VCPU"}
-    best = [host("cn-heavy", 3.0, RAMWeigher=amounts)]
+    amounts = {**build_weight(1.0, 8192.0), "detail": "leaves 4 VCPU"}
+    best = [build_weighed_host("cn-heavy", 3.0, RAMWeigher=amounts)]
     report = decision_report(build_recorded_decision(best=best), HEADING, {})
     page = ParsedPage(report)
     assert "Best 1 of" in page.text

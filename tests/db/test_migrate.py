@@ -23,7 +23,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.operations.prepare import check_schema_revision
 from tests.conftest import make_settings
-from tests.support.empty_databases import KINDS, empty_database
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.statements import execute_statements
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 INDEXES_OF_ONE_DATABASE = {"sched_allocations_consumer_id_idx": "postgresql"}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASE_KINDS)
 def database(request, tmp_path) -> Iterator[Database]:
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))

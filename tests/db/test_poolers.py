@@ -33,7 +33,7 @@ from tests.deploy import find_program
 from tests.support.invariants import assert_invariants
 from tests.support.loopback import reserve_port
 from tests.support.postgresql import ACCOUNT, run_postgresql
-from tests.support.servers import environment, start_server, wait_until
+from tests.support.servers import build_environment, start_server, wait_until
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -133,7 +133,7 @@ def test_two_workers_behind_pgbouncer_answer_like_direct_connections(
         "OS_PLACEMENT_DATABASE__CONNECTION": make_pgbouncer_url("placement"),
     }
     with start_server(
-        "--workers", "2", folder=tmp_path, variables=environment(**options)
+        "--workers", "2", folder=tmp_path, variables=build_environment(**options)
     ) as service:
         base = f"{service.url}/placement"
 

@@ -24,7 +24,7 @@ from tests.db.recorded_release import (
 )
 from tests.db.test_migrate import find_schema_differences
 from tests.docs import samples
-from tests.support.empty_databases import KINDS, empty_database
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def recorded_release(request) -> RecordedRelease:
     return RecordedRelease.load_release(request.param)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASE_KINDS)
 def database(request, tmp_path) -> Iterator[Database]:
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url, DEFAULT__service_down_time=60))

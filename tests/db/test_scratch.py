@@ -8,7 +8,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.store.compute import compute_nodes
 from tests.scheduler.test_scheduler import explain, select
-from tests.scheduler.test_simulation import EVERY, dump_tables
+from tests.scheduler.test_simulation import CHANGES_OF_EVERY_KIND, dump_tables
 from tests.scheduler.test_simulation import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import flavor, instance, report, spec
 
@@ -17,7 +17,7 @@ from tests.support.scheduling import flavor, instance, report, spec
 def test_simulation_of_changes_leaves_no_rows_in_the_database(cloud):
     select(cloud, spec(instance(1)))
     before = dump_tables(cloud)
-    assert explain(cloud, spec(), changes=EVERY)["outcome"] == "selected"
+    assert explain(cloud, spec(), changes=CHANGES_OF_EVERY_KIND)["outcome"] == "selected"
     assert dump_tables(cloud) == before
 
 
@@ -41,7 +41,7 @@ def test_simulation_of_changes_is_invisible_and_blocks_no_writes(cloud):
             pytest.fail("the transaction has expired")
         return names
 
-    changes = changes_from(EVERY[:2])
+    changes = changes_from(CHANGES_OF_EVERY_KIND[:2])
     assert services.scheduler.simulate(changes, change_hosts_and_read_host_names) == [
         "cn1",
         "cn2",

@@ -17,8 +17,8 @@ from placement_sched.db.migrate import (
 )
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
-from tests.conftest import SERVERS, make_settings
-from tests.support.empty_databases import KINDS, empty_database
+from tests.conftest import DATABASE_SERVER_URLS, make_settings
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.openstack_databases import add_openstack_rows, create_openstack_schema
 from tests.support.placement_copy import ChangeLogCopy
 from tests.support.statements import execute_statements, run_query
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.all_databases
 TRIGGERS_LOGGER = "placement_sched.db.triggers"
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASE_KINDS)
 def empty_database_url(request, tmp_path):
     with empty_database(request.param, tmp_path) as url:
         yield url
@@ -144,7 +144,7 @@ def test_changes_in_an_adopted_placement_database_are_logged(database_with_chang
 @contextmanager
 def create_user_with_rights(url, rights):
     """Create a user with these rights on a database, and yield the user's URL of it."""
-    server = create_engine(SERVERS["mysql"], isolation_level="AUTOCOMMIT")
+    server = create_engine(DATABASE_SERVER_URLS["mysql"], isolation_level="AUTOCOMMIT")
     name, base = f"ps_{uuid4().hex[:12]}", server.url.set(database=None)
     database = create_engine(url).url.database
     with server.connect() as connection:
@@ -225,7 +225,7 @@ def test_user_without_rights_on_the_change_log_can_write_allocations(database_wi
     copy = ChangeLogCopy(database_with_change_log)
     url = database_with_change_log.url.render_as_string(hide_password=False)
     with create_user_with_rights(url, "SELECT") as limited:
-        server = create_engine(SERVERS["mysql"], isolation_level="AUTOCOMMIT")
+        server = create_engine(DATABASE_SERVER_URLS["mysql"], isolation_level="AUTOCOMMIT")
         other = create_engine(limited)
         with server.connect() as connection:
             table = f"{database_with_change_log.url.database}.allocations"

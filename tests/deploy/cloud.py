@@ -77,7 +77,7 @@ class OpenStackCloud:
         folder = self._folder / "keystone"
         keystone.create_database(folder)
         keystone.bootstrap(folder, KEYSTONE_URL)
-        self._serve(keystone.MODULE, 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
+        self._serve(keystone.KEYSTONE_WSGI_MODULE, 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
 
     def set_placement_url(self, url: str) -> None:
         """Set the URL of placement in the catalogue."""
@@ -128,7 +128,7 @@ class OpenStackCloud:
                 *self._command_prefix,
                 PEER_PYTHON,
                 "-c",
-                keystone.SERVE,
+                keystone.SERVE_KEYSTONE_PROGRAM,
                 module,
                 OPENSTACK_ADDRESS,
                 str(port),

@@ -16,12 +16,12 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import check_schema_revision, sync
 from placement_sched.store.placement import change_log
-from tests.conftest import SERVERS, make_settings
+from tests.conftest import DATABASE_SERVER_URLS, make_settings
 from tests.deploy import find_program
 from tests.support.commands import run_captured
-from tests.support.empty_databases import KINDS, empty_database
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.repository import ROOT
-from tests.support.servers import environment, start_server
+from tests.support.servers import build_environment, start_server
 
 pytestmark = pytest.mark.system
 
@@ -64,13 +64,13 @@ def run_documented_command(
     result = run_captured(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=folder,
-        env=environment(**{key: value for key, value in server.items() if value}),
+        env=build_environment(**{key: value for key, value in server.items() if value}),
     )
     assert result.returncode == 0, f"{command}\n{result.stderr}"
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DATABASE_KINDS)
 def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
     programs = {"postgresql": "pg_dump", "mysql": "mariadb-dump", "sqlite": "sqlite3"}
     find_program(programs[kind])
@@ -84,7 +84,7 @@ def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
         _grant_all_privileges(kind, source, user)
         url_of_user = make_url(source).set(username=user).render_as_string(hide_password=False)
         _prepare_database(url_of_user)
-        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url_of_user)
+        variables = build_environment(OS_PLACEMENT_DATABASE__CONNECTION=url_of_user)
         with start_server(folder=tmp_path, variables=variables) as server:
             path = "/placement/resource_providers"
             for number in range(5):
@@ -109,7 +109,7 @@ def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
             run_documented_command(command, tmp_path, *urls, user)
         url_of_user = make_url(target).set(username=user).render_as_string(hide_password=False)
         names = _check_database_and_read_provider_names(url_of_user)
-        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url_of_user)
+        variables = build_environment(OS_PLACEMENT_DATABASE__CONNECTION=url_of_user)
         with start_server(folder=restored, variables=variables) as server:
             assert server.get("/healthz/ready")[0] == 200
             status, _ = server.post(path, {"name": "after", "uuid": str(uuid4())})
@@ -133,7 +133,7 @@ def create_database_user(kind: str) -> Iterator[str | None]:
 
 
 def _run_as_administrator(kind: str, *statements: str) -> None:
-    server = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
+    server = create_engine(DATABASE_SERVER_URLS[kind], isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
         for statement in statements:
             connection.execute(text(statement))
@@ -190,7 +190,7 @@ def _check_database_and_read_provider_names(url: str) -> set[str]:
 
 
 def test_backup_page_has_commands_for_each_database():
-    for kind in KINDS:
+    for kind in DATABASE_KINDS:
         backup, *restore = read_backup_commands(kind)
         assert "backup" in backup
         assert any("backup" in line for line in restore), kind

@@ -18,13 +18,13 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
-from tests.conftest import SERVERS
+from tests.conftest import DATABASE_SERVER_URLS
 from tests.deploy import run_program
 from tests.house.test_packaging import LEFT_OUT
 from tests.support.commands import run_captured
 from tests.support.empty_databases import empty_database
 from tests.support.repository import ROOT
-from tests.support.servers import PROGRAM, environment, start_server, wait_until
+from tests.support.servers import PROGRAM, build_environment, start_server, wait_until
 
 pytestmark = pytest.mark.exhaustive
 
@@ -84,7 +84,7 @@ def machine_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             configure_noauth2_and_sqlite(root / "etc/placement_sched/placement_sched.conf")
         # The build of the wheel downloads nothing. Packages that pip downloads have hashes.
         offline = OFFLINE_PIP_VARIABLES if "--no-deps" in command else {}
-        done = run_captured(command, cwd=source, env=environment(**offline), timeout=600)
+        done = run_captured(command, cwd=source, env=build_environment(**offline), timeout=600)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return root
 
@@ -138,7 +138,7 @@ def test_running_server_keeps_its_release_during_an_upgrade(machine_folder):
 def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
     """An administrator runs the commands, with a random name of user and database."""
     name = f"ps_page_{uuid4().hex[:12]}"
-    server = make_url(SERVERS[kind])
+    server = make_url(DATABASE_SERVER_URLS[kind])
     with empty_database(kind, tmp_path):  # skips the test if there is no server
         pass
     commands = [
@@ -165,7 +165,7 @@ def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
                 connection.exec_driver_sql(
                     statement.replace("placement_sched", name).replace("%", "%%")
                 )
-        variables = environment(
+        variables = build_environment(
             OS_PLACEMENT_DATABASE__CONNECTION=url.render_as_string(hide_password=False)
         )
         printed = run_program(PROGRAM, "db", "sync", cwd=tmp_path, env=variables)

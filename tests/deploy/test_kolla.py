@@ -13,7 +13,7 @@ from placement_sched.cli.main import main, make_parser
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import DEPLOY, run_program
-from tests.support.servers import BIN, environment
+from tests.support.servers import PROGRAMS_FOLDER, build_environment
 
 pytestmark = pytest.mark.slow
 
@@ -76,13 +76,13 @@ def test_kolla_wsgi_module_serves_the_placement_api_at_the_root(configuration_fo
     (package / "__init__.py").touch()
     (package / "api.py").write_text(f"{line}\n")
     variables = {
-        **environment(),
+        **build_environment(),
         "PYTHONPATH": str(configuration_folder),
         "OS_PLACEMENT_CONFIG_DIR": str(configuration_folder),
     }
     variables.pop("PLACEMENT_SCHED_CONFIG", None)
     printed = run_program(
-        BIN / "python", "-c", REQUEST_PROGRAM, env=variables, cwd=configuration_folder
+        PROGRAMS_FOLDER / "python", "-c", REQUEST_PROGRAM, env=variables, cwd=configuration_folder
     )
     assert printed.splitlines()[-2:] == ["1.39", "401"]
 

@@ -21,7 +21,7 @@ from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.docs.test_commands import PageFile, parse_files_and_commands
 from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT
-from tests.support.servers import PROGRAM, Server, environment, start_server, wait_until
+from tests.support.servers import PROGRAM, Server, build_environment, start_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -130,14 +130,14 @@ def test_comparison_with_openstack_placement_finds_no_undocumented_difference(tm
     url = f"sqlite:///{tmp_path}/placement.db"
     peer = OpenStackPlacement(url)
     peer.manage("db", "sync")
-    variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
+    variables = build_environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
     run_program(PROGRAM, "db", "adopt", cwd=tmp_path, env=variables)
     folder = tmp_path / "other"
     folder.mkdir()
     with (
         run_openstack_placement(tmp_path, peer.url) as theirs,
         start_server(folder=tmp_path, variables=variables) as server,
-        start_server(folder=folder, variables=environment()) as empty,
+        start_server(folder=folder, variables=build_environment()) as empty,
     ):
         uuid = create_provider_and_consumer(server)
         ours = f"{server.url}/placement"

@@ -21,7 +21,7 @@ from tests.deploy.test_monitoring import ALERT_RULES, read_dashboard_queries
 from tests.support.loopback import reserve_port
 from tests.support.postgresql import run_postgresql
 from tests.support.scheduling import report, spec
-from tests.support.servers import Server, environment, start_server, wait_until
+from tests.support.servers import Server, build_environment, start_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -39,7 +39,7 @@ def prometheus_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         database = Database(make_settings(postgresql.url()))
         sync(database, utcnow)
         database.dispose()
-        variables = environment(
+        variables = build_environment(
             OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url(),
             OS_SCHEDULER__CAPACITY_FLAVORS="m1.small",
         )

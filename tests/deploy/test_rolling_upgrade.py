@@ -16,7 +16,7 @@ from placement_sched.db.migrate import VERSION_TABLE, newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.db.test_migrate import find_schema_differences
-from tests.support.empty_databases import KINDS, empty_database
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.releases import (
     build_release_command,
     build_release_environment,
@@ -37,7 +37,7 @@ def unpacked_last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpack_last_release(tmp_path_factory.mktemp("last_release"))
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASE_KINDS)
 def upgrade_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with empty_database(request.param, tmp_path) as upgrade_url:
         yield upgrade_url

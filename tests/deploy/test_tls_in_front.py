@@ -14,7 +14,7 @@ import requests
 
 from tests.deploy import haproxy, nginx
 from tests.support.loopback import reserve_port
-from tests.support.servers import Server, environment, start_server, wait_until
+from tests.support.servers import Server, build_environment, start_server, wait_until
 
 pytestmark = pytest.mark.exhaustive
 
@@ -48,7 +48,7 @@ def tls_proxy(
 @contextmanager
 def run_server_on_port(folder: Path, port: int) -> Iterator[Server]:
     """Run a server on this port, with the database of ``folder``."""
-    variables = environment(
+    variables = build_environment(
         OS_PLACEMENT_DATABASE__CONNECTION=f"sqlite:///{folder}/both.db",
         OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true",
         OS_DEFAULT__SERVICE_DOWN_TIME="86400",

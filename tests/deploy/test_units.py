@@ -16,7 +16,7 @@ from placement_sched.config.conf import new_conf
 from placement_sched.nova.shadow import service as shadow
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import DEPLOY, find_program, run_program
-from tests.support.servers import PROGRAM, environment, wait_until
+from tests.support.servers import PROGRAM, build_environment, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +111,7 @@ def test_service_units_write_no_log_to_the_configured_folder(unit, tmp_path):
     command = shlex.split(read_service_setting(unit, "ExecStart"))[1]
     more = {"serve": ["--workers", "1", "--port", "0"], "nova-scheduler": ["--workers", "1"]}
     words = [PROGRAM, command, "--config-file", "cloud.conf", *more.get(command, [])]
-    output = run_program(*words, status=1, cwd=tmp_path, env=environment())
+    output = run_program(*words, status=1, cwd=tmp_path, env=build_environment())
     assert "the log cannot be set up" in output
     with ExitStack() as stack:
         log = tmp_path / "journal"
@@ -120,7 +120,7 @@ def test_service_units_write_no_log_to_the_configured_folder(unit, tmp_path):
             stdout=stack.enter_context(log.open("w")),
             stderr=subprocess.STDOUT,
             cwd=tmp_path,
-            env=environment(**read_environment_variables(unit)),
+            env=build_environment(**read_environment_variables(unit)),
         )
         stack.callback(process.wait, timeout=120)
         stack.callback(process.terminate)

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from tests.deploy import DEPLOY, check_query_length_limit
-from tests.support.servers import BIN, Server, environment, start_server
+from tests.support.servers import PROGRAMS_FOLDER, Server, build_environment, start_server
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -69,13 +69,13 @@ def send_sigterm_within_a_request(server: Server) -> int:
 def test_gunicorn_with_the_example_serves_and_finishes_a_request_after_sigterm(
     tmp_path, config_file
 ):
-    variables = environment(
+    variables = build_environment(
         PLACEMENT_SCHED_CONFIG=str(config_file),
         PLACEMENT_SCHED_BIND="127.0.0.1:{port}",
         TMPDIR=str(tmp_path),
     )
     # A variable overrides the address of the example.
-    command = ("env", "PLACEMENT_SCHED_BIND=127.0.0.1:{port}", BIN / "gunicorn")
+    command = ("env", "PLACEMENT_SCHED_BIND=127.0.0.1:{port}", PROGRAMS_FOLDER / "gunicorn")
     arguments = ("--config", WSGI_FOLDER / "gunicorn.conf.py", "placement_sched.wsgi:application")
     with start_server(
         command=[*command, *arguments], folder=tmp_path, variables=variables
@@ -96,9 +96,13 @@ def test_uwsgi_with_the_example_serves_and_finishes_a_request_after_sigterm(tmp_
     folder = tmp_path / "figures"
     folder.mkdir()
     with start_server(
-        command=["sh", "-c", f"sed s/8778/{{port}}/ {ini} > run.ini; exec {BIN}/uwsgi run.ini"],
+        command=[
+            "sh",
+            "-c",
+            f"sed s/8778/{{port}}/ {ini} > run.ini; exec {PROGRAMS_FOLDER}/uwsgi run.ini",
+        ],
         folder=tmp_path,
-        variables=environment(
+        variables=build_environment(
             PLACEMENT_SCHED_CONFIG=str(config_file), PROMETHEUS_MULTIPROC_DIR=str(folder)
         ),
         how=signal.SIGTERM,

@@ -6,10 +6,14 @@ from typing import Any
 
 from placement_sched.errors import NoValidHost
 from placement_sched.notifications import ERROR, START, Bus, Event, Reason
-from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
+from tests.support.notification_memory import (
+    MEMORY_DRIVER_OPTIONS,
+    clear_notifications,
+    read_notifications,
+)
 from tests.support.notification_requests import build_request
 from tests.support.repository import ROOT
-from tests.support.states import settings_with
+from tests.support.states import build_settings
 
 SAMPLES_FOLDER = ROOT / "doc" / "source" / "notification_samples"
 
@@ -54,7 +58,7 @@ def build_notification_samples() -> dict[str, Any]:
         "notifications__notify_on_run_instance": True,
     }
     clear_notifications()
-    bus = Bus(settings_with(**IN_MEMORY, **options))
+    bus = Bus(build_settings(**MEMORY_DRIVER_OPTIONS, **options))
     for event in _SCHEDULING_EVENTS:
         bus.send(event)
     bus.close()

@@ -27,19 +27,19 @@ SAMPLES_FOLDER = Path(__file__).parents[2] / "api-ref" / "source" / "samples"
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
-CN1 = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01"
-CN2 = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c02"
+CN1_UUID = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01"
+CN2_UUID = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c02"
 WIN1 = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c0a"
 NFS_SHARE = "c3a1f1de-6a0b-4a63-9b3e-2f6f0d0c9e11"
 GPU = "c3a1f1de-6a0b-4a63-9b3e-2f6f0d0c9e12"
 AGGREGATE_UUID = "5f0d5a52-8a4e-4b0b-8c29-8a1b6c4f7e21"
 CONSUMER_UUID = "b41d1f2e-7f0e-4bb6-9a38-6a5c2d3e4f01"
 UNKNOWN_UUID = "b41d1f2e-7f0e-4bb6-9a38-6a5c2d3e4f02"
-INSTANCE = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b41"
+INSTANCE_UUID = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b41"
 RECORDED_INSTANCE = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b42"
 SECOND_INSTANCE = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b43"
 IMAGE_UUID = "3d1a9c7e-5b2f-4f8d-a6e4-0c9b8a7d6e51"
-PROJECT = "6f70656e737461636b20697320616c6c"
+PROJECT_ID = "6f70656e737461636b20697320616c6c"
 GLOBAL_REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 USER_ID = "a2d4c6e8f0b1a3c5d7e9f1b2a4c6d8e0"
 
@@ -72,7 +72,7 @@ _CN2_SERVICE = {"host": "cn2", "binary": "nova-compute"}
 _INSTANCE_ON_CN2 = {
     "host": "cn2",
     "node": "cn2.example.org",
-    "project_id": PROJECT,
+    "project_id": PROJECT_ID,
     "user_id": USER_ID,
 }
 _FLAVOR_RESOURCES = {"VCPU": 4, "MEMORY_MB": 8192, "DISK_GB": 40}
@@ -110,13 +110,13 @@ STEPS = (
     Step("scheduler/root-show", "GET", f"{_SCHEDULER}"),
     # Hosts report
     Step("scheduler/compute_nodes-report_many", "POST", f"{_SCHEDULER}/compute_nodes"),
-    Step("scheduler/compute_nodes-report", "PUT", f"{_SCHEDULER}/compute_nodes/{CN1}"),
-    Step("scheduler/compute_nodes-show", "GET", f"{_SCHEDULER}/compute_nodes/{CN1}"),
+    Step("scheduler/compute_nodes-report", "PUT", f"{_SCHEDULER}/compute_nodes/{CN1_UUID}"),
+    Step("scheduler/compute_nodes-show", "GET", f"{_SCHEDULER}/compute_nodes/{CN1_UUID}"),
     Step("scheduler/compute_nodes-list", "GET", f"{_SCHEDULER}/compute_nodes?limit=1"),
     Step(
         "scheduler/compute_nodes-error",
         "PUT",
-        f"{_SCHEDULER}/compute_nodes/{CN1}",
+        f"{_SCHEDULER}/compute_nodes/{CN1_UUID}",
         {**_NODE_REPORT, "vcpus": "many"},
         status=400,
     ),
@@ -167,7 +167,7 @@ STEPS = (
     Step(
         "placement/resource_providers-list",
         "GET",
-        f"{_PROVIDERS}?in_tree={CN1}&resources=VCPU:4,MEMORY_MB:8192",
+        f"{_PROVIDERS}?in_tree={CN1_UUID}&resources=VCPU:4,MEMORY_MB:8192",
     ),
     Step("placement/error", "GET", f"{_PROVIDERS}/{UNKNOWN_UUID}", status=404),
     Step("placement/resource_classes-create", "POST", "/placement/resource_classes", status=201),
@@ -178,7 +178,7 @@ STEPS = (
     ),
     Step("placement/inventories-replace", "PUT", f"{_PROVIDERS}/{GPU}/inventories"),
     Step("placement/inventories-update", "PUT", f"{_PROVIDERS}/{GPU}/inventories/VGPU"),
-    Step("placement/inventories-list", "GET", f"{_PROVIDERS}/{CN1}/inventories"),
+    Step("placement/inventories-list", "GET", f"{_PROVIDERS}/{CN1_UUID}/inventories"),
     Step("placement/inventories-show", "GET", f"{_PROVIDERS}/{GPU}/inventories/VGPU"),
     Step("", "PUT", "/placement/traits/CUSTOM_LICENSED_WINDOWS", status=201),
     Step("placement/traits-list", "GET", "/placement/traits?name=startswith:HW_CPU_X86_AVX512V"),
@@ -206,13 +206,13 @@ STEPS = (
         "placement/allocations-conflict",
         "PUT",
         f"/placement/allocations/{CONSUMER_UUID}",
-        {**_ALLOCATIONS_BODY, "allocations": {CN1: {"resources": {"VCPU": 2}}}},
+        {**_ALLOCATIONS_BODY, "allocations": {CN1_UUID: {"resources": {"VCPU": 2}}}},
         status=409,
     ),
     Step("placement/allocations-post", "POST", "/placement/allocations", status=204),
-    Step("placement/allocations-of_provider", "GET", f"{_PROVIDERS}/{CN2}/allocations"),
-    Step("placement/usages-of_provider", "GET", f"{_PROVIDERS}/{CN2}/usages"),
-    Step("placement/usages-of_project", "GET", f"/placement/usages?project_id={PROJECT}"),
+    Step("placement/allocations-of_provider", "GET", f"{_PROVIDERS}/{CN2_UUID}/allocations"),
+    Step("placement/usages-of_provider", "GET", f"{_PROVIDERS}/{CN2_UUID}/usages"),
+    Step("placement/usages-of_project", "GET", f"/placement/usages?project_id={PROJECT_ID}"),
     Step("", "DELETE", f"/placement/allocations/{UNKNOWN_UUID}", status=204),
     # Server groups
     Step("compute/os_server_groups-create", "POST", _GROUPS),
@@ -250,7 +250,7 @@ STEPS = (
         "",
         "PUT",
         f"/placement/allocations/{SECOND_INSTANCE}",
-        {**_ALLOCATIONS_BODY, "allocations": {CN2: {"resources": _FLAVOR_RESOURCES}}},
+        {**_ALLOCATIONS_BODY, "allocations": {CN2_UUID: {"resources": _FLAVOR_RESOURCES}}},
         status=204,
     ),
     Step(
@@ -261,11 +261,13 @@ STEPS = (
     ),
     Step("scheduler/rebalance", "POST", f"{_SCHEDULER}/rebalance"),
     Step("", "DELETE", f"{_SCHEDULER}/instances/{SECOND_INSTANCE}", status=204),
-    Step("scheduler/decisions-list", "GET", f"{_SCHEDULER}/decisions?project_id={PROJECT}&limit=2"),
+    Step(
+        "scheduler/decisions-list", "GET", f"{_SCHEDULER}/decisions?project_id={PROJECT_ID}&limit=2"
+    ),
     Step("scheduler/decisions-show", "GET", f"{_SCHEDULER}/decisions/<id>"),
     # Its host is disabled when the request is replayed
     Step("", "PUT", f"{_SERVICES}/disable", _CN2_SERVICE, compute="2.52"),
-    Step("", "GET", f"{_SCHEDULER}/decisions?project_id={PROJECT}&limit=2"),
+    Step("", "GET", f"{_SCHEDULER}/decisions?project_id={PROJECT_ID}&limit=2"),
     Step("scheduler/decisions-replay", "POST", f"{_SCHEDULER}/decisions/<id>/replay"),
     Step("", "PUT", f"{_SERVICES}/enable", _CN2_SERVICE, compute="2.52"),
     Step("scheduler/decision_counts-show", "GET", f"{_SCHEDULER}/decision_counts"),
@@ -275,13 +277,17 @@ STEPS = (
     # A plan is carried out
     Step("scheduler/plan_runs-create", "POST", f"{_SCHEDULER}/plan_runs", status=201),
     Step("scheduler/plan_runs-list", "GET", f"{_SCHEDULER}/plan_runs?limit=1"),
-    Step("scheduler/plan_runs-change_move", "PUT", f"{_SCHEDULER}/plan_runs/<id>/moves/{INSTANCE}"),
+    Step(
+        "scheduler/plan_runs-change_move",
+        "PUT",
+        f"{_SCHEDULER}/plan_runs/<id>/moves/{INSTANCE_UUID}",
+    ),
     Step("", "GET", f"{_SCHEDULER}/plan_runs?limit=1"),
     Step("scheduler/plan_runs-show", "GET", f"{_SCHEDULER}/plan_runs/<id>"),
     Step("", "GET", f"{_SCHEDULER}/plan_runs?limit=1"),
     Step("scheduler/plan_runs-change", "PUT", f"{_SCHEDULER}/plan_runs/<id>"),
     Step("scheduler/instances-record", "PUT", f"{_SCHEDULER}/instances/{RECORDED_INSTANCE}"),
-    Step("scheduler/instances-show", "GET", f"{_SCHEDULER}/instances/{INSTANCE}"),
+    Step("scheduler/instances-show", "GET", f"{_SCHEDULER}/instances/{INSTANCE_UUID}"),
     Step("scheduler/instances-list", "GET", f"{_SCHEDULER}/instances?host=cn2&limit=1"),
     Step("scheduler/hosts-show", "GET", f"{_SCHEDULER}/hosts/cn2"),
     # Services and hypervisors
@@ -303,7 +309,7 @@ STEPS = (
     Step(
         "compute/os_hypervisors-show",
         "GET",
-        f"{_HYPERVISORS}/{CN2}?with_servers=true",
+        f"{_HYPERVISORS}/{CN2_UUID}?with_servers=true",
         compute="2.87",
     ),
     Step("compute/os_hypervisors-statistics", "GET", f"{_HYPERVISORS}/statistics", compute="2.87"),

@@ -27,7 +27,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.comparison import PEER_PYTHON
-from tests.support.servers import BIN, PROGRAM, start_server
+from tests.support.servers import PROGRAM, PROGRAMS_FOLDER, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -111,7 +111,9 @@ class PageShell:
         self._address = SERVER_URL
         self._files: list[PageFile] = []
         self._environment = {
-            "PATH": os.pathsep.join([str(BIN), str(PEER_PYTHON.parent), "/usr/bin", "/bin"]),
+            "PATH": os.pathsep.join(
+                [str(PROGRAMS_FOLDER), str(PEER_PYTHON.parent), "/usr/bin", "/bin"]
+            ),
             "HOME": str(folder),
             "COLUMNS": "80",
         }

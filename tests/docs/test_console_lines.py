@@ -28,7 +28,7 @@ from tests.coexistence import test_return_to_openstack
 from tests.deploy import page_reader, test_backup, test_file_headers, test_image, test_manifests
 from tests.docs import test_typed_lines
 from tests.house.test_makefile import TARGETS
-from tests.support.empty_databases import KINDS
+from tests.support.empty_databases import DATABASE_KINDS
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,11 @@ def list_lines_outside_console_blocks() -> list[tuple[str, str]]:
 
 def list_tested_console_lines() -> dict[str, list[list[str]]]:
     """Return by page the words of the lines that tests run unchanged."""
-    taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_backup_commands(kind)]
+    taken = [
+        ("upgrade", line)
+        for kind in DATABASE_KINDS
+        for line in test_backup.read_backup_commands(kind)
+    ]
     names = ("psql", "mariadb", "sqlite3")
     taken += [("adopt", test_return_to_openstack.read_documented_command(name)) for name in names]
     taken += test_typed_lines.list_tested_lines() + test_file_headers.list_tested_lines()

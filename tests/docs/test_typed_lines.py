@@ -19,7 +19,7 @@ from tests.house import test_readme
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud, create_sqlite_nova
 from tests.support.repository import ROOT
-from tests.support.servers import BIN, PROGRAM, Server, environment, start_server
+from tests.support.servers import PROGRAM, PROGRAMS_FOLDER, Server, build_environment, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -100,7 +100,7 @@ def find_lines_of_test(name: str) -> list[str]:
 @pytest.fixture
 def reader_folder(tmp_path: Path) -> Path:
     """A folder with the virtual environment of ``make`` and a configuration file."""
-    (tmp_path / ".venv").symlink_to(BIN.parent)
+    (tmp_path / ".venv").symlink_to(PROGRAMS_FOLDER.parent)
     (tmp_path / "placement_sched.conf").write_text(
         "[placement_database]\nconnection = sqlite:///own.db\n[api]\nauth_strategy = noauth2\n"
     )
@@ -124,7 +124,7 @@ def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERV
             make_line_runnable(line, reader_folder).replace(SERVER_URL, url),
         ],
         cwd=reader_folder,
-        env=environment(PATH=f"{BIN}:/usr/bin:/bin", HOME=str(reader_folder)),
+        env=build_environment(PATH=f"{PROGRAMS_FOLDER}:/usr/bin:/bin", HOME=str(reader_folder)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

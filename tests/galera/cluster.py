@@ -34,7 +34,7 @@ MAX_WAIT_SECONDS = 120.0
 #: The settings of a node in the guide for operators.
 NODE_CONFIGURATION = Path(__file__).parents[2] / "deploy/galera/node.cnf"
 #: Further settings: little memory, and addresses of loopback only.
-SETTINGS = {
+MARIADB_TEST_SETTINGS = {
     "bind-address": "127.0.0.1",
     "innodb-buffer-pool-size": "32M",
     "innodb-log-file-size": "16M",
@@ -87,7 +87,7 @@ class GaleraNode:
         """Start the server in the cluster of these addresses, or as the first node of a cluster."""
         options = {
             **_read_documented_settings(),
-            **SETTINGS,
+            **MARIADB_TEST_SETTINGS,
             "datadir": self.folder / "data",
             "port": self.port,
             "socket": self.folder / "s",

@@ -9,7 +9,7 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests.conftest import Client, empty, make_settings
+from tests.conftest import AdminClient, delete_test_rows, make_settings
 from tests.galera.cluster import GaleraCluster, run_cluster
 from tests.galera.nodes import NodeApplications
 from tests.verifier.verify import verify
@@ -44,14 +44,14 @@ def prepared_database_name(shared_cluster: GaleraCluster) -> str:
 @pytest.fixture
 def database_name(cluster: GaleraCluster, prepared_database_name: str) -> str:
     """Return the name of an empty database that has the schema."""
-    empty(cluster.nodes[0].url(prepared_database_name))
+    delete_test_rows(cluster.nodes[0].url(prepared_database_name))
     cluster.wait_until_nodes_applied_all_commits()
     return prepared_database_name
 
 
 @pytest.fixture
 def nodes(
-    cluster: GaleraCluster, database_name: str, make_app: Callable[..., Client]
+    cluster: GaleraCluster, database_name: str, make_app: Callable[..., AdminClient]
 ) -> Iterator[NodeApplications]:
     """Start an application on each node, and verify the shared database afterwards."""
     settings = [make_settings(node.url(database_name)) for node in cluster.nodes]

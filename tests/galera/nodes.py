@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from webtest import TestResponse
 
-from tests.conftest import Client
+from tests.conftest import AdminClient
 from tests.galera.cluster import GaleraCluster
 from tests.support.concurrency import run_concurrently
 from tests.support.versions import LATEST_HEADERS
@@ -29,7 +29,7 @@ class NodeApplications:
 
     cluster: GaleraCluster
     database: str
-    clients: tuple[Client, ...]
+    clients: tuple[AdminClient, ...]
 
     def send_request(
         self, node: int, method: str, path: str, body: Any = None, version: str | None = None

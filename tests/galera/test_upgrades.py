@@ -18,7 +18,7 @@ from tests.conftest import make_settings
 from tests.galera.nodes import ROUNDS_PER_RACE
 from tests.support import program
 from tests.support.concurrency import run_concurrently
-from tests.support.servers import environment
+from tests.support.servers import build_environment
 from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.exhaustive
@@ -53,8 +53,8 @@ def sync_concurrently(cluster, tmp_path):
 
     def run_db_sync_at_urls(urls):
         def run_db_sync(url):
-            variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
-            return program.run("db", "sync", cwd=tmp_path, env=variables)
+            variables = build_environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
+            return program.run_program("db", "sync", cwd=tmp_path, env=variables)
 
         for result in run_concurrently(*(partial(run_db_sync, url) for url in urls)):
             assert result.returncode == 0, result.stderr

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.support.repository import ROOT, modules
+from tests.support.repository import ROOT, list_modules
 
 DECISION_PAGES = sorted((ROOT / "doc" / "decisions").glob("*.md"))
 #: Maximum number of words of a decision, the table included.
@@ -39,7 +39,7 @@ def test_links_of_a_design_decision_lead_to_existing_files(page):
 def test_design_decisions_that_the_code_names_exist():
     numbers = {page.name.partition("-")[0] for page in DECISION_PAGES}
     named = {
-        number for path in modules() for number in DECISION_REFERENCE.findall(path.read_text())
+        number for path in list_modules() for number in DECISION_REFERENCE.findall(path.read_text())
     }
     assert named
     assert named <= numbers

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.house.spdx import LICENSE_TEXT
-from tests.support.repository import format_relative_path, modules
+from tests.support.repository import format_relative_path, list_modules
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ MODULES_FOR_NOVA_PLUGINS = {
 def test_module_names_are_descriptive():
     nondescript = {
         format_relative_path(path)
-        for path in modules()
+        for path in list_modules()
         if path.stem in NONDESCRIPT_NAMES or path.parent.name in NONDESCRIPT_NAMES
     }
     assert nondescript <= MODULES_FOR_NOVA_PLUGINS
@@ -28,7 +28,7 @@ def test_module_names_are_descriptive():
 def test_every_module_has_a_docstring():
     undocumented = [
         format_relative_path(path)
-        for path in modules()
+        for path in list_modules()
         if not path.read_text().removeprefix(f"# {LICENSE_TEXT}\n").startswith('"""')
     ]
     assert undocumented == []

@@ -10,7 +10,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.support.repository import PACKAGE, ROOT, format_relative_path, modules
+from tests.support.repository import PACKAGE, ROOT, format_relative_path, list_modules
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ NOVA_ATTRIBUTES = {"_weight_multiplier"}
 def test_private_names_of_libraries_are_listed():
     used = {
         (format_relative_path(path), name)
-        for path in modules()
+        for path in list_modules()
         for name in find_used_private_names(path)
     }
     assert used == read_names_of_decision_page()
@@ -79,7 +79,7 @@ def find_private_attributes(tree):
 def find_private_names_of_package():
     """Return the private names that the package defines."""
     names = set()
-    for node in (node for path in modules() for node in ast.walk(ast.parse(path.read_text()))):
+    for node in (node for path in list_modules() for node in ast.walk(ast.parse(path.read_text()))):
         match node:
             case (
                 ast.FunctionDef(name=name)

@@ -16,7 +16,7 @@ from tests.support.repository import (
     is_module_allowed_to_be_short,
     is_plugin,
     list_functions,
-    modules,
+    list_modules,
     read_importers,
 )
 
@@ -28,7 +28,7 @@ MAX_MODULES_PER_PACKAGE, MIN_MODULE_LINES = 25, 40
 
 
 def test_modules_are_short():
-    lines = {path: len(path.read_text().splitlines()) for path in modules()}
+    lines = {path: len(path.read_text().splitlines()) for path in list_modules()}
     long = {
         format_relative_path(path): count
         for path, count in lines.items()
@@ -40,7 +40,7 @@ def test_modules_are_short():
 def test_packages_have_few_modules():
     crowded = {
         format_relative_path(folder): len(files)
-        for folder in sorted({path.parent for path in modules()})
+        for folder in sorted({path.parent for path in list_modules()})
         if not is_list_folder(folder)
         and len(files := [path for path in folder.glob("*.py") if path.stem != "__init__"])
         > MAX_MODULES_PER_PACKAGE
@@ -53,7 +53,7 @@ def test_short_modules_have_several_importers():
     importers = read_importers()
     splinters = [
         format_relative_path(path)
-        for path in modules()
+        for path in list_modules()
         if len(path.read_text().splitlines()) < MIN_MODULE_LINES
         and not is_module_allowed_to_be_short(path)
         and len(importers[path]) < 2
@@ -64,7 +64,7 @@ def test_short_modules_have_several_importers():
 def test_functions_are_short():
     long = [
         f"{format_relative_path(path)}: {function.name} has {lines}"
-        for path in modules()
+        for path in list_modules()
         for function in list_functions(path)
         if (lines := function.end_lineno - function.lineno + 1) > MAX_FUNCTION_LINES
     ]
@@ -74,7 +74,7 @@ def test_functions_are_short():
 def test_no_function_contains_an_import():
     importing = [
         f"{format_relative_path(path)}:{node.lineno}"
-        for path in modules()
+        for path in list_modules()
         for function in list_functions(path)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from placement_sched.model.compute_node import inventories_of, node_of, stored_fields
 from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.schemas.node_report import parse
-from tests.schemas.test_node_report import CELL, DEFAULTS, parse_node
+from tests.schemas.test_node_report import NUMA_CELL, REPORT_DEFAULTS, parse_node_report
 
 
 def test_inventories_of_a_node_have_reported_totals_and_ratios():
     inventories = inventories_of(
-        parse_node(reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5)
+        parse_node_report(
+            reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5
+        )
     )
     assert inventories == (
         Inventory(resource_class="VCPU", total=8, max_unit=8, allocation_ratio=2.0),
@@ -25,9 +27,11 @@ def test_inventories_of_a_node_have_reported_totals_and_ratios():
 
 
 def test_resource_class_with_a_total_of_zero_has_no_inventory():
-    names = [inventory.resource_class for inventory in inventories_of(parse_node(local_gb=0))]
+    names = [
+        inventory.resource_class for inventory in inventories_of(parse_node_report(local_gb=0))
+    ]
     assert names == ["VCPU", "MEMORY_MB"]
-    assert inventories_of(parse_node(vcpus=0, memory_mb=0, local_gb=0)) == ()
+    assert inventories_of(parse_node_report(vcpus=0, memory_mb=0, local_gb=0)) == ()
 
 
 RANDOM_AMOUNTS = st.integers(0, MAX_INT)
@@ -60,7 +64,7 @@ RANDOM_NODE_REPORTS = st.fixed_dictionaries(
             ),
             max_size=2,
         ),
-        "numa_topology": st.none() | st.just({"cells": [CELL]}),
+        "numa_topology": st.none() | st.just({"cells": [NUMA_CELL]}),
         "last_seen_up": st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(
             datetime.isoformat
         ),
@@ -74,7 +78,7 @@ STORED_TIMES = ("last_seen_up", "created_at", "updated_at")
 
 @given(RANDOM_NODE_REPORTS)
 def test_stored_compute_node_is_restored_from_its_document(document):
-    parsed = parse(document, DEFAULTS).node
+    parsed = parse(document, REPORT_DEFAULTS).node
     fields = orjson.loads(orjson.dumps(stored_fields(parsed)))
     columns = {key: getattr(parsed, key) for key in STORED_COLUMNS + STORED_TIMES}
     assert node_of(fields, **columns) == parsed

@@ -9,9 +9,9 @@ from placement_sched.config.options.services import MESSAGING_GROUP
 from placement_sched.notifications import END, ERROR, SILENT, START, Announcer, announcer_of
 from tests.conftest import make_settings
 from tests.support.commands import run_captured
-from tests.support.notification_memory import IN_MEMORY, read_notifications
+from tests.support.notification_memory import MEMORY_DRIVER_OPTIONS, read_notifications
 from tests.support.scheduling import flavor, instance, report, spec
-from tests.support.states import settings_with
+from tests.support.states import build_settings
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ EXPLAIN_PATH = "/scheduler/v1/explain"
 @pytest.fixture
 def app_with_host(sqlite_url, make_app):
     """A service with a host that keeps its notifications in memory."""
-    app = make_app(make_settings(sqlite_url, **IN_MEMORY))
+    app = make_app(make_settings(sqlite_url, **MEMORY_DRIVER_OPTIONS))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     return app
 
@@ -132,7 +132,7 @@ def test_end_notification_is_sent_after_the_commit(app):
 
 @pytest.mark.parametrize("drivers", [[], [""], ["noop"], ["noop", "noop"]])
 def test_disabled_notification_driver_sends_no_notification(drivers):
-    assert announcer_of(settings_with(**{f"{MESSAGING_GROUP}__driver": drivers})) is SILENT
+    assert announcer_of(build_settings(**{f"{MESSAGING_GROUP}__driver": drivers})) is SILENT
 
 
 def test_oslo_messaging_is_not_imported_without_a_driver():

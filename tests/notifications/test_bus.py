@@ -9,10 +9,14 @@ import pytest
 from placement_sched import notifications as module
 from placement_sched.errors import ConfigurationError
 from placement_sched.notifications import END, ERROR, START, Bus, Event, Reason, Sender
-from tests.support.notification_memory import IN_MEMORY, read_notifications
-from tests.support.notification_requests import BARE, WHOLE, build_request
+from tests.support.notification_memory import MEMORY_DRIVER_OPTIONS, read_notifications
+from tests.support.notification_requests import (
+    REQUEST_WITH_ALL_FIELDS,
+    REQUEST_WITH_REQUIRED_FIELDS,
+    build_request,
+)
 from tests.support.processes import PROCESSES
-from tests.support.states import settings_with
+from tests.support.states import build_settings
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +27,7 @@ NO_VALID_HOST_REASON = Reason("scheduler.no_valid_host", "No valid host was foun
 
 def send_event_and_read_messages(event, **options):
     """Send an event, and return publisher, type and priority of each message."""
-    bus = Bus(settings_with(**IN_MEMORY, **options))
+    bus = Bus(build_settings(**MEMORY_DRIVER_OPTIONS, **options))
     bus.send(event)
     bus.close()
     return [(each.publisher, each.event_type, each.priority) for each in read_notifications()]
@@ -43,7 +47,11 @@ def test_format_option_selects_versioned_or_unversioned_notifications(
     form, publishers, phase, priority
 ):
     options = {"notifications__notification_format": form} if form else {}
-    event = Event(phase, build_request(WHOLE), NO_VALID_HOST_REASON if phase == ERROR else None)
+    event = Event(
+        phase,
+        build_request(REQUEST_WITH_ALL_FIELDS),
+        NO_VALID_HOST_REASON if phase == ERROR else None,
+    )
     expected = [(publisher, f"{SELECT_EVENT}.{phase}", priority) for publisher in publishers]
     assert send_event_and_read_messages(event, **options) == expected
     assert [each.is_versioned for each in read_notifications()] == [
@@ -54,7 +62,11 @@ def test_format_option_selects_versioned_or_unversioned_notifications(
 @pytest.mark.parametrize("form", ["unversioned", "versioned", "both"])
 @pytest.mark.parametrize(("phase", "is_sent"), [(START, True), (END, True), (ERROR, False)])
 def test_run_instance_notification_is_unversioned_and_not_sent_for_errors(form, phase, is_sent):
-    event = Event(phase, build_request(WHOLE), NO_VALID_HOST_REASON if phase == ERROR else None)
+    event = Event(
+        phase,
+        build_request(REQUEST_WITH_ALL_FIELDS),
+        NO_VALID_HOST_REASON if phase == ERROR else None,
+    )
     messages = send_event_and_read_messages(
         event, notifications__notification_format=form, notifications__notify_on_run_instance=True
     )
@@ -66,7 +78,7 @@ def test_run_instance_notification_is_unversioned_and_not_sent_for_errors(form, 
 
 
 def test_context_of_a_notification_has_the_user_and_project():
-    send_event_and_read_messages(Event(START, build_request(WHOLE)))
+    send_event_and_read_messages(Event(START, build_request(REQUEST_WITH_ALL_FIELDS)))
     assert [each.context for each in read_notifications()] == [
         {"user_id": "u1", "project_id": "p1", "user": "u1", "project": "p1"}
     ]
@@ -74,8 +86,8 @@ def test_context_of_a_notification_has_the_user_and_project():
 
 def test_each_notification_driver_sends_every_message_once():
     options = {"oslo_messaging_notifications__driver": ["test", "log", "noop", "test"]}
-    bus = Bus(settings_with(**{**IN_MEMORY, **options}))
-    bus.send(Event(START, build_request(WHOLE)))
+    bus = Bus(build_settings(**{**MEMORY_DRIVER_OPTIONS, **options}))
+    bus.send(Event(START, build_request(REQUEST_WITH_ALL_FIELDS)))
     assert len(read_notifications()) == 1  # the second "test" is the same driver
 
 
@@ -90,11 +102,11 @@ def test_each_notification_driver_sends_every_message_once():
 def test_invalid_notification_options_are_reported(options, message):
     values = {f"oslo_messaging_notifications__{name}": value for name, value in options.items()}
     with pytest.raises(ConfigurationError) as failure:
-        Bus(settings_with(**{**IN_MEMORY, **values}))
+        Bus(build_settings(**{**MEMORY_DRIVER_OPTIONS, **values}))
     assert failure.value.detail.startswith(f"[oslo_messaging_notifications] {message}")
 
 
-START_EVENT = Event(START, build_request(BARE))
+START_EVENT = Event(START, build_request(REQUEST_WITH_REQUIRED_FIELDS))
 
 
 class BlockedBus:

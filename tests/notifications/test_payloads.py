@@ -20,13 +20,13 @@ from placement_sched.notifications import (
 from tests.support.clouds import uuid_of
 from tests.support.notification_requests import (
     AGGREGATE,
-    BARE,
     CELL,
-    GROUP,
+    GROUP_UUID,
     IMAGE,
-    INSTANCE,
-    OTHER,
-    WHOLE,
+    INSTANCE_UUID,
+    OTHER_INSTANCE_UUID,
+    REQUEST_WITH_ALL_FIELDS,
+    REQUEST_WITH_REQUIRED_FIELDS,
     build_request,
 )
 
@@ -44,10 +44,10 @@ def build_nova_object(name: str, version: str, /, **data: object) -> dict[str, o
 
 #: Names of uuids in the payload below.
 UUIDS_BY_NAME = {
-    "INSTANCE": INSTANCE,
-    "OTHER": OTHER,
+    "INSTANCE": INSTANCE_UUID,
+    "OTHER": OTHER_INSTANCE_UUID,
     "IMAGE": IMAGE,
-    "GROUP": GROUP,
+    "GROUP": GROUP_UUID,
     "CELL": CELL,
     "AGGREGATE": AGGREGATE,
     "PCI": uuid_of("pci"),
@@ -110,7 +110,7 @@ FULL_PAYLOAD = expand_nova_objects(
 )
 MINIMAL_PAYLOAD = {
     **dict.fromkeys(FULL_PAYLOAD),
-    "instance_uuid": INSTANCE,
+    "instance_uuid": INSTANCE_UUID,
     "num_instances": 1,
     "flavor": FULL_PAYLOAD["flavor"],
     "scheduler_hints": {},
@@ -118,7 +118,10 @@ MINIMAL_PAYLOAD = {
 }
 
 
-@pytest.mark.parametrize(("document", "expected"), [(WHOLE, FULL_PAYLOAD), (BARE, MINIMAL_PAYLOAD)])
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [(REQUEST_WITH_ALL_FIELDS, FULL_PAYLOAD), (REQUEST_WITH_REQUIRED_FIELDS, MINIMAL_PAYLOAD)],
+)
 @pytest.mark.parametrize("phase", [START, END])
 def test_versioned_notification_payload_is_the_object_of_nova(document, expected, phase):
     payload = versioned_payload(Event(phase, build_request(document)))
@@ -126,7 +129,7 @@ def test_versioned_notification_payload_is_the_object_of_nova(document, expected
 
 
 def test_notification_payload_of_a_bare_destination_has_nulls():
-    spec = build_request(BARE | {"requested_destination": {"host": "cn1"}})
+    spec = build_request(REQUEST_WITH_REQUIRED_FIELDS | {"requested_destination": {"host": "cn1"}})
     destination = versioned_payload(Event(START, spec))["nova_object.data"]["requested_destination"]
     nulls = {"node": None, "cell": None, "aggregates": None}
     assert destination == build_nova_object("DestinationPayload", "1.0", host="cn1", **nulls)
@@ -134,7 +137,7 @@ def test_notification_payload_of_a_bare_destination_has_nulls():
 
 def test_versioned_error_payload_has_the_request_and_the_reason():
     reason = Reason.of(NoValidHost("No valid host was found: there is no such host"))
-    payload = versioned_payload(Event(ERROR, build_request(BARE), reason))
+    payload = versioned_payload(Event(ERROR, build_request(REQUEST_WITH_REQUIRED_FIELDS), reason))
     assert payload == {
         "nova_object.name": "SelectDestinationsErrorPayload",
         "nova_object.namespace": "placement_sched",
@@ -165,7 +168,7 @@ UNVERSIONED_FULL_PAYLOAD = {
     "instance_type": UNVERSIONED_FLAVOR,
     "instance_properties": {
         **FLAVOR_SIZE,
-        "uuid": INSTANCE,
+        "uuid": INSTANCE_UUID,
         **{name: FULL_PAYLOAD[name] for name in ("project_id", "user_id", "availability_zone")},
         "numa_topology": {
             "cells": [
@@ -183,7 +186,7 @@ UNVERSIONED_FULL_PAYLOAD = {
             ],
             "emulator_threads_policy": "share",
         },
-        "pci_requests": WHOLE["pci_requests"],
+        "pci_requests": REQUEST_WITH_ALL_FIELDS["pci_requests"],
     },
 }
 UNVERSIONED_MINIMAL_PAYLOAD = {
@@ -192,7 +195,7 @@ UNVERSIONED_MINIMAL_PAYLOAD = {
     "instance_type": UNVERSIONED_FLAVOR,
     "instance_properties": {
         **FLAVOR_SIZE,
-        "uuid": INSTANCE,
+        "uuid": INSTANCE_UUID,
         "project_id": None,
         "user_id": None,
         "availability_zone": None,
@@ -207,7 +210,10 @@ NO_VALID_HOST_REASON = Reason.of(
 
 @pytest.mark.parametrize(
     ("document", "expected"),
-    [(WHOLE, UNVERSIONED_FULL_PAYLOAD), (BARE, UNVERSIONED_MINIMAL_PAYLOAD)],
+    [
+        (REQUEST_WITH_ALL_FIELDS, UNVERSIONED_FULL_PAYLOAD),
+        (REQUEST_WITH_REQUIRED_FIELDS, UNVERSIONED_MINIMAL_PAYLOAD),
+    ],
 )
 @pytest.mark.parametrize("phase", [START, END])
 def test_unversioned_notification_payload_is_that_of_nova(document, expected, phase):
@@ -215,7 +221,9 @@ def test_unversioned_notification_payload_is_that_of_nova(document, expected, ph
 
 
 def test_unversioned_error_payload_has_the_reason():
-    assert unversioned_payload(Event(ERROR, build_request(BARE), NO_VALID_HOST_REASON)) == {
+    assert unversioned_payload(
+        Event(ERROR, build_request(REQUEST_WITH_REQUIRED_FIELDS), NO_VALID_HOST_REASON)
+    ) == {
         "request_spec": UNVERSIONED_MINIMAL_PAYLOAD,
         "code": "scheduler.no_valid_host",
         "reason": "No valid host was found: RamFilter rejected the last remaining host",
@@ -223,7 +231,11 @@ def test_unversioned_error_payload_has_the_reason():
 
 
 @pytest.mark.parametrize(
-    ("document", "instances"), [(WHOLE, [INSTANCE, OTHER]), (BARE, [INSTANCE])]
+    ("document", "instances"),
+    [
+        (REQUEST_WITH_ALL_FIELDS, [INSTANCE_UUID, OTHER_INSTANCE_UUID]),
+        (REQUEST_WITH_REQUIRED_FIELDS, [INSTANCE_UUID]),
+    ],
 )
 def test_run_instance_payload_has_every_instance(document, instances):
     payload = run_instance_payload(Event(START, build_request(document)))

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from tests.conftest import make_settings
-from tests.support.notification_listener import listen
+from tests.support.notification_listener import run_notification_listener
 from tests.support.scheduling import instance, report, spec
 
 pytestmark = pytest.mark.slow
@@ -38,8 +38,8 @@ def test_rabbitmq_consumers_get_both_kinds_of_notifications_in_order(
     app = make_app(settings)
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     with (
-        listen(broker, unversioned_and_versioned_topics[0]) as plain,
-        listen(broker, unversioned_and_versioned_topics[1]) as versioned,
+        run_notification_listener(broker, unversioned_and_versioned_topics[0]) as plain,
+        run_notification_listener(broker, unversioned_and_versioned_topics[1]) as versioned,
     ):
         app.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
         received = [plain.next() for _ in range(4)]

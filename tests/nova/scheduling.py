@@ -22,14 +22,14 @@ from sqlalchemy import create_engine
 from placement_sched.app import Application, create_app
 from placement_sched.config.options.services import oslo_messaging
 from placement_sched.nova.objects import primitive_of
-from tests.conftest import Client, make_settings
+from tests.conftest import AdminClient, make_settings
 from tests.nova.cloud.rabbitmq import has_consumer, run_private_rabbitmq
 from tests.nova.databases.test_service_record import SERVICES_TABLE
 from tests.support import program
 from tests.support.conformance import CheckedApplication
 from tests.support.nova_clouds import NovaCloud, create_sqlite_nova
 from tests.support.scheduling import report
-from tests.support.servers import environment, read_whole_lines, wait_until
+from tests.support.servers import build_environment, read_whole_lines, wait_until
 
 SERVICE_START_LOG_TEXT = "placement-sched nova-scheduler serves "
 OSLO_MESSAGING = oslo_messaging()
@@ -179,7 +179,7 @@ class NovaDeployment:
         #: Database of the service records, since the tables of ``nova`` lack columns.
         self.service_records_engine = create_engine(f"sqlite:///{folder}/nova_records.db")
         SERVICES_TABLE.create(self.service_records_engine)
-        self.app = Client(CheckedApplication(application))
+        self.app = AdminClient(CheckedApplication(application))
         self.conductor = Conductor(bus)
         self._stack = ExitStack()
         self._started = 0
@@ -217,10 +217,10 @@ class NovaDeployment:
         log = self.folder / f"{host}.{self._started}.log"
         file = self.write_configuration(host, **options)
         with log.open("w") as output, Path(os.devnull).open() as nothing:
-            process = program.start(
+            process = program.start_program(
                 ["nova-scheduler", "--config-file", file, "--workers", workers],
                 cwd=self.folder,
-                env=environment(),
+                env=build_environment(),
                 streams=[nothing, output, output],
             )
         service = SchedulerService(process, log)

@@ -31,9 +31,9 @@ from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute.compute_nodes import row_of
 from placement_sched.store.placement import usages
 from tests.conftest import make_settings
-from tests.support.empty_databases import KINDS, empty_database
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.openstack_databases import (
-    NEWEST,
+    NEWEST_REVISION,
     add_openstack_rows,
     create_openstack_schema,
     stamp_revision,
@@ -52,7 +52,7 @@ def open_empty_database(kind, folder):
         database.dispose()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASE_KINDS)
 def database(request, tmp_path):
     """An empty database without the schema."""
     yield from open_empty_database(request.param, tmp_path)
@@ -76,7 +76,7 @@ def list_table_names(database: Database) -> set[str]:
 HASH_INDEX_NAME = "sched_allocations_consumer_id_idx"
 
 
-@pytest.mark.parametrize("revision", [NEWEST, XENA])
+@pytest.mark.parametrize("revision", [NEWEST_REVISION, XENA])
 def test_db_adopt_adds_own_tables_once_and_keeps_existing_rows(database, revision):
     create_openstack_schema(database, revision)
     uuid = add_openstack_rows(database)
@@ -168,7 +168,7 @@ def test_db_adopt_keeps_unknown_tables_and_columns(database):
     assert "instances" in list_table_names(database)
     with database.read() as connection:
         assert connection.scalar(text("SELECT theirs FROM resource_providers")) == 42
-        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == NEWEST
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == NEWEST_REVISION
 
 
 def test_db_adopt_reports_root_providers_without_node(empty_sqlite_database):
@@ -208,7 +208,7 @@ def test_db_adopt_reports_consumers_without_records(empty_sqlite_database):
 
 def create_tables_of_several_revisions(database):
     create_openstack_schema(database, XENA)
-    execute_sql(database, f"INSERT INTO alembic_version VALUES ('{NEWEST}')")
+    execute_sql(database, f"INSERT INTO alembic_version VALUES ('{NEWEST_REVISION}')")
 
 
 def create_schema_without_a_table(database):
@@ -217,7 +217,7 @@ def create_schema_without_a_table(database):
             connection, tables=[resource_providers, consumer_types, consumers]
         )
     )
-    database.write(lambda connection: stamp_revision(connection, NEWEST))
+    database.write(lambda connection: stamp_revision(connection, NEWEST_REVISION))
 
 
 def create_schema_without_a_column(database):
@@ -239,10 +239,10 @@ def make_schema_creator(revision):
     [
         (lambda _database: None, "no tables of OpenStack placement"),
         (make_schema_creator(None), "placement-manage db stamp"),
-        (make_schema_creator("0123456789ab"), f"0123456789ab, which is not .*{NEWEST}"),
+        (make_schema_creator("0123456789ab"), f"0123456789ab, which is not .*{NEWEST_REVISION}"),
         (
             create_tables_of_several_revisions,
-            f"{XENA}, {NEWEST}, which is not a supported revision",
+            f"{XENA}, {NEWEST_REVISION}, which is not a supported revision",
         ),
         (make_schema_creator("b4ed3a175331"), "older than Train"),
         (create_schema_without_a_table, "lacks allocations, inventories, .* and 4 more"),
@@ -276,7 +276,7 @@ def test_db_adopt_does_not_create_a_missing_sqlite_file(tmp_path):
 @pytest.mark.parametrize(
     ("revision", "error"),
     [
-        (NEWEST, rf"{NEWEST}, .* placement-sched db adopt"),
+        (NEWEST_REVISION, rf"{NEWEST_REVISION}, .* placement-sched db adopt"),
         (XENA, rf"{XENA}, .* placement-sched db adopt"),
         (TRAIN, r"lacks consumer_types.*db adopt"),
         ("0123456789ab", r"revision 0123456789ab\) .*db adopt"),

@@ -13,7 +13,7 @@ from placement_sched.store.placement.resource_providers import NewProvider
 from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
 from tests.support.host_maps import (
-    LICENSED,
+    LICENSED_TRAIT,
     add_aggregate,
     add_unrecorded_trait,
     aggregate_uuid,
@@ -25,7 +25,7 @@ from tests.support.hosts import NOW, add_node
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
-TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
+TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": "required"}
 FILTERING_OPTION = {"scheduler__enable_isolated_aggregate_filtering": True}
 
 
@@ -74,9 +74,9 @@ def create_synced_cloud(database):
     add_aggregate(database, "windows", ["win1"], {**TRAIT_METADATA, "os_distro": "windows"})
     add_aggregate(database, "all", ["win1", "cn1"], {"availability_zone": "here"})
     add_flavor(database, "m1.small")
-    add_flavor(database, "m1.windows", LICENSED, private=True)
+    add_flavor(database, "m1.windows", LICENSED_TRAIT, private=True)
     add_image(database, "linux", hw_disk_bus="nonsense")
-    add_image(database, "windows", LICENSED)
+    add_image(database, "windows", LICENSED_TRAIT)
     add_image(database, None, uuid=uuid_of("nameless"))
     sync_own_aggregates(database)
     sync_own_traits(database)
@@ -85,7 +85,7 @@ def create_synced_cloud(database):
 def test_aggregate_check_of_a_synced_cloud_has_no_findings(database):
     create_synced_cloud(database)
     (reserved,) = check_database(database).reserved
-    assert (reserved.aggregate.name, reserved.traits) == ("windows", (LICENSED,))
+    assert (reserved.aggregate.name, reserved.traits) == ("windows", (LICENSED_TRAIT,))
     assert (reserved.open_flavors, reserved.forbidden_flavors) == (("m1.windows",), ("m1.small",))
     assert reserved.open_images == ("windows",)
     assert reserved.forbidden_images == tuple(sorted((uuid_of("nameless"), "linux")))
@@ -120,7 +120,7 @@ def test_trait_metadata_value_without_effect_is_a_finding(cloud, value):
 
 def test_required_trait_that_does_not_exist_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:HW_NIX": "required"})
-    add_flavor(cloud, "m1.nix", LICENSED, "HW_NIX")
+    add_flavor(cloud, "m1.nix", LICENSED_TRAIT, "HW_NIX")
     assert list_finding_kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
 
 
@@ -145,7 +145,7 @@ def test_aggregate_traits_never_requested_together_are_a_finding(cloud):
 
 @pytest.mark.parametrize(
     ("requested_trait", "kind"),
-    [(LICENSED, Kind.TRAIT_UNASKED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)],
+    [(LICENSED_TRAIT, Kind.TRAIT_UNASKED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)],
 )
 def test_findings_with_disabled_filtering_describe_its_effect(cloud, requested_trait, kind):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
@@ -176,7 +176,7 @@ def test_aggregate_host_without_the_trait_is_a_finding(cloud):
     assert (finding.kind, finding.aggregate, finding.trait, finding.names) == (
         Kind.TRAIT_LACKING,
         "windows",
-        LICENSED,
+        LICENSED_TRAIT,
         ("win2",),
     )
     sync_own_traits(cloud)
@@ -229,7 +229,7 @@ def share_storage_with_hosts(app, name, *aggregates):
     )
     for noun, value in (
         ("inventories", {"inventories": {"DISK_GB": {"total": 1000}}}),
-        ("traits", {"traits": [LICENSED, "MISC_SHARES_VIA_AGGREGATE"]}),
+        ("traits", {"traits": [LICENSED_TRAIT, "MISC_SHARES_VIA_AGGREGATE"]}),
         ("aggregates", {"aggregates": members}),
     ):
         generation = app.get(provider).json["generation"]
@@ -242,7 +242,7 @@ def share_storage_with_hosts(app, name, *aggregates):
 
 def find_candidate_nodes_with_the_trait(app):
     """Return the compute nodes that are candidates of a request with the trait."""
-    path = f"/placement/allocation_candidates?resources=VCPU:1,DISK_GB:1&required={LICENSED}"
+    path = f"/placement/allocation_candidates?resources=VCPU:1,DISK_GB:1&required={LICENSED_TRAIT}"
     summaries = app.get(path, headers=LATEST_HEADERS).json["provider_summaries"]
     return {uuid for uuid, summary in summaries.items() if "VCPU" in summary["resources"]}
 
@@ -272,7 +272,11 @@ def test_hosts_with_the_trait_of_shared_storage_are_a_finding(cloud, sqlite_app)
     share_storage_with_hosts(sqlite_app, "storage", "windows", "all")
     assert find_candidate_nodes_with_the_trait(sqlite_app) == set(nodes.values())
     (finding,) = check_database(cloud).findings
-    assert (finding.kind, finding.trait, finding.names) == (Kind.TRAIT_OUTSIDE, LICENSED, ("cn1",))
+    assert (finding.kind, finding.trait, finding.names) == (
+        Kind.TRAIT_OUTSIDE,
+        LICENSED_TRAIT,
+        ("cn1",),
+    )
     assert "served by storage with trait" in finding.detail
 
 
@@ -330,8 +334,8 @@ def test_statement_count_of_aggregate_check_is_independent_of_cloud_size(databas
     hosts = [f"more{number}" for number in range(20)]
     for host in hosts:
         add_node(database, host)
-        add_flavor(database, host, LICENSED)
-        add_image(database, host, LICENSED)
+        add_flavor(database, host, LICENSED_TRAIT)
+        add_image(database, host, LICENSED_TRAIT)
     for number in range(5):
         add_aggregate(database, f"more{number}", hosts, TRAIT_METADATA)
     with record_statements(database) as many:

@@ -15,7 +15,7 @@ from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.store.compute import compute_nodes
 from tests.support.concurrency import join_threads, run_concurrently
 from tests.support.hosts import add_instance, add_node
-from tests.support.policies import DOCUMENT, settings_with_policies
+from tests.support.policies import POLICIES_CONF_TEXT, settings_with_policies
 from tests.support.reports import NOW, build_report, node_uuid
 from tests.support.statements import record_statements
 
@@ -272,7 +272,7 @@ def build_reconfigured_cloud(cloud, url, folder, text):
 @pytest.mark.parametrize(
     ("text", "ratios"),
     [
-        pytest.param(DOCUMENT, EVERYTHING_RATIOS, id="unchanged"),
+        pytest.param(POLICIES_CONF_TEXT, EVERYTHING_RATIOS, id="unchanged"),
         pytest.param("[everything]\ncpu_allocation_ratio = 6.0\n", (6.0, 1.0, 1.0), id="others"),
         pytest.param("[everything]\nhost_subset_size = 2\n", DEFAULT_RATIOS, id="none"),
         pytest.param("", DEFAULT_RATIOS, id="policy gone"),

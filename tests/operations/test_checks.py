@@ -8,7 +8,7 @@ from sqlalchemy import delete, select, text, update
 
 from placement_sched.db import tables
 from tests.support.invariants import execute_without_foreign_keys
-from tests.support.repairs import Cloud, uuid
+from tests.support.repairs import RepairCloud, build_consumer_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -16,16 +16,16 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def cloud(app, capsys, database_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    return add_instance_with_allocations(Cloud(app, capsys))
+    return add_instance_with_allocations(RepairCloud(app, capsys))
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return add_instance_with_allocations(Cloud(sqlite_app, capsys))
+    return add_instance_with_allocations(RepairCloud(sqlite_app, capsys))
 
 
-def add_instance_with_allocations(cloud: Cloud) -> Cloud:
+def add_instance_with_allocations(cloud: RepairCloud) -> RepairCloud:
     cloud.record(1)
     cloud.allocate(1)
     return cloud
@@ -51,7 +51,7 @@ def test_invariants_audit_exits_with_0_if_all_invariants_hold(cloud):
 
 def test_invariants_audit_exits_with_7_and_prints_violations(cloud, database):
     execute_without_foreign_keys(database, delete(tables.consumers))
-    expected = f"consumer {uuid(1)} holds allocations and has no record"
+    expected = f"consumer {build_consumer_uuid(1)} holds allocations and has no record"
     assert cloud.run("audit", "--invariants") == (
         7,
         f"allocation_without_consumer: {expected}\n1 violation of 1 invariant\n",

@@ -15,7 +15,13 @@ from placement_sched.operations.gauges import (
     CapacityGauges,
 )
 from tests.conftest import make_settings
-from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, make_zone, store_flavor
+from tests.scheduler.capacity.test_report import (
+    COMPUTE_HEADERS,
+    FLAVORS_PATH,
+    NODES_PATH,
+    make_zone,
+    store_flavor,
+)
 from tests.support.concurrency import join_threads
 from tests.support.scheduling import report
 
@@ -48,7 +54,7 @@ def make_app_with_capacity_flavors(settings, make_app):
 
     def build_app_with_two_hosts(*names):
         app = make_app(settings.with_overrides({"scheduler.capacity_flavors": list(names)}))
-        app.post_json(NODES, [report("cn1", memory_mb=4096), report("cn2", memory_mb=8192)])
+        app.post_json(NODES_PATH, [report("cn1", memory_mb=4096), report("cn2", memory_mb=8192)])
         make_zone(app, "az1", "cn1")
         store_flavor(app, "small")
         store_flavor(app, "large", ram=4096)
@@ -97,9 +103,9 @@ def test_capacity_gauge_of_an_unknown_flavor_is_logged_once(make_app_with_capaci
 def test_capacity_gauge_of_an_invalid_flavor_is_shown_as_rejected(make_app_with_capacity_flavors):
     app = make_app_with_capacity_flavors("odd", "small")
     sizes = {"name": "odd", "id": "odd", "vcpus": 1, "ram": 1, "disk": 1}
-    app.post_json(FLAVORS, {"flavor": sizes}, headers=ADMIN)
+    app.post_json(FLAVORS_PATH, {"flavor": sizes}, headers=COMPUTE_HEADERS)
     extra = {"extra_specs": {"resources:CUSTOM_NOWHERE": "1"}}
-    app.post_json(f"{FLAVORS}/odd/os-extra_specs", extra, headers=ADMIN)
+    app.post_json(f"{FLAVORS_PATH}/odd/os-extra_specs", extra, headers=COMPUTE_HEADERS)
     values = remove_age_gauge(scrape_capacity_gauges(app))
     assert values["_state", "odd", "refused"] == 1
     assert ("", "odd") not in values

@@ -9,7 +9,7 @@ from placement_sched.operations import plan_runs
 from tests.exploring import scale_example_count
 from tests.scheduler.plan_moves import (
     fill_small_cloud,
-    make_application,
+    make_app_on_new_database,
     read_host_of_instance,
     small_clouds,
 )
@@ -60,7 +60,7 @@ def test_move_starts_exactly_if_the_target_has_capacity_zone_and_no_group_member
     sqlite_template, tmp_path_factory, make_app, cloud
 ):
     sizes, requests, _ = cloud
-    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("checks"))
+    app = make_app_on_new_database(make_app, sqlite_template, tmp_path_factory.mktemp("checks"))
     placed = fill_small_cloud(app, sizes, requests)
     hosts = [f"cn{index}" for index in range(1, len(sizes) + 1)]
     free, zone = count_free_memory(app, hosts, sizes), set(hosts[::2])

@@ -13,7 +13,7 @@ from placement_sched.operations.plugin_check import (
     find_missing_methods,
     load_classes,
 )
-from tests.support.states import settings_with
+from tests.support.states import build_settings
 
 FILTER_MODULE_TEXT = """
 from placement_sched import config
@@ -44,7 +44,7 @@ def write_filter(tmp_path, monkeypatch):
 
 
 def find_plugin_problems(file):
-    settings = settings_with()
+    settings = build_settings()
     findings = [*check_source(file, settings.conf), *dry_run(load_classes(file), settings)]
     return [str(finding) for finding in findings if finding.problem]
 
@@ -52,7 +52,7 @@ def find_plugin_problems(file):
 def test_valid_filter_has_no_plugin_problems(write_filter):
     file = write_filter("acme_right", "CONF.filter_scheduler.checked_one is None")
     assert find_plugin_problems(file) == []
-    (finding,) = dry_run(load_classes(file), settings_with())
+    (finding,) = dry_run(load_classes(file), build_settings())
     assert str(finding) == f"{file}: acme_right.CheckedFilter: runs"
 
 
@@ -83,7 +83,7 @@ def test_failure_of_a_plugin_in_the_second_request_is_reported(write_filter):
 )
 def test_undeclared_options_of_a_plugin_are_reported(write_filter, expression, problem):
     file = write_filter("acme_groups", expression)
-    (option,) = check_source(file, settings_with().conf)
+    (option,) = check_source(file, build_settings().conf)
     start, _, end = problem.partition(".*")
     assert start in str(option)
     assert end in str(option)
@@ -100,11 +100,13 @@ def test_undeclared_options_of_a_plugin_are_reported(write_filter, expression, p
 def test_declared_options_and_methods_of_a_plugin_are_no_problem(write_filter, expression):
     text = FILTER_MODULE_TEXT + "\nCONF.register_opts([cfg.StrOpt('scheduler_opts')])\n"
     text += "\nCONF.register_opts([cfg.StrOpt('is-it')], 'host_manager')\n"
-    assert check_source(write_filter("acme_declared", expression, text), settings_with().conf) == []
+    assert (
+        check_source(write_filter("acme_declared", expression, text), build_settings().conf) == []
+    )
 
 
 def test_syntax_error_of_a_python_2_plugin_says_that_python_2_is_unsupported(write_filter):
-    (finding,) = check_source(write_filter("acme_old", "", "print 'x'"), settings_with().conf)
+    (finding,) = check_source(write_filter("acme_old", "", "print 'x'"), build_settings().conf)
     assert str(finding).endswith(
         "acme_old.py:1: syntax: Missing parentheses in call to 'print': Python 2 is not supported"
     )
@@ -149,7 +151,7 @@ def test_unknown_host_attribute_is_a_problem_with_advice(write_filter):
 
 def test_imports_of_plugins_from_nova_are_problems_with_advice(write_filter):
     file = write_filter("acme_nova", "", "import nova.conf\nfrom nova import quota\n")
-    shim, missing = (str(problem) for problem in check_source(file, settings_with().conf))
+    shim, missing = (str(problem) for problem in check_source(file, build_settings().conf))
     assert shim == (
         f"{file}:1: nova.conf: set [filter_scheduler] nova_shim = true, or change nova.conf to "
         "placement_sched.config"
@@ -182,9 +184,9 @@ def test_plugin_check_without_arguments_checks_enabled_plugins(write_filter):
     path = "acme_enabled.CheckedFilter"
     options = {"available_filters": [path], "enabled_filters": ["CheckedFilter"]}
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
-    (finding,) = plugin_check.check_enabled(settings_with(**names))
+    (finding,) = plugin_check.check_enabled(build_settings(**names))
     assert "has no attribute 'none'" in finding.problem
-    assert plugin_check.check_enabled(settings_with()) == []
+    assert plugin_check.check_enabled(build_settings()) == []
 
 
 def test_full_disk_during_a_plugin_check_is_a_finding(write_filter, monkeypatch):
@@ -192,14 +194,14 @@ def test_full_disk_during_a_plugin_check_is_a_finding(write_filter, monkeypatch)
     kinds = load_classes(file)
     full = Mock(side_effect=OSError("No space left on device"))
     monkeypatch.setattr(prepare, "sync", full)
-    (finding,) = dry_run(kinds, settings_with())
+    (finding,) = dry_run(kinds, build_settings())
     assert finding.problem.endswith("dry run failed: No space left on device")
 
 
 def test_method_missing_in_the_base_class_of_plugins_is_reported(write_filter):
     file = write_filter("acme_method", "spec_obj.vcpus < 99 or self.filter_reject(host_state)")
     kinds = load_classes(file)
-    assert not [finding for finding in dry_run(kinds, settings_with()) if finding.problem]
+    assert not [finding for finding in dry_run(kinds, build_settings()) if finding.problem]
     (finding,) = find_missing_methods(kinds)
     assert str(finding).startswith(f"{file}: CheckedFilter.filter_reject: the class calls this")
 

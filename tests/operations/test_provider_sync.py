@@ -20,10 +20,10 @@ from placement_sched.operations.provider_sync import (
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 from placement_sched.store.placement import aggregates as provider_aggregates
-from tests.conftest import empty, make_settings
+from tests.conftest import delete_test_rows, make_settings
 from tests.exploring import scale_example_count
 from tests.support.host_maps import (
-    LICENSED,
+    LICENSED_TRAIT,
     add_aggregate,
     add_unrecorded_trait,
     aggregate_uuid,
@@ -225,11 +225,11 @@ def test_aggregate_change_based_on_an_outdated_read_writes_nothing(database):
     assert read_members(database, "fast") == {node_2}
 
 
-TRAIT_METADATA = {f"trait:{LICENSED}": "required"}
-REMOVED_TRAIT_METADATA = {f"trait:{LICENSED}": None}
+TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": "required"}
+REMOVED_TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": None}
 
 
-def remove_trait_as_operator(database, provider, trait=LICENSED):
+def remove_trait_as_operator(database, provider, trait=LICENSED_TRAIT):
     def write_rows(connection):
         number = resource_providers.by_uuid(connection, provider).id
         traits.take_off(connection, trait, [number], NOW)
@@ -257,10 +257,13 @@ def test_trait_sync_sets_the_trait_on_every_node_of_the_hosts(database):
         database, "windows", ["win1"], {**TRAIT_METADATA, "os_distro": "windows"}
     )
     synced = sync_own_traits(database)
-    assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED) for node in inside})
+    assert (synced.created, synced.added) == (
+        [LICENSED_TRAIT],
+        {(node, LICENSED_TRAIT) for node in inside},
+    )
     assert synced.code is SyncCode.DONE
     assert read_providers_with_trait(database) == inside
-    assert read_synced_traits(database) == {(node, LICENSED): aggregate for node in inside}
+    assert read_synced_traits(database) == {(node, LICENSED_TRAIT): aggregate for node in inside}
 
 
 def test_trait_sync_ignores_metadata_with_other_values(sqlite_database):
@@ -275,9 +278,9 @@ def test_trait_sync_ignores_metadata_with_other_values(sqlite_database):
 def test_trait_sync_creates_the_trait_of_an_aggregate_without_hosts(sqlite_database):
     """A request that names a missing trait is rejected, so the trait must exist."""
     add_aggregate(sqlite_database, "windows", [], TRAIT_METADATA)
-    assert sync_own_traits(sqlite_database).created == [LICENSED]
+    assert sync_own_traits(sqlite_database).created == [LICENSED_TRAIT]
     with sqlite_database.read() as connection:
-        assert traits.by_names(connection, [LICENSED])
+        assert traits.by_names(connection, [LICENSED_TRAIT])
 
 
 def test_second_sync_of_traits_changes_nothing(database):
@@ -312,10 +315,13 @@ def test_trait_sync_keeps_the_trait_of_a_host_without_node(database):
     assert synced.removed == set()
     assert list_problems(synced) == {(SyncCode.NO_NODE, "win1")}
     assert read_providers_with_trait(database) == {node, other_node}
-    assert read_synced_traits(database).keys() == {(node, LICENSED), (other_node, LICENSED)}
+    assert read_synced_traits(database).keys() == {
+        (node, LICENSED_TRAIT),
+        (other_node, LICENSED_TRAIT),
+    }
     set_metadata(database, "windows", REMOVED_TRAIT_METADATA)
     synced = sync_traits(lambda: remove_nodes_from_host_map(read_hosts(), "win1"), novas)
-    assert synced.removed == {(node, LICENSED), (other_node, LICENSED)}
+    assert synced.removed == {(node, LICENSED_TRAIT), (other_node, LICENSED_TRAIT)}
 
 
 def test_trait_sync_sets_a_manually_removed_trait_again(sqlite_database):
@@ -323,7 +329,7 @@ def test_trait_sync_sets_a_manually_removed_trait_again(sqlite_database):
     add_aggregate(sqlite_database, "windows", ["win1"], TRAIT_METADATA)
     sync_own_traits(sqlite_database)
     remove_trait_as_operator(sqlite_database, node)
-    assert sync_own_traits(sqlite_database).added == {(node, LICENSED)}
+    assert sync_own_traits(sqlite_database).added == {(node, LICENSED_TRAIT)}
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
@@ -347,9 +353,9 @@ def test_trait_sync_keeps_a_trait_that_another_aggregate_requires(database):
     sync_own_traits(database)
     set_metadata(database, "one", REMOVED_TRAIT_METADATA)
     assert sync_own_traits(database).removed == set()
-    assert read_synced_traits(database) == {(node, LICENSED): aggregate_uuid("two")}
+    assert read_synced_traits(database) == {(node, LICENSED_TRAIT): aggregate_uuid("two")}
     set_metadata(database, "two", REMOVED_TRAIT_METADATA)
-    assert sync_own_traits(database, aggregate="two").removed == {(node, LICENSED)}
+    assert sync_own_traits(database, aggregate="two").removed == {(node, LICENSED_TRAIT)}
 
 
 def test_trait_sync_can_be_limited_to_one_aggregate(sqlite_database):
@@ -383,7 +389,7 @@ def test_trait_sync_keeps_the_trait_of_an_unknown_aggregate(database):
     assert [problem.about for problem in synced.problems] == ["cn1"]
     assert read_providers_with_trait(database) == {node}
     elsewhere.change(build_aggregate_departure(theirs.uuid, node))
-    assert sync_own_traits(database).removed == {(node, LICENSED)}
+    assert sync_own_traits(database).removed == {(node, LICENSED_TRAIT)}
 
 
 def test_trait_sync_of_an_unknown_aggregate_name_is_an_error(sqlite_database):
@@ -402,7 +408,7 @@ def test_trait_sync_rejects_an_invalid_trait_and_sets_others(sqlite_database, na
     assert [(problem.about, "aggregate odd" in problem.detail) for problem in synced.problems] == [
         (name, True)
     ]
-    assert synced.added == {(node, LICENSED)}
+    assert synced.added == {(node, LICENSED_TRAIT)}
 
 
 def test_trait_sync_failures_have_exit_codes_of_nova_manage(sqlite_database):
@@ -434,7 +440,7 @@ def test_dry_run_of_trait_sync_reports_changes_without_writing(sqlite_database):
     ) == ({node_1}, set())
     done = sync_own_traits(sqlite_database)
     assert get_created_added_and_removed(planned) == get_created_added_and_removed(done)
-    assert (done.added, done.removed) == ({(node_2, "CUSTOM_NEW")}, {(node_1, LICENSED)})
+    assert (done.added, done.removed) == ({(node_2, "CUSTOM_NEW")}, {(node_1, LICENSED_TRAIT)})
 
 
 def test_trait_change_based_on_outdated_metadata_writes_nothing(database):
@@ -443,11 +449,12 @@ def test_trait_change_based_on_outdated_metadata_writes_nothing(database):
     _, placement = build_local_services(database)
     set_metadata(database, "a", REMOVED_TRAIT_METADATA)
     assert (
-        placement.change(build_trait_addition(LICENSED, {node: aggregate_uuid("a")})).done == set()
+        placement.change(build_trait_addition(LICENSED_TRAIT, {node: aggregate_uuid("a")})).done
+        == set()
     )
     set_metadata(database, "a", TRAIT_METADATA)
     sync_own_traits(database)
-    assert placement.change(build_trait_removal(LICENSED, node)).done == set()
+    assert placement.change(build_trait_removal(LICENSED_TRAIT, node)).done == set()
     assert read_providers_with_trait(database) == {node}
 
 
@@ -459,8 +466,8 @@ def test_trait_sync_with_remote_host_aggregates_ignores_own_metadata(sqlite_data
     novas = read_hosts()
     set_metadata(sqlite_database, "a", REMOVED_TRAIT_METADATA)
     placement = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
-    assert sync_traits(lambda: novas, placement).added == {(node, LICENSED)}
-    assert sync_traits(read_hosts, placement).removed == {(node, LICENSED)}
+    assert sync_traits(lambda: novas, placement).added == {(node, LICENSED_TRAIT)}
+    assert sync_traits(read_hosts, placement).removed == {(node, LICENSED_TRAIT)}
 
 
 TRAIT_NAMES = ["CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX2"]
@@ -507,7 +514,7 @@ def read_sync_state(database, nodes):
 def test_random_syncs_set_only_required_and_manual_traits(
     module_database, first_aggregates, second_aggregates, manual_traits
 ):
-    empty(module_database.url.render_as_string(hide_password=False))
+    delete_test_rows(module_database.url.render_as_string(hide_password=False))
     nodes = {host: add_node(module_database, host) for host in HOST_NAMES}
     for host, trait in sorted(manual_traits):
         add_unrecorded_trait(module_database, nodes[host], trait)

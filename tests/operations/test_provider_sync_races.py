@@ -11,9 +11,9 @@ from placement_sched.errors import ConcurrentUpdate
 from placement_sched.operations import aggregates
 from placement_sched.store.compute import host_aggregates as aggregates_store
 from placement_sched.store.placement import resource_providers, traits
-from tests.conftest import empty, make_settings
+from tests.conftest import delete_test_rows, make_settings
 from tests.support.host_maps import (
-    LICENSED,
+    LICENSED_TRAIT,
     add_aggregate,
     read_members,
     read_providers_with_trait,
@@ -66,7 +66,7 @@ def toggle_membership_and_trait_metadata(connection, dice):
     else:
         aggregates.add_hosts(connection, number, [host], NOW)
     value = dice.choice(["required", None])
-    aggregates.set_metadata(connection, number, {f"trait:{LICENSED}": value}, NOW)
+    aggregates.set_metadata(connection, number, {f"trait:{LICENSED_TRAIT}": value}, NOW)
 
 
 def set_provider_trait(database, dice, nodes, number):
@@ -100,7 +100,7 @@ def test_concurrent_provider_syncs_keep_traits_of_others(kind, request):
 
 def run_writers_and_check_result(url: str) -> bool:
     """Run all writers and check the result. Return whether the trait writer succeeded."""
-    empty(url)
+    delete_test_rows(url)
     database = Database(make_settings(url))
     nodes = {host: add_node(database, host) for host in HOST_NAMES}
     for name in AGGREGATE_NAMES:
@@ -137,6 +137,6 @@ def check_members_and_list_nodes_with_required_trait(database, nodes):
     return {
         nodes[host]
         for aggregate in snapshot
-        if aggregate.metadata.get(f"trait:{LICENSED}") == "required"
+        if aggregate.metadata.get(f"trait:{LICENSED_TRAIT}") == "required"
         for host in aggregate.hosts
     }

@@ -11,8 +11,8 @@ from tests.cli.test_placement import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.cli.test_placement import cloud_without_instances as cloud_without_instances  # noqa: PLC0414 - a fixture
 from tests.cli.test_placement import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.concurrency import run_concurrently
-from tests.support.openstack_databases import NEWEST, stamp_revision
-from tests.support.repairs import FLAVOR, uuid
+from tests.support.openstack_databases import NEWEST_REVISION, stamp_revision
+from tests.support.repairs import FLAVOR, build_consumer_uuid
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements
 
@@ -92,7 +92,7 @@ def test_audit_deletes_no_orphans_once_the_database_belongs_to_openstack(
     sqlite_cloud.allocate(2)
     auditor = make_allocations_auditor(sqlite_database)
     orphans = auditor.find()
-    sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
+    sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST_REVISION))
     assert delete_orphans_and_count(auditor, orphans) == 0
     assert sqlite_cloud.read_allocations(2) != {}
 
@@ -103,7 +103,7 @@ def test_concurrent_heals_write_allocations_of_an_instance_once(cloud_without_in
         cloud_without_instances.record(number, flavor={**FLAVOR, "vcpus": 4})
     first, second = run_concurrently(*[lambda: heal_and_list_results(database)] * 2)
     healed = sorted(result.instance for result in (*first, *second) if result.done)
-    assert healed == [uuid(number) for number in range(8)]
+    assert healed == [build_consumer_uuid(number) for number in range(8)]
     held = [cloud_without_instances.read_allocations(number) for number in range(8)]
     assert [by_class[node_uuid(1)]["VCPU"] for by_class in held] == [4] * 8
 

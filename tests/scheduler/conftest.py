@@ -13,7 +13,7 @@ from webtest import TestApp
 from placement_sched.app import Application, create_app
 from placement_sched.db.transaction import Database
 from placement_sched.scheduler import plugins
-from tests.conftest import Client, default_settings, make_settings
+from tests.conftest import AdminClient, default_settings, make_settings
 from tests.support.conformance import CheckedApplication
 
 
@@ -71,7 +71,7 @@ def make_shared_app(
         path = tmp_path_factory.mktemp("shared") / "placement_sched.db"
         shutil.copy(sqlite_template, path)
         applications.append(create_app(make_settings(f"sqlite:///{path}", **options)))
-        return Client(CheckedApplication(applications[-1]))
+        return AdminClient(CheckedApplication(applications[-1]))
 
     yield build_app
     for application in applications:

@@ -10,7 +10,7 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters import BaseRequestFilter, RequestFilterResult
-from tests.support.states import build_aggregates, settings_with
+from tests.support.states import build_aggregates, build_settings
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def run_request_filter(
     kind: type[BaseRequestFilter], spec: RequestSpec, world: FakeCloud = EMPTY_CLOUD, **options: Any
 ) -> RequestFilterResult | Rejection | None:
     """Return the result of a filter for a request under the default settings and overrides."""
-    return kind.with_settings(settings_with(**options)).apply(spec, world)
+    return kind.with_settings(build_settings(**options)).apply(spec, world)
 
 
 def find_added_root_traits(

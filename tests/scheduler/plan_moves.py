@@ -15,8 +15,8 @@ from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
-COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
-FLAVORS = {
+COMPUTE_HEADERS = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
+FLAVORS_BY_NAME = {
     f"m{size}": flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9)
 }
 
@@ -27,11 +27,13 @@ def make_cloud_and_get_group_id(app: Any, memory_gb: Mapping[str, int], zone: Se
     app.post_json("/scheduler/v1/compute_nodes", reports)
     path = "/compute/v2.1/os-aggregates"
     body = {"aggregate": {"name": "agg", "availability_zone": "az1"}}
-    number = app.post_json(path, body, headers=COMPUTE).json["aggregate"]["id"]
+    number = app.post_json(path, body, headers=COMPUTE_HEADERS).json["aggregate"]["id"]
     for name in zone:
-        app.post_json(f"{path}/{number}/action", {"add_host": {"host": name}}, headers=COMPUTE)
+        app.post_json(
+            f"{path}/{number}/action", {"add_host": {"host": name}}, headers=COMPUTE_HEADERS
+        )
     body = {"server_group": {"name": "apart", "policy": "anti-affinity"}}
-    groups = app.post_json("/compute/v2.1/os-server-groups", body, headers=COMPUTE)
+    groups = app.post_json("/compute/v2.1/os-server-groups", body, headers=COMPUTE_HEADERS)
     return groups.json["server_group"]["id"]
 
 
@@ -74,9 +76,11 @@ def execute_move(app: Any, move: dict[str, str], **fields: Any) -> None:
 
 
 def disable_host(app: Any, host: str) -> None:
-    services = app.get(f"/compute/v2.1/os-services?host={host}", headers=COMPUTE).json["services"]
+    services = app.get(f"/compute/v2.1/os-services?host={host}", headers=COMPUTE_HEADERS).json[
+        "services"
+    ]
     path = f"/compute/v2.1/os-services/{services[0]['id']}"
-    app.put_json(path, {"status": "disabled"}, headers=COMPUTE)
+    app.put_json(path, {"status": "disabled"}, headers=COMPUTE_HEADERS)
 
 
 def read_usage_of_host(app: Any, host: str) -> dict[str, int]:
@@ -84,7 +88,7 @@ def read_usage_of_host(app: Any, host: str) -> dict[str, int]:
     return app.get(path, headers=LATEST_HEADERS).json["usages"]
 
 
-def make_application(make_app: Any, template: Path, folder: Path, **options: Any) -> Any:
+def make_app_on_new_database(make_app: Any, template: Path, folder: Path, **options: Any) -> Any:
     """Return an application on a new copy of an empty database."""
     file = folder / f"{uuid4()}.db"
     shutil.copy(template, file)
@@ -97,7 +101,7 @@ def small_clouds(draw: Any) -> tuple[list[int], list[dict[str, Any]], set[str]]:
     sizes = draw(st.lists(st.integers(4, 20), min_size=2, max_size=5))
     names = [f"cn{index}" for index in range(1, len(sizes) + 1)]
     request = st.fixed_dictionaries(
-        {"flavor": st.sampled_from(list(FLAVORS.values()))},
+        {"flavor": st.sampled_from(list(FLAVORS_BY_NAME.values()))},
         optional={
             "availability_zone": st.just("az1"),
             "instance_group": st.just("apart"),

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from tests.conftest import make_settings
 from tests.exploring import scale_example_count
 from tests.scheduler.plan_moves import (
-    COMPUTE,
-    FLAVORS,
+    COMPUTE_HEADERS,
+    FLAVORS_BY_NAME,
     disable_host,
     execute_move,
     fill_small_cloud,
@@ -44,14 +44,14 @@ def check_plan_by_executing_its_moves(app, cloud):
     sizes, requests, drained = cloud
     stored = fill_small_cloud(app, sizes, requests)
     on_drained = {uuid for uuid in stored if read_host_of_instance(app, uuid) in drained}
-    for size in FLAVORS.values():
+    for size in FLAVORS_BY_NAME.values():
         stored_flavor = {"name": size["name"], "vcpus": 1, "ram": size["memory_mb"], "disk": 1}
-        app.post_json("/compute/v2.1/flavors", {"flavor": stored_flavor}, headers=COMPUTE)
+        app.post_json("/compute/v2.1/flavors", {"flavor": stored_flavor}, headers=COMPUTE_HEADERS)
     before = dump_tables(app)
     answer = request_plan(app, {"drain": sorted(drained)})
     assert dump_tables(app) == before
     counts = answer["capacity"]
-    assert {count["flavor"] for count in counts} == FLAVORS.keys()
+    assert {count["flavor"] for count in counts} == FLAVORS_BY_NAME.keys()
     assert all(
         count["before"] == request_capacity_of_flavor(app, count["flavor"]) for count in counts
     )
@@ -75,7 +75,7 @@ def check_plan_by_executing_its_moves(app, cloud):
     assert {entry["instance"] for entry in second_plan["stuck"]} == stuck
 
 
-M1_REQUEST, M4_REQUEST, M9_REQUEST = ({"flavor": size} for size in FLAVORS.values())
+M1_REQUEST, M4_REQUEST, M9_REQUEST = ({"flavor": size} for size in FLAVORS_BY_NAME.values())
 ZONE_FIELDS = {"availability_zone": "az1"}
 GROUP_FIELDS = {"instance_group": "apart"}
 FORCED_CN1_FIELDS = {"force_hosts": ["cn1"]}
@@ -161,7 +161,7 @@ def test_overrides_apply_to_the_moves_of_a_drain_plan(cloud):
 
 def test_overrides_apply_to_the_capacity_after_a_drain_plan(cloud):
     stored = {"name": "m1.small", "vcpus": 1, "ram": 512, "disk": 1}
-    cloud.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)
+    cloud.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE_HEADERS)
     one_each = {
         "filter_scheduler.enabled_filters": ["NumInstancesFilter"],
         "filter_scheduler.max_instances_per_host": 1,

@@ -32,7 +32,7 @@ from placement_sched.scheduler.request_filters import (
     require_traits,
 )
 from placement_sched.schemas.formats import DocumentError
-from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
+from tests.support.states import build_aggregates, build_host_state, build_settings, build_spec
 
 HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3")]
 DEFAULT_SPEC = build_spec()
@@ -275,7 +275,7 @@ def test_host_filter_reads_the_options_of_its_request_in_conf():
             return int(host_state.host[2:]) <= limit
 
     options = {"filter_scheduler__host_subset_size": 2, "DEFAULT__service_down_time": 7}
-    plugin = OptionReadingFilter.with_settings(settings_with(**options))
+    plugin = OptionReadingFilter.with_settings(build_settings(**options))
     down_time = CONF.service_down_time
     assert list_host_names(run_filters([plugin], HOSTS, DEFAULT_SPEC)) == ["cn1", "cn2"]
     assert (CONF.filter_scheduler.host_subset_size, CONF.service_down_time) == (1, down_time)

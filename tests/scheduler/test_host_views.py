@@ -15,7 +15,7 @@ from tests.support.scheduling import flavor, instance, report
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
-HOSTS = "/scheduler/v1/hosts"
+HOSTS_PATH = "/scheduler/v1/hosts"
 OVERVIEW_PATH = "/scheduler/v1/overview"
 POLICY_CONFIG = """
 [high_cpu_density]
@@ -86,7 +86,7 @@ def app(database_url, tmp_path, make_app):
 
 
 def list_hosts(app, query=""):
-    return app.get(f"{HOSTS}{query}").json
+    return app.get(f"{HOSTS_PATH}{query}").json
 
 
 def list_host_names(app, query=""):
@@ -173,7 +173,7 @@ def test_statement_count_of_host_views_does_not_depend_on_hosts(make_app, settin
 
 
 def test_host_is_shown_with_its_tree_instances_and_policy(app):
-    host = app.get(f"{HOSTS}/cn1").json
+    host = app.get(f"{HOSTS_PATH}/cn1").json
     (node,) = host["nodes"]
     assert (host["host"], host["zone"], host["state"]) == ("cn1", "az-east", "up")
     assert [aggregate["name"] for aggregate in host["aggregates"]] == ["east", "rack"]
@@ -199,21 +199,21 @@ def test_host_is_shown_with_its_tree_instances_and_policy(app):
         "vm_state": None,
         "task_state": None,
     }
-    policy = app.get(f"{HOSTS}/cn3").json["policy"]
+    policy = app.get(f"{HOSTS_PATH}/cn3").json["policy"]
     assert (policy["name"], policy["usable"]) == ("high_cpu_density", True)
     assert {name: option["value"] for name, option in policy["options"].items()} == {
         "DEFAULT.cpu_allocation_ratio": 8.0
     }
-    assert app.get(f"{HOSTS}/cn2").json["policy"]["options"] == {}
-    (error,) = app.get(f"{HOSTS}/cn9", status=404).json["errors"]
+    assert app.get(f"{HOSTS_PATH}/cn2").json["policy"]["options"] == {}
+    (error,) = app.get(f"{HOSTS_PATH}/cn9", status=404).json["errors"]
     assert error["detail"] == "there is no host 'cn9'; did you mean 'cn1'?"
     assert error["code"] == "scheduler.not_found"
-    app.get(f"{HOSTS}/CN1", status=404)
+    app.get(f"{HOSTS_PATH}/CN1", status=404)
 
 
 @pytest.mark.all_databases
 def test_host_shows_its_report_with_times_and_its_service(app):
-    host = app.get(f"{HOSTS}/cn4").json
+    host = app.get(f"{HOSTS_PATH}/cn4").json
     (node,) = host["nodes"]
     assert (node["report"]["vcpus"], node["report"]["hypervisor_type"]) == (16, "QEMU")
     assert node["last_seen_up"] == OLD_REPORT_TIME
@@ -228,7 +228,7 @@ def test_invalid_policy_of_a_host_is_shown_with_its_error(app):
     add_aggregate(database, "other", ["cn4"], {"sched_policy": "nowhere"})
     database.write(host_aggregates.note_change)
     assert index_hosts_by_name(list_hosts(app))["cn4"]["policy"] == "nowhere"
-    policy = app.get(f"{HOSTS}/cn4").json["policy"]
+    policy = app.get(f"{HOSTS_PATH}/cn4").json["policy"]
     assert not policy["usable"]
     assert "nowhere" in policy["error"]
 
@@ -238,7 +238,7 @@ def test_host_without_provider_has_no_resources(app):
     app.delete(f"/placement/resource_providers/{number.json['uuid']}", headers=LATEST_HEADERS)
     host = index_hosts_by_name(list_hosts(app))["cn4"]
     assert (host["resources"], host["traits"]) == ({}, [])
-    (node,) = app.get(f"{HOSTS}/cn4").json["nodes"]
+    (node,) = app.get(f"{HOSTS_PATH}/cn4").json["nodes"]
     assert (node["providers"], node["resources"]) == ([], {})
 
 

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.app import create_app
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.host_state import with_device_providers
-from tests.conftest import Client, make_settings
+from tests.conftest import AdminClient, make_settings
 from tests.scheduler.providers import add_provider
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
@@ -104,7 +104,7 @@ def make_cloud(database_url):
             **options,
         )
         result.append(create_app(settings))
-        app = Client(result[-1])
+        app = AdminClient(result[-1])
         # Pools in reverse order: the choice of a NIC must not depend on it.
         pools = [build_nic_pool(count, rp_uuid=instance(900 + n)) for n, count in enumerate(vfs)][
             ::-1

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from placement_sched.config.conf import CONF, in_effect
 from placement_sched.errors import PluginFailed
 from placement_sched.scheduler.plugin import SchedulerPlugin, calling, path_of, tolerate_failures
-from tests.support.states import NOW, settings_with
+from tests.support.states import NOW, build_settings
 
 
 class PluginWithOptions(SchedulerPlugin):
@@ -44,7 +44,7 @@ def test_plugin_without_arguments_has_the_options_of_the_process():
 
 
 def test_plugin_created_with_settings_and_a_clock_uses_them():
-    settings = settings_with(DEFAULT__service_down_time=7)
+    settings = build_settings(DEFAULT__service_down_time=7)
     plugin = DownTimeReadingPlugin.with_settings(settings, lambda: NOW)
     assert plugin.down_time == 7
     assert plugin.settings is settings

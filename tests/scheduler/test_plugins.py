@@ -20,13 +20,13 @@ from placement_sched.scheduler.weights import all_weighers, run_weighers
 from tests.scheduler import third_party
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.support.scheduling import spec
-from tests.support.states import NOW, build_aggregates, build_host_state, build_spec, settings_with
+from tests.support.states import NOW, build_aggregates, build_host_state, build_settings, build_spec
 
 ACME_MODULE = "tests.scheduler.third_party"
 
 
 def build_filter_scheduler_settings(**options):
-    return settings_with(**{f"filter_scheduler__{name}": entry for name, entry in options.items()})
+    return build_settings(**{f"filter_scheduler__{name}": entry for name, entry in options.items()})
 
 
 def list_class_names(plugins):
@@ -70,7 +70,7 @@ def test_plugins_have_the_configured_order_settings_and_clock():
         assert plugin.settings is settings
         assert plugin.now() == NOW
     assert plugins_for(settings) is plugins_for(settings)
-    assert plugins_for(settings) is not plugins_for(settings_with())
+    assert plugins_for(settings) is not plugins_for(build_settings())
 
 
 #: The paths of the shipped classes in releases of nova, by module.
@@ -148,7 +148,7 @@ def test_every_shipped_filter_and_weigher_can_be_configured_by_its_path():
         "scheduler__required_aggregates_by_trait": "prefer",
         "filter_scheduler__stranded_resources_weight_multiplier": 1.0,
     }
-    plugins = plugins_for(settings_with(**options))
+    plugins = plugins_for(build_settings(**options))
     assert list_class_names(plugins.filters) == [kind.__name__ for kind in all_filters()]
     assert list_class_names(plugins.weighers) == [kind.__name__ for kind in all_weighers()]
 
@@ -250,7 +250,7 @@ def test_function_at_a_plugin_path_may_return_several_filters():
 def test_repeated_plugin_path_is_imported_once(option, named):
     defaults = ["nova.scheduler.filters.all_filters"] if named == "record_and_list_filters" else []
     third_party.IMPORTED_PLUGIN_KINDS.clear()
-    plugins_for(settings_with(**{option: [*defaults, *[f"{ACME_MODULE}.{named}"] * 12_000]}))
+    plugins_for(build_settings(**{option: [*defaults, *[f"{ACME_MODULE}.{named}"] * 12_000]}))
     assert len(third_party.IMPORTED_PLUGIN_KINDS) == 1
 
 
@@ -314,7 +314,7 @@ def test_option_overrides_may_not_import_other_modules(option):
     path = f"{ACME_MODULE}.AcmeFilter"
     request = {f"filter_scheduler.{option}": [path]}
     with pytest.raises(Invalid, match=f"filter_scheduler.{option}: '{path}'"):
-        with_overrides(settings_with(), request)
+        with_overrides(build_settings(), request)
     named = build_filter_scheduler_settings(**{option: [path]})
     assert getattr(with_overrides(named, request).filter_scheduler, option) == [path]
 
@@ -325,7 +325,7 @@ SHIPPED_FILTERS = [kind.name for kind in all_request_filters()]
 
 
 def build_settings_with_request_filters(*names):
-    return settings_with(scheduler__request_filters=list(names))
+    return build_settings(scheduler__request_filters=list(names))
 
 
 def list_ordered_filters(*names):
@@ -359,9 +359,9 @@ def test_each_request_filter_is_enabled_always_or_by_its_option():
     for kind in all_request_filters():
         plugin, option = kind(), ENABLING_OPTIONS.get(kind.name)
         is_default = option is None and kind.name != "required_aggregates_by_trait"
-        assert plugin.enabled(settings_with()) is is_default, kind
+        assert plugin.enabled(build_settings()) is is_default, kind
         if option is not None:
-            assert plugin.enabled(settings_with(**{f"scheduler__{option}": True})), kind
+            assert plugin.enabled(build_settings(**{f"scheduler__{option}": True})), kind
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from placement_sched.scheduler.request_groups import groups_of
 from placement_sched.scheduler.resource_request import find_unknown_names
 from tests.scheduler.providers import add_provider, change_provider
 from tests.support.clouds import uuid_of
-from tests.support.neutron import NOWHERE, build_neutron_client, run_neutron
+from tests.support.neutron import UNREACHABLE_URL, build_neutron_client, run_neutron
 from tests.support.scheduling import instance, report, spec
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_settings, build_spec
 
 GPU_ALIAS = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}
 FPGA_ALIAS = {"name": "fpga", "resource_class": "CUSTOM_FPGA", "traits": "custom_fast,HW_NUMA_ROOT"}
@@ -33,7 +33,9 @@ GPU_REQUEST = {"count": 1, "alias_name": "gpu", "request_id": "r", "spec": [GPU_
 
 
 def build_alias_settings(**options):
-    return settings_with(pci__alias=PCI_ALIASES, filter_scheduler__pci_in_placement=True, **options)
+    return build_settings(
+        pci__alias=PCI_ALIASES, filter_scheduler__pci_in_placement=True, **options
+    )
 
 
 def derive_device_groups(extra_specs=None, document=None, **options):
@@ -50,7 +52,7 @@ def derive_device_groups(extra_specs=None, document=None, **options):
 
 
 def test_request_for_pinned_cpus_gets_a_numa_topology_of_one_node():
-    spec = derive_defaults(build_spec({"hw:cpu_policy": "dedicated"}), {}, settings_with())
+    spec = derive_defaults(build_spec({"hw:cpu_policy": "dedicated"}), {}, build_settings())
     (cell,) = spec.numa_topology.cells
     assert (cell.pcpuset, cell.memory) == (frozenset({0}), 512)
 
@@ -60,17 +62,17 @@ def test_numa_topology_given_in_the_request_is_not_derived_from_the_flavor(value
     # nova's API rejects such flavors now, but accepted them before.
     extra_specs = {"hw:cpu_policy": "dedicated", "resources:VCPU": "1"}
     document = {"numa_topology": value}
-    spec = derive_defaults(build_spec(extra_specs, **document), document, settings_with())
+    spec = derive_defaults(build_spec(extra_specs, **document), document, build_settings())
     assert (spec.numa_topology is None) is (value is None)
     with pytest.raises(
         Invalid, match=r"resources:VCPU.*hw:cpu_policy|hw:cpu_policy.*resources:VCPU"
     ):
-        derive_defaults(build_spec(extra_specs), {}, settings_with())
+        derive_defaults(build_spec(extra_specs), {}, build_settings())
 
 
 def test_pci_devices_become_request_groups_only_with_pci_in_placement():
     extra_specs = {"pci_passthrough:alias": "gpu:1"}
-    outside = settings_with(pci__alias=[json.dumps(GPU_ALIAS)])
+    outside = build_settings(pci__alias=[json.dumps(GPU_ALIAS)])
     spec = derive_defaults(build_spec(extra_specs), {}, outside)
     assert [request.alias_name for request in spec.pci_requests.requests] == ["gpu"]
     assert spec.requested_resources == ()
@@ -103,7 +105,7 @@ def test_pci_requests_given_in_the_request_replace_those_of_the_flavor():
 
 def test_invalid_pci_alias_is_an_error_at_the_start():
     with pytest.raises(ConfigurationError, match=r"\[pci\] alias"):
-        pci_aliases(settings_with(pci__alias=["{"]))
+        pci_aliases(build_settings(pci__alias=["{"]))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def fake_neutron():
 
 
 def read_networks(url, *networks, hints=None, **options):
-    settings = settings_with(**options)
+    settings = build_settings(**options)
     spec = build_spec(requested_networks=list(networks), scheduler_hints=hints or {})
     return with_network_data(spec, build_neutron_client(url), settings).requested_networks
 
@@ -279,7 +281,7 @@ def test_neutron_objects_are_read_once_and_none_for_a_rebuild(fake_neutron):
 
 
 def test_request_without_neutron_does_not_change():
-    settings = settings_with(**ROUTED_OPTIONS)
+    settings = build_settings(**ROUTED_OPTIONS)
     spec = build_spec(
         requested_networks=[{"port_id": PORT_ID}, {"network_id": NETWORK_ID, "segments": []}]
     )
@@ -307,8 +309,8 @@ def test_unknown_port_or_subnet_is_an_error_of_the_request(fake_neutron, network
 
 
 def test_unavailable_neutron_raises_an_error_with_its_url():
-    with pytest.raises(ServiceFailed, match=f"{NOWHERE} does not answer"):
-        read_networks(NOWHERE, {"port_id": PORT_ID})
+    with pytest.raises(ServiceFailed, match=f"{UNREACHABLE_URL} does not answer"):
+        read_networks(UNREACHABLE_URL, {"port_id": PORT_ID})
 
 
 AGGREGATE_1, AGGREGATE_2 = (
@@ -409,10 +411,10 @@ def test_repeated_selection_has_the_same_answer_while_neutron_fails(cloud, fake_
 
 
 def test_unavailable_neutron_is_503(make_cloud):
-    cloud = make_cloud(NOWHERE)
+    cloud = make_cloud(UNREACHABLE_URL)
     for ask in (explain_scheduling, select_host):
         (error,) = ask(cloud, {"port_id": PORT_ID}, status=503)["errors"]
-        assert error["detail"] == f"{NOWHERE} does not answer: Connection refused"
+        assert error["detail"] == f"{UNREACHABLE_URL} does not answer: Connection refused"
         assert error["code"] == "scheduler.unavailable"
 
 

@@ -16,7 +16,7 @@ from placement_sched.scheduler.request_groups import (
     tagged_aggregates_policy,
     tagged_with,
 )
-from tests.support.states import build_aggregates, build_spec, settings_with
+from tests.support.states import build_aggregates, build_settings, build_spec
 
 PINNED_CPUS = {"hw:cpu_policy": "dedicated"}
 PORT_GROUP = {"requester_id": "port", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
@@ -292,8 +292,8 @@ def test_aggregates_are_listed_by_the_trait_that_reserves_them():
 
 @pytest.mark.parametrize("value", ["off", "prefer", "require"])
 def test_policy_of_required_aggregates_by_trait_is_off_unless_configured(value):
-    assert tagged_aggregates_policy(settings_with()) == "off"
+    assert tagged_aggregates_policy(build_settings()) == "off"
     assert (
-        tagged_aggregates_policy(settings_with(scheduler__required_aggregates_by_trait=value))
+        tagged_aggregates_policy(build_settings(scheduler__required_aggregates_by_trait=value))
         == value
     )

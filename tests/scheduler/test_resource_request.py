@@ -18,13 +18,13 @@ from placement_sched.scheduler.resource_request import (
 )
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import flavor, instance, report, spec
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_settings, build_spec
 
 NODE_UUIDS = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
 
 
 def build_query_string(spec, *nodes, named=False, **options):
-    settings = settings_with(**options)
+    settings = build_settings(**options)
     hints = plugins_for(settings, utcnow).unlimited_hints
     named_nodes = nodes if named or nodes else None
     return build_query(spec, settings, named_nodes, hints)[0].querystring()
@@ -94,7 +94,7 @@ IGNORED_EXTRA_SPECS = [
     ("key", "value", "expected"), IGNORED_EXTRA_SPECS, ids=lambda part: part[:20] or "-"
 )
 def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, value, expected):
-    query, ignored_values = build_query(build_spec({key: value}), settings_with())
+    query, ignored_values = build_query(build_spec({key: value}), build_settings())
     assert query.querystring() == build_query_string(build_spec())
     assert ignored_values == (IgnoredValue("flavor", key, value, expected),)
     with pytest.raises(Invalid) as error:
@@ -122,7 +122,7 @@ def test_ignored_extra_spec_does_not_change_the_candidates_query(
     extra_specs, properties, same_as, ignored
 ):
     spec = build_spec(extra_specs, properties)
-    query, ignored_values = build_query(spec, settings_with())
+    query, ignored_values = build_query(spec, build_settings())
     assert query.querystring() == build_query_string(build_spec(same_as))
     assert [value.key for value in ignored_values] == ignored
     if properties:
@@ -147,7 +147,7 @@ def test_ignored_extra_spec_does_not_change_the_candidates_query(
 )
 def test_spellings_of_extra_specs_that_nova_accepts_are_accepted(key, value, part, strict):
     query, ignored_values = build_query(
-        build_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict)
+        build_spec({key: value}), build_settings(scheduler__strict_extra_specs=strict)
     )
     assert part in query.querystring()
     assert ignored_values == ()
@@ -297,15 +297,15 @@ def test_error_for_an_unknown_trait_names_the_request_filter_that_added_it():
     ids=str,
 )
 def test_only_a_dedicated_cpu_policy_falls_back_to_vcpu(extra, fallback):
-    assert can_fall_back_to_vcpu(build_spec(extra), settings_with()) is fallback
-    switched_off = settings_with(workarounds__disable_fallback_pcpu_query=True)
+    assert can_fall_back_to_vcpu(build_spec(extra), build_settings()) is fallback
+    switched_off = build_settings(workarounds__disable_fallback_pcpu_query=True)
     assert not can_fall_back_to_vcpu(build_spec(extra), switched_off)
 
 
 def test_fallback_to_vcpu_ignores_the_thread_policy():
     spec = build_spec({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"})
     pinned, plain = (
-        build_query(spec, settings_with(), pinned=pinned)[0].querystring()
+        build_query(spec, build_settings(), pinned=pinned)[0].querystring()
         for pinned in (True, False)
     )
     assert "PCPU%3A1" in pinned

@@ -20,7 +20,7 @@ from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.scheduler.test_scheduler import explain
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, spec
-from tests.support.states import build_host_state, build_spec, settings_with
+from tests.support.states import build_host_state, build_settings, build_spec
 
 HOST_NAMES = ("cn1", "cn2", "cn3", "cn4", "cn5")
 
@@ -80,7 +80,7 @@ class FewerNewInstancesWeigher(BaseHostWeigher):
 
 def choose_hosts(number, *filters, alternates=0, group=None):
     """Return the hosts chosen for each instance, with their alternates."""
-    settings = settings_with()
+    settings = build_settings()
     plugins = Plugins(
         (), filters, (FewerNewInstancesWeigher(),), FilterScheduler.with_settings(settings)
     )
@@ -174,7 +174,7 @@ class MemoryOfOtherHostsWeigher(BaseHostWeigher):
 
 
 WEIGHER_PLUGINS = [
-    kind.with_settings(settings_with())
+    kind.with_settings(build_settings())
     for kind in (RAMWeigher, IoOpsWeigher, NumInstancesWeigher, MemoryOfOtherHostsWeigher)
 ]
 

@@ -145,7 +145,7 @@ def test_simulated_aggregate_with_a_policy_changes_the_passing_hosts(
     assert len(list_passing_hosts(explain(cloud, spec()))) == 3
 
 
-EVERY = [
+CHANGES_OF_EVERY_KIND = [
     {"drain": ["cn1"]},
     {"add": {"like": "cn2", "count": 2}},
     {"inventory": {"host": "cn3", "resource_class": "VCPU", "total": 64}},

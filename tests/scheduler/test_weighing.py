@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from placement_sched.errors import PluginFailed
 from placement_sched.scheduler.weights import BaseHostWeigher, run_weighers
-from tests.support.explanations import weight
+from tests.support.explanations import build_weight
 from tests.support.states import build_aggregates, build_host_state, build_spec
 
 HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3")]
@@ -49,8 +49,8 @@ def test_weights_are_normalized_multiplied_and_added():
     assert weighed == [("cn1", "cn1", 1.0), ("cn2", "cn2", 1.0), ("cn3", "cn3", 0.75)]
     first = run.host_reports()[0]
     assert (first.host, first.weight) == ("cn1", 1.0)
-    assert first.weights["FreeMemoryWeigher"].as_json() == weight(0.0, 10)
-    assert first.weights["AggregateCountWeigher"].as_json() == weight(0.5, 2, 2.0)
+    assert first.weights["FreeMemoryWeigher"].as_json() == build_weight(0.0, 10)
+    assert first.weights["AggregateCountWeigher"].as_json() == build_weight(0.5, 2, 2.0)
     assert [asdict(report) for report in run.reports] == [
         {"name": "FreeMemoryWeigher", "multiplier": 1.0},
         {"name": "AggregateCountWeigher", "multiplier": 2.0},

@@ -17,16 +17,16 @@ from placement_sched.model.provider import MAX_INT
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.support.reports import NOW, build_report, node_uuid, remove_keys
 
-DEFAULTS = Defaults(now=NOW)
-CELL = {"id": 0, "cpuset": [3, 1, 2], "memory": 1024}
+REPORT_DEFAULTS = Defaults(now=NOW)
+NUMA_CELL = {"id": 0, "cpuset": [3, 1, 2], "memory": 1024}
 
 
-def parse_node(**changes) -> ComputeNode:
-    return parse(build_report(**changes), DEFAULTS).node
+def parse_node_report(**changes) -> ComputeNode:
+    return parse(build_report(**changes), REPORT_DEFAULTS).node
 
 
 def test_missing_fields_of_a_report_have_defaults():
-    shortest = parse(remove_keys(build_report(), "local_gb"), DEFAULTS)
+    shortest = parse(remove_keys(build_report(), "local_gb"), REPORT_DEFAULTS)
     assert shortest.inventories is True
     assert shortest.node == ComputeNode(
         uuid=node_uuid(1),
@@ -66,41 +66,41 @@ def test_null_in_a_nullable_field_of_a_report_is_read_as_the_default():
         *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
         *("stats", "metrics", "pci_device_pools", "numa_topology", "reserved", "last_seen_up"),
     )
-    assert parse_node(**dict.fromkeys(nullable)) == parse_node()
+    assert parse_node_report(**dict.fromkeys(nullable)) == parse_node_report()
 
 
 def test_allocation_ratio_reported_as_zero_or_null_is_the_default():
     ratios = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
     for nothing in (0, 0.0, None):
-        assert parse_node(**dict.fromkeys(ratios, nothing)) == parse_node()
+        assert parse_node_report(**dict.fromkeys(ratios, nothing)) == parse_node_report()
 
 
 def test_reported_allocation_ratio_overrides_the_default():
-    assert parse_node(cpu_allocation_ratio=16).cpu_allocation_ratio == 16.0
+    assert parse_node_report(cpu_allocation_ratio=16).cpu_allocation_ratio == 16.0
 
 
 def test_free_ram_and_disk_are_totals_minus_used_amounts():
-    used = parse_node(memory_mb_used=384, local_gb_used=30)
+    used = parse_node_report(memory_mb_used=384, local_gb_used=30)
     assert (used.free_ram_mb, used.free_disk_gb) == (16000, 70)
 
 
 def test_reported_free_ram_and_disk_may_be_null_or_negative():
-    assert parse_node(free_disk_gb=None).free_disk_gb is None
-    assert parse_node(free_ram_mb=None).free_ram_mb is None
-    assert parse_node(free_ram_mb=-5, free_disk_gb=7).free_ram_mb == -5
-    assert parse_node(disk_available_least=-3).disk_available_least == -3
+    assert parse_node_report(free_disk_gb=None).free_disk_gb is None
+    assert parse_node_report(free_ram_mb=None).free_ram_mb is None
+    assert parse_node_report(free_ram_mb=-5, free_disk_gb=7).free_ram_mb == -5
+    assert parse_node_report(disk_available_least=-3).disk_available_least == -3
 
 
 def test_cpu_info_is_stored_as_a_json_string():
     info = {"arch": "x86_64", "features": ["aes", "vmx"], "topology": {"cores": 4}}
-    assert json.loads(parse_node(cpu_info=info).cpu_info) == info
-    assert parse_node(cpu_info='{"arch":  "x86_64"}').cpu_info == '{"arch":  "x86_64"}'
-    assert parse_node(cpu_info="").cpu_info == "{}"
+    assert json.loads(parse_node_report(cpu_info=info).cpu_info) == info
+    assert parse_node_report(cpu_info='{"arch":  "x86_64"}').cpu_info == '{"arch":  "x86_64"}'
+    assert parse_node_report(cpu_info="").cpu_info == "{}"
 
 
 def test_hypervisor_specs_have_the_canonical_names_of_nova():
     specs = [["AMD64", "KVM", "hv"], ["i386", "xapi", "PV"], ["s390x", "qemu", "hvm"]]
-    assert parse_node(supported_hv_specs=specs).supported_hv_specs == (
+    assert parse_node_report(supported_hv_specs=specs).supported_hv_specs == (
         ("x86_64", "kvm", "hvm"),
         ("i686", "xen", "xen"),
         ("s390x", "qemu", "hvm"),
@@ -109,7 +109,7 @@ def test_hypervisor_specs_have_the_canonical_names_of_nova():
 
 def test_stats_of_a_report_are_stored_as_strings():
     stats = {"num_instances": 3, "io_workload": "2", "a": 1.5, "b": True, "uptime": "1 day"}
-    assert parse_node(stats=stats).stats == {
+    assert parse_node_report(stats=stats).stats == {
         "num_instances": "3",
         "io_workload": "2",
         "a": "1.5",
@@ -125,7 +125,9 @@ def test_metrics_of_a_report_are_stored_as_integers_with_times_in_utc():
         "source": "libvirt",
         "timestamp": "2026-01-01T13:00:00.5+01:00",
     }
-    assert parse_node(metrics=[metric]).metrics == (metric | {"timestamp": "2026-01-01T12:00:00"},)
+    assert parse_node_report(metrics=[metric]).metrics == (
+        metric | {"timestamp": "2026-01-01T12:00:00"},
+    )
 
 
 #: Fractions, and their values in nova 34's MonitorMetricList.from_json.
@@ -138,7 +140,7 @@ PERCENT_VALUES = [
 def test_fractions_of_percent_metrics_are_multiplied_by_100_as_in_nova():
     for name in (name for name in MONITOR_METRICS if "percent" in name):
         for fraction, percent in PERCENT_VALUES:
-            (metric,) = parse_node(metrics=[{"name": name, "value": fraction}]).metrics
+            (metric,) = parse_node_report(metrics=[{"name": name, "value": fraction}]).metrics
             assert metric["value"] == percent
             assert type(metric["value"]) is int
 
@@ -146,7 +148,7 @@ def test_fractions_of_percent_metrics_are_multiplied_by_100_as_in_nova():
 def test_integer_percentages_are_stored_unchanged():
     for value in (0, 1, 25, 100):
         metric = {"name": "cpu.percent", "value": value}
-        assert parse_node(metrics=[metric]).metrics == (metric,)
+        assert parse_node_report(metrics=[metric]).metrics == (metric,)
 
 
 def test_metrics_in_the_format_of_the_nova_database_are_parsed():
@@ -157,28 +159,30 @@ def test_metrics_in_the_format_of_the_nova_database_are_parsed():
         {"name": "cpu.frequency", "value": 2400, **common},
         {"name": "numa.membw.current", "numa_membw_values": {"0": 10, "1": 43}, **common},
     ]
-    read = parse_node(metrics=stored)
+    read = parse_node_report(metrics=stored)
     assert [metric["value"] for metric in read.metrics[:2]] == [25, 2400]
     by_node = read.reported_metrics[2]
     assert by_node.numa_membw_values == {"0": 10, "1": 43}
     assert not by_node.obj_attr_is_set("value")
     assert read.reported_metrics[0].obj_attr_is_set("value")
     assert {metric["timestamp"] for metric in read.metrics} == {"2026-11-21T10:11:12"}
-    assert parse_node(metrics=[dict(metric) for metric in read.metrics]).metrics == read.metrics
-    assert parse_node(metrics=json.dumps(stored)).metrics == read.metrics
-    assert parse_node(metrics="").metrics == parse_node(metrics="[]").metrics == ()
+    assert (
+        parse_node_report(metrics=[dict(metric) for metric in read.metrics]).metrics == read.metrics
+    )
+    assert parse_node_report(metrics=json.dumps(stored)).metrics == read.metrics
+    assert parse_node_report(metrics="").metrics == parse_node_report(metrics="[]").metrics == ()
 
 
 def test_metric_can_have_a_value_and_values_by_numa_node():
     metric = {"name": "numa.membw.max", "value": 53, "numa_membw_values": {"0": 10, "1": 43}}
-    assert parse_node(metrics=[metric]).metrics == (metric,)
+    assert parse_node_report(metrics=[metric]).metrics == (metric,)
     nothing = {"name": "numa.membw.max", "numa_membw_values": None}
-    assert parse_node(metrics=[nothing]).metrics == (nothing,)
+    assert parse_node_report(metrics=[nothing]).metrics == (nothing,)
 
 
 def test_every_metric_of_nova_is_accepted():
     metrics = [{"name": name, "value": 2**40} for name in sorted(MONITOR_METRICS)]
-    assert len(parse_node(metrics=metrics).metrics) == 12
+    assert len(parse_node_report(metrics=metrics).metrics) == 12
 
 
 def test_tags_of_a_pci_pool_are_stored_next_to_its_other_keys():
@@ -189,7 +193,7 @@ def test_tags_of_a_pci_pool_are_stored_next_to_its_other_keys():
         {"tags": tags},
         {"dev_type": "type-PF", "tags": {"physical_network": None, "rev": 3}},
     ):
-        pools = parse_node(pci_device_pools=[keys | pool]).pci_device_pools
+        pools = parse_node_report(pci_device_pools=[keys | pool]).pci_device_pools
         assert pools == ({**keys, "numa_node": None, **tags},)
 
 
@@ -242,15 +246,17 @@ NOVA_NUMA_TOPOLOGY = build_nova_object(
 
 def test_every_format_of_a_numa_topology_is_stored_as_plain_json():
     for form in (STORED_NUMA_TOPOLOGY, NOVA_NUMA_TOPOLOGY):
-        assert parse_node(numa_topology=form).numa_topology == STORED_NUMA_TOPOLOGY
-        assert parse_node(numa_topology=json.dumps(form)).numa_topology == STORED_NUMA_TOPOLOGY
+        assert parse_node_report(numa_topology=form).numa_topology == STORED_NUMA_TOPOLOGY
+        assert (
+            parse_node_report(numa_topology=json.dumps(form)).numa_topology == STORED_NUMA_TOPOLOGY
+        )
     for nothing in (None, "null"):
-        assert parse_node(numa_topology=nothing).numa_topology is None
+        assert parse_node_report(numa_topology=nothing).numa_topology is None
 
 
 def test_missing_fields_of_a_numa_cell_have_defaults():
-    cell = CELL | {"mempages": [{"size_kb": 4, "total": 9}]}
-    assert parse_node(numa_topology={"cells": [cell]}).numa_topology == {
+    cell = NUMA_CELL | {"mempages": [{"size_kb": 4, "total": 9}]}
+    assert parse_node_report(numa_topology={"cells": [cell]}).numa_topology == {
         "cells": [
             {
                 "id": 0,
@@ -270,14 +276,14 @@ def test_missing_fields_of_a_numa_cell_have_defaults():
 
 
 def test_uuids_and_ip_addresses_of_a_report_are_normalized():
-    found = parse_node(
+    found = parse_node_report(
         uuid=node_uuid(10).upper(), cell_uuid=node_uuid(11).replace("-", ""), host_ip="FE80::0:1"
     )
     assert (found.uuid, found.cell_uuid, found.host_ip) == (node_uuid(10), node_uuid(11), "fe80::1")
 
 
 def test_last_seen_up_of_a_node_is_the_reported_time():
-    assert parse_node(last_seen_up="2025-12-31T23:00:00Z").last_seen_up == datetime(
+    assert parse_node_report(last_seen_up="2025-12-31T23:00:00Z").last_seen_up == datetime(
         2025, 12, 31, 23
     )
 
@@ -364,18 +370,18 @@ INVALID_REPORT_FIELDS = [
     ("numa_topology.cells[0]", {"numa_topology": {"cells": [{"id": 0}]}}, "required"),
     (
         "numa_topology.cells[0].cpuset[1]",
-        {"numa_topology": {"cells": [CELL | {"cpuset": [1, -1]}]}},
+        {"numa_topology": {"cells": [NUMA_CELL | {"cpuset": [1, -1]}]}},
         BELOW_MINIMUM,
     ),
     (
         "numa_topology.cells[0].mempages[0].size_kb",
-        {"numa_topology": {"cells": [CELL | {"mempages": [{"size_kb": 0, "total": 1}]}]}},
+        {"numa_topology": {"cells": [NUMA_CELL | {"mempages": [{"size_kb": 0, "total": 1}]}]}},
         "than the minimum of 1",
     ),
-    ("numa_topology.cells", {"numa_topology": {"cells": [CELL, CELL]}}, "same id"),
+    ("numa_topology.cells", {"numa_topology": {"cells": [NUMA_CELL, NUMA_CELL]}}, "same id"),
     (
         "numa_topology['nova_object.data'].cells[0].memory",
-        {"numa_topology": build_nova_object("NUMATopology", cells=[CELL | {"memory": "x"}])},
+        {"numa_topology": build_nova_object("NUMATopology", cells=[NUMA_CELL | {"memory": "x"}])},
         "not an integer",
     ),
     ("reserved.PCPU", {"reserved": {"PCPU": 1}}, "not one of VCPU, MEMORY_MB, DISK_GB"),
@@ -389,7 +395,7 @@ INVALID_REPORT_FIELDS = [
 
 def read_error_of_invalid_report(document):
     with pytest.raises(Invalid) as fault:
-        parse(document, DEFAULTS)
+        parse(document, REPORT_DEFAULTS)
     assert fault.value.code == "scheduler.bad_value"
     return fault.value.detail
 
@@ -410,7 +416,7 @@ def test_invalid_report_is_rejected_with_the_path_of_the_error():
 
 def test_path_of_an_error_begins_with_the_path_of_the_report():
     with pytest.raises(Invalid, match=r"\(at \$\[3\]\.vcpus\)"):
-        parse(build_report(vcpus="x"), DEFAULTS, "$[3]")
+        parse(build_report(vcpus="x"), REPORT_DEFAULTS, "$[3]")
 
 
 RANDOM_JSON_VALUES = st.recursive(
@@ -421,14 +427,20 @@ RANDOM_JSON_VALUES = st.recursive(
     max_leaves=8,
 )
 REPORT_KEYS = sorted(
-    {"inventories", *build_report(), *stored_fields(parse_node()), "cell_uuid", "last_seen_up"}
+    {
+        "inventories",
+        *build_report(),
+        *stored_fields(parse_node_report()),
+        "cell_uuid",
+        "last_seen_up",
+    }
 )
 
 
 @given(st.sampled_from(REPORT_KEYS), RANDOM_JSON_VALUES)
 def test_report_with_a_random_field_value_is_stored_or_rejected_with_its_path(key, value):
     try:
-        stored = stored_fields(parse(build_report(**{key: value}), DEFAULTS).node)
+        stored = stored_fields(parse(build_report(**{key: value}), REPORT_DEFAULTS).node)
     except Invalid as rejection:
         fault = rejection.detail
     else:

@@ -12,7 +12,7 @@ from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import instances
-from tests.conftest import Client, make_settings
+from tests.conftest import AdminClient, make_settings
 from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
@@ -77,7 +77,7 @@ def written_database_file(sqlite_template, tmp_path_factory):
     path = tmp_path_factory.mktemp("written") / "cloud.db"
     shutil.copy(sqlite_template, path)
     application = create_app(make_settings(f"sqlite:///{path}"))
-    CloudOfTwoHosts(Client(application))
+    CloudOfTwoHosts(AdminClient(application))
     application.close()
     return path
 

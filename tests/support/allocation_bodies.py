@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def headers(version: str) -> dict[str, str]:
+def build_version_headers(version: str) -> dict[str, str]:
     return {"OpenStack-API-Version": f"placement {version}"}
 
 

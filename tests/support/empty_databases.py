@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from tests.conftest import REQUIRED, SERVERS
+from tests.conftest import ARE_DATABASES_REQUIRED, DATABASE_SERVER_URLS
 
 #: Databases, as parameters of a fixture.
-KINDS = ("sqlite", "postgresql", "mysql")
+DATABASE_KINDS = ("sqlite", "postgresql", "mysql")
 
 
 @contextmanager
@@ -28,12 +28,12 @@ def empty_database(kind: str, folder: Path, options: str = "") -> Iterator[str]:
         (folder / f"{name}.db").touch()
         yield f"sqlite:///{folder / f'{name}.db'}"
         return
-    server = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
+    server = create_engine(DATABASE_SERVER_URLS[kind], isolation_level="AUTOCOMMIT")
     try:
         with server.connect() as connection:
             connection.execute(text(f"CREATE DATABASE {name} {options}"))
     except OperationalError as failure:
-        if REQUIRED:
+        if ARE_DATABASES_REQUIRED:
             raise
         pytest.skip(f"no {kind} server: {failure.orig}")
     try:

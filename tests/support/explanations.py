@@ -11,11 +11,11 @@ def build_step(constraint: str, detail: str, before: int, after: int, rejected=(
     return build_stage(before, after, rejected, constraint=constraint, detail=detail)
 
 
-def host(name: str, weight: float, **weights) -> dict:
+def build_weighed_host(name: str, weight: float, **weights) -> dict:
     return {"host": name, "node": name, "weight": weight, "weights": weights}
 
 
-def weight(normalized: float, raw: float, multiplier: float = 1.0) -> dict:
+def build_weight(normalized: float, raw: float, multiplier: float = 1.0) -> dict:
     return {
         "raw": raw,
         "normalized": normalized,
@@ -24,7 +24,9 @@ def weight(normalized: float, raw: float, multiplier: float = 1.0) -> dict:
     }
 
 
-def explanation(*, steps=(), filters=(), hosts=(), request_filters=(), weighers=(), **more) -> dict:
+def build_explanation(
+    *, steps=(), filters=(), hosts=(), request_filters=(), weighers=(), **more
+) -> dict:
     return {
         "outcome": "selected" if hosts else "no_valid_host",
         "policy": "default",

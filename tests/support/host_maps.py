@@ -19,7 +19,7 @@ from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 from tests.support.hosts import NOW
 
-LICENSED = "CUSTOM_LICENSED"
+LICENSED_TRAIT = "CUSTOM_LICENSED"
 
 
 def aggregate_uuid(name: str) -> str:
@@ -57,12 +57,12 @@ def read_members(database: Database, name: str) -> frozenset[str]:
         return aggregates.providers_in(connection, [uuid]).get(uuid, frozenset())
 
 
-def read_providers_with_trait(database: Database, trait: str = LICENSED) -> frozenset[str]:
+def read_providers_with_trait(database: Database, trait: str = LICENSED_TRAIT) -> frozenset[str]:
     with database.read() as connection:
         return traits.carriers(connection, [trait]).get(trait, frozenset())
 
 
-def add_unrecorded_trait(database: Database, provider: str, trait: str = LICENSED) -> None:
+def add_unrecorded_trait(database: Database, provider: str, trait: str = LICENSED_TRAIT) -> None:
     """Put a trait on a provider without a row in the sync's record."""
 
     def write_rows(connection):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tests.support.versions import LATEST
 
 #: Limit of the servers for a body, in bytes: the largest bodies are rejected.
-LARGEST = 512 * 1024
+MAX_BODY_BYTES = 512 * 1024
 BODY_SIZES = (0, 10, 2_000, 60_000, 1_000_000)
 PAUSES_BEFORE_BODY = (0.0, 0.003, 0.05)
 THREAD_COUNT = 16

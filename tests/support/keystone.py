@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.differential.comparison import PEER_PYTHON
-from tests.support.servers import Server, environment, start_server
+from tests.support.servers import Server, build_environment, start_server
 
 PASSWORD = "of-the-cloud"  # noqa: S105 - of a keystone of the tests
 #: Program that serves the WSGI application of a module (arguments: module, address, port).
-SERVE = """
+SERVE_KEYSTONE_PROGRAM = """
 import importlib, sys
 from wsgiref.simple_server import make_server
 (module, address, port), sys.argv[1:] = sys.argv[1:], []
 application = importlib.import_module(module).application
 make_server(address, int(port), application).serve_forever()
 """
-MODULE = "keystone.wsgi.api"
+KEYSTONE_WSGI_MODULE = "keystone.wsgi.api"
 _KEYSTONE_CONF = """
 [database]
 connection = sqlite:///{folder}/keystone.db
@@ -64,8 +64,15 @@ def run_keystone(folder: Path) -> Iterator[Server]:
     with start_server(
         folder=folder,
         ready="/v3",
-        variables=environment(OS_KEYSTONE_CONFIG_DIR=str(folder)),
-        command=[PEER_PYTHON, "-c", SERVE, MODULE, "127.0.0.1", "{port}"],
+        variables=build_environment(OS_KEYSTONE_CONFIG_DIR=str(folder)),
+        command=[
+            PEER_PYTHON,
+            "-c",
+            SERVE_KEYSTONE_PROGRAM,
+            KEYSTONE_WSGI_MODULE,
+            "127.0.0.1",
+            "{port}",
+        ],
     ) as server:
         bootstrap(folder, f"{server.url}/v3")
         yield server

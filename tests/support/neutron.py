@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 #: An address without a service: port 1 is never handed out as a free port.
-NOWHERE = "http://127.0.0.1:1"
+UNREACHABLE_URL = "http://127.0.0.1:1"
 
 
 class FakeNeutron:

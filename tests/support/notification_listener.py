@@ -42,7 +42,7 @@ class Listener:
 
 
 @contextmanager
-def listen(url: str, *topics: str) -> Iterator[Listener]:
+def run_notification_listener(url: str, *topics: str) -> Iterator[Listener]:
     """Run a consumer of these topics, whose queues exist until the end."""
     library = oslo_messaging()
     conf = cfg.ConfigOpts()

@@ -10,7 +10,7 @@ oslo_messaging()
 from oslo_messaging.notify import _impl_test  # noqa: E402 - loaded by the line above
 
 #: Options of notifications that stay in this process.
-IN_MEMORY: dict[str, Any] = {
+MEMORY_DRIVER_OPTIONS: dict[str, Any] = {
     "oslo_messaging_notifications__driver": ["test"],
     "oslo_messaging_notifications__transport_url": "fake:/",
     "DEFAULT__host": "ctl1",

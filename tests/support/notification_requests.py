@@ -8,8 +8,8 @@ from tests.support.clouds import uuid_of
 
 Json = dict[str, Any]
 
-INSTANCE, OTHER = uuid_of("instance"), uuid_of("other")
-IMAGE, GROUP, CELL, AGGREGATE = map(uuid_of, ("image", "group", "cell", "aggregate"))
+INSTANCE_UUID, OTHER_INSTANCE_UUID = uuid_of("instance"), uuid_of("other")
+IMAGE, GROUP_UUID, CELL, AGGREGATE = map(uuid_of, ("image", "group", "cell", "aggregate"))
 
 FLAVOR = {
     "id": 1,
@@ -23,10 +23,10 @@ FLAVOR = {
     "extra_specs": {"hw:cpu_policy": "mixed"},
 }
 #: A request with all fields.
-WHOLE: Json = {
+REQUEST_WITH_ALL_FIELDS: Json = {
     "project_id": "p1",
     "user_id": "u1",
-    "instance_uuids": [INSTANCE, OTHER],
+    "instance_uuids": [INSTANCE_UUID, OTHER_INSTANCE_UUID],
     "availability_zone": "az1",
     "flavor": FLAVOR,
     "image": {
@@ -80,21 +80,25 @@ WHOLE: Json = {
         "aggregates": [AGGREGATE],
     },
     "retry": {"num_attempts": 1, "hosts": [["cn4", "node4"]]},
-    "scheduler_hints": {"group": GROUP, "same_host": [INSTANCE, OTHER]},
+    "scheduler_hints": {"group": GROUP_UUID, "same_host": [INSTANCE_UUID, OTHER_INSTANCE_UUID]},
     "security_groups": ["default"],
     "instance_group": {
-        "uuid": GROUP,
+        "uuid": GROUP_UUID,
         "name": "web",
         "user_id": "u1",
         "project_id": "p1",
         "policy": "anti-affinity",
         "rules": {"max_server_per_host": 2},
-        "members": [OTHER],
+        "members": [OTHER_INSTANCE_UUID],
         "hosts": ["cn5"],
     },
 }
 #: A request with the required fields only.
-BARE: Json = {"instance_uuids": [INSTANCE], "flavor": FLAVOR, "image": None}
+REQUEST_WITH_REQUIRED_FIELDS: Json = {
+    "instance_uuids": [INSTANCE_UUID],
+    "flavor": FLAVOR,
+    "image": None,
+}
 
 
 def build_request(document: Json) -> RequestSpec:

@@ -145,7 +145,7 @@ class NovaCloud:
                 **service,
             },
         )
-        database.add("compute_nodes", **{**node_row(host), "uuid": uuid, **node})
+        database.add("compute_nodes", **{**build_node_row(host), "uuid": uuid, **node})
         self.api.add("host_mappings", host=host, cell_id=self.numbers[cell])
         return uuid
 
@@ -154,7 +154,7 @@ class NovaCloud:
         uuid = values.pop("uuid", None) or str(uuid4())
         database, group = self.cells[cell], values.pop("group", None)
         flavor = values.pop("flavor", None) or build_flavor_json()
-        database.add("instances", **{**instance_row(uuid, host), **values})
+        database.add("instances", **{**build_instance_row(uuid, host), **values})
         database.add("instance_extra", instance_uuid=uuid, flavor=flavor)
         self.api.add(
             "instance_mappings",
@@ -232,7 +232,7 @@ def _create_empty_files() -> tuple[bytes, bytes]:
     return empty(API), empty(CELL)
 
 
-def node_row(host: str) -> dict[str, Any]:
+def build_node_row(host: str) -> dict[str, Any]:
     """Return a row of ``compute_nodes`` as nova-compute writes it for a libvirt host."""
     return {
         "host": host,
@@ -336,7 +336,7 @@ def build_flavor_json(name: str = "m1.small", **values: Any) -> str:
     return json.dumps({"cur": wrap_object("Flavor", "1.2", data), "old": None, "new": None})
 
 
-def instance_row(uuid: str, host: str | None) -> dict[str, Any]:
+def build_instance_row(uuid: str, host: str | None) -> dict[str, Any]:
     """Return the row of ``instances`` of a running server."""
     return {
         "uuid": uuid,

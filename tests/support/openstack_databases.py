@@ -34,7 +34,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.db.transaction import Database
 
-NEWEST = "a082b8bb98d0"
+NEWEST_REVISION = "a082b8bb98d0"
 
 
 def _build_openstack_tables(*tables: SqlTable) -> MetaData:
@@ -64,7 +64,7 @@ SqlTable(
 )
 
 
-def create_openstack_schema(database: Database, revision: str | None = NEWEST) -> None:
+def create_openstack_schema(database: Database, revision: str | None = NEWEST_REVISION) -> None:
     """Create the tables of Train or of the newest release, and record the revision."""
 
     def write_rows(connection: Connection) -> None:

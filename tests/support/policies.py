@@ -8,7 +8,7 @@ from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 
 #: The documented example with its section headers, and a policy with all options.
-DOCUMENT = """
+POLICIES_CONF_TEXT = """
 [high_cpu_density]
 cpu_allocation_ratio = 8.0
 
@@ -26,13 +26,13 @@ host_subset_size = 2
 """
 
 
-def settings_with_policies(url: str, folder: Path, text: str = DOCUMENT) -> Settings:
+def settings_with_policies(url: str, folder: Path, text: str = POLICIES_CONF_TEXT) -> Settings:
     """Return the settings of a file with this text, for the database ``url``."""
     file = folder / "policies.conf"
     file.write_text(f"[placement_database]\nconnection = {url}\n{text}")
     return read_settings([str(file)], make_full_conf())
 
 
-def read_policies(url: str, folder: Path, text: str = DOCUMENT) -> Policies:
+def read_policies(url: str, folder: Path, text: str = POLICIES_CONF_TEXT) -> Policies:
     """Return the policies of a file with this text."""
     return policies_for(settings_with_policies(url, folder, text))

@@ -34,7 +34,7 @@ IMPORT_VARIABLES = ("PYTHON", "PROMETHEUS")
 COMMANDS_WITHOUT_NOVA = (
     "serve", "config", "db", "select", "explain", "capacity", "policy", "fleet", "status"
 )  # fmt: skip
-DATABASE = "[placement_database]\n"
+DATABASE_SECTION_TEXT = "[placement_database]\n"
 PROGRAM = Path(sys.executable).with_name("placement-sched")
 
 
@@ -86,7 +86,7 @@ class RunningProgram:
 Process = subprocess.Popen[Any] | RunningProgram
 
 
-def start(
+def start_program(
     arguments: Sequence[object], *, cwd: Path, env: Mapping[str, str], streams: Sequence[IO[Any]]
 ) -> Process:
     """Start ``placement-sched`` with stdin, stdout and stderr as ``streams``."""
@@ -119,19 +119,19 @@ def add_database_to_environment(
         if key == "--config-file" and words[0] in COMMANDS_WITHOUT_NOVA
     ]
     files = [file for file in named if file.is_file()]
-    if files and not any(DATABASE in text for text in map(Path.read_text, files)):
+    if files and not any(DATABASE_SECTION_TEXT in text for text in map(Path.read_text, files)):
         return {"OS_PLACEMENT_DATABASE__CONNECTION": "sqlite:///placement_sched.db", **env}
     return env
 
 
-def run(
+def run_program(
     *arguments: object, cwd: Path, env: Mapping[str, str], stdin: str = "", timeout: float = 240
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, or raise ``TimeoutExpired`` after ``timeout`` seconds."""
     with TemporaryFile("w+") as source, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
         source.write(stdin)
         source.seek(0)
-        process = start(arguments, cwd=cwd, env=env, streams=[source, out, err])
+        process = start_program(arguments, cwd=cwd, env=env, streams=[source, out, err])
         try:
             status = process.wait(timeout)
         finally:

@@ -6,12 +6,12 @@ from sqlalchemy import delete, insert, select, update
 from placement_sched.db.tables import resource_provider_traits, resource_providers, traits
 from placement_sched.db.transaction import Database
 
-TRAIT = "OWNER_NOVA"
+OWNER_TRAIT = "OWNER_NOVA"
 _TRAIT_LINKS = resource_provider_traits.c
 
 
 def _select_trait_id():
-    return select(traits.c.id).where(traits.c.name == TRAIT).scalar_subquery()
+    return select(traits.c.id).where(traits.c.name == OWNER_TRAIT).scalar_subquery()
 
 
 def _select_provider_id(uuid: str):
@@ -19,7 +19,7 @@ def _select_provider_id(uuid: str):
 
 
 def add_trait(database: Database, *uuids: str) -> None:
-    """Add :data:`TRAIT` to the existing providers without it."""
+    """Add :data:`OWNER_TRAIT` to the existing providers without it."""
 
     def write_rows(connection):
         carried = select(_TRAIT_LINKS.resource_provider_id).where(
@@ -61,7 +61,7 @@ def delete_root_provider(database: Database, uuid: str) -> None:
 
 
 def read_providers_with_trait(database: Database) -> set[str]:
-    """Return the uuids of the providers that carry :data:`TRAIT`."""
+    """Return the uuids of the providers that carry :data:`OWNER_TRAIT`."""
     query = (
         select(resource_providers.c.uuid)
         .join(

@@ -15,7 +15,7 @@ import pytest
 from placement_sched.db.migrate import newest_revision
 from tests.deploy import TOOLS_REQUIRED, find_program, run_program
 from tests.support.repository import ROOT, read_setup_cfg
-from tests.support.servers import PROGRAM, environment
+from tests.support.servers import PROGRAM, build_environment
 
 RUN_MAIN_CODE = (
     "import sys; from placement_sched.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -69,7 +69,7 @@ def build_release_command(name: str) -> list[str | Path]:
 
 def build_release_environment(name: str, last_release: Path, url: str) -> dict[str, str]:
     """Return the environment variables of a release with a database."""
-    variables = environment(
+    variables = build_environment(
         OS_PLACEMENT_DATABASE__CONNECTION=url, OS_DEFAULT__SERVICE_DOWN_TIME="86400"
     )
     return {**variables, "PYTHONPATH": str(last_release)} if name == "last" else variables

@@ -8,22 +8,22 @@ from placement_sched.cli.main import main
 from tests.support.reports import build_report, node_uuid
 
 FLAVOR = {"name": "small", "vcpus": 2, "memory_mb": 1024, "root_gb": 5, "swap": 100}
-HELD = {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 6}
-CELL = str(UUID(int=99))
+FLAVOR_RESOURCES = {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 6}
+CELL_UUID = str(UUID(int=99))
 
 
-def uuid(number: int) -> str:
+def build_consumer_uuid(number: int) -> str:
     return f"aaaaaaaa-0000-4000-8000-{number:012}"
 
 
-class Cloud:
+class RepairCloud:
     """Two hosts of 8 CPUs, the second in a cell, and actions on them."""
 
     def __init__(self, app, capsys):
         self.app = app
         self._capsys = capsys
         app.post_json(
-            "/scheduler/v1/compute_nodes", [build_report(1), build_report(2, cell_uuid=CELL)]
+            "/scheduler/v1/compute_nodes", [build_report(1), build_report(2, cell_uuid=CELL_UUID)]
         )
 
     def record(self, number: int, on: int = 1, **changes) -> str:
@@ -35,14 +35,16 @@ class Cloud:
             "user_id": "u",
             "flavor": FLAVOR,
         }
-        self.app.put_json(f"/scheduler/v1/instances/{uuid(number)}", {**body, **changes})
-        return uuid(number)
+        self.app.put_json(
+            f"/scheduler/v1/instances/{build_consumer_uuid(number)}", {**body, **changes}
+        )
+        return build_consumer_uuid(number)
 
     def allocate(self, number: int, amounts=None, kind="INSTANCE", project="p") -> str:
         """Write the allocations of a consumer, with amounts by provider and class."""
         amounts = amounts or {node_uuid(1): {"VCPU": 1}}
         self.app.put_json(
-            f"/placement/allocations/{uuid(number)}",
+            f"/placement/allocations/{build_consumer_uuid(number)}",
             {
                 "allocations": {provider: {"resources": amounts[provider]} for provider in amounts},
                 "project_id": project,
@@ -52,12 +54,12 @@ class Cloud:
             },
             headers={"OpenStack-API-Version": "placement 1.38"},
         )
-        return uuid(number)
+        return build_consumer_uuid(number)
 
     def read_allocations(self, number: int) -> dict:
         """Return the allocations of a consumer by provider."""
         answer = self.app.get(
-            f"/placement/allocations/{uuid(number)}",
+            f"/placement/allocations/{build_consumer_uuid(number)}",
             headers={"OpenStack-API-Version": "placement 1.38"},
         ).json
         return {key: part["resources"] for key, part in answer["allocations"].items()}

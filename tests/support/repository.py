@@ -12,12 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
 PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
 #: Packages whose modules are plugins, found by their folder and imported by no other module.
-FOUND = (*PLUGIN_FOLDERS, "selectors", "drivers")
+DISCOVERED_PLUGIN_FOLDERS = (*PLUGIN_FOLDERS, "selectors", "drivers")
 #: Packages of many modules of a kind: plugins, schemas of a noun, options of a group.
-LISTED = (*FOUND, "options", "schemas")
+LIST_FOLDERS = (*DISCOVERED_PLUGIN_FOLDERS, "options", "schemas")
 
 
-def modules() -> list[Path]:
+def list_modules() -> list[Path]:
     """Return every module of the package."""
     return sorted(PACKAGE.rglob("*.py"))
 
@@ -31,17 +31,22 @@ def is_module_allowed_to_be_short(path: Path) -> bool:
     """Return whether a module with a single importer may be short."""
     top = path.parent == PACKAGE
     stands_for_nova = path.parent.name == "nova_shim"
-    return top or stands_for_nova or path.parent.name in FOUND or path.stem == "__init__"
+    return (
+        top
+        or stands_for_nova
+        or path.parent.name in DISCOVERED_PLUGIN_FOLDERS
+        or path.stem == "__init__"
+    )
 
 
 def is_list_folder(folder: Path) -> bool:
     """Return whether a folder is a list of modules, which may be long."""
-    return folder.name in LISTED
+    return folder.name in LIST_FOLDERS
 
 
 def read_importers() -> dict[Path, set[Path]]:
     """Return the importers of each module, within the package."""
-    importers: dict[Path, set[Path]] = {path: set() for path in modules()}
+    importers: dict[Path, set[Path]] = {path: set() for path in list_modules()}
     for path in importers:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:

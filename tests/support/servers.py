@@ -17,13 +17,13 @@ from urllib.request import Request, urlopen
 from tests.support import program as forked
 from tests.support.loopback import reserve_port
 
-BIN = forked.PROGRAM.parent
+PROGRAMS_FOLDER = forked.PROGRAM.parent
 PROGRAM = forked.PROGRAM
 #: Begin of the line with the address of ``placement-sched serve``.
 START_LOG_TEXT = "placement-sched serves "
 
 
-def environment(**variables: str) -> dict[str, str]:
+def build_environment(**variables: str) -> dict[str, str]:
     """Return the environment without an operator's settings, with ``variables``."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
     return {**kept, **variables}
@@ -143,15 +143,15 @@ def start_server(
 ) -> Iterator[Server]:
     """Run ``placement-sched serve`` with these arguments on a free port.
 
-    It runs in ``folder`` with the environment ``variables`` (default: :func:`environment`). The
-    server is yielded after it has written ``announced``, and after ``ready``, if that is a path,
-    has status 200. It is forked (``tests/support/program.py``), or the installed ``program``. A
-    ``command`` starts another server, with the port in place of ``{port}``, and needs no
-    announcement. stderr goes to ``log``, too, or to ``errors``. ``how`` is the signal
+    It runs in ``folder`` with the environment ``variables`` (default: :func:`build_environment`).
+    The server is yielded after it has written ``announced``, and after ``ready``, if that is a
+    path, has status 200. It is forked (``tests/support/program.py``), or the installed
+    ``program``. A ``command`` starts another server, with the port in place of ``{port}``, and
+    needs no announcement. stderr goes to ``log``, too, or to ``errors``. ``how`` is the signal
     that stops it.
     """
     log = log or folder / "server.log"
-    env = environment() if variables is None else variables
+    env = build_environment() if variables is None else variables
     with ExitStack() as stack:
         output = stack.enter_context(log.open("w"))
         failures = output if errors is None else stack.enter_context(errors.open("w"))
@@ -164,7 +164,7 @@ def start_server(
             argv = ["serve", "--port", port, *map(str, arguments)]
             env = dict(forked.add_database_to_environment(argv, folder, env))
         if command is None and program is None:
-            process = forked.start(argv, cwd=folder, env=env, streams=streams)
+            process = forked.start_program(argv, cwd=folder, env=env, streams=streams)
         else:
             argv = argv if program is None else [str(program), *argv]
             process = _start_process(argv, folder, env, streams)
@@ -202,7 +202,7 @@ def start_servers(folder: Path) -> Iterator[Callable[..., Server]]:
 
         def serve(*arguments: str, ready: str | None = "/placement/", **variables: str) -> Server:
             # Hosts stay up even if a test takes long on a slow machine.
-            settings = environment(**{"OS_DEFAULT__SERVICE_DOWN_TIME": "86400", **variables})
+            settings = build_environment(**{"OS_DEFAULT__SERVICE_DOWN_TIME": "86400", **variables})
             log = folder / f"server{next(numbers)}.log"
             return stack.enter_context(
                 start_server(*arguments, folder=folder, log=log, ready=ready, variables=settings)

@@ -39,7 +39,7 @@ def _read_conf(_environment: object) -> Conf:
     return read_files(make_full_conf())
 
 
-def settings_with(**options: Any) -> Settings:
+def build_settings(**options: Any) -> Settings:
     """Return the default settings with ``group__option`` values."""
     environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("OS_")))
     settings = Settings.from_conf(_read_conf(environment))

@@ -12,7 +12,7 @@ from placement_sched.api.compute.servers import PARAMETERS
 from placement_sched.app import create_app
 from placement_sched.store.compute.instances import SORT_KEYS
 from tests.api.compute.hosts import HYPERVISORS_PATH, SERVICES_PATH, HostApi
-from tests.conftest import Client, make_settings
+from tests.conftest import AdminClient, make_settings
 from tests.exploring import scale_example_count
 from tests.support.reports import NOW, node_uuid
 from tests.support.scheduling import instance
@@ -79,7 +79,7 @@ def host_api(sqlite_template, tmp_path_factory):
     path = tmp_path_factory.mktemp("any_input") / "placement_sched.db"
     shutil.copy(sqlite_template, path)
     application = create_app(make_settings(f"sqlite:///{path}"), clock=lambda: NOW)
-    hosts = HostApi(Client(application))
+    hosts = HostApi(AdminClient(application))
     hosts.report_host(1)
     hosts.record_instance(instance(1), "cn1", name="s1")
     yield hosts

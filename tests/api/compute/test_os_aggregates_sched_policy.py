@@ -9,7 +9,7 @@ from tests.api.compute.client import get_error_message
 from tests.api.compute.conftest import AggregateApi
 from tests.support.concurrency import run_concurrently
 from tests.support.hosts import add_service
-from tests.support.policies import DOCUMENT, settings_with_policies
+from tests.support.policies import POLICIES_CONF_TEXT, settings_with_policies
 from tests.support.statements import record_statements
 
 HIGH_CPU_DENSITY, LOW_CPU_DENSITY = "high_cpu_density", "low_cpu_density"
@@ -203,7 +203,9 @@ def test_changes_of_aggregates_without_policies_take_no_additional_sql_statement
 ):
     add_service(sqlite_aggregate_api.app.app.services.database, "h1")
     without = count_sql_statements_of_aggregate_changes(sqlite_aggregate_api)
-    with_policies = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, DOCUMENT)))
+    with_policies = AggregateApi(
+        make_app(settings_with_policies(sqlite_url, tmp_path, POLICIES_CONF_TEXT))
+    )
     with_policies.app.get("/compute/v2.1/os-aggregates")
     sqlite_aggregate_api.delete(1)
     assert count_sql_statements_of_aggregate_changes(with_policies) == without

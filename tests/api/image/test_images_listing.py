@@ -13,7 +13,7 @@ from placement_sched.limits import MAX_IMAGE_PAGE_CHARACTERS
 from placement_sched.model.image import StoredImage
 from placement_sched.store.images import add as add_image
 from tests.api.image.conftest import BANK_MEMBER, SHOP_MEMBER, ImageApi
-from tests.conftest import Client
+from tests.conftest import AdminClient
 from tests.exploring import SeededRandom
 from tests.support.clouds import uuid_of
 from tests.support.statements import record_statements
@@ -36,7 +36,7 @@ class HourlyClock:
 def api_with_hourly_clock(settings):
     """A client of a server whose clock advances by an hour at each reading."""
     application = create_app(settings, clock=HourlyClock())
-    yield ImageApi(Client(application))
+    yield ImageApi(AdminClient(application))
     application.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.api.placement import allocations
 from placement_sched.model.provider import Inventory
-from tests.support.allocation_bodies import build_body, headers
+from tests.support.allocation_bodies import build_body, build_version_headers
 from tests.support.providers import make_provider
 from tests.support.versions import LATEST
 
@@ -27,7 +27,7 @@ def sqlite_provider(sqlite_app):
 
 def put_allocations(app, consumer, body, version, status=204):
     path = f"/placement/allocations/{consumer}"
-    return app.put_json(path, body, headers=headers(version), status=status)
+    return app.put_json(path, body, headers=build_version_headers(version), status=status)
 
 
 def put_claim(app, consumer, version, amounts, status=204, **fields):
@@ -36,7 +36,7 @@ def put_claim(app, consumer, version, amounts, status=204, **fields):
 
 
 def send_get_request(app, path, version=LATEST, status=200):
-    return app.get(f"/placement{path}", headers=headers(version), status=status)
+    return app.get(f"/placement{path}", headers=build_version_headers(version), status=status)
 
 
 def test_consumer_fields_of_allocations_depend_on_the_version(app, provider):
@@ -142,7 +142,9 @@ def test_post_stores_no_allocations_if_those_of_one_consumer_exceed_the_capacity
     one, two = str(uuid4()), str(uuid4())
     bodies = {one: build_body("1.13", {provider: {"VCPU": 5}})}
     bodies[two] = build_body("1.13", {provider: {"VCPU": 5}})
-    app.post_json("/placement/allocations", bodies, headers=headers("1.13"), status=409)
+    app.post_json(
+        "/placement/allocations", bodies, headers=build_version_headers("1.13"), status=409
+    )
     for consumer in (one, two):
         assert send_get_request(app, f"/allocations/{consumer}").json == {"allocations": {}}
 
@@ -159,8 +161,14 @@ def test_consumer_uuid_can_be_in_any_format(app, provider):
     for spelling in (consumer, consumer.upper()):
         assert send_get_request(app, f"/allocations/{spelling}").json["allocations"]
     twice = {spelling: build_body("1.13", {}) for spelling in (consumer, consumer.upper())}
-    app.post_json("/placement/allocations", twice, headers=headers("1.13"), status=400)
-    app.delete(f"/placement/allocations/{consumer.upper()}", headers=headers("1.28"), status=204)
+    app.post_json(
+        "/placement/allocations", twice, headers=build_version_headers("1.13"), status=400
+    )
+    app.delete(
+        f"/placement/allocations/{consumer.upper()}",
+        headers=build_version_headers("1.28"),
+        status=204,
+    )
 
 
 def test_claim_exceeding_capacity_or_unknown_provider_is_rejected(sqlite_app, sqlite_provider):
@@ -263,7 +271,7 @@ def test_malformed_posts_of_allocations_are_400(sqlite_app):
         answer = sqlite_app.post(
             "/placement/allocations",
             body,
-            headers=headers(LATEST),
+            headers=build_version_headers(LATEST),
             content_type="application/json",
             status=400,
         )
@@ -287,6 +295,6 @@ def test_too_many_amounts_in_several_claims_are_rejected(sqlite_app, sqlite_prov
         consumer: build_body(LATEST, {sqlite_provider: {"VCPU": 1}}) for consumer in (first, second)
     }
     path = "/placement/allocations"
-    answer = sqlite_app.post_json(path, body, headers=headers(LATEST), status=400)
+    answer = sqlite_app.post_json(path, body, headers=build_version_headers(LATEST), status=400)
     assert "$: the request has 2 amounts in all, which" in answer.text
     assert send_get_request(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}

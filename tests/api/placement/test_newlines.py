@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names with a newline at the end are rejected in every place."""
 
-from tests.support.allocation_bodies import build_body, headers
+from tests.support.allocation_bodies import build_body, build_version_headers
 from tests.support.versions import LATEST
 
 PROVIDER_UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
@@ -9,7 +9,9 @@ PROVIDER_UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
 
 def test_name_with_a_trailing_newline_is_rejected(sqlite_app):
     provider = {"name": "host", "uuid": PROVIDER_UUID}
-    sqlite_app.post_json("/placement/resource_providers", provider, headers=headers(LATEST))
+    sqlite_app.post_json(
+        "/placement/resource_providers", provider, headers=build_version_headers(LATEST)
+    )
     for method, path, body, status in [
         ("PUT", "/traits/CUSTOM_A%0A", None, 400),
         ("GET", "/traits/HW_CPU_X86_AVX2%0A", None, 404),
@@ -30,7 +32,7 @@ def test_name_with_a_trailing_newline_is_rejected(sqlite_app):
     ]:
         ask = getattr(sqlite_app, f"{method.lower()}_json" if body else method.lower())
         more = (body,) if body else ()
-        ask(f"/placement{path}", *more, headers=headers(LATEST), status=status)
+        ask(f"/placement{path}", *more, headers=build_version_headers(LATEST), status=status)
 
 
 def test_name_with_a_trailing_newline_in_a_claim_is_rejected(sqlite_app):
@@ -42,5 +44,5 @@ def test_name_with_a_trailing_newline_in_a_claim_is_rejected(sqlite_app):
     ]:
         body = {**build_body(LATEST, {PROVIDER_UUID: {"VCPU": 1}}), **spoilt}
         path = f"/placement/allocations/{PROVIDER_UUID}"
-        answer = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
+        answer = sqlite_app.put_json(path, body, headers=build_version_headers(LATEST), status=400)
         assert "does not validate" in answer.text, spoilt

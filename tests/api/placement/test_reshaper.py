@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.api.placement import allocations
 from placement_sched.limits import MAX_RESHAPER_INVENTORIES
-from tests.support.allocation_bodies import build_body, headers
+from tests.support.allocation_bodies import build_body, build_version_headers
 from tests.support.providers import make_provider
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST
@@ -22,7 +22,7 @@ SERVICE_HEADERS = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 def post_reshaper(app, inventories, allocations=None, version=LATEST, status=204):
     body = {"inventories": inventories, "allocations": allocations or {}}
-    request_headers = {**headers(version), **SERVICE_HEADERS}
+    request_headers = {**build_version_headers(version), **SERVICE_HEADERS}
     return app.post_json("/placement/reshaper", body, headers=request_headers, status=status)
 
 
@@ -35,11 +35,13 @@ def build_inventories(generation, **totals):
 
 def put_allocations(app, consumer, amounts):
     path = f"/placement/allocations/{consumer}"
-    app.put_json(path, build_body(LATEST, amounts), headers=headers(LATEST), status=204)
+    app.put_json(
+        path, build_body(LATEST, amounts), headers=build_version_headers(LATEST), status=204
+    )
 
 
 def get_document(app, path):
-    return app.get(f"/placement{path}", headers=headers(LATEST)).json
+    return app.get(f"/placement{path}", headers=build_version_headers(LATEST)).json
 
 
 @pytest.fixture
@@ -161,7 +163,7 @@ def test_malformed_reshapes_are_400(sqlite_app):
             LATEST,
         ),
     ]:
-        request_headers = {**headers(version), **SERVICE_HEADERS}
+        request_headers = {**build_version_headers(version), **SERVICE_HEADERS}
         answer = sqlite_app.post_json(
             "/placement/reshaper", body, headers=request_headers, status=400
         )
@@ -190,7 +192,7 @@ def test_reshape_can_reserve_more_than_the_total_of_an_inventory(app):
     assert get_document(app, path)["inventories"]["VCPU"]["reserved"] == 5
     body = build_body(LATEST, {provider: {"VCPU": 1}})
     answer = app.put_json(
-        f"/placement/allocations/{uuid4()}", body, headers=headers(LATEST), status=409
+        f"/placement/allocations/{uuid4()}", body, headers=build_version_headers(LATEST), status=409
     )
     assert "VCPU" in answer.json["errors"][0]["detail"]
 

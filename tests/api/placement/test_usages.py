@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.allocation_bodies import build_body, headers
+from tests.support.allocation_bodies import build_body, build_version_headers
 from tests.support.providers import make_provider
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST
@@ -28,18 +28,20 @@ def provider_with_allocations(app):
     ):
         body = build_body(version, {provider_with_allocations: amounts}, kind=kind, owner=owner)
         path = f"/placement/allocations/{uuid4()}"
-        app.put_json(path, body, headers=headers(version), status=204)
+        app.put_json(path, body, headers=build_version_headers(version), status=204)
     return provider_with_allocations
 
 
 def read_usages(app, query, version):
-    return app.get(f"/placement/usages?{query}", headers=headers(version)).json["usages"]
+    return app.get(f"/placement/usages?{query}", headers=build_version_headers(version)).json[
+        "usages"
+    ]
 
 
 def test_usages_of_a_provider_are_shown_by_class(app, provider_with_allocations):
     for version in ["1.0", LATEST]:
         path = f"/placement/resource_providers/{provider_with_allocations}/usages"
-        assert app.get(path, headers=headers(version)).json == {
+        assert app.get(path, headers=build_version_headers(version)).json == {
             "resource_provider_generation": 5,
             "usages": {"VCPU": 6, "DISK_GB": 7, "MEMORY_MB": 0},
         }, version
@@ -48,20 +50,23 @@ def test_usages_of_a_provider_are_shown_by_class(app, provider_with_allocations)
 def test_provider_without_inventory_has_no_usages(app):
     uuid = "0a0b0c0d-0000-4000-8000-00000000000f"
     body = {"name": "bare", "uuid": uuid}
-    app.post_json("/placement/resource_providers", body, headers=headers("1.20"))
+    app.post_json("/placement/resource_providers", body, headers=build_version_headers("1.20"))
     path = f"/placement/resource_providers/{uuid}/usages"
-    assert app.get(path, headers=headers(LATEST)).json == {
+    assert app.get(path, headers=build_version_headers(LATEST)).json == {
         "resource_provider_generation": 0,
         "usages": {},
     }
     for unknown in (str(uuid4()), "bare"):
-        app.get(path.replace(uuid, unknown), headers=headers(LATEST), status=404)
+        app.get(path.replace(uuid, unknown), headers=build_version_headers(LATEST), status=404)
 
 
 def test_read_of_usages_takes_one_sql_statement(app, provider_with_allocations):
     for path in ["/resource_providers/{}/usages", "/usages?project_id=p"]:
         with record_statements(app.app.services.database) as seen:
-            app.get("/placement" + path.format(provider_with_allocations), headers=headers(LATEST))
+            app.get(
+                "/placement" + path.format(provider_with_allocations),
+                headers=build_version_headers(LATEST),
+            )
         assert len(seen) == 1, path
 
 
@@ -106,6 +111,10 @@ def test_malformed_queries_of_usages_are_400(sqlite_app):
         ("project_id=p&consumer_type=", "1.38"),
         (f"project_id=p&consumer_type={'X' * 256}", "1.38"),
     ]:
-        answer = sqlite_app.get(f"/placement/usages?{query}", headers=headers(version), status=400)
+        answer = sqlite_app.get(
+            f"/placement/usages?{query}", headers=build_version_headers(version), status=400
+        )
         assert "Invalid query string parameters" in answer.text, query
-    sqlite_app.get("/placement/usages?project_id=p", headers=headers("1.8"), status=404)
+    sqlite_app.get(
+        "/placement/usages?project_id=p", headers=build_version_headers("1.8"), status=404
+    )

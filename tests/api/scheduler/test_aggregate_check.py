@@ -4,7 +4,7 @@
 import pytest
 
 from tests.operations.test_aggregate_check import add_flavor
-from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid
+from tests.support.host_maps import LICENSED_TRAIT, add_aggregate, aggregate_uuid
 from tests.support.hosts import add_node
 
 AGGREGATE_CHECK_PATH = "/scheduler/v1/aggregate_check"
@@ -14,8 +14,8 @@ AGGREGATE_CHECK_PATH = "/scheduler/v1/aggregate_check"
 def database_with_reserved_host(sqlite_database):
     """A reserved host that is not in placement yet, and a flavor for it."""
     add_node(sqlite_database, "win1")
-    add_aggregate(sqlite_database, "windows", ["win1"], {f"trait:{LICENSED}": "required"})
-    for name, required in (("m1.windows", [LICENSED]), ("m1.small", [])):
+    add_aggregate(sqlite_database, "windows", ["win1"], {f"trait:{LICENSED_TRAIT}": "required"})
+    for name, required in (("m1.windows", [LICENSED_TRAIT]), ("m1.small", [])):
         add_flavor(sqlite_database, name, *required)
 
 
@@ -34,7 +34,7 @@ def test_aggregate_check_returns_users_of_reserved_aggregates_and_findings(
         {
             "uuid": aggregate_uuid("windows"),
             "name": "windows",
-            "traits": [LICENSED],
+            "traits": [LICENSED_TRAIT],
             "flavors": {"open": ["m1.windows"], "forbidden": ["m1.small"]},
             "images": {"open": [], "forbidden": []},
         }

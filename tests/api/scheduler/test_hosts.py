@@ -3,7 +3,12 @@
 
 import pytest
 
-from tests.scheduler.test_host_views import HOSTS, index_hosts_by_name, list_host_names, list_hosts
+from tests.scheduler.test_host_views import (
+    HOSTS_PATH,
+    index_hosts_by_name,
+    list_host_names,
+    list_hosts,
+)
 from tests.scheduler.test_host_views import app as app  # noqa: PLC0414 - a fixture
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report
@@ -17,7 +22,7 @@ def test_host_capacity_of_more_than_64_bits_is_shown(app):
     document["inventories"]["VCPU"] = {"total": 2**31 - 1, "allocation_ratio": 3e38}
     app.put_json(f"{path}/inventories", document, headers=LATEST_HEADERS)
     ask = {"request_spec": {}, "flavors": [flavor()]}
-    assert app.get(f"{HOSTS}/cn1").json
+    assert app.get(f"{HOSTS_PATH}/cn1").json
     assert app.post_json("/scheduler/v1/capacity", ask).json
     assert "cn1" in app.get("/console/hosts/cn1", headers={"Host": "localhost"}).text
 
@@ -49,11 +54,11 @@ def test_hosts_are_filtered_and_paged(app):
     (host,) = answer["hosts"]
     assert (host["aggregates"], host["traits"]) == ([0], [0])
     assert host["resources"] == index_hosts_by_name(list_hosts(app))["cn3"]["resources"]
-    (error,) = app.get(f"{HOSTS}?marker={instance(9)}", status=400).json["errors"]
+    (error,) = app.get(f"{HOSTS_PATH}?marker={instance(9)}", status=400).json["errors"]
     assert error["detail"] == f"marker [{instance(9)}] not found"
     assert error["code"] == "scheduler.bad_value"
-    app.get(f"{HOSTS}?state=up&state=sleeping", status=400)
-    pages, path = [], f"{HOSTS}?limit=3"
+    app.get(f"{HOSTS_PATH}?state=up&state=sleeping", status=400)
+    pages, path = [], f"{HOSTS_PATH}?limit=3"
     while path:
         answer = app.get(path).json
         pages.append([host["host"] for host in answer["hosts"]])

@@ -10,7 +10,7 @@ from placement_sched.app import create_app
 from tests.chaos.endpoints import list_endpoints
 from tests.chaos.grammar import UNKNOWN_UUIDS
 from tests.chaos.run_length import TRIED, choose_count
-from tests.conftest import Client
+from tests.conftest import AdminClient
 
 NESTING_DEPTH = 100_000
 HOSTILE_JSON_BODIES = {
@@ -50,7 +50,7 @@ HOSTILE_JSON_BODIES = {
 @pytest.fixture
 def app(sqlite_settings):
     application = create_app(sqlite_settings)
-    yield Client(application)
+    yield AdminClient(application)
     application.close()
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.cli.conftest import copy_filled_database
-from tests.scheduler.plan_moves import COMPUTE
+from tests.scheduler.plan_moves import COMPUTE_HEADERS
 from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def add_hosts_and_flavors(app):
     app.post_json("/scheduler/v1/compute_nodes", hosts)
     for name in ("small", "tiny"):
         body = {"flavor": {"name": name, "vcpus": 1, "ram": 2048, "disk": 10}}
-        app.post_json("/compute/v2.1/flavors", body, headers=COMPUTE)
+        app.post_json("/compute/v2.1/flavors", body, headers=COMPUTE_HEADERS)
 
 
 @pytest.fixture

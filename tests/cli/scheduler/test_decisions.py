@@ -18,9 +18,9 @@ from placement_sched.errors import ServiceFailed
 from placement_sched.scheduler.claim import ClaimMode
 from tests.cli.conftest import copy_filled_database
 from tests.support.loopback import serve_application
-from tests.support.program import start
+from tests.support.program import start_program
 from tests.support.scheduling import flavor, instance, report, spec
-from tests.support.servers import environment, wait_until
+from tests.support.servers import build_environment, wait_until
 
 pytestmark = pytest.mark.slow
 EXHAUSTIVE_MARK = pytest.mark.exhaustive
@@ -419,11 +419,11 @@ def test_decisions_are_read_from_the_server_url(cloud, run_cli, command):
 )
 def test_followed_decision_list_ends_on_sigint(cloud, sqlite_url, tmp_path, form):
     out, err = tmp_path / "out", tmp_path / "err"
-    variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
+    variables = build_environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     arguments = ["decision", "list", "--follow", "--limit", "1", "--format", form]
     with Path(os.devnull).open() as stdin, out.open("w") as stdout, err.open("w") as stderr:
         streams = [stdin, stdout, stderr]
-        process = start(arguments, cwd=tmp_path, env=variables, streams=streams)
+        process = start_program(arguments, cwd=tmp_path, env=variables, streams=streams)
         try:
             header = form == "csv"
             assert wait_until(lambda: len(out.read_text().splitlines()) == 1 + header)

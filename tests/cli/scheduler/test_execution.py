@@ -16,7 +16,7 @@ from tests.scheduler.test_scheduler import select
 from tests.support import program
 from tests.support.nova_api import run_nova
 from tests.support.scheduling import flavor, instance, report, spec
-from tests.support.servers import environment, wait_until
+from tests.support.servers import build_environment, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -460,11 +460,11 @@ def test_plan_execution_without_the_address_of_nova_is_an_error(cloud, run_cli):
 def drain_process(cloud, nova, sqlite_url, tmp_path):
     """Start a drain in a process of its own, whose third instance does not arrive."""
     nova.held.add(INSTANCES[2])
-    variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
+    variables = build_environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     arguments = [*DRAIN_CN7, "--execute", "--nova-url", nova.url]
     with (tmp_path / "out").open("w") as out, Path(os.devnull).open() as stdin:
         streams = [stdin, out, out]
-        process = program.start(arguments, cwd=tmp_path, env=variables, streams=streams)
+        process = program.start_program(arguments, cwd=tmp_path, env=variables, streams=streams)
         assert wait_until(lambda: nova.migrations(INSTANCES[2]), 240)
         yield process, tmp_path / "out"
         process.kill()

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.cli.conftest import copy_filled_database
-from tests.conftest import empty
+from tests.conftest import delete_test_rows
 from tests.support.host_maps import add_aggregate
 from tests.support.loopback import serve_application
 from tests.support.scheduling import flavor, instance, report
@@ -94,7 +94,7 @@ def test_host_list_without_a_match_prints_existing_or_similar_names(
 
 
 def test_host_list_of_an_empty_database_prints_a_message(run_cli, sqlite_url):
-    empty(sqlite_url)
+    delete_test_rows(sqlite_url)
     assert run_cli("list", "--zone", "az1") == (0, "no host has reported yet\n", "")
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.cli.conftest import copy_filled_database
-from tests.scheduler.plan_moves import COMPUTE
+from tests.scheduler.plan_moves import COMPUTE_HEADERS
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
 
@@ -25,7 +25,7 @@ def add_instances(app):
     for at, host in enumerate(("cn1", "cn2"), 1):
         select(app, spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=[host]))
     large = {"name": "m1.large", "vcpus": 1, "ram": 6144, "disk": 1}
-    app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE)
+    app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE_HEADERS)
 
 
 def test_rebalance_prints_moves_that_make_room_for_a_flavor(run_cli):

@@ -9,12 +9,12 @@ from rich.console import Console
 from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.model.explanation_reader import obstacle
 from tests.support.explanations import (
+    build_explanation,
     build_selection,
     build_stage,
     build_step,
-    explanation,
-    host,
-    weight,
+    build_weighed_host,
+    build_weight,
 )
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def render_to_lines(document: dict, *arguments, **options) -> list[str]:
 
 
 def test_ignored_extra_specs_are_warnings_before_the_stages():
-    document = explanation(steps=[build_step("resources", "VCPU:1", 4, 4)])
+    document = build_explanation(steps=[build_step("resources", "VCPU:1", 4, 4)])
     assert "Warning" not in render_to_text(document)
     detail = "ignored: flavor extra spec group_policy=bogus: expected none or isolate"
     document["funnel"]["warnings"] = [{"key": "group_policy", "source": "flavor", "detail": detail}]
@@ -48,10 +48,10 @@ def test_ignored_extra_specs_are_warnings_before_the_stages():
 
 def test_funnel_stage_shows_host_counts_before_and_after_with_a_bar():
     lines = render_to_lines(
-        explanation(
+        build_explanation(
             steps=[build_step("resources", "VCPU:1", 4, 2, [("cn1", "full"), ("cn2", "full")])],
             filters=[build_stage(2, 1, [("cn3", "disabled")], name="ComputeFilter")],
-            hosts=[host("cn4", 0.0)],
+            hosts=[build_weighed_host("cn4", 0.0)],
         )
     )
     assert "4 2 ████████ resources VCPU:1" in lines
@@ -63,7 +63,7 @@ def test_funnel_stage_shows_host_counts_before_and_after_with_a_bar():
 
 def test_funnel_stages_without_hosts_are_listed_by_name():
     lines = render_to_lines(
-        explanation(
+        build_explanation(
             steps=[
                 build_step("resources", "VCPU:1", 1, 0, [("cn1", "full")]),
                 build_step("required", "CUSTOM_A", 0, 0),
@@ -76,12 +76,12 @@ def test_funnel_stages_without_hosts_are_listed_by_name():
 
 def test_number_of_rejected_hosts_that_are_not_listed_is_shown():
     lines = render_to_lines(
-        explanation(
+        build_explanation(
             steps=[
                 build_step("resources", "VCPU:1", 9, 6, [("cn1", "full")]),
                 build_step("limit", "5", 6, 5),
             ],
-            hosts=[host("cn9", 0.0)],
+            hosts=[build_weighed_host("cn9", 0.0)],
         )
     )
     assert "2 more" in lines
@@ -91,7 +91,10 @@ def test_number_of_rejected_hosts_that_are_not_listed_is_shown():
 def test_only_the_most_frequent_rejection_reasons_are_shown():
     reasons = [(f"cn{letter}", f"reason {letter}") for letter in "abcdefg"]
     lines = render_to_lines(
-        explanation(filters=[build_stage(8, 1, reasons, name="Some")], hosts=[host("cnh", 0.0)])
+        build_explanation(
+            filters=[build_stage(8, 1, reasons, name="Some")],
+            hosts=[build_weighed_host("cnh", 0.0)],
+        )
     )
     assert "1 host: reason e (cne)" in lines
     assert "2 more" in lines
@@ -100,36 +103,40 @@ def test_only_the_most_frequent_rejection_reasons_are_shown():
 
 def test_best_three_hosts_have_the_weight_of_each_weigher():
     hosts = [
-        host(f"cn{number}", 3.0 - number, RAMWeigher=weight(1 / (number + 1), 4096 - number))
+        build_weighed_host(
+            f"cn{number}", 3.0 - number, RAMWeigher=build_weight(1 / (number + 1), 4096 - number)
+        )
         for number in range(4)
     ]
-    lines = render_to_lines(explanation(hosts=hosts, weighers=["RAMWeigher"]))
+    lines = render_to_lines(build_explanation(hosts=hosts, weighers=["RAMWeigher"]))
     assert "Best 3 of 4 cn0 cn1 cn2" in lines
     assert "weight 3.000 2.000 1.000" in lines
     assert "RAMWeigher 1.000 (raw 4096) 0.500 (raw 4095) 0.333 (raw 4094)" in lines
 
 
 def test_detail_of_a_weigher_is_printed_below_the_host():
-    one = host("cn1", 1.0, Strands={**weight(1.0, -2), "detail": "leaves 4 VCPU"})
-    lines = render_to_lines(explanation(hosts=[one], weighers=["Strands"]))
+    one = build_weighed_host(
+        "cn1", 1.0, Strands={**build_weight(1.0, -2), "detail": "leaves 4 VCPU"}
+    )
+    lines = render_to_lines(build_explanation(hosts=[one], weighers=["Strands"]))
     assert "cn1: Strands leaves 4 VCPU" in lines
 
 
 def test_product_of_a_weigher_is_shown_if_its_multiplier_is_not_1():
-    one = host("cn1", -1.0, RAMWeigher=weight(0.5, 4096, -2.0))
-    lines = render_to_lines(explanation(hosts=[one], weighers=["RAMWeigher"]))
+    one = build_weighed_host("cn1", -1.0, RAMWeigher=build_weight(0.5, 4096, -2.0))
+    lines = render_to_lines(build_explanation(hosts=[one], weighers=["RAMWeigher"]))
     assert "RAMWeigher -2 x 0.500 = -1.000 (raw 4096)" in lines
 
 
 def test_host_without_weighers_is_shown_with_its_weight_only():
-    lines = render_to_lines(explanation(hosts=[host("cn1", 0.0)]))
+    lines = render_to_lines(build_explanation(hosts=[build_weighed_host("cn1", 0.0)]))
     assert lines[lines.index("Best 1 of 1 cn1") + 2] == "weight 0.000"
 
 
 def test_requested_hosts_are_not_labelled_best():
     """Nor is their number shown as a rank."""
-    document = explanation(
-        filters=[build_stage(9, 7, name="ComputeFilter")], hosts=[host("cn5", 0.0)]
+    document = build_explanation(
+        filters=[build_stage(9, 7, name="ComputeFilter")], hosts=[build_weighed_host("cn5", 0.0)]
     )
     document["verdicts"] = [{"host": "cn5", "node": "cn5", "rank": 6}]
     lines = render_to_lines(document)
@@ -140,15 +147,17 @@ def test_requested_hosts_are_not_labelled_best():
 
 def test_explanation_with_many_weighers_is_at_most_80_columns_wide():
     names = [f"Weigher{number}OfALongName" for number in range(12)]
-    weights = {name: weight(0.5, 123456) for name in names}
-    text = render_to_text(explanation(hosts=[host("cn1", 6.0, **weights)] * 3, weighers=names))
+    weights = {name: build_weight(0.5, 123456) for name in names}
+    text = render_to_text(
+        build_explanation(hosts=[build_weighed_host("cn1", 6.0, **weights)] * 3, weighers=names)
+    )
     assert max(map(len, text.splitlines())) <= 80
     assert all(name in text for name in names)
 
 
 def test_equal_allocations_of_instances_are_shown_only_once():
     lines = render_to_lines(
-        explanation(hosts=[host("cn1", 0.0)]),
+        build_explanation(hosts=[build_weighed_host("cn1", 0.0)]),
         [build_selection("i-1", "cn1", VCPU=1), build_selection("i-2", "cn2", VCPU=1)],
     )
     assert "Claimed 2 instances on 2 hosts each VCPU=1" in lines
@@ -157,7 +166,7 @@ def test_equal_allocations_of_instances_are_shown_only_once():
 
 def test_different_allocations_are_shown_per_instance():
     lines = render_to_lines(
-        explanation(hosts=[host("cn1", 0.0)]),
+        build_explanation(hosts=[build_weighed_host("cn1", 0.0)]),
         [build_selection("i-1", "cn1", VCPU=1), build_selection("i-2", "cn1", PCPU=1)],
         "Selected, not claimed",
     )
@@ -167,7 +176,7 @@ def test_different_allocations_are_shown_per_instance():
 
 def test_request_filters_are_shown_with_their_changes():
     lines = render_to_lines(
-        explanation(
+        build_explanation(
             request_filters=[
                 {"name": "quiet", "applied": False, "changes": {}},
                 {"name": "some", "applied": True, "changes": {"aggregates": ["a", "b", "c", "d"]}},
@@ -185,7 +194,7 @@ def test_request_filters_are_shown_with_their_changes():
 
 
 def test_aggregate_uuids_are_shown_as_names_except_in_the_query():
-    document = explanation(
+    document = build_explanation(
         request_filters=[
             {"name": "forbidden_aggregates", "applied": True}
             | {"changes": {"forbidden_aggregates": [AGGREGATE_UUID]}}
@@ -195,7 +204,7 @@ def test_aggregate_uuids_are_shown_as_names_except_in_the_query():
                 "member_of", f"!in:{AGGREGATE_UUID}", 2, 1, [("cn1", f"in {AGGREGATE_UUID}")]
             )
         ],
-        hosts=[host("cn2", 0.0)],
+        hosts=[build_weighed_host("cn2", 0.0)],
     )
     document["funnel"]["allocation_candidates"]["query"] = f"member_of=%21in%3A{AGGREGATE_UUID}"
     assert "Query" not in render_to_text(document)
@@ -209,8 +218,8 @@ def test_aggregate_uuids_are_shown_as_names_except_in_the_query():
 def test_explanation_on_a_terminal_without_unicode_has_ascii_bars():
     raw = io.BytesIO()
     with io.TextIOWrapper(raw, encoding="ascii") as file:
-        document = explanation(
-            steps=[build_step("resources", "VCPU:1", 4, 4)], hosts=[host("cn1", 0.0)]
+        document = build_explanation(
+            steps=[build_step("resources", "VCPU:1", 4, 4)], hosts=[build_weighed_host("cn1", 0.0)]
         )
         render(document, Console(file=file, width=80))
         file.flush()
@@ -218,32 +227,37 @@ def test_explanation_on_a_terminal_without_unicode_has_ascii_bars():
 
 
 def test_reason_for_no_valid_host_is_that_of_the_server():
-    document = explanation()
+    document = build_explanation()
     document["funnel"]["obstacle"] = {"stage": "filters", "name": "F", "reason": "F rejected all"}
     assert obstacle(document) == "F rejected all"
     assert "No valid host F rejected all" in " ".join(render_to_lines(document))
 
 
 def test_missing_reason_for_no_valid_host_is_shown_as_not_reported():
-    assert "No valid host the server did not report" in " ".join(render_to_lines(explanation()))
+    assert "No valid host the server did not report" in " ".join(
+        render_to_lines(build_explanation())
+    )
 
 
 def test_reached_limit_of_allocation_candidates_is_shown_with_its_option():
     limit = build_step("limit", "5", 6, 5) | {"option": "[scheduler] max_placement_results"}
-    lines = render_to_lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
+    lines = render_to_lines(
+        build_explanation(steps=[limit], hosts=[build_weighed_host("cn1", 0.0)])
+    )
     assert "6 5 █████████████ limit 5 by [scheduler] max_placement_results" in lines
 
 
 def test_request_filter_without_changes_is_shown():
-    document = explanation(steps=[build_step("resources", "VCPU:1", 1, 1)])
+    document = build_explanation(steps=[build_step("resources", "VCPU:1", 1, 1)])
     report = {"name": "forbidden_aggregates", "applied": True, "elapsed_ms": 0.1, "changes": {}}
     document["funnel"]["request_filters"] = [report]
     assert "forbidden_aggregates changed nothing" in render_to_lines(document)
 
 
 def test_negative_zero_weight_is_shown_without_a_sign():
-    weights = {"IoOpsWeigher": weight(0.0, 0.0, -1.0)}
-    document = explanation(
-        steps=[build_step("resources", "VCPU:1", 1, 1)], hosts=[host("cn1", 0.0, **weights)]
+    weights = {"IoOpsWeigher": build_weight(0.0, 0.0, -1.0)}
+    document = build_explanation(
+        steps=[build_step("resources", "VCPU:1", 1, 1)],
+        hosts=[build_weighed_host("cn1", 0.0, **weights)],
     )
     assert "-0.000" not in render_to_text(document)

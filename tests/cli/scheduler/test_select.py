@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 
 from tests.cli.conftest import copy_filled_database
-from tests.conftest import empty
+from tests.conftest import delete_test_rows
 from tests.support.clouds import uuid_of
 from tests.support.loopback import serve_application
 from tests.support.scheduling import report
@@ -38,7 +38,7 @@ def read_allocations(cloud, instance: str) -> dict:
 
 
 def test_explain_and_select_report_a_database_without_hosts(run_cli, sqlite_url):
-    empty(sqlite_url)
+    delete_test_rows(sqlite_url)
     status, printed, _ = run_cli("explain", *SIZE_OPTIONS)
     assert (status, f"{sqlite_url} has no resource provider" in printed) == (0, True)
     status, _, error = run_cli("select", *SIZE_OPTIONS)

@@ -26,7 +26,7 @@ from playwright.sync_api import (
 
 from placement_sched.operations import demo as demos
 from tests.support import program
-from tests.support.servers import Server, environment, start_server
+from tests.support.servers import Server, build_environment, start_server
 
 #: Set by CI: without a browser a test then fails and is not skipped.
 BROWSER_IS_REQUIRED = bool(
@@ -52,7 +52,7 @@ def browser() -> Iterator[Browser]:
 def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of the sample cloud with the decisions of ``demo``."""
     folder = tmp_path_factory.mktemp("sample")
-    result = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
+    result = program.run_program("demo", "--keep", "cloud", cwd=folder, env=build_environment())
     assert result.returncode == 0, result.stderr
     config = folder / "cloud" / demos.CONFIG_NAME
     with start_server("--config-file", config, folder=folder) as server:

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.console.browser.conftest import DESKTOP_SIZE, PHONE_SIZE
 from tests.support.reports import build_report
-from tests.support.servers import environment, start_server
+from tests.support.servers import build_environment, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -19,7 +19,7 @@ INSTANCE_UUID = "22222222-2222-4222-8222-222222222222"
 def server_with_longest_names(tmp_path_factory):
     """A host with an aggregate, zone, instance and flavor, all with names of maximum length."""
     folder = tmp_path_factory.mktemp("long")
-    up = environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
+    up = build_environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
     with start_server(folder=folder, variables=up) as server:
         report = build_report(1, host="cn1", hypervisor_hostname="cn1")
         server.request_json("PUT", f"/scheduler/v1/compute_nodes/{report['uuid']}", report)

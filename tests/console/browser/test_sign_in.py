@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from tests.console.browser.conftest import PHONE_SIZE, find_accessibility_violations
 from tests.support import identity
 from tests.support.identity import PASSWORD, USER
-from tests.support.servers import environment, start_server
+from tests.support.servers import build_environment, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -30,7 +30,7 @@ def server_with_keystone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     with identity.run_keystone() as keystone:
         (folder / "keystone.conf").write_text(KEYSTONE_CONFIG.format(keystone=keystone.url))
-        up = environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
+        up = build_environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
         arguments = ("--config-file", folder / "keystone.conf")
         with start_server(*arguments, folder=folder, variables=up) as server:
             yield server

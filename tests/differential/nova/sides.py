@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_sched.app import create_app
-from tests.conftest import Client, make_settings
+from tests.conftest import AdminClient, make_settings
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.exchange import Request
 from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
@@ -80,7 +80,7 @@ class OwnExplainApi:
             filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"],
         )
         self._application = create_app(settings)
-        self._client = Client(self._application)
+        self._client = AdminClient(self._application)
         self._cloud: Cloud | None = None
         self._uuids: dict[str, str] = {}
         self._ids: list[int] = []

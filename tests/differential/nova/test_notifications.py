@@ -11,9 +11,17 @@ import pytest
 
 from placement_sched.notifications import START, Bus, Event
 from tests.differential.comparison import PEER_PYTHON
-from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
-from tests.support.notification_requests import BARE, WHOLE, build_request
-from tests.support.states import settings_with
+from tests.support.notification_memory import (
+    MEMORY_DRIVER_OPTIONS,
+    clear_notifications,
+    read_notifications,
+)
+from tests.support.notification_requests import (
+    REQUEST_WITH_ALL_FIELDS,
+    REQUEST_WITH_REQUIRED_FIELDS,
+    build_request,
+)
+from tests.support.states import build_settings
 
 pytestmark = pytest.mark.system
 
@@ -23,7 +31,11 @@ NOTIFY_PROGRAM = Path(__file__).parent / "peer" / "notify.py"
 FIELDS_MISSING_IN_REQUESTS = {"projects", "created_at", "updated_at", "deleted_at", "direct_url"}
 
 
-@pytest.fixture(scope="module", params=[WHOLE, BARE], ids=["whole", "bare"])
+@pytest.fixture(
+    scope="module",
+    params=[REQUEST_WITH_ALL_FIELDS, REQUEST_WITH_REQUIRED_FIELDS],
+    ids=["whole", "bare"],
+)
 def both_notifications(request):
     if not PEER_PYTHON.exists():
         assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
@@ -37,7 +49,7 @@ def both_notifications(request):
         timeout=240,
     )
     clear_notifications()
-    bus = Bus(settings_with(**IN_MEMORY, notifications__notification_format="both"))
+    bus = Bus(build_settings(**MEMORY_DRIVER_OPTIONS, notifications__notification_format="both"))
     bus.send(Event(START, build_request(request.param)))
     bus.close()
     ours = read_notifications()

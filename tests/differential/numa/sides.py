@@ -14,7 +14,7 @@ from placement_sched.schemas.node_report import numa_topology
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
 from tests.differential.numa.generate import NumaCase
-from tests.support.states import build_host_state, build_spec, settings_with
+from tests.support.states import build_host_state, build_settings, build_spec
 
 NOVA_FITTING_MODULE = Path(__file__).parent / "peer" / "fitting.py"
 
@@ -47,7 +47,7 @@ class OwnNumaFilter:
     """Our NUMATopologyFilter, and the host state after an instance."""
 
     def __init__(self) -> None:
-        settings = settings_with()
+        settings = build_settings()
         option = "compute.packing_host_numa_cells_allocation_strategy"
         self._filters = {
             packing: NUMATopologyFilter.with_settings(settings.with_overrides({option: packing}))

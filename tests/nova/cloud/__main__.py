@@ -13,7 +13,7 @@ import pytest
 
 from tests.nova.cloud.cloud import Cloud, run_nova_cloud
 from tests.nova.cloud.operator_commands import run_operator_commands
-from tests.support.servers import BIN
+from tests.support.servers import PROGRAMS_FOLDER
 
 USAGE_TEXT = """
 nova runs on placement-sched: nova-api, nova-conductor, nova-compute on cn1 and cn2, RabbitMQ,
@@ -90,7 +90,7 @@ def _format_usage_instructions(cloud: Cloud, scheduler: str) -> str:
     return USAGE_TEXT.format(
         scheduler=scheduler,
         here=Path.cwd(),
-        openstack=os.path.relpath(BIN / "openstack"),
+        openstack=os.path.relpath(PROGRAMS_FOLDER / "openstack"),
         folder=cloud.folder,
         compute=addresses.compute_api,
         sched=addresses.placement_sched,

@@ -29,7 +29,7 @@ from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import RabbitMQ, run_private_rabbitmq
 from tests.support.empty_databases import empty_database
 from tests.support.loopback import reserve_port, serve_application
-from tests.support.servers import BIN
+from tests.support.servers import PROGRAMS_FOLDER
 
 PEER_FOLDER = Path(__file__).with_name("peer")
 COMPUTE_HOSTS = ("cn1", "cn2")
@@ -51,7 +51,7 @@ class Cloud:
         (folder / "api-paste.ini").write_text(API_PASTE)
         (folder / "clouds.yaml").write_text(format_clouds_yaml(addresses))
         self._variables = {"PYTHONPATH": str(PEER_FOLDER), "HOME": str(folder)}
-        own = [BIN / "placement-sched"]
+        own = [PROGRAMS_FOLDER / "placement-sched"]
         files = ["--config-file", self.nova_conf]
         ours = [*files, "--config-file", self.own_conf]
         _, _, port = addresses.placement_sched.rpartition(":")

@@ -13,7 +13,7 @@ from typing import Any
 from tests.client.conftest import OpenStackCommandProcess
 from tests.nova.cloud.cloud import COMPUTE_HOSTS, Cloud, wait_for_condition
 from tests.nova.cloud.files import COMPUTE_VERSION
-from tests.support.servers import environment
+from tests.support.servers import build_environment
 
 #: Program that runs many ``openstack`` commands in a process.
 OPENSTACK_COMMANDS_PROGRAM = Path(__file__).parents[2] / "client" / "many_commands.py"
@@ -201,7 +201,7 @@ def run_operator_commands(cloud: Cloud) -> Iterator[Operator]:
         text=True,
         bufsize=1,
         cwd=cloud.folder,
-        env=environment(**variables),
+        env=build_environment(**variables),
     ) as process:
         try:
             yield Operator(cloud, OpenStackCommandProcess(process))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.servers import environment
+from tests.support.servers import build_environment
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Program:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env=environment(**self.variables),
+                env=build_environment(**self.variables),
                 start_new_session=True,
             )
 

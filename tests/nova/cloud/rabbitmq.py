@@ -11,7 +11,7 @@ import pytest
 from amqp.exceptions import NotFound
 from kombu import Connection
 
-from tests.conftest import BROKER_REQUIRED
+from tests.conftest import IS_BROKER_REQUIRED
 from tests.nova.cloud.processes import Program
 from tests.support.loopback import reserve_port
 from tests.support.servers import wait_until
@@ -98,7 +98,7 @@ def _find_server_program() -> str:
 @contextmanager
 def run_private_rabbitmq(folder: Path) -> Iterator[RabbitMQ]:
     if not _find_server_program():
-        assert not BROKER_REQUIRED, "there is no rabbitmq-server"
+        assert not IS_BROKER_REQUIRED, "there is no rabbitmq-server"
         pytest.skip("RabbitMQ is not installed here: there is no rabbitmq-server")
     with ExitStack() as stack:
         ports = tuple(stack.enter_context(reserve_port()).getsockname()[1] for _ in range(3))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.nova.cloud.cloud import COMPUTE_HOSTS, run_nova_cloud, wait_for_condition
 from tests.nova.cloud.operator_commands import run_operator_commands
-from tests.support.servers import BIN, environment
+from tests.support.servers import PROGRAMS_FOLDER, build_environment
 
 pytestmark = pytest.mark.exhaustive
 
@@ -23,10 +23,10 @@ class DrainCommands:
     def __init__(self, cloud, operator):
         self._cloud, self._operator = cloud, operator
         file = str(cloud.folder / "clouds.yaml")
-        self._variables = environment(OS_CLIENT_CONFIG_FILE=file, HOME=str(cloud.folder))
+        self._variables = build_environment(OS_CLIENT_CONFIG_FILE=file, HOME=str(cloud.folder))
 
     def start_command(self, *arguments):
-        command = [BIN / "placement-sched", *arguments, "--os-cloud", "nova-cloud"]
+        command = [PROGRAMS_FOLDER / "placement-sched", *arguments, "--os-cloud", "nova-cloud"]
         return subprocess.Popen(
             command,
             env=self._variables,

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from tests.conftest import _create_schema, empty
+from tests.conftest import _create_schema, delete_test_rows
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import LineProgram
 from tests.support.servers import Server, start_servers
@@ -55,7 +55,7 @@ class ServersByOptions:
         self.get_url_for_options({})
 
     def empty_database(self) -> None:
-        empty(self._database)
+        delete_test_rows(self._database)
 
     def get_url_for_options(self, options: Mapping[str, Mapping[str, Any]]) -> str:
         key = json.dumps(options, sort_keys=True)

@@ -45,7 +45,7 @@ from tests.nova.scheduling import OSLO_MESSAGING, Conductor, list_selected_hosts
 from tests.nova.shadow.random_requests import GPU_TRAIT, SSD_TRAIT, RequestGenerator
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
-from tests.support.servers import BIN, serve_database, wait_until
+from tests.support.servers import PROGRAMS_FOLDER, serve_database, wait_until
 
 JOBS_PROGRAM = Path(__file__).parent / "peer" / "jobs.py"
 ENABLED_FILTERS = (
@@ -261,7 +261,9 @@ def run_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[ShadowC
             {"HOME": str(folder)},
         )
         files = ("--config-file", nova_conf, "--config-file", own_conf)
-        ours = Program("nova-shadow", [BIN / "placement-sched", "nova-shadow", *files], folder)
+        ours = Program(
+            "nova-shadow", [PROGRAMS_FOLDER / "placement-sched", "nova-shadow", *files], folder
+        )
         for program in (theirs, ours):
             stack.callback(program.kill)
             program.start()

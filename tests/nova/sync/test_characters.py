@@ -17,7 +17,7 @@ from placement_sched.store.compute import (
     server_groups,
     services,
 )
-from tests.conftest import empty, make_settings
+from tests.conftest import delete_test_rows, make_settings
 from tests.nova.scheduling import build_request_spec_primitive, list_selected_hosts
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import build_flavor_json
@@ -50,7 +50,7 @@ def limited_charset_url(request, tmp_path_factory):
 
 @pytest.fixture
 def limited_charset_database(limited_charset_url):
-    empty(limited_charset_url)
+    delete_test_rows(limited_charset_url)
     database = Database(make_settings(limited_charset_url))
     yield database
     database.dispose()

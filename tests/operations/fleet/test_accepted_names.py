@@ -6,7 +6,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.operations.fleet.cloud import escape
 from placement_sched.operations.fleet.yaml_file import to_yaml
-from tests.conftest import empty
+from tests.conftest import delete_test_rows
 from tests.operations.fleet.conftest import LoadableCloud
 from tests.support.clouds import uuid_of
 from tests.support.reports import build_report
@@ -299,11 +299,11 @@ def test_fleet_file_accepts_the_same_names_as_the_api(
     written, loaded = LoadableCloud(sqlite_database, sqlite_settings), empty_cloud()
     loaded_url = loaded.database.url.render_as_string(hide_password=False)
     for text in NAMES_TO_TRY:
-        empty(sqlite_url)
-        empty(loaded_url)
+        delete_test_rows(sqlite_url)
+        delete_test_rows(loaded_url)
         is_accepted = are_requests_accepted(sqlite_app, requests(text))
         if is_accepted:
             loaded.load(written.dump())
             assert loaded.state == written.state
-            empty(loaded_url)
+            delete_test_rows(loaded_url)
         assert can_load_document(loaded, document(text)) == is_accepted, text

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from placement_sched.operations.fleet.load import differences
 from placement_sched.operations.fleet.yaml_file import to_yaml
-from tests.conftest import empty
+from tests.conftest import delete_test_rows
 from tests.exploring import scale_example_count
 from tests.operations.fleet.clouds import draw_fleet_document
 from tests.operations.fleet.conftest import LoadableCloud
@@ -185,7 +185,7 @@ def test_names_with_blanks_are_restored_from_a_fleet_dump(app, cloud, settings, 
     assert len(state.providers) == (6 if "mysql" in database_url else 7)
     assert (len(state.consumers), len(state.instances)) == (3, 3)
     assert cloud.load(dumped) == []
-    empty(database_url)
+    delete_test_rows(database_url)
     restored_cloud = LoadableCloud(cloud.database, settings)
     restored_cloud.load(dumped)
     assert restored_cloud.state == state

@@ -15,23 +15,25 @@ from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
 
-NODES = "/scheduler/v1/compute_nodes"
-FLAVORS = "/compute/v2.1/flavors"
+NODES_PATH = "/scheduler/v1/compute_nodes"
+FLAVORS_PATH = "/compute/v2.1/flavors"
 AGGREGATES_PATH = "/compute/v2.1/os-aggregates"
-ADMIN = {"OpenStack-API-Version": "compute 2.96"}
+COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 
 
 def make_zone(app, name, *hosts):
     body = {"aggregate": {"name": f"agg-{name}", "availability_zone": name}}
-    number = app.post_json(AGGREGATES_PATH, body, headers=ADMIN).json["aggregate"]["id"]
+    number = app.post_json(AGGREGATES_PATH, body, headers=COMPUTE_HEADERS).json["aggregate"]["id"]
     for host in hosts:
         add = {"add_host": {"host": host}}
-        app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=ADMIN)
+        app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=COMPUTE_HEADERS)
 
 
 def store_flavor(app, name, vcpus=1, ram=1024, disk=10):
     sizes = {"vcpus": vcpus, "ram": ram, "disk": disk}
-    app.post_json(FLAVORS, {"flavor": {"name": name, "id": name, **sizes}}, headers=ADMIN)
+    app.post_json(
+        FLAVORS_PATH, {"flavor": {"name": name, "id": name, **sizes}}, headers=COMPUTE_HEADERS
+    )
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def cloud(app):
         report("cn2", vcpus=2, memory_mb=65536),
         report("cn3", vcpus=16, memory_mb=512),
     ]
-    app.post_json(NODES, hosts)
+    app.post_json(NODES_PATH, hosts)
     make_zone(app, "az1", "cn1")
     make_zone(app, "az2", "cn2", "cn3")
     return app
@@ -90,7 +92,7 @@ def test_hosts_outside_the_zone_are_limited_by_member_of(cloud):
 def test_filters_of_a_capacity_count_see_its_earlier_instances(sqlite_url, make_app):
     alone = ["tests.scheduler.test_selection.InstanceRejectingFilter"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=alone))
-    app.post_json(NODES, [report("cn1"), report("cn2")])
+    app.post_json(NODES_PATH, [report("cn1"), report("cn2")])
     answer = read_capacity(app)
     assert answer["capacity"] == len(fill_cloud(app)) == 2
     assert {"reason": "InstanceRejectingFilter", "hosts": 2} in answer["limited_by"]
@@ -118,10 +120,10 @@ def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app
     down = {"last_seen_up": "2020-01-01T00:00:00Z"}
     hosts = [report(f"cn{number}", memory_mb=2048) for number in range(6)]
     hosts[0] |= down
-    app.post_json(NODES, hosts)
+    app.post_json(NODES_PATH, hosts)
     answer = read_capacity(app)
     assert (answer["capacity"], answer["exact"]) == (10, True)
-    app.post_json(NODES, [hosts[2] | down])
+    app.post_json(NODES_PATH, [hosts[2] | down])
     answer = read_capacity(app)
     if options:
         assert answer["exact"] is False
@@ -134,11 +136,11 @@ def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app
 
 def test_statement_count_of_a_capacity_query_does_not_depend_on_hosts(sqlite_app):
     app, database = sqlite_app, sqlite_app.app.services.database
-    app.post_json(NODES, [report(f"cn{number}") for number in range(3)])
+    app.post_json(NODES_PATH, [report(f"cn{number}") for number in range(3)])
     read_capacity(app)
     with record_statements(database) as few:
         read_capacity(app)
-    app.post_json(NODES, [report(f"cn{number}") for number in range(30)])
+    app.post_json(NODES_PATH, [report(f"cn{number}") for number in range(30)])
     read_capacity(app)
     with record_statements(database) as many:
         read_capacity(app)
@@ -161,8 +163,8 @@ def test_capacity_counts_nodes_but_each_host_once_for_an_anti_affinity_group(sql
     for number in range(3):
         uuid = instance(50 + number)
         node = report("ironic", uuid=uuid, hypervisor_hostname=f"node{number}", memory_mb=1024)
-        sqlite_app.post_json(NODES, [node])
-    sqlite_app.post_json(NODES, [report("cn1", memory_mb=1024)])
+        sqlite_app.post_json(NODES_PATH, [node])
+    sqlite_app.post_json(NODES_PATH, [report("cn1", memory_mb=1024)])
     if policy:
         fields["instance_group"] = create_group(sqlite_app, policy=policy)
     answer = read_capacity(sqlite_app, query={"per": "host"}, **fields)
@@ -181,7 +183,7 @@ def test_disabled_cell_has_no_capacity(sqlite_url, make_app):
         report("cn3", cell_uuid=CELL_UUIDS[0], memory_mb=512),
         report("cn4", memory_mb=2048),
     ]
-    app.post_json(NODES, hosts)
+    app.post_json(NODES_PATH, hosts)
     answer = read_capacity(app, query={"per": "cell"})
     capacities = {entry["name"]: entry["capacity"] for entry in answer["per"]}
     assert capacities == {"": 2, CELL_UUIDS[0]: 4, CELL_UUIDS[1]: 0}
@@ -196,7 +198,7 @@ def test_capacity_counts_hosts_with_pcpu_and_vcpu_once(sqlite_url, make_app, fal
         sqlite_url, filter_scheduler__enabled_filters=["ComputeFilter"], **options
     )
     app = make_app(settings)
-    app.post_json(NODES, [report(name) for name in ("cn1", "cn2", "cn3")])
+    app.post_json(NODES_PATH, [report(name) for name in ("cn1", "cn2", "cn3")])
     more = {"MEMORY_MB": 65536, "DISK_GB": 1000}
     stocks = {"cn1": {"VCPU": 4, "PCPU": 6}, "cn2": {"VCPU": 8}, "cn3": {"PCPU": 3}}
     for name, totals in stocks.items():
@@ -222,7 +224,7 @@ def test_capacity_for_pci_devices_is_the_sum_over_their_resource_providers(sqlit
         {**GPU_POOL, "count": total, "rp_uuid": instance(900 + number)}
         for number, total in enumerate(totals)
     ]
-    app.post_json(NODES, [report("cn1", pci_device_pools=pools), report("cn2")])
+    app.post_json(NODES_PATH, [report("cn1", pci_device_pools=pools), report("cn2")])
     for number, total in enumerate(totals):
         uuid = instance(900 + number)
         add_provider(app, uuid, uuid, parent=uuid_of("cn1"), CUSTOM_PCI_10DE_1DB4=total)
@@ -245,7 +247,7 @@ def test_capacity_equals_placements_of_chance_and_caching_scheduler(
     app = make_app(settings)
     down = {"last_seen_up": "2020-01-01T00:00:00Z"}
     hosts = [report("cn1", memory_mb=2048), report("cn2", memory_mb=3072), report("cn3", **down)]
-    app.post_json(NODES, hosts)
+    app.post_json(NODES_PATH, hosts)
     fields = {"instance_group": create_group(app, policy=policy)} if policy else {}
     answer = read_capacity(app, query={"per": "host"}, **fields)
     has_anti_affinity = policy is not None and driver == "caching_scheduler"
@@ -276,7 +278,7 @@ def test_capacity_count_over_its_time_budget_is_a_lower_bound(
         filter_scheduler__max_instances_per_host=64,
     )
     app = make_app(settings)
-    app.post_json(NODES, [report("cn1", memory_mb=64 * 1024), report("cn2")])
+    app.post_json(NODES_PATH, [report("cn1", memory_mb=64 * 1024), report("cn2")])
     scheduler = app.app.services.scheduler
     request = scheduler.reader.validate(scheduler.reader.read(spec()))
     with app.app.services.database.read() as connection:
@@ -299,7 +301,7 @@ def test_capacity_count_over_its_time_budget_is_a_lower_bound(
 
 def test_flavors_of_a_capacity_query_share_its_time_budget(sqlite_url, make_app, monkeypatch):
     app = make_app(make_settings(sqlite_url, scheduler__capacity_budget=4.0))
-    app.post_json(NODES, [report("cn1")])
+    app.post_json(NODES_PATH, [report("cn1")])
     monkeypatch.setattr(report_module, "monotonic", TickingTimer())
     flavors = [flavor(name=f"f{number}", memory_mb=1024 + number) for number in range(6)]
     body = {"request_spec": {}, "flavors": flavors, "per": "zone"}

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from placement_sched.app import create_app
-from tests.conftest import Client, make_settings
+from tests.conftest import AdminClient, make_settings
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.states import ManualClock
 
@@ -30,7 +30,7 @@ def make_cloud(database_url):
             **{f"scheduler__{name}": value for name, value in options.items()},
         )
         result.append(create_app(settings, clock=clock))
-        return Client(result[-1]), clock
+        return AdminClient(result[-1]), clock
 
     yield build_cloud
     for application in result:

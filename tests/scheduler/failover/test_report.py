@@ -9,9 +9,9 @@ from placement_sched.errors import Unavailable
 from placement_sched.scheduler.failover import report as report_module
 from tests.exploring import scale_example_count
 from tests.scheduler.capacity.test_report import (
-    ADMIN,
     AGGREGATES_PATH,
-    FLAVORS,
+    COMPUTE_HEADERS,
+    FLAVORS_PATH,
     make_zone,
     store_flavor,
 )
@@ -41,9 +41,9 @@ def read_counts_by_state(answer):
 def create_aggregate_with_metadata(app, name, **values):
     """Set metadata of an aggregate, made for this."""
     body = {"aggregate": {"name": name}}
-    number = app.post_json(AGGREGATES_PATH, body, headers=ADMIN).json["aggregate"]["id"]
+    number = app.post_json(AGGREGATES_PATH, body, headers=COMPUTE_HEADERS).json["aggregate"]["id"]
     action = {"set_metadata": {"metadata": values}}
-    app.post_json(f"{AGGREGATES_PATH}/{number}/action", action, headers=ADMIN)
+    app.post_json(f"{AGGREGATES_PATH}/{number}/action", action, headers=COMPUTE_HEADERS)
     return number
 
 
@@ -165,7 +165,7 @@ def test_failure_within_a_metadata_key_includes_hosts_with_equal_metadata(sqlite
     for rack, host in (("r1", "cn1"), ("r1", "cn2")):
         number = create_aggregate_with_metadata(sqlite_app, f"{rack}-{host}", rack=rack)
         add = {"add_host": {"host": host}}
-        sqlite_app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=ADMIN)
+        sqlite_app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=COMPUTE_HEADERS)
     answer = compute_failover(sqlite_app, within="rack")
     assert read_counts_by_state(answer)["covered"] == 2  # r1, and cn3 alone
     assert read_counts_by_state(compute_failover(sqlite_app, within="aggregate"))["covered"] == 3
@@ -294,7 +294,7 @@ def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound_of_remainin
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
     monkeypatch.setattr(report_module, "MAX_PROBED_FAILURES", 0)
     assert read_remaining_instances_of_flavor(sqlite_app)["at_most"] == 1
-    sqlite_app.delete(f"{FLAVORS}/small", headers=ADMIN)
+    sqlite_app.delete(f"{FLAVORS_PATH}/small", headers=COMPUTE_HEADERS)
     store_flavor(sqlite_app, "small", ram=128)
     # Eight of the new flavor fit on cn2 besides the three instances of cn1.
     assert read_remaining_instances_of_flavor(sqlite_app)["at_most"] is None

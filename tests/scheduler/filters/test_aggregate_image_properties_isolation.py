@@ -9,9 +9,9 @@ from placement_sched.scheduler.filters.aggregate_image_properties_isolation impo
 from tests.support.states import (
     build_aggregates,
     build_host_state,
+    build_settings,
     build_spec,
     find_rejection,
-    settings_with,
 )
 
 NAMESPACE_OPTION = "aggregate_image_properties_isolation_namespace"
@@ -20,7 +20,7 @@ SEPARATOR_OPTION = "aggregate_image_properties_isolation_separator"
 
 def find_filter_rejection(properties, *metadata, **options):
     named = {f"filter_scheduler__{key}": value for key, value in options.items()}
-    plugin = AggregateImagePropertiesIsolation.with_settings(settings_with(**named))
+    plugin = AggregateImagePropertiesIsolation.with_settings(build_settings(**named))
     host = build_host_state(aggregates=build_aggregates(*metadata))
     return find_rejection(plugin, host, build_spec(properties=properties))
 

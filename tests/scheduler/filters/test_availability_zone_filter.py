@@ -7,14 +7,14 @@ from placement_sched.scheduler.filters.availability_zone_filter import Availabil
 from tests.support.states import (
     build_aggregates,
     build_host_state,
+    build_settings,
     build_spec,
     find_rejection,
-    settings_with,
 )
 
 
 def find_filter_rejection(zone, *metadata, **options):
-    plugin = AvailabilityZoneFilter.with_settings(settings_with(**options))
+    plugin = AvailabilityZoneFilter.with_settings(build_settings(**options))
     host = build_host_state(aggregates=build_aggregates(*metadata))
     return find_rejection(plugin, host, build_spec(availability_zone=zone))
 

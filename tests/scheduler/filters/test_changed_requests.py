@@ -3,12 +3,12 @@
 
 from placement_sched.scheduler.filters import without_extra_specs, without_hint, without_properties
 from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
-from tests.support.states import build_host_state, build_spec, settings_with
+from tests.support.states import build_host_state, build_settings, build_spec
 
 
 def test_rejection_reason_and_suggested_change_list_only_the_first_missing_metrics():
     names = [f"m{number}" for number in range(30)]
-    settings = settings_with(metrics__weight_setting=[f"{name}=1" for name in names])
+    settings = build_settings(metrics__weight_setting=[f"{name}=1" for name in names])
     plugin = MetricsFilter.with_settings(settings)
     first = f"{', '.join(names[:10])} and 20 more"
     reason = plugin.rejection(build_host_state(), build_spec()).reason

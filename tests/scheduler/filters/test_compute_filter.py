@@ -11,14 +11,14 @@ from tests.support.states import (
     NOW,
     build_host_state,
     build_service,
+    build_settings,
     build_spec,
     find_rejection,
-    settings_with,
 )
 
 
 def find_filter_rejection(host, **options):
-    plugin = ComputeFilter.with_settings(settings_with(**options), lambda: NOW)
+    plugin = ComputeFilter.with_settings(build_settings(**options), lambda: NOW)
     return find_rejection(plugin, host, build_spec())
 
 

@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters import (
     reported_ratio,
     smallest_of_aggregates,
 )
-from tests.support.states import build_aggregates, build_host_state, settings_with
+from tests.support.states import build_aggregates, build_host_state, build_settings
 
 
 def find_smallest_number_of_aggregates(*values):
@@ -75,7 +75,7 @@ def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, r
 )
 def test_allocation_ratio_is_reported_or_the_default(expected, options, ratio):
     host = build_host_state(cpu_allocation_ratio=expected)
-    assert reported_ratio(host, CPU_RATIO, settings_with(**options)) == ratio
+    assert reported_ratio(host, CPU_RATIO, build_settings(**options)) == ratio
 
 
 @pytest.mark.parametrize(

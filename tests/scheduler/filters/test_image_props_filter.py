@@ -4,11 +4,11 @@
 import pytest
 
 from placement_sched.scheduler.filters.image_props_filter import ImagePropertiesFilter
-from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
+from tests.support.states import build_host_state, build_settings, build_spec, find_rejection
 
 
 def find_filter_rejection(properties, host=None, **options):
-    plugin = ImagePropertiesFilter.with_settings(settings_with(**options))
+    plugin = ImagePropertiesFilter.with_settings(build_settings(**options))
     host, spec = host or build_host_state(), build_spec(properties=properties)
     return find_rejection(plugin, host, spec)
 

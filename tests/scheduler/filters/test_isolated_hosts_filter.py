@@ -4,12 +4,12 @@
 import pytest
 
 from placement_sched.scheduler.filters.isolated_hosts_filter import IsolatedHostsFilter
-from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
+from tests.support.states import build_host_state, build_settings, build_spec, find_rejection
 
 
 def find_filter_rejection(image, host, **options):
     values = {f"filter_scheduler__{name}": value for name, value in options.items()}
-    plugin = IsolatedHostsFilter.with_settings(settings_with(**values))
+    plugin = IsolatedHostsFilter.with_settings(build_settings(**values))
     state, spec = build_host_state(host), build_spec(image={"id": image} if image else None)
     return find_rejection(plugin, state, spec)
 

@@ -8,11 +8,11 @@ import pytest
 from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
 from placement_sched.scheduler.host_state import HostState
-from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
+from tests.support.states import build_host_state, build_settings, build_spec, find_rejection
 
 
 def find_filter_rejection(setting, *names):
-    settings = settings_with(metrics__weight_setting=setting)
+    settings = build_settings(metrics__weight_setting=setting)
     plugin = MetricsFilter.with_settings(settings)
     host = build_host_state(metrics=tuple(Metric(name=name, value=1) for name in names))
     return find_rejection(plugin, host, build_spec())
@@ -41,7 +41,7 @@ def test_host_without_a_metric_is_rejected_with_its_name(setting, names, missing
 
 def test_host_with_a_metric_by_numa_node_passes_but_host_without_metrics_does_not():
     plugin = MetricsFilter.with_settings(
-        settings_with(metrics__weight_setting=["numa.membw.max=1"])
+        build_settings(metrics__weight_setting=["numa.membw.max=1"])
     )
     by_node = Metric(name="numa.membw.max", numa_membw_values={"0": 10})
     assert plugin.host_passes(build_host_state(metrics=(by_node,)), build_spec())

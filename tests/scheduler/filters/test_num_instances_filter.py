@@ -13,9 +13,9 @@ from placement_sched.scheduler.filters.num_instances_filter import (
 from tests.support.states import (
     build_aggregates,
     build_host_state,
+    build_settings,
     build_spec,
     find_rejection,
-    settings_with,
 )
 
 #: The filters with their option, the attribute of host states, and the reason.
@@ -49,7 +49,7 @@ def find_filter_rejection(kind, facts, number, *metadata, maximum=None):
     option, attribute, _ = facts
     options = {} if maximum is None else {f"filter_scheduler__{option}": maximum}
     host = build_host_state(**{attribute: number}, aggregates=build_aggregates(*metadata))
-    return find_rejection(kind.with_settings(settings_with(**options)), host)
+    return find_rejection(kind.with_settings(build_settings(**options)), host)
 
 
 @parametrize_filters
@@ -68,7 +68,7 @@ def test_host_at_the_maximum_of_instances_or_io_operations_is_rejected(
 @parametrize_filters
 def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
     option, attribute, _ = facts
-    plugin = kind.with_settings(settings_with(**{f"filter_scheduler__{option}": 5}))
+    plugin = kind.with_settings(build_settings(**{f"filter_scheduler__{option}": 5}))
     fewer, larger = plugin.suggested_changes(build_host_state(**{attribute: 7}), build_spec())
     assert (fewer.action, fewer.values) == ("remove_instances", {"instances": 3})
     assert fewer.host == {attribute: 4}
@@ -80,7 +80,7 @@ def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
 @parametrize_aggregate_filters
 def test_larger_maximum_is_suggested_in_aggregates_that_set_it(kind, facts):
     option, attribute, _ = facts
-    plugin = kind.with_settings(settings_with(**{f"filter_scheduler__{option}": 5}))
+    plugin = kind.with_settings(build_settings(**{f"filter_scheduler__{option}": 5}))
     host = build_host_state(**{attribute: 7}, aggregates=build_aggregates({option: "6"}))
     *_, larger = plugin.suggested_changes(host, build_spec())
     assert (larger.action, larger.values) == ("tag_aggregate", {"key": option, "value": 8})
@@ -92,7 +92,7 @@ def test_larger_maximum_is_suggested_in_aggregates_that_set_it(kind, facts):
 @parametrize_aggregate_filters
 def test_fewer_instances_are_not_suggested_if_the_maximum_is_zero(kind, facts):
     host = build_host_state(aggregates=build_aggregates({facts[0]: "0"}))
-    (larger,) = kind.with_settings(settings_with()).suggested_changes(host, build_spec())
+    (larger,) = kind.with_settings(build_settings()).suggested_changes(host, build_spec())
     assert larger.values == {"key": facts[0], "value": 1}
 
 
@@ -101,7 +101,7 @@ def test_earlier_instances_count_towards_the_default_maximum_of_instances():
     assert find_filter_rejection(NumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON, 49) is None
     assert find_filter_rejection(NumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON, 50) == reason
     # Earlier instances of the request count.
-    plugin = NumInstancesFilter.with_settings(settings_with())
+    plugin = NumInstancesFilter.with_settings(build_settings())
     host = build_host_state(num_instances=49)
     assert find_rejection(plugin, host) is None
     host.consume_from_request(build_spec())

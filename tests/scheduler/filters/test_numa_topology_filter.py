@@ -9,7 +9,7 @@ from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, N
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.schemas.node_report import numa_topology
 from tests.support.numa_nodes import CORES, THREADS, build_cell, build_cell_with_networks
-from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
+from tests.support.states import build_host_state, build_settings, build_spec, find_rejection
 
 ONE_NUMA_NODE = {"cells": [{"cpuset": [0], "memory": 512}]}
 TWO_NUMA_NODES = {"cells": [{"cpuset": [0], "memory": 512}, {"cpuset": [1], "memory": 512}]}
@@ -21,7 +21,7 @@ def build_host_with_cells(*cells, **attributes):
 
 
 def find_filter_rejection(host, spec, **options):
-    plugin = NUMATopologyFilter.with_settings(settings_with(**options))
+    plugin = NUMATopologyFilter.with_settings(build_settings(**options))
     return find_rejection(plugin, host, spec)
 
 
@@ -163,7 +163,7 @@ def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
     assert find_filter_rejection(host, request) == "no allocation candidate remains"
 
 
-NUMA_TOPOLOGY_FILTER = NUMATopologyFilter.with_settings(settings_with())
+NUMA_TOPOLOGY_FILTER = NUMATopologyFilter.with_settings(build_settings())
 CPU_LISTS = st.lists(st.integers(0, 9), max_size=6)
 AMOUNTS = st.sampled_from([0, 1, 512, 2**31 - 1])
 #: Any topology that the schema of a report accepts.

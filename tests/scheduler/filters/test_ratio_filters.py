@@ -9,9 +9,9 @@ from placement_sched.scheduler.filters.ram_filter import AggregateRamFilter, Ram
 from tests.support.states import (
     build_aggregates,
     build_host_state,
+    build_settings,
     build_spec,
     find_rejection,
-    settings_with,
 )
 
 CPU_RATIO, DISK_RATIO, RAM_RATIO = (
@@ -60,7 +60,7 @@ def build_request_for_amounts(kind, *amounts):
 
 
 def find_filter_rejection(kind, host, *amounts, **options):
-    plugin = kind.with_settings(settings_with(**options))
+    plugin = kind.with_settings(build_settings(**options))
     return find_rejection(
         plugin, host, build_request_for_amounts(kind, *amounts) if amounts else None
     )
@@ -80,7 +80,7 @@ def find_filter_rejection(kind, host, *amounts, **options):
     ],
 )
 def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, ratio, largest):
-    plugin = kind.with_settings(settings_with())
+    plugin = kind.with_settings(build_settings())
     host = build_host_with_amounts(kind, total, left, ratio)
     changes = list(plugin.suggested_changes(host, build_request_for_amounts(kind, *amounts)))
     assert [(change.action, change.values) for change in changes] == (

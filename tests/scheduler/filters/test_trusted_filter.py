@@ -12,7 +12,7 @@ from placement_sched.scheduler.live_settings import with_overrides
 from tests.conftest import make_settings
 from tests.support.attestation import run_attestation_service
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
-from tests.support.states import NOW, build_host_state, build_spec, settings_with
+from tests.support.states import NOW, build_host_state, build_settings, build_spec
 
 ATTESTATION_TIME = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
 TRUST_LEVELS = ("trusted", "untrusted", "unknown")
@@ -52,7 +52,7 @@ def build_trust_options(attestation_service, **changes):
 
 def make_trusted_filter(attestation_service, clock=lambda: NOW, **changes):
     return TrustedFilter.with_settings(
-        settings_with(**build_trust_options(attestation_service, **changes)), clock
+        build_settings(**build_trust_options(attestation_service, **changes)), clock
     )
 
 
@@ -137,7 +137,7 @@ def test_trust_level_of_every_host_is_unknown_if_the_service_fails(attestation_s
 
 
 def test_trust_level_of_every_host_is_unknown_without_a_server():
-    plugin = TrustedFilter.with_settings(settings_with())
+    plugin = TrustedFilter.with_settings(build_settings())
     assert find_passing_hosts(plugin, "trusted", "good") == []
     assert find_passing_hosts(plugin, "unknown", "good") == ["good"]
     assert plugin.rejection(
@@ -166,7 +166,7 @@ def test_trusted_host_passes_only_with_valid_url_and_certificate_options(
         for key, value in build_trust_options(attestation_service, **changes).items()
         if value is not None
     }
-    plugin = TrustedFilter.with_settings(settings_with(**values), lambda: NOW)
+    plugin = TrustedFilter.with_settings(build_settings(**values), lambda: NOW)
     assert find_passing_hosts(plugin, "trusted", "good") == passes
 
 
@@ -182,7 +182,7 @@ def test_configured_auth_blob_is_sent_to_the_attestation_service(attestation_ser
 @pytest.mark.parametrize("option", ["attestation_server", "attestation_insecure_ssl"])
 def test_overrides_of_the_attestation_service_are_rejected(attestation_service, option):
     with pytest.raises(Invalid, match="not read per request"):
-        with_overrides(settings_with(), {f"trusted_computing.{option}": "true"})
+        with_overrides(build_settings(), {f"trusted_computing.{option}": "true"})
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.nova_shim import objects
 from tests.conftest import make_settings
-from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES_PATH
+from tests.scheduler.capacity.test_report import AGGREGATES_PATH, COMPUTE_HEADERS
 from tests.scheduler.failover.test_report import create_aggregate_with_metadata
 from tests.support.scheduling import instance, report, spec
 
@@ -53,7 +53,7 @@ def test_nova_db_functions_return_the_aggregates_and_instances_of_a_host(sqlite_
     for name, metadata in {"a": {"rack": "r1", "power": "p1"}, "b": {"power": "p2"}}.items():
         number = create_aggregate_with_metadata(app, name, **metadata)
         add = {"add_host": {"host": "cn1"}}
-        app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=ADMIN)
+        app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=COMPUTE_HEADERS)
     create_aggregate_with_metadata(app, "c", hall_of_rack="r1")
     # No filter runs for a forced host.
     placed = {"request_spec": spec(instance(1), force_hosts=["cn1"])}

@@ -15,7 +15,7 @@ from placement_sched.scheduler.request_filters.forbidden_aggregates import Forbi
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.fake_cloud import FakeCloud
 from tests.support.scheduling import flavor, spec
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_settings, build_spec
 
 WINDOWS_TRAIT = {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
 XYZ_TRAIT = {"trait:CUSTOM_XYZ": "required"}
@@ -148,8 +148,8 @@ OPTION_NAMES = ["enable_isolated_aggregate_filtering", "enable_forbidden_aggrega
 @pytest.mark.parametrize("name", OPTION_NAMES)
 def test_both_option_names_enable_the_forbidden_aggregates_filter(name, tmp_path, monkeypatch):
     filter_ = ForbiddenAggregates()
-    assert not filter_.enabled(settings_with())
-    assert filter_.enabled(settings_with(**{f"scheduler__{name}": True}))
+    assert not filter_.enabled(build_settings())
+    assert filter_.enabled(build_settings(**{f"scheduler__{name}": True}))
     file = tmp_path / "a.conf"
     file.write_text(f"[scheduler]\n{name} = true\n")
     assert filter_.enabled(Settings.from_conf(read_files(make_full_conf(), [str(file)])))

@@ -12,7 +12,7 @@ from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate imp
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.fake_cloud import FakeCloud, build_aggregate_uuids
 from tests.support.scheduling import spec
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_settings, build_spec
 
 CELL_UUID = str(UUID(int=99))
 AGGREGATE_METADATA = (
@@ -25,7 +25,7 @@ AGGREGATE_METADATA = (
 
 
 def apply_filter(zone, **fields):
-    plugin = MapAZToPlacementAggregate.with_settings(settings_with())
+    plugin = MapAZToPlacementAggregate.with_settings(build_settings())
     assert plugin.enabled(plugin.settings)
     return plugin.apply(
         build_spec(availability_zone=zone, **fields), FakeCloud.with_metadata(*AGGREGATE_METADATA)
@@ -97,7 +97,7 @@ def test_default_zone_forbids_the_aggregates_of_other_zones():
     ],
 )
 def test_default_zone_is_the_configured_zone(default, metadata, changes):
-    settings = settings_with(DEFAULT__default_availability_zone=default)
+    settings = build_settings(DEFAULT__default_availability_zone=default)
     plugin = MapAZToPlacementAggregate.with_settings(settings)
     outcome = plugin.apply(
         build_spec(availability_zone=default), FakeCloud.with_metadata(*metadata)

@@ -13,10 +13,10 @@ from placement_sched.scheduler.filtering import run_request_filters
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.request_filters import RequestFilterResult
 from tests.scheduler.random_requests import RANDOM_CLOUDS, RANDOM_REQUEST_SPECS
-from tests.support.states import settings_with
+from tests.support.states import build_settings
 
 #: Enable every option that is disabled by default.
-SETTINGS_WITH_ALL_FILTERS = settings_with(
+SETTINGS_WITH_ALL_FILTERS = build_settings(
     scheduler__limit_tenants_to_placement_aggregate=True,
     scheduler__query_placement_for_image_type_support=True,
     scheduler__enable_isolated_aggregate_filtering=True,

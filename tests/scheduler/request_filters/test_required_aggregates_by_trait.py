@@ -15,7 +15,7 @@ from placement_sched.scheduler.request_filters.required_aggregates_by_trait impo
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.fake_cloud import FakeCloud, build_aggregate_uuids, run_request_filter
 from tests.support.scheduling import spec
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_settings, build_spec
 
 TRAIT_A, TRAIT_B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
 AGGREGATES_OPTION = "scheduler__required_aggregates_by_trait"
@@ -107,13 +107,13 @@ def test_request_that_forbids_all_aggregates_of_a_trait_is_rejected():
 
 
 def test_required_aggregates_filter_runs_last_and_only_with_the_option_value_require():
-    assert plugins_for(settings_with()).request_filters[-1].name == RequiredAggregatesByTrait.name
+    assert plugins_for(build_settings()).request_filters[-1].name == RequiredAggregatesByTrait.name
     plugin = RequiredAggregatesByTrait()
     for value, expected in (("off", False), ("prefer", False), ("require", True)):
-        assert plugin.enabled(settings_with(**{AGGREGATES_OPTION: value})) == expected
-    assert not plugin.enabled(settings_with())
+        assert plugin.enabled(build_settings(**{AGGREGATES_OPTION: value})) == expected
+    assert not plugin.enabled(build_settings())
     with pytest.raises(Invalid, match="required_aggregates_by_trait"):
-        with_overrides(settings_with(), {"scheduler.required_aggregates_by_trait": "must"})
+        with_overrides(build_settings(), {"scheduler.required_aggregates_by_trait": "must"})
 
 
 @pytest.fixture

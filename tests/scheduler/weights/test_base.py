@@ -16,7 +16,7 @@ from placement_sched.scheduler.weights import (
     weigher_of,
 )
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
+from tests.support.states import build_aggregates, build_host_state, build_settings, build_spec
 
 FINITE_NUMBERS = st.floats(min_value=-1e9, max_value=1e9)
 
@@ -122,7 +122,7 @@ METADATA_AND_MULTIPLIERS = [
 
 @pytest.mark.parametrize(("metadata", "expected"), METADATA_AND_MULTIPLIERS)
 def test_smallest_multiplier_of_the_aggregates_is_used(metadata, expected):
-    settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
+    settings = build_settings(filter_scheduler__ram_weight_multiplier=1.5)
     plugin = RAMWeigher.with_settings(settings)
     host = build_host_state(aggregates=build_aggregates(*metadata))
     assert plugin.weight_multiplier(host) == expected
@@ -153,7 +153,7 @@ class PenaltyWeigher(RAMWeigher):
     ids=["configured", "smallest of the aggregates", "negative", "no number"],
 )
 def test_multiplier_of_a_penalty_weigher_is_negated(metadata, expected):
-    settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
+    settings = build_settings(filter_scheduler__ram_weight_multiplier=1.5)
     plugin = PenaltyWeigher.with_settings(settings)
     host = build_host_state(aggregates=build_aggregates(*metadata))
     assert plugin.weight_multiplier(host) == expected
@@ -162,7 +162,7 @@ def test_multiplier_of_a_penalty_weigher_is_negated(metadata, expected):
 
 
 def test_multiplier_0_of_a_penalty_weigher_is_not_negative_zero():
-    settings = settings_with(filter_scheduler__ram_weight_multiplier=0.0)
+    settings = build_settings(filter_scheduler__ram_weight_multiplier=0.0)
     assert str(PenaltyWeigher.with_settings(settings).configured_multiplier) == "0.0"
 
 
@@ -176,12 +176,12 @@ def test_weigher_may_have_its_own_metadata_key_or_multiplier():
 
     own, ignored = build_aggregates({"memory_multiplier": "3"}, {"ram_weight_multiplier": "4"})
     hosts = [build_host_state(aggregates=(own,)), build_host_state(aggregates=(ignored,))]
-    assert WeigherWithMetadataKey.with_settings(settings_with()).multipliers(hosts) == [3.0, 1.0]
+    assert WeigherWithMetadataKey.with_settings(build_settings()).multipliers(hosts) == [3.0, 1.0]
     assert weigher_of(WeigherWithMultiplier()).multipliers(
         [build_host_state("a"), build_host_state("bb")], ()
     ) == [1.0, 2.0]
     shared = build_aggregates({"ram_weight_multiplier": "2"})
     hosts = [build_host_state(aggregates=shared), build_host_state()]
-    ram = RAMWeigher.with_settings(settings_with())
+    ram = RAMWeigher.with_settings(build_settings())
     assert ram.multipliers(hosts, aggregates_of(hosts)) == [2.0, 1.0]
     assert list(aggregates_of([*hosts, build_host_state(aggregates=shared)])) == list(shared)

@@ -7,8 +7,8 @@ from placement_sched.scheduler.weights import run_weighers
 from placement_sched.scheduler.weights.compute import BuildFailureWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.scheduler.weights.weighing import build_hosts, check_sign_of_multiplier, run_weigher
-from tests.support.explanations import weight
-from tests.support.states import build_spec, settings_with
+from tests.support.explanations import build_weight
+from tests.support.states import build_settings, build_spec
 
 
 def test_sign_of_the_multiplier_prefers_few_or_many_failed_builds():
@@ -19,11 +19,11 @@ def test_multiplier_of_build_failures_is_reported_with_its_sign():
     answer = run_weigher(BuildFailureWeigher, build_hosts(failed_builds=(4, 0, 1)))
     name = "BuildFailureWeigher"
     assert asdict(answer.reports[0]) == {"name": name, "multiplier": -1000000.0}
-    assert answer.host_reports()[-1].weights[name].as_json() == weight(1.0, 4, -1000000.0)
+    assert answer.host_reports()[-1].weights[name].as_json() == build_weight(1.0, 4, -1000000.0)
 
 
 def test_one_failed_build_outweighs_free_memory():
-    settings = settings_with()
+    settings = build_settings()
     weighers = [kind.with_settings(settings) for kind in (RAMWeigher, BuildFailureWeigher)]
     hosts = build_hosts(free_ram_mb=(10_000_000, 512), failed_builds=(1, 0))
     assert run_weighers(weighers, hosts, build_spec()).hosts[0].obj.host == "cn2"

@@ -11,11 +11,11 @@ from placement_sched.scheduler.weights.affinity import (
 )
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
-from tests.support.states import build_aggregates, build_host_state, settings_with
+from tests.support.states import build_aggregates, build_host_state, build_settings
 
 
 def test_default_multipliers_of_weighers_have_the_signs_and_sizes_of_nova():
-    settings = settings_with()
+    settings = build_settings()
     kinds = {}
     for kind in all_weighers():
         multiplier = kind.with_settings(settings).configured_multiplier
@@ -51,13 +51,13 @@ WEIGHERS_WITHOUT_NEGATIVE_MULTIPLIER = {
 def test_multiplier_of_each_weigher_is_an_option(kind):
     option = "__".join(kind.multiplier_option)
     for value in (0.0, 3.0):
-        plugin = kind.with_settings(settings_with(**{option: value}))
+        plugin = kind.with_settings(build_settings(**{option: value}))
         assert plugin.configured_multiplier == (-value if kind.is_penalty else value)
     if kind in WEIGHERS_WITHOUT_NEGATIVE_MULTIPLIER:
         with pytest.raises(Invalid, match=kind.multiplier_option[1]):
-            settings_with(**{option: -1.0})
+            build_settings(**{option: -1.0})
     else:
-        assert settings_with(**{option: -1.0})
+        assert build_settings(**{option: -1.0})
 
 
 @pytest.mark.parametrize("kind", all_weighers())
@@ -65,4 +65,4 @@ def test_metadata_of_aggregates_override_the_multiplier_of_each_weigher(kind):
     key = kind.multiplier_keys[0] if kind.multiplier_keys else kind.multiplier_option[1]
     host = build_host_state(aggregates=build_aggregates({key: "5"}, {key: "-3"}))
     expected = 3.0 if kind.is_penalty else -3.0
-    assert kind.with_settings(settings_with()).weight_multiplier(host) == expected
+    assert kind.with_settings(build_settings()).weight_multiplier(host) == expected

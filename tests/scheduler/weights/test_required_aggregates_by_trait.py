@@ -13,8 +13,8 @@ from tests.support.states import (
     build_aggregate,
     build_aggregates,
     build_host_state,
+    build_settings,
     build_spec,
-    settings_with,
 )
 
 TRAIT_A, TRAIT_B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
@@ -54,7 +54,7 @@ def test_weight_is_the_share_of_required_traits_with_an_aggregate(extra_specs, m
 
 
 def test_default_multiplier_of_required_aggregates_outweighs_free_memory():
-    settings = settings_with()
+    settings = build_settings()
     plugin = RequiredAggregatesByTraitWeigher.with_settings(settings)
     weighers = [RAMWeigher.with_settings(settings), plugin]
     hosts = [
@@ -70,5 +70,5 @@ def test_default_multiplier_of_required_aggregates_outweighs_free_memory():
 
 def test_required_aggregates_weigher_runs_only_with_the_option_value_prefer():
     for value, expected in (("off", False), ("prefer", True), ("require", False)):
-        weighers = plugins_for(settings_with(**{AGGREGATES_OPTION: value})).weighers
+        weighers = plugins_for(build_settings(**{AGGREGATES_OPTION: value})).weighers
         assert (WEIGHER_NAME in [type(weigher).__name__ for weigher in weighers]) == expected

@@ -28,7 +28,7 @@ from tests.scheduler.capacity.test_report import store_flavor
 from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
 from tests.support.scheduling import FLAVOR, report, spec
 from tests.support.statements import record_statements
-from tests.support.states import build_host_state, build_spec, settings_with
+from tests.support.states import build_host_state, build_settings, build_spec
 
 WEIGHER_NAME = "StrandedResourcesWeigher"
 MULTIPLIER_OPTION = "filter_scheduler__stranded_resources_weight_multiplier"
@@ -85,7 +85,7 @@ def test_stranded_resources_weigher_keeps_whole_numa_nodes_free():
     # The less used node of cn2 is tried first, and an instance would break it.
     settings = {"compute__packing_host_numa_cells_allocation_strategy": True}
     plugins = plugins_for(
-        settings_with(**settings, filter_scheduler__enabled_filters=["NUMATopologyFilter"])
+        build_settings(**settings, filter_scheduler__enabled_filters=["NUMATopologyFilter"])
     )
     request = build_request(small, small, large)
     for plugin in plugins.filters:
@@ -130,7 +130,7 @@ def test_stranded_resources_weigher_keeps_pci_devices_free():
 
 def test_stranded_resources_weigher_runs_only_with_a_multiplier():
     def list_weigher_names(**options):
-        return [type(plugin).__name__ for plugin in plugins_for(settings_with(**options)).weighers]
+        return [type(plugin).__name__ for plugin in plugins_for(build_settings(**options)).weighers]
 
     assert WEIGHER_NAME not in list_weigher_names()
     assert WEIGHER_NAME in list_weigher_names(**WEIGHER_OPTIONS)
@@ -168,7 +168,7 @@ def test_explanation_has_the_stranded_amounts():
 
 
 def test_later_instances_have_the_stranded_weights_of_a_complete_run():
-    settings = settings_with(**WEIGHER_OPTIONS)
+    settings = build_settings(**WEIGHER_OPTIONS)
     weighers = [kind.with_settings(settings) for kind in (StrandedResourcesWeigher, RAMWeigher)]
     hosts = [build_host(f"cn{number}", 8 + number, 16 + 2 * number) for number in range(5)]
     request, weighing = build_request(SMALL_FLAVOR, SMALL_FLAVOR, LARGE_FLAVOR), Weighing(weighers)

@@ -10,7 +10,7 @@ from tests.scheduler.explanations import explain_request, put_aggregate, put_hos
 from tests.scheduler.providers import add_provider
 from tests.scheduler.weights.weighing import find_raw_weights, run_weigher
 from tests.support.clouds import Host, add_traits, uuid_of
-from tests.support.explanations import weight
+from tests.support.explanations import build_weight
 from tests.support.scheduling import flavor, spec
 from tests.support.statements import record_statements
 from tests.support.states import build_host_state, build_spec
@@ -64,7 +64,7 @@ def test_hosts_with_preferred_traits_come_first(cloud):
     assert answer.hosts == ["cn3", "cn2", "cn1", "cn4"]
     assert {"name": WEIGHER_NAME, "multiplier": 1000.0} in answer.answer["funnel"]["weighers"]
     weights = [host["weights"][WEIGHER_NAME] for host in answer.answer["hosts"]]
-    assert weights[0] == weight(1.0, 2.0, 1000.0)
+    assert weights[0] == build_weight(1.0, 2.0, 1000.0)
     assert [weight["raw"] for weight in weights] == [2.0, 1.0, 0.0, -1.0]
     image = spec(image={"properties": {"trait:CUSTOM_C": "preferred"}})
     assert explain_request(cloud, image).hosts == ["cn4", "cn1", "cn2", "cn3"]

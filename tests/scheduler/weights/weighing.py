@@ -4,7 +4,7 @@
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighRun, run_weighers
-from tests.support.states import build_host_state, build_spec, settings_with
+from tests.support.states import build_host_state, build_settings, build_spec
 
 
 def build_hosts(**figures) -> list[HostState]:
@@ -19,7 +19,7 @@ def build_hosts(**figures) -> list[HostState]:
 def run_weigher(
     kind: type[BaseHostWeigher], hosts: list[HostState], spec=None, **options
 ) -> WeighRun:
-    plugin = kind.with_settings(settings_with(**options))
+    plugin = kind.with_settings(build_settings(**options))
     return run_weighers([plugin], hosts, spec or build_spec())
 
 

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.store.compute import hosts
 from tests.operations.test_reports import record_report
 from tests.support.provider_traits import (
-    TRAIT,
+    OWNER_TRAIT,
     add_trait,
     create_root_provider,
     delete_root_provider,
@@ -18,7 +18,7 @@ from tests.support.statements import run_query
 pytestmark = pytest.mark.all_databases
 
 
-def is_trait_of_all_nodes(database, trait=TRAIT):
+def is_trait_of_all_nodes(database, trait=OWNER_TRAIT):
     return run_query(database, hosts.is_trait_of_all_nodes, trait)
 
 

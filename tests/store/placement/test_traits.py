@@ -11,7 +11,7 @@ from placement_sched.db import tables
 from placement_sched.model.aggregates import ChangeResult
 from placement_sched.store.placement import traits
 from tests.support.host_maps import (
-    LICENSED,
+    LICENSED_TRAIT,
     add_aggregate,
     add_unrecorded_trait,
     build_local_services,
@@ -26,8 +26,8 @@ from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
-METADATA_REQUIRING_TRAIT = {f"trait:{LICENSED}": "required"}
-METADATA_WITHOUT_TRAIT = {f"trait:{LICENSED}": None}
+METADATA_REQUIRING_TRAIT = {f"trait:{LICENSED_TRAIT}": "required"}
+METADATA_WITHOUT_TRAIT = {f"trait:{LICENSED_TRAIT}": None}
 
 
 def read_synced_traits(database):
@@ -67,13 +67,13 @@ def test_trait_set_by_an_operator_on_a_recreated_provider_is_kept(
 def test_synced_trait_on_a_recreated_provider_is_removed(database, synced_provider_and_aggregate):
     node, aggregate = synced_provider_and_aggregate
     recreate_provider(database, node)
-    assert sync_traits_of_aggregates(database).added == {(node, LICENSED)}
-    assert read_synced_traits(database) == {(node, LICENSED): aggregate}
+    assert sync_traits_of_aggregates(database).added == {(node, LICENSED_TRAIT)}
+    assert read_synced_traits(database) == {(node, LICENSED_TRAIT): aggregate}
     # Old releases recorded no id of the provider.
     nameless = update(tables.synced_traits).values(provider_id=None)
     database.write(lambda connection: connection.execute(nameless))
     set_metadata(database, "windows", METADATA_WITHOUT_TRAIT)
-    assert sync_traits_of_aggregates(database).removed == {(node, LICENSED)}
+    assert sync_traits_of_aggregates(database).removed == {(node, LICENSED_TRAIT)}
     assert read_providers_with_trait(database) == set()
 
 
@@ -83,7 +83,7 @@ def test_provider_recreated_during_a_sync_keeps_its_trait(database, synced_provi
     _, placement = build_local_services(database)
     recreate_provider(database, node)
     add_unrecorded_trait(database, node)
-    assert placement.change(build_trait_removal(LICENSED, node)) == ChangeResult()
+    assert placement.change(build_trait_removal(LICENSED_TRAIT, node)) == ChangeResult()
     assert read_providers_with_trait(database) == {node}
 
 
@@ -95,4 +95,4 @@ def test_record_keeps_synced_traits_of_a_concurrent_sync(database, synced_provid
     assert slower.read_record() == {}
     sync_traits_of_aggregates(database)
     slower.update_record({}, [(node, "CUSTOM_OTHER")], {})
-    assert read_synced_traits(database) == {(node, LICENSED): aggregate}
+    assert read_synced_traits(database) == {(node, LICENSED_TRAIT): aggregate}
