@@ -45,7 +45,7 @@ from placement_sched.operations import config_check
 from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.operations.gauges import FailoverGauges
 from placement_sched.operations.nova_cloud import is_read_from_nova
-from placement_sched.operations.periodic import FailoverTask, LogRetention, WaitingRequests
+from placement_sched.operations.periodic import FailoverTask, OldRowDeletion, WaitingRequests
 from placement_sched.operations.plugin_check import check_enabled
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.scheduler.caches import ProcessCaches
@@ -160,7 +160,9 @@ def _periodic_tasks(
     scheduler: Scheduler, clock: Clock, *, serving: bool
 ) -> list[Callable[[], None]]:
     """List the periodic tasks of a worker."""
-    upkeep: list[Callable[[], None]] = [LogRetention(scheduler.database, scheduler.settings, clock)]
+    upkeep: list[Callable[[], None]] = [
+        OldRowDeletion(scheduler.database, scheduler.settings, clock)
+    ]
     if serving:
         upkeep += [WaitingRequests(scheduler), FailoverTask(scheduler)]
     # In a nova cloud nova-compute manages the inventories and would overwrite changes.

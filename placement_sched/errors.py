@@ -57,7 +57,7 @@ class Error(Exception):
 
         ``json_path`` is the JSON path of the invalid value. The message shows it after ``detail``,
         or the name ``source`` of the value before ``detail``. ``fault`` is the error as data
-        (``schemas.faults.FaultData``), for front ends that render it in another way.
+        (``schemas.validation.FaultData``), for front ends that render it in another way.
         """
         if json_path is not None:
             fault = {"problem": detail, "path": json_path, **(fault or {})}

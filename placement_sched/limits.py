@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of requests and resources, with their reasons.
 
-A request that exceeds a limit is answered with an error that names the limit.
-The page "Limits and errors" of the guide shows them.
+A request that exceeds a limit of requests is answered with an error that names the limit. Other
+limits shorten lists, records, metrics and notices. The page "Limits and errors" of the guide shows
+all limits.
 """
 
 # Requests

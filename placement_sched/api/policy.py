@@ -21,7 +21,6 @@ from placement_sched.model.document import Json
 
 LOG = logging.getLogger(__name__)
 
-
 #: Seconds between two checks of the policy files. A check takes 5 % of the time of a short request.
 PAUSE = 0.5
 

@@ -79,7 +79,7 @@ class ApiCall:
     ids: RequestIds
     headers: Headers
     #: Verdicts of rules on the caller's own objects: a page of servers repeats them.
-    _verdicts: dict[str, bool] = field(default_factory=dict)
+    _verdicts: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def values(self, key: str) -> tuple[str, ...]:
         """Return every value of a query parameter."""

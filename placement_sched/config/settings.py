@@ -92,10 +92,10 @@ class Conf(cfg.ConfigOpts):
         super().__init__()
         self._env_driver: Any = _Environment(self._env_driver)
 
-    def __call__(self, *, use_env: bool = True, **options: Any) -> None:  # type: ignore[override]
+    def __call__(self, *args: Any, use_env: bool = True, **options: Any) -> None:
         """Read files and, with ``use_env``, the environment."""
         self.environment = os.environ if use_env else {}
-        super().__call__(use_env=use_env, **options)
+        super().__call__(*args, use_env=use_env, **options)  # type: ignore[misc] # args is first
 
     def __getattr__(self, name: str) -> Any:
 

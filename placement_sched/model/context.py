@@ -27,6 +27,9 @@ _FIELDS: tuple[str, ...] = (
     "user_domain_id",
     "project_domain_id",
     "domain_id",
+    "system_scope",
+    "request_id",
+    "global_request_id",
 )
 
 
@@ -70,9 +73,6 @@ def ids_of(header: str | None) -> RequestIds:
     """
     global_id = header if header and _ID_PATTERN.fullmatch(header) else None
     return RequestIds(f"req-{uuid4()}", global_id)
-
-
-_FIELDS += ("system_scope", "request_id", "global_request_id")
 
 
 class RequestContext(context.RequestContext):

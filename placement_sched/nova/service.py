@@ -48,7 +48,7 @@ from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
 from placement_sched.operations.aggregates import policies_in_use
 from placement_sched.operations.config_check import check_parts
-from placement_sched.operations.periodic import LogRetention
+from placement_sched.operations.periodic import OldRowDeletion
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.live_settings import LiveSettings
@@ -265,7 +265,7 @@ class SyncService(cotyledon.Service):
         self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
         self._heartbeat = Heartbeat(self._database, settings, utcnow)
-        self._trim_log = LogRetention(self._database, settings, utcnow)
+        self._delete_old_rows = OldRowDeletion(self._database, settings, utcnow)
         self._lease = Lease(self._database, "following nova", LEASE)
         self._next_attempt = 0.0
 
@@ -285,7 +285,7 @@ class SyncService(cotyledon.Service):
                 self._full.clear()
                 repeat_steps([self._follower.read_all], self._stopping, _NOT_YET)
             self._follow()
-            self._trim_log()
+            self._delete_old_rows()
             self._stopping.wait(AGAIN)
 
     def _follow(self) -> None:

@@ -208,7 +208,7 @@ def check_files(
             written += sources.ConfigFile(file).assignments
         except ConfigurationError as wrong:
             problems.append(_problem(wrong))
-    # Other programs also use OS_, and unknown names import oslo.messaging.
+    # Other programs also use OS_. Catalogue.find imports oslo.messaging for an unknown group.
     written += (
         variable
         for variable in _list_variables(environment)

@@ -40,20 +40,15 @@ LOG = log.getLogger(__name__)
 
 #: Seconds between two rounds of most tasks.
 PAUSE = 60.0
-#: Seconds for which a process holds the lease.
-RETENTION_LEASE = 150
+#: The name of the thread that deletes old rows, and the seconds that its lease is valid.
+OLD_ROWS_THREAD, OLD_ROWS_LEASE = "old rows", 150
 #: Maximum number of decisions, and of plan runs with many moves, deleted per transaction.
 _BATCH, _MAX_RUNS = 500, 10
-#: Seconds after which a round leaves further decisions to the next round.
-_MAX_ROUND = 1.0
-#: The name of the thread that computes.
-FAILOVER_THREAD = "failover capacity"
-#: Seconds that a process holds the lease.
-_FAILOVER_LEASE = 300
-#: Seconds that the lease is valid. A process renews it before each request.
-NOTICES_LEASE = 150
-#: The name of the thread of a round.
-NOTICES_THREAD = "waiting requests"
+#: The name of the thread that computes the failover capacity, and the seconds of its lease.
+FAILOVER_THREAD, _FAILOVER_LEASE = "failover capacity", 300
+#: The name of the thread that evaluates waiting requests, and the seconds of its lease. A process
+#: renews the lease before each request.
+NOTICES_THREAD, NOTICES_LEASE = "waiting requests", 150
 #: Sends a notice to an address, or raises :class:`ServiceFailed`.
 Send = Callable[[str, Json], None]
 
@@ -115,13 +110,14 @@ class PeriodicTask(ABC):
         """
 
 
-class LogRetention(PeriodicTask):
+class OldRowDeletion(PeriodicTask):
     """Periodic deletion of old decisions, plan runs, logged changes and transaction ids.
 
     A lease selects a single process of all servers. ``[scheduler] decision_retention`` is the age
     of deleted decisions and runs in seconds. 0 keeps them for ever.
     """
 
+    thread_name = OLD_ROWS_THREAD
     failure = "old rows were not deleted"
     #: Time of the database when this process last deleted transaction ids.
     _checked_at: datetime | None = None
@@ -130,7 +126,7 @@ class LogRetention(PeriodicTask):
         super().__init__(delay=PAUSE)
         self._database, self._clock = database, clock
         self._kept_for = timedelta(seconds=settings.scheduler.decision_retention)
-        self._lease = Lease(database, "log upkeep", RETENTION_LEASE)
+        self._lease = Lease(database, "log upkeep", OLD_ROWS_LEASE)
 
     def is_due(self) -> bool:
         """Return whether any of these rows are deleted."""
@@ -141,19 +137,28 @@ class LogRetention(PeriodicTask):
         """Delete old rows, unless another process holds the lease."""
         if not self._lease.is_held():
             return
+        try:
+            self._delete_decisions()
+        finally:
+            self._delete_changes_and_transaction_ids()
+
+    def _delete_decisions(self) -> None:
+        """Delete expired decisions and plan runs."""
+        if not self._kept_for:
+            return
+        before = self._clock() - self._kept_for
+        self._database.write(partial(plan_runs.purge, before=before, limit=_MAX_RUNS))
+        purge = partial(decisions.purge, before=before, limit=_BATCH)
+        while self._database.write(purge) == _BATCH and self._lease.is_held():
+            pass
+
+    def _delete_changes_and_transaction_ids(self) -> None:
         database = self._database
         with database.read() as connection:
             if database.marks_commits:
                 self._checked_at = forget_old_marks(connection, self._checked_at)
             if database.logs_changes and change_log.reason_without_log(connection) is None:
                 change_log.trim(connection)
-        if self._kept_for:
-            before = self._clock() - self._kept_for
-            database.write(partial(plan_runs.purge, before=before, limit=_MAX_RUNS))
-            purge = partial(decisions.purge, before=before, limit=_BATCH)
-            end = monotonic() + _MAX_ROUND
-            while database.write(purge) == _BATCH and monotonic() < end:
-                pass
 
 
 def purge_decisions(

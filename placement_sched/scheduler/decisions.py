@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded decisions: which values are stored, size limits and retention.
+"""Recorded decisions: which values are stored, and size limits.
 
 Every result of ``select_destinations`` is a decision, also if no valid host was found. An
 explanation is recorded only on request.

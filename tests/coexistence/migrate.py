@@ -16,7 +16,7 @@ def main():
     conf.register_opts(config)
     config([], project="placement", default_config_files=[])
     db_api.configure(config)
-    migration.upgrade_to_revision(revision)
+    migration.upgrade(revision)
 
 
 if __name__ == "__main__":

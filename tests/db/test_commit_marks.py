@@ -14,9 +14,10 @@ from placement_sched.db.transaction import is_done, mark_commit, new_mark
 from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import periodic
-from placement_sched.operations.periodic import PAUSE, LogRetention
+from placement_sched.operations.periodic import PAUSE, OldRowDeletion
 from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
+from tests.support.concurrency import join_threads
 from tests.support.database_time import read_database_time
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
@@ -160,9 +161,10 @@ def test_periodic_task_of_a_server_deletes_old_commit_marks(database, monkeypatc
     moments = iter(PAUSE * number + number for number in range(100))
     monkeypatch.setattr(periodic, "monotonic", lambda: next(moments))
     settings = make_settings("sqlite://", scheduler__decision_retention=0)
-    retention = LogRetention(database, settings, utcnow)
+    retention = OldRowDeletion(database, settings, utcnow)
     retention()
     assert "old" in read_commit_marks(database)
-    retention()
-    retention()
+    for _ in range(2):
+        retention()
+        join_threads(periodic.OLD_ROWS_THREAD)
     assert "old" not in read_commit_marks(database)

@@ -19,7 +19,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.decision import Decision, PlacedInstance
 from placement_sched.model.plan_run import PlanRun, RunMove
 from placement_sched.operations import periodic
-from placement_sched.operations.periodic import PAUSE, LogRetention, PeriodicTask, WaitingRequests
+from placement_sched.operations.periodic import PAUSE, OldRowDeletion, PeriodicTask, WaitingRequests
 from placement_sched.store import decisions, plan_runs
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
@@ -105,7 +105,13 @@ def monotonic_time(monkeypatch):
 
 def build_retention(database, seconds=0, now=NOW):
     settings = make_settings("sqlite://", scheduler__decision_retention=seconds)
-    return LogRetention(database, settings, lambda: now)
+    return OldRowDeletion(database, settings, lambda: now)
+
+
+def run_retention(retention):
+    """Call the task, and wait for the thread of its round."""
+    retention()
+    join_threads(periodic.OLD_ROWS_THREAD)
 
 
 def _count_rows(database, table):
@@ -133,14 +139,14 @@ def test_old_change_log_rows_are_deleted_once_a_minute(database_url, monotonic_t
     for consumer in ("one", "two"):
         _write_allocations(database, consumer)
         monotonic_time[0] += PAUSE + 1
-        log_retention()
+        run_retention(log_retention)
         database.write(_make_rows_old)
     row_count = _count_rows(database, provider_changes)
     with record_statements(database) as seen:
-        log_retention()
+        run_retention(log_retention)
     assert seen == []
     monotonic_time[0] += PAUSE + 1
-    log_retention()
+    run_retention(log_retention)
     assert _count_rows(database, provider_changes) < row_count
     database.dispose()
 
@@ -149,7 +155,7 @@ def test_change_log_retention_without_a_log_sends_no_statement(database, monoton
     log_retention = build_retention(database)
     monotonic_time[0] += PAUSE + 1
     with record_statements(database) as seen:
-        log_retention()
+        run_retention(log_retention)
     assert seen == []
 
 
@@ -165,7 +171,7 @@ def test_old_change_log_rows_are_deleted_by_a_single_process(database_url, monot
     for upkeep, database in zip(upkeeps, databases, strict=True):
         _write_allocations(database, str(len(rows)))
         database.write(_make_rows_old)
-        upkeep()
+        run_retention(upkeep)
         rows.append(_count_rows(database, provider_changes))
     assert rows[0] == 1
     assert rows[1] > 1
@@ -200,18 +206,27 @@ def test_expired_decisions_are_deleted_once_a_minute_in_batches(
     for number, age in enumerate((61, 62, 63, 59)):
         _record_decision(database, number, age)
     retention = build_retention(database, seconds=60)
-    retention()
+    run_retention(retention)
     assert _count_rows(database, tables.decisions) == 4
     monotonic_time[0] += PAUSE + 1
-    retention()
+    run_retention(retention)
     assert _count_rows(database, tables.decisions) == 1
 
 
-def test_retention_of_0_keeps_all_decisions(database, monotonic_time):
+def test_retention_of_0_keeps_all_decisions(database):
     _record_decision(database, 1, age=10**8)
-    monotonic_time[0] += PAUSE + 1
-    build_retention(database, seconds=0)()
+    build_retention(database, seconds=0).run_round()
     assert _count_rows(database, tables.decisions) == 1
+
+
+def test_old_rows_are_deleted_after_decisions_cannot_be_deleted(database, monkeypatch):
+    trimmed = []
+    retention = build_retention(database, seconds=60)
+    monkeypatch.setattr(retention, "_delete_changes_and_transaction_ids", lambda: trimmed.append(1))
+    monkeypatch.setattr(decisions, "purge", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        retention.run_round()
+    assert trimmed == [1]
 
 
 def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, monotonic_time):
@@ -233,7 +248,7 @@ def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, mon
     record_run(5, "done", 59)
     retention = build_retention(database, seconds=60)
     monotonic_time[0] += PAUSE + 1
-    retention()
+    run_retention(retention)
     with database.read() as connection:
         remaining = {run.uuid for run in plan_runs.search(connection, {})}
     assert remaining == {instance(3), instance(5)}
@@ -250,6 +265,7 @@ def test_service_deletes_decisions_after_the_configured_retention(
         _record_decision(services.database, number, age)
     monotonic_time[0] += PAUSE + 1
     services.run_periodic_tasks()
+    join_threads(periodic.OLD_ROWS_THREAD)
     assert _count_rows(services.database, tables.decisions) == 1
 
 

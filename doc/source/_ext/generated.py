@@ -30,6 +30,7 @@ from placement_sched.api.scheduler.routes import ALSO_HERE
 from placement_sched.api.scheduler.routes import CODES as SCHEDULER_CODES
 from placement_sched.config.conf import new_conf
 from placement_sched.config.options.ignored import OF_NOVA, OF_PLACEMENT
+from placement_sched.config.settings import AliasedBoolOpt
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error
 from placement_sched.scheduler.drivers import all_drivers
@@ -157,7 +158,8 @@ def older_names(group: str, option: cfg.Opt) -> Iterator[str]:
 
 
 def _option(group: str, option: cfg.Opt) -> Iterator[str]:
-    older = "".join(f", earlier ``{name}``" for name in older_names(group, option))
+    word = "also" if isinstance(option, AliasedBoolOpt) else "earlier"
+    older = "".join(f", {word} ``{name}``" for name in older_names(group, option))
     default = "unset" if option.default is None else f"``{option.default}``"
     yield f"``[{group}] {option.dest}`` (default {default}{older})"
     yield f"    {' '.join((option.help or '').split())}"

@@ -72,6 +72,7 @@ _ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
     "POST rebalance": (request_schema.REBALANCE, request_schema.rebalance),
     "POST select_destinations": (request_schema.SELECT, request_schema.select),
 }
+#: The lists whose documents have the marker of the next page in place of links.
 _PAGED = (("decisions",), ("plan_runs",))
 #: A query string, as pairs or a mapping.
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -255,7 +256,7 @@ class SchedulerClient(SchedulerApi):
         if not 200 <= response.status < 300:
             raise _error(response, self.place)
         if isinstance(document := response.document, dict):
-            if "links" in document:
+            if path in _PAGED and "links" in document:
                 following = [
                     parse_qs(urlsplit(link["href"]).query) for link in document.pop("links")
                 ]

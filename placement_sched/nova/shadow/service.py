@@ -25,7 +25,7 @@ from placement_sched.nova.shadow.evaluator import Evaluator, read_call
 from placement_sched.nova.shadow.outcomes import PAUSE, OutcomeTracker
 from placement_sched.nova.shadow.tap import NovaBus, Tap, read_transport
 from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
-from placement_sched.operations.periodic import LogRetention
+from placement_sched.operations.periodic import OldRowDeletion
 from placement_sched.operations.prepare import Preparation
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.extra_specs import all_validators
@@ -147,9 +147,9 @@ class Shadow:
             LOG.error("%s could not be evaluated: unexpected %s", call.ids.request_id, problem)
 
     def _follow(self) -> None:
-        trim_log = LogRetention(self.database, self._settings, self._clock)
+        delete_old_rows = OldRowDeletion(self.database, self._settings, self._clock)
         while not self._stopped.is_set():
-            trim_log()
+            delete_old_rows()
             if self._read_again.is_set():
                 self._read_again.clear()
                 self._live.reload()
