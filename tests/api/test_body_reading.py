@@ -83,7 +83,7 @@ def test_chunked_body_that_the_server_has_not_decoded_is_411():
     assert send_body(b"5\r\nhello", HTTP_TRANSFER_ENCODING="chunked")[0] == "411 Length Required"
 
 
-class BodyMessages:
+class AsgiBodyMessages:
     """The ASGI messages of a body, and silence after them."""
 
     def __init__(self, *pieces, ended=True, gone=False):
@@ -129,20 +129,20 @@ def read_body(receive, *, bodies=None, **environ):
 
 def test_event_loop_reads_the_whole_request_body():
     for announced in [{"CONTENT_LENGTH": "6"}, {"HTTP_TRANSFER_ENCODING": "chunked"}]:
-        body = read_body(BodyMessages(b"abc", b"def"), **announced)
+        body = read_body(AsgiBodyMessages(b"abc", b"def"), **announced)
         assert (body.data, body.amount) == (b"abcdef", 6), announced
 
 
 def test_body_of_full_length_is_read_without_waiting_for_its_end():
-    assert read_body(BodyMessages(b"abc", ended=False), CONTENT_LENGTH="3").data == b"abc"
+    assert read_body(AsgiBodyMessages(b"abc", ended=False), CONTENT_LENGTH="3").data == b"abc"
 
 
 @pytest.mark.parametrize(
     ("receive", "rejection"),
     [
-        (BodyMessages(b"abc", ended=False, gone=True), INCOMPLETE),
-        (BodyMessages(b"abc"), INCOMPLETE),
-        (BodyMessages(b"abc", ended=False), SLOW),
+        (AsgiBodyMessages(b"abc", ended=False, gone=True), INCOMPLETE),
+        (AsgiBodyMessages(b"abc"), INCOMPLETE),
+        (AsgiBodyMessages(b"abc", ended=False), SLOW),
     ],
 )
 def test_read_of_a_body_that_does_not_arrive_times_out(monkeypatch, receive, rejection):
@@ -166,7 +166,7 @@ def test_large_body_is_accepted_at_the_minimum_rate(monkeypatch):
 
 def test_event_loop_discards_bytes_above_the_limit():
     for announced in [{"CONTENT_LENGTH": "1200"}, {"HTTP_TRANSFER_ENCODING": "chunked"}]:
-        body = read_body(BodyMessages(b"x" * 600, b"x" * 600), **announced)
+        body = read_body(AsgiBodyMessages(b"x" * 600, b"x" * 600), **announced)
         assert (body.data, body.amount, body.rejection, body.ended) == (b"", 1200, None, True), (
             announced
         )
@@ -186,14 +186,14 @@ def test_large_bodies_share_a_memory_limit_and_small_bodies_are_always_accepted(
     large = {"CONTENT_LENGTH": str(2 * MAX_UNCOUNTED_BYTES)}
 
     def build_large_body():
-        return BodyMessages(*[b"x" * MAX_UNCOUNTED_BYTES] * 2)
+        return AsgiBodyMessages(*[b"x" * MAX_UNCOUNTED_BYTES] * 2)
 
     first = read_body(build_large_body(), bodies=bodies, **large)
     second = read_body(build_large_body(), bodies=bodies, **large)
     assert (first.rejection, second.rejection, second.data, second.ended) == (None, FULL, b"", True)
     assert (
         read_body(
-            BodyMessages(b"x" * MAX_UNCOUNTED_BYTES),
+            AsgiBodyMessages(b"x" * MAX_UNCOUNTED_BYTES),
             bodies=bodies,
             CONTENT_LENGTH=str(MAX_UNCOUNTED_BYTES),
         ).rejection

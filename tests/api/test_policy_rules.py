@@ -19,14 +19,14 @@ from placement_sched.api.routing import PARAMETER
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 
 DEFAULT_CHECKS = {rule.name: rule.check_str for rule in RULES}
-NEWEST_VERSIONS = {"placement": placement.NEWEST, "compute": compute.NEWEST}
+NEWEST_MICROVERSIONS = {"placement": placement.NEWEST, "compute": compute.NEWEST}
 API_ROUTES = [
     (api.name, route) for api in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in api.routes
 ]
 ROUTES_WITH_RULE = [(name, route) for name, route in API_ROUTES if not route.public]
 
 #: The roles besides ``admin`` that each rule of the compute and image APIs allows by default.
-PROJECT_ROLES = {
+ROLES_OF_PROJECT_RULES = {
     **dict.fromkeys(("get_images", "get_image", "download_image"), ("reader", "member")),
     **dict.fromkeys(("add_image", "modify_image", "delete_image", "upload_image"), ("member",)),
     "os_compute_api:flavors": ("reader",),
@@ -56,7 +56,9 @@ ROLES_OF_SPECIAL_RULES = {
 def list_default_roles(rule):
     """Return the roles that a rule allows by default."""
     service = ("service",) if rule.startswith(("placement:", "scheduler:")) else ()
-    return ROLES_OF_SPECIAL_RULES.get(rule, {"admin", *service, *PROJECT_ROLES.get(rule, ())})
+    return ROLES_OF_SPECIAL_RULES.get(
+        rule, {"admin", *service, *ROLES_OF_PROJECT_RULES.get(rule, ())}
+    )
 
 
 def send_request(app, api, route, roles, token="bob:shop"):
@@ -64,8 +66,8 @@ def send_request(app, api, route, roles, token="bob:shop"):
     path = PARAMETER.sub("1", f"/{api}{route.path}")
     query = "?project_id=shop" if route.policy == "placement:usages" else ""
     headers = {"X-Auth-Token": token, "X-Roles": roles}
-    if api in NEWEST_VERSIONS:
-        headers["OpenStack-API-Version"] = f"{api} {min(route.until, NEWEST_VERSIONS[api])}"
+    if api in NEWEST_MICROVERSIONS:
+        headers["OpenStack-API-Version"] = f"{api} {min(route.until, NEWEST_MICROVERSIONS[api])}"
     body = b""
     if route.takes_body:
         headers["Content-Type"] = route.content_types[0]

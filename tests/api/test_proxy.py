@@ -15,7 +15,7 @@ FORWARDED_HEADERS = {
 }
 
 
-def list_links_of_document(app, path, headers):
+def list_version_document_links(app, path, headers):
     """Return every link of a version document."""
     links = []
 
@@ -42,7 +42,7 @@ def test_links_of_version_documents_use_address_and_prefix_of_the_proxy(make_con
             *((FORWARDED_HEADERS, ""), (forwarded, "")),
             ({**FORWARDED_HEADERS, "X-Forwarded-Prefix": "/cloud"}, "/cloud"),
         ):
-            links = list_links_of_document(app, path, headers)
+            links = list_version_document_links(app, path, headers)
             assert links
             address = f"https://cloud.example.com{prefix}/"
             assert all(link.startswith(address) for link in links), links
@@ -50,7 +50,7 @@ def test_links_of_version_documents_use_address_and_prefix_of_the_proxy(make_con
 
 def test_proxy_headers_are_ignored_by_default(sqlite_app):
     for path in VERSION_DOCUMENT_PATHS:
-        links = list_links_of_document(sqlite_app, path, FORWARDED_HEADERS)
+        links = list_version_document_links(sqlite_app, path, FORWARDED_HEADERS)
         assert not any("cloud.example.com" in link for link in links)
 
 

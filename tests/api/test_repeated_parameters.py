@@ -37,7 +37,7 @@ PARAMETERS_WITHOUT_SCHEMA = {
     )
 }
 #: Valid values by parameter. A schema has the valid values of an enumeration.
-VALID_VALUES = {
+VALID_PARAMETER_VALUES = {
     "limit": "1",
     "marker": node_uuid(1),
     "resources": "VCPU:1",
@@ -52,7 +52,7 @@ VALID_VALUES = {
     "sort": "name:asc",
     "sort_dir": "asc",
 }
-INVALID_VALUES = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
+INVALID_PARAMETER_VALUES = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
 
 
 def collect_parameter_schemas(api, route):
@@ -70,9 +70,13 @@ def collect_parameter_schemas(api, route):
 
 def build_repeated_values(name, schema):
     """Return lists of a valid and an invalid value of a parameter."""
-    valid = VALID_VALUES.get(name) or VALID_VALUES.get(name.rstrip("0123456789"))
+    valid = VALID_PARAMETER_VALUES.get(name) or VALID_PARAMETER_VALUES.get(
+        name.rstrip("0123456789")
+    )
     valid = valid or str(next(iter(schema.get("enum", ("a",)))))
-    orders = [((valid, each), (each, valid), (valid, each, valid)) for each in INVALID_VALUES]
+    orders = [
+        ((valid, each), (each, valid), (valid, each, valid)) for each in INVALID_PARAMETER_VALUES
+    ]
     return [values for order in orders for values in order]
 
 

@@ -26,7 +26,7 @@ from tests.support.clouds import uuid_of
 from tests.support.versions import LATEST_HEADERS
 
 #: Routes that accept bodies of any length.
-BULK_ROUTES = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}
+LARGE_BODY_ROUTES = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}
 JSON_ADMIN_HEADERS = {
     **LATEST_HEADERS,
     "X-Roles": "admin,service",
@@ -75,7 +75,7 @@ def test_bulk_routes_accept_longer_bodies(sqlite_app, lengths_of_parsed_json):
 
 def test_only_bulk_routes_accept_longer_bodies():
     routes = [route for api in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in api.routes]
-    assert {(route.method, route.path) for route in routes if route.takes_many} == BULK_ROUTES
+    assert {(route.method, route.path) for route in routes if route.takes_many} == LARGE_BODY_ROUTES
 
 
 def test_body_with_too_many_values_is_413_and_not_parsed(sqlite_app):

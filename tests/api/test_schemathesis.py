@@ -26,7 +26,7 @@ OPENAPI_PATH = "/placement/openapi.json"
 #: The newest and the oldest microversion, and microversions with most of the other formats.
 TESTED_VERSIONS = (LATEST, "1.37", "1.27", "1.12", "1.0")
 #: Number of valid and of invalid requests of every operation.
-EXAMPLE_COUNTS = {LATEST: 15}
+EXAMPLE_COUNTS_BY_VERSION = {LATEST: 15}
 DEFAULT_EXAMPLE_COUNT = 4
 RESPONSE_CHECKS = (
     checks.not_a_server_error,
@@ -42,17 +42,22 @@ PATHS_BY_GENERATION_FIELD = {
     "consumer_generation": "/placement/allocations",
 }
 REPLACED_GENERATIONS = (0, 2, 4, None)
-UUIDS = [f"99999999-0000-4000-8000-00000000000{digit}" for digit in range(6)]
-CLASS_NAMES = ["VCPU", "MEMORY_MB", "CUSTOM_LLAMA", "CUSTOM_ALPACA"]
+OBJECT_UUIDS = [f"99999999-0000-4000-8000-00000000000{digit}" for digit in range(6)]
+RESOURCE_CLASS_NAMES = ["VCPU", "MEMORY_MB", "CUSTOM_LLAMA", "CUSTOM_ALPACA"]
 TRAIT_NAMES = ["HW_CPU_X86_AVX2", "CUSTOM_GOLD", "CUSTOM_SILVER"]
 #: Valid and almost valid values, by the beginning of a query parameter's name.
 QUERY_VALUES = {
     "resources": ["VCPU:1", "VCPU:2,MEMORY_MB:64", "CUSTOM_LLAMA:1", "VCPU:0", "VCPU"],
     "required": ["HW_CPU_X86_AVX2", "!CUSTOM_GOLD", "in:CUSTOM_GOLD,CUSTOM_SILVER", "!"],
     "root_required": ["HW_CPU_X86_AVX2,!CUSTOM_GOLD", "in:CUSTOM_GOLD"],
-    "member_of": [UUIDS[0], f"in:{UUIDS[0]},{UUIDS[1]}", f"!in:{UUIDS[2]}", "in:"],
-    "in_tree": UUIDS,
-    "uuid": UUIDS,
+    "member_of": [
+        OBJECT_UUIDS[0],
+        f"in:{OBJECT_UUIDS[0]},{OBJECT_UUIDS[1]}",
+        f"!in:{OBJECT_UUIDS[2]}",
+        "in:",
+    ],
+    "in_tree": OBJECT_UUIDS,
+    "uuid": OBJECT_UUIDS,
     "same_subtree": ["1,2", "_A", ""],
     "project_id": ["project"],
     "user_id": ["user"],
@@ -68,12 +73,12 @@ GRANULAR_QUERIES = st.fixed_dictionaries(
     optional={
         "resources1": st.sampled_from(["MEMORY_MB:64", "VCPU:1,CUSTOM_LLAMA:1"]),
         "required1": st.sampled_from(["HW_CPU_X86_AVX2", "!CUSTOM_GOLD"]),
-        "member_of1": st.just(UUIDS[0]),
+        "member_of1": st.just(OBJECT_UUIDS[0]),
         "resources2": st.just("CUSTOM_LLAMA:1"),
         "group_policy": st.sampled_from(["none", "isolate"]),
         "same_subtree": st.sampled_from(["1", "1,2"]),
         "root_required": st.just("HW_CPU_X86_AVX2"),
-        "in_tree": st.sampled_from(UUIDS[:2]),
+        "in_tree": st.sampled_from(OBJECT_UUIDS[:2]),
         "limit": st.sampled_from(["1", "100"]),
     },
 )
@@ -111,9 +116,9 @@ def _choose_existing_name(name: Any) -> Any:
     if not isinstance(name, str):
         return name
     if name.isupper():
-        return CLASS_NAMES[len(name) % len(CLASS_NAMES)]
+        return RESOURCE_CLASS_NAMES[len(name) % len(RESOURCE_CLASS_NAMES)]
     if len(name) in {32, 36}:
-        return UUIDS[sum(map(ord, name)) % len(UUIDS)]
+        return OBJECT_UUIDS[sum(map(ord, name)) % len(OBJECT_UUIDS)]
     return name
 
 
@@ -157,9 +162,10 @@ def _load_schema(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
     def flatmap_path_parameters(
         _context: schemathesis.HookContext, names: Mapping[str, Any] | None
     ) -> st.SearchStrategy[Any]:
-        existing = {"uuid": UUIDS, "consumer_uuid": UUIDS}
+        existing = {"uuid": OBJECT_UUIDS, "consumer_uuid": OBJECT_UUIDS}
         values = {
-            name: st.sampled_from(existing.get(name, CLASS_NAMES + TRAIT_NAMES)) | st.just(value)
+            name: st.sampled_from(existing.get(name, RESOURCE_CLASS_NAMES + TRAIT_NAMES))
+            | st.just(value)
             for name, value in (names or {}).items()
         }
         return st.fixed_dictionaries(values)
@@ -178,14 +184,14 @@ def _create_objects(client: Any) -> None:
         send_it = getattr(client, f"{method}_json")
         send_it(f"/placement/{path}", body, headers=LATEST_HEADERS, status="*")
 
-    for name in CLASS_NAMES[2:]:
+    for name in RESOURCE_CLASS_NAMES[2:]:
         send_request("post", "resource_classes", {"name": name})
     for name in TRAIT_NAMES[1:]:
         client.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
     stock = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 4096}, "CUSTOM_LLAMA": {"total": 2}}
-    for number, uuid in enumerate(UUIDS[:4]):
+    for number, uuid in enumerate(OBJECT_UUIDS[:4]):
         path = f"resource_providers/{uuid}"
-        parent = {"parent_provider_uuid": UUIDS[0]} if number == 1 else {}
+        parent = {"parent_provider_uuid": OBJECT_UUIDS[0]} if number == 1 else {}
         send_request(
             "post", "resource_providers", {"name": f"host{number}", "uuid": uuid, **parent}
         )
@@ -193,20 +199,20 @@ def _create_objects(client: Any) -> None:
             (
                 ("inventories", stock),
                 ("traits", TRAIT_NAMES[: number + 1]),
-                ("aggregates", UUIDS[:2]),
+                ("aggregates", OBJECT_UUIDS[:2]),
             )
         ):
             send_request(
                 "put", f"{path}/{noun}", {"resource_provider_generation": generation, noun: items}
             )
     claim = {
-        "allocations": {UUIDS[3]: {"resources": {"VCPU": 1}}},
+        "allocations": {OBJECT_UUIDS[3]: {"resources": {"VCPU": 1}}},
         "project_id": "project",
         "user_id": "user",
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    send_request("put", f"allocations/{UUIDS[4]}", claim)
+    send_request("put", f"allocations/{OBJECT_UUIDS[4]}", claim)
 
 
 @pytest.mark.property
@@ -233,7 +239,7 @@ def test_random_requests_of_each_operation_get_documented_responses(
                 operation,
                 mode,
                 headers,
-                EXAMPLE_COUNTS.get(version, DEFAULT_EXAMPLE_COUNT),
+                EXAMPLE_COUNTS_BY_VERSION.get(version, DEFAULT_EXAMPLE_COUNT),
                 sqlite_app,
             )
     # schemathesis does not request the document itself.

@@ -13,7 +13,7 @@ from tests.support.empty_databases import empty_database
 
 pytestmark = pytest.mark.slow
 
-VALID_MESSAGE = "the configuration is valid\n"
+VALID_CONFIG_MESSAGE = "the configuration is valid\n"
 NOTIFICATIONS_SECTION = "[oslo_messaging_notifications]\n"
 
 
@@ -76,7 +76,7 @@ def test_config_sample_sets_no_option_and_is_valid(sample_configuration, validat
     assert [
         line for line in sample_configuration.splitlines() if line and line[0] not in "#["
     ] == []
-    assert validate_conf(sample_configuration) == (0, VALID_MESSAGE)
+    assert validate_conf(sample_configuration) == (0, VALID_CONFIG_MESSAGE)
 
 
 def test_config_sample_with_all_defaults_set_is_valid(sample_configuration, validate_conf):
@@ -285,7 +285,7 @@ http_retries = 2
 
 
 def test_neutron_section_of_nova_conf_is_accepted(validate_conf):
-    assert validate_conf(NEUTRON_SECTION) == (0, VALID_MESSAGE)
+    assert validate_conf(NEUTRON_SECTION) == (0, VALID_CONFIG_MESSAGE)
     status, printed = validate_conf(
         f"{NEUTRON_SECTION}service_metadata_proxy = true\nmetadata_proxy_shared_secret = x\n"
         "ovs_bridge = br-int\nphysnets = a,b\ndefault_floating_pool = x\n"
@@ -301,7 +301,7 @@ def test_messaging_sections_of_nova_conf_are_accepted(validate_conf):
         "[oslo_messaging_notifications]\ndriver = messagingv2\ntopics = notifications,audit\n"
         "[oslo_messaging_rabbit]\nrabbit_ha_queues = true\n"
     )
-    assert validate_conf(text) == (0, VALID_MESSAGE)
+    assert validate_conf(text) == (0, VALID_CONFIG_MESSAGE)
 
 
 def test_unknown_messaging_group_is_a_warning(validate_conf):
@@ -356,9 +356,9 @@ def test_pending_database_upgrade_is_a_warning(
         assert printed.startswith("warning: the database schema is at revision none")
         assert "run placement-sched db sync" in printed
         by_itself = {"PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
-        assert run_config_validate("--database", **by_itself)[1] == VALID_MESSAGE
+        assert run_config_validate("--database", **by_itself)[1] == VALID_CONFIG_MESSAGE
         assert run_main("db", "sync")[0] == 0
-        assert run_config_validate("--database")[1] == VALID_MESSAGE
+        assert run_config_validate("--database")[1] == VALID_CONFIG_MESSAGE
 
 
 def test_invalid_option_value_ends_another_command_with_one_line(validate_conf, run_main):
@@ -373,4 +373,4 @@ def test_invalid_option_value_ends_another_command_with_one_line(validate_conf, 
     "name", ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
 )
 def test_old_and_new_name_of_an_option_are_accepted(validate_conf, name):
-    assert validate_conf(f"[scheduler]\n{name} = true\n") == (0, VALID_MESSAGE)
+    assert validate_conf(f"[scheduler]\n{name} = true\n") == (0, VALID_CONFIG_MESSAGE)

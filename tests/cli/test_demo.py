@@ -26,10 +26,10 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
-LICENSED_HOST = re.compile(r"az\d-r06-win\d\d")
-GPU_HOST = re.compile(r"az\d-r07-gpu\d\d")
+LICENSED_HOST_PATTERN = re.compile(r"az\d-r06-win\d\d")
+GPU_HOST_PATTERN = re.compile(r"az\d-r07-gpu\d\d")
 #: The directories of a new user, all empty.
-USER_FOLDERS = ("home", "work", "tmp")
+DEMO_USER_FOLDERS = ("home", "work", "tmp")
 SEV_ES_TRAIT = "HW_CPU_X86_AMD_SEV_ES"
 
 
@@ -40,7 +40,7 @@ class DemoUser:
     folder: Path
 
     def environment(self, **variables: str) -> dict[str, str]:
-        for name in USER_FOLDERS:
+        for name in DEMO_USER_FOLDERS:
             (self.folder / name).mkdir(exist_ok=True)
         places = {"HOME": str(self.folder / "home"), "TMPDIR": str(self.folder / "tmp")}
         inherited = build_environment()
@@ -59,7 +59,7 @@ class DemoUser:
 
     def list_files(self) -> list[Path]:
         """Return all files except the three directories."""
-        return [path for name in USER_FOLDERS for path in (self.folder / name).rglob("*")]
+        return [path for name in DEMO_USER_FOLDERS for path in (self.folder / name).rglob("*")]
 
 
 @pytest.fixture
@@ -99,21 +99,21 @@ def run_in_kept_demo(kept_demo_user, run_main, monkeypatch) -> Callable[..., tup
     return run_main
 
 
-def find_request(document: dict, name: str) -> dict:
+def find_demo_request(document: dict, name: str) -> dict:
     (request,) = [request for request in document["requests"] if request["name"] == name]
     return request
 
 
 def list_passing_hosts(document: dict, name: str) -> list[str]:
-    return [host["host"] for host in find_request(document, name)["explanation"]["hosts"]]
+    return [host["host"] for host in find_demo_request(document, name)["explanation"]["hosts"]]
 
 
 def list_claimed_hosts(document: dict, name: str) -> list[str]:
-    return [selection["service_host"] for selection in find_request(document, name)["claimed"]]
+    return [selection["service_host"] for selection in find_demo_request(document, name)["claimed"]]
 
 
 def list_rejected_hosts(document: dict, name: str) -> dict[str, str]:
-    funnel = find_request(document, name)["explanation"]["funnel"]
+    funnel = find_demo_request(document, name)["explanation"]["funnel"]
     stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
     return {entry["host"]: entry["reason"] for stage in stages for entry in stage["rejected"]}
 
@@ -126,7 +126,9 @@ def extract_output_of_request(output: str, number: int) -> str:
 
 def test_windows_request_of_the_demo_gets_only_licensed_hosts(demo_json):
     assert len(list_passing_hosts(demo_json, "windows")) == 36
-    assert all(LICENSED_HOST.fullmatch(host) for host in list_passing_hosts(demo_json, "windows"))
+    assert all(
+        LICENSED_HOST_PATTERN.fullmatch(host) for host in list_passing_hosts(demo_json, "windows")
+    )
     assert list_claimed_hosts(demo_json, "windows") == list_passing_hosts(demo_json, "windows")[:1]
 
 
@@ -143,7 +145,7 @@ def test_demo_request_without_traits_gets_no_reserved_host(demo_json):
 
 
 def test_gpu_request_of_the_demo_gets_a_host_with_a_free_gpu(demo_json):
-    assert all(GPU_HOST.fullmatch(host) for host in list_passing_hosts(demo_json, "gpu"))
+    assert all(GPU_HOST_PATTERN.fullmatch(host) for host in list_passing_hosts(demo_json, "gpu"))
     assert list_claimed_hosts(demo_json, "gpu") == list_passing_hosts(demo_json, "gpu")[:1]
     used_up = {
         host
@@ -151,11 +153,11 @@ def test_gpu_request_of_the_demo_gets_a_host_with_a_free_gpu(demo_json):
         if reason.startswith("VGPU: 0 free")
     }
     assert used_up
-    assert all(GPU_HOST.fullmatch(host) for host in used_up)
+    assert all(GPU_HOST_PATTERN.fullmatch(host) for host in used_up)
 
 
 def test_ten_instances_of_the_demo_are_claimed_in_their_zone(demo_json):
-    ten = find_request(demo_json, "ten")
+    ten = find_demo_request(demo_json, "ten")
     assert [claim["instance"] for claim in ten["claimed"]] == ten["request_spec"]["instance_uuids"]
     assert len({claim["instance"] for claim in ten["claimed"]}) == 10
     assert {claim["availability_zone"] for claim in ten["claimed"]} == {"az2"}
@@ -164,7 +166,7 @@ def test_ten_instances_of_the_demo_are_claimed_in_their_zone(demo_json):
 
 @pytest.mark.parametrize("name", ["plain", "windows", "gpu", "ten"])
 def test_amounts_claimed_by_the_demo_equal_those_of_the_flavor(demo_json, name):
-    request = find_request(demo_json, name)
+    request = find_demo_request(demo_json, name)
     flavor = request["request_spec"]["flavor"]
     for selection in request["claimed"]:
         allocations = selection["allocation_request"]["allocations"]
@@ -187,7 +189,7 @@ def test_demo_rejects_hosts_of_the_full_rack_and_silent_and_disabled_hosts(demo_
 
 
 def test_impossible_demo_request_fails_only_because_of_one_missing_trait(demo_json):
-    impossible = find_request(demo_json, "impossible")
+    impossible = find_demo_request(demo_json, "impossible")
     candidates = impossible["explanation"]["funnel"]["allocation_candidates"]
     (miss,) = candidates["nearest_misses"]
     assert (miss["constraint"], miss["detail"]) == ("required", SEV_ES_TRAIT)
@@ -234,7 +236,7 @@ def test_demo_prints_rejection_reasons_aggregates_and_the_reason_for_no_valid_ho
     assert "48 hosts: in a forbidden aggregate (e.g. az1-r06-win01)" in text
     assert "forbidden_aggregates gpu, licensed-windows in out" in text
     assert "member_of in:az2" in extract_output_of_request(demo_output, 4)
-    funnel = find_request(demo_json, "impossible")["explanation"]["funnel"]
+    funnel = find_demo_request(demo_json, "impossible")["explanation"]["funnel"]
     (miss,) = funnel["allocation_candidates"]["nearest_misses"]
     words = f"No valid host {miss['hosts']} hosts meet all constraints but required {SEV_ES_TRAIT}"
     assert words in extract_output_of_request(demo_output, 5)
@@ -308,7 +310,7 @@ def test_kept_demo_database_is_served_with_the_claims(kept_demo_user, serve, dem
     server = serve("--config-file", str(config))
     status, _, body = server.get(path, **LATEST_HEADERS)
     assert (status, len(json.loads(body)["allocation_requests"])) == (200, 3)
-    (plain,) = find_request(demo_json, "plain")["claimed"]
+    (plain,) = find_demo_request(demo_json, "plain")["claimed"]
     _, _, body = server.get(f"/placement/allocations/{plain['instance']}")
     assert json.loads(body)["allocations"].keys() == {plain["compute_node_uuid"]}
 

@@ -82,7 +82,7 @@ EXAMPLES_BY_COMMAND = {
     for name, parser in all_commands(make_parser((), whole=True))
     if parser.get_default("run") and " " in name
 }
-EXAMPLES = [example for examples in EXAMPLES_BY_COMMAND.values() for example in examples]
+HELP_EXAMPLES = [example for examples in EXAMPLES_BY_COMMAND.values() for example in examples]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_help_of_every_command_has_an_example(command):
     assert [line for line in examples if f"{line} ".startswith(f"{command} ")] == examples
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", HELP_EXAMPLES)
 def test_example_in_the_help_runs_or_is_parsed(example, folder_and_url_of_cloud, monkeypatch):
     folder, url = folder_and_url_of_cloud
     arguments = current_spelling(shlex.split(example.partition(" > ")[0]))
@@ -133,4 +133,4 @@ def test_example_in_the_help_runs_or_is_parsed(example, folder_and_url_of_cloud,
 
 
 def test_only_parsed_and_failing_examples_exist_in_the_help():
-    assert ONLY_PARSED_EXAMPLES.keys() | EXIT_STATUS_BY_EXAMPLE.keys() <= set(EXAMPLES)
+    assert ONLY_PARSED_EXAMPLES.keys() | EXIT_STATUS_BY_EXAMPLE.keys() <= set(HELP_EXAMPLES)

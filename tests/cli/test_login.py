@@ -30,7 +30,7 @@ APPLICATION_CREDENTIAL = {
 }
 
 
-class CatalogueService:
+class TokenCheckingService:
     """A scheduler API that checks tokens and responds with the path of the request."""
 
     def __init__(self, keystone: identity.Identity) -> None:
@@ -49,7 +49,7 @@ class CatalogueService:
 def catalogue_service(monkeypatch):
     """A service in a keystone catalogue, with the environment variables of a login."""
     with identity.run_keystone() as keystone:
-        catalogue_service = CatalogueService(keystone)
+        catalogue_service = TokenCheckingService(keystone)
         with serve_application(catalogue_service) as url:
             catalogue_service.url = url
             keystone.services["scheduler"] = f"{url}/scheduler/v1"

@@ -225,7 +225,7 @@ def test_nova_sync_without_placement_url_is_an_error(nova, tmp_path, monkeypatch
 
 
 NOVA_CONF = "[api_database]\nconnection = sqlite:///nova_api.db\n"
-BUS_CONF = "[DEFAULT]\ntransport_url = rabbit://u:s3cret@mq/\n"
+MESSAGE_BUS_CONF = "[DEFAULT]\ntransport_url = rabbit://u:s3cret@mq/\n"
 PLACEMENT_CONF = "[placement_database]\nconnection = sqlite:///sched.db\n"
 
 
@@ -245,8 +245,8 @@ def run_with_conf(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (BUS_CONF + PLACEMENT_CONF, "[api_database] connection is not set"),
-        (BUS_CONF + NOVA_CONF, "[placement_database] connection is not set"),
+        (MESSAGE_BUS_CONF + PLACEMENT_CONF, "[api_database] connection is not set"),
+        (MESSAGE_BUS_CONF + NOVA_CONF, "[placement_database] connection is not set"),
         (NOVA_CONF + PLACEMENT_CONF, "[DEFAULT] transport_url is not set"),
         (
             NOVA_CONF + PLACEMENT_CONF + "[DEFAULT]\ntransport_url = kafka://u:s3cret@mq/\n",
@@ -262,7 +262,7 @@ def test_missing_setting_of_nova_shadow_is_reported_in_one_line(run_with_conf, l
     assert "s3cret" not in done.stderr
 
 
-RESULT_TIME = datetime(2026, 11, 22, 12, 0, 0)
+SHADOW_RESULT_TIME = datetime(2026, 11, 22, 12, 0, 0)
 
 
 @pytest.fixture
@@ -290,8 +290,8 @@ def shadow_conf(sqlite_url):
     )
 
     def write_rows(connection):
-        decisions.record(connection, decision, RESULT_TIME)
-        decisions.record_shadow_results(connection, [result], RESULT_TIME)
+        decisions.record(connection, decision, SHADOW_RESULT_TIME)
+        decisions.record_shadow_results(connection, [result], SHADOW_RESULT_TIME)
 
     database.write(write_rows)
     database.dispose()

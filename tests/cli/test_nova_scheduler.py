@@ -11,7 +11,7 @@ transport_url = rabbit://nova:secret@127.0.0.1:1/
 [api_database]
 connection = mysql+pymysql://nova:secret@127.0.0.1:1/nova_api
 """
-OWN_CONF = "[placement_database]\nconnection = sqlite:///ours.db\n"
+SQLITE_CONF = "[placement_database]\nconnection = sqlite:///ours.db\n"
 
 
 def get_nova_scheduler_error(run_command, tmp_path, text, *arguments):
@@ -29,17 +29,20 @@ def get_nova_scheduler_error(run_command, tmp_path, text, *arguments):
     ("text", "message"),
     [
         (
-            OWN_CONF + NOVA_CONF.replace("[api_database]", "[other]"),
+            SQLITE_CONF + NOVA_CONF.replace("[api_database]", "[other]"),
             "[api_database] connection is not set",
         ),
         (NOVA_CONF, "[placement_database] connection is not set: name this service's database"),
-        (OWN_CONF + NOVA_CONF.replace("transport_url", "#"), "[DEFAULT] transport_url is not set"),
         (
-            OWN_CONF + NOVA_CONF.replace("rabbit:", "rabit:"),
+            SQLITE_CONF + NOVA_CONF.replace("transport_url", "#"),
+            "[DEFAULT] transport_url is not set",
+        ),
+        (
+            SQLITE_CONF + NOVA_CONF.replace("rabbit:", "rabit:"),
             "[DEFAULT] transport_url: Failed to load",
         ),
-        (OWN_CONF + NOVA_CONF + "[filter_scheduler]\nenabled_filters = NoFilter\n", "NoFilter"),
-        (OWN_CONF + NOVA_CONF + "[scheduler]\nworkers = none\n", "[scheduler] workers"),
+        (SQLITE_CONF + NOVA_CONF + "[filter_scheduler]\nenabled_filters = NoFilter\n", "NoFilter"),
+        (SQLITE_CONF + NOVA_CONF + "[scheduler]\nworkers = none\n", "[scheduler] workers"),
     ],
 )
 def test_missing_setting_of_nova_scheduler_is_reported_in_one_line(
@@ -51,6 +54,6 @@ def test_missing_setting_of_nova_scheduler_is_reported_in_one_line(
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_workers_option_of_nova_scheduler_must_be_positive(run_command, tmp_path, number):
     line = get_nova_scheduler_error(
-        run_command, tmp_path, OWN_CONF + NOVA_CONF, "--workers", number
+        run_command, tmp_path, SQLITE_CONF + NOVA_CONF, "--workers", number
     )
     assert f"expected a number of 1 or more, not '{number}'" in line

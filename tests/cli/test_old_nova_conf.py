@@ -15,7 +15,7 @@ OLD_NOVA_CONF_FOLDER = Path(__file__).parents[1] / "config" / "old_files"
 ISOLATED_IMAGE = {"id": "11111111-1111-4111-8111-111111111111"}
 
 #: Files, requests and the selected hosts.
-EXPECTED_HOSTS = [
+EXPECTED_HOSTS_BY_ERA = [
     # The negative multiplier prefers hosts with less memory. cn1 is the smallest host not
     # isolated.
     pytest.param("icehouse", {}, "cn1", id="icehouse-packs"),
@@ -40,7 +40,7 @@ def build_app_with_old_nova_conf(make_app, sqlite_url, monkeypatch):
     )
 
 
-@pytest.mark.parametrize(("era", "request_fields", "host"), EXPECTED_HOSTS)
+@pytest.mark.parametrize(("era", "request_fields", "host"), EXPECTED_HOSTS_BY_ERA)
 def test_old_nova_conf_decides_which_host_is_selected(
     build_app_with_old_nova_conf, era, request_fields, host
 ):

@@ -11,8 +11,8 @@ from tests.support.servers import rewrite_file, wait_until
 
 pytestmark = pytest.mark.slow
 
-OPTION_VARIABLE = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
-OPTION_NAME = "[scheduler] json_config_location"
+JSON_OPTION_VARIABLE = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
+JSON_OPTION = "[scheduler] json_config_location"
 
 
 def get_best_host(server) -> str:
@@ -36,7 +36,7 @@ def test_server_applies_a_changed_options_file_unless_it_is_invalid(serve, tmp_p
         f"[placement_database]\nconnection = sqlite:///{tmp_path}/file.db\n"
     )
     server = serve("--config-file", str(config), "--workers", workers)
-    message = f"{OPTION_NAME}: {file}: there is no option 'acme_threshold': it is ignored"
+    message = f"{JSON_OPTION}: {file}: there is no option 'acme_threshold': it is ignored"
     assert message in server.log.read_text()
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert get_best_host(server) == "cn1"
@@ -47,15 +47,15 @@ def test_server_applies_a_changed_options_file_unless_it_is_invalid(serve, tmp_p
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: get_best_host(server) and "keeping the" in server.log.read_text())
     assert get_best_hosts(server) == {"cn2"}
-    assert f"{OPTION_NAME}: {file}: it is not JSON: " in server.log.read_text()
+    assert f"{JSON_OPTION}: {file}: it is not JSON: " in server.log.read_text()
 
 
 def test_server_does_not_start_with_an_invalid_options_file(run_command, tmp_path):
     (tmp_path / "scheduler.json").write_text("{")
-    refused = run_command("serve", "--port", "0", **{OPTION_VARIABLE: "scheduler.json"})
+    refused = run_command("serve", "--port", "0", **{JSON_OPTION_VARIABLE: "scheduler.json"})
     assert refused.returncode == 1
     (line,) = refused.stderr.splitlines()
-    assert line.startswith(f"placement-sched: {OPTION_NAME}: scheduler.json: it is not JSON: ")
+    assert line.startswith(f"placement-sched: {JSON_OPTION}: scheduler.json: it is not JSON: ")
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_server_does_not_start_with_an_invalid_options_file(run_command, tmp_pat
         (
             "[]",
             1,
-            f"error: {OPTION_NAME}: scheduler.json: it is not a JSON object of options and values",
+            f"error: {JSON_OPTION}: scheduler.json: it is not a JSON object of options and values",
         ),
-        ('{"zzz": 1}', 0, f"warning: {OPTION_NAME}: scheduler.json: there is no option 'zzz'"),
+        ('{"zzz": 1}', 0, f"warning: {JSON_OPTION}: scheduler.json: there is no option 'zzz'"),
     ],
 )
 def test_config_validate_checks_the_options_file(run_command, tmp_path, text, status, message):
     (tmp_path / "scheduler.json").write_text(text)
-    checked = run_command("config", "validate", **{OPTION_VARIABLE: "scheduler.json"})
+    checked = run_command("config", "validate", **{JSON_OPTION_VARIABLE: "scheduler.json"})
     assert (checked.returncode, checked.stdout) == (status, f"{message}\n")

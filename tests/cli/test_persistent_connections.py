@@ -18,20 +18,20 @@ pytestmark = pytest.mark.system
 #: ``make test-all`` sends 5000 to each server.
 REQUEST_COUNT = int(os.environ.get("PLACEMENT_SCHED_TEST_KEPT_REQUESTS", "600"))
 WSGI_MODULE = "placement_sched.wsgi:application"
-UWSGI = ("--module", WSGI_MODULE, "--master", "--threads", "4", "--die-on-term", "--need-app")
+UWSGI_ARGS = ("--module", WSGI_MODULE, "--master", "--threads", "4", "--die-on-term", "--need-app")
 SERVER_COMMANDS = {
     "gunicorn": (
         *(sys.executable, "-m", "gunicorn", "--worker-class", "gthread", "--threads", "4"),
         *("--keep-alive", "30", "--no-control-socket", "--bind", "127.0.0.1:{port}", WSGI_MODULE),
     ),
-    "uwsgi": (PROGRAMS_FOLDER / "uwsgi", "--http-socket", "127.0.0.1:{port}", *UWSGI),
-    "uwsgi, kept": (PROGRAMS_FOLDER / "uwsgi", "--http11-socket", "127.0.0.1:{port}", *UWSGI),
+    "uwsgi": (PROGRAMS_FOLDER / "uwsgi", "--http-socket", "127.0.0.1:{port}", *UWSGI_ARGS),
+    "uwsgi, kept": (PROGRAMS_FOLDER / "uwsgi", "--http11-socket", "127.0.0.1:{port}", *UWSGI_ARGS),
     "uwsgi, routed": (
         PROGRAMS_FOLDER / "uwsgi",
         "--http",
         "127.0.0.1:{port}",
         "--http-keepalive",
-        *UWSGI,
+        *UWSGI_ARGS,
     ),
 }
 

@@ -123,7 +123,7 @@ def test_placement_sync_accepts_a_cloud_of_clouds_yaml(server, tmp_path, run_com
     assert read_traits_or_aggregates(server, "traits") == [LICENSED_TRAIT]
 
 
-UNREACHABLE_AUTH = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}
+UNREACHABLE_KEYSTONE_AUTH = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}
 NON_LATIN_AUTH = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
 
 
@@ -139,7 +139,7 @@ NON_LATIN_AUTH = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
         ("clouds: {here: {auth_type: none such}}", "--os-cloud here: The plugin none such could"),
         ("clouds: [", "was not found. Skipping config file {}: while parsing a flow node"),
         (
-            yaml.safe_dump({"clouds": {"here": {"auth": UNREACHABLE_AUTH}}}),
+            yaml.safe_dump({"clouds": {"here": {"auth": UNREACHABLE_KEYSTONE_AUTH}}}),
             "compute: Connection refused",
         ),
         (

@@ -28,12 +28,12 @@ HALF_CHUNK_REQUEST = (
     b"Transfer-Encoding: chunked\r\n\r\n8\r\n{"
 )
 HALF_HEADER_REQUEST = b"GET /placement/traits HTTP/1.1\r\nHost: a\r\nX-Auth-Tok"
-TWO_HUNDRED_REQUESTS = (
+TWO_HUNDRED_PIPELINED_REQUESTS = (
     "GET /placement/traits HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
     f"OpenStack-API-Version: placement {LATEST}\r\n\r\n"
 ).encode() * 200
 #: Timeout in seconds. The machine may be busy with other work.
-TIMEOUT = 60
+TIMEOUT_SECONDS = 60
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def open_connection(server):
             client = stack.enter_context(socket.socket())
             if window is not None:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-            client.settimeout(TIMEOUT)
+            client.settimeout(TIMEOUT_SECONDS)
             client.connect(("127.0.0.1", port))
             client.sendall(sent)
             return client
@@ -80,7 +80,7 @@ def measure_request_durations(server, rounds: int = 10) -> list[float]:
             ("PUT", f"/placement/traits/CUSTOM_{number}"),
         ):
             began = time.perf_counter()
-            client = HTTPConnection(server.url.removeprefix("http://"), timeout=TIMEOUT)
+            client = HTTPConnection(server.url.removeprefix("http://"), timeout=TIMEOUT_SECONDS)
             headers = {"X-Auth-Token": "admin", **LATEST_HEADERS}
             client.request(method, path, headers=headers)
             assert client.getresponse().status in {200, 201}
@@ -99,7 +99,7 @@ def receive_until_closed(client: socket.socket) -> bytes:
 
 @pytest.mark.chaos
 def test_slow_clients_do_not_delay_other_clients(server, open_connection, record_property):
-    unread = [open_connection(TWO_HUNDRED_REQUESTS, window=4096) for _ in range(30)]
+    unread = [open_connection(TWO_HUNDRED_PIPELINED_REQUESTS, window=4096) for _ in range(30)]
     half = [open_connection(HALF_BODY_REQUEST) for _ in range(200)]
     silent = [open_connection(sent) for sent in (HALF_HEADER_REQUEST, b"") for _ in range(200)]
     seconds = measure_request_durations(server)

@@ -24,7 +24,7 @@ SIZE_OPTIONS = ("--vcpus", "1", "--ram", "512", "--disk", "1")
 
 
 @pytest.fixture(scope="module")
-def run_with_cloud(tmp_path_factory):
+def run_with_clouds_yaml(tmp_path_factory):
     """Give a function that runs a program with a clouds.yaml, and returns its result."""
     skip_without_peer()
     folder = tmp_path_factory.mktemp("cloud")
@@ -58,14 +58,14 @@ def run_with_cloud(tmp_path_factory):
             yield run_program_with_cloud
 
 
-def test_openstack_scheduler_explain_succeeds_with_a_keystone_login(run_with_cloud):
-    done = run_with_cloud("openstack", "scheduler", "explain", *SIZE_OPTIONS, "-f", "json")
+def test_openstack_scheduler_explain_succeeds_with_a_keystone_login(run_with_clouds_yaml):
+    done = run_with_clouds_yaml("openstack", "scheduler", "explain", *SIZE_OPTIONS, "-f", "json")
     assert done.returncode == 0, done.stderr
     assert {row["Out"] for row in json.loads(done.stdout)} == {0}
 
 
-def test_placement_sched_command_logs_in_with_keystone(run_with_cloud):
-    done = run_with_cloud("placement-sched", "policy", "list", "--format", "json")
+def test_placement_sched_command_logs_in_with_keystone(run_with_clouds_yaml):
+    done = run_with_clouds_yaml("placement-sched", "policy", "list", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)
 
@@ -74,8 +74,8 @@ def test_placement_sched_command_logs_in_with_keystone(run_with_cloud):
     ("program", "words"),
     [("openstack", ["scheduler", "host", "list"]), ("placement-sched", ["host", "list"])],
 )
-def test_wrong_keystone_password_is_reported_in_one_line(run_with_cloud, program, words):
-    done = run_with_cloud(program, *words, cloud="wrong")
+def test_wrong_keystone_password_is_reported_in_one_line(run_with_clouds_yaml, program, words):
+    done = run_with_clouds_yaml(program, *words, cloud="wrong")
     assert done.returncode == 1
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()

@@ -118,13 +118,15 @@ def test_request_to_a_slow_neutron_times_out(neutron_service):
     assert "timed out" in detail
 
 
-ERROR_BODY = {"NeutronError": {"type": "x", "message": "The resource is gone.", "detail": ""}}
+NEUTRON_ERROR_BODY = {
+    "NeutronError": {"type": "x", "message": "The resource is gone.", "detail": ""}
+}
 
 
 def test_failed_response_of_neutron_is_reported(neutron_service, neutron):
     for status, body, words in (
         ("401 Unauthorized", {"error": {"message": "who?"}}, "answered 401 Unauthorized (who?)"),
-        ("403 Forbidden", ERROR_BODY, "answered 403 Forbidden (The resource is gone.)"),
+        ("403 Forbidden", NEUTRON_ERROR_BODY, "answered 403 Forbidden (The resource is gone.)"),
         ("500 Internal Server Error", b"oops", "answered 500 Internal Server Error"),
         ("503 Service Unavailable", b"", "answered 503 Service Unavailable"),
         ("404 Not Found", b"nginx", "check that it is the address of neutron"),

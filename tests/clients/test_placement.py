@@ -267,7 +267,7 @@ def test_placement_without_the_required_microversion_is_406(sqlite_app):
         service.get_json("GET", "/traits")
 
 
-RECORD_FILE_START = '{"format": 2, "placement": "x", "traits": '
+SYNC_RECORD_START = '{"format": 2, "placement": "x", "traits": '
 
 
 @pytest.mark.parametrize(
@@ -277,8 +277,8 @@ RECORD_FILE_START = '{"format": 2, "placement": "x", "traits": '
         ("\x00\n", "no record of sync_traits"),
         ("[]\n", "no record of sync_traits"),
         ('{"format": 2, "placement": "x"}\n', "no record of sync_traits"),
-        (f'{RECORD_FILE_START}[{{"provider": "a"}}]}}\n', "no record of sync_traits"),
-        (f"{RECORD_FILE_START}[]", "no record of sync_traits"),
+        (f'{SYNC_RECORD_START}[{{"provider": "a"}}]}}\n', "no record of sync_traits"),
+        (f"{SYNC_RECORD_START}[]", "no record of sync_traits"),
         ('{"format": 2, "placement": "y", "traits": []}\n', "the record of y, not of x"),
     ],
 )

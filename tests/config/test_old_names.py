@@ -58,7 +58,7 @@ OLD_OPTION_NAMES = [
     ),
 ]
 #: Names that never changed: group, name, a value in a file, and the value of the option.
-UNCHANGED_OPTIONS = [
+OPTIONS_WITH_UNCHANGED_NAMES = [
     ("DEFAULT", "cpu_allocation_ratio", "16.0", 16.0),
     ("DEFAULT", "ram_allocation_ratio", "1.5", 1.5),
     ("DEFAULT", "disk_allocation_ratio", "1.0", 1.0),
@@ -134,11 +134,11 @@ def test_table_of_old_option_names_has_every_deprecated_name():
 
 
 def test_unchanged_option_names_are_accepted_without_warnings(tmp_path):
-    file = write_nova_conf(tmp_path, [row[:3] for row in UNCHANGED_OPTIONS])
+    file = write_nova_conf(tmp_path, [row[:3] for row in OPTIONS_WITH_UNCHANGED_NAMES])
     assert check_files([file], {}, make_full_conf()) == []
     settings = read_settings_of_file(file)
-    assert [getattr(getattr(settings, row[0]), row[1]) for row in UNCHANGED_OPTIONS] == [
-        row[3] for row in UNCHANGED_OPTIONS
+    assert [getattr(getattr(settings, row[0]), row[1]) for row in OPTIONS_WITH_UNCHANGED_NAMES] == [
+        row[3] for row in OPTIONS_WITH_UNCHANGED_NAMES
     ]
 
 

@@ -28,7 +28,7 @@ ram_weight_multiplier = -5.0
 """
 
 
-def build_reports(count: int = 3) -> list[dict]:
+def build_host_reports(count: int = 3) -> list[dict]:
     return [report(f"cn{one}", memory_mb=65536 * one) for one in range(1, count + 1)]
 
 
@@ -36,7 +36,7 @@ def build_reports(count: int = 3) -> list[dict]:
 def app(build_shared_app):
     """Three hosts with increasing amounts of memory, which no test changes."""
     app = build_shared_app()
-    app.post_json("/scheduler/v1/compute_nodes", build_reports())
+    app.post_json("/scheduler/v1/compute_nodes", build_host_reports())
     return app
 
 
@@ -48,7 +48,7 @@ def browser(app):
 @pytest.fixture
 def modifiable_app(sqlite_app):
     """The same hosts in a cloud that a test changes."""
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", build_reports())
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", build_host_reports())
     return sqlite_app
 
 
@@ -56,7 +56,7 @@ def modifiable_app(sqlite_app):
 def app_with_policies(tmp_path, sqlite_url, make_app) -> TestApp:
     """A cloud with the policies default and packed."""
     app = make_app(settings_with_policies(sqlite_url, tmp_path, POLICIES_CONFIG))
-    app.post_json("/scheduler/v1/compute_nodes", build_reports())
+    app.post_json("/scheduler/v1/compute_nodes", build_host_reports())
     return TestApp(app.app)
 
 

@@ -16,7 +16,7 @@ from tests.support.scheduling import instance, report, spec
 
 CAPACITY_PATH = "/console/capacity"
 MOVES_PATH, FAILOVER_PATH = f"{CAPACITY_PATH}/moves", f"{CAPACITY_PATH}/failover"
-IMAGE_TAG = "<img src=x onerror=alert(1)>"
+HTML_IMAGE_TAG = "<img src=x onerror=alert(1)>"
 
 
 def store_flavor(app, name: str, vcpus: int) -> None:
@@ -186,11 +186,11 @@ def test_advice_on_moves_shows_server_names_as_links(modifiable_app, modifiable_
     for number in (1, 2):
         select(modifiable_app, spec(instance(number), force_hosts=["cn1"]))
         record = modifiable_app.get(f"/scheduler/v1/instances/{instance(number)}").json
-        named = {"host": "cn1", "display_name": IMAGE_TAG, "flavor": record["flavor"]}
+        named = {"host": "cn1", "display_name": HTML_IMAGE_TAG, "flavor": record["flavor"]}
         modifiable_app.put_json(f"/scheduler/v1/instances/{instance(number)}", named)
     page = modifiable_browser.get(f"{MOVES_PATH}?goal=spread&moves=1")
     server, origin, host = page.html.select("[aria-labelledby=moves] tbody a")
-    assert server.get_text() == IMAGE_TAG
+    assert server.get_text() == HTML_IMAGE_TAG
     assert server["href"].startswith("/console/decisions?instance=00000000-0000-0000-0000-")
     assert (origin["href"], host["href"]) == ("/console/hosts/cn1", "/console/hosts/cn2")
 
@@ -355,7 +355,7 @@ def test_failover_page_shows_its_curl_request_and_command(sqlite_app, modifiable
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [("rak", "did you mean 'rack'?"), (IMAGE_TAG, IMAGE_TAG)]
+    ("value", "words"), [("rak", "did you mean 'rack'?"), (HTML_IMAGE_TAG, HTML_IMAGE_TAG)]
 )
 def test_invalid_value_of_parameter_within_shows_an_error_and_is_kept_in_the_form(
     sqlite_app, modifiable_browser, value, words

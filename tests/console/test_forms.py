@@ -14,7 +14,7 @@ from tests.console.test_ask import (
     ASK_PATH,
     ASK_URL,
     RAM_WEIGHT,
-    build_reports,
+    build_host_reports,
     find_link_address,
     read_text,
 )
@@ -41,7 +41,7 @@ def server_with_hosts(tmp_path_factory):
     config.write_text(f"[placement_database]\nconnection = sqlite:///{folder}/asked.db\n")
     assert main(["db", "sync", "--config-file", str(config)]) == 0
     with start_server("--config-file", config, folder=folder) as server:
-        server.post("/scheduler/v1/compute_nodes", build_reports())
+        server.post("/scheduler/v1/compute_nodes", build_host_reports())
         yield server
 
 

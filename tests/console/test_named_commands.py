@@ -15,9 +15,9 @@ from tests.support.repository import PACKAGE
 PROGRAM_NAME = "placement-sched "
 CONSOLE_FOLDER = PACKAGE / "console"
 #: Words that follow the program's name in sentences and are not commands.
-WORDS_OF_SENTENCES = {"server", "serves", "itself"}
+WORDS_WITHOUT_COMMAND = {"server", "serves", "itself"}
 #: A word of a command, without the punctuation of the sentence.
-WORD_PATTERN = re.compile(r"[\w./{}=*:-]*\w")
+COMMAND_WORD_PATTERN = re.compile(r"[\w./{}=*:-]*\w")
 
 
 def find_commands_in_templates() -> Iterator[tuple[str, str]]:
@@ -65,12 +65,12 @@ def is_complete_command(parser: argparse.ArgumentParser) -> bool:
 def check_command(text: str) -> None:
     """Check that the command at the beginning of a text exists, and its options."""
     words = text.removeprefix(PROGRAM_NAME).split(" ")
-    first = WORD_PATTERN.match(words[0])
-    if first is None or first.group() in WORDS_OF_SENTENCES:
+    first = COMMAND_WORD_PATTERN.match(words[0])
+    if first is None or first.group() in WORDS_WITHOUT_COMMAND:
         return
     parser: argparse.ArgumentParser = make_parser([first.group()])
     while commands := list_subcommands(parser):
-        word = WORD_PATTERN.match(words.pop(0)) if words else None
+        word = COMMAND_WORD_PATTERN.match(words.pop(0)) if words else None
         if is_complete_command(parser) and (word is None or word.group() not in commands):
             break
         assert word is not None, "the group's command is not named"

@@ -7,7 +7,7 @@ from webtest import TestApp
 from placement_sched.console.page import NAVIGATION
 
 BROWSER_HEADERS = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-REMOTE_HEADERS = {**BROWSER_HEADERS, "Host": "scheduler.example.com"}
+REMOTE_HOST_HEADERS = {**BROWSER_HEADERS, "Host": "scheduler.example.com"}
 NAVIGATION_PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
 EXPLAIN_API_PATH = "/console/api/scheduler/v1/explain"
 SAME_ORIGIN_HEADERS = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
@@ -46,8 +46,8 @@ def test_page_has_neither_inline_scripts_nor_inline_styles(browser, path):
 
 
 def test_console_is_404_for_clients_on_other_machines_by_default(browser):
-    assert browser.get("/", headers=REMOTE_HEADERS).json["apis"]
-    rejection = browser.get("/console/", headers=REMOTE_HEADERS, status=404)
+    assert browser.get("/", headers=REMOTE_HOST_HEADERS).json["apis"]
+    rejection = browser.get("/console/", headers=REMOTE_HOST_HEADERS, status=404)
     assert "[console] enabled" in rejection
 
 
@@ -65,7 +65,7 @@ def test_console_is_404_for_a_client_with_another_ip_address(browser):
 
 
 def test_enabled_console_is_served_to_other_machines(browser_of_enabled_console):
-    assert "<h1>Overview</h1>" in browser_of_enabled_console.get("/", headers=REMOTE_HEADERS)
+    assert "<h1>Overview</h1>" in browser_of_enabled_console.get("/", headers=REMOTE_HOST_HEADERS)
 
 
 def test_every_page_of_a_disabled_console_is_404(sqlite_settings, make_app):

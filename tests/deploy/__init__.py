@@ -16,7 +16,7 @@ import requests
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
-DEPLOY = ROOT / "deploy"
+DEPLOY_FOLDER = ROOT / "deploy"
 #: Set by CI: the test then fails if a program is not installed.
 TOOLS_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy import (
-    DEPLOY,
+    DEPLOY_FOLDER,
     TOOLS_REQUIRED,
     create_certificate,
     find_program,
@@ -90,7 +90,7 @@ def _write_service_files(folder: Path) -> None:
         "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
     )
     conf.chmod(0o640)
-    text = (DEPLOY / "wsgi/wsgi.py").read_text()
+    text = (DEPLOY_FOLDER / "wsgi/wsgi.py").read_text()
     program = folder / "share/wsgi.py"
     program.write_text(text.replace("/etc/placement_sched", f"{folder}/etc"))
     program.chmod(0o644)
@@ -103,7 +103,7 @@ def _write_service_files(folder: Path) -> None:
 
 def _write_apache_configuration(folder: Path, port: int) -> None:
     """Write Apache's configuration: the example with the paths and the account of this test."""
-    text = (DEPLOY / "wsgi/apache.conf").read_text()
+    text = (DEPLOY_FOLDER / "wsgi/apache.conf").read_text()
     text = text.replace("<VirtualHost *:443>", f"<VirtualHost 127.0.0.1:{port}>")
     text = re.sub(r"(SSLCertificateFile +)\S+", rf"\1{folder}/cert.pem", text)
     text = re.sub(r"(SSLCertificateKeyFile +)\S+", rf"\1{folder}/key.pem", text)

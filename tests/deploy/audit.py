@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from tests.support.commands import run_captured
 
-REQUIREMENTS = Path(__file__).parents[2] / "deploy" / "requirements.txt"
+REQUIREMENTS_FILE = Path(__file__).parents[2] / "deploy" / "requirements.txt"
 EXIT_VULNERABLE, EXIT_UNCHECKED = 1, 3
 _PINNED_REQUIREMENT = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;\\]+)", re.MULTILINE)
 _PIP_COMMAND = (sys.executable, "-m", "pip")
@@ -43,7 +43,7 @@ class IndexWithoutData(Exception):
     """The index has no data on a release. The message has the reason."""
 
 
-def print_vulnerabilities(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
+def print_vulnerabilities(index: str | None = None, requirements: Path = REQUIREMENTS_FILE) -> int:
     """Read every release of ``requirements`` from the index, and print the verdict."""
     releases = [Release(*match) for match in _PINNED_REQUIREMENT.findall(requirements.read_text())]
     try:

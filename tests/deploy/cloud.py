@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from tests.deploy import DEPLOY, run_program
+from tests.deploy import DEPLOY_FOLDER, run_program
 from tests.differential.comparison import PEER_PYTHON
 from tests.support import keystone
 from tests.support.servers import wait_until
@@ -60,7 +60,7 @@ class OpenStackCloud:
 
     def run_ip(self, *words: str) -> None:
         """Run ``ip`` in the network."""
-        self._run("ip", *words)
+        self._run_in_network("ip", *words)
 
     def connect_machine(self, leader: int, address: str) -> None:
         """Connect a machine, whose first process is ``leader``, to the network."""
@@ -77,7 +77,7 @@ class OpenStackCloud:
         folder = self._folder / "keystone"
         keystone.create_database(folder)
         keystone.bootstrap(folder, KEYSTONE_URL)
-        self._serve(keystone.KEYSTONE_WSGI_MODULE, 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
+        self._start_service(keystone.KEYSTONE_WSGI_MODULE, 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
 
     def set_placement_url(self, url: str) -> None:
         """Set the URL of placement in the catalogue."""
@@ -95,32 +95,32 @@ class OpenStackCloud:
         folder.mkdir(exist_ok=True)
         (folder / "placement.conf").write_text(config)
         self.prepare_placement()
-        return self._serve("placement.wsgi.api", 8778, OS_PLACEMENT_CONFIG_DIR=str(folder))
+        return self._start_service("placement.wsgi.api", 8778, OS_PLACEMENT_CONFIG_DIR=str(folder))
 
     def prepare_placement(self) -> None:
         """Prepare the database as a deployment or an upgrade of OpenStack placement does."""
         manage = PEER_PYTHON.with_name("placement-manage")
         config = self._folder / "placement/placement.conf"
-        self._run(manage, f"--config-file={config}", "db", "sync")
+        self._run_in_network(manage, f"--config-file={config}", "db", "sync")
 
     def fill_placement(self, token: str, providers: int, consumers: int) -> None:
         """Create data of every kind in OpenStack placement, through its API."""
-        self._run(
+        self._run_in_network(
             *(PEER_PYTHON, "-c", _FILL_PLACEMENT_PROGRAM, PLACEMENT_URL, token),
             input=json.dumps(list(_build_placement_requests(providers, consumers))),
         )
 
     def read_placement(self, token: str) -> dict[str, object]:
         """Return all data of OpenStack placement."""
-        move = str(DEPLOY / "move")
+        move = str(DEPLOY_FOLDER / "move")
         variables = {**os.environ, "OS_TOKEN": token}
         return json.loads(
-            self._run(
+            self._run_in_network(
                 PEER_PYTHON, "-c", _READ_PLACEMENT_PROGRAM, move, PLACEMENT_URL, env=variables
             )
         )
 
-    def _serve(self, module: str, port: int, **variables: str) -> subprocess.Popen[bytes]:
+    def _start_service(self, module: str, port: int, **variables: str) -> subprocess.Popen[bytes]:
         log = self._folder / f"{module}.log"
         output = self._stack.enter_context(log.open("a"))
         process = subprocess.Popen(
@@ -141,7 +141,7 @@ class OpenStackCloud:
 
         def is_port_listening() -> bool:
             assert process.poll() is None, log.read_text()
-            return f"{OPENSTACK_ADDRESS}:{port} " in self._run(
+            return f"{OPENSTACK_ADDRESS}:{port} " in self._run_in_network(
                 "ss", "--listening", "--tcp", "--numeric"
             )
 
@@ -152,7 +152,7 @@ class OpenStackCloud:
     def _command_prefix(self) -> tuple[str, ...]:
         return "nsenter", f"--target={self._network}", "--net", "--"
 
-    def _run(self, *command: str | Path, **more: object) -> str:
+    def _run_in_network(self, *command: str | Path, **more: object) -> str:
         return run_program(*self._command_prefix, *command, **more)
 
 

@@ -22,15 +22,15 @@ from uuid import uuid4
 
 import pytest
 
-from tests.deploy import DEPLOY, TOOLS_REQUIRED, find_program, run_program
+from tests.deploy import DEPLOY_FOLDER, TOOLS_REQUIRED, find_program, run_program
 from tests.house.test_packaging import LEFT_OUT
 from tests.support.commands import run_captured
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
-_USER_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-MACHINE_CACHE = _USER_CACHE / "placement_sched" / "debian"
-BASE_FOLDER, WHEELS_FOLDER = MACHINE_CACHE / "base", MACHINE_CACHE / "wheels"
+_USER_CACHE_FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+MACHINE_CACHE_FOLDER = _USER_CACHE_FOLDER / "placement_sched" / "debian"
+BASE_FOLDER, WHEELS_FOLDER = MACHINE_CACHE_FOLDER / "base", MACHINE_CACHE_FOLDER / "wheels"
 #: Paths of repository and wheels on a machine.
 _REPOSITORY_NAME = "placement_sched.git"
 REPOSITORY_PATH, WHEELS_PATH = f"/srv/{_REPOSITORY_NAME}", "/srv/wheels"
@@ -42,7 +42,7 @@ BASE_PACKAGES = ("systemd", "systemd-sysv", "dbus", "ca-certificates")
 #: Packages that the client of the page "Deploy" installs from the index.
 CLIENT_PACKAGES = ("python-openstackclient", "osc-placement")
 #: File with the exported variables, which the next line reads.
-_EXPORTED_FILE = "/run/exported"
+_EXPORTS_FILE = "/run/exported"
 _PATH_VARIABLE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: apt-get's questions are answered with "yes". Packages come from the downloads.
 _APT_VARIABLES = {"APT_CONFIG": "/etc/apt/tests.conf", "DEBIAN_FRONTEND": "noninteractive"}
@@ -52,14 +52,14 @@ _PIP_VARIABLES = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }
 #: The file of Debian's installer.
-_HOSTS_FILE = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+_HOSTS_FILE_TEXT = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 #: Recommended packages are not downloaded, to save time.
 _APT_SETTINGS = 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n'
 #: Nothing has to survive a power failure, and nobody reads documentation.
 _DPKG_SETTINGS = "force-unsafe-io\npath-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\n"
 
 #: A command that starts units, and their names.
-_START_COMMAND = re.compile(r"systemctl (?:start|restart|enable --now)((?: [\w@.-]+)+)")
+_START_COMMAND_PATTERN = re.compile(r"systemctl (?:start|restart|enable --now)((?: [\w@.-]+)+)")
 #: Hierarchies of control groups that systemd uses, by name in /proc, and their folders if there are
 #: several hierarchies.
 _CGROUP_HIERARCHIES = {"name=systemd": "systemd", "": "unified"}
@@ -93,17 +93,17 @@ def _can_mount_filesystems() -> bool:
 
 def prepare_debian(packages: Sequence[str]) -> None:
     """Install Debian and download the packages of its machines, unless both are cached."""
-    MACHINE_CACHE.mkdir(parents=True, exist_ok=True)
-    with (MACHINE_CACHE / "lock").open("w") as lock:
+    MACHINE_CACHE_FOLDER.mkdir(parents=True, exist_ok=True)
+    with (MACHINE_CACHE_FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another run may be at work
         _install_debian_and_packages(sorted(packages))
 
 
 def _install_debian_and_packages(packages: Sequence[str]) -> None:
-    requirements = DEPLOY / "requirements.txt"
+    requirements = DEPLOY_FOLDER / "requirements.txt"
     settings = (
         DEBIAN_SUITE,
-        _HOSTS_FILE,
+        _HOSTS_FILE_TEXT,
         _APT_SETTINGS,
         _DPKG_SETTINGS,
         *BASE_PACKAGES,
@@ -111,7 +111,7 @@ def _install_debian_and_packages(packages: Sequence[str]) -> None:
         *CLIENT_PACKAGES,
     )
     state = hashlib.sha256(" ".join(settings).encode() + requirements.read_bytes()).hexdigest()
-    ready = MACHINE_CACHE / "ready"
+    ready = MACHINE_CACHE_FOLDER / "ready"
     if ready.exists() and ready.read_text() == state:
         return
     ready.unlink(missing_ok=True)
@@ -130,14 +130,14 @@ def _install_debian_and_packages(packages: Sequence[str]) -> None:
 
 
 def _install_debian(packages: Sequence[str]) -> None:
-    if not (MACHINE_CACHE / "installed").exists():
+    if not (MACHINE_CACHE_FOLDER / "installed").exists():
         shutil.rmtree(BASE_FOLDER, ignore_errors=True)
         options = [f"--dpkgopt={line}" for line in _DPKG_SETTINGS.splitlines()]
         more = ",".join(BASE_PACKAGES)
         variant = ("--quiet", "--variant=minbase", f"--include={more}")
         _run_long_program("mmdebstrap", *variant, *options, DEBIAN_SUITE, BASE_FOLDER)
-        (MACHINE_CACHE / "installed").touch()
-    (BASE_FOLDER / "etc/hosts").write_text(_HOSTS_FILE)
+        (MACHINE_CACHE_FOLDER / "installed").touch()
+    (BASE_FOLDER / "etc/hosts").write_text(_HOSTS_FILE_TEXT)
     (BASE_FOLDER / "etc/hostname").unlink(missing_ok=True)  # mmdebstrap copies the host's
     (BASE_FOLDER / "etc/apt/tests.conf").write_text(_APT_SETTINGS)
     (BASE_FOLDER / "etc/dpkg/dpkg.cfg.d/tests").write_text(_DPKG_SETTINGS)
@@ -183,8 +183,8 @@ class Machine:
     def run_line(self, line: str, *, typed: str = "", seconds: float = 600) -> tuple[int, str]:
         """Run a line with ``typed`` as its input, and return the status and the output."""
         shell = (
-            f"cd {self._folder}; [ ! -e {_EXPORTED_FILE} ] || . {_EXPORTED_FILE}\n{line}\n"
-            f"status=$?; pwd > /run/folder; export -p > {_EXPORTED_FILE}; exit $status"
+            f"cd {self._folder}; [ ! -e {_EXPORTS_FILE} ] || . {_EXPORTS_FILE}\n{line}\n"
+            f"status=$?; pwd > /run/folder; export -p > {_EXPORTS_FILE}; exit $status"
         )
         result = subprocess.run(
             self._command_prefix("bash", "-c", shell),
@@ -202,7 +202,7 @@ class Machine:
 
     def open_new_shell(self) -> None:
         """Continue in a new shell without the exported variables."""
-        self.run(f"rm -f {_EXPORTED_FILE}; exec true")
+        self.run(f"rm -f {_EXPORTS_FILE}; exec true")
 
     def run(self, line: str, **more: str) -> str:
         """Run a line that must succeed, and return its output."""
@@ -214,7 +214,7 @@ class Machine:
         """Return the state and the last messages of the units that a line starts."""
         commands = (
             f"systemctl status --no-pager --full {unit}; journalctl --no-pager -n 50 -u {unit}"
-            for units in _START_COMMAND.findall(line)
+            for units in _START_COMMAND_PATTERN.findall(line)
             for unit in units.split()
         )
         return "".join(f"# {command}\n{self.run_line(command)[1]}" for command in commands)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.deploy import DEPLOY, create_certificate, find_program, run_proxy
+from tests.deploy import DEPLOY_FOLDER, create_certificate, find_program, run_proxy
 from tests.support.loopback import reserve_port
 
 
@@ -22,7 +22,7 @@ def start_proxy(
     haproxy, certificate = find_program("haproxy"), create_certificate(folder)
     with ExitStack() as stack:
         port = stack.enter_context(reserve_port()).getsockname()[1]
-        text = (DEPLOY / "haproxy/haproxy.cfg").read_text()
+        text = (DEPLOY_FOLDER / "haproxy/haproxy.cfg").read_text()
         text = re.sub(
             r"bind :443 ssl crt \S+", f"bind 127.0.0.1:{port} ssl crt {certificate}", text
         )

@@ -82,7 +82,8 @@ class Docker:
             _BASE_IMAGE_FILE.format(base=debian.BASE_FOLDER.name, wheels=debian.WHEELS_PATH)
         )
         self.run_line(
-            f"docker build --layers=false --tag {BASE_IMAGE} --file {file} {debian.MACHINE_CACHE}"
+            f"docker build --layers=false --tag {BASE_IMAGE} --file {file}"
+            f" {debian.MACHINE_CACHE_FOLDER}"
         )
         volume = f"{debian.WHEELS_FOLDER}:{debian.WHEELS_PATH}:ro"
         return f"--build-arg PYTHON={debian.PYTHON_VERSION} --volume {volume}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.deploy import DEPLOY, create_certificate, find_program, run_proxy
+from tests.deploy import DEPLOY_FOLDER, create_certificate, find_program, run_proxy
 from tests.support.loopback import reserve_port
 
 #: Temporary folders of nginx, which belong to root in an installation.
@@ -36,7 +36,7 @@ def start_proxy(
 
 
 def _write_nginx_configuration(folder: Path, port: int, ports: Sequence[int]) -> None:
-    text = (DEPLOY / "nginx/placement-sched.conf").read_text()
+    text = (DEPLOY_FOLDER / "nginx/placement-sched.conf").read_text()
     text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
     text = re.sub(r"(ssl_certificate +)\S+;", rf"\1{folder}/cert.pem;", text)
     text = re.sub(r"(ssl_certificate_key +)\S+;", rf"\1{folder}/key.pem;", text)

@@ -89,7 +89,7 @@ def _parse_page_lines(page: str, text: str) -> Iterator[PageLine]:
 
 
 @dataclass(frozen=True)
-class Step:
+class PageStep:
     """Actions that the prose describes for a line with this beginning.
 
     ``before`` and ``after`` are done before and after the line, and ``typed`` answers its prompt.
@@ -106,7 +106,7 @@ class Step:
         return {"first": [first], "other": first.others, "each": [first, *first.others]}[self.on]
 
 
-def type_page(machine: Machine, page: str, steps: Sequence[Step]) -> None:
+def type_page(machine: Machine, page: str, steps: Sequence[PageStep]) -> None:
     """Type the lines of a page, which must succeed and print the output that the page shows.
 
     ``steps`` are in the order of their lines. A step without a line is an error.
@@ -114,7 +114,7 @@ def type_page(machine: Machine, page: str, steps: Sequence[Step]) -> None:
     steps_left = deque(steps)
     for line in list_page_lines(page):
         is_next = bool(steps_left) and line.text.startswith(steps_left[0].line)
-        step = steps_left.popleft() if is_next else Step("")
+        step = steps_left.popleft() if is_next else PageStep("")
         machines = step.list_machines(machine)
         for here in machines:
             step.before(here)

@@ -8,12 +8,12 @@ import re
 import pytest
 
 from placement_sched.cli.main import make_parser
-from tests.deploy import DEPLOY, find_program, run_program
+from tests.deploy import DEPLOY_FOLDER, find_program, run_program
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-DOCKERFILE = DEPLOY / "container/Dockerfile"
+DOCKERFILE = DEPLOY_FOLDER / "container/Dockerfile"
 
 
 def read_dockerfile_instructions() -> list[tuple[str, str]]:
@@ -35,9 +35,9 @@ def test_container_image_runs_as_a_numeric_user_other_than_root():
     user, group = read_last_stage()["USER"].split(":")
     assert int(user) > 0
     assert int(group) > 0
-    deployment = (DEPLOY / "kubernetes/deployment.yaml").read_text()
+    deployment = (DEPLOY_FOLDER / "kubernetes/deployment.yaml").read_text()
     assert f"runAsUser: {user}\n" in deployment
-    assert f'user: "{user}:{group}"' in (DEPLOY / "compose/compose.yaml").read_text()
+    assert f'user: "{user}:{group}"' in (DEPLOY_FOLDER / "compose/compose.yaml").read_text()
 
 
 def test_last_stage_of_the_dockerfile_only_copies_the_built_environment():
@@ -83,10 +83,10 @@ def test_dockerignore_allows_exactly_the_copied_files():
 def test_compose_file_is_valid():
     """Compose 1 rejects the name of a project, and accepts the rest of the file."""
     compose = find_program("docker-compose")
-    text = (DEPLOY / "compose/compose.yaml").read_text()
+    text = (DEPLOY_FOLDER / "compose/compose.yaml").read_text()
     if run_program(compose, "version", "--short").startswith("1."):
         text = text.replace("name: placement-sched\n", "", 1)
-    folder = DEPLOY / "compose"
+    folder = DEPLOY_FOLDER / "compose"
     checked = (compose, "--file", "-", "config", "--quiet")
     variables = {**os.environ, "POSTGRES_PASSWORD": "x", "GRAFANA_PASSWORD": "x"}
     assert run_program(*checked, input=text, cwd=folder, env=variables) == ""

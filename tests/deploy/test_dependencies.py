@@ -9,14 +9,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.deploy import DEPLOY
+from tests.deploy import DEPLOY_FOLDER
 from tests.deploy.audit import EXIT_UNCHECKED, EXIT_VULNERABLE, print_vulnerabilities
 from tests.support.loopback import reserve_port, serve_application
 from tests.support.repository import ROOT, read_requirements
 
 pytestmark = pytest.mark.slow
 
-REQUIREMENTS_TEXT = (DEPLOY / "requirements.txt").read_text()
+REQUIREMENTS_TEXT = (DEPLOY_FOLDER / "requirements.txt").read_text()
 #: Extras that are deployed.
 DEPLOYED_EXTRAS = ("server", "postgresql", "mysql", "memcached")
 PINNED_VERSIONS = dict(

@@ -35,7 +35,7 @@ MACHINE_PROGRAMS = {"apt-get", "systemctl", "systemd-sysusers", "git", "cd", "cu
 #: Programs that change the machine's own files or send requests to keystone.
 NETWORK_PROGRAMS = {"echo", "printf", "sed", "."}
 #: Begin of commands that use the machine's PostgreSQL.
-RUNUSER_POSTGRES = ["runuser", "-l", "postgres", "-c"]
+RUNUSER_POSTGRES_COMMAND = ["runuser", "-l", "postgres", "-c"]
 #: pip then has no source of packages.
 OFFLINE_PIP_VARIABLES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
 _, _, SYSTEMD_AND_TLS_SECTIONS = DEPLOY_PAGE.partition("\nWith systemd\n")
@@ -56,7 +56,7 @@ def list_machine_commands() -> list[list[str]]:
     return [
         words
         for words in commands
-        if words[:4] != RUNUSER_POSTGRES and not is_client_command(words)
+        if words[:4] != RUNUSER_POSTGRES_COMMAND and not is_client_command(words)
     ]
 
 
@@ -144,7 +144,7 @@ def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
     commands = [
         words
         for words in read_page_commands(SYSTEMD_SECTION)
-        if words[0] == "mariadb" or words[:4] == RUNUSER_POSTGRES
+        if words[0] == "mariadb" or words[:4] == RUNUSER_POSTGRES_COMMAND
     ]
     if kind == "mysql":
         statements = [words[2] for words in commands if words[0] == "mariadb"]

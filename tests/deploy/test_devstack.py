@@ -14,10 +14,10 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-DEVSTACK = ROOT / "devstack"
+DEVSTACK_FOLDER = ROOT / "devstack"
 SHELL_SCRIPTS = [
-    DEVSTACK / "settings",
-    DEVSTACK / "plugin.sh",
+    DEVSTACK_FOLDER / "settings",
+    DEVSTACK_FOLDER / "plugin.sh",
     ROOT / "deploy/kolla/extend_start.sh",
 ]
 CONF_PATH = "/etc/placement_sched/placement_sched.conf"
@@ -58,9 +58,9 @@ def run_devstack_plugin(folder: Path, mode: str | None, *, status: int = 0) -> l
     script = DEVSTACK_FUNCTIONS.replace("URL", DATABASE_URL).replace("BIN", str(folder))
     if mode is not None:
         script += f"PLACEMENT_SCHED_MODE={mode}\n"
-    script += f"source {DEVSTACK}/settings\n"
+    script += f"source {DEVSTACK_FOLDER}/settings\n"
     # DevStack sources a plugin with the mode and, for stack.sh, the phase.
-    script += "".join(f"source {DEVSTACK}/plugin.sh {phase}\n" for phase in DEVSTACK_PHASES)
+    script += "".join(f"source {DEVSTACK_FOLDER}/plugin.sh {phase}\n" for phase in DEVSTACK_PHASES)
     printed = run_program("bash", "-c", script, status=status)
     return [shlex.split(line) for line in printed.splitlines()]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.deploy import DEPLOY, create_certificate, find_program, run_program
+from tests.deploy import DEPLOY_FOLDER, create_certificate, find_program, run_program
 from tests.deploy.test_manifests import find_manifests_of_kind, read_readme_blocks
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-_SUFFIXES = {".py", ".yaml", ".yml", ".cfg", ".conf", ".ini", ""}
+_FILE_SUFFIXES = {".py", ".yaml", ".yml", ".cfg", ".conf", ".ini", ""}
 #: A command is indented or begins with variables. In Python it is alone on its line.
 _COMMAND_IN_COMMENT = re.compile(r"^[#;](?: {2,}| (?=\w+=))(\S.*)", re.MULTILINE)
 _COMMAND_IN_DOCSTRING = re.compile(
@@ -28,7 +28,9 @@ RULES_FILE, SECRET_FILE = "deploy/prometheus/rules.yml", "deploy/kubernetes/conf
 def list_lines_in_file_headers() -> list[tuple[str, str]]:
     """Return the commands of all file headers, with the file."""
     files = [
-        path for path in sorted(DEPLOY.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES
+        path
+        for path in sorted(DEPLOY_FOLDER.rglob("*"))
+        if path.is_file() and path.suffix in _FILE_SUFFIXES
     ]
     return [
         (str(path.relative_to(ROOT)), line) for path in files for line in _list_comment_lines(path)
@@ -74,7 +76,7 @@ def test_documented_line_makes_promtool_accept_the_alerts():
     find_program("promtool", "prometheus")
     assert (
         run_program(
-            "bash", "-c", read_documented_line(RULES_FILE), cwd=DEPLOY / "prometheus"
+            "bash", "-c", read_documented_line(RULES_FILE), cwd=DEPLOY_FOLDER / "prometheus"
         ).count("SUCCESS")
         == 2
     )
@@ -86,7 +88,7 @@ def test_documented_line_creates_the_kubernetes_secret():
         *shlex.split(read_documented_line(SECRET_FILE)),
         "--dry-run=client",
         "--output=json",
-        cwd=DEPLOY,
+        cwd=DEPLOY_FOLDER,
     )
     (manifest,) = find_manifests_of_kind("Secret")
     secret = yaml.safe_load(created)
@@ -98,7 +100,7 @@ def test_readme_lines_create_the_certificate_of_compose(tmp_path):
     """HAProxy reads the certificate from the path of the compose file."""
     haproxy = find_program("haproxy")
     find_program("openssl")
-    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    shutil.copytree(DEPLOY_FOLDER, tmp_path / "deploy")
     run_program("bash", "-euc", "\n".join(list_compose_commands()), cwd=tmp_path)
     config = tmp_path / "deploy/compose/haproxy.cfg"
     text = re.sub(r"server (\w+) (?:one|two):", r"server \1 127.0.0.1:", config.read_text())

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.deploy import DEPLOY
+from tests.deploy import DEPLOY_FOLDER
 from tests.deploy.images import BASE_IMAGE, Docker, skip_without_podman
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.exhaustive
 
-DOCKERFILE = DEPLOY / "container/Dockerfile"
+DOCKERFILE = DEPLOY_FOLDER / "container/Dockerfile"
 #: Maximum size of the added files, in bytes. Measured: 290 000 000.
-MAX_ADDED_BYTES = 300_000_000
+MAX_IMAGE_ADDED_BYTES = 300_000_000
 SERVER_URL = "http://127.0.0.1:8778"
 _HTTP_REQUEST_PROGRAM = (
     "import urllib.request as u; print(u.urlopen(u.Request({url!r}, headers={headers})).read())"
@@ -89,7 +89,7 @@ def test_container_image_adds_fewer_bytes_than_the_maximum_to_its_base(podman):
         return int(podman.run_line(f"docker image inspect --format '{{{{.Size}}}}' {image}"))
 
     added = read_image_size("placement-sched") - read_image_size(BASE_IMAGE)
-    assert 0 < added < MAX_ADDED_BYTES, added
+    assert 0 < added < MAX_IMAGE_ADDED_BYTES, added
 
 
 def test_container_image_contains_the_program_and_no_installer(podman):

@@ -12,12 +12,12 @@ import pytest
 from placement_sched.cli.main import main, make_parser
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
-from tests.deploy import DEPLOY, run_program
+from tests.deploy import DEPLOY_FOLDER, run_program
 from tests.support.servers import PROGRAMS_FOLDER, build_environment
 
 pytestmark = pytest.mark.slow
 
-DOCKERFILE_TEXT = (DEPLOY / "kolla/Dockerfile").read_text()
+DOCKERFILE_TEXT = (DEPLOY_FOLDER / "kolla/Dockerfile").read_text()
 #: Options that kolla-ansible's role writes.
 PLACEMENT_CONF = """
 [DEFAULT]
@@ -105,7 +105,7 @@ def run_start_script_and_list_calls(
         status = f'[[ "{failing}" != "{name}" ]]'
         file.write_text(f'#!/bin/bash\nprintf "%q " {name} "$@"; echo\n{status}\n')
         file.chmod(0o755)
-    script = f"set -o errexit\n. {DEPLOY}/kolla/extend_start.sh\necho serve"
+    script = f"set -o errexit\n. {DEPLOY_FOLDER}/kolla/extend_start.sh\necho serve"
     path = {"PATH": f"{configuration_folder}:{os.environ['PATH']}"}
     printed = run_program("bash", "-c", script, status=bool(failing), env={**path, **variables})
     return [shlex.split(line) for line in printed.splitlines()]
@@ -136,7 +136,7 @@ def test_failed_upgrade_ends_the_kolla_start_script(tmp_path, program, calls):
 
 
 def test_kolla_dockerfile_names_description_and_license_files_of_setup_cfg():
-    setup = (DEPLOY.parent / "setup.cfg").read_text()
+    setup = (DEPLOY_FOLDER.parent / "setup.cfg").read_text()
     pattern = r"^(?:long_description|license_files) = (?:file: )?(\S+)"
     for name in re.findall(pattern, setup, re.MULTILINE):
         assert name in DOCKERFILE_TEXT
@@ -173,7 +173,7 @@ SERVICE_NAMES = ["nova-shadow", "nova-scheduler"]
 
 def read_kolla_config(service: str) -> dict:
     """Return the command and the copied files of a service, as kolla_start reads them."""
-    return json.loads((DEPLOY / f"kolla/{service}.json").read_text())
+    return json.loads((DEPLOY_FOLDER / f"kolla/{service}.json").read_text())
 
 
 @pytest.mark.parametrize("service", SERVICE_NAMES)
@@ -202,7 +202,7 @@ def test_kolla_run_script_mounts_every_file_of_config_json(service, tmp_path):
     (tmp_path / "docker").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     printed = run_program(
-        DEPLOY / "kolla/run.sh",
+        DEPLOY_FOLDER / "kolla/run.sh",
         *(service, "REGISTRY/IMAGE:TAG", "--detach"),
         env={"PATH": path, "NODE_CONFIG": str(tmp_path)},
     )
@@ -225,5 +225,5 @@ def test_kolla_run_script_mounts_every_file_of_config_json(service, tmp_path):
 
 
 def test_stop_timeout_of_kolla_exceeds_the_graceful_shutdown_timeout():
-    (seconds,) = re.findall(r"--stop-timeout (\d+)", (DEPLOY / "kolla/run.sh").read_text())
+    (seconds,) = re.findall(r"--stop-timeout (\d+)", (DEPLOY_FOLDER / "kolla/run.sh").read_text())
     assert int(seconds) > read_settings((), new_conf()).DEFAULT.graceful_shutdown_timeout

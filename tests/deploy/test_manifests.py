@@ -17,14 +17,14 @@ import yaml
 
 from placement_sched.cli.main import main, make_parser
 from placement_sched.cli.serve import GRACE
-from tests.deploy import DEPLOY, create_certificate, find_program, run_program
+from tests.deploy import DEPLOY_FOLDER, create_certificate, find_program, run_program
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-MANIFESTS_FOLDER = DEPLOY / "kubernetes"
+MANIFESTS_FOLDER = DEPLOY_FOLDER / "kubernetes"
 FIELDS_BY_KIND = yaml.safe_load(Path(__file__).with_name("fields.yaml").read_text())
-COMPOSE_FILE = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())
+COMPOSE_FILE = yaml.safe_load((DEPLOY_FOLDER / "compose/compose.yaml").read_text())
 
 
 def read_manifests() -> list[dict]:
@@ -54,7 +54,7 @@ def list_pod_templates() -> list[dict]:
     ]
 
 
-def _is_quantity(value: object) -> bool:
+def _is_resource_quantity(value: object) -> bool:
     return bool(re.fullmatch("[0-9]+(m|Ki|Mi|Gi)?", str(value)))
 
 
@@ -67,7 +67,7 @@ def _is_dns_label(value: object) -> bool:
 
 
 #: The scalar types of fields.yaml.
-SCALAR_TYPES: dict[str, Callable[[object], bool]] = {
+SCALAR_TYPE_CHECKS: dict[str, Callable[[object], bool]] = {
     "any": lambda _value: True,
     "text": lambda value: isinstance(value, str),
     "flag": lambda value: isinstance(value, bool),
@@ -76,10 +76,10 @@ SCALAR_TYPES: dict[str, Callable[[object], bool]] = {
     "amount": lambda value: type(value) in (int, str),
     "port": lambda value: type(value) is int and 0 < value < 65536,
     "name": _is_dns_label,
-    "target": lambda value: SCALAR_TYPES["port" if isinstance(value, int) else "name"](value),
+    "target": lambda value: SCALAR_TYPE_CHECKS["port" if isinstance(value, int) else "name"](value),
     "path": lambda value: str(value).startswith("/"),
-    "quantity": _is_quantity,
-    "quantities": lambda value: _is_dictionary_of_valid_values(value, _is_quantity),
+    "quantity": _is_resource_quantity,
+    "quantities": lambda value: _is_dictionary_of_valid_values(value, _is_resource_quantity),
     "strings": lambda value: _is_dictionary_of_valid_values(
         value, lambda each: isinstance(each, str)
     ),
@@ -103,7 +103,7 @@ def list_paths_of_invalid_values(value: Any, kind: str | list[str], path: str) -
         for name in value.keys() & kinds.keys():
             yield from list_paths_of_invalid_values(value[name], kinds[name], f"{path}.{name}")
     elif kind in FIELDS_BY_KIND or not (
-        value in kind[1:].split("|") if kind.startswith("=") else SCALAR_TYPES[kind](value)
+        value in kind[1:].split("|") if kind.startswith("=") else SCALAR_TYPE_CHECKS[kind](value)
     ):
         yield path
 
@@ -149,7 +149,7 @@ def read_readme_lines() -> list[str]:
 
 def read_readme_blocks(title: str) -> list[str]:
     """Return the code blocks below a heading of deploy/README.md."""
-    _, heading, rest = (DEPLOY / "README.md").read_text().partition(f"\n## {title}\n")
+    _, heading, rest = (DEPLOY_FOLDER / "README.md").read_text().partition(f"\n## {title}\n")
     assert heading
     return re.findall(r"^```\n(.*?)^```$", rest.partition("\n## ")[0], re.DOTALL | re.MULTILINE)
 
@@ -269,7 +269,7 @@ def test_configuration_of_the_manifests_is_valid(tmp_path, monkeypatch, capsys):
 
 
 def test_deployed_configuration_file_is_valid(capsys):
-    file = DEPLOY / "placement_sched.conf"
+    file = DEPLOY_FOLDER / "placement_sched.conf"
     assert main(["config", "validate", "--config-file", str(file)]) == 0
     assert capsys.readouterr().out == "the configuration is valid\n"
 
@@ -293,21 +293,21 @@ def test_files_and_services_of_compose_exist():
         for volume in service.get("volumes", ()):
             source = volume.partition(":")[0]
             if source.startswith("."):
-                is_there = (DEPLOY / "compose" / source).exists()
+                is_there = (DEPLOY_FOLDER / "compose" / source).exists()
                 assert is_there or source in created_by_hand, source
             else:
                 assert source in COMPOSE_FILE["volumes"]
         if "build" in service:
-            context = DEPLOY / "compose" / service["build"]["context"]
+            context = DEPLOY_FOLDER / "compose" / service["build"]["context"]
             assert (context / service["build"]["dockerfile"]).exists()
         for other in service.get("depends_on", ()):
             assert other in services
-    proxy = (DEPLOY / "compose/haproxy.cfg").read_text()
+    proxy = (DEPLOY_FOLDER / "compose/haproxy.cfg").read_text()
     assert set(re.findall(r"server \w+ (\w+):8778", proxy)) == {"one", "two"}
 
 
 def test_compose_contains_no_password():
-    text = (DEPLOY / "compose/compose.yaml").read_text()
+    text = (DEPLOY_FOLDER / "compose/compose.yaml").read_text()
     passwords = re.findall(r"PASSWORD: (.*)", text)
     assert len(passwords) == 2
     assert all(re.fullmatch(r'"\$\{\w+:\?set it\}"', password) for password in passwords)

@@ -14,13 +14,13 @@ from placement_sched.model.figures import CapacityFigures, CloudFigures, Failove
 from placement_sched.nova.monitoring import WaitingRequests
 from placement_sched.operations import gauges as capacity_gauges
 from placement_sched.operations.gauges import CloudGauges
-from tests.deploy import DEPLOY, find_program, run_program
+from tests.deploy import DEPLOY_FOLDER, find_program, run_program
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-PROMETHEUS_FOLDER = DEPLOY / "prometheus"
-DASHBOARD = json.loads((DEPLOY / "grafana/placement-sched.json").read_text())
+PROMETHEUS_FOLDER = DEPLOY_FOLDER / "prometheus"
+GRAFANA_DASHBOARD = json.loads((DEPLOY_FOLDER / "grafana/placement-sched.json").read_text())
 ALERT_RULES = yaml.safe_load((PROMETHEUS_FOLDER / "rules.yml").read_text())["groups"][0]["rules"]
 METRICS_REFERENCE = (ROOT / "api-ref/source/metrics.rst").read_text()
 ROUTE_PATHS = {route.path for api in APIS for route in api.routes}
@@ -28,7 +28,7 @@ ROUTE_PATHS = {route.path for api in APIS for route in api.routes}
 EMPTY_FAILOVER_RESULT = {"computed_at": "2026-01-01T00:00:00", "remaining": []}
 EMPTY_FAILOVER_RESULT |= {"covered": 0, "uncovered": 0, "undetermined": 0}
 #: Labels that Prometheus or the format of histograms adds.
-ADDED_LABELS = {"job", "instance", "le"}
+PROMETHEUS_LABELS = {"job", "instance", "le"}
 _METRIC_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 #: Metrics of the database or the cloud, which are the same on every server.
 CLOUD_METRICS = (
@@ -36,13 +36,13 @@ CLOUD_METRICS = (
     *("placement_sched_rpc_waiting", "placement_sched_nova_left_out"),
     "placement_sched_scheduler_failover",
 )
-_MAX_OR_MIN = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
+_MAX_OR_MIN_PATTERN = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
 _METRIC_WITH_LABELS = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
 
 
 def read_dashboard_queries() -> Iterator[tuple[str, str, str]]:
     """Yield panel, expression and legend of every query of the dashboard."""
-    for panel in DASHBOARD["panels"]:
+    for panel in GRAFANA_DASHBOARD["panels"]:
         for target in panel.get("targets", ()):
             yield panel["title"], target["expr"], target["legendFormat"]
 
@@ -90,9 +90,10 @@ def test_dashboard_query_uses_existing_metrics_labels_and_routes(
     for name, selector in _METRIC_WITH_LABELS.findall(expression):
         labels = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
         assert (
-            labels <= labels_by_metric[find_base_metric_name(name, labels_by_metric)] | ADDED_LABELS
+            labels
+            <= labels_by_metric[find_base_metric_name(name, labels_by_metric)] | PROMETHEUS_LABELS
         ), name
-    all_labels = set.union(ADDED_LABELS, *(labels_by_metric[name] for name in names))
+    all_labels = set.union(PROMETHEUS_LABELS, *(labels_by_metric[name] for name in names))
     grouped = re.findall(r"(?:by|without|on|group_left)\s*\(([^)]*)\)", expression)
     assert set(re.findall(r"\w+", " ".join(grouped))) <= all_labels
     assert set(re.findall(r"\{\{\s*\$labels\.(\w+)|\{\{(\w+)\}\}", legend)) <= {
@@ -115,7 +116,7 @@ def test_cloud_wide_metrics_are_not_summed_over_servers():
         for metric in _METRIC_WITH_LABELS.finditer(expression):
             if metric[1].startswith(CLOUD_METRICS):
                 before = expression[: metric.start()]
-                assert _MAX_OR_MIN.search(before), before[-40:]
+                assert _MAX_OR_MIN_PATTERN.search(before), before[-40:]
 
 
 def test_alert_rules_have_exactly_the_required_alerts():
@@ -132,7 +133,7 @@ def test_configurations_of_prometheus_are_valid():
         promtool, "check", "config", PROMETHEUS_FOLDER / "prometheus.yml"
     )
     # The file has the rules' path in the container of the compose file.
-    composed = ("--syntax-only", DEPLOY / "compose" / "prometheus.yml")
+    composed = ("--syntax-only", DEPLOY_FOLDER / "compose" / "prometheus.yml")
     assert "SUCCESS" in run_program(promtool, "check", "config", *composed)
 
 
@@ -147,10 +148,10 @@ def test_every_alert_has_promtool_cases_with_and_without_firing():
 
 
 def test_dashboard_panels_have_unique_ids_and_do_not_overlap():
-    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+    numbers = [panel["id"] for panel in GRAFANA_DASHBOARD["panels"]]
     assert len(numbers) == len(set(numbers))
     occupied: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
+    for panel in GRAFANA_DASHBOARD["panels"]:
         at = panel["gridPos"]
         cells = {
             (x, y)

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from tests.coexistence.conftest import OpenStackPlacement
-from tests.deploy import DEPLOY, create_certificate, find_program, run_program
+from tests.deploy import DEPLOY_FOLDER, create_certificate, find_program, run_program
 from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.docs.test_commands import PageFile, parse_files_and_commands
 from tests.support.loopback import reserve_port
@@ -72,7 +72,7 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
 
 
 def run_compare_program(*urls: str, status: int = 0) -> str:
-    return run_program(sys.executable, DEPLOY / "move/compare.py", *urls, status=status)
+    return run_program(sys.executable, DEPLOY_FOLDER / "move/compare.py", *urls, status=status)
 
 
 def read_comparison_command() -> str:
@@ -164,7 +164,7 @@ def test_haproxy_accepts_the_openstack_backend(tmp_path):
     ]
     front, backend = haproxy_lines.split("\n\n")
     (line,) = [line for line in front.splitlines() if "use_backend" in line]
-    text = (DEPLOY / "haproxy/haproxy.cfg").read_text()
+    text = (DEPLOY_FOLDER / "haproxy/haproxy.cfg").read_text()
     text = text.replace("    default_backend", f"{line}\n    default_backend")
     text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", text)
     (tmp_path / "haproxy.cfg").write_text(f"{text}\n{backend}")

@@ -17,7 +17,7 @@ from tests.deploy.debian import Machine
 from tests.deploy.page_reader import (
     HEADINGS_BY_PAGE,
     JOURNAL_LINE,
-    Step,
+    PageStep,
     call_for_each_machine,
     list_page_lines,
     read_file_of_page,
@@ -153,7 +153,7 @@ def check_start_is_logged(machine: Machine) -> None:
     assert "placement-sched serves " in machine.run(JOURNAL_LINE)
 
 
-def check_stacks_logged(machine: Machine) -> None:
+def check_thread_stacks_logged(machine: Machine) -> None:
     """Check that server and workers log the stacks of their threads, and continue."""
     journal = "journalctl --unit placement-sched --grep 'Current thread' --output cat"
     assert wait_until(lambda: len(machine.run_line(journal)[1].splitlines()) > 1, 30)
@@ -330,7 +330,7 @@ def list_steps(
     network: OpenStackCloud,
     keystone: Future[None],
     copy_disk_to_second_machine: Callable[[Machine], None],
-) -> dict[str, Sequence[Step]]:
+) -> dict[str, Sequence[PageStep]]:
     """Return the actions that the prose of each page describes, in the order of the lines."""
 
     def write_credentials(machine: Machine) -> None:
@@ -341,45 +341,45 @@ def list_steps(
     password_twice = f"{DATABASE_PASSWORD}\n{DATABASE_PASSWORD}\n"
     return {
         "deploy": [
-            Step(
+            PageStep(
                 "install -m 644 deploy/systemd/placement-sched.service",
                 after=copy_disk_to_second_machine,
             ),
-            Step(
+            PageStep(
                 'runuser -l postgres -c "createuser',
                 before=wait_for_postgresql,
                 typed=password_twice,
             ),
-            Step(". ./admin-openrc", before=write_credentials),
-            Step("sed -i", on="each"),
-            Step("runuser -u placement-sched", before=configure_keystone, on="each"),
-            Step("systemctl daemon-reload", on="each"),
-            Step("systemctl enable --now", on="each"),
-            Step("curl ", after=check_start_is_logged, on="each"),
-            Step(
+            PageStep(". ./admin-openrc", before=write_credentials),
+            PageStep("sed -i", on="each"),
+            PageStep("runuser -u placement-sched", before=configure_keystone, on="each"),
+            PageStep("systemctl daemon-reload", on="each"),
+            PageStep("systemctl enable --now", on="each"),
+            PageStep("curl ", after=check_start_is_logged, on="each"),
+            PageStep(
                 "systemctl reload placement-sched",
                 before=reloaded.change_configuration,
                 after=reloaded.check_reload,
             ),
-            Step("systemctl kill -s SIGUSR2", after=check_stacks_logged),
-            Step("systemctl stop placement-sched", after=check_service_is_stopped_and_start_it),
-            Step(
+            PageStep("systemctl kill -s SIGUSR2", after=check_thread_stacks_logged),
+            PageStep("systemctl stop placement-sched", after=check_service_is_stopped_and_start_it),
+            PageStep(
                 "systemctl reload haproxy",
                 after=check_proxy_answers_while_the_local_server_is_stopped,
             ),
-            Step(
+            PageStep(
                 "systemctl reload nginx",
                 after=check_proxy_answers_while_the_local_server_is_stopped,
             ),
-            Step("client/bin/openstack --os-cloud", before=configure_machines_without_keystone),
-            Step("systemctl stop", after=check_service_is_stopped, on="other"),
-            Step("systemctl start", on="other"),
+            PageStep("client/bin/openstack --os-cloud", before=configure_machines_without_keystone),
+            PageStep("systemctl stop", after=check_service_is_stopped, on="other"),
+            PageStep("systemctl start", on="other"),
         ],
         "commands": [],
         "metrics": [],
         "adopt#scheduler": [
-            Step("install ", before=install_nova),
-            Step(
+            PageStep("install ", before=install_nova),
+            PageStep(
                 "systemctl enable",
                 after=check_service_waits_for_bus(
                     "placement-sched-nova-scheduler", "Connection failed: "
@@ -387,7 +387,7 @@ def list_steps(
             ),
         ],
         "adopt#shadow": [
-            Step(
+            PageStep(
                 "systemctl enable",
                 after=check_service_waits_for_bus(
                     "placement-sched-nova-shadow", "requests are not evaluated"
@@ -395,33 +395,33 @@ def list_steps(
             )
         ],
         "upgrade": [
-            Step("systemctl restart placement-sched", after=check_release_of_server("NEW")),
-            Step(
+            PageStep("systemctl restart placement-sched", after=check_release_of_server("NEW")),
+            PageStep(
                 "systemctl stop placement-sched.socket", after=check_service_is_stopped, on="each"
             ),
         ],
-        "adopt#database": [Step("cp placement.conf", before=moved.start_placement)],
+        "adopt#database": [PageStep("cp placement.conf", before=moved.start_placement)],
         "adopt#placement": [
-            Step("install ", after=trust_proxy_headers, on="each"),
-            Step("systemctl daemon-reload", on="each"),
-            Step("systemctl enable", on="each"),
-            Step("systemctl restart", on="each"),
-            Step("curl ", on="each"),
-            Step("for endpoint", after=moved.check_after_move),
-            Step("for endpoint", after=moved.check_after_return),
-            Step("systemctl stop", after=check_service_is_stopped, on="each"),
-            Step("placement-sched db version", after=moved.check_after_removal),
+            PageStep("install ", after=trust_proxy_headers, on="each"),
+            PageStep("systemctl daemon-reload", on="each"),
+            PageStep("systemctl enable", on="each"),
+            PageStep("systemctl restart", on="each"),
+            PageStep("curl ", on="each"),
+            PageStep("for endpoint", after=moved.check_after_move),
+            PageStep("for endpoint", after=moved.check_after_return),
+            PageStep("systemctl stop", after=check_service_is_stopped, on="each"),
+            PageStep("placement-sched db version", after=moved.check_after_removal),
         ],
         "recipes#mod_wsgi": [
-            Step("apt-get install apache2", before=configure_noauth2),
-            Step("systemctl restart apache2", after=check_api_is_ready),
+            PageStep("apt-get install apache2", before=configure_noauth2),
+            PageStep("systemctl restart apache2", after=check_api_is_ready),
         ],
         "galera": [
-            Step("sed ", before=configure_database_nodes_and_haproxy),
-            Step("systemctl reload haproxy", after=check_haproxy_serves_database_and_api),
-            Step("apt-get install haproxy", on="other"),
-            Step("install ", on="other"),
-            Step("haproxy -c", on="other"),
-            Step("systemctl reload haproxy", after=check_database_node_answers, on="other"),
+            PageStep("sed ", before=configure_database_nodes_and_haproxy),
+            PageStep("systemctl reload haproxy", after=check_haproxy_serves_database_and_api),
+            PageStep("apt-get install haproxy", on="other"),
+            PageStep("install ", on="other"),
+            PageStep("haproxy -c", on="other"),
+            PageStep("systemctl reload haproxy", after=check_database_node_answers, on="other"),
         ],
     }

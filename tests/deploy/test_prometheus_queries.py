@@ -26,7 +26,7 @@ from tests.support.servers import Server, build_environment, start_server, wait_
 pytestmark = pytest.mark.system
 
 #: Panels without data: this test has no failures and no RPC calls (nova/test_service_metrics.py).
-EMPTY_PANELS = ["Errors", "RPC calls", "RPC time", "RPC waiting"]
+PANELS_WITHOUT_DATA = ["Errors", "RPC calls", "RPC time", "RPC waiting"]
 HOST_COUNT = 3
 
 
@@ -57,7 +57,7 @@ def prometheus_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert wait_until(
             lambda: (
                 send_counted_requests(servers)
-                and all(has_number(url, query) for query in PANEL_QUERIES)
+                and all(has_numeric_series(url, query) for query in PANEL_QUERIES)
             )
         )
         yield url
@@ -129,13 +129,15 @@ def query_series(url: str, expression: str) -> list[dict]:
     return response_body["data"]["result"]
 
 
-def has_number(url: str, expression: str) -> bool:
+def has_numeric_series(url: str, expression: str) -> bool:
     """Return whether a query has a number other than the rate of nothing."""
     return any(series["value"][1] != "NaN" for series in query_series(url, expression))
 
 
 PANEL_QUERIES = [
-    expression for title, expression, _ in read_dashboard_queries() if title not in EMPTY_PANELS
+    expression
+    for title, expression, _ in read_dashboard_queries()
+    if title not in PANELS_WITHOUT_DATA
 ]
 
 
@@ -143,9 +145,9 @@ def test_every_panel_has_data_after_traffic(prometheus_url):
     empty = [
         title
         for title, query, _ in read_dashboard_queries()
-        if not has_number(prometheus_url, query)
+        if not has_numeric_series(prometheus_url, query)
     ]
-    assert empty == EMPTY_PANELS
+    assert empty == PANELS_WITHOUT_DATA
 
 
 def test_only_alerts_about_lost_claims_and_no_valid_host_fire(prometheus_url):

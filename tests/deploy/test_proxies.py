@@ -11,7 +11,7 @@ import yaml
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import (
-    DEPLOY,
+    DEPLOY_FOLDER,
     check_query_length_limit,
     create_certificate,
     find_program,
@@ -24,9 +24,9 @@ from tests.support.servers import start_server
 
 pytestmark = pytest.mark.slow
 
-HAPROXY_FILES = [DEPLOY / "haproxy/haproxy.cfg", DEPLOY / "compose/haproxy.cfg"]
-NGINX_FILE = DEPLOY / "nginx/placement-sched.conf"
-APACHE_FILE = DEPLOY / "wsgi/apache.conf"
+HAPROXY_FILES = [DEPLOY_FOLDER / "haproxy/haproxy.cfg", DEPLOY_FOLDER / "compose/haproxy.cfg"]
+NGINX_FILE = DEPLOY_FOLDER / "nginx/placement-sched.conf"
+APACHE_FILE = DEPLOY_FOLDER / "wsgi/apache.conf"
 
 
 def test_both_haproxy_files_differ_only_in_log_bind_and_server_lines():
@@ -71,7 +71,7 @@ def test_body_size_limits_of_proxies_equal_the_limit_of_the_server():
     limit = read_settings((), new_conf()).api.max_request_body_size
     assert f"client_max_body_size {limit >> 20}m;" in NGINX_FILE.read_text()
     assert f"LimitRequestBody {limit}\n" in APACHE_FILE.read_text()
-    ingress = (DEPLOY / "kubernetes/service.yaml").read_text()
+    ingress = (DEPLOY_FOLDER / "kubernetes/service.yaml").read_text()
     assert f"proxy-body-size: {limit >> 20}m\n" in ingress
 
 
@@ -102,10 +102,12 @@ def test_proxy_configuration_drops_forwarded_headers_of_clients(path: Path):
 
 def test_ingress_nginx_is_configured_to_drop_headers():
     """The ingress replaces a client's headers with empty values."""
-    documents = yaml.safe_load_all((DEPLOY / "kubernetes/service.yaml").read_text())
+    documents = yaml.safe_load_all((DEPLOY_FOLDER / "kubernetes/service.yaml").read_text())
     (headers,) = [document for document in documents if document["kind"] == "ConfigMap"]
     assert headers["data"] == {"Forwarded": "", "X-Forwarded-Prefix": ""}
-    space = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text())["namespace"]
+    space = yaml.safe_load((DEPLOY_FOLDER / "kubernetes/kustomization.yaml").read_text())[
+        "namespace"
+    ]
     name = f'"proxy-set-headers": "{space}/{headers["metadata"]["name"]}"'
     patch = f'{{"data": {{{name}, "large-client-header-buffers": "4 64k"}}}}'
-    assert f"--patch '{patch}'\n" in (DEPLOY / "README.md").read_text()
+    assert f"--patch '{patch}'\n" in (DEPLOY_FOLDER / "README.md").read_text()

@@ -18,7 +18,7 @@ from tests.support.loopback import reserve_port
 
 pytestmark = pytest.mark.system
 
-EACH_PROXY = pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
+for_each_proxy = pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
 WRITE_METHODS = ("PUT", "DELETE", "POST")
 
 
@@ -106,7 +106,7 @@ def run_proxy_of_two_servers(
         yield silent, responding, send
 
 
-@EACH_PROXY
+@for_each_proxy
 def test_proxy_does_not_repeat_a_write_without_a_response(proxy, tmp_path):
     counts: Counter[str] = Counter()
     with run_proxy_of_two_servers(proxy, tmp_path, counts, is_closed=False) as (
@@ -121,14 +121,14 @@ def test_proxy_does_not_repeat_a_write_without_a_response(proxy, tmp_path):
     assert len(counts) == 10 * len(WRITE_METHODS)
 
 
-@EACH_PROXY
+@for_each_proxy
 def test_proxy_repeats_a_read_without_a_response(proxy, tmp_path):
     with run_proxy_of_two_servers(proxy, tmp_path, Counter(), is_closed=False) as (silent, _, send):
         assert {send("GET", f"/p{number}") for number in range(10)} == {200}
     assert silent.methods == {"GET"}
 
 
-@EACH_PROXY
+@for_each_proxy
 def test_proxy_sends_a_request_to_the_server_that_accepts_connections(proxy, tmp_path):
     counts: Counter[str] = Counter()
     with run_proxy_of_two_servers(proxy, tmp_path, counts, is_closed=True) as (_, _, send):
@@ -137,7 +137,7 @@ def test_proxy_sends_a_request_to_the_server_that_accepts_connections(proxy, tmp
     assert set(counts.values()) == {1}
 
 
-@EACH_PROXY
+@for_each_proxy
 def test_write_through_a_proxy_without_servers_is_502_or_503(proxy, tmp_path):
     counts: Counter[str] = Counter()
     with run_proxy_of_two_servers(proxy, tmp_path, counts, is_closed=True) as (_, responding, send):

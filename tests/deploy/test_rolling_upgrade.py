@@ -38,14 +38,14 @@ def unpacked_last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=DATABASE_KINDS)
-def upgrade_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with empty_database(request.param, tmp_path) as upgrade_url:
-        yield upgrade_url
+def upgraded_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with empty_database(request.param, tmp_path) as upgraded_database_url:
+        yield upgraded_database_url
 
 
 @pytest.fixture
-def start_release(
-    unpacked_last_release: Path, upgrade_url: str, tmp_path: Path
+def start_release_server(
+    unpacked_last_release: Path, upgraded_database_url: str, tmp_path: Path
 ) -> Iterator[Callable[..., Server]]:
     """Yield a function that starts a server of the last release or of this release."""
     with ExitStack() as stack:
@@ -57,7 +57,9 @@ def start_release(
                     folder=tmp_path,
                     log=tmp_path / f"{name}-{uuid4().hex}.log",
                     ready=ready,
-                    variables=build_release_environment(name, unpacked_last_release, upgrade_url),
+                    variables=build_release_environment(
+                        name, unpacked_last_release, upgraded_database_url
+                    ),
                 )
             )
 
@@ -88,19 +90,19 @@ def claim_vcpu(server: Server, provider: str) -> int:
 
 
 def test_both_releases_serve_one_database_during_the_upgrade(
-    start_release, unpacked_last_release, upgrade_url, tmp_path
+    start_release_server, unpacked_last_release, upgraded_database_url, tmp_path
 ):
-    sync_schema("last", unpacked_last_release, upgrade_url, tmp_path)
-    last = start_release("last")
+    sync_schema("last", unpacked_last_release, upgraded_database_url, tmp_path)
+    last = start_release_server("last")
     provider_before = create_provider(last, 4)
-    output = sync_schema("this", unpacked_last_release, upgrade_url, tmp_path)
+    output = sync_schema("this", unpacked_last_release, upgraded_database_url, tmp_path)
     assert f"revision {newest_revision()}" in output
-    database = Database(make_settings(upgrade_url))
+    database = Database(make_settings(upgraded_database_url))
     assert find_schema_differences(database) == []
     database.dispose()
     # The last release reads and writes the new schema.
     provider = create_provider(last, 4)
-    new_server = start_release("this")
+    new_server = start_release_server("this")
     for server in (last, new_server):
         listed = server.request_json(
             "GET", "/placement/resource_providers", version=PLACEMENT_VERSION
@@ -115,13 +117,13 @@ def test_both_releases_serve_one_database_during_the_upgrade(
 
 
 def test_release_is_not_ready_on_a_newer_schema(
-    start_release, unpacked_last_release, upgrade_url, tmp_path
+    start_release_server, unpacked_last_release, upgraded_database_url, tmp_path
 ):
-    sync_schema("this", unpacked_last_release, upgrade_url, tmp_path)
-    database = Database(make_settings(upgrade_url))
+    sync_schema("this", unpacked_last_release, upgraded_database_url, tmp_path)
+    database = Database(make_settings(upgraded_database_url))
     execute_statements(database, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     database.dispose()
-    this = start_release("this", ready=None)
+    this = start_release_server("this", ready=None)
     assert this.wait_for_first_status("/healthz") == 200
     status, _, body = this.get("/healthz/ready")
     assert status == 503
@@ -129,14 +131,14 @@ def test_release_is_not_ready_on_a_newer_schema(
 
 
 def test_new_release_waits_for_its_schema(
-    start_release, unpacked_last_release, upgrade_url, tmp_path
+    start_release_server, unpacked_last_release, upgraded_database_url, tmp_path
 ):
-    if upgrade_url.startswith("sqlite"):
+    if upgraded_database_url.startswith("sqlite"):
         pytest.skip("an embedded database is prepared by the server itself")
-    server = start_release("this", ready=None)
+    server = start_release_server("this", ready=None)
     assert server.wait_for_first_status("/healthz") == 200
     status, _, body = server.get("/healthz/ready")
     assert status == 503
     assert "db sync" in body.decode()
-    sync_schema("this", unpacked_last_release, upgrade_url, tmp_path)
+    sync_schema("this", unpacked_last_release, upgraded_database_url, tmp_path)
     server.wait_for("/healthz/ready", 200)

@@ -60,7 +60,7 @@ def run_server_on_port(folder: Path, port: int) -> Iterator[Server]:
         yield server
 
 
-def create_session(tls_proxy: RunningTLSProxy) -> requests.Session:
+def create_https_session(tls_proxy: RunningTLSProxy) -> requests.Session:
     session = requests.Session()
     session.trust_env = False
     session.verify = str(tls_proxy.certificate)
@@ -69,7 +69,7 @@ def create_session(tls_proxy: RunningTLSProxy) -> requests.Session:
 
 
 def test_proxy_serves_no_metrics_and_drops_host_headers_of_clients(tls_proxy):
-    session = create_session(tls_proxy)
+    session = create_https_session(tls_proxy)
     assert session.get(f"{tls_proxy.url}/metrics", timeout=60).status_code == 403
     assert tls_proxy.servers[0].get("/metrics")[0] == 200
     forged = {"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example;proto=http"}
@@ -84,7 +84,7 @@ def test_requests_through_a_proxy_succeed_while_a_server_is_replaced(tls_proxy):
     stop_event = threading.Event()
 
     def send_requests_until_stopped(client: int) -> None:
-        with create_session(tls_proxy) as session:
+        with create_https_session(tls_proxy) as session:
             for number in range(1_000_000):
                 if stop_event.is_set():
                     return

@@ -15,13 +15,13 @@ from placement_sched.cli.serve import GRACE
 from placement_sched.config.conf import new_conf
 from placement_sched.nova.shadow import service as shadow
 from placement_sched.scheduler.plugins import read_settings
-from tests.deploy import DEPLOY, find_program, run_program
+from tests.deploy import DEPLOY_FOLDER, find_program, run_program
 from tests.support.servers import PROGRAM, build_environment, wait_until
 
 pytestmark = pytest.mark.slow
 
 INSTALLED_PROGRAM = "/opt/placement_sched/bin/placement-sched"
-UNITS_FOLDER = DEPLOY / "systemd"
+UNITS_FOLDER = DEPLOY_FOLDER / "systemd"
 SERVICE_UNITS = sorted(path.name for path in UNITS_FOLDER.glob("*.service"))
 #: Seconds until each service has finished its requests, and text in its log when it runs.
 GRACE_SECONDS_BY_UNIT = {
@@ -31,13 +31,13 @@ GRACE_SECONDS_BY_UNIT = {
     ),
     "placement-sched-nova-shadow.service": 2 * shadow.GRACE,  # of two threads
 }
-LOG_TEXT_BY_UNIT = {
+START_LOG_TEXT_BY_UNIT = {
     "placement-sched.service": "placement-sched serves ",
     "placement-sched-nova-scheduler.service": "Connection failed: ",
     "placement-sched-nova-shadow.service": "requests are not evaluated yet",
 }
 #: systemd-analyze's exposure in tenths, of 10.0 at most. Its word for 1.3 is "OK".
-MAX_EXPOSURE_TENTHS = "15"
+MAX_UNIT_EXPOSURE_TENTHS = "15"
 
 
 @pytest.fixture
@@ -76,7 +76,12 @@ def test_systemd_units_are_valid(folder_of_local_units):
 @pytest.mark.parametrize("unit", SERVICE_UNITS)
 def test_exposure_of_a_service_unit_is_within_the_maximum(folder_of_local_units, unit):
     analyze = find_program("systemd-analyze", "systemd")
-    command = ["security", "--offline=true", "--no-pager", f"--threshold={MAX_EXPOSURE_TENTHS}"]
+    command = [
+        "security",
+        "--offline=true",
+        "--no-pager",
+        f"--threshold={MAX_UNIT_EXPOSURE_TENTHS}",
+    ]
     output = run_program(analyze, *command, folder_of_local_units / unit)
     assert "Overall exposure level" in output
 
@@ -91,7 +96,9 @@ def test_start_commands_of_units_are_accepted_by_the_command_line(unit):
 
 @pytest.mark.parametrize("unit", SERVICE_UNITS)
 def test_stop_timeout_of_a_unit_exceeds_grace_and_shutdown_delay(unit):
-    delay = read_settings([str(DEPLOY / "placement_sched.conf")], new_conf()).api.shutdown_delay
+    delay = read_settings(
+        [str(DEPLOY_FOLDER / "placement_sched.conf")], new_conf()
+    ).api.shutdown_delay
     assert int(read_service_setting(unit, "TimeoutStopSec")) > GRACE_SECONDS_BY_UNIT[unit] + delay
     assert read_service_setting(unit, "KillMode") == "mixed"  # the server ends its workers
 
@@ -124,7 +131,7 @@ def test_service_units_write_no_log_to_the_configured_folder(unit, tmp_path):
         )
         stack.callback(process.wait, timeout=120)
         stack.callback(process.terminate)
-        assert wait_until(lambda: LOG_TEXT_BY_UNIT[unit] in log.read_text()), log.read_text()
+        assert wait_until(lambda: START_LOG_TEXT_BY_UNIT[unit] in log.read_text()), log.read_text()
     assert not (tmp_path / "log").exists()
 
 

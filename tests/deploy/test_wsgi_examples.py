@@ -15,13 +15,13 @@ from uuid import uuid4
 
 import pytest
 
-from tests.deploy import DEPLOY, check_query_length_limit
+from tests.deploy import DEPLOY_FOLDER, check_query_length_limit
 from tests.support.servers import PROGRAMS_FOLDER, Server, build_environment, start_server
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 
-WSGI_FOLDER = DEPLOY / "wsgi"
+WSGI_FOLDER = DEPLOY_FOLDER / "wsgi"
 CONF_PATH = "/etc/placement_sched/placement_sched.conf"
 
 
@@ -41,7 +41,7 @@ def read_request_counts(server: Server) -> set[bytes]:
     return {number for _ in range(12) for number in re.findall(name, server.get("/metrics")[2])}
 
 
-def send_endless_line(server: Server) -> bytes:
+def send_endless_request_line(server: Server) -> bytes:
     """Send 100 000 bytes of a request line without an end and return the response."""
     host, port = urlsplit(server.url).netloc.split(":")
     with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
@@ -84,7 +84,7 @@ def test_gunicorn_with_the_example_serves_and_finishes_a_request_after_sigterm(
         # The four workers share a folder of metrics.
         assert read_request_counts(server) == {b"1.0"}
         check_query_length_limit(server.url)
-        assert send_endless_line(server).startswith(b"HTTP/1.1 414 ")
+        assert send_endless_request_line(server).startswith(b"HTTP/1.1 414 ")
         (folder,) = tmp_path.glob("placement_sched_*/")
         assert send_sigterm_within_a_request(server) == 200
         assert server.process.wait(60) == 0

@@ -25,13 +25,13 @@ from tests.support.versions import LATEST
 
 SAMPLES_FOLDER = Path(__file__).parents[2] / "api-ref" / "source" / "samples"
 
-NOW = datetime(2026, 1, 1, 12, 0, 0)
+SAMPLE_TIME = datetime(2026, 1, 1, 12, 0, 0)
 
 CN1_UUID = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01"
 CN2_UUID = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c02"
-WIN1 = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c0a"
-NFS_SHARE = "c3a1f1de-6a0b-4a63-9b3e-2f6f0d0c9e11"
-GPU = "c3a1f1de-6a0b-4a63-9b3e-2f6f0d0c9e12"
+WIN1_UUID = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c0a"
+NFS_SHARE_UUID = "c3a1f1de-6a0b-4a63-9b3e-2f6f0d0c9e11"
+GPU_UUID = "c3a1f1de-6a0b-4a63-9b3e-2f6f0d0c9e12"
 AGGREGATE_UUID = "5f0d5a52-8a4e-4b0b-8c29-8a1b6c4f7e21"
 CONSUMER_UUID = "b41d1f2e-7f0e-4bb6-9a38-6a5c2d3e4f01"
 UNKNOWN_UUID = "b41d1f2e-7f0e-4bb6-9a38-6a5c2d3e4f02"
@@ -65,7 +65,7 @@ _AGGREGATES = "/compute/v2.1/os-aggregates"
 _IMAGES = "/image/v2/images"
 _FLAVORS = "/compute/v2.1/flavors"
 _SERVERS = "/compute/v2.1/servers"
-_GROUPS = "/compute/v2.1/os-server-groups"
+_SERVER_GROUPS = "/compute/v2.1/os-server-groups"
 _SERVICES = "/compute/v2.1/os-services"
 _HYPERVISORS = "/compute/v2.1/os-hypervisors"
 _CN2_SERVICE = {"host": "cn2", "binary": "nova-compute"}
@@ -79,7 +79,7 @@ _FLAVOR_RESOURCES = {"VCPU": 4, "MEMORY_MB": 8192, "DISK_GB": 40}
 
 
 @dataclass(frozen=True)
-class Step:
+class Sample:
     """A request, whose response becomes a sample if it has a name.
 
     Without ``body``, the request sample of the name is sent, if it exists.
@@ -96,24 +96,24 @@ class Step:
     compute: str = "2.96"
 
 
-STEPS = (
-    Step("root-show", "GET", "/"),
-    Step("health-live", "GET", "/healthz"),
-    Step("health-ready", "GET", "/healthz/ready"),
-    Step("placement/root-show", "GET", "/placement"),
-    Step("compute/versions-list", "GET", "/compute"),
-    Step("compute/versions-show", "GET", "/compute/v2.1"),
-    Step("image/versions-list", "GET", "/image/v2"),
-    Step("identity/versions-list", "GET", "/identity", status=300),
-    Step("identity/versions-show", "GET", "/identity/v3"),
-    Step("identity/versions-refuse", "GET", "/identity/v3/projects", status=403),
-    Step("scheduler/root-show", "GET", f"{_SCHEDULER}"),
+SAMPLES = (
+    Sample("root-show", "GET", "/"),
+    Sample("health-live", "GET", "/healthz"),
+    Sample("health-ready", "GET", "/healthz/ready"),
+    Sample("placement/root-show", "GET", "/placement"),
+    Sample("compute/versions-list", "GET", "/compute"),
+    Sample("compute/versions-show", "GET", "/compute/v2.1"),
+    Sample("image/versions-list", "GET", "/image/v2"),
+    Sample("identity/versions-list", "GET", "/identity", status=300),
+    Sample("identity/versions-show", "GET", "/identity/v3"),
+    Sample("identity/versions-refuse", "GET", "/identity/v3/projects", status=403),
+    Sample("scheduler/root-show", "GET", f"{_SCHEDULER}"),
     # Hosts report
-    Step("scheduler/compute_nodes-report_many", "POST", f"{_SCHEDULER}/compute_nodes"),
-    Step("scheduler/compute_nodes-report", "PUT", f"{_SCHEDULER}/compute_nodes/{CN1_UUID}"),
-    Step("scheduler/compute_nodes-show", "GET", f"{_SCHEDULER}/compute_nodes/{CN1_UUID}"),
-    Step("scheduler/compute_nodes-list", "GET", f"{_SCHEDULER}/compute_nodes?limit=1"),
-    Step(
+    Sample("scheduler/compute_nodes-report_many", "POST", f"{_SCHEDULER}/compute_nodes"),
+    Sample("scheduler/compute_nodes-report", "PUT", f"{_SCHEDULER}/compute_nodes/{CN1_UUID}"),
+    Sample("scheduler/compute_nodes-show", "GET", f"{_SCHEDULER}/compute_nodes/{CN1_UUID}"),
+    Sample("scheduler/compute_nodes-list", "GET", f"{_SCHEDULER}/compute_nodes?limit=1"),
+    Sample(
         "scheduler/compute_nodes-error",
         "PUT",
         f"{_SCHEDULER}/compute_nodes/{CN1_UUID}",
@@ -121,208 +121,219 @@ STEPS = (
         status=400,
     ),
     # Host aggregates
-    Step("compute/os_aggregates-create", "POST", _AGGREGATES),
-    Step("compute/os_aggregates-update", "PUT", f"{_AGGREGATES}/1"),
-    Step("compute/os_aggregates-set_metadata", "POST", f"{_AGGREGATES}/1/action"),
-    Step("", "POST", f"{_AGGREGATES}/1/action", {"add_host": {"host": "cn2"}}),
-    Step("compute/os_aggregates-remove_host", "POST", f"{_AGGREGATES}/1/action"),
-    Step("compute/os_aggregates-add_host", "POST", f"{_AGGREGATES}/1/action"),
-    Step("compute/os_aggregates-show", "GET", f"{_AGGREGATES}/1"),
-    Step("compute/os_aggregates-list", "GET", _AGGREGATES),
-    Step("compute/os_aggregates-images", "POST", f"{_AGGREGATES}/1/images", status=202),
-    Step("compute/os_aggregates-error", "GET", f"{_AGGREGATES}/99", status=404),
+    Sample("compute/os_aggregates-create", "POST", _AGGREGATES),
+    Sample("compute/os_aggregates-update", "PUT", f"{_AGGREGATES}/1"),
+    Sample("compute/os_aggregates-set_metadata", "POST", f"{_AGGREGATES}/1/action"),
+    Sample("", "POST", f"{_AGGREGATES}/1/action", {"add_host": {"host": "cn2"}}),
+    Sample("compute/os_aggregates-remove_host", "POST", f"{_AGGREGATES}/1/action"),
+    Sample("compute/os_aggregates-add_host", "POST", f"{_AGGREGATES}/1/action"),
+    Sample("compute/os_aggregates-show", "GET", f"{_AGGREGATES}/1"),
+    Sample("compute/os_aggregates-list", "GET", _AGGREGATES),
+    Sample("compute/os_aggregates-images", "POST", f"{_AGGREGATES}/1/images", status=202),
+    Sample("compute/os_aggregates-error", "GET", f"{_AGGREGATES}/99", status=404),
     # Flavors
-    Step("compute/flavors-create", "POST", _FLAVORS),
-    Step(
+    Sample("compute/flavors-create", "POST", _FLAVORS),
+    Sample(
         "",
         "POST",
         _FLAVORS,
         {"flavor": {"id": "1", "name": "m1.tiny", "ram": 512, "vcpus": 1, "disk": 1}},
     ),
-    Step("compute/os_extra_specs-create", "POST", f"{_FLAVORS}/win/os-extra_specs"),
-    Step("compute/os_extra_specs-update", "PUT", f"{_FLAVORS}/win/os-extra_specs/hw:cpu_sockets"),
-    Step("compute/os_extra_specs-show", "GET", f"{_FLAVORS}/win/os-extra_specs/hw:cpu_sockets"),
-    Step("", "DELETE", f"{_FLAVORS}/win/os-extra_specs/hw:cpu_sockets"),
-    Step("compute/os_extra_specs-list", "GET", f"{_FLAVORS}/win/os-extra_specs"),
-    Step(
+    Sample("compute/os_extra_specs-create", "POST", f"{_FLAVORS}/win/os-extra_specs"),
+    Sample("compute/os_extra_specs-update", "PUT", f"{_FLAVORS}/win/os-extra_specs/hw:cpu_sockets"),
+    Sample("compute/os_extra_specs-show", "GET", f"{_FLAVORS}/win/os-extra_specs/hw:cpu_sockets"),
+    Sample("", "DELETE", f"{_FLAVORS}/win/os-extra_specs/hw:cpu_sockets"),
+    Sample("compute/os_extra_specs-list", "GET", f"{_FLAVORS}/win/os-extra_specs"),
+    Sample(
         "compute/os_extra_specs-error",
         "PUT",
         f"{_FLAVORS}/win/os-extra_specs/hw:cpu_policy",
         {"hw:cpu_policy": "pinned"},
         status=400,
     ),
-    Step("compute/flavors-update", "PUT", f"{_FLAVORS}/win"),
-    Step("compute/flavors-add_tenant_access", "POST", f"{_FLAVORS}/win/action"),
-    Step("compute/flavors-access", "GET", f"{_FLAVORS}/win/os-flavor-access"),
-    Step("compute/flavors-show", "GET", f"{_FLAVORS}/win"),
-    Step("compute/flavors-list", "GET", f"{_FLAVORS}?is_public=none&limit=1"),
-    Step("compute/flavors-detail", "GET", f"{_FLAVORS}/detail?is_public=none"),
-    Step("compute/flavors-remove_tenant_access", "POST", f"{_FLAVORS}/win/action"),
-    Step("compute/flavors-error", "GET", f"{_FLAVORS}/m1.huge", status=404),
+    Sample("compute/flavors-update", "PUT", f"{_FLAVORS}/win"),
+    Sample("compute/flavors-add_tenant_access", "POST", f"{_FLAVORS}/win/action"),
+    Sample("compute/flavors-access", "GET", f"{_FLAVORS}/win/os-flavor-access"),
+    Sample("compute/flavors-show", "GET", f"{_FLAVORS}/win"),
+    Sample("compute/flavors-list", "GET", f"{_FLAVORS}?is_public=none&limit=1"),
+    Sample("compute/flavors-detail", "GET", f"{_FLAVORS}/detail?is_public=none"),
+    Sample("compute/flavors-remove_tenant_access", "POST", f"{_FLAVORS}/win/action"),
+    Sample("compute/flavors-error", "GET", f"{_FLAVORS}/m1.huge", status=404),
     # Placement by hand
-    Step("", "POST", _PROVIDERS, {"uuid": NFS_SHARE, "name": "nfs-share"}),
-    Step("placement/resource_providers-create_child", "POST", _PROVIDERS),
-    Step("placement/resource_providers-show", "GET", f"{_PROVIDERS}/{GPU}"),
-    Step("placement/resource_providers-update", "PUT", f"{_PROVIDERS}/{NFS_SHARE}"),
-    Step(
+    Sample("", "POST", _PROVIDERS, {"uuid": NFS_SHARE_UUID, "name": "nfs-share"}),
+    Sample("placement/resource_providers-create_child", "POST", _PROVIDERS),
+    Sample("placement/resource_providers-show", "GET", f"{_PROVIDERS}/{GPU_UUID}"),
+    Sample("placement/resource_providers-update", "PUT", f"{_PROVIDERS}/{NFS_SHARE_UUID}"),
+    Sample(
         "placement/resource_providers-list",
         "GET",
         f"{_PROVIDERS}?in_tree={CN1_UUID}&resources=VCPU:4,MEMORY_MB:8192",
     ),
-    Step("placement/error", "GET", f"{_PROVIDERS}/{UNKNOWN_UUID}", status=404),
-    Step("placement/resource_classes-create", "POST", "/placement/resource_classes", status=201),
-    Step("placement/resource_classes-show", "GET", "/placement/resource_classes/CUSTOM_FPGA"),
-    Step("placement/resource_classes-list", "GET", "/placement/resource_classes"),
-    Step(
-        "placement/inventories-create", "POST", f"{_PROVIDERS}/{NFS_SHARE}/inventories", status=201
+    Sample("placement/error", "GET", f"{_PROVIDERS}/{UNKNOWN_UUID}", status=404),
+    Sample("placement/resource_classes-create", "POST", "/placement/resource_classes", status=201),
+    Sample("placement/resource_classes-show", "GET", "/placement/resource_classes/CUSTOM_FPGA"),
+    Sample("placement/resource_classes-list", "GET", "/placement/resource_classes"),
+    Sample(
+        "placement/inventories-create",
+        "POST",
+        f"{_PROVIDERS}/{NFS_SHARE_UUID}/inventories",
+        status=201,
     ),
-    Step("placement/inventories-replace", "PUT", f"{_PROVIDERS}/{GPU}/inventories"),
-    Step("placement/inventories-update", "PUT", f"{_PROVIDERS}/{GPU}/inventories/VGPU"),
-    Step("placement/inventories-list", "GET", f"{_PROVIDERS}/{CN1_UUID}/inventories"),
-    Step("placement/inventories-show", "GET", f"{_PROVIDERS}/{GPU}/inventories/VGPU"),
-    Step("", "PUT", "/placement/traits/CUSTOM_LICENSED_WINDOWS", status=201),
-    Step("placement/traits-list", "GET", "/placement/traits?name=startswith:HW_CPU_X86_AVX512V"),
-    Step("placement/traits-replace", "PUT", f"{_PROVIDERS}/{WIN1}/traits"),
-    Step("placement/traits-of_provider", "GET", f"{_PROVIDERS}/{WIN1}/traits"),
-    Step("scheduler/hosts-list", "GET", f"{_SCHEDULER}/hosts?zone=nova&search=1"),
-    Step("scheduler/overview-show", "GET", f"{_SCHEDULER}/overview"),
-    Step("placement/aggregates-replace", "PUT", f"{_PROVIDERS}/{NFS_SHARE}/aggregates"),
-    Step("placement/aggregates-list", "GET", f"{_PROVIDERS}/{NFS_SHARE}/aggregates"),
-    Step(
+    Sample("placement/inventories-replace", "PUT", f"{_PROVIDERS}/{GPU_UUID}/inventories"),
+    Sample("placement/inventories-update", "PUT", f"{_PROVIDERS}/{GPU_UUID}/inventories/VGPU"),
+    Sample("placement/inventories-list", "GET", f"{_PROVIDERS}/{CN1_UUID}/inventories"),
+    Sample("placement/inventories-show", "GET", f"{_PROVIDERS}/{GPU_UUID}/inventories/VGPU"),
+    Sample("", "PUT", "/placement/traits/CUSTOM_LICENSED_WINDOWS", status=201),
+    Sample("placement/traits-list", "GET", "/placement/traits?name=startswith:HW_CPU_X86_AVX512V"),
+    Sample("placement/traits-replace", "PUT", f"{_PROVIDERS}/{WIN1_UUID}/traits"),
+    Sample("placement/traits-of_provider", "GET", f"{_PROVIDERS}/{WIN1_UUID}/traits"),
+    Sample("scheduler/hosts-list", "GET", f"{_SCHEDULER}/hosts?zone=nova&search=1"),
+    Sample("scheduler/overview-show", "GET", f"{_SCHEDULER}/overview"),
+    Sample("placement/aggregates-replace", "PUT", f"{_PROVIDERS}/{NFS_SHARE_UUID}/aggregates"),
+    Sample("placement/aggregates-list", "GET", f"{_PROVIDERS}/{NFS_SHARE_UUID}/aggregates"),
+    Sample(
         "placement/allocation_candidates-list",
         "GET",
         "/placement/allocation_candidates?resources=VCPU:4,MEMORY_MB:8192"
         f"&required=CUSTOM_LICENSED_WINDOWS&member_of=!in:{AGGREGATE_UUID}&limit=10",
     ),
-    Step(
+    Sample(
         "placement/allocation_candidates-granular",
         "GET",
         "/placement/allocation_candidates?resources=VCPU:4,MEMORY_MB:8192"
         "&resources_GPU=VGPU:1&group_policy=none",
     ),
-    Step("placement/allocations-put", "PUT", f"/placement/allocations/{CONSUMER_UUID}", status=204),
-    Step("placement/allocations-show", "GET", f"/placement/allocations/{CONSUMER_UUID}"),
-    Step(
+    Sample(
+        "placement/allocations-put", "PUT", f"/placement/allocations/{CONSUMER_UUID}", status=204
+    ),
+    Sample("placement/allocations-show", "GET", f"/placement/allocations/{CONSUMER_UUID}"),
+    Sample(
         "placement/allocations-conflict",
         "PUT",
         f"/placement/allocations/{CONSUMER_UUID}",
         {**_ALLOCATIONS_BODY, "allocations": {CN1_UUID: {"resources": {"VCPU": 2}}}},
         status=409,
     ),
-    Step("placement/allocations-post", "POST", "/placement/allocations", status=204),
-    Step("placement/allocations-of_provider", "GET", f"{_PROVIDERS}/{CN2_UUID}/allocations"),
-    Step("placement/usages-of_provider", "GET", f"{_PROVIDERS}/{CN2_UUID}/usages"),
-    Step("placement/usages-of_project", "GET", f"/placement/usages?project_id={PROJECT_ID}"),
-    Step("", "DELETE", f"/placement/allocations/{UNKNOWN_UUID}", status=204),
+    Sample("placement/allocations-post", "POST", "/placement/allocations", status=204),
+    Sample("placement/allocations-of_provider", "GET", f"{_PROVIDERS}/{CN2_UUID}/allocations"),
+    Sample("placement/usages-of_provider", "GET", f"{_PROVIDERS}/{CN2_UUID}/usages"),
+    Sample("placement/usages-of_project", "GET", f"/placement/usages?project_id={PROJECT_ID}"),
+    Sample("", "DELETE", f"/placement/allocations/{UNKNOWN_UUID}", status=204),
     # Server groups
-    Step("compute/os_server_groups-create", "POST", _GROUPS),
-    Step("compute/os_server_groups-show", "GET", f"{_GROUPS}/{{server_group}}"),
-    Step("compute/os_server_groups-list", "GET", f"{_GROUPS}?limit=2"),
+    Sample("compute/os_server_groups-create", "POST", _SERVER_GROUPS),
+    Sample("compute/os_server_groups-show", "GET", f"{_SERVER_GROUPS}/{{server_group}}"),
+    Sample("compute/os_server_groups-list", "GET", f"{_SERVER_GROUPS}?limit=2"),
     # Images
-    Step("image/images-create", "POST", _IMAGES, status=201),
-    Step(
+    Sample("image/images-create", "POST", _IMAGES, status=201),
+    Sample(
         "image/images-update",
         "PATCH",
         f"{_IMAGES}/{IMAGE_UUID}",
         content_type="application/openstack-images-v2.1-json-patch",
     ),
-    Step("image/images-show", "GET", f"{_IMAGES}/{IMAGE_UUID}"),
-    Step("image/images-list", "GET", f"{_IMAGES}?tag=windows&sort=name:asc&limit=2"),
-    Step("image/images-error", "GET", f"{_IMAGES}/{UNKNOWN_UUID}", status=404),
-    Step("image/import_methods-list", "GET", "/image/v2/info/import"),
+    Sample("image/images-show", "GET", f"{_IMAGES}/{IMAGE_UUID}"),
+    Sample("image/images-list", "GET", f"{_IMAGES}?tag=windows&sort=name:asc&limit=2"),
+    Sample("image/images-error", "GET", f"{_IMAGES}/{UNKNOWN_UUID}", status=404),
+    Sample("image/import_methods-list", "GET", "/image/v2/info/import"),
     # Scheduling
-    Step("scheduler/explain", "POST", f"{_SCHEDULER}/explain"),
-    Step("scheduler/explain-hosts", "POST", f"{_SCHEDULER}/explain"),
-    Step("scheduler/capacity", "POST", f"{_SCHEDULER}/capacity"),
-    Step("scheduler/failover_capacity", "POST", f"{_SCHEDULER}/failover_capacity"),
-    Step("scheduler/explain-no_valid_host", "POST", f"{_SCHEDULER}/explain", _IMPOSSIBLE_REQUEST),
-    Step("scheduler/select_destinations", "POST", f"{_SCHEDULER}/select_destinations"),
-    Step(
+    Sample("scheduler/explain", "POST", f"{_SCHEDULER}/explain"),
+    Sample("scheduler/explain-hosts", "POST", f"{_SCHEDULER}/explain"),
+    Sample("scheduler/capacity", "POST", f"{_SCHEDULER}/capacity"),
+    Sample("scheduler/failover_capacity", "POST", f"{_SCHEDULER}/failover_capacity"),
+    Sample("scheduler/explain-no_valid_host", "POST", f"{_SCHEDULER}/explain", _IMPOSSIBLE_REQUEST),
+    Sample("scheduler/select_destinations", "POST", f"{_SCHEDULER}/select_destinations"),
+    Sample(
         "scheduler/select_destinations-no_valid_host",
         "POST",
         f"{_SCHEDULER}/select_destinations",
         _IMPOSSIBLE_REQUEST,
         status=409,
     ),
-    Step("scheduler/plan", "POST", f"{_SCHEDULER}/plan"),
+    Sample("scheduler/plan", "POST", f"{_SCHEDULER}/plan"),
     # A second instance on cn2, only for the advice
-    Step(
+    Sample(
         "",
         "PUT",
         f"/placement/allocations/{SECOND_INSTANCE}",
         {**_ALLOCATIONS_BODY, "allocations": {CN2_UUID: {"resources": _FLAVOR_RESOURCES}}},
         status=204,
     ),
-    Step(
+    Sample(
         "",
         "PUT",
         f"{_SCHEDULER}/instances/{SECOND_INSTANCE}",
         {**_INSTANCE_ON_CN2, "flavor": _FLAVOR},
     ),
-    Step("scheduler/rebalance", "POST", f"{_SCHEDULER}/rebalance"),
-    Step("", "DELETE", f"{_SCHEDULER}/instances/{SECOND_INSTANCE}", status=204),
-    Step(
+    Sample("scheduler/rebalance", "POST", f"{_SCHEDULER}/rebalance"),
+    Sample("", "DELETE", f"{_SCHEDULER}/instances/{SECOND_INSTANCE}", status=204),
+    Sample(
         "scheduler/decisions-list", "GET", f"{_SCHEDULER}/decisions?project_id={PROJECT_ID}&limit=2"
     ),
-    Step("scheduler/decisions-show", "GET", f"{_SCHEDULER}/decisions/<id>"),
+    Sample("scheduler/decisions-show", "GET", f"{_SCHEDULER}/decisions/<id>"),
     # Its host is disabled when the request is replayed
-    Step("", "PUT", f"{_SERVICES}/disable", _CN2_SERVICE, compute="2.52"),
-    Step("", "GET", f"{_SCHEDULER}/decisions?project_id={PROJECT_ID}&limit=2"),
-    Step("scheduler/decisions-replay", "POST", f"{_SCHEDULER}/decisions/<id>/replay"),
-    Step("", "PUT", f"{_SERVICES}/enable", _CN2_SERVICE, compute="2.52"),
-    Step("scheduler/decision_counts-show", "GET", f"{_SCHEDULER}/decision_counts"),
-    Step("scheduler/aggregate_check-show", "GET", f"{_SCHEDULER}/aggregate_check"),
-    Step("scheduler/policies-list", "GET", f"{_SCHEDULER}/policies"),
-    Step("scheduler/policies-show", "GET", f"{_SCHEDULER}/policies/default"),
+    Sample("", "PUT", f"{_SERVICES}/disable", _CN2_SERVICE, compute="2.52"),
+    Sample("", "GET", f"{_SCHEDULER}/decisions?project_id={PROJECT_ID}&limit=2"),
+    Sample("scheduler/decisions-replay", "POST", f"{_SCHEDULER}/decisions/<id>/replay"),
+    Sample("", "PUT", f"{_SERVICES}/enable", _CN2_SERVICE, compute="2.52"),
+    Sample("scheduler/decision_counts-show", "GET", f"{_SCHEDULER}/decision_counts"),
+    Sample("scheduler/aggregate_check-show", "GET", f"{_SCHEDULER}/aggregate_check"),
+    Sample("scheduler/policies-list", "GET", f"{_SCHEDULER}/policies"),
+    Sample("scheduler/policies-show", "GET", f"{_SCHEDULER}/policies/default"),
     # A plan is carried out
-    Step("scheduler/plan_runs-create", "POST", f"{_SCHEDULER}/plan_runs", status=201),
-    Step("scheduler/plan_runs-list", "GET", f"{_SCHEDULER}/plan_runs?limit=1"),
-    Step(
+    Sample("scheduler/plan_runs-create", "POST", f"{_SCHEDULER}/plan_runs", status=201),
+    Sample("scheduler/plan_runs-list", "GET", f"{_SCHEDULER}/plan_runs?limit=1"),
+    Sample(
         "scheduler/plan_runs-change_move",
         "PUT",
         f"{_SCHEDULER}/plan_runs/<id>/moves/{INSTANCE_UUID}",
     ),
-    Step("", "GET", f"{_SCHEDULER}/plan_runs?limit=1"),
-    Step("scheduler/plan_runs-show", "GET", f"{_SCHEDULER}/plan_runs/<id>"),
-    Step("", "GET", f"{_SCHEDULER}/plan_runs?limit=1"),
-    Step("scheduler/plan_runs-change", "PUT", f"{_SCHEDULER}/plan_runs/<id>"),
-    Step("scheduler/instances-record", "PUT", f"{_SCHEDULER}/instances/{RECORDED_INSTANCE}"),
-    Step("scheduler/instances-show", "GET", f"{_SCHEDULER}/instances/{INSTANCE_UUID}"),
-    Step("scheduler/instances-list", "GET", f"{_SCHEDULER}/instances?host=cn2&limit=1"),
-    Step("scheduler/hosts-show", "GET", f"{_SCHEDULER}/hosts/cn2"),
+    Sample("", "GET", f"{_SCHEDULER}/plan_runs?limit=1"),
+    Sample("scheduler/plan_runs-show", "GET", f"{_SCHEDULER}/plan_runs/<id>"),
+    Sample("", "GET", f"{_SCHEDULER}/plan_runs?limit=1"),
+    Sample("scheduler/plan_runs-change", "PUT", f"{_SCHEDULER}/plan_runs/<id>"),
+    Sample("scheduler/instances-record", "PUT", f"{_SCHEDULER}/instances/{RECORDED_INSTANCE}"),
+    Sample("scheduler/instances-show", "GET", f"{_SCHEDULER}/instances/{INSTANCE_UUID}"),
+    Sample("scheduler/instances-list", "GET", f"{_SCHEDULER}/instances?host=cn2&limit=1"),
+    Sample("scheduler/hosts-show", "GET", f"{_SCHEDULER}/hosts/cn2"),
     # Services and hypervisors
-    Step(
+    Sample(
         "compute/os_services-disable_log_reason",
         "PUT",
         f"{_SERVICES}/disable-log-reason",
         compute="2.52",
     ),
-    Step("compute/os_services-disable", "PUT", f"{_SERVICES}/disable", compute="2.52"),
-    Step("compute/os_services-enable", "PUT", f"{_SERVICES}/enable", compute="2.52"),
-    Step("compute/os_services-force_down", "PUT", f"{_SERVICES}/force-down", compute="2.52"),
-    Step("compute/os_services-list", "GET", f"{_SERVICES}?host=cn1"),
-    Step("compute/os_services-update", "PUT", f"{_SERVICES}/<id>"),
-    Step("", "GET", f"{_SERVICES}?host=cn2"),
-    Step("compute/os_services-error", "DELETE", f"{_SERVICES}/<id>", status=409),
-    Step("compute/os_hypervisors-list", "GET", f"{_HYPERVISORS}?limit=1&with_servers=true"),
-    Step("compute/os_hypervisors-detail", "GET", f"{_HYPERVISORS}/detail?limit=2"),
-    Step(
+    Sample("compute/os_services-disable", "PUT", f"{_SERVICES}/disable", compute="2.52"),
+    Sample("compute/os_services-enable", "PUT", f"{_SERVICES}/enable", compute="2.52"),
+    Sample("compute/os_services-force_down", "PUT", f"{_SERVICES}/force-down", compute="2.52"),
+    Sample("compute/os_services-list", "GET", f"{_SERVICES}?host=cn1"),
+    Sample("compute/os_services-update", "PUT", f"{_SERVICES}/<id>"),
+    Sample("", "GET", f"{_SERVICES}?host=cn2"),
+    Sample("compute/os_services-error", "DELETE", f"{_SERVICES}/<id>", status=409),
+    Sample("compute/os_hypervisors-list", "GET", f"{_HYPERVISORS}?limit=1&with_servers=true"),
+    Sample("compute/os_hypervisors-detail", "GET", f"{_HYPERVISORS}/detail?limit=2"),
+    Sample(
         "compute/os_hypervisors-show",
         "GET",
         f"{_HYPERVISORS}/{CN2_UUID}?with_servers=true",
         compute="2.87",
     ),
-    Step("compute/os_hypervisors-statistics", "GET", f"{_HYPERVISORS}/statistics", compute="2.87"),
-    Step("compute/os_hypervisors-uptime", "GET", f"{_HYPERVISORS}/{WIN1}/uptime", compute="2.87"),
-    Step("compute/os_hypervisors-search", "GET", f"{_HYPERVISORS}/cn2/search", compute="2.52"),
-    Step("compute/os_hypervisors-servers", "GET", f"{_HYPERVISORS}/cn2/servers", compute="2.52"),
-    Step("compute/os_hypervisors-error", "GET", f"{_HYPERVISORS}/{UNKNOWN_UUID}", status=404),
+    Sample(
+        "compute/os_hypervisors-statistics", "GET", f"{_HYPERVISORS}/statistics", compute="2.87"
+    ),
+    Sample(
+        "compute/os_hypervisors-uptime", "GET", f"{_HYPERVISORS}/{WIN1_UUID}/uptime", compute="2.87"
+    ),
+    Sample("compute/os_hypervisors-search", "GET", f"{_HYPERVISORS}/cn2/search", compute="2.52"),
+    Sample("compute/os_hypervisors-servers", "GET", f"{_HYPERVISORS}/cn2/servers", compute="2.52"),
+    Sample("compute/os_hypervisors-error", "GET", f"{_HYPERVISORS}/{UNKNOWN_UUID}", status=404),
     # What users see of it
-    Step("compute/servers-list", "GET", f"{_SERVERS}?all_tenants=1&limit=1"),
-    Step("compute/servers-detail", "GET", f"{_SERVERS}/detail?all_tenants=1&host=cn2"),
-    Step("compute/servers-show", "GET", f"{_SERVERS}/{RECORDED_INSTANCE}"),
-    Step("compute/os_availability_zone-list", "GET", "/compute/v2.1/os-availability-zone"),
-    Step("compute/os_availability_zone-detail", "GET", "/compute/v2.1/os-availability-zone/detail"),
+    Sample("compute/servers-list", "GET", f"{_SERVERS}?all_tenants=1&limit=1"),
+    Sample("compute/servers-detail", "GET", f"{_SERVERS}/detail?all_tenants=1&host=cn2"),
+    Sample("compute/servers-show", "GET", f"{_SERVERS}/{RECORDED_INSTANCE}"),
+    Sample("compute/os_availability_zone-list", "GET", "/compute/v2.1/os-availability-zone"),
+    Sample(
+        "compute/os_availability_zone-detail", "GET", "/compute/v2.1/os-availability-zone/detail"
+    ),
 )
 
 
@@ -336,9 +347,9 @@ def send_requests_to_new_application() -> Iterator[tuple[str, Any]]:
             DEFAULT__service_down_time=60,
         )
         database = Database(settings)
-        sync(database, lambda: NOW)
+        sync(database, lambda: SAMPLE_TIME)
         database.dispose()
-        application = create_app(settings, clock=lambda: NOW, random=Random(1))
+        application = create_app(settings, clock=lambda: SAMPLE_TIME, random=Random(1))
         try:
             yield from send_requests_to(TestApp(application))
         finally:
@@ -349,24 +360,24 @@ def send_requests_to(client: TestApp) -> Iterator[tuple[str, Any]]:
     """Send the requests to an application with an empty database, and yield the samples."""
     group = ""  # the uuid of the last server group
     listed: list[Any] = []
-    for step in STEPS:
+    for sample in SAMPLES:
         headers = {
             "X-Auth-Token": "admin",
-            "OpenStack-API-Version": f"placement {LATEST}, compute {step.compute}",
+            "OpenStack-API-Version": f"placement {LATEST}, compute {sample.compute}",
             "X-Openstack-Request-Id": GLOBAL_REQUEST_ID,
         }
-        body = step.body or read_request(step.name)
+        body = sample.body or read_request(sample.name)
         arguments: dict[str, Any] = {"headers": headers}
         if body is not None:
             arguments = {
-                "headers": {**headers, "Content-Type": step.content_type},
+                "headers": {**headers, "Content-Type": sample.content_type},
                 "body": json.dumps(body).encode(),
             }
-        path = step.path.format(server_group=group)
+        path = sample.path.format(server_group=group)
         path = path.replace("<id>", str(listed[-1]) if listed else "")
-        answer = client.request(path, method=step.method, status=step.status, **arguments)
+        answer = client.request(path, method=sample.method, status=sample.status, **arguments)
         response = answer.json if answer.body else None
-        if step.name == "compute/os_server_groups-create":
+        if sample.name == "compute/os_server_groups-create":
             group = response["server_group"]["id"]
         first = next(iter(response.values()), None) if response else None
         listed = (
@@ -374,8 +385,8 @@ def send_requests_to(client: TestApp) -> Iterator[tuple[str, Any]]:
             if _is_list_of_objects(first)
             else []
         )
-        if step.name and response is not None:
-            yield f"{step.name}-response.json", response
+        if sample.name and response is not None:
+            yield f"{sample.name}-response.json", response
 
 
 def _is_list_of_objects(value: Any) -> bool:
@@ -386,8 +397,8 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 #: The uuids that requests contain.
 _UUIDS_OF_REQUESTS = frozenset(
     uuid
-    for step in STEPS
-    for uuid in _UUID.findall(f"{step.path} {step.body} {read_request(step.name)}")
+    for sample in SAMPLES
+    for uuid in _UUID.findall(f"{sample.path} {sample.body} {read_request(sample.name)}")
 )
 
 

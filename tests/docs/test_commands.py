@@ -35,7 +35,7 @@ GUIDE_FOLDER = Path(__file__).parents[2] / "doc" / "source"
 #: The address of the server on all pages.
 SERVER_URL = "http://127.0.0.1:8778"
 
-_CODE_BLOCK = re.compile(
+_CODE_BLOCK_PATTERN = re.compile(
     r"^\.\. code-block::.*\n(?P<options>(?:   :.+\n)*)\n"
     r"(?P<content>(?:   .*\n|\n)+)",
     re.MULTILINE,
@@ -72,7 +72,7 @@ class PageCommand:
 
 def parse_files_and_commands(page: str) -> Iterator[PageFile | PageCommand]:
     """Yield the files and commands of a page in order."""
-    for block in _CODE_BLOCK.finditer(page + "\n"):
+    for block in _CODE_BLOCK_PATTERN.finditer(page + "\n"):
         content = textwrap.dedent(block["content"]).strip() + "\n"
         caption = re.search(r":caption: (\S+)", block["options"])
         if classes := re.search(r":class: played(.*)", block["options"]):
@@ -122,11 +122,11 @@ class PageShell:
         self._files.append(file)
         path = self._folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self._to_local_text(file.content))
+        path.write_text(self._replace_page_url(file.content))
 
     def run_command(self, command: PageCommand) -> None:
         if exported := re.fullmatch(r"export (\w+)=(\S+)", command.line):
-            self._environment[exported[1]] = self._to_local_text(exported[2])
+            self._environment[exported[1]] = self._replace_page_url(exported[2])
             return
         if command.line.startswith("placement-sched serve") and not command.status:
             printed = self._start_server(command.line)
@@ -137,8 +137,8 @@ class PageShell:
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         if command.output:
             checker = doctest.OutputChecker()
-            assert checker.check_output(command.output, self._to_page_text(printed), flags), (
-                f"$ {command.line}\n{self._to_page_text(printed)}"
+            assert checker.check_output(command.output, self._restore_page_url(printed), flags), (
+                f"$ {command.line}\n{self._restore_page_url(printed)}"
             )
 
     def _set_reports_one_hour_old(self) -> None:
@@ -149,7 +149,7 @@ class PageShell:
 
     def _run_in_bash(self, command: PageCommand) -> str:
         result = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self._to_local_text(command.line)],
+            ["bash", "-euo", "pipefail", "-c", self._replace_page_url(command.line)],
             cwd=self._folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,
@@ -171,13 +171,13 @@ class PageShell:
         )
         self._address = server.url
         for file in self._files:
-            (self._folder / file.name).write_text(self._to_local_text(file.content))
+            (self._folder / file.name).write_text(self._replace_page_url(file.content))
         return server.log.read_text()
 
-    def _to_local_text(self, text: str) -> str:
+    def _replace_page_url(self, text: str) -> str:
         return text.replace(SERVER_URL, self._address)
 
-    def _to_page_text(self, text: str) -> str:
+    def _restore_page_url(self, text: str) -> str:
         return text.replace(self._address, SERVER_URL)
 
 

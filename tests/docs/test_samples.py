@@ -6,8 +6,8 @@ import json
 import pytest
 
 from tests.docs.samples import (
+    SAMPLES,
     SAMPLES_FOLDER,
-    STEPS,
     build_response_samples,
     replace_changing_values,
 )
@@ -24,7 +24,7 @@ def test_every_api_sample_belongs_to_a_request(new_response_samples):
     files = {str(path.relative_to(SAMPLES_FOLDER)) for path in SAMPLES_FOLDER.rglob("*.json")}
     assert {name for name in files if name.endswith("-response.json")} == set(new_response_samples)
     requests = {name for name in files if name.endswith("-request.json")}
-    assert requests <= {f"{step.name}-request.json" for step in STEPS if step.body is None}
+    assert requests <= {f"{sample.name}-request.json" for sample in SAMPLES if sample.body is None}
     assert files == requests | set(new_response_samples)
 
 

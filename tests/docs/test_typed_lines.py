@@ -24,7 +24,7 @@ from tests.support.servers import PROGRAM, PROGRAMS_FOLDER, Server, build_enviro
 pytestmark = pytest.mark.exhaustive
 
 #: Printed text, and the text that replaces it on this machine.
-TEXT_REPLACEMENTS = {
+PAGE_TEXT_REPLACEMENTS = {
     "/etc/placement/placement.conf": "placement.conf",
     "/etc/nova/nova.conf": "nova.conf",
     "--host 192.0.2.10": "--port {port}",
@@ -108,7 +108,7 @@ def reader_folder(tmp_path: Path) -> Path:
 
 
 def make_line_runnable(line: str, reader_folder: Path) -> str:
-    for printed, written in TEXT_REPLACEMENTS.items():
+    for printed, written in PAGE_TEXT_REPLACEMENTS.items():
         line = line.replace(printed, written)
     return line.replace("{folder}", str(reader_folder))
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.deploy import DEPLOY
+from tests.deploy import DEPLOY_FOLDER
 from tests.nova.scheduling import list_selected_hosts, wait_until_true
 from tests.support.scheduling import instance
 
@@ -111,9 +111,9 @@ def test_alerts_and_dashboard_query_exported_metrics(shared_service):
         shared_service.deployment.conductor.select_destinations(str(uuid4()))
     )
     shown = {key.partition("[")[0] for key in scrape_metrics(shared_service.metrics_url)}
-    text = (DEPLOY / "prometheus/rules.yml").read_text()
+    text = (DEPLOY_FOLDER / "prometheus/rules.yml").read_text()
     assert yaml.safe_load(text)
-    board = json.dumps(json.loads((DEPLOY / "grafana/placement-sched.json").read_text()))
+    board = json.dumps(json.loads((DEPLOY_FOLDER / "grafana/placement-sched.json").read_text()))
     queried = set(re.findall(r"placement_sched_(rpc_\w+)", text + board))
     assert queried
     assert queried <= shown

@@ -131,7 +131,7 @@ def test_metrics_of_a_report_are_stored_as_integers_with_times_in_utc():
 
 
 #: Fractions, and their values in nova 34's MonitorMetricList.from_json.
-PERCENT_VALUES = [
+METRIC_PERCENT_VALUES = [
     (0.0, 0), (0.25, 25), (0.999, 99), (1.0, 100), (2.5, 250), (-0.25, -25),
     (0.29, 28), (0.57, 56), (0.58, 57), (0.3, 30), (17.0, 1700),
 ]  # fmt: skip
@@ -139,7 +139,7 @@ PERCENT_VALUES = [
 
 def test_fractions_of_percent_metrics_are_multiplied_by_100_as_in_nova():
     for name in (name for name in MONITOR_METRICS if "percent" in name):
-        for fraction, percent in PERCENT_VALUES:
+        for fraction, percent in METRIC_PERCENT_VALUES:
             (metric,) = parse_node_report(metrics=[{"name": name, "value": fraction}]).metrics
             assert metric["value"] == percent
             assert type(metric["value"]) is int
@@ -426,7 +426,7 @@ RANDOM_JSON_VALUES = st.recursive(
     ),
     max_leaves=8,
 )
-REPORT_KEYS = sorted(
+NODE_REPORT_KEYS = sorted(
     {
         "inventories",
         *build_report(),
@@ -437,7 +437,7 @@ REPORT_KEYS = sorted(
 )
 
 
-@given(st.sampled_from(REPORT_KEYS), RANDOM_JSON_VALUES)
+@given(st.sampled_from(NODE_REPORT_KEYS), RANDOM_JSON_VALUES)
 def test_report_with_a_random_field_value_is_stored_or_rejected_with_its_path(key, value):
     try:
         stored = stored_fields(parse(build_report(**{key: value}), REPORT_DEFAULTS).node)

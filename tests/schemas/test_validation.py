@@ -203,10 +203,10 @@ RANDOM_JSON_VALUES = st.recursive(
     ),
     max_leaves=6,
 )
-PROPERTY_NAMES = st.sampled_from(["number", "text", "list", "either", "within", "other"])
+SCHEMA_PROPERTY_NAMES = st.sampled_from(["number", "text", "list", "either", "within", "other"])
 
 
-@given(RANDOM_JSON_VALUES | st.dictionaries(PROPERTY_NAMES, RANDOM_JSON_VALUES))
+@given(RANDOM_JSON_VALUES | st.dictionaries(SCHEMA_PROPERTY_NAMES, RANDOM_JSON_VALUES))
 def test_first_error_and_its_message_equal_the_first_error_of_library_jsonschema(document):
     """OpenStack's placement shows these phrases, and clients match them."""
     theirs = jsonschema.exceptions.best_match(

@@ -5,7 +5,7 @@ import pytest
 
 from tests.api.compute.flavors import FlavorApi
 from tests.api.compute.hosts import HostApi
-from tests.api.compute.server_groups import GroupApi
+from tests.api.compute.server_groups import ServerGroupApi
 from tests.api.compute.servers import ServerApi
 from tests.support.reports import NOW
 
@@ -75,13 +75,13 @@ def sqlite_flavor_api(sqlite_app):
 
 
 @pytest.fixture
-def group_api(app):
-    return GroupApi(app)
+def server_group_api(app):
+    return ServerGroupApi(app)
 
 
 @pytest.fixture
-def sqlite_group_api(sqlite_app):
-    return GroupApi(sqlite_app)
+def sqlite_server_group_api(sqlite_app):
+    return ServerGroupApi(sqlite_app)
 
 
 def _build_settings_with_short_down_time(settings):

@@ -6,7 +6,7 @@ from tests.api.compute.client import ComputeClient
 SERVER_GROUPS_URL = "/compute/v2.1/os-server-groups"
 
 
-class GroupApi(ComputeClient):
+class ServerGroupApi(ComputeClient):
     """A client of the server groups."""
 
     url = SERVER_GROUPS_URL

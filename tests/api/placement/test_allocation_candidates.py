@@ -94,8 +94,8 @@ TWO_NETS_QUERY = (
     "resources_A=SRIOV_NET_VF:1&required_A=CUSTOM_NET1&resources_B=SRIOV_NET_VF:1&required_B="
 )
 VF_AND_HOST_TRAIT_QUERY = "resources_N=SRIOV_NET_VF:1&required_N=CUSTOM_NET1&required_H=CUSTOM_GOLD"
-ANY_NET_TRAIT = "required=in:CUSTOM_NET1,CUSTOM_NET2"
-CONTRADICTING_TRAITS = "required=in:CUSTOM_GOLD,CUSTOM_NET1&required=!CUSTOM_NET1,!CUSTOM_GOLD"
+ANY_NET_TRAIT_QUERY = "required=in:CUSTOM_NET1,CUSTOM_NET2"
+OPPOSED_TRAITS_QUERY = "required=in:CUSTOM_GOLD,CUSTOM_NET1&required=!CUSTOM_NET1,!CUSTOM_GOLD"
 
 #: Queries, and the number of candidates or the providers of each group of all candidates.
 QUERIES_WITH_EXPECTED_CANDIDATES = [
@@ -117,8 +117,8 @@ QUERIES_WITH_EXPECTED_CANDIDATES = [
     # Traits and aggregates.
     ("resources=VCPU:1,SRIOV_NET_VF:1&required=CUSTOM_GOLD,CUSTOM_NET2", [{"": "host1 nic2"}]),
     ("resources=VCPU:1,SRIOV_NET_VF:1&required=!CUSTOM_NET2", [{"": "host1 nic1"}]),
-    (f"resources=SRIOV_NET_VF:1&{ANY_NET_TRAIT}&required=!CUSTOM_NET1", [{"": "nic2"}]),
-    (f"resources=SRIOV_NET_VF:1&{ANY_NET_TRAIT}&required=CUSTOM_NET2", [{"": "nic2"}]),
+    (f"resources=SRIOV_NET_VF:1&{ANY_NET_TRAIT_QUERY}&required=!CUSTOM_NET1", [{"": "nic2"}]),
+    (f"resources=SRIOV_NET_VF:1&{ANY_NET_TRAIT_QUERY}&required=CUSTOM_NET2", [{"": "nic2"}]),
     (f"resources=SRIOV_NET_VF:1&member_of={RACK_AGGREGATE}", 2),
     (f"resources=VCPU:1&member_of=!in:{RACK_AGGREGATE},{ROW_AGGREGATE}", 0),
     (f"resources=VCPU:1&member_of=in:{RACK_AGGREGATE},{ROW_AGGREGATE}", 2),
@@ -160,7 +160,7 @@ REJECTED_QUERIES = [
     ("resources=VCPU:1&required=CUSTOM_NOTHING", "CUSTOM_NOTHING"),
     ("resources=VCPU:1&llama=1", "llama"),
     ("resources=VCPU:1&required=CUSTOM_GOLD,!CUSTOM_GOLD", "CUSTOM_GOLD"),
-    (f"resources=VCPU:1&{CONTRADICTING_TRAITS}", "Conflicting required and forbidden traits found"),
+    (f"resources=VCPU:1&{OPPOSED_TRAITS_QUERY}", "Conflicting required and forbidden traits found"),
     (TWO_VFS_QUERY, "group_policy"),
     (f"{TWO_VFS_QUERY}&group_policy=llama", "llama"),
     (f"{TWO_VFS_QUERY}&group_policy=none&group_policy=llama", "llama"),

@@ -21,11 +21,11 @@ def build_claim(**fields):
     return {"allocations": {HOST_UUID: {"resources": {"VCPU": 2}}}, **PROJECT_AND_USER, **fields}
 
 
-ALLOCATIONS_LIST = {
+ALLOCATIONS_AS_LIST = {
     **PROJECT_AND_USER,
     "allocations": [{"resource_provider": {"uuid": HOST_UUID}, "resources": {"VCPU": 1}}],
 }
-STALE_AGGREGATES_BODY = {"aggregates": [], "resource_provider_generation": 77}
+STALE_GENERATION_BODY = {"aggregates": [], "resource_provider_generation": 77}
 RESHAPER_BODY = {
     "inventories": {
         NIC2_UUID: {
@@ -35,13 +35,13 @@ RESHAPER_BODY = {
     },
     "allocations": {},
 }
-MOVED_PROVIDER = {"name": "nic2", "parent_provider_uuid": BARE_UUID}
+MOVED_PROVIDER_BODY = {"name": "nic2", "parent_provider_uuid": BARE_UUID}
 
 
 #: The links of a provider before 1.11.
 PROVIDER_LINKS = ["self", "inventories", "usages", "aggregates", "traits"]
 #: Parts of the paths below.
-PATH_PARTS = {name: uuid_of(name) for name in ("host", "nic1", "nic2", "disk", "bare")} | {
+PATH_VARIABLES = {name: uuid_of(name) for name in ("host", "nic1", "nic2", "disk", "bare")} | {
     "providers": "/resource_providers",
     "candidates": "/allocation_candidates",
     "aggregate": AGGREGATE_UUID,
@@ -52,7 +52,7 @@ PATH_PARTS = {name: uuid_of(name) for name in ("host", "nic1", "nic2", "disk", "
     "avx2": "HW_CPU_X86_AVX2",
     "net": "CUSTOM_NET",
 }
-HOST_RESOURCES_PATH = f"provider_summaries.{HOST_UUID}.resources.keys"
+HOST_RESOURCES_JSON_PATH = f"provider_summaries.{HOST_UUID}.resources.keys"
 RESERVED_INVENTORY = {"resource_class": "VCPU", "total": 2, "reserved": 2}
 
 
@@ -85,9 +85,9 @@ RESPONSES_BY_MICROVERSION = [
         *(404, expect_keys("resource_provider_generation", "traits")),
     ),
     (7, "PUT", "/resource_classes/CUSTOM_MV", 200, 201, {"name": "CUSTOM_NEW"}),
-    (8, "PUT", ALLOCATIONS_PATH, 400, 204, ALLOCATIONS_LIST),
+    (8, "PUT", ALLOCATIONS_PATH, 400, 204, ALLOCATIONS_AS_LIST),
     (9, "GET", "/usages?project_id=shop", 404, {"usages": {"VCPU": 1}}),
-    (10, "GET", "{candidates}?{vcpu}", 404, expect_candidates(ALLOCATIONS_LIST["allocations"])),
+    (10, "GET", "{candidates}?{vcpu}", 404, expect_candidates(ALLOCATIONS_AS_LIST["allocations"])),
     (
         *(11, "GET", "{providers}/{host}"),
         *({"links.*.rel": PROVIDER_LINKS}, {"links.*.rel": [*PROVIDER_LINKS, "allocations"]}),
@@ -109,7 +109,7 @@ RESPONSES_BY_MICROVERSION = [
     ),
     (18, "GET", "{providers}?required={net}", 400, expect_providers("nic1")),
     (19, "PUT", "{providers}/{bare}/aggregates", 200, 400, [AGGREGATE_UUID]),
-    (19, "PUT", "{providers}/{bare}/aggregates", 400, 409, STALE_AGGREGATES_BODY),
+    (19, "PUT", "{providers}/{bare}/aggregates", 400, 409, STALE_GENERATION_BODY),
     (20, "POST", "/resource_providers", 201, {"length": 6}, lambda version: {"name": version}),
     (21, "GET", "{candidates}?{vcpu}&member_of={aggregate}", 400, expect_candidate_count(1)),
     (
@@ -131,7 +131,7 @@ RESPONSES_BY_MICROVERSION = [
     (26, "POST", "{providers}/{bare}/inventories", 400, 201, RESERVED_INVENTORY),
     (
         *(27, "GET", "{candidates}?{vcpu}"),
-        *({HOST_RESOURCES_PATH: ["VCPU"]}, {HOST_RESOURCES_PATH: ["MEMORY_MB", "VCPU"]}),
+        *({HOST_RESOURCES_JSON_PATH: ["VCPU"]}, {HOST_RESOURCES_JSON_PATH: ["MEMORY_MB", "VCPU"]}),
     ),
     (28, "PUT", ALLOCATIONS_PATH, 400, 204, build_claim(consumer_generation=None)),
     (28, "GET", ALLOCATIONS_PATH, {"length": 3}, {"consumer_generation": 1}),
@@ -162,7 +162,7 @@ RESPONSES_BY_MICROVERSION = [
         *(36, "GET", "{candidates}?{subtree}", 400),
         {"allocation_requests.0.mappings": {"_C": [HOST_UUID], "_N": [NIC1_UUID]}},
     ),
-    (37, "PUT", "{providers}/{nic2}", 400, {"root_provider_uuid": BARE_UUID}, MOVED_PROVIDER),
+    (37, "PUT", "{providers}/{nic2}", 400, {"root_provider_uuid": BARE_UUID}, MOVED_PROVIDER_BODY),
     (
         *(38, "PUT", ALLOCATIONS_PATH),
         *(400, 204, build_claim(consumer_generation=1, consumer_type="INSTANCE")),
@@ -239,7 +239,7 @@ def read_value_at_path(document, path):
 def check_response_of_microversion(app, minor, method, path, body, expected):
     headers = {"OpenStack-API-Version": f"placement 1.{minor}", "X-Roles": "admin,service"}
     body = body(f"mv{minor}") if callable(body) else body
-    url, options = f"/placement{path.format(**PATH_PARTS)}", {"headers": headers, "status": "*"}
+    url, options = f"/placement{path.format(**PATH_VARIABLES)}", {"headers": headers, "status": "*"}
     if body is None:
         answer = app.request(url, method=method, **options)
     else:

@@ -22,20 +22,20 @@ CANDIDATES_PATH = "/allocation_candidates"
 ALLOCATIONS_PATH = f"/allocations/{CONSUMER_UUID}"
 TOO_LONG_NAME = "CUSTOM_" + "S" * 250
 RESERVED_INVENTORY = {"total": 10, "reserved": 10}
-REQUIRED_VALUE_TEXT = (
+REQUIRED_VALUE_ERROR = (
     "Invalid query string parameters: Expected 'required' parameter value of the form: "
     "HW_CPU_X86_VMX,"
 )
-IN_PREFIX_TEXT = "Invalid query string parameters: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
-RESOURCES_VALUE_TEXT = (
+IN_PREFIX_ERROR = "Invalid query string parameters: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
+RESOURCES_VALUE_ERROR = (
     "Badly formed resources parameter. Expected resources query string parameter in form"
 )
-UPDATE_FAILED_TEXT = f"Unable to update inventory for resource provider {PROVIDER_UUID}"
-INVALID_TRAIT_TEXT = (
+INVENTORY_UPDATE_ERROR = f"Unable to update inventory for resource provider {PROVIDER_UUID}"
+INVALID_TRAIT_ERROR = (
     "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
     'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
 )
-UNSUPPORTED_VERSION_TEXT = "are not supported in the specified microversion"
+UNSUPPORTED_VERSION_ERROR = "are not supported in the specified microversion"
 
 
 @pytest.fixture
@@ -105,34 +105,34 @@ INVALID_INVENTORY_REQUESTS = [
     ("POST", "", 39, build_inventory(reserved=11), "Unable to create inventory for resource prov"),
     ("POST", "", 39, build_inventory(reserved=11), "greater than total"),
     ("POST", "", 25, build_inventory(reserved=10), "greater than or equal to total"),
-    ("PUT", "/VCPU", 25, RESERVED_INVENTORY, UPDATE_FAILED_TEXT),
+    ("PUT", "/VCPU", 25, RESERVED_INVENTORY, INVENTORY_UPDATE_ERROR),
     ("PUT", "/VCPU", 25, RESERVED_INVENTORY, "greater than or equal to total"),
-    ("PUT", "", 25, {"inventories": {"VCPU": RESERVED_INVENTORY}}, UPDATE_FAILED_TEXT),
-    ("PUT", "", 39, {"inventories": {"VCPU": {"total": 1, "reserved": 2}}}, UPDATE_FAILED_TEXT),
+    ("PUT", "", 25, {"inventories": {"VCPU": RESERVED_INVENTORY}}, INVENTORY_UPDATE_ERROR),
+    ("PUT", "", 39, {"inventories": {"VCPU": {"total": 1, "reserved": 2}}}, INVENTORY_UPDATE_ERROR),
 ]
 
 MALFORMED_QUERIES = {
     PROVIDERS_PATH: [
-        ("resources=VCPU", 39, RESOURCES_VALUE_TEXT),
+        ("resources=VCPU", 39, RESOURCES_VALUE_ERROR),
         ("resources=VCPU:1,", 39, "Got: . This is a part of VCPU:1,"),
         ("resources=", 39, "Got: empty string."),
         ("resources=VCPU", 39, "Got: VCPU."),
-        ("required=A,,B", 39, f"{REQUIRED_VALUE_TEXT}!CUSTOM_MAGIC. Got an empty trait in:"),
+        ("required=A,,B", 39, f"{REQUIRED_VALUE_ERROR}!CUSTOM_MAGIC. Got an empty trait in:"),
         (
             "required=in:A,!B",
             39,
-            f"{IN_PREFIX_TEXT} does not support forbidden traits. Got: in:A,!B",
+            f"{IN_PREFIX_ERROR} does not support forbidden traits. Got: in:A,!B",
         ),
-        ("required=!A", 21, f"{REQUIRED_VALUE_TEXT}CUSTOM_MAGIC. Got: !A"),
+        ("required=!A", 21, f"{REQUIRED_VALUE_ERROR}CUSTOM_MAGIC. Got: !A"),
         (
             "required=in:A,B",
             38,
-            f"{IN_PREFIX_TEXT} only supported since microversion {ANY_TRAITS}.",
+            f"{IN_PREFIX_ERROR} only supported since microversion {ANY_TRAITS}.",
         ),
         (
             f"member_of=!{AGGREGATE_UUID}",
             31,
-            f"Forbidden member_of parameters {UNSUPPORTED_VERSION_TEXT}",
+            f"Forbidden member_of parameters {UNSUPPORTED_VERSION_ERROR}",
         ),
         (
             f"member_of={AGGREGATE_UUID},{AGGREGATE_UUID}",
@@ -141,13 +141,13 @@ MALFORMED_QUERIES = {
         ),
     ],
     CANDIDATES_PATH: [
-        ("resources=", 39, RESOURCES_VALUE_TEXT),
+        ("resources=", 39, RESOURCES_VALUE_ERROR),
         ("group_policy=isolate", 25, "At least one request group (`resources` or `res"),
         ("group_policy=none", 36, "There must be at least one resources or resources[$S]"),
         (f"resources=VCPU:1&in_tree1={PROVIDER_UUID}", 31, "All request groups must specify"),
         ("required=A&required1=B", 25, "orphaned traits keys: required, required1"),
-        ("resources=VCPU:1&required=", 21, f"{REQUIRED_VALUE_TEXT}CUSTOM_MAGIC."),
-        ("resources=VCPU:1&required=,,", 22, f"{REQUIRED_VALUE_TEXT}!CUSTOM_MAGIC."),
+        ("resources=VCPU:1&required=", 21, f"{REQUIRED_VALUE_ERROR}CUSTOM_MAGIC."),
+        ("resources=VCPU:1&required=,,", 22, f"{REQUIRED_VALUE_ERROR}!CUSTOM_MAGIC."),
         ("resourcesX=VCPU:1&requiredX=in:A,B", 38, "'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only"),
     ],
     "/traits": [("name=in_abc", 39, '?name=[in|startswith]:[name1,name2|prefix]. Got: "in_')],
@@ -223,7 +223,7 @@ def test_schema_error_names_keyword_and_path(sqlite_app_with_inventories):
 
 def test_error_of_an_invalid_trait_name_has_the_wording_of_placement(sqlite_app_with_inventories):
     for name in ["TRAIT_X", "CUSTOM_abc", TOO_LONG_NAME]:
-        assert INVALID_TRAIT_TEXT in read_error_detail(
+        assert INVALID_TRAIT_ERROR in read_error_detail(
             sqlite_app_with_inventories, "PUT", f"/traits/{name}", 39, None, 400
         ), name
 

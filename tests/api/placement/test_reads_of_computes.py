@@ -13,7 +13,7 @@ from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 PROVIDERS_PATH = "/placement/resource_providers"
-SUBRESOURCES = ("inventories", "aggregates", "traits", "allocations", "usages")
+PROVIDER_SUBRESOURCES = ("inventories", "aggregates", "traits", "allocations", "usages")
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def create_child_provider(app, parent):
 
 def test_read_of_each_provider_subresource_takes_one_sql_statement(app, provider_with_subresources):
     for uuid in (provider_with_subresources, provider_with_subresources.upper()):
-        for noun in SUBRESOURCES:
+        for noun in PROVIDER_SUBRESOURCES:
             document = read_in_one_sql_statement(app, f"{PROVIDERS_PATH}/{uuid}/{noun}")
             assert len(document.pop(noun)) == 2
             assert list(document) == ["resource_provider_generation"]
@@ -83,14 +83,14 @@ def test_read_of_each_provider_subresource_takes_one_sql_statement(app, provider
 
 
 def test_read_of_an_empty_provider_subresource_takes_one_sql_statement(app, empty_provider):
-    for noun in SUBRESOURCES:
+    for noun in PROVIDER_SUBRESOURCES:
         document = read_in_one_sql_statement(app, f"{PROVIDERS_PATH}/{empty_provider}/{noun}")
         assert not document.pop(noun), noun
         assert document == {"resource_provider_generation": 0}, noun
 
 
 def test_read_of_an_unknown_provider_takes_one_sql_statement(app, empty_provider):
-    for noun in SUBRESOURCES:
+    for noun in PROVIDER_SUBRESOURCES:
         read_in_one_sql_statement(app, f"{PROVIDERS_PATH}/{uuid4()}/{noun}", status=404)
 
 

@@ -40,7 +40,7 @@ def put_allocations(app, consumer, amounts):
     )
 
 
-def get_document(app, path):
+def get_placement_json(app, path):
     return app.get(f"/placement{path}", headers=build_version_headers(LATEST)).json
 
 
@@ -69,8 +69,8 @@ def host_with_used_disk(app):
 def test_rejected_reshape_changes_nothing(app, host_with_used_disk, change, status, code, words):
     host, disk, instance = host_with_used_disk
     before = (
-        get_document(app, f"/resource_providers/{host}/inventories"),
-        get_document(app, "/allocations/" + instance),
+        get_placement_json(app, f"/resource_providers/{host}/inventories"),
+        get_placement_json(app, "/allocations/" + instance),
     )
     expected = {
         host: build_inventories(change.get("host_generation", 1), VCPU=8),
@@ -88,18 +88,18 @@ def test_rejected_reshape_changes_nothing(app, host_with_used_disk, change, stat
     assert error["code"] == code
     assert words in error["detail"]
     after = (
-        get_document(app, f"/resource_providers/{host}/inventories"),
-        get_document(app, "/allocations/" + instance),
+        get_placement_json(app, f"/resource_providers/{host}/inventories"),
+        get_placement_json(app, "/allocations/" + instance),
     )
     assert after == before
-    assert get_document(app, f"/resource_providers/{disk}/inventories")["inventories"] == {}
+    assert get_placement_json(app, f"/resource_providers/{disk}/inventories")["inventories"] == {}
 
 
 def test_reshape_can_shrink_an_inventory_below_unchanged_allocations(app, host_with_used_disk):
     host, _, instance = host_with_used_disk
     same = build_body(LATEST, {host: {"VCPU": 2, "DISK_GB": 30}}, generation=1)
     post_reshaper(app, {host: build_inventories(1, VCPU=1, DISK_GB=10)}, {instance: same})
-    assert get_document(app, f"/allocations/{instance}")["consumer_generation"] == 2
+    assert get_placement_json(app, f"/allocations/{instance}")["consumer_generation"] == 2
 
 
 def test_reshape_with_too_many_amounts_is_rejected(app, host_with_used_disk, monkeypatch):
@@ -109,7 +109,7 @@ def test_reshape_with_too_many_amounts_is_rejected(app, host_with_used_disk, mon
     inventories = {host: build_inventories(2, VCPU=8), disk: build_inventories(0, DISK_GB=100)}
     answer = post_reshaper(app, inventories, {instance: moved}, status=400)
     assert "$.allocations: the request has 2 amounts in all, which" in answer.text
-    assert get_document(app, f"/allocations/{instance}")["allocations"].keys() == {host}
+    assert get_placement_json(app, f"/allocations/{instance}")["allocations"].keys() == {host}
 
 
 def test_reshape_with_too_many_inventories_is_rejected(app, host_with_used_disk, monkeypatch):
@@ -121,7 +121,7 @@ def test_reshape_with_too_many_inventories_is_rejected(app, host_with_used_disk,
         status=400,
     )
     assert "$.inventories: the providers have 3 inventories, which" in answer.text
-    inventories = get_document(app, f"/resource_providers/{host}/inventories")["inventories"]
+    inventories = get_placement_json(app, f"/resource_providers/{host}/inventories")["inventories"]
     assert inventories["VCPU"]["total"] == 8
 
 
@@ -189,7 +189,7 @@ def test_reshape_can_reserve_more_than_the_total_of_an_inventory(app):
     inventory = {"resource_provider_generation": 0, "inventories": {"VCPU": reserved}}
     post_reshaper(app, {provider: inventory})
     path = f"/resource_providers/{provider}/inventories"
-    assert get_document(app, path)["inventories"]["VCPU"]["reserved"] == 5
+    assert get_placement_json(app, path)["inventories"]["VCPU"]["reserved"] == 5
     body = build_body(LATEST, {provider: {"VCPU": 1}})
     answer = app.put_json(
         f"/placement/allocations/{uuid4()}", body, headers=build_version_headers(LATEST), status=409

@@ -11,7 +11,7 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 NODES_PATH = "/scheduler/v1/compute_nodes"
 
 
-def put_report(app, number=1, status=200, **changes):
+def put_node_report(app, number=1, status=200, **changes):
     body = remove_keys(build_report(number, **changes), "uuid")
     return app.put_json(f"{NODES_PATH}/{node_uuid(number)}", body, status=status)
 
@@ -30,7 +30,7 @@ def read_provider_generation(app, number=1):
 
 
 def test_report_of_a_node_returns_the_node(app):
-    node = put_report(app, cpu_info={"arch": "x86_64"}, stats={"num_instances": 2}).json
+    node = put_node_report(app, cpu_info={"arch": "x86_64"}, stats={"num_instances": 2}).json
     assert node["uuid"] == node_uuid(1)
     assert (node["vcpus"], node["cpu_allocation_ratio"], node["free_disk_gb"]) == (8, 4.0, 100)
     assert node["cpu_info"] == {"arch": "x86_64"}
@@ -39,7 +39,7 @@ def test_report_of_a_node_returns_the_node(app):
 
 
 def test_node_as_returned_is_a_valid_report(app):
-    node = put_report(
+    node = put_node_report(
         app,
         cpu_info={"arch": "x86_64"},
         numa_topology={"cells": [{"id": 0, "cpuset": [0, 1], "memory": 1024}]},
@@ -72,7 +72,7 @@ METRICS_AS_STORED = [
 
 def test_metrics_are_accepted_in_nova_computes_format(app):
     """Metrics are shown as percent, and a shown metric can be reported again."""
-    node = put_report(app, metrics=METRICS_AS_STORED).json
+    node = put_node_report(app, metrics=METRICS_AS_STORED).json
     when = {"timestamp": "2026-11-21T10:11:12"}
     assert node["metrics"] == [
         {**METRICS_AS_STORED[0], "value": 25, **when},
@@ -90,7 +90,7 @@ def test_metrics_are_accepted_in_nova_computes_format(app):
 
 def test_fractional_value_of_a_metric_that_is_no_percentage_is_rejected_with_its_path(sqlite_app):
     metrics = [*METRICS_AS_STORED, {"name": "cpu.frequency", "value": 2400.5}]
-    error = get_single_error(put_report(sqlite_app, status=400, metrics=metrics))
+    error = get_single_error(put_node_report(sqlite_app, status=400, metrics=metrics))
     assert error["detail"] == "2400.5 is not an integer (at $.metrics[2].value)"
 
 
@@ -148,14 +148,14 @@ def test_page_links_lead_through_the_whole_list_of_nodes(app):
 
 @pytest.mark.all_databases
 def test_deleted_node_is_removed_with_its_provider_and_service(app):
-    put_report(app)
+    put_node_report(app)
     app.delete(f"{NODES_PATH}/{node_uuid(1)}", status=204)
     app.get(f"{NODES_PATH}/{node_uuid(1)}", status=404)
     read_provider(app, status=404)
 
 
 def test_delete_of_a_node_with_allocations_is_409(app):
-    put_report(app)
+    put_node_report(app)
     consumer = f"/placement/allocations/{node_uuid(99)}"
     claim = build_body(LATEST, {node_uuid(1): {"VCPU": 1}})
     app.put_json(consumer, claim, headers=LATEST_HEADERS, status=204)

@@ -26,7 +26,7 @@ max_instances_per_host = 5
 
 
 @pytest.fixture
-def config(tmp_path):
+def conf_file(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text(POLICIES_CONF)
     return file
@@ -60,14 +60,14 @@ def add_racks_with_policies(app):
 
 
 @pytest.fixture
-def run_cli(config, run_cli, monkeypatch):
+def run_cli(conf_file, run_cli, monkeypatch):
     """Return a function that runs a command at 80 columns: status, stdout and stderr."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def run_cli_with_config(*arguments: str) -> tuple[int, str, str]:
         words = 2 if arguments[0] == "policy" else 1
         head, rest = arguments[:words], arguments[words:]
-        return run_cli(*head, "--config-file", str(config), *rest)
+        return run_cli(*head, "--config-file", str(conf_file), *rest)
 
     return run_cli_with_config
 
@@ -86,7 +86,7 @@ def test_policy_list_shows_aggregates_and_options_of_each_policy(run_cli):
     assert max(map(len, rows)) <= 80
 
 
-def test_policy_show_prints_options_of_the_policy_before_other_options(run_cli, config):
+def test_policy_show_prints_options_of_the_policy_before_other_options(run_cli, conf_file):
     status, printed, _ = run_cli("policy", "show", "pack")
     assert status == 0
     lines = printed.splitlines()
@@ -122,8 +122,10 @@ def test_unknown_policy_is_reported_in_one_line(run_cli):
         assert error.count("\n") == 1
 
 
-def test_invalid_policy_is_shown_with_the_reason(run_cli, config):
-    config.write_text("[spread]\nram_wieght_multiplier = 1.0\n[pack]\nram_weight_multiplier = 1\n")
+def test_invalid_policy_is_shown_with_the_reason(run_cli, conf_file):
+    conf_file.write_text(
+        "[spread]\nram_wieght_multiplier = 1.0\n[pack]\nram_weight_multiplier = 1\n"
+    )
     status, printed, _ = run_cli("policy", "list")
     assert status == 0
     assert "cannot be used" in printed
@@ -153,8 +155,8 @@ def test_explain_prints_the_reason_for_the_default_policy(run_cli):
     assert "not set in the request" in printed
 
 
-def test_explain_without_policies_prints_no_policy(run_cli, config):
-    config.write_text("")
+def test_explain_without_policies_prints_no_policy(run_cli, conf_file):
+    conf_file.write_text("")
     _, printed, _ = run_cli("explain", *SIZE_OPTIONS)
     assert not printed.startswith("Policy")
 
@@ -208,10 +210,10 @@ def test_policy_comparison_needs_two_policies(run_cli, compare):
 
 
 def test_policies_are_read_from_the_server_of_the_url_option(
-    make_app, sqlite_url, config, run_main, monkeypatch
+    make_app, sqlite_url, conf_file, run_main, monkeypatch
 ):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    app = make_app(read_settings([str(config)], make_full_conf()))
+    app = make_app(read_settings([str(conf_file)], make_full_conf()))
     with serve_application(app.app) as url:
         for arguments, text in (
             (("policy", "list"), "rack2"),

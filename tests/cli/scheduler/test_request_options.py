@@ -25,7 +25,7 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 @pytest.fixture
-def cli_error(run_cli, monkeypatch, tmp_path):
+def get_error(run_cli, monkeypatch, tmp_path):
     """Return a function that runs a failing command on a host, and returns its error."""
     monkeypatch.chdir(tmp_path)
 
@@ -67,10 +67,10 @@ INVALID_CHANGES_FILES = [
     ids=["plan", "explain"],
 )
 def test_error_in_a_file_of_changes_is_reported_with_the_line(
-    cli_error, tmp_path, command, text, words
+    get_error, tmp_path, command, text, words
 ):
     (tmp_path / "f").write_text(text)
-    assert cli_error(*command) == words
+    assert get_error(*command) == words
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_error_in_a_file_of_changes_is_reported_with_the_line(
         ("flavors:\n- 5", "f:3: flavors: 5 is not a string"),
     ],
 )
-def test_invalid_flavor_of_a_plan_is_reported_with_the_line(cli_error, tmp_path, flavors, words):
+def test_invalid_flavor_of_a_plan_is_reported_with_the_line(get_error, tmp_path, flavors, words):
     (tmp_path / "f").write_text(f"changes: [drain: [cn1]]\n{flavors}")
-    assert cli_error("plan", "f") == words
+    assert get_error("plan", "f") == words
 
 
 @pytest.mark.parametrize(
@@ -114,20 +114,20 @@ def test_invalid_flavor_of_a_plan_is_reported_with_the_line(cli_error, tmp_path,
         ),
     ],
 )
-def test_invalid_value_of_a_request_option_is_reported(cli_error, arguments, words):
-    assert cli_error(*arguments) == words
+def test_invalid_value_of_a_request_option_is_reported(get_error, arguments, words):
+    assert get_error(*arguments) == words
 
 
-def test_json_path_in_a_server_error_becomes_file_and_line(cli_error, sqlite_app, tmp_path):
+def test_json_path_in_a_server_error_becomes_file_and_line(get_error, sqlite_app, tmp_path):
     (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
     with serve_application(sqlite_app.app) as url:
-        line = cli_error("plan", "f", "--url", url, "--token", "admin")
+        line = get_error("plan", "f", "--url", url, "--token", "admin")
     assert line.startswith("f:2: drain: there is no host 'cn2'; did you mean 'cn1'? (400, req-")
 
 
-def test_query_parameter_in_a_server_error_becomes_the_option_name(cli_error, sqlite_app):
+def test_query_parameter_in_a_server_error_becomes_the_option_name(get_error, sqlite_app):
     with serve_application(sqlite_app.app) as url:
-        line = cli_error("decision", "list", "--instance", "x", "--url", url, "--token", "admin")
+        line = get_error("decision", "list", "--instance", "x", "--url", url, "--token", "admin")
     assert line.startswith("--instance: 'x' is not a uuid (400, req-")
 
 

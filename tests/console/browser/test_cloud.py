@@ -17,7 +17,7 @@ from tests.support.clouds import uuid_of
 pytestmark = pytest.mark.exhaustive
 
 HOSTS_API_PATTERN = "**/console/api/scheduler/v1/hosts"
-IMAGE_TAG = "<img src=x onerror=alert(1)>\"'&</script>"
+HTML_IMAGE_TAG = "<img src=x onerror=alert(1)>\"'&</script>"
 #: Draws two hosts on a new canvas, and returns the colours in the middle of their cells.
 DRAWN_COLOURS_SCRIPT = """async (dimming) => {
   const { HostMap } = await import("/console/static/map.js");
@@ -400,24 +400,24 @@ def test_rejected_hosts_on_the_map_have_the_colour_of_their_stage(dimming, colou
 def test_host_names_on_the_map_are_escaped(open_page):
     page = open_page("/console/cloud")
     hosts = [
-        build_host_document(f"{IMAGE_TAG}{number}", zone=IMAGE_TAG, policy=IMAGE_TAG)
+        build_host_document(f"{HTML_IMAGE_TAG}{number}", zone=HTML_IMAGE_TAG, policy=HTML_IMAGE_TAG)
         for number in range(3)
     ]
     aggregate = {
         "id": 1,
         "uuid": uuid_of("a"),
-        "name": IMAGE_TAG,
-        "metadata": {IMAGE_TAG: IMAGE_TAG},
+        "name": HTML_IMAGE_TAG,
+        "metadata": {HTML_IMAGE_TAG: HTML_IMAGE_TAG},
     }
-    document = {"hosts": hosts, "aggregates": [aggregate], "traits": [IMAGE_TAG], "cells": []}
+    document = {"hosts": hosts, "aggregates": [aggregate], "traits": [HTML_IMAGE_TAG], "cells": []}
     replace_hosts_of_map(page, document)
     wait_for_legend(page)
     page.get_by_label("Coloured by").select_option("policy")
     locate_map_canvas(page).focus()
     page.keyboard.press(" ")
-    expect(page.locator("#live")).to_contain_text(IMAGE_TAG)
-    expect(page.locator("#panel")).to_contain_text(IMAGE_TAG)
-    expect(page.locator("#legend")).to_contain_text(IMAGE_TAG)
+    expect(page.locator("#live")).to_contain_text(HTML_IMAGE_TAG)
+    expect(page.locator("#panel")).to_contain_text(HTML_IMAGE_TAG)
+    expect(page.locator("#legend")).to_contain_text(HTML_IMAGE_TAG)
     assert page.locator("main img").count() == 0
 
 

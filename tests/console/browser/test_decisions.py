@@ -10,9 +10,9 @@ pytestmark = pytest.mark.exhaustive
 
 DECISIONS_PATH = "/console/decisions"
 ROW_SELECTOR = ".decisions tbody tr"
-IMAGE_TAG = "<img src=x onerror=document.title=1>"
+HTML_IMAGE_TAG = "<img src=x onerror=document.title=1>"
 #: More than any host of the sample cloud has.
-TOO_LARGE_FLAVOR = {"name": IMAGE_TAG, "vcpus": 9000, "memory_mb": 1024, "root_gb": 1}
+TOO_LARGE_FLAVOR = {"name": HTML_IMAGE_TAG, "vcpus": 9000, "memory_mb": 1024, "root_gb": 1}
 SMALL_FLAVOR = {"name": "tiny", "vcpus": 1, "memory_mb": 64, "root_gb": 1}
 
 
@@ -44,7 +44,7 @@ def test_new_decision_appears_at_the_top_of_the_list(open_page, sample_server):
     expect(page.locator(ROW_SELECTOR)).to_have_count(before + 1)
     expect(page.locator("#news")).to_contain_text("new decision")
     assert "No valid host" in page.locator(ROW_SELECTOR).first.inner_text()
-    expect(page.locator(f"{ROW_SELECTOR} td").nth(2)).to_have_text(IMAGE_TAG)
+    expect(page.locator(f"{ROW_SELECTOR} td").nth(2)).to_have_text(HTML_IMAGE_TAG)
     assert page.locator("main img").count() == 0
 
 

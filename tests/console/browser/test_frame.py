@@ -11,12 +11,12 @@ pytestmark = pytest.mark.exhaustive
 
 NAVIGATION_PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
 CAPACITY_PATH = "/console/capacity"
-SIZES_QUERY = "vcpus=8&ram=16384&disk=100"
+FLAVOR_SIZE_QUERY = "vcpus=8&ram=16384&disk=100"
 HOST_PATH = "/console/hosts/az1-r03-ssd07"
 ASK_URL_WITH_FLAVOR = f"{ASK_PATH}?flavor=g.large"
 DRAIN_PLAN_URL = f"{CAPACITY_PATH}/plan?drain=az1-r07-gpu01"
 #: ``DECISION`` is the address of a decision.
-VIEW_URLS = [
+CONSOLE_VIEW_URLS = [
     *NAVIGATION_PATHS,
     "/console/policies?policy=default&beside=default",
     "/console/cloud?open=az2-r03-ssd07",
@@ -27,8 +27,8 @@ VIEW_URLS = [
     f"{ASK_URL}&stage=ComputeFilter",
     f"{ASK_URL}&host=az2-r01-hdd01",
     f"{ASK_URL}&{RAM_WEIGHT}=-3&beside=default&beside_as_configured=1",
-    f"{CAPACITY_PATH}?{SIZES_QUERY}&per=zone",
-    f"{CAPACITY_PATH}?{SIZES_QUERY}&per=zone&drain=az1-r01-hdd01&drain=az1-r01-hdd02",
+    f"{CAPACITY_PATH}?{FLAVOR_SIZE_QUERY}&per=zone",
+    f"{CAPACITY_PATH}?{FLAVOR_SIZE_QUERY}&per=zone&drain=az1-r01-hdd01&drain=az1-r01-hdd02",
     DRAIN_PLAN_URL,
     f"{CAPACITY_PATH}/moves?goal=spread",
     f"{CAPACITY_PATH}/failover?host_failures=1",
@@ -69,7 +69,7 @@ URLS_WITH_NARROW_TABLES = {"/console/", HOST_PATH, ASK_URL_WITH_FLAVOR, DRAIN_PL
 
 
 @pytest.mark.parametrize("size", [DESKTOP_SIZE, PHONE_SIZE], ids=["light", "dark"])
-@pytest.mark.parametrize("view", VIEW_URLS)
+@pytest.mark.parametrize("view", CONSOLE_VIEW_URLS)
 def test_each_view_is_accessible_readable_and_fits_the_screen(open_page, sample_server, view, size):
     path = view
     if view.startswith("DECISION"):
