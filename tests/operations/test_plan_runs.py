@@ -8,10 +8,10 @@ from placement_sched.errors import Conflict
 from placement_sched.operations import plan_runs
 from tests.exploring import scale_example_count
 from tests.scheduler.plan_moves import (
+    draw_small_cloud,
     fill_small_cloud,
     make_app_on_new_database,
     read_host_of_instance,
-    small_clouds,
 )
 from tests.support.scheduling import instance
 
@@ -55,7 +55,7 @@ def test_plan_run_that_ends_during_a_check_starts_no_move(sqlite_app, monkeypatc
     max_examples=scale_example_count(20),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(cloud=small_clouds())
+@given(cloud=draw_small_cloud())
 def test_move_starts_exactly_if_the_target_has_capacity_zone_and_no_group_member(
     sqlite_template, tmp_path_factory, make_app, cloud
 ):

@@ -96,7 +96,7 @@ def make_app_on_new_database(make_app: Any, template: Path, folder: Path, **opti
 
 
 @st.composite
-def small_clouds(draw: Any) -> tuple[list[int], list[dict[str, Any]], set[str]]:
+def draw_small_cloud(draw: Any) -> tuple[list[int], list[dict[str, Any]], set[str]]:
     """Return sizes of hosts in GB, fields of requests, and hosts to drain."""
     sizes = draw(st.lists(st.integers(4, 20), min_size=2, max_size=5))
     names = [f"cn{index}" for index in range(1, len(sizes) + 1)]
@@ -115,7 +115,7 @@ def small_clouds(draw: Any) -> tuple[list[int], list[dict[str, Any]], set[str]]:
 def fill_small_cloud(
     app: Any, sizes: Sequence[int], requests: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Create a cloud of :func:`small_clouds`, and return zone and group of each instance."""
+    """Create a cloud of :func:`draw_small_cloud`, and return zone and group of each instance."""
     names = [f"cn{index}" for index in range(1, len(sizes) + 1)]
     group = make_cloud_and_get_group_id(app, dict(zip(names, sizes, strict=True)), names[::2])
     placed = {}

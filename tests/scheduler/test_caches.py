@@ -29,15 +29,15 @@ from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
-NEXT_HEARTBEAT = NOW + timedelta(seconds=30)
+NEXT_HEARTBEAT_TIME = NOW + timedelta(seconds=30)
 
 
-def write_reports(database, *documents, now=NOW):
+def write_host_reports(database, *documents, now=NOW):
     nodes = [parse(document, Defaults(now=now)).node for document in documents]
     database.write(lambda connection: compute_nodes.write(connection, nodes, now))
 
 
-def read_nodes(database, cache, *numbers):
+def read_compute_nodes(database, cache, *numbers):
     with database.read() as connection:
         uuids = [node_uuid(number) for number in numbers]
         nodes = cache.get(connection, uuids, change_counters.host_versions(connection))
@@ -46,80 +46,82 @@ def read_nodes(database, cache, *numbers):
 
 def count_statements(database, cache, *numbers):
     with record_statements(database) as seen:
-        read_nodes(database, cache, *numbers)
+        read_compute_nodes(database, cache, *numbers)
     return len(seen)
 
 
 def test_node_cache_returns_only_existing_nodes(database):
-    write_reports(database, build_report(1), build_report(2), build_report(3))
-    nodes = read_nodes(database, HostCache(load_nodes), 3, 9, 1)
+    write_host_reports(database, build_report(1), build_report(2), build_report(3))
+    nodes = read_compute_nodes(database, HostCache(load_nodes), 3, 9, 1)
     assert [node.host for node in nodes] == ["cn3", "cn1"]
 
 
 def test_node_cache_reads_only_changed_nodes_again(database):
-    write_reports(database, build_report(1), build_report(2))
+    write_host_reports(database, build_report(1), build_report(2))
     cache = HostCache(load_nodes)
     assert count_statements(database, cache, 1, 2) == 2
     assert count_statements(database, cache, 1, 2) == 1
-    (first,) = read_nodes(database, cache, 1)
-    assert read_nodes(database, cache, 1)[0] is first
-    write_reports(database, build_report(1, vcpus=64))
+    (first,) = read_compute_nodes(database, cache, 1)
+    assert read_compute_nodes(database, cache, 1)[0] is first
+    write_host_reports(database, build_report(1, vcpus=64))
     # Statements: change counters, versions of the nodes in the changed part, and the report.
     assert count_statements(database, cache, 1, 2) == 3
-    assert [node.vcpus for node in read_nodes(database, cache, 1, 2)] == [64, 8]
+    assert [node.vcpus for node in read_compute_nodes(database, cache, 1, 2)] == [64, 8]
     # A heartbeat needs no report.
-    write_reports(database, build_report(1, vcpus=64), now=NEXT_HEARTBEAT)
+    write_host_reports(database, build_report(1, vcpus=64), now=NEXT_HEARTBEAT_TIME)
     assert count_statements(database, cache, 1) == 2
-    assert read_nodes(database, cache, 1)[0].last_seen_up == NEXT_HEARTBEAT
+    assert read_compute_nodes(database, cache, 1)[0].last_seen_up == NEXT_HEARTBEAT_TIME
     assert count_statements(database, cache, 1) == 1
 
 
 def test_cached_node_is_current_after_its_deletion_and_recreation(database):
-    write_reports(database, build_report(1))
+    write_host_reports(database, build_report(1))
     cache = HostCache(load_nodes)
-    (before,) = read_nodes(database, cache, 1)
+    (before,) = read_compute_nodes(database, cache, 1)
     database.write(lambda connection: compute_nodes.remove_many(connection, [before.uuid]))
-    assert read_nodes(database, cache, 1) == []
-    write_reports(database, build_report(1, memory_mb=1024))
-    assert read_nodes(database, cache, 1)[0].memory_mb == 1024
+    assert read_compute_nodes(database, cache, 1) == []
+    write_host_reports(database, build_report(1, memory_mb=1024))
+    assert read_compute_nodes(database, cache, 1)[0].memory_mb == 1024
 
 
 def test_number_of_cached_nodes_is_limited(sqlite_database):
-    write_reports(sqlite_database, *(build_report(number) for number in range(1, 5)))
+    write_host_reports(sqlite_database, *(build_report(number) for number in range(1, 5)))
     cache = HostCache(load_nodes, limit=3)
-    assert len(read_nodes(sqlite_database, cache, 1, 2, 3)) == 3
+    assert len(read_compute_nodes(sqlite_database, cache, 1, 2, 3)) == 3
     assert count_statements(sqlite_database, cache, 1, 2, 3) == 1
-    assert len(read_nodes(sqlite_database, cache, 4)) == 1
+    assert len(read_compute_nodes(sqlite_database, cache, 4)) == 1
     assert len(cache) <= 3
-    assert len(read_nodes(sqlite_database, cache, 1, 2, 3)) == 3
+    assert len(read_compute_nodes(sqlite_database, cache, 1, 2, 3)) == 3
     assert len(cache) <= 3
 
 
 def test_numa_nodes_of_a_report_are_parsed_once(sqlite_database):
     cells = {"cells": [{"id": 0, "cpuset": [0], "memory": 1024}]}
-    write_reports(sqlite_database, build_report(1, numa_topology=cells))
+    write_host_reports(sqlite_database, build_report(1, numa_topology=cells))
     cache = HostCache(load_nodes)
-    (first,) = read_nodes(sqlite_database, cache, 1)
-    write_reports(sqlite_database, build_report(1, numa_topology=cells), now=NEXT_HEARTBEAT)
-    (beating,) = read_nodes(sqlite_database, cache, 1)
-    assert beating.last_seen_up == NEXT_HEARTBEAT
+    (first,) = read_compute_nodes(sqlite_database, cache, 1)
+    write_host_reports(
+        sqlite_database, build_report(1, numa_topology=cells), now=NEXT_HEARTBEAT_TIME
+    )
+    (beating,) = read_compute_nodes(sqlite_database, cache, 1)
+    assert beating.last_seen_up == NEXT_HEARTBEAT_TIME
     assert beating.numa_topology.topology.cells is first.numa_topology.topology.cells
-    write_reports(sqlite_database, build_report(1, numa_topology=cells, vcpus=64))
-    (changed,) = read_nodes(sqlite_database, cache, 1)
+    write_host_reports(sqlite_database, build_report(1, numa_topology=cells, vcpus=64))
+    (changed,) = read_compute_nodes(sqlite_database, cache, 1)
     assert changed.numa_topology.topology.cells == first.numa_topology.topology.cells
     assert changed.numa_topology.topology is not first.numa_topology.topology
 
 
 def test_metrics_of_a_report_are_parsed_once(sqlite_database):
     metric = {"name": "cpu.percent", "value": 7}
-    write_reports(sqlite_database, build_report(1, metrics=[metric]))
+    write_host_reports(sqlite_database, build_report(1, metrics=[metric]))
     cache = HostCache(load_nodes)
-    (first,), (again,) = (read_nodes(sqlite_database, cache, 1) for _ in range(2))
+    (first,), (again,) = (read_compute_nodes(sqlite_database, cache, 1) for _ in range(2))
     assert [reported_metric.value for reported_metric in first.reported_metrics] == [7]
     assert again.reported_metrics is first.reported_metrics
 
 
-def read_services(database, cache, *hosts):
+def read_compute_services(database, cache, *hosts):
     with database.read() as connection:
         return cache.get(connection, hosts, change_counters.host_versions(connection))
 
@@ -132,21 +134,23 @@ def record_heartbeats(database, *hosts, at=NOW):
 
 def test_cached_services_have_changes_by_another_process(database, database_of_another_process):
     cache = HostCache(load_services)
-    assert read_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
+    assert read_compute_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
     record_heartbeats(database_of_another_process, "cn1", "cn2")
-    services_by_host = read_services(database, cache, "cn1", "cn2")
+    services_by_host = read_compute_services(database, cache, "cn1", "cn2")
     assert services_by_host["cn1"]["last_seen_up"] == NOW
     number = services_by_host["cn1"]["id"]
-    record_heartbeats(database_of_another_process, "cn1", at=NEXT_HEARTBEAT)
-    assert read_services(database, cache, "cn1")["cn1"]["last_seen_up"] == NEXT_HEARTBEAT
+    record_heartbeats(database_of_another_process, "cn1", at=NEXT_HEARTBEAT_TIME)
+    assert (
+        read_compute_services(database, cache, "cn1")["cn1"]["last_seen_up"] == NEXT_HEARTBEAT_TIME
+    )
     database_of_another_process.write(
         lambda connection: services.set_disabled(connection, [number], disabled=True, reason="fan")
     )
-    services_by_host = read_services(database, cache, "cn1", "cn2")
+    services_by_host = read_compute_services(database, cache, "cn1", "cn2")
     assert services_by_host["cn1"]["disabled_reason"] == "fan"
     assert services_by_host["cn2"]["disabled"] is False
     database_of_another_process.write(lambda connection: services.remove(connection, [number]))
-    assert read_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
+    assert read_compute_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
 
 
 def create_aggregate(database, name, zone=None):
@@ -155,7 +159,7 @@ def create_aggregate(database, name, zone=None):
     ).id
 
 
-def read_aggregates(database, cache):
+def read_host_aggregates(database, cache):
     with database.read() as connection:
         return cache.current(connection).every
 
@@ -165,9 +169,9 @@ def test_cached_aggregates_have_every_change_by_another_process(
 ):
     cache = AggregateCache()
     add_node(database, "h1")
-    assert read_aggregates(database, cache) == ()
+    assert read_host_aggregates(database, cache) == ()
     number = create_aggregate(database_of_another_process, "a")
-    assert [entry.name for entry in read_aggregates(database, cache)] == ["a"]
+    assert [entry.name for entry in read_host_aggregates(database, cache)] == ["a"]
     changes = (
         (aggregates.set_metadata, {"ssd": "true"}),
         (aggregates.update, {"name": "b"}),
@@ -175,24 +179,24 @@ def test_cached_aggregates_have_every_change_by_another_process(
         (aggregates.remove_host, "h1"),
     )
     for change, what in changes:
-        before = read_aggregates(database, cache)
+        before = read_host_aggregates(database, cache)
         database_of_another_process.write(
             lambda connection, change=change, what=what: change(connection, number, what, NOW)
         )
-        assert read_aggregates(database, cache) != before
+        assert read_host_aggregates(database, cache) != before
     database_of_another_process.write(lambda connection: aggregates.delete(connection, number))
-    assert read_aggregates(database, cache) == ()
+    assert read_host_aggregates(database, cache) == ()
 
 
 def test_reading_unchanged_aggregates_takes_one_sql_statement(database):
     create_aggregate(database, "a")
     cache = AggregateCache()
     with record_statements(database) as first:
-        before = read_aggregates(database, cache)
+        before = read_host_aggregates(database, cache)
     with pytest.raises(Exception, match="already exists"):
         create_aggregate(database, "a")
     with record_statements(database) as second:
-        assert read_aggregates(database, cache) is before
+        assert read_host_aggregates(database, cache) is before
     assert (len(first), len(second)) == (2, 1)
 
 
@@ -244,16 +248,16 @@ class DatabaseWithStandby:
             yield connection
 
     def stop_replication(self):
-        self._copy(self._path, self._standby)
+        self._copy_database(self._path, self._standby)
 
     def promote_standby(self, *, is_known=True):
         """Let the standby take over. Processes detect that if ``is_known``."""
         self.database.dispose()
-        self._copy(self._standby, self._path)
+        self._copy_database(self._standby, self._path)
         self.history = "second" if is_known else self.history
 
     @staticmethod
-    def _copy(source, target):
+    def _copy_database(source, target):
         with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
             old.backup(new)
 
@@ -267,7 +271,7 @@ def make_aggregates_reader(cache):
     return lambda connection: [entry.name for entry in cache.current(connection).every]
 
 
-def make_nodes_reader(cache):
+def make_compute_nodes_reader(cache):
     def read_vcpus(connection):
         nodes = cache.get(connection, [node_uuid(1)], change_counters.host_versions(connection))
         return [node.vcpus for node in nodes.values()]
@@ -285,11 +289,11 @@ def make_aggregate_writer(name):
 
 
 def make_report_writer(number, vcpus):
-    return lambda database: write_reports(database, build_report(number, vcpus=vcpus))
+    return lambda database: write_host_reports(database, build_report(number, vcpus=vcpus))
 
 
 #: A cache of each class.
-CACHE_CASES = {
+CACHE_FAILOVER_CASES = {
     "host aggregates": (
         AggregateCache,
         make_aggregates_reader,
@@ -298,17 +302,17 @@ CACHE_CASES = {
     ),
     "compute nodes": (
         partial(HostCache, load_nodes),
-        make_nodes_reader,
+        make_compute_nodes_reader,
         make_report_writer(1, 5),
         make_report_writer(1, 6),
     ),
 }
 
 
-@pytest.mark.parametrize("kind", CACHE_CASES.values(), ids=CACHE_CASES)
+@pytest.mark.parametrize("kind", CACHE_FAILOVER_CASES.values(), ids=CACHE_FAILOVER_CASES)
 def test_cache_drops_rows_that_a_database_failover_lost(database_with_standby, kind):
     make, make_reader, write_lost, write_other = kind
-    write_reports(database_with_standby.database, build_report(1, vcpus=4))
+    write_host_reports(database_with_standby.database, build_report(1, vcpus=4))
     database_with_standby.stop_replication()
     cache, other_cache = make(), make()
     with database_with_standby.read() as connection:
@@ -335,16 +339,16 @@ def test_cache_drops_rows_that_a_database_failover_lost(database_with_standby, k
 
 
 def test_node_history_is_dropped_after_a_database_failover(database_with_standby):
-    write_reports(database_with_standby.database, build_report(1, vcpus=4))
+    write_host_reports(database_with_standby.database, build_report(1, vcpus=4))
     history_cache = NodeHistory(HostCache(load_nodes))
 
     def read_vcpus():
         with database_with_standby.read() as connection:
             history_cache.refresh(NOW, 3600, database_with_standby.history)
-            return make_nodes_reader(history_cache)(connection)
+            return make_compute_nodes_reader(history_cache)(connection)
 
     database_with_standby.stop_replication()
-    write_reports(database_with_standby.database, build_report(1, vcpus=5))
+    write_host_reports(database_with_standby.database, build_report(1, vcpus=5))
     assert read_vcpus() == [5]
     history_cache.note([(node_uuid(1), object())])
     database_with_standby.promote_standby(is_known=False)

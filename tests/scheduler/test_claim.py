@@ -177,11 +177,11 @@ def test_host_deleted_before_the_claim_is_not_selected(cloud, make_racing_schedu
 
 
 #: Claims that are added to existing allocations, as for an evacuation in nova.
-INSTANCE_AMOUNTS = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
+INSTANCE_RESOURCES = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 
 
 @pytest.fixture
-def placed_cloud(app):
+def cloud_in_use(app):
     """Two hosts. Instance 1 is on cn1, the larger host."""
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=131072), report("cn2")])
     select(app, spec(instance(1)))
@@ -204,77 +204,77 @@ def read_allocations(app, number: int = 1) -> dict[str, dict[str, int]]:
     }
 
 
-def test_evacuated_instance_has_allocations_of_both_hosts(placed_cloud):
-    assert get_selected_hosts(evacuate_instance(placed_cloud)) == ["cn2"]
-    assert read_allocations(placed_cloud) == {
-        uuid_of("cn1"): INSTANCE_AMOUNTS,
-        uuid_of("cn2"): INSTANCE_AMOUNTS,
+def test_evacuated_instance_has_allocations_of_both_hosts(cloud_in_use):
+    assert get_selected_hosts(evacuate_instance(cloud_in_use)) == ["cn2"]
+    assert read_allocations(cloud_in_use) == {
+        uuid_of("cn1"): INSTANCE_RESOURCES,
+        uuid_of("cn2"): INSTANCE_RESOURCES,
     }
-    assert placed_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn1"
+    assert cloud_in_use.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn1"
 
 
-def test_evacuation_to_the_same_host_or_no_host_changes_no_allocations(placed_cloud):
-    assert get_selected_hosts(evacuate_instance(placed_cloud, ignored_host="cn2")) == ["cn1"]
-    assert read_allocations(placed_cloud) == {uuid_of("cn1"): INSTANCE_AMOUNTS}
-    answer = select(placed_cloud, spec(instance(1), ignore_hosts=["cn1"]), 409)
+def test_evacuation_to_the_same_host_or_no_host_changes_no_allocations(cloud_in_use):
+    assert get_selected_hosts(evacuate_instance(cloud_in_use, ignored_host="cn2")) == ["cn1"]
+    assert read_allocations(cloud_in_use) == {uuid_of("cn1"): INSTANCE_RESOURCES}
+    answer = select(cloud_in_use, spec(instance(1), ignore_hosts=["cn1"]), 409)
     assert answer["errors"][0]["code"] == "scheduler.instance_placed"
     full = spec(instance(1), ignore_hosts=["cn1"], flavor={"vcpus": 99, "memory_mb": 1024})
-    select(placed_cloud, full, 409, claim="add")
-    assert read_allocations(placed_cloud) == {uuid_of("cn1"): INSTANCE_AMOUNTS}
-    assert sum(usage.get("VCPU", 0) for usage in read_usages(placed_cloud)) == 1
+    select(cloud_in_use, full, 409, claim="add")
+    assert read_allocations(cloud_in_use) == {uuid_of("cn1"): INSTANCE_RESOURCES}
+    assert sum(usage.get("VCPU", 0) for usage in read_usages(cloud_in_use)) == 1
 
 
-def test_additional_claim_of_an_instance_without_allocations_is_a_plain_claim(placed_cloud):
-    select(placed_cloud, spec(instance(2)), claim="add")
-    assert list(read_allocations(placed_cloud, number=2).values()) == [INSTANCE_AMOUNTS]
-    assert placed_cloud.get(f"/scheduler/v1/instances/{instance(2)}").json["host"] == "cn1"
+def test_additional_claim_of_an_instance_without_allocations_is_a_plain_claim(cloud_in_use):
+    select(cloud_in_use, spec(instance(2)), claim="add")
+    assert list(read_allocations(cloud_in_use, number=2).values()) == [INSTANCE_RESOURCES]
+    assert cloud_in_use.get(f"/scheduler/v1/instances/{instance(2)}").json["host"] == "cn1"
 
 
-def test_allocation_of_a_shared_disk_is_not_doubled_by_an_evacuation(placed_cloud):
+def test_allocation_of_a_shared_disk_is_not_doubled_by_an_evacuation(cloud_in_use):
     pool = instance(800)
-    add_sharing_provider(placed_cloud, pool, instance(801), ("cn1", "cn2"), CUSTOM_FAST_DISK=4)
+    add_sharing_provider(cloud_in_use, pool, instance(801), ("cn1", "cn2"), CUSTOM_FAST_DISK=4)
     request = flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
-    select(placed_cloud, spec(instance(2), flavor=request))
-    assert get_selected_hosts(evacuate_instance(placed_cloud, number=2, flavor=request)) == ["cn2"]
+    select(cloud_in_use, spec(instance(2), flavor=request))
+    assert get_selected_hosts(evacuate_instance(cloud_in_use, number=2, flavor=request)) == ["cn2"]
     both = {
-        uuid_of("cn1"): INSTANCE_AMOUNTS,
-        uuid_of("cn2"): INSTANCE_AMOUNTS,
+        uuid_of("cn1"): INSTANCE_RESOURCES,
+        uuid_of("cn2"): INSTANCE_RESOURCES,
         pool: {"CUSTOM_FAST_DISK": 2},
     }
-    assert read_allocations(placed_cloud, number=2) == both
+    assert read_allocations(cloud_in_use, number=2) == both
 
 
-def test_repeated_evacuation_request_claims_its_lost_allocations_again(placed_cloud):
+def test_repeated_evacuation_request_claims_its_lost_allocations_again(cloud_in_use):
     request_id = f"req-{uuid4()}"
-    first = evacuate_instance(placed_cloud, request_id=request_id)
-    assert evacuate_instance(placed_cloud, request_id=request_id) == first
+    first = evacuate_instance(cloud_in_use, request_id=request_id)
+    assert evacuate_instance(cloud_in_use, request_id=request_id) == first
     headers = {"OpenStack-API-Version": "placement 1.28"}
     path = f"/placement/allocations/{instance(1)}"
-    result = placed_cloud.get(path, headers=headers).json
+    result = cloud_in_use.get(path, headers=headers).json
     del result["allocations"][uuid_of("cn2")]
     for allocation in result["allocations"].values():
         del allocation["generation"]
-    placed_cloud.put_json(path, result, headers=headers)
-    assert read_allocations(placed_cloud) == {uuid_of("cn1"): INSTANCE_AMOUNTS}
-    again = evacuate_instance(placed_cloud, request_id=request_id)
+    cloud_in_use.put_json(path, result, headers=headers)
+    assert read_allocations(cloud_in_use) == {uuid_of("cn1"): INSTANCE_RESOURCES}
+    again = evacuate_instance(cloud_in_use, request_id=request_id)
     assert again["decision"] != first["decision"]
-    assert read_allocations(placed_cloud) == {
-        uuid_of("cn1"): INSTANCE_AMOUNTS,
-        uuid_of("cn2"): INSTANCE_AMOUNTS,
+    assert read_allocations(cloud_in_use) == {
+        uuid_of("cn1"): INSTANCE_RESOURCES,
+        uuid_of("cn2"): INSTANCE_RESOURCES,
     }
 
 
 @pytest.mark.all_databases
-def test_concurrent_equal_requests_are_claimed_once(placed_cloud):
+def test_concurrent_equal_requests_are_claimed_once(cloud_in_use):
     request_id = f"req-{uuid4()}"
     with ThreadPoolExecutor(4) as threads:
         answers = list(
-            threads.map(lambda _: evacuate_instance(placed_cloud, request_id=request_id), range(4))
+            threads.map(lambda _: evacuate_instance(cloud_in_use, request_id=request_id), range(4))
         )
     assert {answer["decision"] for answer in answers} == {answers[0]["decision"]}
-    assert read_allocations(placed_cloud) == {
-        uuid_of("cn1"): INSTANCE_AMOUNTS,
-        uuid_of("cn2"): INSTANCE_AMOUNTS,
+    assert read_allocations(cloud_in_use) == {
+        uuid_of("cn1"): INSTANCE_RESOURCES,
+        uuid_of("cn2"): INSTANCE_RESOURCES,
     }
 
 

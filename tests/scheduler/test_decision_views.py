@@ -43,7 +43,7 @@ def read_replay_differences(app, uuid, **how):
 
 
 @st.composite
-def random_clouds(draw):
+def draw_random_cloud(draw):
     """Return reports of hosts, many of them equal, some with a child provider of VGPUs."""
     memory = st.sampled_from([8192, 16384, 16384])
     sizes = draw(st.lists(st.tuples(memory, st.integers(0, 2)), min_size=1, max_size=12))
@@ -52,7 +52,7 @@ def random_clouds(draw):
     ]
 
 
-def report_cloud(app, cloud):
+def report_random_cloud(app, cloud):
     app.post_json("/scheduler/v1/compute_nodes", [node for node, _ in cloud])
     for node, children in cloud:
         for number in range(children):
@@ -65,7 +65,7 @@ def report_cloud(app, cloud):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
-    cloud=random_clouds(),
+    cloud=draw_random_cloud(),
     extra_specs=st.sampled_from([{}, {"resources:VGPU": "1"}]),
     count=st.integers(1, 3),
     limit=st.sampled_from([2, 5, 1000]),
@@ -75,7 +75,7 @@ def test_replay_on_the_same_data_equals_the_decision(
     make_new_app, make_app, cloud, extra_specs, count, limit, is_explanation
 ):
     app = make_new_app(**RANDOMIZING_OPTIONS, scheduler__max_placement_results=limit)
-    report_cloud(app, cloud)
+    report_random_cloud(app, cloud)
     scheduler = app.app.services.scheduler
     request = spec(*map(instance, range(1, count + 1)), flavor=flavor(extra_specs=extra_specs))
     if is_explanation:

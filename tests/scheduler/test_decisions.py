@@ -20,7 +20,7 @@ from placement_sched.scheduler.decisions import MAX_FUNNEL_BYTES, limit_size
 from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
 from tests.support.statements import record_statements
 
-NOW = datetime(2026, 1, 1, 12, 0, 0)
+DECISION_TIME = datetime(2026, 1, 1, 12, 0, 0)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def cloud(app):
     return app
 
 
-def count_rows(database, table):
+def count_table_rows(database, table):
     with database.read() as connection:
         return connection.scalar(text(f"SELECT count(*) FROM {table}"))
 
@@ -55,7 +55,7 @@ def test_claim_without_its_decision_is_rolled_back(cloud):
     with rename_table_temporarily(database, "sched_decision_places"), pytest.raises(Unavailable):
         cloud.app.services.scheduler.select_destinations(spec(instance(1)))
     for table in ("allocations", "sched_instances", "sched_decisions"):
-        assert count_rows(database, table) == 0
+        assert count_table_rows(database, table) == 0
 
 
 def test_selection_without_a_claim_succeeds_if_its_decision_fails(cloud):
@@ -65,7 +65,7 @@ def test_selection_without_a_claim_succeeds_if_its_decision_fails(cloud):
         with pytest.raises(NoValidHost):
             scheduler.select_destinations(spec(flavor=flavor(vcpus=99)))
     assert get_selected_hosts(answer) == ["cn1"]
-    assert count_rows(database, "sched_decisions") == 0
+    assert count_table_rows(database, "sched_decisions") == 0
 
 
 def build_funnel(number=0, *, reason="full", query="resources=VCPU:1", detail="a"):

@@ -10,11 +10,11 @@ from tests.scheduler.plan_moves import (
     COMPUTE_HEADERS,
     FLAVORS_BY_NAME,
     disable_host,
+    draw_small_cloud,
     execute_move,
     fill_small_cloud,
     read_host_of_instance,
     read_usage_of_host,
-    small_clouds,
 )
 from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_server_groups import create_group
@@ -22,7 +22,7 @@ from tests.scheduler.test_simulation import dump_tables
 from tests.support.scheduling import flavor, instance, report, spec
 
 
-def request_plan(app, *changes, status=200, **more):
+def request_drain_plan(app, *changes, status=200, **more):
     body = {"changes": list(changes), **more}
     return app.post_json("/scheduler/v1/plan", body, status=status).json
 
@@ -48,7 +48,7 @@ def check_plan_by_executing_its_moves(app, cloud):
         stored_flavor = {"name": size["name"], "vcpus": 1, "ram": size["memory_mb"], "disk": 1}
         app.post_json("/compute/v2.1/flavors", {"flavor": stored_flavor}, headers=COMPUTE_HEADERS)
     before = dump_tables(app)
-    answer = request_plan(app, {"drain": sorted(drained)})
+    answer = request_drain_plan(app, {"drain": sorted(drained)})
     assert dump_tables(app) == before
     counts = answer["capacity"]
     assert {count["flavor"] for count in counts} == FLAVORS_BY_NAME.keys()
@@ -70,29 +70,31 @@ def check_plan_by_executing_its_moves(app, cloud):
         count["after"] == request_capacity_of_flavor(app, count["flavor"]) for count in counts
     )
     # Stuck instances still find no host, and the second plan has no moves.
-    second_plan = request_plan(app, {"drain": sorted(drained)})
+    second_plan = request_drain_plan(app, {"drain": sorted(drained)})
     assert second_plan["moves"] == []
     assert {entry["instance"] for entry in second_plan["stuck"]} == stuck
 
 
-M1_REQUEST, M4_REQUEST, M9_REQUEST = ({"flavor": size} for size in FLAVORS_BY_NAME.values())
-ZONE_FIELDS = {"availability_zone": "az1"}
-GROUP_FIELDS = {"instance_group": "apart"}
-FORCED_CN1_FIELDS = {"force_hosts": ["cn1"]}
+REQUEST_FOR_1_GB, REQUEST_FOR_4_GB, REQUEST_FOR_9_GB = (
+    {"flavor": size} for size in FLAVORS_BY_NAME.values()
+)
+ZONE_REQUEST_FIELDS = {"availability_zone": "az1"}
+GROUP_REQUEST_FIELDS = {"instance_group": "apart"}
+FORCED_HOST_FIELDS = {"force_hosts": ["cn1"]}
 
 
 @pytest.mark.slow
 @pytest.mark.all_databases
 def test_drain_plan_can_be_carried_out_on_every_database(app_with_long_timeout):
     requests = [
-        M9_REQUEST | FORCED_CN1_FIELDS,
-        M4_REQUEST | ZONE_FIELDS,
-        M4_REQUEST | GROUP_FIELDS,
-        M1_REQUEST | GROUP_FIELDS,
-        M1_REQUEST | GROUP_FIELDS,
-        M4_REQUEST | FORCED_CN1_FIELDS,
-        M9_REQUEST | ZONE_FIELDS,
-        M1_REQUEST,
+        REQUEST_FOR_9_GB | FORCED_HOST_FIELDS,
+        REQUEST_FOR_4_GB | ZONE_REQUEST_FIELDS,
+        REQUEST_FOR_4_GB | GROUP_REQUEST_FIELDS,
+        REQUEST_FOR_1_GB | GROUP_REQUEST_FIELDS,
+        REQUEST_FOR_1_GB | GROUP_REQUEST_FIELDS,
+        REQUEST_FOR_4_GB | FORCED_HOST_FIELDS,
+        REQUEST_FOR_9_GB | ZONE_REQUEST_FIELDS,
+        REQUEST_FOR_1_GB,
     ]
     check_plan_by_executing_its_moves(
         app_with_long_timeout, ([16, 9, 20, 8], requests, {"cn1", "cn3"})
@@ -104,7 +106,7 @@ def test_drain_plan_can_be_carried_out_on_every_database(app_with_long_timeout):
     max_examples=scale_example_count(20),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(cloud=small_clouds())
+@given(cloud=draw_small_cloud())
 def test_drain_plan_of_random_clouds_can_be_carried_out(make_new_app, cloud):
     check_plan_by_executing_its_moves(make_new_app(scheduler__what_if_timeout=600), cloud)
 
@@ -121,40 +123,40 @@ def cloud(app):
 
 def test_instances_without_capacity_elsewhere_are_stuck_in_a_drain_plan(cloud):
     before = read_usage_of_host(cloud, "cn1"), read_usage_of_host(cloud, "cn2")
-    answer = request_plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
+    answer = request_drain_plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
     assert answer["moves"] == []
     assert [entry["host"] for entry in answer["stuck"]] == ["cn1", "cn1"]
     assert "are disabled and meet all other constraints" in answer["stuck"][0]["reason"]
     full = {"inventory": {"host": "cn3", "resource_class": "MEMORY_MB", "total": 2048}}
-    answer = request_plan(cloud, {"drain": ["cn1"]}, full)
+    answer = request_drain_plan(cloud, {"drain": ["cn1"]}, full)
     assert [move["to"] for move in answer["moves"]] == ["cn2", "cn2"]
     less = {"inventory": {"host": "cn2", "resource_class": "MEMORY_MB", "total": 4096}}
-    answer = request_plan(cloud, {"drain": ["cn1"]}, full, less)
+    answer = request_drain_plan(cloud, {"drain": ["cn1"]}, full, less)
     assert [move["to"] for move in answer["moves"]] == ["cn2"]
     assert [entry["host"] for entry in answer["stuck"]] == ["cn1"]
     assert (read_usage_of_host(cloud, "cn1"), read_usage_of_host(cloud, "cn2")) == before
     body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
     cloud.put_json(f"/scheduler/v1/instances/{instance(7)}", body)
-    (entry,) = request_plan(cloud, {"drain": ["cn2"]})["stuck"]
+    (entry,) = request_drain_plan(cloud, {"drain": ["cn2"]})["stuck"]
     assert entry["reason"] == "its flavor is not recorded"
 
 
 def test_plan_for_a_smaller_host_moves_only_the_instances_that_do_not_fit(cloud):
     less = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 4096}}
-    (move,) = request_plan(cloud, less)["moves"]
+    (move,) = request_drain_plan(cloud, less)["moves"]
     assert (move["from"], "MEMORY_MB" in move["reason"]) == ("cn1", True)
     more = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 6144}}
-    assert request_plan(cloud, more)["moves"] == []
+    assert request_drain_plan(cloud, more)["moves"] == []
 
 
 def test_drain_plan_may_move_instances_to_added_hosts(cloud):
-    answer = request_plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
+    answer = request_drain_plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
     assert [move["to"] for move in answer["moves"]] == ["cn3+1", "cn3+1"]
 
 
 def test_overrides_apply_to_the_moves_of_a_drain_plan(cloud):
     packing = {"filter_scheduler.ram_weight_multiplier": -5.0}
-    moves = request_plan(cloud, {"drain": ["cn1"]}, overrides=packing)["moves"]
+    moves = request_drain_plan(cloud, {"drain": ["cn1"]}, overrides=packing)["moves"]
     assert len(moves) == 2
     assert len({move["to"] for move in moves}) == 1
 
@@ -166,7 +168,7 @@ def test_overrides_apply_to_the_capacity_after_a_drain_plan(cloud):
         "filter_scheduler.enabled_filters": ["NumInstancesFilter"],
         "filter_scheduler.max_instances_per_host": 1,
     }
-    answer = request_plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
+    answer = request_drain_plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
     assert sorted(move["to"] for move in answer["moves"]) == ["cn2", "cn3"]
     (count,) = answer["capacity"]
     assert count["before"] == request_capacity_of_flavor(cloud, "m1.small") > 2
@@ -178,7 +180,7 @@ def test_single_member_of_an_affinity_group_may_move_but_several_may_not(cloud):
     select(cloud, spec(instance(3), **group, force_hosts=["cn2"]))
     move = spec(instance(3), **group, ignore_hosts=["cn2"])
     assert sorted(host["host"] for host in explain(cloud, move)["hosts"]) == ["cn1", "cn3"]
-    moves = request_plan(cloud, {"drain": ["cn2"]})["moves"]
+    moves = request_drain_plan(cloud, {"drain": ["cn2"]})["moves"]
     assert [move["instance"] for move in moves] == [instance(3)]
     second = spec(instance(4), **group)
     assert [host["host"] for host in explain(cloud, second)["hosts"]] == ["cn2"]

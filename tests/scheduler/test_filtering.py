@@ -134,7 +134,7 @@ def test_host_passes_method_added_by_a_subclass_rejects_hosts():
     assert reasons == ["cn2 is not liked", "rejected by StricterHostPassesFilter"]
 
 
-class HintFilter(BaseHostFilter):
+class HintedHostFilter(BaseHostFilter):
     """Rejects the host in the hint of a request."""
 
     def prepare(self, spec_obj):
@@ -146,25 +146,25 @@ class HintFilter(BaseHostFilter):
 
 def test_function_returned_by_prepare_decides_on_every_host():
     spec = build_spec(scheduler_hints={"not": ["cn2"]})
-    run = run_filters([HintFilter()], HOSTS, spec)
+    run = run_filters([HintedHostFilter()], HOSTS, spec)
     assert list_host_names(run) == ["cn1", "cn3"]
     assert [rejection.reason for rejection in run.reports[0].rejected] == ["not liked"]
-    assert not HintFilter().host_passes(HOSTS[1], spec)
-    assert HintFilter().rejection(HOSTS[1], spec).reason == "not liked"
-    assert list_host_names(run_filters([HintFilter()], HOSTS, DEFAULT_SPEC)) == [
+    assert not HintedHostFilter().host_passes(HOSTS[1], spec)
+    assert HintedHostFilter().rejection(HOSTS[1], spec).reason == "not liked"
+    assert list_host_names(run_filters([HintedHostFilter()], HOSTS, DEFAULT_SPEC)) == [
         "cn1",
         "cn2",
         "cn3",
     ]
-    assert HintFilter().host_passes(HOSTS[1], DEFAULT_SPEC)
+    assert HintedHostFilter().host_passes(HOSTS[1], DEFAULT_SPEC)
 
 
 def test_methods_overridden_by_a_subclass_run_instead_of_prepare():
-    class FilterWithRejectionMethod(HintFilter):
+    class FilterWithRejectionMethod(HintedHostFilter):
         def rejection(self, host_state, spec_obj):
             return super().rejection(host_state, spec_obj) or Rejection("nobody is good enough")
 
-    class FilterWithHostPassesMethod(HintFilter):
+    class FilterWithHostPassesMethod(HintedHostFilter):
         def host_passes(self, host_state, spec_obj):
             return super().host_passes(host_state, spec_obj) and host_state.host != "cn1"
 
@@ -390,7 +390,7 @@ class CloudWithAnAggregate:
         return build_aggregates({"ssd": "true"})
 
 
-class ConfiningFilter(BaseRequestFilter):
+class AggregateConfiningFilter(BaseRequestFilter):
     name = "confines"
 
     def enabled(self, _settings):
@@ -401,21 +401,21 @@ class ConfiningFilter(BaseRequestFilter):
         return RequestFilterResult(spec.for_instance("x"), {"aggregates": uuids})
 
 
-class DisabledFilter(ConfiningFilter):
+class DisabledFilter(AggregateConfiningFilter):
     name = "off"
 
     def enabled(self, _settings):
         return False
 
 
-class UnchangingFilter(ConfiningFilter):
+class UnchangingFilter(AggregateConfiningFilter):
     name = ""
 
     def apply(self, _spec, _world):
         return None
 
 
-class RejectingFilter(ConfiningFilter):
+class RejectingFilter(AggregateConfiningFilter):
     name = "no"
 
     def apply(self, _spec, _world):
@@ -424,7 +424,7 @@ class RejectingFilter(ConfiningFilter):
 
 def test_enabled_request_filters_narrow_the_request():
     run = run_request_filters(
-        [ConfiningFilter(), DisabledFilter(), UnchangingFilter()],
+        [AggregateConfiningFilter(), DisabledFilter(), UnchangingFilter()],
         DEFAULT_SPEC,
         CloudWithAnAggregate(),
     )
@@ -445,7 +445,12 @@ def test_request_filters_after_a_rejection_still_narrow_the_request():
             return Rejection("nor this")
 
     run = run_request_filters(
-        [ConfiningFilter(), RejectingFilter(), ConfiningFilter(), LaterRejectingFilter()],
+        [
+            AggregateConfiningFilter(),
+            RejectingFilter(),
+            AggregateConfiningFilter(),
+            LaterRejectingFilter(),
+        ],
         DEFAULT_SPEC,
         CloudWithAnAggregate(),
     )
@@ -458,7 +463,7 @@ def test_request_filters_after_a_rejection_still_narrow_the_request():
 
 
 def test_error_for_a_forbidden_root_trait_names_the_request_filter():
-    class TraitRequiringFilter(ConfiningFilter):
+    class TraitRequiringFilter(AggregateConfiningFilter):
         name = "wants"
 
         def apply(self, spec, _world):
@@ -479,7 +484,7 @@ def test_failure_to_read_the_cloud_is_not_reported_as_request_filter_failure(fai
             raise failure
 
     with pytest.raises(type(failure), match=str(failure)):
-        run_request_filters([ConfiningFilter()], DEFAULT_SPEC, FailingCloud())
+        run_request_filters([AggregateConfiningFilter()], DEFAULT_SPEC, FailingCloud())
 
 
 @pytest.mark.parametrize(
@@ -497,7 +502,7 @@ def test_failure_to_read_the_cloud_is_not_reported_as_request_filter_failure(fai
     ids=["number", "no request spec", "changes are no JSON", "exit of process", "exception"],
 )
 def test_plugin_error_names_the_request_filter(result, expected):
-    class InvalidFilter(ConfiningFilter):
+    class InvalidFilter(AggregateConfiningFilter):
         def apply(self, spec, _world):
             return result(spec)
 

@@ -74,7 +74,7 @@ def test_plugins_have_the_configured_order_settings_and_clock():
 
 
 #: The paths of the shipped classes in releases of nova, by module.
-NOVA_CLASS_PATHS = [
+NOVA_PLUGIN_CLASS_PATHS = [
     f"{module}.{name}"
     for module, names in (
         ("filters.affinity_filter", "DifferentHostFilter SameHostFilter"),
@@ -123,7 +123,7 @@ NOVA_CLASS_PATHS = [
 def test_every_path_of_nova_names_a_class_in_both_packages(package):
     for option in ("enabled_filters", "weight_classes"):
         folder = "filters." if option == "enabled_filters" else "weights."
-        paths = [path for path in NOVA_CLASS_PATHS if path.startswith(folder)]
+        paths = [path for path in NOVA_PLUGIN_CLASS_PATHS if path.startswith(folder)]
         named = [path.rpartition(".") for path in paths]
         plugins = plugins_for(
             build_filter_scheduler_settings(**{option: [f"{package}.{path}" for path in paths]})
@@ -321,14 +321,14 @@ def test_option_overrides_may_not_import_other_modules(option):
 
 REQUEST_FILTERS_PACKAGE = "placement_sched.scheduler.request_filters"
 ALL_REQUEST_FILTERS_PATH = f"{REQUEST_FILTERS_PACKAGE}.all_request_filters"
-SHIPPED_FILTERS = [kind.name for kind in all_request_filters()]
+REQUEST_FILTER_NAMES = [kind.name for kind in all_request_filters()]
 
 
 def build_settings_with_request_filters(*names):
     return build_settings(scheduler__request_filters=list(names))
 
 
-def list_ordered_filters(*names):
+def list_request_filters(*names):
     """Return the names of the request filters in the order of their runs."""
     return [
         plugin.name
@@ -337,16 +337,16 @@ def list_ordered_filters(*names):
 
 
 def list_shipped_filters_without(*names):
-    return [name for name in SHIPPED_FILTERS if name not in names]
+    return [name for name in REQUEST_FILTER_NAMES if name not in names]
 
 
 def test_shipped_request_filters_run_in_the_order_of_nova_before_own_filters():
-    assert list_ordered_filters() == [name for name in ORDER if name in SHIPPED_FILTERS]
-    assert SHIPPED_FILTERS[-1] == "required_aggregates_by_trait"
+    assert list_request_filters() == [name for name in ORDER if name in REQUEST_FILTER_NAMES]
+    assert REQUEST_FILTER_NAMES[-1] == "required_aggregates_by_trait"
 
 
 #: The options that enable request filters. They are false by default.
-ENABLING_OPTIONS = {
+ENABLING_OPTION_BY_FILTER = {
     "forbidden_aggregates": "enable_isolated_aggregate_filtering",
     "require_image_type_support": "query_placement_for_image_type_support",
     "require_tenant_aggregate": "limit_tenants_to_placement_aggregate",
@@ -357,7 +357,7 @@ ENABLING_OPTIONS = {
 
 def test_each_request_filter_is_enabled_always_or_by_its_option():
     for kind in all_request_filters():
-        plugin, option = kind(), ENABLING_OPTIONS.get(kind.name)
+        plugin, option = kind(), ENABLING_OPTION_BY_FILTER.get(kind.name)
         is_default = option is None and kind.name != "required_aggregates_by_trait"
         assert plugin.enabled(build_settings()) is is_default, kind
         if option is not None:
@@ -388,13 +388,13 @@ def test_each_request_filter_is_enabled_always_or_by_its_option():
         ),
         (
             [f"{ACME_MODULE}.AcmeTraitFilter", ALL_REQUEST_FILTERS_PATH],
-            ["acme_trait", *SHIPPED_FILTERS],
+            ["acme_trait", *REQUEST_FILTER_NAMES],
         ),
     ],
     ids=str,
 )
 def test_configured_request_filters_run_last_in_their_order(names, last):
-    assert list_ordered_filters(*names) == [*list_shipped_filters_without(*last), *last]
+    assert list_request_filters(*names) == [*list_shipped_filters_without(*last), *last]
 
 
 @pytest.fixture
@@ -415,7 +415,7 @@ def test_third_party_request_filter_named_by_its_path_narrows_requests(make_app_
     )
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
     answer = explain_request(app, spec())
-    assert answer.request_filter_names == [*SHIPPED_FILTERS, "acme_trait"]
+    assert answer.request_filter_names == [*REQUEST_FILTER_NAMES, "acme_trait"]
     result = answer.get_request_filter_report("acme_trait")
     assert result == {"applied": True, "changes": {"root_required": ["CUSTOM_ACME"]}}
     assert answer.hosts == ["cn1"]
@@ -428,7 +428,7 @@ def test_request_filter_of_an_installed_package_runs_after_the_shipped_filters(
     app = make_app_with_config_text("[acme_requests]\ntrait = CUSTOM_ACME\n")
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
     answer = explain_request(app, spec())
-    assert answer.request_filter_names == [*SHIPPED_FILTERS, "acme_trait"]
+    assert answer.request_filter_names == [*REQUEST_FILTER_NAMES, "acme_trait"]
     assert answer.hosts == ["cn1"]
 
 
@@ -437,7 +437,7 @@ def test_request_filter_of_an_installed_package_runs_after_the_shipped_filters(
 )
 def test_request_filter_of_an_installed_package_may_have_any_of_its_names(install_package, name):
     install_package(f"[placement_sched.request_filters]\nacme = {ACME_MODULE}:AcmeTraitFilter\n")
-    assert list_ordered_filters(name, "compute_status_filter") == [
+    assert list_request_filters(name, "compute_status_filter") == [
         *list_shipped_filters_without("compute_status_filter"),
         "acme_trait",
         "compute_status_filter",
@@ -465,7 +465,7 @@ def test_request_filter_of_an_installed_package_may_have_any_of_its_names(instal
 )
 def test_error_for_a_wrong_request_filter_name_names_the_option(name, words):
     with pytest.raises(ConfigurationError) as error:
-        list_ordered_filters("compute_status_filter", name)
+        list_request_filters("compute_status_filter", name)
     assert error.value.detail.startswith("[scheduler] request_filters: ")
     assert words in error.value.detail
     assert "\n" not in error.value.detail
@@ -492,7 +492,7 @@ def test_option_overrides_import_no_modules(sqlite_app, module_that_records_its_
         assert f"scheduler.request_filters: '{path}'" in error["detail"]
     assert not trace.exists()
     # The configuration may import the same path.
-    assert list_ordered_filters(path)[-1] == "acme_trait"
+    assert list_request_filters(path)[-1] == "acme_trait"
     assert trace.exists()
 
 

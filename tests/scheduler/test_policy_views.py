@@ -9,7 +9,7 @@ from tests.support.states import read_settings_text
 
 POLICIES_PATH = "/scheduler/v1/policies"
 
-CONFIG_TEXT = """[DEFAULT]
+POLICIES_CONFIG_TEXT = """[DEFAULT]
 cpu_allocation_ratio = 4.0
 scheduler_host_subset_size = 3
 [scheduler]
@@ -32,15 +32,15 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "5")
 
-    def build_cloud(text=CONFIG_TEXT):
+    def build_cloud(text=POLICIES_CONFIG_TEXT):
         (tmp_path / "options.json").write_text(json.dumps({"disk_weight_multiplier": 2.0}))
         return make_app(read_settings_text(tmp_path, text.format(folder=tmp_path)))
 
     return build_cloud
 
 
-CONFIG_WITHOUT_INVALID_POLICY = CONFIG_TEXT.replace(", wrong", "")
-CONFIG_WITHOUT_POLICIES = CONFIG_TEXT.replace("policies = dense, sparse, wrong", "")
+CONFIG_WITHOUT_INVALID_POLICY = POLICIES_CONFIG_TEXT.replace(", wrong", "")
+CONFIG_WITHOUT_POLICIES = POLICIES_CONFIG_TEXT.replace("policies = dense, sparse, wrong", "")
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_policy_lists_its_filters_weighers_and_request_filters(make_cloud):
     assert more == {"transform_image_metadata"}
 
 
-def read_option(app, policy, name):
+def read_policy_option(app, policy, name):
     return app.get(f"{POLICIES_PATH}/{policy}").json["options"][name]
 
 
@@ -102,7 +102,7 @@ def test_policy_lists_its_aggregates(cloud):
 
 
 #: Policy and option, with value, source and place.
-EXPECTED_OPTIONS = {
+EXPECTED_POLICY_OPTIONS = {
     ("default", "DEFAULT.cpu_allocation_ratio"): (4.0, "configuration", "nova.conf:2"),
     ("dense", "DEFAULT.cpu_allocation_ratio"): (8.0, "policy", "nova.conf:8"),
     ("sparse", "DEFAULT.cpu_allocation_ratio"): (1.0, "policy", "nova.conf:12"),
@@ -117,8 +117,8 @@ EXPECTED_OPTIONS = {
 
 
 def test_policy_options_have_their_value_source_and_place(cloud, tmp_path):
-    for (policy, name), expected in EXPECTED_OPTIONS.items():
-        result = read_option(cloud, policy, name)
+    for (policy, name), expected in EXPECTED_POLICY_OPTIONS.items():
+        result = read_policy_option(cloud, policy, name)
         place = result["place"] and result["place"].removeprefix(f"{tmp_path}/")
         assert (result["value"], result["source"], place) == expected, (policy, name)
 
@@ -131,7 +131,7 @@ def test_policies_named_by_aggregates_are_listed_without_the_policies_option(mak
     assert [policy["name"] for policy in policies] == ["default", "sparse"]
     assert policies[1]["options"]["DEFAULT.cpu_allocation_ratio"]["value"] == 1.0
     # A section without an aggregate can be read.
-    assert read_option(app, "dense", "DEFAULT.cpu_allocation_ratio")["value"] == 8.0
+    assert read_policy_option(app, "dense", "DEFAULT.cpu_allocation_ratio")["value"] == 8.0
 
 
 def test_invalid_policy_has_its_error(make_cloud):
@@ -154,7 +154,7 @@ def test_policies_need_the_role_of_an_operator(cloud, path):
     cloud.get(path, headers={"X-Auth-Token": "u:p"}, status=403)
 
 
-PLUGIN_TEXT = """
+OPTION_PLUGIN_TEXT = """
 from oslo_config import cfg
 from placement_sched.scheduler.filters import BaseHostFilter
 
@@ -168,13 +168,13 @@ class Filter(BaseHostFilter):
 
 
 def test_secret_options_of_policies_are_not_shown(make_cloud, tmp_path, monkeypatch):
-    (tmp_path / "acme_secrets.py").write_text(PLUGIN_TEXT)
+    (tmp_path / "acme_secrets.py").write_text(OPTION_PLUGIN_TEXT)
     monkeypatch.syspath_prepend(tmp_path)
     app = make_cloud(
         "[filter_scheduler]\navailable_filters = acme_secrets.Filter\nenabled_filters = Filter\n"
         "[acme_secret]\nkey = swordfish\n[scheduler]\npolicies = dense\n[dense]\nkey = trout\n"
     )
-    assert read_option(app, "dense", "acme_secret.key")["value"] == "***"
+    assert read_policy_option(app, "dense", "acme_secret.key")["value"] == "***"
     answer = app.get(POLICIES_PATH).text
     assert "swordfish" not in answer
     assert "trout" not in answer

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 MB_PER_GB = 1024
 
 
-def request_advice(app, goal="fit", status=200, **more):
+def request_rebalance(app, goal="fit", status=200, **more):
     return app.post_json("/scheduler/v1/rebalance", {"goal": goal, **more}, status=status).json
 
 
@@ -58,7 +58,7 @@ def find_minimal_number_of_moves(free, placed, size, most):
 
 
 @st.composite
-def crowded_clouds(draw):
+def draw_crowded_cloud(draw):
     """Return GB by host, (host, GB) of instances, and the GB of a request."""
     free = draw(st.lists(st.integers(3, 9), min_size=2, max_size=4))
     remaining = {f"cn{index}": size for index, size in enumerate(free, 1)}
@@ -78,13 +78,13 @@ def crowded_clouds(draw):
     max_examples=scale_example_count(20),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(cloud=crowded_clouds())
+@given(cloud=draw_crowded_cloud())
 def test_rebalance_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud):
     free, placed, size = cloud
     app = make_new_app()
     make_filled_hosts(app, free, *placed)
     before = dump_tables(app)
-    answer = request_advice(app, request_spec=build_request_with_memory(size), moves=3)
+    answer = request_rebalance(app, request_spec=build_request_with_memory(size), moves=3)
     assert dump_tables(app) == before
     minimum = find_minimal_number_of_moves(free, placed, size, 3)
     exact = minimum in {None, 1} or len({amount for _, amount in placed}) < 2
@@ -108,7 +108,7 @@ def test_rebalance_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_
     max_examples=scale_example_count(30),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(cloud=crowded_clouds(), goal=st.sampled_from(["pack", "spread"]))
+@given(cloud=draw_crowded_cloud(), goal=st.sampled_from(["pack", "spread"]))
 def test_rebalance_moves_reach_the_goals_pack_and_spread(make_new_app, cloud, goal):
     free, placed, _ = cloud
     app = make_new_app()
@@ -121,7 +121,7 @@ def test_rebalance_moves_reach_the_goals_pack_and_spread(make_new_app, cloud, go
         }
 
     before = read_memory_loads()
-    answer = request_advice(app, goal, moves=3)
+    answer = request_rebalance(app, goal, moves=3)
     for move in answer["moves"]:
         execute_move(app, move)
     after = read_memory_loads()
@@ -142,10 +142,10 @@ def test_rebalance_moves_reach_the_goals_pack_and_spread(make_new_app, cloud, go
 
 def test_rebalance_moves_the_smallest_sufficient_instance(app):
     make_filled_hosts(app, {"cn1": 8, "cn2": 3}, ("cn1", 4), ("cn1", 3))
-    (move,) = request_advice(app, request_spec=build_request_with_memory(4), moves=2)["moves"]
+    (move,) = request_rebalance(app, request_spec=build_request_with_memory(4), moves=2)["moves"]
     assert (move["instance"], move["from"], move["to"]) == (instance(2), "cn1", "cn2")
     assert move["reason"] == "makes room on cn1"
-    reached = request_advice(app, request_spec=build_request_with_memory(5), moves=2)["reached"]
+    reached = request_rebalance(app, request_spec=build_request_with_memory(5), moves=2)["reached"]
     assert reached is False
 
 
@@ -191,7 +191,7 @@ def test_rebalance_advice_has_moves_and_outcome(app, free, placed, query, reache
     fields = {key: value for key, value in query.items() if key != "size"}
     if "size" in query:
         fields["request_spec"] = build_request_with_memory(query["size"])
-    answer = request_advice(app, **fields)
+    answer = request_rebalance(app, **fields)
     assert (answer["reached"], len(answer["moves"])) == (reached, moves)
     assert (answer["outcome"], answer["complete"]) == (outcome, True)
 
@@ -201,11 +201,11 @@ def test_rebalance_advice_has_moves_and_outcome(app, free, placed, query, reache
 )
 def test_rebalance_advice_under_a_limit_is_marked_incomplete(app, monkeypatch, bound, most):
     make_filled_hosts(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
-    answer = request_advice(app, request_spec=build_request_with_memory(4), moves=1)
+    answer = request_rebalance(app, request_spec=build_request_with_memory(4), moves=1)
     outcome = "no move off one host makes room for it"
     assert (answer["reached"], answer["outcome"], answer["complete"]) == (False, outcome, True)
     monkeypatch.setattr(f"placement_sched.scheduler.rebalance.{bound}", most)
-    answer = request_advice(app, request_spec=build_request_with_memory(4), moves=1)
+    answer = request_rebalance(app, request_spec=build_request_with_memory(4), moves=1)
     assert (answer["reached"], answer["complete"]) == (False, False)
     assert answer["outcome"] == f"{outcome} (not all were tried)"
 
@@ -234,6 +234,6 @@ instances:
 - {{name: i2, host: cn1, flavor: small, project: p, user: u, {allocations}}}
 """,
     )
-    (move,) = request_advice(sqlite_app, "spread")["moves"]
+    (move,) = request_rebalance(sqlite_app, "spread")["moves"]
     assert (move["from"], move["to"]) == ("cn1", "cn2")
     assert move["reason"] == "lowers the load of cn1 from 50% to 25%"

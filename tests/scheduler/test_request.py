@@ -158,7 +158,7 @@ UUID_PREFIX = "aaaaaaaa-0000-4000-8000-00000000000"
     SEGMENT_ID,
     SEGMENT_2_ID,
 ) = (f"{UUID_PREFIX}{number}" for number in range(1, 9))
-ROUTED_OPTIONS = {"scheduler__query_placement_for_routed_network_aggregates": True}
+ROUTED_NETWORK_OPTIONS = {"scheduler__query_placement_for_routed_network_aggregates": True}
 EXTENSIONS_PATH = "/extensions"
 SUBNETS_PATH = f"/subnets?network_id={NETWORK_ID}"
 PORT_PATH, SUBNET_PATH, SUBNET_2_PATH = (
@@ -167,7 +167,7 @@ PORT_PATH, SUBNET_PATH, SUBNET_2_PATH = (
     f"/subnets/{SUBNET_2_ID}",
 )
 BOTH_SEGMENTS, ONLY_SEGMENT_2 = (SEGMENT_ID, SEGMENT_2_ID), (SEGMENT_2_ID,)
-VNIC_TYPE_PORT = {"port_id": PORT_ID, "vnic_type": "x"}
+PORT_WITH_VNIC_TYPE = {"port_id": PORT_ID, "vnic_type": "x"}
 
 
 @pytest.fixture
@@ -216,19 +216,19 @@ def read_vnic_types_and_segments(*arguments, **options):
             [PORT_PATH, EXTENSIONS_PATH, SUBNET_2_PATH],
         ),
         ({"port_id": PORT_ID, "segments": [SEGMENT_ID]}, ("direct", (SEGMENT_ID,)), [PORT_PATH]),
-        (VNIC_TYPE_PORT | {"segments": []}, ("x", ()), []),
+        (PORT_WITH_VNIC_TYPE | {"segments": []}, ("x", ()), []),
         (
-            VNIC_TYPE_PORT | {"fixed_ips": [{"subnet_id": SUBNET_ID}]},
+            PORT_WITH_VNIC_TYPE | {"fixed_ips": [{"subnet_id": SUBNET_ID}]},
             ("x", (SEGMENT_ID,)),
             [EXTENSIONS_PATH, SUBNET_PATH],
         ),
         (
-            VNIC_TYPE_PORT | {"fixed_ips": [], "network_id": NETWORK_ID},
+            PORT_WITH_VNIC_TYPE | {"fixed_ips": [], "network_id": NETWORK_ID},
             ("x", BOTH_SEGMENTS),
             [EXTENSIONS_PATH, SUBNETS_PATH],
         ),
         (
-            VNIC_TYPE_PORT | {"fixed_ips": []},
+            PORT_WITH_VNIC_TYPE | {"fixed_ips": []},
             ("x", BOTH_SEGMENTS),
             [PORT_PATH, EXTENSIONS_PATH, SUBNETS_PATH],
         ),
@@ -238,7 +238,9 @@ def read_vnic_types_and_segments(*arguments, **options):
     ids=str,
 )
 def test_missing_network_data_are_read_from_neutron(fake_neutron, network, expected, paths):
-    assert read_vnic_types_and_segments(fake_neutron.url, network, **ROUTED_OPTIONS) == [expected]
+    assert read_vnic_types_and_segments(fake_neutron.url, network, **ROUTED_NETWORK_OPTIONS) == [
+        expected
+    ]
     assert fake_neutron.seen == paths
 
 
@@ -265,7 +267,7 @@ def test_neutron_objects_are_read_once_and_none_for_a_rebuild(fake_neutron):
         {"port_id": PORT_2_ID},
         {"port_id": PORT_ID},
     ]
-    assert read_vnic_types_and_segments(fake_neutron.url, *networks, **ROUTED_OPTIONS) == [
+    assert read_vnic_types_and_segments(fake_neutron.url, *networks, **ROUTED_NETWORK_OPTIONS) == [
         ("direct", (SEGMENT_2_ID,)),
         (None, (SEGMENT_ID, SEGMENT_2_ID)),
         ("normal", (SEGMENT_ID, SEGMENT_2_ID)),
@@ -275,13 +277,13 @@ def test_neutron_objects_are_read_once_and_none_for_a_rebuild(fake_neutron):
     fake_neutron.seen.clear()
     rebuild = {"_nova_check_type": ["rebuild"]}
     assert read_vnic_types_and_segments(
-        fake_neutron.url, {"port_id": PORT_ID}, hints=rebuild, **ROUTED_OPTIONS
+        fake_neutron.url, {"port_id": PORT_ID}, hints=rebuild, **ROUTED_NETWORK_OPTIONS
     )
     assert fake_neutron.seen == []
 
 
 def test_request_without_neutron_does_not_change():
-    settings = build_settings(**ROUTED_OPTIONS)
+    settings = build_settings(**ROUTED_NETWORK_OPTIONS)
     spec = build_spec(
         requested_networks=[{"port_id": PORT_ID}, {"network_id": NETWORK_ID, "segments": []}]
     )
@@ -304,7 +306,9 @@ def test_request_without_neutron_does_not_change():
 )
 def test_unknown_port_or_subnet_is_an_error_of_the_request(fake_neutron, network, words):
     with pytest.raises(Invalid) as error:
-        read_networks(fake_neutron.url, {"network_id": NETWORK_ID}, network, **ROUTED_OPTIONS)
+        read_networks(
+            fake_neutron.url, {"network_id": NETWORK_ID}, network, **ROUTED_NETWORK_OPTIONS
+        )
     assert error.value.detail == words
 
 
@@ -317,7 +321,7 @@ AGGREGATE_1, AGGREGATE_2 = (
     "cccccccc-0000-4000-8000-000000000001",
     "cccccccc-0000-4000-8000-000000000002",
 )
-ROUTED_OPTION = "scheduler.query_placement_for_routed_network_aggregates"
+ROUTED_NETWORK_OPTION = "scheduler.query_placement_for_routed_network_aggregates"
 
 
 @pytest.fixture
@@ -327,7 +331,9 @@ def make_cloud(database_url, make_app, tmp_path):
     def build_cloud(neutron: str | None, *lines: str):
         file = tmp_path / "a.conf"
         request = f"[neutron]\nendpoint_override = {neutron}\nhttp_retries = 0\n" if neutron else ""
-        options = "\n".join(["[scheduler]", f"{ROUTED_OPTION.partition('.')[2]} = true", *lines])
+        options = "\n".join(
+            ["[scheduler]", f"{ROUTED_NETWORK_OPTION.partition('.')[2]} = true", *lines]
+        )
         file.write_text(f"[placement_database]\nconnection = {database_url}\n{request}{options}\n")
         app = make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
         app.post_json(
@@ -405,7 +411,9 @@ def test_repeated_selection_has_the_same_answer_while_neutron_fails(cloud, fake_
     fake_neutron.failure = ("500 Internal Server Error", b"")
     fake_neutron.seen.clear()
     assert select_host(cloud, {"port_id": PORT_ID}) == first
-    answer = explain_scheduling(cloud, {"network_id": NETWORK_ID}, overrides={ROUTED_OPTION: False})
+    answer = explain_scheduling(
+        cloud, {"network_id": NETWORK_ID}, overrides={ROUTED_NETWORK_OPTION: False}
+    )
     assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
     assert fake_neutron.seen == []
 

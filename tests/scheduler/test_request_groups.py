@@ -19,7 +19,7 @@ from placement_sched.scheduler.request_groups import (
 from tests.support.states import build_aggregates, build_settings, build_spec
 
 PINNED_CPUS = {"hw:cpu_policy": "dedicated"}
-PORT_GROUP = {"requester_id": "port", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
+PORT_REQUEST_GROUP = {"requester_id": "port", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
 FLAVOR_FIELDS = {"vcpus": 4, "memory_mb": 512, "root_gb": 1}
 
 
@@ -135,7 +135,7 @@ def test_resource_classes_of_named_groups_are_not_in_the_group_of_the_flavor(
 
 
 UEFI_PROPERTIES = {"hw_firmware_type": "uefi"}
-STATELESS_PROPERTIES = UEFI_PROPERTIES | {"hw_firmware_stateless": "true"}
+STATELESS_FIRMWARE = UEFI_PROPERTIES | {"hw_firmware_stateless": "true"}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ STATELESS_PROPERTIES = UEFI_PROPERTIES | {"hw_firmware_stateless": "true"}
         ({"os:secure_boot": "optional"}, {}, ""),
         ({"hw:maxphysaddr_mode": "passthrough"}, {}, "COMPUTE_ADDRESS_SPACE_PASSTHROUGH"),
         ({"hw:maxphysaddr_mode": "emulate"}, {}, "COMPUTE_ADDRESS_SPACE_EMULATED"),
-        ({}, STATELESS_PROPERTIES, "COMPUTE_SECURITY_STATELESS_FIRMWARE"),
+        ({}, STATELESS_FIRMWARE, "COMPUTE_SECURITY_STATELESS_FIRMWARE"),
         ({"hw:pci_numa_affinity_policy": "socket"}, {}, "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"),
         ({"hw:pci_numa_affinity_policy": "required"}, {}, ""),
         ({"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"}, {}, "CUSTOM_A !CUSTOM_B"),
@@ -201,7 +201,7 @@ def test_trait_may_be_required_by_one_group_and_forbidden_to_another():
 
 
 def test_each_entry_of_requested_resources_is_a_request_group():
-    group = PORT_GROUP | {
+    group = PORT_REQUEST_GROUP | {
         "required_traits": ["CUSTOM_PHYSNET_A"],
         "forbidden_traits": ["CUSTOM_B"],
         "aggregates": ["11111111-1111-1111-1111-111111111111,22222222222222222222222222222222"],
@@ -224,7 +224,7 @@ def test_each_entry_of_requested_resources_is_a_request_group():
 def test_aggregates_of_a_group_may_be_lists_as_in_nova():
     uuids = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"]
     joined, listed = (
-        groups_of(build_spec(requested_resources=[PORT_GROUP | {"aggregates": [value]}]))[
+        groups_of(build_spec(requested_resources=[PORT_REQUEST_GROUP | {"aggregates": [value]}]))[
             "port"
         ].aggregates
         for value in (",".join(uuids), uuids)
@@ -235,18 +235,21 @@ def test_aggregates_of_a_group_may_be_lists_as_in_nova():
 @pytest.mark.parametrize(
     ("groups", "expected"),
     [
-        ([PORT_GROUP | {"requester_id": None}], "requested_resources[0].requester_id"),
-        ([PORT_GROUP | {"requester_id": ""}], "requested_resources[0].requester_id"),
-        ([PORT_GROUP | {"requester_id": "a b"}], "not 'a b'"),
-        ([PORT_GROUP | {"requester_id": "a" * 65}], "1 to 64"),
-        ([PORT_GROUP, PORT_GROUP], "requested_resources[1].requester_id"),
+        ([PORT_REQUEST_GROUP | {"requester_id": None}], "requested_resources[0].requester_id"),
+        ([PORT_REQUEST_GROUP | {"requester_id": ""}], "requested_resources[0].requester_id"),
+        ([PORT_REQUEST_GROUP | {"requester_id": "a b"}], "not 'a b'"),
+        ([PORT_REQUEST_GROUP | {"requester_id": "a" * 65}], "1 to 64"),
+        ([PORT_REQUEST_GROUP, PORT_REQUEST_GROUP], "requested_resources[1].requester_id"),
         ([{"requester_id": "a", "resources": {}}], "request group 'a' is empty"),
         (
-            [PORT_GROUP | {"requester_id": "1"}],
+            [PORT_REQUEST_GROUP | {"requester_id": "1"}],
             "duplicate request group '1', also from flavor extra spec",
         ),
         (
-            [PORT_GROUP | {"required_traits": ["CUSTOM_A"], "forbidden_traits": ["CUSTOM_A"]}],
+            [
+                PORT_REQUEST_GROUP
+                | {"required_traits": ["CUSTOM_A"], "forbidden_traits": ["CUSTOM_A"]}
+            ],
             "[0].forbidden_traits and required by $.request_spec.requested_resources[0].required_",
         ),
     ],

@@ -63,27 +63,30 @@ def test_error_for_an_invalid_trait_or_class_name_contains_its_key(extra_specs, 
     assert f"{kind} {key!r}: " in error.value.detail
 
 
-EXPECTED_CLASS = "a standard resource class, or a name that begins with CUSTOM_"
-EXPECTED_AMOUNT = "a whole number that is not negative"
-EXPECTED_TRAIT = "required or forbidden"
+EXPECTED_RESOURCE_CLASS_TEXT = "a standard resource class, or a name that begins with CUSTOM_"
+EXPECTED_AMOUNT_TEXT = "a whole number that is not negative"
+EXPECTED_TRAIT_TEXT = "required or forbidden"
 
 #: Extra specs that nova 34's ResourceRequest.from_request_spec logs and passes over.
 IGNORED_EXTRA_SPECS = [
     *(
-        ("trait:CUSTOM_X", value, EXPECTED_TRAIT)
+        ("trait:CUSTOM_X", value, EXPECTED_TRAIT_TEXT)
         for value in ("optional", "Required", "preferred", "")
     ),
-    ("trait:CUSTOM_X", "required ", EXPECTED_TRAIT),
-    ("trait1:CUSTOM_X", "optional", EXPECTED_TRAIT),
-    ("trait_FOO:low", "optional", EXPECTED_TRAIT),
-    *(("resources:VCPU", value, EXPECTED_AMOUNT) for value in ("x", "-1", "2.0", "", "1e1", "0x2")),
-    ("resources1:VGPU", "x", EXPECTED_AMOUNT),
-    ("resources:CUSTOM_A", "9" * 5000, EXPECTED_AMOUNT),
+    ("trait:CUSTOM_X", "required ", EXPECTED_TRAIT_TEXT),
+    ("trait1:CUSTOM_X", "optional", EXPECTED_TRAIT_TEXT),
+    ("trait_FOO:low", "optional", EXPECTED_TRAIT_TEXT),
     *(
-        ("resources:" + name, "1", EXPECTED_CLASS)
+        ("resources:VCPU", value, EXPECTED_AMOUNT_TEXT)
+        for value in ("x", "-1", "2.0", "", "1e1", "0x2")
+    ),
+    ("resources1:VGPU", "x", EXPECTED_AMOUNT_TEXT),
+    ("resources:CUSTOM_A", "9" * 5000, EXPECTED_AMOUNT_TEXT),
+    *(
+        ("resources:" + name, "1", EXPECTED_RESOURCE_CLASS_TEXT)
         for name in ("BOGUS", "", "vcpu", " VCPU", "VCPU ")
     ),
-    ("resources_NET:BOGUS", "x", EXPECTED_CLASS),
+    ("resources_NET:BOGUS", "x", EXPECTED_RESOURCE_CLASS_TEXT),
     *(("group_policy", value, "none or isolate") for value in ("bogus", "", "Isolate", " none")),
     ("trait:", "required", "the name of a trait after the colon"),
     ("trait2:", "forbidden", "the name of a trait after the colon"),
@@ -186,7 +189,7 @@ def build_numbered_groups(number, **extra):
     return {f"resources{at}:CUSTOM_A": "1" for at in range(1, number + 1)} | extra
 
 
-PORT_GROUP = {"requester_id": "port-1", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
+PORT_REQUEST_GROUP = {"requester_id": "port-1", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +205,7 @@ PORT_GROUP = {"requester_id": "port-1", "resources": {"NET_BW_EGR_KILOBIT_PER_SE
 )
 def test_group_policy_is_that_of_the_flavor_or_none_for_ports(groups, policy, ports, expected):
     extra_specs = build_numbered_groups(groups, **({"group_policy": policy} if policy else {}))
-    ports = [PORT_GROUP | {"requester_id": f"p{number}"} for number in range(ports)]
+    ports = [PORT_REQUEST_GROUP | {"requester_id": f"p{number}"} for number in range(ports)]
     query = build_query_parameters(build_spec(extra_specs, requested_resources=ports))
     assert query.get("group_policy") == expected
 
@@ -226,7 +229,7 @@ def test_request_level_parameters_are_in_the_candidates_query():
 
 
 ZERO_AMOUNTS_EXTRA_SPECS = {f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
-GROUP_WITH_ONLY_TRAITS = {
+TRAIT_ONLY_GROUP_SPECS = {
     "trait1:CUSTOM_A": "required",
     "resources2:CUSTOM_B": "1",
     "group_policy": "none",
@@ -245,12 +248,12 @@ GROUP_WITH_ONLY_TRAITS = {
         # A group with an ignored amount counts as a group of the flavor.
         (
             build_numbered_groups(2) | {"resources1:CUSTOM_A": "x"},
-            {"requested_resources": [PORT_GROUP]},
+            {"requested_resources": [PORT_REQUEST_GROUP]},
             "set the extra spec 'group_policy'",
         ),
         (
             {"resources1:VGPU": "x"},
-            {"requested_resources": [PORT_GROUP | {"requester_id": "1"}]},
+            {"requested_resources": [PORT_REQUEST_GROUP | {"requester_id": "1"}]},
             "duplicate request group '1', also from the flavor",
         ),
         (
@@ -258,7 +261,7 @@ GROUP_WITH_ONLY_TRAITS = {
             {"request_level_params": {"same_subtree": [["1", "9"]]}},
             r"unknown request group '9' \(.*: '1'\).*same_subtree\[0\]",
         ),
-        (GROUP_WITH_ONLY_TRAITS, {}, r"group '1' requests no resources.*'trait1:CUSTOM_A'"),
+        (TRAIT_ONLY_GROUP_SPECS, {}, r"group '1' requests no resources.*'trait1:CUSTOM_A'"),
         (ZERO_AMOUNTS_EXTRA_SPECS, {}, r"no resources.*'resources:MEMORY_MB'"),
         (
             ZERO_AMOUNTS_EXTRA_SPECS | {"trait:CUSTOM_A": "required"},
@@ -273,7 +276,7 @@ def test_invalid_request_groups_are_rejected_with_the_reason(extra_specs, fields
 
 
 def test_group_without_resources_may_be_in_a_subtree_of_another():
-    spec = build_spec(GROUP_WITH_ONLY_TRAITS, request_level_params={"same_subtree": [["1", "2"]]})
+    spec = build_spec(TRAIT_ONLY_GROUP_SPECS, request_level_params={"same_subtree": [["1", "2"]]})
     assert build_query_parameters(spec)["required1"] == "CUSTOM_A"
 
 
@@ -335,10 +338,10 @@ def test_error_for_an_unknown_trait_or_class_lists_its_places(extra_specs, prope
 
 #: Values that nova ignores, and the values that are expected.
 IGNORED_AND_EXPECTED_VALUES = {
-    "trait:HW_CPU_X86_AVX2": ("optional", EXPECTED_TRAIT),
-    "resources:BOGUS": ("1", EXPECTED_CLASS),
-    "resources:VCPU": ("2.0", EXPECTED_AMOUNT),
-    "resources1:VGPU": ("", EXPECTED_AMOUNT),
+    "trait:HW_CPU_X86_AVX2": ("optional", EXPECTED_TRAIT_TEXT),
+    "resources:BOGUS": ("1", EXPECTED_RESOURCE_CLASS_TEXT),
+    "resources:VCPU": ("2.0", EXPECTED_AMOUNT_TEXT),
+    "resources1:VGPU": ("", EXPECTED_AMOUNT_TEXT),
     "group_policy": ("bogus", "none or isolate"),
 }
 EXTRA_SPEC_WARNINGS = [

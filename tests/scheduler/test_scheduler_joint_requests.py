@@ -270,7 +270,7 @@ FLAVORS_OF_THREE_SIZES = [
     flavor(name=f"f{size}{cpus}", memory_mb=size * MB_PER_GB, vcpus=cpus, root_gb=1)
     for size, cpus in ((1, 1), (3, 2), (5, 4))
 ]
-FLAVOR_COUNT_AND_POLICY = st.tuples(
+RANDOM_REQUEST_PARTS = st.tuples(
     st.sampled_from(FLAVORS_OF_THREE_SIZES),
     st.integers(1, 3),
     st.sampled_from([None, None, "anti-affinity", "affinity"]),
@@ -284,7 +284,7 @@ FLAVOR_COUNT_AND_POLICY = st.tuples(
 )
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4),
-    entries=st.lists(FLAVOR_COUNT_AND_POLICY, min_size=1, max_size=4),
+    entries=st.lists(RANDOM_REQUEST_PARTS, min_size=1, max_size=4),
     placed=st.integers(0, 2),
 )
 def test_joint_result_equals_that_of_the_same_requests_sent_in_turn(

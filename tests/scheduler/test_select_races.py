@@ -32,14 +32,14 @@ SPREAD_FILTER_OPTIONS = {"filter_scheduler__enabled_filters": ["TopologySpreadFi
 MAX_INSTANCES_BY_HOST = {f"cn{number:02}": 1 + number % 4 for number in range(16)}
 FLAVOR_4_GB = flavor(memory_mb=4096)
 #: Reverses the order of the hosts: hosts with little memory come first.
-STACKING_OPTIONS = {"filter_scheduler__ram_weight_multiplier": -1.0}
+HOST_STACKING_OPTIONS = {"filter_scheduler__ram_weight_multiplier": -1.0}
 
 
 def read_database_url(app) -> str:
     return app.app.services.database.url.render_as_string(hide_password=False)
 
 
-def make_client(url, **options) -> TestApp:
+def make_scheduler_client(url, **options) -> TestApp:
     return TestApp(create_app(make_settings(url, **options)))
 
 
@@ -52,9 +52,9 @@ def select_host(client: TestApp, request_spec: dict[str, object]) -> tuple[int, 
     return 200, answer.json["selections"][0][0]["service_host"]
 
 
-def claim_members_and_instances(barrier, process_number, url, groups):
+def claim_group_members_and_instances(barrier, process_number, url, groups):
     """Claim members of groups, and instances that all processes claim."""
-    client, rows = make_client(url, **SPREAD_FILTER_OPTIONS), []
+    client, rows = make_scheduler_client(url, **SPREAD_FILTER_OPTIONS), []
     for number, group in enumerate(groups):
         member = spec(
             instance(1000 * (number + 1) + process_number),
@@ -76,7 +76,7 @@ def test_group_members_are_spread_over_racks_and_equal_requests_claim_once(app):
         put_aggregate(app, number, {"rack": rack}, *names)
     groups = [create_group(app, f"g{n}", "soft-affinity") for n in range(NUMBER_OF_ROUNDS)]
     rows = run_in_processes(
-        NUMBER_OF_PROCESSES, claim_members_and_instances, read_database_url(app), groups
+        NUMBER_OF_PROCESSES, claim_group_members_and_instances, read_database_url(app), groups
     )
     assert {status for _, _, status, _ in rows} == {200}
     for number in range(NUMBER_OF_ROUNDS):
@@ -121,7 +121,7 @@ def claim_memory_through_placement(client, host, uuid):
 
 def fill_cloud_in_process(barrier, process_number, url):
     """Fill the cloud by selections, or by claims of another service."""
-    client = make_client(url, **STACKING_OPTIONS if process_number == 1 else {})
+    client = make_scheduler_client(url, **HOST_STACKING_OPTIONS if process_number == 1 else {})
     uuids = (instance(1000 * (process_number + 1) + number) for number in count())
     barrier.wait(120)
     rows = fill_hosts_by_joint_requests(client, uuids) if process_number == 2 else []

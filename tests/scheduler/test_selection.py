@@ -25,7 +25,7 @@ from tests.support.states import build_host_state, build_settings, build_spec
 HOST_NAMES = ("cn1", "cn2", "cn3", "cn4", "cn5")
 
 
-class RecordingFilter(BaseHostFilter):
+class RunRecordingFilter(BaseHostFilter):
     """Records the instance and the hosts of each run."""
 
     rejected_hosts = frozenset()
@@ -39,11 +39,11 @@ class RecordingFilter(BaseHostFilter):
         return [host for host in hosts if host.host not in self.rejected_hosts]
 
 
-class RecordingFilterForEveryInstance(RecordingFilter):
+class RecordingFilterForEveryInstance(RunRecordingFilter):
     rejected_hosts = frozenset({"cn4"})
 
 
-class RecordingFilterForFirstInstance(RecordingFilter):
+class RecordingFilterForFirstInstance(RunRecordingFilter):
     run_filter_once_per_request = True
     rejected_hosts = frozenset({"cn2"})
 
@@ -166,7 +166,7 @@ def test_alternates_are_the_next_best_unselected_hosts():
     assert hosts == [["cn1", "cn4", "cn5"], ["cn3", "cn4", "cn5"]]
 
 
-class MemoryOfOtherHostsWeigher(BaseHostWeigher):
+class OtherHostsMemoryWeigher(BaseHostWeigher):
     def weigh_objects(self, weighed_obj_list, weight_properties):
         assert weight_properties.flavor
         total = sum(item.obj.free_ram_mb for item in weighed_obj_list)
@@ -175,7 +175,7 @@ class MemoryOfOtherHostsWeigher(BaseHostWeigher):
 
 WEIGHER_PLUGINS = [
     kind.with_settings(build_settings())
-    for kind in (RAMWeigher, IoOpsWeigher, NumInstancesWeigher, MemoryOfOtherHostsWeigher)
+    for kind in (RAMWeigher, IoOpsWeigher, NumInstancesWeigher, OtherHostsMemoryWeigher)
 ]
 
 
@@ -229,7 +229,7 @@ def build_numa_cell(cpus):
     }
 
 
-class ProgressWithCompleteRuns(PlacementProgress):
+class ProgressWithoutReuse(PlacementProgress):
     """Progress after which every filter and weigher runs on all hosts."""
 
     def note(self, host):
@@ -260,7 +260,7 @@ def test_incremental_selections_equal_those_of_complete_runs(sqlite_app, monkeyp
     request = spec(*uuids[:7], flavor=small, instance_group=group if policy else None)
 
     stepwise = explain(sqlite_app, request)
-    monkeypatch.setattr(selection, "PlacementProgress", ProgressWithCompleteRuns)
+    monkeypatch.setattr(selection, "PlacementProgress", ProgressWithoutReuse)
     complete = explain(sqlite_app, request)
     assert stepwise["outcome"] == "selected"
     assert stepwise["selections"] == complete["selections"]
@@ -326,8 +326,8 @@ def test_anti_affinity_capacity_is_the_host_count_times_members_per_host(cloud, 
 
 
 SMALL_FLAVOR = flavor(vcpus=1, memory_mb=1, root_gb=0)
-LARGE_IMAGE = {"properties": {f"p{n}": "x" * 60_000 for n in range(15)}}
-LARGE_FLAVOR = flavor(extra_specs={f"resources:CUSTOM_{n}": "1" for n in range(100)})
+IMAGE_WITH_LARGE_PROPERTIES = {"properties": {f"p{n}": "x" * 60_000 for n in range(15)}}
+FLAVOR_WITH_100_RESOURCES = flavor(extra_specs={f"resources:CUSTOM_{n}": "1" for n in range(100)})
 GROUP_OF_10000_MEMBERS = {
     "policy": "soft-affinity",
     "members": [uuid_of(f"m{n}") for n in range(10_000)],
@@ -346,12 +346,12 @@ def build_hardware_fields(nodes, devices):
     [
         (
             15,
-            {"flavor": SMALL_FLAVOR, "image": LARGE_IMAGE},
+            {"flavor": SMALL_FLAVOR, "image": IMAGE_WITH_LARGE_PROPERTIES},
             "for each of 15 instances, more than 10000000 in total (at $.request_spec.image)",
         ),
         (
             60,
-            {"flavor": LARGE_FLAVOR},
+            {"flavor": FLAVOR_WITH_100_RESOURCES},
             "60 instances that request 103 amounts of resources each exceed 6000",
         ),
         (

@@ -30,7 +30,7 @@ ZERO_MULTIPLIERS = {
 }
 
 
-def add_racks(app, **racks):
+def report_hosts_in_racks(app, **racks):
     """Report hosts with capacity for many instances, and put them into racks."""
     hosts = [host for names in racks.values() for host in names]
     app.post_json(NODES_PATH, [report(host) for host in dict.fromkeys(hosts)])
@@ -41,7 +41,7 @@ def add_racks(app, **racks):
 def make_cloud(url, make_app, **options):
     options = {"filter_scheduler__enabled_filters": SPREAD_FILTERS, **ZERO_MULTIPLIERS, **options}
     app = make_app(make_settings(url, **options))
-    add_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
+    report_hosts_in_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
     app.post_json(NODES_PATH, [report("cn5")])
     return app
 
@@ -292,7 +292,7 @@ def cloud_with_two_racks(sqlite_url, make_app):
     """Two racks with a host in each, and no filter that reads the clock."""
     filters = ["TopologySpreadFilter"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=filters))
-    add_racks(app, r1=["cn1"], r2=["cn2"])
+    report_hosts_in_racks(app, r1=["cn1"], r2=["cn2"])
     return app
 
 
@@ -397,7 +397,7 @@ def test_statement_count_of_a_spread_request_does_not_depend_on_members(sqlite_c
 
 def test_capacity_respects_the_topology_spread(sqlite_url, make_app):
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=SPREAD_FILTERS))
-    add_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
+    report_hosts_in_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
     fields = {
         "flavor": flavor(memory_mb=16384, extra_specs={**HARD_SPREAD, "scheduler:max_skew": "2"}),
         "instance_group": create_soft_group(app),

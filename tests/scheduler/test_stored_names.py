@@ -46,7 +46,7 @@ def select_hosts(app, **fields):
     return get_selected_hosts(select(app, spec(**fields)))
 
 
-def explain_and_get_query(app, **fields):
+def explain_and_get_candidates_query(app, **fields):
     return explain(app, spec(**fields))["funnel"]["allocation_candidates"]["query"]
 
 
@@ -57,14 +57,14 @@ def select_and_get_error(app, status, *uuids, **fields):
 
 def count_statements(app, **fields):
     with record_statements(app.app.services.database) as statements:
-        explain_and_get_query(app, **fields)
+        explain_and_get_candidates_query(app, **fields)
     return len(statements)
 
 
 @pytest.mark.parametrize("name", ["f1", "m1.licensed"])
 def test_flavor_may_be_named_by_id_or_name(cloud, name):
     assert select_hosts(cloud, flavor=name) == ["cn2"]
-    query = explain_and_get_query(cloud, flavor=name)
+    query = explain_and_get_candidates_query(cloud, flavor=name)
     assert "required=CUSTOM_LICENSED" in query
     # Swap takes room on the disk.
     assert "resources=DISK_GB%3A21%2CMEMORY_MB%3A2048%2CVCPU%3A2" in query
@@ -96,9 +96,9 @@ def test_placed_instance_keeps_its_flavor_after_changes_of_the_stored_flavor(clo
     request = spec(instance(1), flavor="f1")
     first = select(cloud, request)
     recorded = cloud.get(path).json["flavor"]
-    assert explain_and_get_query(cloud, flavor=recorded) == explain_and_get_query(
-        cloud, flavor="f1"
-    )
+    assert explain_and_get_candidates_query(
+        cloud, flavor=recorded
+    ) == explain_and_get_candidates_query(cloud, flavor="f1")
     cloud.delete(f"{FLAVORS_PATH}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
     assert select(cloud, request) == first
     cloud.delete(f"{FLAVORS_PATH}/f1")
@@ -117,7 +117,7 @@ def test_placed_instance_keeps_its_flavor_after_changes_of_the_stored_flavor(clo
 
 def test_stored_flavor_takes_one_sql_statement_more_than_a_flavor_document(cloud):
     value = flavor(extra_specs=LICENSED_TRAIT)
-    explain_and_get_query(cloud, flavor=value)
+    explain_and_get_candidates_query(cloud, flavor=value)
     for number in (0, 20):
         for other in range(number):
             store_flavor(cloud, f"o{other}", f"other-{other}", {"a": "1", "b": "2"})
@@ -140,7 +140,7 @@ def test_recorded_instance_keeps_its_flavor_after_deletion_of_the_stored_flavor(
 def test_image_may_be_named_by_id_or_name(cloud, windows_image):
     for name in (windows_image, windows_image.upper(), "windows"):
         assert select_hosts(cloud, image=name) == ["cn2"]
-        assert "required=CUSTOM_LICENSED" in explain_and_get_query(cloud, image=name)
+        assert "required=CUSTOM_LICENSED" in explain_and_get_candidates_query(cloud, image=name)
     store_image(cloud, "plain")
     assert select_hosts(cloud, image="plain") == ["cn1"]
     store_image(cloud, windows_image)
@@ -172,5 +172,5 @@ def test_changed_image_applies_to_the_next_request(cloud, windows_image):
 @pytest.mark.usefixtures("windows_image")
 def test_stored_image_takes_three_sql_statements_more_than_an_image_document(cloud):
     value = {"properties": LICENSED_TRAIT}
-    explain_and_get_query(cloud, image=value)
+    explain_and_get_candidates_query(cloud, image=value)
     assert count_statements(cloud, image="windows") == count_statements(cloud, image=value) + 3

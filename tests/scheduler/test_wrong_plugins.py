@@ -13,7 +13,7 @@ from placement_sched.scheduler.plugins import list_announced_opts
 from tests.support.states import read_settings_text
 
 #: The text of invalid modules, and a part of the error.
-INVALID_MODULES = {
+INVALID_PLUGIN_MODULES = {
     "syntax": ("class Half(:\n", "invalid syntax"),
     "import": ("import no_such_thing\n", "No module named 'no_such_thing'"),
     "nova": ("from nova.scheduler import filters\n", "No module named 'nova"),
@@ -21,7 +21,7 @@ INVALID_MODULES = {
     "silent": ("assert False\n", "AssertionError"),
     "leaves": ("import sys\nsys.exit(3)\n", "it ends the process with status 3"),
 }
-PLUGIN_TEXT = """
+PLUGIN_MODULE_TEXT = """
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.scheduler.request_filters import BaseRequestFilter
@@ -58,16 +58,16 @@ class Failing(RackFilter, RackWeigher, RackRequest, RackDriver):
         raise ValueError("first line\\nsecond line")
 """
 FILTER_SECTION = "[filter_scheduler]"
-ENABLED_FILTERS = f"{FILTER_SECTION} enabled_filters"
+ENABLED_FILTERS_OPTION = f"{FILTER_SECTION} enabled_filters"
 #: Each option of classes, with a valid class and the base class.
-CLASSES_BY_OPTION = {
+PLUGIN_CLASSES_BY_OPTION = {
     "[filter_scheduler] available_filters": ("RackFilter", "BaseHostFilter"),
-    ENABLED_FILTERS: ("RackFilter", "BaseHostFilter"),
+    ENABLED_FILTERS_OPTION: ("RackFilter", "BaseHostFilter"),
     "[filter_scheduler] weight_classes": ("RackWeigher", "BaseHostWeigher"),
     "[scheduler] request_filters": ("RackRequest", "BaseRequestFilter"),
     "[scheduler] driver": ("RackDriver", "BaseDriver"),
 }
-parametrize_options = pytest.mark.parametrize("option", CLASSES_BY_OPTION)
+parametrize_plugin_options = pytest.mark.parametrize("option", PLUGIN_CLASSES_BY_OPTION)
 
 
 @pytest.fixture(autouse=True)
@@ -101,11 +101,11 @@ def build_setting_line(option, value):
     return f"{group}\n{name} = {value}\n"
 
 
-@pytest.mark.parametrize("kind", INVALID_MODULES)
+@pytest.mark.parametrize("kind", INVALID_PLUGIN_MODULES)
 def test_module_that_cannot_be_imported_is_reported_with_option_and_reason(
     read_startup_error, tmp_path, kind
 ):
-    option, (text, words) = ENABLED_FILTERS, INVALID_MODULES[kind]
+    option, (text, words) = ENABLED_FILTERS_OPTION, INVALID_PLUGIN_MODULES[kind]
     (tmp_path / "acme_rack.py").write_text(text)
     line = read_startup_error(build_setting_line(option, "acme_rack.RackFilter"))
     assert line.startswith(f"{option}: ")
@@ -113,15 +113,15 @@ def test_module_that_cannot_be_imported_is_reported_with_option_and_reason(
     assert words in line
 
 
-@parametrize_options
+@parametrize_plugin_options
 def test_error_for_a_misspelt_plugin_class_has_the_right_name(read_startup_error, tmp_path, option):
-    (tmp_path / "acme_good.py").write_text(PLUGIN_TEXT)
-    right, _ = CLASSES_BY_OPTION[option]
+    (tmp_path / "acme_good.py").write_text(PLUGIN_MODULE_TEXT)
+    right, _ = PLUGIN_CLASSES_BY_OPTION[option]
     line = read_startup_error(build_setting_line(option, f"acme_good.{right}s"))
     assert f"did you mean 'acme_good.{right}'?" in line
 
 
-@parametrize_options
+@parametrize_plugin_options
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -134,8 +134,8 @@ def test_error_for_a_misspelt_plugin_class_has_the_right_name(read_startup_error
 def test_class_that_is_no_plugin_is_reported_with_the_reason(
     read_startup_error, tmp_path, option, name, words
 ):
-    (tmp_path / "acme_good.py").write_text(PLUGIN_TEXT)
-    _, base = CLASSES_BY_OPTION[option]
+    (tmp_path / "acme_good.py").write_text(PLUGIN_MODULE_TEXT)
+    _, base = PLUGIN_CLASSES_BY_OPTION[option]
     path = f"acme_good.{name.format(base=base)}"
     text = build_setting_line(option, path)
     if option.endswith("available_filters"):
@@ -149,7 +149,7 @@ SCHEDULER_PACKAGE = "placement_sched.scheduler"
 @pytest.mark.parametrize(
     ("option", "name", "expected"),
     [
-        (ENABLED_FILTERS, "ComputFilter", "ComputeFilter"),
+        (ENABLED_FILTERS_OPTION, "ComputFilter", "ComputeFilter"),
         (
             f"{FILTER_SECTION} available_filters",
             "ComputFilter",
@@ -187,7 +187,7 @@ def test_error_for_an_unknown_plugin_has_the_nearest_name(
 @pytest.mark.parametrize(
     ("group", "target", "kind"),
     [
-        *(("filters", "acme_rack:Rack", kind) for kind in INVALID_MODULES),
+        *(("filters", "acme_rack:Rack", kind) for kind in INVALID_PLUGIN_MODULES),
         ("weighers", "acme_rack:Rack", "import"),
         ("request_filters", "acme_rack:Rack", "import"),
         ("extra_spec_validators", "acme_rack", "leaves"),
@@ -196,7 +196,7 @@ def test_error_for_an_unknown_plugin_has_the_nearest_name(
 def test_entry_point_that_cannot_be_imported_is_reported_with_the_reason(
     read_startup_error, install_package, tmp_path, group, target, kind
 ):
-    text, words = INVALID_MODULES[kind]
+    text, words = INVALID_PLUGIN_MODULES[kind]
     (tmp_path / "acme_rack.py").write_text(text)
     install_package(f"[placement_sched.{group}]\nrack = {target}\n")
     error = read_startup_error()
@@ -222,14 +222,14 @@ def test_server_and_validation_report_an_entry_point_in_one_line(install_package
 def test_entry_point_that_is_no_plugin_is_reported_with_the_expected_base_class(
     read_startup_error, install_package, tmp_path
 ):
-    (tmp_path / "acme_good.py").write_text(PLUGIN_TEXT)
+    (tmp_path / "acme_good.py").write_text(PLUGIN_MODULE_TEXT)
     install_package("[placement_sched.weighers]\nrack = acme_good:RackFilter\n")
     entry_point = "entry point rack (acme_good:RackFilter) of placement_sched.weighers"
     assert read_startup_error() == f"{entry_point} is not a BaseHostWeigher"
 
 
 #: Imports of plugins for nova, and the change that the error suggests.
-CHANGES_BY_IMPORT = {
+ADVICE_BY_NOVA_IMPORT = {
     "from nova.scheduler import filters": "change nova.scheduler to placement_sched.scheduler",
     "from nova import conf, i18n": "change nova.conf to placement_sched.config",
     "from nova.api.validation.extra_specs import base": (
@@ -248,7 +248,7 @@ def build_plugin_text(line):
     return f'"""Racks."""\n\nif True:\n    pass\n{line}\n\n\nclass Rack:\n    pass\n'
 
 
-@pytest.mark.parametrize("line", CHANGES_BY_IMPORT)
+@pytest.mark.parametrize("line", ADVICE_BY_NOVA_IMPORT)
 def test_error_for_an_import_of_nova_has_the_line_to_change(
     read_startup_error, install_package, tmp_path, line
 ):
@@ -256,17 +256,17 @@ def test_error_for_an_import_of_nova_has_the_line_to_change(
     file.write_text(build_plugin_text(line))
     install_package("[placement_sched.filters]\nrack = acme_rack:Rack\n")
     error = read_startup_error()
-    assert f"; {file}:5: {CHANGES_BY_IMPORT[line]}" in error
+    assert f"; {file}:5: {ADVICE_BY_NOVA_IMPORT[line]}" in error
     assert error.endswith(f"; {NOVA_SHIM_ADVICE}")
 
 
 def test_error_lists_every_import_of_nova(read_startup_error, tmp_path):
     file = tmp_path / "acme_rack.py"
     file.write_text("import nova.conf\nfrom nova.scheduler import filters\n")
-    line = read_startup_error(build_setting_line(ENABLED_FILTERS, "acme_rack.Rack"))
+    line = read_startup_error(build_setting_line(ENABLED_FILTERS_OPTION, "acme_rack.Rack"))
     first, second = (
-        CHANGES_BY_IMPORT["import nova.conf"],
-        CHANGES_BY_IMPORT["from nova.scheduler import filters"],
+        ADVICE_BY_NOVA_IMPORT["import nova.conf"],
+        ADVICE_BY_NOVA_IMPORT["from nova.scheduler import filters"],
     )
     assert f"{file}:1: {first}; {file}:2: {second}; {NOVA_SHIM_ADVICE}" in line
 
@@ -276,7 +276,7 @@ def test_error_for_an_invalid_import_in_a_plugin_suggests_no_other_name(
     read_startup_error, tmp_path, module
 ):
     (tmp_path / "acme_filter.py").write_text(f"import {module}\n")
-    line = read_startup_error(build_setting_line(ENABLED_FILTERS, "acme_filter.RackFilter"))
+    line = read_startup_error(build_setting_line(ENABLED_FILTERS_OPTION, "acme_filter.RackFilter"))
     assert "did you mean" not in line
 
 
@@ -292,8 +292,8 @@ def test_error_for_a_base_class_of_nova_has_the_line_to_change(
     file.write_text(
         "from nova.scheduler import filters\n\n\nclass Rack(filters.BaseHostFilter):\n    pass\n"
     )
-    line = read_startup_error(build_setting_line(ENABLED_FILTERS, "acme_rack.Rack"))
-    change = CHANGES_BY_IMPORT["from nova.scheduler import filters"]
+    line = read_startup_error(build_setting_line(ENABLED_FILTERS_OPTION, "acme_rack.Rack"))
+    change = ADVICE_BY_NOVA_IMPORT["from nova.scheduler import filters"]
     assert f"acme_rack.Rack is not a BaseHostFilter: its base is nova's; {file}:1: {change}" in line
 
 

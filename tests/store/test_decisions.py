@@ -9,7 +9,7 @@ import pytest
 from placement_sched.model.decision import EXPLAIN, SELECTED, DecisionQuery, Notice, PlacedInstance
 from placement_sched.store import decisions
 from tests.operations.test_periodic import NOW, build_decision
-from tests.scheduler.test_decisions import count_rows
+from tests.scheduler.test_decisions import count_table_rows
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.all_databases
@@ -29,7 +29,7 @@ def test_old_decisions_are_purged_in_batches_with_their_places(database):
     with database.read() as connection:
         remaining = decisions.search(connection, DecisionQuery())
     assert [decision.uuid for decision in remaining] == [instance(1001), instance(1000)]
-    assert count_rows(database, "sched_decision_places") == 2
+    assert count_table_rows(database, "sched_decision_places") == 2
 
 
 def build_failed_decision(minutes, number, *instances, **fields):

@@ -34,7 +34,11 @@ HYPOTHESIS_SETTINGS = examples(
     max_examples=scale_example_count(15),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-STATIC_FILTERS = ["ComputeFilter", "AggregateInstanceExtraSpecsFilter", "ImagePropertiesFilter"]
+USAGE_INDEPENDENT_FILTERS = [
+    "ComputeFilter",
+    "AggregateInstanceExtraSpecsFilter",
+    "ImagePropertiesFilter",
+]
 FLAVOR_SIZES = st.fixed_dictionaries(
     {
         "vcpus": st.integers(1, 8),
@@ -45,7 +49,7 @@ FLAVOR_SIZES = st.fixed_dictionaries(
 
 
 @contextmanager
-def prepare_run_without_candidate_limit(services, **fields):
+def prepare_run_of_unlimited_request(services, **fields):
     """Yield the run of a request without a limit of candidates."""
     scheduler = services.scheduler
     request = scheduler.reader.validate(scheduler.reader.read(spec(**fields)))
@@ -56,7 +60,7 @@ def prepare_run_without_candidate_limit(services, **fields):
 
 def count_instances_by_node(app, **fields):
     doubts = []
-    with prepare_run_without_candidate_limit(app.app.services, **fields) as run:
+    with prepare_run_of_unlimited_request(app.app.services, **fields) as run:
         counters, are_apart = count_hosts(run, Deadline.after(0), doubts)
     assert (doubts, are_apart) == ([], True)
     return {
@@ -73,9 +77,9 @@ def test_capacity_counted_by_filling_hosts_equals_count_in_selection_rounds(
 ):
     reports = list(draw_host_reports(Random(seed)).values())
     fields = {"flavor": flavor(**sizes)}
-    filled = make_new_app(filter_scheduler__enabled_filters=STATIC_FILTERS)
+    filled = make_new_app(filter_scheduler__enabled_filters=USAGE_INDEPENDENT_FILTERS)
     by_rounds = make_new_app(
-        filter_scheduler__enabled_filters=[*STATIC_FILTERS, "NumInstancesFilter"],
+        filter_scheduler__enabled_filters=[*USAGE_INDEPENDENT_FILTERS, "NumInstancesFilter"],
         filter_scheduler__max_instances_per_host=10_000,
     )
     for app in (filled, by_rounds):
@@ -147,7 +151,7 @@ def test_shared_pool_limits_the_capacity_only_if_it_is_full_before_the_hosts(
     names = ["cn1", "cn2"]
     sqlite_app.post_json(NODES_PATH, [report(name, memory_mb=4096) for name in names])
     add_sharing_provider(sqlite_app, instance(1), instance(11), names, CUSTOM_FAST=total)
-    answer = read_capacity(sqlite_app, **CUSTOM_FAST_REQUEST)
+    answer = read_capacity(sqlite_app, **CUSTOM_RESOURCE_REQUEST)
     assert answer["limited_by"] == [{"reason": reason, "hosts": 2}]
 
 
@@ -288,7 +292,7 @@ def test_capacity_equals_the_number_of_placed_instances_in_random_clouds(make_ne
     )
 
 
-CUSTOM_FAST_REQUEST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
+CUSTOM_RESOURCE_REQUEST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
 
 
 @pytest.mark.parametrize(
@@ -315,9 +319,9 @@ def test_capacity_with_shared_pools_equals_the_number_of_placed_instances(sqlite
         add_sharing_provider(
             sqlite_app, instance(number), instance(10 + number), names, CUSTOM_FAST=total
         )
-    before = read_capacity(sqlite_app, **CUSTOM_FAST_REQUEST)
+    before = read_capacity(sqlite_app, **CUSTOM_RESOURCE_REQUEST)
     assert before["exact"] is True
-    assert before["capacity"] == len(fill_cloud(sqlite_app, **CUSTOM_FAST_REQUEST))
+    assert before["capacity"] == len(fill_cloud(sqlite_app, **CUSTOM_RESOURCE_REQUEST))
 
 
 def test_capacity_counts_each_provider_of_a_tree(sqlite_app):

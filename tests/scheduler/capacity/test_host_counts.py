@@ -14,7 +14,7 @@ AGGREGATE_1, AGGREGATE_2 = (
     "00000000-0000-4000-8000-000000000001",
     "00000000-0000-4000-8000-000000000002",
 )
-ZONES_YAML = """
+ZONE_AGGREGATES_YAML = """
 aggregates:
 - {name: az1, availability_zone: az1, hosts: a}
 - {name: az2, availability_zone: az2, hosts: b}
@@ -55,7 +55,7 @@ hosts:
 - {{host: a, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}, {AGGREGATE_2}]}}
 - {{host: b, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}]}}
 providers:{build_disk_pool(1, 100, AGGREGATE_1)}{build_disk_pool(2, 60, AGGREGATE_2)}
-{ZONES_YAML}"""
+{ZONE_AGGREGATES_YAML}"""
     parts = compute_capacity_of_fleet(sqlite_app, fleet, per="zone")["per"]
     assert {part["name"]: part["capacity"] for part in parts} == {"az1": 16, "az2": 10}
 

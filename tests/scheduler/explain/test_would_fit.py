@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 DOWN_HOST_SENTENCE_PATTERN = r"cn4 would fit, but its nova-compute last reported \d+ years ago"
 OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
 LICENSED_TRAIT = "CUSTOM_LICENSED_WINDOWS"
-ISOLATION_OVERRIDE = {"scheduler.enable_isolated_aggregate_filtering": True}
+AGGREGATE_ISOLATION_OVERRIDE = {"scheduler.enable_isolated_aggregate_filtering": True}
 
 
 def list_would_fit_entries(app, request, **more):
@@ -85,7 +85,7 @@ def test_would_fit_sentence_names_the_trait_of_a_reserved_aggregate(cloud):
     request = spec(flavor=flavor(memory_mb=40000))
     result = [
         entry["words"]
-        for entry in list_would_fit_entries(cloud, request, overrides=ISOLATION_OVERRIDE)
+        for entry in list_would_fit_entries(cloud, request, overrides=AGGREGATE_ISOLATION_OVERRIDE)
     ]
     reserved, amount, silent = result
     assert amount == "2 hosts would fit with MEMORY_MB:32768 instead of 40000"
@@ -223,13 +223,13 @@ def test_obstacle_names_the_candidate_limit_and_the_breadth_first_strategy(gpu_c
     assert explanation["outcome"] == "selected"
 
 
-LAST_SEEN_UP = 'last_seen_up: "2099-01-01T00:00:00Z"'
-HOST_SIZE = f"vcpus: 4, memory_mb: 8192, {LAST_SEEN_UP}"
+LAST_SEEN_UP_YAML = 'last_seen_up: "2099-01-01T00:00:00Z"'
+HOST_SIZE = f"vcpus: 4, memory_mb: 8192, {LAST_SEEN_UP_YAML}"
 DISK_AGGREGATE = "00000000-0000-4000-8000-000000000001"
 ZONE_AGGREGATE = "00000000-0000-4000-8000-0000000000a1"
 LICENSED_AGGREGATE = "00000000-0000-4000-8000-0000000000a2"
 #: cn1 is in az1. Its pool of disk is in no zone.
-SHARED_DISK_FLEET = f"""
+SHARED_DISK_FLEET_YAML = f"""
 hosts:
 - {{host: cn1, {HOST_SIZE}, local_gb: 0, provider_aggregates: [{DISK_AGGREGATE}, {ZONE_AGGREGATE}]}}
 - {{host: cn2, {HOST_SIZE}, local_gb: 0, provider_aggregates: [{DISK_AGGREGATE}]}}
@@ -241,7 +241,7 @@ providers:
 aggregates:
 - {{name: az1, uuid: {ZONE_AGGREGATE}, availability_zone: az1, hosts: cn1}}
 """
-LICENSED_HOST_FLEET = f"""
+LICENSED_HOST_FLEET_YAML = f"""
 traits: [CUSTOM_WIN]
 hosts:
 - {{host: cn1, {HOST_SIZE}, local_gb: 100}}
@@ -271,14 +271,14 @@ def join_suggested_changes(verdict):
 
 def test_rejection_reason_names_the_shared_pool_outside_the_zone(sqlite_app):
     request = spec(flavor=build_small_flavor(10), availability_zone="az1")
-    verdict = load_fleet_and_get_verdict(sqlite_app, SHARED_DISK_FLEET, request)
+    verdict = load_fleet_and_get_verdict(sqlite_app, SHARED_DISK_FLEET_YAML, request)
     assert "pool" in join_reasons(verdict)
     assert "each of" not in join_reasons(verdict)
     assert "add it to aggregate az1" not in join_suggested_changes(verdict)
 
 
 def test_would_fit_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
-    load_fleet(sqlite_app, LICENSED_HOST_FLEET)
+    load_fleet(sqlite_app, LICENSED_HOST_FLEET_YAML)
     request = spec(flavor=build_small_flavor(**{"trait:CUSTOM_WIN": "required"}))
     explanation = explain(sqlite_app, request, overrides=FORBIDDEN_AGGREGATES_OVERRIDE)
     words = [entry["words"] for entry in explanation["funnel"].get("would_fit", ())]
@@ -286,7 +286,7 @@ def test_would_fit_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
 
 
 def test_sharing_providers_are_not_counted_as_hosts(sqlite_app):
-    load_fleet(sqlite_app, SHARED_DISK_FLEET)
+    load_fleet(sqlite_app, SHARED_DISK_FLEET_YAML)
     steps = explain(sqlite_app, spec(flavor=build_small_flavor(10)))["funnel"][
         "allocation_candidates"
     ]["steps"]

@@ -15,7 +15,7 @@ from tests.scheduler.capacity.test_report import (
     make_zone,
     store_flavor,
 )
-from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
+from tests.scheduler.plan_moves import draw_small_cloud, fill_small_cloud
 from tests.scheduler.test_server_groups import create_group
 from tests.support.scheduling import flavor, instance, report, spec
 
@@ -328,7 +328,7 @@ def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_
     name="m1",
 )
 @example(cloud=([9, 13, 9], REQUESTS_BLOCKED_BY_ANTI_AFFINITY, set()), name="m4")
-@given(cloud=small_clouds(), name=st.sampled_from(["m1", "m4"]))
+@given(cloud=draw_small_cloud(), name=st.sampled_from(["m1", "m4"]))
 def test_number_of_remaining_instances_by_simulation_lies_within_the_bounds(
     make_new_app, monkeypatch, cloud, name
 ):
@@ -345,10 +345,10 @@ def test_number_of_remaining_instances_by_simulation_lies_within_the_bounds(
     if bounds["at_most"] is not None:
         assert row["remaining"] <= bounds["at_most"]
     assert row["exact"]
-    check_remaining_number_by_placing_instances(app, sizes, name, row)
+    check_remaining_instances_by_placing(app, sizes, name, row)
 
 
-def check_remaining_number_by_placing_instances(app, sizes, name, row):
+def check_remaining_instances_by_placing(app, sizes, name, row):
     """Place the instances that remain, then another, and compute again after each."""
     before = count_instances_without_a_place(compute_failover(app))
     if row["remaining"]:

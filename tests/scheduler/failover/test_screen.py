@@ -14,11 +14,11 @@ from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulation
 from tests.exploring import scale_example_count
 from tests.scheduler.failover.test_report import compute_failover
-from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
+from tests.scheduler.plan_moves import draw_small_cloud, fill_small_cloud
 
 VF_RESOURCE_CLASS = "CUSTOM_VF"
 #: Instances whose placements are all tried.
-MAX_INSTANCES_WITH_ALL_PLACEMENTS_TRIED = 3
+MAX_INSTANCES_FOR_EXHAUSTIVE_PLACEMENT = 3
 
 
 def find_instances_stuck_in_drain(app, hosts):
@@ -57,7 +57,7 @@ def can_place_all_instances_of_failed_hosts(app, hosts):
     return scheduler.simulate([], can_place_all_instances)
 
 
-def check_failures_against_plans(app, answer, sets):
+def check_failures_against_drain_plans(app, answer, sets):
     """Compare an answer with a plan for each set, and with all placements if they differ."""
     failures = {tuple(failure["hosts"]): failure for failure in answer["failures"]}
     assert answer["covered"] + answer["uncovered"] == len(sets)
@@ -67,7 +67,7 @@ def check_failures_against_plans(app, answer, sets):
         if hosts in failures:
             if (
                 answer["exact"]
-                and failures[hosts]["instances"] <= MAX_INSTANCES_WITH_ALL_PLACEMENTS_TRIED
+                and failures[hosts]["instances"] <= MAX_INSTANCES_FOR_EXHAUSTIVE_PLACEMENT
             ):
                 assert not can_place_all_instances_of_failed_hosts(app, hosts)
             assert {entry["uuid"] for entry in failures[hosts]["nowhere"]} == stuck != set()
@@ -81,7 +81,7 @@ def check_failures_against_plans(app, answer, sets):
     max_examples=scale_example_count(20),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(cloud=small_clouds())
+@given(cloud=draw_small_cloud())
 def test_failover_coverage_equals_that_of_plans_that_move_all_instances(
     make_new_app, monkeypatch, cloud
 ):
@@ -89,9 +89,9 @@ def test_failover_coverage_equals_that_of_plans_that_move_all_instances(
     app = make_new_app()
     fill_small_cloud(app, sizes, requests)
     names = [f"cn{number}" for number in range(1, len(sizes) + 1)]
-    check_failures_against_plans(app, compute_failover(app), [(name,) for name in names])
+    check_failures_against_drain_plans(app, compute_failover(app), [(name,) for name in names])
     pairs = list(combinations(names, 2))
-    check_failures_against_plans(app, compute_failover(app, host_failures=2), pairs)
+    check_failures_against_drain_plans(app, compute_failover(app, host_failures=2), pairs)
     # The bound for many sets agrees with the check of each set.
     with monkeypatch.context() as patch:
         patch.setattr(failover_report, "MAX_FAILURE_SETS", 0)
@@ -106,7 +106,7 @@ def test_failover_coverage_equals_that_of_plans_that_move_all_instances(
             assert find_instances_stuck_in_drain(app, pair)
 
 
-def judge_instances_with_virtual_functions(free, options, fits, number):
+def judge_instances_needing_devices(free, options, fits, number):
     """Return the verdict on instances if a single host remains, with these devices."""
     rows = {f"device{index}": index for index in range(len(free))}
     request = RequestOnHosts(
@@ -132,12 +132,12 @@ def judge_instances_with_virtual_functions(free, options, fits, number):
 def test_failure_verdict_is_unclear_if_candidates_share_devices():
     # The first pair of devices leaves no pair, but each of them with the third makes two.
     pairs = [tuple((index, 1) for index in pair) for pair in combinations(range(3), 2)]
-    assert judge_instances_with_virtual_functions((1, 1, 2), pairs, 1, 2) == (Verdict.UNCLEAR, 0)
+    assert judge_instances_needing_devices((1, 1, 2), pairs, 1, 2) == (Verdict.UNCLEAR, 0)
 
 
 def test_failure_is_uncovered_if_too_few_candidates_use_different_devices():
     apart = [((0, 1),), ((1, 1),), ((2, 1),)]
-    assert judge_instances_with_virtual_functions((1, 1, 2), apart, 4, 5) == (Verdict.UNCOVERED, 1)
+    assert judge_instances_needing_devices((1, 1, 2), apart, 4, 5) == (Verdict.UNCOVERED, 1)
     # Every option uses the third device.
     common = [((0, 1), (2, 1)), ((1, 1), (2, 1))]
-    assert judge_instances_with_virtual_functions((1, 1, 2), common, 2, 3) == (Verdict.UNCOVERED, 1)
+    assert judge_instances_needing_devices((1, 1, 2), common, 2, 3) == (Verdict.UNCOVERED, 1)

@@ -9,7 +9,7 @@ from placement_sched.scheduler.filters.aggregate_instance_extra_specs import (
 )
 from tests.support.states import build_aggregates, build_host_state, build_spec, find_rejection
 
-SCOPE_PREFIX = "aggregate_instance_extra_specs:"
+EXTRA_SPEC_SCOPE = "aggregate_instance_extra_specs:"
 
 
 NO_AGGREGATE_MESSAGE = "requested, no aggregate of the host has it"
@@ -30,8 +30,8 @@ def find_filter_rejection(metadata, extra_specs):
         ([{"a": "1,2"}], {"a": "2"}, None),
         ([{"a": " 1 , 2 "}], {"a": "2"}, None),
         ([{"a": "1"}, {"a": "2"}], {"a": "2"}, None),
-        ([{"a": "1"}], {f"{SCOPE_PREFIX}a": "1"}, None),
-        ([{"a:b": "1"}], {f"{SCOPE_PREFIX}a:b": "1"}, None),
+        ([{"a": "1"}], {f"{EXTRA_SPEC_SCOPE}a": "1"}, None),
+        ([{"a:b": "1"}], {f"{EXTRA_SPEC_SCOPE}a:b": "1"}, None),
         ([{"a": "5"}], {"a": ">= 3"}, None),
         ([{"a": "gpu,ssd"}], {"a": "<in> ss"}, None),
         ([{"a": "1,2"}], {"a": "!= 1"}, None),
@@ -43,13 +43,17 @@ def find_filter_rejection(metadata, extra_specs):
         ([{"a": "5,x"}], {"a": ">= 3"}, None),
         ([], {"a": "1"}, f"a: '1' {NO_AGGREGATE_MESSAGE}"),
         ([{"b": "1"}], {"a": ">= 3"}, f"a: '>= 3' {NO_AGGREGATE_MESSAGE}"),
-        ([{"a": "1"}], {f"{SCOPE_PREFIX}b": "1"}, f"{SCOPE_PREFIX}b: '1' {NO_AGGREGATE_MESSAGE}"),
         (
             [{"a": "1"}],
-            {f"{SCOPE_PREFIX}a:b": "1"},
-            f"{SCOPE_PREFIX}a:b: '1' {NO_AGGREGATE_MESSAGE}",
+            {f"{EXTRA_SPEC_SCOPE}b": "1"},
+            f"{EXTRA_SPEC_SCOPE}b: '1' {NO_AGGREGATE_MESSAGE}",
         ),
-        ([{"a": "1"}], {SCOPE_PREFIX: "1"}, f"{SCOPE_PREFIX}: '1' {NO_AGGREGATE_MESSAGE}"),
+        (
+            [{"a": "1"}],
+            {f"{EXTRA_SPEC_SCOPE}a:b": "1"},
+            f"{EXTRA_SPEC_SCOPE}a:b: '1' {NO_AGGREGATE_MESSAGE}",
+        ),
+        ([{"a": "1"}], {EXTRA_SPEC_SCOPE: "1"}, f"{EXTRA_SPEC_SCOPE}: '1' {NO_AGGREGATE_MESSAGE}"),
         ([{"a": "2"}, {"a": "1"}], {"a": "3"}, "a: '3' requested, 1, 2 found"),
         ([{"a": "1"}], {"a": "!= 1"}, "a: '!= 1' requested, 1 found"),
         ([{"a": "SSD"}], {"a": "ssd"}, "a: 'ssd' requested, SSD found"),
@@ -64,7 +68,7 @@ def test_text_in_metadata_compared_with_a_number_is_an_error():
         find_filter_rejection([{"a": "2,x"}], {"a": ">= 3"})
 
 
-@pytest.mark.parametrize("key", ["a", f"{SCOPE_PREFIX}a"])
+@pytest.mark.parametrize("key", ["a", f"{EXTRA_SPEC_SCOPE}a"])
 def test_invalid_number_in_extra_specs_is_an_error_before_hosts_are_filtered(key):
     with pytest.raises(Invalid, match=key):
         AggregateInstanceExtraSpecsFilter().check(build_spec({key: "== x"}))

@@ -8,7 +8,7 @@ from placement_sched.scheduler.filters.aggregate_multitenancy_isolation import (
 )
 from tests.support.states import build_aggregates, build_host_state, build_spec, find_rejection
 
-TENANT_KEY = "filter_tenant_id"
+TENANT_METADATA_KEY = "filter_tenant_id"
 
 
 def find_filter_rejection(project, *metadata):
@@ -23,17 +23,17 @@ def find_filter_rejection(project, *metadata):
         ("p1", [], None),
         ("p1", [{"ssd": "true"}], None),
         (None, [{"ssd": "true"}], None),
-        ("p1", [{TENANT_KEY: "p1"}], None),
-        ("p2", [{TENANT_KEY: "p1, p2"}], None),
-        ("p2", [{TENANT_KEY: "p1"}, {TENANT_KEY: "p2"}], None),
-        ("p3", [{TENANT_KEY: "p1", f"{TENANT_KEY}3": "p3"}], None),
-        ("p3", [{f"{TENANT_KEY}_more": "p2,p3"}], None),
-        ("p1", [{TENANT_KEY: "p2"}], "p2"),
-        ("p1", [{TENANT_KEY: "p3,p2"}, {"a": "p1"}], "p2, p3"),
-        ("p1", [{f"{TENANT_KEY}2": "p2"}], "p2"),
-        (None, [{TENANT_KEY: "p2"}], "p2"),
-        ("p", [{TENANT_KEY: "1,2,3,4,5"}], "1, 2, 3 and 2 more"),
-        ("P1", [{TENANT_KEY: "p1"}], "p1"),
+        ("p1", [{TENANT_METADATA_KEY: "p1"}], None),
+        ("p2", [{TENANT_METADATA_KEY: "p1, p2"}], None),
+        ("p2", [{TENANT_METADATA_KEY: "p1"}, {TENANT_METADATA_KEY: "p2"}], None),
+        ("p3", [{TENANT_METADATA_KEY: "p1", f"{TENANT_METADATA_KEY}3": "p3"}], None),
+        ("p3", [{f"{TENANT_METADATA_KEY}_more": "p2,p3"}], None),
+        ("p1", [{TENANT_METADATA_KEY: "p2"}], "p2"),
+        ("p1", [{TENANT_METADATA_KEY: "p3,p2"}, {"a": "p1"}], "p2, p3"),
+        ("p1", [{f"{TENANT_METADATA_KEY}2": "p2"}], "p2"),
+        (None, [{TENANT_METADATA_KEY: "p2"}], "p2"),
+        ("p", [{TENANT_METADATA_KEY: "1,2,3,4,5"}], "1, 2, 3 and 2 more"),
+        ("P1", [{TENANT_METADATA_KEY: "p1"}], "p1"),
     ],
 )
 def test_host_of_other_projects_is_rejected(project, metadata, projects):

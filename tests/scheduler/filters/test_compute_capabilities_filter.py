@@ -9,7 +9,7 @@ from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters.compute_capabilities_filter import ComputeCapabilitiesFilter
 from tests.support.states import build_host_state, build_spec, find_rejection
 
-CPU_INFO = {
+REPORTED_CPU_INFO = {
     "arch": "x86_64",
     "model": "Nehalem",
     "topology": {"cores": 4, "threads": 2},
@@ -18,15 +18,15 @@ CPU_INFO = {
     "f": 1.5,
     "b": True,
 }
-HOST_STATE = build_host_state(
+HOST_WITH_CAPABILITIES = build_host_state(
     free_ram_mb=900,
-    cpu_info=json.dumps(CPU_INFO),
+    cpu_info=json.dumps(REPORTED_CPU_INFO),
     num_io_ops=2,
     stats={"foo": "7", "bar": '{"q": "r"}'},
 )
 
 
-def find_filter_rejection(host=HOST_STATE, **extra_specs):
+def find_filter_rejection(host=HOST_WITH_CAPABILITIES, **extra_specs):
     plugin = ComputeCapabilitiesFilter()
     plugin.check(build_spec(extra_specs))
     return find_rejection(plugin, host, build_spec(extra_specs))
@@ -109,7 +109,7 @@ UNKNOWN_CAPABILITY_PATHS = (
 
 def test_flavor_without_the_unmatched_extra_specs_is_suggested():
     request = build_spec({"foo": "8", "capabilities:bar:q": "r", "hypervisor_type": "s== Xen"})
-    (change,) = ComputeCapabilitiesFilter().suggested_changes(HOST_STATE, request)
+    (change,) = ComputeCapabilitiesFilter().suggested_changes(HOST_WITH_CAPABILITIES, request)
     suggested = (change.action, change.values)
     assert suggested == ("drop_extra_specs", {"keys": ["foo", "hypervisor_type"]})
     assert change.spec.flavor.extra_specs == {"capabilities:bar:q": "r"}
@@ -156,7 +156,9 @@ def test_invalid_number_in_extra_specs_is_an_error_before_hosts_are_filtered(key
 
 def test_invalid_number_compared_with_a_stat_is_an_error_while_hosts_are_filtered():
     with pytest.raises(Invalid, match="many"):
-        ComputeCapabilitiesFilter().rejection(HOST_STATE, build_spec({"foo": ">= many"}))
+        ComputeCapabilitiesFilter().rejection(
+            HOST_WITH_CAPABILITIES, build_spec({"foo": ">= many"})
+        )
 
 
 def test_text_of_a_host_compared_with_a_number_is_an_error():

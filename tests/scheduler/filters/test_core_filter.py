@@ -6,10 +6,7 @@ import logging
 import pytest
 
 from placement_sched.scheduler.filters.core_filter import AggregateCoreFilter, CoreFilter
-from tests.scheduler.filters.test_ratio_filters import (
-    build_host_with_amounts,
-    find_filter_rejection,
-)
+from tests.scheduler.filters.test_ratio_filters import build_host_with_usage, find_filter_rejection
 
 
 @pytest.mark.parametrize(
@@ -22,13 +19,13 @@ from tests.scheduler.filters.test_ratio_filters import (
     ],
 )
 def test_host_passes_and_has_a_limit_if_enough_cpus_are_free(amount, used, ratio, reason):
-    host = build_host_with_amounts(CoreFilter, 8, used, ratio)
+    host = build_host_with_usage(CoreFilter, 8, used, ratio)
     assert find_filter_rejection(CoreFilter, host, amount) == reason
     assert host.limits == ({} if reason else {"vcpu": 8 * ratio})
 
 
 def test_host_without_a_number_of_cpus_passes_and_is_logged(caplog):
-    host = build_host_with_amounts(CoreFilter, 0, 0, None)
+    host = build_host_with_usage(CoreFilter, 0, 0, None)
     with caplog.at_level(logging.WARNING):
         assert find_filter_rejection(CoreFilter, host, 64) is None
     assert "host cn1 does not report how many CPUs it has" in caplog.text
@@ -36,7 +33,7 @@ def test_host_without_a_number_of_cpus_passes_and_is_logged(caplog):
 
 
 def test_host_without_a_ratio_of_aggregates_uses_the_configured_ratio():
-    host = build_host_with_amounts(AggregateCoreFilter, 8, 16, None)
+    host = build_host_with_usage(AggregateCoreFilter, 8, 16, None)
     assert find_filter_rejection(AggregateCoreFilter, host) is None
     reason = "1 VCPU requested, -8 free of 8 x 1"
     assert (

@@ -14,7 +14,7 @@ from placement_sched.scheduler.filters import (
 from tests.support.states import build_aggregates, build_host_state, build_settings
 
 
-def find_smallest_number_of_aggregates(*values):
+def find_smallest_metadata_number(*values):
     host = build_host_state(aggregates=build_aggregates(*({"most": value} for value in values)))
     return smallest_of_aggregates(host, "most", int, 7)
 
@@ -23,19 +23,19 @@ def find_smallest_number_of_aggregates(*values):
     ("values", "number"), [((), 7), (("3",), 3), (("10", "9"), 9), (("-1", "0"), -1), ((" 5 ",), 5)]
 )
 def test_smallest_number_of_the_aggregates_is_used(values, number, caplog):
-    assert find_smallest_number_of_aggregates(*values) == number
+    assert find_smallest_metadata_number(*values) == number
     assert not caplog.records
 
 
 @pytest.mark.parametrize("values", [("x",), ("3", "x"), ("1.5",), ("3,4",), ("",)])
 def test_invalid_number_in_aggregate_metadata_is_ignored_and_logged(values, caplog):
     with caplog.at_level(logging.WARNING):
-        assert find_smallest_number_of_aggregates(*values) == 7
+        assert find_smallest_metadata_number(*values) == 7
     (record,) = caplog.records
     assert "host cn1: most of its aggregates is not a number" in record.getMessage()
 
 
-CPU_RATIO = "cpu_allocation_ratio"
+CPU_RATIO_OPTION = "cpu_allocation_ratio"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, r
 )
 def test_allocation_ratio_is_reported_or_the_default(expected, options, ratio):
     host = build_host_state(cpu_allocation_ratio=expected)
-    assert reported_ratio(host, CPU_RATIO, build_settings(**options)) == ratio
+    assert reported_ratio(host, CPU_RATIO_OPTION, build_settings(**options)) == ratio
 
 
 @pytest.mark.parametrize(
@@ -83,16 +83,16 @@ def test_allocation_ratio_is_reported_or_the_default(expected, options, ratio):
     [
         ([], 4.0),
         ([{"other": "2"}], 4.0),
-        ([{CPU_RATIO: "2.5"}], 2.5),
-        ([{CPU_RATIO: "10"}, {CPU_RATIO: "9"}], 9.0),
-        ([{CPU_RATIO: "0"}], 0.0),
-        ([{CPU_RATIO: "x"}, {CPU_RATIO: "2"}], 4.0),
-        ([{CPU_RATIO: "2,3"}], 4.0),
-        ([{CPU_RATIO: ""}], 4.0),
-        ([{CPU_RATIO: "nan"}, {CPU_RATIO: "2"}], 4.0),
-        ([{CPU_RATIO: "inf"}], 4.0),
+        ([{CPU_RATIO_OPTION: "2.5"}], 2.5),
+        ([{CPU_RATIO_OPTION: "10"}, {CPU_RATIO_OPTION: "9"}], 9.0),
+        ([{CPU_RATIO_OPTION: "0"}], 0.0),
+        ([{CPU_RATIO_OPTION: "x"}, {CPU_RATIO_OPTION: "2"}], 4.0),
+        ([{CPU_RATIO_OPTION: "2,3"}], 4.0),
+        ([{CPU_RATIO_OPTION: ""}], 4.0),
+        ([{CPU_RATIO_OPTION: "nan"}, {CPU_RATIO_OPTION: "2"}], 4.0),
+        ([{CPU_RATIO_OPTION: "inf"}], 4.0),
     ],
 )
 def test_smallest_allocation_ratio_of_the_aggregates_is_used(metadata, ratio):
     host = build_host_state(aggregates=build_aggregates(*metadata))
-    assert aggregate_ratio(host, CPU_RATIO, 4.0) == ratio
+    assert aggregate_ratio(host, CPU_RATIO_OPTION, 4.0) == ratio

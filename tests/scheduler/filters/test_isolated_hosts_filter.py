@@ -14,28 +14,28 @@ def find_filter_rejection(image, host, **options):
     return find_rejection(plugin, state, spec)
 
 
-RESTRICTED_HOSTS = {"isolated_images": ["i1", "i2"], "isolated_hosts": ["h1", "h2"]}
-UNRESTRICTED_HOSTS = RESTRICTED_HOSTS | {"restrict_isolated_hosts_to_isolated_images": False}
+ISOLATION_OPTIONS = {"isolated_images": ["i1", "i2"], "isolated_hosts": ["h1", "h2"]}
+UNRESTRICTED_OPTIONS = ISOLATION_OPTIONS | {"restrict_isolated_hosts_to_isolated_images": False}
 
 
 @pytest.mark.parametrize(
     ("image", "host", "options", "reason"),
     [
-        ("i1", "h2", RESTRICTED_HOSTS, None),
-        ("i3", "h3", RESTRICTED_HOSTS, None),
-        (None, "h3", RESTRICTED_HOSTS, None),
-        ("i1", "h2", UNRESTRICTED_HOSTS, None),
-        ("i3", "h1", UNRESTRICTED_HOSTS, None),
-        (None, "h1", UNRESTRICTED_HOSTS, None),
-        ("i3", "h3", UNRESTRICTED_HOSTS, None),
+        ("i1", "h2", ISOLATION_OPTIONS, None),
+        ("i3", "h3", ISOLATION_OPTIONS, None),
+        (None, "h3", ISOLATION_OPTIONS, None),
+        ("i1", "h2", UNRESTRICTED_OPTIONS, None),
+        ("i3", "h1", UNRESTRICTED_OPTIONS, None),
+        (None, "h1", UNRESTRICTED_OPTIONS, None),
+        ("i3", "h3", UNRESTRICTED_OPTIONS, None),
         ("i1", "h1", {}, None),
-        ("i1", "h1", UNRESTRICTED_HOSTS | {"isolated_images": []}, None),
+        ("i1", "h1", UNRESTRICTED_OPTIONS | {"isolated_images": []}, None),
         ("i1", "h3", {"isolated_hosts": ["h1"]}, None),
-        ("i1", "h3", RESTRICTED_HOSTS, "image i1 is isolated, the host is not"),
-        ("i1", "h3", UNRESTRICTED_HOSTS, "image i1 is isolated, the host is not"),
-        ("i1", "H1", RESTRICTED_HOSTS, "image i1 is isolated, the host is not"),
-        ("i3", "h1", RESTRICTED_HOSTS, "the host is isolated, image i3 is not"),
-        (None, "h1", RESTRICTED_HOSTS, "the host is isolated, a request without image is not"),
+        ("i1", "h3", ISOLATION_OPTIONS, "image i1 is isolated, the host is not"),
+        ("i1", "h3", UNRESTRICTED_OPTIONS, "image i1 is isolated, the host is not"),
+        ("i1", "H1", ISOLATION_OPTIONS, "image i1 is isolated, the host is not"),
+        ("i3", "h1", ISOLATION_OPTIONS, "the host is isolated, image i3 is not"),
+        (None, "h1", ISOLATION_OPTIONS, "the host is isolated, a request without image is not"),
         ("i1", "h1", {"isolated_hosts": ["h1"]}, "the host is isolated, image i1 is not"),
     ],
     ids=str,

@@ -11,7 +11,7 @@ from tests.conftest import make_settings
 from tests.support.scheduling import report, spec
 from tests.support.states import build_host_state, build_spec, find_rejection
 
-HINT_PATH = "at $.request_spec.scheduler_hints.query"
+QUERY_HINT_JSON_PATH = "at $.request_spec.scheduler_hints.query"
 
 
 def find_filter_rejection(query, **attributes):
@@ -108,7 +108,7 @@ def test_host_with_a_false_json_query_is_rejected_with_its_values(query, expecte
     ],
 )
 def test_error_for_an_invalid_json_query_has_the_path_of_the_hint(query, expected):
-    with pytest.raises(Invalid, match=f"{expected}.*{HINT_PATH.replace('$', '[$]')}"):
+    with pytest.raises(Invalid, match=f"{expected}.*{QUERY_HINT_JSON_PATH.replace('$', '[$]')}"):
         find_filter_rejection(query)
 
 
@@ -120,7 +120,7 @@ def test_invalid_json_query_is_400_and_failed_comparison_is_500(make_app, sqlite
         body = {"request_spec": spec(scheduler_hints={"query": query})}
         return app.post_json("/scheduler/v1/explain", body, status=status).json
 
-    assert HINT_PATH in explain_with_query('["~"]', 400)["errors"][0]["detail"]
+    assert QUERY_HINT_JSON_PATH in explain_with_query('["~"]', 400)["errors"][0]["detail"]
     (error,) = explain_with_query('["<", "$host", 5]', 500)["errors"]
     assert error["code"] == "scheduler.filter_error"
     assert "JsonFilter" in error["detail"]

@@ -19,28 +19,25 @@ from tests.support.states import (
 )
 
 #: The filters with their option, the attribute of host states, and the reason.
-MAX_INSTANCES_OPTION_AND_REASON = (
+MAX_INSTANCES_FILTER_FACTS = (
     "max_instances_per_host",
     "num_instances",
     "{} instances there, the maximum is {}",
 )
-MAX_IO_OPS_OPTION_AND_REASON = (
+MAX_IO_OPS_FILTER_FACTS = (
     "max_io_ops_per_host",
     "num_io_ops",
     "{} instances busy with disks, the maximum is {}",
 )
-parametrize_filters = pytest.mark.parametrize(
+parametrize_limit_filters = pytest.mark.parametrize(
     ("kind", "facts"),
-    [
-        (NumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON),
-        (IoOpsFilter, MAX_IO_OPS_OPTION_AND_REASON),
-    ],
+    [(NumInstancesFilter, MAX_INSTANCES_FILTER_FACTS), (IoOpsFilter, MAX_IO_OPS_FILTER_FACTS)],
 )
-parametrize_aggregate_filters = pytest.mark.parametrize(
+parametrize_aggregate_limit_filters = pytest.mark.parametrize(
     ("kind", "facts"),
     [
-        (AggregateNumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON),
-        (AggregateIoOpsFilter, MAX_IO_OPS_OPTION_AND_REASON),
+        (AggregateNumInstancesFilter, MAX_INSTANCES_FILTER_FACTS),
+        (AggregateIoOpsFilter, MAX_IO_OPS_FILTER_FACTS),
     ],
 )
 
@@ -52,7 +49,7 @@ def find_filter_rejection(kind, facts, number, *metadata, maximum=None):
     return find_rejection(kind.with_settings(build_settings(**options)), host)
 
 
-@parametrize_filters
+@parametrize_limit_filters
 @pytest.mark.parametrize(
     ("number", "maximum", "is_rejected"), [(0, 1, False), (4, 5, False), (5, 5, True), (6, 5, True)]
 )
@@ -65,7 +62,7 @@ def test_host_at_the_maximum_of_instances_or_io_operations_is_rejected(
     )
 
 
-@parametrize_filters
+@parametrize_limit_filters
 def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
     option, attribute, _ = facts
     plugin = kind.with_settings(build_settings(**{f"filter_scheduler__{option}": 5}))
@@ -77,7 +74,7 @@ def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
     assert find_filter_rejection(kind, facts, 7, maximum=8) is None
 
 
-@parametrize_aggregate_filters
+@parametrize_aggregate_limit_filters
 def test_larger_maximum_is_suggested_in_aggregates_that_set_it(kind, facts):
     option, attribute, _ = facts
     plugin = kind.with_settings(build_settings(**{f"filter_scheduler__{option}": 5}))
@@ -89,7 +86,7 @@ def test_larger_maximum_is_suggested_in_aggregates_that_set_it(kind, facts):
     assert larger.action == "raise_option"
 
 
-@parametrize_aggregate_filters
+@parametrize_aggregate_limit_filters
 def test_fewer_instances_are_not_suggested_if_the_maximum_is_zero(kind, facts):
     host = build_host_state(aggregates=build_aggregates({facts[0]: "0"}))
     (larger,) = kind.with_settings(build_settings()).suggested_changes(host, build_spec())
@@ -98,8 +95,8 @@ def test_fewer_instances_are_not_suggested_if_the_maximum_is_zero(kind, facts):
 
 def test_earlier_instances_count_towards_the_default_maximum_of_instances():
     reason = "50 instances there, the maximum is 50"
-    assert find_filter_rejection(NumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON, 49) is None
-    assert find_filter_rejection(NumInstancesFilter, MAX_INSTANCES_OPTION_AND_REASON, 50) == reason
+    assert find_filter_rejection(NumInstancesFilter, MAX_INSTANCES_FILTER_FACTS, 49) is None
+    assert find_filter_rejection(NumInstancesFilter, MAX_INSTANCES_FILTER_FACTS, 50) == reason
     # Earlier instances of the request count.
     plugin = NumInstancesFilter.with_settings(build_settings())
     host = build_host_state(num_instances=49)
@@ -108,7 +105,7 @@ def test_earlier_instances_count_towards_the_default_maximum_of_instances():
     assert find_rejection(plugin, host) == reason
 
 
-@parametrize_aggregate_filters
+@parametrize_aggregate_limit_filters
 @pytest.mark.parametrize(("values", "maximum"), [((), 6), (("10", "9"), 9), (("0",), 0)])
 def test_smallest_maximum_of_the_host_aggregates_is_used(kind, facts, values, maximum):
     metadata = [{facts[0]: value} for value in values]
@@ -117,7 +114,7 @@ def test_smallest_maximum_of_the_host_aggregates_is_used(kind, facts, values, ma
     assert find_filter_rejection(kind, facts, maximum, *metadata, maximum=6) == reason
 
 
-@parametrize_aggregate_filters
+@parametrize_aggregate_limit_filters
 def test_invalid_maximum_of_an_aggregate_is_ignored_and_logged(kind, facts, caplog):
     metadata = [{facts[0]: "few"}, {facts[0]: "12"}]
     with caplog.at_level(logging.WARNING):

@@ -13,7 +13,7 @@ from tests.support.states import build_host_state, build_settings, build_spec, f
 
 ONE_NUMA_NODE = {"cells": [{"cpuset": [0], "memory": 512}]}
 TWO_NUMA_NODES = {"cells": [{"cpuset": [0], "memory": 512}, {"cpuset": [1], "memory": 512}]}
-PACKING_OPTION = "compute__packing_host_numa_cells_allocation_strategy"
+CELL_PACKING_OPTION = "compute__packing_host_numa_cells_allocation_strategy"
 
 
 def build_host_with_cells(*cells, **attributes):
@@ -103,7 +103,7 @@ def test_packing_option_decides_if_instances_spread_over_numa_nodes(packing):
         build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1])
     )
     spec = build_spec(numa_topology=ONE_NUMA_NODE)
-    assert find_filter_rejection(host, spec, **{PACKING_OPTION: packing}) is None
+    assert find_filter_rejection(host, spec, **{CELL_PACKING_OPTION: packing}) is None
     host.consume_from_request(spec)
     used = [cell.memory_usage for cell in host.numa_topology.cells]
     assert used == ([513, 0] if packing else [1, 512])
@@ -122,7 +122,7 @@ def test_chosen_numa_nodes_are_near_the_networks(network):
     assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 1]
 
 
-class FakeDevicesAtNumaNodesOfProviders:
+class FakePciDevicesByNumaNode:
     """Devices of providers, each at the NUMA node of the provider's name."""
 
     pools = ({"numa_node": 0, "count": 1}, {"numa_node": 1, "count": 1})
@@ -132,7 +132,7 @@ class FakeDevicesAtNumaNodesOfProviders:
         return [cell.id for cell in cells] == [int(entry) for entry in mapping["pci"]]
 
 
-def build_candidates(*providers):
+def build_pci_candidates(*providers):
     return [{"allocations": {}, "mappings": {"pci": [provider]}} for provider in providers]
 
 
@@ -141,13 +141,13 @@ ONE_PCI_DEVICE_REQUEST = {"requests": [{"count": 1}]}
 
 def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
     host = build_host_with_cells(
-        build_cell(0, shared=[0]), build_cell(1), pci_stats=FakeDevicesAtNumaNodesOfProviders()
+        build_cell(0, shared=[0]), build_cell(1), pci_stats=FakePciDevicesByNumaNode()
     )
     request = build_spec(numa_topology=ONE_NUMA_NODE, pci_requests=ONE_PCI_DEVICE_REQUEST)
-    host.allocation_candidates = build_candidates("1", "0", "1", "0")
+    host.allocation_candidates = build_pci_candidates("1", "0", "1", "0")
     assert find_filter_rejection(host, request) is None
-    assert host.allocation_candidates == build_candidates("0", "0")
-    host.allocation_candidates = build_candidates("1")
+    assert host.allocation_candidates == build_pci_candidates("0", "0")
+    host.allocation_candidates = build_pci_candidates("1")
     assert (
         find_filter_rejection(
             host, build_spec(numa_topology=ONE_NUMA_NODE, pci_requests={"requests": []})
@@ -158,38 +158,38 @@ def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
         "1 PCI request cannot be served near NUMA nodes with enough capacity; "
         "free devices: 1 at NUMA node 0, 1 at NUMA node 1"
     )
-    assert host.allocation_candidates == build_candidates("1")
+    assert host.allocation_candidates == build_pci_candidates("1")
     host.allocation_candidates = []
     assert find_filter_rejection(host, request) == "no allocation candidate remains"
 
 
 NUMA_TOPOLOGY_FILTER = NUMATopologyFilter.with_settings(build_settings())
 CPU_LISTS = st.lists(st.integers(0, 9), max_size=6)
-AMOUNTS = st.sampled_from([0, 1, 512, 2**31 - 1])
+REPORTED_CELL_AMOUNTS = st.sampled_from([0, 1, 512, 2**31 - 1])
 #: Any topology that the schema of a report accepts.
-REPORTED_CELLS = st.fixed_dictionaries(
+REPORTED_NUMA_CELLS = st.fixed_dictionaries(
     {
         "cpuset": CPU_LISTS,
         "pcpuset": CPU_LISTS,
-        "memory": AMOUNTS,
-        "cpu_usage": AMOUNTS,
-        "memory_usage": AMOUNTS,
+        "memory": REPORTED_CELL_AMOUNTS,
+        "cpu_usage": REPORTED_CELL_AMOUNTS,
+        "memory_usage": REPORTED_CELL_AMOUNTS,
         "pinned_cpus": st.lists(st.integers(0, 20), max_size=5),
         "siblings": st.lists(CPU_LISTS, max_size=4),
         "mempages": st.lists(
             st.fixed_dictionaries(
                 {
                     "size_kb": st.sampled_from([1, 3, 4, 2048, 2**31 - 1]),
-                    "total": AMOUNTS,
-                    "used": AMOUNTS,
-                    "reserved": AMOUNTS,
+                    "total": REPORTED_CELL_AMOUNTS,
+                    "used": REPORTED_CELL_AMOUNTS,
+                    "reserved": REPORTED_CELL_AMOUNTS,
                 }
             ),
             max_size=3,
         ),
     }
 )
-REQUESTED_CELLS = st.fixed_dictionaries(
+REQUESTED_NUMA_CELLS = st.fixed_dictionaries(
     {
         "cpuset": CPU_LISTS,
         "pcpuset": st.none() | CPU_LISTS,
@@ -202,8 +202,8 @@ REQUESTED_CELLS = st.fixed_dictionaries(
 
 
 @given(
-    cells=st.lists(REPORTED_CELLS, max_size=3),
-    requested=st.lists(REQUESTED_CELLS, min_size=1, max_size=3),
+    cells=st.lists(REPORTED_NUMA_CELLS, max_size=3),
+    requested=st.lists(REQUESTED_NUMA_CELLS, min_size=1, max_size=3),
     emulator=st.sampled_from([None, "isolate", "share"]),
     ratio=st.sampled_from([None, 0.0, 1e-9, 1.0, 1e30]),
 )

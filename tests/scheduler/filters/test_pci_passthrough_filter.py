@@ -8,7 +8,7 @@ from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthro
 from tests.support.states import build_host_state, build_spec
 
 PROVIDER_A, PROVIDER_B = "provider-a", "provider-b"
-ROOT_CANDIDATE = {"mappings": {"": ["root"]}}
+CANDIDATE_OF_ROOT_PROVIDER = {"mappings": {"": ["root"]}}
 
 
 def build_pci_pool(count, product_id="1520", **more):
@@ -48,7 +48,7 @@ def test_every_host_passes_without_device_requests(request_spec):
     for state in (
         build_pci_host(None),
         build_pci_host([]),
-        build_pci_host([build_pci_pool(1)], ROOT_CANDIDATE),
+        build_pci_host([build_pci_pool(1)], CANDIDATE_OF_ROOT_PROVIDER),
     ):
         assert PciPassthroughFilter().host_passes(state, request_spec)
 
@@ -69,19 +69,21 @@ def test_every_host_passes_without_device_requests(request_spec):
 )  # fmt: skip
 def test_host_needs_every_requested_pci_device(pools, counts, reason):
     assert (
-        find_filter_rejection(build_pci_host(pools, ROOT_CANDIDATE), build_device_request(*counts))
+        find_filter_rejection(
+            build_pci_host(pools, CANDIDATE_OF_ROOT_PROVIDER), build_device_request(*counts)
+        )
         == reason
     )
 
 
 def test_rejection_has_the_numbers_of_requested_and_free_devices():
     rejection = PciPassthroughFilter().rejection(
-        build_pci_host([build_pci_pool(1)], ROOT_CANDIDATE), build_device_request(2)
+        build_pci_host([build_pci_pool(1)], CANDIDATE_OF_ROOT_PROVIDER), build_device_request(2)
     )
     assert (rejection.asked, rejection.has) == (2, 1)
     assert (
         find_filter_rejection(
-            build_pci_host([build_pci_pool(1)], ROOT_CANDIDATE),
+            build_pci_host([build_pci_pool(1)], CANDIDATE_OF_ROOT_PROVIDER),
             build_device_request(1, numa_policy="required"),
         )
         is None
@@ -120,7 +122,7 @@ def test_host_without_a_fitting_allocation_candidate_is_rejected():
 
 
 def test_earlier_instances_of_the_request_use_pci_devices():
-    state = build_pci_host([build_pci_pool(2)], ROOT_CANDIDATE)
+    state = build_pci_host([build_pci_pool(2)], CANDIDATE_OF_ROOT_PROVIDER)
     for _ in range(2):
         assert find_filter_rejection(state, build_device_request(1)) is None
         state.consume_from_request(build_device_request(1))

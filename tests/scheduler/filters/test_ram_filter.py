@@ -5,10 +5,7 @@ import pytest
 
 from placement_sched.scheduler.filters.ram_filter import RamFilter
 from placement_sched.scheduler.host_state import HostState
-from tests.scheduler.filters.test_ratio_filters import (
-    build_host_with_amounts,
-    find_filter_rejection,
-)
+from tests.scheduler.filters.test_ratio_filters import build_host_with_usage, find_filter_rejection
 
 
 @pytest.mark.parametrize(
@@ -21,7 +18,7 @@ from tests.scheduler.filters.test_ratio_filters import (
     ],
 )
 def test_host_passes_and_has_a_limit_if_enough_memory_is_free(amount, total, free, ratio, reason):
-    host = build_host_with_amounts(RamFilter, total, free, ratio)
+    host = build_host_with_usage(RamFilter, total, free, ratio)
     assert find_filter_rejection(RamFilter, host, amount) == reason
     assert host.limits == ({} if reason else {"memory_mb": total * ratio})
 

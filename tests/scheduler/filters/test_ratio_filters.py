@@ -20,7 +20,7 @@ CPU_RATIO, DISK_RATIO, RAM_RATIO = (
     "ram_allocation_ratio",
 )
 #: The ratio, and the name of the limit, of each filter.
-RATIOS_AND_LIMITS = {
+RATIO_AND_LIMIT_BY_FILTER = {
     CoreFilter: (CPU_RATIO, "vcpu"),
     DiskFilter: (DISK_RATIO, "disk_gb"),
     RamFilter: (RAM_RATIO, "memory_mb"),
@@ -30,12 +30,12 @@ RATIOS_AND_LIMITS = {
 }
 
 
-DISK_TEXT = "MB of disk requested"
+DISK_REQUEST_TEXT = "MB of disk requested"
 
 
-def build_host_with_amounts(kind, total, left, ratio, *metadata):
+def build_host_with_usage(kind, total, left, ratio, *metadata):
     """Return a host. ``left`` is the used amount of CPUs, or the free amount of others."""
-    name, _ = RATIOS_AND_LIMITS[kind]
+    name, _ = RATIO_AND_LIMIT_BY_FILTER[kind]
     fields = {
         CPU_RATIO: {"vcpus_total": total, "vcpus_used": left},
         DISK_RATIO: {"total_usable_disk_gb": total, "free_disk_mb": left},
@@ -54,7 +54,9 @@ def build_request_for_amounts(kind, *amounts):
     return build_spec(
         flavor={
             "name": "f",
-            **dict(zip(names[RATIOS_AND_LIMITS[kind][0]], (*amounts, 0, 0, 0), strict=False)),
+            **dict(
+                zip(names[RATIO_AND_LIMIT_BY_FILTER[kind][0]], (*amounts, 0, 0, 0), strict=False)
+            ),
         }
     )
 
@@ -81,7 +83,7 @@ def find_filter_rejection(kind, host, *amounts, **options):
 )
 def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, ratio, largest):
     plugin = kind.with_settings(build_settings())
-    host = build_host_with_amounts(kind, total, left, ratio)
+    host = build_host_with_usage(kind, total, left, ratio)
     changes = list(plugin.suggested_changes(host, build_request_for_amounts(kind, *amounts)))
     assert [(change.action, change.values) for change in changes] == (
         [("ask", largest)] if largest else []
@@ -93,12 +95,12 @@ def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, r
     ("kind", "total", "left", "amount", "reason"),
     [
         (CoreFilter, 8, 8, 8, "8 VCPU requested, 4 free of 8 x 1.5"),
-        (DiskFilter, 20, 0, 11, f"11264 {DISK_TEXT}, 10240 free of 20480 x 1.5"),
+        (DiskFilter, 20, 0, 11, f"11264 {DISK_REQUEST_TEXT}, 10240 free of 20480 x 1.5"),
         (RamFilter, 1024, 0, 513, "513 MB requested, 512 free of 1024 x 1.5"),
     ],
 )
 def test_host_without_a_ratio_uses_the_configured_ratio(kind, total, left, amount, reason):
-    host, name = build_host_with_amounts(kind, total, left, None), RATIOS_AND_LIMITS[kind][0]
+    host, name = build_host_with_usage(kind, total, left, None), RATIO_AND_LIMIT_BY_FILTER[kind][0]
     assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__{name}": 2.0}) is None
     assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == reason
 
@@ -107,27 +109,27 @@ def test_host_without_a_ratio_uses_the_configured_ratio(kind, total, left, amoun
     ("kind", "total", "left", "amount", "reason"),
     [
         (CoreFilter, 8, 4, 3, "3 VCPU requested, 1 free of 8 x 1"),
-        (DiskFilter, 20, 20480, 11, f"11264 {DISK_TEXT}, 9216 free of 20480 x 1"),
+        (DiskFilter, 20, 20480, 11, f"11264 {DISK_REQUEST_TEXT}, 9216 free of 20480 x 1"),
         (RamFilter, 1024, 1024, 600, "600 MB requested, 424 free of 1024 x 1"),
     ],
 )
 def test_earlier_instances_of_a_request_use_cpus_disk_and_memory_of_the_host(
     kind, total, left, amount, reason
 ):
-    host = build_host_with_amounts(kind, total, left, 1.0)
+    host = build_host_with_usage(kind, total, left, 1.0)
     assert find_filter_rejection(kind, host, amount) is None
     host.consume_from_request(build_request_for_amounts(kind, amount))
     assert find_filter_rejection(kind, host, amount) == reason
 
 
 #: Total and used or free amounts of a host that is full under its own ratio.
-FULL_HOST_AMOUNTS = {
+FULL_HOST_USAGE_BY_FILTER = {
     AggregateCoreFilter: (8, 16, 2.0),
     AggregateDiskFilter: (2, 0, 1.0),
     AggregateRamFilter: (1024, 0, 1.0),
 }
 NO_CPU_REASON = "1 VCPU requested, 0 free of 8 x 2"
-NO_DISK_REASON = f"1024 {DISK_TEXT}, 0 free of 2048 x 1"
+NO_DISK_REASON = f"1024 {DISK_REQUEST_TEXT}, 0 free of 2048 x 1"
 NO_RAM_REASON = "512 MB requested, 0 free of 1024 x 1"
 
 
@@ -150,7 +152,7 @@ NO_RAM_REASON = "512 MB requested, 0 free of 1024 x 1"
             AggregateDiskFilter,
             [{DISK_RATIO: "1.25"}, {DISK_RATIO: "2"}],
             None,
-            f"1024 {DISK_TEXT}, 512 free of 2048 x 1.25",
+            f"1024 {DISK_REQUEST_TEXT}, 512 free of 2048 x 1.25",
         ),
         (AggregateRamFilter, [{RAM_RATIO: "1.5"}], 1536, None),
         (AggregateRamFilter, [], None, NO_RAM_REASON),
@@ -164,6 +166,6 @@ NO_RAM_REASON = "512 MB requested, 0 free of 1024 x 1"
     ],
 )
 def test_smallest_allocation_ratio_of_the_aggregates_is_used(kind, metadata, limit, reason):
-    host = build_host_with_amounts(kind, *FULL_HOST_AMOUNTS[kind], *metadata)
+    host = build_host_with_usage(kind, *FULL_HOST_USAGE_BY_FILTER[kind], *metadata)
     assert find_filter_rejection(kind, host) == reason
-    assert host.limits == ({} if limit is None else {RATIOS_AND_LIMITS[kind][1]: limit})
+    assert host.limits == ({} if limit is None else {RATIO_AND_LIMIT_BY_FILTER[kind][1]: limit})

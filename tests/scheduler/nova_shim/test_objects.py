@@ -9,7 +9,7 @@ from tests.scheduler.failover.test_report import create_aggregate_with_metadata
 from tests.support.scheduling import instance, report, spec
 
 #: Key and value of a look-up, and the names of the aggregates.
-METADATA_LOOKUPS = [
+AGGREGATE_METADATA_LOOKUPS = [
     ({"key": "power"}, ["a", "b"]),
     ({"value": "r1"}, ["a", "c"]),
     ({"key": "rack", "value": "r1"}, ["a"]),
@@ -32,8 +32,8 @@ class DatabaseFunctionCallingFilter(BaseHostFilter):
             and objects.aggregate_host_get_by_metadata_key(None, "rack") == {"cn1": {"r1"}}
             and [item.uuid for item in instances] == [instance(1)]
             and objects.instance_get_by_uuid(None, instance(1)).host == "cn1"
-            and [list_aggregate_names(**terms) for terms, _ in METADATA_LOOKUPS]
-            == [names for _, names in METADATA_LOOKUPS]
+            and [list_aggregate_names(**terms) for terms, _ in AGGREGATE_METADATA_LOOKUPS]
+            == [names for _, names in AGGREGATE_METADATA_LOOKUPS]
         )
 
 

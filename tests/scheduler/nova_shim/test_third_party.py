@@ -27,7 +27,7 @@ RACK_B_FLAVOR = {"extra_specs": {"acme:rack": "<in> b"}}
 IMAGE_FOR_CN2_AND_CN3 = {"name": "linux", "properties": {"os_distro": "cn2 cn3"}}
 
 #: The filter, changes of the request, and the hosts that pass.
-FILTER_CASES = [
+THIRD_PARTY_FILTER_CASES = [
     ("plugins_of_today.ProjectReservationFilter", {}, "cn1 cn3"),
     ("plugins_of_today.ProjectReservationFilter", {"project_id": "p2"}, "cn2 cn3"),
     ("plugins_of_today.FailureDomainFilter", {}, "cn1 cn2 cn3"),
@@ -65,7 +65,7 @@ FILTER_CASES = [
     ("plugins_of_icehouse.HypervisorVersionFilter", {}, "cn1 cn2 cn3"),
 ]
 #: The weigher, and the raw weights that it gives.
-WEIGHER_CASES = [
+THIRD_PARTY_WEIGHER_CASES = [
     ("plugins_of_today.IdleRatioWeigher", {"cn1": 0, "cn2": 0, "cn3": 0}),
     ("weighers.FreeCpuWeigher", {"cn1": 16, "cn2": 16, "cn3": 32}),
     ("weighers.TotalCpuWeigher", {"cn1": 16, "cn2": 16, "cn3": 32}),
@@ -117,17 +117,19 @@ def explain_hosts_with_option(app, option, value, **changes):
 
 
 def test_third_party_filters_pass_the_hosts_that_they_pass_in_nova(build_cloud):
-    paths = sorted({path for path, *_ in FILTER_CASES})
+    paths = sorted({path for path, *_ in THIRD_PARTY_FILTER_CASES})
     app = build_cloud(available_filters=paths, enabled_filters=[])
-    for path, changes, expected in FILTER_CASES:
+    for path, changes, expected in THIRD_PARTY_FILTER_CASES:
         name = "TraitFilter" if path.startswith("trait_filter") else path.rpartition(".")[2]
         hosts = explain_hosts_with_option(app, "enabled_filters", name, **changes)
         assert sorted(host["host"] for host in hosts) == expected.split(), (path, changes)
 
 
 def test_third_party_weighers_give_the_weights_that_they_give_in_nova(build_cloud):
-    app = build_cloud(enabled_filters=[], weight_classes=[path for path, _ in WEIGHER_CASES])
-    for path, expected in WEIGHER_CASES:
+    app = build_cloud(
+        enabled_filters=[], weight_classes=[path for path, _ in THIRD_PARTY_WEIGHER_CASES]
+    )
+    for path, expected in THIRD_PARTY_WEIGHER_CASES:
         name = path.rpartition(".")[2]
         hosts = explain_hosts_with_option(app, "weight_classes", path)
         assert {host["host"]: host["weights"][name]["raw"] for host in hosts} == expected, path

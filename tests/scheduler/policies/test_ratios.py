@@ -9,7 +9,7 @@ from tests.support.clouds import uuid_of
 from tests.support.policies import read_policies, settings_with_policies
 from tests.support.scheduling import flavor, report, spec
 
-HIGH_DENSITY, LOW_DENSITY = "high_cpu_density", "low_cpu_density"
+HIGH_DENSITY_POLICY, LOW_DENSITY_POLICY = "high_cpu_density", "low_cpu_density"
 CONFIG_WITH_CORE_FILTER = """
 [filter_scheduler]
 enabled_filters = ComputeFilter, CoreFilter, RamFilter, DiskFilter
@@ -32,7 +32,7 @@ def policies(tmp_path):
 @pytest.mark.parametrize(
     ("name", "ratios"),
     [
-        (HIGH_DENSITY, {"cpu_allocation_ratio": 8.0}),
+        (HIGH_DENSITY_POLICY, {"cpu_allocation_ratio": 8.0}),
         (
             "everything",
             {
@@ -53,10 +53,10 @@ def test_policy_has_the_allocation_ratios_of_its_section(policies, name, ratios)
     ("names", "cpu"),
     [
         ((), None),
-        ((LOW_DENSITY,), 1.0),
-        pytest.param((HIGH_DENSITY, LOW_DENSITY), 8.0, id="first of two policies"),
-        pytest.param(("nope", LOW_DENSITY), 1.0, id="first existing policy"),
-        pytest.param(("nothing", LOW_DENSITY), None, id="policy without ratios"),
+        ((LOW_DENSITY_POLICY,), 1.0),
+        pytest.param((HIGH_DENSITY_POLICY, LOW_DENSITY_POLICY), 8.0, id="first of two policies"),
+        pytest.param(("nope", LOW_DENSITY_POLICY), 1.0, id="first existing policy"),
+        pytest.param(("nothing", LOW_DENSITY_POLICY), None, id="policy without ratios"),
         (("nope",), None),
     ],
 )
@@ -72,7 +72,7 @@ def cloud_with_ratio_policies(database_url, tmp_path, make_app):
     )
     reports = [report(name, vcpus=8, vcpus_used=6) for name in ("high", "low", "plain")]
     cloud_with_ratio_policies.app.post_json("/scheduler/v1/compute_nodes", reports)
-    for host, policy in (("high", HIGH_DENSITY), ("low", LOW_DENSITY)):
+    for host, policy in (("high", HIGH_DENSITY_POLICY), ("low", LOW_DENSITY_POLICY)):
         number = cloud_with_ratio_policies.create_and_get_id(f"{host} hosts")
         cloud_with_ratio_policies.add_host(number, host)
         cloud_with_ratio_policies.set_metadata(number, sched_policy=policy)
@@ -111,7 +111,7 @@ def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(cloud_wit
     }
     assert raw == {"high": 8 * 8.0 - 6, "low": 8 * 1.0 - 6, "plain": 8 * 4.0 - 6}
     # The policy of the request does not matter.
-    body = {"request_spec": spec(flavor=flavor(vcpus=4)), "policy": LOW_DENSITY}
+    body = {"request_spec": spec(flavor=flavor(vcpus=4)), "policy": LOW_DENSITY_POLICY}
     answer = cloud_with_ratio_policies.app.post_json("/scheduler/v1/explain", body).json
     assert list_rejections(answer, "CoreFilter") == reasons
 

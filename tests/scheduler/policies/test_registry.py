@@ -148,7 +148,7 @@ def test_policy_option_on_several_lines_has_the_values_of_all_lines(read_policie
     assert policy.overrides["filter_scheduler", "available_filters"][-1].place.line == 7
 
 
-PLUGIN_TEXT = """
+FILTER_PLUGIN_TEXT = """
 from oslo_config import cfg
 from placement_sched.scheduler.filters import BaseHostFilter
 
@@ -162,7 +162,7 @@ class Limit(BaseHostFilter):
 
 
 def test_plugin_option_has_the_value_of_the_policy_section(tmp_path, monkeypatch):
-    (tmp_path / "acme_limit.py").write_text(PLUGIN_TEXT)
+    (tmp_path / "acme_limit.py").write_text(FILTER_PLUGIN_TEXT)
     monkeypatch.syspath_prepend(tmp_path)
     text = (
         "[scheduler]\npolicies = dense, other\n[acme_limits]\nmost = 4\n"

@@ -76,7 +76,7 @@ def policy_services(tmp_path, sqlite_url, make_app):
     }
 
 
-def require_aggregate(request_spec, uuid):
+def require_aggregate_for_request(request_spec, uuid):
     return {**request_spec, "requested_destination": {"aggregates": [uuid]}}
 
 
@@ -90,7 +90,7 @@ def build_random_request(name, uuid, random):
             root_gb=random.choice([10, 100, 300]),
         ),
     )
-    return require_aggregate(request, uuid) if name == "default" else request
+    return require_aggregate_for_request(request, uuid) if name == "default" else request
 
 
 def send_request_and_get_decision(client, request_spec):
@@ -121,7 +121,7 @@ def test_concurrent_decisions_equal_those_of_single_policy_services(policy_servi
     expected = [
         send_request_and_get_decision(
             single_policy_apps[name][0],
-            require_aggregate(request_spec, single_policy_apps[name][1]),
+            require_aggregate_for_request(request_spec, single_policy_apps[name][1]),
         )
         for name, request_spec in requests
     ]
@@ -152,5 +152,5 @@ def test_policies_need_no_additional_sql_statement(policy_services):
     multi_policy_app, single_policy_apps = policy_services
     for name, (client, uuid) in single_policy_apps.items():
         request = build_random_request(name, uuid, Random(1))
-        expected = count_statements(client, require_aggregate(request, uuid))
+        expected = count_statements(client, require_aggregate_for_request(request, uuid))
         assert count_statements(multi_policy_app, request) == expected, name

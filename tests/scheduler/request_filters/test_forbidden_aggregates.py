@@ -31,7 +31,7 @@ def find_forbidden_aggregates(metadata, extra_specs=None, properties=None, **fie
     return [UUID(uuid).int for uuid in uuids]
 
 
-WINDOWS_AND_XYZ = WINDOWS_TRAIT | XYZ_TRAIT
+BOTH_TRAITS = WINDOWS_TRAIT | XYZ_TRAIT
 
 
 @pytest.mark.parametrize(
@@ -43,27 +43,27 @@ WINDOWS_AND_XYZ = WINDOWS_TRAIT | XYZ_TRAIT
         ([WINDOWS_TRAIT], {}, WINDOWS_TRAIT, []),
         ([WINDOWS_TRAIT], {}, {"os_distro": "windows"}, [1]),
         # The spec's second example: traits from both the flavor and the image.
-        ([WINDOWS_AND_XYZ], {}, {}, [1]),
-        ([WINDOWS_AND_XYZ], WINDOWS_TRAIT, {}, [1]),
-        ([WINDOWS_AND_XYZ], {}, XYZ_TRAIT, [1]),
-        ([WINDOWS_AND_XYZ], WINDOWS_TRAIT, XYZ_TRAIT, []),
-        ([WINDOWS_AND_XYZ], XYZ_TRAIT, WINDOWS_TRAIT, []),
-        ([WINDOWS_AND_XYZ], WINDOWS_AND_XYZ, {}, []),
-        ([WINDOWS_AND_XYZ], {}, WINDOWS_AND_XYZ, []),
-        ([WINDOWS_AND_XYZ], WINDOWS_TRAIT | {"trait:CUSTOM_OTHER": "required"}, {}, [1]),
-        ([WINDOWS_TRAIT, {}, XYZ_TRAIT, WINDOWS_AND_XYZ], {}, XYZ_TRAIT, [1, 4]),
+        ([BOTH_TRAITS], {}, {}, [1]),
+        ([BOTH_TRAITS], WINDOWS_TRAIT, {}, [1]),
+        ([BOTH_TRAITS], {}, XYZ_TRAIT, [1]),
+        ([BOTH_TRAITS], WINDOWS_TRAIT, XYZ_TRAIT, []),
+        ([BOTH_TRAITS], XYZ_TRAIT, WINDOWS_TRAIT, []),
+        ([BOTH_TRAITS], BOTH_TRAITS, {}, []),
+        ([BOTH_TRAITS], {}, BOTH_TRAITS, []),
+        ([BOTH_TRAITS], WINDOWS_TRAIT | {"trait:CUSTOM_OTHER": "required"}, {}, [1]),
+        ([WINDOWS_TRAIT, {}, XYZ_TRAIT, BOTH_TRAITS], {}, XYZ_TRAIT, [1, 4]),
         ([XYZ_TRAIT], XYZ_TRAIT, {"trait:CUSTOM_XYZ": "other"}, []),
         # Traits of a request group with a suffix.
         ([XYZ_TRAIT], {"trait1:CUSTOM_XYZ": "forbidden"}, {}, [1]),
         ([XYZ_TRAIT], {}, {"trait1:CUSTOM_XYZ": "forbidden"}, [1]),
         (
-            [WINDOWS_AND_XYZ],
+            [BOTH_TRAITS],
             {"trait1:CUSTOM_XYZ": "required", "trait2:CUSTOM_WINDOWS_LICENSED": "required"},
             {},
             [],
         ),
-        ([WINDOWS_AND_XYZ], {"trait1:CUSTOM_XYZ": "required"}, WINDOWS_TRAIT, []),
-        ([WINDOWS_AND_XYZ], {"trait1:CUSTOM_XYZ": "required"}, {}, [1]),
+        ([BOTH_TRAITS], {"trait1:CUSTOM_XYZ": "required"}, WINDOWS_TRAIT, []),
+        ([BOTH_TRAITS], {"trait1:CUSTOM_XYZ": "required"}, {}, [1]),
         (
             [{"trait:HW_CPU_HYPERTHREADING": "required"}],
             {"hw:cpu_thread_policy": "isolate"},
@@ -113,8 +113,7 @@ def test_trait_of_a_suffixed_group_allows_the_aggregate(key):
 def test_required_traits_of_ports_allow_the_aggregate(traits, expected):
     port = {"requester_id": "port", "resources": {"CUSTOM_BW": 1}, **traits}
     assert (
-        find_forbidden_aggregates([XYZ_TRAIT, WINDOWS_AND_XYZ], requested_resources=[port])
-        == expected
+        find_forbidden_aggregates([XYZ_TRAIT, BOTH_TRAITS], requested_resources=[port]) == expected
     )
 
 
@@ -142,10 +141,13 @@ def test_aggregate_that_the_request_already_forbids_is_listed_once(uuids):
     assert outcome.changes == {}
 
 
-OPTION_NAMES = ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
+ISOLATION_OPTION_NAMES = [
+    "enable_isolated_aggregate_filtering",
+    "enable_forbidden_aggregates_filter",
+]
 
 
-@pytest.mark.parametrize("name", OPTION_NAMES)
+@pytest.mark.parametrize("name", ISOLATION_OPTION_NAMES)
 def test_both_option_names_enable_the_forbidden_aggregates_filter(name, tmp_path, monkeypatch):
     filter_ = ForbiddenAggregates()
     assert not filter_.enabled(build_settings())

@@ -15,7 +15,7 @@ from tests.support.scheduling import spec
 from tests.support.states import build_settings, build_spec
 
 CELL_UUID = str(UUID(int=99))
-AGGREGATE_METADATA = (
+ZONE_AGGREGATE_METADATA = (
     {"availability_zone": "az1"},
     {"availability_zone": "az2"},
     {"availability_zone": "az1"},
@@ -28,7 +28,8 @@ def apply_filter(zone, **fields):
     plugin = MapAZToPlacementAggregate.with_settings(build_settings())
     assert plugin.enabled(plugin.settings)
     return plugin.apply(
-        build_spec(availability_zone=zone, **fields), FakeCloud.with_metadata(*AGGREGATE_METADATA)
+        build_spec(availability_zone=zone, **fields),
+        FakeCloud.with_metadata(*ZONE_AGGREGATE_METADATA),
     )
 
 
@@ -105,14 +106,14 @@ def test_default_zone_is_the_configured_zone(default, metadata, changes):
     assert outcome.changes == changes
     assert isinstance(
         plugin.apply(
-            build_spec(availability_zone="x"), FakeCloud.with_metadata(*AGGREGATE_METADATA)
+            build_spec(availability_zone="x"), FakeCloud.with_metadata(*ZONE_AGGREGATE_METADATA)
         ),
         Rejection,
     )
 
 
 #: Names of hosts in nova, and fields of a request that moves an instance.
-REQUESTED_HOSTS_AND_MOVES = {
+HOST_AND_MOVE_REQUESTS = {
     "forced host": {"force_hosts": ["cn1"]},
     "forced node": {"force_nodes": ["cn1"]},
     "live migration to a host": {"requested_destination": {"host": "cn1", "node": "cn1"}},
@@ -122,9 +123,7 @@ REQUESTED_HOSTS_AND_MOVES = {
 }
 
 
-@pytest.mark.parametrize(
-    "target", REQUESTED_HOSTS_AND_MOVES.values(), ids=REQUESTED_HOSTS_AND_MOVES
-)
+@pytest.mark.parametrize("target", HOST_AND_MOVE_REQUESTS.values(), ids=HOST_AND_MOVE_REQUESTS)
 def test_only_a_known_zone_applies_to_requested_hosts_and_moves(target):
     assert apply_filter("nova", **target) is None
     assert apply_filter("gone", **target) is None

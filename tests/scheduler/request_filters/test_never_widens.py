@@ -24,7 +24,7 @@ SETTINGS_WITH_ALL_FILTERS = build_settings(
     scheduler__query_placement_for_routed_network_aggregates=True,
     scheduler__required_aggregates_by_trait="require",
 )
-REQUEST_FILTERS = plugins_for(SETTINGS_WITH_ALL_FILTERS).request_filters
+ALL_REQUEST_FILTERS = plugins_for(SETTINGS_WITH_ALL_FILTERS).request_filters
 
 
 def check_that_no_constraint_is_lost(before: RequestSpec, after: RequestSpec) -> None:
@@ -51,7 +51,7 @@ def check_that_no_constraint_is_lost(before: RequestSpec, after: RequestSpec) ->
 @given(spec=RANDOM_REQUEST_SPECS, world=RANDOM_CLOUDS)
 def test_each_request_filter_keeps_all_constraints(spec, world):
     original_spec = deepcopy(spec)
-    for plugin in REQUEST_FILTERS:
+    for plugin in ALL_REQUEST_FILTERS:
         with suppress(Invalid):
             outcome = plugin.apply(spec, world) if plugin.enabled(plugin.settings) else None
             if isinstance(outcome, RequestFilterResult):
@@ -64,9 +64,11 @@ def test_each_request_filter_keeps_all_constraints(spec, world):
 def test_all_request_filters_together_keep_all_constraints(spec, world):
     original_spec = deepcopy(spec)
     try:
-        run = run_request_filters(REQUEST_FILTERS, spec, world)
+        run = run_request_filters(ALL_REQUEST_FILTERS, spec, world)
     except Invalid:
         return
     assert spec == original_spec
     check_that_no_constraint_is_lost(spec, run.spec)
-    assert [report.name for report in run.reports] == [plugin.name for plugin in REQUEST_FILTERS]
+    assert [report.name for report in run.reports] == [
+        plugin.name for plugin in ALL_REQUEST_FILTERS
+    ]

@@ -18,7 +18,7 @@ from tests.support.scheduling import spec
 from tests.support.states import build_settings, build_spec
 
 TRAIT_A, TRAIT_B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
-AGGREGATES_OPTION = "scheduler__required_aggregates_by_trait"
+REQUIRED_AGGREGATES_OPTION = "scheduler__required_aggregates_by_trait"
 ISOLATION_OPTION = "scheduler__enable_isolated_aggregate_filtering"
 
 
@@ -110,7 +110,7 @@ def test_required_aggregates_filter_runs_last_and_only_with_the_option_value_req
     assert plugins_for(build_settings()).request_filters[-1].name == RequiredAggregatesByTrait.name
     plugin = RequiredAggregatesByTrait()
     for value, expected in (("off", False), ("prefer", False), ("require", True)):
-        assert plugin.enabled(build_settings(**{AGGREGATES_OPTION: value})) == expected
+        assert plugin.enabled(build_settings(**{REQUIRED_AGGREGATES_OPTION: value})) == expected
     assert not plugin.enabled(build_settings())
     with pytest.raises(Invalid, match="required_aggregates_by_trait"):
         with_overrides(build_settings(), {"scheduler.required_aggregates_by_trait": "must"})
@@ -129,7 +129,7 @@ IMAGE_WITH_TRAIT_A = {"image": {"properties": TRAIT_A}}
 
 
 def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
-    both = {AGGREGATES_OPTION: "require", ISOLATION_OPTION: True}
+    both = {REQUIRED_AGGREGATES_OPTION: "require", ISOLATION_OPTION: True}
     assert explain_request(cloud, spec(), **both).hosts == ["cn1", "stray"]
     licensed = explain_request(cloud, spec(**IMAGE_WITH_TRAIT_A), **both)
     assert licensed.hosts == ["win1", "win2"]

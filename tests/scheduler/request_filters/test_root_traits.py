@@ -27,12 +27,15 @@ ENCRYPTION_TRAIT, REMOTE_PORTS_TRAIT = (
 )
 LUKS_TRAITS = [ENCRYPTION_TRAIT, f"{ENCRYPTION_TRAIT}_LUKS"]
 TPM_SECURITY_TRAIT = "COMPUTE_SECURITY_TPM_SECRET_SECURITY"
-DEVICE_PROFILE = {"accel:device_profile": "fpga"}
+DEVICE_PROFILE_SPEC = {"accel:device_profile": "fpga"}
 ENCRYPTION_SPEC = {"hw:ephemeral_encryption": "true"}
-FORMAT_KEY, IMAGE_FORMAT_KEY = "hw:ephemeral_encryption_format", "hw_ephemeral_encryption_format"
-RING_KEY, IMAGE_RING_KEY = "hw:virtio_packed_ring", "hw_virtio_packed_ring"
-MODEL_KEY, IMAGE_MODEL_KEY = "hw:sound_model", "hw_sound_model"
-TPM_SPEC, TPM_SECURITY_KEY = {"hw:tpm_version": "2.0"}, "hw:tpm_secret_security"
+ENCRYPTION_FORMAT_KEY, IMAGE_ENCRYPTION_FORMAT_KEY = (
+    "hw:ephemeral_encryption_format",
+    "hw_ephemeral_encryption_format",
+)
+PACKED_RING_KEY, IMAGE_PACKED_RING_KEY = "hw:virtio_packed_ring", "hw_virtio_packed_ring"
+SOUND_MODEL_KEY, IMAGE_SOUND_MODEL_KEY = "hw:sound_model", "hw_sound_model"
+TPM_EXTRA_SPEC, TPM_SECURITY_KEY = {"hw:tpm_version": "2.0"}, "hw:tpm_secret_security"
 IMAGE_TYPE_OPTION = "scheduler__query_placement_for_image_type_support"
 PORT_ID = "aaaaaaaa-0000-4000-8000-000000000001"
 REMOTE_MANAGED_PORT = {"port_id": PORT_ID, "vnic_type": "remote-managed"}
@@ -42,25 +45,35 @@ NORMAL_PORT = {"port_id": PORT_ID, "vnic_type": "normal"}
 @pytest.mark.parametrize(
     ("kind", "extra_specs", "properties", "traits"),
     [
-        (AcceleratorsFilter, DEVICE_PROFILE, {}, [ACCELERATORS_TRAIT]),
+        (AcceleratorsFilter, DEVICE_PROFILE_SPEC, {}, [ACCELERATORS_TRAIT]),
         (AcceleratorsFilter, {"accel:device_profile": ""}, {}, []),
-        (AcceleratorsFilter, {"device_profile": "fpga"}, DEVICE_PROFILE, []),
+        (AcceleratorsFilter, {"device_profile": "fpga"}, DEVICE_PROFILE_SPEC, []),
         (EphemeralEncryptionFilter, ENCRYPTION_SPEC, {}, [ENCRYPTION_TRAIT]),
-        (EphemeralEncryptionFilter, ENCRYPTION_SPEC, {IMAGE_FORMAT_KEY: "luks"}, LUKS_TRAITS),
         (
             EphemeralEncryptionFilter,
-            ENCRYPTION_SPEC | {FORMAT_KEY: "luksv2"},
+            ENCRYPTION_SPEC,
+            {IMAGE_ENCRYPTION_FORMAT_KEY: "luks"},
+            LUKS_TRAITS,
+        ),
+        (
+            EphemeralEncryptionFilter,
+            ENCRYPTION_SPEC | {ENCRYPTION_FORMAT_KEY: "luksv2"},
             {},
             [ENCRYPTION_TRAIT, f"{LUKS_TRAITS[1]}V2"],
         ),
-        (EphemeralEncryptionFilter, {FORMAT_KEY: "luks"}, {"hw_ephemeral_encryption": "false"}, []),
-        (PackedVirtqueueFilter, {RING_KEY: "true"}, {}, [PACKED_RING_TRAIT]),
-        (PackedVirtqueueFilter, {}, {IMAGE_RING_KEY: True}, [PACKED_RING_TRAIT]),
-        (PackedVirtqueueFilter, {RING_KEY: "off"}, {IMAGE_RING_KEY: "0"}, []),
-        (TPMSecretSecurityFilter, TPM_SPEC, {}, [f"{TPM_SECURITY_TRAIT}_USER"]),
+        (
+            EphemeralEncryptionFilter,
+            {ENCRYPTION_FORMAT_KEY: "luks"},
+            {"hw_ephemeral_encryption": "false"},
+            [],
+        ),
+        (PackedVirtqueueFilter, {PACKED_RING_KEY: "true"}, {}, [PACKED_RING_TRAIT]),
+        (PackedVirtqueueFilter, {}, {IMAGE_PACKED_RING_KEY: True}, [PACKED_RING_TRAIT]),
+        (PackedVirtqueueFilter, {PACKED_RING_KEY: "off"}, {IMAGE_PACKED_RING_KEY: "0"}, []),
+        (TPMSecretSecurityFilter, TPM_EXTRA_SPEC, {}, [f"{TPM_SECURITY_TRAIT}_USER"]),
         (
             TPMSecretSecurityFilter,
-            TPM_SPEC | {TPM_SECURITY_KEY: "deployment"},
+            TPM_EXTRA_SPEC | {TPM_SECURITY_KEY: "deployment"},
             {},
             [f"{TPM_SECURITY_TRAIT}_DEPLOYMENT"],
         ),
@@ -71,8 +84,8 @@ NORMAL_PORT = {"port_id": PORT_ID, "vnic_type": "normal"}
             [f"{TPM_SECURITY_TRAIT}_HOST"],
         ),
         (TPMSecretSecurityFilter, {"hw:tpm_model": "tpm-tis", TPM_SECURITY_KEY: "host"}, {}, []),
-        (VirtioSoundFilter, {}, {IMAGE_MODEL_KEY: "virtio"}, [VIRTIO_SOUND_TRAIT]),
-        (VirtioSoundFilter, {MODEL_KEY: "usb"}, {}, []),
+        (VirtioSoundFilter, {}, {IMAGE_SOUND_MODEL_KEY: "virtio"}, [VIRTIO_SOUND_TRAIT]),
+        (VirtioSoundFilter, {SOUND_MODEL_KEY: "usb"}, {}, []),
         *(
             (kind, {}, {}, [])
             for kind in (
@@ -159,13 +172,13 @@ def test_hosts_without_the_required_root_traits_are_no_candidates(sqlite_app):
     }
     put_hosts(sqlite_app, **hosts)
     extra_specs = (
-        DEVICE_PROFILE
+        DEVICE_PROFILE_SPEC
         | ENCRYPTION_SPEC
-        | {RING_KEY: "true"}
-        | TPM_SPEC
+        | {PACKED_RING_KEY: "true"}
+        | TPM_EXTRA_SPEC
         | {TPM_SECURITY_KEY: "host"}
     )
-    image = {"disk_format": "qcow2", "properties": {IMAGE_MODEL_KEY: "virtio"}}
+    image = {"disk_format": "qcow2", "properties": {IMAGE_SOUND_MODEL_KEY: "virtio"}}
     options = {IMAGE_TYPE_OPTION: True}
     request = spec(flavor=flavor(extra_specs=extra_specs), image=image)
     answer = explain_request(sqlite_app, request, **options)

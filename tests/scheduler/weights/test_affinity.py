@@ -82,7 +82,7 @@ def cloud(sqlite_app):
     return sqlite_app
 
 
-def explain_request_of_group(app, policy, *uuids, **fields):
+def explain_group_request(app, policy, *uuids, **fields):
     """Return the hosts for these instances of a group that has instance 1 as its member."""
     group = {"policy": policy, "members": [instance(1)]}
     body = {"request_spec": spec(*uuids, instance_group=group, **fields)}
@@ -93,17 +93,15 @@ def explain_request_of_group(app, policy, *uuids, **fields):
 def test_earlier_instances_of_a_request_count_as_group_members(cloud):
     cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
     three = tuple(map(instance, (2, 3, 4)))
-    assert (
-        get_selected_hosts(explain_request_of_group(cloud, "soft-affinity", *three)) == ["cn3"] * 3
-    )
-    hosts = get_selected_hosts(explain_request_of_group(cloud, "soft-anti-affinity", *three))
+    assert get_selected_hosts(explain_group_request(cloud, "soft-affinity", *three)) == ["cn3"] * 3
+    hosts = get_selected_hosts(explain_group_request(cloud, "soft-anti-affinity", *three))
     assert hosts == ["cn1", "cn2", "cn3"]
     two = {"instance_uuids": None, "num_instances": 2}
-    assert get_selected_hosts(explain_request_of_group(cloud, "soft-affinity", **two)) == [
+    assert get_selected_hosts(explain_group_request(cloud, "soft-affinity", **two)) == [
         "cn3",
         "cn3",
     ]
-    assert get_selected_hosts(explain_request_of_group(cloud, "soft-anti-affinity", **two)) == [
+    assert get_selected_hosts(explain_group_request(cloud, "soft-anti-affinity", **two)) == [
         "cn1",
         "cn2",
     ]

@@ -138,7 +138,7 @@ def test_invalid_multiplier_is_logged_once_for_all_hosts(caplog):
     assert "'much'" in message
 
 
-class PenaltyWeigher(RAMWeigher):
+class FreeMemoryPenaltyWeigher(RAMWeigher):
     is_penalty = True
 
 
@@ -154,7 +154,7 @@ class PenaltyWeigher(RAMWeigher):
 )
 def test_multiplier_of_a_penalty_weigher_is_negated(metadata, expected):
     settings = build_settings(filter_scheduler__ram_weight_multiplier=1.5)
-    plugin = PenaltyWeigher.with_settings(settings)
+    plugin = FreeMemoryPenaltyWeigher.with_settings(settings)
     host = build_host_state(aggregates=build_aggregates(*metadata))
     assert plugin.weight_multiplier(host) == expected
     assert plugin.multipliers([build_host_state(), host]) == [-1.5, expected]
@@ -163,7 +163,7 @@ def test_multiplier_of_a_penalty_weigher_is_negated(metadata, expected):
 
 def test_multiplier_0_of_a_penalty_weigher_is_not_negative_zero():
     settings = build_settings(filter_scheduler__ram_weight_multiplier=0.0)
-    assert str(PenaltyWeigher.with_settings(settings).configured_multiplier) == "0.0"
+    assert str(FreeMemoryPenaltyWeigher.with_settings(settings).configured_multiplier) == "0.0"
 
 
 def test_weigher_may_have_its_own_metadata_key_or_multiplier():

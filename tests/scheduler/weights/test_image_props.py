@@ -11,7 +11,7 @@ from tests.support.statements import record_statements
 from tests.support.states import build_aggregates, build_host_state, build_instances, build_spec
 
 MULTIPLIER_OPTION = "filter_scheduler__image_props_weight_multiplier"
-SETTING_OPTION = "filter_scheduler__image_props_weight_setting"
+WEIGHTS_OPTION = "filter_scheduler__image_props_weight_setting"
 MULTIPLIER_OF_1 = {MULTIPLIER_OPTION: 1.0}
 
 WINDOWS_IMAGE = {"os_distro": "windows", "hw_machine_type": "q35"}
@@ -62,7 +62,7 @@ HOSTS = [
 def test_each_shared_image_property_counts_with_its_ratio(setting, expected, caplog):
     request = build_spec(properties=WINDOWS_IMAGE)
     weights = find_raw_weights(
-        ImagePropertiesWeigher, HOSTS, request, **MULTIPLIER_OF_1, **{SETTING_OPTION: setting}
+        ImagePropertiesWeigher, HOSTS, request, **MULTIPLIER_OF_1, **{WEIGHTS_OPTION: setting}
     )
     assert weights == expected
     warning = "image_props_weight_setting: items that are not name=number are ignored: "
@@ -139,7 +139,7 @@ def test_aggregate_multiplier_counts_unless_the_configured_multiplier_is_0():
         (MULTIPLIER_OF_1, {}, False),
         (MULTIPLIER_OF_1, {"my_own": "x"}, False),
         (
-            {**MULTIPLIER_OF_1, SETTING_OPTION: ["hw_video_model=1", "os_distro=0"]},
+            {**MULTIPLIER_OF_1, WEIGHTS_OPTION: ["hw_video_model=1", "os_distro=0"]},
             WINDOWS_IMAGE,
             False,
         ),

@@ -13,8 +13,8 @@ from tests.scheduler.weights.weighing import find_raw_weights, run_weigher, weig
 from tests.support.scheduling import report, spec
 from tests.support.states import build_aggregates, build_host_state, read_settings_text
 
-SETTING_OPTION = "metrics__weight_setting"
-REQUIRED_OPTION = "metrics__required"
+WEIGHTS_OPTION = "metrics__weight_setting"
+METRICS_REQUIRED_OPTION = "metrics__required"
 
 
 def build_host(name, **figures):
@@ -53,11 +53,11 @@ HOSTS = [
     ],
 )
 def test_metrics_weight_is_the_sum_of_metrics_times_their_ratios(setting, expected):
-    assert find_raw_weights(MetricsWeigher, HOSTS, **{SETTING_OPTION: setting}) == expected
+    assert find_raw_weights(MetricsWeigher, HOSTS, **{WEIGHTS_OPTION: setting}) == expected
 
 
 def test_host_with_the_greatest_metrics_sum_is_best_unless_the_multiplier_is_negative():
-    options = {SETTING_OPTION: ["cpu.percent=1"]}
+    options = {WEIGHTS_OPTION: ["cpu.percent=1"]}
     answer = weigh_hosts(MetricsWeigher, HOSTS, **options)
     assert answer == [("cn2", 1.0), ("cn3", 0.5), ("cn1", 0.0)]
     answer = weigh_hosts(MetricsWeigher, HOSTS, **options, metrics__weight_multiplier=-2.0)
@@ -70,15 +70,15 @@ def test_host_with_the_greatest_metrics_sum_is_best_unless_the_multiplier_is_neg
     ids=["other metric", "no metrics", "no host report"],
 )
 def test_missing_metric_is_an_error_or_has_the_configured_weight(host_without_metric):
-    options = {SETTING_OPTION: ["cpu.percent=1"]}
+    options = {WEIGHTS_OPTION: ["cpu.percent=1"]}
     with pytest.raises(PluginFailed, match=r"MetricsWeigher failed: host cn4, node cn4 does not"):
         run_weigher(MetricsWeigher, [*HOSTS, host_without_metric], **options)
     answer = find_raw_weights(
-        MetricsWeigher, [*HOSTS, host_without_metric], **options, **{REQUIRED_OPTION: False}
+        MetricsWeigher, [*HOSTS, host_without_metric], **options, **{METRICS_REQUIRED_OPTION: False}
     )
     assert answer == {"cn1": 10, "cn2": 20, "cn3": 15, "cn4": -10000}
     options["metrics__weight_of_unavailable"] = 12.5
-    options[REQUIRED_OPTION] = False
+    options[METRICS_REQUIRED_OPTION] = False
     assert find_raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"] == 12.5
 
 
@@ -98,11 +98,11 @@ def test_missing_metric_with_ratio_0_is_ignored(setting, multiplier, expected):
     host_without_metric = build_host_state(
         "cn4", metrics=(Metric(name="cpu.percent", value=5),), aggregates=answer
     )
-    options = {SETTING_OPTION: setting, REQUIRED_OPTION: False}
+    options = {WEIGHTS_OPTION: setting, METRICS_REQUIRED_OPTION: False}
     weight = find_raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"]
     assert weight == expected
     with pytest.raises(PluginFailed, match=r"does not report cpu"):
-        run_weigher(MetricsWeigher, [*HOSTS, host_without_metric], **{SETTING_OPTION: setting})
+        run_weigher(MetricsWeigher, [*HOSTS, host_without_metric], **{WEIGHTS_OPTION: setting})
 
 
 @pytest.mark.parametrize("required", [True, False])
@@ -110,11 +110,17 @@ def test_metric_by_numa_node_is_an_error_as_in_nova(required):
     by_node = Metric(name="numa.membw.current", numa_membw_values={"0": 10, "1": 43})
     hosts = [build_host_state(name, metrics=(by_node,)) for name in ("cn4", "cn5")]
     for ratio in ("1", "0"):
-        options = {SETTING_OPTION: [f"numa.membw.current={ratio}"], REQUIRED_OPTION: required}
+        options = {
+            WEIGHTS_OPTION: [f"numa.membw.current={ratio}"],
+            METRICS_REQUIRED_OPTION: required,
+        }
         with pytest.raises(PluginFailed, match=r"cn4 reports numa\.membw\.current by NUMA node"):
             run_weigher(MetricsWeigher, hosts, **options)
     # A metric before it in the setting that is missing decides first.
-    setting = {SETTING_OPTION: ["cpu.percent=1", "numa.membw.current=1"], REQUIRED_OPTION: False}
+    setting = {
+        WEIGHTS_OPTION: ["cpu.percent=1", "numa.membw.current=1"],
+        METRICS_REQUIRED_OPTION: False,
+    }
     assert find_raw_weights(MetricsWeigher, hosts, **setting)["cn4"] == -10000.0
 
 
@@ -123,7 +129,7 @@ def test_last_value_of_a_metric_counts_and_ignored_settings_are_logged(caplog):
     hosts = [*HOSTS, build_host_state("cn4", metrics=metrics)]
     with caplog.at_level(logging.WARNING):
         weights = find_raw_weights(
-            MetricsWeigher, hosts, **{SETTING_OPTION: ["cpu.percent=1", "much"]}
+            MetricsWeigher, hosts, **{WEIGHTS_OPTION: ["cpu.percent=1", "much"]}
         )
     assert weights["cn4"] == 30
     assert "ignored: much" in caplog.text

@@ -18,7 +18,7 @@ from tests.support.states import (
 )
 
 TRAIT_A, TRAIT_B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
-AGGREGATES_OPTION = "scheduler__required_aggregates_by_trait"
+REQUIRED_AGGREGATES_OPTION = "scheduler__required_aggregates_by_trait"
 WEIGHER_NAME = "RequiredAggregatesByTraitWeigher"
 
 
@@ -70,5 +70,5 @@ def test_default_multiplier_of_required_aggregates_outweighs_free_memory():
 
 def test_required_aggregates_weigher_runs_only_with_the_option_value_prefer():
     for value, expected in (("off", False), ("prefer", True), ("require", False)):
-        weighers = plugins_for(build_settings(**{AGGREGATES_OPTION: value})).weighers
+        weighers = plugins_for(build_settings(**{REQUIRED_AGGREGATES_OPTION: value})).weighers
         assert (WEIGHER_NAME in [type(weigher).__name__ for weigher in weighers]) == expected
