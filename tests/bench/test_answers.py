@@ -30,7 +30,7 @@ def build_allocation_request(provider: str) -> dict:
     }
 
 
-FULL_RESPONSE = {
+CANDIDATES_RESPONSE = {
     "allocation_requests": [build_allocation_request(name) for name in ("numa1", "numa2", "host2")],
     "provider_summaries": {
         "host1": build_provider_summary("host1"),
@@ -43,7 +43,7 @@ FULL_RESPONSE = {
 
 def build_candidates_response(*providers: str) -> dict:
     """Return a correct response with these candidates."""
-    summaries = FULL_RESPONSE["provider_summaries"]
+    summaries = CANDIDATES_RESPONSE["provider_summaries"]
     roots = {summaries[uuid]["root_provider_uuid"] for uuid in providers}
     return deepcopy(
         {
@@ -58,7 +58,7 @@ def build_candidates_response(*providers: str) -> dict:
 
 
 def check_candidates_response(answer: dict, limit: int | None) -> int:
-    expected = ExpectedCandidates("a query", orjson.dumps(FULL_RESPONSE))
+    expected = ExpectedCandidates("a query", orjson.dumps(CANDIDATES_RESPONSE))
     return expected.check("ours", orjson.dumps(answer), limit)
 
 

@@ -10,11 +10,11 @@ from plain_http import Broken, Client
 
 pytestmark = pytest.mark.slow
 
-StartServer = Callable[..., tuple[int, list[list[bytes]]]]
+HttpServerStarter = Callable[..., tuple[int, list[list[bytes]]]]
 
 
 @pytest.fixture
-def start_server() -> Iterator[StartServer]:
+def start_http_server() -> Iterator[HttpServerStarter]:
     """Give a function that starts a server, and returns its port and the requests.
 
     Each list has the responses of a connection, which the server then closes. After an empty
@@ -51,9 +51,9 @@ def start_server() -> Iterator[StartServer]:
         listener.close()
 
 
-def test_large_http_response_is_read(start_server):
+def test_large_http_response_is_read(start_http_server):
     body = b"x" * 3_000_000
-    port, seen = start_server([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
+    port, seen = start_http_server([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
     client = Client(port)
     message = client.message("PUT /a HTTP/1.1\r\nX-Auth-Token: admin", b"{}")
     assert client.get_answer(message) == (200, body)
@@ -66,9 +66,9 @@ def test_large_http_response_is_read(start_server):
     ]
 
 
-def test_open_http_connection_is_reused(start_server):
+def test_open_http_connection_is_reused(start_http_server):
     empty = b"HTTP/1.1 204 No Content\r\nserver: here\r\n\r\n"
-    port, seen = start_server([empty, empty, b""])
+    port, seen = start_http_server([empty, empty, b""])
     client = Client(port)
     assert [client.get_answer(client.message(f"DELETE /{name} HTTP/1.1")) for name in "ab"] == [
         (204, b"")
@@ -77,9 +77,9 @@ def test_open_http_connection_is_reused(start_server):
     assert [len(requests) for requests in seen] == [2]
 
 
-def test_http_connection_closed_by_the_server_is_replaced(start_server):
+def test_http_connection_closed_by_the_server_is_replaced(start_http_server):
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
-    port, seen = start_server([answer], [answer], [answer])
+    port, seen = start_http_server([answer], [answer], [answer])
     client = Client(port, reuse=False)
     assert [client.get_answer(client.message("GET /a HTTP/1.1")) for _ in range(3)] == [
         (200, b"a")
@@ -87,7 +87,7 @@ def test_http_connection_closed_by_the_server_is_replaced(start_server):
     assert [len(requests) for requests in seen] == [1, 1, 1]
 
 
-def test_malformed_http_response_is_reported(start_server):
+def test_malformed_http_response_is_reported(start_http_server):
     for answer in (
         b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour",
@@ -96,6 +96,6 @@ def test_malformed_http_response_is_reported(start_server):
         b"HTTP/1.1 200 OK\r\n\r\nbody",
         b"HTTP/1.1 200 OK\r\nContent-Le",
     ):
-        port, _ = start_server([answer])
+        port, _ = start_http_server([answer])
         with pytest.raises(Broken):
             Client(port).get_answer(b"GET /a HTTP/1.1\r\n\r\n")

@@ -17,7 +17,7 @@ from placement_sched.store.placement import resource_providers as provider_trees
 from placement_sched.store.placement.aggregates import Associations
 from placement_sched.store.placement.change_log import Changes
 from tests.candidates.reference import SHARING_TRAIT
-from tests.candidates.strategies import AGGREGATES, CHILD_RESOURCE_CLASSES, TRAITS
+from tests.candidates.strategies import AGGREGATE_NAMES, CHILD_RESOURCE_CLASSES, TRAIT_NAMES
 from tests.support.clouds import uuid_of
 from tests.support.providers import NOW
 
@@ -99,10 +99,10 @@ class RandomCloudChanger:
         elif kind == "inventory":
             self._change_inventory(connection, provider.id)
         elif kind == "trait":
-            name = self.random.choice((*TRAITS, SHARING_TRAIT))
+            name = self.random.choice((*TRAIT_NAMES, SHARING_TRAIT))
             self._toggle_trait_or_aggregate(connection, traits.CARRIED, name, provider)
         elif kind == "aggregate":
-            name = uuid_of(self.random.choice(AGGREGATES))
+            name = uuid_of(self.random.choice(AGGREGATE_NAMES))
             self._toggle_trait_or_aggregate(connection, aggregates.MEMBERS, name, provider)
         elif kind == "move":
             parent = self.random.choice([None, *(each.uuid for each in providers)])

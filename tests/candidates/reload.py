@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete
 from placement_sched.db.sql import insert_missing
 from placement_sched.db.tables import PLACEMENT_TABLES, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
-from tests.candidates.strategies import TRAITS
+from tests.candidates.strategies import TRAIT_NAMES
 from tests.support.clouds import Cloud, load_cloud
 
 
@@ -23,4 +23,4 @@ def _delete_providers(connection: Connection) -> None:
     for table in reversed(PLACEMENT_TABLES):
         if table not in {traits, resource_classes}:
             connection.execute(delete(table))
-    insert_missing(connection, traits, [{"name": name} for name in TRAITS])
+    insert_missing(connection, traits, [{"name": name} for name in TRAIT_NAMES])

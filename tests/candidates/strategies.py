@@ -28,8 +28,8 @@ def build_property_test_settings(number: int) -> settings:
 
 
 RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
-TRAITS = ("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "STORAGE_DISK_SSD", "CUSTOM_GOLD")
-AGGREGATES = ("rack-1", "rack-2", "rack-3")
+TRAIT_NAMES = ("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "STORAGE_DISK_SSD", "CUSTOM_GOLD")
+AGGREGATE_NAMES = ("rack-1", "rack-2", "rack-3")
 
 
 @st.composite
@@ -53,8 +53,8 @@ def random_hosts(draw: st.DrawFn, number: int) -> Host:
     return Host(
         name=f"host-{number}",
         inventories={name: draw(random_inventories_with_usage(name)) for name in sorted(names)},
-        traits=frozenset(draw(st.sets(st.sampled_from(TRAITS)))),
-        aggregates=frozenset(draw(st.sets(st.sampled_from(AGGREGATES)))),
+        traits=frozenset(draw(st.sets(st.sampled_from(TRAIT_NAMES)))),
+        aggregates=frozenset(draw(st.sets(st.sampled_from(AGGREGATE_NAMES)))),
     )
 
 
@@ -63,9 +63,9 @@ def random_clouds(draw: st.DrawFn, most: int = 6) -> Cloud:
     return Cloud(tuple(draw(random_hosts(number)) for number in range(draw(st.integers(0, most)))))
 
 
-_random_trait_sets = st.sets(st.sampled_from(TRAITS), min_size=1, max_size=2).map(frozenset)
+_random_trait_sets = st.sets(st.sampled_from(TRAIT_NAMES), min_size=1, max_size=2).map(frozenset)
 _random_aggregate_sets = st.sets(
-    st.sampled_from([uuid_of(name) for name in (*AGGREGATES, "rack-empty")]), min_size=1
+    st.sampled_from([uuid_of(name) for name in (*AGGREGATE_NAMES, "rack-empty")]), min_size=1
 ).map(frozenset)
 
 
@@ -76,7 +76,7 @@ def random_groups(draw: st.DrawFn) -> RequestGroup:
         resources=tuple((name, draw(st.integers(1, 6))) for name in sorted(names)),
         traits=TraitTerms(
             required=tuple(draw(st.lists(_random_trait_sets, max_size=2, unique=True))),
-            forbidden=frozenset(draw(st.sets(st.sampled_from(TRAITS), max_size=1))),
+            forbidden=frozenset(draw(st.sets(st.sampled_from(TRAIT_NAMES), max_size=1))),
         ),
         aggregates=AggregateTerms(
             member_of=tuple(draw(st.lists(_random_aggregate_sets, max_size=2, unique=True))),
@@ -123,7 +123,7 @@ def random_tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) 
     for number in range(draw(st.integers(3, most))):
         parent = draw(st.sampled_from([None, *(host.name for host in providers)]))
         names = draw(st.sets(st.sampled_from(CHILD_RESOURCE_CLASSES), min_size=number % 2))
-        traits = draw(st.sets(st.sampled_from(TRAITS), max_size=3))
+        traits = draw(st.sets(st.sampled_from(TRAIT_NAMES), max_size=3))
         if sharing and draw(st.sampled_from([False, False, False, True])):
             traits.add(SHARING_TRAIT)
         providers.append(
@@ -131,7 +131,7 @@ def random_tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) 
                 name=f"host-{number}",
                 inventories={name: draw(random_ample_inventories(name)) for name in sorted(names)},
                 traits=frozenset(traits),
-                aggregates=frozenset(draw(st.sets(st.sampled_from(AGGREGATES), max_size=2))),
+                aggregates=frozenset(draw(st.sets(st.sampled_from(AGGREGATE_NAMES), max_size=2))),
                 parent=parent,
             )
         )
@@ -153,7 +153,7 @@ def random_granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> Requ
             frozenset(
                 draw(
                     _draw_default_or_random_value(
-                        st.sampled_from(TRAITS).map(lambda trait: {trait}), ()
+                        st.sampled_from(TRAIT_NAMES).map(lambda trait: {trait}), ()
                     )
                 )
             ),

@@ -27,12 +27,12 @@ from tests.support.clouds import Cloud, load_cloud, uuid_of
 pytestmark = pytest.mark.usefixtures("with_and_without_provider_cache")
 
 PROPERTY_TEST_SETTINGS = build_property_test_settings(20)
-BREADTH_FIRST = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
-RANDOM_ORDER = {"placement.randomize_allocation_candidates": True}
+BREADTH_FIRST_OPTIONS = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
+RANDOM_ORDER_OPTIONS = {"placement.randomize_allocation_candidates": True}
 MAX_CANDIDATES = "placement.max_allocation_candidates"
 BUDGET_OPTION = "placement.allocation_candidates_budget"
 
-#: Two isolated cards. Each matching tree of ``_build_card_cloud`` has two candidates.
+#: Two isolated cards. Each matching tree of ``_build_cloud_with_cards`` has two candidates.
 CARDS_QUERY = CandidatesQuery(
     groups=tuple(
         RequestGroup(
@@ -58,7 +58,7 @@ def _build_host_tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
     )
 
 
-def _build_card_cloud(trees, serving):
+def _build_cloud_with_cards(trees, serving):
     """Return trees of a host and two cards. Only the cards of ``serving`` have the trait."""
     return Cloud(
         tuple(
@@ -103,7 +103,7 @@ def _use_small_batches(monkeypatch):
     cloud=random_tree_clouds(most=10),
     query=random_queries(),
     limit=st.sampled_from([-1, 1, 2, 3, 5]),
-    strategy=st.sampled_from([{}, BREADTH_FIRST]),
+    strategy=st.sampled_from([{}, BREADTH_FIRST_OPTIONS]),
 )
 def test_batch_size_of_trees_does_not_change_the_candidates(
     database, settings, cloud, query, limit, strategy
@@ -114,7 +114,7 @@ def test_batch_size_of_trees_does_not_change_the_candidates(
     with pytest.MonkeyPatch.context() as patch:
         _use_small_batches(patch)
         by_one_or_two = find_candidates(database, query, options)
-        drawn = find_candidates(database, query, options.with_overrides(RANDOM_ORDER))
+        drawn = find_candidates(database, query, options.with_overrides(RANDOM_ORDER_OPTIONS))
     assert by_one_or_two.requests == at_once.requests
     assert set(by_one_or_two.providers) == set(at_once.providers)
     assert by_one_or_two.trees == at_once.trees
@@ -125,10 +125,12 @@ def test_batch_size_of_trees_does_not_change_the_candidates(
 
 
 @pytest.mark.parametrize(
-    "options", [{}, BREADTH_FIRST, RANDOM_ORDER], ids=["depth first", "breadth first", "random"]
+    "options",
+    [{}, BREADTH_FIRST_OPTIONS, RANDOM_ORDER_OPTIONS],
+    ids=["depth first", "breadth first", "random"],
 )
 def test_matching_tree_is_found_with_a_candidate_limit(database, settings, options, batch_sizes):
-    cloud = _build_card_cloud(60, {59})
+    cloud = _build_cloud_with_cards(60, {59})
     load_cloud(database, cloud)
     # With this seed the matching tree is not in the first batch.
     result = find_candidates(
@@ -160,7 +162,7 @@ def _build_hosts_with_disks(trees, traits):
         yield provider(f"{name} B", {"DISK_GB": 8}, under=name, traits=has)
 
 
-@pytest.mark.parametrize("options", [{}, RANDOM_ORDER], ids=["by id", "at random"])
+@pytest.mark.parametrize("options", [{}, RANDOM_ORDER_OPTIONS], ids=["by id", "at random"])
 @pytest.mark.parametrize("number", [1, 30], ids=["one trait", "thirty traits"])
 def test_trees_lacking_a_required_trait_are_skipped(
     database, settings, batch_sizes, options, number
@@ -176,7 +178,7 @@ def test_trees_lacking_a_required_trait_are_skipped(
 
 
 def test_candidate_limit_is_reached_in_the_second_batch(database, settings, batch_sizes):
-    load_cloud(database, _build_card_cloud(60, set(range(0, 60, 2))))
+    load_cloud(database, _build_cloud_with_cards(60, set(range(0, 60, 2))))
     result = find_candidates(database, CARDS_QUERY, settings.with_overrides({MAX_CANDIDATES: 40}))
     # 8 of the first 16 trees match, with two candidates each: 24 candidates are missing.
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 40, 2) for _ in range(2)]
@@ -185,7 +187,7 @@ def test_candidate_limit_is_reached_in_the_second_batch(database, settings, batc
 
 
 def test_last_batch_of_a_search_has_the_remaining_trees(database, settings, batch_sizes):
-    load_cloud(database, _build_card_cloud(40, set(range(10))))
+    load_cloud(database, _build_cloud_with_cards(40, set(range(10))))
     result = find_candidates(database, CARDS_QUERY, settings.with_overrides({MAX_CANDIDATES: 100}))
     assert len(result.requests) == 20
     assert not result.limited
@@ -203,7 +205,7 @@ def test_search_continues_after_empty_batches_of_trees(
     monkeypatch.setattr(batches, "_MIN_BATCH", 2)
     alone = [member for number in range(2, 30) for member in _build_host_tree(number, "A")]
     last = _build_host_tree(0, "AB", prefix="last ")
-    cloud = build_cloud(*_build_card_cloud(2, set()).hosts, *alone, *last)
+    cloud = build_cloud(*_build_cloud_with_cards(2, set()).hosts, *alone, *last)
     load_cloud(database, cloud)
     result = find_candidates(database, CARDS_QUERY, settings.with_overrides({MAX_CANDIDATES: 2}))
     assert _list_root_uuids(result) == [uuid_of("last CN000")] * 2
@@ -216,9 +218,11 @@ def test_random_candidates_are_equally_distributed_over_trees(
     sqlite_database, sqlite_settings, every, monkeypatch
 ):
     serving = range(0, 6 * every, every)
-    load_cloud(sqlite_database, _build_card_cloud(6 * every, set(serving)))
+    load_cloud(sqlite_database, _build_cloud_with_cards(6 * every, set(serving)))
     monkeypatch.setattr(batches, "_MIN_BATCH", 4)
-    options = sqlite_settings.with_overrides({**RANDOM_ORDER, **BREADTH_FIRST, MAX_CANDIDATES: 2})
+    options = sqlite_settings.with_overrides(
+        {**RANDOM_ORDER_OPTIONS, **BREADTH_FIRST_OPTIONS, MAX_CANDIDATES: 2}
+    )
     drawn = Counter(
         root
         for seed in range(60)
@@ -232,8 +236,8 @@ def test_random_candidates_are_equally_distributed_over_trees(
 
 
 def test_random_candidates_vary_within_a_tree(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, _build_card_cloud(1, {0}))
-    options = sqlite_settings.with_overrides({**RANDOM_ORDER, MAX_CANDIDATES: 1})
+    load_cloud(sqlite_database, _build_cloud_with_cards(1, {0}))
+    options = sqlite_settings.with_overrides({**RANDOM_ORDER_OPTIONS, MAX_CANDIDATES: 1})
     first = {
         find_candidates(sqlite_database, CARDS_QUERY, options, seed).requests[0].mappings["1"]
         for seed in range(20)
@@ -243,7 +247,7 @@ def test_random_candidates_vary_within_a_tree(sqlite_database, sqlite_settings):
 
 @pytest.mark.parametrize(
     ("options", "first"),
-    [({}, [0, 0, 0, 0]), (BREADTH_FIRST, [0, 1, 2, 3])],
+    [({}, [0, 0, 0, 0]), (BREADTH_FIRST_OPTIONS, [0, 1, 2, 3])],
     ids=["depth-first", "breadth-first"],
 )
 def test_depth_first_finishes_a_tree_and_breadth_first_alternates_between_trees(
@@ -265,6 +269,6 @@ def test_depth_first_finishes_a_tree_and_breadth_first_alternates_between_trees(
 
 
 def test_maximum_of_zero_candidates_returns_no_candidates(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, _build_card_cloud(3, {0}))
+    load_cloud(sqlite_database, _build_cloud_with_cards(3, {0}))
     none = sqlite_settings.with_overrides({MAX_CANDIDATES: 0})
     assert find_candidates(sqlite_database, CARDS_QUERY, none).requests == ()

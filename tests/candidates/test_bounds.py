@@ -43,7 +43,7 @@ EIGHT_DEVICES_CLOUD = build_cloud(
 )
 
 
-def _build_groups_query(groups, policy="isolate"):
+def _build_device_groups_query(groups, policy="isolate"):
     pairs = [f"resources{number}=SRIOV_NET_VF:1" for number in range(1, groups + 1)]
     return "&".join([*pairs, f"group_policy={policy}"])
 
@@ -72,7 +72,7 @@ def test_query_with_many_forbidden_traits_exceeds_a_small_work_budget(make_eight
         f"required{number}={','.join(f'!{name}' for name in named[number : number + 20])}"
         for number in range(1, 31)
     )
-    query = f"{_build_groups_query(30, 'none')}&{forbidden}&limit=1"
+    query = f"{_build_device_groups_query(30, 'none')}&{forbidden}&limit=1"
     _get_candidates(make_eight_device_app(**{BUDGET_OPTION: 5_000}), query)
     rejection = _get_candidates(make_eight_device_app(**{BUDGET_OPTION: 200}), query, status=400)
     assert rejection.json["errors"][0]["code"] == "placement.query.too_complex"
@@ -89,17 +89,17 @@ def test_candidate_search_stops_at_the_statement_timeout(monkeypatch):
 
 def test_too_many_provider_combinations_are_rejected_with_the_option_name(make_eight_device_app):
     app = make_eight_device_app(**{BUDGET_OPTION: 10_000})
-    (error,) = _get_candidates(app, _build_groups_query(6), status=400).json["errors"]
+    (error,) = _get_candidates(app, _build_device_groups_query(6), status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     assert "allocation_candidates_budget" in error["detail"]
     app = make_eight_device_app(**{BUDGET_OPTION: 50_000})
-    answer = _get_candidates(app, f"{_build_groups_query(6)}&limit=1000").json
+    answer = _get_candidates(app, f"{_build_device_groups_query(6)}&limit=1000").json
     assert len({str(each["mappings"]) for each in answer["allocation_requests"]}) == 1000
 
 
 def test_work_budget_of_zero_does_not_limit_a_search(make_eight_device_app):
     app = make_eight_device_app(**{BUDGET_OPTION: 0})
-    number = len(_get_candidates(app, _build_groups_query(4)).json["allocation_requests"])
+    number = len(_get_candidates(app, _build_device_groups_query(4)).json["allocation_requests"])
     assert number == 8 * 7 * 6 * 5
 
 
@@ -109,7 +109,7 @@ HUGE_MEMBER_OF_QUERY = f"resources=VCPU:1&member_of=in:{','.join([uuid_of('rack'
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        (_build_groups_query(2000), "2000 request groups"),
+        (_build_device_groups_query(2000), "2000 request groups"),
         (HUGE_MEMBER_OF_QUERY, "max_query_string_size"),
     ],
     ids=["groups", "megabytes"],
@@ -128,7 +128,7 @@ def _build_tree_of_equal_providers(providers, slots, free):
     return ProviderTree(options=options, free=capacities)
 
 
-def _build_query_rules(slots, *, isolate):
+def _build_rules_of_slots(slots, *, isolate):
     requested = tuple(build_request_slot(str(number), (1, 1)) for number in range(slots))
     return Rules(slots=requested, isolate=isolate)
 
@@ -148,7 +148,7 @@ def test_tree_serves_a_query_only_if_every_slot_matches_a_provider(
 ):
     tree, rules = (
         _build_tree_of_equal_providers(providers, slots, free),
-        _build_query_rules(slots, isolate=isolate),
+        _build_rules_of_slots(slots, isolate=isolate),
     )
     assert can_serve(tree, rules, WorkBudget(5000)) == served
 
@@ -156,13 +156,13 @@ def test_tree_serves_a_query_only_if_every_slot_matches_a_provider(
 def test_too_few_providers_for_groups_are_detected_in_a_single_step():
     assert not can_serve(
         _build_tree_of_equal_providers(16, 17, 1),
-        _build_query_rules(17, isolate=True),
+        _build_rules_of_slots(17, isolate=True),
         WorkBudget(1),
     )
     with pytest.raises(TooComplex):
         can_serve(
             _build_tree_of_equal_providers(16, 16, 1),
-            _build_query_rules(16, isolate=True),
+            _build_rules_of_slots(16, isolate=True),
             WorkBudget(100),
         )
 
@@ -211,7 +211,7 @@ LONG_SUFFIXES_QUERY = "&".join(
 
 @pytest.mark.parametrize(
     "query",
-    ["resources1=SRIOV_NET_VF:1", _build_groups_query(32, "none"), LONG_SUFFIXES_QUERY],
+    ["resources1=SRIOV_NET_VF:1", _build_device_groups_query(32, "none"), LONG_SUFFIXES_QUERY],
     ids=["1 group", "32 groups", "long suffixes"],
 )
 def test_search_work_grows_with_the_response_size(make_eight_device_app, query):
@@ -234,7 +234,7 @@ def test_many_groups_on_one_child_use_bounded_memory(sqlite_settings, make_app):
     plain = provider("PF1", {"SRIOV_NET_VF": 64}, under="CN")
     load_cloud(app.app.services.database, build_cloud(provider("CN"), gold, plain))
     pinned = "&".join(f"required{number}=CUSTOM_GOLD" for number in range(1, 47))
-    query = f"{_build_groups_query(64, 'none')}&{pinned}"
+    query = f"{_build_device_groups_query(64, 'none')}&{pinned}"
     (error,) = _get_candidates(app, query, status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     answer = _get_candidates(app, f"{query}&limit=100")
@@ -262,7 +262,7 @@ def _build_cloud_of_pools_and_hosts(count, **stock):
 def test_equal_trees_share_the_search_cost(sqlite_settings, make_app, stock, status):
     app = make_app(sqlite_settings.with_overrides({BUDGET_OPTION: 3000}))
     load_cloud(app.app.services.database, _build_cloud_of_pools_and_hosts(400, **stock))
-    answer = _get_candidates(app, f"{_build_groups_query(20)}&limit=1", status=status).json
+    answer = _get_candidates(app, f"{_build_device_groups_query(20)}&limit=1", status=status).json
     if status == 400:
         assert answer["errors"][0]["code"] == "placement.query.too_complex"
     else:

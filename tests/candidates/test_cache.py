@@ -70,7 +70,7 @@ def _add_host(database):
     load_cloud(database, build_cloud(provider("new", {"VCPU": 4})))
 
 
-def _update_rows(database, statement):
+def _execute_statement(database, statement):
     database.write(lambda connection: connection.execute(statement))
 
 
@@ -81,7 +81,7 @@ def _log_all_providers_as_changed(fake_change_log, connection):
 def test_cache_reads_changed_providers_with_one_statement(
     database_with_hosts, connection, fake_change_log, cache
 ):
-    _update_rows(database_with_hosts, update(resource_providers).values(generation=99))
+    _execute_statement(database_with_hosts, update(resource_providers).values(generation=99))
     _log_all_providers_as_changed(fake_change_log, connection)
     for statements in (1, 0):
         with record_statements(database_with_hosts) as seen:
@@ -306,7 +306,7 @@ def test_in_tree_uuid_is_compared_in_the_cache_as_in_the_database(
     """OpenStack placement stores uuids unchanged. MariaDB ignores case when it compares them."""
     changed = resource_providers.c.uuid == uuid_of("CN1")
     upper = update(resource_providers).values(uuid=uuid_of("CN1").upper())
-    _update_rows(database_with_hosts, upper.where(changed))
+    _execute_statement(database_with_hosts, upper.where(changed))
     group = RequestGroup(resources=(("VCPU", 1),), in_tree=uuid_of("CN1"))
     query, cache = CandidatesQuery(groups=(group,)), ProviderCache(fake_change_log)
     roots = []
@@ -351,7 +351,7 @@ def test_change_missing_in_the_change_log_is_repaired_in_the_cache(
     cache = ProviderCache(fake_change_log)
     with database_with_hosts.read() as connection:
         cache.refresh(connection)
-        _update_rows(database_with_hosts, statement)
+        _execute_statement(database_with_hosts, statement)
         assert cache.refresh(connection)
         assert uuid_of("held") in _find_root_uuids(cache, settings)
         assert len(cache.compare(connection)) == repairs
@@ -365,7 +365,7 @@ def test_cache_is_not_repaired_while_change_log_rows_are_missing(
     database_with_hosts, connection, fake_change_log, cache
 ):
     """A cluster node that lags also has old providers."""
-    _update_rows(database_with_hosts, update(resource_providers).values(generation=99))
+    _execute_statement(database_with_hosts, update(resource_providers).values(generation=99))
     fake_change_log.lacks_rows = True
     assert cache.compare(connection) == frozenset()
     fake_change_log.lacks_rows = False

@@ -28,7 +28,7 @@ from tests.candidates.sources import search_and_explain_candidates
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
 
-INSTANCE_QUERY = "resources=VCPU:1,MEMORY_MB:512,DISK_GB:500"
+INSTANCE_RESOURCES_QUERY = "resources=VCPU:1,MEMORY_MB:512,DISK_GB:500"
 LOCAL_DISK_CANDIDATES = {
     f"CN{host} DISK_GB:500 MEMORY_MB:512 + NUMA{host}_{node} VCPU:1"
     for host in (1, 2)
@@ -40,14 +40,14 @@ SHARED_DISK_CANDIDATES = {
     for node in (1, 2)
 }
 
-TWO_VFS_QUERY = f"{INSTANCE_QUERY},SRIOV_NET_VF:2"
+TWO_VFS_QUERY = f"{INSTANCE_RESOURCES_QUERY},SRIOV_NET_VF:2"
 ALLOCATIONS_ON_CN1 = "CN1 DISK_GB:500 MEMORY_MB:512 VCPU:1"
 TWO_VF_GROUPS_QUERY = (
-    f"{INSTANCE_QUERY}&resources1=SRIOV_NET_VF:1&required1=HW_NIC_ACCEL_SSL"
+    f"{INSTANCE_RESOURCES_QUERY}&resources1=SRIOV_NET_VF:1&required1=HW_NIC_ACCEL_SSL"
     "&resources2=SRIOV_NET_VF:1"
 )
 
-CN1_UUID, NUMA1_1_UUID, SS1_UUID = (uuid_of(name) for name in ("CN1", "NUMA1_1", "SS1"))
+CN1_UUID, NUMA1_1_UUID, SHARED_STORAGE_UUID = (uuid_of(name) for name in ("CN1", "NUMA1_1", "SS1"))
 CN1_TREE_CANDIDATES = {f"CN1 DISK_GB:50 + NUMA1_{node} VCPU:1" for node in (1, 2)}
 
 TWO_GROUPS_QUERY = "resources1=VCPU:1,MEMORY_MB:512{}&resources2=DISK_GB:100&group_policy=none"
@@ -66,10 +66,10 @@ DIRECT_VNIC_QUERY = (
     "&required1=in:CUSTOM_PHYSNET_FOO,CUSTOM_PHYSNET_BAR"
 )
 
-DOCUMENTED_EXAMPLES = {
+DOCUMENTED_SEARCHES = {
     "shared disk": (
         SHARED_DISK_CLOUD,
-        INSTANCE_QUERY,
+        INSTANCE_RESOURCES_QUERY,
         {
             ALLOCATIONS_ON_CN1,
             "CN2 DISK_GB:500 MEMORY_MB:512 VCPU:1",
@@ -78,17 +78,17 @@ DOCUMENTED_EXAMPLES = {
     ),
     "a whole tree shares": (
         NUMA_CLOUD_WITH_SHARED_DISK,
-        INSTANCE_QUERY,
+        INSTANCE_RESOURCES_QUERY,
         LOCAL_DISK_CANDIDATES | SHARED_DISK_CANDIDATES,
     ),
     "an aggregate of roots spans trees": (
         NUMA_CLOUD_WITH_SHARED_DISK,
-        f"{INSTANCE_QUERY}&member_of={AGGREGATE_A}",
+        f"{INSTANCE_RESOURCES_QUERY}&member_of={AGGREGATE_A}",
         LOCAL_DISK_CANDIDATES | SHARED_DISK_CANDIDATES,
     ),
     "an aggregate of a child spans nothing": (
         NUMA_CLOUD_WITH_SHARED_DISK,
-        f"{INSTANCE_QUERY}&member_of={AGGREGATE_B}",
+        f"{INSTANCE_RESOURCES_QUERY}&member_of={AGGREGATE_B}",
         {name for name in LOCAL_DISK_CANDIDATES if name.startswith("CN1")},
     ),
     "required trait": (
@@ -135,7 +135,7 @@ DOCUMENTED_EXAMPLES = {
     ),
     "tree of a storage that shares": (
         TWO_SHARED_DISKS_CLOUD,
-        f"resources=VCPU:1&resources1=DISK_GB:10&in_tree1={SS1_UUID}",
+        f"resources=VCPU:1&resources1=DISK_GB:10&in_tree1={SHARED_STORAGE_UUID}",
         {f"NUMA{host}_{node} VCPU:1 + SS1 DISK_GB:10" for host in (1, 2) for node in (1, 2)},
     ),
     "trait of the root": (
@@ -236,7 +236,7 @@ def _load_cloud_and_get_candidates(app, cloud, query):
 
 
 @pytest.mark.parametrize(
-    ("cloud", "query", "expected"), DOCUMENTED_EXAMPLES.values(), ids=DOCUMENTED_EXAMPLES
+    ("cloud", "query", "expected"), DOCUMENTED_SEARCHES.values(), ids=DOCUMENTED_SEARCHES
 )
 def test_documented_example_has_documented_candidates(sqlite_app, cloud, query, expected):
     answer = _load_cloud_and_get_candidates(sqlite_app, cloud, query)

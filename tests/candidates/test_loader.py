@@ -42,7 +42,7 @@ def build_hosts(number):
     ]
 
 
-QUERY_TERMS = {
+GROUP_TERMS_BY_CASE = {
     "all fit": {"MEMORY_MB": 1},
     "some have the amount": {"VCPU": 4},
     "some have the trait": {"required": [["CUSTOM_GOLD"]]},
@@ -62,7 +62,7 @@ QUERY_TERMS = {
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("limit", [None, 7])
-@pytest.mark.parametrize("terms", QUERY_TERMS.values(), ids=QUERY_TERMS)
+@pytest.mark.parametrize("terms", GROUP_TERMS_BY_CASE.values(), ids=GROUP_TERMS_BY_CASE)
 def test_loader_reads_only_returned_providers(database, settings, terms, limit):
     load_cloud(database, Cloud(tuple(build_hosts(60))))
     with database.read() as connection:

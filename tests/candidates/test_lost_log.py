@@ -51,7 +51,7 @@ def is_cache_equal_to_database(cache, database) -> bool:
         return cache.compare(connection) == frozenset()
 
 
-def drop_trigger(database):
+def drop_provider_trigger(database):
     of_table = " ON resource_providers" if database.url.get_backend_name() == "postgresql" else ""
     execute_statements(database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
 
@@ -62,7 +62,7 @@ def increment_provider_generations(database):
 
 
 def test_dropped_triggers_of_the_change_log_are_detected(database_with_hosts, cache, clock, caplog):
-    drop_trigger(database_with_hosts)
+    drop_provider_trigger(database_with_hosts)
     increment_provider_generations(database_with_hosts)
     cache.run_refresh(database_with_hosts.read)
     assert not refresh_cache(cache, database_with_hosts)
@@ -80,7 +80,7 @@ def test_idle_worker_detects_dropped_triggers_of_the_change_log(database_with_ho
     refresh_cache(cache, database_with_hosts)
     cache.wait(10)
     assert refresh_cache(cache, database_with_hosts)
-    drop_trigger(database_with_hosts)
+    drop_provider_trigger(database_with_hosts)
     increment_provider_generations(database_with_hosts)
     clock.now += cache_module.MAX_LATE_PAUSE + 1
     refresh_cache(cache, database_with_hosts)
@@ -91,7 +91,7 @@ def test_idle_worker_detects_dropped_triggers_of_the_change_log(database_with_ho
 
 
 def test_recreated_triggers_of_the_change_log_are_detected(database_with_hosts, cache):
-    drop_trigger(database_with_hosts)
+    drop_provider_trigger(database_with_hosts)
     increment_provider_generations(database_with_hosts)
     sync_schema(database_with_hosts)
     assert refresh_cache(cache, database_with_hosts)

@@ -21,27 +21,29 @@ pytestmark = pytest.mark.all_databases
 
 BUDGET_OPTION = "placement.allocation_candidates_budget"
 FORBIDDEN_TRAIT = "CUSTOM_OLD"
-HOST_TOTALS = {"VCPU": 8, "MEMORY_MB": 8, "DISK_GB": 8}
+INVENTORY_TOTALS = {"VCPU": 8, "MEMORY_MB": 8, "DISK_GB": 8}
 TOO_LARGE_QUERY = CandidatesQuery(
     groups=(
         RequestGroup(
-            resources=tuple((name, 4000) for name in HOST_TOTALS),
+            resources=tuple((name, 4000) for name in INVENTORY_TOTALS),
             traits=TraitTerms((), frozenset({FORBIDDEN_TRAIT})),
         ),
     )
 )
-CHILD_PROVIDER = provider("child", under="CN0", traits=[FORBIDDEN_TRAIT])
+FORBIDDEN_CHILD_PROVIDER = provider("child", under="CN0", traits=[FORBIDDEN_TRAIT])
 
 
 def _build_hosts(count, **stock):
-    return [provider(f"CN{n}", HOST_TOTALS | stock, traits=[FORBIDDEN_TRAIT]) for n in range(count)]
+    return [
+        provider(f"CN{n}", INVENTORY_TOTALS | stock, traits=[FORBIDDEN_TRAIT]) for n in range(count)
+    ]
 
 
 @pytest.mark.parametrize("hosts", [4, 40])
 def test_number_of_statements_for_near_misses_does_not_depend_on_hosts(
     sqlite_database, sqlite_settings, hosts
 ):
-    load_cloud(sqlite_database, build_cloud(*_build_hosts(hosts), CHILD_PROVIDER))
+    load_cloud(sqlite_database, build_cloud(*_build_hosts(hosts), FORBIDDEN_CHILD_PROVIDER))
     with record_statements(sqlite_database) as seen:
         _, reported = search_and_explain_candidates(
             sqlite_database, TOO_LARGE_QUERY, sqlite_settings

@@ -40,7 +40,7 @@ SUMMARY_FIELDS = (
     SummaryFields(classes=None, traits=True, tree=True),
     SummaryFields(classes=None, traits=False, tree=False),
 )
-RANDOM_OPTIONS = st.fixed_dictionaries(
+RANDOM_SEARCH_OPTIONS = st.fixed_dictionaries(
     {
         "placement.randomize_allocation_candidates": st.booleans(),
         "placement.allocation_candidates_generation_strategy": st.sampled_from(
@@ -52,7 +52,7 @@ RANDOM_OPTIONS = st.fixed_dictionaries(
 )
 
 
-def _search_and_render(source, query, options, *, single_per_tree):
+def _find_rendered_candidates(source, query, options, *, single_per_tree):
     """Return the rendered candidates, summaries and capacities of a search."""
     search = prepare(source, query)
     try:
@@ -85,8 +85,8 @@ def _check_cache_against_database(connection, cache, query, options, *, single_p
     """Compare the answer from the cache with the answer from the database."""
     assert cache.refresh(connection)
     search = {"query": query, "options": options, "single_per_tree": single_per_tree}
-    cached = _search_and_render(CachedProviders(cache), **search)
-    assert cached == _search_and_render(LoadedProviders(connection), **search)
+    cached = _find_rendered_candidates(CachedProviders(cache), **search)
+    assert cached == _find_rendered_candidates(LoadedProviders(connection), **search)
 
 
 RANDOM_FLAT_CLOUDS_AND_QUERIES = st.tuples(
@@ -100,7 +100,7 @@ RANDOM_FLAT_CLOUDS_AND_QUERIES = st.tuples(
     searched=st.one_of(
         RANDOM_FLAT_CLOUDS_AND_QUERIES, st.tuples(random_tree_clouds(), random_queries())
     ),
-    case=RANDOM_OPTIONS,
+    case=RANDOM_SEARCH_OPTIONS,
     single_per_tree=st.booleans(),
 )
 def test_search_in_the_cache_equals_search_in_the_database(
@@ -120,7 +120,7 @@ def test_search_in_the_cache_equals_search_in_the_database(
 @given(
     cloud=st.one_of(random_clouds(), random_tree_clouds()),
     searches=st.lists(random_queries(), min_size=2, max_size=4),
-    case=RANDOM_OPTIONS,
+    case=RANDOM_SEARCH_OPTIONS,
     seed=st.integers(0, 2**30),
 )
 def test_search_in_the_cache_equals_the_database_after_every_change(

@@ -106,8 +106,8 @@ def test_unknown_resource_class_or_trait_is_rejected_with_its_name(database, set
 
 # Trees and sharing providers
 
-RANDOM_STRATEGIES = st.sampled_from(["depth-first", "breadth-first"])
-RANDOMIZE_OPTION = "placement.randomize_allocation_candidates"
+RANDOM_GENERATION_STRATEGIES = st.sampled_from(["depth-first", "breadth-first"])
+RANDOM_ORDER_OPTION = "placement.randomize_allocation_candidates"
 STRATEGY_OPTION = "placement.allocation_candidates_generation_strategy"
 MAX_CANDIDATES = "placement.max_allocation_candidates"
 
@@ -128,7 +128,7 @@ def test_every_candidate_is_found_once_in_any_order(
 ):
     replace_cloud(database, cloud)
     every = find_all_candidates(cloud, query, single_per_tree=single_per_tree)
-    for overrides in ({}, {STRATEGY_OPTION: "breadth-first"}, {RANDOMIZE_OPTION: True}):
+    for overrides in ({}, {STRATEGY_OPTION: "breadth-first"}, {RANDOM_ORDER_OPTION: True}):
         options = settings.with_overrides(overrides)
         reported = _convert_candidates(
             _find_allocation_requests(database, query, options, single_per_tree=single_per_tree)
@@ -142,7 +142,7 @@ def test_every_candidate_is_found_once_in_any_order(
     cloud=random_tree_clouds(),
     query=random_queries(),
     limit=st.integers(1, 5),
-    strategy=RANDOM_STRATEGIES,
+    strategy=RANDOM_GENERATION_STRATEGIES,
 )
 def test_search_with_a_limit_returns_the_same_candidates_every_time(
     database, settings, cloud, query, limit, strategy
@@ -153,7 +153,7 @@ def test_search_with_a_limit_returns_the_same_candidates_every_time(
     requests = _find_allocation_requests(database, query, options, seed=1)
     assert requests == _find_allocation_requests(database, query, options, seed=2)
     drawn = _find_allocation_requests(
-        database, query, options.with_overrides({RANDOMIZE_OPTION: True})
+        database, query, options.with_overrides({RANDOM_ORDER_OPTION: True})
     )
     for reported in (_convert_candidates(requests), _convert_candidates(drawn)):
         assert set(reported) <= every

@@ -169,7 +169,7 @@ CLOUD_WITH_SHARED_DISK = build_cloud(
     provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARING_TRAIT], aggregates=["disk"]),
     provider("other", {"VCPU": 8}),
 )
-PROVIDER_NAMES = {host.uuid: host.name for host in CLOUD_WITH_SHARED_DISK.hosts}
+NAMES_BY_UUID = {host.uuid: host.name for host in CLOUD_WITH_SHARED_DISK.hosts}
 
 
 def _read_candidates(app, query, version):
@@ -178,7 +178,7 @@ def _read_candidates(app, query, version):
 
 
 def _list_summarized_providers(answer):
-    return {PROVIDER_NAMES[uuid] for uuid in answer["provider_summaries"]}
+    return {NAMES_BY_UUID[uuid] for uuid in answer["provider_summaries"]}
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_summaries_include_whole_trees_since_1_29(app_with_cloud):
     assert _list_summarized_providers(answer) == {"CN", "NUMA", "PF", "other"}
     summaries = answer["provider_summaries"]
     assert {
-        PROVIDER_NAMES[uuid]: (summary["parent_provider_uuid"], summary["root_provider_uuid"])
+        NAMES_BY_UUID[uuid]: (summary["parent_provider_uuid"], summary["root_provider_uuid"])
         for uuid, summary in summaries.items()
     } == {
         "CN": (None, uuid_of("CN")),

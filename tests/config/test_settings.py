@@ -125,3 +125,9 @@ def test_variable_sets_no_option_of_settings_without_environment(monkeypatch):
     settings = Settings.from_conf(conf)
     assert settings.scheduler.max_attempts == 3
     assert settings.find_assignment("scheduler", "max_attempts") is None
+
+
+def test_conf_takes_its_arguments_by_position():
+    conf = new_conf()
+    conf([], project="nova", default_config_files=[], default_config_dirs=[])
+    assert Settings.from_conf(conf).scheduler.max_attempts == 3

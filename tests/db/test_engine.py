@@ -24,7 +24,7 @@ pytestmark = pytest.mark.all_databases
 
 MYSQL_URL = "mysql+pymysql://u:p@db/placement"
 #: Statements that list the other connections to the database, and that close a connection.
-QUERY_OTHER_CONNECTIONS = {
+OTHER_CONNECTIONS_QUERIES = {
     "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
     "AND pid <> pg_backend_pid()",
     "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() "
@@ -32,7 +32,7 @@ QUERY_OTHER_CONNECTIONS = {
 }
 KILL_STATEMENTS = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
 #: The error of MariaDB if a connection has ended before KILL.
-MARIADB_NO_SUCH_THREAD = 1094
+NO_SUCH_THREAD_ERROR = 1094
 #: The query for the isolation level of a session, and its result for READ COMMITTED.
 ISOLATION_LEVEL_QUERIES = {
     "postgresql": ("SHOW transaction_isolation", "read committed"),
@@ -85,7 +85,7 @@ def sqlalchemy_log(caplog):
     logger.setLevel(level)
 
 
-def query_value(database: Database, sql: str) -> object:
+def query_both_engines(database: Database, sql: str) -> object:
     """Return the value of a query, which must be equal for reads and writes."""
     with database.read() as connection:
         read = connection.exec_driver_sql(sql).scalar()
@@ -97,7 +97,7 @@ def get_driver_connection(connection):
     return connection.connection.driver_connection
 
 
-def select_one(connection):
+def execute_select_one(connection):
     return connection.exec_driver_sql("SELECT 1").scalar_one()
 
 
@@ -105,14 +105,14 @@ def close_other_connections(database):
     """Close all connections but this, and wait until they are gone."""
     backend = database.url.get_backend_name()
     with database.read() as connection:
-        for number in connection.scalars(text(QUERY_OTHER_CONNECTIONS[backend])).all():
+        for number in connection.scalars(text(OTHER_CONNECTIONS_QUERIES[backend])).all():
             try:
                 connection.exec_driver_sql(KILL_STATEMENTS[backend].format(number))
             except OperationalError as failure:
-                if failure.orig.args[0] != MARIADB_NO_SUCH_THREAD:
+                if failure.orig.args[0] != NO_SUCH_THREAD_ERROR:
                     raise
         assert wait_until(
-            lambda: not connection.scalars(text(QUERY_OTHER_CONNECTIONS[backend])).all()
+            lambda: not connection.scalars(text(OTHER_CONNECTIONS_QUERIES[backend])).all()
         )
 
 
@@ -137,7 +137,7 @@ def test_option_connection_parameters_is_appended_to_the_database_url(url, param
 @pytest.mark.parametrize(("value", "mode"), [(True, 1), (False, 0)])
 def test_sqlite_synchronous_option_is_used(open_database, value, mode):
     database = open_database("sqlite_url", sqlite_synchronous=value)
-    assert query_value(database, "PRAGMA synchronous") == mode
+    assert query_both_engines(database, "PRAGMA synchronous") == mode
 
 
 @on_every_database
@@ -154,7 +154,7 @@ def test_exhausted_connection_pool_is_an_error_and_counted(open_database, kind):
     assert request_stats().pool_timeouts == 1
     unlimited = open_database(kind, max_pool_size=0, max_overflow=0, pool_timeout=0)
     with unlimited.read(), unlimited.read(), unlimited.read():
-        assert query_value(unlimited, "SELECT 1") == 1
+        assert query_both_engines(unlimited, "SELECT 1") == 1
 
 
 @on_every_database
@@ -176,7 +176,7 @@ def test_option_connection_debug_controls_the_sql_log(
     open_database, sqlalchemy_log, verbosity, statement, row
 ):
     database = open_database("sqlite_url", connection_debug=verbosity)
-    query_value(database, "SELECT 40 + 2")
+    query_both_engines(database, "SELECT 40 + 2")
     messages = [
         record.getMessage() for record in sqlalchemy_log.records if "sqlalchemy" in record.name
     ]
@@ -252,17 +252,17 @@ def test_reads_succeed_after_the_server_closed_idle_connections(open_database, k
     database, other = open_database(kind), open_database(kind)
     for _ in range(2):
         with database.read() as first, database.read() as second:
-            assert (select_one(first), select_one(second)) == (1, 1)
+            assert (execute_select_one(first), execute_select_one(second)) == (1, 1)
         close_other_connections(other)
-    assert database.write(select_one) == 1
+    assert database.write(execute_select_one) == 1
 
 
 def test_database_read_sends_no_ping_before_its_query(database):
     with database.read() as connection:
-        select_one(connection)
+        execute_select_one(connection)
     begin_stats()
     with database.read() as connection:
-        select_one(connection)
+        execute_select_one(connection)
     assert request_stats().statements == 1
 
 
@@ -275,7 +275,7 @@ def test_lost_database_connection_is_discarded_without_a_log_line(open_database,
     close_other_connections(other)
     connection.close()
     assert caplog.records == []
-    assert database.write(select_one) == 1
+    assert database.write(execute_select_one) == 1
 
 
 @pytest.mark.slow

@@ -7,13 +7,13 @@ from pymysql.connections import MySQLResult
 from pymysql.constants import COMMAND
 from pymysql.protocol import MysqlPacket
 
-from tests.db.test_engine import get_driver_connection, query_value
+from tests.db.test_engine import get_driver_connection, query_both_engines
 from tests.db.test_engine import open_database as open_database  # noqa: PLC0414 - a fixture
 
 pytestmark = pytest.mark.all_databases
 
 #: The packet that ends a result.
-END_PACKET = b"\xfe\x00\x00\x02\x00"
+EOF_PACKET = b"\xfe\x00\x00\x02\x00"
 
 
 @pytest.mark.parametrize(
@@ -28,16 +28,16 @@ END_PACKET = b"\xfe\x00\x00\x02\x00"
 def test_option_mysql_sql_mode_is_applied(open_database, mysql_server, mode, query, expected):
     options = {} if mode is None else {"mysql_sql_mode": mode}
     database = open_database(mysql_server, **options)
-    assert query_value(database, query.replace("%", "%%")) == expected
+    assert query_both_engines(database, query.replace("%", "%%")) == expected
 
 
 def test_options_of_a_mariadb_url_extend_the_configuration(open_database, mysql_server):
     more = "init_command=SET%20SESSION%20wait_timeout%3D99&sql_mode=ANSI"
     url = f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}"
     database = open_database(url, lock_timeout=7)
-    assert query_value(database, "SELECT @@SESSION.wait_timeout") == 99
-    assert query_value(database, "SELECT @@SESSION.innodb_lock_wait_timeout") == 7
-    assert "ANSI_QUOTES" in query_value(database, "SELECT @@SESSION.sql_mode")
+    assert query_both_engines(database, "SELECT @@SESSION.wait_timeout") == 99
+    assert query_both_engines(database, "SELECT @@SESSION.innodb_lock_wait_timeout") == 7
+    assert "ANSI_QUOTES" in query_both_engines(database, "SELECT @@SESSION.sql_mode")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_mariadb_commit_of_a_read_leaves_no_commit_mark(mariadb_connection):
 
 def test_truncated_mariadb_result_is_a_lost_connection(mariadb_connection, monkeypatch):
     monkeypatch.setattr(
-        MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(END_PACKET, "utf8"))
+        MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(EOF_PACKET, "utf8"))
     )
     with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
         mariadb_connection.query("SELECT 1")

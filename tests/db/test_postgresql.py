@@ -4,27 +4,27 @@
 import pytest
 from sqlalchemy import literal, select, text
 
-from tests.db.test_engine import get_driver_connection, query_value
+from tests.db.test_engine import get_driver_connection, query_both_engines
 from tests.db.test_engine import open_database as open_database  # noqa: PLC0414 - a fixture
 
 pytestmark = pytest.mark.all_databases
 
 #: More executions than psycopg needs to prepare a statement.
-EXECUTION_COUNT = 8
+QUERY_EXECUTION_COUNT = 8
 
 
 def test_options_of_a_postgresql_url_extend_the_configuration(open_database, postgresql_server):
     url = f"{postgresql_server}?options=-csearch_path%3Delsewhere&connect_timeout=3"
     database = open_database(url, lock_timeout=7)
-    assert query_value(database, "SHOW search_path") == "elsewhere"
-    assert query_value(database, "SHOW lock_timeout") == "7s"
+    assert query_both_engines(database, "SHOW search_path") == "elsewhere"
+    assert query_both_engines(database, "SHOW lock_timeout") == "7s"
     with database.reader.connect() as connection:
         assert get_driver_connection(connection).info.get_parameters()["connect_timeout"] == "3"
 
 
 def test_postgresql_session_has_no_prepared_statements(open_database, postgresql_server):
     def count_prepared_statements(connection):
-        for number in range(EXECUTION_COUNT):
+        for number in range(QUERY_EXECUTION_COUNT):
             connection.scalar(select(literal(number) + 1))
         return connection.scalar(text("SELECT count(*) FROM pg_prepared_statements"))
 

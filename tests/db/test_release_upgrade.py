@@ -54,7 +54,7 @@ def start_server_of_this_version(database, make_app) -> Callable[[], TestApp]:
     )
 
 
-def find_missing_keys(old: Any, new: Any, path: str = "$") -> list[str]:
+def find_lost_json_paths(old: Any, new: Any, path: str = "$") -> list[str]:
     """Return the paths of ``old`` that ``new`` lacks. New keys of objects are allowed."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old, new = dict(enumerate(old)), dict(enumerate(new))
@@ -62,13 +62,13 @@ def find_missing_keys(old: Any, new: Any, path: str = "$") -> list[str]:
         return [] if old == new else [path]
     lost = [f"{path}.{key}" for key in old if key not in new]
     for key in old.keys() & new.keys():
-        lost += find_missing_keys(old[key], new[key], f"{path}.{key}")
+        lost += find_lost_json_paths(old[key], new[key], f"{path}.{key}")
     return lost
 
 
 def find_lost_values_of_responses(recorded_release: RecordedRelease, client: TestApp) -> list[str]:
     """Return the paths of recorded answers that this version does not give."""
-    return find_missing_keys(recorded_release.answers, read_responses(client))
+    return find_lost_json_paths(recorded_release.answers, read_responses(client))
 
 
 def test_upgraded_database_keeps_its_rows_and_columns_of_old_workers(

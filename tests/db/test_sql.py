@@ -66,7 +66,7 @@ def test_in_values_without_values_matches_no_rows(database, provider_ids_by_name
     assert _search_provider_names(database, resource_providers.c[column], []) == set()
 
 
-TRAIT_TIME = datetime(2026, 1, 1, 12, 0, 0)
+TRAIT_CHANGE_TIME = datetime(2026, 1, 1, 12, 0, 0)
 TRAIT_BY_NAME_QUERY = select(traits.c.name, traits.c.created_at, traits.c.updated_at).where(
     traits.c.name == bindparam("name", type_=traits.c.name.type)
 )
@@ -82,8 +82,8 @@ def postgresql_database(postgresql_server):
 def test_frequent_statement_returns_equal_rows_when_repeated(database):
     make_provider(database, VCPU=8)
     rows = [
-        {"name": "CUSTOM_A", "created_at": TRAIT_TIME},
-        {"name": "CUSTOM_B", "updated_at": TRAIT_TIME},
+        {"name": "CUSTOM_A", "created_at": TRAIT_CHANGE_TIME},
+        {"name": "CUSTOM_B", "updated_at": TRAIT_CHANGE_TIME},
     ]
     database.write(lambda connection: [connection.execute(insert(traits), row) for row in rows])
     trait_statement = FrequentStatement(TRAIT_BY_NAME_QUERY)
@@ -91,7 +91,7 @@ def test_frequent_statement_returns_equal_rows_when_repeated(database):
     with database.read() as connection:
         for _ in range(3):
             (row,) = trait_statement.rows(connection, {"name": "CUSTOM_A"})
-            assert tuple(row) == ("CUSTOM_A", TRAIT_TIME, None)
+            assert tuple(row) == ("CUSTOM_A", TRAIT_CHANGE_TIME, None)
             assert not trait_statement.rows(connection, {"name": "%(name)s"})
             ((total, ratio),) = inventory.rows(connection, {})
             assert (total, ratio, type(ratio)) == (8, 1.0, float)

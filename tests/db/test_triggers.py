@@ -25,7 +25,7 @@ from tests.support.statements import execute_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
-TRIGGERS_LOGGER = "placement_sched.db.triggers"
+TRIGGERS_LOGGER_NAME = "placement_sched.db.triggers"
 
 
 @pytest.fixture(params=DATABASE_KINDS)
@@ -169,7 +169,7 @@ def test_missing_create_trigger_privilege_disables_the_change_log(database_with_
         sync_schema(database)
         assert current_revision(database) == newest_revision()
         (warning,) = [
-            record.getMessage() for record in caplog.records if record.name == TRIGGERS_LOGGER
+            record.getMessage() for record in caplog.records if record.name == TRIGGERS_LOGGER_NAME
         ]
         assert warning.startswith("[placement] providers_in_memory has no effect: ")
         assert "TRIGGER command denied" in warning
@@ -212,7 +212,7 @@ def test_change_log_triggers_are_unchanged_without_ownership(database_with_chang
     with connect_as_role_without_ownership(database_with_change_log) as connection:
         triggers.make_triggers(connection)
     assert "lacks the triggers" in read_missing_log_reason(database_with_change_log)
-    removal, creation = (r.getMessage() for r in caplog.records if r.name == TRIGGERS_LOGGER)
+    removal, creation = (r.getMessage() for r in caplog.records if r.name == TRIGGERS_LOGGER_NAME)
     assert "may not remove them: must be owner" in removal
     assert "may not create the triggers" in creation
     assert "Let it own the tables" in creation

@@ -34,18 +34,18 @@ def test_resource_class_with_a_total_of_zero_has_no_inventory():
     assert inventories_of(parse_node_report(vcpus=0, memory_mb=0, local_gb=0)) == ()
 
 
-RANDOM_AMOUNTS = st.integers(0, MAX_INT)
+RANDOM_RESOURCE_AMOUNTS = st.integers(0, MAX_INT)
 RANDOM_NODE_REPORTS = st.fixed_dictionaries(
     {
         "uuid": st.uuids().map(str),
         "host": st.from_regex(r"[a-z][a-z0-9.-]{0,30}", fullmatch=True),
         "hypervisor_hostname": st.from_regex(r"[a-z][a-z0-9.-]{0,30}", fullmatch=True),
-        "vcpus": RANDOM_AMOUNTS,
-        "memory_mb": RANDOM_AMOUNTS,
+        "vcpus": RANDOM_RESOURCE_AMOUNTS,
+        "memory_mb": RANDOM_RESOURCE_AMOUNTS,
     },
     optional={
-        "local_gb": RANDOM_AMOUNTS,
-        "memory_mb_used": RANDOM_AMOUNTS,
+        "local_gb": RANDOM_RESOURCE_AMOUNTS,
+        "memory_mb_used": RANDOM_RESOURCE_AMOUNTS,
         "free_disk_gb": st.none() | st.integers(-MAX_INT, MAX_INT),
         "cpu_allocation_ratio": st.none() | st.floats(0, 1000),
         "cpu_info": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
@@ -72,13 +72,13 @@ RANDOM_NODE_REPORTS = st.fixed_dictionaries(
 )
 
 
-STORED_COLUMNS = ("uuid", "host", "hypervisor_hostname", "cell_uuid", "version")
-STORED_TIMES = ("last_seen_up", "created_at", "updated_at")
+STORED_NAME_COLUMNS = ("uuid", "host", "hypervisor_hostname", "cell_uuid", "version")
+STORED_TIME_COLUMNS = ("last_seen_up", "created_at", "updated_at")
 
 
 @given(RANDOM_NODE_REPORTS)
 def test_stored_compute_node_is_restored_from_its_document(document):
     parsed = parse(document, REPORT_DEFAULTS).node
     fields = orjson.loads(orjson.dumps(stored_fields(parsed)))
-    columns = {key: getattr(parsed, key) for key in STORED_COLUMNS + STORED_TIMES}
+    columns = {key: getattr(parsed, key) for key in STORED_NAME_COLUMNS + STORED_TIME_COLUMNS}
     assert node_of(fields, **columns) == parsed

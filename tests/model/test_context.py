@@ -35,7 +35,7 @@ def test_elevated_request_context_is_an_administrator():
     assert context.roles == ["member", "admin"]
 
 
-REQ_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ REQ_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
     [
         None,
         "nonsense",
-        REQ_ID[4:],
-        REQ_ID.upper(),
-        f"{REQ_ID}0",
-        f"{REQ_ID}\u00e9",
-        f"x{REQ_ID}",
+        REQUEST_ID[4:],
+        REQUEST_ID.upper(),
+        f"{REQUEST_ID}0",
+        f"{REQUEST_ID}\u00e9",
+        f"x{REQUEST_ID}",
         "req-",
     ],
 )
@@ -56,4 +56,4 @@ def test_malformed_global_request_id_is_ignored(header):
     assert ids.global_request_id is None
     assert ids.request_id.startswith("req-")
     assert ids.request_id != header
-    assert ids_of(REQ_ID).global_request_id == REQ_ID
+    assert ids_of(REQUEST_ID).global_request_id == REQUEST_ID

@@ -11,7 +11,7 @@ from placement_sched.model.explanation_reader import (
 )
 
 
-def build_rejections(*reasons: str) -> list[dict[str, str]]:
+def build_host_rejections(*reasons: str) -> list[dict[str, str]]:
     return [
         {"host": f"cn{number}", "node": f"cn{number}", "reason": reason}
         for number, reason in enumerate(reasons)
@@ -20,13 +20,13 @@ def build_rejections(*reasons: str) -> list[dict[str, str]]:
 
 def test_equal_rejection_reasons_are_counted_and_merged():
     assert group_reasons([]) == []
-    groups = group_reasons(build_rejections("lacks trait X", "disabled", "lacks trait X"))
+    groups = group_reasons(build_host_rejections("lacks trait X", "disabled", "lacks trait X"))
     assert groups == [
         GroupedReason(2, "lacks trait X", "cn0", "cn0"),
         GroupedReason(1, "disabled", "cn1", "cn1"),
     ]
     reasons = ("10 free of 20, 99 requested", "9 free of 20, 99 requested")
-    groups = group_reasons(build_rejections(*reasons))
+    groups = group_reasons(build_host_rejections(*reasons))
     assert groups == [GroupedReason(2, "9..10 free of 20, 99 requested", "cn0", "cn0")]
 
 
@@ -42,7 +42,7 @@ def test_equal_rejection_reasons_are_counted_and_merged():
     ids=["numbers within names", "equally frequent"],
 )
 def test_different_rejection_reasons_are_sorted(reasons, expected):
-    assert [group.text for group in group_reasons(build_rejections(*reasons))] == expected
+    assert [group.text for group in group_reasons(build_host_rejections(*reasons))] == expected
 
 
 def test_node_name_is_shown_if_it_differs_from_the_host_name():

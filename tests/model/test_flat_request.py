@@ -14,7 +14,7 @@ from placement_sched.model.flat_request import (
     shorten_change,
 )
 
-OPTION_LABELS = {
+FIELD_LABELS = {
     "flavor": "Flavor",
     "vcpus": "VCPUs",
     "ram": "Memory",
@@ -28,21 +28,21 @@ IMAGE_WITH_PROPERTIES_ERROR = "Image cannot be combined with Image properties"
 
 
 def test_missing_options_are_absent_from_the_request_spec():
-    spec = FlatRequest(flavor="m1.small").as_spec(OPTION_LABELS)
+    spec = FlatRequest(flavor="m1.small").as_spec(FIELD_LABELS)
     assert spec == {"num_instances": 1, "flavor": "m1.small"}
 
 
 def test_vcpus_memory_and_disk_options_become_a_flavor():
     specs = {"hw:cpu_policy": "dedicated"}
-    flavor = FlatRequest(vcpus=4, extra_specs=specs).as_spec(OPTION_LABELS)["flavor"]
+    flavor = FlatRequest(vcpus=4, extra_specs=specs).as_spec(FIELD_LABELS)["flavor"]
     assert (flavor["vcpus"], flavor["memory_mb"], flavor["root_gb"]) == (4, 512, 0)
     assert flavor["extra_specs"] == specs
-    assert FlatRequest(vcpus=0).as_spec(OPTION_LABELS)["flavor"]["vcpus"] == 0
+    assert FlatRequest(vcpus=0).as_spec(FIELD_LABELS)["flavor"]["vcpus"] == 0
 
 
 def test_extra_specs_override_those_of_a_flavor_document():
     document = {"vcpus": 1, "memory_mb": 1, "extra_specs": {"a": "1", "b": "1"}}
-    flavor = FlatRequest(flavor=document, extra_specs={"b": "2"}).as_spec(OPTION_LABELS)["flavor"]
+    flavor = FlatRequest(flavor=document, extra_specs={"b": "2"}).as_spec(FIELD_LABELS)["flavor"]
     assert flavor["extra_specs"] == {"a": "1", "b": "2"}
     assert document["extra_specs"] == {"a": "1", "b": "1"}
 
@@ -58,7 +58,7 @@ def test_each_option_sets_its_field_of_the_request_spec():
         force_hosts=["cn1"],
         ignore_hosts=["cn2"],
     )
-    assert request.as_spec(OPTION_LABELS) == {
+    assert request.as_spec(FIELD_LABELS) == {
         "num_instances": 3,
         "flavor": "m1",
         "image": {"properties": {"hw_machine_type": "q35"}},
@@ -80,7 +80,7 @@ def test_each_option_sets_its_field_of_the_request_spec():
 )
 def test_contradicting_request_options_are_rejected_with_their_names(options, message):
     with pytest.raises(Invalid) as rejection:
-        FlatRequest(**options).as_spec(OPTION_LABELS)
+        FlatRequest(**options).as_spec(FIELD_LABELS)
     assert rejection.value.detail == message
 
 

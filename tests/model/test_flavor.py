@@ -50,7 +50,7 @@ def test_required_traits_of_all_request_groups_are_collected():
     assert flavor.required_traits == {"A", "B", "C", "E"}
 
 
-CPU_SETS = [
+CPU_SET_EXAMPLES = [
     ("0", {0}),
     ("0-3", {0, 1, 2, 3}),
     (" 1 , 3 ", {1, 3}),
@@ -66,7 +66,7 @@ CPU_SETS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "cpus"), CPU_SETS)
+@pytest.mark.parametrize(("text", "cpus"), CPU_SET_EXAMPLES)
 def test_cpu_set_of_numbers_ranges_and_exclusions_is_parsed(text, cpus):
     assert parse_cpus(text) == cpus
 

@@ -56,7 +56,7 @@ def test_suggested_names_are_appended_to_the_error():
     assert did_you_mean(["cn7", "cn70"]) == "; did you mean 'cn7' or 'cn70'?"
 
 
-TEN_NAMES, ELEVEN_NAMES = (
+TEN_FLAVOR_NAMES, ELEVEN_FLAVOR_NAMES = (
     [f"c{number}" for number in range(10)],
     [f"c{number}" for number in range(11)],
 )
@@ -67,10 +67,10 @@ TEN_NAMES, ELEVEN_NAMES = (
     [
         ("flavor", "m1.smal", ["m1.small", "m1.large"], "; did you mean 'm1.small'?"),
         ("flavor", "nope", ["m1.small", "c9", "c9"], "; there are: c9, m1.small"),
-        ("flavor", "nope", TEN_NAMES, "; there are: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9"),
-        ("flavor", "nope", ELEVEN_NAMES, "; GET /compute/v2.1/flavors lists them"),
+        ("flavor", "nope", TEN_FLAVOR_NAMES, "; there are: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9"),
+        ("flavor", "nope", ELEVEN_FLAVOR_NAMES, "; GET /compute/v2.1/flavors lists them"),
         ("flavor", "nope", [], "; there are none"),
-        ("key", "x", ELEVEN_NAMES, ""),
+        ("key", "x", ELEVEN_FLAVOR_NAMES, ""),
     ],
 )
 def test_error_of_an_unknown_name_suggests_similar_names(noun, name, names, end):

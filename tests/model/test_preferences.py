@@ -16,7 +16,7 @@ from placement_sched.model.preferences import (
     trait_preferences,
 )
 
-PREFER_KEY, AVOID_KEY = "scheduler:prefer_traits", "scheduler:avoid_traits"
+PREFER_TRAITS_KEY, AVOID_TRAITS_KEY = "scheduler:prefer_traits", "scheduler:avoid_traits"
 FLAVOR_PATH = "$.request_spec.flavor.extra_specs['scheduler:{}']"
 HINT_PATH = "$.request_spec.scheduler_hints.{}"
 
@@ -28,7 +28,7 @@ def read_trait_preferences(extra_specs, **properties):
 
 def test_preferred_traits_are_read_from_flavor_and_image():
     expected = read_trait_preferences(
-        {PREFER_KEY: "CUSTOM_A, CUSTOM_B,", AVOID_KEY: "CUSTOM_C"},
+        {PREFER_TRAITS_KEY: "CUSTOM_A, CUSTOM_B,", AVOID_TRAITS_KEY: "CUSTOM_C"},
         **{"trait:CUSTOM_D": "preferred"},
     )
     assert [*expected.preferred] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_D"]
@@ -49,13 +49,13 @@ def test_image_trait_is_a_preference_only_with_the_value_preferred(value):
     ("extra_specs", "properties", "path", "message"),
     [
         (
-            {PREFER_KEY: "CUSTOM_A,low"},
+            {PREFER_TRAITS_KEY: "CUSTOM_A,low"},
             {},
             FLAVOR_PATH.format("prefer_traits"),
             "'low' is not the name of a trait: use upper case letters, digits and _",
         ),
         (
-            {PREFER_KEY: "CUSTOM_A", AVOID_KEY: "CUSTOM_A"},
+            {PREFER_TRAITS_KEY: "CUSTOM_A", AVOID_TRAITS_KEY: "CUSTOM_A"},
             {},
             FLAVOR_PATH.format("avoid_traits"),
             f"trait CUSTOM_A is avoided, and preferred at {FLAVOR_PATH.format('prefer_traits')}",
@@ -75,7 +75,7 @@ def test_invalid_trait_preference_is_an_error_with_its_path(extra_specs, propert
 
 
 def test_error_for_an_unknown_preferred_trait_has_the_nearest_name():
-    wanted = read_trait_preferences({PREFER_KEY: "CUSTOM_SDD"})
+    wanted = read_trait_preferences({PREFER_TRAITS_KEY: "CUSTOM_SDD"})
     wanted.check({"CUSTOM_SDD"})
     with pytest.raises(Invalid) as error:
         wanted.check({"CUSTOM_SSD", "HW_CPU_X86_AVX2"})
@@ -153,7 +153,7 @@ def build_spread(max_skew=1, **members):
     return spread.with_members(members)
 
 
-def find_rejection_reason(spread, host, instance="new"):
+def find_spread_rejection(spread, host, instance="new"):
     rejection = spread.rejection(host, instance, spread.find_emptiest())
     return rejection and rejection.reason
 
@@ -183,19 +183,19 @@ def test_host_is_rejected_if_skew_of_members_exceeds_max_skew(members, max_skew,
     domain = {"a": "r1", "b": "r2", "e": "r9"}[host]
     if expected is not None:
         expected = f"Domain rack={domain} has {expected} after placement exceeds max_skew 1"
-    assert find_rejection_reason(build_spread(max_skew, **members), host) == expected
+    assert find_spread_rejection(build_spread(max_skew, **members), host) == expected
 
 
 def test_host_is_rejected_by_its_failure_domain_with_most_members():
-    assert "Domain rack=r1 has 2 members" in str(find_rejection_reason(build_spread(a=2), "c"))
+    assert "Domain rack=r1 has 2 members" in str(find_spread_rejection(build_spread(a=2), "c"))
 
 
 def test_host_without_a_failure_domain_is_rejected():
     expected = "no aggregate of the host has metadata 'rack', the domain to spread over"
-    assert find_rejection_reason(build_spread(), "d") == expected
+    assert find_spread_rejection(build_spread(), "d") == expected
 
 
 def test_moving_instance_may_stay_on_its_host_despite_the_skew():
     spread = build_spread(a=3)
-    assert find_rejection_reason(spread, "a") is not None
-    assert find_rejection_reason(spread, "a", "vm") is None
+    assert find_spread_rejection(spread, "a") is not None
+    assert find_spread_rejection(spread, "a", "vm") is None

@@ -173,7 +173,7 @@ FULL_SPEC = request_spec_from(
         "limits": {"vcpu": 1, "memory_mb": 2},
     }
 )
-SPEC_WITHOUT_OPTIONS = request_spec_from({"flavor": SMALL_FLAVOR})
+MINIMAL_REQUEST_SPEC = request_spec_from({"flavor": SMALL_FLAVOR})
 
 
 def test_legacy_filter_properties_have_the_keys_of_nova():
@@ -188,7 +188,7 @@ def test_legacy_filter_properties_have_the_keys_of_nova():
         "retry": {"hosts": [["h9", "n9"]], "num_attempts": 1},
         "scheduler_hints": {"m": ["a", "b"], "rack": "r1"},
     }
-    assert SPEC_WITHOUT_OPTIONS.to_legacy_filter_properties_dict() == {}
+    assert MINIMAL_REQUEST_SPEC.to_legacy_filter_properties_dict() == {}
 
 
 def test_request_spec_dict_has_the_keys_of_nova():
@@ -232,22 +232,22 @@ def test_filter_property_of_a_request_spec_is_read_by_name(name, value):
 
 @pytest.mark.parametrize("name", ["force_hosts", "group_hosts", "os_type"])
 def test_missing_filter_properties_of_a_request_spec_are_absent(name):
-    assert SPEC_WITHOUT_OPTIONS.get(name) is None
-    assert SPEC_WITHOUT_OPTIONS.get(name, "other") == "other"
+    assert MINIMAL_REQUEST_SPEC.get(name) is None
+    assert MINIMAL_REQUEST_SPEC.get(name, "other") == "other"
     with pytest.raises(KeyError, match=name):
-        SPEC_WITHOUT_OPTIONS[name]
+        MINIMAL_REQUEST_SPEC[name]
 
 
 @pytest.mark.parametrize("name", ["scheduler_hints", "limits"])
 def test_optional_filter_properties_of_a_request_spec_are_empty(name):
-    assert SPEC_WITHOUT_OPTIONS[name] == SPEC_WITHOUT_OPTIONS.get(name) == {}
+    assert MINIMAL_REQUEST_SPEC[name] == MINIMAL_REQUEST_SPEC.get(name) == {}
 
 
 def test_request_spec_supports_the_in_operator_and_obj_attr_is_set():
-    assert "requested_destination" in SPEC_WITHOUT_OPTIONS
-    assert SPEC_WITHOUT_OPTIONS.obj_attr_is_set("retry")
-    assert "nonsense" not in SPEC_WITHOUT_OPTIONS
-    assert not SPEC_WITHOUT_OPTIONS.obj_attr_is_set("nonsense")
+    assert "requested_destination" in MINIMAL_REQUEST_SPEC
+    assert MINIMAL_REQUEST_SPEC.obj_attr_is_set("retry")
+    assert "nonsense" not in MINIMAL_REQUEST_SPEC
+    assert not MINIMAL_REQUEST_SPEC.obj_attr_is_set("nonsense")
 
 
 @pytest.mark.parametrize(

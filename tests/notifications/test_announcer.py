@@ -15,7 +15,7 @@ from tests.support.states import build_settings
 
 pytestmark = pytest.mark.slow
 
-SELECT_PATH = "/scheduler/v1/select_destinations"
+SELECT_DESTINATIONS_PATH = "/scheduler/v1/select_destinations"
 EXPLAIN_PATH = "/scheduler/v1/explain"
 
 
@@ -35,7 +35,7 @@ def list_sent_event_types(app):
 
 
 def test_start_and_end_of_a_request_are_notified(app_with_host):
-    app_with_host.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
+    app_with_host.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
     assert list_sent_event_types(app_with_host) == [("start", "info"), ("end", "info")]
     properties = [
         each.payload["request_spec"]["instance_properties"] for each in read_notifications()
@@ -46,7 +46,7 @@ def test_start_and_end_of_a_request_are_notified(app_with_host):
 
 def test_generated_instance_uuid_is_notified(app_with_host):
     body = {"request_spec": {"flavor": flavor(), "image": None}}
-    app_with_host.post_json(SELECT_PATH, body)
+    app_with_host.post_json(SELECT_DESTINATIONS_PATH, body)
     assert list_sent_event_types(app_with_host) == [("start", "info"), ("end", "info")]
     (uuid,) = {
         each.payload["request_spec"]["instance_properties"]["uuid"] for each in read_notifications()
@@ -57,7 +57,7 @@ def test_generated_instance_uuid_is_notified(app_with_host):
 
 def test_error_notification_of_a_failed_request_has_the_reason(app_with_host):
     body = {"request_spec": spec(instance(1), flavor=flavor(memory_mb=999999))}
-    error = app_with_host.post_json(SELECT_PATH, body, status=409).json["errors"][0]
+    error = app_with_host.post_json(SELECT_DESTINATIONS_PATH, body, status=409).json["errors"][0]
     assert list_sent_event_types(app_with_host) == [("start", "info"), ("error", "error")]
     payload = read_notifications()[1].payload
     assert payload["code"] == "scheduler.no_valid_host"
@@ -65,9 +65,9 @@ def test_error_notification_of_a_failed_request_has_the_reason(app_with_host):
 
 
 def test_request_for_an_instance_that_has_a_host_is_notified_as_an_error(app_with_host):
-    app_with_host.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
+    app_with_host.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
     other = spec(instance(1), flavor=flavor(vcpus=2))
-    app_with_host.post_json(SELECT_PATH, {"request_spec": other}, status=409)
+    app_with_host.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": other}, status=409)
     assert list_sent_event_types(app_with_host)[2:] == [("start", "info"), ("error", "error")]
     assert read_notifications()[3].payload["code"] == "scheduler.instance_placed"
 
@@ -75,7 +75,9 @@ def test_request_for_an_instance_that_has_a_host_is_notified_as_an_error(app_wit
 @pytest.mark.parametrize("claim", [True, False])
 def test_notifications_of_a_repeated_request_are_sent_again(app_with_host, claim):
     for _ in range(2):
-        app_with_host.post_json(SELECT_PATH, {"request_spec": spec(instance(1)), "claim": claim})
+        app_with_host.post_json(
+            SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1)), "claim": claim}
+        )
     assert list_sent_event_types(app_with_host) == [("start", "info"), ("end", "info")] * 2
 
 
@@ -87,7 +89,7 @@ def test_explanation_sends_no_notification(app_with_host):
 
 @pytest.mark.parametrize("request_spec", [{"flavor": 1}, {"flavor": "no-such-flavor"}])
 def test_invalid_request_sends_no_notification(app_with_host, request_spec):
-    app_with_host.post_json(SELECT_PATH, {"request_spec": request_spec}, status="4*")
+    app_with_host.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": request_spec}, status="4*")
     assert list_sent_event_types(app_with_host) == []
 
 
@@ -99,7 +101,7 @@ def test_request_succeeds_while_the_message_bus_is_unavailable(sqlite_url, make_
     }
     app = make_app(make_settings(sqlite_url, **options))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    app.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
+    app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
     app.app.services.scheduler.announcer.close()
     assert "Connection refused" in caplog.text
 
@@ -125,8 +127,10 @@ def test_end_notification_is_sent_after_the_commit(app):
     announcer = AllocationCountingAnnouncer(services.database)
     object.__setattr__(services.scheduler, "announcer", announcer)
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    app.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
-    app.post_json(SELECT_PATH, {"request_spec": spec(flavor=flavor(vcpus=99))}, status=409)
+    app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
+    app.post_json(
+        SELECT_DESTINATIONS_PATH, {"request_spec": spec(flavor=flavor(vcpus=99))}, status=409
+    )
     assert announcer.counts == [(START, 0), (END, 3), (START, 3), (ERROR, 3)]
 
 

@@ -21,7 +21,10 @@ from tests.support.states import build_settings
 pytestmark = pytest.mark.slow
 
 UNVERSIONED_PUBLISHER, VERSIONED_PUBLISHER = "scheduler.ctl1", "nova-scheduler:ctl1"
-SELECT_EVENT, RUN_INSTANCE_EVENT = "scheduler.select_destinations", "scheduler.run_instance"
+SELECT_EVENT_TYPE, RUN_INSTANCE_EVENT_TYPE = (
+    "scheduler.select_destinations",
+    "scheduler.run_instance",
+)
 NO_VALID_HOST_REASON = Reason("scheduler.no_valid_host", "No valid host was found")
 
 
@@ -52,7 +55,7 @@ def test_format_option_selects_versioned_or_unversioned_notifications(
         build_request(REQUEST_WITH_ALL_FIELDS),
         NO_VALID_HOST_REASON if phase == ERROR else None,
     )
-    expected = [(publisher, f"{SELECT_EVENT}.{phase}", priority) for publisher in publishers]
+    expected = [(publisher, f"{SELECT_EVENT_TYPE}.{phase}", priority) for publisher in publishers]
     assert send_event_and_read_messages(event, **options) == expected
     assert [each.is_versioned for each in read_notifications()] == [
         publisher == VERSIONED_PUBLISHER for publisher in publishers
@@ -70,8 +73,8 @@ def test_run_instance_notification_is_unversioned_and_not_sent_for_errors(form, 
     messages = send_event_and_read_messages(
         event, notifications__notification_format=form, notifications__notify_on_run_instance=True
     )
-    run = [(UNVERSIONED_PUBLISHER, f"{RUN_INSTANCE_EVENT}.{phase}", "info")]
-    assert [each for each in messages if each[1].startswith(RUN_INSTANCE_EVENT)] == (
+    run = [(UNVERSIONED_PUBLISHER, f"{RUN_INSTANCE_EVENT_TYPE}.{phase}", "info")]
+    assert [each for each in messages if each[1].startswith(RUN_INSTANCE_EVENT_TYPE)] == (
         run if is_sent else []
     )
     assert len(messages) == {"both": 2}.get(form, 1) + is_sent
@@ -220,7 +223,7 @@ def test_pending_notifications_are_sent_at_exit_of_the_process(tmp_path):
     assert path.read_text() == "start\n" * 3
 
 
-class _BusToFile:
+class _FileWritingBus:
     def __init__(self, path) -> None:
         self._path = path
 
@@ -233,7 +236,7 @@ class _BusToFile:
 
 
 def _send_three_events(path) -> None:
-    sender = Sender(lambda: _BusToFile(path))
+    sender = Sender(lambda: _FileWritingBus(path))
     for _ in range(3):
         sender.put(START_EVENT)
 

@@ -43,7 +43,7 @@ def build_nova_object(name: str, version: str, /, **data: object) -> dict[str, o
 
 
 #: Names of uuids in the payload below.
-UUIDS_BY_NAME = {
+UUIDS_BY_PLACEHOLDER = {
     "INSTANCE": INSTANCE_UUID,
     "OTHER": OTHER_INSTANCE_UUID,
     "IMAGE": IMAGE,
@@ -59,7 +59,7 @@ def expand_nova_objects(value: Any) -> Any:
     if isinstance(value, list):
         return [expand_nova_objects(item) for item in value]
     if not isinstance(value, dict):
-        return UUIDS_BY_NAME.get(value, value)
+        return UUIDS_BY_PLACEHOLDER.get(value, value)
     fields = {name: expand_nova_objects(field) for name, field in value.items()}
     (first, *_) = fields or [""]
     name, _, version = first.partition(" ")

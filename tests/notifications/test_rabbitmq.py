@@ -11,7 +11,7 @@ from tests.support.scheduling import instance, report, spec
 
 pytestmark = pytest.mark.slow
 
-SELECT_PATH = "/scheduler/v1/select_destinations"
+SELECT_DESTINATIONS_PATH = "/scheduler/v1/select_destinations"
 UNVERSIONED_PUBLISHER, VERSIONED_PUBLISHER = "scheduler.ctl1", "nova-scheduler:ctl1"
 
 
@@ -41,7 +41,7 @@ def test_rabbitmq_consumers_get_both_kinds_of_notifications_in_order(
         run_notification_listener(broker, unversioned_and_versioned_topics[0]) as plain,
         run_notification_listener(broker, unversioned_and_versioned_topics[1]) as versioned,
     ):
-        app.post_json(SELECT_PATH, {"request_spec": spec(instance(1))})
+        app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
         received = [plain.next() for _ in range(4)]
         objects = [versioned.next() for _ in range(2)]
     assert [(each.publisher, each.event_type) for each in received] == [

@@ -73,7 +73,7 @@ def list_table_names(database: Database) -> set[str]:
 
 
 #: The index on OpenStack placement's allocations, on PostgreSQL.
-HASH_INDEX_NAME = "sched_allocations_consumer_id_idx"
+CONSUMER_INDEX_NAME = "sched_allocations_consumer_id_idx"
 
 
 @pytest.mark.parametrize("revision", [NEWEST_REVISION, XENA])
@@ -87,7 +87,7 @@ def test_db_adopt_adds_own_tables_once_and_keeps_existing_rows(database, revisio
     assert "VCPU" in adoption.added.resource_classes
     assert "HW_CPU_X86_AVX2" in adoption.added.traits
     is_postgresql = database.url.get_backend_name() == "postgresql"
-    assert adoption.created_indexes == ((HASH_INDEX_NAME,) if is_postgresql else ())
+    assert adoption.created_indexes == ((CONSUMER_INDEX_NAME,) if is_postgresql else ())
     assert adoption.changed
     assert current_revision(database) == newest_revision()
     counted = adoption.census

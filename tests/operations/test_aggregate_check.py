@@ -26,7 +26,7 @@ from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": "required"}
-FILTERING_OPTION = {"scheduler__enable_isolated_aggregate_filtering": True}
+ISOLATED_FILTERING_OPTION = {"scheduler__enable_isolated_aggregate_filtering": True}
 
 
 def add_flavor(database, name, *required, private=False):
@@ -49,16 +49,16 @@ def add_image(database, name, *required, uuid=None, **properties):
     database.write(lambda connection: images.add(connection, image))
 
 
-def check_database(database, **options):
+def run_aggregate_check(database, **options):
     settings = make_settings(
-        database.url.render_as_string(hide_password=False), **FILTERING_OPTION | options
+        database.url.render_as_string(hide_password=False), **ISOLATED_FILTERING_OPTION | options
     )
     with database.read() as connection:
         return check_aggregates(connection, settings)
 
 
 def list_finding_kinds(database, **options):
-    return [finding.kind for finding in check_database(database, **options).findings]
+    return [finding.kind for finding in run_aggregate_check(database, **options).findings]
 
 
 @pytest.fixture
@@ -84,23 +84,25 @@ def create_synced_cloud(database):
 
 def test_aggregate_check_of_a_synced_cloud_has_no_findings(database):
     create_synced_cloud(database)
-    (reserved,) = check_database(database).reserved
+    (reserved,) = run_aggregate_check(database).reserved
     assert (reserved.aggregate.name, reserved.traits) == ("windows", (LICENSED_TRAIT,))
     assert (reserved.open_flavors, reserved.forbidden_flavors) == (("m1.windows",), ("m1.small",))
     assert reserved.open_images == ("windows",)
     assert reserved.forbidden_images == tuple(sorted((uuid_of("nameless"), "linux")))
-    assert check_database(database).findings == ()
+    assert run_aggregate_check(database).findings == ()
 
 
 def test_cloud_without_reserved_aggregates_has_no_findings(sqlite_database):
     add_node(sqlite_database, "cn1")
     add_flavor(sqlite_database, "m1.small")
-    found = check_database(sqlite_database, scheduler__enable_isolated_aggregate_filtering=False)
+    found = run_aggregate_check(
+        sqlite_database, scheduler__enable_isolated_aggregate_filtering=False
+    )
     assert (found.reserved, found.findings) == ((), ())
 
 
 def test_disabled_isolated_aggregate_filtering_is_a_finding(cloud):
-    (finding,) = check_database(
+    (finding,) = run_aggregate_check(
         cloud, scheduler__enable_isolated_aggregate_filtering=False
     ).findings
     assert finding.kind is Kind.FILTER_OFF
@@ -110,7 +112,7 @@ def test_disabled_isolated_aggregate_filtering_is_a_finding(cloud):
 @pytest.mark.parametrize("value", ["forbidden", "Required", ""])
 def test_trait_metadata_value_without_effect_is_a_finding(cloud, value):
     set_metadata(cloud, "all", {"trait:CUSTOM_X": value})
-    (finding,) = check_database(cloud).findings
+    (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait) == (
         Kind.VALUE_IGNORED,
         "all",
@@ -127,7 +129,7 @@ def test_required_trait_that_does_not_exist_is_a_finding(cloud):
 def test_aggregate_trait_that_no_flavor_requests_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_own_traits(cloud)
-    (finding,) = check_database(cloud).findings
+    (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.trait) == (Kind.TRAIT_UNASKED, "CUSTOM_OTHER")
     assert finding.detail.endswith(", so no request may use the hosts")
 
@@ -138,7 +140,7 @@ def test_aggregate_traits_never_requested_together_are_a_finding(cloud):
     add_flavor(cloud, "m1.other", "CUSTOM_OTHER")
     assert list_finding_kinds(cloud) == []  # the image requires both traits
     remove_image(cloud, "windows")
-    (finding,) = check_database(cloud).findings
+    (finding,) = run_aggregate_check(cloud).findings
     assert finding.kind is Kind.OPEN_TO_NOBODY
     assert finding.detail.endswith(", so no request may use the hosts")
 
@@ -152,7 +154,7 @@ def test_findings_with_disabled_filtering_describe_its_effect(cloud, requested_t
     sync_own_traits(cloud)
     remove_image(cloud, "windows")
     add_flavor(cloud, "m1.other", requested_trait)
-    off, finding = check_database(
+    off, finding = run_aggregate_check(
         cloud, scheduler__enable_isolated_aggregate_filtering=False
     ).findings
     assert off.kind is Kind.FILTER_OFF
@@ -172,7 +174,7 @@ def test_aggregate_host_without_the_trait_is_a_finding(cloud):
     add_node(cloud, "win2")
     add_host_to_aggregate(cloud, "windows", "win2")
     sync_own_aggregates(cloud)
-    (finding,) = check_database(cloud).findings
+    (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait, finding.names) == (
         Kind.TRAIT_LACKING,
         "windows",
@@ -193,7 +195,7 @@ def add_host_to_aggregate(database, aggregate, host):
 
 def test_aggregate_trait_of_a_host_outside_is_a_finding(cloud):
     add_unrecorded_trait(cloud, add_node(cloud, "stray"))
-    (finding,) = check_database(cloud).findings
+    (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.names) == (
         Kind.TRAIT_OUTSIDE,
         None,
@@ -271,7 +273,7 @@ def test_hosts_with_the_trait_of_shared_storage_are_a_finding(cloud, sqlite_app)
     }
     share_storage_with_hosts(sqlite_app, "storage", "windows", "all")
     assert find_candidate_nodes_with_the_trait(sqlite_app) == set(nodes.values())
-    (finding,) = check_database(cloud).findings
+    (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.trait, finding.names) == (
         Kind.TRAIT_OUTSIDE,
         LICENSED_TRAIT,
@@ -284,7 +286,7 @@ def test_provider_without_host_counts_as_outside_the_aggregate(cloud):
     rows = [NewProvider(uuid_of("new"), "new")]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
     add_unrecorded_trait(cloud, uuid_of("new"))
-    (finding,) = check_database(cloud).findings
+    (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.names) == (Kind.TRAIT_OUTSIDE, ("new",))
 
 
@@ -298,7 +300,7 @@ def test_aggregate_host_without_provider_is_a_finding(cloud):
     add_node(cloud, "nodeonly", provider=False)
     for host in ("nodeonly", "ghost"):
         add_host_to_aggregate(cloud, "all", host)
-    (finding,) = check_database(cloud).findings
+    (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.names) == (
         Kind.HOST_WITHOUT_PROVIDER,
         "all",
@@ -312,7 +314,7 @@ def test_hosts_that_only_placement_or_nova_has_in_an_aggregate_are_a_finding(clo
     cloud.write(lambda connection: remove_host_from_aggregate(connection, "all", "cn1"))
     found = [
         (finding.kind, finding.aggregate, finding.names)
-        for finding in check_database(cloud).findings
+        for finding in run_aggregate_check(cloud).findings
     ]
     assert found == [
         (Kind.NOT_IN_PLACEMENT, "all", ("cn2",)),
@@ -330,7 +332,7 @@ def remove_host_from_aggregate(connection, aggregate, host):
 def test_statement_count_of_aggregate_check_is_independent_of_cloud_size(database):
     create_synced_cloud(database)
     with record_statements(database) as few:
-        check_database(database)
+        run_aggregate_check(database)
     hosts = [f"more{number}" for number in range(20)]
     for host in hosts:
         add_node(database, host)
@@ -339,5 +341,5 @@ def test_statement_count_of_aggregate_check_is_independent_of_cloud_size(databas
     for number in range(5):
         add_aggregate(database, f"more{number}", hosts, TRAIT_METADATA)
     with record_statements(database) as many:
-        assert len(check_database(database).reserved) == 6
+        assert len(run_aggregate_check(database).reserved) == 6
     assert len(many) == len(few)

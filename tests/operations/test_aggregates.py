@@ -62,8 +62,8 @@ def test_error_lists_five_conflicting_hosts_and_counts_the_others(database, aggr
         add_hosts(database, aggregate_id, [f"h{index}" for index in range(8)])
 
 
-DEFAULT_RATIOS = (4.0, 1.0, 1.0)
-EVERYTHING_RATIOS = (2.0, 1.5, 3.0)
+DEFAULT_POLICY_RATIOS = (4.0, 1.0, 1.0)
+EVERYTHING_POLICY_RATIOS = (2.0, 1.5, 3.0)
 
 
 class CloudWithPolicies:
@@ -145,9 +145,9 @@ def sqlite_cloud(sqlite_database, sqlite_url, tmp_path):
     [
         ("high_cpu_density", (8.0, 1.0, 1.0)),
         ("low_cpu_density", (1.0, 1.0, 1.0)),
-        ("everything", EVERYTHING_RATIOS),
-        ("nothing", DEFAULT_RATIOS),
-        ("default", DEFAULT_RATIOS),
+        ("everything", EVERYTHING_POLICY_RATIOS),
+        ("nothing", DEFAULT_POLICY_RATIOS),
+        ("default", DEFAULT_POLICY_RATIOS),
         ("High_CPU_Density", (8.0, 1.0, 1.0)),
     ],
 )
@@ -155,7 +155,7 @@ def test_hosts_of_a_policy_have_the_ratios_of_the_policy(cloud, policy, ratios):
     cloud.send_reports(build_report(1), build_report(2))
     cloud.create_aggregate(1, policy, "cn1")
     assert cloud.read_ratios(1) == ratios
-    assert cloud.read_ratios(2) == DEFAULT_RATIOS
+    assert cloud.read_ratios(2) == DEFAULT_POLICY_RATIOS
 
 
 def test_host_with_a_policy_keeps_the_policy_ratios_after_its_report(cloud):
@@ -165,7 +165,7 @@ def test_host_with_a_policy_keeps_the_policy_ratios_after_its_report(cloud):
     cloud.send_reports(build_report(1, vcpus=16, cpu_allocation_ratio=5.0), build_report(2))
     assert cloud.read_ratios(1) == (8.0, 1.0, 1.0)
     assert cloud.read_column(1, inventories.c.total)["VCPU"] == 16
-    assert cloud.read_ratios(2) == DEFAULT_RATIOS
+    assert cloud.read_ratios(2) == DEFAULT_POLICY_RATIOS
 
 
 def test_node_that_changes_host_gets_ratios_of_the_new_policy(cloud):
@@ -174,7 +174,7 @@ def test_node_that_changes_host_gets_ratios_of_the_new_policy(cloud):
     cloud.send_reports(build_report(3, host="cn1"))
     assert cloud.read_ratios(3) == (8.0, 1.0, 1.0)
     cloud.send_reports(build_report(3, host="cn2"))
-    assert cloud.read_ratios(3) == DEFAULT_RATIOS
+    assert cloud.read_ratios(3) == DEFAULT_POLICY_RATIOS
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_host_that_leaves_a_policy_gets_default_ratios(cloud, report_ratios, dep
     cloud.send_reports(build_report(1, **report_ratios))
     default_ratios = cloud.read_ratios()
     number = cloud.create_aggregate(1, "everything", "cn1")
-    assert cloud.read_ratios() == EVERYTHING_RATIOS
+    assert cloud.read_ratios() == EVERYTHING_POLICY_RATIOS
     if departure == "untag":
         cloud.set_policy(number, None)
     else:
@@ -198,7 +198,7 @@ def test_host_in_another_aggregate_of_the_policy_keeps_its_ratios(cloud):
     one = cloud.create_aggregate(1, "everything", "cn1")
     cloud.create_aggregate(2, "everything", "cn1")
     cloud.remove_host(one, "cn1")
-    assert cloud.read_ratios() == EVERYTHING_RATIOS
+    assert cloud.read_ratios() == EVERYTHING_POLICY_RATIOS
 
 
 def test_changed_policy_of_an_aggregate_changes_ratios(cloud):
@@ -234,7 +234,7 @@ def test_host_without_provider_can_join_a_policy(cloud):
     cloud.send_reports(build_report(1, inventories=False))
     cloud.create_aggregate(1, "everything", "cn1")
     cloud.send_reports(build_report(1))
-    assert cloud.read_ratios() == EVERYTHING_RATIOS
+    assert cloud.read_ratios() == EVERYTHING_POLICY_RATIOS
 
 
 @pytest.mark.all_databases
@@ -272,10 +272,10 @@ def build_reconfigured_cloud(cloud, url, folder, text):
 @pytest.mark.parametrize(
     ("text", "ratios"),
     [
-        pytest.param(POLICIES_CONF_TEXT, EVERYTHING_RATIOS, id="unchanged"),
+        pytest.param(POLICIES_CONF_TEXT, EVERYTHING_POLICY_RATIOS, id="unchanged"),
         pytest.param("[everything]\ncpu_allocation_ratio = 6.0\n", (6.0, 1.0, 1.0), id="others"),
-        pytest.param("[everything]\nhost_subset_size = 2\n", DEFAULT_RATIOS, id="none"),
-        pytest.param("", DEFAULT_RATIOS, id="policy gone"),
+        pytest.param("[everything]\nhost_subset_size = 2\n", DEFAULT_POLICY_RATIOS, id="none"),
+        pytest.param("", DEFAULT_POLICY_RATIOS, id="policy gone"),
     ],
 )
 def test_ratio_job_applies_the_current_configuration(cloud, database_url, tmp_path, text, ratios):
@@ -283,14 +283,14 @@ def test_ratio_job_applies_the_current_configuration(cloud, database_url, tmp_pa
     cloud.create_aggregate(1, "everything", "cn1")
     new_cloud = build_reconfigured_cloud(cloud, database_url, tmp_path, text)
     progress = []
-    expected = int(ratios != EVERYTHING_RATIOS)
+    expected = int(ratios != EVERYTHING_POLICY_RATIOS)
     done = aggregates.apply(
         cloud.database, new_cloud.policies, lambda: NOW, lambda *numbers: progress.append(numbers)
     )
     assert done == (1, expected)
     assert progress == [(1, 1)]
     assert cloud.read_ratios(1) == ratios
-    assert cloud.read_ratios(2) == DEFAULT_RATIOS
+    assert cloud.read_ratios(2) == DEFAULT_POLICY_RATIOS
     assert aggregates.apply(cloud.database, new_cloud.policies, lambda: NOW) == (1, 0)
 
 
@@ -311,11 +311,11 @@ def test_ratio_job_after_an_interruption_updates_the_remaining_hosts(
         aggregates.apply(
             sqlite_cloud.database, new_cloud.policies, lambda: NOW, interrupt_after_four_hosts
         )
-    assert [sqlite_cloud.read_ratios(number) == DEFAULT_RATIOS for number in hosts] == [
+    assert [sqlite_cloud.read_ratios(number) == DEFAULT_POLICY_RATIOS for number in hosts] == [
         True
     ] * 4 + [False]
     assert aggregates.apply(sqlite_cloud.database, new_cloud.policies, lambda: NOW) == (5, 1)
-    assert sqlite_cloud.read_ratios(5) == DEFAULT_RATIOS
+    assert sqlite_cloud.read_ratios(5) == DEFAULT_POLICY_RATIOS
 
 
 def count_statements_of_policy_changes(cloud, count):
@@ -393,13 +393,13 @@ def sqlite_configured_cloud(sqlite_database, sqlite_url, tmp_path):
 
 def test_request_after_a_configuration_change_updates_ratios_of_inventories(configured_cloud):
     configured_cloud.update_ratios()
-    assert configured_cloud.cloud.read_ratios() == EVERYTHING_RATIOS
+    assert configured_cloud.cloud.read_ratios() == EVERYTHING_POLICY_RATIOS
     configured_cloud.configure("[everything]\ncpu_allocation_ratio = 6.0\n")
     configured_cloud.update_ratios()
     assert configured_cloud.cloud.read_ratios() == (6.0, 1.0, 1.0)
     configured_cloud.configure("")
     configured_cloud.update_ratios()
-    assert configured_cloud.cloud.read_ratios() == DEFAULT_RATIOS
+    assert configured_cloud.cloud.read_ratios() == DEFAULT_POLICY_RATIOS
 
 
 def test_ratio_job_preserves_node_columns_of_a_host_inserted_by_sql(sqlite_configured_cloud):
@@ -418,7 +418,7 @@ def test_ratio_job_preserves_node_columns_of_a_host_inserted_by_sql(sqlite_confi
 def test_ratios_of_changed_policies_are_applied_at_the_start(sqlite_configured_cloud):
     sqlite_configured_cloud.configure("")
     sqlite_configured_cloud.ratio_updater()
-    assert sqlite_configured_cloud.cloud.read_ratios() == DEFAULT_RATIOS
+    assert sqlite_configured_cloud.cloud.read_ratios() == DEFAULT_POLICY_RATIOS
 
 
 def test_ratios_of_unchanged_policies_are_applied_only_once(sqlite_configured_cloud, monkeypatch):
@@ -440,7 +440,7 @@ def test_ratios_are_applied_later_if_the_database_is_unavailable_at_the_start(
         with pytest.raises(Unavailable):
             sqlite_configured_cloud.ratio_updater()
     sqlite_configured_cloud.ratio_updater()
-    assert sqlite_configured_cloud.cloud.read_ratios() == DEFAULT_RATIOS
+    assert sqlite_configured_cloud.cloud.read_ratios() == DEFAULT_POLICY_RATIOS
 
 
 def test_failed_application_of_ratios_is_retried_with_the_next_request(
@@ -456,6 +456,6 @@ def test_failed_application_of_ratios_is_retried_with_the_next_request(
         patched.setattr(aggregates, "apply", raise_unavailable)
         sqlite_configured_cloud.update_ratios()
     assert "which will be retried: the database does not answer" in caplog.text
-    assert sqlite_configured_cloud.cloud.read_ratios() == EVERYTHING_RATIOS
+    assert sqlite_configured_cloud.cloud.read_ratios() == EVERYTHING_POLICY_RATIOS
     sqlite_configured_cloud.update_ratios()
-    assert sqlite_configured_cloud.cloud.read_ratios() == DEFAULT_RATIOS
+    assert sqlite_configured_cloud.cloud.read_ratios() == DEFAULT_POLICY_RATIOS

@@ -11,7 +11,7 @@ from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 pytestmark = pytest.mark.slow
 
-DENSE_CONF = "[scheduler]\npolicies = dense\n"
+POLICY_CONF = "[scheduler]\npolicies = dense\n"
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +36,10 @@ def validate_conf(tmp_path, capsys):
 @pytest.mark.parametrize(
     "text",
     [
-        f"{DENSE_CONF}[dense]\nram_weight_multiplier = -1.0\nenabled_filters = CoreFilter\n",
-        f"{DENSE_CONF}[Dense]\ncpu-allocation-ratio = 8.0\nmetrics_weight_multiplier = 2.0\n",
-        f"{DENSE_CONF}[dense]\n",
-        f"{DENSE_CONF}[dense]\nfilter_scheduler.disk_weight_multiplier = 0\n",
+        f"{POLICY_CONF}[dense]\nram_weight_multiplier = -1.0\nenabled_filters = CoreFilter\n",
+        f"{POLICY_CONF}[Dense]\ncpu-allocation-ratio = 8.0\nmetrics_weight_multiplier = 2.0\n",
+        f"{POLICY_CONF}[dense]\n",
+        f"{POLICY_CONF}[dense]\nfilter_scheduler.disk_weight_multiplier = 0\n",
         "[scheduler]\npolicies = one, two\n[one]\nmax_attempts = 1\n[two]\nmax_attempts = 2\n",
         # Sections that are not listed, because an aggregate may name them.
         "[dense]\ncpu_allocation_ratio = 8.0\n[sparse]\ncpu_allocation_ratio = 1.0\n",
@@ -52,26 +52,26 @@ def test_sections_of_policies_with_policy_options_are_valid(validate_conf, text)
 
 INVALID_POLICY_TEXTS = [
     (
-        f"{DENSE_CONF}[dense]\n# more\nram_wieght_multiplier = 1\n",
+        f"{POLICY_CONF}[dense]\n# more\nram_wieght_multiplier = 1\n",
         "5: error: [dense]: there is no option ram_wieght_multiplier; did you mean ram_weight",
     ),
     (
-        f"{DENSE_CONF}[dense]\nconnection = sqlite://\n",
+        f"{POLICY_CONF}[dense]\nconnection = sqlite://\n",
         "4: error: [dense]: connection is not read per request: a policy cannot set it\n",
     ),
     (
-        f"{DENSE_CONF}policy_overrides=max_attempts\n[dense]\nmax_attempts=1\nhost_subset_size=2\n",
+        f"{POLICY_CONF}policy_overrides=max_attempts\n[dense]\nmax_attempts=1\nhost_subset_size=2\n",
         "6: error: [dense]: host_subset_size may not be overridden: it is not among [scheduler]",
     ),
     (
-        f"{DENSE_CONF}policy_overrides = max_atempts\n[dense]\nmax_attempts = 1\n",
+        f"{POLICY_CONF}policy_overrides = max_atempts\n[dense]\nmax_attempts = 1\n",
         "3: error: [scheduler] policy_overrides: there is no option max_atempts; did you mean",
     ),
     (
-        f"{DENSE_CONF}[dense]\nhost_subset_size = few\n",
+        f"{POLICY_CONF}[dense]\nhost_subset_size = few\n",
         "4: error: [dense] host_subset_size has a wrong value: 'few' is not an integer\n",
     ),
-    (DENSE_CONF, "2: error: [scheduler] policies: there is no section [dense]\n"),
+    (POLICY_CONF, "2: error: [scheduler] policies: there is no section [dense]\n"),
     *(
         (
             f"[scheduler]\npolicies = {name}\n[oslo_policy]\n",
@@ -80,14 +80,14 @@ INVALID_POLICY_TEXTS = [
         for name in ("api", "oslo_policy", "Default")
     ),
     (
-        f"{DENSE_CONF}[dense]\nhost_subset_size = 1\nenabled_filters = CoreFliter\n",
+        f"{POLICY_CONF}[dense]\nhost_subset_size = 1\nenabled_filters = CoreFliter\n",
         "5: error: [dense]: [filter_scheduler] enabled_filters: unknown filter 'CoreFliter'; did",
     ),
     (
-        f"{DENSE_CONF}[dense]\nweight_classes = no.such.Weigher\n",
+        f"{POLICY_CONF}[dense]\nweight_classes = no.such.Weigher\n",
         "4: error: [dense]: [filter_scheduler] weight_classes: 'no.such.Weigher' cannot be",
     ),
-    (f"{DENSE_CONF}[dense]\nalias = x\n", "4: error: [dense]: [pci] alias"),
+    (f"{POLICY_CONF}[dense]\nalias = x\n", "4: error: [dense]: [pci] alias"),
     (
         "[scheduler]\npolicy_selection = hint, tennant\n",
         "error: [scheduler] policy_selection: unknown selector 'tennant'; did you mean 'tenant'?\n",
@@ -127,7 +127,7 @@ def test_every_invalid_policy_line_is_reported(validate_conf):
 
 def test_deprecated_option_name_in_a_policy_is_a_warning(validate_conf):
     status, printed = validate_conf(
-        f"{DENSE_CONF}[dense]\nscheduler_default_filters = CoreFilter\n"
+        f"{POLICY_CONF}[dense]\nscheduler_default_filters = CoreFilter\n"
     )
     assert status == 0
     assert printed == (
@@ -147,7 +147,7 @@ def test_invalid_section_not_listed_as_policy_is_a_warning(validate_conf):
 
 def test_section_that_cannot_be_a_policy_is_a_warning(validate_conf):
     _, printed = validate_conf(
-        f"{DENSE_CONF}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n"
+        f"{POLICY_CONF}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n"
     )
     assert printed == ("a.conf:5: warning: unknown group [sparse], its options are not used\n")
 
@@ -174,7 +174,7 @@ def test_policy_option_of_several_groups_is_an_error_without_a_group(run_command
     (tmp_path / "a.conf").write_text(
         "[placement_database]\nconnection = sqlite:///file.db\n"
         "[filter_scheduler]\navailable_filters = acme_halls_options.Filter\n"
-        f"enabled_filters = Filter\n{DENSE_CONF}[dense]\nram_weight_multiplier = 2.0\n"
+        f"enabled_filters = Filter\n{POLICY_CONF}[dense]\nram_weight_multiplier = 2.0\n"
         "acme_ram_weight_multiplier = 2.0\nacme.ram_weight_multiplier = 2.0\n"
     )
     checked = run_command("config", "validate", "--config-file", "a.conf", PYTHONPATH=str(tmp_path))

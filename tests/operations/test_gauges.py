@@ -134,7 +134,7 @@ def gauge_clock(monkeypatch):
     return clock
 
 
-def collect_and_wait_for_count(gauges):
+def collect_gauges_and_wait(gauges):
     values = get_capacity_gauge_values(gauges.collect())
     join_threads(THREAD_NAME)
     return values
@@ -142,15 +142,15 @@ def collect_and_wait_for_count(gauges):
 
 def test_capacity_is_counted_at_most_once_a_minute(gauge_clock):
     gauges = CapacityGauges(lambda: ["small"], count := CapacityStub(gauge_clock), None)
-    assert collect_and_wait_for_count(gauges) == {}
+    assert collect_gauges_and_wait(gauges) == {}
     gauge_clock[0] += MAX_AGE - 1
-    values = collect_and_wait_for_count(gauges)
+    values = collect_gauges_and_wait(gauges)
     assert (values["", "small"], values["_age_seconds",], count.calls) == (1, MAX_AGE - 1, 1)
     gauge_clock[0] += 1
     assert (
-        collect_and_wait_for_count(gauges)["_age_seconds",] == MAX_AGE
+        collect_gauges_and_wait(gauges)["_age_seconds",] == MAX_AGE
     )  # the last values during the new count
-    assert (collect_and_wait_for_count(gauges)["", "small"], count.calls) == (2, 2)
+    assert (collect_gauges_and_wait(gauges)["", "small"], count.calls) == (2, 2)
 
 
 def test_capacity_is_counted_again_after_the_clock_went_back(gauge_clock, tmp_path):
@@ -158,13 +158,13 @@ def test_capacity_is_counted_again_after_the_clock_went_back(gauge_clock, tmp_pa
         CapacityGauges(lambda: ["small"], CapacityStub(gauge_clock), str(tmp_path))
         for _ in range(2)
     )
-    collect_and_wait_for_count(gauges)
-    collect_and_wait_for_count(other_gauges)
+    collect_gauges_and_wait(gauges)
+    collect_gauges_and_wait(other_gauges)
     gauge_clock[0] -= 365 * 86_400
-    collect_and_wait_for_count(gauges)
+    collect_gauges_and_wait(gauges)
     assert (
-        collect_and_wait_for_count(gauges)["", "small"]
-        == collect_and_wait_for_count(other_gauges)["", "small"]
+        collect_gauges_and_wait(gauges)["", "small"]
+        == collect_gauges_and_wait(other_gauges)["", "small"]
         == 2
     )
 
@@ -172,24 +172,24 @@ def test_capacity_is_counted_again_after_the_clock_went_back(gauge_clock, tmp_pa
 def test_capacity_of_newly_configured_flavors_is_counted_at_once(gauge_clock):
     names = ["small"]
     gauges = CapacityGauges(lambda: names, count := CapacityStub(gauge_clock), None)
-    collect_and_wait_for_count(gauges)
+    collect_gauges_and_wait(gauges)
     names.append("large")
-    collect_and_wait_for_count(gauges)
-    assert {("", "small"), ("", "large")} <= collect_and_wait_for_count(gauges).keys()
+    collect_gauges_and_wait(gauges)
+    assert {("", "small"), ("", "large")} <= collect_gauges_and_wait(gauges).keys()
     assert count.calls == 2
 
 
 @pytest.mark.parametrize("failure", [Unavailable("away"), RuntimeError("a bug")])
 def test_failed_capacity_count_keeps_the_last_values_and_is_retried(gauge_clock, failure):
     gauges = CapacityGauges(lambda: ["small"], count := CapacityStub(gauge_clock), None)
-    collect_and_wait_for_count(gauges)
+    collect_gauges_and_wait(gauges)
     count.failure = failure
     for _ in range(3):
         gauge_clock[0] += MAX_AGE
-        assert collect_and_wait_for_count(gauges)["", "small"] == 1
-        collect_and_wait_for_count(gauges)
+        assert collect_gauges_and_wait(gauges)["", "small"] == 1
+        collect_gauges_and_wait(gauges)
     assert count.calls == 1 + 3
-    assert collect_and_wait_for_count(gauges)["_age_seconds",] == 3 * MAX_AGE
+    assert collect_gauges_and_wait(gauges)["_age_seconds",] == 3 * MAX_AGE
 
 
 def test_workers_share_a_capacity_count(gauge_clock, tmp_path):
@@ -197,16 +197,16 @@ def test_workers_share_a_capacity_count(gauge_clock, tmp_path):
     other_gauges = CapacityGauges(
         lambda: ["small"], other_count := CapacityStub(gauge_clock), str(tmp_path)
     )
-    collect_and_wait_for_count(gauges)
-    assert collect_and_wait_for_count(other_gauges) == collect_and_wait_for_count(gauges)
+    collect_gauges_and_wait(gauges)
+    assert collect_gauges_and_wait(other_gauges) == collect_gauges_and_wait(gauges)
     assert (count.calls, other_count.calls) == (1, 0)
 
 
 def test_capacity_gauges_have_at_most_the_maximum_of_flavors_and_zones(gauge_clock):
     names = [f"f{number:03}" for number in range(2 * MAX_METRIC_FLAVORS)]
     gauges = CapacityGauges(lambda: names, CapacityStub(gauge_clock), None)
-    collect_and_wait_for_count(gauges)
-    flavors = {labels[0] for name, *labels in collect_and_wait_for_count(gauges) if name == ""}
+    collect_gauges_and_wait(gauges)
+    flavors = {labels[0] for name, *labels in collect_gauges_and_wait(gauges) if name == ""}
     assert flavors == set(names[:MAX_METRIC_FLAVORS])
     zones = {f"az{number:03}": number for number in range(1, 60)}
     bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).bounded()

@@ -15,7 +15,7 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
-HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
+REQUEST_HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
 ENCODED_EMOJI = "%F0%9F%98%80"
 PROVIDER_UUID = "a0000000-0000-4000-8000-000000000001"
 CONSUMER_UUID = "c0000000-0000-4000-8000-000000000001"
@@ -47,10 +47,12 @@ def limited_charset_app(request, tmp_path_factory):
         app = create_app(settings)
         client = TestApp(app)
         client.post_json(
-            "/placement/resource_providers", {"name": "a", "uuid": PROVIDER_UUID}, headers=HEADERS
+            "/placement/resource_providers",
+            {"name": "a", "uuid": PROVIDER_UUID},
+            headers=REQUEST_HEADERS,
         )
         path = f"/placement/resource_providers/{PROVIDER_UUID}/inventories"
-        client.put_json(path, INVENTORIES_BODY, headers=HEADERS)
+        client.put_json(path, INVENTORIES_BODY, headers=REQUEST_HEADERS)
         yield client
         app.close()
 
@@ -72,27 +74,29 @@ def test_character_outside_the_database_charset_is_rejected(
     limited_charset_app, method, path, body
 ):
     if body is None:
-        response = limited_charset_app.get(path, headers=HEADERS, status=400)
+        response = limited_charset_app.get(path, headers=REQUEST_HEADERS, status=400)
     else:
         send = {"POST": limited_charset_app.post_json, "PUT": limited_charset_app.put_json}[method]
-        response = send(path, body, headers=HEADERS, status=400)
+        response = send(path, body, headers=REQUEST_HEADERS, status=400)
     assert (
         "cannot store the character \N{GRINNING FACE} (U+1F600)"
         in response.json["errors"][0]["detail"]
     )
     # The rejected request changed nothing.
     assert (
-        limited_charset_app.get(f"/placement/allocations/{CONSUMER_UUID}", headers=HEADERS).json[
-            "allocations"
-        ]
+        limited_charset_app.get(
+            f"/placement/allocations/{CONSUMER_UUID}", headers=REQUEST_HEADERS
+        ).json["allocations"]
         == {}
     )
 
 
 def test_character_of_the_database_charset_is_stored(limited_charset_app):
     name = "h\N{LATIN SMALL LETTER U WITH DIAERESIS}t"
-    limited_charset_app.post_json("/placement/resource_providers", {"name": name}, headers=HEADERS)
+    limited_charset_app.post_json(
+        "/placement/resource_providers", {"name": name}, headers=REQUEST_HEADERS
+    )
     document = limited_charset_app.get(
-        "/placement/resource_providers", {"name": name}, headers=HEADERS
+        "/placement/resource_providers", {"name": name}, headers=REQUEST_HEADERS
     ).json
     assert [provider["name"] for provider in document["resource_providers"]] == [name]

@@ -103,12 +103,12 @@ def monotonic_time(monkeypatch):
     return moment
 
 
-def build_retention(database, seconds=0, now=NOW):
+def build_row_deletion(database, seconds=0, now=NOW):
     settings = make_settings("sqlite://", scheduler__decision_retention=seconds)
     return OldRowDeletion(database, settings, lambda: now)
 
 
-def run_retention(retention):
+def run_row_deletion(retention):
     """Call the task, and wait for the thread of its round."""
     retention()
     join_threads(periodic.OLD_ROWS_THREAD)
@@ -127,7 +127,7 @@ def _write_allocations(database, consumer):
     database.write(lambda connection: connection.execute(insert(allocations), rows))
 
 
-def _make_rows_old(connection):
+def _make_provider_changes_old(connection):
     old = utcnow() - change_log.KEEP - timedelta(minutes=1)
     connection.execute(update(provider_changes).values(created_at=old))
 
@@ -135,27 +135,27 @@ def _make_rows_old(connection):
 @pytest.mark.usefixtures("change_log_triggers")
 def test_old_change_log_rows_are_deleted_once_a_minute(database_url, monotonic_time):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
-    log_retention = build_retention(database)
+    log_retention = build_row_deletion(database)
     for consumer in ("one", "two"):
         _write_allocations(database, consumer)
         monotonic_time[0] += PAUSE + 1
-        run_retention(log_retention)
-        database.write(_make_rows_old)
+        run_row_deletion(log_retention)
+        database.write(_make_provider_changes_old)
     row_count = _count_rows(database, provider_changes)
     with record_statements(database) as seen:
-        run_retention(log_retention)
+        run_row_deletion(log_retention)
     assert seen == []
     monotonic_time[0] += PAUSE + 1
-    run_retention(log_retention)
+    run_row_deletion(log_retention)
     assert _count_rows(database, provider_changes) < row_count
     database.dispose()
 
 
 def test_change_log_retention_without_a_log_sends_no_statement(database, monotonic_time):
-    log_retention = build_retention(database)
+    log_retention = build_row_deletion(database)
     monotonic_time[0] += PAUSE + 1
     with record_statements(database) as seen:
-        run_retention(log_retention)
+        run_row_deletion(log_retention)
     assert seen == []
 
 
@@ -165,13 +165,13 @@ def test_old_change_log_rows_are_deleted_by_a_single_process(database_url, monot
     databases = [
         Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)
     ]
-    upkeeps = [build_retention(database) for database in databases]
+    upkeeps = [build_row_deletion(database) for database in databases]
     monotonic_time[0] += PAUSE + 1
     rows = []
     for upkeep, database in zip(upkeeps, databases, strict=True):
         _write_allocations(database, str(len(rows)))
-        database.write(_make_rows_old)
-        run_retention(upkeep)
+        database.write(_make_provider_changes_old)
+        run_row_deletion(upkeep)
         rows.append(_count_rows(database, provider_changes))
     assert rows[0] == 1
     assert rows[1] > 1
@@ -205,23 +205,23 @@ def test_expired_decisions_are_deleted_once_a_minute_in_batches(
     monkeypatch.setattr(periodic, "_BATCH", 1)
     for number, age in enumerate((61, 62, 63, 59)):
         _record_decision(database, number, age)
-    retention = build_retention(database, seconds=60)
-    run_retention(retention)
+    retention = build_row_deletion(database, seconds=60)
+    run_row_deletion(retention)
     assert _count_rows(database, tables.decisions) == 4
     monotonic_time[0] += PAUSE + 1
-    run_retention(retention)
+    run_row_deletion(retention)
     assert _count_rows(database, tables.decisions) == 1
 
 
 def test_retention_of_0_keeps_all_decisions(database):
     _record_decision(database, 1, age=10**8)
-    build_retention(database, seconds=0).run_round()
+    build_row_deletion(database, seconds=0).run_round()
     assert _count_rows(database, tables.decisions) == 1
 
 
 def test_old_rows_are_deleted_after_decisions_cannot_be_deleted(database, monkeypatch):
     trimmed = []
-    retention = build_retention(database, seconds=60)
+    retention = build_row_deletion(database, seconds=60)
     monkeypatch.setattr(retention, "_delete_changes_and_transaction_ids", lambda: trimmed.append(1))
     monkeypatch.setattr(decisions, "purge", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -246,9 +246,9 @@ def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, mon
     for number, state in enumerate(("done", "failed", "stopped", "running")):
         record_run(number, state, 61)
     record_run(5, "done", 59)
-    retention = build_retention(database, seconds=60)
+    retention = build_row_deletion(database, seconds=60)
     monotonic_time[0] += PAUSE + 1
-    run_retention(retention)
+    run_row_deletion(retention)
     with database.read() as connection:
         remaining = {run.uuid for run in plan_runs.search(connection, {})}
     assert remaining == {instance(3), instance(5)}
@@ -269,8 +269,8 @@ def test_service_deletes_decisions_after_the_configured_retention(
     assert _count_rows(services.database, tables.decisions) == 1
 
 
-SELECT_PATH = "/scheduler/v1/select_destinations"
-FIRST_URL, SECOND_URL = "https://one.example/secret", "https://two.example/secret"
+SELECT_DESTINATIONS_PATH = "/scheduler/v1/select_destinations"
+FIRST_WEBHOOK_URL, SECOND_WEBHOOK_URL = "https://one.example/secret", "https://two.example/secret"
 
 
 class WebhookOutbox:
@@ -301,7 +301,7 @@ def make_waiting_task(sqlite_url, make_app, webhook_outbox):
     def build_client_and_task(clock=utcnow, **options):
         options = {
             "waiting_policies": ["default"],
-            "waiting_webhook_urls": [FIRST_URL],
+            "waiting_webhook_urls": [FIRST_WEBHOOK_URL],
             "waiting_webhook_attempts": 3,
             **options,
         }
@@ -318,7 +318,7 @@ def record_decision_without_host(app, number=1, **fields):
     """Record a decision without a host and return its uuid."""
     fields = {"flavor": flavor(vcpus=8), **fields}
     answer = app.post_json(
-        SELECT_PATH, {"request_spec": spec(instance(number), **fields)}, status=409
+        SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(number), **fields)}, status=409
     )
     return answer.json["errors"][0]["decision"]
 
@@ -335,7 +335,7 @@ def test_waiting_request_that_fits_is_notified_once(make_waiting_task, webhook_o
     report_host(app)
     task.run_round()
     ((address, body),) = webhook_outbox.take_sent_notices()
-    assert address == FIRST_URL
+    assert address == FIRST_WEBHOOK_URL
     recorded = app.get(f"/scheduler/v1/decisions/{decision}").json
     assert body == {
         "event": "would_fit_now",
@@ -355,24 +355,26 @@ def test_waiting_request_that_fits_is_notified_once(make_waiting_task, webhook_o
 
 
 def test_webhook_notice_is_repeated_to_failed_addresses(make_waiting_task, webhook_outbox, caplog):
-    app, task = make_waiting_task(waiting_webhook_urls=[FIRST_URL, SECOND_URL, FIRST_URL])
+    app, task = make_waiting_task(
+        waiting_webhook_urls=[FIRST_WEBHOOK_URL, SECOND_WEBHOOK_URL, FIRST_WEBHOOK_URL]
+    )
     decision = record_decision_without_host(app)
     report_host(app)
-    webhook_outbox.failing_addresses = {SECOND_URL}
+    webhook_outbox.failing_addresses = {SECOND_WEBHOOK_URL}
     task.run_round()
     assert sorted(address for address, _ in webhook_outbox.take_sent_notices()) == [
-        FIRST_URL,
-        SECOND_URL,
+        FIRST_WEBHOOK_URL,
+        SECOND_WEBHOOK_URL,
     ]
     assert (
-        f"the webhook notice about decision {decision} was not delivered: {SECOND_URL} answered 503"
-        in caplog.text
+        f"the webhook notice about decision {decision} was not delivered: "
+        f"{SECOND_WEBHOOK_URL} answered 503" in caplog.text
     )
     task.run_round()
-    assert [address for address, _ in webhook_outbox.take_sent_notices()] == [SECOND_URL]
+    assert [address for address, _ in webhook_outbox.take_sent_notices()] == [SECOND_WEBHOOK_URL]
     webhook_outbox.failing_addresses = set()
     task.run_round()
-    assert [address for address, _ in webhook_outbox.take_sent_notices()] == [SECOND_URL]
+    assert [address for address, _ in webhook_outbox.take_sent_notices()] == [SECOND_WEBHOOK_URL]
     task.run_round()
     assert webhook_outbox.take_sent_notices() == []
 
@@ -381,7 +383,7 @@ def test_webhook_notice_attempts_are_limited(make_waiting_task, webhook_outbox, 
     app, task = make_waiting_task()
     decision = record_decision_without_host(app)
     report_host(app)
-    webhook_outbox.failing_addresses = {FIRST_URL}
+    webhook_outbox.failing_addresses = {FIRST_WEBHOOK_URL}
     for _ in range(5):
         task.run_round()
     assert len(webhook_outbox.take_sent_notices()) == 3
@@ -411,7 +413,7 @@ def test_waiting_request_that_no_longer_fits_is_not_notified(make_waiting_task, 
     app, task = make_waiting_task()
     record_decision_without_host(app)
     report_host(app)
-    webhook_outbox.failing_addresses = {FIRST_URL}
+    webhook_outbox.failing_addresses = {FIRST_WEBHOOK_URL}
     task.run_round()
     assert len(webhook_outbox.take_sent_notices()) == 1
     app.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=1)])
@@ -446,7 +448,7 @@ def test_waiting_request_sent_with_others_is_not_notified(make_waiting_task, web
     app, task = make_waiting_task()
     requests = [{"request_spec": spec(instance(n), flavor=flavor(memory_mb=4096))} for n in (1, 2)]
     app.post_json("/scheduler/v1/compute_nodes", [report("cn7", memory_mb=4096)])
-    answer = app.post_json(SELECT_PATH, {"requests": requests}, status=409)
+    answer = app.post_json(SELECT_DESTINATIONS_PATH, {"requests": requests}, status=409)
     decision = answer.json["errors"][0]["decision"]
     recorded = app.get(f"/scheduler/v1/decisions/{decision}").json
     assert (recorded["outcome"], recorded["conditions"]["together"]) == ("no_valid_host", True)

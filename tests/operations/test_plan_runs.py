@@ -15,7 +15,7 @@ from tests.scheduler.plan_moves import (
 )
 from tests.support.scheduling import instance
 
-EXECUTOR_UUID = instance(101)
+PLAN_EXECUTOR_UUID = instance(101)
 
 
 def count_free_memory(app, hosts, sizes):
@@ -34,18 +34,18 @@ def test_plan_run_that_ends_during_a_check_starts_no_move(sqlite_app, monkeypatc
         "kind": "plan",
         "method": "live",
         "parallel": 1,
-        "executor": EXECUTOR_UUID,
+        "executor": PLAN_EXECUTOR_UUID,
         "moves": moves,
     }
     scheduler = sqlite_app.app.services.scheduler
     run = plan_runs.create_run(scheduler, body)
 
     def change_run_state(*_):
-        plan_runs.change_run(scheduler, run.uuid, {"executor": EXECUTOR_UUID, "state": state})
+        plan_runs.change_run(scheduler, run.uuid, {"executor": PLAN_EXECUTOR_UUID, "state": state})
         return None, None
 
     monkeypatch.setattr(plan_runs, "check_move", change_run_state)
-    started = {"executor": EXECUTOR_UUID, "state": "started"}
+    started = {"executor": PLAN_EXECUTOR_UUID, "state": "started"}
     with pytest.raises(Conflict, match=f"is {state}, and starts moves only while it is running"):
         plan_runs.change_move(scheduler, run.uuid, instance(1), started)
     assert plan_runs.show_run(scheduler, run.uuid).moves[0].state == "planned"
@@ -78,8 +78,8 @@ def test_move_starts_exactly_if_the_target_has_capacity_zone_and_no_group_member
                 and target not in group_hosts
             )
             moves = [{"instance": uuid, "from": host_of[uuid], "to": target}]
-            body = {"kind": "plan", "method": "live", "parallel": 1, "executor": EXECUTOR_UUID}
+            body = {"kind": "plan", "method": "live", "parallel": 1, "executor": PLAN_EXECUTOR_UUID}
             run = app.post_json("/scheduler/v1/plan_runs", {**body, "moves": moves}).json
             path = f"/scheduler/v1/plan_runs/{run['uuid']}/moves/{uuid}"
-            move = app.put_json(path, {"executor": EXECUTOR_UUID, "state": "started"}).json
+            move = app.put_json(path, {"executor": PLAN_EXECUTOR_UUID, "state": "started"}).json
             assert (move["rejection"] is None) is fits, (uuid, target, move)

@@ -56,7 +56,7 @@ def add_to_placement_aggregate(database, name, *providers):
     database.write(write_rows)
 
 
-def read_generation(database, provider):
+def read_provider_generation(database, provider):
     with database.read() as connection:
         return resource_providers.by_uuid(connection, provider).generation
 
@@ -77,7 +77,7 @@ def test_second_sync_of_aggregates_changes_nothing(database):
     for name in ("a", "b", "c"):
         add_aggregate(database, name, [f"cn{number}" for number in range(8)])
     sync_own_aggregates(database)
-    generations = [read_generation(database, node) for node in nodes]
+    generations = [read_provider_generation(database, node) for node in nodes]
     with record_statements(database) as statements:
         synced = sync_own_aggregates(database)
     assert (synced.added, synced.removed, synced.stale, synced.problems) == (
@@ -87,7 +87,7 @@ def test_second_sync_of_aggregates_changes_nothing(database):
         [],
     )
     assert len(statements) == 4
-    assert [read_generation(database, node) for node in nodes] == generations == [3] * 8
+    assert [read_provider_generation(database, node) for node in nodes] == generations == [3] * 8
 
 
 @pytest.mark.parametrize("sync", [sync_aggregates, sync_traits])
@@ -157,7 +157,7 @@ def test_aggregate_sync_failures_have_exit_codes_of_nova_manage(database):
     assert synced.code is SyncCode.SEVERAL_NODES
 
 
-class FailingPlacement(OwnPlacement):
+class FailingPlacementService(OwnPlacement):
     """A placement service that fails in the second batch."""
 
     batch = 1
@@ -174,7 +174,7 @@ def test_aggregate_sync_reports_changes_before_a_failure_of_placement(sqlite_dat
     first_node, _ = sorted(add_node(sqlite_database, host) for host in ("cn1", "cn2"))
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
     read_hosts, _ = build_local_services(sqlite_database)
-    placement = FailingPlacement(sqlite_database, lambda: NOW, own_hosts=True)
+    placement = FailingPlacementService(sqlite_database, lambda: NOW, own_hosts=True)
     synced = sync_aggregates(read_hosts, placement)
     assert synced.added == {(first_node, aggregate_uuid("fast"))}
     problem = SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", "gone for lunch")
@@ -186,7 +186,7 @@ def test_aggregate_sync_raises_a_failure_of_nova(sqlite_database):
         add_node(sqlite_database, host)
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
     read_hosts, _ = build_local_services(sqlite_database)
-    placement = FailingPlacement(sqlite_database, lambda: NOW, own_hosts=True)
+    placement = FailingPlacementService(sqlite_database, lambda: NOW, own_hosts=True)
     placement.service = "compute"
     with pytest.raises(ServiceFailed, match="gone for lunch"):
         sync_aggregates(read_hosts, placement)
@@ -237,11 +237,11 @@ def remove_trait_as_operator(database, provider, trait=LICENSED_TRAIT):
     database.write(write_rows)
 
 
-def get_created_added_and_removed(synced):
+def get_sync_changes(synced):
     return synced.created, synced.added, synced.removed
 
 
-def list_problems(synced):
+def list_sync_problems(synced):
     return {(problem.code, problem.about) for problem in synced.problems}
 
 
@@ -313,7 +313,7 @@ def test_trait_sync_keeps_the_trait_of_a_host_without_node(database):
     novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
     synced = sync_traits(lambda: remove_nodes_from_host_map(read_hosts(), "win1"), novas)
     assert synced.removed == set()
-    assert list_problems(synced) == {(SyncCode.NO_NODE, "win1")}
+    assert list_sync_problems(synced) == {(SyncCode.NO_NODE, "win1")}
     assert read_providers_with_trait(database) == {node, other_node}
     assert read_synced_traits(database).keys() == {
         (node, LICENSED_TRAIT),
@@ -419,7 +419,7 @@ def test_trait_sync_failures_have_exit_codes_of_nova_manage(sqlite_database):
     add_aggregate(sqlite_database, "does not ask", ["elsewhere"])
     synced = sync_own_traits(sqlite_database)
     assert read_providers_with_trait(sqlite_database) == {synced_node}
-    assert list_problems(synced) == {
+    assert list_sync_problems(synced) == {
         (SyncCode.NO_NODE, "serving"),
         (SyncCode.HOST_UNKNOWN, "ghost"),
         (SyncCode.NO_PROVIDER, "gone"),
@@ -439,7 +439,7 @@ def test_dry_run_of_trait_sync_reports_changes_without_writing(sqlite_database):
         read_providers_with_trait(sqlite_database, "CUSTOM_NEW"),
     ) == ({node_1}, set())
     done = sync_own_traits(sqlite_database)
-    assert get_created_added_and_removed(planned) == get_created_added_and_removed(done)
+    assert get_sync_changes(planned) == get_sync_changes(done)
     assert (done.added, done.removed) == ({(node_2, "CUSTOM_NEW")}, {(node_1, LICENSED_TRAIT)})
 
 
@@ -472,13 +472,13 @@ def test_trait_sync_with_remote_host_aggregates_ignores_own_metadata(sqlite_data
 
 TRAIT_NAMES = ["CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX2"]
 HOST_NAMES = ["cn1", "cn2", "cn3"]
-AGGREGATES = st.fixed_dictionaries(
+RANDOM_AGGREGATES = st.fixed_dictionaries(
     {
         "hosts": st.frozensets(st.sampled_from(HOST_NAMES)),
         "traits": st.frozensets(st.sampled_from(TRAIT_NAMES)),
     }
 )
-AGGREGATE_LISTS = st.lists(AGGREGATES, max_size=3)
+RANDOM_AGGREGATE_LISTS = st.lists(RANDOM_AGGREGATES, max_size=3)
 MANUAL_TRAITS = st.frozensets(st.tuples(st.sampled_from(HOST_NAMES), st.sampled_from(TRAIT_NAMES)))
 
 
@@ -509,7 +509,9 @@ def read_sync_state(database, nodes):
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(
-    first_aggregates=AGGREGATE_LISTS, second_aggregates=AGGREGATE_LISTS, manual_traits=MANUAL_TRAITS
+    first_aggregates=RANDOM_AGGREGATE_LISTS,
+    second_aggregates=RANDOM_AGGREGATE_LISTS,
+    manual_traits=MANUAL_TRAITS,
 )
 def test_random_syncs_set_only_required_and_manual_traits(
     module_database, first_aggregates, second_aggregates, manual_traits

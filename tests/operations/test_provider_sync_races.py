@@ -29,7 +29,7 @@ pytestmark = pytest.mark.system
 HOST_NAMES = [f"cn{number}" for number in range(6)]
 AGGREGATE_NAMES = ["a", "b"]
 SYNC_ROUNDS = 4
-SYNC_PROCESSES, HOST_MOVE_PROCESSES, TRAIT_PROCESSES = 2, 1, 1
+SYNC_PROCESSES, HOST_MOVE_PROCESSES, TRAIT_CHANGE_PROCESSES = 2, 1, 1
 
 
 def run_process_of_race(barrier, process_number, url, nodes):
@@ -106,7 +106,7 @@ def run_writers_and_check_result(url: str) -> bool:
     for name in AGGREGATE_NAMES:
         add_aggregate(database, name, [], {})
     pairs = run_in_processes(
-        SYNC_PROCESSES + HOST_MOVE_PROCESSES + TRAIT_PROCESSES,
+        SYNC_PROCESSES + HOST_MOVE_PROCESSES + TRAIT_CHANGE_PROCESSES,
         run_process_of_race,
         url,
         sorted(nodes.values()),

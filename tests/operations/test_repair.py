@@ -18,16 +18,16 @@ from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.slow
 
-INCOMPLETE_OWNER = ("no-project", "no-user")
+INCOMPLETE_PROJECT_AND_USER = ("no-project", "no-user")
 
 
 def make_allocations_auditor(database):
-    return Auditor(database=database, clock=utcnow, no_owner=INCOMPLETE_OWNER)
+    return Auditor(database=database, clock=utcnow, no_owner=INCOMPLETE_PROJECT_AND_USER)
 
 
 def heal_and_list_results(database):
     healer = Healer(
-        database=database, clock=utcnow, no_owner=INCOMPLETE_OWNER, wanted=HealRequest()
+        database=database, clock=utcnow, no_owner=INCOMPLETE_PROJECT_AND_USER, wanted=HealRequest()
     )
     return list(healer.heal())
 

@@ -25,10 +25,10 @@ from tests.support.service_changes import disable_service
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
-NOW_PLUS_30_S = NOW + timedelta(seconds=30)
+HALF_MINUTE_LATER = NOW + timedelta(seconds=30)
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 #: Number of concurrent creations of a node and its provider.
-CONCURRENT_ROUNDS = 4
+CONCURRENT_CREATION_ROUNDS = 4
 
 
 def record_report(database, settings, *documents, now=NOW):
@@ -115,12 +115,12 @@ def test_unchanged_report_updates_only_the_heartbeat(database, send_reports):
     send_reports(build_report(cpu_allocation_ratio=1 / 3))
     provider = read_provider(database)
     assert send_reports(
-        build_report(cpu_allocation_ratio=1 / 3), now=NOW_PLUS_30_S
+        build_report(cpu_allocation_ratio=1 / 3), now=HALF_MINUTE_LATER
     ) == reports.RecordedReports(unchanged=1)
     assert read_provider(database) == provider
     with database.read() as connection:
-        assert compute_nodes.by_uuid(connection, node_uuid(1)).last_seen_up == NOW_PLUS_30_S
-        assert services.search(connection)[0].last_seen_up == NOW_PLUS_30_S
+        assert compute_nodes.by_uuid(connection, node_uuid(1)).last_seen_up == HALF_MINUTE_LATER
+        assert services.search(connection)[0].last_seen_up == HALF_MINUTE_LATER
 
 
 def test_report_with_other_usage_keeps_the_provider_generation(database, send_reports):
@@ -330,7 +330,7 @@ def test_statement_count_of_reports_is_independent_of_their_number(database, set
         fleet = [build_report(first_number + number) for number in range(size)]
         with record_statements(database) as statements:
             record_report(database, settings, *fleet)
-            record_report(database, settings, *fleet, now=NOW_PLUS_30_S)
+            record_report(database, settings, *fleet, now=HALF_MINUTE_LATER)
             record_report(database, settings, *(document | {"vcpus": 9} for document in fleet))
             record_report(database, settings, *(document | {"local_gb": 0} for document in fleet))
         counts[size] = len(statements)
@@ -366,7 +366,7 @@ def test_concurrent_reports_never_share_a_name(database, settings):
 @pytest.mark.all_databases
 def test_node_reported_while_its_host_is_disabled_gets_the_disabled_trait(database, settings):
     """In either order, the provider of a disabled host has the trait."""
-    for number in range(1, CONCURRENT_ROUNDS):
+    for number in range(1, CONCURRENT_CREATION_ROUNDS):
         record_report(database, settings, build_report(100 + number, host=f"h{number}"))
         disable_host = partial(disable_service, host=f"h{number}")
         report = build_report(200 + number, host=f"h{number}")
@@ -379,7 +379,7 @@ def test_node_reported_while_its_host_is_disabled_gets_the_disabled_trait(databa
 
 @pytest.mark.all_databases
 def test_node_reported_while_its_host_joins_an_aggregate_is_in_it(database, settings):
-    for number in range(1, CONCURRENT_ROUNDS):
+    for number in range(1, CONCURRENT_CREATION_ROUNDS):
         record_report(database, settings, build_report(100 + number, host=f"h{number}"))
         report = build_report(200 + number, host=f"h{number}")
         run_concurrently(
@@ -523,7 +523,7 @@ def test_provider_created_while_its_node_is_reported_joins_the_aggregates(
 ):
     report_nodes_without_inventories(build_report(50, host="cn1"))
     aggregate = create_aggregate(database, 71, "cn1")
-    for number in range(1, CONCURRENT_ROUNDS):
+    for number in range(1, CONCURRENT_CREATION_ROUNDS):
         run_concurrently(
             lambda number=number: report_nodes_without_inventories(
                 build_report(number, host="cn1")
@@ -537,7 +537,7 @@ def test_provider_created_while_its_node_is_reported_joins_the_aggregates(
 def test_provider_created_while_its_host_joins_an_aggregate_is_in_it(
     database, report_nodes_without_inventories
 ):
-    for number in range(1, CONCURRENT_ROUNDS):
+    for number in range(1, CONCURRENT_CREATION_ROUNDS):
         report_nodes_without_inventories(build_report(number))
         run_concurrently(
             lambda number=number: create_aggregate(database, 70 + number, f"cn{number}"),

@@ -103,7 +103,7 @@ def make_heartbeat_write(*hosts, at=HALF_MINUTE_LATER):
     return lambda connection: services.record_heartbeats(connection, dict.fromkeys(hosts, at), at)
 
 
-def make_disabling_write(host, reason=None):
+def make_service_disabling_write(host, reason=None):
     return lambda connection: services.set_disabled(
         connection, list_service_ids(connection, host), disabled=reason is not None, reason=reason
     )
@@ -127,7 +127,7 @@ CHANGES_OF_ENABLED_NODES = {
     "another name": make_node_write(build_reported_node(1, hypervisor_hostname="other")),
     "nodes removed": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
     "nodes of a host removed": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
-    "service disabled": make_disabling_write("cn1", "fan"),
+    "service disabled": make_service_disabling_write("cn1", "fan"),
     "services written": make_service_write("cn1", "cn3"),
     "service removed": lambda connection: services.remove(connection, list_service_ids(connection)),
 }
@@ -153,19 +153,19 @@ CHANGES_WITHOUT_NEW_NAMES = {
     "forced down": lambda connection: services.set_forced_down(
         connection, list_service_ids(connection), forced_down=True
     ),
-    "enabled again": make_disabling_write("cn1"),
+    "enabled again": make_service_disabling_write("cn1"),
 }
 #: Changes of other hosts, and writes without a change.
 CHANGES_OF_OTHER_HOSTS = {
     "new node": make_node_write(build_reported_node(3)),
     "new service": make_heartbeat_write("cn3"),
-    "service enabled": make_disabling_write("cn2"),
+    "service enabled": make_service_disabling_write("cn2"),
 }
 WRITES_WITHOUT_CHANGE = {
     "same reports": make_node_write(build_reported_node(1), build_reported_node(2)),
     "no report": make_node_write(),
     "no nodes of a host": lambda connection: compute_nodes.remove_of_host(connection, "cn9"),
-    "disabled again": make_disabling_write("cn2", "another fan"),
+    "disabled again": make_service_disabling_write("cn2", "another fan"),
     "no services put": make_service_write(),
     "no services removed": lambda connection: services.remove(connection, []),
 }

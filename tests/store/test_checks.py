@@ -27,7 +27,7 @@ VM_1, VM_2, VM_3 = instance(1), instance(2), instance(3)
 ABSENT_ID = 987654
 ABSENT_UUID = instance(999)
 YEAR_2038 = datetime.fromisoformat("2038-01-01T12:00:00")
-SELECT_PATH = "/scheduler/v1/select_destinations"
+SELECT_DESTINATIONS_PATH = "/scheduler/v1/select_destinations"
 
 
 class CloudOfTwoHosts:
@@ -63,7 +63,7 @@ class CloudOfTwoHosts:
 
     def select_destinations(self, *uuids, status=200, **changes):
         body = {"request_spec": spec(*uuids, **changes)}
-        return self.app.post_json(SELECT_PATH, body, status=status).json
+        return self.app.post_json(SELECT_DESTINATIONS_PATH, body, status=status).json
 
 
 @pytest.fixture
@@ -154,15 +154,15 @@ PROVIDER_TRAITS, PROVIDER_AGGREGATES = (
     tables.resource_provider_traits,
     tables.resource_provider_aggregates,
 )
-TRAIT_ID = select(tables.traits.c.id).limit(1).scalar_subquery()
-AGGREGATE_ID = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery()
+FIRST_TRAIT_ID = select(tables.traits.c.id).limit(1).scalar_subquery()
+FIRST_AGGREGATE_ID = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery()
 DECISION_OF_VM_3 = (
     select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == VM_3)
 ).scalar_subquery()
 IS_MEMORY_INVENTORY = tables.inventories.c.resource_class_id == class_id("MEMORY_MB")
 IS_VCPU_ALLOCATION = tables.allocations.c.resource_class_id == class_id("VCPU")
 #: The two instances of the group are on a host.
-GROUP_MEMBERS_ON_CN1 = [
+GROUP_MOVES_TO_CN1 = [
     *(build_instance_update(uuid, host="cn1", node="cn1") for uuid in (VM_1, VM_2)),
     *build_allocation_move(VM_1, CN1_UUID),
     *build_allocation_move(VM_2, CN1_UUID),
@@ -252,7 +252,7 @@ VIOLATIONS_BY_CHANGE = {
         CN2_UUID,
     ),
     "trait of no provider": (
-        [insert(PROVIDER_TRAITS).values(trait_id=TRAIT_ID, resource_provider_id=ABSENT_ID)],
+        [insert(PROVIDER_TRAITS).values(trait_id=FIRST_TRAIT_ID, resource_provider_id=ABSENT_ID)],
         {Fault.TRAIT_NO_PROVIDER},
         f"{ABSENT_ID}",
     ),
@@ -268,7 +268,7 @@ VIOLATIONS_BY_CHANGE = {
     "member of no provider": (
         [
             insert(PROVIDER_AGGREGATES).values(
-                aggregate_id=AGGREGATE_ID, resource_provider_id=ABSENT_ID
+                aggregate_id=FIRST_AGGREGATE_ID, resource_provider_id=ABSENT_ID
             )
         ],
         {Fault.MEMBER_NO_PROVIDER},
@@ -332,7 +332,7 @@ VIOLATIONS_BY_CHANGE = {
         ") are on 2 hosts",
     ),
     "anti-affinity": (
-        GROUP_MEMBERS_ON_CN1,
+        GROUP_MOVES_TO_CN1,
         {Invariant.ANTI_AFFINITY},
         ") are on host cn1, at most 1 allowed",
     ),
@@ -408,7 +408,7 @@ VIOLATIONS_BY_CHANGE = {
     "provider aggregate of another host": (
         [
             insert(PROVIDER_AGGREGATES).values(
-                aggregate_id=AGGREGATE_ID, resource_provider_id=provider_id(CN2_UUID)
+                aggregate_id=FIRST_AGGREGATE_ID, resource_provider_id=provider_id(CN2_UUID)
             )
         ],
         {Fault.STALE_IN_PLACEMENT},
@@ -422,12 +422,12 @@ def test_change_of_rows_is_reported_as_its_violated_invariant(database_copy, cha
     statements, kinds, words = VIOLATIONS_BY_CHANGE[change]
     execute_without_foreign_keys(database_copy, *statements)
     violations = verify(database_copy).violations
-    assert list_invariants(violations) == kinds
+    assert list_violated_invariants(violations) == kinds
     details = [violation.detail for violation in violations]
     assert any(words in detail for detail in details), details
 
 
-def list_invariants(violations):
+def list_violated_invariants(violations):
     return {violation.invariant for violation in violations}
 
 
@@ -454,7 +454,7 @@ def test_providers_that_are_parents_of_each_other_are_reported(cloud, database):
     violations = verify(database).violations
     loops = [violation for violation in violations if "cycle" in violation.detail]
     assert len(loops) == 3  # cn1, cn2 and the child of cn1
-    assert list_invariants(loops) == {Invariant.PARENT_LOOP}
+    assert list_violated_invariants(loops) == {Invariant.PARENT_LOOP}
 
 
 def provider_id_of_subquery(uuid):
@@ -494,7 +494,7 @@ def test_consumer_uuid_in_upper_and_lower_case_is_reported(sqlite_database, sqli
 #: Statements that violate no invariant.
 VALID_CHANGES = {
     "two members on a host": [
-        *GROUP_MEMBERS_ON_CN1,
+        *GROUP_MOVES_TO_CN1,
         update(tables.server_groups).values(max_server_per_host=2),
     ],
     "instance in a task": [
@@ -525,7 +525,7 @@ def test_inventory_reserving_more_than_its_total_is_valid_without_allocations(cl
     execute_without_foreign_keys(
         database, build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), VM_3)
     )
-    assert Invariant.OVER_CAPACITY in list_invariants(verify(database).violations)
+    assert Invariant.OVER_CAPACITY in list_violated_invariants(verify(database).violations)
 
 
 def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
@@ -536,7 +536,7 @@ def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
     execute_without_foreign_keys(database_copy, *at_once, shrunk.values(**small, **earlier))
     verified = verify(database_copy)
     assert verified.violations == ()
-    assert list_invariants(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
+    assert list_violated_invariants(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
     words = "2038-01-01 12:00:00"
     assert all(words in violation.detail for violation in verified.allowed)
     # An inventory that was created in that second did not shrink after the claim.
@@ -551,14 +551,14 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy)
     )
     verified = verify(database_copy)
     assert verified.violations == ()
-    assert list_invariants(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
+    assert list_violated_invariants(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("2038-01-01 12:00:00" in violation.detail for violation in verified.allowed)
     # A later allocation is a violation.
     execute_without_foreign_keys(
         database_copy, build_allocations_update(VM_3, updated_at=YEAR_2038 + timedelta(seconds=1))
     )
     violations = verify(database_copy).violations
-    assert list_invariants(violations) == {Invariant.OVER_CAPACITY, Fault.UNITS}
+    assert list_violated_invariants(violations) == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 @pytest.mark.all_databases
@@ -593,7 +593,7 @@ def test_allocated_amount_below_one_is_a_violation(database_copy, used):
     )
     verified = verify(database_copy)
     assert verified.allowed == ()
-    assert list_invariants(verified.violations) == {Fault.UNITS}
+    assert list_violated_invariants(verified.violations) == {Fault.UNITS}
     assert len(verified.violations) == 3
 
 
@@ -605,7 +605,7 @@ def test_negative_allocated_amount_does_not_raise_free_capacity(database_copy):
         build_allocations_update(VM_1, used=2_000_000),
         build_allocations_update(VM_3, used=-3_000_000),
     )
-    assert Invariant.OVER_CAPACITY in list_invariants(verify(database_copy).violations)
+    assert Invariant.OVER_CAPACITY in list_violated_invariants(verify(database_copy).violations)
 
 
 @pytest.mark.all_databases
@@ -635,7 +635,7 @@ def test_unchanged_inventory_update_does_not_allow_over_allocation(cloud, databa
     )
 
 
-STORAGE_POOL = instance(88)
+STORAGE_POOL_UUID = instance(88)
 
 
 def put_allocations(app, uuid, **by_provider):
@@ -650,10 +650,10 @@ def test_allocations_on_pools_and_children_of_a_host_are_valid(cloud, database):
     app = cloud.app
     app.post_json(
         "/placement/resource_providers",
-        {"uuid": STORAGE_POOL, "name": "pool"},
+        {"uuid": STORAGE_POOL_UUID, "name": "pool"},
         headers=LATEST_HEADERS,
     )
-    path = f"/placement/resource_providers/{STORAGE_POOL}/inventories"
+    path = f"/placement/resource_providers/{STORAGE_POOL_UUID}/inventories"
     body = {"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 100}}}
     app.put_json(path, body, headers=LATEST_HEADERS)
     execute_without_foreign_keys(
@@ -663,14 +663,14 @@ def test_allocations_on_pools_and_children_of_a_host_are_valid(cloud, database):
     )
     # With a shared pool, on both hosts of a move, only on a child of its host, only on the pool.
     for held in (
-        {CN1_UUID: {"VCPU": 1}, STORAGE_POOL: {"DISK_GB": 10}},
+        {CN1_UUID: {"VCPU": 1}, STORAGE_POOL_UUID: {"DISK_GB": 10}},
         {CN1_UUID: {"VCPU": 1}, CN2_UUID: {"VCPU": 1}},
         {CHILD_UUID: {"VGPU": 1}},
-        {STORAGE_POOL: {"DISK_GB": 1}},
+        {STORAGE_POOL_UUID: {"DISK_GB": 1}},
     ):
         put_allocations(app, VM_3, **held)
         assert_invariants(database)
-    put_allocations(app, VM_3, **{CN2_UUID: {"VCPU": 1}, STORAGE_POOL: {"DISK_GB": 10}})
+    put_allocations(app, VM_3, **{CN2_UUID: {"VCPU": 1}, STORAGE_POOL_UUID: {"DISK_GB": 10}})
     (violation,) = verify(database).violations
     assert violation.invariant is Invariant.ANOTHER_HOST
 
@@ -711,7 +711,7 @@ def test_instance_host_is_checked_only_if_read_long_after_the_claim(database_cop
         *build_allocation_move(VM_3, CN1_UUID),
         build_allocations_update(VM_3, updated_at=YEAR_2038),
     )
-    assert list_invariants(verify(database_copy).violations) == kinds
+    assert list_violated_invariants(verify(database_copy).violations) == kinds
 
 
 def test_claims_of_deleted_instances_are_ignored(cloud, database):

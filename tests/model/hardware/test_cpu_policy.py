@@ -7,12 +7,12 @@ from placement_sched.errors import Invalid
 from placement_sched.model.hardware.cpu_policy import Pinning
 from tests.model.hardware.hardware_requests import read_hardware, read_hardware_error
 
-REJECTED = "rejected"
+CPU_REJECTED = "rejected"
 HYPERTHREADING_TRAIT = "trait:HW_CPU_HYPERTHREADING"
 ISOLATED_EMULATOR_THREADS = {"hw:emulator_threads_policy": "isolate"}
-DEDICATED_CPUS = {"hw:cpu_policy": "dedicated"}
-POLICY_KEY, MASK_KEY = "hw:cpu_policy", "hw:cpu_dedicated_mask"
-REALTIME_CPUS = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
+DEDICATED_CPU_SPECS = {"hw:cpu_policy": "dedicated"}
+CPU_POLICY_KEY, CPU_MASK_KEY = "hw:cpu_policy", "hw:cpu_dedicated_mask"
+REALTIME_CPU_SPECS = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
 
 
 def read_cpu_value(name, key, by_flavor, by_image=None):
@@ -23,10 +23,10 @@ def read_cpu_value(name, key, by_flavor, by_image=None):
     try:
         return getattr(read_hardware(extra_specs, properties).cpus, name)
     except Invalid as rejection:
-        return REJECTED if all(name in rejection.detail for name in keys) else rejection.detail
+        return CPU_REJECTED if all(name in rejection.detail for name in keys) else rejection.detail
 
 
-def read_pinning(extra_specs, properties=(), **flavor):
+def read_cpu_pinning(extra_specs, properties=(), **flavor):
     return read_hardware(extra_specs, properties, **flavor).cpus.pinning
 
 
@@ -40,9 +40,9 @@ def read_pinning(extra_specs, properties=(), **flavor):
         ("dedicated", None, "dedicated"),
         ("dedicated", "shared", "dedicated"),
         ("mixed", "shared", "mixed"),
-        ("mixed", "dedicated", REJECTED),
-        ("shared", "mixed", REJECTED),
-        ("DEDICATED", None, REJECTED),
+        ("mixed", "dedicated", CPU_REJECTED),
+        ("shared", "mixed", CPU_REJECTED),
+        ("DEDICATED", None, CPU_REJECTED),
     ],
 )
 def test_image_may_not_relax_the_cpu_policy_of_the_flavor(by_flavor, by_image, policy):
@@ -56,10 +56,10 @@ def test_image_may_not_relax_the_cpu_policy_of_the_flavor(by_flavor, by_image, p
         (None, "isolate", "isolate"),
         ("prefer", "isolate", "prefer"),
         ("require", "require", "require"),
-        ("isolate", "require", REJECTED),
-        ("", "prefer", REJECTED),
+        ("isolate", "require", CPU_REJECTED),
+        ("", "prefer", CPU_REJECTED),
         ("", None, None),
-        ("junk", None, REJECTED),
+        ("junk", None, CPU_REJECTED),
     ],
 )
 def test_image_thread_policy_may_differ_only_from_flavor_policy_prefer(by_flavor, by_image, policy):
@@ -68,7 +68,7 @@ def test_image_thread_policy_may_differ_only_from_flavor_policy_prefer(by_flavor
 
 @pytest.mark.parametrize(
     ("value", "policy"),
-    [(None, None), ("", None), ("share", "share"), ("isolate", "isolate"), ("other", REJECTED)],
+    [(None, None), ("", None), ("share", "share"), ("isolate", "isolate"), ("other", CPU_REJECTED)],
 )
 def test_emulator_threads_policy_is_read_from_the_flavor(value, policy):
     assert read_cpu_value("emulator_threads", "emulator_threads_policy", value) == policy
@@ -81,9 +81,9 @@ def test_emulator_threads_policy_is_read_from_the_flavor(value, policy):
         ("", None),
         ("0-1", {0, 1}),
         ("^0", {1, 2, 3}),
-        ("0-3", REJECTED),
-        ("0,4", REJECTED),
-        ("junk", REJECTED),
+        ("0-3", CPU_REJECTED),
+        ("0,4", CPU_REJECTED),
+        ("junk", CPU_REJECTED),
     ],
 )
 def test_dedicated_cpu_mask_must_select_some_of_the_cpus(mask, pinned):
@@ -95,8 +95,8 @@ def test_dedicated_cpu_mask_must_select_some_of_the_cpus(mask, pinned):
     [
         ({}, {"hw_cpu_realtime_mask": "^0"}, None),
         ({"hw:cpu_realtime": "no", "hw:cpu_realtime_mask": "junk"}, {}, None),
-        (REALTIME_CPUS, {}, {1, 2, 3}),
-        (REALTIME_CPUS, {"hw_cpu_realtime_mask": "1"}, {1}),
+        (REALTIME_CPU_SPECS, {}, {1, 2, 3}),
+        (REALTIME_CPU_SPECS, {"hw_cpu_realtime_mask": "1"}, {1}),
         ({"hw:cpu_realtime": "yes", "hw:emulator_threads_policy": "share"}, {}, {0, 1, 2, 3}),
     ],
 )
@@ -122,7 +122,7 @@ def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
     ("extra_specs", "policy"),
     [
         ({}, None),
-        ({POLICY_KEY: "mixed", MASK_KEY: "1", "resources:PCPU": "0"}, "mixed"),
+        ({CPU_POLICY_KEY: "mixed", CPU_MASK_KEY: "1", "resources:PCPU": "0"}, "mixed"),
         ({"resources:VCPU": "1"}, "shared"),
         ({"resources:PCPU": "4"}, "dedicated"),
         ({"resources1:PCPU": "1", "resources:PCPU": "3"}, "dedicated"),
@@ -131,7 +131,7 @@ def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
     ],
 )
 def test_cpu_policy_is_derived_from_the_requested_resource_classes(extra_specs, policy):
-    assert read_pinning(extra_specs).cpu_policy == policy
+    assert read_cpu_pinning(extra_specs).cpu_policy == policy
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,12 @@ def test_cpu_policy_is_derived_from_the_requested_resource_classes(extra_specs, 
         ({"resources:PCPU": "3"}, {}, ("resources:PCPU",)),
         ({"resources1:PCPU": "7"}, {}, ("resources1:PCPU",)),
         ({"resources1:VCPU": "2", "resources2:PCPU": "2"}, {}, ("resources2:PCPU",)),
-        (DEDICATED_CPUS | {"resources1:VCPU": "2"}, {}, ("resources1:VCPU",)),
+        (DEDICATED_CPU_SPECS | {"resources1:VCPU": "2"}, {}, ("resources1:VCPU",)),
         ({"resources:PCPU": "4", **ISOLATED_EMULATOR_THREADS}, {}, ("hw:emulator_threads_policy",)),
     ],
 )
 def test_requested_cpu_classes_must_match_cpu_policy_and_vcpus(extra_specs, properties, names):
-    read_hardware_error(lambda: read_pinning(extra_specs, properties), *names, *extra_specs)
+    read_hardware_error(lambda: read_cpu_pinning(extra_specs, properties), *names, *extra_specs)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_requested_cpu_classes_must_match_cpu_policy_and_vcpus(extra_specs, prop
     ],
 )
 def test_thread_policy_is_derived_from_the_hyperthreading_trait(extra_specs, properties, policy):
-    assert read_pinning(DEDICATED_CPUS | extra_specs, properties).thread_policy == policy
+    assert read_cpu_pinning(DEDICATED_CPU_SPECS | extra_specs, properties).thread_policy == policy
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_thread_policy_is_derived_from_the_hyperthreading_trait(extra_specs, pro
 )
 def test_thread_policy_and_hyperthreading_trait_exclude_each_other(extra_specs, properties):
     message = read_hardware_error(
-        lambda: read_pinning(DEDICATED_CPUS | extra_specs, properties),
+        lambda: read_cpu_pinning(DEDICATED_CPU_SPECS | extra_specs, properties),
         [*extra_specs, *properties][-1],
     )
     assert "cpu_thread_policy' and " in message
@@ -193,21 +193,21 @@ def test_thread_policy_and_hyperthreading_trait_exclude_each_other(extra_specs, 
     ("extra_specs", "policy", "pinned"),
     [
         ({}, None, set()),
-        ({POLICY_KEY: "shared"}, "shared", set()),
-        ({POLICY_KEY: "dedicated"}, "dedicated", {0, 1, 2, 3}),
-        ({POLICY_KEY: "mixed", MASK_KEY: "1-2"}, "mixed", {1, 2}),
-        ({POLICY_KEY: "mixed", **REALTIME_CPUS}, "mixed", {1, 2, 3}),
+        ({CPU_POLICY_KEY: "shared"}, "shared", set()),
+        ({CPU_POLICY_KEY: "dedicated"}, "dedicated", {0, 1, 2, 3}),
+        ({CPU_POLICY_KEY: "mixed", CPU_MASK_KEY: "1-2"}, "mixed", {1, 2}),
+        ({CPU_POLICY_KEY: "mixed", **REALTIME_CPU_SPECS}, "mixed", {1, 2, 3}),
     ],
 )
 def test_set_of_pinned_cpus_is_determined_by_the_cpu_policy(extra_specs, policy, pinned):
-    result = read_pinning(extra_specs)
+    result = read_cpu_pinning(extra_specs)
     assert (result.cpu_policy, result.pinned) == (policy, pinned)
     assert result.is_requested is bool(pinned)
 
 
 def test_pinning_has_the_thread_and_emulator_policies():
-    result = read_pinning(
-        DEDICATED_CPUS | ISOLATED_EMULATOR_THREADS, {"hw_cpu_thread_policy": "prefer"}, vcpus=1
+    result = read_cpu_pinning(
+        DEDICATED_CPU_SPECS | ISOLATED_EMULATOR_THREADS, {"hw_cpu_thread_policy": "prefer"}, vcpus=1
     )
     assert result == Pinning(
         cpu_policy="dedicated",
@@ -220,31 +220,31 @@ def test_pinning_has_the_thread_and_emulator_policies():
 @pytest.mark.parametrize(
     ("extra_specs", "names"),
     [
-        ({"hw:cpu_thread_policy": "prefer"}, ("hw:cpu_thread_policy", POLICY_KEY)),
-        ({"hw:emulator_threads_policy": "isolate"}, ("hw:emulator_threads_policy", POLICY_KEY)),
-        ({MASK_KEY: "1"}, (MASK_KEY, POLICY_KEY)),
-        (REALTIME_CPUS, ("hw:cpu_realtime", POLICY_KEY)),
-        ({POLICY_KEY: "mixed"}, (POLICY_KEY, MASK_KEY, "hw:cpu_realtime")),
+        ({"hw:cpu_thread_policy": "prefer"}, ("hw:cpu_thread_policy", CPU_POLICY_KEY)),
+        ({"hw:emulator_threads_policy": "isolate"}, ("hw:emulator_threads_policy", CPU_POLICY_KEY)),
+        ({CPU_MASK_KEY: "1"}, (CPU_MASK_KEY, CPU_POLICY_KEY)),
+        (REALTIME_CPU_SPECS, ("hw:cpu_realtime", CPU_POLICY_KEY)),
+        ({CPU_POLICY_KEY: "mixed"}, (CPU_POLICY_KEY, CPU_MASK_KEY, "hw:cpu_realtime")),
         (
-            {POLICY_KEY: "mixed", MASK_KEY: "1", **REALTIME_CPUS},
-            (POLICY_KEY, MASK_KEY, "hw:cpu_realtime"),
+            {CPU_POLICY_KEY: "mixed", CPU_MASK_KEY: "1", **REALTIME_CPU_SPECS},
+            (CPU_POLICY_KEY, CPU_MASK_KEY, "hw:cpu_realtime"),
         ),
     ],
 )
 def test_extra_specs_that_contradict_the_cpu_policy_are_rejected(extra_specs, names):
-    read_hardware_error(lambda: read_pinning(extra_specs), *names)
+    read_hardware_error(lambda: read_cpu_pinning(extra_specs), *names)
 
 
-TPM_KEY, TPM_PROPERTY = "hw:tpm_version", "hw_tpm_version"
-TPM_KEY_OF_FLAVOR, TPM_PROPERTY_OF_IMAGE = (
-    f"flavor extra spec '{TPM_KEY}'",
-    f"image property '{TPM_PROPERTY}'",
+TPM_VERSION_KEY, TPM_VERSION_PROPERTY = "hw:tpm_version", "hw_tpm_version"
+TPM_NAME_IN_FLAVOR, TPM_NAME_IN_IMAGE = (
+    f"flavor extra spec '{TPM_VERSION_KEY}'",
+    f"image property '{TPM_VERSION_PROPERTY}'",
 )
 
 
 def test_different_values_of_flavor_and_image_are_rejected_with_both_keys():
-    both = read_hardware({TPM_KEY: "2.0"}, {TPM_PROPERTY: "1.2"})
-    message = f"{TPM_KEY_OF_FLAVOR} is '2.0', {TPM_PROPERTY_OF_IMAGE} is '1.2': they must be equal"
+    both = read_hardware({TPM_VERSION_KEY: "2.0"}, {TPM_VERSION_PROPERTY: "1.2"})
+    message = f"{TPM_NAME_IN_FLAVOR} is '2.0', {TPM_NAME_IN_IMAGE} is '1.2': they must be equal"
     assert read_hardware_error(lambda: both.agreed_value("tpm_version")) == message
     both = read_hardware({}, {"os_secure_boot": "required"})
     assert both.source("secure_boot", "os") == "image property 'os_secure_boot'"

@@ -320,13 +320,13 @@ RANDOM_PCI_REQUESTS = st.lists(
     min_size=1,
     max_size=3,
 )
-RANDOM_SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
+RANDOM_NODE_SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
 
 
 @given(
     RANDOM_PCI_POOLS,
     RANDOM_PCI_REQUESTS,
-    RANDOM_SOCKETS,
+    RANDOM_NODE_SOCKETS,
     st.integers(1, 4),
     st.sets(st.integers(0, 3)),
 )

@@ -54,11 +54,11 @@ def list_cell_ids_or_reason(found):
     return found.reason if isinstance(found, Rejection) else [cell.id for cell in found]
 
 
-NO_NODE_REASON = (
+NO_FITTING_NODE_REASON = (
     "NUMA node 1 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 1024 MB "
     "requested, 512 of 512 MB in all; NUMA node 2: 1024 MB requested, 256 of 256 MB in all"
 )
-NOT_TOGETHER_REASON = (
+NODES_NOT_TOGETHER_REASON = (
     "the NUMA nodes of the instance do not fit all at once: node 0 only on NUMA node 0; node 1 "
     "only on NUMA node 0"
 )
@@ -71,8 +71,8 @@ NOT_TOGETHER_REASON = (
         ([512, 1024], [1024, 512], [1, 0]),
         ([1024, 256, 1024, 1024], [512, 512, 512], [0, 2, 3]),
         ([512], [512, 512], "2 NUMA nodes requested, the host has 1"),
-        ([512, 512, 256], [512, 1024], NO_NODE_REASON),
-        ([1024, 512], [1024, 1024], NOT_TOGETHER_REASON),
+        ([512, 512, 256], [512, 1024], NO_FITTING_NODE_REASON),
+        ([1024, 512], [1024, 1024], NODES_NOT_TOGETHER_REASON),
     ],
 )
 def test_each_instance_cell_gets_its_own_host_cell(host, instance, expected):
@@ -399,8 +399,8 @@ def test_page_size_of_a_cell_is_unchanged_if_none_is_requested(pagesize):
     )
 
 
-SMALL_PAGE, LARGE_PAGE, HUGE_PAGE = 4, 2048, 1048576
-ALL_PAGES = build_pages((SMALL_PAGE, 262144), (LARGE_PAGE, 512), (HUGE_PAGE, 1))
+SMALL_PAGE_KB, LARGE_PAGE_KB, HUGE_PAGE_KB = 4, 2048, 1048576
+PAGES_OF_ALL_SIZES = build_pages((SMALL_PAGE_KB, 262144), (LARGE_PAGE_KB, 512), (HUGE_PAGE_KB, 1))
 
 
 @pytest.mark.parametrize(
@@ -437,21 +437,21 @@ def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
             "1025 MB requested, 1024 of 1024 MB free",
         ),
         ({"memory_usage": 600}, 512, None, "512 MB requested, 424 of 1024 MB free"),
-        ({"mempages": build_pages((SMALL_PAGE, 262144))}, 1024, None, None),
+        ({"mempages": build_pages((SMALL_PAGE_KB, 262144))}, 1024, None, None),
         (
-            {"mempages": build_pages((SMALL_PAGE, 131072, 0, 1))},
+            {"mempages": build_pages((SMALL_PAGE_KB, 131072, 0, 1))},
             512,
             None,
             "512 MB requested, 511 MB in 131071 of 131072 pages of 4 KiB free",
         ),
         (
-            {"mempages": build_pages((LARGE_PAGE, 512), (SMALL_PAGE, 131071))},
+            {"mempages": build_pages((LARGE_PAGE_KB, 512), (SMALL_PAGE_KB, 131071))},
             512,
             "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB in all",
             "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB free",
         ),
         # Only the node's pages count, not the memory that it has in all.
-        ({"memory": 256, "mempages": build_pages((SMALL_PAGE, 262144))}, 1024, None, None),
+        ({"memory": 256, "mempages": build_pages((SMALL_PAGE_KB, 262144))}, 1024, None, None),
     ],
     ids=[
         "all", "too much", "in use", "all pages", "reserved page", "few pages", "more pages",
@@ -466,27 +466,31 @@ def test_memory_without_a_page_size_uses_the_smallest_pages(host, memory, floati
 @pytest.mark.parametrize(
     ("size", "host_pages", "expected"),
     [
-        (LARGE_PAGE, ALL_PAGES, LARGE_PAGE),
-        (PAGES_SMALL, ALL_PAGES, SMALL_PAGE),
-        (PAGES_LARGE, ALL_PAGES, LARGE_PAGE),
-        (PAGES_ANY, ALL_PAGES, LARGE_PAGE),
-        (PAGES_ANY, build_pages((SMALL_PAGE, 262144), (LARGE_PAGE, 512, 512)), SMALL_PAGE),
-        (PAGES_ANY, build_pages((LARGE_PAGE, 512)), LARGE_PAGE),
-        (PAGES_LARGE, build_pages((LARGE_PAGE, 512)), "large pages requested, the node has none"),
-        (8, ALL_PAGES, "pages of 8 KiB requested, the node has none"),
+        (LARGE_PAGE_KB, PAGES_OF_ALL_SIZES, LARGE_PAGE_KB),
+        (PAGES_SMALL, PAGES_OF_ALL_SIZES, SMALL_PAGE_KB),
+        (PAGES_LARGE, PAGES_OF_ALL_SIZES, LARGE_PAGE_KB),
+        (PAGES_ANY, PAGES_OF_ALL_SIZES, LARGE_PAGE_KB),
+        (PAGES_ANY, build_pages((SMALL_PAGE_KB, 262144), (LARGE_PAGE_KB, 512, 512)), SMALL_PAGE_KB),
+        (PAGES_ANY, build_pages((LARGE_PAGE_KB, 512)), LARGE_PAGE_KB),
         (
-            LARGE_PAGE,
-            build_pages((LARGE_PAGE, 512, 200, 57)),
+            PAGES_LARGE,
+            build_pages((LARGE_PAGE_KB, 512)),
+            "large pages requested, the node has none",
+        ),
+        (8, PAGES_OF_ALL_SIZES, "pages of 8 KiB requested, the node has none"),
+        (
+            LARGE_PAGE_KB,
+            build_pages((LARGE_PAGE_KB, 512, 200, 57)),
             "512 MB in pages of 2048 KiB requested, 510 MB in 255 of 512 pages of 2048 KiB free",
         ),
         (
             PAGES_LARGE,
-            build_pages((SMALL_PAGE, 262144), (LARGE_PAGE, 9, 9)),
+            build_pages((SMALL_PAGE_KB, 262144), (LARGE_PAGE_KB, 9, 9)),
             "512 MB in large pages requested, 0 MB in 0 of 9 pages of 2048 KiB free",
         ),
         (
             PAGES_SMALL,
-            build_pages((SMALL_PAGE, 100), (LARGE_PAGE, 512)),
+            build_pages((SMALL_PAGE_KB, 100), (LARGE_PAGE_KB, 512)),
             "512 MB in small pages requested, 0 MB in 100 of 100 pages of 4 KiB free",
         ),
     ],
@@ -498,8 +502,8 @@ def test_largest_memory_pages_with_enough_free_memory_are_chosen(size, host_page
 
 def test_smallest_page_size_of_a_host_cell_is_found():
     assert (
-        smallest_page(build_cell(mempages=build_pages((LARGE_PAGE, 1), (SMALL_PAGE, 1))))
-        == SMALL_PAGE
+        smallest_page(build_cell(mempages=build_pages((LARGE_PAGE_KB, 1), (SMALL_PAGE_KB, 1))))
+        == SMALL_PAGE_KB
     )
     assert smallest_page(build_cell()) is None
     for policy in (None, "shared"):

@@ -98,7 +98,7 @@ def test_all_values_of_a_pci_device_spec_must_match_the_pool(fields, specs, fits
     )
 
 
-class _ComparisonCountingSpec(dict):
+class _ComparisonCountingPciSpec(dict):
     """A spec that counts how often it is compared with a pool."""
 
     compared = 0
@@ -110,7 +110,7 @@ class _ComparisonCountingSpec(dict):
 
 @pytest.mark.parametrize("number", [1, 40])
 def test_pci_device_specs_are_compared_once_with_equal_pools(number):
-    specs = [_ComparisonCountingSpec({f"key{key}": "1"}) for key in range(number)]
+    specs = [_ComparisonCountingPciSpec({f"key{key}": "1"}) for key in range(number)]
     pci_request = build_pci_request(1, *specs)
     for host in range(10):
         pools = [build_pool(host, **({"key0": "2"} if host % 2 else {}))]

@@ -69,7 +69,10 @@ NIC_AND_GPU_ALIASES = aliases_of(
     ],
     in_placement=False,
 )
-AFFINITY_KEY, AFFINITY_PROPERTY = "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy"
+PCI_AFFINITY_KEY, PCI_AFFINITY_PROPERTY = (
+    "hw:pci_numa_affinity_policy",
+    "hw_pci_numa_affinity_policy",
+)
 
 
 def read_pci_requests(value, properties=(), **extra_specs):
@@ -96,9 +99,9 @@ def test_ids_of_pci_requests_are_unique_and_reproducible():
     ("by_flavor", "by_image", "policy"),
     [
         ({}, {}, None),
-        ({AFFINITY_KEY: "socket"}, {}, "socket"),
-        ({}, {AFFINITY_PROPERTY: "preferred"}, "preferred"),
-        ({AFFINITY_KEY: "socket"}, {AFFINITY_PROPERTY: "socket"}, "socket"),
+        ({PCI_AFFINITY_KEY: "socket"}, {}, "socket"),
+        ({}, {PCI_AFFINITY_PROPERTY: "preferred"}, "preferred"),
+        ({PCI_AFFINITY_KEY: "socket"}, {PCI_AFFINITY_PROPERTY: "socket"}, "socket"),
     ],
 )
 def test_requested_affinity_policy_takes_precedence_over_the_alias(by_flavor, by_image, policy):
@@ -109,11 +112,11 @@ def test_requested_affinity_policy_takes_precedence_over_the_alias(by_flavor, by
 @pytest.mark.parametrize(
     ("by_flavor", "by_image", "named"),
     [
-        ({AFFINITY_KEY: "far"}, {}, (AFFINITY_KEY,)),
+        ({PCI_AFFINITY_KEY: "far"}, {}, (PCI_AFFINITY_KEY,)),
         (
-            {AFFINITY_KEY: "socket"},
-            {AFFINITY_PROPERTY: "legacy"},
-            (AFFINITY_KEY, AFFINITY_PROPERTY),
+            {PCI_AFFINITY_KEY: "socket"},
+            {PCI_AFFINITY_PROPERTY: "legacy"},
+            (PCI_AFFINITY_KEY, PCI_AFFINITY_PROPERTY),
         ),
     ],
 )
@@ -170,12 +173,12 @@ PCI_IDS = {"vendor_id": "8086", "product_id": "1520"}
 VF_SPEC = {**PCI_IDS, "device_type": "type-VF"}
 
 
-def read_aliases(*specs, in_placement=False):
+def read_pci_aliases(*specs, in_placement=False):
     return aliases_of([json.dumps(spec) for spec in specs], in_placement=in_placement)
 
 
 def test_pci_alias_list_is_empty_by_default():
-    assert read_aliases() == {}
+    assert read_pci_aliases() == {}
 
 
 @pytest.mark.parametrize("in_placement", [False, True])
@@ -197,24 +200,24 @@ def test_pci_alias_has_the_keys_of_its_device(in_placement):
         "traits": "a,b",
         "live_migratable": "true",
     }
-    aliases = read_aliases(every, in_placement=in_placement)
+    aliases = read_pci_aliases(every, in_placement=in_placement)
     assert aliases == {"nic": Alias(name="nic", numa_policy="required", specs=(spec,))}
 
 
 def test_default_numa_policy_of_a_pci_alias_is_legacy():
-    assert read_aliases({"name": "a", **PCI_IDS})["a"].numa_policy == "legacy"
+    assert read_pci_aliases({"name": "a", **PCI_IDS})["a"].numa_policy == "legacy"
 
 
 def test_pci_aliases_with_the_same_name_are_alternatives():
     other = {**VF_SPEC, "product_id": "10ed"}
-    alias = read_aliases(
+    alias = read_pci_aliases(
         {"name": "a", **VF_SPEC}, {"name": "b", **PCI_IDS}, {"name": "a", **other}
     )["a"]
     assert [spec["product_id"] for spec in alias.specs] == ["1520", "10ed"]
 
 
 def test_pci_alias_in_placement_may_have_a_resource_class_without_ids():
-    assert read_aliases({"name": "a", "resource_class": "x"}, in_placement=True)
+    assert read_pci_aliases({"name": "a", "resource_class": "x"}, in_placement=True)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +261,7 @@ def test_pci_alias_in_placement_may_have_a_resource_class_without_ids():
 )
 def test_invalid_pci_aliases_are_rejected_with_the_reason(specs, in_placement, why):
     with pytest.raises(ConfigurationError, match=rf"^\[pci\] alias .*{why}"):
-        read_aliases(*specs, in_placement=in_placement)
+        read_pci_aliases(*specs, in_placement=in_placement)
 
 
 @pytest.mark.parametrize("text", ["", "{", "nic", "[" * 100_000])

@@ -12,13 +12,13 @@ from placement_sched.model.hardware.numa import (
 )
 from tests.model.hardware.hardware_requests import read_hardware, read_hardware_error
 
-ALL_CPUS, NO_CPUS = frozenset(range(4)), frozenset()
-PINNED_CELL_FIELDS = {"cpuset": NO_CPUS, "pcpuset": ALL_CPUS, "cpu_policy": "dedicated"}
+FOUR_CPUS, NO_CPUS = frozenset(range(4)), frozenset()
+PINNED_CELL_FIELDS = {"cpuset": NO_CPUS, "pcpuset": FOUR_CPUS, "cpu_policy": "dedicated"}
 
 
 def build_cell_of_whole_instance(**fields):
     """Return a single node with the whole instance."""
-    return InstanceNUMACell(**{"id": 0, "cpuset": ALL_CPUS, "memory": 4096, **fields})
+    return InstanceNUMACell(**{"id": 0, "cpuset": FOUR_CPUS, "memory": 4096, **fields})
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_empty_thread_policy_or_too_many_vcpus_are_rejected():
     assert "2000000000 vcpus" in read_hardware_error(lambda: hardware.numa_topology)
 
 
-NODES_KEY, NODES_PROPERTY = "hw:numa_nodes", "hw_numa_nodes"
+NUMA_KEY, NUMA_PROPERTY = "hw:numa_nodes", "hw_numa_nodes"
 
 
 def read_numa_nodes(extra_specs, properties=(), **flavor):
@@ -118,9 +118,9 @@ def read_numa_nodes(extra_specs, properties=(), **flavor):
     ("by_flavor", "by_image", "count"),
     [
         ({}, {}, None),
-        ({NODES_KEY: ""}, {}, None),
-        ({NODES_KEY: "2"}, {}, 2),
-        ({}, {NODES_PROPERTY: "4"}, 4),
+        ({NUMA_KEY: ""}, {}, None),
+        ({NUMA_KEY: "2"}, {}, 2),
+        ({}, {NUMA_PROPERTY: "4"}, 4),
     ],
 )
 def test_number_of_numa_nodes_is_read_from_flavor_or_image(by_flavor, by_image, count):
@@ -130,10 +130,10 @@ def test_number_of_numa_nodes_is_read_from_flavor_or_image(by_flavor, by_image, 
 
 @pytest.mark.parametrize("value", ["0", "-1", "02", "two", "999999999", "9" * 5000])
 def test_invalid_or_repeated_number_of_numa_nodes_is_rejected(value):
-    read_hardware_error(lambda: read_numa_nodes({NODES_KEY: value}, {}), NODES_KEY)
-    read_hardware_error(lambda: read_numa_nodes({}, {NODES_PROPERTY: "0"}), NODES_PROPERTY)
+    read_hardware_error(lambda: read_numa_nodes({NUMA_KEY: value}, {}), NUMA_KEY)
+    read_hardware_error(lambda: read_numa_nodes({}, {NUMA_PROPERTY: "0"}), NUMA_PROPERTY)
     read_hardware_error(
-        lambda: read_numa_nodes({NODES_KEY: "2"}, {NODES_PROPERTY: "2"}), NODES_KEY, NODES_PROPERTY
+        lambda: read_numa_nodes({NUMA_KEY: "2"}, {NUMA_PROPERTY: "2"}), NUMA_KEY, NUMA_PROPERTY
     )
 
 
@@ -144,23 +144,23 @@ def build_numa_node_keys(cpus, memory, prefix="hw:numa"):
 
 
 def test_numa_nodes_have_equal_cpus_and_memory_by_default():
-    assert read_numa_nodes({NODES_KEY: "2"}) == [({0, 1}, 2048), ({2, 3}, 2048)]
+    assert read_numa_nodes({NUMA_KEY: "2"}) == [({0, 1}, 2048), ({2, 3}, 2048)]
     for vcpus in (0, 4):
-        assert read_numa_nodes({NODES_KEY: "1"}, vcpus=vcpus) == [(set(range(vcpus)), 4096)]
+        assert read_numa_nodes({NUMA_KEY: "1"}, vcpus=vcpus) == [(set(range(vcpus)), 4096)]
     extra_specs = build_numa_node_keys(["0,2-3", "1"], ["1024", "3072"]) | {"hw:numa_mem.3": "junk"}
-    assert read_numa_nodes({NODES_KEY: "2", **extra_specs}) == [({0, 2, 3}, 1024), ({1}, 3072)]
+    assert read_numa_nodes({NUMA_KEY: "2", **extra_specs}) == [({0, 2, 3}, 1024), ({1}, 3072)]
     properties = build_numa_node_keys(["0", "1-3"], ["4096", "0"], "hw_numa")
-    assert read_numa_nodes({NODES_KEY: "2"}, properties) == [({0}, 4096), ({1, 2, 3}, 0)]
+    assert read_numa_nodes({NUMA_KEY: "2"}, properties) == [({0}, 4096), ({1, 2, 3}, 0)]
 
 
 @pytest.mark.parametrize(
     ("extra_specs", "properties", "named"),
     [
-        ({NODES_KEY: "3"}, {}, (NODES_KEY, "hw:numa_cpus.N", "hw:numa_mem.N")),
-        ({}, {NODES_PROPERTY: "3"}, (NODES_PROPERTY,)),
-        (build_numa_node_keys(["0-3"], []), {}, ("hw:numa_cpus.N", "hw:numa_mem.N", NODES_KEY)),
+        ({NUMA_KEY: "3"}, {}, (NUMA_KEY, "hw:numa_cpus.N", "hw:numa_mem.N")),
+        ({}, {NUMA_PROPERTY: "3"}, (NUMA_PROPERTY,)),
+        (build_numa_node_keys(["0-3"], []), {}, ("hw:numa_cpus.N", "hw:numa_mem.N", NUMA_KEY)),
         (build_numa_node_keys([], ["4096"]), {}, ("hw:numa_cpus.N", "hw_numa_mem.N")),
-        (build_numa_node_keys(["0-3"], ["4096"]), {}, ("hw:numa_cpus.N", NODES_KEY)),
+        (build_numa_node_keys(["0-3"], ["4096"]), {}, ("hw:numa_cpus.N", NUMA_KEY)),
         (build_numa_node_keys(["0-1", "2-4"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
         (build_numa_node_keys(["0-2", "2-3"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
         (build_numa_node_keys(["0-1", "2-3"], ["2048", "2047"]), {}, ("hw:numa_mem.N",)),
@@ -174,13 +174,13 @@ def test_numa_nodes_have_equal_cpus_and_memory_by_default():
     ],
 )
 def test_cpus_and_memory_of_numa_nodes_must_add_up(extra_specs, properties, named):
-    number = {} if NODES_KEY in extra_specs or NODES_PROPERTY in properties else {NODES_KEY: "2"}
+    number = {} if NUMA_KEY in extra_specs or NUMA_PROPERTY in properties else {NUMA_KEY: "2"}
     read_hardware_error(lambda: read_numa_nodes(number | extra_specs, properties), *named)
 
 
-TIS_TRAIT, CRB_TRAIT = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
+TPM_TIS, TPM_CRB = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
 TPM_1_2, TPM_2_0 = "COMPUTE_SECURITY_TPM_1_2", "COMPUTE_SECURITY_TPM_2_0"
-SECURITY_KEY, PMEM_PREFIX = "hw:tpm_secret_security", "CUSTOM_PMEM_NAMESPACE"
+TPM_SECURITY_KEY, PMEM_PREFIX = "hw:tpm_secret_security", "CUSTOM_PMEM_NAMESPACE"
 #: A property, its key, two of its values, and valid values of flavor or image.
 DEVICE_VALUES = [
     ("address_mode", "hw:maxphysaddr_mode", "emulate", "passthrough"),
@@ -262,14 +262,14 @@ def test_pmem_namespaces_are_counted_by_resource_class(extra_specs, amounts):
     ("extra_specs", "properties", "traits", "security"),
     [
         ({}, {}, (), None),
-        ({"hw:tpm_model": "junk", SECURITY_KEY: "junk"}, {"hw_tpm_model": "tpm-crb"}, (), None),
-        ({"hw:tpm_version": "1.2"}, {}, (TIS_TRAIT, TPM_1_2), "user"),
-        ({"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}, {}, (CRB_TRAIT, TPM_2_0), "user"),
-        ({SECURITY_KEY: "host"}, {"hw_tpm_version": "2.0"}, (TIS_TRAIT, TPM_2_0), "host"),
+        ({"hw:tpm_model": "junk", TPM_SECURITY_KEY: "junk"}, {"hw_tpm_model": "tpm-crb"}, (), None),
+        ({"hw:tpm_version": "1.2"}, {}, (TPM_TIS, TPM_1_2), "user"),
+        ({"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}, {}, (TPM_CRB, TPM_2_0), "user"),
+        ({TPM_SECURITY_KEY: "host"}, {"hw_tpm_version": "2.0"}, (TPM_TIS, TPM_2_0), "host"),
         (
-            {"hw:tpm_version": "2.0", SECURITY_KEY: "deployment"},
+            {"hw:tpm_version": "2.0", TPM_SECURITY_KEY: "deployment"},
             {},
-            (TIS_TRAIT, TPM_2_0),
+            (TPM_TIS, TPM_2_0),
             "deployment",
         ),
     ],
@@ -286,7 +286,7 @@ def test_tpm_traits_and_security_depend_on_tpm_version(extra_specs, properties, 
         ({"hw:tpm_version": "2.0", "hw:tpm_model": "x"}, {}, ["hw:tpm_model"]),
         ({"hw:tpm_version": "1.2"}, {"hw_tpm_version": "2.0"}, ["hw_tpm_version"]),
         ({"hw:tpm_version": "1.2"}, {"hw_tpm_model": "tpm-crb"}, ["hw:tpm_version"]),
-        ({"hw:tpm_version": "2.0", SECURITY_KEY: "moon"}, {}, [SECURITY_KEY]),
+        ({"hw:tpm_version": "2.0", TPM_SECURITY_KEY: "moon"}, {}, [TPM_SECURITY_KEY]),
     ],
 )
 def test_tpm_with_unknown_or_different_values_is_rejected(extra_specs, properties, names):
@@ -295,23 +295,23 @@ def test_tpm_with_unknown_or_different_values_is_rejected(extra_specs, propertie
     )
 
 
-PAGE_SIZE, PAGE_SIZE_PROPERTY = "hw:mem_page_size", "hw_mem_page_size"
-LOCKED_KEY, LOCKED_PROPERTY = "hw:locked_memory", "hw_locked_memory"
+PAGE_SIZE_KEY, PAGE_SIZE_PROPERTY = "hw:mem_page_size", "hw_mem_page_size"
+LOCKED_MEMORY_KEY, LOCKED_MEMORY_PROPERTY = "hw:locked_memory", "hw_locked_memory"
 
 
 @pytest.mark.parametrize(
     ("by_flavor", "by_image", "size"),
     [
         ({}, {}, None),
-        ({PAGE_SIZE: "small"}, {}, PAGES_SMALL),
-        ({PAGE_SIZE: "large"}, {}, PAGES_LARGE),
-        ({PAGE_SIZE: "any"}, {}, PAGES_ANY),
-        ({PAGE_SIZE: "0"}, {}, 0),
-        ({PAGE_SIZE: "2MB"}, {}, 2048),
-        ({PAGE_SIZE: "1GiB"}, {}, 1048576),
-        ({PAGE_SIZE: "4Kb"}, {}, 0.5),
-        ({PAGE_SIZE: "large"}, {PAGE_SIZE_PROPERTY: "2MB"}, 2048),
-        ({PAGE_SIZE: "any"}, {PAGE_SIZE_PROPERTY: "small"}, PAGES_SMALL),
+        ({PAGE_SIZE_KEY: "small"}, {}, PAGES_SMALL),
+        ({PAGE_SIZE_KEY: "large"}, {}, PAGES_LARGE),
+        ({PAGE_SIZE_KEY: "any"}, {}, PAGES_ANY),
+        ({PAGE_SIZE_KEY: "0"}, {}, 0),
+        ({PAGE_SIZE_KEY: "2MB"}, {}, 2048),
+        ({PAGE_SIZE_KEY: "1GiB"}, {}, 1048576),
+        ({PAGE_SIZE_KEY: "4Kb"}, {}, 0.5),
+        ({PAGE_SIZE_KEY: "large"}, {PAGE_SIZE_PROPERTY: "2MB"}, 2048),
+        ({PAGE_SIZE_KEY: "any"}, {PAGE_SIZE_PROPERTY: "small"}, PAGES_SMALL),
     ],
 )
 def test_memory_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
@@ -321,12 +321,16 @@ def test_memory_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
 @pytest.mark.parametrize(
     ("by_flavor", "by_image", "names"),
     [
-        ({PAGE_SIZE: "huge"}, {}, (PAGE_SIZE,)),
-        ({PAGE_SIZE: "9" * 400 + "TB"}, {}, (PAGE_SIZE,)),
-        ({PAGE_SIZE: "Large"}, {PAGE_SIZE_PROPERTY: "2048"}, (PAGE_SIZE,)),
-        ({PAGE_SIZE: "large"}, {PAGE_SIZE_PROPERTY: "x"}, (PAGE_SIZE_PROPERTY,)),
-        ({}, {PAGE_SIZE_PROPERTY: "2048"}, (PAGE_SIZE, PAGE_SIZE_PROPERTY)),
-        ({PAGE_SIZE: "2048"}, {PAGE_SIZE_PROPERTY: "2048"}, (PAGE_SIZE, PAGE_SIZE_PROPERTY)),
+        ({PAGE_SIZE_KEY: "huge"}, {}, (PAGE_SIZE_KEY,)),
+        ({PAGE_SIZE_KEY: "9" * 400 + "TB"}, {}, (PAGE_SIZE_KEY,)),
+        ({PAGE_SIZE_KEY: "Large"}, {PAGE_SIZE_PROPERTY: "2048"}, (PAGE_SIZE_KEY,)),
+        ({PAGE_SIZE_KEY: "large"}, {PAGE_SIZE_PROPERTY: "x"}, (PAGE_SIZE_PROPERTY,)),
+        ({}, {PAGE_SIZE_PROPERTY: "2048"}, (PAGE_SIZE_KEY, PAGE_SIZE_PROPERTY)),
+        (
+            {PAGE_SIZE_KEY: "2048"},
+            {PAGE_SIZE_PROPERTY: "2048"},
+            (PAGE_SIZE_KEY, PAGE_SIZE_PROPERTY),
+        ),
     ],
 )
 def test_invalid_memory_page_sizes_are_rejected(by_flavor, by_image, names):
@@ -334,7 +338,7 @@ def test_invalid_memory_page_sizes_are_rejected(by_flavor, by_image, names):
 
 
 UEFI = {"hw_firmware_type": "uefi"}
-ENCRYPTION = {"hw:mem_encryption": "true"}
+MEM_ENCRYPTION = {"hw:mem_encryption": "true"}
 STATELESS_UEFI = {**UEFI, "hw_firmware_stateless": "true"}
 
 
@@ -342,12 +346,12 @@ STATELESS_UEFI = {**UEFI, "hw_firmware_stateless": "true"}
     ("by_flavor", "by_image", "locked"),
     [
         ({}, {}, None),
-        ({}, {LOCKED_PROPERTY: "false"}, False),
-        ({LOCKED_KEY: "true", PAGE_SIZE: "any"}, {}, True),
-        ({PAGE_SIZE: "any"}, {LOCKED_PROPERTY: "true"}, True),
-        (ENCRYPTION, UEFI, True),
-        ({**ENCRYPTION, LOCKED_KEY: "false"}, UEFI, True),
-        ({**ENCRYPTION, "hw:mem_encryption_model": "amd-sev-snp"}, STATELESS_UEFI, None),
+        ({}, {LOCKED_MEMORY_PROPERTY: "false"}, False),
+        ({LOCKED_MEMORY_KEY: "true", PAGE_SIZE_KEY: "any"}, {}, True),
+        ({PAGE_SIZE_KEY: "any"}, {LOCKED_MEMORY_PROPERTY: "true"}, True),
+        (MEM_ENCRYPTION, UEFI, True),
+        ({**MEM_ENCRYPTION, LOCKED_MEMORY_KEY: "false"}, UEFI, True),
+        ({**MEM_ENCRYPTION, "hw:mem_encryption_model": "amd-sev-snp"}, STATELESS_UEFI, None),
     ],
 )
 def test_memory_is_locked_on_request_or_for_encryption(by_flavor, by_image, locked):
@@ -357,21 +361,21 @@ def test_memory_is_locked_on_request_or_for_encryption(by_flavor, by_image, lock
 @pytest.mark.parametrize(
     ("by_flavor", "by_image", "names"),
     [
-        ({LOCKED_KEY: "true"}, {}, (LOCKED_KEY, PAGE_SIZE)),
+        ({LOCKED_MEMORY_KEY: "true"}, {}, (LOCKED_MEMORY_KEY, PAGE_SIZE_KEY)),
         (
-            {LOCKED_KEY: "true", PAGE_SIZE: "any"},
-            {LOCKED_PROPERTY: "false"},
-            (LOCKED_KEY, LOCKED_PROPERTY),
+            {LOCKED_MEMORY_KEY: "true", PAGE_SIZE_KEY: "any"},
+            {LOCKED_MEMORY_PROPERTY: "false"},
+            (LOCKED_MEMORY_KEY, LOCKED_MEMORY_PROPERTY),
         ),
-        (ENCRYPTION, {}, ("hw:mem_encryption", "hw_firmware_type")),
+        (MEM_ENCRYPTION, {}, ("hw:mem_encryption", "hw_firmware_type")),
     ],
 )
 def test_locked_memory_needs_a_page_size_and_no_contradiction(by_flavor, by_image, names):
     read_hardware_error(lambda: read_hardware(by_flavor, by_image).memory.is_locked, *names)
 
 
-MODEL_KEY = "hw:mem_encryption_model"
-INTEL_TDX = {**ENCRYPTION, MODEL_KEY: "intel-tdx"}
+ENCRYPTION_MODEL_KEY = "hw:mem_encryption_model"
+INTEL_TDX = {**MEM_ENCRYPTION, ENCRYPTION_MODEL_KEY: "intel-tdx"}
 
 
 @pytest.mark.parametrize(
@@ -379,11 +383,15 @@ INTEL_TDX = {**ENCRYPTION, MODEL_KEY: "intel-tdx"}
     [
         ({}, {}, None),
         ({"hw:mem_encryption": "false"}, {"hw_mem_encryption": "no"}, None),
-        ({MODEL_KEY: "junk"}, {"hw_mem_encryption_model": "amd-sev"}, None),
-        (ENCRYPTION, UEFI, "HW_CPU_X86_AMD_SEV"),
+        ({ENCRYPTION_MODEL_KEY: "junk"}, {"hw_mem_encryption_model": "amd-sev"}, None),
+        (MEM_ENCRYPTION, UEFI, "HW_CPU_X86_AMD_SEV"),
         ({}, {**UEFI, "hw_mem_encryption": "yes"}, "HW_CPU_X86_AMD_SEV"),
-        ({**ENCRYPTION, MODEL_KEY: "amd-sev-es"}, UEFI, "HW_CPU_X86_AMD_SEV_ES"),
-        ({**ENCRYPTION, MODEL_KEY: "amd-sev-snp"}, STATELESS_UEFI, "HW_CPU_X86_AMD_SEV_SNP"),
+        ({**MEM_ENCRYPTION, ENCRYPTION_MODEL_KEY: "amd-sev-es"}, UEFI, "HW_CPU_X86_AMD_SEV_ES"),
+        (
+            {**MEM_ENCRYPTION, ENCRYPTION_MODEL_KEY: "amd-sev-snp"},
+            STATELESS_UEFI,
+            "HW_CPU_X86_AMD_SEV_SNP",
+        ),
         (INTEL_TDX, {**STATELESS_UEFI, "hw_video_model": "none"}, "HW_CPU_X86_INTEL_TDX"),
     ],
 )
@@ -395,16 +403,20 @@ def test_memory_encryption_trait_depends_on_the_encryption_model(extra_specs, pr
 @pytest.mark.parametrize(
     ("extra_specs", "properties", "names"),
     [
-        (ENCRYPTION, {**UEFI, "hw_mem_encryption": "no"}, ("hw_mem_encryption",)),
-        (ENCRYPTION, {}, ("hw:mem_encryption", "hw_firmware_type")),
-        (ENCRYPTION, {**UEFI, "hw_machine_type": "pc"}, ("hw:mem_encryption", "hw_machine_type")),
+        (MEM_ENCRYPTION, {**UEFI, "hw_mem_encryption": "no"}, ("hw_mem_encryption",)),
+        (MEM_ENCRYPTION, {}, ("hw:mem_encryption", "hw_firmware_type")),
         (
-            {**ENCRYPTION, MODEL_KEY: "amd-sev-snp"},
+            MEM_ENCRYPTION,
+            {**UEFI, "hw_machine_type": "pc"},
+            ("hw:mem_encryption", "hw_machine_type"),
+        ),
+        (
+            {**MEM_ENCRYPTION, ENCRYPTION_MODEL_KEY: "amd-sev-snp"},
             UEFI,
             ("hw:mem_encryption", "hw_firmware_stateless"),
         ),
         (INTEL_TDX, STATELESS_UEFI, ("hw:mem_encryption", "hw_video_model")),
-        ({**ENCRYPTION, MODEL_KEY: "junk"}, UEFI, (MODEL_KEY,)),
+        ({**MEM_ENCRYPTION, ENCRYPTION_MODEL_KEY: "junk"}, UEFI, (ENCRYPTION_MODEL_KEY,)),
     ],
 )
 def test_contradicting_memory_encryption_keys_are_rejected(extra_specs, properties, names):

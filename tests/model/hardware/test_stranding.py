@@ -53,7 +53,7 @@ def build_host(**changes):
     return SimpleNamespace(**(fields | changes))
 
 
-def build_cell(number, cpus, pages, *, shared=0, used=0):
+def build_numa_cell(number, cpus, pages, *, shared=0, used=0):
     first = 100 * number
     return NUMACell(
         id=number,
@@ -125,7 +125,7 @@ def count_placed_instances(topology, flavor):
 )
 def test_count_of_fitting_instances_on_single_nodes_equals_the_placed_instances(cells, sizes):
     flavors = [build_pinned_flavor(*size) for size in dict.fromkeys(sizes)]
-    topology = NUMATopology(build_cell(number, *cell) for number, cell in enumerate(cells))
+    topology = NUMATopology(build_numa_cell(number, *cell) for number, cell in enumerate(cells))
     table = FlavorTable.of(flavors, {})
     fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
     assert fits.tolist() == [[count_placed_instances(topology, flavor) for flavor in flavors]]
@@ -157,7 +157,7 @@ def test_instances_on_several_numa_nodes_are_counted_exactly(nodes, count):
 
 
 def test_instances_on_two_numa_nodes_need_capacity_on_both():
-    topology = NUMATopology([build_cell(0, 8, 8), build_cell(1, 3, 8)])
+    topology = NUMATopology([build_numa_cell(0, 8, 8), build_numa_cell(1, 3, 8)])
     flavor = build_pinned_flavor(4, 4, hw__numa_nodes="2")
     table = FlavorTable.of([flavor], {})
     fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
@@ -165,7 +165,7 @@ def test_instances_on_two_numa_nodes_need_capacity_on_both():
 
 
 def test_stranded_amounts_include_numa_nodes_and_pages():
-    topology = NUMATopology([build_cell(0, 6, 10, shared=2, used=2), build_cell(1, 6, 4)])
+    topology = NUMATopology([build_numa_cell(0, 6, 10, shared=2, used=2), build_numa_cell(1, 6, 4)])
     table = FlavorTable.of([build_pinned_flavor(4, 8)], {})
     host = build_host(vcpus_total=14, vcpus_used=3, numa_topology=topology)
     free = table.read([host])
@@ -190,7 +190,7 @@ def test_stranded_amounts_include_numa_nodes_and_pages():
 def test_all_memory_pages_but_the_smallest_count_as_large():
     flavor = build_flavor(2, 2048, extra_specs={"hw:mem_page_size": "large"})
     table = FlavorTable.of([flavor], {})
-    topology = NUMATopology([build_cell(0, 0, 5, shared=8)])
+    topology = NUMATopology([build_numa_cell(0, 0, 5, shared=8)])
     fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
     assert fits.tolist() == [[2]]
 
@@ -205,7 +205,7 @@ def test_stranded_pci_devices_are_counted_by_host_and_numa_node():
     plain = build_flavor(1, 1024, extra_specs=alias)
     near = build_pinned_flavor(2, 2, pci_passthrough__alias="gpu:2")
     table = FlavorTable.of([plain, near], GPU_ALIASES)
-    topology = NUMATopology([build_cell(0, 8, 8), build_cell(1, 8, 8)])
+    topology = NUMATopology([build_numa_cell(0, 8, 8), build_numa_cell(1, 8, 8)])
     hosts = [
         build_host(numa_topology=topology, pci_stats=build_gpu_pools((0, 3), (1, 3))),
         build_host(numa_topology=topology, pci_stats=build_gpu_pools((0, 1), (1, 1))),
@@ -237,10 +237,10 @@ def test_host_that_reports_no_disk_has_unlimited_disk():
 def test_numa_nodes_are_read_once_for_each_report_and_instance():
     table = FlavorTable.of([build_pinned_flavor(4, 4)], {})
     instance = RequestedHardware(build_pinned_flavor(2, 2), Image()).numa_topology
-    host = build_host(numa_topology=NUMATopology([build_cell(0, 8, 8)]))
+    host = build_host(numa_topology=NUMATopology([build_numa_cell(0, 8, 8)]))
     assert table.read([host]).nodes[0, 0, 2] == 8
     assert table.read([host], (0, 0, 0), instance).nodes[0, 0, 2] == 6
     assert table.read([host], (0, 0, 0), instance, is_cached=False).nodes[0, 0, 2] == 6
     assert Counter({key: len(rows) for key, rows in table.cache.items()}) == {None: 1, instance: 1}
-    host.numa_topology = NUMATopology([build_cell(0, 4, 8)])
+    host.numa_topology = NUMATopology([build_numa_cell(0, 4, 8)])
     assert table.read([host]).nodes[0, 0, 2] == 4

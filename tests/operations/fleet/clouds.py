@@ -5,19 +5,19 @@ from hypothesis import strategies as st
 
 from placement_sched.model.names import is_printable_name
 
-_HOST_NAMES = st.sampled_from(
+_RANDOM_HOST_NAMES = st.sampled_from(
     ["a", "b1", "b2", "b10", "x-[1]", "Ω {root}", "12", "yes", "~", "s p"]
 )
-_TEXTS = st.text(
+_RANDOM_TEXTS = st.text(
     st.characters(exclude_categories=("Cs", "Cc", "Cf", "Cn", "Co", "Zl", "Zp")),
     min_size=1,
     max_size=8,
 ).filter(is_printable_name)
-_TRAITS = st.lists(
+_RANDOM_TRAITS = st.lists(
     st.sampled_from(["HW_CPU_X86_AVX", "CUSTOM_ONE", "CUSTOM_TWO"]), unique=True, max_size=3
 )
-_UUIDS = st.uuids(version=4).map(str)
-_INVENTORIES = st.dictionaries(
+_RANDOM_UUIDS = st.uuids(version=4).map(str)
+_RANDOM_INVENTORIES = st.dictionaries(
     st.sampled_from(["VGPU", "PCPU", "CUSTOM_THING"]),
     st.fixed_dictionaries(
         {"total": st.integers(2, 100)},
@@ -31,21 +31,23 @@ _INVENTORIES = st.dictionaries(
     ),
     max_size=2,
 )
-_TIMES = st.sampled_from(["2026-01-01T11:00:00", "2026-01-01T12:00:00", "2025-12-01T00:00:00"])
-_METADATA = st.dictionaries(_TEXTS, _TEXTS, max_size=2)
-_AGGREGATE_METADATA = st.dictionaries(
-    st.from_regex(r"[a-zA-Z0-9:_.-]( ?[a-z0-9]){0,4}", fullmatch=True), _TEXTS
+_RANDOM_TIMES = st.sampled_from(
+    ["2026-01-01T11:00:00", "2026-01-01T12:00:00", "2025-12-01T00:00:00"]
+)
+_RANDOM_METADATA = st.dictionaries(_RANDOM_TEXTS, _RANDOM_TEXTS, max_size=2)
+_RANDOM_AGGREGATE_METADATA = st.dictionaries(
+    st.from_regex(r"[a-zA-Z0-9:_.-]( ?[a-z0-9]){0,4}", fullmatch=True), _RANDOM_TEXTS
 )
 #: Valid host names in requests. Only these hosts are put into aggregates.
 _VALID_HOST_NAMES = {"a", "b1", "b2", "b10", "12", "yes"}
 
 
-def escape_pattern(name: str) -> str:
+def escape_host_pattern(name: str) -> str:
     """Return the pattern that matches only this name."""
     return "".join(f"\\{letter}" if letter in "\\[]{}" else letter for letter in name)
 
 
-_NODE_REPORTS = st.fixed_dictionaries(
+_RANDOM_NODE_REPORTS = st.fixed_dictionaries(
     # Enough for the flavors of the instances.
     {
         "vcpus": st.integers(1, 64),
@@ -82,9 +84,9 @@ _NODE_REPORTS = st.fixed_dictionaries(
         ),
         "numa_topology": st.just({"cells": [{"id": 0, "cpuset": [0, 1], "memory": 512}]}),
         "reserved": st.just({"MEMORY_MB": 512}),
-        "last_seen_up": _TIMES,
-        "traits": _TRAITS,
-        "inventories": _INVENTORIES,
+        "last_seen_up": _RANDOM_TIMES,
+        "traits": _RANDOM_TRAITS,
+        "inventories": _RANDOM_INVENTORIES,
     },
 )
 
@@ -93,17 +95,17 @@ _NODE_REPORTS = st.fixed_dictionaries(
 def _draw_hosts(draw, names):
     hosts = []
     for name in names:
-        host = {"host": escape_pattern(name), **draw(_NODE_REPORTS)}
+        host = {"host": escape_host_pattern(name), **draw(_RANDOM_NODE_REPORTS)}
         if draw(st.booleans()):
-            host["uuid"] = draw(_UUIDS)
+            host["uuid"] = draw(_RANDOM_UUIDS)
         if draw(st.integers(0, 9)) == 0:
             host["provider"] = False
         elif draw(st.booleans()):
             host["providers"] = [
                 {
                     "name": pattern,
-                    "inventories": draw(_INVENTORIES),
-                    "traits": draw(_TRAITS),
+                    "inventories": draw(_RANDOM_INVENTORIES),
+                    "traits": draw(_RANDOM_TRAITS),
                     "providers": draw(st.sampled_from([[], [{"name": "{parent}_below"}]])),
                 }
                 for pattern in draw(st.sampled_from([["{root}_n[0-1]"], ["{root}x", "y {root}"]]))
@@ -115,7 +117,7 @@ def _draw_hosts(draw, names):
 @st.composite
 def draw_fleet_document(draw):
     """Return a fleet document that can be loaded into an empty database."""
-    names = draw(st.lists(_HOST_NAMES, unique=True, max_size=5))
+    names = draw(st.lists(_RANDOM_HOST_NAMES, unique=True, max_size=5))
     hosts = draw(_draw_hosts(names))
     flavors = [
         {
@@ -124,13 +126,13 @@ def draw_fleet_document(draw):
                 st.fixed_dictionaries(
                     {"vcpus": st.integers(1, 2), "memory_mb": st.integers(1, 5)},
                     optional={
-                        "id": _UUIDS | st.just(f"{name}-id"),
+                        "id": _RANDOM_UUIDS | st.just(f"{name}-id"),
                         "swap": st.integers(0, 9),
                         "rxtx_factor": st.sampled_from([1.0, 0.5, 3.25]),
                         "is_public": st.booleans(),
-                        "description": _TEXTS,
-                        "extra_specs": _AGGREGATE_METADATA,
-                        "projects": st.lists(_TEXTS, unique=True, max_size=2),
+                        "description": _RANDOM_TEXTS,
+                        "extra_specs": _RANDOM_AGGREGATE_METADATA,
+                        "projects": st.lists(_RANDOM_TEXTS, unique=True, max_size=2),
                     },
                 )
             ),
@@ -140,16 +142,16 @@ def draw_fleet_document(draw):
     images = draw(
         st.lists(
             st.fixed_dictionaries(
-                {"name": st.none() | st.sampled_from(["i", "j", "3"]), "id": _UUIDS},
+                {"name": st.none() | st.sampled_from(["i", "j", "3"]), "id": _RANDOM_UUIDS},
                 optional={
                     "status": st.just("active"),
                     "visibility": st.sampled_from(["public", "private"]),
-                    "owner": _TEXTS,
+                    "owner": _RANDOM_TEXTS,
                     "size": st.integers(0, 2**40),
                     "min_ram": st.integers(0, 9),
                     "protected": st.booleans(),
-                    "tags": st.lists(_TEXTS, unique=True, max_size=2),
-                    "properties": _METADATA | st.just({"os": "win\n7", "n": "010"}),
+                    "tags": st.lists(_RANDOM_TEXTS, unique=True, max_size=2),
+                    "properties": _RANDOM_METADATA | st.just({"os": "win\n7", "n": "010"}),
                 },
             ),
             max_size=3,
@@ -158,10 +160,10 @@ def draw_fleet_document(draw):
     aggregates = [
         {
             "name": name,
-            "metadata": draw(_AGGREGATE_METADATA),
+            "metadata": draw(_RANDOM_AGGREGATE_METADATA),
             "hosts": [name for name in names if name in _VALID_HOST_NAMES and draw(st.booleans())],
             **draw(
-                st.fixed_dictionaries({}, optional={"uuid": _UUIDS})
+                st.fixed_dictionaries({}, optional={"uuid": _RANDOM_UUIDS})
                 if name != "zone"
                 else st.just({"availability_zone": "z"})
             ),
@@ -174,11 +176,11 @@ def draw_fleet_document(draw):
             "policy": "anti-affinity",
             **draw(
                 st.fixed_dictionaries(
-                    {"uuid": _UUIDS} if name == "g" else {},
+                    {"uuid": _RANDOM_UUIDS} if name == "g" else {},
                     optional={
                         "rules": st.just({"max_server_per_host": 2}),
-                        "project": _TEXTS,
-                        "user": _TEXTS,
+                        "project": _RANDOM_TEXTS,
+                        "user": _RANDOM_TEXTS,
                     },
                 )
             ),
@@ -186,7 +188,11 @@ def draw_fleet_document(draw):
         for name in draw(st.sampled_from([[], ["g"], ["g", "h"], ["g", "g"]]))
     ]
     services = [
-        {"host": escape_pattern(name), "status": "disabled", "disabled_reason": draw(_TEXTS)}
+        {
+            "host": escape_host_pattern(name),
+            "status": "disabled",
+            "disabled_reason": draw(_RANDOM_TEXTS),
+        }
         for name in names
         if draw(st.integers(0, 3)) == 0
     ]
@@ -196,13 +202,13 @@ def draw_fleet_document(draw):
             **draw(
                 st.fixed_dictionaries(
                     {
-                        "host": st.sampled_from([escape_pattern(name) for name in names])
+                        "host": st.sampled_from([escape_host_pattern(name) for name in names])
                         if names
                         else st.none()
                     },
                     optional={
-                        "project": st.none() | _TEXTS,
-                        "user": _TEXTS,
+                        "project": st.none() | _RANDOM_TEXTS,
+                        "user": _RANDOM_TEXTS,
                         "vm_state": st.none() | st.just("error"),
                         "task_state": st.just("resize_prep"),
                         "flavor": st.sampled_from([flavor["name"] for flavor in flavors])
@@ -214,9 +220,9 @@ def draw_fleet_document(draw):
                         "server_group": st.sampled_from([group.get("uuid") for group in groups])
                         if groups
                         else st.none(),
-                        "metadata": _METADATA,
+                        "metadata": _RANDOM_METADATA,
                         "system_metadata": st.dictionaries(
-                            _TEXTS, st.none() | st.just("") | _TEXTS, max_size=2
+                            _RANDOM_TEXTS, st.none() | st.just("") | _RANDOM_TEXTS, max_size=2
                         ),
                         "allocations": st.just({}),
                         "consumer": st.just({"project": "other", "user": "u", "type": None}),
@@ -239,14 +245,14 @@ def draw_fleet_document(draw):
             {
                 "name": "shared[1-2]",
                 "inventories": {"DISK_GB": {"total": 100}},
-                "aggregates": draw(st.lists(_UUIDS, max_size=2)),
-                "providers": [{"name": "{root}-below", "traits": draw(_TRAITS)}],
+                "aggregates": draw(st.lists(_RANDOM_UUIDS, max_size=2)),
+                "providers": [{"name": "{root}-below", "traits": draw(_RANDOM_TRAITS)}],
             }
         ],
         "instances": instances,
         "allocations": [
             {
-                "consumer": draw(_UUIDS),
+                "consumer": draw(_RANDOM_UUIDS),
                 "project": "p",
                 "user": "u",
                 "allocations": {"shared1": {"DISK_GB": draw(st.integers(1, 9))}},

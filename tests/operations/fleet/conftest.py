@@ -16,7 +16,7 @@ from placement_sched.operations.fleet.load import dump_file, load_file
 from tests.conftest import make_settings
 from tests.support.reports import NOW
 
-INCOMPLETE_OWNER = ("00000000-0000-0000-0000-000000000000",) * 2
+INCOMPLETE_PROJECT_AND_USER = ("00000000-0000-0000-0000-000000000000",) * 2
 
 
 class LoadableCloud:
@@ -39,7 +39,7 @@ class LoadableCloud:
     @property
     def state(self) -> State:
         with self.database.read() as connection:
-            return read_state(connection, INCOMPLETE_OWNER)
+            return read_state(connection, INCOMPLETE_PROJECT_AND_USER)
 
 
 @pytest.fixture

@@ -25,14 +25,14 @@ PROVIDERS_PATH, FLAVORS_PATH, AGGREGATES_PATH = (
     "/compute/v2.1/flavors",
     "/compute/v2.1/os-aggregates",
 )
-INVENTORIES = {"VCPU": {"total": 9}}
+VCPU_INVENTORIES = {"VCPU": {"total": 9}}
 FLAVOR_SIZES = {"vcpus": 1, "memory_mb": 1}
-FLAVOR = {"name": "f", "ram": 1, "vcpus": 1, "disk": 1, "id": "f", "swap": 0}
-GROUP = {"name": "g", "policy": "affinity"}
-OWNER = {"project": "p", "user": "u"}
+FLAVOR_BODY = {"name": "f", "ram": 1, "vcpus": 1, "disk": 1, "id": "f", "swap": 0}
+SERVER_GROUP = {"name": "g", "policy": "affinity"}
+PROJECT_AND_USER = {"project": "p", "user": "u"}
 #: Requests: method, path and body. ``<id>`` in a path is the id of the object created before.
 POST_PROVIDER_Q = ("POST", PROVIDERS_PATH, {"name": "q", "uuid": UUID_1})
-POST_CHILD_R = (
+POST_CHILD_PROVIDER_R = (
     "POST",
     PROVIDERS_PATH,
     {"name": "r", "uuid": UUID_2, "parent_provider_uuid": UUID_1},
@@ -40,7 +40,7 @@ POST_CHILD_R = (
 PUT_INVENTORY = (
     "PUT",
     f"{PROVIDERS_PATH}/{UUID_1}/inventories",
-    {"resource_provider_generation": 0, "inventories": INVENTORIES},
+    {"resource_provider_generation": 0, "inventories": VCPU_INVENTORIES},
 )
 
 
@@ -60,7 +60,7 @@ def build_report_request(**changes):
 
 
 def build_flavor_request(**changes):
-    return "POST", FLAVORS_PATH, {"flavor": FLAVOR | changes}
+    return "POST", FLAVORS_PATH, {"flavor": FLAVOR_BODY | changes}
 
 
 def build_extra_specs_request(specs):
@@ -72,8 +72,8 @@ def build_aggregate_metadata_request(metadata):
 
 
 def build_allocations_entry(name="q", **owner):
-    claim = {"consumer": UUID_2, **OWNER, "allocations": {name: {"VCPU": 1}}, **owner}
-    provider = {"name": escape(name), "inventories": INVENTORIES}
+    claim = {"consumer": UUID_2, **PROJECT_AND_USER, "allocations": {name: {"VCPU": 1}}, **owner}
+    provider = {"name": escape(name), "inventories": VCPU_INVENTORIES}
     return {"providers": [provider], "allocations": [claim]}
 
 
@@ -82,8 +82,9 @@ def build_section(section, **values):
 
 
 #: Requests that write a name, and a fleet document with this name. Only the tests of ``make
-#: test-all`` have the fields in ``SIMILAR``, whose schema is that of another field.
-NAMED_FIELDS = {
+#: test-all`` have the fields in ``SIMILAR_REQUESTS_AND_SECTIONS``, whose schema is that of
+#: another field.
+REQUESTS_AND_SECTIONS = {
     "a provider's name": (
         lambda text: [POST_PROVIDER_Q, ("PUT", f"{PROVIDERS_PATH}/{UUID_1}", {"name": text})],
         lambda text: build_section("providers", name=escape(text)),
@@ -193,11 +194,11 @@ NAMED_FIELDS = {
         )
     },
 }
-EXHAUSTIVE_NAMED_FIELDS = {
+SIMILAR_REQUESTS_AND_SECTIONS = {
     "the name of a child": (
         lambda text: [
             POST_PROVIDER_Q,
-            POST_CHILD_R,
+            POST_CHILD_PROVIDER_R,
             ("PUT", f"{PROVIDERS_PATH}/{UUID_2}", {"name": text}),
         ],
         lambda text: build_section("providers", name="q", providers=[{"name": escape(text)}]),
@@ -233,9 +234,13 @@ EXHAUSTIVE_NAMED_FIELDS = {
     ),
     "a group's name": (
         lambda text: [
-            ("POST", "/compute/v2.1/os-server-groups", {"server_group": {**GROUP, "name": text}})
+            (
+                "POST",
+                "/compute/v2.1/os-server-groups",
+                {"server_group": {**SERVER_GROUP, "name": text}},
+            )
         ],
-        lambda text: build_section("server_groups", **{**GROUP, "name": text}),
+        lambda text: build_section("server_groups", **{**SERVER_GROUP, "name": text}),
     ),
     "an aggregate's name": (
         lambda text: [("POST", AGGREGATES_PATH, {"aggregate": {"name": text}})],
@@ -249,7 +254,7 @@ EXHAUSTIVE_NAMED_FIELDS = {
         lambda text: build_section("aggregates", name="g", metadata={"k": text}),
     ),
     **{
-        name: NAMED_FIELDS.pop(name)
+        name: REQUESTS_AND_SECTIONS.pop(name)
         for name in (
             "an image's owner",
             "an instance's host",
@@ -286,10 +291,10 @@ def can_load_document(cloud, document):
 @pytest.mark.parametrize(
     ("requests", "document"),
     [
-        *(pytest.param(*field, id=name) for name, field in NAMED_FIELDS.items()),
+        *(pytest.param(*field, id=name) for name, field in REQUESTS_AND_SECTIONS.items()),
         *(
             pytest.param(*field, id=name, marks=pytest.mark.exhaustive)
-            for name, field in EXHAUSTIVE_NAMED_FIELDS.items()
+            for name, field in SIMILAR_REQUESTS_AND_SECTIONS.items()
         ),
     ],
 )

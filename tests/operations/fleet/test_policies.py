@@ -8,7 +8,7 @@ from tests.operations.fleet.conftest import LoadableCloud
 from tests.support.policies import settings_with_policies
 from tests.support.reports import node_uuid
 
-FLEET_TEXT = f"""
+FLEET_WITH_POLICIES = f"""
 version: 1
 hosts:
   - host: h[1-2]
@@ -43,13 +43,13 @@ def read_cpu_ratios_by_host(cloud):
 
 
 def test_loaded_hosts_have_the_ratios_of_their_policy(cloud_with_policies):
-    cloud_with_policies.load(FLEET_TEXT)
+    cloud_with_policies.load(FLEET_WITH_POLICIES)
     assert read_cpu_ratios_by_host(cloud_with_policies) == {"h1": 8.0, "h2": 3.0}
-    assert cloud_with_policies.load(FLEET_TEXT) == []
+    assert cloud_with_policies.load(FLEET_WITH_POLICIES) == []
 
 
 def test_fleet_load_updates_ratios_after_changes_of_policies(cloud_with_policies):
-    cloud_with_policies.load(FLEET_TEXT)
+    cloud_with_policies.load(FLEET_WITH_POLICIES)
     moved = "version: 1\naggregates: [{name: dense, hosts: [h2]}]"
     cloud_with_policies.load(moved)
     assert read_cpu_ratios_by_host(cloud_with_policies) == {"h1": 3.0, "h2": 8.0}
@@ -61,7 +61,7 @@ def test_fleet_load_updates_ratios_after_changes_of_policies(cloud_with_policies
 
 
 def test_fleet_dump_omits_ratios_of_the_policy(sqlite_cloud_with_policies):
-    sqlite_cloud_with_policies.load(FLEET_TEXT)
+    sqlite_cloud_with_policies.load(FLEET_WITH_POLICIES)
     dumped = sqlite_cloud_with_policies.dump()
     assert "inventories" not in dumped
     assert "8.0" not in dumped
@@ -69,7 +69,7 @@ def test_fleet_dump_omits_ratios_of_the_policy(sqlite_cloud_with_policies):
 
 
 def test_fleet_load_moves_a_host_to_another_policy(sqlite_cloud_with_policies):
-    sqlite_cloud_with_policies.load(FLEET_TEXT)
+    sqlite_cloud_with_policies.load(FLEET_WITH_POLICIES)
     sqlite_cloud_with_policies.load("""
 version: 1
 aggregates:
@@ -92,7 +92,7 @@ aggregates:
 def test_conflicting_policies_in_a_fleet_file_are_rejected(
     sqlite_cloud_with_policies, entry, message
 ):
-    sqlite_cloud_with_policies.load(FLEET_TEXT)
+    sqlite_cloud_with_policies.load(FLEET_WITH_POLICIES)
     state = sqlite_cloud_with_policies.state
     with pytest.raises(Invalid, match=message) as refused:
         sqlite_cloud_with_policies.load(f"version: 1\naggregates:\n  - {entry}\n")

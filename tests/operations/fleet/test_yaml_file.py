@@ -110,15 +110,17 @@ def test_document_error_names_the_line_of_the_value(keys, position):
     assert str(message.value).startswith(f"{position}: wrong")
 
 
-_TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
-_YAML_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**15), 10**15) | _TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
+_RANDOM_TEXTS = st.text(
+    st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12
+)
+_RANDOM_YAML_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**15), 10**15) | _RANDOM_TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_RANDOM_TEXTS, inner, max_size=3),
     max_leaves=8,
 )
 
 
-@given(st.dictionaries(_TEXTS, _YAML_VALUES, max_size=4))
+@given(st.dictionaries(_RANDOM_TEXTS, _RANDOM_YAML_VALUES, max_size=4))
 def test_yaml_of_a_document_is_parsed_back(document):
     assert YamlFile(to_yaml(document), "f").data == (document or {})
 

@@ -18,9 +18,9 @@ from tests.conftest import make_settings
 from tests.model.hardware.test_stranding import (
     GPU_ALIAS,
     GPU_ALIASES,
-    build_cell,
     build_flavor,
     build_gpu_pools,
+    build_numa_cell,
     build_pinned_flavor,
 )
 from tests.scheduler.capacity.placements import SELECT_PATH, read_capacity
@@ -79,8 +79,10 @@ def build_host_with_numa_nodes(name, *nodes, **fields):
 def test_stranded_resources_weigher_keeps_whole_numa_nodes_free():
     small, large = build_pinned_flavor(2, 2), build_pinned_flavor(8, 8)
     hosts = [
-        build_host_with_numa_nodes("cn1", build_cell(0, 8, 8), build_cell(1, 8, 8)),
-        build_host_with_numa_nodes("cn2", build_cell(0, 8, 8), build_cell(1, 8, 6, used=2)),
+        build_host_with_numa_nodes("cn1", build_numa_cell(0, 8, 8), build_numa_cell(1, 8, 8)),
+        build_host_with_numa_nodes(
+            "cn2", build_numa_cell(0, 8, 8), build_numa_cell(1, 8, 6, used=2)
+        ),
     ]
     # The less used node of cn2 is tried first, and an instance would break it.
     settings = {"compute__packing_host_numa_cells_allocation_strategy": True}
@@ -99,8 +101,8 @@ def test_stranded_resources_weigher_keeps_huge_pages_free():
     """Instances with small pages avoid hosts with huge pages that another flavor needs."""
     huge = build_pinned_flavor(4, 8)
     hosts = [
-        build_host_with_numa_nodes("cn1", build_cell(0, 4, 8, shared=4)),
-        build_host_with_numa_nodes("cn2", build_cell(0, 4, 0, shared=4)),
+        build_host_with_numa_nodes("cn1", build_numa_cell(0, 4, 8, shared=4)),
+        build_host_with_numa_nodes("cn2", build_numa_cell(0, 4, 0, shared=4)),
     ]
     for state in hosts:
         state.free_ram_mb = 8 * 1024

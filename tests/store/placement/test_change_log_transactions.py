@@ -76,7 +76,7 @@ WRITER_STEPS = (
     "insert_allocation", "insert_allocation", "change_allocation", "move_allocation",
     "remove_allocation", "roll_back_to_savepoint", "commit", "roll_back",
 )  # fmt: skip
-RANDOM_STEPS = st.lists(
+RANDOM_TRANSACTION_STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(WRITER_STEPS), st.integers(0, 3), st.integers(1, 4)),
         st.tuples(st.sampled_from(["follow", "follow late", "trim", "begin"])),
@@ -91,7 +91,7 @@ def change_log_overlap(request, monkeypatch):
     monkeypatch.setattr(change_log, "OVERLAP", request.param)
 
 
-@given(steps=RANDOM_STEPS)
+@given(steps=RANDOM_TRANSACTION_STEPS)
 @settings(
     max_examples=scale_example_count(60),
     deadline=None,

@@ -15,7 +15,7 @@ from tests.support.statements import record_statements, run_query
 pytestmark = pytest.mark.all_databases
 
 HOUR_LATER = NOW + timedelta(hours=1)
-EIGHT_VCPUS = Inventory(resource_class="VCPU", total=8, allocation_ratio=4.0)
+VCPU_INVENTORY = Inventory(resource_class="VCPU", total=8, allocation_ratio=4.0)
 DISK_INVENTORY = Inventory(resource_class="DISK_GB", total=100)
 
 
@@ -47,28 +47,30 @@ def replace_inventories(database, by_uuid):
 
 
 def test_providers_with_changed_inventories_are_written_and_returned(database):
-    new, old, same = make_providers(database, [[], [EIGHT_VCPUS, DISK_INVENTORY], [EIGHT_VCPUS]])
-    more = replace(EIGHT_VCPUS, total=16)
+    new, old, same = make_providers(
+        database, [[], [VCPU_INVENTORY, DISK_INVENTORY], [VCPU_INVENTORY]]
+    )
+    more = replace(VCPU_INVENTORY, total=16)
     assert replace_inventories(
-        database, {new: [EIGHT_VCPUS], old: [more], same: [EIGHT_VCPUS]}
+        database, {new: [VCPU_INVENTORY], old: [more], same: [VCPU_INVENTORY]}
     ) == {new, old}
-    assert read_inventories(database, new) == {"VCPU": EIGHT_VCPUS}
+    assert read_inventories(database, new) == {"VCPU": VCPU_INVENTORY}
     assert read_inventories(database, old) == {"VCPU": more, "DISK_GB": DISK_INVENTORY}
 
 
 @pytest.mark.parametrize("ratio", [16.123456, 1.9, 0.1, 1e-3, 1e20])
 def test_fractional_allocation_ratio_written_twice_changes_nothing(database, ratio):
     uuid = make_provider(database)
-    odd = replace(EIGHT_VCPUS, allocation_ratio=ratio)
+    odd = replace(VCPU_INVENTORY, allocation_ratio=ratio)
     assert replace_inventories(database, {uuid: [odd]}) == {uuid}
     assert replace_inventories(database, {uuid: [odd]}) == set()
 
 
 def test_statement_count_of_inventories_is_independent_of_providers(database):
     def count_statements_for_providers(count):
-        uuids = make_providers(database, [[EIGHT_VCPUS, DISK_INVENTORY]] * count)
+        uuids = make_providers(database, [[VCPU_INVENTORY, DISK_INVENTORY]] * count)
         by_uuid = {
-            uuid: [replace(EIGHT_VCPUS, total=9), replace(DISK_INVENTORY, total=9)]
+            uuid: [replace(VCPU_INVENTORY, total=9), replace(DISK_INVENTORY, total=9)]
             for uuid in uuids
         }
         with record_statements(database) as seen:
@@ -81,7 +83,7 @@ def test_statement_count_of_inventories_is_independent_of_providers(database):
 @pytest.mark.parametrize("ratio", [4.0, 16.123456])
 @pytest.mark.parametrize("more", [[], [Inventory(resource_class="MEMORY_MB", total=1)]])
 def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
-    same = replace(EIGHT_VCPUS, allocation_ratio=ratio)
+    same = replace(VCPU_INVENTORY, allocation_ratio=ratio)
     uuid, other = make_providers(database, [[same, DISK_INVENTORY], [same]])
     provider = read_provider(database, uuid)
     database.write(
@@ -106,7 +108,7 @@ def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
 
 
 def test_inventory_is_removed_only_from_providers_that_have_it(database):
-    first, second = make_providers(database, [[EIGHT_VCPUS, DISK_INVENTORY], [DISK_INVENTORY]])
+    first, second = make_providers(database, [[VCPU_INVENTORY, DISK_INVENTORY], [DISK_INVENTORY]])
     with database.read() as connection:
         ids = {uuid: resource_providers.by_uuid(connection, uuid).id for uuid in (first, second)}
     names = {ids[first]: {"VCPU"}, ids[second]: {"VCPU"}}
