@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 
 #: The environment variable that names the profile.
 PROFILE_VARIABLE = "HYPOTHESIS_PROFILE"
-EXPLORING = os.environ.get(PROFILE_VARIABLE) == "explore"
+IS_EXPLORING = os.environ.get(PROFILE_VARIABLE) == "explore"
 #: Number of examples of a property test without its own number: the default of hypothesis.
 _DEFAULT_EXAMPLE_COUNT = 100
 #: Number of examples of the profile "explore", as a multiple of the suite's number.
@@ -31,7 +31,7 @@ _NO_DEADLINE_SETTINGS: dict[str, Any] = {
 
 def load_hypothesis_profile(lane: str | None = None) -> None:
     """Load the profile that the environment names, before tests are imported."""
-    share = EXPLORE_EXAMPLE_FACTOR if EXPLORING else EXAMPLE_SHARE_BY_LANE.get(lane or "", 1)
+    share = EXPLORE_EXAMPLE_FACTOR if IS_EXPLORING else EXAMPLE_SHARE_BY_LANE.get(lane or "", 1)
     options = {**_NO_DEADLINE_SETTINGS, "max_examples": round(_DEFAULT_EXAMPLE_COUNT * share)}
     hypothesis_settings.register_profile("ci", **options, derandomize=True)
     # hypothesis itself fixes every choice if the variable CI is set.
@@ -47,7 +47,7 @@ def load_hypothesis_profile(lane: str | None = None) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Set the number of examples of the lane before test modules are imported."""
     load_hypothesis_profile(config.getoption("--lane", default=None))
-    if EXPLORING:
+    if IS_EXPLORING:
         SeededRandom.seed = config.getoption("--hypothesis-seed")
 
 

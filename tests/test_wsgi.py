@@ -40,8 +40,8 @@ SERVER_COMMANDS = {
         *("--http-socket", LISTEN_ADDRESS, "--module", "{application}"),
     ),
 }
-with_every_server = pytest.mark.parametrize("server", SERVER_COMMANDS)
-with_every_application = pytest.mark.parametrize("application", ["application", "placement"])
+parametrize_servers = pytest.mark.parametrize("server", SERVER_COMMANDS)
+parametrize_applications = pytest.mark.parametrize("application", ["application", "placement"])
 
 
 #: The section that every configuration needs.
@@ -120,8 +120,8 @@ def test_flask_lists_every_route(tmp_path):
     assert "placement.traits.show" in process.stdout
 
 
-@with_every_server
-@with_every_application
+@parametrize_servers
+@parametrize_applications
 def test_wsgi_server_ends_without_a_configured_auth_strategy(
     start_wsgi, tmp_path, server, application
 ):
@@ -148,7 +148,7 @@ def test_server_ends_if_its_configuration_file_sets_no_auth_strategy(start_wsgi,
 
 
 @pytest.mark.exhaustive
-@with_every_server
+@parametrize_servers
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -205,7 +205,7 @@ def test_configuration_with_an_unusable_value_ends_the_preloading_server(
     assert "Traceback" not in running.log.read_text()
 
 
-@with_every_server
+@parametrize_servers
 def test_server_with_noauth2_in_its_configuration_file_responds(start_wsgi, tmp_path, server):
     connection = "[placement_database]\nconnection = sqlite:///a.db\n"
     text = f"{connection}[api]\nauth_strategy = noauth2\nauth_stratgy = x\n"
@@ -227,7 +227,7 @@ def test_server_with_noauth2_in_its_environment_responds(start_wsgi):
 
 
 @pytest.mark.exhaustive
-@with_every_application
+@parametrize_applications
 def test_keystone_authtoken_section_without_auth_strategy_enables_keystone(
     start_wsgi, tmp_path, application
 ):

@@ -11,7 +11,7 @@ from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import API, describe_openapi
 from placement_sched.api.versions import Version
-from tests.support.conformance import Exchange, OpenApiDocument, check_exchange
+from tests.support.conformance import HttpExchange, OpenApiDocument, check_exchange
 from tests.support.versions import LATEST
 
 MICROVERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
@@ -100,7 +100,7 @@ def test_parameter_that_a_microversion_requires_is_documented_as_required():
     assert [each["required"] for each in parameters.values()] == [True, False]
 
 
-DOCUMENTED_EXCHANGE = Exchange(
+DOCUMENTED_EXCHANGE = HttpExchange(
     method="GET",
     path="/traits",
     status="200",

@@ -17,7 +17,7 @@ from placement_sched.api.placement.routes import API
 from placement_sched.api.routing import PARAMETER
 from placement_sched.api.versions import Version
 from placement_sched.app import create_app
-from tests.exploring import EXPLORING, scale_example_count
+from tests.exploring import IS_EXPLORING, scale_example_count
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -258,7 +258,7 @@ def _run_operation(
         max_examples=scale_example_count(few),
         deadline=None,
         database=None,
-        derandomize=not EXPLORING,
+        derandomize=not IS_EXPLORING,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

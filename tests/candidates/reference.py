@@ -181,7 +181,7 @@ def _is_query_satisfied(
 
 def _is_within_one_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
     """Return whether a provider of the list is the root of a subtree with all others."""
-    return any(all(top in cloud.line(host) for host in hosts) for top in hosts)
+    return any(all(top in cloud.list_host_and_ancestors(host) for host in hosts) for top in hosts)
 
 
 def _has_enough_capacity(slots: list[_ResourceSlot], chosen: tuple[Host, ...]) -> bool:

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos.parts import CHAOS_PARTS, MAX_RUN_SECONDS, ChaosTestGroup
-from tests.chaos.run_length import RUN_LENGTH_VARIABLE, TRIED
+from tests.chaos.run_length import RUN_LENGTH_VARIABLE, TRIED_KEY
 from tests.own_servers import run_database_servers
 
 #: Seconds that a stopped part has to stop its own processes.
@@ -117,7 +117,7 @@ def run_test_group(part: ChaosTestGroup, most: float) -> ChaosGroupResult:
         return ChaosGroupResult(
             problems=tuple(problems if cases else [*problems, "no test ended"]),
             attempts=tuple(
-                str(item.get("value")) for item in properties if item.get("name") == TRIED
+                str(item.get("value")) for item in properties if item.get("name") == TRIED_KEY
             ),
             seconds=time.monotonic() - begun,
             output=output_path.read_text(errors="replace"),

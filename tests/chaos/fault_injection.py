@@ -14,7 +14,7 @@ from tests.chaos.recorded_writes import check_recorded_writes, claim_allocations
 from tests.chaos.run_length import choose_count
 from tests.conftest import make_settings
 from tests.support.invariants import assert_generations_grow, assert_invariants
-from tests.support.processes import PROCESSES, run_in_processes
+from tests.support.processes import FORKSERVER, run_in_processes
 from tests.support.providers import make_provider
 from tests.support.servers import Server
 
@@ -34,8 +34,8 @@ class _FaultRepeater(threading.Thread):
         self._inject_fault, self._count, self._pauses = inject_fault, count, pauses
         self._stopped = threading.Event()
         #: Set when clients run.
-        self.started = PROCESSES.Event()
-        self.ended = PROCESSES.Event()
+        self.started = FORKSERVER.Event()
+        self.ended = FORKSERVER.Event()
         self.injected_faults = 0
 
     def run(self) -> None:

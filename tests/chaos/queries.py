@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from tests.chaos.writes import AGGREGATES, HOSTS, PROVIDER_UUIDS, TRAITS
 
-_SIZE_FIELDS = {"vcpus": ["1", "2"], "ram": ["64", "1024"], "disk": ["1", "0"]}
+_FLAVOR_SIZE_FIELDS = {"vcpus": ["1", "2"], "ram": ["64", "1024"], "disk": ["1", "0"]}
 #: The fields of the forms that describe a request.
-_REQUEST_FIELDS = {
+_REQUEST_FORM_FIELDS = {
     "zone": ["nova", "az1"],
     "project": ["p1"],
     "property": ["trait:CUSTOM_RED=required", "hw:cpu_policy=shared\nresources:VCPU=1"],
@@ -20,23 +20,23 @@ _REQUEST_FIELDS = {
     "override": ["filter_scheduler.ram_weight_multiplier=-1.0"],
     "filter_scheduler.cpu_weight_multiplier": ["2.5", "-1"],
 }
-_ASK_FIELDS = {
+_ASK_PAGE_FIELDS = {
     "count": ["1", "2"],
     "beside": ["default"],
     "beside_as_configured": ["1"],
-    **_REQUEST_FIELDS,
+    **_REQUEST_FORM_FIELDS,
 }
-_PAGING = {"limit": ["1", "5"]}
+_PAGE_LIMITS = {"limit": ["1", "5"]}
 #: Required parameters of a query string.
 REQUIRED_PARAMETERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "GET /placement/allocation_candidates": {
         "resources": ["VCPU:1", "VCPU:1,MEMORY_MB:64", "CUSTOM_A:1"]
     },
     "GET /placement/usages": {"project_id": ["p1"]},
-    "GET /console/ask": _SIZE_FIELDS,
-    "GET /console/ask/report": _SIZE_FIELDS,
-    "GET /console/capacity": _SIZE_FIELDS,
-    "GET /console/capacity/report": _SIZE_FIELDS,
+    "GET /console/ask": _FLAVOR_SIZE_FIELDS,
+    "GET /console/ask/report": _FLAVOR_SIZE_FIELDS,
+    "GET /console/capacity": _FLAVOR_SIZE_FIELDS,
+    "GET /console/capacity/report": _FLAVOR_SIZE_FIELDS,
     "GET /console/capacity/failover": {"host_failures": ["1", "2"]},
     "GET /console/capacity/moves": {"goal": ["pack", "spread"]},
 }
@@ -49,7 +49,7 @@ OPTIONAL_PARAMETERS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "resources_A": ["VCPU:1"],
         "resources_B": ["CUSTOM_B:1"],
         "group_policy": ["none", "isolate"],
-        **_PAGING,
+        **_PAGE_LIMITS,
     },
     "GET /placement/resource_providers": {
         "name": PROVIDER_UUIDS,
@@ -61,33 +61,37 @@ OPTIONAL_PARAMETERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
     "GET /placement/traits": {"name": ["startswith:HW", "in:CUSTOM_RED"], "associated": ["true"]},
     "GET /placement/usages": {"user_id": ["u1"], "consumer_type": ["INSTANCE", "all"]},
-    "GET /compute/v2.1/flavors": {"is_public": ["None", "true"], "minRam": ["1"], **_PAGING},
-    "GET /compute/v2.1/flavors/detail": {"sort_key": ["name"], "sort_dir": ["desc"], **_PAGING},
+    "GET /compute/v2.1/flavors": {"is_public": ["None", "true"], "minRam": ["1"], **_PAGE_LIMITS},
+    "GET /compute/v2.1/flavors/detail": {
+        "sort_key": ["name"],
+        "sort_dir": ["desc"],
+        **_PAGE_LIMITS,
+    },
     "GET /compute/v2.1/os-services": {"host": HOSTS, "binary": ["nova-compute"]},
-    "GET /compute/v2.1/os-hypervisors": {"with_servers": ["true"], **_PAGING},
+    "GET /compute/v2.1/os-hypervisors": {"with_servers": ["true"], **_PAGE_LIMITS},
     "GET /compute/v2.1/os-hypervisors/detail": {"hypervisor_hostname_pattern": ["cn"]},
-    "GET /compute/v2.1/os-server-groups": {"all_projects": ["1"], "offset": ["1"], **_PAGING},
+    "GET /compute/v2.1/os-server-groups": {"all_projects": ["1"], "offset": ["1"], **_PAGE_LIMITS},
     "GET /compute/v2.1/servers": {
         "all_tenants": ["1"],
         "name": ["web", "^web-[0-9]+$", "(.+)+!"],
         "status": ["ACTIVE"],
-        **_PAGING,
+        **_PAGE_LIMITS,
     },
     "GET /compute/v2.1/servers/detail": {"all_tenants": ["1"], "sort_key": ["created_at"]},
-    "GET /image/v2/images": {"name": ["i"], "sort": ["name:asc"], "tag": ["a"], **_PAGING},
-    "GET /scheduler/v1/compute_nodes": {"host": HOSTS, **_PAGING},
+    "GET /image/v2/images": {"name": ["i"], "sort": ["name:asc"], "tag": ["a"], **_PAGE_LIMITS},
+    "GET /scheduler/v1/compute_nodes": {"host": HOSTS, **_PAGE_LIMITS},
     "GET /scheduler/v1/decisions": {
         "outcome": ["selected", "no_valid_host"],
         "refused": HOSTS,
         "host": HOSTS,
-        **_PAGING,
+        **_PAGE_LIMITS,
     },
-    "GET /scheduler/v1/hosts": {"search": ["cn"], "state": ["up"], "trait": TRAITS, **_PAGING},
-    "GET /scheduler/v1/instances": {"host": HOSTS, "project_id": ["p1"], **_PAGING},
-    "GET /console/ask": {**_ASK_FIELDS, "host": HOSTS},
-    "GET /console/ask/report": _ASK_FIELDS,
+    "GET /scheduler/v1/hosts": {"search": ["cn"], "state": ["up"], "trait": TRAITS, **_PAGE_LIMITS},
+    "GET /scheduler/v1/instances": {"host": HOSTS, "project_id": ["p1"], **_PAGE_LIMITS},
+    "GET /console/ask": {**_ASK_PAGE_FIELDS, "host": HOSTS},
+    "GET /console/ask/report": _ASK_PAGE_FIELDS,
     "GET /console/capacity": {
-        **_REQUEST_FIELDS,
+        **_REQUEST_FORM_FIELDS,
         "per": ["zone", "aggregate", "host", "cell"],
         "all": ["1"],
         "drain": HOSTS,
@@ -96,7 +100,7 @@ OPTIONAL_PARAMETERS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "instead": ["add"],
         "more": ["3"],
     },
-    "GET /console/capacity/report": {**_REQUEST_FIELDS, "per": ["zone", "host"]},
+    "GET /console/capacity/report": {**_REQUEST_FORM_FIELDS, "per": ["zone", "host"]},
     "GET /console/capacity/failover": {"within": ["zone", "aggregate"]},
     "GET /console/capacity/moves": {"moves": ["1", "3"]},
     "GET /console/cloud": {

@@ -7,7 +7,7 @@ import os
 RUN_LENGTH_VARIABLE = "PLACEMENT_SCHED_CHAOS"
 IS_FULL_RUN = os.environ.get(RUN_LENGTH_VARIABLE) == "whole"
 #: Name of the property with a test's number of attempts.
-TRIED = "tried"
+TRIED_KEY = "tried"
 
 
 def choose_count(short: int, whole: int) -> int:

@@ -20,7 +20,7 @@ from tests.api.test_auth import build_keystone_config
 from tests.chaos import access_rules
 from tests.chaos.endpoints import REJECTING_VIEWS, Endpoint, list_endpoints
 from tests.chaos.http_clients import InProcessClient, send_json
-from tests.chaos.run_length import TRIED, choose_count
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.chaos.valid_requests import (
     ADMIN_SERVICE_HEADERS,
     PRIVATE_FLAVOR,
@@ -331,7 +331,9 @@ def test_endpoint_accepts_only_callers_of_its_policy_rule(strategy, request, rec
         count += len(callers)
         wrong += find_unexpected_responses(app, endpoint, callers)
     assert not wrong, "\n".join(wrong)
-    record_property(TRIED, f"{count} times a caller at one of {len(endpoints)} routes and pages")
+    record_property(
+        TRIED_KEY, f"{count} times a caller at one of {len(endpoints)} routes and pages"
+    )
 
 
 def test_callers_are_rejected_while_keystone_is_unavailable(app_without_keystone, record_property):
@@ -350,4 +352,4 @@ def test_callers_are_rejected_while_keystone_is_unavailable(app_without_keystone
             if answer != expected:
                 wrong.append(f"{endpoint}, {caller}: {status} ({answer}), not {expected}")
     assert not wrong, "\n".join(wrong)
-    record_property(TRIED, f"{len(endpoints)} routes and pages while keystone is away")
+    record_property(TRIED_KEY, f"{len(endpoints)} routes and pages while keystone is away")

@@ -8,7 +8,7 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
-from tests.chaos.run_length import TRIED, choose_count
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.conftest import AdminClient
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
@@ -63,4 +63,4 @@ def test_writes_succeed_while_the_clock_jumps(app, clock, record_property):
         app.get(f"/placement/allocations/{instance(n)}").json for n in range(1, JUMP_COUNT + 1)
     ]
     assert sum(bool(document["allocations"]) for document in recorded) == placed
-    record_property(TRIED, f"{JUMP_COUNT} jumps, {placed} instances placed")
+    record_property(TRIED_KEY, f"{JUMP_COUNT} jumps, {placed} instances placed")

@@ -17,7 +17,7 @@ import pytest
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.store.checks import Invariant
-from tests.chaos.run_length import TRIED, choose_count
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import HOSTS, PROVIDER_UUIDS, PROVIDER_VCPUS, WriteRequestDrawer
 from tests.support.invariants import assert_invariants
@@ -55,8 +55,8 @@ class RandomRouteWriter:
         self.statuses: Counter[tuple[str, int]] = Counter()
 
     def send_write(self, route: WriteRoute) -> None:
-        path = self._drawer.path(route.rule)
-        body = self._drawer.body(route.name)
+        path = self._drawer.draw_path(route.rule)
+        body = self._drawer.draw_body(route.name)
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body)
         headers = {"OpenStack-API-Version": route.version, "Content-Type": route.kind}
@@ -176,4 +176,4 @@ def test_concurrent_writes_on_every_route_keep_database_invariants(
     # Over-allocation is allowed only after an inventory has shrunk, and none has.
     assert verify(database).allowed == ()
     kind = database.url.get_backend_name()
-    record_property(TRIED, f"{statuses.total()} writes by {len(routes)} routes on {kind}")
+    record_property(TRIED_KEY, f"{statuses.total()} writes by {len(routes)} routes on {kind}")

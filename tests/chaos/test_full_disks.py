@@ -12,12 +12,12 @@ from sqlalchemy import func, select
 from placement_sched.db.tables import resource_provider_aggregates, resource_providers
 from placement_sched.db.transaction import Database
 from tests.chaos.fault_injection import claim_during_faults, open_database_with_schema
-from tests.chaos.run_length import TRIED, choose_count
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.mariadb import MariaDB, run_mariadb
 from tests.support.postgresql import PostgreSQL, run_postgresql
 from tests.support.servers import Server, wait_until
-from tests.support.small_disk import SmallDisk, small_disk
+from tests.support.small_disk import SmallDisk, mount_small_disk
 from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.chaos
@@ -77,7 +77,7 @@ def test_writes_on_a_full_disk_fail_and_later_succeed(
     assert len(listed["resource_providers"]) == acknowledged
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database)
-    record_property(TRIED, f"SQLite: {SQLITE_ROUNDS} times full")
+    record_property(TRIED_KEY, f"SQLite: {SQLITE_ROUNDS} times full")
 
 
 @dataclass
@@ -102,7 +102,7 @@ class DiskFiller:
             self._write_until_disk_is_full()
             assert self.server.get("/healthz")[0] == 200
             status, _, text = self.server.get("/placement/resource_providers?name=none")
-            assert status == 200 or not self.data_server.answers(), text
+            assert status == 200 or not self.data_server.is_ready(), text
             if self.rounds % 2 == 0 and isinstance(self.data_server, PostgreSQL):
                 self.stops += fill_disk_with_log_files(self.data_server)
         finally:
@@ -133,14 +133,17 @@ class DiskFiller:
         for _ in range(MAX_WRITES_PER_ROUND):
             self.disk.fill()
             self._write_provider()
-            if len(self.rejected) >= before + REJECTIONS_PER_ROUND or not self.data_server.runs():
+            if (
+                len(self.rejected) >= before + REJECTIONS_PER_ROUND
+                or not self.data_server.is_alive()
+            ):
                 return
         raise AssertionError(f"{MAX_WRITES_PER_ROUND} writes were not refused for a full disk")
 
     def _restart_stopped_database(self) -> None:
         """Restart a database that stopped by itself, as a service manager does."""
-        assert wait_until(lambda: self.data_server.answers() or not self.data_server.runs())
-        if not self.data_server.runs():
+        assert wait_until(lambda: self.data_server.is_ready() or not self.data_server.is_alive())
+        if not self.data_server.is_alive():
             self.stops += 1
             self.data_server.start()
 
@@ -194,9 +197,12 @@ def test_claims_on_a_full_database_disk_are_consistent(run_server, serve, record
     settings = (
         {"min_wal_size": "32MB", "max_wal_size": "32MB"} if run_server is run_postgresql else {}
     )
-    with small_disk(DISK_MEGABYTES) as disk, run_server(disk.folder, **settings) as data_server:
+    with (
+        mount_small_disk(DISK_MEGABYTES) as disk,
+        run_server(disk.folder, **settings) as data_server,
+    ):
         url = data_server.url() if run_server is run_postgresql else data_server.new_database()
         with open_database_with_schema(url) as database:
             server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
             summary = claim_while_disks_are_full(DiskFiller(disk, data_server, server), database)
-    record_property(TRIED, f"{type(data_server).__name__}: {summary}")
+    record_property(TRIED_KEY, f"{type(data_server).__name__}: {summary}")

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.chaos.fault_injection import claim_during_faults, open_database_with_schema
-from tests.chaos.run_length import TRIED, choose_count
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.support.loopback import reserve_port
 from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import run_postgresql
@@ -58,7 +58,7 @@ def test_no_acknowledged_claim_is_lost_when_servers_are_killed(
             servers[number] = start_server(ports[number])
 
         summary = claim_during_faults(database, servers, kill_random_server, SERVER_KILLS)
-    record_property(TRIED, f"servers: {summary}")
+    record_property(TRIED_KEY, f"servers: {summary}")
 
 
 @pytest.mark.chaos
@@ -78,7 +78,7 @@ def test_no_acknowledged_claim_is_lost_when_postgresql_processes_are_killed(serv
             kill_processes([random.choice(backends)])
 
         summary = claim_during_faults(database, [server], kill_client_backend, PROCESS_KILLS)
-        record_property(TRIED, f"processes of PostgreSQL: {summary}")
+        record_property(TRIED_KEY, f"processes of PostgreSQL: {summary}")
 
 
 @pytest.mark.chaos
@@ -96,4 +96,4 @@ def test_no_acknowledged_claim_is_lost_when_the_database_server_is_killed(
                 data_server.start()
 
             summary = claim_during_faults(database, [server], kill_database_server, DATABASE_KILLS)
-    record_property(TRIED, f"{type(data_server).__name__}: {summary}")
+    record_property(TRIED_KEY, f"{type(data_server).__name__}: {summary}")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.chaos.run_length import IS_FULL_RUN, TRIED, choose_count
+from tests.chaos.run_length import IS_FULL_RUN, TRIED_KEY, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import report
@@ -172,7 +172,7 @@ def test_throughput_is_stable_under_fourfold_load(serve, database_url, record_pr
         load: round(count / TURN_SECONDS / TURNS_PER_LOAD) for load, count in responses.items()
     }
     LOG.info("answers a second by clients: %s, %s refused", rates, rejections)
-    record_property(TRIED, f"answers a second by clients: {rates}, {rejections} refused")
+    record_property(TRIED_KEY, f"answers a second by clients: {rates}, {rejections} refused")
     assert all(responses[load] for load in CLIENT_COUNTS)
     assert responses[CLIENT_COUNTS[-1]] >= MIN_THROUGHPUT_SHARE * max(responses.values())
     if IS_FULL_RUN:  # in the short form, other work may have made the timeout too long
@@ -191,7 +191,7 @@ def test_impatient_clients_do_not_stop_a_server(serve, database_url, database, r
     assert_invariants(database)
     LOG.info("of %s answers to patient clients: %s", patient_responses, outcomes)
     record_property(
-        TRIED,
+        TRIED_KEY,
         f"{IMPATIENT_CLIENTS} clients that wait for {timeout:.2f} s: "
         f"{outcomes['200'] / patient_responses:.0%} of the answers, {outcomes['gave up']} given up",
     )
@@ -210,7 +210,7 @@ def test_readiness_checks_do_not_delay_other_clients(serve, database_url, record
     )
     LOG.info("of %s answers without readiness clients: %s", responses_alone, outcomes)
     record_property(
-        TRIED,
+        TRIED_KEY,
         f"{READINESS_CLIENTS} clients that request readiness: "
         f"{outcomes['200'] / responses_alone:.0%} of the responses to other clients",
     )

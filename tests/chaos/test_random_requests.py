@@ -21,7 +21,7 @@ from placement_sched.store.checks import Invariant
 from tests.chaos.endpoints import REJECTING_VIEWS
 from tests.chaos.grammar import RequestDrawer
 from tests.chaos.http_clients import HttpClient, InProcessClient, send_json
-from tests.chaos.run_length import IS_FULL_RUN, TRIED, choose_count
+from tests.chaos.run_length import IS_FULL_RUN, TRIED_KEY, choose_count
 from tests.chaos.valid_requests import DRAWN_USER_AGENT, DrawnRequest, create_cloud_objects
 from tests.conftest import AdminClient
 from tests.support.invariants import assert_invariants
@@ -166,7 +166,7 @@ def test_random_requests_cause_no_server_error_in_process(
     assert app.get("/placement/resource_providers", headers=LATEST_HEADERS).status_int == 200
     assert_invariants(database, but=BREAKABLE_INVARIANTS)
     summary = f"{len(recorder.succeeded)} of {len(recorder.endpoints)} endpoints succeed"
-    record_property(TRIED, f"{number} requests; {summary}")
+    record_property(TRIED_KEY, f"{number} requests; {summary}")
     if IS_FULL_RUN:
         leaked_bytes = (measure_traced_bytes() - before) / (number - REQUESTS_BEFORE_MEASUREMENT)
         tracemalloc.stop()
@@ -203,4 +203,4 @@ def test_random_requests_cause_no_server_error_and_no_memory_growth_of_a_server(
     assert {worker} == server.workers()
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database, but=BREAKABLE_INVARIANTS)
-    record_property(TRIED, f"{HTTP_REQUEST_COUNT} over HTTP, grown by {growth_mb:.1f} MB")
+    record_property(TRIED_KEY, f"{HTTP_REQUEST_COUNT} over HTTP, grown by {growth_mb:.1f} MB")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos.run_length import TRIED, choose_count
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.support.fake_time import FakeClock, create_fake_clock
 from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.scheduling import flavor, instance, report, spec
@@ -140,4 +140,6 @@ def test_requests_succeed_while_the_wall_clock_of_the_server_changes(
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database)
     of = f"a server on {database.reader.dialect.name}"
-    record_property(TRIED, f"{JUMP_COUNT} jumps of the clock of {of}, {statuses.total()} requests")
+    record_property(
+        TRIED_KEY, f"{JUMP_COUNT} jumps of the clock of {of}, {statuses.total()} requests"
+    )

@@ -365,7 +365,7 @@ class ValidRequestDrawer:
                 return None
             name = f"POST {path.removeprefix('/console/api')}"
         maker = BODY_BUILDERS.get(name)
-        body = maker(self.names, self.dice.choice) if maker else self.names.body(name)
+        body = maker(self.names, self.dice.choice) if maker else self.names.draw_body(name)
         if body is None and endpoint.method in {"POST", "PUT", "PATCH"}:
             return b"" if endpoint.route and not endpoint.route.takes_body else {}
         return body

@@ -58,7 +58,7 @@ class WriteRequestDrawer:
         self._dice, self._get = dice, get
         self.drawn: dict[str, str] = {}
 
-    def path(self, rule: str) -> str:
+    def draw_path(self, rule: str) -> str:
         """Return a path of a URL rule, with drawn parameters."""
         return PARAMETER.sub(
             lambda match: quote(self.draw_parameter(rule, match[1]), safe=""), rule
@@ -134,7 +134,7 @@ class WriteRequestDrawer:
         allocations = {consumer: self.build_claim(consumer)}
         return {"inventories": {provider: inventories}, "allocations": allocations}
 
-    def body(self, write: str) -> Any:
+    def draw_body(self, write: str) -> Any:
         """Return the body of a write, None for a write without body."""
         maker = BODY_BUILDERS.get(write)
         return None if maker is None else maker(self, self._dice.choice)

@@ -34,7 +34,7 @@ MAX_TRIED_CHANGES = 8
 MAX_PLACED_INSTANCES = 60
 
 #: The kind and the text of an answer, and whether the answer is true.
-JudgedAnswer = tuple[str, str, bool]
+AnswerWithTruth = tuple[str, str, bool]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def compare_answers(
         api.remove_cloud(consumers)
 
 
-def compare_verdicts_and_selections(case: RequestInCloud) -> Iterator[JudgedAnswer]:
+def compare_verdicts_and_selections(case: RequestInCloud) -> Iterator[AnswerWithTruth]:
     expected = find_fitting_hosts(case.cloud, case.request)
     for verdict in case.explain_request(sorted(case.cloud.hosts))["verdicts"]:
         is_true = (verdict["verdict"] == "passed") == (verdict["host"] in expected)
@@ -130,7 +130,7 @@ def _place_instances_until_full(case: RequestInCloud, spec: dict[str, Any]) -> l
     return hosts
 
 
-def compare_rejections_and_advice(case: RequestInCloud) -> Iterator[JudgedAnswer]:
+def compare_rejections_and_advice(case: RequestInCloud) -> Iterator[AnswerWithTruth]:
     verdicts = case.explain_request(sorted(case.cloud.hosts))["verdicts"]
     rejected = {
         verdict["host"]: [
@@ -181,7 +181,7 @@ def _is_provider_rejected(cloud: Cloud, rejection: HostRejection, provider: Prov
 
 def _compare_effect_of_first_advice(
     case: RequestInCloud, rejections: list[HostRejection], would_pass: bool | None
-) -> Iterator[JudgedAnswer]:
+) -> Iterator[AnswerWithTruth]:
     if would_pass is None:
         return
     host = rejections[0].host
@@ -202,7 +202,7 @@ def _compare_effect_of_first_advice(
 
 def _compare_effect_of_change(
     case: RequestInCloud, rejection: HostRejection, change: dict[str, Any]
-) -> JudgedAnswer:
+) -> AnswerWithTruth:
     subject = f"{rejection.host}: {rejection.name}: {change['words']}"
     try:
         request = carry_out_advice(case.api, case.cloud, case.request, rejection, change)
@@ -220,7 +220,7 @@ def _compare_effect_of_change(
     return "change", subject, stage not in stages
 
 
-def compare_would_fit_suggestions(case: RequestInCloud) -> Iterator[JudgedAnswer]:
+def compare_would_fit_suggestions(case: RequestInCloud) -> Iterator[AnswerWithTruth]:
     funnel = case.explain_request()["funnel"]
     for entry in funnel.get("would_fit", []):
         request, cloud = case.request, case.cloud

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from placement_sched.api.serving import MAX_BODY_WAIT
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST, LATEST_HEADERS
 
@@ -111,7 +111,7 @@ def test_slow_clients_do_not_delay_other_clients(server, open_connection, record
     for client in silent:  # closed after 30 seconds
         assert receive_until_closed(client) == b""
     record_property(
-        TRIED,
+        TRIED_KEY,
         f"{len(half)} half bodies, {len(silent)} silent clients, {len(unread)} that read nothing",
     )
 
@@ -138,7 +138,7 @@ def test_connections_closed_within_a_body_leave_no_file_descriptors(
     assert statuses["400"] > closed_connections / 2
     assert statuses["408"] == 0
     assert max(measure_request_durations(server, rounds=1)) < MAX_BODY_WAIT
-    record_property(TRIED, f"{closed_connections} clients that vanish")
+    record_property(TRIED_KEY, f"{closed_connections} clients that vanish")
 
 
 def test_request_with_expect_continue_gets_100_before_its_response(open_connection):

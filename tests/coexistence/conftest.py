@@ -29,7 +29,7 @@ class OpenStackPlacement:
     def upgrade_to_revision(self, revision: str) -> None:
         self._run(PEER_PYTHON, MIGRATE_PROGRAM, self.url, revision)
 
-    def manage(self, *arguments: str) -> str:
+    def run_placement_manage(self, *arguments: str) -> str:
         return self._run(PEER_PYTHON.with_name("placement-manage"), *arguments)
 
     def _run(self, *command: object) -> str:
@@ -72,7 +72,7 @@ def shared_db_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     with empty_database(request.param, tmp_path_factory.mktemp("shared")) as url:
-        OpenStackPlacement(url).manage("db", "sync")
+        OpenStackPlacement(url).run_placement_manage("db", "sync")
         database = Database(make_settings(url))
         adopt(database, utcnow)
         database.dispose()

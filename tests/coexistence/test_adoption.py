@@ -63,8 +63,8 @@ def create_newest_schema(kind: str) -> dict[str, object]:
     """Return the schema that ``db sync`` of OpenStack placement creates in an empty database."""
     with TemporaryDirectory() as folder, empty_database(kind, Path(folder)) as url:
         theirs = OpenStackPlacement(url)
-        theirs.manage("db", "sync")
-        assert theirs.manage("db", "version") == NEWEST_REVISION
+        theirs.run_placement_manage("db", "sync")
+        assert theirs.run_placement_manage("db", "version") == NEWEST_REVISION
         database = Database(make_settings(url))
         schema = read_schema(database)
         database.dispose()
@@ -97,7 +97,7 @@ def test_adopted_database_is_served_and_upgraded_by_both_services(
     assert adoption.found == revision
     assert not adopt(database, utcnow).changed
     check_both_services_serve_database(empty_db_url, provider)
-    theirs.manage("db", "sync")
+    theirs.run_placement_manage("db", "sync")
     again = adopt(database, utcnow)
     assert (again.changed, again.found) == (False, NEWEST_REVISION)
     assert read_schema(database) == create_newest_schema(kind)
@@ -118,7 +118,7 @@ def check_both_services_serve_database(url: str, provider: str) -> None:
         ):
             # From 1.38 on the peer cannot sum a project's usage on PostgreSQL.
             our_reply, peer_reply = (
-                side.get_answer(build_request("GET", target, version="1.37"))
+                side.send_request(build_request("GET", target, version="1.37"))
                 for side in (ours, peer)
             )
             assert our_reply.document == peer_reply.document, (target, peer_reply)
@@ -131,7 +131,7 @@ def check_both_services_serve_database(url: str, provider: str) -> None:
 def put_allocation(side: Side, provider: str, number: int, amount: int) -> Reply:
     consumer = f"00000000-0000-4000-8000-00000000000{number}"
     amounts = {provider: {"VCPU": amount}}
-    return side.get_answer(build_claim_request(consumer, amounts, owner=("demo", "demo")))
+    return side.send_request(build_claim_request(consumer, amounts, owner=("demo", "demo")))
 
 
 def list_columns_by_table(schema: dict[str, object]) -> dict[str, list[str]]:

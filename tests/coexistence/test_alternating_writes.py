@@ -35,7 +35,7 @@ def write_alternately(
     turns = cycle(both_services if request.param == 0 else both_services[::-1])
 
     def send_request(method: str, target: str, document: object = ...) -> dict:
-        reply = next(turns).get_answer(build_request(method, target, document))
+        reply = next(turns).send_request(build_request(method, target, document))
         assert reply.status in {200, 201, 204}, (method, target, reply)
         return reply.document
 
@@ -55,7 +55,8 @@ def claim_alternately(write_alternately: RequestFunction) -> RequestFunction:
 def read_from_both_services(both_services: tuple[Side, Side]) -> RequestFunction:
     def read_and_compare(target: str, version: str = PEER_LATEST) -> dict:
         ours, peer = (
-            side.get_answer(build_request("GET", target, version=version)) for side in both_services
+            side.send_request(build_request("GET", target, version=version))
+            for side in both_services
         )
         assert (ours.status, peer.status) == (200, 200), target
         assert sort_lists_and_keys(ours.document) == sort_lists_and_keys(peer.document), target
@@ -140,7 +141,7 @@ def test_stale_generation_is_rejected_by_both_services(
         total = {"total": 20 + generation}
         body = {"resource_provider_generation": generation, "inventories": {"VCPU": total}}
         write_alternately("PUT", f"/resource_providers/{provider}/inventories", body)
-        late = side.get_answer(
+        late = side.send_request(
             build_request("PUT", f"/resource_providers/{provider}/inventories", body)
         )
         assert (late.status, late.error["code"]) == (409, "placement.concurrent_update")

@@ -25,7 +25,7 @@ from tests.support.empty_databases import empty_database
 pytestmark = pytest.mark.system
 
 #: The default collation of newer releases of MariaDB for the character set of older releases.
-OTHER_COLLATION = "utf8mb3_uca1400_ai_ci"
+CONVERTED_TABLE_COLLATION = "utf8mb3_uca1400_ai_ci"
 CONVERTED_TABLES = (
     "consumer_types",
     "placement_aggregates",
@@ -66,13 +66,13 @@ def build_claim_and_read_requests(provider: str) -> list[Request]:
 
 def test_both_services_accept_requests_with_any_table_in_another_collation(tmp_path):
     with empty_database("mysql", tmp_path, "CHARACTER SET utf8mb3") as url:
-        OpenStackPlacement(url).manage("db", "sync")
+        OpenStackPlacement(url).run_placement_manage("db", "sync")
         database = Database(make_settings(url))
         adopt(database, utcnow)
         with closing(OpenStackPlacementPeer(url, peer=build_peer_url(url))) as theirs:
             # The collations of each pair of tables differ at some time.
             for table in CONVERTED_TABLES:
-                character_set = f"CHARACTER SET utf8mb3 COLLATE {OTHER_COLLATION}"
+                character_set = f"CHARACTER SET utf8mb3 COLLATE {CONVERTED_TABLE_COLLATION}"
                 convert = f"ALTER TABLE {table} CONVERT TO {character_set}"
                 database.write(partial(Connection.exec_driver_sql, statement=convert))
                 with closing(OwnPlacement(url)) as ours:
@@ -88,5 +88,5 @@ def check_services_accept_requests(
     for side in (theirs, ours):
         sent += [(side, request) for request in build_claim_and_read_requests(provider)]
     for side, request in sent:
-        reply = side.get_answer(request)
+        reply = side.send_request(request)
         assert reply.status in {200, 201, 204}, (table, side, request, reply)

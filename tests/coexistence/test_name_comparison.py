@@ -36,13 +36,13 @@ MATCHING_DATABASES_BY_QUERY = {
 
 @pytest.fixture
 def both_services(empty_db_url):
-    OpenStackPlacement(empty_db_url).manage("db", "sync")
+    OpenStackPlacement(empty_db_url).run_placement_manage("db", "sync")
     database = Database(make_settings(empty_db_url))
     adopt(database, utcnow)
     database.dispose()
     ours = OwnPlacement(empty_db_url)
     for request in SETUP_REQUESTS:
-        assert ours.get_answer(request).status in {200, 201}
+        assert ours.send_request(request).status in {200, 201}
     theirs = OpenStackPlacementPeer(empty_db_url, peer=build_peer_url(empty_db_url))
     yield ours, theirs
     theirs.close()
@@ -50,7 +50,7 @@ def both_services(empty_db_url):
 
 
 def is_name_found(side, target):
-    reply = side.get_answer(Request("GET", target, PEER_LATEST))
+    reply = side.send_request(Request("GET", target, PEER_LATEST))
     return reply.status in {200, 204} and (not reply.body or any(reply.document.values()))
 
 

@@ -13,7 +13,7 @@ from placement_sched.app import create_app
 from tests.coexistence.conftest import build_peer_url
 from tests.conftest import delete_test_rows, make_settings
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import LineProgram
+from tests.differential.lines import JsonLineProgram
 from tests.support.loopback import serve_application
 from tests.support.servers import Server, start_servers
 
@@ -23,7 +23,7 @@ PEER_GABBI_PROGRAM = Path(__file__).with_name("peer_gabbi.py")
 GABBI_FOLDERS_PATTERN = "lib/python3*/site-packages/placement/tests/functional/gabbits"
 GABBI_FILES = sorted(PEER_PYTHON.parents[1].glob(f"{GABBI_FOLDERS_PATTERN}/*.yaml"))
 #: Number of tests in the files of openstack-placement 16.0.0.
-TESTS = 1316
+PEER_GABBI_TEST_COUNT = 1316
 
 
 class ServersByFixture:
@@ -89,8 +89,8 @@ def servers_by_fixture(
 
 
 @pytest.fixture(scope="module")
-def gabbi_runner(served_db_url: str) -> Iterator[LineProgram]:
-    lines = LineProgram(PEER_PYTHON, PEER_GABBI_PROGRAM, build_peer_url(served_db_url))
+def gabbi_runner(served_db_url: str) -> Iterator[JsonLineProgram]:
+    lines = JsonLineProgram(PEER_PYTHON, PEER_GABBI_PROGRAM, build_peer_url(served_db_url))
     yield lines
     lines.close()
 
@@ -108,19 +108,19 @@ def test_gabbi_file_of_openstack_placement_passes(
     path, gabbi_runner, servers_by_fixture, url_without_validation, served_db_url
 ):
     delete_test_rows(served_db_url)
-    fixture = gabbi_runner.get_answer({"start": path.name})
+    fixture = gabbi_runner.exchange_json_line({"start": path.name})
     run = {
         "run": f"{servers_by_fixture.start_for_fixture(fixture).url}/placement",
         "lenient": url_without_validation,
     }
-    result = gabbi_runner.get_answer(run)
+    result = gabbi_runner.exchange_json_line(run)
     assert result["failures"] == [], "\n".join(result["failures"])
     assert result["skipped"] == []
     assert result["tests"] == len(list_gabbi_tests(path))
 
 
 def test_openstack_placement_has_the_recorded_number_of_gabbi_tests():
-    assert sum(len(list_gabbi_tests(path)) for path in GABBI_FILES) == TESTS
+    assert sum(len(list_gabbi_tests(path)) for path in GABBI_FILES) == PEER_GABBI_TEST_COUNT
 
 
 def list_gabbi_tests(path: Path) -> list[Any]:

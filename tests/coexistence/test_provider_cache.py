@@ -124,7 +124,7 @@ class ChangingCloud:
         amounts = {"VCPU": self._random.randint(1, 3), "MEMORY_MB": self._random.randint(1, 2)}
         claimed = {self._random.choice(self._providers): amounts}
         request = build_claim_request(consumer, claimed, generation)
-        return self._random.choice(self._sides).get_answer(request).status == 204
+        return self._random.choice(self._sides).send_request(request).status == 204
 
     def _write_to_either(self, method: str, target: str, document: object = ...) -> dict:
         reply = self._send_to_either(method, target, document)
@@ -133,7 +133,7 @@ class ChangingCloud:
 
     def _send_to_either(self, method: str, target: str, document: object):
         request = build_request(method, target, document)
-        return self._random.choice(self._sides).get_answer(request)
+        return self._random.choice(self._sides).send_request(request)
 
     def _choose_provider(self) -> tuple[str, int]:
         uuid = self._random.choice(self._providers)

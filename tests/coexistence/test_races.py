@@ -12,7 +12,7 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.store.checks import Invariant
 from placement_sched.store.placement import allocations, resource_providers
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.coexistence.conftest import build_peer_url
 from tests.coexistence.ledger import (
     create_ledger,
@@ -59,7 +59,9 @@ def claim_whole_providers(barrier, which, url, providers) -> list[ClaimResult]:
     for provider in providers:
         consumer = str(uuid4())
         barrier.wait(120)
-        reply = service.get_answer(build_claim_request(consumer, {provider: {"VCPU": VCPU_TOTAL}}))
+        reply = service.send_request(
+            build_claim_request(consumer, {provider: {"VCPU": VCPU_TOTAL}})
+        )
         code = reply.error.get("code")
         results.append((which % 2 == 1, (provider, consumer), reply.status, code))
     service.close()
@@ -78,7 +80,7 @@ def change_amounts_at_random(
         generation, _held = consumers[consumer]
         amounts = {provider: rng.randint(1, 4) for provider in providers}
         claimed = {provider: {"VCPU": amount} for provider, amount in amounts.items()}
-        reply = service.get_answer(build_claim_request(consumer, claimed, generation))
+        reply = service.send_request(build_claim_request(consumer, claimed, generation))
         if reply.status == 204:
             consumers[consumer] = ((generation or 0) + 1, amounts)
         else:
@@ -96,7 +98,7 @@ def test_claims_of_our_service_never_overcommit_in_races_with_the_peer(
         attempts += 1
         assert attempts < MAX_ATTEMPTS, "our service never won, so there was no race"
     claims = (attempts + 1) * ROUND_COUNT * 2 * PROCESSES_PER_SERVICE
-    record_property(TRIED, f"{claims} claims of whole providers by both services")
+    record_property(TRIED_KEY, f"{claims} claims of whole providers by both services")
 
 
 def race_for_whole_providers(database: Database, shared_db_url: str) -> bool:
@@ -139,7 +141,7 @@ def test_our_changes_in_races_with_the_peer_are_complete_and_within_capacity(
         attempts += 1
         assert attempts < MAX_ATTEMPTS, "no claim was rejected, or a service never won"
     changes = (attempts + 1) * 2 * ROUND_COUNT * 2 * PROCESSES_PER_SERVICE
-    record_property(TRIED, f"{changes} changes of amounts by both services")
+    record_property(TRIED_KEY, f"{changes} changes of amounts by both services")
 
 
 def race_changes_of_allocations(database: Database, shared_db_url: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
-from tests.chaos.run_length import TRIED, choose_count
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import WriteRequestDrawer
 from tests.coexistence.conftest import build_peer_url
@@ -67,8 +67,8 @@ class RandomWriter:
 
     def send_random_write(self) -> None:
         route = self._random.choice(self._routes)
-        path = self._world.path(route.rule)
-        body = self._world.body(route.name)
+        path = self._world.draw_path(route.rule)
+        body = self._world.draw_body(route.name)
         version = route.version.removeprefix("placement ")
         reply = self._send_request(route.method, path, version, ... if body is None else body)
         self.answers[self._is_peer, route.name, reply.status] += 1
@@ -82,7 +82,9 @@ class RandomWriter:
 
     def _send_request(self, method: str, path: str, version: str, document: object = ...) -> Reply:
         target = path.removeprefix("/placement")
-        return self._service.get_answer(Request(method, target, version=version, document=document))
+        return self._service.send_request(
+            Request(method, target, version=version, document=document)
+        )
 
 
 def send_random_writes(
@@ -126,4 +128,4 @@ def test_concurrent_writes_on_every_route_keep_invariants(database, shared_db_ur
     failed = {key: number for key, number in answers.items() if not key[0] and key[2] >= 500}
     assert failed == {}
     assert_invariants(database)
-    record_property(TRIED, f"{answers.total()} writes by {len(routes)} routes of both services")
+    record_property(TRIED_KEY, f"{answers.total()} writes by {len(routes)} routes of both services")

@@ -83,15 +83,15 @@ def _run_documented_return_command(url, folder=ROOT):
     )
 
 
-def _make_provider(side):
+def _create_provider_with_vcpus(side):
     uuid = str(uuid4())
     for request in build_provider_requests(uuid, uuid, inventories={"VCPU": {"total": 4}}):
-        assert side.get_answer(request).status == 200
+        assert side.send_request(request).status == 200
     return uuid
 
 
 def test_documented_return_command_restores_the_schema_before_adoption(empty_db_url):
-    OpenStackPlacement(empty_db_url).manage("db", "sync")
+    OpenStackPlacement(empty_db_url).run_placement_manage("db", "sync")
     before = _list_schema_names(empty_db_url)
     database = Database(make_settings(empty_db_url, placement__providers_in_memory=True))
     adopt(database, utcnow)
@@ -99,14 +99,14 @@ def test_documented_return_command_restores_the_schema_before_adoption(empty_db_
         assert change_log.reason_without_log(connection) is None
     database.dispose()
     ours, peer = OwnPlacement(empty_db_url), OpenStackPlacementPeer(build_peer_url(empty_db_url))
-    kept = [_make_provider(ours), _make_provider(peer)]
+    kept = [_create_provider_with_vcpus(ours), _create_provider_with_vcpus(peer)]
     ours.close()
     result = _run_documented_return_command(empty_db_url)
     assert result.returncode == 0, result.stderr
     assert result.stdout == result.stderr == ""
     assert _list_schema_names(empty_db_url) == before
-    kept.append(_make_provider(peer))
-    providers = peer.get_answer(build_request("GET", "/resource_providers")).document[
+    kept.append(_create_provider_with_vcpus(peer))
+    providers = peer.send_request(build_request("GET", "/resource_providers")).document[
         "resource_providers"
     ]
     peer.close()
@@ -166,12 +166,12 @@ def test_disabled_provider_cache_removes_triggers_and_keeps_tables(create_databa
     adopt(create_database(empty_db_url, placement__providers_in_memory=True), utcnow)
     before = _list_schema_names(empty_db_url)
     with closing(OwnPlacement(empty_db_url, placement__providers_in_memory=False)) as ours:
-        _make_provider(ours)
+        _create_provider_with_vcpus(ours)
         assert _list_schema_names(empty_db_url) == before
         without = Database(make_settings(empty_db_url))
         assert stop_logging(without)
         without.dispose()
-        _make_provider(ours)
+        _create_provider_with_vcpus(ours)
     names = _list_schema_names(empty_db_url)
     assert "sched_provider_changes" in names
     assert "sched_allocations_inserted" not in names

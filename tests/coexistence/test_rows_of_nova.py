@@ -60,7 +60,7 @@ def build_instance_uuid(number):
 def peer_database_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("theirs") / "placement.db"
     adopted_database_url = f"sqlite:///{path}"
-    OpenStackPlacement(adopted_database_url).manage("db", "sync")
+    OpenStackPlacement(adopted_database_url).run_placement_manage("db", "sync")
     with closing(OpenStackPlacementPeer(build_peer_url(adopted_database_url))) as peer:
         for host in HOST_NUMBERS:
             _fill_database_by_peer(peer, host)
@@ -112,7 +112,7 @@ def _fill_database_by_peer(peer, host):
         owner = ("demo", "demo")
         requests.append(build_claim_request(consumer, {uuid: amounts}, version="1.36", owner=owner))
     for request in requests:
-        reply = peer.get_answer(request)
+        reply = peer.send_request(request)
         assert reply.status < 300, reply
 
 

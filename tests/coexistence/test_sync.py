@@ -51,11 +51,11 @@ def peer_service(tmp_path_factory):
 def peer_with_licensed_trait(peer_service):
     for number in HOSTS_WITH_PROVIDER:
         body = {"uuid": node_uuid(number), "name": f"cn{number}"}
-        assert request_peer(peer_service, "POST", "/resource_providers", body).status < 300
+        assert send_peer_request(peer_service, "POST", "/resource_providers", body).status < 300
     yield FunctionTransport(build_peer_handler(peer_service))
     for number in HOSTS_WITH_PROVIDER:
-        request_peer(peer_service, "DELETE", f"/resource_providers/{node_uuid(number)}")
-    request_peer(peer_service, "DELETE", f"/traits/{LICENSED_TRAIT}")
+        send_peer_request(peer_service, "DELETE", f"/resource_providers/{node_uuid(number)}")
+    send_peer_request(peer_service, "DELETE", f"/traits/{LICENSED_TRAIT}")
 
 
 @pytest.fixture
@@ -70,13 +70,13 @@ def make_host_reader(sqlite_app):
     return partial(read_remote_hosts, service)
 
 
-def request_peer(peer, method, path, body=...):
-    return peer.get_answer(Request(method, path, version="1.20", document=body))
+def send_peer_request(peer, method, path, body=...):
+    return peer.send_request(Request(method, path, version="1.20", document=body))
 
 
 def read_provider_values_from_peer(peer, number, noun):
     path = f"/resource_providers/{node_uuid(number)}/{noun}"
-    return set(request_peer(peer, "GET", path).document[noun])
+    return set(send_peer_request(peer, "GET", path).document[noun])
 
 
 def test_sync_aggregates_of_a_remote_placement_is_idempotent(

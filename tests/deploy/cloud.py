@@ -75,8 +75,8 @@ class OpenStackCloud:
     def start_keystone(self) -> None:
         """Start keystone with an administrator and the project of the services."""
         folder = self._folder / "keystone"
-        keystone.create_database(folder)
-        keystone.bootstrap(folder, KEYSTONE_URL)
+        keystone.create_keystone_database(folder)
+        keystone.bootstrap_keystone(folder, KEYSTONE_URL)
         self._start_service(keystone.KEYSTONE_WSGI_MODULE, 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
 
     def set_placement_url(self, url: str) -> None:

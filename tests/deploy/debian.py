@@ -23,7 +23,7 @@ from uuid import uuid4
 import pytest
 
 from tests.deploy import DEPLOY_FOLDER, TOOLS_REQUIRED, find_program, run_program
-from tests.house.test_packaging import LEFT_OUT
+from tests.house.test_packaging import IGNORED_COPY_PATTERNS
 from tests.support.commands import run_captured
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
@@ -366,7 +366,7 @@ def _mount_tmpfs(folder: Path, stack: ExitStack) -> None:
 def create_source_repository(folder: Path) -> None:
     """Create a bare repository of this source in its current state, for clones on machines."""
     source, bare = folder / "source", folder / _REPOSITORY_NAME
-    shutil.copytree(ROOT, source, ignore=LEFT_OUT)
+    shutil.copytree(ROOT, source, ignore=IGNORED_COPY_PATTERNS)
     git = ("git", "-C", source, "-c", "user.name=tests", "-c", "user.email=tests@example.com")
     run_program("git", "init", "--quiet", source)
     run_program(*git, "add", "--all")

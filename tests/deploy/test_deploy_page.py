@@ -20,7 +20,7 @@ from sqlalchemy.engine import make_url
 
 from tests.conftest import DATABASE_SERVER_URLS
 from tests.deploy import run_program
-from tests.house.test_packaging import LEFT_OUT
+from tests.house.test_packaging import IGNORED_COPY_PATTERNS
 from tests.support.commands import run_captured
 from tests.support.empty_databases import empty_database
 from tests.support.repository import ROOT
@@ -70,7 +70,7 @@ def machine_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder after the commands of the page, with all their paths below it."""
     root = tmp_path_factory.mktemp("machine")
     source = root / "source"
-    shutil.copytree(ROOT, source, ignore=LEFT_OUT)
+    shutil.copytree(ROOT, source, ignore=IGNORED_COPY_PATTERNS)
     for folder in ("opt", "etc/systemd/system", "usr/lib/sysusers.d", "usr/local/bin"):
         (root / folder).mkdir(parents=True)
     for words in list_machine_commands():

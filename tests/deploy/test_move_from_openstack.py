@@ -129,7 +129,7 @@ def test_comparison_with_openstack_placement_finds_no_undocumented_difference(tm
     skip_without_peer()
     url = f"sqlite:///{tmp_path}/placement.db"
     peer = OpenStackPlacement(url)
-    peer.manage("db", "sync")
+    peer.run_placement_manage("db", "sync")
     variables = build_environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
     run_program(PROGRAM, "db", "adopt", cwd=tmp_path, env=variables)
     folder = tmp_path / "other"

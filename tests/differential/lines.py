@@ -11,7 +11,7 @@ from typing import Any
 SERVE_NOVA_PROGRAM = Path(__file__).parent / "nova" / "peer" / "serving.py"
 
 
-class LineProgram:
+class JsonLineProgram:
     """A running program. Its first line is ``ready``."""
 
     def __init__(self, *command: str | Path) -> None:
@@ -26,13 +26,13 @@ class LineProgram:
         if self._process.stdout.readline() != "ready\n":
             raise RuntimeError(f"the program did not start: {' '.join(map(str, command))}")
 
-    def get_answer(self, document: Any) -> Any:
+    def exchange_json_line(self, document: Any) -> Any:
         self._process.stdin.write(json.dumps(document) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
     def kill(self) -> None:
-        """End the program, so that a waiting :meth:`get_answer` raises :class:`ValueError`."""
+        """End the program, so that a waiting exchange raises :class:`ValueError`."""
         self._process.kill()
 
     def close(self) -> None:

@@ -16,17 +16,17 @@ from tests.differential.comparison import (
     minimize_failing_parts,
 )
 from tests.differential.differences import Differences
-from tests.differential.episode import Episode
 from tests.differential.exchange import Request
 from tests.differential.generate.candidates import random_candidates_request_without_limit
 from tests.differential.generate.dice import RandomSource
 from tests.differential.generate.sequence import random_requests
 from tests.differential.generate.setup import random_setup_requests
 from tests.differential.oracle import parse_candidates
+from tests.differential.request_sequence import RequestSequenceComparison
 from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 
 #: Number of requests until both sides are cleared, which limits the history of a difference.
-REQUESTS_PER_EPISODE = 200
+REQUESTS_PER_SEQUENCE = 200
 #: Number of candidates queries per cloud.
 QUERIES_PER_CLOUD = 50
 #: Maximum seconds to shorten a history.
@@ -57,7 +57,9 @@ class RequestComparison(Comparison):
 
     def draw_outcomes(self, random: Random) -> Iterator[CaseOutcome]:
         while True:
-            yield from self._run_episode(islice(random_requests(random), REQUESTS_PER_EPISODE))
+            yield from self._compare_random_sequence(
+                islice(random_requests(random), REQUESTS_PER_SEQUENCE)
+            )
 
     def build_finding_kind(self, case: RequestHistory, unexplained: Differences) -> tuple[str, ...]:
         last = case[-1]
@@ -68,13 +70,13 @@ class RequestComparison(Comparison):
         return [request.as_json() for request in case]
 
     def replay_history(self, history: Iterable[Request]) -> Iterator[Differences]:
-        episode = self.start_episode()
+        sequence = self.start_sequence()
         parted = False
         for request in history:
-            step = episode.send_request(request)
+            step = sequence.send_request(request)
             parted = parted or step.has_different_states
             yield step.unexplained
-        yield {} if parted else episode.find_state_differences()
+        yield {} if parted else sequence.find_state_differences()
 
     def shorten_finding(self, finding: Finding) -> Finding:
         aspects = set(finding.differences)
@@ -95,20 +97,20 @@ class RequestComparison(Comparison):
         )
         return Finding((*shortest, *last), finding.differences, finding.kind)
 
-    def start_episode(self) -> Episode:
-        return Episode(self.ours, self.theirs)
+    def start_sequence(self) -> RequestSequenceComparison:
+        return RequestSequenceComparison(self.ours, self.theirs)
 
-    def _run_episode(self, requests: Iterable[Request]) -> Iterator[CaseOutcome]:
-        episode = self.start_episode()
+    def _compare_random_sequence(self, requests: Iterable[Request]) -> Iterator[CaseOutcome]:
+        sequence = self.start_sequence()
         history: RequestHistory = ()
         for request in requests:
             history = (*history, request)
-            step = episode.send_request(request)
+            step = sequence.send_request(request)
             status = step.answers.ours.status
             yield CaseOutcome(history, step.unexplained, step.explained.elements(), [status])
             if step.has_different_states:
                 return
-        yield CaseOutcome(history, episode.find_state_differences(), counted=False)
+        yield CaseOutcome(history, sequence.find_state_differences(), counted=False)
 
 
 class CandidatesComparison(RequestComparison):
@@ -125,14 +127,14 @@ class CandidatesComparison(RequestComparison):
             yield from self._compare_candidates(rng)
 
     def _compare_candidates(self, rng: RandomSource) -> Iterator[CaseOutcome]:
-        episode = self.start_episode()
+        sequence = self.start_sequence()
         setup = tuple(random_setup_requests(rng))
         for request in setup:
-            episode.send_request(request)
-        episode.set_cloud(read_cloud(self.ours))
+            sequence.send_request(request)
+        sequence.set_cloud(read_cloud(self.ours))
         for _ in range(QUERIES_PER_CLOUD):
             request = random_candidates_request_without_limit(rng)
-            step = episode.send_request(request)
+            step = sequence.send_request(request)
             unexplained, coverage = step.unexplained, [step.answers.ours.status]
             if step.answers.ours.status == 200:
                 coverage += ["served"] * bool(step.answers.expected_candidates)

@@ -13,7 +13,7 @@ from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.exchange import Reply, Request, build_reply_from_json
-from tests.differential.lines import LineProgram
+from tests.differential.lines import JsonLineProgram
 from tests.differential.peer.wsgi_call import call_application
 
 SERVE_PROGRAM = Path(__file__).parent / "peer" / "serve.py"
@@ -22,7 +22,7 @@ SERVE_PROGRAM = Path(__file__).parent / "peer" / "serve.py"
 class Side(Protocol):
     """A service that answers requests."""
 
-    def get_answer(self, request: Request) -> Reply: ...
+    def send_request(self, request: Request) -> Reply: ...
 
 
 class OwnPlacement:
@@ -44,7 +44,7 @@ class OwnPlacement:
     def has_short_ratios(self) -> bool:
         return self._services.database.url.get_backend_name() == "mysql"
 
-    def get_answer(self, request: Request) -> Reply:
+    def send_request(self, request: Request) -> Reply:
         return build_reply_from_json(call_application(self._application, request.as_wsgi_request()))
 
     def delete_consumers_without_allocations(self) -> int:
@@ -58,17 +58,17 @@ class OpenStackPlacementPeer:
     """openstack-placement on a database, whose URL may have another driver for it."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON, peer: str | None = None) -> None:
-        self._program = LineProgram(python, SERVE_PROGRAM, peer or url)
+        self._program = JsonLineProgram(python, SERVE_PROGRAM, peer or url)
         self._database = Database(make_settings(url))
 
     def delete_consumers_without_allocations(self) -> int:
         return _delete_empty_consumers(self._database)
 
-    def get_answer(self, request: Request) -> Reply:
-        return build_reply_from_json(self.answer(request.as_wsgi_request()))
+    def send_request(self, request: Request) -> Reply:
+        return build_reply_from_json(self.send_wsgi_request(request.as_wsgi_request()))
 
-    def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._program.get_answer(request)
+    def send_wsgi_request(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = self._program.exchange_json_line(request)
         return answer
 
     def close(self) -> None:

@@ -43,10 +43,10 @@ def _resolve_value(side: Side, value: Any) -> Any:
 
 
 def get_in_newest_version(side: Side, target: str) -> Reply:
-    return side.get_answer(Request("GET", target, PEER_LATEST))
+    return side.send_request(Request("GET", target, PEER_LATEST))
 
 
-def dump_state(side: Side) -> dict[str, Any]:
+def read_service_state(side: Side) -> dict[str, Any]:
     state = {
         "classes": get_in_newest_version(side, "/resource_classes").document,
         "traits": get_in_newest_version(side, "/traits?name=startswith:CUSTOM").document,
@@ -63,9 +63,9 @@ def dump_state(side: Side) -> dict[str, Any]:
     return state
 
 
-def clear_state(side: Side) -> None:
+def clear_service_state(side: Side) -> None:
     for path in _list_paths_to_delete(side):
-        reply = side.get_answer(Request("DELETE", path, PEER_LATEST))
+        reply = side.send_request(Request("DELETE", path, PEER_LATEST))
         if reply.status not in {204, 404}:
             raise RuntimeError(f"DELETE {path}: {reply.status} {reply.body.decode()}")
 

@@ -17,7 +17,7 @@ CASES_FOLDER = Path(__file__).parent / "cases"
 CASE_FILES = sorted(CASES_FOLDER.glob("*.json"))
 
 #: ``make test-only WHAT=differential`` runs more requests.
-SEED, REQUEST_COUNT, QUERY_COUNT = 2026, 500, 100
+RANDOM_SEED, REQUEST_COUNT, QUERY_COUNT = 2026, 500, 100
 
 
 def load_requests(path):
@@ -30,14 +30,14 @@ def build_reply_with_candidates(reply, candidates):
 
 
 def test_random_requests_get_equal_or_explained_answers(comparison):
-    tally = comparison.run_random_cases(SEED, REQUEST_COUNT)
+    tally = comparison.run_random_cases(RANDOM_SEED, REQUEST_COUNT)
     assert tally.count == REQUEST_COUNT
     assert tally.findings == []
     assert {200, 204, 400, 404, 409} <= tally.coverage.keys()
 
 
 def test_candidates_equal_the_naive_search_and_the_peer(candidates_comparison):
-    tally = candidates_comparison.run_random_cases(SEED, QUERY_COUNT)
+    tally = candidates_comparison.run_random_cases(RANDOM_SEED, QUERY_COUNT)
     assert tally.count == QUERY_COUNT
     assert tally.findings == []
     assert tally.coverage["served"] > QUERY_COUNT / 4
@@ -78,8 +78,8 @@ def test_candidate_missing_in_our_answer_is_always_reported_as_unexplained(
         dropped.append(request)
         return build_reply_with_candidates(reply, reply.document["allocation_requests"][1:])
 
-    original = OwnPlacement.get_answer
-    monkeypatch.setattr(OwnPlacement, "get_answer", drop_candidate)
+    original = OwnPlacement.send_request
+    monkeypatch.setattr(OwnPlacement, "send_request", drop_candidate)
     history = load_requests(CASES_FOLDER / f"{case}.json")
     found = list(filter(None, comparison.replay_history(history)))
     assert len(found) == len(dropped) > 0
@@ -102,8 +102,8 @@ def test_wrong_candidate_in_the_peer_answer_is_always_reported_as_unexplained(
         changed.add(request.target)
         return build_reply_with_candidates(reply, [*candidates, json.loads(text)])
 
-    original = OpenStackPlacementPeer.get_answer
-    monkeypatch.setattr(OpenStackPlacementPeer, "get_answer", add_candidate)
+    original = OpenStackPlacementPeer.send_request
+    monkeypatch.setattr(OpenStackPlacementPeer, "send_request", add_candidate)
     history = load_requests(CASES_FOLDER / "sharer-whose-root-is-forbidden.json")
     steps = list(zip(history, comparison.replay_history(history), strict=False))
     assert changed

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.differential.exchange import Request
-from tests.differential.state import clear_state
+from tests.differential.state import clear_service_state
 from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
@@ -62,12 +62,12 @@ REQUESTS_BY_ERROR = {
 @pytest.fixture(scope="module")
 def cleared_placement_sides(placement_sides):
     for side in placement_sides:
-        clear_state(side)
-        created = side.get_answer(Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST))
+        clear_service_state(side)
+        created = side.send_request(Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST))
         assert created.status == 201
     yield placement_sides
     for side in placement_sides:
-        clear_state(side)
+        clear_service_state(side)
 
 
 @pytest.mark.parametrize("error", REQUESTS_BY_ERROR)
@@ -76,7 +76,7 @@ def test_error_type_matches_the_peer_for_each_accept_header(cleared_placement_si
     for accept in (*ACCEPT_HEADERS_WITH_EQUAL_TYPES, *ACCEPT_HEADERS_WITH_JSON_FROM_US):
         headers = {**REQUESTS_BY_ERROR[error].headers, "Accept": accept}
         replies = [
-            side.get_answer(replace(REQUESTS_BY_ERROR[error], headers=headers))
+            side.send_request(replace(REQUESTS_BY_ERROR[error], headers=headers))
             for side in cleared_placement_sides
         ]
         ours, theirs = replies

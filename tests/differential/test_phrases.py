@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.differential.exchange import build_request_from_json
-from tests.differential.state import clear_state
+from tests.differential.state import clear_service_state
 
 pytestmark = pytest.mark.system
 
-PHRASES_FOLDER = Path(__file__).parent / "phrases"
-SETUP_REQUESTS = json.loads((PHRASES_FOLDER / "setup.json").read_text())
-PHRASE_ROWS = [
+ERROR_PHRASES_FOLDER = Path(__file__).parent / "phrases"
+SETUP_REQUESTS = json.loads((ERROR_PHRASES_FOLDER / "setup.json").read_text())
+ERROR_PHRASE_ROWS = [
     pytest.param(row, id=f"{path.stem}: {row['case']}")
-    for path in sorted(PHRASES_FOLDER.glob("*.json"))
+    for path in sorted(ERROR_PHRASES_FOLDER.glob("*.json"))
     if path.stem != "setup"
     for row in json.loads(path.read_text())
 ]
@@ -31,21 +31,21 @@ MIN_EQUAL_WORDS = 3
 @pytest.fixture(scope="module")
 def prepared_placement_sides(placement_sides):
     for side in placement_sides:
-        clear_state(side)
+        clear_service_state(side)
     placement_sides[1].delete_consumers_without_allocations()
     for saved in SETUP_REQUESTS:
         for side in placement_sides:
-            reply = side.get_answer(build_request_from_json(saved))
+            reply = side.send_request(build_request_from_json(saved))
             assert reply.status < 300, reply.body
     yield placement_sides
     for side in placement_sides:
-        clear_state(side)
+        clear_service_state(side)
 
 
-@pytest.mark.parametrize("row", PHRASE_ROWS)
+@pytest.mark.parametrize("row", ERROR_PHRASE_ROWS)
 def test_error_detail_begins_with_the_same_words_as_that_of_the_peer(prepared_placement_sides, row):
     ours, theirs = (
-        side.get_answer(build_request_from_json(row)) for side in prepared_placement_sides
+        side.send_request(build_request_from_json(row)) for side in prepared_placement_sides
     )
     prepared_placement_sides[1].delete_consumers_without_allocations()
     assert (ours.status, theirs.status) == (row["status"], row["status"])

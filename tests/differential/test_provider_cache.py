@@ -14,7 +14,7 @@ from tests.support.empty_databases import empty_database
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.all_databases]
 
-SEED, REQUEST_COUNT, QUERY_COUNT = 42, 1200, 120
+RANDOM_SEED, REQUEST_COUNT, QUERY_COUNT = 42, 1200, 120
 
 
 @pytest.fixture(params=[True, False], ids=["cached", "loaded"])
@@ -33,14 +33,14 @@ def comparison(
 
 
 def test_random_requests_get_equal_or_explained_answers(comparison: RequestComparison):
-    tally = comparison.run_random_cases(SEED, REQUEST_COUNT)
+    tally = comparison.run_random_cases(RANDOM_SEED, REQUEST_COUNT)
     assert tally.count == REQUEST_COUNT
     assert tally.findings == []
 
 
 def test_candidates_equal_those_of_the_peer(comparison: RequestComparison):
     tally = CandidatesComparison(comparison.ours, comparison.theirs).run_random_cases(
-        SEED, QUERY_COUNT
+        RANDOM_SEED, QUERY_COUNT
     )
     assert tally.count == QUERY_COUNT
     assert tally.findings == []

@@ -27,7 +27,7 @@ from placement_sched.cli.main import make_parser
 from tests.coexistence import test_return_to_openstack
 from tests.deploy import page_reader, test_backup, test_file_headers, test_image, test_manifests
 from tests.docs import test_typed_lines
-from tests.house.test_makefile import TARGETS
+from tests.house.test_makefile import MAKE_TARGETS
 from tests.support.empty_databases import DATABASE_KINDS
 from tests.support.repository import ROOT
 
@@ -194,7 +194,7 @@ def test_documented_make_commands_have_existing_targets_and_variables():
         _, target, *settings = [
             word for word in split_line_into_words(line) if not word.startswith("OS_")
         ]
-        assert target in TARGETS, line
+        assert target in MAKE_TARGETS, line
         assert {setting.partition("=")[0] for setting in settings} <= used, line
 
 

@@ -161,7 +161,7 @@ def test_gunicorn_without_configuration_fails_as_documented(reader_folder):
 def create_placement_database(reader_folder: Path, file: str) -> None:
     """Create a database of OpenStack placement, and a configuration file for it."""
     url = f"sqlite:///{reader_folder}/{Path(file).stem}.db"
-    OpenStackPlacement(url).manage("db", "sync")
+    OpenStackPlacement(url).run_placement_manage("db", "sync")
     (reader_folder / file).write_text(
         f"[placement_database]\nconnection = {url}\n[api]\nauth_strategy = noauth2\n"
     )
@@ -223,7 +223,7 @@ def test_documented_db_version_after_a_rollback_names_openstack(reader_folder):
     (reader_folder / "placement_sched.conf").write_text(
         "[placement_database]\nconnection = sqlite:///placement.db\n"
     )
-    OpenStackPlacement(f"sqlite:///{reader_folder}/placement.db").manage("db", "sync")
+    OpenStackPlacement(f"sqlite:///{reader_folder}/placement.db").run_placement_manage("db", "sync")
     printed = run_line(line, reader_folder)
     assert re.search(r"OpenStack placement's database of .*, not adopted", printed)
 

@@ -19,7 +19,7 @@ _MAX_HOLD_SECONDS = 120
 _MAX_RECEIVED_BYTES = 2**16
 #: A COMMIT of a transaction that has written, and inserts its commit mark in the same query. A new
 #: connection also commits, before any transaction begins.
-_WRITING_COMMIT = re.compile(rb"\bsched_commit_marks\b.*\bCOMMIT\b", re.DOTALL)
+_WRITING_COMMIT_PATTERN = re.compile(rb"\bsched_commit_marks\b.*\bCOMMIT\b", re.DOTALL)
 
 
 class CommitCut(Enum):
@@ -111,10 +111,10 @@ class ConnectionCuttingProxy(threading.Thread):
                     client.sendall(piece)
                 else:
                     piece = client.recv(_MAX_RECEIVED_BYTES)
-                    if _WRITING_COMMIT.search(piece) and self.planned_cuts:
+                    if _WRITING_COMMIT_PATTERN.search(piece) and self.planned_cuts:
                         self._cut_at_commit(client, server, piece)
                         return
-                    if self.holds_commit and _WRITING_COMMIT.search(piece):
+                    if self.holds_commit and _WRITING_COMMIT_PATTERN.search(piece):
                         self.hold_back_data()
                     self._may_pass.wait(_MAX_HOLD_SECONDS)
                     server.sendall(piece)

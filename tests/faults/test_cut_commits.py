@@ -16,7 +16,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.db import transaction
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
 from tests.faults.cutting_proxy import CommitCut, ConnectionCuttingProxy, run_database_proxy
 from tests.support.invariants import assert_invariants
@@ -54,7 +54,7 @@ class WritesWithCutCommits:
         self.app.post_json("/scheduler/v1/compute_nodes", [report(self.host, **large)])
 
     @property
-    def all_writes(self) -> list[Callable[..., None]]:
+    def write_functions(self) -> list[Callable[..., None]]:
         return [
             self.put_allocations_of_new_consumer,
             self.put_allocations_of_existing_consumer,
@@ -150,7 +150,7 @@ def proxied_database(database_url) -> Iterator[tuple[ConnectionCuttingProxy, str
 
 
 @pytest.fixture
-def writes_through_proxy(database_url, proxied_database, make_app) -> WritesWithCutCommits:
+def writes_with_cut_commits(database_url, proxied_database, make_app) -> WritesWithCutCommits:
     proxy, url = proxied_database
     return WritesWithCutCommits(
         make_app(make_settings(url)), proxy, make_app(make_settings(database_url))
@@ -158,52 +158,53 @@ def writes_through_proxy(database_url, proxied_database, make_app) -> WritesWith
 
 
 def test_write_succeeds_once_when_its_commit_is_cut(
-    writes_through_proxy, database, record_property
+    writes_with_cut_commits, database, record_property
 ):
     twice = [
         [CommitCut.BEFORE_DATABASE, cut]
         for cut in (CommitCut.BEFORE_RESPONSE, CommitCut.WHILE_SENT)
     ]
     plans = [*([cut] for cut in CommitCut), *twice]
-    kinds = writes_through_proxy.all_writes
+    kinds = writes_with_cut_commits.write_functions
     # Six rounds combine every kind with every plan.
     for number in count():
         turn, kind = divmod(number, len(kinds))
         kinds[kind](*plans[(turn + kind) % len(plans)])
-        if writes_through_proxy.proxy.cuts >= COMMITS_TO_CUT:
+        if writes_with_cut_commits.proxy.cuts >= COMMITS_TO_CUT:
             break
     assert_invariants(database)
     record_property(
-        TRIED, f"{writes_through_proxy.proxy.cuts} COMMITs cut on {database.reader.dialect.name}"
+        TRIED_KEY,
+        f"{writes_with_cut_commits.proxy.cuts} COMMITs cut on {database.reader.dialect.name}",
     )
 
 
 def test_unavailable_database_after_a_commit_is_503_with_the_reason(
-    writes_through_proxy, monkeypatch
+    writes_with_cut_commits, monkeypatch
 ):
     monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.2)
     uuid = str(uuid4())
-    writes_through_proxy.proxy.refuses_after_cut = True
-    writes_through_proxy.proxy.planned_cuts = [CommitCut.BEFORE_RESPONSE]
+    writes_with_cut_commits.proxy.refuses_after_cut = True
+    writes_with_cut_commits.proxy.planned_cuts = [CommitCut.BEFORE_RESPONSE]
     body = {"uuid": uuid, "name": uuid}
-    response = writes_through_proxy.app.post_json(
+    response = writes_with_cut_commits.app.post_json(
         "/placement/resource_providers", body, headers=LATEST_HEADERS, status=503
     )
     (error,) = response.json["errors"]
     assert "not known whether the transaction was committed" in error["detail"]
     assert response.headers["Retry-After"] == "1"
-    writes_through_proxy.proxy.refuses_after_cut = (
-        writes_through_proxy.proxy.refuses_connections
+    writes_with_cut_commits.proxy.refuses_after_cut = (
+        writes_with_cut_commits.proxy.refuses_connections
     ) = False
-    writes_through_proxy.create_provider()
+    writes_with_cut_commits.create_provider()
 
 
-def test_transaction_that_only_reads_writes_no_commit_mark(writes_through_proxy):
-    services = writes_through_proxy.app.app.services
+def test_transaction_that_only_reads_writes_no_commit_mark(writes_with_cut_commits):
+    services = writes_with_cut_commits.app.app.services
     before = count_commit_marks(services.database)
     services.database.write(lambda connection: connection.exec_driver_sql("SELECT 1").scalar_one())
     assert count_commit_marks(services.database) == before
-    writes_through_proxy.create_provider()
+    writes_with_cut_commits.create_provider()
     assert count_commit_marks(services.database) == before + 1
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from placement_sched.db import engine, errors
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
 from tests.faults.cutting_proxy import run_database_proxy
 from tests.faults.requests import create_provider
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 #: Number of times that SQLAlchemy's pool replaces a closed connection.
 POOL_CONNECT_ATTEMPTS = 2
-CONNECTION_CUTS = 40
+CONNECTION_CUT_COUNT = 40
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_cut_connections_cause_no_error_but_503(database_url, database, make_app
         threads = [threading.Thread(target=send_requests_until_stopped) for _ in range(3)]
         for thread in threads:
             thread.start()
-        for number in range(CONNECTION_CUTS):
+        for number in range(CONNECTION_CUT_COUNT):
             stopped.wait(0.01 + 0.003 * (number % 7))
             proxy.cut_connections()
         stopped.set()
@@ -90,5 +90,6 @@ def test_cut_connections_cause_no_error_but_503(database_url, database, make_app
     assert_invariants(database)
     kind = database.reader.dialect.name
     record_property(
-        TRIED, f"all connections cut {CONNECTION_CUTS} times on {kind}, {statuses.total()} requests"
+        TRIED_KEY,
+        f"all connections cut {CONNECTION_CUT_COUNT} times on {kind}, {statuses.total()} requests",
     )

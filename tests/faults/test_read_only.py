@@ -14,7 +14,7 @@ from placement_sched.db import transaction
 from placement_sched.db.transaction import PAUSE, Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
 from tests.faults.cutting_proxy import ConnectionCuttingProxy
 from tests.faults.requests import create_provider
@@ -105,7 +105,7 @@ def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
         assert len(opened) <= 2 + (time.monotonic() - start) / PAUSE
         standby.promote()
         check_writes_are_accepted(app)
-    record_property(TRIED, "1 read-only standby of PostgreSQL promoted")
+    record_property(TRIED_KEY, "1 read-only standby of PostgreSQL promoted")
 
 
 def test_mariadb_accepts_writes_after_read_only_mode_and_read_only_innodb(
@@ -126,7 +126,7 @@ def test_mariadb_accepts_writes_after_read_only_mode_and_read_only_innodb(
             check_writes_are_rejected(app)
             server.restart()
             check_writes_are_accepted(app)
-    record_property(TRIED, "1 MariaDB made read-only")
+    record_property(TRIED_KEY, "1 MariaDB made read-only")
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def test_writes_succeed_after_the_database_ends_read_only_sessions(
                 check_writes_are_accepted(app)
             check_service_becomes_ready(app)
             check_writes_are_accepted(app)
-    record_property(TRIED, f"1 database read-only by a setting of its sessions ({url[:5]})")
+    record_property(TRIED_KEY, f"1 database read-only by a setting of its sessions ({url[:5]})")
 
 
 @pytest.mark.parametrize("first_request", ["a write", "a readiness check", "a read"])
@@ -202,4 +202,4 @@ def test_write_is_read_after_a_proxy_switches_to_the_primary(
         uuid = create_provider(writer, status=200).json["uuid"]
         app.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
         check_writes_are_accepted(app)
-    record_property(TRIED, "1 proxy that leads from a standby of PostgreSQL to its primary")
+    record_property(TRIED_KEY, "1 proxy that leads from a standby of PostgreSQL to its primary")

@@ -138,7 +138,7 @@ class GaleraNode:
             cursor.execute(statement)
             return list(cursor.fetchall())
 
-    def status(self, name: str) -> str | None:
+    def read_status_variable(self, name: str) -> str | None:
         """Return a status variable of Galera, or None if the node does not answer."""
         with suppress(pymysql.MySQLError):
             for _name, value in self.query(f"SHOW GLOBAL STATUS LIKE 'wsrep_{name}'"):
@@ -157,7 +157,10 @@ class GaleraNode:
 
     def wait_for_members(self, number: int) -> None:
         def is_synced() -> bool:
-            state = (self.status("local_state_comment"), self.status("cluster_size"))
+            state = (
+                self.read_status_variable("local_state_comment"),
+                self.read_status_variable("cluster_size"),
+            )
             return state == ("Synced", str(number))
 
         self.wait_until(is_synced, f"is not in a cluster of {number}")

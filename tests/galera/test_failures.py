@@ -16,7 +16,7 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
 from tests.galera.cluster import IS_GALERA_REQUIRED, NODE_CONFIGURATION
 from tests.galera.writers import PROVIDERS_PATH, NodeWriters
@@ -27,7 +27,7 @@ from tests.support.versions import LATEST_HEADERS
 pytestmark = pytest.mark.chaos
 
 WRITE_COUNT = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_WRITES", "240"))
-GUIDE_PAGE = NODE_CONFIGURATION.parents[2] / "doc/source/galera.rst"
+GALERA_GUIDE_PAGE = NODE_CONFIGURATION.parents[2] / "doc/source/galera.rst"
 HAPROXY_CONFIGURATION = NODE_CONFIGURATION.with_name("haproxy.cfg")
 
 
@@ -96,7 +96,7 @@ def test_acknowledged_writes_remain_after_a_node_ends_and_rejoins(
     assert {**writers.statuses}.get(("claim", 503), 0) <= WRITE_COUNT // 10
     (used,) = nodes.read_rows("SELECT sum(used), count(*) FROM allocations")
     assert used[0] == used[1]
-    record_property(TRIED, f"{len(writers.acknowledged)} writes, 1 node of 3 ended by {ending}")
+    record_property(TRIED_KEY, f"{len(writers.acknowledged)} writes, 1 node of 3 ended by {ending}")
 
 
 def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, cluster):
@@ -104,7 +104,7 @@ def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, cluster):
     for node in cluster.nodes[:2]:
         node.kill()
     try:
-        assert wait_until(lambda: last.status("cluster_status") != "Primary")
+        assert wait_until(lambda: last.read_status_variable("cluster_status") != "Primary")
         answer = nodes.send_request(2, "POST", PROVIDERS_PATH, {"name": "refused"})
         assert answer.status_int == 503
         assert "quorum" in answer.text
@@ -140,7 +140,7 @@ def test_schema_can_be_upgraded_during_writes_through_other_nodes(nodes, cluster
 
 
 def test_documented_causal_reads_see_writes_of_other_nodes(cluster, database_name, make_app):
-    (parameters,) = re.findall(r"connection_parameters = (.*)", GUIDE_PAGE.read_text())
+    (parameters,) = re.findall(r"connection_parameters = (.*)", GALERA_GUIDE_PAGE.read_text())
     clients = [
         make_app(
             make_settings(

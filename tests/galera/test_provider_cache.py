@@ -17,7 +17,7 @@ from tests.support.placement_copy import ChangeLogCopy
 
 pytestmark = pytest.mark.system
 
-ALLOCATION_IDS = count(1_000_000)
+NEW_ALLOCATION_IDS = count(1_000_000)
 STEP_COUNT = 150
 
 
@@ -37,7 +37,7 @@ def databases_of_nodes(cluster, database_name):
 
 def insert_allocation(connection, provider):
     """Insert an allocation on a provider that no other transaction writes."""
-    row = {"id": next(ALLOCATION_IDS), "resource_provider_id": provider, "resource_class_id": 0}
+    row = {"id": next(NEW_ALLOCATION_IDS), "resource_provider_id": provider, "resource_class_id": 0}
     connection.execute(insert(tables.allocations), {**row, "consumer_id": "c", "used": 1})
 
 

@@ -65,5 +65,5 @@ def test_database_history_of_each_node_is_the_cluster_state_uuid(cluster):
         database.dispose()
     assert len(histories) > 1
     assert set(histories) == {
-        ("wsrep_cluster_state_uuid", cluster.nodes[0].status("cluster_state_uuid"))
+        ("wsrep_cluster_state_uuid", cluster.nodes[0].read_status_variable("cluster_state_uuid"))
     }

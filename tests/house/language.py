@@ -26,7 +26,7 @@ MAX_SUMMARY_CHARACTERS = 88
 MAX_PRINTED_SENTENCES = 20
 
 #: Each habit is a regular expression; the comment names what to write.
-HABIT_PATTERNS = {
+STYLE_VIOLATION_PATTERNS = {
     "where": r"\bwhere\b",  # if, when
     "one": r"\bones?\b",  # the noun
     "what": r"\bwhat\b",  # the noun
@@ -40,7 +40,9 @@ HABIT_PATTERNS = {
     # also, alongside, fix
     "odd word": r"\b(as well|likewise|beside|meanwhile|mend(s|ed|ing)?|anew|whoever|heed(s|ed)?)\b",
 }
-_COMPILED_HABITS = {habit: re.compile(pattern) for habit, pattern in HABIT_PATTERNS.items()}
+_COMPILED_VIOLATION_PATTERNS = {
+    habit: re.compile(pattern) for habit, pattern in STYLE_VIOLATION_PATTERNS.items()
+}
 QUESTION_PATTERN = re.compile(r"(What|How|Which|Where|Who|Whose|Whether|So) ")
 #: A string with three words is a message; a shorter one may be a key, a path or a part of SQL.
 MESSAGE_PATTERN = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
@@ -115,7 +117,7 @@ def _read_page_texts(path: Path) -> Iterator[CheckedText]:
 def find_style_violations(text: CheckedText) -> Iterator[str]:
     """Yield the name of each habit that a text has."""
     flat = " ".join(text.text.split())
-    for habit, pattern in _COMPILED_HABITS.items():
+    for habit, pattern in _COMPILED_VIOLATION_PATTERNS.items():
         if pattern.search(flat):
             yield habit
     if text.kind in ("docstring", "module"):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 API_REF = Path(__file__).parents[2] / "api-ref" / "source"
 
 #: Addresses outside the route tables of the APIs. A test below requests them.
-ADDRESSES_WITHOUT_ROUTE_TABLE = {
+ROUTES_OUTSIDE_ROUTE_TABLES = {
     ("GET", "/"),
     ("GET", "/healthz"),
     ("GET", "/healthz/live"),
@@ -28,7 +28,7 @@ ADDRESSES_WITHOUT_ROUTE_TABLE = {
     ("GET", "/metrics"),
 }
 
-RouteAddress = tuple[str, str]
+MethodAndPath = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class RouteSection:
 
     page: str
     title: str
-    address: RouteAddress
+    address: MethodAndPath
     success: frozenset[int]
     errors: frozenset[int]
 
@@ -48,7 +48,7 @@ def _list_route_statuses(route: Route) -> frozenset[int]:
     return route.statuses - (anywhere - {*route.success, *route.errors})
 
 
-def _group_routes_by_address() -> dict[RouteAddress, list[Route]]:
+def _group_routes_by_method_and_path() -> dict[MethodAndPath, list[Route]]:
     routes_by_address = defaultdict(list)
     for api, routes in ROUTES_BY_API.items():
         for route in routes:
@@ -85,41 +85,41 @@ def _parse_status_codes(body: str, kind: str) -> frozenset[int]:
     return frozenset(int(code) for block in listed for code in re.findall(r"- (\d{3})", block))
 
 
-ROUTES_BY_ADDRESS = _group_routes_by_address()
+ROUTES_BY_METHOD_AND_PATH = _group_routes_by_method_and_path()
 ROUTE_SECTIONS = _read_route_sections()
-DOCUMENTED_ADDRESSES = {section.address for section in ROUTE_SECTIONS}
+DOCUMENTED_ROUTES = {section.address for section in ROUTE_SECTIONS}
 
 
-def _find_documented_statuses(address: RouteAddress, kind: str) -> frozenset[int]:
+def _find_documented_statuses(address: MethodAndPath, kind: str) -> frozenset[int]:
     """Return the statuses of all sections of an address. Actions share an address."""
     statuses = (getattr(section, kind) for section in ROUTE_SECTIONS if section.address == address)
     return frozenset().union(*statuses)
 
 
-def _find_all_documented_statuses(address: RouteAddress) -> frozenset[int]:
+def _find_all_documented_statuses(address: MethodAndPath) -> frozenset[int]:
     return _find_documented_statuses(address, "success") | _find_documented_statuses(
         address, "errors"
     )
 
 
 def test_every_route_is_documented() -> None:
-    assert set(ROUTES_BY_ADDRESS) - DOCUMENTED_ADDRESSES == set()
+    assert set(ROUTES_BY_METHOD_AND_PATH) - DOCUMENTED_ROUTES == set()
 
 
 def test_every_documented_route_is_served() -> None:
-    assert DOCUMENTED_ADDRESSES - set(ROUTES_BY_ADDRESS) - ADDRESSES_WITHOUT_ROUTE_TABLE == set()
+    assert DOCUMENTED_ROUTES - set(ROUTES_BY_METHOD_AND_PATH) - ROUTES_OUTSIDE_ROUTE_TABLES == set()
 
 
-@pytest.mark.parametrize("path", sorted(path for _, path in ADDRESSES_WITHOUT_ROUTE_TABLE))
+@pytest.mark.parametrize("path", sorted(path for _, path in ROUTES_OUTSIDE_ROUTE_TABLES))
 def test_documented_addresses_without_a_route_table_are_served(sqlite_app, path: str) -> None:
-    assert ("GET", path) in DOCUMENTED_ADDRESSES
+    assert ("GET", path) in DOCUMENTED_ROUTES
     assert sqlite_app.get(path).status_int == 200
 
 
 def test_every_action_of_a_route_has_a_section_of_its_own() -> None:
     actions = {
         (address, route.action)
-        for address, routes in ROUTES_BY_ADDRESS.items()
+        for address, routes in ROUTES_BY_METHOD_AND_PATH.items()
         for route in routes
         if route.action
     }
@@ -137,7 +137,7 @@ def test_every_action_of_a_route_has_a_section_of_its_own() -> None:
 def test_route_statuses_are_documented() -> None:
     missing = {
         address: undocumented
-        for address, routes in ROUTES_BY_ADDRESS.items()
+        for address, routes in ROUTES_BY_METHOD_AND_PATH.items()
         if (
             undocumented := frozenset().union(*map(_list_route_statuses, routes))
             - _find_all_documented_statuses(address)
@@ -149,7 +149,7 @@ def test_route_statuses_are_documented() -> None:
 def test_placement_statuses_equal_the_openapi_document() -> None:
     different = {
         address: (sorted(_find_all_documented_statuses(address)), sorted(answered))
-        for address, routes in ROUTES_BY_ADDRESS.items()
+        for address, routes in ROUTES_BY_METHOD_AND_PATH.items()
         if "/placement" in address[1]
         and _find_all_documented_statuses(address)
         != (answered := {status for route in routes for status in route.statuses})
@@ -160,7 +160,7 @@ def test_placement_statuses_equal_the_openapi_document() -> None:
 def test_documented_success_statuses_are_statuses_of_the_route() -> None:
     promised = {
         address: {status for route in routes for status in route.success}
-        for address, routes in ROUTES_BY_ADDRESS.items()
+        for address, routes in ROUTES_BY_METHOD_AND_PATH.items()
     }
     assert {
         address: more
@@ -177,7 +177,7 @@ def test_first_version_of_a_route_is_documented() -> None:
             documented[method, path].add(version)
     different = {
         address: (documented[address], first)
-        for address, routes in ROUTES_BY_ADDRESS.items()
+        for address, routes in ROUTES_BY_METHOD_AND_PATH.items()
         if documented[address] != (first := _find_first_version(routes))
     }
     assert different == {}

@@ -14,7 +14,7 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.slow
 
 MAKEFILE_TEXT = (ROOT / "Makefile").read_text()
-TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE_TEXT, re.MULTILINE))
+MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE_TEXT, re.MULTILINE))
 #: The variables of make that the environment may set.
 MAKE_VARIABLES = set(re.findall(r"^([A-Z_]+) \?=", MAKEFILE_TEXT, re.MULTILINE))
 
@@ -37,7 +37,7 @@ def test_make_help_lists_targets_for_users_and_developers():
     assert lines[gap + 1] == "To change it:"
     rows = [re.fullmatch(r"  (\S+ +)(\S.*)", line) for line in lines if line.startswith(" ")]
     assert {len(row[1]) for row in rows} == {17}
-    assert {row[1].strip() for row in rows} == TARGETS
+    assert {row[1].strip() for row in rows} == MAKE_TARGETS
     assert not any(row[2].startswith("dev:") for row in rows)
     used = {line.split()[0] for line in lines[1:gap]}
     assert used == {"clean", "demo", "docs", "help", "nova-cloud"}
@@ -69,10 +69,10 @@ def test_make_test_targets_pass_their_lane_to_pytest():
 def test_tox_hooks_and_workflow_only_call_make_or_ci():
     tox = configparser.ConfigParser()
     tox.read(ROOT / "tox.ini")
-    assert set(tox["tox"]["env_list"].split(", ")) <= TARGETS
+    assert set(tox["tox"]["env_list"].split(", ")) <= MAKE_TARGETS
     assert tox["testenv"]["commands"].startswith("make {env_name} ")
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
-    assert {hook["entry"].removeprefix("make ") for hook in hooks} <= TARGETS
+    assert {hook["entry"].removeprefix("make ") for hook in hooks} <= MAKE_TARGETS
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     steps = workflow["jobs"]["ci"]["steps"]
     assert [step["run"] for step in steps if "run" in step][-1] == "bash .ci/run"

@@ -19,7 +19,7 @@ from tests.support.servers import start_server
 
 pytestmark = pytest.mark.system
 
-LEFT_OUT = shutil.ignore_patterns(
+IGNORED_COPY_PATTERNS = shutil.ignore_patterns(
     ".git",
     ".debian",
     ".venv*",
@@ -53,7 +53,7 @@ def test_alembic_folder_is_not_a_python_package():
 def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the sdist, and the wheel from the sdist alone, as ``make release`` does."""
     source = tmp_path_factory.mktemp("source") / "tree"
-    shutil.copytree(ROOT, source, ignore=LEFT_OUT)
+    shutil.copytree(ROOT, source, ignore=IGNORED_COPY_PATTERNS)
     target = source.parent / "dist"
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source]
     subprocess.run(build, check=True, timeout=600, stdout=subprocess.DEVNULL)

@@ -15,7 +15,7 @@ from tests.support.repository import PACKAGE, ROOT, format_relative_path, list_m
 pytestmark = pytest.mark.slow
 
 DECISION_PAGE = ROOT / "doc/decisions/0006-private-names.md"
-PRIVATE_NAME = re.compile("_[a-z]")
+PRIVATE_NAME_PATTERN = re.compile("_[a-z]")
 #: Documented names that begin with an underscore.
 DOCUMENTED_NAMES = {
     "_asdict",
@@ -63,13 +63,13 @@ def find_imported_private_names(tree):
         else:
             paths = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for path in paths:
-            yield from filter(PRIVATE_NAME.match, path.split("."))
+            yield from filter(PRIVATE_NAME_PATTERN.match, path.split("."))
 
 
 def find_private_attributes(tree):
     """Yield the private attributes that the code reads and the package does not define."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and PRIVATE_NAME.match(node.attr):
+        if isinstance(node, ast.Attribute) and PRIVATE_NAME_PATTERN.match(node.attr):
             yield from (
                 {node.attr} - find_private_names_of_package() - DOCUMENTED_NAMES - NOVA_ATTRIBUTES
             )

@@ -15,7 +15,7 @@ from tests.support.notification_requests import (
     REQUEST_WITH_REQUIRED_FIELDS,
     build_request,
 )
-from tests.support.processes import PROCESSES
+from tests.support.processes import FORKSERVER
 from tests.support.states import build_settings
 
 pytestmark = pytest.mark.slow
@@ -216,7 +216,7 @@ def test_unused_notification_sender_does_not_open_the_bus():
 def test_pending_notifications_are_sent_at_exit_of_the_process(tmp_path):
     """A worker of a server is also a child of multiprocessing."""
     path = tmp_path / "sent"
-    process = PROCESSES.Process(target=_send_three_events, args=(path,))
+    process = FORKSERVER.Process(target=_send_three_events, args=(path,))
     process.start()
     process.join(60)
     assert process.exitcode == 0
@@ -242,7 +242,7 @@ def _send_three_events(path) -> None:
 
 
 def test_forked_process_does_not_send_notifications_of_its_parent():
-    process = PROCESSES.Process(target=_close_sender_in_forked_child)
+    process = FORKSERVER.Process(target=_close_sender_in_forked_child)
     process.start()
     process.join(60)
     assert process.exitcode == 0

@@ -34,7 +34,7 @@ def two_host_nova(tmp_path: Path, bus: str, sqlite_template: Path) -> Iterator[N
 
 
 @pytest.fixture(scope="module")
-def shared_service(
+def shared_scheduler(
     broker: str, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedSchedulerService]:
     with run_shared_scheduler_service(

@@ -122,7 +122,7 @@ class Conductor:
     def begin_selection(self, *instances: str, **fields: Any) -> Future[Any]:
         return self._threads.submit(self.select_destinations, *instances, **fields)
 
-    def announce(self, method: str, version: str, **sent: Any) -> None:
+    def fanout_cast(self, method: str, version: str, **sent: Any) -> None:
         self._client.prepare(version=version, fanout=True).cast({}, method, **sent)
 
     def cast(self, method: str, context: dict[str, Any] | None = None, **sent: Any) -> None:

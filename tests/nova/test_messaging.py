@@ -53,7 +53,7 @@ class GreetingEndpoint:
             raise UnsupportedCall
         return self.calls
 
-    def unexposed(self, _context):
+    def unexposed_method(self, _context):
         raise AssertionError("is not to be called")
 
 
@@ -84,7 +84,7 @@ def test_call_is_answered_with_the_request_id_of_its_context(rpc_client):
         ("4.5", "greet", {"nom": "nova"}, "unexpected keyword argument 'nom'"),
         ("4.5", "raise_key_error", {"reason": "no such key"}, "'no such key'"),
         ("4.5", "reboot", {}, "Endpoint does not support RPC method reboot"),
-        ("4.5", "unexposed", {}, "Endpoint does not support RPC method unexposed"),
+        ("4.5", "unexposed_method", {}, "Endpoint does not support RPC method unexposed_method"),
         ("4.6", "greet", {}, "Endpoint does not support RPC version 4.6"),
         ("5.0", "greet", {}, "Endpoint does not support RPC version 5.0"),
     ],

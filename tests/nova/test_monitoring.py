@@ -34,7 +34,9 @@ def monitor(start_monitor: Callable[[str], Monitor]) -> Monitor:
     return start_monitor("127.0.0.1:0")
 
 
-def request_monitor(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, str, bytes]:
+def send_monitor_request(
+    monitor: Monitor, path: str, method: str = "GET"
+) -> tuple[int, str, bytes]:
     if monitor.listens.startswith("/"):
         connection = HTTPConnection("localhost", timeout=60)
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -59,29 +61,29 @@ def request_monitor(monitor: Monitor, path: str, method: str = "GET") -> tuple[i
     ],
 )
 def test_metrics_have_the_requested_format_and_other_paths_are_404(monitor, method, path, answer):
-    assert request_monitor(monitor, path, method) == answer
+    assert send_monitor_request(monitor, path, method) == answer
 
 
 def test_put_request_to_the_monitor_is_rejected(monitor):
-    assert request_monitor(monitor, "/metrics", "PUT")[0] == 501
+    assert send_monitor_request(monitor, "/metrics", "PUT")[0] == 501
 
 
 def test_monitored_service_is_live_before_it_is_ready(monitor):
-    assert request_monitor(monitor, "/healthz/ready")[::2] == (503, b'{"status":"not ready"}')
+    assert send_monitor_request(monitor, "/healthz/ready")[::2] == (503, b'{"status":"not ready"}')
     monitor.is_ready = lambda: True
-    assert request_monitor(monitor, "/healthz/ready")[::2] == (200, b'{"status":"ready"}')
+    assert send_monitor_request(monitor, "/healthz/ready")[::2] == (200, b'{"status":"ready"}')
 
 
 def test_unix_socket_is_created_and_removed(tmp_path, start_monitor):
     path = tmp_path / "metrics.sock"
     monitor = start_monitor(str(path))
-    assert request_monitor(monitor, "/healthz")[0] == 200
+    assert send_monitor_request(monitor, "/healthz")[0] == 200
     monitor.close()
     assert not path.exists()
 
 
 def test_closed_monitor_leaves_no_thread(monitor):
-    assert request_monitor(monitor, "/healthz")[0] == 200
+    assert send_monitor_request(monitor, "/healthz")[0] == 200
     assert "monitor" in {thread.name for thread in threading.enumerate()}
     monitor.close()
     monitor.close()
@@ -92,7 +94,7 @@ def test_monitor_reuses_a_stale_unix_socket(tmp_path, start_monitor):
     path = tmp_path / "metrics.sock"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
-    assert request_monitor(start_monitor(str(path)), "/healthz")[0] == 200
+    assert send_monitor_request(start_monitor(str(path)), "/healthz")[0] == 200
 
 
 @pytest.mark.parametrize("kind", ["unix", "tcp"])

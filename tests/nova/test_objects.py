@@ -15,7 +15,7 @@ from placement_sched.nova.objects import (
     to_remote_failure,
 )
 
-CANDIDATES_STAGE = {"query": "resources=VCPU:1", "hosts": 3}
+CANDIDATES_FUNNEL_STAGE = {"query": "resources=VCPU:1", "hosts": 3}
 NOT_ENOUGH_HOSTS_MESSAGE = "There are not enough hosts available."
 
 
@@ -64,8 +64,8 @@ def test_conflict_error_names_the_instances():
 @pytest.mark.parametrize(
     ("funnel", "reason"),
     [
-        ({"allocation_candidates": CANDIDATES_STAGE}, NOT_ENOUGH_HOSTS_MESSAGE),
-        ({"allocation_candidates": {**CANDIDATES_STAGE, "hosts": 0}}, ""),
+        ({"allocation_candidates": CANDIDATES_FUNNEL_STAGE}, NOT_ENOUGH_HOSTS_MESSAGE),
+        ({"allocation_candidates": {**CANDIDATES_FUNNEL_STAGE, "hosts": 0}}, ""),
         # A rebuild has no candidates query.
         ({"allocation_candidates": {"query": "", "hosts": 0}}, NOT_ENOUGH_HOSTS_MESSAGE),
         (

@@ -37,8 +37,8 @@ from tests.support.versions import LATEST_HEADERS
 
 REBUILD_HINT = {"_nova_check_type": ["rebuild"]}
 POLICY_HINT = {"sched_policy": ["default"]}
-HINT_RULE = "scheduler:policies:hint"
-DATA_KEY = "nova_object.data"
+HINT_POLICY_RULE = "scheduler:policies:hint"
+OBJECT_DATA = "nova_object.data"
 INSTANCE_UUID = "AAAAAAAA-0000-4000-8000-000000000001"
 INSTANCE_LIST, AGGREGATE = (read_recorded_object("instances"), read_recorded_object("aggregate"))
 CALLER_CONTEXT = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
@@ -132,7 +132,7 @@ def test_rebuild_uses_the_current_host_in_nova(
         ({**CALLER_CONTEXT, "roles": [], "is_admin": True}, ""),
         (
             CALLER_CONTEXT,
-            f'"{HINT_RULE}": "project_id:demo"\n"os_compute_api:servers:create": "@"\n',
+            f'"{HINT_POLICY_RULE}": "project_id:demo"\n"os_compute_api:servers:create": "@"\n',
         ),
     ],
     ids=["role", "nova's own", "project"],
@@ -153,7 +153,7 @@ def test_users_without_the_policy_rule_get_no_valid_host_naming_the_rule(
         select_hosts(instance(1), context, scheduler_hints=POLICY_HINT)
     failure = refused.value.failure
     assert type(failure).__name__ == "NoValidHost"
-    assert HINT_RULE in str(failure)
+    assert HINT_POLICY_RULE in str(failure)
     assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
     assert list_selected_hosts(
         select_hosts(instance(1), context, scheduler_hints={"colour": ["red"]})
@@ -181,14 +181,14 @@ def test_too_long_text_of_an_rpc_call_is_rejected_with_its_path(
 
 
 def test_ids_of_announced_aggregates_are_read_from_a_list_or_a_single_object():
-    number = AGGREGATE[DATA_KEY]["id"]
+    number = AGGREGATE[OBJECT_DATA]["id"]
     assert aggregate_ids([AGGREGATE]) == aggregate_ids(AGGREGATE) == {number}
     with pytest.raises(UnreadableObject, match=r"^aggregates\[0\]: Aggregate has no id$"):
         aggregate_ids([primitive_of("Aggregate", {"name": "a"})])
 
 
 def test_uuids_of_announced_instances_are_read():
-    uuids = [each[DATA_KEY]["uuid"] for each in INSTANCE_LIST[DATA_KEY]["objects"]]
+    uuids = [each[OBJECT_DATA]["uuid"] for each in INSTANCE_LIST[OBJECT_DATA]["objects"]]
     assert uuids_of_objects(INSTANCE_LIST) == uuids
     listed = primitive_of(
         "InstanceList", {"objects": [primitive_of("Instance", {"uuid": INSTANCE_UUID})]}
@@ -197,7 +197,7 @@ def test_uuids_of_announced_instances_are_read():
 
 
 def test_unknown_major_version_of_instance_is_rejected_with_its_path():
-    old = replace_value(INSTANCE_LIST, (DATA_KEY, "objects", 1, "nova_object.version"), "1.23")
+    old = replace_value(INSTANCE_LIST, (OBJECT_DATA, "objects", 1, "nova_object.version"), "1.23")
     with pytest.raises(UnknownVersion, match=r"^instance_info\.objects\[1\]: version 1\.23 of Ins"):
         uuids_of_objects(old)
 
@@ -238,7 +238,7 @@ def test_notification_with_invalid_host_or_uuids_is_rejected(read, sent, reason)
 
 def test_selections_start_with_the_host_followed_by_alternates():
     hosts = [
-        [each[DATA_KEY]["service_host"] for each in row]
+        [each[OBJECT_DATA]["service_host"] for each in row]
         for row in primitives_of(ANSWER_WITH_LIMITS)
     ]
     assert hosts == [["cn1", "cn2"], ["cn3"]]
@@ -248,10 +248,10 @@ def test_selection_has_all_fields_of_the_selection_object_of_nova():
     ((first, _), _) = primitives_of(ANSWER_WITH_LIMITS)
     assert first["nova_object.name"] == "Selection"
     assert first["nova_object.version"] == "1.1"
-    assert first["nova_object.changes"] == sorted(first[DATA_KEY])
-    assert first[DATA_KEY]["compute_node_uuid"] == NODE_UUIDS[0]
-    assert (first[DATA_KEY]["service_host"], first[DATA_KEY]["nodename"]) == ("cn1", "node1")
-    assert (first[DATA_KEY]["cell_uuid"], first[DATA_KEY]["availability_zone"]) == (
+    assert first["nova_object.changes"] == sorted(first[OBJECT_DATA])
+    assert first[OBJECT_DATA]["compute_node_uuid"] == NODE_UUIDS[0]
+    assert (first[OBJECT_DATA]["service_host"], first[OBJECT_DATA]["nodename"]) == ("cn1", "node1")
+    assert (first[OBJECT_DATA]["cell_uuid"], first[OBJECT_DATA]["availability_zone"]) == (
         CELL_UUID,
         "nova",
     )
@@ -260,28 +260,28 @@ def test_selection_has_all_fields_of_the_selection_object_of_nova():
 def test_allocation_request_is_json_of_a_supported_version():
     ((first, _), _) = primitives_of(ANSWER_WITH_LIMITS)
     request = ANSWER_WITH_LIMITS["selections"][0][0]["allocation_request"]
-    assert json.loads(first[DATA_KEY]["allocation_request"]) == request
-    assert first[DATA_KEY]["allocation_request_version"] == "1.36"
+    assert json.loads(first[OBJECT_DATA]["allocation_request"]) == request
+    assert first[OBJECT_DATA]["allocation_request_version"] == "1.36"
 
 
 def test_rebuild_has_a_null_allocation_request():
     ((selection,),) = primitives_of(REBUILD_ANSWER)
-    assert selection[DATA_KEY]["allocation_request"] == "null"
-    assert selection[DATA_KEY]["allocation_request_version"] is None
+    assert selection[OBJECT_DATA]["allocation_request"] == "null"
+    assert selection[OBJECT_DATA]["allocation_request_version"] is None
 
 
 def test_limits_of_a_selection_are_integers_and_nova_objects():
     ((first, second), _) = primitives_of(ANSWER_WITH_LIMITS)
-    limits = first[DATA_KEY]["limits"][DATA_KEY]
+    limits = first[OBJECT_DATA]["limits"][OBJECT_DATA]
     assert [limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [8, None, None]
     numa = limits["numa_topology"]
     assert numa["nova_object.name"] == "NUMATopologyLimits"
-    assert numa[DATA_KEY]["ram_allocation_ratio"] == 1.5
-    assert numa[DATA_KEY]["network_metadata"][DATA_KEY] == {
+    assert numa[OBJECT_DATA]["ram_allocation_ratio"] == 1.5
+    assert numa[OBJECT_DATA]["network_metadata"][OBJECT_DATA] == {
         "physnets": ["physnet0"],
         "tunneled": True,
     }
-    assert second[DATA_KEY]["limits"][DATA_KEY]["disk_gb"] == 10
+    assert second[OBJECT_DATA]["limits"][OBJECT_DATA]["disk_gb"] == 10
 
 
 def test_infinite_or_text_limit_of_a_selection_is_omitted():
@@ -289,7 +289,7 @@ def test_infinite_or_text_limit_of_a_selection_is_omitted():
     ((selection,),) = primitives_of(
         build_select_destinations_answer([build_selection(0, limits=limits)])
     )
-    sent_limits = selection[DATA_KEY]["limits"][DATA_KEY]
+    sent_limits = selection[OBJECT_DATA]["limits"][OBJECT_DATA]
     assert [sent_limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [None, None, 1]
 
 
@@ -297,7 +297,7 @@ def test_cell_of_a_selection_is_unset_if_unknown():
     ((selection,),) = primitives_of(
         build_select_destinations_answer([build_selection(0, cell_uuid=None)])
     )
-    assert "cell_uuid" not in selection[DATA_KEY]
+    assert "cell_uuid" not in selection[OBJECT_DATA]
 
 
 def test_callers_without_return_objects_get_one_host_per_instance():

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.system
 
 
 @pytest.fixture
-def deployment(shared_service):
-    return shared_service.deployment
+def deployment(shared_scheduler):
+    return shared_scheduler.deployment
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def instance_uuid():
 
 
 def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
-    deployment, shared_service, conductor, caller_context, instance_uuid
+    deployment, shared_scheduler, conductor, caller_context, instance_uuid
 ):
     uuids = [instance_uuid, str(uuid4())]
     sent = {"return_objects": True, "return_alternates": True, **caller_context}
@@ -65,7 +65,7 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
     request = caller_context["request_id"]
     (line,) = [
         row
-        for row in shared_service.service.read_log_records("selected hosts for")
+        for row in shared_scheduler.service.read_log_records("selected hosts for")
         if request in str(row)
     ]
     assert (line["method"], line["outcome"]) == ("select_destinations", "answered")
@@ -73,10 +73,10 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
     assert hosts[0] in line["message"]
     assert line.items() >= caller_context.items()
     assert 0 < line["duration_ms"] < 60_000
-    shared_service.service.wait_for_log_line(f"request {request}); ")
+    shared_scheduler.service.wait_for_log_line(f"request {request}); ")
     (slow,) = [
         row
-        for row in shared_service.service.read_log_records("slow: select")
+        for row in shared_scheduler.service.read_log_records("slow: select")
         if request in str(row)
     ]
     assert (slow["levelname"], slow["outcome"]) == ("WARNING", "answered")
@@ -87,7 +87,7 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
 
 
 def test_no_valid_host_is_explained_to_operators_only(
-    shared_service, conductor, caller_context, instance_uuid
+    shared_scheduler, conductor, caller_context, instance_uuid
 ):
     spec = build_request_spec_primitive(instance_uuid, memory_mb=10**6)
     with pytest.raises(Exception, match="No valid host was found") as refused:
@@ -100,7 +100,7 @@ def test_no_valid_host_is_explained_to_operators_only(
     rows = [
         row
         for part in ("No valid host was found", "is rejected")
-        for row in shared_service.service.read_log_records(part)
+        for row in shared_scheduler.service.read_log_records(part)
         if row.items() >= caller_context.items()
     ]
     assert [row["outcome"] for row in rows] == ["no_valid_host", "refused"]
@@ -131,16 +131,16 @@ def test_rpc_call_without_return_objects_gets_a_host(conductor, instance_uuid, v
     ],
 )
 def test_unreadable_call_is_answered_and_logged(
-    shared_service, conductor, method, version, sent, words
+    shared_scheduler, conductor, method, version, sent, words
 ):
     with pytest.raises(Exception, match=re.escape(words)):
         conductor.call(method, version, **sent)
     assert [
         row
-        for row in shared_service.service.read_log_records("is rejected")
+        for row in shared_scheduler.service.read_log_records("is rejected")
         if words in row["message"]
     ]
-    assert shared_service.service.read_log_lines("Traceback") == []
+    assert shared_scheduler.service.read_log_lines("Traceback") == []
 
 
 def test_nova_scheduler_service_answers_ping(conductor):
@@ -153,7 +153,7 @@ def test_aggregate_notifications_are_recorded(deployment, conductor):
     row = {"uuid": str(uuid4()), "name": "fast", "hosts": ["cn1"], "metadata": {}}
     row["id"] = deployment.nova.add_aggregate("fast", ("cn1",))
     aggregate = primitive_of("Aggregate", row)
-    conductor.announce("update_aggregates", "4.1", aggregates=[aggregate])
+    conductor.fanout_cast("update_aggregates", "4.1", aggregates=[aggregate])
 
     def read_aggregate_names():
         document = deployment.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
@@ -162,7 +162,7 @@ def test_aggregate_notifications_are_recorded(deployment, conductor):
     wait_until_true(lambda: read_aggregate_names() == ["fast"])
     deployment.nova.api.remove("aggregate_hosts", aggregate_id=row["id"])
     deployment.nova.api.remove("aggregates", id=row["id"])
-    conductor.announce("delete_aggregate", "4.1", aggregate=aggregate)
+    conductor.fanout_cast("delete_aggregate", "4.1", aggregate=aggregate)
     wait_until_true(lambda: read_aggregate_names() == [])
 
 
@@ -171,12 +171,12 @@ def test_instance_notifications_are_recorded(deployment, conductor):
     data = {"uuid": first, "host": "cn1", "node": "cn1", "project_id": "demo"}
     listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
     there = {"host_name": "cn1"}
-    conductor.announce("update_instance_info", "4.2", instance_info=listed, **there)
+    conductor.fanout_cast("update_instance_info", "4.2", instance_info=listed, **there)
     wait_until_true(lambda: deployment.list_recorded_instances(first, second) == [first])
-    conductor.announce("sync_instance_info", "4.2", instance_uuids=[first, second], **there)
+    conductor.fanout_cast("sync_instance_info", "4.2", instance_uuids=[first, second], **there)
     wait_until_true(lambda: deployment.list_recorded_instances(first, second) == [first, second])
     deployment.nova.cells["one"].delete_softly("instances", uuid=first)
-    conductor.announce("delete_instance_info", "4.2", instance_uuid=first, **there)
+    conductor.fanout_cast("delete_instance_info", "4.2", instance_uuid=first, **there)
     wait_until_true(lambda: deployment.list_recorded_instances(first, second) == [second])
 
 

@@ -35,9 +35,9 @@ def scrape_metrics(url: str) -> Counter[str]:
     )
 
 
-def test_calls_are_counted_by_outcome_over_all_workers(shared_service):
-    before = scrape_metrics(shared_service.metrics_url)
-    conductor = shared_service.deployment.conductor
+def test_calls_are_counted_by_outcome_over_all_workers(shared_scheduler):
+    before = scrape_metrics(shared_scheduler.metrics_url)
+    conductor = shared_scheduler.deployment.conductor
     for _ in range(4):
         assert list_selected_hosts(conductor.select_destinations(str(uuid4())))
     with pytest.raises(Exception, match="No valid host"):
@@ -46,7 +46,7 @@ def test_calls_are_counted_by_outcome_over_all_workers(shared_service):
         conductor.call("select_destinations", spec_obj="nothing")
     with pytest.raises(Exception, match="run_instance"):
         conductor.call("run_instance")
-    samples = scrape_metrics(shared_service.metrics_url)
+    samples = scrape_metrics(shared_scheduler.metrics_url)
     samples.subtract(before)
     assert samples["rpc_calls_total['answered', 'select_destinations']"] == 4
     assert samples["rpc_calls_total['no_valid_host', 'select_destinations']"] == 1
@@ -97,20 +97,22 @@ def test_queued_requests_are_shown_in_the_metrics(two_host_nova):
     assert all(answer.result(timeout=120) for answer in begun[:8])
 
 
-def test_unrecordable_nova_objects_are_counted(shared_service):
-    wait_until_true(lambda: scrape_metrics(shared_service.metrics_url)["nova_left_out[]"] == 1)
+def test_unrecordable_nova_objects_are_counted(shared_scheduler):
+    wait_until_true(lambda: scrape_metrics(shared_scheduler.metrics_url)["nova_left_out[]"] == 1)
 
 
-def test_healthz_reports_the_scheduler_service(shared_service):
-    assert read_response_text(f"{shared_service.metrics_url}/healthz") == '{"status":"ok"}'
-    assert read_response_text(f"{shared_service.metrics_url}/healthz/ready") == '{"status":"ready"}'
-
-
-def test_alerts_and_dashboard_query_exported_metrics(shared_service):
-    assert list_selected_hosts(
-        shared_service.deployment.conductor.select_destinations(str(uuid4()))
+def test_healthz_reports_the_scheduler_service(shared_scheduler):
+    assert read_response_text(f"{shared_scheduler.metrics_url}/healthz") == '{"status":"ok"}'
+    assert (
+        read_response_text(f"{shared_scheduler.metrics_url}/healthz/ready") == '{"status":"ready"}'
     )
-    shown = {key.partition("[")[0] for key in scrape_metrics(shared_service.metrics_url)}
+
+
+def test_alerts_and_dashboard_query_exported_metrics(shared_scheduler):
+    assert list_selected_hosts(
+        shared_scheduler.deployment.conductor.select_destinations(str(uuid4()))
+    )
+    shown = {key.partition("[")[0] for key in scrape_metrics(shared_scheduler.metrics_url)}
     text = (DEPLOY_FOLDER / "prometheus/rules.yml").read_text()
     assert yaml.safe_load(text)
     board = json.dumps(json.loads((DEPLOY_FOLDER / "grafana/placement-sched.json").read_text()))

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tests.differential.comparison import PEER_PYTHON, skip_without_peer
-from tests.differential.lines import LineProgram
+from tests.differential.lines import JsonLineProgram
 from tests.nova.scheduling import wait_until_true
 
 pytestmark = pytest.mark.system
@@ -17,8 +17,8 @@ CONDUCTOR_PROGRAM = Path(__file__).parent / "peer" / "conductor.py"
 @pytest.fixture(scope="module")
 def nova_client():
     skip_without_peer()
-    peer = LineProgram(PEER_PYTHON, CONDUCTOR_PROGRAM)
-    yield lambda name, *arguments: peer.get_answer([name, arguments])
+    peer = JsonLineProgram(PEER_PYTHON, CONDUCTOR_PROGRAM)
+    yield lambda name, *arguments: peer.exchange_json_line([name, arguments])
     peer.close()
 
 
@@ -27,8 +27,8 @@ def instance_uuid():
     return str(uuid4())
 
 
-def test_nova_gets_claimed_hosts_and_alternates(nova_client, shared_service, instance_uuid):
-    nova_client("connect_to_bus", shared_service.deployment.bus, None)
+def test_nova_gets_claimed_hosts_and_alternates(nova_client, shared_scheduler, instance_uuid):
+    nova_client("connect_to_bus", shared_scheduler.deployment.bus, None)
     answer = nova_client("select_destinations", [instance_uuid], 512, True)
     (hosts,) = answer["hosts"]
     assert sorted(hosts) == ["cn1", "cn2"]
@@ -36,26 +36,26 @@ def test_nova_gets_claimed_hosts_and_alternates(nova_client, shared_service, ins
     (request,) = answer["requests"]
     assert (
         request["allocations"].keys()
-        == shared_service.deployment.read_allocations(instance_uuid).keys()
+        == shared_scheduler.deployment.read_allocations(instance_uuid).keys()
     )
 
 
-def test_nova_raises_no_valid_host(nova_client, shared_service, instance_uuid):
-    nova_client("connect_to_bus", shared_service.deployment.bus, None)
+def test_nova_raises_no_valid_host(nova_client, shared_scheduler, instance_uuid):
+    nova_client("connect_to_bus", shared_scheduler.deployment.bus, None)
     answer = nova_client("select_destinations", [instance_uuid], 10**6, True)
     assert answer["class"] == "NoValidHost"
     assert answer["words"] == "No valid host was found. "
 
 
 @pytest.mark.parametrize("cap", ["4.3", "4.4"])
-def test_older_nova_release_is_answered(nova_client, shared_service, cap, instance_uuid):
-    nova_client("connect_to_bus", shared_service.deployment.bus, cap)
+def test_older_nova_release_is_answered(nova_client, shared_scheduler, cap, instance_uuid):
+    nova_client("connect_to_bus", shared_scheduler.deployment.bus, cap)
     (host,) = nova_client("select_destinations", [instance_uuid], 512, False)["hosts"]
     assert host in {"cn1", "cn2"}
 
 
-def test_nova_notifications_are_recorded(nova_client, shared_service):
-    deployment = shared_service.deployment
+def test_nova_notifications_are_recorded(nova_client, shared_scheduler):
+    deployment = shared_scheduler.deployment
     nova_client("connect_to_bus", deployment.bus, None)
     number = deployment.nova.add_aggregate("fast", ("cn1",))
     row = {"id": number, "uuid": str(uuid4()), "name": "fast", "hosts": ["cn1"], "metadata": {}}

@@ -86,7 +86,7 @@ def test_move_to_a_full_target_starts_after_the_move_that_frees_it(nova):
     journal = InMemoryMoveJournal(uuids, {uuids[1]: uuids[0]})
     nova.polls = 4
     assert make_execution(nova, journal, parallel=3).run(journal.moves()) == DONE
-    assert [uuid for uuid, _ in nova.actions()] == uuids
+    assert [uuid for uuid, _ in nova.list_actions()] == uuids
     # Rejected once, and checked again only after the end of the other move.
     assert journal.checks == {uuids[0]: 1, uuids[1]: 2, uuids[2]: 1}
     assert nova.max_moving == 2
@@ -97,7 +97,7 @@ def test_plan_execution_fails_if_the_last_pending_move_is_rejected(nova):
     journal = InMemoryMoveJournal(uuids, {uuids[0]: uuids[1]})
     assert make_execution(nova, journal).run(journal.moves()) == FAILED
     assert journal.errors == {uuids[0]: "cn2 rejects it now: no space"}
-    assert nova.actions() == []
+    assert nova.list_actions() == []
     assert journal.run_states == [FAILED]
 
 
@@ -121,7 +121,7 @@ def test_cold_migration_is_confirmed_after_a_resumption(nova):
     journal.states[uuid] = STARTED
     assert make_execution(nova, journal).run(journal.moves()) == DONE
     assert nova.servers[uuid]["status"] == "ACTIVE"
-    assert [name for _, name in nova.actions()] == ["migrate", "confirmResize"]
+    assert [name for _, name in nova.list_actions()] == ["migrate", "confirmResize"]
 
 
 @pytest.mark.parametrize("state", [PLANNED, FAILED])
@@ -143,7 +143,7 @@ def test_failed_move_that_was_started_is_looked_up_by_a_resumption(nova):
     assert make_execution(nova, journal, method="cold", timeout=0).run(journal.moves()) == FAILED
     nova.finish(uuid)
     assert make_execution(nova, journal).run(journal.moves()) == DONE
-    assert [name for _, name in nova.actions()] == ["migrate", "confirmResize"]
+    assert [name for _, name in nova.list_actions()] == ["migrate", "confirmResize"]
 
 
 def test_instance_that_is_deleted_in_its_move_is_skipped(nova):
@@ -201,7 +201,7 @@ def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
         assert set(journal.states.values()) == {DONE}
         assert {nova.host(uuid) for uuid in uuids} == {"cn2"}
         assert {server["status"] for server in nova.servers.values()} == {"ACTIVE"}
-        begun = [uuid for uuid, name in nova.actions() if name != "confirmResize"]
+        begun = [uuid for uuid, name in nova.list_actions() if name != "confirmResize"]
         assert list(dict.fromkeys(begun)) == uuids
         assert nova.max_moving <= parallel
         repeated = {uuid for uuid, count in Counter(begun).items() if count > 1}

@@ -18,7 +18,7 @@ from placement_sched.db.tables import allocations as allocations_table
 from placement_sched.db.tables import consumers as consumers_table
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.races.writer import TOTAL_VCPUS, WriterResult, wait_for_transactions, write_at_random
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
@@ -68,7 +68,7 @@ def writer_results(database, database_url, serve, record_property) -> list[Write
         WRITER_COUNT, write_at_random, server.url, providers, RACE_SECONDS, database_url
     )
     killer.stop()
-    record_property(TRIED, f"{killer.killed} workers killed on {database.reader.dialect.name}")
+    record_property(TRIED_KEY, f"{killer.killed} workers killed on {database.reader.dialect.name}")
     assert killer.killed >= RACE_SECONDS // MAX_PAUSE_SECONDS - 1
     assert server.process.poll() is None
     wait_for_transactions(database)
@@ -91,7 +91,7 @@ def test_acknowledged_writes_remain_and_rejected_writes_are_absent(
     assert_invariants(database)
     check_each_request_kind_succeeded(writer_results)
     writes = sum(result.statuses.total() for result in writer_results)
-    record_property(TRIED, f"{writes} writes of {WRITER_COUNT} writers")
+    record_property(TRIED_KEY, f"{writes} writes of {WRITER_COUNT} writers")
 
 
 def read_used_amounts(database: Database) -> dict[tuple[str, str], int]:

@@ -13,7 +13,7 @@ import trustme
 
 from tests.support.loopback import serve_application
 
-API = "/OpenAttestationWebServices/V1.0"
+API_PATH = "/OpenAttestationWebServices/V1.0"
 
 
 class FakeAttestation:
@@ -36,7 +36,7 @@ class FakeAttestation:
 
     @property
     def port(self) -> int:
-        return int(self.url.removesuffix(API).rpartition(":")[2])
+        return int(self.url.removesuffix(API_PATH).rpartition(":")[2])
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         length = int(environ.get("CONTENT_LENGTH") or 0)
@@ -51,7 +51,7 @@ class FakeAttestation:
         return [content]
 
     def _respond(self, environ: dict[str, Any], body: dict[str, Any]) -> tuple[str, Any]:
-        if (environ["REQUEST_METHOD"], environ["PATH_INFO"]) != ("POST", f"{API}/PollHosts"):
+        if (environ["REQUEST_METHOD"], environ["PATH_INFO"]) != ("POST", f"{API_PATH}/PollHosts"):
             return "404 Not Found", {}
         if body["count"] != len(body["hosts"]):
             return "400 Bad Request", {}
@@ -73,7 +73,7 @@ def run_attestation_service(folder: Path, name: str = "127.0.0.1") -> Iterator[F
     service.ca_file = str(folder / "ca.pem")
     authority.cert_pem.write_to_path(service.ca_file)
     with serve_application(service, context) as url:
-        service.url = url + API
+        service.url = url + API_PATH
         try:
             yield service
         finally:

@@ -65,7 +65,7 @@ class Cloud:
     def __getitem__(self, name: str) -> Host:
         return next(host for host in self.hosts if host.name == name)
 
-    def line(self, host: Host) -> list[Host]:
+    def list_host_and_ancestors(self, host: Host) -> list[Host]:
         """Return a host and its ancestors, the root last."""
         line = [host]
         while line[-1].parent is not None:
@@ -73,7 +73,7 @@ class Cloud:
         return line
 
     def root(self, host: Host) -> Host:
-        return self.line(host)[-1]
+        return self.list_host_and_ancestors(host)[-1]
 
 
 def build_inventory(
@@ -94,7 +94,7 @@ def load_cloud(database: Database, cloud: Cloud) -> None:
             insert(resource_providers),
             [{"uuid": host.uuid, "name": host.name, "generation": 0} for host in hosts],
         )
-        ids = _read_ids(connection, resource_providers, "uuid")
+        ids = _read_row_ids_by_column(connection, resource_providers, "uuid")
         connection.execute(
             resource_providers.update()
             .where(resource_providers.c.id == bindparam("key"))
@@ -119,19 +119,21 @@ def add_traits(database: Database, hosts: Sequence[Host]) -> None:
     """Write the traits of these values to hosts of the database."""
 
     def write_rows(connection: Connection) -> None:
-        _load_traits(connection, hosts, _read_ids(connection, resource_providers, "uuid"))
+        _load_traits(
+            connection, hosts, _read_row_ids_by_column(connection, resource_providers, "uuid")
+        )
 
     database.write(write_rows)
 
 
-def _read_ids(connection: Connection, table, column: str) -> dict[str, int]:
+def _read_row_ids_by_column(connection: Connection, table, column: str) -> dict[str, int]:
     return dict(connection.execute(select(table.c[column], table.c.id)).all())
 
 
 def _load_traits(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
     names = {name for host in hosts for name in host.traits}
     insert_missing(connection, traits, [{"name": name} for name in sorted(names)])
-    trait_ids = _read_ids(connection, traits, "name")
+    trait_ids = _read_row_ids_by_column(connection, traits, "name")
     rows = [
         {"resource_provider_id": ids[host.uuid], "trait_id": trait_ids[name]}
         for host in hosts
@@ -145,7 +147,7 @@ def _load_aggregates(connection: Connection, hosts: Sequence[Host], ids: dict[st
     names = {name for host in hosts for name in host.aggregates}
     rows = [{"uuid": uuid_of(name)} for name in sorted(names)]
     insert_missing(connection, placement_aggregates, rows)
-    aggregate_ids = _read_ids(connection, placement_aggregates, "uuid")
+    aggregate_ids = _read_row_ids_by_column(connection, placement_aggregates, "uuid")
     rows = [
         {"resource_provider_id": ids[host.uuid], "aggregate_id": aggregate_ids[uuid_of(name)]}
         for host in hosts
@@ -156,7 +158,7 @@ def _load_aggregates(connection: Connection, hosts: Sequence[Host], ids: dict[st
 
 
 def _load_inventories(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
-    class_ids = _read_ids(connection, resource_classes, "name")
+    class_ids = _read_row_ids_by_column(connection, resource_classes, "name")
     entries = [
         (ids[host.uuid], class_ids[name], held)
         for host in hosts

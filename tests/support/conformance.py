@@ -29,11 +29,11 @@ STATUSES_WITHOUT_OPERATION = {"401", "404", "405"}
 #: Statuses of responses without a microversion.
 STATUSES_WITHOUT_MICROVERSION = {"400", "401", "406"}
 #: Headers that the document describes with the body.
-HEADERS_OF_BODY = {"content-type", "content-length"}
+BODY_HEADER_NAMES = {"content-type", "content-length"}
 
 
 @dataclass(frozen=True)
-class Exchange:
+class HttpExchange:
     """A request and its response in WSGI's terms, with header names in lower case."""
 
     method: str
@@ -67,7 +67,7 @@ class OpenApiDocument:
                 return operation
         return None
 
-    def check(self, exchange: Exchange) -> None:
+    def check(self, exchange: HttpExchange) -> None:
         """Fail if a response differs from its description."""
         operation = self.operation(exchange.method, exchange.path)
         if operation is None:
@@ -90,7 +90,7 @@ class OpenApiDocument:
         faults = [fault.message for fault in checker.iter_errors(orjson.loads(exchange.body))]
         assert not faults, f"{exchange} is not as documented: {faults}"
 
-    def _check_headers(self, exchange: Exchange, documented: Iterable[str]) -> None:
+    def _check_headers(self, exchange: HttpExchange, documented: Iterable[str]) -> None:
         """Fail if the document and the response have different headers."""
         for name in documented:
             header = self.tree["components"]["headers"][name]
@@ -100,7 +100,7 @@ class OpenApiDocument:
                 f"{name}: {value} in {exchange}"
             )
         undocumented = (
-            set(exchange.headers) - {name.lower() for name in documented} - HEADERS_OF_BODY
+            set(exchange.headers) - {name.lower() for name in documented} - BODY_HEADER_NAMES
         )
         assert not undocumented, f"undocumented headers {undocumented} in {exchange}"
 
@@ -149,12 +149,12 @@ class CheckedApplication:
         method, below = environ["REQUEST_METHOD"], path.removeprefix(f"/{service}") or "/"
         body = b"".join(self._application(environ, record_response_start))
         headers = {name.lower(): value for name, value in response[1]}
-        check_exchange(Exchange(method, below, response[0][:3], headers, body))
+        check_exchange(HttpExchange(method, below, response[0][:3], headers, body))
         start_response(*response)
         return [body]
 
 
-def check_exchange(exchange: Exchange) -> None:
+def check_exchange(exchange: HttpExchange) -> None:
     """Fail if a response differs from the document of its microversion."""
     microversion = exchange.headers.get("openstack-api-version")
     if microversion is None:

@@ -60,7 +60,7 @@ def build_wsgi_handler(application: Any) -> RequestHandler:
 
 def build_peer_handler(peer: OpenStackPlacementPeer) -> RequestHandler:
     """Return the handler of OpenStack's placement, which runs in its own process."""
-    return peer.answer
+    return peer.send_wsgi_request
 
 
 def build_adapter(transport: FunctionTransport, url: str = "http://elsewhere") -> Adapter:

@@ -33,7 +33,7 @@ key_repository = {folder}/credentials
 """
 
 
-def create_database(folder: Path) -> None:
+def create_keystone_database(folder: Path) -> None:
     """Write keystone's configuration and keys into a folder, and create its database."""
     for name in ("tokens", "receipts", "credentials"):
         (folder / name).mkdir(parents=True)
@@ -43,7 +43,7 @@ def create_database(folder: Path) -> None:
     _run_keystone_manage(folder, ["db_sync"])
 
 
-def bootstrap(folder: Path, url: str) -> None:
+def bootstrap_keystone(folder: Path, url: str) -> None:
     """Create the administrator and the project ``service`` of a keystone at ``url``."""
     urls = [f"--bootstrap-{each}-url={url}" for each in ("public", "internal", "admin")]
     names = ("--bootstrap-project-name=service", "--bootstrap-region-id=RegionOne")
@@ -60,7 +60,7 @@ def _run_keystone_manage(folder: Path, words: Sequence[str]) -> None:
 @contextmanager
 def run_keystone(folder: Path) -> Iterator[Server]:
     """Run a keystone on a free port. Its users log in at ``<url>/v3``."""
-    create_database(folder)
+    create_keystone_database(folder)
     with start_server(
         folder=folder,
         ready="/v3",
@@ -74,5 +74,5 @@ def run_keystone(folder: Path) -> Iterator[Server]:
             "{port}",
         ],
     ) as server:
-        bootstrap(folder, f"{server.url}/v3")
+        bootstrap_keystone(folder, f"{server.url}/v3")
         yield server

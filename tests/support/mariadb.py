@@ -17,7 +17,7 @@ import pymysql
 import pytest
 
 from tests.support.loopback import reserve_port
-from tests.support.postgresql import REQUIRED
+from tests.support.postgresql import ARE_DATABASES_REQUIRED
 
 #: Owner of the server's files. MariaDB does not run as root.
 ACCOUNT = "mysql"
@@ -47,7 +47,7 @@ class MariaDB:
             [*self.command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         until = time.monotonic() + _TIMEOUT_SECONDS
-        while not self.answers():
+        while not self.is_ready():
             assert self.process.poll() is None, "MariaDB ended as it started"
             assert time.monotonic() < until, "MariaDB does not answer"
             time.sleep(0.05)
@@ -85,11 +85,11 @@ class MariaDB:
         )
         return self.url("placement", "placement")
 
-    def runs(self) -> bool:
+    def is_alive(self) -> bool:
         """Return whether the process is alive, even if it accepts no connections."""
         return self.process is not None and self.process.poll() is None
 
-    def answers(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether it accepts connections."""
         with suppress(pymysql.err.OperationalError), self._connect():
             return True
@@ -116,7 +116,7 @@ def run_mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Itera
     """
     install, program = shutil.which("mariadb-install-db"), shutil.which("mariadbd")
     if install is None or program is None:
-        if REQUIRED:
+        if ARE_DATABASES_REQUIRED:
             pytest.fail("MariaDB's server programs are not installed")
         pytest.skip("MariaDB's server programs are not installed")
     with ExitStack() as stack:

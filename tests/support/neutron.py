@@ -15,7 +15,7 @@ from keystoneauth1.session import Session
 from placement_sched.clients.neutron import Neutron
 from tests.support.loopback import serve_application
 
-Json = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 #: An address without a service: port 1 is never handed out as a free port.
@@ -39,8 +39,8 @@ class FakeNeutron:
         self.page = 1000
         #: Called for each request.
         self.watch: Callable[[], None] = lambda: None
-        self._ports: dict[str, Json] = {}
-        self._subnets: dict[str, Json] = {}
+        self._ports: dict[str, JsonObject] = {}
+        self._subnets: dict[str, JsonObject] = {}
 
     def add_subnet(self, subnet: str, network: str, segment: str | None = None) -> None:
         """Add a subnet of a network, on a segment if the network is routed."""
@@ -83,7 +83,7 @@ class FakeNeutron:
             return "404 Not Found", {"NeutronError": error}
         return "200 OK", {kind[:-1]: resource}
 
-    def _list_objects(self, query: dict[str, list[str]]) -> Json:
+    def _list_objects(self, query: dict[str, list[str]]) -> JsonObject:
         (network,) = query["network_id"]
         subnets = [each for each in self._subnets.values() if each["network_id"] == network]
         names = [subnet["id"] for subnet in subnets]

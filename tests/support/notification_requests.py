@@ -6,7 +6,7 @@ from typing import Any
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from tests.support.clouds import uuid_of
 
-Json = dict[str, Any]
+JsonObject = dict[str, Any]
 
 INSTANCE_UUID, OTHER_INSTANCE_UUID = uuid_of("instance"), uuid_of("other")
 IMAGE, GROUP_UUID, CELL, AGGREGATE = map(uuid_of, ("image", "group", "cell", "aggregate"))
@@ -23,7 +23,7 @@ FLAVOR = {
     "extra_specs": {"hw:cpu_policy": "mixed"},
 }
 #: A request with all fields.
-REQUEST_WITH_ALL_FIELDS: Json = {
+REQUEST_WITH_ALL_FIELDS: JsonObject = {
     "project_id": "p1",
     "user_id": "u1",
     "instance_uuids": [INSTANCE_UUID, OTHER_INSTANCE_UUID],
@@ -94,12 +94,12 @@ REQUEST_WITH_ALL_FIELDS: Json = {
     },
 }
 #: A request with the required fields only.
-REQUEST_WITH_REQUIRED_FIELDS: Json = {
+REQUEST_WITH_REQUIRED_FIELDS: JsonObject = {
     "instance_uuids": [INSTANCE_UUID],
     "flavor": FLAVOR,
     "image": None,
 }
 
 
-def build_request(document: Json) -> RequestSpec:
+def build_request(document: JsonObject) -> RequestSpec:
     return request_spec_from(document)

@@ -15,7 +15,7 @@ from keystoneauth1.session import Session
 from placement_sched.clients.nova import Nova
 from tests.support.loopback import serve_application
 
-Json = dict[str, Any]
+JsonObject = dict[str, Any]
 _OK, _ACCEPTED, _NO_CONTENT = "200 OK", "202 Accepted", "204 No Content"
 _NOT_FOUND, _CONFLICT = "404 Not Found", "409 Conflict"
 
@@ -30,8 +30,8 @@ class FakeNova:
         self.url = ""
         #: Each request: method, path without query, and body.
         self.seen: list[tuple[str, str, Any]] = []
-        self.servers: dict[str, Json] = {}
-        self.services: dict[str, Json] = {}
+        self.servers: dict[str, JsonObject] = {}
+        self.services: dict[str, JsonObject] = {}
         self.polls = 1
         #: Servers whose migrations fail after nova has accepted them.
         self.failing: set[str] = set()
@@ -51,7 +51,7 @@ class FakeNova:
         self.is_admin = True
         self.max_moving = 0
         self._moves: dict[str, list[Any]] = {}
-        self._migrations: list[Json] = []
+        self._migrations: list[JsonObject] = []
         self._lock = threading.Lock()
 
     def add_server(self, uuid: str, host: str, status: str = "ACTIVE") -> None:
@@ -75,11 +75,11 @@ class FakeNova:
     def host(self, uuid: str) -> str:
         return str(self.servers[uuid]["OS-EXT-SRV-ATTR:host"])
 
-    def migrations(self, uuid: str | None = None) -> int:
+    def count_migrations(self, uuid: str | None = None) -> int:
         """Return the number of migrations that began, of a server or of all."""
         return sum(uuid in {None, each["instance_uuid"]} for each in self._migrations)
 
-    def actions(self) -> list[tuple[str, str]]:
+    def list_actions(self) -> list[tuple[str, str]]:
         """Return server and name of each action, in order."""
         return [
             (path.split("/")[2], next(iter(body)))
@@ -141,7 +141,7 @@ class FakeNova:
             del server["OS-EXT-SRV-ATTR:host"]
         return _OK, {"server": server}
 
-    def _perform_action(self, uuid: str, body: Json) -> tuple[str, Any]:
+    def _perform_action(self, uuid: str, body: JsonObject) -> tuple[str, Any]:
         ((name, details),) = body.items()
         server = self.servers[uuid]
         if message := self.rejecting.get(uuid):
@@ -188,7 +188,7 @@ class FakeNova:
         self.arrived(uuid, source, target)
 
 
-def _build_error(name: str, code: int, message: str) -> Json:
+def _build_error(name: str, code: int, message: str) -> JsonObject:
     return {name: {"code": code, "message": message}}
 
 

@@ -14,12 +14,12 @@ from placement_sched.model.hardware.numa import (
 )
 
 #: Four cores with two threads each. As on most hosts, thread n + 4 is on the core of thread n.
-THREADS = tuple(frozenset({core, core + 4}) for core in range(4))
+THREAD_PAIRS = tuple(frozenset({core, core + 4}) for core in range(4))
 #: Four cores with a single thread each.
 CORES = tuple(frozenset({core}) for core in range(4))
 
 
-def build_limits(cpu: float = 1.0, ram: float = 1.0, **others: Any) -> NUMATopologyLimits:
+def build_numa_limits(cpu: float = 1.0, ram: float = 1.0, **others: Any) -> NUMATopologyLimits:
     return NUMATopologyLimits(cpu_allocation_ratio=cpu, ram_allocation_ratio=ram, **others)
 
 

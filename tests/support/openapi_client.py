@@ -18,7 +18,7 @@ from webtest import TestApp
 JSON_CONTENT_TYPE = "application/json"
 
 
-class DocumentClient:
+class OpenApiClient:
     """The operations of a document. ``calls`` has the names of the called operations."""
 
     def __init__(self, app: TestApp, address: str, *, token: str) -> None:
@@ -35,7 +35,7 @@ class DocumentClient:
     def names(self) -> set[str]:
         return set(self._operations)
 
-    def expect(self, status: int) -> Self:
+    def expect_status(self, status: int) -> Self:
         """Return a client whose next calls have to be answered with ``status``."""
         other = copy(self)
         other._expected = status

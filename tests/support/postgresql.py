@@ -21,7 +21,7 @@ import pytest
 from tests.support.loopback import reserve_port
 
 #: Set by CI: the test then fails if PostgreSQL is not installed.
-REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
+ARE_DATABASES_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
 #: Account of the servers. PostgreSQL does not run as root.
 ACCOUNT = "postgres"
 #: Debian's folder of each version.
@@ -29,7 +29,7 @@ _DEBIAN_PROGRAMS_FOLDER = Path("/usr/lib/postgresql")
 #: Seconds until the promotion of a standby fails.
 _TIMEOUT_SECONDS = 120.0
 #: Settings of a temporary server that starts fast.
-SETTINGS = {
+DEFAULT_POSTGRESQL_SETTINGS = {
     "fsync": "off",
     "listen_addresses": "127.0.0.1",
     "max_connections": "100",
@@ -48,7 +48,7 @@ def find_programs() -> Path:
     """Return the folder of PostgreSQL's newest programs, or skip the test."""
     programs = sorted(_DEBIAN_PROGRAMS_FOLDER.glob("*/bin/initdb"))
     if not programs:
-        if REQUIRED:
+        if ARE_DATABASES_REQUIRED:
             pytest.fail("PostgreSQL's server programs are not installed")
         pytest.skip("PostgreSQL's server programs are not installed")
     return programs[-1].parent
@@ -77,7 +77,7 @@ class PostgreSQL:
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
         own = {"port": str(self.port), "unix_socket_directories": "", **self.settings}
-        options = {**SETTINGS, **own}
+        options = {**DEFAULT_POSTGRESQL_SETTINGS, **own}
         words = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in options.items())
         log = self.data.with_suffix(".log")
         run_postgresql_program(
@@ -98,13 +98,13 @@ class PostgreSQL:
         _gone, alive = psutil.wait_procs(processes, timeout=60)
         assert not alive
 
-    def runs(self) -> bool:
+    def is_alive(self) -> bool:
         """Return whether the server is alive, even if it accepts no connections."""
         with suppress(FileNotFoundError, IndexError):
             return psutil.pid_exists(int((self.data / "postmaster.pid").read_text().split()[0]))
         return False
 
-    def answers(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether the server accepts connections."""
         with suppress(psycopg.OperationalError):
             self.query("SELECT 1")

@@ -7,15 +7,15 @@ from queue import Empty
 from typing import Any
 
 #: Processes are forked from a process that has imported all modules and has no connections.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["placement_sched.app", "tests.conftest"])
+FORKSERVER = multiprocessing.get_context("forkserver")
+FORKSERVER.set_forkserver_preload(["placement_sched.app", "tests.conftest"])
 
 
 def run_in_processes(number: int, work: Callable[..., list[Any]], *arguments: object) -> list[Any]:
     """Run ``work(barrier, index, *arguments)`` in processes and return their results together."""
-    barrier, results = PROCESSES.Barrier(number), PROCESSES.Queue()
+    barrier, results = FORKSERVER.Barrier(number), FORKSERVER.Queue()
     processes = [
-        PROCESSES.Process(target=_put_result, args=(results, work, barrier, index, *arguments))
+        FORKSERVER.Process(target=_put_result, args=(results, work, barrier, index, *arguments))
         for index in range(number)
     ]
     for process in processes:

@@ -49,7 +49,7 @@ def _is_written(file: int, size: int) -> bool:
 
 
 @contextmanager
-def small_disk(megabytes: int) -> Iterator[SmallDisk]:
+def mount_small_disk(megabytes: int) -> Iterator[SmallDisk]:
     """Mount a disk of this size, or skip the test if that fails and CI does not require it."""
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="placement_sched_disk_"))

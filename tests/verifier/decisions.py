@@ -23,7 +23,7 @@ from placement_sched.db.tables import (
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.names import canonical_uuid
 from placement_sched.store.checks import IS_CLAIM, MAY_BE_CLAIMED
-from tests.verifier.model import AllocatedAmounts, Fault, Faults
+from tests.verifier.model import AllocatedAmounts, Fault, FaultsWithValues
 
 _INSTANCES, _CONSUMERS = instances.c, consumers.c
 _DECISIONS, _PLACES = decisions.c, decision_places.c
@@ -52,7 +52,7 @@ def build_fault_queries() -> Mapping[Fault, Select[Any]]:
     }
 
 
-def find_decision_faults(connection: Connection) -> Faults:
+def find_decision_faults(connection: Connection) -> FaultsWithValues:
     newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(MAX_COMPARED_DECISIONS)
     columns = (_DECISIONS.uuid, _DECISIONS.selections, _DECISIONS.request, _DECISIONS.conditions)
     for batch in sql.batches(connection.scalars(newest).all(), _DECISIONS_PER_BATCH):
@@ -112,7 +112,7 @@ def _parse_json_document(text: str) -> Any:
         return None
 
 
-def _find_faults_of_place(place: Any, answer: Any, held: AllocatedAmounts) -> Faults:
+def _find_faults_of_place(place: Any, answer: Any, held: AllocatedAmounts) -> FaultsWithValues:
     values = {"instance": place.instance, "decision": place.decision, "host": place.host}
     try:
         best = answer["selections"][place.position][0]
@@ -144,7 +144,7 @@ def _sum_claimed_amounts(request: Any) -> AllocatedAmounts:
     }
 
 
-def _find_faults_of_request(row: Any, answer: Any, placed: Mapping[int, str]) -> Faults:
+def _find_faults_of_request(row: Any, answer: Any, placed: Mapping[int, str]) -> FaultsWithValues:
     """Yield the positions with different instances in the request and in the places."""
     request = _parse_json_document(row.request)
     try:

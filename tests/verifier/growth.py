@@ -11,8 +11,8 @@ from tests.verifier.decisions import read_allocated_amounts
 from tests.verifier.model import (
     AcknowledgedWrites,
     Fault,
-    Faults,
-    Generations,
+    FaultsWithValues,
+    GenerationsByObject,
     GenerationSnapshot,
     describe_values,
 )
@@ -26,7 +26,7 @@ def read_generations(database: Database) -> GenerationSnapshot:
         )
 
 
-def _read_generations_of_table(connection: sa.Connection, table: Table) -> Generations:
+def _read_generations_of_table(connection: sa.Connection, table: Table) -> GenerationsByObject:
     columns = (table.c.id, table.c.uuid, table.c.created_at, func.coalesce(table.c.generation, 0))
     rows = connection.execute(select(*columns)).all()
     return {(number, uuid, created): last for number, uuid, created, last in rows}
@@ -53,7 +53,7 @@ def find_lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Vi
     return tuple(Violation(fault, describe_values(values)) for fault, values in lost)
 
 
-def _find_lost_amounts(connection: Connection, writes: AcknowledgedWrites) -> Faults:
+def _find_lost_amounts(connection: Connection, writes: AcknowledgedWrites) -> FaultsWithValues:
     held = read_allocated_amounts(connection, sorted(writes.by_consumer))
     for consumer, expected in writes.by_consumer.items():
         holds = held.get(consumer, {})

@@ -37,9 +37,9 @@ class Fault(StrEnum):
 
 
 #: Faults with the values that describe them.
-Faults = Iterator[tuple[Fault, Mapping[str, Any]]]
+FaultsWithValues = Iterator[tuple[Fault, Mapping[str, Any]]]
 #: A provider's or a consumer's generation by its number, its uuid, and when it was made.
-Generations = dict[tuple[int, str, datetime | None], int]
+GenerationsByObject = dict[tuple[int, str, datetime | None], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class GenerationSnapshot:
     last consumer. Then only the time of creation can differ.
     """
 
-    providers: Generations
-    consumers: Generations
+    providers: GenerationsByObject
+    consumers: GenerationsByObject
 
 
 #: The amounts that a consumer holds, by the uuid of a provider and the name of a resource class.

@@ -10,7 +10,7 @@ from placement_sched.operations.checks import describe_shrunk
 from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
 from placement_sched.store.checks import Verified, Violation
 from tests.verifier import decisions, references
-from tests.verifier.model import Fault, Faults, describe_values
+from tests.verifier.model import Fault, FaultsWithValues, describe_values
 
 _FAULT_QUERIES = {**references.build_fault_queries(), **decisions.build_fault_queries()}
 _AGGREGATE_FAULTS = {
@@ -38,7 +38,7 @@ def _build_violation(fault: Fault, values: Mapping[str, Any]) -> Violation:
     return Violation(fault, describe_values(values), allowed)
 
 
-def _find_all_faults(connection: Connection) -> Faults:
+def _find_all_faults(connection: Connection) -> FaultsWithValues:
     for fault, query in _FAULT_QUERIES.items():
         for row in connection.execute(query).mappings().all():
             yield fault, dict(row)

@@ -20,7 +20,7 @@ from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComp
 from placement_sched.model.context import RequestIds
 from placement_sched.operations.periodic import store_result
 from tests.api.test_openapi import index_operations_by_path
-from tests.support.openapi_client import DocumentClient
+from tests.support.openapi_client import OpenApiClient
 from tests.support.scheduling import flavor, instance, report, spec
 
 SELECT_PATH = "/scheduler/v1/select_destinations"
@@ -152,7 +152,7 @@ def test_accepted_report_formats_are_documented(sqlite_app):
 
 @pytest.fixture
 def client(sqlite_app):
-    return DocumentClient(sqlite_app, OPENAPI_PATH, token="admin")
+    return OpenApiClient(sqlite_app, OPENAPI_PATH, token="admin")
 
 
 def test_client_made_from_the_openapi_document_calls_every_operation(client, sqlite_app):
@@ -217,11 +217,11 @@ def test_client_made_from_the_openapi_document_receives_documented_errors(client
         (400, "bad_value", lambda at: at.hosts_index(state="up", marker="x")),
         (409, "no_valid_host", lambda at: at.select_destinations_select({"request_spec": spec()})),
     ):
-        errors = call(client.expect(status))["errors"]
+        errors = call(client.expect_status(status))["errors"]
         assert errors[0]["code"] == f"scheduler.{code}"
     for token, status in (("", 401), ("someone:project", 403)):
-        other = DocumentClient(sqlite_app, OPENAPI_PATH, token=token)
-        assert other.expect(status).hosts_index()["errors"][0]["status"] == status
+        other = OpenApiClient(sqlite_app, OPENAPI_PATH, token=token)
+        assert other.expect_status(status).hosts_index()["errors"][0]["status"] == status
 
 
 def test_client_made_from_the_openapi_document_rejects_an_undocumented_body(client):

@@ -9,7 +9,7 @@ from placement_sched.api.routing import PARAMETER
 from placement_sched.app import create_app
 from tests.chaos.endpoints import list_endpoints
 from tests.chaos.grammar import UNKNOWN_UUIDS
-from tests.chaos.run_length import TRIED, choose_count
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.conftest import AdminClient
 
 NESTING_DEPTH = 100_000
@@ -78,4 +78,4 @@ def test_hostile_body_is_answered_without_a_server_error(app, caplog, record_pro
             failures = [record for record in caplog.records if record.exc_info]
             assert not failures, (details, failures)
     assert app.get(f"/placement/resource_providers/{UNKNOWN_UUIDS[0]}", status=404)
-    record_property(TRIED, f"{len(chosen)} routes x {len(HOSTILE_JSON_BODIES)} bodies")
+    record_property(TRIED_KEY, f"{len(chosen)} routes x {len(HOSTILE_JSON_BODIES)} bodies")

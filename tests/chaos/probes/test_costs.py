@@ -14,7 +14,7 @@ import pytest
 from placement_sched.limits import MAX_JSON_BYTES
 from tests.chaos.probes import largest_requests
 from tests.chaos.probes.largest_requests import LargeRequest
-from tests.chaos.run_length import TRIED, choose_count
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
 
@@ -104,7 +104,7 @@ def check_cpu_seconds(server, large: Iterable[LargeRequest], record_property) ->
     assert costs[most] < MAX_CPU_SECONDS, {
         name: cost for name, cost in costs.items() if cost >= MAX_CPU_SECONDS
     }
-    record_property(TRIED, f"{len(costs)} requests, the costliest {costs[most]:.2f} s ({most})")
+    record_property(TRIED_KEY, f"{len(costs)} requests, the costliest {costs[most]:.2f} s ({most})")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import requests
 
 from tests.chaos.probes.framing import FRAMING_PROBES
 from tests.chaos.probes.raw_http import RawHttpClient, RawHttpResponse
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.deploy import haproxy
 from tests.support.servers import Server, wait_until
 from tests.support.versions import LATEST_HEADERS
@@ -79,7 +79,7 @@ def test_server_serves_no_smuggled_http_request(server, record_property):
     ]
     assert [fault for fault in faults if fault] == []
     check_server_health(server)
-    record_property(TRIED, f"{len(FRAMING_PROBES)} requests with ambiguous ends")
+    record_property(TRIED_KEY, f"{len(FRAMING_PROBES)} requests with ambiguous ends")
 
 
 @dataclass
@@ -110,7 +110,7 @@ def test_server_and_proxy_agree_on_request_boundaries(proxied_server, record_pro
     failures = [describe_server_error(n, answers) for n, answers in enumerate(responses)]
     assert [failure for failure in failures if failure] == []
     check_server_health(proxied_server.server)
-    record_property(TRIED, f"{len(FRAMING_PROBES)} through HAProxy")
+    record_property(TRIED_KEY, f"{len(FRAMING_PROBES)} through HAProxy")
 
 
 def find_probes_with_differing_logs(proxied_server: ProxiedServer) -> list[str]:

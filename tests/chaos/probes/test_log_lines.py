@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.chaos.probes.raw_http import RawHttpClient
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST, LATEST_HEADERS
 
@@ -91,4 +91,4 @@ def test_object_names_and_headers_cannot_forge_log_lines(serve, record_property)
     assert wrong == []
     odd = [line for line in text.split("\n") if not line.isprintable()]
     assert [repr(line) for line in odd] == []
-    record_property(TRIED, f"{count} requests with names that are log lines")
+    record_property(TRIED_KEY, f"{count} requests with names that are log lines")

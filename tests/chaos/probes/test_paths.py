@@ -4,7 +4,7 @@
 import pytest
 
 from tests.chaos.probes.raw_http import RawHttpClient
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.deploy import haproxy, nginx
 from tests.support.versions import LATEST
 
@@ -117,7 +117,7 @@ def test_unusual_path_without_token_does_not_show_traits(server, record_property
             assert b"\r\nx-forged:" not in head.lower(), (path, answer)
             assert b"root:x:0" not in answer.text, path
     assert "Traceback" not in server.log.read_text()
-    record_property(TRIED, f"{len(paths)} paths x {len(TOKEN_HEADERS)} callers")
+    record_property(TRIED_KEY, f"{len(paths)} paths x {len(TOKEN_HEADERS)} callers")
 
 
 @pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])

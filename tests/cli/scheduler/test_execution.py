@@ -84,12 +84,12 @@ def test_host_is_drained_and_undrained(run_nova_cli, run_cli, cloud, nova):
     assert out.count("-> cn8  done") + out.count("-> cn9  done") == 6
     assert "is done: 0 planned, 0 started, 6 done, 0 failed, 0 skipped" in out
     assert find_hosts_of_instances(cloud) == {"cn8", "cn9"}
-    assert nova.migrations() == 6
+    assert nova.count_migrations() == 6
     assert nova.max_moving == 1
     assert nova.services["cn7"]["disabled_reason"] == "new fan"
     run = read_plan_run(cloud)
     assert (run["kind"], run["state"], run["method"]) == ("drain", "done", "live")
-    assert nova.actions() == [(move["instance"], "os-migrateLive") for move in run["moves"]]
+    assert nova.list_actions() == [(move["instance"], "os-migrateLive") for move in run["moves"]]
     assert all(move["started_at"] <= move["finished_at"] for move in run["moves"])
     # Each start is a decision of the kind move.
     decisions = cloud.get("/scheduler/v1/decisions?kind=move").json["decisions"]
@@ -147,13 +147,13 @@ def test_executed_plan_and_rebalance_make_exactly_the_printed_moves(
         [move[key] for key in keys] for move in moves
     ]
     assert (run["kind"], set(list_move_states(run))) == (kind, {"done"})
-    assert nova.migrations() == len(moves)
+    assert nova.count_migrations() == len(moves)
     assert all(nova.host(move["instance"]) == move["to"] for move in moves)
 
 
 def test_cold_migrations_of_a_drain_are_confirmed(run_nova_cli, cloud, nova):
     assert run_nova_cli(*DRAIN_CN7, "--execute", "--cold")[0] == 0
-    names = [name for _, name in nova.actions()]
+    names = [name for _, name in nova.list_actions()]
     assert names == ["migrate", "confirmResize"] * 6
     assert {server["status"] for server in nova.servers.values()} == {"ACTIVE"}
     assert read_plan_run(cloud)["method"] == "cold"
@@ -162,7 +162,7 @@ def test_cold_migrations_of_a_drain_are_confirmed(run_nova_cli, cloud, nova):
 def test_stopped_instance_is_cold_migrated(run_nova_cli, nova):
     nova.servers[INSTANCES[3]]["status"] = "SHUTOFF"
     assert run_nova_cli(*DRAIN_CN7, "--execute")[0] == 0
-    assert [name for uuid, name in nova.actions() if uuid == INSTANCES[3]] == [
+    assert [name for uuid, name in nova.list_actions() if uuid == INSTANCES[3]] == [
         "migrate",
         "confirmResize",
     ]
@@ -180,7 +180,7 @@ def test_plan_run_ends_as_failed_after_the_first_failed_move(run_nova_cli, cloud
     assert error in out
     assert f"run {run['uuid']} is failed: 3 planned, 0 started, 2 done, 1 failed" in out
     assert out.endswith(f"continue with: placement-sched plan --resume {run['uuid']}\n")
-    assert nova.migrations() == 3
+    assert nova.count_migrations() == 3
 
 
 def test_started_moves_finish_after_a_failure_and_planned_moves_do_not_start(
@@ -195,7 +195,7 @@ def test_started_moves_finish_after_a_failure_and_planned_moves_do_not_start(
         "failed",
         "planned",
     ]
-    assert nova.migrations() == 3
+    assert nova.count_migrations() == 3
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_failed_plan_run_can_be_resumed_to_its_end(run_nova_cli, cloud, nova):
     assert (status, err) == (0, "")
     assert set(list_move_states(read_plan_run(cloud))) == {"done"}
     assert find_hosts_of_instances(cloud) == {"cn8", "cn9"}
-    assert nova.migrations() == 7
+    assert nova.count_migrations() == 7
     assert run_nova_cli("rebalance", "--resume", uuid)[2].startswith(
         f"placement-sched: Run {uuid} is already done"
     )
@@ -238,7 +238,7 @@ def test_resumed_plan_run_can_skip_an_instance(run_nova_cli, cloud, nova):
     run = read_plan_run(cloud)
     assert run["moves"][2]["error"] == "skipped by --skip"
     assert (run["counts"]["done"], run["counts"]["skipped"]) == (5, 1)
-    assert nova.migrations(INSTANCES[2]) == 1
+    assert nova.count_migrations(INSTANCES[2]) == 1
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_move_fails_before_its_start_if_its_target_is_full(run_nova_cli, cloud, 
     run = read_plan_run(cloud)
     failed = next(move for move in run["moves"] if move["state"] == "failed")
     assert re.match(rf"{failed['to']} rejects it now: .*MEMORY_MB", failed["error"])
-    assert nova.migrations() == run["counts"]["done"]
+    assert nova.count_migrations() == run["counts"]["done"]
     decision = cloud.get(f"/scheduler/v1/decisions/{failed['decision']}").json
     assert (decision["kind"], decision["outcome"]) == ("move", "no_valid_host")
 
@@ -321,18 +321,18 @@ def test_plan_execution_polls_nova_again_after_two_503_responses(run_nova_cli, c
     polls = []
 
     def fail_first_two_requests(method: str, path: str) -> None:
-        if (INSTANCES[0], "os-migrateLive") in nova.actions():
+        if (INSTANCES[0], "os-migrateLive") in nova.list_actions():
             polls.append(path)
         nova.failure = ("503 Service Unavailable", None) if len(polls) in {2, 3} else None
 
     nova.watch = fail_first_two_requests
     assert run_nova_cli(*DRAIN_CN7, "--execute")[0] == 0
-    assert nova.migrations() == 6
+    assert nova.count_migrations() == 6
 
 
 def test_plan_run_stops_if_nova_is_unavailable_and_can_be_resumed(run_nova_cli, cloud, nova):
     def fail_requests_after_three_migrations(*_request: str) -> None:
-        is_away = len(nova.actions()) == 3
+        is_away = len(nova.list_actions()) == 3
         nova.failure = ("503 Service Unavailable", None) if is_away else None
 
     nova.watch = fail_requests_after_three_migrations
@@ -342,7 +342,7 @@ def test_plan_run_stops_if_nova_is_unavailable_and_can_be_resumed(run_nova_cli, 
     assert f"continue with: placement-sched plan --resume {run['uuid']}" in err
     nova.watch, nova.failure = lambda *_: None, None
     assert run_nova_cli("plan", "--resume", run["uuid"])[0] == 0
-    assert [nova.migrations(uuid) for uuid in INSTANCES] == [1] * 6
+    assert [nova.count_migrations(uuid) for uuid in INSTANCES] == [1] * 6
 
 
 def test_instances_that_a_drain_cannot_move_are_shown_with_reasons(run_nova_cli, cloud, nova):
@@ -423,7 +423,7 @@ def test_host_unknown_to_the_scheduler_is_not_disabled(run_nova_cli, nova):
 def test_host_without_a_compute_service_in_nova_is_not_drained(run_nova_cli, nova):
     nova.services = {"cn70": {**nova.services["cn7"], "host": "cn70"}}
     status, out, err = run_nova_cli(*DRAIN_CN7, "--execute")
-    assert (status, out, nova.actions()) == (1, "", [])
+    assert (status, out, nova.list_actions()) == (1, "", [])
     words = "nova has no compute service on host 'cn7'; did you mean 'cn70'?"
     assert err == f"placement-sched: {words}\n"
 
@@ -465,7 +465,7 @@ def drain_process(cloud, nova, sqlite_url, tmp_path):
     with (tmp_path / "out").open("w") as out, Path(os.devnull).open() as stdin:
         streams = [stdin, out, out]
         process = program.start_program(arguments, cwd=tmp_path, env=variables, streams=streams)
-        assert wait_until(lambda: nova.migrations(INSTANCES[2]), 240)
+        assert wait_until(lambda: nova.count_migrations(INSTANCES[2]), 240)
         yield process, tmp_path / "out"
         process.kill()
 
@@ -482,7 +482,7 @@ def test_sigint_stops_a_plan_run_that_can_be_resumed(drain_process, run_nova_cli
     assert f"run {run['uuid']} is stopped: 3 planned, 1 started, 2 done" in out.read_text()
     nova.finish(INSTANCES[2])
     assert run_nova_cli("plan", "--resume", run["uuid"])[0] == 0
-    assert [nova.migrations(uuid) for uuid in INSTANCES] == [1] * 6
+    assert [nova.count_migrations(uuid) for uuid in INSTANCES] == [1] * 6
 
 
 @pytest.mark.exhaustive
@@ -495,7 +495,7 @@ def test_resumption_of_a_killed_plan_run_repeats_no_move(drain_process, run_nova
     nova.finish(INSTANCES[2])
     assert run_nova_cli("plan", "--resume", run["uuid"])[0] == 0
     assert set(list_move_states(read_plan_run(cloud))) == {"done"}
-    assert [nova.migrations(uuid) for uuid in INSTANCES] == [1] * 6
+    assert [nova.count_migrations(uuid) for uuid in INSTANCES] == [1] * 6
 
 
 @pytest.mark.exhaustive
@@ -507,4 +507,4 @@ def test_plan_run_ends_when_another_process_resumes_it(drain_process, run_nova_c
     run_nova_cli("plan", "--resume", run["uuid"])
     assert process.wait(60) == 1
     assert f"Run {run['uuid']} has another executor" in out.read_text()
-    assert [nova.migrations(uuid) for uuid in INSTANCES] == [1] * 5 + [0]
+    assert [nova.count_migrations(uuid) for uuid in INSTANCES] == [1] * 5 + [0]

@@ -67,7 +67,7 @@ def _peer_adds_amounts(pair: AnswerPair, differences: Differences) -> set[str]:
     if wrong:
         plain = {_clear_amounts_of_classes(candidate, shared) for candidate in wrong}
         return {"body"} if plain <= known else set()
-    with_none = pair.their_side.get_answer(
+    with_none = pair.their_side.send_request(
         _replace_query_terms(pair.request, group_policy="none", limit=None)
     )
     if with_none.status != 200:
@@ -168,7 +168,7 @@ def _peer_omits_candidates_of_sharing_providers(
     every = answer
     if query.limit is not None:
         every = parse_candidates(
-            pair.their_side.get_answer(_replace_query_terms(pair.request, limit=None)).document
+            pair.their_side.send_request(_replace_query_terms(pair.request, limit=None)).document
         )
     cut = every.total() if query.limit is None else min(query.limit, every.total())
     several = any(group.suffix for group in query.groups)

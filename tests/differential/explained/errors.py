@@ -107,7 +107,7 @@ def _peer_fails_on_usages_by_consumer_type(pair: AnswerPair, differences: Differ
         return set()
     pairs = [(key, value) for key, value in parse_qsl(pair.request.query) if key in _OWNER_FIELDS]
     untyped = replace(pair.request, target=f"/usages?{urlencode(pairs)}", version="1.37")
-    ours, theirs = pair.our_side.get_answer(untyped), pair.their_side.get_answer(untyped)
+    ours, theirs = pair.our_side.send_request(untyped), pair.their_side.send_request(untyped)
     return set(differences) if ours.document == theirs.document else set()
 
 

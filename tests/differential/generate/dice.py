@@ -36,7 +36,7 @@ USER_IDS = ("user-1", "user-2")
 CONSUMER_TYPES = ("INSTANCE", "MIGRATION", "unknown")
 
 #: Values of wrong types, and values at the edge of the allowed range.
-UNUSUAL_VALUES: tuple[Any, ...] = (
+UNUSUAL_JSON_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1.5, 2.0, 2**31 - 1, 2**31, 10**30, 1e300, "", " ", "x", "1", "ü",
     "A" * 201, "A" * 256, [], {}, [None], {"a": 1}, [1, 1], "in:", UNKNOWN_UUID,
     UNKNOWN_UUID.replace("-", ""), UNKNOWN_UUID.upper(), "{" + UNKNOWN_UUID + "}",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.differential.exchange import Request
-from tests.differential.generate.dice import UNUSUAL_VALUES, RandomSource
+from tests.differential.generate.dice import UNUSUAL_JSON_VALUES, RandomSource
 from tests.support.versions import NEXT_VERSION
 
 
@@ -111,16 +111,16 @@ def _replace_value_by_wrong_value(rng: RandomSource, request: Request) -> Reques
     document = json.loads(json.dumps(request.document))
     places = list(_list_value_paths(document))
     if not places:
-        return replace(request, document=rng.choice(UNUSUAL_VALUES))
+        return replace(request, document=rng.choice(UNUSUAL_JSON_VALUES))
     holder, key = rng.choice(places)
     kind = rng.choice(["replace", "replace", "remove", "add", "rename"])
     if kind == "replace" or isinstance(holder, list):
-        holder[key] = rng.choice(UNUSUAL_VALUES)
+        holder[key] = rng.choice(UNUSUAL_JSON_VALUES)
     elif kind == "remove":
         del holder[key]
     elif kind == "add":
         holder[rng.choice(["zork", "name", "resource_provider_generation", ""])] = rng.choice(
-            UNUSUAL_VALUES
+            UNUSUAL_JSON_VALUES
         )
     else:
         holder[rng.choice([key + "x", key.upper(), key.lower(), " " + key])] = holder.pop(key)

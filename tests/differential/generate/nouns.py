@@ -17,8 +17,8 @@ from tests.differential.generate.dice import (
     RESOURCE_CLASSES,
     SHARING_TRAIT,
     TRAITS,
+    UNUSUAL_JSON_VALUES,
     UNUSUAL_TRAITS,
-    UNUSUAL_VALUES,
     USER_IDS,
     RandomSource,
 )
@@ -149,7 +149,7 @@ def random_inventory(rng: RandomSource) -> dict[str, Any]:
         document["allocation_ratio"] = rng.choice([1.0, 1, 0.5, 1.5, 4.0, 16, 0.1, 0, -1, 3.5e38])
     if rng.chance(0.04):
         key = rng.choice([*document, "reserved", "max_unit", "step_size"])
-        document[key] = rng.choice(UNUSUAL_VALUES)
+        document[key] = rng.choice(UNUSUAL_JSON_VALUES)
     return document
 
 

@@ -22,8 +22,8 @@ class HostsComparison(CaseComparison):
     cases_folder = Path(__file__).parent / "cases"
 
     def compare_answers(self, case: HostsCase) -> tuple[HostAnswers, list[str], Differences]:
-        theirs = self.theirs.get_answer(case)
-        answers = HostAnswers(case, self.ours.get_answer(case, theirs), theirs)
+        theirs = self.theirs.run_plugins_for_case(case)
+        answers = HostAnswers(case, self.ours.run_plugins_for_case(case, theirs), theirs)
         return answers, *explain_differences(answers, find_differences(case, answers.ours, theirs))
 
     def list_covered_behaviours(self, case: HostsCase, answers: HostAnswers) -> Iterable[Any]:

@@ -13,7 +13,7 @@ Aspect = tuple[str, str, str]
 Differences = dict[Aspect, tuple[Any, Any]]
 
 #: Maximum difference of equal numbers, relative to 1 or to the larger number.
-PRECISION = 1e-9
+MAX_RELATIVE_DIFFERENCE = 1e-9
 
 
 def find_differences(case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
@@ -54,7 +54,7 @@ _WEIGHER_ASPECTS = ("weigher", "raw", "multipliers", "normalized")
 
 
 def is_nearly_equal(first: float, second: float) -> bool:
-    return abs(first - second) <= PRECISION * max(1.0, abs(first), abs(second))
+    return abs(first - second) <= MAX_RELATIVE_DIFFERENCE * max(1.0, abs(first), abs(second))
 
 
 def _find_differences_of_filters(

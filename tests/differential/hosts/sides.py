@@ -25,7 +25,7 @@ from placement_sched.schemas.formats import moment
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, HostsCase, JsonDocument
-from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
+from tests.differential.lines import SERVE_NOVA_PROGRAM, JsonLineProgram
 
 NOVA_PLUGINS_MODULE = Path(__file__).parent / "peer" / "plugins.py"
 
@@ -50,13 +50,13 @@ class NovaPlugins:
     """Nova's filters and weighers."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        self._nova = LineProgram(python, SERVE_NOVA_PROGRAM, NOVA_PLUGINS_MODULE)
+        self._nova = JsonLineProgram(python, SERVE_NOVA_PROGRAM, NOVA_PLUGINS_MODULE)
 
-    def get_answer(self, case: HostsCase) -> HostsAnswer:
-        return HostsAnswer(**self._nova.get_answer(case.as_json()))
+    def run_plugins_for_case(self, case: HostsCase) -> HostsAnswer:
+        return HostsAnswer(**self._nova.exchange_json_line(case.as_json()))
 
     def list_plugin_classes(self) -> dict[str, list[str]]:
-        return self._nova.get_answer({"classes": True})
+        return self._nova.exchange_json_line({"classes": True})
 
     def close(self) -> None:
         self._nova.close()
@@ -68,7 +68,7 @@ class OwnPlugins:
     def __init__(self) -> None:
         self._write_settings = Settings.from_conf(read_files(make_full_conf()))
 
-    def get_answer(self, case: HostsCase, theirs: HostsAnswer) -> HostsAnswer:
+    def run_plugins_for_case(self, case: HostsCase, theirs: HostsAnswer) -> HostsAnswer:
         weighed, chosen = theirs.weighed, [item["chosen"] for item in theirs.rounds]
         enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
         settings = self._write_settings.with_overrides({**case.options, **enabled}, "nova.conf")

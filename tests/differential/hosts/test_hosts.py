@@ -26,7 +26,7 @@ CASES_FOLDER = Path(__file__).parent / "cases"
 CASE_FILES = sorted(CASES_FOLDER.glob("*.json"))
 
 #: ``make test-only WHAT=differential`` runs more cases.
-SEED, CASE_COUNT = 2026, 150
+RANDOM_SEED, CASE_COUNT = 2026, 150
 #: Filters that reject no host.
 FILTERS_WITHOUT_REJECTION = {"AllHostsFilter"}
 
@@ -38,9 +38,9 @@ def load_case(path):
 @pytest.fixture(scope="module")
 def case_with_equal_answers(our_side, peer_side):
     """Return a case with several rounds and equal answers, and the answer."""
-    rng = RandomSource(Random(SEED))
+    rng = RandomSource(Random(RANDOM_SEED))
     cases = (random_case(rng) for _ in range(CASE_COUNT))
-    answers = ((case, peer_side.get_answer(case)) for case in cases if case.chain)
+    answers = ((case, peer_side.run_plugins_for_case(case)) for case in cases if case.chain)
     return next(
         (case, answer)
         for case, answer in answers
@@ -50,12 +50,12 @@ def case_with_equal_answers(our_side, peer_side):
         and "instance_group" not in case.request_spec
         and not isinstance(answer.chain, str)
         and not isinstance(answer.weights, str)
-        and find_differences(case, our_side.get_answer(case, answer), answer) == {}
+        and find_differences(case, our_side.run_plugins_for_case(case, answer), answer) == {}
     )
 
 
 def test_random_hosts_get_equal_or_explained_verdicts_and_weights(comparison):
-    tally = comparison.run_random_cases(SEED, CASE_COUNT)
+    tally = comparison.run_random_cases(RANDOM_SEED, CASE_COUNT)
     assert tally.count == CASE_COUNT
     assert [finding.case.to_saved_json() for finding in tally.findings] == []
     verdicts = {(name, verdict) for name in FILTERS for verdict in ("passes", "rejects")}

@@ -40,7 +40,10 @@ class NovaComparison(CaseComparison):
 
     def compare_answers(self, case: RequestCase) -> tuple[NovaAnswers, list[str], Differences]:
         answers = NovaAnswers(
-            case, self.ours.get_answer(case), self.theirs.get_answer(case), self.theirs.get_answer
+            case,
+            self.ours.build_query(case),
+            self.theirs.build_query(case),
+            self.theirs.build_query,
         )
         return answers, *explain_differences(
             answers, find_differences(case, answers.ours, answers.theirs)

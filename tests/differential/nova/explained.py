@@ -112,7 +112,7 @@ def _explain_invalid_pci_alias(answers: NovaAnswers, differences: Differences) -
 
 
 @register_explanation("a request that contradicts itself is always 400")
-def _explain_contradiction_reported_first(
+def _explain_rejected_contradicting_request(
     answers: NovaAnswers, differences: Differences
 ) -> set[str]:
     if not answers.has_verdicts("rejected", "no host"):

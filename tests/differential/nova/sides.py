@@ -10,7 +10,7 @@ from placement_sched.app import create_app
 from tests.conftest import AdminClient, make_settings
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.exchange import Request
-from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
+from tests.differential.lines import SERVE_NOVA_PROGRAM, JsonLineProgram
 from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP_UUID, Cloud
 from tests.differential.nova.generate.draft import CUSTOM_RESOURCE_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import RequestCase
@@ -42,15 +42,15 @@ class NovaWithOpenStackPlacement:
     """Nova's functions, and OpenStack's placement, which checks their query."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON) -> None:
-        self._nova = LineProgram(python, SERVE_NOVA_PROGRAM, NOVA_QUERIES_MODULE)
+        self._nova = JsonLineProgram(python, SERVE_NOVA_PROGRAM, NOVA_QUERIES_MODULE)
         self._placement = OpenStackPlacementPeer(url, python)
         for name in CUSTOM_RESOURCE_CLASSES:
-            self._placement.get_answer(Request("PUT", f"/resource_classes/{name}", PEER_LATEST))
+            self._placement.send_request(Request("PUT", f"/resource_classes/{name}", PEER_LATEST))
         for name in CUSTOM_TRAITS:
-            self._placement.get_answer(Request("PUT", f"/traits/{name}", PEER_LATEST))
+            self._placement.send_request(Request("PUT", f"/traits/{name}", PEER_LATEST))
 
-    def get_answer(self, case: RequestCase) -> QueryAnswer:
-        document = self._nova.get_answer(case.as_json())
+    def build_query(self, case: RequestCase) -> QueryAnswer:
+        document = self._nova.exchange_json_line(case.as_json())
         rejection = document["api_rejection"] or {}
         if "error" in document:
             kind, message = document["error"]["class"], document["error"]["message"]
@@ -58,7 +58,7 @@ class NovaWithOpenStackPlacement:
             verdict = "no host" if no_host else "rejected"
             return QueryAnswer(verdict, reason=f"{kind}: {message}", api_rejection=rejection)
         query = document["query"]
-        reply = self._placement.get_answer(
+        reply = self._placement.send_request(
             Request("GET", f"/allocation_candidates?{query}", PEER_LATEST)
         )
         verdict = "query" if reply.status == 200 else "rejected"
@@ -95,7 +95,7 @@ class OwnExplainApi:
         group = self._client.post_json("/compute/v2.1/os-server-groups", body)
         self._group: str = group.json["server_group"]["id"]
 
-    def get_answer(self, case: RequestCase) -> QueryAnswer:
+    def build_query(self, case: RequestCase) -> QueryAnswer:
         self._load_cloud(case.cloud)
         body = {"request_spec": case.request_spec, "overrides": case.options}
         reply = self._client.post_json(

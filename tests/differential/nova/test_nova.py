@@ -23,7 +23,7 @@ CASES_FOLDER = Path(__file__).parent / "cases"
 CASE_FILES = sorted(CASES_FOLDER.glob("*.json"))
 
 #: ``make test-only WHAT=differential`` runs more requests.
-SEED, REQUEST_COUNT = 2026, 300
+RANDOM_SEED, REQUEST_COUNT = 2026, 300
 
 SMALL_FLAVOR_CASE = RequestCase(
     Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}, {}
@@ -31,7 +31,7 @@ SMALL_FLAVOR_CASE = RequestCase(
 
 
 def test_random_requests_get_equal_or_explained_candidate_queries(comparison):
-    tally = comparison.run_random_cases(SEED, REQUEST_COUNT)
+    tally = comparison.run_random_cases(RANDOM_SEED, REQUEST_COUNT)
     assert tally.count == REQUEST_COUNT
     assert [finding.case.to_saved_json() for finding in tally.findings] == []
     assert tally.coverage["query"] > REQUEST_COUNT * 0.6
@@ -92,7 +92,7 @@ def test_comparison_reports_an_unexplained_difference(ours, theirs, aspects):
 def test_failure_of_our_side_is_always_an_unexplained_difference(
     comparison, our_side, monkeypatch, path
 ):
-    monkeypatch.setattr(our_side, "get_answer", lambda _case: QueryAnswer("failed", reason="oops"))
+    monkeypatch.setattr(our_side, "build_query", lambda _case: QueryAnswer("failed", reason="oops"))
     _, names, left = comparison.compare_answers(build_case_from_json(json.loads(path.read_text())))
     assert (names, list(left)) == ([], ["verdict"])
 
@@ -106,8 +106,8 @@ def test_too_small_amount_in_our_query_is_always_an_unexplained_difference(
         answer = original(case)
         return replace(answer, query=answer.query.replace("VCPU%3A2", "VCPU%3A1"))
 
-    original = our_side.get_answer
-    monkeypatch.setattr(our_side, "get_answer", answer_with_smaller_amount)
+    original = our_side.build_query
+    monkeypatch.setattr(our_side, "build_query", answer_with_smaller_amount)
     answers, _, left = comparison.compare_answers(
         build_case_from_json(json.loads(path.read_text()))
     )
@@ -120,9 +120,9 @@ def test_comparison_detects_a_lost_trait_in_most_requests(comparison, our_side, 
         answer = original(case)
         return replace(answer, query=answer.query.replace("root_required", "root_member"))
 
-    original = our_side.get_answer
-    monkeypatch.setattr(our_side, "get_answer", answer_without_trait)
-    tally = comparison.run_random_cases(SEED, 20)
+    original = our_side.build_query
+    monkeypatch.setattr(our_side, "build_query", answer_without_trait)
+    tally = comparison.run_random_cases(RANDOM_SEED, 20)
     assert len(tally.findings) + tally.explained.total() >= tally.coverage["query"] > 10
 
 

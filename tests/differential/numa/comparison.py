@@ -89,7 +89,7 @@ class NumaComparison(CaseComparison):
         )
 
     def get_both_answers(self, case: NumaCase) -> NumaAnswers:
-        return NumaAnswers(case, self.ours.get_answer(case), self.theirs.get_answer(case))
+        return NumaAnswers(case, self.ours.fit_instances(case), self.theirs.fit_instances(case))
 
     def list_covered_behaviours(self, case: NumaCase, answers: NumaAnswers) -> Iterable[Any]:
         yield from (item.get("passes", False) for item in answers.theirs)

@@ -12,7 +12,7 @@ from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyF
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.schemas.node_report import numa_topology
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
+from tests.differential.lines import SERVE_NOVA_PROGRAM, JsonLineProgram
 from tests.differential.numa.generate import NumaCase
 from tests.support.states import build_host_state, build_settings, build_spec
 
@@ -22,11 +22,14 @@ NOVA_FITTING_MODULE = Path(__file__).parent / "peer" / "fitting.py"
 AnswersByInstance = list[dict[str, Any]]
 
 
-class NovaNumaFilter(LineProgram):
+class NovaNumaFilter(JsonLineProgram):
     """Nova's filter and fit."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         super().__init__(python, SERVE_NOVA_PROGRAM, NOVA_FITTING_MODULE)
+
+    def fit_instances(self, case: NumaCase) -> AnswersByInstance:
+        return self.exchange_json_line(case)
 
 
 class FakePciStats:
@@ -54,7 +57,7 @@ class OwnNumaFilter:
             for packing in (False, True)
         }
 
-    def get_answer(self, case: NumaCase) -> AnswersByInstance:
+    def fit_instances(self, case: NumaCase) -> AnswersByInstance:
         state, plugin = _build_host_state(case), self._filters[case["packing"]]
         spec = build_spec(
             case["extra_specs"],

@@ -94,7 +94,7 @@ def _fit_single_cell(
         "asks_devices": False,
         "instances": 1,
     }
-    (result,) = theirs.get_answer(piece)
+    (result,) = theirs.fit_instances(piece)
     return result["cells"][0] if result.get("passes") else None
 
 

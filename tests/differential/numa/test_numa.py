@@ -8,7 +8,7 @@ from tests.differential.numa.comparison import NumaAnswers, NumaComparison
 pytestmark = pytest.mark.system
 COMPARISON = NumaComparison
 
-SEED, CASE_COUNT = 2026, 400
+RANDOM_SEED, CASE_COUNT = 2026, 400
 
 
 def build_numa_case(host, instance, **changes):
@@ -59,7 +59,7 @@ def build_numa_case(host, instance, **changes):
 
 
 def test_random_instances_get_equal_or_explained_numa_nodes_and_cpus(comparison):
-    tally = comparison.run_random_cases(SEED, CASE_COUNT)
+    tally = comparison.run_random_cases(RANDOM_SEED, CASE_COUNT)
     assert [finding.case for finding in tally.findings] == []
     assert tally.count == CASE_COUNT
     assert tally.coverage["exact"] > CASE_COUNT * 0.5

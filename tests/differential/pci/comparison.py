@@ -20,7 +20,7 @@ class PciComparison(CaseComparison):
     def compare_answers(
         self, case: PciCase
     ) -> tuple[tuple[PciAnswer, PciAnswer], list[str], Differences]:
-        ours, theirs = self.ours.get_answer(case), self.theirs.get_answer(case)
+        ours, theirs = self.ours.fit_pci_devices(case), self.theirs.fit_pci_devices(case)
         names = [] if ours == theirs else self._find_explanations(case, ours)
         unexplained = {} if ours == theirs or names else {"answer": (ours, theirs)}
         return (ours, theirs), names, unexplained
@@ -37,10 +37,10 @@ class PciComparison(CaseComparison):
         changed_by_all = case
         for name, change in EXPLANATIONS.items():
             changed, changed_by_all = change(case), change(changed_by_all)
-            if changed != case and self.theirs.get_answer(changed) == ours:
+            if changed != case and self.theirs.fit_pci_devices(changed) == ours:
                 return [name]
         names = [name for name, change in EXPLANATIONS.items() if change(case) != case]
-        return names if names and self.theirs.get_answer(changed_by_all) == ours else []
+        return names if names and self.theirs.fit_pci_devices(changed_by_all) == ours else []
 
 
 def _list_properties_of_answer(case: PciCase, theirs: PciAnswer) -> list[str]:

@@ -12,7 +12,7 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequest
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import SERVE_NOVA_PROGRAM, LineProgram
+from tests.differential.lines import SERVE_NOVA_PROGRAM, JsonLineProgram
 from tests.differential.pci.generate import PciCase
 from tests.support.states import build_host_state, build_spec
 
@@ -40,10 +40,10 @@ class NovaPciClasses:
     """Nova's classes."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        self._nova = LineProgram(python, SERVE_NOVA_PROGRAM, NOVA_POOLS_MODULE)
+        self._nova = JsonLineProgram(python, SERVE_NOVA_PROGRAM, NOVA_POOLS_MODULE)
 
-    def get_answer(self, case: PciCase) -> PciAnswer:
-        return PciAnswer(**self._nova.get_answer(case.as_json()))
+    def fit_pci_devices(self, case: PciCase) -> PciAnswer:
+        return PciAnswer(**self._nova.exchange_json_line(case.as_json()))
 
     def close(self) -> None:
         self._nova.close()
@@ -56,7 +56,7 @@ class OwnPciClasses:
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
-    def get_answer(self, case: PciCase) -> PciAnswer:
+    def fit_pci_devices(self, case: PciCase) -> PciAnswer:
         requests = [InstancePCIRequest.from_document(request) for request in case.requests]
         cells = None
         if case.numa_cells is not None:

@@ -15,10 +15,10 @@ COMPARISON = PciComparison
 
 
 #: ``make test-only WHAT=differential`` runs more cases.
-SEED, CASE_COUNT = 2026, 2000
+RANDOM_SEED, CASE_COUNT = 2026, 2000
 
-POOL = {"vendor_id": "8086", "product_id": "1", "numa_node": 1, "count": 2}
-POOL_WITH_PROVIDER = {**POOL, "rp_uuid": "a"}
+PCI_POOL = {"vendor_id": "8086", "product_id": "1", "numa_node": 1, "count": 2}
+PCI_POOL_WITH_PROVIDER = {**PCI_POOL, "rp_uuid": "a"}
 
 
 def build_pci_case(pools, *requests, **fields):
@@ -32,7 +32,7 @@ def build_pci_request(request_id="r", **fields):
 
 
 def test_random_pci_requests_get_equal_or_explained_devices(comparison):
-    tally = comparison.run_random_cases(SEED, CASE_COUNT)
+    tally = comparison.run_random_cases(RANDOM_SEED, CASE_COUNT)
     assert tally.count == CASE_COUNT
     assert tally.findings == []
     assert tally.explained.total() < CASE_COUNT * 0.05
@@ -48,14 +48,14 @@ def test_random_pci_requests_get_equal_or_explained_devices(comparison):
         (
             0,
             build_pci_case(
-                [POOL], build_pci_request(numa_policy="socket"), sockets=None, numa_cells=[0]
+                [PCI_POOL], build_pci_request(numa_policy="socket"), sockets=None, numa_cells=[0]
             ),
         ),
-        (1, build_pci_case([POOL], build_pci_request(spec=[]))),
+        (1, build_pci_case([PCI_POOL], build_pci_request(spec=[]))),
         (
             2,
             build_pci_case(
-                [POOL_WITH_PROVIDER],
+                [PCI_POOL_WITH_PROVIDER],
                 build_pci_request("r"),
                 build_pci_request("r1"),
                 mappings={"r-0": ["a"], "r1-0": ["a"]},
@@ -64,7 +64,7 @@ def test_random_pci_requests_get_equal_or_explained_devices(comparison):
         (
             2,
             build_pci_case(
-                [POOL_WITH_PROVIDER], build_pci_request(None), mappings={"None-0": ["a"]}
+                [PCI_POOL_WITH_PROVIDER], build_pci_request(None), mappings={"None-0": ["a"]}
             ),
         ),
     ],
@@ -83,9 +83,9 @@ def test_each_explanation_alone_explains_its_differing_case(comparison, number, 
 def test_comparison_detects_a_missing_device_rule(comparison, monkeypatch, missing):
     steps = pci_devices._STEPS
     monkeypatch.setattr(pci_devices, "_STEPS", (*steps[:missing], *steps[missing + 1 :]))
-    assert comparison.run_random_cases(SEED, 600).findings
+    assert comparison.run_random_cases(RANDOM_SEED, 600).findings
 
 
 def test_comparison_detects_an_ignored_placement_mapping(comparison, monkeypatch):
     monkeypatch.setattr(pci_devices, "providers_of", lambda _request, _mappings: Counter())
-    assert comparison.run_random_cases(SEED, 600).findings
+    assert comparison.run_random_cases(RANDOM_SEED, 600).findings

@@ -32,7 +32,7 @@ from placement_sched.model.verdict import Rejection
 from tests.model.hardware.pci_stats import FakePciStats
 from tests.support.numa_nodes import (
     CORES,
-    THREADS,
+    THREAD_PAIRS,
     build_cell,
     build_cell_with_networks,
     build_host_topology,
@@ -40,7 +40,7 @@ from tests.support.numa_nodes import (
     build_instance_cell,
     build_instance_topology,
     build_instance_with_memory,
-    build_limits,
+    build_numa_limits,
     build_pages,
 )
 
@@ -88,7 +88,7 @@ def test_page_size_is_chosen_for_each_host_cell():
     (cell,) = fit_to_host(
         host,
         build_instance_topology(build_instance_cell(shared=[0], pagesize=PAGES_ANY)),
-        build_limits(),
+        build_numa_limits(),
     )
     assert (cell.id, cell.pagesize) == (1, 2048)
 
@@ -100,14 +100,14 @@ def test_emulator_threads_get_a_cpu_on_the_first_numa_node_only():
         build_instance_cell(1, pinned=range(3, 7)),
         emulator="isolate",
     )
-    first, second = fit_to_host(host, instance, build_limits())
+    first, second = fit_to_host(host, instance, build_numa_limits())
     assert (first.cpuset_reserved, second.cpuset_reserved) == ({3}, frozenset())
     other = build_instance_topology(
         build_instance_cell(0, pinned=range(4)),
         build_instance_cell(1, pinned=range(4, 7)),
         emulator="isolate",
     )
-    assert list_cell_ids_or_reason(fit_to_host(host, other, build_limits())) == (
+    assert list_cell_ids_or_reason(fit_to_host(host, other, build_numa_limits())) == (
         "NUMA node 0 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 4 "
         "dedicated CPUs "
         "and 1 for the emulator requested, 4 of 4 dedicated CPUs free"
@@ -126,7 +126,9 @@ FAR_DEVICES_REASON = (
 )
 def test_chosen_host_numa_nodes_are_near_pci_devices(near_cells, expected):
     devices = Devices(FakePciStats([(2, 2)], near_cells), ["request"])
-    fitted = fit_to_host(build_host_with_memory(512, 512, 512), TWO_CELLS, build_limits(), devices)
+    fitted = fit_to_host(
+        build_host_with_memory(512, 512, 512), TWO_CELLS, build_numa_limits(), devices
+    )
     assert sorted(list_cell_ids_or_reason(fitted)) == sorted(expected)
 
 
@@ -151,7 +153,7 @@ def test_chosen_host_numa_nodes_are_near_physical_networks(physnets, tunneled, e
         build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b", tunneled=True)
     )
     network = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
-    fitted = fit_to_host(host, ONE_CELL, build_limits(network_metadata=network))
+    fitted = fit_to_host(host, ONE_CELL, build_numa_limits(network_metadata=network))
     assert list_cell_ids_or_reason(fitted) == expected
 
 
@@ -159,7 +161,7 @@ def test_chosen_host_numa_nodes_are_near_physical_networks(physnets, tunneled, e
 def test_packing_limit_decides_which_host_cell_is_first(packing, expected):
     host = build_host_topology(build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1]))
     assert (
-        list_cell_ids_or_reason(fit_to_host(host, ONE_CELL, build_limits(packing=packing)))
+        list_cell_ids_or_reason(fit_to_host(host, ONE_CELL, build_numa_limits(packing=packing)))
         == expected
     )
 
@@ -267,7 +269,7 @@ USED_PAGES = build_pages((4, 262144, 5), (2048, 512, 7))
 
 def list_cell_usage(host, instance):
     """Return shared CPUs, memory, pinned CPUs and pages in use for each cell."""
-    topology = with_usage(host, fit_to_host(host, instance, build_limits(cpu=4.0)))
+    topology = with_usage(host, fit_to_host(host, instance, build_numa_limits(cpu=4.0)))
     return [
         (
             cell.cpu_usage,
@@ -293,7 +295,7 @@ def list_cell_usage(host, instance):
 )
 def test_usage_of_a_host_cell_includes_memory_pages_and_cpus(cell, emulator, expected):
     host = build_host_topology(
-        build_cell(shared=[8, 9], pinned=range(8), siblings=THREADS, mempages=USED_PAGES)
+        build_cell(shared=[8, 9], pinned=range(8), siblings=THREAD_PAIRS, mempages=USED_PAGES)
     )
     instance = build_instance_topology(build_instance_cell(**cell), emulator=emulator)
     assert list_cell_usage(host, instance) == [expected]
@@ -303,7 +305,7 @@ def test_usage_of_a_host_cell_includes_memory_pages_and_cpus(cell, emulator, exp
     ("host", "expected"),
     [
         (build_cell(pinned=range(4), siblings=CORES), [0, 1]),
-        (build_cell(shared=range(8), pinned=range(8), siblings=THREADS), [0, 1, 4, 5]),
+        (build_cell(shared=range(8), pinned=range(8), siblings=THREAD_PAIRS), [0, 1, 4, 5]),
     ],
     ids=["cores of one thread", "host of Stein"],
 )
@@ -350,7 +352,7 @@ def test_fitted_instance_cell_has_host_cpus_and_pages():
     node = build_instance_cell(
         3, shared=[1], pinned=[0, 2], pagesize=PAGES_ANY, cpu_thread_policy="prefer"
     )
-    assert fit_cell(HOST_CELL, node, build_limits(), reserved=1) == FittedNUMACell(
+    assert fit_cell(HOST_CELL, node, build_numa_limits(), reserved=1) == FittedNUMACell(
         id=7,
         cpuset=frozenset({1}),
         pcpuset=frozenset({0, 2}),
@@ -382,14 +384,14 @@ def test_fitted_instance_cell_has_host_cpus_and_pages():
     ids=["memory", "memory beside pinned", "pages", "shared", "mixed", "dedicated"],
 )
 def test_reason_of_a_numa_rejection_names_the_missing_resource(node, reason):
-    assert fit_cell(HOST_CELL, node, build_limits()) == reason
+    assert fit_cell(HOST_CELL, node, build_numa_limits()) == reason
 
 
 def test_dedicated_cpus_do_not_count_as_shared_cpus():
     node = build_instance_cell(shared=range(9), pinned=[9], cpu_policy="dedicated")
-    assert isinstance(fit_cell(HOST_CELL, node, build_limits()), FittedNUMACell)
+    assert isinstance(fit_cell(HOST_CELL, node, build_numa_limits()), FittedNUMACell)
     unpinned = build_instance_cell(shared=[0], pinned=range(1, 9), cpu_policy="shared")
-    assert isinstance(fit_cell(HOST_CELL, unpinned, build_limits()), FittedNUMACell)
+    assert isinstance(fit_cell(HOST_CELL, unpinned, build_numa_limits()), FittedNUMACell)
 
 
 @pytest.mark.parametrize("pagesize", [None, 0])
@@ -415,15 +417,17 @@ PAGES_OF_ALL_SIZES = build_pages((SMALL_PAGE_KB, 262144), (LARGE_PAGE_KB, 512), 
 def test_allocation_ratio_applies_to_memory(used, ratio, memory, shortage):
     host = build_cell(memory_usage=used)
     cell = build_instance_cell(memory=memory)
-    assert memory_shortage(host, cell, build_limits(ram=ratio)) == shortage
+    assert memory_shortage(host, cell, build_numa_limits(ram=ratio)) == shortage
     assert memory_shortage(host, cell, None) is None
 
 
 def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
     host = build_cell(memory_usage=1024)
-    assert memory_shortage(host, build_instance_cell(pinned=[0]), build_limits(ram=0.5)) is None
+    assert (
+        memory_shortage(host, build_instance_cell(pinned=[0]), build_numa_limits(ram=0.5)) is None
+    )
     mixed = build_instance_cell(shared=[1], pinned=[0])
-    assert memory_shortage(host, mixed, build_limits()) is not None
+    assert memory_shortage(host, mixed, build_numa_limits()) is not None
 
 
 @pytest.mark.parametrize(
@@ -507,7 +511,7 @@ def test_smallest_page_size_of_a_host_cell_is_found():
     )
     assert smallest_page(build_cell()) is None
     for policy in (None, "shared"):
-        fitted = fit_cell(build_cell(), build_instance_cell(cpu_policy=policy), build_limits())
+        fitted = fit_cell(build_cell(), build_instance_cell(cpu_policy=policy), build_numa_limits())
         assert isinstance(fitted, FittedNUMACell)
 
 
@@ -521,12 +525,12 @@ def pin_cpus(host, count, policy=None, reserved=0):
 
 
 def build_host_with_threads(*pinned):
-    return build_cell(pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
+    return build_cell(pinned=range(8), siblings=THREAD_PAIRS, pinned_cpus=pinned)
 
 
 def build_host_of_stein_release(*pinned):
     """Return a node as before Train: the same CPUs for sharing and for pinning."""
-    return build_cell(shared=range(8), pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
+    return build_cell(shared=range(8), pinned=range(8), siblings=THREAD_PAIRS, pinned_cpus=pinned)
 
 
 @pytest.mark.parametrize(
@@ -633,7 +637,7 @@ def test_cell_without_pinned_cpus_fits_a_mixed_policy_unless_isolated(policy, re
 def test_allocation_ratio_applies_to_shared_cpus(used, ratio, count, shortage):
     host = build_cell(shared=range(4), cpu_usage=used)
     cell = build_instance_cell(shared=range(count))
-    assert shared_shortage(host, cell, build_limits(cpu=ratio)) == shortage
+    assert shared_shortage(host, cell, build_numa_limits(cpu=ratio)) == shortage
 
 
 def test_usage_of_shared_cpus_is_ignored_without_limits():

@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 
 from tests.differential.comparison import PEER_PYTHON, skip_without_peer
 from tests.nova.cloud.files import (
-    API_PASTE,
+    API_PASTE_INI_TEXT,
     COMPUTE_VERSION,
     CloudAddresses,
     build_compute_conf,
@@ -48,7 +48,7 @@ class Cloud:
         self.folder, self.addresses, self.broker = folder, addresses, broker
         self.nova_conf = write_options(folder / "nova.conf", build_nova_conf(addresses, folder))
         self.own_conf = write_options(folder / "own.conf", build_placement_sched_conf(addresses))
-        (folder / "api-paste.ini").write_text(API_PASTE)
+        (folder / "api-paste.ini").write_text(API_PASTE_INI_TEXT)
         (folder / "clouds.yaml").write_text(format_clouds_yaml(addresses))
         self._variables = {"PYTHONPATH": str(PEER_FOLDER), "HOME": str(folder)}
         own = [PROGRAMS_FOLDER / "placement-sched"]
@@ -133,7 +133,7 @@ class Cloud:
 
     def read_last_log_lines(self) -> str:
         programs = [*self.programs, self.broker.server]
-        return "\n".join(program.last_lines() for program in programs)
+        return "\n".join(program.read_log_tail() for program in programs)
 
     def _are_hosts_registered(self) -> bool:
         self.check_programs_run()
@@ -150,7 +150,7 @@ class Cloud:
     def check_programs_run(self) -> None:
         for program in self.programs:
             ended = program.process is not None and program.process.poll() is not None
-            assert not ended, program.last_lines()
+            assert not ended, program.read_log_tail()
 
     def _make_api_program(self) -> Program:
         _, _, port = self.addresses.compute_api.removesuffix("/v2.1").rpartition(":")

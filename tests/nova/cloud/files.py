@@ -16,7 +16,7 @@ _NOVA_27_AND_28_FOLDERS = PEER_PYTHON.parents[1].glob("lib/python*/site-packages
 #: Microversion of the requests. nova 27 and 28 do not have 2.96.
 COMPUTE_VERSION = "2.95" if any(_NOVA_27_AND_28_FOLDERS) else "2.96"
 #: The pipeline of nova's api-paste.ini, with another filter in place of keystone's.
-API_PASTE = """\
+API_PASTE_INI_TEXT = """\
 [composite:osapi_compute]
 use = call:nova.api.openstack.urlmap:urlmap_factory
 /: versions

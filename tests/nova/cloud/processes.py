@@ -63,6 +63,6 @@ class Program:
         assert status == 0, self.log.read_text()
         return self.log.read_text()
 
-    def last_lines(self, number: int = 10) -> str:
+    def read_log_tail(self, number: int = 10) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join([f"--- {self.log}:", *lines[-number:]])

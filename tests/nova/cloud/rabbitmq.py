@@ -57,7 +57,7 @@ class RabbitMQ:
         self.server.start()
 
     def wait_until_ready(self) -> None:
-        assert wait_until(self._is_answering, 180), self.server.last_lines()
+        assert wait_until(self._is_answering, 180), self.server.read_log_tail()
 
     def restart(self) -> None:
         self.server.kill()
@@ -67,7 +67,7 @@ class RabbitMQ:
     def _is_answering(self) -> bool:
         process = self.server.process
         assert process is not None
-        assert process.poll() is None, self.server.last_lines()
+        assert process.poll() is None, self.server.read_log_tail()
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=10) as client:
                 # The server answers another protocol version with the header of its own.

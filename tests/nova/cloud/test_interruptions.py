@@ -57,7 +57,7 @@ def _count_logged_starts(scheduler):
 
 def _stop_scheduler_during_call(operator, scheduler):
     servers = _boot_servers(operator, "stopped")
-    assert scheduler.stop() == 0, scheduler.last_lines()
+    assert scheduler.stop() == 0, scheduler.read_log_tail()
     scheduler.start()
     _wait_until_servers_run(operator, servers)
 

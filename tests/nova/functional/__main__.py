@@ -48,7 +48,7 @@ def main() -> int:
         for service in (
             (OUR_PLACEMENT, OPENSTACK_PLACEMENT) if arguments.beside else (OUR_PLACEMENT,)
         ):
-            progress = _Progress(len(tests))
+            progress = _TestProgressPrinter(len(tests))
             results[service] = collect_results(
                 service, tests, arguments.processes, folder, progress
             )
@@ -74,7 +74,7 @@ def _parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class _Progress:
+class _TestProgressPrinter:
     """Prints the number of finished tests on a terminal."""
 
     def __init__(self, tests: int) -> None:

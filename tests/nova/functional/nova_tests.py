@@ -42,7 +42,7 @@ UUID_PATTERN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 NAMED_OBJECT_PATTERN = re.compile(r"/(traits|resource_classes|inventories)/[^/?]+")
 
 
-class LineConnection:
+class JsonLineConnection:
     """The lines of requests and responses, apart from the output of tests."""
 
     def __init__(self):
@@ -56,7 +56,7 @@ class LineConnection:
         self._answers.write("\n")
         self._answers.flush()
 
-    def get_answer(self, question):
+    def exchange_json_line(self, question):
         self.send(question)
         return json.loads(sys.stdin.readline())
 
@@ -104,7 +104,7 @@ class ServedPlacement(fixtures.Fixture):
     def endpoint(self):
         options_key = json.dumps(self.conf_fixture.values, sort_keys=True)
         if options_key not in self.urls_by_options:
-            answer = self.lines.get_answer({"options": self.conf_fixture.values})
+            answer = self.lines.exchange_json_line({"options": self.conf_fixture.values})
             self.urls_by_options[options_key] = answer["url"]
         return self.urls_by_options[options_key]
 
@@ -151,7 +151,7 @@ class PlacementRequestRecorder:
 
 
 def main():
-    lines = LineConnection()
+    lines = JsonLineConnection()
     if sys.argv[1] == "ours":
         ServedPlacement.lines = lines
         placement_fixtures.PlacementFixture = ServedPlacement
@@ -162,10 +162,10 @@ def main():
     gc.set_threshold(20_000, 20, 20)
     lines.send("ready")
     for line in sys.stdin:
-        lines.send(answer_request_line(json.loads(line), requests))
+        lines.send(handle_request_line(json.loads(line), requests))
 
 
-def answer_request_line(question, requests):
+def handle_request_line(question, requests):
     if "list" in question:
         return {"tests": list(list_tests(question["list"]))}
     requests.seen.clear()

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.conftest import _create_schema, delete_test_rows
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import LineProgram
+from tests.differential.lines import JsonLineProgram
 from tests.support.servers import Server, start_servers
 
 NOVA_TESTS_PROGRAM = Path(__file__).with_name("nova_tests.py")
@@ -76,10 +76,10 @@ class Worker:
     def __init__(self, service: str, servers: ServersByOptions | None) -> None:
         self._service = service
         self._servers = servers
-        self._started: LineProgram | None = None
+        self._started: JsonLineProgram | None = None
 
     def list_tests(self, modules: Iterable[str]) -> list[str]:
-        return list(self._running_process.get_answer({"list": list(modules)})["tests"])
+        return list(self._running_process.exchange_json_line({"list": list(modules)})["tests"])
 
     def run_test(self, test: str) -> TestResult:
         if self._servers is not None:
@@ -88,9 +88,9 @@ class Worker:
         limit = Timer(MAX_TEST_SECONDS, self._running_process.kill)
         limit.start()
         try:
-            answer = self._running_process.get_answer({"run": test})
+            answer = self._running_process.exchange_json_line({"run": test})
             while "options" in answer:
-                answer = self._running_process.get_answer(
+                answer = self._running_process.exchange_json_line(
                     {"url": self._servers.get_url_for_options(answer["options"])}
                 )
         except (OSError, ValueError) as failure:
@@ -108,9 +108,9 @@ class Worker:
             self._started = None
 
     @property
-    def _running_process(self) -> LineProgram:
+    def _running_process(self) -> JsonLineProgram:
         if self._started is None:
-            self._started = LineProgram(
+            self._started = JsonLineProgram(
                 PEER_PYTHON, *HIDE_NOVA_WARNING_OPTIONS, NOVA_TESTS_PROGRAM, self._service
             )
         return self._started

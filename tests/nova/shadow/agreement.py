@@ -54,9 +54,9 @@ ENABLED_FILTERS = (
     *("SameHostFilter", "DifferentHostFilter", "AggregateInstanceExtraSpecsFilter"),
 )
 #: Version of a nova-compute of nova 34 or later.
-_NEW_COMPUTE = 100
+_NOVA_34_SERVICE_VERSION = 100
 #: Number of requests that are drawn at once. Later requests name the instances of earlier batches.
-BATCH_SIZE = 25
+REQUESTS_PER_BATCH = 25
 
 
 @dataclass(eq=False)
@@ -95,7 +95,7 @@ class ShadowCloud:
                 fast.append(name)
         # nova-scheduler does not start with computes that are too old.
         cell = self.nova.cells["one"]
-        cell.change("services", {"binary": "nova-compute"}, version=_NEW_COMPUTE)
+        cell.change("services", {"binary": "nova-compute"}, version=_NOVA_34_SERVICE_VERSION)
         members = {
             self.nova.add_aggregate(zone, tuple(hosts), availability_zone=zone): hosts
             for zone, hosts in zones.items()
@@ -268,14 +268,14 @@ def run_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[ShadowC
             stack.callback(program.kill)
             program.start()
         announced = "placement-sched nova-shadow reads queue"
-        assert wait_until(lambda: announced in ours.log.read_text(), 120), ours.last_lines(30)
-        assert wait_until(cloud.is_scheduler_answering, 120), theirs.last_lines(30)
+        assert wait_until(lambda: announced in ours.log.read_text(), 120), ours.read_log_tail(30)
+        assert wait_until(cloud.is_scheduler_answering, 120), theirs.read_log_tail(30)
         try:
             yield cloud
         except Exception:
-            sys.stderr.write(f"{theirs.last_lines(30)}\n{ours.last_lines(30)}\n")
+            sys.stderr.write(f"{theirs.read_log_tail(30)}\n{ours.read_log_tail(30)}\n")
             raise
-        assert ours.stop() == 0, ours.last_lines(30)
+        assert ours.stop() == 0, ours.read_log_tail(30)
 
 
 def run_peer_job(*arguments: str, document: Any = None) -> Any:
@@ -295,7 +295,9 @@ def run_peer_job(*arguments: str, document: Any = None) -> Any:
 def compare_requests(cloud: ShadowCloud, requests: int) -> dict[str, Any]:
     left = requests
     while left:
-        batch = [cloud.request_generator.draw_request() for _ in range(min(BATCH_SIZE, left))]
+        batch = [
+            cloud.request_generator.draw_request() for _ in range(min(REQUESTS_PER_BATCH, left))
+        ]
         for described, primitive in zip(batch, run_peer_job("specs", document=batch), strict=True):
             cloud.place_request(described, primitive)
         # A removed instance cannot be compared, so the shadow must have seen its host.

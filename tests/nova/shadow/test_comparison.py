@@ -33,8 +33,8 @@ from tests.nova.shadow.records import (
 )
 
 INSTANCE_UUIDS = ("i1", "i2", "i3")
-RECORD_ON_A = build_evaluation_record(build_instance_step("a"))
-OUTCOME_ON_A, OUTCOME_ON_B, OUTCOME_ON_Z, OUTCOME_WITHOUT_HOST = map(
+EVALUATION_ON_HOST_A = build_evaluation_record(build_instance_step("a"))
+OUTCOME_ON_HOST_A, OUTCOME_ON_HOST_B, OUTCOME_ON_HOST_Z, OUTCOME_WITHOUT_HOST = map(
     build_outcome_on_host, ("a", "b", "z", None)
 )
 MEMORY_REJECTION = HostRejection(
@@ -56,16 +56,16 @@ def judge_outcomes(record, *outcomes):
 @pytest.mark.parametrize(
     ("record", "outcome", "verdict", "why"),
     [
-        (RECORD_ON_A, OUTCOME_ON_A, SAME_HOST, None),
+        (EVALUATION_ON_HOST_A, OUTCOME_ON_HOST_A, SAME_HOST, None),
         (
             build_evaluation_record(build_instance_step("a", "b")),
-            OUTCOME_ON_B,
+            OUTCOME_ON_HOST_B,
             EQUAL_WEIGHT,
             "b weighs the same as a",
         ),
         (
             build_evaluation_record(build_instance_step("a"), refused={"b": MEMORY_REJECTION}),
-            OUTCOME_ON_B,
+            OUTCOME_ON_HOST_B,
             OTHER_HOST,
             f"b did not pass here: {MEMORY_REJECTION}; a was chosen with the weight 1",
         ),
@@ -77,38 +77,38 @@ def judge_outcomes(record, *outcomes):
         ),
         (
             build_evaluation_record(refused={"b": AGGREGATE_REJECTION}),
-            OUTCOME_ON_B,
+            OUTCOME_ON_HOST_B,
             ONLY_NOVA,
             "b did not pass here: AggregateInstanceExtraSpecsFilter: ssd is not true",
         ),
         (
-            RECORD_ON_A,
+            EVALUATION_ON_HOST_A,
             OUTCOME_WITHOUT_HOST,
             ONLY_OURS,
             "nova found no host; a was chosen here with the weight 1",
         ),
-        (RECORD_ON_A, None, UNKNOWN, "nova's outcome is unknown"),
+        (EVALUATION_ON_HOST_A, None, UNKNOWN, "nova's outcome is unknown"),
         (
-            RECORD_ON_A,
+            EVALUATION_ON_HOST_A,
             build_outcome_on_host("b", first_known=False),
             ALTERNATE,
             "an attempt failed, and b is the host of a later attempt",
         ),
         (
-            RECORD_ON_A,
+            EVALUATION_ON_HOST_A,
             build_outcome_on_host("a", ended_on=build_host_name("b")),
             SAME_HOST,
             "the attempt failed, and a later attempt was on b",
         ),
         (
             build_evaluation_record(build_instance_step("a", more=3)),
-            OUTCOME_ON_Z,
+            OUTCOME_ON_HOST_Z,
             UNKNOWN,
             "3 more hosts of the same weight as a are not recorded",
         ),
         (
             build_evaluation_record(build_instance_step("a", more=3), passed={"a": 1.0, "z": 0.5}),
-            OUTCOME_ON_Z,
+            OUTCOME_ON_HOST_Z,
             OTHER_HOST,
             "z weighs 0.5 here; a was chosen with the weight 1",
         ),
@@ -124,13 +124,13 @@ def test_host_of_lower_weight_is_disagreement_with_both_weights():
     record = build_evaluation_record(
         build_instance_step("a", weight=3.02), passed={"a": 3.02, "b": 1.5}
     )
-    (result,) = judge_outcomes(record, OUTCOME_ON_B)
+    (result,) = judge_outcomes(record, OUTCOME_ON_HOST_B)
     assert result.verdict == OTHER_HOST
     assert (result.detail["our_weight"], result.detail["nova_weight"]) == (3.02, 1.5)
 
 
 def test_disagreement_without_a_recorded_reason_needs_an_explanation():
-    (result,) = judge_outcomes(RECORD_ON_A, OUTCOME_ON_B)
+    (result,) = judge_outcomes(EVALUATION_ON_HOST_A, OUTCOME_ON_HOST_B)
     assert result.verdict == OTHER_HOST
     assert result.needs_reason
 
@@ -189,7 +189,7 @@ def test_weights_for_the_first_instance_do_not_explain_the_second_instance():
     record = build_evaluation_record(
         build_instance_step("a"), build_instance_step("b"), passed={"a": 3.0, "b": 1.0}
     )
-    _, second = judge_outcomes(record, OUTCOME_ON_A, OUTCOME_ON_A)
+    _, second = judge_outcomes(record, OUTCOME_ON_HOST_A, OUTCOME_ON_HOST_A)
     assert second.verdict == OTHER_HOST
     assert "nova_weight" not in second.detail
 

@@ -12,7 +12,7 @@ PASSWORD = "s3cret"  # noqa: S105 - of nothing
 
 
 @pytest.fixture
-def read_transport_of_lines(tmp_path):
+def read_conf_transport(tmp_path):
     def read_lines(*lines):
         file = tmp_path / "nova.conf"
         file.write_text("\n".join(["[DEFAULT]", *lines]))
@@ -21,8 +21,8 @@ def read_transport_of_lines(tmp_path):
     return read_lines
 
 
-def test_single_address_has_default_port_and_virtual_host(read_transport_of_lines):
-    transport = read_transport_of_lines(f"transport_url = rabbit://u:{PASSWORD}@mq/")
+def test_single_address_has_default_port_and_virtual_host(read_conf_transport):
+    transport = read_conf_transport(f"transport_url = rabbit://u:{PASSWORD}@mq/")
     (broker,) = transport.brokers
     assert (str(broker), transport.exchange) == ("mq:5672", "nova")
     assert broker.arguments["userid"] == "u"
@@ -31,17 +31,17 @@ def test_single_address_has_default_port_and_virtual_host(read_transport_of_line
     assert PASSWORD not in repr(transport)
 
 
-def test_several_addresses_share_a_virtual_host(read_transport_of_lines):
-    transport = read_transport_of_lines("transport_url = rabbit://u:a%40@mq1:1,u:b@mq2:2/cloud%2F1")
+def test_several_addresses_share_a_virtual_host(read_conf_transport):
+    transport = read_conf_transport("transport_url = rabbit://u:a%40@mq1:1,u:b@mq2:2/cloud%2F1")
     assert list(map(str, transport.brokers)) == ["mq1:1", "mq2:2"]
     assert [broker.arguments["password"] for broker in transport.brokers] == ["a@", "b"]
     assert {one.arguments["virtual_host"] for one in transport.brokers} == {"cloud/1"}
 
 
-def test_tls_of_the_bus_is_read_from_its_options(read_transport_of_lines):
+def test_tls_of_the_bus_is_read_from_its_options(read_conf_transport):
     lines = ("transport_url = rabbit://mq/", "[oslo_messaging_rabbit]", "ssl = true")
-    assert read_transport_of_lines(*lines).brokers[0].arguments["ssl"] is True
-    files = read_transport_of_lines(
+    assert read_conf_transport(*lines).brokers[0].arguments["ssl"] is True
+    files = read_conf_transport(
         *lines, "ssl_ca_file = /ca", "ssl_cert_file = /cert", "ssl_key_file = /key"
     )
     assert files.brokers[0].arguments["ssl"] == {
@@ -53,16 +53,16 @@ def test_tls_of_the_bus_is_read_from_its_options(read_transport_of_lines):
     }
 
 
-def test_url_query_overrides_options(read_transport_of_lines):
-    transport = read_transport_of_lines("transport_url = rabbit://mq/?ssl=1&ssl_ca_file=/ca")
+def test_url_query_overrides_options(read_conf_transport):
+    transport = read_conf_transport("transport_url = rabbit://mq/?ssl=1&ssl_ca_file=/ca")
     assert transport.brokers[0].arguments["ssl"]["ca_certs"] == "/ca"
 
 
-def test_exchange_has_the_name_and_durability_of_control_exchange(read_transport_of_lines):
+def test_exchange_has_the_name_and_durability_of_control_exchange(read_conf_transport):
     url = "transport_url = rabbit://mq/"
-    transport = read_transport_of_lines(url, "control_exchange = cloud2")
+    transport = read_conf_transport(url, "control_exchange = cloud2")
     assert (transport.exchange, transport.is_durable) == ("cloud2", False)
-    durable = read_transport_of_lines(url, "[oslo_messaging_rabbit]", "amqp_durable_queues = true")
+    durable = read_conf_transport(url, "[oslo_messaging_rabbit]", "amqp_durable_queues = true")
     assert durable.is_durable
 
 
@@ -78,8 +78,8 @@ def test_exchange_has_the_name_and_durability_of_control_exchange(read_transport
         ("transport_url = kafka://mq/", "[DEFAULT] transport_url: kafka is not RabbitMQ"),
     ],
 )
-def test_unsupported_transport_is_a_one_line_error(read_transport_of_lines, line, words):
+def test_unsupported_transport_is_a_one_line_error(read_conf_transport, line, words):
     with pytest.raises(ConfigurationError) as refused:
-        read_transport_of_lines(line)
+        read_conf_transport(line)
     assert refused.value.detail.startswith(words)
     assert PASSWORD not in refused.value.detail

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.comparison import PEER_PYTHON, skip_without_peer
-from tests.differential.lines import LineProgram
+from tests.differential.lines import JsonLineProgram
 
 #: Release that has exactly the supported fields. Other tests run with older releases, too.
 NEWEST_RELEASE = 34
@@ -16,8 +16,8 @@ NOVA_OBJECTS_PROGRAM = Path(__file__).parent / "peer" / "serve.py"
 @pytest.fixture(scope="module")
 def call_nova():
     skip_without_peer()
-    peer = LineProgram(PEER_PYTHON, NOVA_OBJECTS_PROGRAM)
-    yield lambda name, *arguments: peer.get_answer([name, arguments])
+    peer = JsonLineProgram(PEER_PYTHON, NOVA_OBJECTS_PROGRAM)
+    yield lambda name, *arguments: peer.exchange_json_line([name, arguments])
     peer.close()
 
 

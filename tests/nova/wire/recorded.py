@@ -7,13 +7,13 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-_RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
+_RECORDED_OBJECTS = json.loads((Path(__file__).parent / "recorded.json").read_text())
 #: Keys and indexes that lead to a value in a primitive.
 ValuePath = tuple[str | int, ...]
 
 
 def read_recorded_object(name: str) -> Any:
-    return deepcopy(_RECORDED[name])
+    return deepcopy(_RECORDED_OBJECTS[name])
 
 
 def list_paths(value: Any, path: ValuePath = ()) -> Iterator[ValuePath]:

@@ -27,7 +27,7 @@ from tests.nova.wire.recorded import read_recorded_object
 
 pytestmark = pytest.mark.system
 
-SEED = 20261122
+RANDOM_SEED = 20261122
 IMAGE_PROPERTIES = {*READERS, "hw_numa_cpus", "hw_numa_mem", "traits_required"}
 
 
@@ -35,20 +35,20 @@ IMAGE_PROPERTIES = {*READERS, "hw_numa_cpus", "hw_numa_mem", "traits_required"}
     ("versions", "number"), [("draw_request_specs", 400), ("draw_older_request_specs", 12)]
 )
 def test_random_request_specs_are_parsed_like_nova(call_nova, versions, number):
-    for spec in call_nova(versions, SEED, number):
+    for spec in call_nova(versions, RANDOM_SEED, number):
         ours = documents.convert_spec_to_document(spec["primitive"])
         assert unify_empty_values(ours, spec["held"]) == spec["held"], spec.get("versions")
 
 
 def test_typed_and_raw_image_properties_are_equal(call_nova):
-    for image in call_nova("draw_images", SEED, 400):
+    for image in call_nova("draw_images", RANDOM_SEED, 400):
         typed = Image.from_document(IMAGE.read(image["primitive"], "image"))
         assert typed.properties == Image.from_document(image["raw"]).properties
         ours = documents.convert_to_document(typed)
         assert unify_empty_values(ours, image["held"]) == image["held"]
 
 
-def read_versions(call_nova: Any) -> dict[str, str]:
+def read_object_versions(call_nova: Any) -> dict[str, str]:
     versions = {
         name: tree[name] for tree in call_nova("list_object_versions").values() for name in tree
     }
@@ -56,19 +56,19 @@ def read_versions(call_nova: Any) -> dict[str, str]:
 
 
 def test_object_versions_match_nova(call_newest_nova):
-    assert read_versions(call_newest_nova) == NEWEST
+    assert read_object_versions(call_newest_nova) == NEWEST
 
 
 def test_nova_has_no_newer_object_versions(call_nova):
     def split_version(version: str) -> list[int]:
         return [int(number) for number in version.split(".")]
 
-    for name, version in read_versions(call_nova).items():
+    for name, version in read_object_versions(call_nova).items():
         assert split_version(version) <= split_version(NEWEST[name]), name
 
 
 def test_announced_aggregates_and_instances_of_nova_are_read(call_nova):
-    drawn = call_nova("draw_notified_objects", SEED, 20)
+    drawn = call_nova("draw_notified_objects", RANDOM_SEED, 20)
     assert aggregate_ids(drawn["aggregates"]) == set(drawn["ids"])
     assert uuids_of_objects(drawn["instances"]) == drawn["uuids"]
 
@@ -172,5 +172,5 @@ def test_parsed_fields_exist_in_nova(call_newest_nova, module):
 
 
 def test_recorded_objects_match_nova(call_newest_nova):
-    recorded = sort_sets(call_newest_nova("recorded"))
+    recorded = sort_sets(call_newest_nova("draw_recorded_objects"))
     assert {name: sort_sets(read_recorded_object(name)) for name in recorded} == recorded

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.schemas.node_report import numa_topology
-from tests.support.numa_nodes import CORES, THREADS, build_cell, build_cell_with_networks
+from tests.support.numa_nodes import CORES, THREAD_PAIRS, build_cell, build_cell_with_networks
 from tests.support.states import build_host_state, build_settings, build_spec, find_rejection
 
 ONE_NUMA_NODE = {"cells": [{"cpuset": [0], "memory": 512}]}
@@ -89,7 +89,9 @@ def test_thread_policy_requires_threads_on_any_numa_node(extra_specs, properties
     assert find_filter_rejection(plain, spec) == (reason if is_required else None)
     assert (
         find_filter_rejection(
-            build_host_with_cells(build_cell(0, siblings=CORES), build_cell(1, siblings=THREADS)),
+            build_host_with_cells(
+                build_cell(0, siblings=CORES), build_cell(1, siblings=THREAD_PAIRS)
+            ),
             spec,
         )
         is None

@@ -17,7 +17,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict
 from placement_sched.model.provider import UNCHECKED, Inventory
 from placement_sched.store.placement import allocations, inventories, resource_providers
-from tests.chaos.run_length import TRIED
+from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
 from tests.store.placement.test_allocations import build_claim
 from tests.support.invariants import assert_invariants
@@ -108,7 +108,7 @@ def run_process_race(database, database_url, record_property):
         results = run_in_processes(number, work, database_url, *arguments)
         assert_invariants(database)
         kind = database.reader.dialect.name
-        record_property(TRIED, f"{len(results)} claims on {kind} ({work.__name__})")
+        record_property(TRIED_KEY, f"{len(results)} claims on {kind} ({work.__name__})")
         turns = sorted({turn for turn, _ in results})
         return [Counter(error for turn, error in results if turn == each) for each in turns]
 

@@ -19,7 +19,7 @@ from tests.differential.hosts.generate.pools import (
 from tests.differential.hosts.generate.queries import random_query
 
 JsonDocument = dict[str, Any]
-SpecSubject = Callable[[RandomSource, JsonDocument], None]
+RequestSpecModifier = Callable[[RandomSource, JsonDocument], None]
 
 
 def _add_unscoped_extra_spec(rng: RandomSource, spec: JsonDocument) -> None:
@@ -144,7 +144,7 @@ def _add_requested_cell(rng: RandomSource, spec: JsonDocument) -> None:
 
 
 #: Weights of the subjects in the random choice.
-_FREQUENCY_BY_SUBJECT: dict[SpecSubject, int] = {
+_FREQUENCY_BY_MODIFIER: dict[RequestSpecModifier, int] = {
     _add_unscoped_extra_spec: 4,
     _add_aggregate_extra_spec: 4,
     _add_capability_extra_spec: 6,
@@ -180,8 +180,8 @@ def random_request(rng: RandomSource, instances: tuple[JsonDocument, ...]) -> Js
     if rng.chance(0.4):
         spec["instance_group"] = places.random_server_group(rng, instances)
     drawn = rng.random.choices(
-        [*_FREQUENCY_BY_SUBJECT], [*_FREQUENCY_BY_SUBJECT.values()], k=rng.integer(0, 4)
+        [*_FREQUENCY_BY_MODIFIER], [*_FREQUENCY_BY_MODIFIER.values()], k=rng.integer(0, 4)
     )
-    for subject in drawn:
-        subject(rng, spec)
+    for modifier in drawn:
+        modifier(rng, spec)
     return spec

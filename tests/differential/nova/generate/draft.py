@@ -54,4 +54,4 @@ class RequestDraft:
             self.properties[f"{prefix}_{name}"] = value
 
 
-DraftSubject = Callable[[RandomSource, RequestDraft], None]
+RequestDraftModifier = Callable[[RandomSource, RequestDraft], None]

@@ -7,11 +7,11 @@ from typing import Any
 from tests.differential.generate.dice import RandomSource
 from tests.differential.nova.generate import amounts, cpus, devices, guests, images, places
 from tests.differential.nova.generate.cloud import Cloud
-from tests.differential.nova.generate.draft import PROJECT_IDS, DraftSubject, RequestDraft
+from tests.differential.nova.generate.draft import PROJECT_IDS, RequestDraft, RequestDraftModifier
 from tests.differential.nova.generate.invalid import make_draft_invalid
 
 #: Weights of the subjects in the random choice.
-_FREQUENCY_BY_SUBJECT: dict[DraftSubject, int] = {
+_FREQUENCY_BY_MODIFIER: dict[RequestDraftModifier, int] = {
     amounts.add_resources: 6,
     amounts.add_cpus_as_resources: 2,
     amounts.add_bare_metal_resources: 1,
@@ -95,8 +95,8 @@ def random_request_case(rng: RandomSource, cloud: Cloud) -> RequestCase:
     if rng.chance(0.9):
         images.add_image_properties(rng, draft)
     many = rng.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])
-    for subject in _draw_subjects_of_request(rng, many):
-        subject(rng, draft)
+    for modifier in _draw_modifiers_of_request(rng, many):
+        modifier(rng, draft)
     for name in rng.sample(tuple(_OPTION_VALUES), 0, 4):
         draft.options.setdefault(name, rng.choice(_OPTION_VALUES[name]))
     if rng.chance(0.05):
@@ -115,9 +115,9 @@ def _random_flavor(rng: RandomSource) -> dict[str, Any]:
     }
 
 
-def _draw_subjects_of_request(rng: RandomSource, many: int) -> list[DraftSubject]:
-    subjects, parts = list(_FREQUENCY_BY_SUBJECT), list(_FREQUENCY_BY_SUBJECT.values())
-    drawn = rng.random.choices(subjects, parts, k=many)
+def _draw_modifiers_of_request(rng: RandomSource, many: int) -> list[RequestDraftModifier]:
+    modifiers, parts = list(_FREQUENCY_BY_MODIFIER), list(_FREQUENCY_BY_MODIFIER.values())
+    drawn = rng.random.choices(modifiers, parts, k=many)
     return sorted(set(drawn), key=drawn.index)
 
 

@@ -18,12 +18,12 @@ from oslo_messaging._drivers import common  # noqa: E402
 from oslo_serialization import jsonutils  # noqa: E402
 from oslo_versionedobjects import base as versioned  # noqa: E402
 
-LIMITS = ("vcpu", "memory_mb", "disk_gb")
-SERIALIZER = base.NovaObjectSerializer()
+LIMIT_FIELDS = ("vcpu", "memory_mb", "disk_gb")
+OBJECT_SERIALIZER = base.NovaObjectSerializer()
 
 
 def serialize(entity):
-    return json.loads(jsonutils.dumps(SERIALIZER.serialize_entity(None, entity)))
+    return json.loads(jsonutils.dumps(OBJECT_SERIALIZER.serialize_entity(None, entity)))
 
 
 def draw_request_specs(seed, number):
@@ -83,7 +83,7 @@ def draw_notified_objects(seed, number):
     }
 
 
-def recorded():
+def draw_recorded_objects():
     generator = ObjectGenerator(Random(1))
     drawn = [generator.draw_request_spec() for _ in range(200)]
     spec = drawn[0]
@@ -102,7 +102,7 @@ def recorded():
 
 
 def describe_selections(primitives, requester_ids):
-    lists = SERIALIZER.deserialize_entity(None, primitives)
+    lists = OBJECT_SERIALIZER.deserialize_entity(None, primitives)
     rows = []
     for selection in (each for selections in lists for each in selections):
         groups = [objects.RequestGroup(requester_id=each) for each in requester_ids]
@@ -114,7 +114,7 @@ def describe_selections(primitives, requester_ids):
         rows.append(
             {
                 "fields": {name: getattr(selection, name) for name in names},
-                "limits": {name: getattr(selection.limits, name) for name in LIMITS},
+                "limits": {name: getattr(selection.limits, name) for name in LIMIT_FIELDS},
                 "numa": numa and list_numa_limits_fields(numa),
                 "legacy": jsonutils.to_primitive(selection.to_dict()),
                 "providers": [group.provider_uuids for group in spec.requested_resources],

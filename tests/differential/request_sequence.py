@@ -21,14 +21,14 @@ from tests.differential.explained.writes import (
 )
 from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 from tests.differential.spelling import canonicalize_uuids_of_request, has_odd_uuid_spelling
-from tests.differential.state import clear_state, dump_state, resolve_generations
+from tests.differential.state import clear_service_state, read_service_state, resolve_generations
 from tests.support.clouds import Cloud
 from tests.support.versions import PEER_LATEST
 
 _READ_METHODS = {"GET", "HEAD", "OPTIONS"}
 
 
-class EpisodeStep(NamedTuple):
+class ComparedReplies(NamedTuple):
     """Result of a request: replies, counts of explanations, and unexplained differences.
 
     ``has_different_states`` is whether an explained difference has led to different states.
@@ -48,7 +48,7 @@ class _RequestPair:
     theirs: Request
 
 
-class Episode:
+class RequestSequenceComparison:
     """A sequence of requests to two sides that are empty at first."""
 
     def __init__(self, ours: OwnPlacement, theirs: OpenStackPlacementPeer) -> None:
@@ -61,7 +61,7 @@ class Episode:
     def set_cloud(self, cloud: Cloud) -> None:
         self._cloud = cloud
 
-    def send_request(self, request: Request) -> EpisodeStep:
+    def send_request(self, request: Request) -> ComparedReplies:
         step = self._send_and_explain(_RequestPair(request, request))
         if has_odd_uuid_spelling(request) and (
             step.unexplained
@@ -73,8 +73,8 @@ class Episode:
 
     def find_state_differences(self) -> Differences:
         ours, theirs = (
-            sort_keys_and_lists(dump_state(self._ours)),
-            sort_keys_and_lists(dump_state(self._theirs)),
+            sort_keys_and_lists(read_service_state(self._ours)),
+            sort_keys_and_lists(read_service_state(self._theirs)),
         )
         if self._ours.has_short_ratios:
             ours, theirs = round_numbers_to_six_digits(ours), round_numbers_to_six_digits(theirs)
@@ -87,7 +87,7 @@ class Episode:
             if ours.get(key) != theirs.get(key)
         }
 
-    def _compare_with_canonical_uuids(self, request: Request) -> EpisodeStep:
+    def _compare_with_canonical_uuids(self, request: Request) -> ComparedReplies:
         self._sent.pop()
         if request.method not in _READ_METHODS:
             self._repeat_earlier_requests()
@@ -102,7 +102,7 @@ class Episode:
         for pair in self._sent:
             self._delete_leftover_consumers_of_peer(self._send_to_both_sides(pair))
 
-    def _send_and_explain(self, pair: _RequestPair) -> EpisodeStep:
+    def _send_and_explain(self, pair: _RequestPair) -> ComparedReplies:
         self._sent.append(pair)
         answers = self._send_to_both_sides(pair)
         explained = Counter(
@@ -112,7 +112,7 @@ class Episode:
         names, unexplained = explain_differences(answers, differences)
         explained.update(names)
         may_part = differences.keys() & {"status", "body"} and pair.ours.method not in _READ_METHODS
-        return EpisodeStep(
+        return ComparedReplies(
             answers, explained, unexplained, bool(may_part and self.find_state_differences())
         )
 
@@ -124,7 +124,7 @@ class Episode:
         ours = resolve_generations(self._ours, pair.ours)
         theirs = ours if pair.theirs == pair.ours else resolve_generations(self._ours, pair.theirs)
         replies = self._delete_providers_with_generated_uuids(
-            ours, self._ours.get_answer(ours), self._theirs.get_answer(theirs)
+            ours, self._ours.send_request(ours), self._theirs.send_request(theirs)
         )
         return AnswerPair(ours, *replies, self._ours, self._theirs, self._cloud)
 
@@ -145,12 +145,12 @@ class Episode:
             return ours, theirs
         for side, location in zip((self._ours, self._theirs), made, strict=True):
             path = location.removeprefix("http://placement")
-            side.get_answer(Request("DELETE", path, PEER_LATEST))
+            side.send_request(Request("DELETE", path, PEER_LATEST))
         return _hide_created_uuid(ours, made[0]), _hide_created_uuid(theirs, made[1])
 
     def _clear_both_sides(self) -> None:
-        clear_state(self._ours)
-        clear_state(self._theirs)
+        clear_service_state(self._ours)
+        clear_service_state(self._theirs)
 
 
 def _hide_created_uuid(reply: Reply, location: str) -> Reply:
