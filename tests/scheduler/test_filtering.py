@@ -72,6 +72,12 @@ def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
     assert (list_host_names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
 
 
+def test_hosts_that_already_passed_are_counted_in_every_report():
+    run = run_filters([ReasonGivingFilter(), HostPassesFilter()], HOSTS, SPEC, already_passed=4)
+    assert list_host_names(run) == ["cn3"]
+    assert [(report.before, report.after) for report in run.reports] == [(7, 6), (6, 5)]
+
+
 def test_later_filters_do_not_run_if_no_host_remains():
     class AllHostsRejectingFilter(ReasonGivingFilter):
         names = ("cn1", "cn2", "cn3")
