@@ -181,7 +181,7 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
         sqlite_database, SEVEN_GROUPS_QUERY, sqlite_settings.with_overrides({BUDGET_OPTION: 20_000})
     )
     last = reported.steps[-1]
-    assert (last.constraint, last.after) == ("combination", 0)
+    assert (last.constraint, last.detail, last.after) == ("combination", "", 0)
     reasons = [rejection.reason for rejection in last.rejected]
     assert reasons == ["no providers serve all request groups and resource classes together"]
     assert reported.nearest_misses == NearMisses(complete=False)
