@@ -144,6 +144,17 @@ def test_failure_within_a_zone_includes_all_hosts_of_the_zone(sqlite_app):
     assert (failure["instances"], len(failure["nowhere"])) == (5, 2)
 
 
+def test_failures_are_listed_by_their_number_of_instances_without_a_place(sqlite_app):
+    sqlite_app.post_json(NODES, [report("cn1"), report("cn2"), report("cn3")])
+    make_zone(sqlite_app, "az1", "cn1")
+    make_zone(sqlite_app, "az2", "cn2", "cn3")
+    report_hosts_with_instances(
+        sqlite_app, ["cn1", "cn2", "cn3"], [*["cn1"] * 3, *["cn2"] * 3, *["cn3"] * 3]
+    )
+    failures = compute_failover(sqlite_app, within="zone")["failures"]
+    assert [(failure["name"], failure["stuck"]) for failure in failures] == [("az2", 5), ("az1", 1)]
+
+
 def test_failure_whose_simulation_times_out_counts_but_does_not_list_instances(
     sqlite_app, monkeypatch
 ):
