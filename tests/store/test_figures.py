@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the whole cloud by zone."""
+"""Figures of the whole cloud by zone, and numbers of rows."""
 
 from placement_sched.model.clock import utcnow
-from placement_sched.store.figures import cloud_figures
+from placement_sched.store.figures import cloud_figures, count_rows
+from placement_sched.store.placement import resource_classes, traits
 from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.statements import run_query
 
 
 def test_capacity_and_used_amounts_are_summed_by_availability_zone(sqlite_app):
@@ -17,3 +19,14 @@ def test_capacity_and_used_amounts_are_summed_by_availability_zone(sqlite_app):
         figures = cloud_figures(connection, utcnow(), 86400, "nova")
     assert figures.capacity["VCPU", "nova"] == 4 * figures.capacity["VCPU", "az1"] > 0
     assert (figures.used["VCPU", "az1"], figures.used["VCPU", "nova"]) == (3, 0)
+
+
+def test_only_custom_names_are_counted(sqlite_database):
+    def add_names(connection):
+        resource_classes.add(connection, "CUSTOM_A", utcnow())
+        for name in ("CUSTOM_A", "CUSTOM_B"):
+            traits.ensure(connection, name, utcnow())
+
+    sqlite_database.write(add_names)
+    counts = run_query(sqlite_database, count_rows)
+    assert (counts.custom_resource_classes, counts.custom_traits) == (1, 2)
