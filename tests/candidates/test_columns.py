@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider columns of many traits, and of a capacity without a limit."""
+"""Provider columns of many traits, of a step size, and of a capacity without a limit."""
 
 import pytest
 
@@ -29,3 +29,13 @@ def test_capacity_with_a_huge_allocation_ratio_is_unlimited(database, settings):
     query = CandidatesQuery(groups=tuple(groups), group_policy="none")
     found = find_candidates(database, query, settings)
     assert [request.root_uuid for request in found.requests] == [uuid_of("CN1")]
+
+
+@pytest.mark.usefixtures("each_provider_source")
+def test_amount_must_be_a_multiple_of_the_step_size(database, settings):
+    load_cloud(database, build_cloud(Host("CN1", build_inventory("VCPU", 8, step_size=2))))
+    numbers = []
+    for amount in (3, 4):
+        query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", amount),)),))
+        numbers.append(len(find_candidates(database, query, settings).requests))
+    assert numbers == [0, 1]
