@@ -169,8 +169,8 @@ def record_release() -> RecordedRelease:
             DEFAULT__service_down_time=60,
         )
         database = Database(settings)
-        sync(database, lambda: samples.NOW)
-        application = create_app(settings, clock=lambda: samples.NOW, random=Random(1))
+        sync(database, lambda: samples.SAMPLE_TIME)
+        application = create_app(settings, clock=lambda: samples.SAMPLE_TIME, random=Random(1))
         try:
             client = TestApp(application)
             for _ in samples.send_requests_to(client):

@@ -50,7 +50,7 @@ def start_server_of_this_version(database, make_app) -> Callable[[], TestApp]:
         make_settings(
             database.url.render_as_string(hide_password=False), DEFAULT__service_down_time=60
         ),
-        clock=lambda: samples.NOW,
+        clock=lambda: samples.SAMPLE_TIME,
     )
 
 
@@ -76,7 +76,7 @@ def test_upgraded_database_keeps_its_rows_and_columns_of_old_workers(
 ):
     recorded_release.create_schema(database)
     recorded_release.write_rows(database)
-    sync(database, lambda: samples.NOW)
+    sync(database, lambda: samples.SAMPLE_TIME)
     assert current_revision(database) == newest_revision()
     assert find_schema_differences(database) == []
     client = start_server_of_this_version()
@@ -121,5 +121,5 @@ def test_rows_written_by_workers_of_the_old_release_are_readable(
     recorded_release.create_schema(database)
     sync_schema(database)
     recorded_release.write_rows(database)
-    sync(database, lambda: samples.NOW)
+    sync(database, lambda: samples.SAMPLE_TIME)
     assert find_lost_values_of_responses(recorded_release, start_server_of_this_version()) == []
