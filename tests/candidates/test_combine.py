@@ -9,6 +9,7 @@ import pytest
 from placement_sched.candidates import combine
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, combinations
 from placement_sched.candidates.request import Rules, Slot
+from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import RequestGroup
 from tests.exploring import scale_example_count
 
@@ -44,6 +45,13 @@ def test_providers_of_trees_lacking_traits_are_not_combined(carried, steps):
     # Only the providers of the first slot have traits.
     options = [range(6), *[range(6, 14)] * 7]
     assert _find_provider_combinations(options, [""] * 8, carried, [{1}, {2}], budget=steps) == []
+
+
+def test_each_combination_of_freely_chosen_providers_costs_a_step():
+    options = [range(6)] * 2
+    assert len(_find_provider_combinations(options, [""] * 2, {}, [], budget=36)) == 36
+    with pytest.raises(TooComplex):
+        _find_provider_combinations(options, [""] * 2, {}, [], budget=35)
 
 
 def test_search_cost_of_a_thousand_trait_sets_is_that_of_one():

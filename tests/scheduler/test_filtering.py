@@ -73,7 +73,9 @@ def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
 
 
 def test_hosts_that_already_passed_are_counted_in_every_report():
-    run = run_filters([ReasonGivingFilter(), HostPassesFilter()], HOSTS, SPEC, already_passed=4)
+    run = run_filters(
+        [ReasonGivingFilter(), HostPassesFilter()], HOSTS, DEFAULT_SPEC, already_passed=4
+    )
     assert list_host_names(run) == ["cn3"]
     assert [(report.before, report.after) for report in run.reports] == [(7, 6), (6, 5)]
 

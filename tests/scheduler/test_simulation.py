@@ -6,7 +6,9 @@ from sqlalchemy import select as query
 
 from placement_sched.db.tables import metadata
 from placement_sched.limits import MAX_EXPENSIVE_QUERIES
+from tests.scheduler.providers import add_provider
 from tests.scheduler.test_scheduler import explain, select
+from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
 from tests.support.states import read_settings_text
@@ -224,6 +226,19 @@ def test_error_for_an_invalid_simulated_change_has_its_place_and_the_nearest_nam
     detail = answer.json["errors"][0]["detail"]
     assert words in detail
     assert f"at $.changes[0]{place})" in detail
+
+
+def test_inventory_of_several_providers_needs_the_name_of_one_of_them(sqlite_app):
+    report_hosts(sqlite_app)
+    for name in ("card1", "card2"):
+        add_provider(sqlite_app, name, parent=uuid_of("cn1"), CUSTOM_CARD=1)
+    changes = [build_inventory_change("CUSTOM_CARD", total=4)]
+    body = {"request_spec": spec(), "changes": changes}
+    answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=400)
+    reason = (
+        "several providers of host cn1 have CUSTOM_CARD: name one of them as provider: card1, card2"
+    )
+    assert answer.json["errors"][0]["detail"] == f"{reason} (at $.changes[0].inventory)"
 
 
 def test_number_of_simulated_hosts_is_limited(shared_cloud):

@@ -6,6 +6,7 @@ import pytest
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.explain import verdicts as module
 from placement_sched.scheduler.explain.verdicts import describe_would_fit
+from placement_sched.scheduler.filters.image_props_filter import ImagePropertiesFilter
 from tests.conftest import make_settings
 from tests.scheduler.explain.test_explanation import (
     cloud_without_compute_nodes as cloud_without_compute_nodes,  # noqa: PLC0414 - a fixture
@@ -195,6 +196,23 @@ def test_verdict_on_a_disabled_host_has_the_reason_of_the_operator(writable_clou
     assert answer[0][1] == "root_required !COMPUTE_STATUS_DISABLED"
     assert "broken fan" in answer[0][2]
     assert answer[1][1] == "ComputeFilter"
+
+
+def test_filter_that_fails_for_a_host_alone_is_named_after_the_reasons_of_the_run(
+    sqlite_app, monkeypatch
+):
+    def raise_runtime_error(*_arguments):
+        raise RuntimeError("no image")
+
+    monkeypatch.setattr(ImagePropertiesFilter, "prepare", raise_runtime_error)
+    host = report("cn1", last_seen_up=OLD_REPORT_TIME)
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [host])
+    (verdict,) = list_verdicts(sqlite_app, "cn1")
+    reached, failed = list_reasons(verdict)
+    assert reached[1] == "ComputeFilter"
+    path = f"{ImagePropertiesFilter.__module__}.ImagePropertiesFilter"
+    reason = f"later filters were not evaluated: {path} failed: RuntimeError: no image"
+    assert failed == ("filters", "", reason)
 
 
 def test_provider_without_a_host_report_is_rejected_as_no_compute_node(cloud_without_compute_nodes):

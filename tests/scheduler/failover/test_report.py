@@ -145,7 +145,7 @@ def test_failure_within_a_zone_includes_all_hosts_of_the_zone(sqlite_app):
 
 
 def test_failures_are_listed_by_their_number_of_instances_without_a_place(sqlite_app):
-    sqlite_app.post_json(NODES, [report("cn1"), report("cn2"), report("cn3")])
+    sqlite_app.post_json(NODES_PATH, [report("cn1"), report("cn2"), report("cn3")])
     make_zone(sqlite_app, "az1", "cn1")
     make_zone(sqlite_app, "az2", "cn2", "cn3")
     report_hosts_with_instances(
