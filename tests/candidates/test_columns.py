@@ -31,7 +31,7 @@ def test_capacity_with_a_huge_allocation_ratio_is_unlimited(database, settings):
     assert [request.root_uuid for request in found.requests] == [uuid_of("CN1")]
 
 
-@pytest.mark.usefixtures("each_provider_source")
+@pytest.mark.usefixtures("with_and_without_provider_cache")
 def test_amount_must_be_a_multiple_of_the_step_size(database, settings):
     load_cloud(database, build_cloud(Host("CN1", build_inventory("VCPU", 8, step_size=2))))
     numbers = []

@@ -53,7 +53,7 @@ def carry_out_advice(
         return build_changed_request(request, rejection.group_suffix, change)
     provider = _find_rejecting_provider(cloud, rejection, change)
     if action in ("free", "make_room"):
-        _free_capacity(api, cloud, provider, change)
+        _make_room_on_provider(api, cloud, provider, change)
     elif action in ("add_capacity", "set_inventory", "add_inventory"):
         _set_provider_inventory(api, provider, change)
     elif action == "add_trait":
@@ -122,7 +122,9 @@ def _find_rejecting_provider(
     return holders[0] if len(holders) == 1 else root
 
 
-def _free_capacity(api: Api, cloud: Cloud, provider: Provider, change: dict[str, Any]) -> None:
+def _make_room_on_provider(
+    api: Api, cloud: Cloud, provider: Provider, change: dict[str, Any]
+) -> None:
     name, missing = change["resource_class"], change["amount"]
     for consumer, held in cloud.allocations.items():
         amounts = held.get(provider.uuid, {})

@@ -93,7 +93,9 @@ def demo_output(kept_demo_user) -> str:
 
 
 @pytest.fixture
-def run_in_kept_demo(kept_demo_user, run_main, monkeypatch) -> Callable[..., tuple[int, str, str]]:
+def run_command_in_demo_folder(
+    kept_demo_user, run_main, monkeypatch
+) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs a command in the user's directory, in this process."""
     monkeypatch.chdir(kept_demo_user[0].folder / "work")
     return run_main
@@ -283,11 +285,11 @@ def test_demo_that_gets_sigterm_leaves_no_files(demo_user):
 
 
 def test_printed_explain_command_selects_a_host_of_the_kept_demo_database(
-    run_in_kept_demo, demo_output
+    run_command_in_demo_folder, demo_output
 ):
     command = re.search(r"placement-sched (explain [^\n]*)\\\n([^\n]*)", demo_output)
     words = shlex.split("".join(command.groups()))
-    status, printed, error = run_in_kept_demo(*words, "--format", "json")
+    status, printed, error = run_command_in_demo_folder(*words, "--format", "json")
     assert (status, error) == (0, "")
     explanation = json.loads(printed)
     assert explanation["outcome"] == "selected"
@@ -315,8 +317,8 @@ def test_kept_demo_database_is_served_with_the_claims(kept_demo_user, serve, dem
     assert json.loads(body)["allocations"].keys() == {plain["compute_node_uuid"]}
 
 
-def test_demo_does_not_overwrite_a_kept_demo(run_in_kept_demo):
-    status, printed, error = run_in_kept_demo("demo", "--keep", "my cloud")
+def test_demo_does_not_overwrite_a_kept_demo(run_command_in_demo_folder):
+    status, printed, error = run_command_in_demo_folder("demo", "--keep", "my cloud")
     assert (status, printed) == (1, "")
     assert re.fullmatch(r"placement-sched: my cloud/\S+ already exists; .*\n", error)
 

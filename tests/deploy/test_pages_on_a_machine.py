@@ -307,7 +307,7 @@ class PlacementMoveSteps:
         assert "written-by-ours" in names
         assert len(names.split()) == 25
 
-    def check_after_removal(self, machine: Machine) -> None:
+    def check_placement_data_without_our_tables(self, machine: Machine) -> None:
         """Check OpenStack placement's data and tables without our tables, after an upgrade."""
         self._stop_openstack_placement()
         self._process = self._cloud.start_placement(PLACEMENT_CONF_TEXT)
@@ -410,7 +410,9 @@ def list_steps(
             PageStep("for endpoint", after=moved.check_after_move),
             PageStep("for endpoint", after=moved.check_after_return),
             PageStep("systemctl stop", after=check_service_is_stopped, on="each"),
-            PageStep("placement-sched db version", after=moved.check_after_removal),
+            PageStep(
+                "placement-sched db version", after=moved.check_placement_data_without_our_tables
+            ),
         ],
         "recipes#mod_wsgi": [
             PageStep("apt-get install apache2", before=configure_noauth2),

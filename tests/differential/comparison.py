@@ -111,7 +111,7 @@ class Comparison(ABC):
         self, seed: int, many: int, progress: Callable[[int], None] = lambda _done: None
     ) -> RunTotals:
         tally = RunTotals()
-        for outcome in self._take_counted_outcomes(many, self.draw_outcomes(Random(seed))):
+        for outcome in self._take_until_enough_counted(many, self.draw_outcomes(Random(seed))):
             tally.count += outcome.counted
             tally.coverage.update(outcome.coverage)
             tally.explained.update(outcome.explained)
@@ -122,7 +122,9 @@ class Comparison(ABC):
         return tally
 
     @staticmethod
-    def _take_counted_outcomes(many: int, outcomes: Iterator[CaseOutcome]) -> Iterator[CaseOutcome]:
+    def _take_until_enough_counted(
+        many: int, outcomes: Iterator[CaseOutcome]
+    ) -> Iterator[CaseOutcome]:
         count = 0
         while count < many:
             outcome = next(outcomes)

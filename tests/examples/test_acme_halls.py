@@ -21,8 +21,10 @@ pytestmark = pytest.mark.exhaustive
 
 __all__ = ["run_command", "serve"]
 
-PACKAGE = ROOT / "examples" / "acme_halls"
-(README_CONF,) = re.findall(r"```ini\n(.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
+EXAMPLE_FOLDER = ROOT / "examples" / "acme_halls"
+(README_CONF,) = re.findall(
+    r"```ini\n(.*?)```", (EXAMPLE_FOLDER / "README.md").read_text(), re.DOTALL
+)
 #: What the README has operators write, and a value of each of the other options.
 ACME_CONF = f"""\
 {README_CONF}default_hall = h1
@@ -35,7 +37,9 @@ cool_halls_weight_multiplier = 2.0
 def package_copy(tmp_path_factory):
     """Return a copy of the package's folder, for building leaves its traces."""
     target = tmp_path_factory.mktemp("acme") / "acme_halls"
-    shutil.copytree(PACKAGE, target, ignore=shutil.ignore_patterns("build", "*.egg-info", ".*"))
+    shutil.copytree(
+        EXAMPLE_FOLDER, target, ignore=shutil.ignore_patterns("build", "*.egg-info", ".*")
+    )
     return target
 
 
@@ -188,11 +192,11 @@ def test_server_validates_and_applies_acme_extra_specs(cloud, serve, installed_p
 
 
 def test_readme_of_acme_halls_names_every_plugin_and_option():
-    text = (PACKAGE / "README.md").read_text()
-    setup = (PACKAGE / "setup.cfg").read_text()
+    text = (EXAMPLE_FOLDER / "README.md").read_text()
+    setup = (EXAMPLE_FOLDER / "setup.cfg").read_text()
     for kind in re.findall(r":(\w+)\n", setup.partition("[options.entry_points]")[2]):
         assert kind in text or kind.lower() in text
-    for module in (PACKAGE / "acme_halls").glob("*.py"):
+    for module in (EXAMPLE_FOLDER / "acme_halls").glob("*.py"):
         for option in re.findall(r'Opt\(\s*"(\w+)"', module.read_text()):
             assert f"`{option}`" in text or f"[acme_halls] {option}" in text
-    assert (Path(PACKAGE) / "../../doc/source/writing_plugins.rst").exists()
+    assert (Path(EXAMPLE_FOLDER) / "../../doc/source/writing_plugins.rst").exists()

@@ -116,7 +116,9 @@ def test_old_pinned_cpus_without_pcpuset_are_parsed():
 
 
 #: Paths of all objects in the recorded request.
-SPEC_OBJECT_PATHS = [path[:-1] for path in list_paths(REQUEST_SPEC) if path[-1:] == (VERSION_KEY,)]
+KEY_PATHS_OF_SPEC_OBJECTS = [
+    path[:-1] for path in list_paths(REQUEST_SPEC) if path[-1:] == (VERSION_KEY,)
+]
 
 
 def format_object_path(path) -> str:
@@ -129,7 +131,7 @@ def read_value_at(path) -> Any:
 
 
 def test_newer_minor_versions_are_parsed_with_known_fields():
-    for path in SPEC_OBJECT_PATHS:
+    for path in KEY_PATHS_OF_SPEC_OBJECTS:
         version = read_value_at(path)[VERSION_KEY]
         for newer in (f"{version.partition('.')[0]}.999", f"{version}.7"):
             spec = replace_value(REQUEST_SPEC, (*path, VERSION_KEY), newer)
@@ -139,7 +141,7 @@ def test_newer_minor_versions_are_parsed_with_known_fields():
 
 @pytest.mark.parametrize("version", ["99.0", "0.9"])
 def test_unknown_major_version_is_rejected_with_its_path(version):
-    for path in SPEC_OBJECT_PATHS:
+    for path in KEY_PATHS_OF_SPEC_OBJECTS:
         with pytest.raises(UnknownVersion) as refused:
             document_of(replace_value(REQUEST_SPEC, (*path, VERSION_KEY), version))
         name = read_value_at(path)[NAME_KEY]
@@ -150,7 +152,7 @@ def test_unknown_major_version_is_rejected_with_its_path(version):
 
 
 def test_unknown_object_or_namespace_is_rejected_with_its_path():
-    for path in SPEC_OBJECT_PATHS:
+    for path in KEY_PATHS_OF_SPEC_OBJECTS:
         with pytest.raises(UnknownObject, match=r"unsupported object type nova\.Strange"):
             document_of(replace_value(REQUEST_SPEC, (*path, NAME_KEY), "Strange"))
         with pytest.raises(UnknownObject) as refused:

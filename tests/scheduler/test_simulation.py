@@ -82,7 +82,7 @@ def test_simulated_hosts_are_like_an_existing_host_but_empty(cloud):
     assert list_passing_hosts(explain(cloud, request, changes=changes)) == ["cn2+1", "cn2+2"]
 
 
-ZONE_1_FIELDS, ZONE_2_FIELDS = {"availability_zone": "az1"}, {"availability_zone": "az2"}
+IN_ZONE_1, IN_ZONE_2 = {"availability_zone": "az1"}, {"availability_zone": "az2"}
 CHANGE_OF_AGGREGATE_TO_ZONE_2 = {
     "aggregate": {"name": "gpu", "metadata": {"availability_zone": "az2", "note": None}}
 }
@@ -92,9 +92,9 @@ CHANGE_OF_AGGREGATE_TO_ZONE_2 = {
 @pytest.mark.parametrize(
     ("fields", "changes", "expected"),
     [
-        (ZONE_1_FIELDS, [{"add": {"like": "cn3"}}, {"drain": ["cn3"]}], ["cn3+1"]),
+        (IN_ZONE_1, [{"add": {"like": "cn3"}}, {"drain": ["cn3"]}], ["cn3+1"]),
         (
-            ZONE_1_FIELDS,
+            IN_ZONE_1,
             [{"add": {"like": "cn3"}}, {"add": {"like": "cn3+1"}}, {"remove": ["cn3", "cn3+1"]}],
             ["cn3+1+1"],
         ),
@@ -109,12 +109,12 @@ CHANGE_OF_AGGREGATE_TO_ZONE_2 = {
             ["cn2", "cn3"],
         ),
         (
-            ZONE_1_FIELDS,
+            IN_ZONE_1,
             [{"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "remove_hosts": ["cn3"]}}],
             ["cn1"],
         ),
-        (ZONE_2_FIELDS, [CHANGE_OF_AGGREGATE_TO_ZONE_2], ["cn3"]),
-        (ZONE_1_FIELDS, [CHANGE_OF_AGGREGATE_TO_ZONE_2], []),
+        (IN_ZONE_2, [CHANGE_OF_AGGREGATE_TO_ZONE_2], ["cn3"]),
+        (IN_ZONE_1, [CHANGE_OF_AGGREGATE_TO_ZONE_2], []),
     ],
 )
 def test_simulated_changes_apply_in_their_order(cloud, fields, changes, expected):

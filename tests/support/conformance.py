@@ -67,7 +67,7 @@ class OpenApiDocument:
                 return operation
         return None
 
-    def check(self, exchange: HttpExchange) -> None:
+    def check_exchange(self, exchange: HttpExchange) -> None:
         """Fail if a response differs from its description."""
         operation = self.operation(exchange.method, exchange.path)
         if operation is None:
@@ -163,4 +163,4 @@ def check_exchange(exchange: HttpExchange) -> None:
     service, _, number = microversion.partition(" ")
     assert service in OPENAPI_DESCRIPTIONS
     major, _, minor = number.partition(".")
-    build_openapi_document(Version(int(major), int(minor)), service).check(exchange)
+    build_openapi_document(Version(int(major), int(minor)), service).check_exchange(exchange)

@@ -24,7 +24,7 @@ class NovaCaller:
 
     def _serve_requests(self, case):
         requests = [objects.InstancePCIRequest(**request) for request in case["requests"]]
-        cells = _build_cells(case["numa_cells"])
+        cells = _build_instance_numa_cells(case["numa_cells"])
         stats = _build_stats(case)
         supports = stats.support_requests(requests, case["mappings"], cells)
         try:
@@ -63,7 +63,7 @@ def _build_topology(sockets):
     return objects.NUMATopology(cells=cells)
 
 
-def _build_cells(ids):
+def _build_instance_numa_cells(ids):
     if ids is None:
         return None
     return [
