@@ -63,16 +63,16 @@ demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being schedu
 nova-cloud: $(VENV)/.develop $(PEER)/.ready ## try it with a real nova until Ctrl-C (SCHEDULER=nova DATABASE=postgresql)
 	@$(BIN)/python -m tests.nova.cloud --scheduler $(SCHEDULER) --database $(or $(DATABASE),mysql)
 
-test-fast: $(VENV)/.develop ## dev: run the tests without a database server or another process (2 minutes)
+test-fast: $(VENV)/.develop ## dev: run the tests without a database server or another process (1 to 2 minutes)
 	$(PYTEST) --numprocesses 2 --lane fast $(PYTEST_ARGS)
 
-test: $(VENV)/.develop ## dev: run the tests on SQLite, and on PostgreSQL and MariaDB if they depend on the database (8 to 10 minutes)
+test: $(VENV)/.develop ## dev: run the tests on SQLite, and on PostgreSQL and MariaDB if they depend on the database (5 to 10 minutes)
 	$(PYTEST) --numprocesses $(WORKERS) --lane $(LANE) $(PYTEST_ARGS)
 
-test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services (11 to 15 minutes)
+test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services (7 to 15 minutes)
 	$(PYTEST) --numprocesses $(WORKERS) --lane system $(PYTEST_ARGS)
 
-test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (two to three hours)
+test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (90 minutes to three hours)
 	@export PLACEMENT_SCHED_TEST_KEPT_REQUESTS=5000; status=0; \
 	for part in 'test LANE=all WORKERS=4' 'test-only WHAT=chaos' 'test-only WHAT=nova-functional' 'test-only WHAT=soak MINUTES=3'; do \
 		$(MAKE) --no-print-directory $$part || status=1; \

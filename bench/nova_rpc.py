@@ -271,9 +271,8 @@ def _start(databases: harness.Databases, hosts: int) -> Iterator[tuple[Server, l
                 {"placement_database": {"connection": own}},
             ),
         ):
-            bus = stack.enter_context(
-                create_private_bus(BROKER_URL.replace("amqp://", "rabbit://"))
-            )
+            broker = BROKER_URL.replace("amqp://", "rabbit://")
+            bus = stack.enter_context(create_private_bus(broker))
             options = {**_options(name, bus, urls, folder), **more}
             conf = write_options(folder / f"{name}.conf", options)
             variables = {"HOME": str(folder)}
@@ -317,7 +316,7 @@ def _build_specs() -> list[dict[str, Any]]:
         name = {"name": f"m{vcpus}", "flavorid": f"m{vcpus}"}
         document = {"flavor": {**flavor, **sizes, **name}, "image": {**image, **properties}}
         documents.append({"uuids": [str(uuid4())], **document})
-    specs: list[dict[str, Any]] = run_peer_job("specs", given=documents)
+    specs: list[dict[str, Any]] = run_peer_job("specs", document=documents)
     return specs
 
 

@@ -159,13 +159,8 @@ def peer(database: URL, workers: int = 1) -> Iterator[Server]:
     """Run openstack-placement under uwsgi on the database."""
     with reserve_port() as holder, TemporaryDirectory(prefix="bench-peer-") as folder:
         port = holder.getsockname()[1]
-        command = [
-            PROGRAMS_FOLDER / "uwsgi",
-            "--http-socket",
-            f"127.0.0.1:{port}",
-            "-p",
-            str(workers),
-        ]
+        address, uwsgi = f"127.0.0.1:{port}", PROGRAMS_FOLDER / "uwsgi"
+        command = [uwsgi, "--http-socket", address, "-p", str(workers)]
         command += ["--module", "placement.wsgi.api", "--callable", "application"]
         # Without lazy-apps, all workers would use the connections of the first worker.
         command += ["--need-app", "--disable-logging", "--die-on-term", "--lazy-apps"]
