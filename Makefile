@@ -36,7 +36,7 @@ help: ## show this list
 	@echo 'To change it:'
 	@grep -hE '^[a-z-]+:.*## dev:' $(MAKEFILE_LIST) | sort -t: -k1,1 | $(LIST)
 
-# What pip does takes a while, and pip says nothing of it.
+# pip takes a while, without output.
 INSTALLING = @echo 'installing dependencies into $(@D), about a minute'
 
 $(VENV)/.run: setup.cfg pyproject.toml
@@ -120,7 +120,7 @@ lint: $(VENV)/.develop ## dev: check style, types, layers and language
 	$(BIN)/python -m tests.house.language
 	$(BIN)/python -m tests.house.spdx
 
-format: $(VENV)/.develop ## dev: let ruff mend what it can
+format: $(VENV)/.develop ## dev: let ruff correct the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/python -m tests.house.spdx --write

@@ -15,7 +15,7 @@ from tests.support.repository import PACKAGE, ROOT, format_relative_path, list_m
 pytestmark = pytest.mark.slow
 
 DECISION_PAGE = ROOT / "doc/decisions/0006-private-names.md"
-PRIVATE_NAME_PATTERN = re.compile("_[a-z]")
+PRIVATE_NAME_PATTERN = re.compile("_[A-Za-z]")
 #: Documented names that begin with an underscore.
 DOCUMENTED_NAMES = {
     "_asdict",
