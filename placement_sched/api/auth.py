@@ -84,6 +84,10 @@ class Identity:
             for name, value in {**basic, **self.further}.items()
         }
 
+    def key(self) -> tuple[object, ...]:
+        """Return a key that callers share if no policy rule can distinguish them."""
+        return (self.user_id, self.project_id, self.roles, *self.further.items())
+
     def scope(self) -> Literal["system", "domain", "project"]:
         """Return the scope of the token, by oslo.policy's rules."""
         if self.further.get("system_scope"):

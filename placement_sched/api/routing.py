@@ -78,8 +78,6 @@ class ApiCall:
     url: str
     ids: RequestIds
     headers: Headers
-    #: Verdicts of rules on the caller's own objects: a page of servers repeats them.
-    _verdicts: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def values(self, key: str) -> tuple[str, ...]:
         """Return every value of a query parameter."""
@@ -99,11 +97,9 @@ class ApiCall:
 
     def may(self, rule: str) -> bool:
         """Return whether ``rule`` allows the caller on their own objects."""
-        if rule not in self._verdicts:
-            project_id, user_id = self.identity.project_id, self.identity.user_id
-            target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
-            self._verdicts[rule] = self.services.policy.allows(rule, self.identity, target)
-        return self._verdicts[rule]
+        project_id, user_id = self.identity.project_id, self.identity.user_id
+        target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
+        return self.services.policy.allows(rule, self.identity, target)
 
     def read(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs

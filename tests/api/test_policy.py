@@ -152,7 +152,7 @@ def verdicts_of_external_check() -> Iterator[list[bool]]:
     del registered_checks["changing"]
 
 
-def test_external_check_is_evaluated_for_each_request(
+def test_verdicts_of_external_policy_checks_are_not_cached(
     make_configured_app, config_text, rules_file, verdicts_of_external_check
 ):
     rules_file.write_text('"placement:traits:list": "not (role:admin and changing:today)"\n')
@@ -172,7 +172,7 @@ def test_external_check_is_evaluated_for_each_request(
         ("service_roles:service", {"further": {"service_roles": ("other", "service")}}),
     ],
 )
-def test_policy_verdict_depends_on_the_caller(
+def test_policy_verdicts_are_cached_per_caller(
     make_configured_settings, config_text, rules_file, rule, differing
 ):
     rules_file.write_text(f'"mine": "{rule}"\n')
@@ -183,6 +183,41 @@ def test_policy_verdict_depends_on_the_caller(
         policy.check("mine", replace(whoever, **differing), target)
         with pytest.raises(Forbidden):
             policy.check("mine", whoever, target)
+
+
+def test_policy_verdict_cache_has_a_maximum_size(
+    make_configured_settings, config_text, rules_file, monkeypatch
+):
+    rules_file.write_text('"mine": "project_id:%(project_id)s"\n')
+    monkeypatch.setattr(policy_module, "MAX_VERDICTS", 3)
+    policy = Policy(make_configured_settings(config_text), ())
+    for number in [*range(10), *range(10)]:
+        policy.check("mine", Identity("u", f"{number}"), {"project_id": f"{number}"})
+        with pytest.raises(Forbidden):
+            policy.check("mine", Identity("u", f"{number}"), {"project_id": "other"})
+    assert len(policy._read._verdicts) <= 3
+
+
+def test_verdicts_about_long_queries_are_not_cached(sqlite_app):
+    for length in [policy_module.MAX_KEY_CHARACTERS, 60_000]:
+        verdicts = sqlite_app.app.services.policy._read._verdicts
+        sqlite_app.get("/placement/usages?project_id=short", headers=READER_HEADERS, status=403)
+        remembered = len(verdicts)
+        for number in range(5):
+            query = f"project_id={number}{'x' * length}"
+            sqlite_app.get(f"/placement/usages?{query}", headers=READER_HEADERS, status=403)
+        assert len(verdicts) == remembered, length
+
+
+def test_verdicts_about_callers_with_many_roles_are_not_cached(
+    make_configured_settings, config_text, rules_file
+):
+    rules_file.write_text('"mine": "role:r"\n')
+    policy = Policy(make_configured_settings(config_text), ())
+    for number in range(5):
+        roles = ("r", f"{number}", *("role" * 10 for _ in range(500)))
+        policy.check("mine", Identity("u", "p", roles), {})
+    assert not policy._read._verdicts
 
 
 def test_policy_yaml_next_to_the_configuration_is_found(make_configured_app, tmp_path):
