@@ -48,13 +48,11 @@ _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
 
 #: The change counter for the set of nodes and their names; it also rises for other changes.
 NAMES = services.ENABLED_NODES
-_NODE_COLUMNS, _SERVICE_COLUMNS = tables.compute_nodes.c, tables.services.c
+_SERVICE_COLUMNS = tables.services.c
 #: The ids and names of the nodes of hosts that have a compute service.
-_HYPERVISORS = select(
-    _NODE_COLUMNS.id, _NODE_COLUMNS.uuid, _NODE_COLUMNS.hypervisor_hostname, _NODE_COLUMNS.host
-).join(
+_HYPERVISORS = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.hypervisor_hostname, _COLUMNS.host).join(
     tables.services,
-    and_(_SERVICE_COLUMNS.host == _NODE_COLUMNS.host, _SERVICE_COLUMNS.binary == COMPUTE_BINARY),
+    and_(_SERVICE_COLUMNS.host == _COLUMNS.host, _SERVICE_COLUMNS.binary == COMPUTE_BINARY),
 )
 
 
@@ -409,7 +407,7 @@ def hypervisor_page(
     query = sql.page(
         connection,
         _HYPERVISORS,
-        [(_NODE_COLUMNS.id, False)],
+        [(_COLUMNS.id, False)],
         limit=limit,
         marked=None if after is None else _has_key(after),
         missing=f"marker [{after}] not found",
@@ -419,12 +417,10 @@ def hypervisor_page(
 
 def search_hypervisors(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
     """Return hypervisors with a text in their names, in any case, sorted by id."""
-    if len(part) > longest(_NODE_COLUMNS.hypervisor_hostname):
+    if len(part) > longest(_COLUMNS.hypervisor_hostname):
         return ()
-    contains_part = _NODE_COLUMNS.hypervisor_hostname.icontains(part, autoescape=True)
-    return _read_hypervisors(
-        connection, _HYPERVISORS.where(contains_part).order_by(_NODE_COLUMNS.id)
-    )
+    contains_part = _COLUMNS.hypervisor_hostname.icontains(part, autoescape=True)
+    return _read_hypervisors(connection, _HYPERVISORS.where(contains_part).order_by(_COLUMNS.id))
 
 
 def hypervisors_with_reports(
@@ -442,7 +438,7 @@ def hypervisors_with_reports(
 
 
 def _has_key(key: int | str) -> ColumnElement[bool]:
-    return (_NODE_COLUMNS.id if isinstance(key, int) else _NODE_COLUMNS.uuid) == key
+    return (_COLUMNS.id if isinstance(key, int) else _COLUMNS.uuid) == key
 
 
 def _read_hypervisors(connection: Connection, query: Select[Any]) -> tuple[Hypervisor, ...]:
