@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.checker.api import Api
 from tests.checker.cloud import Cloud, Inventory, Provider
-from tests.checker.model import CloudRequest, find_usable_providers
+from tests.checker.expected_hosts import find_usable_providers
+from tests.checker.requests import CloudRequest
 
 
 class UnknownActionError(Exception):

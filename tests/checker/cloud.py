@@ -75,12 +75,6 @@ class Cloud:
             if provider.parent is None and SHARING_TRAIT not in provider.traits
         }
 
-    def list_tree(self, root: Provider) -> list[Provider]:
-        children = [
-            provider for provider in self.providers.values() if provider.parent == root.uuid
-        ]
-        return [root, *(provider for child in children for provider in self.list_tree(child))]
-
     def sum_used_amounts(self, provider: str, resource_class: str) -> int:
         return sum(
             held.get(provider, {}).get(resource_class, 0) for held in self.allocations.values()

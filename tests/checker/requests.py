@@ -1,11 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random requests, and the same request as ``request_spec`` and as constraints of a query."""
+"""Random requests, and the ``request_spec`` of a request."""
 
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.checker.cloud import FAST_TRAIT, FORBIDDEN_TRAIT, LICENSED_TRAIT
-from tests.checker.model import CloudRequest, RequestGroup
+from tests.checker.cloud import FAST_TRAIT, FORBIDDEN_TRAIT, LICENSED_TRAIT, ResourceAmounts
+
+
+@dataclass(frozen=True)
+class RequestGroup:
+    """Request group: resources and traits, all on the same provider if the group has a suffix."""
+
+    resources: ResourceAmounts
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class CloudRequest:
+    """A request: groups by suffix ("" for the flavor without suffixes), and a zone."""
+
+    groups: dict[str, RequestGroup] = field(default_factory=dict)
+    zone: str | None = None
+    isolate: bool = False
 
 
 def draw_random_request(random: Random, layout: str) -> CloudRequest:
