@@ -1,7 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of other tests: servers, and applications with a configuration."""
+"""Fixtures of other tests: servers, applications with a configuration, and a Galera cluster."""
 
 from tests.api.conftest import make_configured_app, make_configured_settings
 from tests.cli.conftest import serve
+from tests.galera.conftest import (
+    cluster,
+    database_name,
+    nodes,
+    prepared_database_name,
+    shared_cluster,
+)
 
-__all__ = ["make_configured_app", "make_configured_settings", "serve"]
+__all__ = [
+    "cluster",
+    "database_name",
+    "make_configured_app",
+    "make_configured_settings",
+    "nodes",
+    "prepared_database_name",
+    "serve",
+    "shared_cluster",
+]

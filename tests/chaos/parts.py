@@ -29,8 +29,7 @@ CHAOS_PARTS = (
     ChaosTestGroup(
         "16 writers on all allocations and inventories, workers killed",
         240,
-        ("tests/races/test_killed_workers.py",),
-        {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "10"},
+        ("tests/chaos/test_killed_workers.py",),
     ),
     ChaosTestGroup(
         "16 writers on every route that writes", 240, ("tests/chaos/test_concurrent_writes.py",)
@@ -51,17 +50,10 @@ CHAOS_PARTS = (
         "kill -9 of servers and databases", 600, ("tests/chaos/test_kills.py",), waits=True
     ),
     ChaosTestGroup(
-        "COMMITs and connections cut, databases read-only",
-        400,
-        ("tests/faults",),
-        {"PLACEMENT_SCHED_TEST_CUT_COMMITS": "300"},
-        waits=True,
+        "COMMITs and connections cut, databases read-only", 400, ("tests/chaos/faults",), waits=True
     ),
     ChaosTestGroup(
-        "nodes of a Galera cluster killed",
-        240,
-        ("tests/galera/test_failures.py",),
-        {"PLACEMENT_SCHED_TEST_GALERA_WRITES": "2000"},
+        "nodes of a Galera cluster killed", 240, ("tests/chaos/test_galera_failures.py",)
     ),
     ChaosTestGroup("disk full", 300, ("tests/chaos/test_full_disks.py",), waits=True),
     ChaosTestGroup(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGKILL of servers and databases at random moments.
 
-No acknowledged write is lost. ``tests/races/test_killed_workers.py`` kills workers, and
-``tests/galera`` kills nodes of a cluster.
+No acknowledged write is lost. ``test_killed_workers`` kills workers, and
+``test_galera_failures`` kills nodes of a cluster.
 """
 
 import os

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.chaos.fake_time import FakeClock, create_fake_clock
 from tests.chaos.run_length import TRIED_KEY, choose_count
-from tests.support.fake_time import FakeClock, create_fake_clock
 from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.servers import PROGRAM, Server, build_environment, start_server, wait_until

@@ -85,8 +85,8 @@ def test_chaos_parts_contain_every_test_with_the_chaos_marker():
 
 
 def test_modules_that_other_targets_run_are_left_out_of_lane_all():
-    assert is_run_by_other_target(TESTS_FOLDER / "faults" / "test_silence.py")
-    assert is_run_by_other_target(TESTS_FOLDER / "galera" / "test_failures.py")
+    assert is_run_by_other_target(TESTS_FOLDER / "chaos" / "faults" / "test_silence.py")
+    assert is_run_by_other_target(TESTS_FOLDER / "chaos" / "test_galera_failures.py")
     assert not is_run_by_other_target(TESTS_FOLDER / "galera" / "test_transactions.py")
     assert is_run_by_other_target(TESTS_FOLDER / "nova" / "functional" / "test_sound_selection.py")
 

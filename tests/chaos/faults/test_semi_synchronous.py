@@ -10,8 +10,8 @@ from placement_sched.db.tables import traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
+from tests.chaos.faults.cutting_proxy import run_database_proxy
 from tests.conftest import make_settings
-from tests.faults.cutting_proxy import run_database_proxy
 from tests.support.mariadb import run_semi_synchronous_pair
 from tests.support.servers import wait_until
 

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Races of sixteen clients for ten small providers while the server's workers are killed.
+"""Races of sixteen clients for ten small providers while the server's workers are killed."""
 
-``PLACEMENT_SCHED_TEST_RACE_SECONDS`` is the duration on each database, 6 by default.
-"""
-
-import os
 import random
 import threading
 from collections import Counter
@@ -18,15 +14,21 @@ from placement_sched.db.tables import allocations as allocations_table
 from placement_sched.db.tables import consumers as consumers_table
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
-from tests.chaos.run_length import TRIED_KEY
-from tests.races.writer import TOTAL_VCPUS, WriterResult, wait_for_transactions, write_at_random
+from tests.chaos.allocation_writer import (
+    TOTAL_VCPUS,
+    WriterResult,
+    wait_for_transactions,
+    write_at_random,
+)
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 
-RACE_SECONDS = float(os.environ.get("PLACEMENT_SCHED_TEST_RACE_SECONDS", "6"))
+#: Duration of the races on each database.
+RACE_SECONDS = choose_count(6, 10)
 WRITER_COUNT, WORKER_COUNT, PROVIDER_COUNT = 16, 3, 10
 #: Maximum seconds between two kills. A kill may hit a worker that is starting.
 MAX_PAUSE_SECONDS = 3.0

@@ -14,10 +14,10 @@ from placement_sched.db import transaction
 from placement_sched.db.transaction import PAUSE, Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
+from tests.chaos.faults.cutting_proxy import ConnectionCuttingProxy
+from tests.chaos.faults.requests import create_provider
 from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
-from tests.faults.cutting_proxy import ConnectionCuttingProxy
-from tests.faults.requests import create_provider
 from tests.support.invariants import assert_invariants
 from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import PostgreSQL, run_postgresql, run_primary_and_standby

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from placement_sched.db import engine, errors
+from tests.chaos.faults.cutting_proxy import run_database_proxy
+from tests.chaos.faults.requests import create_provider
 from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
-from tests.faults.cutting_proxy import run_database_proxy
-from tests.faults.requests import create_provider
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
 

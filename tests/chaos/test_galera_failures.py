@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures of nodes while a service writes proxied the other nodes.
-
-``PLACEMENT_SCHED_TEST_GALERA_WRITES`` is the number of acknowledged writes, 240 by default.
-"""
+"""Failures of nodes of a Galera cluster while applications write to the other nodes."""
 
 import os
 import re
@@ -16,17 +13,18 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests.chaos.run_length import TRIED_KEY
+from tests.chaos.galera_writers import PROVIDERS_PATH, NodeWriters
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.conftest import make_settings
 from tests.galera.cluster import IS_GALERA_REQUIRED, NODE_CONFIGURATION
-from tests.galera.writers import PROVIDERS_PATH, NodeWriters
 from tests.support.loopback import reserve_port
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.chaos
 
-WRITE_COUNT = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_WRITES", "240"))
+#: Number of acknowledged writes.
+WRITE_COUNT = choose_count(240, 2000)
 GALERA_GUIDE_PAGE = NODE_CONFIGURATION.parents[2] / "doc/source/galera.rst"
 HAPROXY_CONFIGURATION = NODE_CONFIGURATION.with_name("haproxy.cfg")
 

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes whose COMMIT gets no response are done once, and reported as done.
+"""Writes whose COMMIT gets no response are done once, and reported as done."""
 
-``PLACEMENT_SCHED_TEST_CUT_COMMITS`` is the number of COMMITs that are cut on each database, 16 by
-default.
-"""
-
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,14 +11,15 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.db import transaction
-from tests.chaos.run_length import TRIED_KEY
+from tests.chaos.faults.cutting_proxy import CommitCut, ConnectionCuttingProxy, run_database_proxy
+from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.conftest import make_settings
-from tests.faults.cutting_proxy import CommitCut, ConnectionCuttingProxy, run_database_proxy
 from tests.support.invariants import assert_invariants
 from tests.support.scheduling import get_selected_hosts, report, spec
 from tests.support.versions import LATEST_HEADERS
 
-COMMITS_TO_CUT = int(os.environ.get("PLACEMENT_SCHED_TEST_CUT_COMMITS", "16"))
+#: Number of COMMITs that are cut on each database.
+COMMITS_TO_CUT = choose_count(16, 300)
 #: A COMMIT to SQLite crosses no network.
 pytestmark = [
     pytest.mark.slow,

@@ -12,9 +12,9 @@ from sqlalchemy.engine import make_url
 from placement_sched.db import engine, transaction
 from placement_sched.db.migrate import migration_lock
 from placement_sched.db.transaction import Database
+from tests.chaos.faults.cutting_proxy import run_database_proxy
+from tests.chaos.faults.requests import create_provider
 from tests.conftest import make_settings
-from tests.faults.cutting_proxy import run_database_proxy
-from tests.faults.requests import create_provider
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
 
