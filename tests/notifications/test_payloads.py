@@ -29,17 +29,9 @@ from tests.support.notification_requests import (
     REQUEST_WITH_REQUIRED_FIELDS,
     build_request,
 )
+from tests.support.nova_clouds import build_nova_object
 
 pytestmark = pytest.mark.slow
-
-
-def build_nova_object(name: str, version: str, /, **data: object) -> dict[str, object]:
-    return {
-        "nova_object.name": name,
-        "nova_object.namespace": "nova",
-        "nova_object.version": version,
-        "nova_object.data": data,
-    }
 
 
 #: Names of uuids in the payload below.
@@ -63,7 +55,7 @@ def expand_nova_objects(value: Any) -> Any:
     fields = {name: expand_nova_objects(field) for name, field in value.items()}
     (first, *_) = fields or [""]
     name, _, version = first.partition(" ")
-    return build_nova_object(name, version, **fields[first]) if version else fields
+    return build_nova_object(name, version, fields[first]) if version else fields
 
 
 #: A request with every field.
@@ -125,14 +117,14 @@ MINIMAL_PAYLOAD = {
 @pytest.mark.parametrize("phase", [START, END])
 def test_versioned_notification_payload_is_the_object_of_nova(document, expected, phase):
     payload = versioned_payload(Event(phase, build_request(document)))
-    assert payload == build_nova_object("RequestSpecPayload", "1.1", **expected)
+    assert payload == build_nova_object("RequestSpecPayload", "1.1", expected)
 
 
 def test_notification_payload_of_a_bare_destination_has_nulls():
     spec = build_request(REQUEST_WITH_REQUIRED_FIELDS | {"requested_destination": {"host": "cn1"}})
     destination = versioned_payload(Event(START, spec))["nova_object.data"]["requested_destination"]
     nulls = {"node": None, "cell": None, "aggregates": None}
-    assert destination == build_nova_object("DestinationPayload", "1.0", host="cn1", **nulls)
+    assert destination == build_nova_object("DestinationPayload", "1.0", {"host": "cn1", **nulls})
 
 
 def test_versioned_error_payload_has_the_request_and_the_reason():
@@ -143,7 +135,7 @@ def test_versioned_error_payload_has_the_request_and_the_reason():
         "nova_object.namespace": "placement_sched",
         "nova_object.version": "1.0",
         "nova_object.data": {
-            "request_spec": build_nova_object("RequestSpecPayload", "1.1", **MINIMAL_PAYLOAD),
+            "request_spec": build_nova_object("RequestSpecPayload", "1.1", MINIMAL_PAYLOAD),
             "code": "scheduler.no_valid_host",
             "reason": "No valid host was found: there is no such host",
         },

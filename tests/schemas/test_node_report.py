@@ -15,6 +15,7 @@ from placement_sched.model.compute_node import ComputeNode, stored_fields
 from placement_sched.model.names import MONITOR_METRICS
 from placement_sched.model.provider import MAX_INT
 from placement_sched.schemas.node_report import Defaults, parse
+from tests.support.nova_clouds import build_nova_object
 from tests.support.reports import NOW, build_report, node_uuid, remove_keys
 
 REPORT_DEFAULTS = Defaults(now=NOW)
@@ -197,14 +198,8 @@ def test_tags_of_a_pci_pool_are_stored_next_to_its_other_keys():
         assert pools == ({**keys, "numa_node": None, **tags},)
 
 
-def build_nova_object(name: str, **data) -> dict:
-    return {
-        "nova_object.name": name,
-        "nova_object.namespace": "nova",
-        "nova_object.version": "1.0",
-        "nova_object.data": data,
-        "nova_object.changes": sorted(data),
-    }
+def build_object_with_changes(name: str, **data) -> dict:
+    return {**build_nova_object(name, "1.0", data), "nova_object.changes": sorted(data)}
 
 
 STORED_NUMA_TOPOLOGY = {
@@ -225,17 +220,19 @@ STORED_NUMA_TOPOLOGY = {
     ]
 }
 STORED_NUMA_CELL = STORED_NUMA_TOPOLOGY["cells"][0]
-NOVA_NUMA_TOPOLOGY = build_nova_object(
+NOVA_NUMA_TOPOLOGY = build_object_with_changes(
     "NUMATopology",
     cells=[
-        build_nova_object(
+        build_object_with_changes(
             "NUMACell",
             **{
                 **STORED_NUMA_CELL,
                 "mempages": [
-                    build_nova_object("NUMAPagesTopology", **STORED_NUMA_CELL["mempages"][0])
+                    build_object_with_changes(
+                        "NUMAPagesTopology", **STORED_NUMA_CELL["mempages"][0]
+                    )
                 ],
-                "network_metadata": build_nova_object(
+                "network_metadata": build_object_with_changes(
                     "NetworkMetadata", **STORED_NUMA_CELL["network_metadata"]
                 ),
             },
@@ -381,7 +378,11 @@ INVALID_REPORT_FIELDS = [
     ("numa_topology.cells", {"numa_topology": {"cells": [NUMA_CELL, NUMA_CELL]}}, "same id"),
     (
         "numa_topology['nova_object.data'].cells[0].memory",
-        {"numa_topology": build_nova_object("NUMATopology", cells=[NUMA_CELL | {"memory": "x"}])},
+        {
+            "numa_topology": build_object_with_changes(
+                "NUMATopology", cells=[NUMA_CELL | {"memory": "x"}]
+            )
+        },
         "not an integer",
     ),
     ("reserved.PCPU", {"reserved": {"PCPU": 1}}, "not one of VCPU, MEMORY_MB, DISK_GB"),

@@ -263,7 +263,7 @@ def build_node_row(host: str) -> dict[str, Any]:
     }
 
 
-def wrap_object(name: str, version: str, data: dict[str, Any]) -> dict[str, Any]:
+def build_nova_object(name: str, version: str, data: dict[str, Any]) -> dict[str, Any]:
     """Return a serialized object of nova."""
     return {
         "nova_object.name": name,
@@ -277,8 +277,8 @@ def build_pci_pools(count: int = 4) -> dict[str, Any]:
     """Return a pool of PCI devices as nova serializes it."""
     pool = {"vendor_id": "8086", "product_id": "1520", "numa_node": 0, "count": count}
     tags = {"dev_type": "type-VF", "physical_network": "physnet0"}
-    pools = [wrap_object("PciDevicePool", "1.1", {**pool, "tags": tags})]
-    return wrap_object("PciDevicePoolList", "1.1", {"objects": pools})
+    pools = [build_nova_object("PciDevicePool", "1.1", {**pool, "tags": tags})]
+    return build_nova_object("PciDevicePoolList", "1.1", {"objects": pools})
 
 
 def build_numa_topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def build_numa_topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
     def cell(number: int) -> dict[str, Any]:
         mine = list(range(number * cpus, (number + 1) * cpus))
         page = {"size_kb": 4, "total": 8388608, "used": 0, "reserved": 0}
-        return wrap_object(
+        return build_nova_object(
             "NUMACell",
             "1.5",
             {
@@ -299,15 +299,17 @@ def build_numa_topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
                 "memory_usage": 512,
                 "pinned_cpus": [],
                 "siblings": [[cpu, cpu + 1] for cpu in mine[::2]],
-                "mempages": [wrap_object("NUMAPagesTopology", "1.1", page)],
-                "network_metadata": wrap_object(
+                "mempages": [build_nova_object("NUMAPagesTopology", "1.1", page)],
+                "network_metadata": build_nova_object(
                     "NetworkMetadata", "1.0", {"physnets": ["physnet0"], "tunneled": False}
                 ),
                 "socket": number,
             },
         )
 
-    return wrap_object("NUMATopology", "1.2", {"cells": [cell(number) for number in range(cells)]})
+    return build_nova_object(
+        "NUMATopology", "1.2", {"cells": [cell(number) for number in range(cells)]}
+    )
 
 
 def build_flavor_json(name: str = "m1.small", **values: Any) -> str:
@@ -333,7 +335,7 @@ def build_flavor_json(name: str = "m1.small", **values: Any) -> str:
         "deleted": False,
         **values,
     }
-    return json.dumps({"cur": wrap_object("Flavor", "1.2", data), "old": None, "new": None})
+    return json.dumps({"cur": build_nova_object("Flavor", "1.2", data), "old": None, "new": None})
 
 
 def build_instance_row(uuid: str, host: str | None) -> dict[str, Any]:

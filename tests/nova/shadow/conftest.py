@@ -24,7 +24,7 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import decisions
 from placement_sched.store.placement import allocations, inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
-from tests.support.nova_clouds import NovaCloud, build_flavor_json, wrap_object
+from tests.support.nova_clouds import NovaCloud, build_flavor_json, build_nova_object
 
 HOST_CAPACITY = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 1000}
 REQUEST_ID = "req-00000000-0000-4000-8000-000000000001"
@@ -32,7 +32,7 @@ REQUEST_ID = "req-00000000-0000-4000-8000-000000000001"
 
 def build_request_spec(**changes: Any) -> dict[str, Any]:
     flavor = json.loads(build_flavor_json(extra_specs={}))["cur"]
-    return wrap_object(
+    return build_nova_object(
         "RequestSpec",
         "1.15",
         {"project_id": "demo", "user_id": "ann", "num_instances": 1, "flavor": flavor, **changes},

@@ -21,7 +21,7 @@ from placement_sched.nova.shadow.evaluator import NovaCall
 from placement_sched.store import decisions
 from placement_sched.store.placement import allocations
 from tests.nova.shadow.conftest import REQUEST_ID
-from tests.support.nova_clouds import build_flavor_json, wrap_object
+from tests.support.nova_clouds import build_flavor_json, build_nova_object
 
 NO_VALID_HOST_EVENT = ("schedule_instances", "ctl", "Error", "nova.exception.NoValidHost: ...")
 
@@ -262,7 +262,9 @@ def test_unknown_major_version_of_request_spec_is_recorded_as_failed(
     shadow_setup, instance_uuid, caplog
 ):
     secret = {"transport_url": "s3cret"}
-    call = NovaCall(spec=wrap_object("RequestSpec", "9.0", secret), instances=(instance_uuid,))
+    call = NovaCall(
+        spec=build_nova_object("RequestSpec", "9.0", secret), instances=(instance_uuid,)
+    )
     assert shadow_setup.evaluator.evaluate(call) is None
     (result,) = shadow_setup.list_results()
     assert (result.verdict, result.instance) == (FAILED, instance_uuid)
@@ -284,13 +286,13 @@ def test_impossible_request_is_compared_as_no_valid_host(
 
 
 def _build_image_that_requires_trait(trait):
-    properties = wrap_object("ImageMetaProps", "1.44", {"traits_required": [trait]})
-    return wrap_object("ImageMeta", "1.8", {"properties": properties})
+    properties = build_nova_object("ImageMetaProps", "1.44", {"traits_required": [trait]})
+    return build_nova_object("ImageMeta", "1.8", {"properties": properties})
 
 
 @pytest.mark.all_databases
 def test_cell_passwords_are_not_stored(shadow_setup, instance_uuid, database):
-    cell = wrap_object(
+    cell = build_nova_object(
         "CellMapping",
         "1.1",
         {
@@ -302,7 +304,7 @@ def test_cell_passwords_are_not_stored(shadow_setup, instance_uuid, database):
             "transport_url": "rabbit://nova:s3cret@mq",
         },
     )
-    destination = wrap_object("Destination", "1.4", {"cell": cell})
+    destination = build_nova_object("Destination", "1.4", {"cell": cell})
     request = shadow_setup.receive_request(instance_uuid, requested_destination=destination)
     with database.read() as connection:
         decision = decisions.by_uuid(connection, request.decision)

@@ -7,9 +7,9 @@ import pytest
 
 from placement_sched.db.tables import inventories, resource_providers
 from placement_sched.model.clock import utcnow
-from tests.support.nova_clouds import build_pci_pools, seconds_ago, wrap_object
+from tests.support.nova_clouds import build_nova_object, build_pci_pools, seconds_ago
 
-INVALID_PCI_POOLS = wrap_object("PciDevicePoolList", "1.1", {"objects": [7]})
+INVALID_PCI_POOLS = build_nova_object("PciDevicePoolList", "1.1", {"objects": [7]})
 
 
 @pytest.mark.parametrize(
