@@ -18,7 +18,7 @@ SCHEDULER_PATH = "/scheduler/v1"
 
 
 @pytest.fixture
-def app(sqlite_app):
+def cloud_app(sqlite_app):
     """A service with two hosts that fit many small instances."""
     sqlite_app.post_json(f"{SCHEDULER_PATH}/compute_nodes", [report("cn1"), report("cn2")])
     return sqlite_app
@@ -86,27 +86,35 @@ def build_scheduler_hints(hint, number):
     ],
 )
 def test_request_with_too_many_list_items_is_400_with_limit_and_path(
-    app, fields, limit, unit, path
+    cloud_app, fields, limit, unit, path
 ):
-    assert post_body(app, "explain", {"request_spec": spec(**fields(limit))})[0] == 200
-    status, text = post_body(app, "explain", {"request_spec": spec(**fields(limit + 1))})
+    assert post_body(cloud_app, "explain", {"request_spec": spec(**fields(limit))})[0] == 200
+    status, text = post_body(cloud_app, "explain", {"request_spec": spec(**fields(limit + 1))})
     assert status == 400
     assert f"at most {limit} {unit} (at $.request_spec.{path})" in text
 
 
-def test_request_is_for_at_most_1000_instances(app):
+def test_request_is_for_at_most_1000_instances(cloud_app):
     request = {**spec(flavor=SMALL_FLAVOR), "instance_uuids": None}
-    assert post_body(app, "explain", {"request_spec": {**request, "num_instances": 1000}})[0] == 200
-    status, text = post_body(app, "explain", {"request_spec": {**request, "num_instances": 1001}})
+    assert (
+        post_body(cloud_app, "explain", {"request_spec": {**request, "num_instances": 1000}})[0]
+        == 200
+    )
+    status, text = post_body(
+        cloud_app, "explain", {"request_spec": {**request, "num_instances": 1001}}
+    )
     assert status == 400
     assert "1001 is greater than the maximum of 1000 (at $.request_spec.num_instances)" in text
 
 
-def test_explanation_has_at_most_10000_hosts(app):
+def test_explanation_has_at_most_10000_hosts(cloud_app):
     assert (
-        post_body(app, "explain", {"request_spec": spec(), "hosts": build_names(10_000)})[0] == 200
+        post_body(cloud_app, "explain", {"request_spec": spec(), "hosts": build_names(10_000)})[0]
+        == 200
     )
-    status, text = post_body(app, "explain", {"request_spec": spec(), "hosts": build_names(10_001)})
+    status, text = post_body(
+        cloud_app, "explain", {"request_spec": spec(), "hosts": build_names(10_001)}
+    )
     assert status == 400
     assert "at most 10000 items (at $.hosts)" in text
 
@@ -115,20 +123,20 @@ def test_explanation_has_at_most_10000_hosts(app):
     ("route", "body"),
     [("explain", {"request_spec": spec()}), ("capacity", {"request_spec": spec()})],
 )
-def test_overridden_option_has_at_most_1000_entries(app, route, body):
+def test_overridden_option_has_at_most_1000_entries(cloud_app, route, body):
     option = "filter_scheduler.isolated_hosts"
-    assert post_body(app, route, {**body, "overrides": {option: build_names(1000)}})[0] == 200
-    status, text = post_body(app, route, {**body, "overrides": {option: build_names(1001)}})
+    assert post_body(cloud_app, route, {**body, "overrides": {option: build_names(1000)}})[0] == 200
+    status, text = post_body(cloud_app, route, {**body, "overrides": {option: build_names(1001)}})
     assert status == 400
     assert f"at most 1000 items (at $.overrides['{option}'])" in text
 
 
 @pytest.mark.parametrize(("length", "entry"), [(16_384, None), (1024, [])])
-def test_overridden_option_with_too_long_a_text_is_400(app, length, entry):
+def test_overridden_option_with_too_long_a_text_is_400(cloud_app, length, entry):
     def explain_with_overridden_text(text):
         value = text if entry is None else [*entry, text]
         overrides = {"filter_scheduler.isolated_hosts": value}
-        return post_body(app, "explain", {"request_spec": spec(), "overrides": overrides})
+        return post_body(cloud_app, "explain", {"request_spec": spec(), "overrides": overrides})
 
     assert explain_with_overridden_text("x" * length)[0] == 200
     status, text = explain_with_overridden_text("x" * (length + 1))
@@ -136,69 +144,73 @@ def test_overridden_option_with_too_long_a_text_is_400(app, length, entry):
     assert "$.overrides" in text
 
 
-def test_capacity_request_has_at_most_25_flavors(app):
+def test_capacity_request_has_at_most_25_flavors(cloud_app):
     body = {"request_spec": {}, "flavors": [flavor(name=f"f{n}") for n in range(25)]}
-    assert post_body(app, "capacity", body)[0] == 200
+    assert post_body(cloud_app, "capacity", body)[0] == 200
     body["flavors"].append(flavor(name="more"))
-    status, text = post_body(app, "capacity", body)
+    status, text = post_body(cloud_app, "capacity", body)
     assert status == 400
     assert "is too long; at most 25 items (at $.flavors)" in text
 
 
-def test_plan_has_at_most_25_flavors(app):
+def test_plan_has_at_most_25_flavors(cloud_app):
     # No flavor is stored, so a list within the limit is rejected for that reason.
     assert (
         "'f0'"
-        in post_body(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(25)]})[1]
+        in post_body(cloud_app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(25)]})[1]
     )
-    status, text = post_body(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(26)]})
+    status, text = post_body(
+        cloud_app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(26)]}
+    )
     assert status == 400
     assert "is too long; at most 25 items (at $.flavors)" in text
 
 
-def test_request_has_at_most_2000_compute_node_reports(app):
+def test_request_has_at_most_2000_compute_node_reports(cloud_app):
     # A list within the limit is rejected because its reports are empty.
-    assert "items" not in post_body(app, "compute_nodes", [{}] * 2000)[1]
-    status, text = post_body(app, "compute_nodes", [{}] * 2001)
+    assert "items" not in post_body(cloud_app, "compute_nodes", [{}] * 2000)[1]
+    status, text = post_body(cloud_app, "compute_nodes", [{}] * 2001)
     assert status == 400
     assert "at most 2000 items (at $)" in text
 
 
-def test_too_deeply_nested_body_is_400_with_the_limit(app):
+def test_too_deeply_nested_body_is_400_with_the_limit(cloud_app):
     def send_nested_body(depth):
         text = b'{"a":' * depth + b"1" + b"}" * depth
         path = f"{SCHEDULER_PATH}/explain"
         headers = {**ADMIN_HEADERS, "Content-Type": "application/json"}
-        return app.request(path, method="POST", body=text, headers=headers, status=400).text
+        return cloud_app.request(path, method="POST", body=text, headers=headers, status=400).text
 
     assert "nested" not in send_nested_body(MAX_JSON_DEPTH)
     assert f"nested more than {MAX_JSON_DEPTH} deep" in send_nested_body(MAX_JSON_DEPTH + 1)
 
 
-def test_body_with_too_many_values_is_rejected_with_the_limit(app):
+def test_body_with_too_many_values_is_rejected_with_the_limit(cloud_app):
     def send_list_of_values(count, status):
         text = b"[" + b",".join([b"1"] * count) + b"]"  # the list is a value, but 1 has no comma
         path, headers = (
             f"{SCHEDULER_PATH}/explain",
             {**ADMIN_HEADERS, "Content-Type": "application/json"},
         )
-        return app.request(path, method="POST", body=text, headers=headers, status=status).text
+        return cloud_app.request(
+            path, method="POST", body=text, headers=headers, status=status
+        ).text
 
     assert f"at most {MAX_JSON_VALUES}" not in send_list_of_values(MAX_JSON_VALUES, 400)
     words = f"has {MAX_JSON_VALUES + 1} values, but at most {MAX_JSON_VALUES} are allowed."
     assert words in send_list_of_values(MAX_JSON_VALUES + 1, 413)
 
 
-def test_capacity_of_equal_flavors_in_a_request_is_computed_once(app, monkeypatch):
+def test_capacity_of_equal_flavors_in_a_request_is_computed_once(cloud_app, monkeypatch):
     counted = []
     count = report_module.count_capacity
     monkeypatch.setattr(
         report_module, "count_capacity", lambda *a, **k: counted.append(1) or count(*a, **k)
     )
     same = [flavor(name="same")] * 3 + [flavor(name="other")]
-    capacities = json.loads(post_body(app, "capacity", {"request_spec": {}, "flavors": same})[1])[
-        "flavors"
-    ]
+    capacities = json.loads(
+        post_body(cloud_app, "capacity", {"request_spec": {}, "flavors": same})[1]
+    )["flavors"]
     assert [each["flavor"] for each in capacities] == ["same", "same", "same", "other"]
     assert capacities[0] == capacities[1] == capacities[2]
     assert len(counted) == 2
@@ -206,19 +218,19 @@ def test_capacity_of_equal_flavors_in_a_request_is_computed_once(app, monkeypatc
 
 @pytest.mark.parametrize(("number", "compared"), [(1, 1), (10, 10), (11, 10), (40, 10)])
 def test_at_most_ten_unknown_zones_are_compared_with_existing_zones(
-    app, monkeypatch, number, compared
+    cloud_app, monkeypatch, number, compared
 ):
     compared_names = []
     nearest = by_zone.nearest
     monkeypatch.setattr(by_zone, "nearest", lambda *a: compared_names.append(a[0]) or nearest(*a))
     zones = ",".join(build_names(number))
-    status, text = post_body(app, "explain", {"request_spec": spec(availability_zone=zones)})
+    status, text = post_body(cloud_app, "explain", {"request_spec": spec(availability_zone=zones)})
     assert status == 200
     assert "no aggregate has the availability zone" in text
     assert len(compared_names) == compared
 
 
-def test_repeated_same_subtree_parameter_becomes_one_condition(app, monkeypatch):
+def test_repeated_same_subtree_parameter_becomes_one_condition(cloud_app, monkeypatch):
     queries = []
     make = query_params.CandidatesQuery
     monkeypatch.setattr(
@@ -226,8 +238,8 @@ def test_repeated_same_subtree_parameter_becomes_one_condition(app, monkeypatch)
     )
     path = "/placement/allocation_candidates?resources_A=VCPU:1&resources_B=MEMORY_MB:1"
     path += "&group_policy=none"
-    once = app.get(f"{path}&same_subtree=_A,_B", headers=ADMIN_HEADERS).json
-    assert app.get(path + "&same_subtree=_A,_B" * 1000, headers=ADMIN_HEADERS).json == once
+    once = cloud_app.get(f"{path}&same_subtree=_A,_B", headers=ADMIN_HEADERS).json
+    assert cloud_app.get(path + "&same_subtree=_A,_B" * 1000, headers=ADMIN_HEADERS).json == once
     assert len(once["allocation_requests"]) == 2
     assert [len(query.same_subtrees) for query in queries] == [1, 1]
 
@@ -251,20 +263,20 @@ COMPUTE_PATH = "/compute/v2.1"
         (f"{COMPUTE_PATH}/flavors?marker={LONG_NAME}", 400, None),
     ],
 )
-def test_query_for_a_name_longer_than_any_stored_name_finds_nothing(app, path, status, body):
+def test_query_for_a_name_longer_than_any_stored_name_finds_nothing(cloud_app, path, status, body):
     headers = {**ADMIN_HEADERS, "OpenStack-API-Version": "placement latest, compute 2.53"}
-    response = app.get(path, headers=headers, status=status)
+    response = cloud_app.get(path, headers=headers, status=status)
     assert body in (None, response.json)
 
 
-def test_search_text_longer_than_any_stored_name_matches_no_hypervisor(app):
+def test_search_text_longer_than_any_stored_name_matches_no_hypervisor(cloud_app):
     path = f"{COMPUTE_PATH}/os-hypervisors/{LONG_NAME}/search"
     headers = {**ADMIN_HEADERS, "OpenStack-API-Version": "compute 2.1"}
-    assert "No hypervisor matching" in app.get(path, headers=headers, status=404).text
+    assert "No hypervisor matching" in cloud_app.get(path, headers=headers, status=404).text
 
 
-def test_trait_with_a_name_of_maximum_length_is_found(app):
+def test_trait_with_a_name_of_maximum_length_is_found(cloud_app):
     name = f"CUSTOM_{'A' * 248}"
-    app.put(f"/placement/traits/{name}", headers=ADMIN_HEADERS, status=201)
-    response = app.get(f"/placement/traits?name=startswith:{name}", headers=ADMIN_HEADERS)
+    cloud_app.put(f"/placement/traits/{name}", headers=ADMIN_HEADERS, status=201)
+    response = cloud_app.get(f"/placement/traits?name=startswith:{name}", headers=ADMIN_HEADERS)
     assert response.json == {"traits": [name]}

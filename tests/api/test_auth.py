@@ -61,7 +61,7 @@ def start_app(make_configured_app: Callable[[str], TestApp]) -> AppStarter:
 
 
 @pytest.fixture(scope="module")
-def app(keystone: Identity, sqlite_template, tmp_path_factory) -> Iterator[TestApp]:
+def keystone_app(keystone: Identity, sqlite_template, tmp_path_factory) -> Iterator[TestApp]:
     """A client of an application that tests only read."""
     folder = tmp_path_factory.mktemp("auth")
     shutil.copy(sqlite_template, folder / "own.db")
@@ -87,24 +87,24 @@ def send_rejected_request_and_get_detail(app: TestApp, headers: dict[str, str]) 
     return error["detail"]
 
 
-def test_token_with_role_admin_or_service_is_accepted(app, keystone):
+def test_token_with_role_admin_or_service_is_accepted(keystone_app, keystone):
     for role in ["admin", "service"]:
         token = keystone.issue_token("ann", "shop", role)
-        assert app.get(PROVIDERS_PATH, headers=build_headers(token)).json == {
+        assert keystone_app.get(PROVIDERS_PATH, headers=build_headers(token)).json == {
             "resource_providers": []
         }, role
 
 
-def test_access_log_names_the_user_of_the_token(app, keystone, caplog):
+def test_access_log_names_the_user_of_the_token(keystone_app, keystone, caplog):
     caplog.set_level(logging.INFO)
     token = keystone.issue_token("ann", "shop", "admin")
-    TestApp(AccessLog(app.app)).get(PROVIDERS_PATH, headers=build_headers(token))
+    TestApp(AccessLog(keystone_app.app)).get(PROVIDERS_PATH, headers=build_headers(token))
     (line,) = [r.getMessage() for r in caplog.records if r.name == AccessLog.__module__]
     assert " - ann [" in line
     assert token not in caplog.text
 
 
-def test_token_without_role_or_project_is_forbidden(app, keystone):
+def test_token_without_role_or_project_is_forbidden(keystone_app, keystone):
     system = keystone.issue_token("root", None, "admin", "reader", system={"all": True})
     service = keystone.issue_token("nova", "service", "service")
     for headers in (
@@ -115,13 +115,13 @@ def test_token_without_role_or_project_is_forbidden(app, keystone):
         build_headers(system),
         build_headers(system, **{"X-Service-Token": service}),
     ):
-        app.get(PROVIDERS_PATH, headers=headers, status=403)
+        keystone_app.get(PROVIDERS_PATH, headers=headers, status=403)
 
 
-def test_missing_and_invalid_tokens_are_401_with_the_reason(app, keystone):
+def test_missing_and_invalid_tokens_are_401_with_the_reason(keystone_app, keystone):
     ann = ("ann", "shop", "admin")
     revoked = keystone.issue_token(*ann)
-    app.get(PROVIDERS_PATH, headers=build_headers(revoked))
+    keystone_app.get(PROVIDERS_PATH, headers=build_headers(revoked))
     keystone.revoke_token(revoked)
     for headers, words in (
         (LATEST_HEADERS, "No X-Auth-Token was given"),
@@ -141,35 +141,35 @@ def test_missing_and_invalid_tokens_are_401_with_the_reason(app, keystone):
         ({**LATEST_HEADERS, "X-Identity-Unreachable": "1"}, ""),
         ({**LATEST_HEADERS, "X-Roles": "admin"}, ""),
     ):
-        assert words in send_rejected_request_and_get_detail(app, headers), headers
+        assert words in send_rejected_request_and_get_detail(keystone_app, headers), headers
     for role, seconds in (("service", -5), ("member", 60)):
         service = keystone.issue_token("nova", "service", role, seconds=seconds)
         headers = build_headers(keystone.issue_token(*ann), **{"X-Service-Token": service})
-        assert "X-Service-Token" in send_rejected_request_and_get_detail(app, headers), (
+        assert "X-Service-Token" in send_rejected_request_and_get_detail(keystone_app, headers), (
             role,
             seconds,
         )
 
 
-def test_expired_token_is_accepted_with_a_service_token(app, keystone):
+def test_expired_token_is_accepted_with_a_service_token(keystone_app, keystone):
     """A long operation can finish after its user's token has expired."""
     expired = keystone.issue_token("ann", "shop", "admin", seconds=-5)
     service = keystone.issue_token("nova", "service", "service")
     headers = build_headers(expired, **{"X-Service-Token": service})
-    assert app.get(PROVIDERS_PATH, headers=headers).status_int == 200
+    assert keystone_app.get(PROVIDERS_PATH, headers=headers).status_int == 200
 
 
-def test_project_reader_can_read_usages_of_its_own_project(app, keystone):
+def test_project_reader_can_read_usages_of_its_own_project(keystone_app, keystone):
     token = keystone.issue_token("bob", "shop", "reader")
     for query, status in (("project_id=shop", 200), ("project_id=other", 403), ("", 403)):
-        app.get(f"/placement/usages?{query}", headers=build_headers(token), status=status)
+        keystone_app.get(f"/placement/usages?{query}", headers=build_headers(token), status=status)
 
 
-def test_token_without_a_project_cannot_read_usages(app, keystone):
+def test_token_without_a_project_cannot_read_usages(keystone_app, keystone):
     for query in ["", "project_id=", "project_id=None"]:
         domain = {"id": "default", "name": "Default"}
         token = keystone.issue_token("root", None, "reader", domain=domain)
-        app.get(f"/placement/usages?{query}", headers=build_headers(token), status=403)
+        keystone_app.get(f"/placement/usages?{query}", headers=build_headers(token), status=403)
 
 
 PUBLIC_PATHS = [
@@ -182,19 +182,19 @@ PUBLIC_PATHS = [
 ]
 
 
-def test_public_version_documents_need_no_token(app):
+def test_public_version_documents_need_no_token(keystone_app):
     for path in (*PUBLIC_PATHS, "/image/v2", "/identity/v3", "/healthz", "/metrics"):
         for headers in ({}, {"X-Auth-Token": "made-up"}):
-            assert app.get(path, headers=headers).status_int in {200, 300}, path
+            assert keystone_app.get(path, headers=headers).status_int in {200, 300}, path
 
 
-def test_error_of_a_rejected_token_has_the_format_of_each_api(app):
+def test_error_of_a_rejected_token_has_the_format_of_each_api(keystone_app):
     for path, key in [
         ("/placement/traits", "errors"),
         ("/compute/v2.1/os-aggregates", "unauthorized"),
         ("/scheduler/v1/compute_nodes", "errors"),
     ]:
-        answer = app.get(path, status=401)
+        answer = keystone_app.get(path, status=401)
         assert list(answer.json) == [key], (path, key)
         assert "WWW-Authenticate" in answer.headers, (path, key)
 
@@ -268,7 +268,7 @@ def issue_token_with_rules(keystone, *rules):
     return keystone.issue_token("ann", "shop", "admin", application_credential=credential)
 
 
-def test_access_rule_allows_a_path_of_its_own_api(app, keystone):
+def test_access_rule_allows_a_path_of_its_own_api(keystone_app, keystone):
     for service, path, address in [
         ("placement", "/resource_providers", "/placement/resource_providers"),
         ("placement", "/**", "/placement/resource_providers"),
@@ -279,16 +279,16 @@ def test_access_rule_allows_a_path_of_its_own_api(app, keystone):
         ("placement-scheduler", "/v1/hosts", "/scheduler/v1/hosts"),
     ]:
         token = issue_token_with_rules(keystone, (service, "GET", path))
-        app.get(address, headers={"X-Auth-Token": token}, status=200)
+        keystone_app.get(address, headers={"X-Auth-Token": token}, status=200)
 
 
-def test_token_with_access_rules_of_placement_is_401_for_other_apis(app, keystone):
+def test_token_with_access_rules_of_placement_is_401_for_other_apis(keystone_app, keystone):
     token = issue_token_with_rules(keystone, ("placement", "GET", "/**"))
     for address in ["/compute/v2.1/os-hypervisors", "/image/v2/images", "/scheduler/v1/hosts"]:
-        app.get(address, headers={"X-Auth-Token": token}, status=401)
+        keystone_app.get(address, headers={"X-Auth-Token": token}, status=401)
 
 
-def test_request_that_no_access_rule_allows_is_401(app, keystone):
+def test_request_that_no_access_rule_allows_is_401(keystone_app, keystone):
     for rule in [
         ("placement", "POST", "/**"),
         ("placement", "GET", "/resource_provider"),
@@ -297,8 +297,10 @@ def test_request_that_no_access_rule_allows_is_401(app, keystone):
         ("scheduler", "GET", "/**"),
     ]:
         token = issue_token_with_rules(keystone, rule)
-        app.get(PROVIDERS_PATH, headers=build_headers(token), status=401)
-        app.get(PROVIDERS_PATH, headers=build_headers(issue_token_with_rules(keystone)), status=401)
+        keystone_app.get(PROVIDERS_PATH, headers=build_headers(token), status=401)
+        keystone_app.get(
+            PROVIDERS_PATH, headers=build_headers(issue_token_with_rules(keystone)), status=401
+        )
 
 
 def test_forwarded_prefix_does_not_affect_access_rules(make_configured_app, keystone):
@@ -310,10 +312,12 @@ def test_forwarded_prefix_does_not_affect_access_rules(make_configured_app, keys
         app.get(PROVIDERS_PATH, headers=build_headers(token, **forged), status=status)
 
 
-def test_access_rules_are_ignored_only_with_a_valid_service_token(app, keystone):
+def test_access_rules_are_ignored_only_with_a_valid_service_token(keystone_app, keystone):
     token = issue_token_with_rules(keystone, ("compute", "GET", "/**"))
-    app.get(PROVIDERS_PATH, headers=build_headers(token, **{"X-Service-Token": "none"}), status=401)
+    keystone_app.get(
+        PROVIDERS_PATH, headers=build_headers(token, **{"X-Service-Token": "none"}), status=401
+    )
     service = keystone.issue_token("nova", "service", "service")
-    app.get(
+    keystone_app.get(
         PROVIDERS_PATH, headers=build_headers(token, **{"X-Service-Token": service}), status=200
     )

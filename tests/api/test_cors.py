@@ -20,7 +20,7 @@ API_PATHS = [
 
 
 @pytest.fixture
-def app(make_configured_app):
+def cors_app(make_configured_app):
     return make_configured_app(CORS_CONFIG)
 
 
@@ -39,9 +39,9 @@ def read_request_counts_by_status(app, method):
     return counts
 
 
-def test_preflight_request_needs_no_token(app):
+def test_preflight_request_needs_no_token(cors_app):
     for path in API_PATHS:
-        answer = send_preflight_request(app, path)
+        answer = send_preflight_request(cors_app, path)
         assert answer.status_int == 200, path
         assert answer.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN, path
         assert answer.headers["Access-Control-Allow-Methods"] == "PUT", path
@@ -49,54 +49,58 @@ def test_preflight_request_needs_no_token(app):
         assert answer.headers["X-Openstack-Request-Id"].startswith("req-"), path
 
 
-def test_preflight_response_allows_the_headers_of_openstack(app):
+def test_preflight_response_allows_the_headers_of_openstack(cors_app):
     names = "X-Auth-Token, OpenStack-API-Version, X-OpenStack-Nova-API-Version, Content-Type"
-    answer = send_preflight_request(app, API_PATHS[0], **{"Access-Control-Request-Headers": names})
+    answer = send_preflight_request(
+        cors_app, API_PATHS[0], **{"Access-Control-Request-Headers": names}
+    )
     assert answer.headers["Access-Control-Allow-Headers"].split(",") == names.split(", ")
 
 
-def test_preflight_response_for_a_forbidden_origin_method_or_header_allows_no_origin(app):
+def test_preflight_response_for_a_forbidden_origin_method_or_header_allows_no_origin(cors_app):
     for wrong in [
         {"Origin": "https://evil.example.com"},
         {"Access-Control-Request-Method": "TRACE"},
         {"Access-Control-Request-Headers": "X-Colour"},
     ]:
-        answer = send_preflight_request(app, API_PATHS[0], **wrong)
+        answer = send_preflight_request(cors_app, API_PATHS[0], **wrong)
         assert "Access-Control-Allow-Origin" not in answer.headers, wrong
 
 
-def test_allowed_origin_can_read_responses_and_errors(app):
+def test_allowed_origin_can_read_responses_and_errors(cors_app):
     for path in API_PATHS:
-        answer = app.get(path, headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN})
+        answer = cors_app.get(path, headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN})
         assert answer.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN, path
         assert "Origin" in answer.headers["Vary"], path
-    exposed = app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN}).headers
+    exposed = cors_app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN}).headers
     names = exposed["Access-Control-Expose-Headers"].split(",")
     assert {"OpenStack-API-Version", "X-Openstack-Request-Id"} <= set(names)
     assert "openstack-api-version" in exposed["Vary"]
-    error = app.get(API_PATHS[0], headers={"Origin": ALLOWED_ORIGIN}, status=401)
+    error = cors_app.get(API_PATHS[0], headers={"Origin": ALLOWED_ORIGIN}, status=401)
     assert error.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN
-    other = app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": "https://evil.example.com"})
+    other = cors_app.get(
+        API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": "https://evil.example.com"}
+    )
     assert "Access-Control-Allow-Origin" not in other.headers
 
 
-def test_metrics_count_preflight_and_rejected_requests(app):
+def test_metrics_count_preflight_and_rejected_requests(cors_app):
     for headers, path in (
         ({}, API_PATHS[0]),
         (ADMIN_TOKEN, API_PATHS[0]),
         ({}, "/compute/v2.1/os-aggregates"),
     ):
-        send_preflight_request(app, path, **headers)
-        app.options(path, headers=headers, status=200)
-    assert read_request_counts_by_status(app, "OPTIONS") == {"200": 6}
-    app.get(API_PATHS[0], headers={"Origin": ALLOWED_ORIGIN}, status=401)
-    app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN})
-    assert read_request_counts_by_status(app, "GET") == {"401": 1, "200": 1}
+        send_preflight_request(cors_app, path, **headers)
+        cors_app.options(path, headers=headers, status=200)
+    assert read_request_counts_by_status(cors_app, "OPTIONS") == {"200": 6}
+    cors_app.get(API_PATHS[0], headers={"Origin": ALLOWED_ORIGIN}, status=401)
+    cors_app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN})
+    assert read_request_counts_by_status(cors_app, "GET") == {"401": 1, "200": 1}
 
 
-def test_health_and_metrics_responses_have_a_request_id_with_and_without_cors(app, sqlite_app):
+def test_health_and_metrics_responses_have_a_request_id_with_and_without_cors(cors_app, sqlite_app):
     for path in ["/healthz", "/metrics"]:
-        for served in (app, sqlite_app):
+        for served in (cors_app, sqlite_app):
             assert served.get(path).headers["X-Openstack-Request-Id"].startswith("req-"), path
 
 

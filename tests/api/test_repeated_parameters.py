@@ -93,7 +93,7 @@ def list_urls_with_repeated_parameters(api, routes):
 
 
 @pytest.fixture(scope="module")
-def app(sqlite_template, tmp_path_factory):
+def cloud_app(sqlite_template, tmp_path_factory):
     """An application with an object of each kind that lists show."""
     path = tmp_path_factory.mktemp("repeated") / "placement_sched.db"
     shutil.copy(sqlite_template, path)
@@ -109,19 +109,19 @@ def app(sqlite_template, tmp_path_factory):
     application.close()
 
 
-def test_repeated_parameters_cause_no_server_error(app):
+def test_repeated_parameters_cause_no_server_error(cloud_app):
     for api, (routes, version) in ROUTES_AND_VERSIONS_BY_API.items():
         for target in list_urls_with_repeated_parameters(api, routes):
-            answer = app.get(target, headers={"OpenStack-API-Version": version}, status="*")
+            answer = cloud_app.get(target, headers={"OpenStack-API-Version": version}, status="*")
             assert answer.status_int < 500, f"{target}: {answer.text}"
 
 
-def test_every_value_of_a_compute_parameter_is_validated(app):
+def test_every_value_of_a_compute_parameter_is_validated(cloud_app):
     for name, valid in {"sort_key": "uuid", "sort_dir": "asc", "limit": "1"}.items():
         for values in ((valid, "K"), ("K", valid), (valid, "K", valid)):
             for path in ("servers", "servers/detail"):
                 query = urlencode([(name, value) for value in values])
-                answer = app.get(f"/compute/v2.1/{path}?{query}", status=400)
+                answer = cloud_app.get(f"/compute/v2.1/{path}?{query}", status=400)
                 assert name in answer.json["badRequest"]["message"]
 
 
@@ -141,30 +141,30 @@ PARAMETERS_WITH_THOUSANDS_OF_VALUES = [
 
 
 @pytest.mark.slow
-def test_thousands_of_values_of_a_parameter_cause_no_server_error(app):
+def test_thousands_of_values_of_a_parameter_cause_no_server_error(cloud_app):
     for path, name, values in PARAMETERS_WITH_THOUSANDS_OF_VALUES:
         required = [("resources", "VCPU:1")] if "candidates" in path else []
         query = urlencode([*required, *((name, value) for value in values)])
         headers = {"OpenStack-API-Version": ROUTES_AND_VERSIONS_BY_API[path.partition("/")[0]][1]}
-        answer = app.get(f"/{path}?{query}", headers=headers, status="*")
+        answer = cloud_app.get(f"/{path}?{query}", headers=headers, status="*")
         assert answer.status_int < 500, answer.text[:300]
 
 
-def test_repeated_parameter_takes_less_than_a_second_of_cpu(app):
+def test_repeated_parameter_takes_less_than_a_second_of_cpu(cloud_app):
     names = [f"{number:x}" for number in range(8000)]
     query = "&".join([*names, *["a"] * 13_000])
     costs = []
     while len(costs) < 3 and min(costs, default=1.0) >= 1:
         began = time.process_time()
-        app.get(f"/compute/v2.1/servers?{query}")
+        cloud_app.get(f"/compute/v2.1/servers?{query}")
         costs.append(time.process_time() - began)
     assert min(costs) < 1
 
 
-def test_repeated_sort_key_of_servers_has_no_effect(app):
+def test_repeated_sort_key_of_servers_has_no_effect(cloud_app):
     for number in (2, 3):
         record = {"project_id": "admin", "host": "cn1"}
-        app.put_json(f"/scheduler/v1/instances/{instance(number)}", record)
+        cloud_app.put_json(f"/scheduler/v1/instances/{instance(number)}", record)
     path = "/compute/v2.1/servers?sort_key=uuid&sort_dir=desc&sort_key=uuid&sort_dir=asc"
-    servers = app.get(path).json["servers"]
+    servers = cloud_app.get(path).json["servers"]
     assert [server["id"] for server in servers] == [instance(number) for number in (3, 2, 1)]

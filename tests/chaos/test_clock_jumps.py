@@ -34,33 +34,36 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-def app(settings, clock):
+def clock_app(settings, clock):
     application = create_app(settings, clock=clock)
     yield AdminClient(application)
     application.close()
 
 
-def test_writes_succeed_while_the_clock_jumps(app, clock, record_property):
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")])
+def test_writes_succeed_while_the_clock_jumps(clock_app, clock, record_property):
+    clock_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")])
     dice = random.Random(1)
     placed = 0
     for number in range(1, JUMP_COUNT + 1):
         clock.offset = timedelta(seconds=dice.choice(CLOCK_OFFSETS))
-        app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+        clock_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
         body = {
             "request_spec": spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
         }
-        response = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
+        response = clock_app.post_json(
+            "/scheduler/v1/select_destinations", body, expect_errors=True
+        )
         # A host with a report "in the future" is up. A host without a report for a year is down.
         assert response.status_int in {200, 409}, response.text
         placed += response.status_int == 200
         for path in ("/scheduler/v1/hosts", "/scheduler/v1/decisions", "/healthz/ready"):
-            app.get(path, status=200)
-        app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=200)
+            clock_app.get(path, status=200)
+        clock_app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=200)
     clock.offset = timedelta()
     assert placed > JUMP_COUNT / 2
     recorded = [
-        app.get(f"/placement/allocations/{instance(n)}").json for n in range(1, JUMP_COUNT + 1)
+        clock_app.get(f"/placement/allocations/{instance(n)}").json
+        for n in range(1, JUMP_COUNT + 1)
     ]
     assert sum(bool(document["allocations"]) for document in recorded) == placed
     record_property(TRIED_KEY, f"{JUMP_COUNT} jumps, {placed} instances placed")

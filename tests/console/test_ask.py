@@ -33,7 +33,7 @@ def build_host_reports(count: int = 3) -> list[dict]:
 
 
 @pytest.fixture(scope="module")
-def app(build_shared_app):
+def cloud_app(build_shared_app):
     """Three hosts with increasing amounts of memory, which no test changes."""
     app = build_shared_app()
     app.post_json("/scheduler/v1/compute_nodes", build_host_reports())
@@ -41,8 +41,8 @@ def app(build_shared_app):
 
 
 @pytest.fixture
-def browser(app):
-    return TestApp(app.app)
+def browser(cloud_app):
+    return TestApp(cloud_app.app)
 
 
 @pytest.fixture
@@ -209,13 +209,13 @@ def test_page_starts_with_the_conclusion_that_names_the_selected_host(browser):
     assert read_best_hosts(page) == ["cn3", "cn2", "cn1"]
 
 
-def test_no_valid_host_page_shows_the_smallest_changes_that_admit_a_host(app, browser):
+def test_no_valid_host_page_shows_the_smallest_changes_that_admit_a_host(cloud_app, browser):
     page = browser.get(ASK_URL_WITHOUT_VALID_HOST)
     assert read_conclusion_text(page).startswith("✗ No valid host.")
     assert page.html.select_one("#funnel").get_text() == "Why no host"
     assert "0 of 3 hosts could take it; most: not enough memory" in page.text
     assert "The first number counts hosts before the host filters." in page.text
-    answer = app.post_json(
+    answer = cloud_app.post_json(
         "/scheduler/v1/explain",
         {"request_spec": {"flavor": {"vcpus": 2, "memory_mb": 300000, "root_gb": 20}}},
     ).json
@@ -400,14 +400,14 @@ def test_html_report_contains_the_comparison_with_a_second_policy(app_with_polic
     assert saved.html.select_one(".compared") == page.html.select_one(".compared")
 
 
-def test_weight_of_an_unreported_metric_is_a_user_error(app, caplog):
-    answer = app.get(f"{ASK_URL}&override=metrics.weight_setting%3Da%3D1", expect_errors=True)
+def test_weight_of_an_unreported_metric_is_a_user_error(cloud_app, caplog):
+    answer = cloud_app.get(f"{ASK_URL}&override=metrics.weight_setting%3Da%3D1", expect_errors=True)
     assert answer.status_int < 500
     assert "metrics.weight_setting: host cn1, node cn1 does not report a" in read_text(answer.html)
     assert "Traceback" not in caplog.text
 
 
-def test_too_deeply_nested_override_is_a_user_error(app):
+def test_too_deeply_nested_override_is_a_user_error(cloud_app):
     brackets = "%5B" * 20_000
-    answer = app.get(f"{ASK_URL}&override=scheduler.driver%3D{brackets}", expect_errors=True)
+    answer = cloud_app.get(f"{ASK_URL}&override=scheduler.driver%3D{brackets}", expect_errors=True)
     assert answer.status_int < 500

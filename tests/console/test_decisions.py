@@ -18,7 +18,7 @@ UNKNOWN_UUID = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
-def app(sqlite_app):
+def cloud_app(sqlite_app):
     """Report two hosts. Tests send requests of programs through ``sqlite_app``."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     return sqlite_app
@@ -43,8 +43,8 @@ def read_decision_uuids(page) -> list[str]:
     return [row["id"].removeprefix("d-") for row in page.html.select(".decisions tr[id]")]
 
 
-def test_decisions_are_listed_newest_first(app, browser):
-    first, second = record_decision(app, 1), record_failed_decision(app, 2)
+def test_decisions_are_listed_newest_first(cloud_app, browser):
+    first, second = record_decision(cloud_app, 1), record_failed_decision(cloud_app, 2)
     page = browser.get(DECISIONS_PATH)
     assert set(read_decision_uuids(page)) == {first, second}
     rows = page.html.select(".decisions tbody tr")
@@ -66,8 +66,13 @@ def test_decisions_are_listed_newest_first(app, browser):
         ("since=1h&project_id=p2", 2),
     ],
 )
-def test_decision_filter_in_the_url_is_applied_and_kept_in_the_form(app, browser, query, number):
-    uuids = {1: record_decision(app, 1), 2: record_failed_decision(app, 2, project_id="p2")}
+def test_decision_filter_in_the_url_is_applied_and_kept_in_the_form(
+    cloud_app, browser, query, number
+):
+    uuids = {
+        1: record_decision(cloud_app, 1),
+        2: record_failed_decision(cloud_app, 2, project_id="p2"),
+    }
     page = browser.get(f"{DECISIONS_PATH}?{query}")
     assert read_decision_uuids(page) == [uuids[number]]
     for name, value in parse_qsl(query):
@@ -75,28 +80,28 @@ def test_decision_filter_in_the_url_is_applied_and_kept_in_the_form(app, browser
     assert page.html.select_one("noscript a")["href"].startswith("/console/decisions?")
 
 
-def test_decision_is_found_by_its_request_id(app, browser):
+def test_decision_is_found_by_its_request_id(cloud_app, browser):
     request_id = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
-    uuid = record_decision(app, 1, sent=request_id)
-    record_decision(app, 2)
+    uuid = record_decision(cloud_app, 1, sent=request_id)
+    record_decision(cloud_app, 2)
     page = browser.get(DECISIONS_PATH, params={"request_id": request_id})
     assert read_decision_uuids(page) == [uuid]
     assert page.forms[1]["request_id"].value == request_id
 
 
-def test_decisions_that_rejected_a_host_are_listed_with_reasons(app, browser):
-    select(app, spec(instance(1), flavor=flavor(vcpus=99)), 409)
+def test_decisions_that_rejected_a_host_are_listed_with_reasons(cloud_app, browser):
+    select(cloud_app, spec(instance(1), flavor=flavor(vcpus=99)), 409)
     page = browser.get(DECISIONS_PATH, params={"refused": "cn1"})
     assert "99 requested" in page.html.select_one(".reasons").get_text()
     assert "1 decisions were examined" in page.text
 
 
 def test_next_link_of_the_decision_list_shows_the_remaining_decisions_with_the_same_filter(
-    app, browser, monkeypatch
+    cloud_app, browser, monkeypatch
 ):
     monkeypatch.setattr(decisions, "_PAGE_SIZE", 2)
     for number in (1, 2, 3):
-        record_failed_decision(app, number)
+        record_failed_decision(cloud_app, number)
     first = browser.get(f"{DECISIONS_PATH}?outcome=no_valid_host")
     second = browser.get(first.html.select_one("a[rel=next]")["href"])
     assert (len(read_decision_uuids(first)), len(read_decision_uuids(second))) == (2, 1)
@@ -116,37 +121,39 @@ def test_empty_decision_list_shows_instructions(browser):
     assert "there is no host 'cn9'" in empty
 
 
-def test_decision_is_shown_with_funnel_weights_and_selections(app, browser):
-    page = browser.get(f"{DECISIONS_PATH}/{record_decision(app, 1)}")
+def test_decision_is_shown_with_funnel_weights_and_selections(cloud_app, browser):
+    page = browser.get(f"{DECISIONS_PATH}/{record_decision(cloud_app, 1)}")
     for words in ("Selected.", "ComputeFilter", "Best 2 of 2 hosts", "VCPU 1", "m1; 1 VCPU,"):
         assert words in page.text
     assert page.html.select_one(f"a[href$='instance={instance(1)}']")
 
 
-def test_failed_decision_shows_its_recorded_funnel(app, browser):
-    uuid = record_failed_decision(app, 1)
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
+def test_failed_decision_shows_its_recorded_funnel(cloud_app, browser):
+    uuid = record_failed_decision(cloud_app, 1)
+    cloud_app.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
     page = browser.get(f"{DECISIONS_PATH}/{uuid}")
     assert "No valid host." in page.text
     assert "2 hosts: VCPU" in page.text
     assert page.text.count("cn3") == page.text.count("The request would fit now on cn3.") == 1
 
 
-def test_request_of_a_decision_opens_in_the_ask_form(app, browser):
+def test_request_of_a_decision_opens_in_the_ask_form(cloud_app, browser):
     dedicated = flavor(extra_specs={"hw:cpu_policy": "shared"})
     hints = {"different_host": [instance(8), instance(9)]}
-    uuid = record_decision(app, 1, flavor=dedicated, scheduler_hints=hints, ignore_hosts=["cn2"])
+    uuid = record_decision(
+        cloud_app, 1, flavor=dedicated, scheduler_hints=hints, ignore_hosts=["cn2"]
+    )
     page = browser.get(find_ask_link(browser, uuid)["href"])
     assert "cn1" in page.html.select_one("[aria-labelledby$=selections]").get_text()
     form = next(form for form in page.forms.values() if "vcpus" in form.fields)
     assert (form["vcpus"].value, form["ram"].value, form["project"].value) == ("1", "1024", "p1")
     assert form["property"].value.strip() == "hw:cpu_policy=shared"
     assert form["hint"].value.split() == [f"different_host={instance(n)}" for n in (8, 9)]
-    uuid = record_decision(app, 2, requested_destination={"host": "cn1"})
+    uuid = record_decision(cloud_app, 2, requested_destination={"host": "cn1"})
     assert find_ask_link(browser, uuid) is None
     body = {"flavor": {"name": "m1", "vcpus": 1, "ram": 1024, "disk": 10}}
-    app.post_json("/compute/v2.1/flavors", body)
-    address = find_ask_link(browser, record_decision(app, 3))["href"]
+    cloud_app.post_json("/compute/v2.1/flavors", body)
+    address = find_ask_link(browser, record_decision(cloud_app, 3))["href"]
     assert "flavor=m1" in address
     assert "vcpus" not in address
 
@@ -163,19 +170,19 @@ def test_unknown_decision_shows_an_error(browser):
     )
 
 
-def test_decision_can_be_downloaded_as_a_report(app, browser):
-    uuid = record_failed_decision(app, 1)
+def test_decision_can_be_downloaded_as_a_report(cloud_app, browser):
+    uuid = record_failed_decision(cloud_app, 1)
     page = browser.get(f"{DECISIONS_PATH}/{uuid}/report")
     assert page.headers["Content-Disposition"] == f'attachment; filename="decision-{uuid}.html"'
     assert page.html.find("style") is not None
     assert "No valid host." in page.text
 
 
-def test_replay_shows_how_its_result_differs_from_the_recorded_one(app, browser):
-    uuid = record_failed_decision(app, 1)
+def test_replay_shows_how_its_result_differs_from_the_recorded_one(cloud_app, browser):
+    uuid = record_failed_decision(cloud_app, 1)
     same = browser.get(f"{DECISIONS_PATH}/{uuid}/replay")
     assert "There are no differences" in same.text
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
+    cloud_app.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
     page = browser.get(f"{DECISIONS_PATH}/{uuid}/replay")
     rows = [row.get_text(" ", strip=True) for row in page.html.select(".compared tbody tr")]
     assert "outcome no_valid_host selected" in rows
@@ -183,23 +190,25 @@ def test_replay_shows_how_its_result_differs_from_the_recorded_one(app, browser)
     assert len(ids) == len(set(ids))
 
 
-def test_request_of_a_decision_is_replayed_with_recorded_settings(app, browser):
-    page = browser.get(f"{DECISIONS_PATH}/{record_decision(app, 1)}/replay?settings=then")
+def test_request_of_a_decision_is_replayed_with_recorded_settings(cloud_app, browser):
+    page = browser.get(f"{DECISIONS_PATH}/{record_decision(cloud_app, 1)}/replay?settings=then")
     assert page.forms[1]["settings"].value == "then"
     assert "There are no differences" in page.text
 
 
-def test_replay_with_an_invalid_settings_value_is_400_with_an_error_and_the_form(app, browser):
+def test_replay_with_an_invalid_settings_value_is_400_with_an_error_and_the_form(
+    cloud_app, browser
+):
     page = browser.get(
-        f"{DECISIONS_PATH}/{record_decision(app, 1)}/replay?settings=never", status=400
+        f"{DECISIONS_PATH}/{record_decision(cloud_app, 1)}/replay?settings=never", status=400
     )
     assert "Settings: 'never' is not one of now, then" in page.html.find(role="alert").get_text()
     assert "settings" in page.forms[1].fields
 
 
-def test_decision_list_shows_totals_failure_reasons_and_counts_per_field_value(app, browser):
-    record_decision(app, 1)
-    failed = record_failed_decision(app, 2, project_id="p2")
+def test_decision_list_shows_totals_failure_reasons_and_counts_per_field_value(cloud_app, browser):
+    record_decision(cloud_app, 1)
+    failed = record_failed_decision(cloud_app, 2, project_id="p2")
     page = browser.get(DECISIONS_PATH)
     assert page.html.select_one("#list").get_text() == "2 decisions: 1 placed, 1 failed"
     row = page.html.select_one(f"#d-{failed}")
@@ -214,9 +223,9 @@ def test_decision_list_shows_totals_failure_reasons_and_counts_per_field_value(a
     assert len(read_decision_uuids(browser.get(remove["href"]))) == 2
 
 
-def test_bar_of_the_timeline_links_to_the_decisions_of_its_interval(app, browser):
-    record_decision(app, 1)
-    failed = record_failed_decision(app, 2)
+def test_bar_of_the_timeline_links_to_the_decisions_of_its_interval(cloud_app, browser):
+    record_decision(cloud_app, 1)
+    failed = record_failed_decision(cloud_app, 2)
     page = browser.get(f"{DECISIONS_PATH}?outcome=no_valid_host")
     bars = page.html.select(".timeline a")
     assert [bar.title.get_text().split("UTC: ")[1] for bar in bars] == ["0 placed, 1 failed"]
@@ -226,16 +235,16 @@ def test_bar_of_the_timeline_links_to_the_decisions_of_its_interval(app, browser
     assert float(recent["width"]) > 3
 
 
-def test_decision_is_found_by_the_name_of_its_server(app, browser):
-    uuid = record_decision(app, 1)
-    record_decision(app, 2)
+def test_decision_is_found_by_the_name_of_its_server(cloud_app, browser):
+    uuid = record_decision(cloud_app, 1)
+    record_decision(cloud_app, 2)
     record = {"host": "cn1", "display_name": "web-1", "project_id": "p1"}
-    app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    cloud_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
     page = browser.get(f"{DECISIONS_PATH}?instance=web-1")
     assert read_decision_uuids(page) == [uuid]
     assert "web-1" in page.html.select_one(f"#d-{uuid}").get_text()
     assert "web-1" in browser.get(f"{DECISIONS_PATH}/{uuid}").text
-    app.put_json(f"/scheduler/v1/instances/{instance(2)}", record)
+    cloud_app.put_json(f"/scheduler/v1/instances/{instance(2)}", record)
     answer = browser.get(f"{DECISIONS_PATH}?instance=web-1", status=400)
     assert "2 servers have this name" in answer.html.find(role="alert").get_text()
 
@@ -255,8 +264,8 @@ def test_time_filters_of_decisions_accept_a_time_of_day_without_a_date(text, tim
     assert _parse_when(text, datetime(2026, 3, 2, 12, 15, 20), "Since") == time
 
 
-def test_csv_of_decisions_escapes_values_that_begin_like_formulas(app, browser):
-    uuid = record_decision(app, 1, project_id="=cmd()")
+def test_csv_of_decisions_escapes_values_that_begin_like_formulas(cloud_app, browser):
+    uuid = record_decision(cloud_app, 1, project_id="=cmd()")
     answer = browser.get(f"{DECISIONS_PATH}.csv?project_id=%3Dcmd()")
     assert answer.content_type == "text/csv"
     titles, row = csv.reader(answer.text.splitlines())
@@ -264,8 +273,8 @@ def test_csv_of_decisions_escapes_values_that_begin_like_formulas(app, browser):
     assert (shown["uuid"], shown["project_id"]) == (uuid, "'=cmd()")
 
 
-def test_share_menu_of_decisions_has_link_command_csv_and_json(app, browser):
-    record_decision(app, 1)
+def test_share_menu_of_decisions_has_link_command_csv_and_json(cloud_app, browser):
+    record_decision(cloud_app, 1)
     page = browser.get(f"{DECISIONS_PATH}?since=1h&outcome=selected")
     menu = page.html.select_one(".share")
     assert menu.select_one("#share-link")["value"].endswith("?since=1h&outcome=selected")
@@ -274,14 +283,14 @@ def test_share_menu_of_decisions_has_link_command_csv_and_json(app, browser):
         assert browser.get(link["href"]).status_code == 200
 
 
-def test_rejection_reasons_show_names_of_aggregates_instead_of_uuids(app, browser):
+def test_rejection_reasons_show_names_of_aggregates_instead_of_uuids(cloud_app, browser):
     """Rejections once named aggregates by uuid."""
-    aggregate = app.post_json(
+    aggregate = cloud_app.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack7", "availability_zone": "az7"}}
     ).json["aggregate"]
     action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
-    app.post_json(action, {"add_host": {"host": "cn1"}})
-    select(app, spec(instance(1), flavor=flavor(vcpus=99), availability_zone="az7"), 409)
+    cloud_app.post_json(action, {"add_host": {"host": "cn1"}})
+    select(cloud_app, spec(instance(1), flavor=flavor(vcpus=99), availability_zone="az7"), 409)
     page = browser.get(f"{DECISIONS_PATH}?refused=cn2")
     aggregates = browser.get("/console/api/compute/v2.1/os-aggregates").json["aggregates"]
     uuids = [item["uuid"] for item in aggregates]
@@ -289,8 +298,8 @@ def test_rejection_reasons_show_names_of_aggregates_instead_of_uuids(app, browse
     assert not any(uuid in page.text for uuid in uuids)
 
 
-def test_url_polled_by_the_page_script_returns_decision_rows_without_counts(app, browser):
-    uuid = record_decision(app, 1)
+def test_url_polled_by_the_page_script_returns_decision_rows_without_counts(cloud_app, browser):
+    uuid = record_decision(cloud_app, 1)
     page = browser.get(f"{DECISIONS_PATH}?live=1&outcome=selected")
     assert read_decision_uuids(page) == [uuid]
     assert page.html.select(".facets") == []
@@ -300,20 +309,20 @@ def test_url_polled_by_the_page_script_returns_decision_rows_without_counts(app,
     assert read_decision_uuids(browser.get(live)) == [uuid]
 
 
-def test_failed_decision_shows_whether_its_request_would_fit_now(app, browser):
-    uuid = record_failed_decision(app, 1)
+def test_failed_decision_shows_whether_its_request_would_fit_now(cloud_app, browser):
+    uuid = record_failed_decision(cloud_app, 1)
     text = browser.get(f"{DECISIONS_PATH}/{uuid}").html.get_text(" ")
     assert "The request would not fit now: 2 hosts" in " ".join(text.split())
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
+    cloud_app.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
     text = browser.get(f"{DECISIONS_PATH}/{uuid}").html.get_text(" ")
     assert "The request would fit now on cn7." in " ".join(text.split())
-    placed = record_decision(app, 2)
+    placed = record_decision(cloud_app, 2)
     assert "fit now" not in browser.get(f"{DECISIONS_PATH}/{placed}").text
 
 
-def test_instance_without_a_decision_is_shown_with_its_host(app, browser):
+def test_instance_without_a_decision_is_shown_with_its_host(cloud_app, browser):
     record = {"host": "cn1", "display_name": "web-1", "project_id": "p1", "vm_state": "active"}
-    app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    cloud_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
     page = browser.get(f"{DECISIONS_PATH}?instance={instance(1)}")
     text = " ".join(page.html.main.get_text(" ").split())
     assert "The instance web-1 is active on cn1 ." in text

@@ -18,8 +18,8 @@ from tests.console.test_ask import (
     find_link_address,
     read_text,
 )
-from tests.console.test_ask import app as app  # noqa: PLC0414 - a fixture
 from tests.console.test_ask import browser as browser  # noqa: PLC0414 - a fixture
+from tests.console.test_ask import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
 from tests.support.servers import start_server
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ SCRIPT_TAG = '"><script>alert(1)</script>'
 
 
 @pytest.fixture
-def app(sqlite_app):
+def cloud_app(sqlite_app):
     """Three hosts, a disabled host among them."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
     body = {"host": "cn2", "binary": "nova-compute", "disabled_reason": SCRIPT_TAG}
@@ -26,15 +26,15 @@ def read_section_text(page, heading) -> str:
     return " ".join(section.get_text(" ").split())
 
 
-def test_hosts_on_the_overview_are_counted_by_state_with_links_to_the_map(app, browser):
+def test_hosts_on_the_overview_are_counted_by_state_with_links_to_the_map(cloud_app, browser):
     page = browser.get(OVERVIEW_PATH)
     assert read_section_text(page, "hosts").startswith("3 hosts 2 up · 0 down · 1 disabled")
     assert page.html.find("a", href="/console/cloud?state=disabled")
     assert "cn2 ▰ disabled".replace("▰", "\u25b0") in read_section_text(page, "attention")
 
 
-def test_used_share_of_each_zone_leads_to_its_hosts(app, browser):
-    select(app, spec(instance(1)))
+def test_used_share_of_each_zone_leads_to_its_hosts(cloud_app, browser):
+    select(cloud_app, spec(instance(1)))
     page = browser.get(OVERVIEW_PATH)
     row = page.html.select_one(".uses.cards tbody tr")
     assert [cell["data-label"] for cell in row.select("td")][:3] == ["Hosts", "Memory", "VCPU"]
@@ -45,10 +45,10 @@ def test_used_share_of_each_zone_leads_to_its_hosts(app, browser):
     assert "%" in link.get_text()
 
 
-def test_failed_requests_are_grouped_by_the_stage_that_left_no_host(app, browser):
-    select(app, spec(instance(1)))
+def test_failed_requests_are_grouped_by_the_stage_that_left_no_host(cloud_app, browser):
+    select(cloud_app, spec(instance(1)))
     for number in (2, 3):
-        select(app, spec(instance(number), flavor=flavor(vcpus=99 + number)), 409)
+        select(cloud_app, spec(instance(number), flavor=flavor(vcpus=99 + number)), 409)
     page = browser.get(OVERVIEW_PATH)
     assert read_section_text(page, "requests").startswith(
         "3 requests in 24 hours 1 placed · 2 failed"
@@ -58,24 +58,24 @@ def test_failed_requests_are_grouped_by_the_stage_that_left_no_host(app, browser
     assert len(browser.get(link["href"]).html.select(".decisions tr[id]")) == 2
 
 
-def test_findings_about_aggregates_are_shown_with_the_command_that_fixes_them(app, browser):
+def test_findings_about_aggregates_are_shown_with_the_command_that_fixes_them(cloud_app, browser):
     part = browser.get(OVERVIEW_PATH).html.select_one("section[aria-labelledby=rules] [data-load]")
     findings = part["data-load"]
     assert "0 findings" in browser.get(findings).html.select_one("[data-part]").get_text()
     body = {"aggregate": {"name": "gpu"}}
-    aggregate = app.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]["id"]
+    aggregate = cloud_app.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]["id"]
     action = f"/compute/v2.1/os-aggregates/{aggregate}/action"
-    app.post_json(action, {"add_host": {"host": "cn1"}})
-    app.post_json(action, {"set_metadata": {"metadata": {"trait:CUSTOM_GPU": "required"}}})
+    cloud_app.post_json(action, {"add_host": {"host": "cn1"}})
+    cloud_app.post_json(action, {"set_metadata": {"metadata": {"trait:CUSTOM_GPU": "required"}}})
     part = browser.get(findings).html.select_one("[data-part]")
     assert "CUSTOM_GPU" in part.get_text()
     assert part.select_one("[data-copy]")["title"].startswith("placement-sched")
 
 
-def test_flavors_with_the_lowest_capacity_are_listed_first(app, browser):
+def test_flavors_with_the_lowest_capacity_are_listed_first(cloud_app, browser):
     for name, vcpus in (("small", 1), ("huge", 999)):
         body = {"flavor": {"name": name, "vcpus": vcpus, "ram": 64, "disk": 1}}
-        app.post_json("/compute/v2.1/flavors", body)
+        cloud_app.post_json("/compute/v2.1/flavors", body)
     part = browser.get("/console/overview/fits").html.select_one("[data-part]")
     rows = part.select("tbody tr")
     assert [row.th.get_text() for row in rows] == ["huge", "small"]
@@ -92,30 +92,32 @@ def test_empty_cloud_shows_how_to_add_hosts(app_without_hosts, path):
     assert "POST /scheduler/v1/compute_nodes" in words
 
 
-def test_overview_address_with_a_map_filter_redirects_to_the_map(app, browser):
+def test_overview_address_with_a_map_filter_redirects_to_the_map(cloud_app, browser):
     assert browser.get("/console/?zone=nova").location.endswith("/console/cloud?zone=nova")
 
 
-def test_failover_capacity_is_shown_once_it_is_computed(app, browser):
+def test_failover_capacity_is_shown_once_it_is_computed(cloud_app, browser):
     assert not browser.get(OVERVIEW_PATH).html.select_one("section[aria-labelledby=failover]")
-    select(app, spec(instance(1), flavor=flavor(memory_mb=60000)))
-    store_result(app.app.services.scheduler)
+    select(cloud_app, spec(instance(1), flavor=flavor(memory_mb=60000)))
+    store_result(cloud_app.app.services.scheduler)
     tile = read_section_text(browser.get(OVERVIEW_PATH), "failover")
     assert tile.startswith("0 hosts without failover capacity")
     assert "All instances find places if a host fails." in tile
-    select(app, spec(instance(2), flavor=flavor(memory_mb=60000)))
-    store_result(app.app.services.scheduler)
+    select(cloud_app, spec(instance(2), flavor=flavor(memory_mb=60000)))
+    store_result(cloud_app.app.services.scheduler)
     page = browser.get(OVERVIEW_PATH)
     assert read_section_text(page, "failover").startswith("2 hosts without failover capacity")
     assert "cn1 : 1 of 1 instances find no place" in read_section_text(page, "failover")
     assert page.html.select_one("section[aria-labelledby=failover] a")["href"].endswith("cn1")
 
 
-def test_limiting_reason_of_a_flavor_links_to_an_explanation_with_equal_host_count(app, browser):
+def test_limiting_reason_of_a_flavor_links_to_an_explanation_with_equal_host_count(
+    cloud_app, browser
+):
     """The link of "not enough memory on 128 hosts" led to an answer with 16 such hosts."""
     for name, vcpus in (("small", 4), ("huge", 99)):
         body = {"flavor": {"name": name, "vcpus": vcpus, "ram": 1024, "disk": 10}}
-        app.post_json("/compute/v2.1/flavors", body)
+        cloud_app.post_json("/compute/v2.1/flavors", body)
     table = browser.get("/console/overview/fits").html.select_one(".fits")
     assert table.select("th")[3].get_text() == "Then stopped by"
     links = [row.select("a")[-1]["href"] for row in table.select("tbody tr")]

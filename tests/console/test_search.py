@@ -12,7 +12,7 @@ SCRIPT_TAG = '"><script>alert(1)</script>'
 
 
 @pytest.fixture(scope="module")
-def app(build_shared_app):
+def cloud_app(build_shared_app):
     app = build_shared_app()
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "a/b?x")])
     app.post_json(
@@ -29,8 +29,8 @@ def app(build_shared_app):
 
 
 @pytest.fixture
-def browser(app):
-    return TestApp(app.app)
+def browser(cloud_app):
+    return TestApp(cloud_app.app)
 
 
 @pytest.mark.parametrize(
@@ -46,36 +46,38 @@ def browser(app):
         ("web-1", f"/console/decisions?instance={instance(1)}"),
     ],
 )
-def test_search_with_a_single_exact_match_redirects_to_its_page(app, browser, text, address):
+def test_search_with_a_single_exact_match_redirects_to_its_page(cloud_app, browser, text, address):
     answer = browser.get(SEARCH_PATH, params={"q": text}, status=303)
     assert answer.headers["Location"] == address
     if "?" not in text:
         browser.get(address)
 
 
-def test_decision_is_found_by_request_id_and_by_its_uuid(app, browser):
-    decisions = app.get("/scheduler/v1/decisions", {"request_id": REQUEST_ID}).json["decisions"]
+def test_decision_is_found_by_request_id_and_by_its_uuid(cloud_app, browser):
+    decisions = cloud_app.get("/scheduler/v1/decisions", {"request_id": REQUEST_ID}).json[
+        "decisions"
+    ]
     decision = decisions[0]["uuid"]
     for text in (REQUEST_ID, decision):
         answer = browser.get(SEARCH_PATH, params={"q": text}, status=303)
         assert answer.headers["Location"] == f"/console/decisions/{decision}"
 
 
-def test_instance_without_a_record_leads_to_its_decision(app, browser):
+def test_instance_without_a_record_leads_to_its_decision(cloud_app, browser):
     body = {"request_spec": spec(instance(2)), "claim": False}
-    decision = app.post_json("/scheduler/v1/select_destinations", body).json["decision"]
+    decision = cloud_app.post_json("/scheduler/v1/select_destinations", body).json["decision"]
     answer = browser.get(SEARCH_PATH, params={"q": instance(2)}, status=303)
     assert answer.headers["Location"] == f"/console/decisions/{decision}"
 
 
-def test_several_search_matches_are_listed_by_type_of_object(app, browser):
+def test_several_search_matches_are_listed_by_type_of_object(cloud_app, browser):
     page = browser.get(SEARCH_PATH, params={"q": "cn"})
     rows = [row.get_text(" ", strip=True) for row in page.html.select("tbody tr")]
     assert rows == ["Host cn1 zone nova, up", "Host cn2 zone nova, up"]
     assert page.html.select_one(".find input")["value"] == "cn"
 
 
-def test_search_text_without_a_match_is_shown_escaped(app, browser):
+def test_search_text_without_a_match_is_shown_escaped(cloud_app, browser):
     page = browser.get(SEARCH_PATH, params={"q": SCRIPT_TAG})
     assert "No host, server" in page.text
     assert SCRIPT_TAG not in page.text

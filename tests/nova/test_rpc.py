@@ -45,13 +45,8 @@ CALLER_CONTEXT = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
 
 
 @pytest.fixture
-def app(sqlite_app):
-    return sqlite_app
-
-
-@pytest.fixture
-def database(app):
-    return app.app.services.database
+def database(sqlite_app):
+    return sqlite_app.app.services.database
 
 
 @pytest.fixture
@@ -60,11 +55,13 @@ def settings(sqlite_settings):
 
 
 @pytest.fixture
-def app_with_hosts_of_nova(app, nova, follower):
+def app_with_hosts_of_nova(sqlite_app, nova, follower):
     for name in ("cn1", "cn2"):
-        app.post_json("/scheduler/v1/compute_nodes", [report(name, uuid=nova.add_host(name))])
+        sqlite_app.post_json(
+            "/scheduler/v1/compute_nodes", [report(name, uuid=nova.add_host(name))]
+        )
     follower.full()
-    return app
+    return sqlite_app
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def record_instance(app, number, host, **more):
 
 
 @pytest.fixture
-def app(database_url, tmp_path, make_app):
+def cloud_app(database_url, tmp_path, make_app):
     """Four hosts in two zones, with a policy. One is disabled, another down. cn1 has a tree."""
     settings = settings_with_policies(database_url, tmp_path, POLICY_CONFIG)
     app = make_app(settings.with_overrides({"DEFAULT.service_down_time": 86400}))
@@ -97,8 +97,8 @@ def index_hosts_by_name(answer):
     return {host["host"]: host for host in answer["hosts"]}
 
 
-def test_every_host_is_listed_with_its_resources(app):
-    answer = list_hosts(app)
+def test_every_host_is_listed_with_its_resources(cloud_app):
+    answer = list_hosts(cloud_app)
     assert [host["host"] for host in answer["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
     assert index_hosts_by_name(answer)["cn3"] == {
         "host": "cn3",
@@ -138,24 +138,24 @@ def test_every_host_is_listed_with_its_resources(app):
     }
 
 
-def test_host_state_describes_a_service_that_is_not_up(app):
-    hosts = index_hosts_by_name(list_hosts(app))
+def test_host_state_describes_a_service_that_is_not_up(cloud_app):
+    hosts = index_hosts_by_name(list_hosts(cloud_app))
     assert (hosts["cn2"]["state"], hosts["cn2"]["disabled_reason"]) == ("disabled", "new disks")
     assert (hosts["cn4"]["state"], hosts["cn4"]["last_seen_up"]) == ("down", OLD_REPORT_TIME)
     assert "forced_down" not in hosts["cn4"]
     down = {"host": "cn1", "binary": "nova-compute", "forced_down": True}
-    app.put_json(
+    cloud_app.put_json(
         "/compute/v2.1/os-services/force-down",
         down,
         headers={"OpenStack-API-Version": "compute 2.11"},
     )
-    host = index_hosts_by_name(list_hosts(app))["cn1"]
+    host = index_hosts_by_name(list_hosts(cloud_app))["cn1"]
     assert (host["state"], host["forced_down"]) == ("down", True)
 
 
-def test_instances_without_node_count_on_the_only_node_of_their_host(app):
-    record_instance(app, 3, "cn3", node=None)
-    assert index_hosts_by_name(list_hosts(app))["cn3"]["instances"] == 2
+def test_instances_without_node_count_on_the_only_node_of_their_host(cloud_app):
+    record_instance(cloud_app, 3, "cn3", node=None)
+    assert index_hosts_by_name(list_hosts(cloud_app))["cn3"]["instances"] == 2
 
 
 @pytest.mark.all_databases
@@ -172,12 +172,12 @@ def test_statement_count_of_host_views_does_not_depend_on_hosts(make_app, settin
     assert counts[0] == counts[1] < 45
 
 
-def test_host_is_shown_with_its_tree_instances_and_policy(app):
-    host = app.get(f"{HOSTS_PATH}/cn1").json
+def test_host_is_shown_with_its_tree_instances_and_policy(cloud_app):
+    host = cloud_app.get(f"{HOSTS_PATH}/cn1").json
     (node,) = host["nodes"]
     assert (host["host"], host["zone"], host["state"]) == ("cn1", "az-east", "up")
     assert [aggregate["name"] for aggregate in host["aggregates"]] == ["east", "rack"]
-    assert node["resources"] == index_hosts_by_name(list_hosts(app))["cn1"]["resources"]
+    assert node["resources"] == index_hosts_by_name(list_hosts(cloud_app))["cn1"]["resources"]
     root, numa = node["providers"]
     assert (root["uuid"], root["parent_provider_uuid"]) == (uuid_of("cn1"), None)
     assert (numa["name"], numa["parent_provider_uuid"]) == ("cn1_NUMA0", uuid_of("cn1"))
@@ -199,51 +199,53 @@ def test_host_is_shown_with_its_tree_instances_and_policy(app):
         "vm_state": None,
         "task_state": None,
     }
-    policy = app.get(f"{HOSTS_PATH}/cn3").json["policy"]
+    policy = cloud_app.get(f"{HOSTS_PATH}/cn3").json["policy"]
     assert (policy["name"], policy["usable"]) == ("high_cpu_density", True)
     assert {name: option["value"] for name, option in policy["options"].items()} == {
         "DEFAULT.cpu_allocation_ratio": 8.0
     }
-    assert app.get(f"{HOSTS_PATH}/cn2").json["policy"]["options"] == {}
-    (error,) = app.get(f"{HOSTS_PATH}/cn9", status=404).json["errors"]
+    assert cloud_app.get(f"{HOSTS_PATH}/cn2").json["policy"]["options"] == {}
+    (error,) = cloud_app.get(f"{HOSTS_PATH}/cn9", status=404).json["errors"]
     assert error["detail"] == "there is no host 'cn9'; did you mean 'cn1'?"
     assert error["code"] == "scheduler.not_found"
-    app.get(f"{HOSTS_PATH}/CN1", status=404)
+    cloud_app.get(f"{HOSTS_PATH}/CN1", status=404)
 
 
 @pytest.mark.all_databases
-def test_host_shows_its_report_with_times_and_its_service(app):
-    host = app.get(f"{HOSTS_PATH}/cn4").json
+def test_host_shows_its_report_with_times_and_its_service(cloud_app):
+    host = cloud_app.get(f"{HOSTS_PATH}/cn4").json
     (node,) = host["nodes"]
     assert (node["report"]["vcpus"], node["report"]["hypervisor_type"]) == (16, "QEMU")
     assert node["last_seen_up"] == OLD_REPORT_TIME
     changed = datetime.fromisoformat(node["changed_at"])
-    assert abs(changed - app.app.services.clock()) < timedelta(hours=1)
+    assert abs(changed - cloud_app.app.services.clock()) < timedelta(hours=1)
     (service,) = host["services"]
     assert (service["binary"], service["state"]) == ("nova-compute", "down")
 
 
-def test_invalid_policy_of_a_host_is_shown_with_its_error(app):
-    database = app.app.services.database
+def test_invalid_policy_of_a_host_is_shown_with_its_error(cloud_app):
+    database = cloud_app.app.services.database
     add_aggregate(database, "other", ["cn4"], {"sched_policy": "nowhere"})
     database.write(host_aggregates.note_change)
-    assert index_hosts_by_name(list_hosts(app))["cn4"]["policy"] == "nowhere"
-    policy = app.get(f"{HOSTS_PATH}/cn4").json["policy"]
+    assert index_hosts_by_name(list_hosts(cloud_app))["cn4"]["policy"] == "nowhere"
+    policy = cloud_app.get(f"{HOSTS_PATH}/cn4").json["policy"]
     assert not policy["usable"]
     assert "nowhere" in policy["error"]
 
 
-def test_host_without_provider_has_no_resources(app):
-    number = app.get(f"/placement/resource_providers/{uuid_of('cn4')}", headers=LATEST_HEADERS)
-    app.delete(f"/placement/resource_providers/{number.json['uuid']}", headers=LATEST_HEADERS)
-    host = index_hosts_by_name(list_hosts(app))["cn4"]
+def test_host_without_provider_has_no_resources(cloud_app):
+    number = cloud_app.get(
+        f"/placement/resource_providers/{uuid_of('cn4')}", headers=LATEST_HEADERS
+    )
+    cloud_app.delete(f"/placement/resource_providers/{number.json['uuid']}", headers=LATEST_HEADERS)
+    host = index_hosts_by_name(list_hosts(cloud_app))["cn4"]
     assert (host["resources"], host["traits"]) == ({}, [])
-    (node,) = app.get(f"{HOSTS_PATH}/cn4").json["nodes"]
+    (node,) = cloud_app.get(f"{HOSTS_PATH}/cn4").json["nodes"]
     assert (node["providers"], node["resources"]) == ([], {})
 
 
-def test_overview_has_sums_by_zone_and_lists_hosts_that_are_not_up(app):
-    overview = app.get(OVERVIEW_PATH).json
+def test_overview_has_sums_by_zone_and_lists_hosts_that_are_not_up(cloud_app):
+    overview = cloud_app.get(OVERVIEW_PATH).json
     assert overview["hosts"] == {"total": 4, "up": 2, "down": 1, "disabled": 1}
     assert overview["instances"] == 2
     zones = {zone["zone"]: zone for zone in overview["zones"]}
@@ -258,28 +260,28 @@ def test_overview_has_sums_by_zone_and_lists_hosts_that_are_not_up(app):
     assert entries["cn2"]["disabled_reason"] == "new disks"
 
 
-def test_overview_counts_a_host_in_each_of_its_aggregates(app):
-    database = app.app.services.database
+def test_overview_counts_a_host_in_each_of_its_aggregates(cloud_app):
+    database = cloud_app.app.services.database
     add_aggregate(database, "shelf", ["cn1", "cn4"])
     add_aggregate(database, "bare")
     database.write(host_aggregates.note_change)
-    listed = index_hosts_by_name(list_hosts(app))
-    names = {each["name"]: each for each in app.get(OVERVIEW_PATH).json["aggregates"]}
+    listed = index_hosts_by_name(list_hosts(cloud_app))
+    names = {each["name"]: each for each in cloud_app.get(OVERVIEW_PATH).json["aggregates"]}
     assert "bare" not in names
     assert (names["shelf"]["hosts"], names["shelf"]["uuid"]) == (2, aggregate_uuid("shelf"))
     for name, sums in names["shelf"]["resources"].items():
         for key in ("used", "capacity"):
             amounts = [listed[host]["resources"].get(name, {}) for host in ("cn1", "cn4")]
             assert sums[key] == sum(amount.get(key, 0) for amount in amounts)
-    zone = sum(each["hosts"] for each in app.get(OVERVIEW_PATH).json["zones"])
+    zone = sum(each["hosts"] for each in cloud_app.get(OVERVIEW_PATH).json["zones"])
     assert zone == len(listed)
 
 
-def test_overview_counts_nearly_full_and_full_hosts(app):
-    hosts = index_hosts_by_name(list_hosts(app))
+def test_overview_counts_nearly_full_and_full_hosts(cloud_app):
+    hosts = index_hosts_by_name(list_hosts(cloud_app))
     capacity = hosts["cn4"]["resources"]["MEMORY_MB"]["capacity"]
-    put_allocations(app, 8, "cn4", cn4={"MEMORY_MB": capacity})
-    put_allocations(app, 9, "cn3", cn3={"MEMORY_MB": capacity * 9 // 10})
-    zones = {zone["zone"]: zone for zone in app.get(OVERVIEW_PATH).json["zones"]}
+    put_allocations(cloud_app, 8, "cn4", cn4={"MEMORY_MB": capacity})
+    put_allocations(cloud_app, 9, "cn3", cn3={"MEMORY_MB": capacity * 9 // 10})
+    zones = {zone["zone"]: zone for zone in cloud_app.get(OVERVIEW_PATH).json["zones"]}
     use = zones["nova"]["resources"]["MEMORY_MB"]
     assert (use["nearly_full"], use["full"]) == (1, 1)

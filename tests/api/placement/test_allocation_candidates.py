@@ -190,7 +190,7 @@ def list_provider_names_by_group(document):
 
 
 @pytest.fixture(params=[False, True], ids=["database", "provider cache"])
-def app(request, database_url, change_log_triggers, make_app):
+def cloud_app(request, database_url, change_log_triggers, make_app):
     in_memory = request.param
     app = make_app(
         make_settings(database_url, placement__providers_in_memory=in_memory), in_memory=in_memory
@@ -209,20 +209,20 @@ def app(request, database_url, change_log_triggers, make_app):
 
 
 @pytest.mark.all_databases
-def test_allocation_candidates_query_finds_the_expected_providers(app):
+def test_allocation_candidates_query_finds_the_expected_providers(cloud_app):
     for query, expected in QUERIES_WITH_EXPECTED_CANDIDATES:
-        groups = list_provider_names_by_group(get_candidates(app, query))
+        groups = list_provider_names_by_group(get_candidates(cloud_app, query))
         if isinstance(expected, int):
             assert len(groups) == expected, query
         else:
             assert sorted(groups, key=str) == sorted(expected, key=str), query
     for query, part in REJECTED_QUERIES:
-        answer = app.get(f"{CANDIDATES_PATH}?{query}", headers=LATEST_HEADERS, status=400)
+        answer = cloud_app.get(f"{CANDIDATES_PATH}?{query}", headers=LATEST_HEADERS, status=400)
         assert part in answer.text, query
 
 
-def test_allocation_candidates_have_amounts_and_provider_summaries(app):
-    document = get_candidates(app, "resources=VCPU:1,DISK_GB:500")
+def test_allocation_candidates_have_amounts_and_provider_summaries(cloud_app):
+    document = get_candidates(cloud_app, "resources=VCPU:1,DISK_GB:500")
     (request,) = document["allocation_requests"]
     assert request["allocations"] == {
         uuid_of("host1"): {"resources": {"VCPU": 1}},
@@ -231,7 +231,7 @@ def test_allocation_candidates_have_amounts_and_provider_summaries(app):
     assert document["provider_summaries"][uuid_of("share")]["resources"] == {
         "DISK_GB": {"capacity": 900, "used": 0}
     }
-    summaries = get_candidates(app, "resources=VCPU:1,MEMORY_MB:256")["provider_summaries"]
+    summaries = get_candidates(cloud_app, "resources=VCPU:1,MEMORY_MB:256")["provider_summaries"]
     assert len(summaries) == 4
     assert summaries[uuid_of("host2")] == {
         "resources": {
@@ -245,10 +245,12 @@ def test_allocation_candidates_have_amounts_and_provider_summaries(app):
     }
 
 
-def test_provider_whose_free_capacity_is_too_small_is_no_candidate(app):
+def test_provider_whose_free_capacity_is_too_small_is_no_candidate(cloud_app):
     claim = build_body(LATEST, {uuid_of("host1"): {"VCPU": 6}})
     path = f"/placement/allocations/{uuid_of('consumer')}"
-    app.put_json(path, claim, headers=LATEST_HEADERS, status=204)
-    assert list_provider_names_by_group(get_candidates(app, "resources=VCPU:3")) == [{"": "host2"}]
-    summaries = get_candidates(app, "resources=VCPU:1")["provider_summaries"]
+    cloud_app.put_json(path, claim, headers=LATEST_HEADERS, status=204)
+    assert list_provider_names_by_group(get_candidates(cloud_app, "resources=VCPU:3")) == [
+        {"": "host2"}
+    ]
+    summaries = get_candidates(cloud_app, "resources=VCPU:1")["provider_summaries"]
     assert summaries[uuid_of("host1")]["resources"]["VCPU"] == {"capacity": 8, "used": 6}

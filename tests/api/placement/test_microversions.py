@@ -202,7 +202,7 @@ def create_providers(app, *definitions):
 
 
 @pytest.fixture
-def app(app):
+def cloud_app(app):
     """A host with two network cards and a shared disk, and a bare provider."""
     app.put("/placement/traits/CUSTOM_NET", headers=LATEST_HEADERS, status=201)
     stock = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 1024}}
@@ -251,14 +251,14 @@ def check_response_of_microversion(app, minor, method, path, body, expected):
     assert {name: read_value_at_path(answer.json, name) for name in expected} == expected, request
 
 
-def test_each_microversion_has_its_documented_change_and_the_version_before_has_not(app):
+def test_each_microversion_has_its_documented_change_and_the_version_before_has_not(cloud_app):
     for minor, method, path, before, after, *rest in RESPONSES_BY_MICROVERSION:
         body = rest[0] if rest else None
-        check_response_of_microversion(app, minor - 1, method, path, body, before)
-        check_response_of_microversion(app, minor, method, path, body, after)
+        check_response_of_microversion(cloud_app, minor - 1, method, path, body, before)
+        check_response_of_microversion(cloud_app, minor, method, path, body, after)
     for minor in (14, 15):
         headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
-        answer = app.get(f"/placement/resource_providers/{HOST_UUID}", headers=headers)
+        answer = cloud_app.get(f"/placement/resource_providers/{HOST_UUID}", headers=headers)
         assert ("Last-Modified" in answer.headers) is (minor == 15)
     assert {15, *(minor for minor, *_ in RESPONSES_BY_MICROVERSION)} == set(
         range(1, NEWEST.minor + 1)

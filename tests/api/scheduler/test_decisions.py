@@ -14,7 +14,7 @@ UNKNOWN_UUID = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
-def app(app):
+def cloud_app(app):
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2)])
     return app
 
@@ -30,9 +30,9 @@ def list_decisions(app, query=""):
     return [decision["uuid"] for decision in app.get(f"{DECISIONS_PATH}{query}").json["decisions"]]
 
 
-def test_decision_shows_request_funnel_and_selections(app):
-    answer = post_selection(app, instance(1), instance(2))
-    shown = app.get(f"{DECISIONS_PATH}/{answer['decision'].upper()}").json
+def test_decision_shows_request_funnel_and_selections(cloud_app):
+    answer = post_selection(cloud_app, instance(1), instance(2))
+    shown = cloud_app.get(f"{DECISIONS_PATH}/{answer['decision'].upper()}").json
     hosts = [selection[0]["service_host"] for selection in answer["selections"]]
     expected = {
         "kind": "select",
@@ -56,144 +56,159 @@ def test_decision_shows_request_funnel_and_selections(app):
     assert "RAMWeigher" in [weigher["name"] for weigher in funnel["weighers"]]
 
 
-def test_no_valid_host_is_recorded_as_a_decision_with_its_funnel(app):
-    error = post_selection(app, instance(1), status=409, flavor=flavor(vcpus=99))
-    shown = app.get(f"{DECISIONS_PATH}/{error['decision']}").json
+def test_no_valid_host_is_recorded_as_a_decision_with_its_funnel(cloud_app):
+    error = post_selection(cloud_app, instance(1), status=409, flavor=flavor(vcpus=99))
+    shown = cloud_app.get(f"{DECISIONS_PATH}/{error['decision']}").json
     assert (shown["outcome"], shown["selections"]) == ("no_valid_host", [])
     assert shown["instances"] == [{"uuid": instance(1), "host": None}]
     assert shown["funnel"] == error["funnel"]
-    (entry,) = app.get(DECISIONS_PATH).json["decisions"]
+    (entry,) = cloud_app.get(DECISIONS_PATH).json["decisions"]
     assert entry["stage"] == "resources VCPU"
     assert "99" in entry["reason"]
-    assert list_decisions(app, "?stage=resources+VCPU") == [entry["uuid"]]
-    assert list_decisions(app, "?stage=ComputeFilter") == []
+    assert list_decisions(cloud_app, "?stage=resources+VCPU") == [entry["uuid"]]
+    assert list_decisions(cloud_app, "?stage=ComputeFilter") == []
 
 
 @pytest.mark.parametrize("claim", [True, False])
-def test_decision_is_found_by_request_ids(app, claim):
+def test_decision_is_found_by_request_ids(cloud_app, claim):
     """The ids are the service's own in the response, and the id that nova sent."""
     body = {"request_spec": spec(instance(1)), "claim": claim}
-    answer = app.post_json(SELECT_PATH, body, headers={"X-Openstack-Request-Id": NOVA_REQUEST_ID})
-    post_selection(app, instance(2), sent=OTHER_REQUEST_ID)
-    post_selection(app, instance(3))
+    answer = cloud_app.post_json(
+        SELECT_PATH, body, headers={"X-Openstack-Request-Id": NOVA_REQUEST_ID}
+    )
+    post_selection(cloud_app, instance(2), sent=OTHER_REQUEST_ID)
+    post_selection(cloud_app, instance(3))
     own = answer.headers["X-Openstack-Request-Id"]
     assert own not in {NOVA_REQUEST_ID, OTHER_REQUEST_ID}
     uuid = answer.json["decision"]
-    shown = app.get(f"{DECISIONS_PATH}/{uuid}").json
+    shown = cloud_app.get(f"{DECISIONS_PATH}/{uuid}").json
     assert (shown["request_id"], shown["global_request_id"]) == (own, NOVA_REQUEST_ID)
-    assert list_decisions(app, f"?request_id={own}") == [uuid]
-    assert list_decisions(app, f"?global_request_id={NOVA_REQUEST_ID}") == [uuid]
-    assert list_decisions(app, f"?request_id={NOVA_REQUEST_ID}") == [uuid]
-    assert list_decisions(app, f"?global_request_id={own}") == []
-    assert list_decisions(app, f"?global_request_id={NOVA_REQUEST_ID.upper()}") == []
+    assert list_decisions(cloud_app, f"?request_id={own}") == [uuid]
+    assert list_decisions(cloud_app, f"?global_request_id={NOVA_REQUEST_ID}") == [uuid]
+    assert list_decisions(cloud_app, f"?request_id={NOVA_REQUEST_ID}") == [uuid]
+    assert list_decisions(cloud_app, f"?global_request_id={own}") == []
+    assert list_decisions(cloud_app, f"?global_request_id={NOVA_REQUEST_ID.upper()}") == []
     assert list_decisions(
-        app, f"?global_request_id={NOVA_REQUEST_ID}&request_id={own}&limit=1"
+        cloud_app, f"?global_request_id={NOVA_REQUEST_ID}&request_id={own}&limit=1"
     ) == [uuid]
 
 
-def test_no_valid_host_decision_has_request_ids(app):
+def test_no_valid_host_decision_has_request_ids(cloud_app):
     error = post_selection(
-        app, instance(1), status=409, sent=NOVA_REQUEST_ID, flavor=flavor(vcpus=99)
+        cloud_app, instance(1), status=409, sent=NOVA_REQUEST_ID, flavor=flavor(vcpus=99)
     )
-    (shown,) = app.get(f"{DECISIONS_PATH}?global_request_id={NOVA_REQUEST_ID}").json["decisions"]
+    (shown,) = cloud_app.get(f"{DECISIONS_PATH}?global_request_id={NOVA_REQUEST_ID}").json[
+        "decisions"
+    ]
     assert shown["uuid"] == error["decision"]
     assert shown["request_id"] == error["request_id"]
 
 
-def test_repeated_request_for_an_instance_makes_no_new_decision(app):
-    first = post_selection(app, instance(1), sent=NOVA_REQUEST_ID)["decision"]
-    post_selection(app, instance(1), sent=OTHER_REQUEST_ID)
-    assert list_decisions(app) == [first]
-    assert len(list_decisions(app, f"?global_request_id={NOVA_REQUEST_ID}")) == 1
-    assert list_decisions(app, f"?global_request_id={OTHER_REQUEST_ID}") == []
+def test_repeated_request_for_an_instance_makes_no_new_decision(cloud_app):
+    first = post_selection(cloud_app, instance(1), sent=NOVA_REQUEST_ID)["decision"]
+    post_selection(cloud_app, instance(1), sent=OTHER_REQUEST_ID)
+    assert list_decisions(cloud_app) == [first]
+    assert len(list_decisions(cloud_app, f"?global_request_id={NOVA_REQUEST_ID}")) == 1
+    assert list_decisions(cloud_app, f"?global_request_id={OTHER_REQUEST_ID}") == []
 
 
 @pytest.mark.all_databases
-def test_explanation_is_recorded_with_its_overrides_if_field_keep_is_true(app):
+def test_explanation_is_recorded_with_its_overrides_if_field_keep_is_true(cloud_app):
     body = {
         "request_spec": spec(instance(1)),
         "overrides": {"filter_scheduler.ram_weight_multiplier": -2.0},
         "keep": True,
     }
-    answer = app.post_json(
+    answer = cloud_app.post_json(
         "/scheduler/v1/explain", body, headers={"X-Openstack-Request-Id": NOVA_REQUEST_ID}
     )
     explanation = answer.json
-    assert list_decisions(app, "?kind=explain") == [explanation["decision"]]
-    assert list_decisions(app, f"?request_id={NOVA_REQUEST_ID}") == [explanation["decision"]]
-    shown = app.get(f"{DECISIONS_PATH}/{explanation['decision']}").json
+    assert list_decisions(cloud_app, "?kind=explain") == [explanation["decision"]]
+    assert list_decisions(cloud_app, f"?request_id={NOVA_REQUEST_ID}") == [explanation["decision"]]
+    shown = cloud_app.get(f"{DECISIONS_PATH}/{explanation['decision']}").json
     # The funnel is the same, since nothing changed between both requests.
     assert shown["funnel"] == explanation["funnel"]
     assert [one["host"] for one in shown["best"]] == [host["host"] for host in explanation["hosts"]]
     assert shown["conditions"]["overrides"] == body["overrides"]
     assert shown["conditions"]["options"]["filter_scheduler.ram_weight_multiplier"] == -2.0
-    assert app.get("/scheduler/v1/instances").json["instances"] == []
+    assert cloud_app.get("/scheduler/v1/instances").json["instances"] == []
 
 
-def test_explanation_with_too_many_overrides_or_changes_is_not_recorded(app):
+def test_explanation_with_too_many_overrides_or_changes_is_not_recorded(cloud_app):
     many = [f"cn{number:0100}" for number in range(1000)]
     body = {
         "request_spec": spec(instance(1)),
         "overrides": {"filter_scheduler.isolated_hosts": many},
         "keep": True,
     }
-    (error,) = app.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
+    (error,) = cloud_app.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert "too large to record" in error["detail"]
     changes = [{"drain": [f"cn{number:0200}" for number in range(100)]}]
     changed = {"request_spec": spec(instance(1)), "changes": changes, "keep": True}
-    (error,) = app.post_json("/scheduler/v1/explain", changed, status=400).json["errors"]
+    (error,) = cloud_app.post_json("/scheduler/v1/explain", changed, status=400).json["errors"]
     assert "changes: too large to record" in error["detail"]
     del body["keep"]
-    app.post_json("/scheduler/v1/explain", body)
-    assert list_decisions(app) == []
+    cloud_app.post_json("/scheduler/v1/explain", body)
+    assert list_decisions(cloud_app) == []
 
 
-def test_recorded_settings_of_a_decision_omit_startup_options(app):
+def test_recorded_settings_of_a_decision_omit_startup_options(cloud_app):
     """The address of the database with its password is such an option."""
-    shown = app.get(f"{DECISIONS_PATH}/{post_selection(app, instance(1))['decision']}").json
+    shown = cloud_app.get(
+        f"{DECISIONS_PATH}/{post_selection(cloud_app, instance(1))['decision']}"
+    ).json
     options = shown["conditions"]["options"]
     assert not [key for key in options if key.startswith(("placement_database.", "api."))]
-    assert str(app.app.services.settings.placement_database.connection) not in str(options)
+    assert str(cloud_app.app.services.settings.placement_database.connection) not in str(options)
 
 
-def test_selection_without_claims_is_recorded_with_the_kind_no_claim(app):
+def test_selection_without_claims_is_recorded_with_the_kind_no_claim(cloud_app):
     """Nothing is allocated, with or without a valid host."""
-    claimed = post_selection(app, instance(1))["decision"]
-    tried = post_selection(app, instance(2), claim=False)["decision"]
+    claimed = post_selection(cloud_app, instance(1))["decision"]
+    tried = post_selection(cloud_app, instance(2), claim=False)["decision"]
     large = flavor(vcpus=99)
-    failed = post_selection(app, instance(3), claim=False, status=409, flavor=large)["decision"]
-    app.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))})
+    failed = post_selection(cloud_app, instance(3), claim=False, status=409, flavor=large)[
+        "decision"
+    ]
+    cloud_app.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))})
     kinds = {
-        decision["uuid"]: decision["kind"] for decision in app.get(DECISIONS_PATH).json["decisions"]
+        decision["uuid"]: decision["kind"]
+        for decision in cloud_app.get(DECISIONS_PATH).json["decisions"]
     }
     assert kinds == {claimed: "select", tried: "no_claim", failed: "no_claim"}
-    assert list_decisions(app, "?kind=no_claim") == [failed, tried]
-    assert list_decisions(app, "?kind=select") == [claimed]
-    assert list_decisions(app, "?kind=no_claim&outcome=selected") == [tried]
-    assert list_decisions(app, "?kind=shadow") == list_decisions(app, "?kind=explain") == []
+    assert list_decisions(cloud_app, "?kind=no_claim") == [failed, tried]
+    assert list_decisions(cloud_app, "?kind=select") == [claimed]
+    assert list_decisions(cloud_app, "?kind=no_claim&outcome=selected") == [tried]
+    assert (
+        list_decisions(cloud_app, "?kind=shadow")
+        == list_decisions(cloud_app, "?kind=explain")
+        == []
+    )
 
 
-def test_decision_about_a_rebuild_is_recorded_with_the_kind_select(app):
-    post_selection(app, instance(1), force_hosts=["cn1"])
+def test_decision_about_a_rebuild_is_recorded_with_the_kind_select(cloud_app):
+    post_selection(cloud_app, instance(1), force_hosts=["cn1"])
     hints = {"_nova_check_type": ["rebuild"]}
-    rebuilt = post_selection(app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+    rebuilt = post_selection(cloud_app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
     decision = rebuilt["decision"]
-    assert app.get(f"{DECISIONS_PATH}/{decision}").json["kind"] == "select"
+    assert cloud_app.get(f"{DECISIONS_PATH}/{decision}").json["kind"] == "select"
 
 
-def test_flavor_of_a_decision_is_null_if_the_requested_flavor_has_no_name(app):
+def test_flavor_of_a_decision_is_null_if_the_requested_flavor_has_no_name(cloud_app):
     nameless = {key: value for key, value in flavor().items() if key != "name"}
-    decision = post_selection(app, instance(1), flavor=nameless)["decision"]
-    assert app.get(f"{DECISIONS_PATH}/{decision}").json["flavor"] is None
+    decision = post_selection(cloud_app, instance(1), flavor=nameless)["decision"]
+    assert cloud_app.get(f"{DECISIONS_PATH}/{decision}").json["flavor"] is None
 
 
 @pytest.fixture
-def app_with_three_decisions(app):
+def app_with_three_decisions(cloud_app):
     """Decisions on instance 1 (cn1), 2 (cn2, of another project) and 3 (no valid host)."""
-    first = post_selection(app, instance(1), force_hosts=["cn1"])["decision"]
-    second = post_selection(app, instance(2), force_hosts=["cn2"], project_id="p2")["decision"]
-    third = post_selection(app, instance(3), status=409, flavor=flavor(vcpus=99))["decision"]
-    return app, [first, second, third]
+    first = post_selection(cloud_app, instance(1), force_hosts=["cn1"])["decision"]
+    second = post_selection(cloud_app, instance(2), force_hosts=["cn2"], project_id="p2")[
+        "decision"
+    ]
+    third = post_selection(cloud_app, instance(3), status=409, flavor=flavor(vcpus=99))["decision"]
+    return cloud_app, [first, second, third]
 
 
 @pytest.mark.slow
@@ -237,10 +252,10 @@ def test_next_links_of_decisions_lead_through_all_matching_decisions(app_with_th
     assert list_decisions(app, f"?marker={UNKNOWN_UUID}") == []
 
 
-def test_unknown_decision_is_404(app):
+def test_unknown_decision_is_404(cloud_app):
     for uuid in [UNKNOWN_UUID, "nonsense"]:
-        app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {}, status=404)
-        (error,) = app.get(f"{DECISIONS_PATH}/{uuid}", status=404).json["errors"]
+        cloud_app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {}, status=404)
+        (error,) = cloud_app.get(f"{DECISIONS_PATH}/{uuid}", status=404).json["errors"]
         assert uuid in error["detail"], uuid
 
 
@@ -261,10 +276,12 @@ def test_decisions_that_rejected_a_host_are_listed_with_reasons_by_page(app_with
     assert (rest["decisions"], rest["refused"]) == ([], {"examined": 2, "unknown": 1})
 
 
-def test_host_that_a_truncated_funnel_does_not_list_counts_as_unknown(app):
+def test_host_that_a_truncated_funnel_does_not_list_counts_as_unknown(cloud_app):
     """Each stage keeps a hundred rejected hosts, and any host may be among the others."""
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"m{number}") for number in range(150)])
-    error = post_selection(app, instance(1), status=409, flavor=flavor(vcpus=99))
+    cloud_app.post_json(
+        "/scheduler/v1/compute_nodes", [report(f"m{number}") for number in range(150)]
+    )
+    error = post_selection(cloud_app, instance(1), status=409, flavor=flavor(vcpus=99))
     (step,) = (
         each for each in error["funnel"]["allocation_candidates"]["steps"] if each["rejected"]
     )
@@ -272,72 +289,76 @@ def test_host_that_a_truncated_funnel_does_not_list_counts_as_unknown(app):
     others = {"cn1", "cn2", *(f"m{number}" for number in range(150))} - listed
     assert len(listed) == 100
     for name, shown in ((min(listed), (1, 0)), (min(others), (0, 1)), ("mars", (0, 1))):
-        body = app.get(f"{DECISIONS_PATH}?refused={name}").json
+        body = cloud_app.get(f"{DECISIONS_PATH}?refused={name}").json
         assert (len(body["decisions"]), body["refused"]["unknown"]) == shown, name
 
 
 @pytest.mark.all_databases
-def test_page_of_decisions_without_a_limit_has_at_most_a_thousand(app):
-    database = app.app.services.database
+def test_page_of_decisions_without_a_limit_has_at_most_a_thousand(cloud_app):
+    database = cloud_app.app.services.database
     statement = text(
         "INSERT INTO sched_decisions (uuid, outcome, kind, request_digest, request, selections) "
         "VALUES (:uuid, 'selected', 'select', '', '{}', '{}')"
     )
     rows = [{"uuid": instance(number)} for number in range(1, 1003)]
     database.write(lambda connection: connection.execute(statement, rows))
-    page = app.get(DECISIONS_PATH).json
+    page = cloud_app.get(DECISIONS_PATH).json
     assert len(page["decisions"]) == 1000
-    rest = app.get(page["links"][0]["href"]).json
+    rest = cloud_app.get(page["links"][0]["href"]).json
     assert (len(rest["decisions"]), rest["links"]) == (2, [])
 
 
-def test_replay_of_a_decision_returns_recorded_and_new_result_with_differences(app):
-    uuid = post_selection(app, instance(1), claim=False)["decision"]
-    answer = app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {}).json
-    assert answer["then"] == app.get(f"{DECISIONS_PATH}/{uuid}").json
+def test_replay_of_a_decision_returns_recorded_and_new_result_with_differences(cloud_app):
+    uuid = post_selection(cloud_app, instance(1), claim=False)["decision"]
+    answer = cloud_app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {}).json
+    assert answer["then"] == cloud_app.get(f"{DECISIONS_PATH}/{uuid}").json
     assert (answer["now"]["outcome"], answer["differences"]) == ("selected", [])
-    app.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
-    answer = app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {"settings": "then"}).json
+    cloud_app.put_json(
+        "/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"}
+    )
+    answer = cloud_app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {"settings": "then"}).json
     differences = {
         difference["what"]: (difference["then"], difference["now"])
         for difference in answer["differences"]
     }
     assert differences["hosts found"] == (2, 1)
-    assert len(list_decisions(app)) == 1
+    assert len(list_decisions(cloud_app)) == 1
 
 
-def test_recorded_explanation_is_replayed_with_its_changes(app):
+def test_recorded_explanation_is_replayed_with_its_changes(cloud_app):
     changes = [{"drain": ["cn1"]}, {"add": {"like": "cn2", "count": 2}}]
     body = {"request_spec": spec(instance(1)), "changes": changes, "keep": True}
-    explained = app.post_json("/scheduler/v1/explain", body).json
+    explained = cloud_app.post_json("/scheduler/v1/explain", body).json
     assert {host["host"] for host in explained["hosts"]} == {"cn2", "cn2+1", "cn2+2"}
-    shown = app.get(f"{DECISIONS_PATH}/{explained['decision']}").json
+    shown = cloud_app.get(f"{DECISIONS_PATH}/{explained['decision']}").json
     assert (shown["kind"], shown["conditions"]["changes"]) == ("explain", changes)
-    replayed = app.post_json(f"{DECISIONS_PATH}/{shown['uuid']}/replay", {}).json
+    replayed = cloud_app.post_json(f"{DECISIONS_PATH}/{shown['uuid']}/replay", {}).json
     assert {host["host"] for host in replayed["now"]["hosts"]} == {"cn2", "cn2+1", "cn2+2"}
     assert replayed["differences"] == []
     # The cloud itself is unchanged.
-    plain = app.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))}).json
+    plain = cloud_app.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))}).json
     assert {host["host"] for host in plain["hosts"]} == {"cn1", "cn2"}
 
 
 DECISION_COUNTS_PATH = "/scheduler/v1/decision_counts"
 
 
-def test_instance_in_the_decision_list_has_its_recorded_display_name(app):
-    post_selection(app, instance(1))
-    app.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn1", "display_name": "web-1"})
-    post_selection(app, instance(2))
-    entries = app.get(DECISIONS_PATH).json["decisions"]
+def test_instance_in_the_decision_list_has_its_recorded_display_name(cloud_app):
+    post_selection(cloud_app, instance(1))
+    cloud_app.put_json(
+        f"/scheduler/v1/instances/{instance(1)}", {"host": "cn1", "display_name": "web-1"}
+    )
+    post_selection(cloud_app, instance(2))
+    entries = cloud_app.get(DECISIONS_PATH).json["decisions"]
     names = {entry["instances"][0]["uuid"]: entry["instances"][0]["name"] for entry in entries}
     assert names[instance(1)] == "web-1"
 
 
-def test_decisions_are_counted_by_outcome_stage_project_and_time_interval(app):
+def test_decisions_are_counted_by_outcome_stage_project_and_time_interval(cloud_app):
     for number in (1, 2, 3):
-        post_selection(app, instance(number))
-    post_selection(app, instance(4), status=409, flavor=flavor(vcpus=99), project_id="p2")
-    counts = app.get(DECISION_COUNTS_PATH).json
+        post_selection(cloud_app, instance(number))
+    post_selection(cloud_app, instance(4), status=409, flavor=flavor(vcpus=99), project_id="p2")
+    counts = cloud_app.get(DECISION_COUNTS_PATH).json
     assert (counts["total"], counts["outcomes"]) == (4, {"selected": 3, "no_valid_host": 1})
     assert counts["stages"] == [{"name": "resources VCPU", "count": 1, "failed": 1}]
     assert counts["projects"] == [
@@ -348,11 +369,11 @@ def test_decisions_are_counted_by_outcome_stage_project_and_time_interval(app):
     buckets = counts["buckets"]
     assert sum(bucket["selected"] for bucket in buckets) == 3
     assert sum(bucket["no_valid_host"] for bucket in buckets) == 1
-    assert app.get(f"{DECISION_COUNTS_PATH}?project_id=p2").json["total"] == 1
-    assert app.get(f"{DECISION_COUNTS_PATH}?until=2000-01-01T00:00:00").json["buckets"] == []
+    assert cloud_app.get(f"{DECISION_COUNTS_PATH}?project_id=p2").json["total"] == 1
+    assert cloud_app.get(f"{DECISION_COUNTS_PATH}?until=2000-01-01T00:00:00").json["buckets"] == []
 
 
-def test_intervals_of_decision_counts_are_longer_for_longer_time_ranges(app):
+def test_intervals_of_decision_counts_are_longer_for_longer_time_ranges(cloud_app):
     for since, seconds in [
         ("2026-01-01T10:00:00", 60),
         ("2025-12-31T12:00:00", 600),
@@ -361,26 +382,30 @@ def test_intervals_of_decision_counts_are_longer_for_longer_time_ranges(app):
         ("2025-10-01T12:00:00", 86_400),
         ("2015-10-01T12:00:00", 604_800),
     ]:
-        counts = app.get(f"{DECISION_COUNTS_PATH}?since={since}&until=2026-01-01T12:00:00").json
+        counts = cloud_app.get(
+            f"{DECISION_COUNTS_PATH}?since={since}&until=2026-01-01T12:00:00"
+        ).json
         assert (counts["bucket_seconds"], counts["total"]) == (seconds, 0), since
 
 
-def test_invalid_query_parameter_of_decisions_is_400_with_its_name(app):
-    assert "refused" in app.get(f"{DECISION_COUNTS_PATH}?refused=cn1", status=400).text
+def test_invalid_query_parameter_of_decisions_is_400_with_its_name(cloud_app):
+    assert "refused" in cloud_app.get(f"{DECISION_COUNTS_PATH}?refused=cn1", status=400).text
     for query in (
         *("outcome=maybe", "kind=Select", "flavor=", "instance=cn1", "since=yesterday"),
         *("limit=0", "marker=x", "nonsense=1", "request_id="),
     ):
-        (error,) = app.get(f"{DECISIONS_PATH}?{query}", status=400).json["errors"]
+        (error,) = cloud_app.get(f"{DECISIONS_PATH}?{query}", status=400).json["errors"]
         assert query.partition("=")[0] in error["detail"], query
 
 
-def test_invalid_replay_body_is_400_with_the_path_of_the_error(app):
-    uuid = post_selection(app, instance(1), claim=False)["decision"]
+def test_invalid_replay_body_is_400_with_the_path_of_the_error(cloud_app):
+    uuid = post_selection(cloud_app, instance(1), claim=False)["decision"]
     for body, place in (
         ({"settings": "tomorrow"}, "$.settings"),
         ({"max_rejected": -1}, "$.max_rejected"),
         ({"hosts": []}, "hosts"),
     ):
-        (error,) = app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", body, status=400).json["errors"]
+        (error,) = cloud_app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", body, status=400).json[
+            "errors"
+        ]
         assert place in error["detail"]

@@ -9,26 +9,26 @@ from tests.scheduler.test_host_views import (
     list_host_names,
     list_hosts,
 )
-from tests.scheduler.test_host_views import app as app  # noqa: PLC0414 - a fixture
+from tests.scheduler.test_host_views import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report
 from tests.support.versions import LATEST_HEADERS
 
 
-def test_host_capacity_of_more_than_64_bits_is_shown(app):
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+def test_host_capacity_of_more_than_64_bits_is_shown(cloud_app):
+    cloud_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     path = f"/placement/resource_providers/{uuid_of('cn1')}"
-    document = app.get(f"{path}/inventories", headers=LATEST_HEADERS).json
+    document = cloud_app.get(f"{path}/inventories", headers=LATEST_HEADERS).json
     document["inventories"]["VCPU"] = {"total": 2**31 - 1, "allocation_ratio": 3e38}
-    app.put_json(f"{path}/inventories", document, headers=LATEST_HEADERS)
+    cloud_app.put_json(f"{path}/inventories", document, headers=LATEST_HEADERS)
     ask = {"request_spec": {}, "flavors": [flavor()]}
-    assert app.get(f"{HOSTS_PATH}/cn1").json
-    assert app.post_json("/scheduler/v1/capacity", ask).json
-    assert "cn1" in app.get("/console/hosts/cn1", headers={"Host": "localhost"}).text
+    assert cloud_app.get(f"{HOSTS_PATH}/cn1").json
+    assert cloud_app.post_json("/scheduler/v1/capacity", ask).json
+    assert "cn1" in cloud_app.get("/console/hosts/cn1", headers={"Host": "localhost"}).text
 
 
 @pytest.mark.slow
-def test_hosts_are_filtered_and_paged(app):
+def test_hosts_are_filtered_and_paged(cloud_app):
     for query, names in [
         ("?host=cn2", ["cn2"]),
         ("?host=CN2", []),
@@ -44,23 +44,23 @@ def test_hosts_are_filtered_and_paged(app):
         ("?trait=CUSTOM_A&zone=nova", ["cn3"]),
         ("?zone=elsewhere", []),
     ]:
-        assert list_host_names(app, query) == names, query
-    uuid = list_hosts(app)["aggregates"][1]["uuid"]
-    assert list_host_names(app, f"?aggregate={uuid}") == ["cn1", "cn3"]
+        assert list_host_names(cloud_app, query) == names, query
+    uuid = list_hosts(cloud_app)["aggregates"][1]["uuid"]
+    assert list_host_names(cloud_app, f"?aggregate={uuid}") == ["cn1", "cn3"]
     # Shared values of a filtered list cover its hosts only.
-    answer = list_hosts(app, "?host=cn3")
+    answer = list_hosts(cloud_app, "?host=cn3")
     assert [aggregate["name"] for aggregate in answer["aggregates"]] == ["rack"]
     assert answer["traits"] == ["CUSTOM_A"]
     (host,) = answer["hosts"]
     assert (host["aggregates"], host["traits"]) == ([0], [0])
-    assert host["resources"] == index_hosts_by_name(list_hosts(app))["cn3"]["resources"]
-    (error,) = app.get(f"{HOSTS_PATH}?marker={instance(9)}", status=400).json["errors"]
+    assert host["resources"] == index_hosts_by_name(list_hosts(cloud_app))["cn3"]["resources"]
+    (error,) = cloud_app.get(f"{HOSTS_PATH}?marker={instance(9)}", status=400).json["errors"]
     assert error["detail"] == f"marker [{instance(9)}] not found"
     assert error["code"] == "scheduler.bad_value"
-    app.get(f"{HOSTS_PATH}?state=up&state=sleeping", status=400)
+    cloud_app.get(f"{HOSTS_PATH}?state=up&state=sleeping", status=400)
     pages, path = [], f"{HOSTS_PATH}?limit=3"
     while path:
-        answer = app.get(path).json
+        answer = cloud_app.get(path).json
         pages.append([host["host"] for host in answer["hosts"]])
         path = answer["links"][0]["href"] if answer["links"] else None
     assert pages == [["cn1", "cn2", "cn3"], ["cn4"]]

@@ -27,7 +27,7 @@ SECOND_MOVE = (instance(2), "cn1", "cn3")
 
 
 @pytest.fixture
-def app(app):
+def cloud_app(app):
     """Three hosts of 8 GB, with two instances of 3 GB on cn1."""
     reports = [report(f"cn{number}", memory_mb=8192) for number in (1, 2, 3)]
     app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -51,10 +51,10 @@ def read_error_detail(answer):
 
 
 @pytest.mark.all_databases
-def test_plan_run_is_recorded_with_its_moves_in_order(app):
+def test_plan_run_is_recorded_with_its_moves_in_order(cloud_app):
     stuck = [{"instance": instance(9), "host": "cn1", "reason": "no space for \N{SNOWMAN}"}]
     request = {"changes": [{"drain": ["cn1"]}]}
-    run = create_run(app, SECOND_MOVE, FIRST_MOVE, stuck=stuck, request=request)
+    run = create_run(cloud_app, SECOND_MOVE, FIRST_MOVE, stuck=stuck, request=request)
     assert [(move["instance"], move["from"], move["to"]) for move in run["moves"]] == [
         SECOND_MOVE,
         FIRST_MOVE,
@@ -63,146 +63,151 @@ def test_plan_run_is_recorded_with_its_moves_in_order(app):
     assert (run["state"], run["user_id"], run["request"]) == ("running", "admin", request)
     assert run["stuck"] == [{**stuck[0], "name": None}]
     assert run["moves"][0]["name"] is not None
-    assert app.get(f"{RUNS_PATH}/{run['uuid']}").json == run
+    assert cloud_app.get(f"{RUNS_PATH}/{run['uuid']}").json == run
     assert "executor" not in run
 
 
 @pytest.mark.all_databases
-def test_move_of_a_plan_run_can_be_started_and_finished(app):
-    run = create_run(app, FIRST_MOVE, SECOND_MOVE)
-    move = change_move(app, run, instance(1), "started")
+def test_move_of_a_plan_run_can_be_started_and_finished(cloud_app):
+    run = create_run(cloud_app, FIRST_MOVE, SECOND_MOVE)
+    move = change_move(cloud_app, run, instance(1), "started")
     assert (move["state"], move["rejection"], move["finished_at"]) == ("started", None, None)
-    decision = app.get(f"/scheduler/v1/decisions/{move['decision']}").json
+    decision = cloud_app.get(f"/scheduler/v1/decisions/{move['decision']}").json
     assert (decision["kind"], decision["outcome"]) == ("move", "selected")
     assert decision["instances"][0]["host"] == "cn2"
-    done = change_move(app, run, instance(1), "done")
+    done = change_move(cloud_app, run, instance(1), "done")
     assert done["state"] == "done"
     assert done["finished_at"] >= done["started_at"]
-    failed = change_move(app, run, instance(2), "failed", error="broken \N{SNOWMAN}")
+    failed = change_move(cloud_app, run, instance(2), "failed", error="broken \N{SNOWMAN}")
     assert failed["error"].startswith("broken ")
-    assert change_move(app, run, instance(2), "started")["error"] is None
-    counts = app.get(f"{RUNS_PATH}/{run['uuid']}").json["counts"]
+    assert change_move(cloud_app, run, instance(2), "started")["error"] is None
+    counts = cloud_app.get(f"{RUNS_PATH}/{run['uuid']}").json["counts"]
     assert counts == {"planned": 0, "started": 1, "done": 1, "failed": 0, "skipped": 0}
 
 
-def test_start_of_a_move_does_not_change_the_capacity_of_hosts(app):
-    before = app.get("/scheduler/v1/hosts").json
-    change_move(app, create_run(app, FIRST_MOVE), instance(1), "started")
-    assert app.get("/scheduler/v1/hosts").json == before
+def test_start_of_a_move_does_not_change_the_capacity_of_hosts(cloud_app):
+    before = cloud_app.get("/scheduler/v1/hosts").json
+    change_move(cloud_app, create_run(cloud_app, FIRST_MOVE), instance(1), "started")
+    assert cloud_app.get("/scheduler/v1/hosts").json == before
 
 
-def test_start_of_a_move_is_rejected_if_the_target_host_has_become_full(app):
-    run = create_run(app, FIRST_MOVE)
-    select(app, spec(instance(3), flavor=flavor(memory_mb=7168), force_hosts=["cn2"]))
-    move = change_move(app, run, instance(1), "started")
+def test_start_of_a_move_is_rejected_if_the_target_host_has_become_full(cloud_app):
+    run = create_run(cloud_app, FIRST_MOVE)
+    select(cloud_app, spec(instance(3), flavor=flavor(memory_mb=7168), force_hosts=["cn2"]))
+    move = change_move(cloud_app, run, instance(1), "started")
     assert (move["state"], move["started_at"]) == ("planned", None)
     assert "MEMORY_MB: 1024 free of 8192, 3072 requested" in move["rejection"]
-    decision = app.get(f"/scheduler/v1/decisions/{move['decision']}").json
+    decision = cloud_app.get(f"/scheduler/v1/decisions/{move['decision']}").json
     assert (decision["kind"], decision["outcome"]) == ("move", "no_valid_host")
 
 
-def test_start_of_a_move_is_rejected_unless_the_instance_is_on_its_source_host(app):
+def test_start_of_a_move_is_rejected_unless_the_instance_is_on_its_source_host(cloud_app):
     for move, rejection in [
         ((instance(1), "cn3", "cn2"), "it is recorded on cn1, not on cn3"),
         ((instance(7), "cn1", "cn2"), "it is not recorded: see placement-sched nova sync"),
     ]:
-        answer = change_move(app, create_run(app, move), move[0], "started")
+        answer = change_move(cloud_app, create_run(cloud_app, move), move[0], "started")
         assert (answer["state"], answer["rejection"]) == ("planned", rejection), rejection
 
 
-def test_start_of_a_move_is_rejected_if_the_target_host_does_not_exist(app):
-    answer = change_move(app, create_run(app, (instance(1), "cn1", "cn9")), instance(1), "started")
+def test_start_of_a_move_is_rejected_if_the_target_host_does_not_exist(cloud_app):
+    answer = change_move(
+        cloud_app, create_run(cloud_app, (instance(1), "cn1", "cn9")), instance(1), "started"
+    )
     assert "cn9" in answer["rejection"]
 
 
 @pytest.mark.all_databases
-def test_change_of_a_plan_run_by_another_executor_is_409(app):
-    run = create_run(app, FIRST_MOVE)
+def test_change_of_a_plan_run_by_another_executor_is_409(cloud_app):
+    run = create_run(cloud_app, FIRST_MOVE)
     path = f"{RUNS_PATH}/{run['uuid']}"
     words = f"Run {run['uuid']} has another executor"
-    answer = change_move(app, run, instance(1), "started", 409, executor=OTHER_EXECUTOR)
+    answer = change_move(cloud_app, run, instance(1), "started", 409, executor=OTHER_EXECUTOR)
     assert read_error_detail(answer).startswith(words)
     stopped = {"executor": OTHER_EXECUTOR, "state": "stopped"}
-    assert read_error_detail(app.put_json(path, stopped, status=409).json).startswith(words)
-    app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"})
-    answer = change_move(app, run, instance(1), "started", 409)
+    assert read_error_detail(cloud_app.put_json(path, stopped, status=409).json).startswith(words)
+    cloud_app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"})
+    answer = change_move(cloud_app, run, instance(1), "started", 409)
     assert read_error_detail(answer).startswith(words)
     assert (
-        change_move(app, run, instance(1), "started", executor=OTHER_EXECUTOR)["rejection"] is None
+        change_move(cloud_app, run, instance(1), "started", executor=OTHER_EXECUTOR)["rejection"]
+        is None
     )
 
 
 @pytest.mark.all_databases
-def test_finished_or_skipped_move_of_a_plan_run_cannot_be_changed(app):
+def test_finished_or_skipped_move_of_a_plan_run_cannot_be_changed(cloud_app):
     for state in ["done", "skipped"]:
-        run = create_run(app, FIRST_MOVE)
-        change_move(app, run, instance(1), state)
+        run = create_run(cloud_app, FIRST_MOVE)
+        change_move(cloud_app, run, instance(1), state)
         for later in ("started", "failed"):
-            answer = change_move(app, run, instance(1), later, 409)
+            answer = change_move(cloud_app, run, instance(1), later, 409)
             assert (
                 read_error_detail(answer)
                 == f"The move of instance {instance(1)} is already done or skipped"
             ), state
 
 
-def test_resumption_of_a_plan_run_that_is_done_is_409(app):
-    run = create_run(app, FIRST_MOVE)
+def test_resumption_of_a_plan_run_that_is_done_is_409(cloud_app):
+    run = create_run(cloud_app, FIRST_MOVE)
     path = f"{RUNS_PATH}/{run['uuid']}"
-    change_move(app, run, instance(1), "skipped")
-    app.put_json(path, {"executor": EXECUTOR, "state": "done"})
-    answer = app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"}, status=409).json
+    change_move(cloud_app, run, instance(1), "skipped")
+    cloud_app.put_json(path, {"executor": EXECUTOR, "state": "done"})
+    answer = cloud_app.put_json(
+        path, {"executor": OTHER_EXECUTOR, "state": "running"}, status=409
+    ).json
     assert read_error_detail(answer) == f"Run {run['uuid']} is already done"
 
 
 @pytest.mark.all_databases
-def test_plan_run_with_planned_or_started_moves_cannot_change_to_done(app):
-    run = create_run(app, FIRST_MOVE, SECOND_MOVE)
+def test_plan_run_with_planned_or_started_moves_cannot_change_to_done(cloud_app):
+    run = create_run(cloud_app, FIRST_MOVE, SECOND_MOVE)
     path, done = f"{RUNS_PATH}/{run['uuid']}", {"executor": EXECUTOR, "state": "done"}
-    answer = app.put_json(path, done, status=409).json
+    answer = cloud_app.put_json(path, done, status=409).json
     words = f"Run {run['uuid']} cannot change to done: "
     assert read_error_detail(answer) == f"{words}2 moves are planned or started"
-    change_move(app, run, instance(1), "started")
-    change_move(app, run, instance(2), "skipped")
-    answer = app.put_json(path, done, status=409).json
+    change_move(cloud_app, run, instance(1), "started")
+    change_move(cloud_app, run, instance(2), "skipped")
+    answer = cloud_app.put_json(path, done, status=409).json
     assert read_error_detail(answer) == f"{words}1 move is planned or started"
-    assert app.get(path).json["state"] == "running"
-    change_move(app, run, instance(1), "failed")
-    assert app.put_json(path, done).json["state"] == "done"
+    assert cloud_app.get(path).json["state"] == "running"
+    change_move(cloud_app, run, instance(1), "failed")
+    assert cloud_app.put_json(path, done).json["state"] == "done"
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("state", ["stopped", "failed"])
-def test_move_starts_only_while_its_plan_run_is_running(app, state):
-    run = create_run(app, FIRST_MOVE, SECOND_MOVE)
+def test_move_starts_only_while_its_plan_run_is_running(cloud_app, state):
+    run = create_run(cloud_app, FIRST_MOVE, SECOND_MOVE)
     path = f"{RUNS_PATH}/{run['uuid']}"
-    change_move(app, run, instance(1), "started")
-    app.put_json(path, {"executor": EXECUTOR, "state": state})
-    answer = change_move(app, run, instance(2), "started", 409)
+    change_move(cloud_app, run, instance(1), "started")
+    cloud_app.put_json(path, {"executor": EXECUTOR, "state": state})
+    answer = change_move(cloud_app, run, instance(2), "started", 409)
     words = f"Run {run['uuid']} is {state}, and starts moves only while it is running: "
     assert read_error_detail(answer).startswith(words)
-    assert change_move(app, run, instance(1), "done")["state"] == "done"
-    app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"})
-    change_move(app, run, instance(2), "started", executor=OTHER_EXECUTOR)
+    assert change_move(cloud_app, run, instance(1), "done")["state"] == "done"
+    cloud_app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"})
+    change_move(cloud_app, run, instance(2), "started", executor=OTHER_EXECUTOR)
 
 
 @pytest.mark.all_databases
-def test_plan_runs_are_listed_newest_first_page_by_page(app):
-    runs = [create_run(app, FIRST_MOVE, kind=kind) for kind in ("plan", "rebalance", "drain")]
-    app.put_json(f"{RUNS_PATH}/{runs[0]['uuid']}", {"executor": EXECUTOR, "state": "failed"})
-    page = app.get(f"{RUNS_PATH}?limit=2").json
+def test_plan_runs_are_listed_newest_first_page_by_page(cloud_app):
+    runs = [create_run(cloud_app, FIRST_MOVE, kind=kind) for kind in ("plan", "rebalance", "drain")]
+    cloud_app.put_json(f"{RUNS_PATH}/{runs[0]['uuid']}", {"executor": EXECUTOR, "state": "failed"})
+    page = cloud_app.get(f"{RUNS_PATH}?limit=2").json
     assert [run["kind"] for run in page["plan_runs"]] == ["drain", "rebalance"]
     (link,) = page["links"]
-    last = app.get(link["href"]).json
+    last = cloud_app.get(link["href"]).json
     assert [run["kind"] for run in last["plan_runs"]] == ["plan"]
     assert last["links"] == []
     assert last["plan_runs"][0]["counts"]["planned"] == 1
-    assert [run["kind"] for run in app.get(f"{RUNS_PATH}?state=failed").json["plan_runs"]] == [
-        "plan"
-    ]
-    assert app.get(f"{RUNS_PATH}?kind=drain&state=done").json["plan_runs"] == []
+    assert [
+        run["kind"] for run in cloud_app.get(f"{RUNS_PATH}?state=failed").json["plan_runs"]
+    ] == ["plan"]
+    assert cloud_app.get(f"{RUNS_PATH}?kind=drain&state=done").json["plan_runs"] == []
 
 
-def test_invalid_plan_run_is_400_with_the_path_of_the_error(app):
+def test_invalid_plan_run_is_400_with_the_path_of_the_error(cloud_app):
     for body, words in [
         (build_run_body(), "(at $.moves)"),
         (
@@ -216,20 +221,22 @@ def test_invalid_plan_run_is_400_with_the_path_of_the_error(app):
         (build_run_body(FIRST_MOVE, executor="me"), "(at $.executor)"),
         (build_run_body(FIRST_MOVE, moved=[]), "'moved' was unexpected"),
     ]:
-        assert words in read_error_detail(app.post_json(RUNS_PATH, body, status=400).json), words
+        assert words in read_error_detail(cloud_app.post_json(RUNS_PATH, body, status=400).json), (
+            words
+        )
 
 
-def test_unknown_plan_run_or_move_or_state_is_an_error(app):
-    run = create_run(app, FIRST_MOVE)
+def test_unknown_plan_run_or_move_or_state_is_an_error(cloud_app):
+    run = create_run(cloud_app, FIRST_MOVE)
     path = f"{RUNS_PATH}/{run['uuid']}"
     started = {"executor": EXECUTOR, "state": "started"}
-    assert app.get(f"{RUNS_PATH}/{instance(5)}", status=404)
-    answer = app.put_json(f"{path}/moves/{instance(5)}", started, status=404).json
+    assert cloud_app.get(f"{RUNS_PATH}/{instance(5)}", status=404)
+    answer = cloud_app.put_json(f"{path}/moves/{instance(5)}", started, status=404).json
     assert f"Run {run['uuid']} has no move of instance {instance(5)}" in read_error_detail(answer)
     wrong = {"executor": EXECUTOR, "state": "planned"}
-    answer = app.put_json(f"{path}/moves/{instance(1)}", wrong, status=400).json
+    answer = cloud_app.put_json(f"{path}/moves/{instance(1)}", wrong, status=400).json
     assert "(at $.state)" in read_error_detail(answer)
-    assert "marker" in read_error_detail(app.get(f"{RUNS_PATH}?marker=x", status=400).json)
+    assert "marker" in read_error_detail(cloud_app.get(f"{RUNS_PATH}?marker=x", status=400).json)
 
 
 def test_sql_statement_count_does_not_grow_with_moves(sqlite_app):

@@ -48,16 +48,16 @@ HOSTILE_JSON_BODIES = {
 
 
 @pytest.fixture
-def app(sqlite_settings):
+def cached_app(sqlite_settings):
     application = create_app(sqlite_settings)
     yield AdminClient(application)
     application.close()
 
 
-def test_hostile_body_is_answered_without_a_server_error(app, caplog, record_property):
+def test_hostile_body_is_answered_without_a_server_error(cached_app, caplog, record_property):
     endpoints = [
         endpoint
-        for endpoint in list_endpoints(app.app)
+        for endpoint in list_endpoints(cached_app.app)
         if endpoint.route is not None and endpoint.route.body is not None
     ]
     chosen = endpoints[:: choose_count(6, 1)]
@@ -69,13 +69,13 @@ def test_hostile_body_is_answered_without_a_server_error(app, caplog, record_pro
             "Content-Type": endpoint.route.content_types[0],
         }
         for name, body in HOSTILE_JSON_BODIES.items():
-            request = app.RequestClass.blank(path, method=endpoint.method, headers=headers)
+            request = cached_app.RequestClass.blank(path, method=endpoint.method, headers=headers)
             request.body = body
-            answer = app.do_request(request, expect_errors=True)
+            answer = cached_app.do_request(request, expect_errors=True)
             details = (endpoint.name, name, answer.text[:500])
             assert answer.status_int < 500, details
             assert "Traceback" not in answer.text, details
             failures = [record for record in caplog.records if record.exc_info]
             assert not failures, (details, failures)
-    assert app.get(f"/placement/resource_providers/{UNKNOWN_UUIDS[0]}", status=404)
+    assert cached_app.get(f"/placement/resource_providers/{UNKNOWN_UUIDS[0]}", status=404)
     record_property(TRIED_KEY, f"{len(chosen)} routes x {len(HOSTILE_JSON_BODIES)} bodies")
