@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 import pytest
 import requests
 
-from tests.support.keep_alive import MAX_BODY_BYTES, read_response, send_mixed_requests
+from tests.cli.keep_alive import MAX_BODY_BYTES, read_response, send_mixed_requests
 from tests.support.servers import PROGRAMS_FOLDER, build_environment, start_server, start_servers
 from tests.support.versions import LATEST, LATEST_HEADERS
 

@@ -16,9 +16,9 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations import periodic
 from placement_sched.operations.periodic import PAUSE, OldRowDeletion
 from tests.conftest import make_settings
+from tests.db.database_time import read_database_time
 from tests.support.clouds import uuid_of
 from tests.support.concurrency import join_threads
-from tests.support.database_time import read_database_time
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 

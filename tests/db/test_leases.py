@@ -12,7 +12,7 @@ from placement_sched.db.leases import Lease
 from placement_sched.db.tables import leases
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.support.database_time import read_database_time
+from tests.db.database_time import read_database_time
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases

@@ -16,13 +16,13 @@ from placement_sched.db.migrate import VERSION_TABLE, newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.db.test_migrate import find_schema_differences
-from tests.support.empty_databases import DATABASE_KINDS, empty_database
-from tests.support.releases import (
+from tests.deploy.releases import (
     build_release_command,
     build_release_environment,
     sync_schema,
     unpack_last_release,
 )
+from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.servers import Server, start_server
 from tests.support.statements import execute_statements
 

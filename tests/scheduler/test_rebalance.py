@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.exploring import scale_example_count
+from tests.scheduler.fleets import load_fleet
 from tests.scheduler.plan_moves import execute_move, read_usage_of_host
 from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import dump_tables
-from tests.support.fleets import load_fleet
 from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.conftest import make_settings
-from tests.support.fleets import load_fleet
+from tests.scheduler.fleets import load_fleet
 from tests.support.scheduling import flavor
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ import pytest
 
 from tests.conftest import make_settings
 from tests.scheduler.explanations import put_aggregate
+from tests.scheduler.fleets import load_fleet
 from tests.scheduler.providers import add_provider
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.clouds import uuid_of
-from tests.support.fleets import load_fleet
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
 

@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.store.compute import hosts
 from tests.operations.test_reports import record_report
-from tests.support.provider_traits import (
+from tests.store.compute.provider_traits import (
     OWNER_TRAIT,
     add_trait,
     create_root_provider,
