@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats, columns and units of lists and shows."""
+"""Formats, columns and units of lists and shows, and progress bars."""
 
 import argparse
 import json
+import os
+import pty
+import subprocess
 import sys
 
 import pytest
@@ -18,6 +21,7 @@ from placement_sched.cli.output import (
     print_result,
 )
 from placement_sched.errors import Invalid
+from tests.support.servers import build_environment
 
 INSTANCE_UUID = "5f3c2d1e-0000-4000-8000-000000000001"
 HOST_COLUMNS = (
@@ -140,3 +144,30 @@ def test_table_on_a_terminal_wraps_cells_but_no_uuid(capsys, monkeypatch, column
 def test_command_with_text_output_prints_its_document_as_yaml(capsys):
     print_result(argparse.Namespace(format="yaml"), {"code": 0, "names": ["ä"]}, ["done"])
     assert capsys.readouterr().out == "code: 0\nnames:\n- ä\n"
+
+
+PROGRESS_BAR_PROGRAM = """
+from placement_sched.cli.output import show_progress
+with show_progress("working") as advance:
+    advance(1, 2)
+    print("a line")
+"""
+
+
+@pytest.mark.slow
+def test_progress_bar_is_on_stderr_and_other_output_on_stdout():
+    master, slave = pty.openpty()
+    try:
+        result = subprocess.run(
+            [sys.executable, "-c", PROGRESS_BAR_PROGRAM],
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            env=build_environment(TERM="xterm"),
+            check=True,
+            timeout=240,
+        )
+        assert b"working" in os.read(master, 10_000)
+    finally:
+        os.close(slave)
+        os.close(master)
+    assert result.stdout == b"a line\n"
